@@ -1,0 +1,36 @@
+//! What the kernel tells `init`: a page at [`BOOT_INFO`], read-only.
+
+use crate::layout::NATIVE_IMAGE;
+
+/// Where `init` finds its [`BootInfo`].
+pub const BOOT_INFO: u64 = NATIVE_IMAGE - 0x10_0000;
+/// Where `init` finds the boot archive, mapped read-only.
+pub const ARCHIVE_VA: u64 = 0x10_0000_0000;
+
+/// Everything that user mode must know about the machine.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct BootInfo {
+    /// Bytes of the boot archive (a cpio "newc" archive, contents aligned to 4 KiB).
+    pub archive_bytes: u64,
+    /// Physical address of the archive, so that files in it can be named by offset in `ARCHIVE`.
+    pub archive_base: u64,
+    /// RAM capabilities at [`crate::slots::BOOT_RAM_L1`], from slot 0.
+    pub ram_caps: u32,
+    /// PhysAddr capabilities at [`crate::slots::BOOT_DEVICES_L1`], from slot 0.
+    pub device_caps: u32,
+    /// Frequency of the time-stamp counter.
+    pub tsc_hz: u64,
+    /// Nanoseconds since 1970 when the time-stamp counter was zero.
+    pub epoch_ns: u64,
+    /// Cores that the firmware reports.
+    pub cores: u32,
+    /// Bytes used of `cmdline`.
+    pub cmdline_len: u32,
+    /// All usable RAM of the machine, in bytes, kernel image included.
+    pub ram_bytes: u64,
+    /// The kernel command line.
+    pub cmdline: [u8; 2048],
+}
+
+const _: () = assert!(core::mem::size_of::<BootInfo>() <= 4096);

@@ -1,0 +1,104 @@
+//! The frame that a dispatcher shares with the kernel.
+//!
+//! The kernel believes nothing in it: an entry point that is no user address, or a save area with
+//! wild contents, harms only the domain itself.
+//!
+//! A dispatcher is *disabled* while its own library code runs. The kernel upcalls an enabled
+//! dispatcher only; a disabled one that is preempted goes on where it was. While `rip` is in
+//! `[critical_low, critical_high)` the dispatcher counts as disabled whatever the flag says: that
+//! is the code which has already cleared the flag and still has registers to load.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Why the kernel enters a dispatcher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Upcall {
+    /// First entry, after `Start`.
+    Run = 0,
+    /// A page fault of the program: `fault_*` say where and how.
+    PageFault = 1,
+    /// Any other exception of the program.
+    Exception = 2,
+    /// Notification bits were set.
+    Message = 3,
+    /// [`captypes::invocations::NOTIFY_TIMER`] was set.
+    Timer = 4,
+    /// The program executed `syscall`.
+    Syscall = 5,
+}
+
+/// Upcall entry points in a frame.
+pub const UPCALLS: usize = 6;
+
+/// General registers, in the order in which they lie in memory, ending in what `iretq` pops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Regs {
+    pub rax: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rbp: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+/// User code segment selector.
+pub const USER_CS: u64 = 0x23;
+/// User data segment selector.
+pub const USER_SS: u64 = 0x1b;
+
+/// Shared by a dispatcher's library and the kernel; 4 KiB, of which this is the start.
+///
+/// On an upcall the kernel stores the program's registers in `save`, sets `disabled`, and enters
+/// `upcall[reason]` with `rdi` = the user address of this frame, `rsp` = `upcall_stack`.
+/// `Start` loads `save` as it is, with `disabled` as the domain set it.
+#[repr(C)]
+pub struct DispatcherFrame {
+    /// Non-zero while library code runs.
+    pub disabled: AtomicU32,
+    /// Not used.
+    pub reserved: u32,
+    /// Notification bits: set by the kernel, taken by the library with an exchange.
+    pub notifications: AtomicU64,
+    /// Entry points, by [`Upcall`].
+    pub upcall: [u64; UPCALLS],
+    /// Stack pointer for upcalls.
+    pub upcall_stack: u64,
+    /// First address of the code that finishes a return to the program.
+    pub critical_low: u64,
+    /// First address behind it.
+    pub critical_high: u64,
+    /// Faulting address (page fault), else zero.
+    pub fault_address: u64,
+    /// Error code that the CPU pushed.
+    pub fault_error: u64,
+    /// Vector of the exception.
+    pub fault_vector: u64,
+    /// Frequency of the time-stamp counter. Set by the kernel at `Configure`.
+    pub tsc_hz: u64,
+    /// Nanoseconds since 1970 when the time-stamp counter was zero. Set by the kernel.
+    pub epoch_ns: u64,
+    /// Non-zero if user mode may use `wrfsbase`. Set by the kernel.
+    pub fsgsbase: u64,
+    /// Room for more facts.
+    pub reserved2: [u64; 13],
+    /// Registers of the program.
+    pub save: Regs,
+}
+
+const _: () = assert!(core::mem::size_of::<DispatcherFrame>() <= 512);

@@ -1,0 +1,35 @@
+//! Address space layout, from the bottom:
+//!
+//! ```text
+//! 0x0000_0001_0000 … 0x7f7f_ffff_f000   the program (a Linux process, a native domain)
+//! 0x7f80_0000_0000 … 0x7fff_ffff_f000   PML4 slot 255: the library of a Linux process
+//! 0xffff_8000_0000_0000 …               the kernel's direct map of physical memory
+//! 0xffff_ffff_8000_0000 …               the kernel image
+//! ```
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Lowest address that a program may map (Linux: `vm.mmap_min_addr`).
+pub const PROGRAM_START: u64 = 0x1_0000;
+/// First address above what a program may use; also the top of its stack area.
+pub const PROGRAM_END: u64 = 0x7f7f_ffff_f000;
+/// Start of the part of the address space that belongs to the personality's library.
+pub const LIBRARY_START: u64 = 0x7f80_0000_0000;
+/// Where the library's ELF is linked.
+pub const LIBRARY_IMAGE: u64 = 0x7f80_0000_0000;
+/// Heap of the library, grown upward.
+pub const LIBRARY_HEAP: u64 = 0x7f80_4000_0000;
+/// Top of the library's upcall stack. The page below the stack is never mapped.
+pub const LIBRARY_STACK_TOP: u64 = 0x7f80_8000_0000;
+/// The frame shared with the kernel.
+pub const DISPATCHER_FRAME: u64 = 0x7f80_9000_0000;
+/// The frame shared with `unixd`.
+pub const SESSION_FRAME: u64 = 0x7f80_a000_0000;
+/// Windows: file contents, pipe buffers, frames of a child being made. To the end of the slot.
+pub const LIBRARY_WINDOWS: u64 = 0x7f81_0000_0000;
+/// First address that is no user address.
+pub const USER_END: u64 = 0x8000_0000_0000;
+/// Where native programs and servers are linked.
+pub const NATIVE_IMAGE: u64 = 0x20_0000;
+/// Kernel half: all physical memory.
+pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;

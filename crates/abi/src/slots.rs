@@ -1,0 +1,37 @@
+//! The first capabilities of every domain: fixed slots in the L2CNode at root index 0.
+
+use captypes::CapAddr;
+
+/// The domain's own root CNode.
+pub const ROOT: CapAddr = CapAddr(1);
+/// Its dispatcher.
+pub const DISPATCHER: CapAddr = CapAddr(2);
+/// Its root page table.
+pub const VSPACE: CapAddr = CapAddr(3);
+/// The frame shared with the kernel.
+pub const FRAME: CapAddr = CapAddr(4);
+/// The memory server.
+pub const MEMD: CapAddr = CapAddr(5);
+/// The control plane of the Linux personality (Linux processes), badged with the process id.
+pub const UNIXD: CapAddr = CapAddr(6);
+/// The frame shared with `unixd` (Linux processes).
+pub const SESSION: CapAddr = CapAddr(7);
+/// The CPU driver (`init`; `memd` and `unixd` get copies).
+pub const KERNEL: CapAddr = CapAddr(8);
+/// All I/O ports (`init`; `unixd` gets the serial ports).
+pub const IO: CapAddr = CapAddr(9);
+/// All interrupt lines (`init`; `unixd` gets IRQ 3 and 4 in this slot and the next).
+pub const IRQ: CapAddr = CapAddr(10);
+/// The endpoint on which a server receives.
+pub const SELF_EP: CapAddr = CapAddr(12);
+/// The personality's library image (`init`, `unixd`: a Frame with the ELF file).
+pub const LIBUNIX_ELF: CapAddr = CapAddr(13);
+/// A Frame with the boot archive (`init`, `unixd`).
+pub const ARCHIVE: CapAddr = CapAddr(14);
+/// First slot of the fixed L2CNode that is free for the domain's own use.
+pub const FIRST_FREE: CapAddr = CapAddr(16);
+
+/// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
+pub const BOOT_RAM_L1: u32 = 1;
+/// Root index where `init` finds everything else at boot (PhysAddr of device ranges).
+pub const BOOT_DEVICES_L1: u32 = 2;

@@ -1,0 +1,677 @@
+//! The table of invocations.
+//!
+//! Registers of an invocation (the `syscall` instruction, executed by a native program or by a
+//! personality's library):
+//!
+//! | register | in | out |
+//! |---|---|---|
+//! | `rax` | label, and the capability count of a message in bits 16..24 | status |
+//! | `rdi` | the invoked capability, a [`Place`] | badge of a received message |
+//! | `rsi rdx r10 r8 r9 r12` | arguments 0 to 5 | results 0 to 5 |
+//! | `r13 r14 r15` | arguments 6 to 8 | `r13`: [`received`] flags |
+//!
+//! `rcx` and `r11` are lost to the instruction, everything else is kept.
+
+use crate::{CapAddr, CapType, Place, RamAttrs, Rights, Status};
+
+/// Arguments as they cross: nine words.
+pub type ArgWords = [u64; 9];
+/// Results as they cross: six words.
+pub type ReplyWords = [u64; 6];
+
+/// A value that crosses the system call in one word.
+pub trait Word: Sized {
+    /// The word.
+    fn to_word(self) -> u64;
+    /// The value, or `Invalid` for a word that stands for none.
+    fn from_word(word: u64) -> Result<Self, Status>;
+}
+
+macro_rules! plain_words {
+    ($($ty:ty),*) => { $(impl Word for $ty {
+        fn to_word(self) -> u64 { self as u64 }
+        fn from_word(word: u64) -> Result<Self, Status> {
+            <$ty>::try_from(word).map_err(|_| Status::Invalid)
+        }
+    })* };
+}
+plain_words!(u64, u32, u16, u8);
+
+impl Word for bool {
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        match word {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Status::Invalid),
+        }
+    }
+}
+
+impl Word for Place {
+    fn to_word(self) -> u64 {
+        self.0
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        Ok(Place(word))
+    }
+}
+
+impl Word for CapAddr {
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        u32::from_word(word).map(CapAddr)
+    }
+}
+
+impl Word for Rights {
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        Ok(Rights(u8::from_word(word)?).and(Rights::ALL))
+    }
+}
+
+impl Word for RamAttrs {
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        u16::from_word(word).map(RamAttrs)
+    }
+}
+
+impl Word for CapType {
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        u8::try_from(word).ok().and_then(CapType::from_u8).ok_or(Status::Invalid)
+    }
+}
+
+/// How a map or protect treats its pages. A set of bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct MapFlags(pub u32);
+
+impl MapFlags {
+    /// Readable (always, when present).
+    pub const READ: MapFlags = MapFlags(1);
+    /// Writable.
+    pub const WRITE: MapFlags = MapFlags(2);
+    /// Executable.
+    pub const EXEC: MapFlags = MapFlags(4);
+    /// Writable only where the mapped capability has no copies (copy-on-write: the last owner).
+    pub const IF_EXCLUSIVE: MapFlags = MapFlags(8);
+    /// Uncached, for device registers.
+    pub const UNCACHED: MapFlags = MapFlags(16);
+
+    /// The flags in either.
+    pub const fn or(self, other: MapFlags) -> MapFlags {
+        MapFlags(self.0 | other.0)
+    }
+    /// Are all of `other` set?
+    pub const fn has(self, other: MapFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl Word for MapFlags {
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Status> {
+        if word >> 5 != 0 {
+            return Err(Status::Invalid);
+        }
+        Ok(MapFlags(word as u32))
+    }
+}
+
+/// What an invocation's results are.
+pub trait Reply: Sized {
+    /// As they cross.
+    fn encode(self) -> ReplyWords;
+    /// From what crossed.
+    fn decode(words: &ReplyWords) -> Result<Self, Status>;
+}
+
+impl Reply for () {
+    fn encode(self) -> ReplyWords {
+        [0; 6]
+    }
+    fn decode(_: &ReplyWords) -> Result<Self, Status> {
+        Ok(())
+    }
+}
+
+macro_rules! replies {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+        impl Reply for $name {
+            #[inline]
+            fn encode(self) -> ReplyWords {
+                let mut words = [0; 6];
+                let mut _next = 0;
+                $(words[_next] = self.$field.to_word(); _next += 1;)*
+                words
+            }
+            #[inline]
+            fn decode(words: &ReplyWords) -> Result<Self, Status> {
+                let mut _next = 0;
+                $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                Ok($name { $($field),* })
+            }
+        }
+    )* };
+}
+
+replies! {
+    /// How many of the things that were asked for were done.
+    Count {
+        /// The number done.
+        count: u32,
+    }
+    /// What a capability is.
+    Identity {
+        /// Its type.
+        ty: CapType,
+        /// Its rights.
+        rights: Rights,
+        /// Attributes of its memory.
+        attrs: RamAttrs,
+        /// First physical address, or the number of an Id, Io or Irq capability.
+        base: u64,
+        /// Bytes (or ports) from there.
+        bytes: u64,
+        /// Bit 0: it has copies. Bit 1: it has descendants. Bits 32..64: badge.
+        relations: u64,
+    }
+    /// A value.
+    Value {
+        /// The value.
+        value: u64,
+    }
+    /// Memory that came back: up to three ranges, empty ones have no bytes.
+    Reclaimed {
+        /// First address.
+        base0: u64,
+        /// Bytes.
+        bytes0: u64,
+        /// First address.
+        base1: u64,
+        /// Bytes.
+        bytes1: u64,
+        /// First address.
+        base2: u64,
+        /// Bytes.
+        bytes2: u64,
+    }
+}
+
+impl Identity {
+    /// Bit of `relations`: another slot holds a capability to the same object.
+    pub const COPIES: u64 = 1;
+    /// Bit of `relations`: something was made of it, or it is mapped.
+    pub const DESCENDANTS: u64 = 2;
+}
+
+/// One operation of the table.
+pub trait Invocation: Sized {
+    /// Its number.
+    const LABEL: Label;
+    /// Its results.
+    type Reply: Reply;
+    /// Arguments as they cross.
+    fn encode(self) -> ArgWords;
+    /// Arguments from what crossed.
+    fn decode(words: &ArgWords) -> Result<Self, Status>;
+}
+
+macro_rules! invocations {
+    ($($(#[$doc:meta])* $id:literal $name:ident ( $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? ) -> $reply:ty;)*) => {
+        /// The number of an operation.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u16)]
+        pub enum Label { $($(#[$doc])* $name = $id,)* }
+
+        impl Label {
+            /// The operation with this number.
+            #[inline]
+            pub const fn from_u16(id: u16) -> Option<Label> {
+                match id { $($id => Some(Label::$name),)* _ => None }
+            }
+        }
+
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+            impl Invocation for $name {
+                const LABEL: Label = Label::$name;
+                type Reply = $reply;
+                #[inline]
+                fn encode(self) -> ArgWords {
+                    let mut words = [0; 9];
+                    let mut _next = 0;
+                    $(words[_next] = self.$field.to_word(); _next += 1;)*
+                    words
+                }
+                #[inline]
+                fn decode(words: &ArgWords) -> Result<Self, Status> {
+                    let mut _next = 0;
+                    $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                    let _ = words;
+                    Ok($name { $($field),* })
+                }
+            }
+        )*
+    };
+}
+
+invocations! {
+    // Any capability. The invoked place is the source slot.
+
+    /// Makes another capability to the same object.
+    1 Copy(
+        /// An empty slot.
+        dst: Place
+    ) -> ();
+    /// Copies with fewer rights; an Endpoint without badge also gets one, for good.
+    2 Mint(
+        /// An empty slot.
+        dst: Place,
+        /// Rights to keep.
+        rights: Rights,
+        /// Badge (Endpoint), else zero.
+        badge: u32
+    ) -> ();
+    /// Moves the capability to an empty slot.
+    3 Move(
+        /// An empty slot.
+        dst: Place
+    ) -> ();
+    /// Makes `count` objects of `bytes` each from `[offset, offset + count * bytes)` of the
+    /// source, into consecutive slots. Fails with `HasDescendants` where something else was made
+    /// of that range already. Frames, tables and CNodes made from RAM are zeroed.
+    4 Retype(
+        /// Type of the objects.
+        ty: CapType,
+        /// First byte, a multiple of 4 KiB.
+        offset: u64,
+        /// Bytes of each object, a multiple of its type's size.
+        bytes: u64,
+        /// Objects.
+        count: u32,
+        /// First of the empty slots, all in one CNode.
+        dst: Place
+    ) -> ();
+    /// Removes the capability. The last one to an object destroys the object: what is mapped is
+    /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated.
+    5 Delete() -> ();
+    /// Deletes all copies and descendants of the capability; itself stays. `Again` as `Delete`.
+    6 Revoke() -> ();
+    /// Says what the capability is.
+    7 Identify() -> Identity;
+    /// Copies `count` consecutive slots, starting with the invoked one, to consecutive slots;
+    /// empty sources are passed over, and so are all types but `only` unless that is `Null`.
+    /// Mappings are never copied. Answers the number of copies.
+    8 CopyRange(
+        /// First of the destination slots; those needed must be empty.
+        dst: Place,
+        /// Slots to look at.
+        count: u32,
+        /// The type to copy, or `Null` for all.
+        only: CapType
+    ) -> Count;
+    /// Deletes whatever `count` consecutive slots hold, starting with the invoked one.
+    /// `Again` asks to be repeated; slots already deleted are then empty.
+    9 DeleteRange(
+        /// Slots to look at.
+        count: u32
+    ) -> Count;
+    /// Makes a Frame from the 4 KiB at `offset` of the invoked RAM whose contents are those of
+    /// another 4 KiB Frame with `READ`: the copy of copy-on-write.
+    10 RetypeCopy(
+        /// First byte in the RAM.
+        offset: u64,
+        /// The Frame to copy.
+        src: Place,
+        /// An empty slot.
+        dst: Place
+    ) -> ();
+
+    // Page tables (the invoked capability) and mappings.
+
+    /// Maps `count` pages of a Frame or DevFrame (each of this table's page size), or one table
+    /// of the next level, at consecutive entries. Makes one Mapping.
+    20 Map(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// What to map.
+        src: Place,
+        /// First byte in the Frame.
+        offset: u64,
+        /// Rights asked for; those that the capability lacks are an error (`NoRights`).
+        flags: MapFlags,
+        /// An empty slot for the Mapping.
+        mapping: Place
+    ) -> ();
+    /// Maps what `count` consecutive slots hold at `count` consecutive entries, one Mapping each,
+    /// in consecutive slots. Empty sources, and entries in use, are passed over.
+    21 MapMany(
+        /// First entry.
+        entry: u32,
+        /// Slots and entries to look at.
+        count: u32,
+        /// First slot of what to map: Frames of one page, or tables of the next level.
+        src: Place,
+        /// Rights asked for.
+        flags: MapFlags,
+        /// First slot for Mappings.
+        mapping: Place
+    ) -> Count;
+    /// Changes the rights of entries `first..first + count` of the invoked Mapping, without a
+    /// moment in which they are absent. More than the Frame allows is `NoRights`.
+    22 Protect(
+        /// First entry, relative to the Mapping.
+        first: u32,
+        /// Entries.
+        count: u32,
+        /// New rights.
+        flags: MapFlags
+    ) -> ();
+    /// `Protect` for all of each Mapping in `count` consecutive slots; others are passed over.
+    23 ProtectMany(
+        /// Slots to look at.
+        count: u32,
+        /// New rights.
+        flags: MapFlags
+    ) -> Count;
+    /// Removes entries `first..first + count` of the invoked Mapping, which shrinks or splits: a
+    /// part behind the removed one gets its Mapping in `rest`. All of them: the same as `Delete`.
+    24 Unmap(
+        /// First entry, relative to the Mapping.
+        first: u32,
+        /// Entries.
+        count: u32,
+        /// An empty slot, needed only when a part remains on both sides.
+        rest: Place
+    ) -> ();
+    /// Reads entry `entry` of the invoked table (accessed and dirty bits with it).
+    25 ReadEntry(
+        /// The entry, 0 to 511.
+        entry: u32
+    ) -> Value;
+
+    // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
+    // along, from consecutive slots.
+
+    /// Sends a message and waits for the answer. The answer's words are the results; its
+    /// capabilities are put in the slots from `recv` on.
+    30 Call(
+        /// Word.
+        w0: u64,
+        /// Word.
+        w1: u64,
+        /// Word.
+        w2: u64,
+        /// Word.
+        w3: u64,
+        /// Word.
+        w4: u64,
+        /// Word.
+        w5: u64,
+        /// First capability to send.
+        caps: Place,
+        /// First slot for capabilities received, or null for none.
+        recv: Place
+    ) -> ();
+    /// Answers the caller whose dispatcher is `to` (null: nobody), then waits for the next
+    /// message or notification. Messages: `rdi` badge, words in the results. Notifications: flag
+    /// in `r13`, the bits in result 0 (and they are cleared).
+    31 ReplyRecv(
+        /// Word.
+        w0: u64,
+        /// Word.
+        w1: u64,
+        /// Word.
+        w2: u64,
+        /// Word.
+        w3: u64,
+        /// Word.
+        w4: u64,
+        /// Word.
+        w5: u64,
+        /// First capability to send.
+        caps: Place,
+        /// First slot for capabilities received, or null for none.
+        recv: Place,
+        /// The dispatcher to answer.
+        to: Place
+    ) -> ();
+    /// Like `ReplyRecv` but returns `Empty` at once when nothing waits.
+    32 Poll(
+        /// Unused.
+        zero: u64
+    ) -> ();
+
+    // Dispatchers (the invoked capability).
+
+    /// Answers the dispatcher's call on an endpoint whose receiver is the invoker, and goes on.
+    40 Reply(
+        /// Word.
+        w0: u64,
+        /// Word.
+        w1: u64,
+        /// Word.
+        w2: u64,
+        /// Word.
+        w3: u64,
+        /// Word.
+        w4: u64,
+        /// Word.
+        w5: u64,
+        /// First capability to send.
+        caps: Place
+    ) -> ();
+    /// Sets notification bits (an Endpoint with `SEND` is accepted too and notifies its receiver).
+    41 Notify(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
+    /// Gives a stopped dispatcher its spaces. Null places leave what was set before.
+    42 Configure(
+        /// Root CNode.
+        cspace: Place,
+        /// Root page table.
+        vspace: Place,
+        /// The frame shared with the kernel, 4 KiB, mapped by the domain.
+        frame: Place,
+        /// Where the domain maps it.
+        frame_va: u64,
+        /// Endpoint told of faults that the domain cannot handle itself.
+        fault_ep: Place,
+        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state.
+        options: u32
+    ) -> ();
+    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area.
+    43 Start() -> ();
+    /// Stops it; `Start` with `resume` of the frame untouched is `Continue`.
+    44 Suspend() -> ();
+    /// Lets a suspended dispatcher go on where it was.
+    45 Continue() -> ();
+    /// Gives the rest of the time slice away.
+    46 Yield() -> ();
+    /// Waits until a notification bit is set; answers and clears the bits.
+    47 Wait() -> Value;
+    /// Arms the dispatcher's timer: at this value of the time-stamp counter the kernel sets
+    /// [`NOTIFY_TIMER`]. Zero disarms.
+    48 SetTimer(
+        /// Time-stamp counter value.
+        deadline: u64
+    ) -> ();
+    /// Sets the FS base, for CPUs without FSGSBASE.
+    49 SetFsBase(
+        /// A user address.
+        base: u64
+    ) -> ();
+    /// Processor time that the dispatcher has used, in ticks of the time-stamp counter.
+    50 Usage() -> Value;
+
+    // The kernel.
+
+    /// Ends the machine in order.
+    60 Shutdown(
+        /// Exit status of the session.
+        status: u32
+    ) -> ();
+    /// Writes up to 40 bytes, packed little-endian, to the kernel log.
+    61 Log(
+        /// Bytes used of the words that follow.
+        len: u32,
+        /// Bytes 0 to 7.
+        w0: u64,
+        /// Bytes 8 to 15.
+        w1: u64,
+        /// Bytes 16 to 23.
+        w2: u64,
+        /// Bytes 24 to 31.
+        w3: u64,
+        /// Bytes 32 to 39.
+        w4: u64
+    ) -> ();
+    /// Takes up to three ranges of memory that no capability but a home covers any more.
+    62 CollectReclaimed() -> Reclaimed;
+    /// A counter of the kernel, by [`Counter`] number.
+    63 ReadCounter(
+        /// Its number.
+        counter: u32
+    ) -> Value;
+    /// Checks every invariant of the mapping database and the page tables of the core; `Invalid`
+    /// and a line in the log when one is broken. Slow.
+    64 CheckInvariants() -> ();
+    /// Names the dispatcher (the invoker) that is notified when memory comes back.
+    65 NotifyReclaimed(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
+
+    // I/O ports and interrupts.
+
+    /// Reads a port of the invoked range.
+    70 PortIn(
+        /// Absolute port number.
+        port: u16,
+        /// 1, 2 or 4 bytes.
+        width: u8
+    ) -> Value;
+    /// Writes a port of the invoked range.
+    71 PortOut(
+        /// Absolute port number.
+        port: u16,
+        /// 1, 2 or 4 bytes.
+        width: u8,
+        /// Value.
+        value: u32
+    ) -> ();
+    /// Writes up to 40 bytes to one port, one after the other.
+    72 PortOutBytes(
+        /// Absolute port number.
+        port: u16,
+        /// Bytes used of the words that follow.
+        len: u32,
+        /// Bytes 0 to 7.
+        w0: u64,
+        /// Bytes 8 to 15.
+        w1: u64,
+        /// Bytes 16 to 23.
+        w2: u64,
+        /// Bytes 24 to 31.
+        w3: u64,
+        /// Bytes 32 to 39.
+        w4: u64
+    ) -> ();
+    /// Notifies the invoker whenever the interrupt comes; it is masked until `IrqAck`.
+    73 IrqBind(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
+    /// Unmasks the interrupt.
+    74 IrqAck() -> ();
+}
+
+/// Flags in `r13` after a call, a reply or a receive.
+pub mod received {
+    /// Bits 0..8: how many capabilities arrived.
+    pub const CAPS: u64 = 0xff;
+    /// A notification, not a message.
+    pub const NOTIFICATION: u64 = 1 << 8;
+    /// A fault report by the kernel on behalf of the dispatcher with this badge: words are
+    /// vector, error code, address, instruction pointer.
+    pub const FAULT: u64 = 1 << 9;
+}
+
+/// Options of [`Configure`].
+pub mod options {
+    /// System calls of the enabled dispatcher go to its own library.
+    pub const LINUX: u32 = 1;
+    /// Vector state is a copy of the invoker's.
+    pub const COPY_VECTOR_STATE: u32 = 2;
+}
+
+/// Notification bit that the kernel sets when a timer expires.
+pub const NOTIFY_TIMER: u64 = 1 << 63;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $id:literal $name:ident $text:literal;)*) => {
+        /// Counters of the CPU driver.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u32)]
+        pub enum Counter { $($(#[$doc])* $name = $id,)* }
+
+        impl Counter {
+            /// Every counter, in order of its number.
+            pub const ALL: &'static [Counter] = &[$(Counter::$name),*];
+            /// The name under which it is printed.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$name => $text,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Invocations of any kind.
+    0 Invocations "invocations";
+    /// Linux system calls handed to a library.
+    1 LinuxCalls "linux_calls";
+    /// Page faults handed to a library.
+    2 PageFaults "page_faults";
+    /// Messages delivered.
+    3 Messages "messages";
+    /// Pages copied by `RetypeCopy`.
+    4 PageCopies "page_copies";
+    /// Pages zeroed by retype.
+    5 PagesZeroed "pages_zeroed";
+    /// Dispatcher switches.
+    6 Switches "switches";
+    /// Full TLB flushes.
+    7 TlbFlushes "tlb_flushes";
+    /// Single-page TLB invalidations.
+    8 TlbPages "tlb_pages";
+    /// Capabilities that exist.
+    9 Capabilities "capabilities";
+}
