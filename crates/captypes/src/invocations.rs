@@ -252,6 +252,9 @@ macro_rules! invocations {
             }
         }
 
+        /// One struct for each operation: its arguments.
+        pub mod op {
+            use super::*;
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,13 +265,16 @@ macro_rules! invocations {
                 type Reply = $reply;
                 #[inline]
                 fn encode(self) -> ArgWords {
+                    #[allow(unused_mut)]
                     let mut words = [0; 9];
+                    #[allow(unused_mut)]
                     let mut _next = 0;
                     $(words[_next] = self.$field.to_word(); _next += 1;)*
                     words
                 }
                 #[inline]
                 fn decode(words: &ArgWords) -> Result<Self, Status> {
+                    #[allow(unused_mut)]
                     let mut _next = 0;
                     $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
                     let _ = words;
@@ -276,6 +282,7 @@ macro_rules! invocations {
                 }
             }
         )*
+        }
     };
 }
 
@@ -624,7 +631,7 @@ pub mod received {
     pub const FAULT: u64 = 1 << 9;
 }
 
-/// Options of [`Configure`].
+/// Options of [`op::Configure`](super::op::Configure).
 pub mod options {
     /// System calls of the enabled dispatcher go to its own library.
     pub const LINUX: u32 = 1;

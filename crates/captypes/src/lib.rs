@@ -18,7 +18,7 @@ pub mod place;
 pub mod status;
 pub mod types;
 
-pub use invocations::{Invocation, Label};
+pub use invocations::{op, Invocation, Label};
 pub use place::{CapAddr, Level, Place};
 pub use status::Status;
 pub use types::{CapType, RamAttrs, Rights, Tree};
