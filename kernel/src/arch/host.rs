@@ -1,0 +1,212 @@
+//! The stand-in for the machine, for tests on the host.
+//!
+//! A test gives a buffer of its own as "physical memory" ([`set_phys_memory`]); the registers of
+//! the memory management unit are counters. Everything is per thread, as tests run in parallel.
+
+use std::cell::Cell;
+
+use super::Core;
+
+/// What a real core keeps for its hardware: nothing here.
+pub struct Hw;
+
+impl Hw {
+    pub(super) fn new() -> Self {
+        Hw
+    }
+}
+
+/// What the pretended processor was told to do.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub flush_all: u64,
+    pub flush_page: u64,
+    pub root_writes: u64,
+    pub zeroed_pages: u64,
+    pub copied_pages: u64,
+    pub fpu_saves: u64,
+    pub fpu_restores: u64,
+}
+
+thread_local! {
+    static OFFSET: Cell<u64> = const { Cell::new(0) };
+    static ROOT: Cell<u64> = const { Cell::new(0) };
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+    static DEADLINE: Cell<u64> = const { Cell::new(u64::MAX) };
+    static COUNTS: Cell<Counts> = const { Cell::new(Counts {
+        flush_all: 0, flush_page: 0, root_writes: 0, zeroed_pages: 0, copied_pages: 0,
+        fpu_saves: 0, fpu_restores: 0,
+    }) };
+}
+
+fn count(change: impl FnOnce(&mut Counts)) {
+    let mut counts = COUNTS.get();
+    change(&mut counts);
+    COUNTS.set(counts);
+}
+
+/// From now on, on this thread, physical address `pa` is the byte at `base - first_pa + pa`.
+/// `base` should be aligned to at least 4 KiB, and outlive every use.
+pub fn set_phys_memory(base: *mut u8, first_pa: u64) {
+    OFFSET.set((base as u64).wrapping_sub(first_pa));
+}
+
+/// What was counted on this thread since the last call.
+pub fn take_counts() -> Counts {
+    COUNTS.replace(Counts::default())
+}
+
+/// Where the direct map shows physical address `pa`.
+pub fn phys_to_virt(pa: u64) -> *mut u8 {
+    OFFSET.get().wrapping_add(pa) as *mut u8
+}
+
+/// The physical address of something in the direct map.
+pub fn virt_to_phys<T>(at: *const T) -> u64 {
+    (at as u64).wrapping_sub(OFFSET.get())
+}
+
+/// Forgets every cached translation that is not the kernel's.
+pub fn flush_tlb() {
+    count(|c| c.flush_all += 1);
+}
+
+/// Forgets the cached translation of the page at `va`.
+pub fn flush_page(_va: u64) {
+    count(|c| c.flush_page += 1);
+}
+
+/// Makes `pa` the root page table, if it is not already.
+///
+/// # Safety
+/// On the machine: the table must map the kernel. Here: nothing.
+pub unsafe fn write_root(pa: u64) {
+    if ROOT.replace(pa) != pa {
+        count(|c| c.root_writes += 1);
+    }
+}
+
+/// Physical address of the root page table in use.
+pub fn root() -> u64 {
+    ROOT.get()
+}
+
+/// The upper half of every root page table, entries 256 to 511.
+pub fn kernel_pml4_entries() -> &'static [u64; 256] {
+    static ENTRIES: [u64; 256] = [0x8000_0000_0000_0123; 256];
+    &ENTRIES
+}
+
+/// Fills the page at `pa` with zeros.
+///
+/// # Safety
+/// The page is memory, and nobody holds a reference into it.
+pub unsafe fn zero_page(pa: u64) {
+    count(|c| c.zeroed_pages += 1);
+    // SAFETY: the caller's promise.
+    unsafe { phys_to_virt(pa).write_bytes(0, 4096) }
+}
+
+/// Copies the page at `src` over the page at `dst`.
+///
+/// # Safety
+/// Both are memory, differ, and nobody holds a reference into `dst`.
+pub unsafe fn copy_page(dst: u64, src: u64) {
+    count(|c| c.copied_pages += 1);
+    // SAFETY: the caller's promise.
+    unsafe { phys_to_virt(dst).copy_from_nonoverlapping(phys_to_virt(src), 4096) }
+}
+
+/// Bytes that a save area for vector state needs; its alignment is 64.
+pub fn fpu_area_size() -> usize {
+    1024
+}
+
+/// Writes the state of a fresh program into a save area.
+///
+/// # Safety
+/// `area` is writable for [`fpu_area_size`] bytes and aligned to 64.
+pub unsafe fn fpu_init_image(area: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { area.write_bytes(0, fpu_area_size()) }
+}
+
+/// Saves the vector state.
+///
+/// # Safety
+/// As [`fpu_init_image`].
+pub unsafe fn fpu_save(_area: *mut u8) {
+    count(|c| c.fpu_saves += 1);
+}
+
+/// Loads the vector state.
+///
+/// # Safety
+/// `area` was filled by [`fpu_save`] or [`fpu_init_image`].
+pub unsafe fn fpu_restore(_area: *const u8) {
+    count(|c| c.fpu_restores += 1);
+}
+
+/// The user's FS base.
+pub fn read_fs_base() -> u64 {
+    0
+}
+
+/// Sets the user's FS base; bits that would make it non-canonical are replaced.
+pub fn write_fs_base(_base: u64) {}
+
+/// The user's GS base.
+pub fn read_gs_base() -> u64 {
+    0
+}
+
+/// Sets the user's GS base; bits that would make it non-canonical are replaced.
+pub fn write_gs_base(_base: u64) {}
+
+/// The time stamp counter.
+pub fn tsc() -> u64 {
+    CLOCK.get()
+}
+
+/// Sets the pretended clock.
+pub fn set_tsc(value: u64) {
+    CLOCK.set(value);
+}
+
+/// Asks for one timer interrupt when the time stamp counter reaches `deadline`; `u64::MAX` for none.
+pub fn timer_set(_core: &mut Core, deadline: u64) {
+    DEADLINE.set(deadline);
+}
+
+/// The deadline that was asked for last.
+pub fn timer_deadline() -> u64 {
+    DEADLINE.get()
+}
+
+/// Tells the local interrupt controller that the interrupt was taken.
+pub fn eoi() {}
+
+/// Lets legacy interrupt `irq` arrive at this core.
+pub fn irq_unmask(_irq: u8) {}
+
+/// Keeps legacy interrupt `irq` from arriving.
+pub fn irq_mask(_irq: u8) {}
+
+/// Reads an I/O port of 1, 2 or 4 bytes.
+///
+/// # Safety
+/// Reading this port must have no effect on memory.
+pub unsafe fn io_in(_port: u16, _bytes: u8) -> u32 {
+    0
+}
+
+/// Writes an I/O port of 1, 2 or 4 bytes.
+///
+/// # Safety
+/// Writing this port must have no effect on memory.
+pub unsafe fn io_out(_port: u16, _bytes: u8, _value: u32) {}
+
+/// Ends the machine in order.
+pub fn shutdown() -> ! {
+    panic!("the machine was shut down");
+}

@@ -1,0 +1,16 @@
+//! The CPU driver: the kernel of Tessera, one instance per core.
+//!
+//! It is a library with a very small program (`main.rs`) around it, so that everything which does
+//! not touch hardware is compiled and tested on the host as well (`cargo test -p kernel --lib`).
+//! What a module needs from the machine it takes from [`arch`], which has two implementations: the
+//! real one, and a stand-in for tests.
+
+#![cfg_attr(not(any(test, not(target_os = "none"))), no_std)]
+
+pub mod arch;
+pub mod boot_info;
+pub mod dispatch;
+pub mod log;
+#[cfg(target_os = "none")]
+mod panic;
+pub mod startup;

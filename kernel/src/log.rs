@@ -1,0 +1,24 @@
+//! The kernel's log: `log!("…")` writes one line of plain text to the second serial port.
+//!
+//! A line that begins with `@` is meant for the host's tools, not for people: `@backtrace`.
+//! On the host the lines go to standard error.
+
+/// Writes one formatted line to the kernel's log.
+#[macro_export]
+macro_rules! log {
+    ($($arg:tt)*) => { $crate::log::line(format_args!($($arg)*)) };
+}
+
+/// Writes `text` and a line end.
+#[cfg(target_os = "none")]
+pub fn line(text: core::fmt::Arguments) {
+    use core::fmt::Write;
+    // Writing to the port cannot fail.
+    let _ = writeln!(crate::arch::LogPort, "{text}");
+}
+
+/// Writes `text` and a line end.
+#[cfg(not(target_os = "none"))]
+pub fn line(text: core::fmt::Arguments) {
+    std::eprintln!("{text}");
+}
