@@ -1,0 +1,137 @@
+//! The checker: names the invariant that broke.
+
+use core::cmp::Ordering;
+use core::ptr::NonNull;
+
+use crate::order::{is_ancestor, is_leaf, span, Key};
+use crate::query::group;
+use crate::slot::{page_end, Ref, Slot};
+use crate::tree::{ends_of, leftmost, next, prev_reaching, Class};
+use crate::{Mdb, Policy, MAX_TREES};
+
+/// A broken invariant, and the slot where it shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Violation {
+    /// A slot in the database holds no capability.
+    Null(NonNull<Slot>),
+    /// A slot is reachable but not marked as in the database, or in the tree but marked as a copy.
+    Mark(NonNull<Slot>),
+    /// A slot hangs below another that it does not name as its parent.
+    Parent(NonNull<Slot>),
+    /// A slot is in the wrong type tree.
+    Tree(NonNull<Slot>),
+    /// Ranks differ by something else than 1 or 2 below this slot, or a childless slot has not 0.
+    Balance(NonNull<Slot>),
+    /// The noted ends of a subtree are not those of its slots.
+    Ends(NonNull<Slot>),
+    /// A slot does not come before the one that follows it.
+    Order(NonNull<Slot>),
+    /// A slot in a list of copies does not name the one before it.
+    CopyLink(NonNull<Slot>),
+    /// A slot in a list of copies holds something else than a copy.
+    CopyKey(NonNull<Slot>),
+    /// The range of a capability does not begin at its base.
+    Range(NonNull<Slot>),
+    /// Two objects overlap, and neither is an ancestor of the other.
+    Overlap(NonNull<Slot>, NonNull<Slot>),
+    /// The number of slots is not what was put in less what was taken out.
+    Count { counted: usize, noted: usize },
+}
+
+impl<P: Policy> Mdb<P> {
+    /// Checks every invariant. O(n log n), and recursion as deep as the tree: for tests and debug
+    /// builds.
+    pub fn check(&self) -> Result<(), Violation> {
+        let mut counted = 0;
+        for tree in 0..MAX_TREES {
+            let Some(root) = self.roots[tree] else { continue };
+            check_subtree::<P>(root, None, tree)?;
+            let mut node = Some(leftmost(root));
+            while let Some(n) = node {
+                counted += check_copies::<P>(n)?;
+                check_order::<P>(n)?;
+                node = next(n);
+            }
+        }
+        if counted != self.slots {
+            return Err(Violation::Count { counted, noted: self.slots });
+        }
+        Ok(())
+    }
+}
+
+/// Links, marks, ranks and ends below `node`; returns its rank.
+fn check_subtree<P: Policy>(node: Ref, parent: Option<Ref>, tree: usize) -> Result<i32, Violation> {
+    let (slot, cap) = (node.ptr(), node.cap());
+    if cap.is_null() {
+        return Err(Violation::Null(slot));
+    }
+    if !node.is_linked() || node.is_copy() {
+        return Err(Violation::Mark(slot));
+    }
+    if node.parent() != parent {
+        return Err(Violation::Parent(slot));
+    }
+    if usize::from(P::tree(cap.ty)) % MAX_TREES != tree {
+        return Err(Violation::Tree(slot));
+    }
+    if P::range(&cap).0 != cap.base {
+        return Err(Violation::Range(slot));
+    }
+    let mut ranks = [-1; 2];
+    for (rank, child) in ranks.iter_mut().zip([node.left(), node.right()]) {
+        if let Some(child) = child {
+            *rank = check_subtree::<P>(child, Some(node), tree)?;
+        }
+    }
+    let parity = i32::from(node.parity());
+    let [left, right] = ranks.map(|r| if r.rem_euclid(2) == parity { r + 2 } else { r + 1 });
+    if left != right || (ranks == [-1; 2] && left != 0) {
+        return Err(Violation::Balance(slot));
+    }
+    if node.ends() != ends_of::<P>(node) {
+        return Err(Violation::Ends(slot));
+    }
+    Ok(left)
+}
+
+/// The list of copies of `head`; returns how many slots there are.
+fn check_copies<P: Policy>(head: Ref) -> Result<usize, Violation> {
+    let (key, mut before, mut count) = (Key::of::<P>(&head.cap()), head, 1);
+    for copy in group(head).skip(1) {
+        if !copy.is_linked() || !copy.is_copy() {
+            return Err(Violation::Mark(copy.ptr()));
+        }
+        if copy.left() != Some(before) {
+            return Err(Violation::CopyLink(copy.ptr()));
+        }
+        if copy.is_empty() || key.cmp::<P>(&copy.cap()) != Ordering::Equal {
+            return Err(Violation::CopyKey(copy.ptr()));
+        }
+        (before, count) = (copy, count + 1);
+    }
+    Ok(count)
+}
+
+/// `node` against the one after it and, for an object, against the last object before it that it
+/// overlaps; if that is an ancestor throughout, all overlaps are nested.
+fn check_order<P: Policy>(node: Ref) -> Result<(), Violation> {
+    let cap = node.cap();
+    if next(node).is_some_and(|n| Key::of::<P>(&cap).cmp::<P>(&n.cap()) != Ordering::Less) {
+        return Err(Violation::Order(node.ptr()));
+    }
+    if is_leaf::<P>(&cap) {
+        return Ok(());
+    }
+    let target = page_end(cap.base.saturating_add(1));
+    let mut before = prev_reaching::<P>(node, target, Class::Objects);
+    while let Some(b) = before.filter(|b| span::<P>(&b.cap()).1 <= cap.base) {
+        before = prev_reaching::<P>(b, target, Class::Objects);
+    }
+    match before {
+        Some(b) if !is_ancestor::<P>(&b.cap(), &cap) => {
+            Err(Violation::Overlap(b.ptr(), node.ptr()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,310 @@
+//! The mapping database: every capability of a core, in one order, inside the capability slots.
+//!
+//! Copies, descendants and ancestors are not stored: they follow from the order (G18 §4.5.2),
+//!
+//! > tree, base, larger first, rank, type, identity
+//!
+//! which puts an ancestor before its descendants, as a preorder walk would. One tree node stands for
+//! one *distinct* capability; its copies hang from it in a list, so that making and deleting copies
+//! never touches the tree. The tree is balanced ([`tree`]) and augmented for the range queries
+//! *surrounding*, *inner* and *partial* of G12 §3.1.3. There is one root per type tree.
+//!
+//! # Relations
+//!
+//! - **Copies**: equal in all but rights, attributes and slot; `aux` and `word` count as far as
+//!   [`Policy::identity`] and [`Policy::range`] read them.
+//! - **Objects** are capabilities of rank below [`Policy::LEAF_RANK`]. Two objects of a tree overlap
+//!   only if they are copies or one is an ancestor of the other; [`Mdb::check`] verifies it, and the
+//!   caller asks [`Mdb::overlapping`] before it retypes.
+//! - **Leaves** are the others: Mappings. Their ranges are free. A leaf is nobody's ancestor.
+//! - A is an **ancestor** of B if A is an object of the same tree, A's range contains B's, and is
+//!   larger or A's rank is lower.
+//!
+//! # Contract
+//!
+//! The database holds no memory of its own. Whoever puts a slot in (`unsafe`) promises that the slot
+//! stays where it is, and valid, until [`Mdb::remove`] or [`Mdb::relocate`] takes it out; that there
+//! is never a `&mut` to a slot in a database (all fields are cells, `&` is enough); and that the slot
+//! is in one database only. A database belongs to one core and is neither `Send` nor `Sync`.
+//! Slots live at sign-extended 48-bit addresses. Ranges should be multiples of 4 KiB: others are
+//! answered rightly but lose the bound on the time of range queries, since the augmentation counts
+//! pages; so scale IO ports by 4096. Nothing here allocates, recurses (but for `check`) or panics in
+//! a release build.
+//!
+//! # Costs
+//!
+//! For `n` distinct capabilities. The figure is the worst case unless it says otherwise.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | `insert`, `find`, `surrounding`, `nearest_ancestor` | O(log n) |
+//! | `insert_near` | O(1) expected next to its place, O(log d) at distance d, O(log n) at worst |
+//! | `insert_copy`, `relocate`, `has_copies` | O(1) |
+//! | `remove` | O(1) with copies, else O(log n); rebalancing O(1) amortised |
+//! | `first_descendant`, `next` | O(log n), O(1) amortised over a walk |
+//! | `overlapping`, `partial` | O(log n) per answer |
+
+#![no_std]
+
+mod check;
+mod order;
+mod query;
+mod slot;
+mod tree;
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+pub use check::Violation;
+pub use order::{is_ancestor, is_copy};
+pub use slot::{RawCap, Slot};
+pub use tree::Class;
+
+use order::Key;
+use slot::Ref;
+use tree::Place;
+
+/// What the database must know about capability types. All functions are pure.
+pub trait Policy {
+    /// Capabilities of this rank and above are leaves (Mappings), those below are objects.
+    const LEAF_RANK: u8;
+
+    /// The type tree, below [`MAX_TREES`]: capabilities of different trees never overlap.
+    fn tree(ty: u8) -> u8;
+
+    /// Order among capabilities with the same range: ancestor types have lower ranks.
+    fn rank(ty: u8) -> u8;
+
+    /// First address, which is `cap.base`, and length; the length may be 0 without memory.
+    fn range(cap: &RawCap) -> (u64, u64);
+
+    /// What else must be equal in copies: for a Mapping, the address of its first entry.
+    fn identity(cap: &RawCap) -> u64;
+}
+
+/// How many type trees there may be; [`Policy::tree`] is taken modulo this.
+pub const MAX_TREES: usize = 16;
+
+/// A mapping database. See the [crate] for the contract.
+pub struct Mdb<P: Policy> {
+    roots: [Option<Ref>; MAX_TREES],
+    slots: usize,
+    policy: PhantomData<fn() -> P>,
+}
+
+impl<P: Policy> Default for Mdb<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Policy> Mdb<P> {
+    /// An empty database.
+    pub const fn new() -> Self {
+        Self { roots: [None; MAX_TREES], slots: 0, policy: PhantomData }
+    }
+
+    /// How many slots are in the database, copies included. O(1).
+    pub const fn len(&self) -> usize {
+        self.slots
+    }
+
+    /// Whether no slot is in the database.
+    pub const fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+
+    #[inline]
+    fn tree_of(cap: &RawCap) -> usize {
+        usize::from(P::tree(cap.ty)) % MAX_TREES
+    }
+
+    /// Puts `slot` in; returns whether it is a copy of a capability that was there. O(log n).
+    ///
+    /// # Safety
+    ///
+    /// `slot` holds a capability, is in no database, and keeps the contract of the [crate].
+    pub unsafe fn insert(&mut self, slot: NonNull<Slot>) -> bool {
+        // SAFETY: the caller keeps the contract of the crate.
+        let node = unsafe { Ref::new(slot) };
+        let cap = node.cap();
+        let tree = Self::tree_of(&cap);
+        let place = self.seek(tree, &Key::of::<P>(&cap));
+        self.put(tree, node, place)
+    }
+
+    /// The same as [`insert`](Self::insert), but looks for the place from `near`. O(1) expected if
+    /// `slot` belongs next to `near`, as a Mapping does to its Frame or a sibling to the one before;
+    /// O(log d) if d capabilities lie between. `near` need not be near, only in the database.
+    ///
+    /// # Safety
+    ///
+    /// As for [`insert`](Self::insert); `near` is in this database.
+    pub unsafe fn insert_near(&mut self, slot: NonNull<Slot>, near: NonNull<Slot>) -> bool {
+        // SAFETY: the caller keeps the contract of the crate for both.
+        let (node, near) = unsafe { (Ref::new(slot), Ref::new(near)) };
+        let (cap, near_cap) = (node.cap(), near.cap());
+        let tree = Self::tree_of(&cap);
+        if Self::tree_of(&near_cap) != tree {
+            let place = self.seek(tree, &Key::of::<P>(&cap));
+            return self.put(tree, node, place);
+        }
+        let place = Self::seek_near(self.head(near), &Key::of::<P>(&cap));
+        self.put(tree, node, place)
+    }
+
+    /// Puts in slots that are best in ascending order, the first of them near `near`; returns how
+    /// many are copies of what was there. For a retype into many objects. O(1) expected for each
+    /// slot that follows the one before it in the order.
+    ///
+    /// # Safety
+    ///
+    /// As for [`insert_near`](Self::insert_near), for every slot.
+    pub unsafe fn insert_run(
+        &mut self,
+        slots: impl IntoIterator<Item = NonNull<Slot>>,
+        near: NonNull<Slot>,
+    ) -> usize {
+        let (mut near, mut copies) = (near, 0);
+        for slot in slots {
+            // SAFETY: the caller keeps the contract; `near` is the caller's or was just put in.
+            copies += usize::from(unsafe { self.insert_near(slot, near) });
+            near = slot;
+        }
+        copies
+    }
+
+    /// Puts `dst` in as a copy of `src`. O(1).
+    ///
+    /// # Safety
+    ///
+    /// `src` is in this database; `dst` is in none, holds a capability that [is a copy](is_copy) of
+    /// that in `src`, and keeps the contract of the [crate].
+    pub unsafe fn insert_copy(&mut self, src: NonNull<Slot>, dst: NonNull<Slot>) {
+        // SAFETY: the caller keeps the contract of the crate for both.
+        let (src, dst) = unsafe { (Ref::new(src), Ref::new(dst)) };
+        debug_assert!(src.is_linked() && is_copy::<P>(&src.cap(), &dst.cap()), "a copy of src");
+        self.put_copy(src, dst);
+    }
+
+    fn put(&mut self, tree: usize, node: Ref, place: Place) -> bool {
+        debug_assert!(!node.is_linked() && !node.is_empty(), "a capability in no database");
+        if let Place::Found(original) = place {
+            self.put_copy(original, node);
+            return true;
+        }
+        self.attach(tree, node, place);
+        self.slots += 1;
+        false
+    }
+
+    fn put_copy(&mut self, original: Ref, copy: Ref) {
+        debug_assert!(!copy.is_linked(), "a slot is put in once");
+        let after = if original.is_copy() { original.right() } else { original.copies() };
+        copy.start_copy(original, after);
+        Self::set_next_copy(original, Some(copy));
+        if let Some(after) = after {
+            after.set_left(Some(copy));
+        }
+        self.slots += 1;
+    }
+
+    #[inline]
+    fn set_next_copy(of: Ref, to: Option<Ref>) {
+        if of.is_copy() {
+            of.set_right(to);
+        } else {
+            of.set_copies(to);
+        }
+    }
+
+    /// Takes `slot` out, leaves it empty and returns what it held. O(1) if it has copies, else
+    /// O(log n).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn remove(&mut self, slot: NonNull<Slot>) -> RawCap {
+        // SAFETY: the caller keeps the contract of the crate.
+        let node = unsafe { Ref::new(slot) };
+        debug_assert!(node.is_linked(), "a slot in the database");
+        let cap = node.cap();
+        if node.is_copy() {
+            self.unlink_copy(node);
+        } else if let Some(heir) = node.copies() {
+            self.unlink_copy(heir);
+            self.succeed(node, heir);
+        } else {
+            self.detach(Self::tree_of(&cap), node);
+        }
+        node.clear_links();
+        node.overwrite(RawCap::NULL);
+        self.slots -= 1;
+        cap
+    }
+
+    fn unlink_copy(&mut self, copy: Ref) {
+        let (before, after) = (copy.left(), copy.right());
+        if let Some(before) = before {
+            Self::set_next_copy(before, after);
+        }
+        if let Some(after) = after {
+            after.set_left(before);
+        }
+    }
+
+    /// Gives `heir` the place of `node`, in the tree or in the list of copies.
+    fn succeed(&mut self, node: Ref, heir: Ref) {
+        heir.take_links(&node);
+        if node.is_copy() {
+            if let Some(before) = node.left() {
+                Self::set_next_copy(before, Some(heir));
+            }
+            if let Some(after) = node.right() {
+                after.set_left(Some(heir));
+            }
+            return;
+        }
+        self.relink(Self::tree_of(&heir.cap()), node.parent(), node, Some(heir));
+        for child in [node.left(), node.right()].into_iter().flatten() {
+            child.set_parent(Some(heir));
+        }
+        if let Some(copy) = node.copies() {
+            copy.set_left(Some(heir));
+        }
+    }
+
+    /// Moves the capability in `src`, with its place in the order, to the empty slot `dst`; `src`
+    /// becomes empty. O(1).
+    ///
+    /// # Safety
+    ///
+    /// `src` is in this database; `dst` is in none and keeps the contract of the [crate].
+    pub unsafe fn relocate(&mut self, src: NonNull<Slot>, dst: NonNull<Slot>) {
+        // SAFETY: the caller keeps the contract of the crate for both.
+        let (src, dst) = unsafe { (Ref::new(src), Ref::new(dst)) };
+        debug_assert!(src.is_linked() && !dst.is_linked(), "from the database to a free slot");
+        dst.overwrite(src.cap());
+        self.succeed(src, dst);
+        src.clear_links();
+        src.overwrite(RawCap::NULL);
+    }
+
+    /// The slot in the tree that stands for the capability in `slot`. O(1) if it is near in the list
+    /// of copies, else O(log n).
+    pub(crate) fn head(&self, slot: Ref) -> Ref {
+        const NEAR: usize = 4;
+        let mut at = slot;
+        for _ in 0..NEAR {
+            if !at.is_copy() {
+                return at;
+            }
+            at = at.left().unwrap_or(at);
+        }
+        let cap = at.cap();
+        match self.seek(Self::tree_of(&cap), &Key::of::<P>(&cap)) {
+            Place::Found(head) => head,
+            _ => at,
+        }
+    }
+}

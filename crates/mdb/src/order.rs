@@ -1,0 +1,104 @@
+//! The order of capabilities, and the relations between two of them.
+
+use core::cmp::Ordering;
+
+use crate::slot::{page_end, Ends, RawCap};
+use crate::Policy;
+
+/// A capability's position, without the slot address that G18 §4.5.2 adds to part copies: copies
+/// share one position here.
+#[derive(Clone, Copy)]
+pub(crate) struct Key {
+    pub base: u64,
+    pub len: u64,
+    /// Rank, then type.
+    pub minor: u16,
+    pub identity: u64,
+}
+
+impl Key {
+    #[inline]
+    pub fn of<P: Policy>(cap: &RawCap) -> Self {
+        let (base, len) = P::range(cap);
+        debug_assert_eq!(base, cap.base, "a range begins at the base");
+        Self { base, len, minor: minor::<P>(cap), identity: P::identity(cap) }
+    }
+
+    /// The first position of all for ranges that begin at `base` with at most `len` bytes.
+    pub fn first(base: u64, len: u64) -> Self {
+        Self { base, len, minor: 0, identity: 0 }
+    }
+
+    /// The last position for `base`, `len` and ranks up to `rank`.
+    pub fn last(base: u64, len: u64, rank: u8) -> Self {
+        Self { base, len, minor: u16::from(rank) << 8 | 0xff, identity: u64::MAX }
+    }
+
+    /// Compares with the position of `cap`. The base alone decides nearly always.
+    #[inline]
+    pub fn cmp<P: Policy>(&self, cap: &RawCap) -> Ordering {
+        match self.base.cmp(&cap.base) {
+            Ordering::Equal => self.cmp_same_base::<P>(cap),
+            other => other,
+        }
+    }
+
+    fn cmp_same_base<P: Policy>(&self, cap: &RawCap) -> Ordering {
+        let larger_first = P::range(cap).1.cmp(&self.len);
+        larger_first
+            .then_with(|| self.minor.cmp(&minor::<P>(cap)))
+            .then_with(|| self.identity.cmp(&P::identity(cap)))
+    }
+}
+
+#[inline]
+fn minor<P: Policy>(cap: &RawCap) -> u16 {
+    u16::from(P::rank(cap.ty)) << 8 | u16::from(cap.ty)
+}
+
+#[inline]
+pub(crate) fn is_leaf<P: Policy>(cap: &RawCap) -> bool {
+    P::rank(cap.ty) >= P::LEAF_RANK
+}
+
+/// The end of a range; an object without memory counts as one byte.
+#[inline]
+pub(crate) fn end_of(base: u64, len: u64) -> u64 {
+    base.saturating_add(len.max(1))
+}
+
+/// First and end of what `cap` covers.
+#[inline]
+pub(crate) fn span<P: Policy>(cap: &RawCap) -> (u64, u64) {
+    let (base, len) = P::range(cap);
+    (base, end_of(base, len))
+}
+
+/// What `cap` alone adds to the ends of a subtree.
+#[inline]
+pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
+    let end = page_end(span::<P>(cap).1);
+    if is_leaf::<P>(cap) {
+        Ends { object: 0, leaf: end }
+    } else {
+        Ends { object: end, leaf: 0 }
+    }
+}
+
+/// Whether `a` is an ancestor of `b`: an object of the same tree whose range contains that of `b`,
+/// and is larger or has a lower rank.
+pub fn is_ancestor<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
+    let ((a_base, a_end), (b_base, b_end)) = (span::<P>(a), span::<P>(b));
+    let contains = a_base <= b_base && b_end <= a_end;
+    let before = match P::range(a).1.cmp(&P::range(b).1) {
+        Ordering::Greater => true,
+        Ordering::Equal => P::rank(a.ty) < P::rank(b.ty),
+        Ordering::Less => false,
+    };
+    P::tree(a.ty) == P::tree(b.ty) && !is_leaf::<P>(a) && contains && before
+}
+
+/// Whether `a` and `b` are copies of one another: they have the same position in the order.
+pub fn is_copy<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
+    P::tree(a.ty) == P::tree(b.ty) && Key::of::<P>(a).cmp::<P>(b) == Ordering::Equal
+}

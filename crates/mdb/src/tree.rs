@@ -1,0 +1,444 @@
+//! The tree: a weak AVL tree with parent pointers, augmented with the highest ends.
+//!
+//! Rank-balanced trees after Haeupler, Sen and Tarjan, *Rank-Balanced Trees*, ACM TALG 11(4), 2015:
+//! the height is that of an AVL tree while nothing is deleted, at most two rotations repair an
+//! insertion or a deletion, and the steps upwards are O(1) amortised. The difference of rank between
+//! a node and its parent is 1 or 2, a missing node has rank −1, a node without children has rank 0;
+//! so one bit of parity per node tells all differences apart. The augmentation is that of G12 §3.1.2
+//! and G18 §4.5.3.
+
+use core::cmp::Ordering;
+
+use crate::order::{own_ends, Key};
+use crate::slot::{Ends, Ref};
+use crate::{Mdb, Policy};
+
+/// Where a position is, or would be.
+pub(crate) enum Place {
+    Found(Ref),
+    Root,
+    LeftOf(Ref),
+    RightOf(Ref),
+}
+
+/// Which ends a search looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Capabilities of rank below [`Policy::LEAF_RANK`].
+    Objects,
+    /// Capabilities of rank [`Policy::LEAF_RANK`] and above: Mappings.
+    Leaves,
+    /// Both.
+    All,
+}
+
+impl Class {
+    #[inline]
+    fn end(self, ends: Ends) -> u64 {
+        match self {
+            Class::Objects => ends.object,
+            Class::Leaves => ends.leaf,
+            Class::All => ends.object.max(ends.leaf),
+        }
+    }
+
+    #[inline]
+    fn reaches(self, subtree: Option<Ref>, end: u64) -> Option<Ref> {
+        subtree.filter(|n| self.end(n.ends()) >= end)
+    }
+
+    /// Whether `node` itself is of this class and ends at `end` (in pages) or later.
+    #[inline]
+    pub(crate) fn own_reaches<P: Policy>(self, node: Ref, end: u64) -> bool {
+        self.end(own_ends::<P>(&node.cap())) >= end
+    }
+}
+
+/// The parity of a node; a missing one has rank −1, which is odd.
+#[inline]
+fn parity(node: Option<Ref>) -> bool {
+    node.is_none_or(|n| n.parity())
+}
+
+#[inline]
+fn is_left(node: Ref, parent: Ref) -> bool {
+    parent.left() == Some(node)
+}
+
+pub(crate) fn leftmost(mut node: Ref) -> Ref {
+    while let Some(left) = node.left() {
+        node = left;
+    }
+    node
+}
+
+/// The next node in the order. O(log n), O(1) amortised over a walk.
+pub(crate) fn next(node: Ref) -> Option<Ref> {
+    match node.right() {
+        Some(right) => Some(leftmost(right)),
+        None => first_parent(node, true),
+    }
+}
+
+/// The nearest ancestor in the tree that comes after `node` (`after`), or before it.
+#[inline]
+fn first_parent(node: Ref, after: bool) -> Option<Ref> {
+    let mut child = node;
+    loop {
+        let parent = child.parent()?;
+        if is_left(child, parent) == after {
+            return Some(parent);
+        }
+        child = parent;
+    }
+}
+
+/// The first node of `class` after `node` whose end, in pages, is `end` or more. O(log n).
+pub(crate) fn next_reaching<P: Policy>(node: Ref, end: u64, class: Class) -> Option<Ref> {
+    let mut at = node;
+    loop {
+        if let Some(subtree) = class.reaches(at.right(), end) {
+            return first_reaching::<P>(subtree, end, class);
+        }
+        at = first_parent(at, true)?;
+        if class.own_reaches::<P>(at, end) {
+            return Some(at);
+        }
+    }
+}
+
+/// The first such node in a subtree.
+pub(crate) fn first_reaching<P: Policy>(root: Ref, end: u64, class: Class) -> Option<Ref> {
+    let mut at = class.reaches(Some(root), end)?;
+    loop {
+        if let Some(left) = class.reaches(at.left(), end) {
+            at = left;
+        } else if class.own_reaches::<P>(at, end) {
+            return Some(at);
+        } else {
+            at = at.right()?;
+        }
+    }
+}
+
+/// The last node of `class` before `node` whose end, in pages, is `end` or more. O(log n).
+pub(crate) fn prev_reaching<P: Policy>(node: Ref, end: u64, class: Class) -> Option<Ref> {
+    let mut at = node;
+    loop {
+        if let Some(subtree) = class.reaches(at.left(), end) {
+            return last_reaching::<P>(subtree, end, class);
+        }
+        at = first_parent(at, false)?;
+        if class.own_reaches::<P>(at, end) {
+            return Some(at);
+        }
+    }
+}
+
+fn last_reaching<P: Policy>(root: Ref, end: u64, class: Class) -> Option<Ref> {
+    let mut at = root;
+    loop {
+        if let Some(right) = class.reaches(at.right(), end) {
+            at = right;
+        } else if class.own_reaches::<P>(at, end) {
+            return Some(at);
+        } else {
+            at = at.left()?;
+        }
+    }
+}
+
+/// What the ends of `node` must be, from its own range and its children.
+#[inline]
+pub(crate) fn ends_of<P: Policy>(node: Ref) -> Ends {
+    let mut ends = own_ends::<P>(&node.cap());
+    if let Some(left) = node.left() {
+        ends = ends.max(left.ends());
+    }
+    if let Some(right) = node.right() {
+        ends = ends.max(right.ends());
+    }
+    ends
+}
+
+/// Corrects the ends from `node` upwards until one is right already, or `stop` is reached.
+fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>) {
+    let mut at = node;
+    while let Some(n) = at.filter(|_| at != stop) {
+        let ends = ends_of::<P>(n);
+        if ends == n.ends() {
+            return;
+        }
+        n.set_ends(ends);
+        at = n.parent();
+    }
+}
+
+/// Raises the ends from `node` upwards to `own`, the ends of a new node below it.
+fn raise_up(node: Option<Ref>, own: Ends) {
+    let mut at = node;
+    while let Some(n) = at {
+        let ends = n.ends();
+        if ends.object >= own.object && ends.leaf >= own.leaf {
+            return;
+        }
+        n.set_ends(ends.max(own));
+        at = n.parent();
+    }
+}
+
+impl<P: Policy> Mdb<P> {
+    /// Looks for `key` from the root. O(log n).
+    pub(crate) fn seek(&self, tree: usize, key: &Key) -> Place {
+        match self.roots[tree] {
+            Some(root) => Self::descend(root, key),
+            None => Place::Root,
+        }
+    }
+
+    fn descend(from: Ref, key: &Key) -> Place {
+        let mut at = from;
+        loop {
+            let child = match key.cmp::<P>(&at.cap()) {
+                Ordering::Equal => return Place::Found(at),
+                Ordering::Less => match at.left() {
+                    Some(left) => left,
+                    None => return Place::LeftOf(at),
+                },
+                Ordering::Greater => match at.right() {
+                    Some(right) => right,
+                    None => return Place::RightOf(at),
+                },
+            };
+            at = child;
+        }
+    }
+
+    /// Looks for `key` from a node near it: up as far as the order asks, then down.
+    pub(crate) fn seek_near(near: Ref, key: &Key) -> Place {
+        let after = match key.cmp::<P>(&near.cap()) {
+            Ordering::Equal => return Place::Found(near),
+            other => other == Ordering::Greater,
+        };
+        let mut from = near;
+        while let Some(bound) = first_parent(from, after) {
+            match key.cmp::<P>(&bound.cap()) {
+                Ordering::Equal => return Place::Found(bound),
+                // Beyond this bound as well: what lies between is out of the question.
+                Ordering::Greater if after => from = bound,
+                Ordering::Less if !after => from = bound,
+                _ => break,
+            }
+        }
+        // Between `from` and the bound there is only that subtree of `from`.
+        let subtree = if after { from.right() } else { from.left() };
+        match subtree {
+            Some(subtree) => Self::descend(subtree, key),
+            None if after => Place::RightOf(from),
+            None => Place::LeftOf(from),
+        }
+    }
+
+    /// The last node at `key` or before it.
+    pub(crate) fn floor(&self, tree: usize, key: &Key) -> Option<Ref> {
+        let (mut at, mut best) = (self.roots[tree], None);
+        while let Some(n) = at {
+            at = match key.cmp::<P>(&n.cap()) {
+                Ordering::Less => n.left(),
+                _ => {
+                    best = at;
+                    n.right()
+                }
+            };
+        }
+        best
+    }
+
+    /// The first node at `key` or after it.
+    pub(crate) fn ceiling(&self, tree: usize, key: &Key) -> Option<Ref> {
+        let (mut at, mut best) = (self.roots[tree], None);
+        while let Some(n) = at {
+            at = match key.cmp::<P>(&n.cap()) {
+                Ordering::Greater => n.right(),
+                _ => {
+                    best = at;
+                    n.left()
+                }
+            };
+        }
+        best
+    }
+
+    /// Makes whatever pointed at `old` from above point at `new`.
+    #[inline]
+    pub(crate) fn relink(&mut self, tree: usize, parent: Option<Ref>, old: Ref, new: Option<Ref>) {
+        match parent {
+            None => self.roots[tree] = new,
+            Some(p) if is_left(old, p) => p.set_left(new),
+            Some(p) => p.set_right(new),
+        }
+    }
+
+    /// Turns the edge between `node` and its parent `top` around.
+    fn rotate(&mut self, tree: usize, node: Ref, top: Ref) {
+        let above = top.parent();
+        let middle = if is_left(node, top) {
+            let middle = node.right();
+            top.set_left(middle);
+            node.set_right(Some(top));
+            middle
+        } else {
+            let middle = node.left();
+            top.set_right(middle);
+            node.set_left(Some(top));
+            middle
+        };
+        if let Some(middle) = middle {
+            middle.set_parent(Some(top));
+        }
+        self.relink(tree, above, top, Some(node));
+        node.set_parent(above);
+        top.set_parent(Some(node));
+        node.set_ends(top.ends());
+        top.set_ends(ends_of::<P>(top));
+    }
+
+    /// Puts `node` at a free place. O(1) amortised, O(log n) at worst.
+    pub(crate) fn attach(&mut self, tree: usize, node: Ref, place: Place) {
+        let own = own_ends::<P>(&node.cap());
+        let parent = match place {
+            Place::LeftOf(p) => {
+                p.set_left(Some(node));
+                Some(p)
+            }
+            Place::RightOf(p) => {
+                p.set_right(Some(node));
+                Some(p)
+            }
+            Place::Root | Place::Found(_) => {
+                self.roots[tree] = Some(node);
+                None
+            }
+        };
+        node.start_node(parent, own);
+        raise_up(parent, own);
+        self.repair_insert(tree, node);
+    }
+
+    /// `node` may have the rank of its parent; moves that upwards or ends it with rotations.
+    fn repair_insert(&mut self, tree: usize, node: Ref) {
+        let mut node = node;
+        while let Some(p) = node.parent().filter(|p| p.parity() == node.parity()) {
+            let left = is_left(node, p);
+            let sibling = if left { p.right() } else { p.left() };
+            if parity(sibling) != p.parity() {
+                p.flip();
+                node = p;
+                continue;
+            }
+            let inner = if left { node.right() } else { node.left() };
+            match inner {
+                Some(inner) if inner.parity() != node.parity() => {
+                    self.rotate(tree, inner, node);
+                    self.rotate(tree, inner, p);
+                    inner.flip();
+                    node.flip();
+                }
+                _ => self.rotate(tree, node, p),
+            }
+            p.flip();
+            return;
+        }
+    }
+
+    /// Takes `node` out of the tree. Its own links are left as they are.
+    pub(crate) fn detach(&mut self, tree: usize, node: Ref) {
+        let parent = node.parent();
+        let (child, above) = match (node.left(), node.right()) {
+            (Some(left), Some(right)) => self.swap_out(tree, node, left, right),
+            (child, None) | (None, child) => {
+                self.relink(tree, parent, node, child);
+                if let Some(child) = child {
+                    child.set_parent(parent);
+                }
+                refresh_up::<P>(parent, None);
+                (child, parent)
+            }
+        };
+        if let Some(above) = above {
+            self.repair_remove(tree, child, above);
+        }
+    }
+
+    /// Puts the successor of `node` in its place; returns the hole that the successor leaves.
+    fn swap_out(
+        &mut self,
+        tree: usize,
+        node: Ref,
+        left: Ref,
+        right: Ref,
+    ) -> (Option<Ref>, Option<Ref>) {
+        let successor = leftmost(right);
+        let child = successor.right();
+        let mut above = successor;
+        if successor != right {
+            // The successor is not `right` itself, so it is the left child of a node below `node`.
+            above = successor.parent().unwrap_or(right);
+            above.set_left(child);
+            if let Some(child) = child {
+                child.set_parent(Some(above));
+            }
+            successor.set_right(Some(right));
+            right.set_parent(Some(successor));
+        }
+        successor.set_left(Some(left));
+        left.set_parent(Some(successor));
+        self.relink(tree, node.parent(), node, Some(successor));
+        successor.take_place(&node);
+        refresh_up::<P>(Some(above), Some(successor));
+        refresh_up::<P>(Some(successor), None);
+        (child, Some(above))
+    }
+
+    /// `node` (perhaps missing) below `parent` has lost one rank: repairs a difference of 3, or a
+    /// parent of rank 1 without children.
+    fn repair_remove(&mut self, tree: usize, node: Option<Ref>, parent: Ref) {
+        let (mut node, mut parent) = (node, Some(parent));
+        if let Some(p) = parent.filter(|p| p.left().is_none() && p.right().is_none()) {
+            if p.parity() {
+                p.flip();
+            }
+            (node, parent) = (Some(p), p.parent());
+        }
+        while let Some(p) = parent.filter(|p| p.parity() != parity(node)) {
+            let left = p.left() == node;
+            let Some(sibling) = (if left { p.right() } else { p.left() }) else { return };
+            let (inner, outer) = match left {
+                true => (sibling.left(), sibling.right()),
+                false => (sibling.right(), sibling.left()),
+            };
+            if sibling.parity() != p.parity() {
+                if parity(outer) != sibling.parity() {
+                    return self.lift_sibling(tree, sibling, p);
+                }
+                if let Some(inner) = inner.filter(|i| i.parity() != sibling.parity()) {
+                    self.rotate(tree, inner, sibling);
+                    self.rotate(tree, inner, p);
+                    return sibling.flip();
+                }
+                sibling.flip();
+            }
+            p.flip();
+            (node, parent) = (Some(p), p.parent());
+        }
+    }
+
+    /// The single rotation of a deletion.
+    fn lift_sibling(&mut self, tree: usize, sibling: Ref, p: Ref) {
+        self.rotate(tree, sibling, p);
+        sibling.flip();
+        if p.left().is_some() || p.right().is_some() {
+            p.flip();
+        }
+    }
+}
