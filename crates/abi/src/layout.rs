@@ -15,18 +15,21 @@ pub const PROGRAM_START: u64 = 0x1_0000;
 pub const PROGRAM_END: u64 = 0x7f7f_ffff_f000;
 /// Start of the part of the address space that belongs to the personality's library.
 pub const LIBRARY_START: u64 = 0x7f80_0000_0000;
-/// Where the library's ELF is linked.
+/// Where the library's ELF is linked. It, the stack, the two frames and the start of the heap lie
+/// in one 2 MiB region, so that a new process needs one last-level table for all of them.
 pub const LIBRARY_IMAGE: u64 = 0x7f80_0000_0000;
-/// Heap of the library, grown upward.
-pub const LIBRARY_HEAP: u64 = 0x7f80_4000_0000;
-/// Top of the library's upcall stack. The page below the stack is never mapped.
-pub const LIBRARY_STACK_TOP: u64 = 0x7f80_8000_0000;
+/// First address that the image must not reach; the page from here on is never mapped.
+pub const LIBRARY_IMAGE_END: u64 = LIBRARY_IMAGE + 0xc_0000;
+/// Top of the library's upcall stack. It grows down to one page above [`LIBRARY_IMAGE_END`].
+pub const LIBRARY_STACK_TOP: u64 = LIBRARY_IMAGE + 0xe_0000;
 /// The frame shared with the kernel.
-pub const DISPATCHER_FRAME: u64 = 0x7f80_9000_0000;
-/// The frame shared with `unixd`.
-pub const SESSION_FRAME: u64 = 0x7f80_a000_0000;
+pub const DISPATCHER_FRAME: u64 = LIBRARY_IMAGE + 0xe_2000;
+/// The frame shared with `unixd`, 32 KiB.
+pub const SESSION_FRAME: u64 = LIBRARY_IMAGE + 0xe_4000;
+/// Heap of the library, grown upward.
+pub const LIBRARY_HEAP: u64 = LIBRARY_IMAGE + 0x10_0000;
 /// Windows: file contents, pipe buffers, frames of a child being made. To the end of the slot.
-pub const LIBRARY_WINDOWS: u64 = 0x7f81_0000_0000;
+pub const LIBRARY_WINDOWS: u64 = LIBRARY_IMAGE + 0x2000_0000;
 /// First address that is no user address.
 pub const USER_END: u64 = 0x8000_0000_0000;
 /// Where native programs and servers are linked.

@@ -1,0 +1,1 @@
+//! `fork` and its relatives.

@@ -1,0 +1,31 @@
+//! The Linux personality of Tessera: a library in the address space of every Linux process.
+//!
+//! The kernel hands it the process's page faults, exceptions and system calls (`upcall`), and it
+//! answers them with capability invocations: it pages the process by itself (`mm`), loads programs
+//! (`exec`), forks (`fork`) and delivers signals (`signal`). System calls are decoded and, where
+//! they are about files, handled in `sys` and `fd`, with the help of the server `unixd` (`server`).
+//!
+//! There is one thread. While it runs, the dispatcher is disabled: nothing interrupts it, and it
+//! never faults, because its own memory is always mapped and program memory is made resident
+//! before it is touched (`mm::user`).
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod elf;
+mod entry;
+mod errno;
+mod exec;
+mod fd;
+mod fork;
+mod heap;
+mod invoke;
+mod mm;
+mod process;
+mod server;
+mod signal;
+mod sys;
+mod upcall;
+
+pub use process::Process;
