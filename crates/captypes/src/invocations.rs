@@ -29,7 +29,9 @@ pub trait Word: Sized {
 
 macro_rules! plain_words {
     ($($ty:ty),*) => { $(impl Word for $ty {
+        #[inline(always)]
         fn to_word(self) -> u64 { self as u64 }
+        #[inline(always)]
         fn from_word(word: u64) -> Result<Self, Status> {
             <$ty>::try_from(word).map_err(|_| Status::Invalid)
         }
@@ -38,9 +40,11 @@ macro_rules! plain_words {
 plain_words!(u64, u32, u16, u8);
 
 impl Word for bool {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self as u64
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         match word {
             0 => Ok(false),
@@ -51,45 +55,55 @@ impl Word for bool {
 }
 
 impl Word for Place {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self.0
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         Ok(Place(word))
     }
 }
 
 impl Word for CapAddr {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self.0 as u64
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         u32::from_word(word).map(CapAddr)
     }
 }
 
 impl Word for Rights {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self.0 as u64
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         Ok(Rights(u8::from_word(word)?).and(Rights::ALL))
     }
 }
 
 impl Word for RamAttrs {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self.0 as u64
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         u16::from_word(word).map(RamAttrs)
     }
 }
 
 impl Word for CapType {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self as u64
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         u8::try_from(word).ok().and_then(CapType::from_u8).ok_or(Status::Invalid)
     }
@@ -123,9 +137,11 @@ impl MapFlags {
 }
 
 impl Word for MapFlags {
+    #[inline(always)]
     fn to_word(self) -> u64 {
         self.0 as u64
     }
+    #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
         if word >> 5 != 0 {
             return Err(Status::Invalid);
@@ -136,6 +152,8 @@ impl Word for MapFlags {
 
 /// What an invocation's results are.
 pub trait Reply: Sized {
+    /// How many words it uses.
+    const WORDS: usize;
     /// As they cross.
     fn encode(self) -> ReplyWords;
     /// From what crossed.
@@ -143,9 +161,12 @@ pub trait Reply: Sized {
 }
 
 impl Reply for () {
+    const WORDS: usize = 0;
+    #[inline(always)]
     fn encode(self) -> ReplyWords {
         [0; 6]
     }
+    #[inline(always)]
     fn decode(_: &ReplyWords) -> Result<Self, Status> {
         Ok(())
     }
@@ -158,14 +179,15 @@ macro_rules! replies {
         pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
 
         impl Reply for $name {
-            #[inline]
+            const WORDS: usize = [$(stringify!($field)),*].len();
+            #[inline(always)]
             fn encode(self) -> ReplyWords {
                 let mut words = [0; 6];
                 let mut _next = 0;
                 $(words[_next] = self.$field.to_word(); _next += 1;)*
                 words
             }
-            #[inline]
+            #[inline(always)]
             fn decode(words: &ReplyWords) -> Result<Self, Status> {
                 let mut _next = 0;
                 $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
@@ -229,6 +251,8 @@ impl Identity {
 pub trait Invocation: Sized {
     /// Its number.
     const LABEL: Label;
+    /// How many argument words it uses.
+    const ARGS: usize;
     /// Its results.
     type Reply: Reply;
     /// Arguments as they cross.
@@ -262,8 +286,12 @@ macro_rules! invocations {
 
             impl Invocation for $name {
                 const LABEL: Label = Label::$name;
+                const ARGS: usize = {
+                    let names: &[&str] = &[$(stringify!($field)),*];
+                    names.len()
+                };
                 type Reply = $reply;
-                #[inline]
+                #[inline(always)]
                 fn encode(self) -> ArgWords {
                     #[allow(unused_mut)]
                     let mut words = [0; 9];
@@ -272,7 +300,7 @@ macro_rules! invocations {
                     $(words[_next] = self.$field.to_word(); _next += 1;)*
                     words
                 }
-                #[inline]
+                #[inline(always)]
                 fn decode(words: &ArgWords) -> Result<Self, Status> {
                     #[allow(unused_mut)]
                     let mut _next = 0;
@@ -466,7 +494,7 @@ invocations! {
         caps: Place,
         /// First slot for capabilities received, or null for none.
         recv: Place,
-        /// The dispatcher to answer.
+        /// The dispatcher to answer, or [`Place::CALLER`].
         to: Place
     ) -> ();
     /// Like `ReplyRecv` but returns `Empty` at once when nothing waits.
@@ -478,6 +506,7 @@ invocations! {
     // Dispatchers (the invoked capability).
 
     /// Answers the dispatcher's call on an endpoint whose receiver is the invoker, and goes on.
+    /// The invoked place may be [`Place::CALLER`].
     40 Reply(
         /// Word.
         w0: u64,

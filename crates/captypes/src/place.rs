@@ -59,6 +59,10 @@ const ROOT_MASK: u64 = 0x7fff_ffff;
 impl Place {
     /// No slot.
     pub const NULL: Place = Place(0);
+    /// No slot but a dispatcher: the one whose call the invoker received last and has not answered.
+    /// It stands for that dispatcher as `to` of a `ReplyRecv` and as the target of a `Reply`, so
+    /// that a server needs no capability to the dispatchers of its clients.
+    pub const CALLER: Place = Place(u64::MAX);
 
     /// A slot of the caller's own CSpace.
     pub const fn own(addr: CapAddr) -> Self {

@@ -10,6 +10,7 @@ macro_rules! status {
 
         impl Status {
             /// The error for a non-zero status word; words of no known error read as `Invalid`.
+            #[inline(always)]
             pub const fn from_word(word: u64) -> Result<(), Status> {
                 match word {
                     0 => Ok(()),

@@ -1,0 +1,175 @@
+//! Operations on capabilities, as methods of the slots that hold them.
+//!
+//! `slot.retype(CapType::Frame, 0, 4096, 1, dst)` is `invoke(slot, op::Retype { … })`. `Again` is
+//! repeated here, so that callers see only success and true errors. Whoever must stay responsive
+//! in between invokes the operation itself.
+
+use crate::invoke;
+use captypes::invocations::{Identity, MapFlags};
+use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+
+/// Repeats `step` while it answers `Again`.
+#[inline(always)]
+fn until_done<T>(mut step: impl FnMut() -> Result<T, Status>) -> Result<T, Status> {
+    loop {
+        match step() {
+            Err(Status::Again) => {}
+            done => return done,
+        }
+    }
+}
+
+/// A slot, by its address in the own CSpace or by its place in any.
+pub trait Cap: Into<Place> + Copy {
+    /// This slot as a place.
+    #[inline(always)]
+    fn place(self) -> Place {
+        self.into()
+    }
+
+    /// [`op::Copy`]
+    #[inline(always)]
+    fn copy_to(self, dst: impl Into<Place>) -> Result<(), Status> {
+        invoke(self, op::Copy { dst: dst.into() })
+    }
+
+    /// [`op::Mint`] without a badge.
+    #[inline(always)]
+    fn mint(self, dst: impl Into<Place>, rights: Rights) -> Result<(), Status> {
+        invoke(self, op::Mint { dst: dst.into(), rights, badge: 0 })
+    }
+
+    /// [`op::Mint`] of an Endpoint.
+    #[inline(always)]
+    fn mint_badged(self, dst: impl Into<Place>, rights: Rights, badge: u32) -> Result<(), Status> {
+        invoke(self, op::Mint { dst: dst.into(), rights, badge })
+    }
+
+    /// [`op::Move`]
+    #[inline(always)]
+    fn move_to(self, dst: impl Into<Place>) -> Result<(), Status> {
+        invoke(self, op::Move { dst: dst.into() })
+    }
+
+    /// [`op::Retype`]
+    #[inline(always)]
+    fn retype(
+        self,
+        ty: CapType,
+        offset: u64,
+        bytes: u64,
+        count: u32,
+        dst: impl Into<Place>,
+    ) -> Result<(), Status> {
+        let dst = dst.into();
+        until_done(|| invoke(self, op::Retype { ty, offset, bytes, count, dst }))
+    }
+
+    /// [`op::RetypeCopy`]
+    #[inline(always)]
+    fn retype_copy(
+        self,
+        offset: u64,
+        src: impl Into<Place>,
+        dst: impl Into<Place>,
+    ) -> Result<(), Status> {
+        invoke(self, op::RetypeCopy { offset, src: src.into(), dst: dst.into() })
+    }
+
+    /// [`op::Delete`], to its end.
+    #[inline(always)]
+    fn delete(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::Delete {}))
+    }
+
+    /// [`op::DeleteRange`], to its end.
+    #[inline(always)]
+    fn delete_range(self, count: u32) -> Result<(), Status> {
+        until_done(|| invoke(self, op::DeleteRange { count })).map(|_| ())
+    }
+
+    /// [`op::Revoke`], to its end.
+    #[inline(always)]
+    fn revoke(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::Revoke {}))
+    }
+
+    /// [`op::Identify`]
+    #[inline(always)]
+    fn identify(self) -> Result<Identity, Status> {
+        invoke(self, op::Identify {})
+    }
+
+    /// [`op::CopyRange`]
+    #[inline(always)]
+    fn copy_range(
+        self,
+        dst: impl Into<Place>,
+        count: u32,
+        only: CapType,
+    ) -> Result<u32, Status> {
+        invoke(self, op::CopyRange { dst: dst.into(), count, only }).map(|done| done.count)
+    }
+
+    /// [`op::Map`], on a table.
+    #[inline(always)]
+    fn map(
+        self,
+        entry: u32,
+        count: u32,
+        src: impl Into<Place>,
+        offset: u64,
+        flags: MapFlags,
+        mapping: impl Into<Place>,
+    ) -> Result<(), Status> {
+        let (src, mapping) = (src.into(), mapping.into());
+        invoke(self, op::Map { entry, count, src, offset, flags, mapping })
+    }
+
+    /// [`op::MapMany`], on a table.
+    #[inline(always)]
+    fn map_many(
+        self,
+        entry: u32,
+        count: u32,
+        src: impl Into<Place>,
+        flags: MapFlags,
+        mapping: impl Into<Place>,
+    ) -> Result<u32, Status> {
+        let (src, mapping) = (src.into(), mapping.into());
+        invoke(self, op::MapMany { entry, count, src, flags, mapping }).map(|done| done.count)
+    }
+
+    /// [`op::Protect`], on a Mapping.
+    #[inline(always)]
+    fn protect(self, first: u32, count: u32, flags: MapFlags) -> Result<(), Status> {
+        invoke(self, op::Protect { first, count, flags })
+    }
+
+    /// [`op::ProtectMany`], on the first of the Mappings.
+    #[inline(always)]
+    fn protect_many(self, count: u32, flags: MapFlags) -> Result<u32, Status> {
+        invoke(self, op::ProtectMany { count, flags }).map(|done| done.count)
+    }
+
+    /// [`op::Unmap`], on a Mapping.
+    #[inline(always)]
+    fn unmap(self, first: u32, count: u32, rest: impl Into<Place>) -> Result<(), Status> {
+        invoke(self, op::Unmap { first, count, rest: rest.into() })
+    }
+
+    /// [`op::ReadEntry`], on a table.
+    #[inline(always)]
+    fn read_entry(self, entry: u32) -> Result<u64, Status> {
+        invoke(self, op::ReadEntry { entry }).map(|reply| reply.value)
+    }
+
+    /// [`op::Notify`], on a Dispatcher or Endpoint.
+    #[inline(always)]
+    fn notify(self, bits: u64) -> Result<(), Status> {
+        invoke(self, op::Notify { bits })
+    }
+}
+
+impl Cap for CapAddr {}
+impl Cap for Place {}
