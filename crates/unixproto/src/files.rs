@@ -1,0 +1,187 @@
+//! What crosses the data area: structures of Linux, and constants that both sides use.
+
+/// What a description refers to: how the library reads and writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A regular file: `ReadBegin`, `WriteBegin`, `FileExtent`.
+    Regular = 1,
+    /// A directory: `GetDents`.
+    Directory = 2,
+    /// A pipe or fifo: `Read`, `Write`, and the ring.
+    Pipe = 3,
+    /// A terminal: `Read`, `Write`, `Ioctl`.
+    Tty = 4,
+    /// `/dev/null`: the library does it alone.
+    Null = 5,
+    /// `/dev/zero`: the library does it alone.
+    Zero = 6,
+    /// `/dev/full`: the library does it alone.
+    Full = 7,
+    /// `/dev/random`, `/dev/urandom`: the library does it alone.
+    Random = 8,
+    /// Text that `unixd` makes (`/proc`): `Read`, `Write`.
+    Text = 9,
+    /// Opened with `O_PATH`: only a place in the tree.
+    Path = 10,
+    /// Console as a plain stream, not a terminal (`stdin=pipe`): `Read`, `Write`.
+    Stream = 11,
+}
+
+impl Kind {
+    /// The kind with this number.
+    pub const fn from_u8(value: u8) -> Option<Kind> {
+        Some(match value {
+            1 => Kind::Regular,
+            2 => Kind::Directory,
+            3 => Kind::Pipe,
+            4 => Kind::Tty,
+            5 => Kind::Null,
+            6 => Kind::Zero,
+            7 => Kind::Full,
+            8 => Kind::Random,
+            9 => Kind::Text,
+            10 => Kind::Path,
+            11 => Kind::Stream,
+            _ => return None,
+        })
+    }
+}
+
+/// `struct stat` of x86-64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stat {
+    pub dev: u64,
+    pub ino: u64,
+    pub nlink: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    pub size: i64,
+    pub blksize: i64,
+    /// In units of 512 bytes.
+    pub blocks: i64,
+    /// Nanoseconds since 1970, as the other times.
+    pub atime: i64,
+    pub mtime: i64,
+    pub ctime: i64,
+}
+
+/// Bytes of a [`Stat`].
+pub const STAT_BYTES: usize = 144;
+const SECOND: i64 = 1_000_000_000;
+
+impl Stat {
+    /// As programs see it.
+    pub fn to_bytes(&self) -> [u8; STAT_BYTES] {
+        let words = [
+            self.dev,
+            self.ino,
+            self.nlink,
+            self.mode as u64 | (self.uid as u64) << 32,
+            self.gid as u64,
+            self.rdev,
+            self.size as u64,
+            self.blksize as u64,
+            self.blocks as u64,
+            self.atime.div_euclid(SECOND) as u64,
+            self.atime.rem_euclid(SECOND) as u64,
+            self.mtime.div_euclid(SECOND) as u64,
+            self.mtime.rem_euclid(SECOND) as u64,
+            self.ctime.div_euclid(SECOND) as u64,
+            self.ctime.rem_euclid(SECOND) as u64,
+        ];
+        let mut bytes = [0; STAT_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From what [`Stat::to_bytes`] made.
+    pub fn from_bytes(bytes: &[u8; STAT_BYTES]) -> Stat {
+        let mut words = [0u64; STAT_BYTES / 8];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+        }
+        let time =
+            |i: usize| (words[i] as i64).wrapping_mul(SECOND).wrapping_add(words[i + 1] as i64);
+        Stat {
+            dev: words[0],
+            ino: words[1],
+            nlink: words[2],
+            mode: words[3] as u32,
+            uid: (words[3] >> 32) as u32,
+            gid: words[4] as u32,
+            rdev: words[5],
+            size: words[6] as i64,
+            blksize: words[7] as i64,
+            blocks: words[8] as i64,
+            atime: time(9),
+            mtime: time(11),
+            ctime: time(13),
+        }
+    }
+}
+
+/// One entry of the set of a [`Poll`](crate::op::Poll): 8 bytes, `struct pollfd` with a
+/// description id in place of the descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PollEntry {
+    /// Description; zero entries are passed over.
+    pub desc: u32,
+    /// Wanted `POLL*` bits.
+    pub events: u16,
+    /// What is so.
+    pub revents: u16,
+}
+
+impl PollEntry {
+    /// As it lies in the data area.
+    pub const fn to_bytes(self) -> [u8; 8] {
+        (self.desc as u64 | (self.events as u64) << 32 | (self.revents as u64) << 48).to_le_bytes()
+    }
+    /// From the data area.
+    pub const fn from_bytes(bytes: [u8; 8]) -> PollEntry {
+        let word = u64::from_le_bytes(bytes);
+        PollEntry { desc: word as u32, events: (word >> 32) as u16, revents: (word >> 48) as u16 }
+    }
+}
+
+macro_rules! constants {
+    ($ty:ty: $($name:ident = $value:expr;)*) => { $(#[doc = stringify!($name)] pub const $name: $ty = $value;)* };
+}
+constants! { u16: POLLIN = 1; POLLPRI = 2; POLLOUT = 4; POLLERR = 8; POLLHUP = 16; POLLNVAL = 32; POLLRDNORM = 64; POLLWRNORM = 256; }
+constants! { u32:
+    O_RDONLY = 0; O_WRONLY = 1; O_RDWR = 2; O_ACCMODE = 3; O_CREAT = 0o100; O_EXCL = 0o200;
+    O_NOCTTY = 0o400; O_TRUNC = 0o1000; O_APPEND = 0o2000; O_NONBLOCK = 0o4000;
+    O_DIRECTORY = 0o200000; O_NOFOLLOW = 0o400000; O_CLOEXEC = 0o2000000; O_PATH = 0o10000000;
+    O_TMPFILE = 0o20200000;
+}
+constants! { u32: AT_SYMLINK_NOFOLLOW = 0x100; AT_EACCESS = 0x200; AT_REMOVEDIR = 0x200; AT_SYMLINK_FOLLOW = 0x400; AT_EMPTY_PATH = 0x1000; }
+constants! { u32:
+    S_IFMT = 0o170000; S_IFSOCK = 0o140000; S_IFLNK = 0o120000; S_IFREG = 0o100000;
+    S_IFBLK = 0o060000; S_IFDIR = 0o040000; S_IFCHR = 0o020000; S_IFIFO = 0o010000;
+    S_ISUID = 0o4000; S_ISGID = 0o2000; S_ISVTX = 0o1000;
+}
+constants! { u32: RENAME_NOREPLACE = 1; RENAME_EXCHANGE = 2; }
+constants! { u32: WNOHANG = 1; WUNTRACED = 2; WSTOPPED = 2; WEXITED = 4; WCONTINUED = 8; WNOWAIT = 0x0100_0000; }
+constants! { u32: SEEK_SET = 0; SEEK_CUR = 1; SEEK_END = 2; SEEK_DATA = 3; SEEK_HOLE = 4; }
+
+/// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
+pub const OPEN_EXEC: u32 = 1;
+/// Directory argument: relative to the working directory.
+pub const CWD: u32 = 0;
+/// Offset argument: use the description's offset and move it.
+pub const AT_OFFSET: u64 = u64::MAX;
+/// Time argument of `SetTimes`: now.
+pub const TIME_NOW: i64 = i64::MAX;
+/// Time argument of `SetTimes`: leave as it is.
+pub const TIME_OMIT: i64 = i64::MIN;
+/// Owner argument of `Chown`: leave as it is.
+pub const KEEP_ID: u32 = u32::MAX;
+/// Timeout argument: for ever.
+pub const FOREVER: u64 = u64::MAX;
+/// Bytes of the ring of a pipe.
+pub const PIPE_BYTES: u64 = 64 * 1024;

@@ -1,0 +1,739 @@
+//! The table of requests.
+//!
+//! `a` and `b` in the documentation are the byte strings in the data area: `a` from its start,
+//! `b` behind it. "data:" says which bytes the answer leaves at the start of the data area.
+//! `dir` is a description of a directory or [`files::CWD`](crate::files::CWD). Times are in
+//! nanoseconds.
+
+use crate::Errno;
+
+/// The words of a message.
+pub type Words = [u64; 6];
+
+/// A value that crosses in one word.
+pub trait Word: Sized {
+    /// The word.
+    fn to_word(self) -> u64;
+    /// The value; `EINVAL` for a word that stands for none.
+    fn from_word(word: u64) -> Result<Self, Errno>;
+}
+
+macro_rules! words {
+    ($($ty:ty),*) => { $(impl Word for $ty {
+        fn to_word(self) -> u64 { self as u64 }
+        fn from_word(word: u64) -> Result<Self, Errno> {
+            <$ty>::try_from(word).map_err(|_| Errno::EINVAL)
+        }
+    })* };
+}
+words!(u64, u32, u16, u8);
+
+impl Word for i32 {
+    fn to_word(self) -> u64 {
+        self as i64 as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Errno> {
+        i32::try_from(word as i64).map_err(|_| Errno::EINVAL)
+    }
+}
+
+impl Word for i64 {
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Errno> {
+        Ok(word as i64)
+    }
+}
+
+impl Word for bool {
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    fn from_word(word: u64) -> Result<Self, Errno> {
+        match word {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// The results of a request, beyond its error.
+pub trait Reply: Sized {
+    /// Words 1 to 5 of the answer.
+    fn encode(self) -> Words;
+    /// From the words of an answer; its error if it is one.
+    fn decode(words: &Words) -> Result<Self, Errno>;
+}
+
+/// The answer that carries an error.
+pub const fn error_words(error: Errno) -> Words {
+    [error.0 as u64, 0, 0, 0, 0, 0]
+}
+
+fn check(words: &Words) -> Result<(), Errno> {
+    match words[0] {
+        0 => Ok(()),
+        error => Err(Errno(u16::try_from(error).unwrap_or(Errno::EIO.0))),
+    }
+}
+
+impl Reply for () {
+    fn encode(self) -> Words {
+        [0; 6]
+    }
+    fn decode(words: &Words) -> Result<Self, Errno> {
+        check(words)
+    }
+}
+
+/// One request of the table.
+pub trait Request: Sized {
+    /// Its number.
+    const OP: u16;
+    /// Its results.
+    type Reply: Reply;
+    /// As it crosses, with the lengths of `a` and `b`.
+    fn encode(self, a: usize, b: usize) -> Words;
+    /// From words 1 to 5.
+    fn decode(words: &Words) -> Result<Self, Errno>;
+}
+
+/// Word 0: the operation and the lengths of `a` and `b`.
+pub const fn head(op: u16, a: usize, b: usize) -> u64 {
+    op as u64 | (a as u64 & 0xffff) << 16 | (b as u64 & 0xffff) << 32
+}
+
+/// The lengths of `a` and `b`, when they fit the data area together.
+pub fn lengths(words: &Words) -> Result<(usize, usize), Errno> {
+    let (a, b) = ((words[0] >> 16 & 0xffff) as usize, (words[0] >> 32 & 0xffff) as usize);
+    if a + b > crate::session::DATA_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    Ok((a, b))
+}
+
+macro_rules! replies {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+        impl Reply for $name {
+            #[inline]
+            fn encode(self) -> Words {
+                let mut words = [0; 6];
+                let mut _next = 1;
+                $(words[_next] = self.$field.to_word(); _next += 1;)*
+                words
+            }
+            #[inline]
+            fn decode(words: &Words) -> Result<Self, Errno> {
+                check(words)?;
+                let mut _next = 1;
+                $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                Ok($name { $($field),* })
+            }
+        }
+    )* };
+}
+
+macro_rules! requests {
+    ($($(#[$doc:meta])* $id:literal $name:ident ( $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? ) -> $reply:ty;)*) => {
+        /// One struct for each request: its words.
+        pub mod op {
+            use super::*;
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+            impl Request for $name {
+                const OP: u16 = $id;
+                type Reply = $reply;
+                #[inline]
+                fn encode(self, a: usize, b: usize) -> Words {
+                    #[allow(unused_mut)]
+                    let mut words = [head($id, a, b), 0, 0, 0, 0, 0];
+                    #[allow(unused_mut)]
+                    let mut _next = 1;
+                    $(words[_next] = self.$field.to_word(); _next += 1;)*
+                    words
+                }
+                #[inline]
+                fn decode(words: &Words) -> Result<Self, Errno> {
+                    #[allow(unused_mut)]
+                    let mut _next = 1;
+                    $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                    let _ = words;
+                    Ok($name { $($field),* })
+                }
+            }
+        )*
+        }
+
+        /// Any request.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Any { $($(#[$doc])* $name(op::$name),)* }
+
+        impl Any {
+            /// The request in a message: `ENOSYS` for an unknown number.
+            pub fn decode(words: &Words) -> Result<Any, Errno> {
+                match words[0] as u16 {
+                    $($id => Ok(Any::$name(op::$name::decode(words)?)),)*
+                    _ => Err(Errno::ENOSYS),
+                }
+            }
+        }
+    };
+}
+
+replies! {
+    /// A number of bytes or things.
+    Count {
+        /// How many.
+        count: u64,
+    }
+    /// A process.
+    Process {
+        /// Its id.
+        pid: u32,
+    }
+    /// The first process.
+    Attached {
+        /// Its id.
+        pid: u32,
+        /// Bytes of the argument block in the data area.
+        bytes: u32,
+        /// Descriptions for descriptors 0, 1 and 2.
+        stdin: u32,
+        /// Same.
+        stdout: u32,
+        /// Same.
+        stderr: u32,
+    }
+    /// A child that ended, stopped or went on.
+    Waited {
+        /// Its id; 0 if `WNOHANG` and none is ready.
+        pid: u32,
+        /// Its wait status, as `wait4` gives it.
+        status: u32,
+        /// Its real user id.
+        uid: u32,
+        /// Processor time that it and its awaited descendants used.
+        cpu_ns: u64,
+    }
+    /// A signal.
+    Signal {
+        /// Its number.
+        signal: u32,
+    }
+    /// The state that a timer had.
+    Timer {
+        /// Until it expires; 0 if it is off.
+        value: u64,
+        /// Its period; 0 for none.
+        interval: u64,
+    }
+    /// Processor time.
+    Usage {
+        /// Used, in all.
+        cpu_ns: u64,
+        /// Page faults.
+        faults: u64,
+        /// Largest resident set, pages.
+        peak_pages: u64,
+    }
+    /// The machine, for `sysinfo`.
+    System {
+        /// All RAM, bytes.
+        total: u64,
+        /// Free RAM, bytes.
+        free: u64,
+        /// Processes.
+        processes: u64,
+        /// Since boot.
+        uptime_ns: u64,
+        /// 1-minute load, in units of 1/65536.
+        load: u64,
+    }
+    /// An open file description.
+    Opened {
+        /// Its id, never 0. The caller holds it now.
+        desc: u32,
+        /// A [`Kind`](crate::files::Kind).
+        kind: u8,
+        /// Inode number, the key for caches of contents.
+        inode: u64,
+    }
+    /// Both ends of a pipe.
+    PipeEnds {
+        /// Description to read from.
+        read: u32,
+        /// Description to write to.
+        write: u32,
+    }
+    /// Part of a file, to be copied by the library.
+    Part {
+        /// The file.
+        inode: u64,
+        /// Its layout: extents that were got under another number are stale.
+        layout: u32,
+        /// Where.
+        offset: u64,
+        /// How many bytes; 0 at the end of the file.
+        bytes: u64,
+    }
+    /// An extent of a file. With a Frame capability, unless it is a hole (zeros).
+    Extent {
+        /// The layout to which it belongs.
+        layout: u32,
+        /// Its first byte in the file, a multiple of 4096.
+        start: u64,
+        /// Its bytes, a multiple of 4096: as many as the Frame has.
+        bytes: u64,
+        /// Size of the file.
+        size: u64,
+    }
+    /// A new offset.
+    Offset {
+        /// Bytes from the start.
+        offset: u64,
+    }
+    /// Flags of a description.
+    Flags {
+        /// `O_*`: access mode and status.
+        flags: u32,
+    }
+    /// Part of a pipe's ring, to be copied by the library.
+    Ring {
+        /// First byte in the ring; it goes on at the start of the ring behind its end.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+    }
+}
+
+requests! {
+    // Processes.
+
+    /// The first request of the first process. data: the argument block (`boot/args`).
+    1 Attach() -> Attached;
+    /// Makes a child of the caller. Sends capabilities [Dispatcher, L1CNode] of a domain that is
+    /// not started yet; or none: then the calling dispatcher acts as the child with the new
+    /// endpoint (vfork) until `Become` or `Exit` through that endpoint. Answers capabilities
+    /// [UNIXD endpoint, session Frame] for the child; its header is filled in.
+    /// `EAGAIN`: too many processes.
+    2 Fork() -> Process;
+    /// Starts the child that `Fork` made. With `wait` the answer comes when the child has
+    /// executed a program or has ended (vfork).
+    3 ForkCommit(
+        /// The child.
+        pid: u32,
+        /// Wait for its `Exec` or `Exit`.
+        wait: bool
+    ) -> ();
+    /// Gives up a child that was not started.
+    4 ForkAbort(
+        /// The child.
+        pid: u32
+    ) -> ();
+    /// Sent through the endpoint of a child that had no domain: sends [Dispatcher, L1CNode] of
+    /// the domain that it has made for itself. `unixd` starts it. The answer goes to the caller,
+    /// who is the parent again.
+    5 Become() -> ();
+    /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
+    /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
+    6 Exec() -> ();
+    /// The process ends; no answer, unless a vfork child ends that has no domain.
+    7 Exit(
+        /// Wait status ([`signals::exited`](crate::signals::exited) or `killed`).
+        status: u32
+    ) -> ();
+    /// Waits for a child. `ECHILD`: there is none.
+    8 Wait(
+        /// As `wait4`: -1 any, 0 own group, > 0 this one, < -1 this group.
+        pid: i32,
+        /// `WNOHANG`, `WEXITED`, `WSTOPPED`, `WCONTINUED`, `WNOWAIT`.
+        options: u32
+    ) -> Waited;
+    /// Posts a signal (0: only checks).
+    9 Kill(
+        /// As `kill`: > 0 process, 0 own group, -1 all, < -1 group.
+        pid: i32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
+    /// Stops the caller, with this signal as the reason, until `SIGCONT`. What the library does
+    /// for a pending signal whose action is to stop.
+    10 Stop(
+        /// Signal.
+        signal: u32
+    ) -> ();
+    /// Moves a process to a process group.
+    11 SetPgid(
+        /// Process, 0 for the caller.
+        pid: u32,
+        /// Group, 0 for the process's own id.
+        pgid: u32
+    ) -> ();
+    /// The process group of a process.
+    12 GetPgid(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> Process;
+    /// Starts a session.
+    13 SetSid() -> Process;
+    /// The session of a process.
+    14 GetSid(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> Process;
+    /// Sets the ids in the header. `a`: six `u32` in the header's order.
+    15 SetIds() -> ();
+    /// Processor time of the caller (0) or of awaited children (1).
+    16 Usage(
+        /// Whose.
+        who: u32
+    ) -> Usage;
+    /// Sets the name of the process: `a`, at most 15 bytes.
+    17 SetName() -> ();
+
+    // Time and signals. All may answer `EINTR`.
+
+    /// Sleeps.
+    20 Sleep(
+        /// How long.
+        ns: u64
+    ) -> ();
+    /// Waits for a signal that is neither blocked nor ignored: always `EINTR`.
+    21 Pause() -> ();
+    /// Waits until a signal of the set is pending; the library then takes it from the header.
+    /// `EAGAIN`: the time is over.
+    22 SigWait(
+        /// Mask of signals.
+        set: u64,
+        /// How long, or `FOREVER`.
+        ns: u64
+    ) -> Signal;
+    /// Sets an interval timer.
+    23 SetTimer(
+        /// 0 real, 1 virtual, 2 profiling.
+        which: u32,
+        /// Until it expires; 0 turns it off.
+        value: u64,
+        /// Period; 0 for none.
+        interval: u64
+    ) -> Timer;
+    /// Reads an interval timer.
+    24 GetTimer(
+        /// 0 real, 1 virtual, 2 profiling.
+        which: u32
+    ) -> Timer;
+
+    // Names. `a` is a path (without NUL) unless something else is said.
+
+    /// Opens or creates a file. A fifo may wait for its other end.
+    30 Open(
+        /// Directory.
+        dir: u32,
+        /// `O_*`.
+        flags: u32,
+        /// Mode for a new file, mask applied.
+        mode: u32,
+        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0.
+        extra: u32
+    ) -> Opened;
+    /// data: `struct stat`. With `AT_EMPTY_PATH` and no path: of the description `dir`.
+    31 Stat(
+        /// Directory.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Checks access.
+    32 Access(
+        /// Directory.
+        dir: u32,
+        /// 4 read, 2 write, 1 execute, 0 exists.
+        mode: u32,
+        /// `AT_EACCESS`, `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Makes a directory.
+    33 Mkdir(
+        /// Directory.
+        dir: u32,
+        /// Mode, mask applied.
+        mode: u32
+    ) -> ();
+    /// Makes a device, fifo or regular file.
+    34 Mknod(
+        /// Directory.
+        dir: u32,
+        /// Type and mode, mask applied.
+        mode: u32,
+        /// Device number.
+        dev: u64
+    ) -> ();
+    /// Removes a name.
+    35 Unlink(
+        /// Directory.
+        dir: u32,
+        /// `AT_REMOVEDIR` or 0.
+        flags: u32
+    ) -> ();
+    /// Renames `a` to `b`.
+    36 Rename(
+        /// Directory of `a`.
+        old_dir: u32,
+        /// Directory of `b`.
+        new_dir: u32,
+        /// `RENAME_NOREPLACE`, `RENAME_EXCHANGE`.
+        flags: u32
+    ) -> ();
+    /// Makes a second name `b` for `a`.
+    37 Link(
+        /// Directory of `a`.
+        old_dir: u32,
+        /// Directory of `b`.
+        new_dir: u32,
+        /// `AT_SYMLINK_FOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Makes a symbolic link `b` with the text `a`.
+    38 Symlink(
+        /// Directory of `b`.
+        dir: u32
+    ) -> ();
+    /// data: the text of a symbolic link.
+    39 ReadLink(
+        /// Directory.
+        dir: u32
+    ) -> Count;
+    /// Changes the mode.
+    40 Chmod(
+        /// Directory.
+        dir: u32,
+        /// Mode.
+        mode: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Changes the owner.
+    41 Chown(
+        /// Directory.
+        dir: u32,
+        /// User or `KEEP_ID`.
+        uid: u32,
+        /// Group or `KEEP_ID`.
+        gid: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Changes the times.
+    42 SetTimes(
+        /// Directory.
+        dir: u32,
+        /// Since 1970, or `TIME_NOW`, `TIME_OMIT`.
+        atime: i64,
+        /// Same.
+        mtime: i64,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Sets the size. With `AT_EMPTY_PATH`: of the description `dir`, which must be writable.
+    43 Truncate(
+        /// Directory.
+        dir: u32,
+        /// New size.
+        size: u64,
+        /// `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Sets the working directory. With `AT_EMPTY_PATH`: to the description `dir`.
+    44 Chdir(
+        /// Directory.
+        dir: u32,
+        /// `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// data: the path of the working directory, without NUL.
+    45 GetCwd() -> Count;
+    /// data: `struct statfs`, 120 bytes.
+    46 StatFs(
+        /// Directory.
+        dir: u32,
+        /// `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// An unnamed file: shared anonymous memory, `memfd_create` (`a`: a name for `/proc`).
+    47 MemFile(
+        /// Its size.
+        size: u64
+    ) -> Opened;
+
+    // Descriptions.
+
+    /// The caller no longer holds these: `a` is an array of `u32`, as many as fit.
+    50 Close() -> ();
+    /// data: up to `bytes` bytes. Regular files: `EINVAL` (use `ReadBegin`).
+    51 Read(
+        /// Description.
+        desc: u32,
+        /// At most `DATA_BYTES`.
+        bytes: u32
+    ) -> Count;
+    /// Writes `a`.
+    52 Write(
+        /// Description.
+        desc: u32
+    ) -> Count;
+    /// What may be read of a regular file: moves the offset.
+    53 ReadBegin(
+        /// Description.
+        desc: u32,
+        /// Where, or `AT_OFFSET`.
+        offset: u64,
+        /// How many bytes are wanted.
+        bytes: u64
+    ) -> Part;
+    /// Makes room in a regular file: allocates, sets size and times, moves the offset. The
+    /// library copies afterwards.
+    54 WriteBegin(
+        /// Description.
+        desc: u32,
+        /// Where, or `AT_OFFSET` (the end, if `O_APPEND`).
+        offset: u64,
+        /// How many bytes are to be written; less may be granted.
+        bytes: u64
+    ) -> Part;
+    /// The extent of a regular file that holds `offset`. Answers a capability [Frame], with
+    /// `WRITE` if `write`; or none for a hole.
+    55 FileExtent(
+        /// Description.
+        desc: u32,
+        /// Any byte in the file, or in its last page.
+        offset: u64,
+        /// The description is writable and the Frame must be: holes and pages of the boot
+        /// archive get memory of their own first.
+        write: bool
+    ) -> Extent;
+    /// Moves the offset.
+    56 Seek(
+        /// Description.
+        desc: u32,
+        /// By how much.
+        offset: i64,
+        /// `SEEK_*`.
+        whence: u32
+    ) -> Offset;
+    /// data: `struct linux_dirent64`s.
+    57 GetDents(
+        /// Description.
+        desc: u32,
+        /// At most `DATA_BYTES`.
+        bytes: u32
+    ) -> Count;
+    /// Flags (`F_GETFL`).
+    58 GetFlags(
+        /// Description.
+        desc: u32
+    ) -> Flags;
+    /// Changes `O_APPEND` and `O_NONBLOCK` (`F_SETFL`).
+    59 SetFlags(
+        /// Description.
+        desc: u32,
+        /// `O_*`.
+        flags: u32
+    ) -> ();
+    /// Input and output control: [`tty::shape`](crate::tty::shape) says what goes in `a` and
+    /// what comes back in data. `ENOTTY` for what is no terminal (but `FIONREAD`).
+    60 Ioctl(
+        /// Description.
+        desc: u32,
+        /// Command.
+        command: u32,
+        /// The argument, when it is a plain number.
+        value: u64
+    ) -> Count;
+    /// Waits until one of the entries in `a` ([`PollEntry`](crate::files::PollEntry)) is ready.
+    /// data: the same array with `revents` set. Answers how many have any.
+    61 Poll(
+        /// How long, 0 not at all, or `FOREVER`.
+        ns: u64
+    ) -> Count;
+    /// Makes a pipe.
+    62 Pipe(
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> PipeEnds;
+    /// Answers a capability [Frame]: the ring of a pipe.
+    63 PipeRing(
+        /// Description.
+        desc: u32
+    ) -> ();
+    /// Commits what was copied out of the ring since the last `PipeTake`, then waits for more.
+    /// Until the next request of the caller on this pipe nobody else can read it.
+    64 PipeTake(
+        /// Description.
+        desc: u32,
+        /// Bytes that the caller has copied.
+        done: u64,
+        /// Bytes that it wants; 0: only commit.
+        bytes: u64
+    ) -> Ring;
+    /// Commits what was copied into the ring since the last `PipePut`, then waits for room.
+    65 PipePut(
+        /// Description.
+        desc: u32,
+        /// Bytes that the caller has copied.
+        done: u64,
+        /// Bytes that it wants to write; 0: only commit.
+        bytes: u64
+    ) -> Ring;
+
+    // The system.
+
+    /// What `sysinfo` says.
+    80 System() -> System;
+    /// Counts a system call that the library does not know.
+    81 UnknownCall(
+        /// Its number.
+        number: u64
+    ) -> ();
+    /// Writes `a` to the kernel log, one line.
+    82 Log() -> ();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_cross() {
+        let request = op::Kill { pid: -1, signal: 9, code: -6, value: u64::MAX };
+        let words = request.encode(3, 4);
+        assert_eq!(Any::decode(&words), Ok(Any::Kill(request)));
+        assert_eq!(lengths(&words), Ok((3, 4)));
+    }
+
+    #[test]
+    fn hostile_words_are_errors() {
+        assert_eq!(Any::decode(&[0xffff, 0, 0, 0, 0, 0]), Err(Errno::ENOSYS));
+        assert_eq!(Any::decode(&[55, 1 << 32, 0, 0, 0, 0]), Err(Errno::EINVAL));
+        assert_eq!(lengths(&[u64::MAX; 6]), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn answers_cross() {
+        let part = Part { inode: 7, layout: 1, offset: 2, bytes: 3 };
+        assert_eq!(Part::decode(&part.encode()), Ok(part));
+        assert_eq!(Part::decode(&error_words(Errno::EINTR)), Err(Errno::EINTR));
+    }
+}

@@ -1,0 +1,108 @@
+//! The session frame: the header page, then the data area.
+//!
+//! Each field says who writes it. `unixd` reads the library's fields as hints about the process
+//! itself only: a lie harms nobody else.
+
+use crate::signals::SigInfo;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a session frame.
+pub const SESSION_BYTES: u64 = 32 * 1024;
+/// Bytes of the header page.
+pub const HEADER_BYTES: usize = 4096;
+/// Where the data area starts in the frame.
+pub const DATA_OFFSET: usize = HEADER_BYTES;
+/// Bytes of the data area.
+pub const DATA_BYTES: usize = SESSION_BYTES as usize - HEADER_BYTES;
+/// How many file descriptors the header shows (to `/proc/PID/fd` only).
+pub const SHOWN_FDS: usize = 256;
+/// Notification bit: something is new in `pending`.
+pub const NOTE_SIGNAL: u64 = 1;
+
+/// The first page of a session frame.
+#[repr(C)]
+pub struct Header {
+    /// Process id. By `unixd`, like all ids here.
+    pub pid: AtomicU32,
+    /// The parent's process id; changes when the parent ends.
+    pub ppid: AtomicU32,
+    /// Process group.
+    pub pgid: AtomicU32,
+    /// Session.
+    pub sid: AtomicU32,
+    /// Real, effective, saved user id, then the same of the group.
+    pub ids: [AtomicU32; 6],
+    /// File mode creation mask. By the library, which applies it to the modes that it sends.
+    pub umask: AtomicU32,
+    /// [`CHLD_NOWAIT`] and [`CHLD_NOSTOP`]: flags of the action for `SIGCHLD`. By the library.
+    pub child_flags: AtomicU32,
+    /// Signals that are blocked (bit N-1 is signal N; never `SIGKILL` or `SIGSTOP`). By the
+    /// library.
+    pub blocked: AtomicU64,
+    /// Signals whose action is `SIG_IGN`. By the library.
+    pub ignored: AtomicU64,
+    /// Signals that have a handler. By the library.
+    pub caught: AtomicU64,
+    /// Signals that wait to be delivered. Bits are set by `unixd` (after `info`) and cleared by
+    /// the library (after it has read `info`).
+    pub pending: AtomicU64,
+    /// What is known of each pending signal: index N-1 for signal N.
+    pub info: [InfoCell; 64],
+    /// Pages of address space in use. By the library, like all statistics.
+    pub vm_pages: AtomicU64,
+    /// Pages resident.
+    pub rss_pages: AtomicU64,
+    /// Page faults handled.
+    pub faults: AtomicU64,
+    /// Room.
+    pub reserved: [AtomicU64; 5],
+    /// File descriptor → description id, zero for none, for `/proc`. By the library.
+    pub fds: [AtomicU32; SHOWN_FDS],
+}
+
+const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
+
+/// `child_flags`: children leave no zombie (`SA_NOCLDWAIT`).
+pub const CHLD_NOWAIT: u32 = 1;
+/// `child_flags`: no `SIGCHLD` when a child stops or goes on (`SA_NOCLDSTOP`).
+pub const CHLD_NOSTOP: u32 = 2;
+
+/// A [`SigInfo`] in shared memory.
+#[repr(C)]
+pub struct InfoCell([AtomicU64; 3]);
+
+impl InfoCell {
+    /// Stores; the caller publishes it with `Release` in `pending`.
+    pub fn store(&self, info: SigInfo) {
+        for (cell, word) in self.0.iter().zip(info.to_words()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+    /// Loads, after the bit was seen in `pending` with `Acquire`.
+    pub fn load(&self) -> SigInfo {
+        SigInfo::from_words([0, 1, 2].map(|i| self.0[i].load(Ordering::Relaxed)))
+    }
+}
+
+impl Header {
+    /// Posts a signal unless it is pending already. True if it is new.
+    pub fn post(&self, signal: u32, info: SigInfo) -> bool {
+        let bit = crate::signals::bit(signal);
+        if bit == 0 || self.pending.load(Ordering::Acquire) & bit != 0 {
+            return false;
+        }
+        self.info[signal as usize - 1].store(info);
+        self.pending.fetch_or(bit, Ordering::Release);
+        true
+    }
+    /// Takes a pending signal, if it is (still) pending.
+    pub fn take(&self, signal: u32) -> Option<SigInfo> {
+        let bit = crate::signals::bit(signal);
+        if bit == 0 || self.pending.load(Ordering::Acquire) & bit == 0 {
+            return None;
+        }
+        let info = self.info[signal as usize - 1].load();
+        self.pending.fetch_and(!bit, Ordering::AcqRel);
+        Some(info)
+    }
+}

@@ -1,0 +1,112 @@
+//! Signals: numbers, what comes with them, what they do by default.
+
+/// What a handler may learn of a signal. `si_signo` is the index where this lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SigInfo {
+    /// `si_code`.
+    pub code: i32,
+    /// `si_pid`.
+    pub pid: u32,
+    /// `si_uid`.
+    pub uid: u32,
+    /// `si_status` (SIGCHLD).
+    pub status: i32,
+    /// `si_value` (sigqueue).
+    pub value: u64,
+}
+
+impl SigInfo {
+    /// As it lies in the session header.
+    pub const fn to_words(self) -> [u64; 3] {
+        [
+            self.code as u32 as u64 | (self.pid as u64) << 32,
+            self.uid as u64 | (self.status as u32 as u64) << 32,
+            self.value,
+        ]
+    }
+    /// From the session header.
+    pub const fn from_words(words: [u64; 3]) -> SigInfo {
+        SigInfo {
+            code: words[0] as u32 as i32,
+            pid: (words[0] >> 32) as u32,
+            uid: words[1] as u32,
+            status: (words[1] >> 32) as u32 as i32,
+            value: words[2],
+        }
+    }
+}
+
+/// Mask bit of a signal; zero for a number that is no signal.
+pub const fn bit(signal: u32) -> u64 {
+    if signal >= 1 && signal <= 64 {
+        1 << (signal - 1)
+    } else {
+        0
+    }
+}
+
+macro_rules! numbers {
+    ($($name:ident = $value:literal;)*) => { $(#[doc = stringify!($name)] pub const $name: u32 = $value;)* };
+}
+numbers! {
+    SIGHUP = 1; SIGINT = 2; SIGQUIT = 3; SIGILL = 4; SIGTRAP = 5; SIGABRT = 6; SIGBUS = 7;
+    SIGFPE = 8; SIGKILL = 9; SIGUSR1 = 10; SIGSEGV = 11; SIGUSR2 = 12; SIGPIPE = 13;
+    SIGALRM = 14; SIGTERM = 15; SIGSTKFLT = 16; SIGCHLD = 17; SIGCONT = 18; SIGSTOP = 19;
+    SIGTSTP = 20; SIGTTIN = 21; SIGTTOU = 22; SIGURG = 23; SIGXCPU = 24; SIGXFSZ = 25;
+    SIGVTALRM = 26; SIGPROF = 27; SIGWINCH = 28; SIGIO = 29; SIGPWR = 30; SIGSYS = 31;
+}
+
+/// `si_code`: by `kill`.
+pub const SI_USER: i32 = 0;
+/// `si_code`: by the kernel.
+pub const SI_KERNEL: i32 = 0x80;
+/// `si_code`: by `sigqueue`.
+pub const SI_QUEUE: i32 = -1;
+/// `si_code`: by `tgkill`.
+pub const SI_TKILL: i32 = -6;
+/// `si_code` of `SIGCHLD`: exited.
+pub const CLD_EXITED: i32 = 1;
+/// `si_code` of `SIGCHLD`: killed by a signal.
+pub const CLD_KILLED: i32 = 2;
+/// `si_code` of `SIGCHLD`: stopped.
+pub const CLD_STOPPED: i32 = 5;
+/// `si_code` of `SIGCHLD`: goes on.
+pub const CLD_CONTINUED: i32 = 6;
+
+/// What a signal does to a process that neither blocks, ignores nor catches it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DefaultAction {
+    /// The process ends.
+    Terminate,
+    /// Nothing happens.
+    Ignore,
+    /// The process stops.
+    Stop,
+    /// A stopped process goes on.
+    Continue,
+}
+
+/// The default action of a signal.
+pub const fn default_action(signal: u32) -> DefaultAction {
+    match signal {
+        SIGCHLD | SIGURG | SIGWINCH => DefaultAction::Ignore,
+        SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU => DefaultAction::Stop,
+        SIGCONT => DefaultAction::Continue,
+        _ => DefaultAction::Terminate,
+    }
+}
+
+/// Wait status of a process that exited.
+pub const fn exited(code: u32) -> u32 {
+    (code & 0xff) << 8
+}
+/// Wait status of a process that a signal killed.
+pub const fn killed(signal: u32) -> u32 {
+    signal & 0x7f
+}
+/// Wait status of a process that a signal stopped.
+pub const fn stopped(signal: u32) -> u32 {
+    (signal & 0xff) << 8 | 0x7f
+}
+/// Wait status of a process that goes on.
+pub const CONTINUED: u32 = 0xffff;
