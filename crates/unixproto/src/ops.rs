@@ -397,7 +397,7 @@ requests! {
     /// Sets the ids in the header. `a`: six `u32` in the header's order.
     15 SetIds() -> ();
     /// Processor time of the caller (0) or of awaited children (1).
-    16 Usage(
+    16 CpuUsage(
         /// Whose.
         who: u32
     ) -> Usage;
@@ -701,7 +701,7 @@ requests! {
     // The system.
 
     /// What `sysinfo` says.
-    80 System() -> System;
+    80 SystemInfo() -> System;
     /// Counts a system call that the library does not know.
     81 UnknownCall(
         /// Its number.
