@@ -6,10 +6,13 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 pub mod bytes;
 pub mod dirent;
 pub mod errno;
 pub mod fdset;
+pub mod fdtable;
 pub mod iovec;
 pub mod lock;
 pub mod random;

@@ -1,36 +1,8 @@
 //! `stat`, `statx` and `statfs`.
 
-use crate::bytes::Bytes;
+use crate::bytes::{get_u32, get_u64, Bytes};
 use crate::general as raw;
-
-/// What is known about a file, in whatever form it is asked for.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Attributes {
-    /// Device that holds it, as `makedev` packs it.
-    pub dev: u64,
-    pub ino: u64,
-    /// Type and permission bits.
-    pub mode: u32,
-    pub nlink: u32,
-    pub uid: u32,
-    pub gid: u32,
-    /// Device that it is, as `makedev` packs it.
-    pub rdev: u64,
-    pub size: u64,
-    pub block_size: u32,
-    /// In units of 512 bytes.
-    pub blocks: u64,
-    /// Nanoseconds since 1970.
-    pub atime: i64,
-    pub mtime: i64,
-    pub ctime: i64,
-}
-
-const SECOND: i64 = 1_000_000_000;
-
-fn split(ns: i64) -> (u64, u64) {
-    (ns.div_euclid(SECOND) as u64, ns.rem_euclid(SECOND) as u64)
-}
+use core::mem::offset_of;
 
 /// Major and minor number of a packed device number.
 pub const fn device(dev: u64) -> (u32, u32) {
@@ -52,51 +24,30 @@ pub const STATX_BYTES: usize = core::mem::size_of::<raw::statx>();
 /// Bytes of `struct statfs`.
 pub const STATFS_BYTES: usize = core::mem::size_of::<raw::statfs>();
 
-impl Attributes {
-    /// As `struct stat`.
-    pub fn to_stat(&self) -> [u8; STAT_BYTES] {
-        let mut b = Bytes::default()
-            .u64(self.dev)
-            .u64(self.ino)
-            .u64(self.nlink as u64)
-            .u32(self.mode)
-            .u32(self.uid)
-            .u32(self.gid)
-            .u32(0)
-            .u64(self.rdev)
-            .u64(self.size)
-            .u64(self.block_size as u64)
-            .u64(self.blocks);
-        for ns in [self.atime, self.mtime, self.ctime] {
-            let (sec, nsec) = split(ns);
-            b = b.u64(sec).u64(nsec);
-        }
-        b.done()
-    }
-
-    /// As `struct statx` with the basic statistics and the birth time (the change time).
-    pub fn to_statx(&self) -> [u8; STATX_BYTES] {
-        let mut b = Bytes::default()
-            .u32(raw::STATX_BASIC_STATS)
-            .u32(self.block_size)
-            .u64(0)
-            .u32(self.nlink)
-            .u32(self.uid)
-            .u32(self.gid)
-            .u16(self.mode as u16)
-            .u16(0)
-            .u64(self.ino)
-            .u64(self.size)
-            .u64(self.blocks)
-            .u64(0);
-        for ns in [self.atime, 0, self.ctime, self.mtime] {
-            let (sec, nsec) = split(ns);
-            b = b.u64(sec).u32(nsec as u32).u32(0);
-        }
-        let (rmajor, rminor) = device(self.rdev);
-        let (major, minor) = device(self.dev);
-        b.u32(rmajor).u32(rminor).u32(major).u32(minor).done()
-    }
+/// The `struct statx` that says what this `struct stat` says. The birth time is unknown.
+pub fn statx(stat: &[u8; STAT_BYTES]) -> [u8; STATX_BYTES] {
+    let u32_at = |at| get_u32(stat, at);
+    let u64_at = |at| get_u64(stat, at);
+    let mut b = Bytes::default()
+        .u32(raw::STATX_BASIC_STATS)
+        .u32(u64_at(offset_of!(raw::stat, st_blksize)) as u32)
+        .u64(0)
+        .u32(u64_at(offset_of!(raw::stat, st_nlink)) as u32)
+        .u32(u32_at(offset_of!(raw::stat, st_uid)))
+        .u32(u32_at(offset_of!(raw::stat, st_gid)))
+        .u16(u32_at(offset_of!(raw::stat, st_mode)) as u16)
+        .u16(0)
+        .u64(u64_at(offset_of!(raw::stat, st_ino)))
+        .u64(u64_at(offset_of!(raw::stat, st_size)))
+        .u64(u64_at(offset_of!(raw::stat, st_blocks)))
+        .u64(0);
+    let time = |b: Bytes<STATX_BYTES>, at| b.u64(u64_at(at)).u32(u64_at(at + 8) as u32).u32(0);
+    b = time(b, offset_of!(raw::stat, st_atime)).skip(16);
+    b = time(b, offset_of!(raw::stat, st_ctime));
+    b = time(b, offset_of!(raw::stat, st_mtime));
+    let (rdev_major, rdev_minor) = device(u64_at(offset_of!(raw::stat, st_rdev)));
+    let (major, minor) = device(u64_at(offset_of!(raw::stat, st_dev)));
+    b.u32(rdev_major).u32(rdev_minor).u32(major).u32(minor).done()
 }
 
 /// What `statfs` says.
@@ -134,35 +85,20 @@ impl FsFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::{get_u32, get_u64};
-    use core::mem::offset_of;
 
     #[test]
-    fn stat_fields_are_where_the_headers_say() {
-        let a = Attributes {
-            ino: 5,
-            mode: 0o100644,
-            size: 77,
-            block_size: 4096,
-            mtime: -1,
-            rdev: 9,
-            ..Default::default()
-        };
-        let s = a.to_stat();
-        assert_eq!(get_u64(&s, offset_of!(raw::stat, st_ino)), 5);
-        assert_eq!(get_u32(&s, offset_of!(raw::stat, st_mode)), 0o100644);
-        assert_eq!(get_u64(&s, offset_of!(raw::stat, st_rdev)), 9);
-        assert_eq!(get_u64(&s, offset_of!(raw::stat, st_size)), 77);
-        assert_eq!(get_u64(&s, offset_of!(raw::stat, st_mtime)) as i64, -1);
-        assert_eq!(get_u64(&s, offset_of!(raw::stat, st_mtime_nsec)), 999_999_999);
-    }
-
-    #[test]
-    fn statx_fields_are_where_the_headers_say() {
-        let a =
-            Attributes { size: 3, dev: makedev(1, 300), rdev: makedev(5, 1), ..Default::default() };
-        let s = a.to_statx();
+    fn statx_says_what_stat_says() {
+        let mut stat = [0; STAT_BYTES];
+        let mut put = |at: usize, v: u64| stat[at..at + 8].copy_from_slice(&v.to_le_bytes());
+        put(offset_of!(raw::stat, st_size), 3);
+        put(offset_of!(raw::stat, st_rdev), makedev(5, 1));
+        put(offset_of!(raw::stat, st_dev), makedev(1, 300));
+        put(offset_of!(raw::stat, st_mtime), 77);
+        put(offset_of!(raw::stat, st_mtime_nsec), 99);
+        let s = statx(&stat);
         assert_eq!(get_u64(&s, offset_of!(raw::statx, stx_size)), 3);
+        assert_eq!(get_u64(&s, offset_of!(raw::statx, stx_mtime)), 77);
+        assert_eq!(get_u32(&s, offset_of!(raw::statx, stx_mtime) + 8), 99);
         assert_eq!(get_u32(&s, offset_of!(raw::statx, stx_rdev_major)), 5);
         assert_eq!(get_u32(&s, offset_of!(raw::statx, stx_rdev_minor)), 1);
         assert_eq!(get_u32(&s, offset_of!(raw::statx, stx_dev_minor)), 300);
