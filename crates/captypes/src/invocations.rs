@@ -376,13 +376,16 @@ invocations! {
         count: u32
     ) -> Count;
     /// Makes a Frame from the 4 KiB at `offset` of the invoked RAM whose contents are those of
-    /// another 4 KiB Frame with `READ`: the copy of copy-on-write.
+    /// 4 KiB of another Frame with `READ`: the copy of copy-on-write.
     10 RetypeCopy(
         /// First byte in the RAM.
         offset: u64,
-        /// The Frame to copy.
+        /// The Frame to copy from.
         src: Place,
-        /// An empty slot.
+        /// First byte to copy in that Frame, a multiple of 4 KiB.
+        src_offset: u64,
+        /// An empty slot, or `src` itself: then the new Frame takes the place of that capability,
+        /// which is deleted.
         dst: Place
     ) -> ();
 
