@@ -43,6 +43,8 @@ pub struct Region {
     pub node: u32,
 }
 
+const NOTHING: Region = Region { start: 0, end: 0, kind: RegionKind::Reserved, node: 0 };
+
 /// A core that the firmware lists as usable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreInfo {
@@ -103,9 +105,8 @@ pub struct BootInfo {
 
 impl BootInfo {
     pub const fn new() -> Self {
-        let nothing = Region { start: 0, end: 0, kind: RegionKind::Reserved, node: 0 };
         BootInfo {
-            memory: List::new(nothing),
+            memory: List::new(NOTHING),
             cmdline: List::new(0),
             archive: 0..0,
             cores: List::new(CoreInfo { apic_id: 0, node: 0 }),
@@ -126,6 +127,74 @@ impl BootInfo {
             let rest = word.strip_prefix(name)?;
             if rest.is_empty() { Some("") } else { rest.strip_prefix('=') }
         })
+    }
+
+    /// Adds what the firmware says; a later entry wins over an earlier one.
+    pub fn add_memory(&mut self, region: Region) {
+        self.split_around(&region, |_| None);
+        if region.start < region.end {
+            self.memory.push(region);
+        }
+        self.memory.as_mut_slice().sort_unstable_by_key(|r| r.start);
+    }
+
+    /// Declares that `range` is of `kind`, whatever the firmware said, and keeps its nodes.
+    pub fn mark(&mut self, range: Range<u64>, kind: RegionKind) {
+        self.change(range, |part| Region { kind, ..part });
+    }
+
+    /// Declares that what is known of `range` belongs to NUMA node `node`.
+    pub fn set_node(&mut self, range: Range<u64>, node: u32) {
+        self.change(range, |part| Region { node, ..part });
+    }
+
+    /// Rounds usable memory inward to pages.
+    pub fn round_to_pages(&mut self) {
+        const PAGE: u64 = 4096;
+        let old = core::mem::replace(&mut self.memory, List::new(NOTHING));
+        for region in old.as_slice() {
+            let mut region = *region;
+            if region.kind == RegionKind::Usable {
+                region.start = region.start.next_multiple_of(PAGE);
+                region.end &= !(PAGE - 1);
+            }
+            if region.start < region.end {
+                self.memory.push(region);
+            }
+        }
+    }
+
+    /// One past the highest byte of anything that is memory.
+    pub fn top_of_memory(&self) -> u64 {
+        let memory = self.memory.as_slice().iter();
+        memory.filter(|r| r.kind != RegionKind::Reserved).map(|r| r.end).max().unwrap_or(0)
+    }
+
+    fn change(&mut self, range: Range<u64>, new: impl Fn(Region) -> Region) {
+        let range = Region { start: range.start, end: range.end, ..NOTHING };
+        self.split_around(&range, |part| Some(new(part)));
+        self.memory.as_mut_slice().sort_unstable_by_key(|r| r.start);
+    }
+
+    /// Cuts every region at the edges of `range`, and puts what `inside` makes of the parts within
+    /// it in their place. A part that finds no room is lost, which only means it is never used.
+    fn split_around(&mut self, range: &Region, inside: impl Fn(Region) -> Option<Region>) {
+        let old = core::mem::replace(&mut self.memory, List::new(NOTHING));
+        for &region in old.as_slice() {
+            let (from, to) = (region.start.max(range.start), region.end.min(range.end));
+            if from >= to {
+                self.memory.push(region);
+                continue;
+            }
+            let parts = [
+                Some(Region { end: from, ..region }),
+                inside(Region { start: from, end: to, ..region }),
+                Some(Region { start: to, ..region }),
+            ];
+            for part in parts.into_iter().flatten().filter(|p| p.start < p.end) {
+                self.memory.push(part);
+            }
+        }
     }
 
     /// Keeps at most [`MAX_CMDLINE`] bytes of `text`.
@@ -155,6 +224,57 @@ mod tests {
         assert_eq!(info.option("verbose"), Some(""));
         assert_eq!(info.option("verb"), None);
         assert_eq!(info.option("memory"), Some("1"));
+    }
+
+    fn map(info: &BootInfo) -> Vec<(u64, u64, RegionKind, u32)> {
+        info.memory.as_slice().iter().map(|r| (r.start, r.end, r.kind, r.node)).collect()
+    }
+
+    fn usable(start: u64, end: u64) -> Region {
+        Region { start, end, kind: RegionKind::Usable, node: 0 }
+    }
+
+    #[test]
+    fn marking_and_nodes_cut_regions_at_their_edges() {
+        let mut info = BootInfo::new();
+        info.add_memory(usable(0x10_0000, 0x80_0000));
+        info.add_memory(usable(0, 0x9_f000));
+        info.mark(0x20_0000..0x30_0000, RegionKind::Kernel);
+        info.set_node(0x28_0000..0x100_0000, 1);
+        use RegionKind::*;
+        assert_eq!(
+            map(&info),
+            [
+                (0, 0x9_f000, Usable, 0),
+                (0x10_0000, 0x20_0000, Usable, 0),
+                (0x20_0000, 0x28_0000, Kernel, 0),
+                (0x28_0000, 0x30_0000, Kernel, 1),
+                (0x30_0000, 0x80_0000, Usable, 1),
+            ]
+        );
+        assert_eq!(info.top_of_memory(), 0x80_0000);
+    }
+
+    #[test]
+    fn a_later_entry_wins_over_an_earlier_one() {
+        let mut info = BootInfo::new();
+        info.add_memory(usable(0, 0x3000));
+        info.add_memory(Region { kind: RegionKind::Reserved, ..usable(0x1000, 0x2000) });
+        info.add_memory(usable(0x5000, 0x5000));
+        use RegionKind::*;
+        assert_eq!(
+            map(&info),
+            [(0, 0x1000, Usable, 0), (0x1000, 0x2000, Reserved, 0), (0x2000, 0x3000, Usable, 0)]
+        );
+    }
+
+    #[test]
+    fn usable_memory_is_rounded_inward() {
+        let mut info = BootInfo::new();
+        info.add_memory(usable(0x10, 0x9_fc00));
+        info.add_memory(usable(0xa_0010, 0xa_0fff));
+        info.round_to_pages();
+        assert_eq!(map(&info), [(0x1000, 0x9_f000, RegionKind::Usable, 0)]);
     }
 
     #[test]

@@ -14,3 +14,13 @@ pub mod log;
 #[cfg(target_os = "none")]
 mod panic;
 pub mod startup;
+
+/// Sets the machine up and starts the first domain.
+///
+/// # Safety
+/// Called once, by the entry code, with what the loader passed.
+#[cfg(target_os = "none")]
+pub unsafe fn run(start_info: u64) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { arch::start(start_info, startup::start_init) }
+}

@@ -8,7 +8,8 @@
 #[cfg(target_os = "none")]
 #[no_mangle]
 extern "C" fn kernel_main(start_info: u64) -> ! {
-    kernel::run(start_info)
+    // SAFETY: the entry code comes here once, with what the loader passed.
+    unsafe { kernel::run(start_info) }
 }
 
 #[cfg(not(target_os = "none"))]

@@ -1,0 +1,343 @@
+//! The ways into the kernel and out again.
+//!
+//! In: `syscall`, exceptions and interrupts store the user's registers where
+//! [`Core::current_ctx`](super::super::Core) points and call one function of the dispatch code.
+//! Out: whatever `current_ctx` points to *then* is loaded; nothing to run leads to the idle loop.
+//!
+//! The kernel runs with interrupts off on one stack per core and keeps nothing on it between
+//! events: each entry starts at the top. An exception of the kernel itself is a bug and ends in a
+//! panic; the one interrupt that arrives in kernel mode is the one that the idle loop waits for.
+//!
+//! The way out trusts no context, because a program can write those in frames that it shares:
+//! * flags are masked to those that a program may choose, and interrupts are always on;
+//! * `sysretq` is taken only if it restores everything (`rcx == rip`, `r11 == rflags`, no trap
+//!   flag) and `rip` is in the lower half: with a non-canonical one it would fault in kernel mode;
+//! * before `iretq`, `rip` beyond the lower half is made a canonical kernel address, which faults
+//!   in user mode.
+
+use super::super::context::{Core, CORE_CTX, CORE_SCRATCH, CORE_SELF, CORE_STACK};
+use super::{apic, cpu, trap};
+use crate::boot_info::BootInfo;
+use abi::dispatcher::{USER_CS, USER_SS};
+use abi::Regs;
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+
+/// Bytes between the entry points of adjacent vectors.
+const STUB_BYTES: u64 = 16;
+
+/// Flags that a program may choose: arithmetic, direction, alignment check, identification.
+const PLAIN_FLAGS: u64 = 0xcd5 | 1 << 18 | 1 << 21;
+/// Those that `iretq` may load besides: trap and resume.
+const DEBUG_FLAGS: u64 = 1 << 8 | 1 << 16;
+/// Interrupts on, and the bit that is always set.
+const FORCED_FLAGS: u64 = 0x202;
+/// What `syscall` clears: everything but the bit that is always set.
+const CLEARED_FLAGS: u64 = 0x0024_7fd5;
+
+global_asm!(
+    r#"
+    // Stores the user registers that both entries store alike. \ctx: the register that holds the
+    // address of the context, whose own value the caller stores.
+    .macro save_common ctx
+    mov [\ctx + {rbx}], rbx
+    mov [\ctx + {rdx}], rdx
+    mov [\ctx + {rsi}], rsi
+    mov [\ctx + {rdi}], rdi
+    mov [\ctx + {rbp}], rbp
+    mov [\ctx + {r8}], r8
+    mov [\ctx + {r9}], r9
+    mov [\ctx + {r10}], r10
+    mov [\ctx + {r11}], r11
+    mov [\ctx + {r12}], r12
+    mov [\ctx + {r13}], r13
+    mov [\ctx + {r14}], r14
+    mov [\ctx + {r15}], r15
+    mov [\ctx + {rcx}], rcx
+    .endm
+
+    // Loads all but rax, rcx, r11, rsp from the context that rax points to.
+    .macro load_common
+    mov rbx, [rax + {rbx}]
+    mov rdx, [rax + {rdx}]
+    mov rsi, [rax + {rsi}]
+    mov rdi, [rax + {rdi}]
+    mov rbp, [rax + {rbp}]
+    mov r8, [rax + {r8}]
+    mov r9, [rax + {r9}]
+    mov r10, [rax + {r10}]
+    mov r12, [rax + {r12}]
+    mov r13, [rax + {r13}]
+    mov r14, [rax + {r14}]
+    mov r15, [rax + {r15}]
+    .endm
+
+    .text
+    .balign 64
+    .global entry_syscall
+entry_syscall:
+    swapgs
+    mov gs:[{SCRATCH}], rsp
+    mov rsp, gs:[{CTX}]
+    mov [rsp + {rax}], rax
+    save_common rsp
+    mov [rsp + {rip}], rcx
+    mov [rsp + {rflags}], r11
+    mov rax, gs:[{SCRATCH}]
+    mov [rsp + {rsp_}], rax
+    mov rsp, gs:[{STACK}]
+    mov rdi, gs:[{SELF}]
+    xor ebp, ebp
+    call {on_syscall}
+
+    .global leave_kernel
+leave_kernel:
+    mov rax, gs:[{CTX}]
+    test rax, rax
+    jz idle_loop
+    mov rcx, [rax + {rip}]
+    mov r11, [rax + {rflags}]
+    cmp rcx, [rax + {rcx}]
+    jne leave_by_iret
+    cmp r11, [rax + {r11}]
+    jne leave_by_iret
+    mov rdx, rcx
+    shr rdx, 47
+    jnz leave_by_iret
+    mov edx, r11d
+    and edx, {NOT_PLAIN}
+    cmp edx, {FORCED}
+    jne leave_by_iret
+    load_common
+    mov rsp, [rax + {rsp_}]
+    mov rax, [rax + {rax}]
+    swapgs
+    sysretq
+
+leave_by_iret:
+    mov rdx, rcx
+    sar rdx, 47
+    jz 1f
+    movabs rdx, 0xffff800000000000
+    or rcx, rdx
+1:  and r11d, {IRET_FLAGS}
+    or r11d, {FORCED}
+    push {USER_SS}
+    push [rax + {rsp_}]
+    push r11
+    push {USER_CS}
+    push rcx
+    load_common
+    mov rcx, [rax + {rcx}]
+    mov r11, [rax + {r11}]
+    mov rax, [rax + {rax}]
+    swapgs
+    .global leave_iret
+leave_iret:
+    iretq
+
+    // Nothing to run. Interrupts are on only between these two instructions.
+    .global idle_loop
+idle_loop:
+    mov rsp, gs:[{STACK}]
+    xor ebp, ebp
+1:  sti
+    hlt
+    cli
+    jmp 1b
+
+    // One entry for each vector; those of exceptions without an error code push a zero for it.
+    .balign 16
+    .global entry_stubs
+entry_stubs:
+    .set number, 0
+    .rept 256
+    .balign 16
+    .if (number == 8) || ((number >= 10) && (number <= 14)) || (number == 17) || (number == 21) || (number == 29) || (number == 30)
+    .else
+    push 0
+    .endif
+    push number
+    jmp entry_trap
+    .set number, number + 1
+    .endr
+
+    // On the stack: vector, error code, rip, cs, rflags, rsp, ss.
+    .balign 64
+entry_trap:
+    test byte ptr [rsp + 24], 3
+    jz trap_from_kernel
+    cmp qword ptr [rsp], {NMI}
+    je trap_emergency
+    cmp qword ptr [rsp], {MACHINE_CHECK}
+    je trap_emergency
+    swapgs
+    mov gs:[{SCRATCH}], rax
+    mov rax, gs:[{CTX}]
+    save_common rax
+    mov rbx, gs:[{SCRATCH}]
+    mov [rax + {rax}], rbx
+    mov rsi, [rsp]
+    mov rdx, [rsp + 8]
+    mov rbx, [rsp + 16]
+    mov [rax + {rip}], rbx
+    mov rbx, [rsp + 32]
+    mov [rax + {rflags}], rbx
+    mov rbx, [rsp + 40]
+    mov [rax + {rsp_}], rbx
+    mov rcx, cr2
+    push 2
+    popfq                           // clears the direction and alignment-check flags
+    mov rsp, gs:[{STACK}]
+    mov rdi, gs:[{SELF}]
+    xor ebp, ebp
+    cmp esi, 32
+    jae 1f
+    call {on_trap}
+    jmp leave_kernel
+1:  call {on_irq}
+    jmp leave_kernel
+
+trap_from_kernel:
+    cmp qword ptr [rsp], 32
+    jb trap_emergency
+    // Only the idle loop can be interrupted; it has nothing to save.
+    mov rsi, [rsp]
+    mov rsp, gs:[{STACK}]
+    mov rdi, gs:[{SELF}]
+    xor ebp, ebp
+    call {on_irq}
+    jmp leave_kernel
+
+    // An exception of the kernel, or one that may come between two instructions of this file:
+    // never returns, so GS matters to nobody.
+trap_emergency:
+    cld
+    push rax
+    push rbx
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push rbp
+    push r8
+    push r9
+    push r10
+    push r11
+    push r12
+    push r13
+    push r14
+    push r15
+    mov rdi, rsp
+    and rsp, -16
+    call {on_emergency}
+    ud2
+    "#,
+    rax = const offset_of!(Regs, rax),
+    rbx = const offset_of!(Regs, rbx),
+    rcx = const offset_of!(Regs, rcx),
+    rdx = const offset_of!(Regs, rdx),
+    rsi = const offset_of!(Regs, rsi),
+    rdi = const offset_of!(Regs, rdi),
+    rbp = const offset_of!(Regs, rbp),
+    r8 = const offset_of!(Regs, r8),
+    r9 = const offset_of!(Regs, r9),
+    r10 = const offset_of!(Regs, r10),
+    r11 = const offset_of!(Regs, r11),
+    r12 = const offset_of!(Regs, r12),
+    r13 = const offset_of!(Regs, r13),
+    r14 = const offset_of!(Regs, r14),
+    r15 = const offset_of!(Regs, r15),
+    rip = const offset_of!(Regs, rip),
+    rflags = const offset_of!(Regs, rflags),
+    rsp_ = const offset_of!(Regs, rsp),
+    SELF = const CORE_SELF,
+    SCRATCH = const CORE_SCRATCH,
+    CTX = const CORE_CTX,
+    STACK = const CORE_STACK,
+    NOT_PLAIN = const !(PLAIN_FLAGS as i32),
+    IRET_FLAGS = const PLAIN_FLAGS | DEBUG_FLAGS,
+    FORCED = const FORCED_FLAGS,
+    USER_CS = const USER_CS,
+    USER_SS = const USER_SS,
+    NMI = const super::tables::vector::NMI,
+    MACHINE_CHECK = const super::tables::vector::MACHINE_CHECK,
+    on_syscall = sym crate::dispatch::on_syscall,
+    on_trap = sym crate::dispatch::on_trap,
+    on_irq = sym apic::on_interrupt,
+    on_emergency = sym trap::on_emergency,
+);
+
+extern "C" {
+    static entry_stubs: u8;
+    fn entry_syscall();
+    fn leave_kernel() -> !;
+}
+
+/// Address of the entry point of `vector`.
+pub fn stub(vector: u8) -> u64 {
+    &raw const entry_stubs as u64 + u64::from(vector) * STUB_BYTES
+}
+
+/// Tells the processor where system calls enter, and which core this is.
+///
+/// # Safety
+/// `core` is placed, this core's own, and stays for ever.
+pub unsafe fn init(core: &mut Core) {
+    use super::tables::{KERNEL_CS, KERNEL_SS};
+    use cpu::msr;
+    // `syscall` takes CS from bits 32 to 47 (SS is 8 more); `sysretq` takes SS 8 and CS 16 above
+    // what is in bits 48 to 63.
+    let selectors = u64::from(KERNEL_CS) << 32 | u64::from(KERNEL_SS | 3) << 48;
+    // SAFETY: every 64-bit processor has these registers; the values are those of this file.
+    unsafe {
+        cpu::write_msr(msr::STAR, selectors);
+        cpu::write_msr(msr::LSTAR, entry_syscall as *const () as u64);
+        cpu::write_msr(msr::CSTAR, 0);
+        cpu::write_msr(msr::SFMASK, CLEARED_FLAGS);
+        cpu::write_msr(msr::GS_BASE, &raw mut *core as u64);
+        cpu::write_msr(msr::KERNEL_GS_BASE, 0);
+    }
+}
+
+/// Leaves the boot stack for good: calls `then` at the top of the core's own.
+pub fn call_on_stack(
+    core: &'static mut Core,
+    info: &'static BootInfo,
+    then: extern "C" fn(&'static mut Core, &'static BootInfo) -> !,
+) -> ! {
+    // SAFETY: the stack is mapped and empty; nothing on the present one is used again.
+    unsafe {
+        asm!("mov rsp, gs:[{stack}]", "xor ebp, ebp", "call {then}", "ud2",
+            stack = const CORE_STACK, then = in(reg) then as *const (),
+            in("rdi") core, in("rsi") info, options(noreturn));
+    }
+}
+
+/// Runs the dispatcher that `core.current_ctx` belongs to, or idles if that is null. What is on
+/// the kernel's stack is abandoned.
+pub fn resume(core: &mut Core) -> ! {
+    debug_assert!(core::ptr::eq(core, this_core()));
+    // SAFETY: leaves as an entry would; `current_ctx` is valid by the rule of that field.
+    unsafe {
+        asm!("mov rsp, gs:[{stack}]", "jmp {leave}",
+            stack = const CORE_STACK, leave = sym leave_kernel, options(noreturn));
+    }
+}
+
+/// Waits for interrupts, with nothing to run.
+pub fn idle(core: &mut Core) -> ! {
+    core.current_ctx = core::ptr::null_mut();
+    resume(core)
+}
+
+/// The core that executes this.
+pub fn this_core() -> *mut Core {
+    let core: *mut Core;
+    // SAFETY: in the kernel GS points to the core's own structure, which begins with its address.
+    unsafe {
+        asm!("mov {}, gs:[{offset}]", out(reg) core, offset = const CORE_SELF,
+            options(nostack, readonly, preserves_flags));
+    }
+    core
+}

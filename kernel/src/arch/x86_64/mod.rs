@@ -1,0 +1,116 @@
+//! The bare x86-64 machine.
+//!
+//! [`start`] brings the boot core from the first Rust instruction to a state in which domains can
+//! run; the order of its steps is the order in which they depend on each other.
+
+mod apic;
+mod boot;
+mod clock;
+mod cpu;
+mod entry;
+mod firmware;
+mod fpu;
+mod memory;
+mod pages;
+mod port;
+mod pvh;
+mod tables;
+mod trap;
+
+use super::Core;
+use crate::boot_info::BootInfo;
+use crate::log;
+use memory::{BootPages, Image};
+
+pub use apic::{eoi, irq_mask, irq_unmask, send_ipi, timer_set};
+pub use apic::{IRQS, VECTOR_IPI, VECTOR_IRQ0, VECTOR_TIMER};
+pub use cpu::{has_fsgsbase, read_fs_base, read_gs_base, tsc, write_fs_base, write_gs_base};
+pub use entry::{idle, resume, this_core};
+pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
+pub use memory::{flush_page, flush_tlb, kernel_pml4_entries, kernel_root, root, write_root};
+pub use memory::{phys_to_virt, virt_to_phys};
+pub use pages::{copy_page, zero_page};
+pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogPort};
+pub use trap::{enter_panic, report_panic};
+
+/// What a core's hardware needs in memory.
+pub struct Hw {
+    tables: tables::Tables,
+    timer: apic::Timer,
+}
+
+impl Hw {
+    pub(super) fn new() -> Self {
+        Hw { tables: tables::Tables::new(), timer: apic::Timer::Deadline }
+    }
+}
+
+/// Sets the machine up, and calls `then` on the boot core's own stack.
+///
+/// # Safety
+/// Called once, by the entry code, with what the loader passed.
+pub unsafe fn start(
+    start_info: u64,
+    then: extern "C" fn(&'static mut Core, &'static BootInfo) -> !,
+) -> ! {
+    LogPort::init();
+    log!("Tessera {}", env!("CARGO_PKG_VERSION"));
+    let mut info = BootInfo::new();
+    // SAFETY: the caller's promise.
+    let rsdp = unsafe { pvh::read(start_info, &mut info) };
+    let interrupts = firmware::read(rsdp, &mut info);
+    let features = cpu::Features::detect();
+    cpu::enable(&features);
+    pages::init(fpu::init(&features));
+
+    let mut pages = BootPages::new(&info);
+    memory::build(&info, &mut pages, &features);
+    let core = make_core(&mut pages);
+    apic::init(interrupts.local_apic, &features, &mut pages);
+    apic::init_io(&interrupts.routing, &mut pages);
+    core.apic_id = apic::id();
+    put_boot_core_first(&mut info, core.apic_id);
+    read_clocks(&mut info, core, &features);
+
+    let info = pages.keep(info);
+    memory::record(info, &pages);
+    log_summary(info, &features);
+    entry::call_on_stack(core, info, then)
+}
+
+/// Makes the structures of the boot core, and makes it use them.
+fn make_core(pages: &mut BootPages) -> &'static mut Core {
+    let stack = memory::make_stack(0, pages);
+    let emergency = core::array::from_fn(|n| memory::make_stack(1 + n as u64, pages));
+    let core = pages.keep(Core::new(0, 0, stack));
+    core.place();
+    core.hw.tables.set_stacks(stack, emergency);
+    // SAFETY: the core and its stacks stay for ever.
+    unsafe {
+        core.hw.tables.load();
+        entry::init(core);
+    }
+    core
+}
+
+fn put_boot_core_first(info: &mut BootInfo, apic_id: u32) {
+    let cores = info.cores.as_mut_slice();
+    if let Some(place) = cores.iter().position(|c| c.apic_id == apic_id) {
+        cores[..=place].rotate_right(1);
+    }
+}
+
+fn read_clocks(info: &mut BootInfo, core: &mut Core, features: &cpu::Features) {
+    let rates = clock::measure(features, apic::timer_ticks);
+    core.hw.timer = apic::Timer::new(features, rates);
+    core.hw.timer.start();
+    info.tsc_hz = rates.tsc_hz;
+    info.epoch_seconds = clock::epoch_seconds();
+    info.epoch_tsc = tsc();
+}
+
+fn log_summary(info: &BootInfo, features: &cpu::Features) {
+    let image = Image::get();
+    log!("kernel at {:#x}..{:#x}, {features:?}", image.start, image.end);
+    log!("{} cores, TSC at {} kHz", info.cores.as_slice().len(), info.tsc_hz / 1000);
+}

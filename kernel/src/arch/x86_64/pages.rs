@@ -1,0 +1,98 @@
+//! Clearing and copying whole pages, with few instructions.
+//!
+//! The widest vector register is used, unrolled over the whole page: clearing takes 64, 128 or 256
+//! stores. (`rep stosb` would be one instruction on real processors; where it is not microcoded
+//! well, and in emulators, it is one per byte.) The program's vector state is live in the registers
+//! at this time, so the one that is used is put back. A vector instruction clears the part of its
+//! register beyond its own width: that is why only the widest will do.
+
+use super::fpu::Width;
+use super::memory::phys_to_virt;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+static WIDTH: AtomicU8 = AtomicU8::new(Width::Bytes16 as u8);
+const BYTES_32: u8 = Width::Bytes32 as u8;
+const BYTES_64: u8 = Width::Bytes64 as u8;
+
+/// Says which registers there are. Equal on all cores.
+pub fn init(width: Width) {
+    WIDTH.store(width as u8, Ordering::Relaxed);
+}
+
+/// Where a vector register waits.
+#[repr(C, align(64))]
+struct Saved([u8; 64]);
+
+/// Fills the page at `to` using register `$register`, whose width is `$bytes`.
+macro_rules! zero_with {
+    ($to:expr, $move:literal, $store:literal, $clear:literal, $register:literal, $bytes:literal) => {{
+        let mut saved = core::mem::MaybeUninit::<Saved>::uninit();
+        asm!(
+            concat!($move, " [{saved}], ", $register),
+            $clear,
+            ".set page_at, 0",
+            concat!(".rept 4096 / ", $bytes),
+            concat!($store, " [{to} + page_at], ", $register),
+            concat!(".set page_at, page_at + ", $bytes),
+            ".endr",
+            concat!($move, " ", $register, ", [{saved}]"),
+            saved = in(reg) saved.as_mut_ptr(),
+            to = in(reg) $to,
+            options(nostack, preserves_flags),
+        );
+    }};
+}
+
+/// Copies the page at `from` over that at `to`, likewise.
+macro_rules! copy_with {
+    ($to:expr, $from:expr, $move:literal, $register:literal, $bytes:literal) => {{
+        let mut saved = core::mem::MaybeUninit::<Saved>::uninit();
+        asm!(
+            concat!($move, " [{saved}], ", $register),
+            ".set page_at, 0",
+            concat!(".rept 4096 / ", $bytes),
+            concat!($move, " ", $register, ", [{from} + page_at]"),
+            concat!($move, " [{to} + page_at], ", $register),
+            concat!(".set page_at, page_at + ", $bytes),
+            ".endr",
+            concat!($move, " ", $register, ", [{saved}]"),
+            saved = in(reg) saved.as_mut_ptr(),
+            to = in(reg) $to,
+            from = in(reg) $from,
+            options(nostack, preserves_flags),
+        );
+    }};
+}
+
+/// Fills the page at physical address `pa` with zeros.
+///
+/// # Safety
+/// The page is memory, and nobody holds a reference into it.
+pub unsafe fn zero_page(pa: u64) {
+    let to = phys_to_virt(pa);
+    // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
+    unsafe {
+        match WIDTH.load(Ordering::Relaxed) {
+            BYTES_64 => zero_with!(to, "vmovdqa64", "vmovdqa64", "vpxorq zmm0, zmm0, zmm0", "zmm0", "64"),
+            BYTES_32 => zero_with!(to, "vmovdqa", "vmovdqa", "vpxor xmm0, xmm0, xmm0", "ymm0", "32"),
+            _ => zero_with!(to, "movdqa", "movdqa", "pxor xmm0, xmm0", "xmm0", "16"),
+        }
+    }
+}
+
+/// Copies the page at physical address `src` over the page at `dst`.
+///
+/// # Safety
+/// Both are memory, differ, and nobody holds a reference into `dst`.
+pub unsafe fn copy_page(dst: u64, src: u64) {
+    let (to, from) = (phys_to_virt(dst), phys_to_virt(src));
+    // SAFETY: as in `zero_page`.
+    unsafe {
+        match WIDTH.load(Ordering::Relaxed) {
+            BYTES_64 => copy_with!(to, from, "vmovdqa64", "zmm0", "64"),
+            BYTES_32 => copy_with!(to, from, "vmovdqa", "ymm0", "32"),
+            _ => copy_with!(to, from, "movdqa", "xmm0", "16"),
+        }
+    }
+}

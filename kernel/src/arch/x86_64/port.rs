@@ -1,0 +1,120 @@
+//! I/O ports, and the second serial port, which carries the kernel's log.
+//!
+//! The first serial port belongs to programs and is never touched here. The second one is shared
+//! with a user-mode server that reads its input, so the kernel only ever polls for room and writes.
+
+use core::arch::asm;
+
+/// Reads one byte.
+///
+/// # Safety
+/// Reading this port must have no effect on memory.
+pub unsafe fn in8(port: u16) -> u8 {
+    let value: u8;
+    // SAFETY: the caller's promise.
+    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack)) };
+    value
+}
+
+/// Writes one byte.
+///
+/// # Safety
+/// Writing this port must have no effect on memory.
+pub unsafe fn out8(port: u16, value: u8) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack)) };
+}
+
+/// Reads an I/O port of 1, 2 or 4 bytes; of any other number, nothing.
+///
+/// # Safety
+/// Reading this port must have no effect on memory.
+pub unsafe fn io_in(port: u16, bytes: u8) -> u32 {
+    let mut value: u32 = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            1 => value = u32::from(in8(port)),
+            2 => asm!("in ax, dx", in("dx") port, inout("eax") value, options(nomem, nostack)),
+            4 => asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack)),
+            _ => {}
+        }
+    }
+    value
+}
+
+/// Writes an I/O port of 1, 2 or 4 bytes; of any other number, nothing.
+///
+/// # Safety
+/// Writing this port must have no effect on memory.
+pub unsafe fn io_out(port: u16, bytes: u8, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            1 => out8(port, value as u8),
+            2 => asm!("out dx, ax", in("dx") port, in("eax") value, options(nomem, nostack)),
+            4 => asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack)),
+            _ => {}
+        }
+    }
+}
+
+const LOG_BASE: u16 = 0x2f8;
+const LINE_STATUS: u16 = LOG_BASE + 5;
+const ROOM: u8 = 1 << 5;
+
+/// The port that carries the log.
+pub struct LogPort;
+
+impl LogPort {
+    /// 115200 bits a second, 8 data bits, no parity, FIFOs on, no interrupts.
+    pub(super) fn init() {
+        let setup =
+            [(1, 0x00), (3, 0x80), (0, 0x01), (1, 0x00), (3, 0x03), (2, 0x07), (4, 0x0b)];
+        for (register, value) in setup {
+            // SAFETY: the registers of a serial port do not reach memory.
+            unsafe { out8(LOG_BASE + register, value) };
+        }
+    }
+
+    fn put(byte: u8) {
+        // SAFETY: as above.
+        unsafe {
+            while in8(LINE_STATUS) & ROOM == 0 {}
+            out8(LOG_BASE, byte);
+        }
+    }
+}
+
+impl core::fmt::Write for LogPort {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        text.bytes().for_each(Self::put);
+        Ok(())
+    }
+}
+
+/// Port of QEMU's `isa-debug-exit`, and what is written there.
+const EXIT_PORT: u16 = 0xf4;
+const EXIT_SHUTDOWN: u8 = 0x10;
+const EXIT_PANIC: u8 = 0x11;
+
+/// Ends the machine in order.
+pub fn shutdown() -> ! {
+    end(EXIT_SHUTDOWN)
+}
+
+/// Ends the machine after a panic.
+pub fn shutdown_after_panic() -> ! {
+    end(EXIT_PANIC)
+}
+
+/// Tells the emulator; where nothing listens, a triple fault resets the machine, which `-no-reboot`
+/// turns into an end too.
+fn end(code: u8) -> ! {
+    let no_table = [0u8; 10];
+    // SAFETY: nothing runs after this.
+    unsafe {
+        out8(EXIT_PORT, code);
+        asm!("lidt [{}]", "int3", in(reg) &no_table, options(noreturn));
+    }
+}

@@ -1,0 +1,142 @@
+//! Exceptions that end the kernel: its own, and those that report broken hardware.
+
+use super::tables::vector;
+use super::{memory, port};
+use crate::log;
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// What the entry code has on the stack when it calls [`on_emergency`].
+#[repr(C)]
+pub struct Frame {
+    r15: u64,
+    r14: u64,
+    r13: u64,
+    r12: u64,
+    r11: u64,
+    r10: u64,
+    r9: u64,
+    r8: u64,
+    rbp: u64,
+    rdi: u64,
+    rsi: u64,
+    rdx: u64,
+    rcx: u64,
+    rbx: u64,
+    rax: u64,
+    vector: u64,
+    error: u64,
+    rip: u64,
+    cs: u64,
+    rflags: u64,
+    rsp: u64,
+    ss: u64,
+}
+
+/// Names of the exceptions, by vector.
+const NAMES: [&str; 22] = [
+    "division error",
+    "debug exception",
+    "non-maskable interrupt",
+    "breakpoint",
+    "overflow",
+    "bound range exceeded",
+    "invalid instruction",
+    "no coprocessor",
+    "double fault",
+    "coprocessor segment overrun",
+    "invalid task state",
+    "segment not present",
+    "stack segment fault",
+    "general protection fault",
+    "page fault",
+    "reserved",
+    "x87 error",
+    "alignment check",
+    "machine check",
+    "SIMD error",
+    "virtualisation exception",
+    "control protection exception",
+];
+
+/// Reports an exception that the kernel cannot go on after, and ends the machine.
+pub extern "C" fn on_emergency(frame: &Frame) -> ! {
+    enter_panic();
+    let name = NAMES.get(frame.vector as usize).copied().unwrap_or("unknown exception");
+    let cr2 = cr2();
+    log!("kernel panic: {name} (vector {}, error {:#x})", frame.vector, frame.error);
+    if frame.vector == u64::from(vector::PAGE_FAULT) {
+        log!("  at address {cr2:#x}");
+    }
+    if frame.vector == u64::from(vector::DOUBLE_FAULT) && memory::is_stack_guard(cr2) {
+        log!("  the kernel's stack is full (address {cr2:#x})");
+    }
+    frame.print();
+    print_backtrace(frame.rip, frame.rbp);
+    port::shutdown_after_panic()
+}
+
+impl Frame {
+    fn print(&self) {
+        let Frame { rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, .. } = self;
+        let Frame { r8, r9, r10, r11, r12, r13, r14, r15, rip, rflags, cs, ss, .. } = self;
+        log!("  rip {rip:016x}  rsp {rsp:016x}  rflags {rflags:x}  cs {cs:x}  ss {ss:x}");
+        log!("  rax {rax:016x}  rbx {rbx:016x}  rcx {rcx:016x}  rdx {rdx:016x}");
+        log!("  rsi {rsi:016x}  rdi {rdi:016x}  rbp {rbp:016x}  r8  {r8:016x}");
+        log!("  r9  {r9:016x}  r10 {r10:016x}  r11 {r11:016x}  r12 {r12:016x}");
+        log!("  r13 {r13:016x}  r14 {r14:016x}  r15 {r15:016x}");
+        log!("  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+    }
+}
+
+/// The address of the last page fault.
+fn cr2() -> u64 {
+    let value: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr2", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// Notes that the kernel is ending. A second failure on the way ends the machine at once.
+pub fn enter_panic() {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    if ENDING.swap(true, Ordering::Relaxed) {
+        log!("kernel panic: another failure while reporting the first");
+        port::shutdown_after_panic()
+    }
+}
+
+/// Prints where the caller was called from, and the registers that mean something there.
+pub fn report_panic() {
+    let (rsp, rbp): (u64, u64);
+    // SAFETY: reads two registers.
+    unsafe {
+        asm!("mov {}, rsp", "mov {}, rbp", out(reg) rsp, out(reg) rbp,
+            options(nomem, nostack, preserves_flags));
+    }
+    log!("  rsp {rsp:016x}  rbp {rbp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+    print_backtrace(report_panic as *const () as u64, rbp);
+}
+
+/// Prints return addresses, innermost first, for the host's tool to put names to: a line
+/// `@backtrace`, then one line `  #N 0xADDRESS` for each frame.
+fn print_backtrace(rip: u64, mut frame: u64) {
+    const MOST: u32 = 64;
+    log!("@backtrace");
+    log!("  #0 {rip:#x}");
+    for number in 1..MOST {
+        if frame % 8 != 0 || !memory::is_kernel_stack(frame) {
+            return;
+        }
+        // SAFETY: 16 bytes of a mapped kernel stack, or of the image.
+        let [caller, address] = unsafe { (frame as *const [u64; 2]).read() };
+        if address == 0 {
+            return;
+        }
+        log!("  #{number} {address:#x}");
+        if caller <= frame {
+            return;
+        }
+        frame = caller;
+    }
+}
