@@ -9,13 +9,18 @@ macro_rules! status {
         pub enum Status { $($(#[$doc])* $name = $value,)* }
 
         impl Status {
+            /// Every error, in order of its number.
+            pub const ALL: &'static [Status] = &[$(Status::$name),*];
+
             /// The error for a non-zero status word; words of no known error read as `Invalid`.
             #[inline(always)]
             pub const fn from_word(word: u64) -> Result<(), Status> {
-                match word {
-                    0 => Ok(()),
-                    $($value => Err(Status::$name),)*
-                    _ => Err(Status::Invalid),
+                if word == 0 {
+                    Ok(())
+                } else if word <= Self::ALL.len() as u64 {
+                    Err(Self::ALL[word as usize - 1])
+                } else {
+                    Err(Status::Invalid)
                 }
             }
         }
@@ -56,6 +61,15 @@ status! {
     /// The caller was interrupted before the answer.
     Interrupted = 16,
 }
+
+// `from_word` relies on the numbers being consecutive.
+const _: () = {
+    let mut i = 0;
+    while i < Status::ALL.len() {
+        assert!(Status::ALL[i] as usize == i + 1);
+        i += 1;
+    }
+};
 
 impl Status {
     /// The word that crosses the system call.

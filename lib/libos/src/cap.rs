@@ -73,7 +73,7 @@ pub trait Cap: Into<Place> + Copy {
         src: impl Into<Place>,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        invoke(self, op::RetypeCopy { offset, src: src.into(), dst: dst.into() })
+        invoke(self, op::RetypeCopy { offset, src: src.into(), src_offset: 0, dst: dst.into() })
     }
 
     /// [`op::Delete`], to its end.
@@ -102,12 +102,7 @@ pub trait Cap: Into<Place> + Copy {
 
     /// [`op::CopyRange`]
     #[inline(always)]
-    fn copy_range(
-        self,
-        dst: impl Into<Place>,
-        count: u32,
-        only: CapType,
-    ) -> Result<u32, Status> {
+    fn copy_range(self, dst: impl Into<Place>, count: u32, only: CapType) -> Result<u32, Status> {
         invoke(self, op::CopyRange { dst: dst.into(), count, only }).map(|done| done.count)
     }
 

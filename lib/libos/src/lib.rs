@@ -16,7 +16,7 @@ pub mod ipc;
 pub mod log;
 
 pub use abi;
-pub use captypes;
 pub use cap::Cap;
+pub use captypes;
 pub use captypes::{op, CapAddr, CapType, Place, RamAttrs, Rights, Status};
 pub use invoke::invoke;

@@ -1,0 +1,152 @@
+//! Free pages of one range of physical memory, as blocks of 2^k pages aligned to their size.
+//!
+//! Invariant: a page is in at most one free block, and no two free blocks are halves of one block.
+//! Addresses are physical, so that a block of 512 pages can be mapped by one 2 MiB entry.
+
+use crate::bits::BitSet;
+use crate::PAGE;
+
+/// The largest blocks have 2^18 pages: 1 GiB, the largest page of the processor.
+pub const MAX_ORDER: u32 = 18;
+const ORDERS: usize = MAX_ORDER as usize + 1;
+
+/// Why memory cannot be given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeError {
+    /// Not page-aligned, or not inside the range.
+    OutOfRange,
+    /// Part of it is free already.
+    AlreadyFree,
+}
+
+/// The allocator of one range.
+pub struct Buddy<'a> {
+    words: &'a mut [u64],
+    /// Free blocks of 2^k pages, by number of the block.
+    free: [BitSet; ORDERS],
+    max_order: u32,
+    /// Number of the physical page that is page 0 here.
+    origin: u64,
+    first: u64,
+    end: u64,
+    free_pages: u64,
+}
+
+/// The largest order with a block that could fit, and the origin that keeps blocks aligned.
+const fn geometry(base: u64, bytes: u64) -> (u32, u64) {
+    let pages = bytes / PAGE;
+    let order = if pages == 0 { 0 } else { pages.ilog2() };
+    let order = if order < MAX_ORDER { order } else { MAX_ORDER };
+    (order, (base / PAGE) >> order << order)
+}
+
+const fn layout(base: u64, bytes: u64) -> [BitSet; ORDERS] {
+    let (max_order, origin) = geometry(base, bytes);
+    let span = (base + bytes) / PAGE - origin;
+    let mut sets = [BitSet::new(0, 0); ORDERS];
+    let mut at = 0;
+    let mut order = 0;
+    while order <= max_order {
+        let set = BitSet::new(at, span >> order);
+        at = set.end();
+        sets[order as usize] = set;
+        order += 1;
+    }
+    sets
+}
+
+impl<'a> Buddy<'a> {
+    /// Words that the allocator of `[base, base + bytes)` needs.
+    pub fn words_needed(base: u64, bytes: u64) -> usize {
+        let (max_order, _) = geometry(base, bytes);
+        layout(base, bytes)[max_order as usize].end()
+    }
+
+    /// The allocator of `[base, base + bytes)`, of which nothing is free yet. `base` and `bytes`
+    /// are multiples of a page; `words` are zero and at least [`Buddy::words_needed`].
+    pub fn new(base: u64, bytes: u64, words: &'a mut [u64]) -> Self {
+        let (max_order, origin) = geometry(base, bytes);
+        let (first, end) = (base / PAGE - origin, (base + bytes) / PAGE - origin);
+        let free = layout(base, bytes);
+        Buddy { words, free, max_order, origin, first, end, free_pages: 0 }
+    }
+
+    /// Free bytes.
+    pub fn free_bytes(&self) -> u64 {
+        self.free_pages * PAGE
+    }
+
+    /// Bytes of the largest free block.
+    pub fn largest(&self) -> u64 {
+        let order = (0..=self.max_order).rev().find(|&k| self.free[k as usize].members() > 0);
+        order.map_or(0, |order| PAGE << order)
+    }
+
+    /// Is `[base, base + bytes)` part of the range, free or not?
+    pub fn covers(&self, base: u64, bytes: u64) -> bool {
+        self.pages_of(base, bytes).is_ok()
+    }
+
+    /// Takes `bytes` at a multiple of `alignment` (a power of two), both multiples of a page.
+    /// Answers the address. The lowest block of the smallest size that suffices is used.
+    pub fn alloc(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
+        let pages = bytes.div_ceil(PAGE).max(1);
+        let want = pages.checked_next_power_of_two()?.max(alignment.div_ceil(PAGE)).ilog2();
+        let found = (want..=self.max_order).find(|&k| self.free[k as usize].members() > 0)?;
+        let block = self.free[found as usize].first(self.words)?;
+        self.free[found as usize].remove(self.words, block);
+        let start = block << found;
+        self.put_range(start + pages, start + (1 << found));
+        self.free_pages -= pages;
+        Some((self.origin + start) * PAGE)
+    }
+
+    /// Gives `[base, base + bytes)` back: any pages of the range that are not free.
+    pub fn free(&mut self, base: u64, bytes: u64) -> Result<(), FreeError> {
+        let (low, high) = self.pages_of(base, bytes)?;
+        if self.any_free(low, high) {
+            return Err(FreeError::AlreadyFree);
+        }
+        self.put_range(low, high);
+        self.free_pages += high - low;
+        Ok(())
+    }
+
+    fn pages_of(&self, base: u64, bytes: u64) -> Result<(u64, u64), FreeError> {
+        let aligned = (base | bytes) & (PAGE - 1) == 0;
+        let low = (base / PAGE).checked_sub(self.origin).ok_or(FreeError::OutOfRange)?;
+        let high = low.checked_add(bytes / PAGE).ok_or(FreeError::OutOfRange)?;
+        if aligned && low >= self.first && high <= self.end {
+            Ok((low, high))
+        } else {
+            Err(FreeError::OutOfRange)
+        }
+    }
+
+    /// Is any page of `low..high` in a free block?
+    fn any_free(&self, low: u64, high: u64) -> bool {
+        low < high
+            && (0..=self.max_order)
+                .any(|k| self.free[k as usize].any(self.words, low >> k, ((high - 1) >> k) + 1))
+    }
+
+    /// Puts the pages `low..high` in as the largest aligned blocks that they contain.
+    fn put_range(&mut self, mut low: u64, high: u64) {
+        while low < high {
+            let aligned = if low == 0 { MAX_ORDER } else { low.trailing_zeros() };
+            let order = aligned.min((high - low).ilog2()).min(self.max_order);
+            self.put_block(low >> order, order);
+            low += 1 << order;
+        }
+    }
+
+    /// Puts a block in, merged with its other half as long as that is free too.
+    fn put_block(&mut self, mut block: u64, mut order: u32) {
+        while order < self.max_order && self.free[order as usize].contains(self.words, block ^ 1) {
+            self.free[order as usize].remove(self.words, block ^ 1);
+            block >>= 1;
+            order += 1;
+        }
+        self.free[order as usize].insert(self.words, block);
+    }
+}

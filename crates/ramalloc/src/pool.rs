@@ -1,0 +1,159 @@
+//! All memory of a machine: ranges with attributes, and a reserve.
+
+use crate::buddy::{Buddy, FreeError};
+use crate::PAGE;
+
+/// Most ranges.
+pub const MAX_RANGES: usize = 64;
+/// The reserve is this part of all memory …
+const RESERVE_PART: u64 = 32;
+/// … but not less than this.
+const RESERVE_MIN: u64 = 1 << 20;
+/// Attributes that a range must have exactly as asked for; the node is a wish.
+const STRICT: u16 = 1 << 8;
+const NODE: u16 = 0xff;
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Bytes, a multiple of a page and not zero.
+    pub bytes: u64,
+    /// A power of two; less than a page means a page.
+    pub alignment: u64,
+    /// Attributes, as in `captypes::RamAttrs`.
+    pub attrs: u16,
+    /// May the reserve be used?
+    pub trusted: bool,
+}
+
+/// What is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// Number of the range, in the order in which they were added.
+    pub range: usize,
+    /// First byte, from the start of the range.
+    pub offset: u64,
+}
+
+/// Why nothing is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AllocError {
+    /// Size or alignment is none.
+    Invalid,
+    /// No block is large enough, or only the reserve is left.
+    NoMemory,
+}
+
+/// Numbers for whoever asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Free bytes.
+    pub free: u64,
+    /// All bytes.
+    pub total: u64,
+    /// Bytes of the largest block that one request could get.
+    pub largest: u64,
+}
+
+struct Range<'a> {
+    base: u64,
+    attrs: u16,
+    buddy: Buddy<'a>,
+}
+
+/// All ranges.
+pub struct Pool<'a> {
+    ranges: [Option<Range<'a>>; MAX_RANGES],
+    count: usize,
+    total: u64,
+    free: u64,
+    reserve: u64,
+}
+
+impl<'a> Pool<'a> {
+    /// No memory yet.
+    pub fn new() -> Self {
+        Pool { ranges: [const { None }; MAX_RANGES], count: 0, total: 0, free: 0, reserve: 0 }
+    }
+
+    /// Adds `[base, base + bytes)`, of which nothing is free yet; see [`Buddy::new`]. Answers its
+    /// number, or `None` when there are too many.
+    pub fn add(
+        &mut self,
+        base: u64,
+        bytes: u64,
+        attrs: u16,
+        words: &'a mut [u64],
+    ) -> Option<usize> {
+        let number = self.count;
+        let place = self.ranges.get_mut(number)?;
+        *place = Some(Range { base, attrs, buddy: Buddy::new(base, bytes, words) });
+        self.count += 1;
+        self.total += bytes;
+        self.reserve = (self.total / RESERVE_PART).max(RESERVE_MIN);
+        Some(number)
+    }
+
+    /// Numbers.
+    pub fn usage(&self) -> Usage {
+        let largest = self.ranges().map(|range| range.buddy.largest()).max().unwrap_or(0);
+        Usage { free: self.free, total: self.total, largest }
+    }
+
+    /// Bytes that only trusted requests may use.
+    pub fn reserve(&self) -> u64 {
+        self.reserve
+    }
+
+    /// Gives memory: on the wished node if it can be.
+    pub fn alloc(&mut self, request: Request) -> Result<Grant, AllocError> {
+        let Request { bytes, alignment, attrs, trusted } = request;
+        let alignment = alignment.max(PAGE);
+        if bytes == 0 || bytes & (PAGE - 1) != 0 || !alignment.is_power_of_two() {
+            return Err(AllocError::Invalid);
+        }
+        let usable = if trusted { self.free } else { self.free.saturating_sub(self.reserve) };
+        if bytes > usable {
+            return Err(AllocError::NoMemory);
+        }
+        let grant = self
+            .take(bytes, alignment, |range| range.attrs & (STRICT | NODE) == attrs)
+            .or_else(|| self.take(bytes, alignment, |range| (range.attrs ^ attrs) & STRICT == 0))
+            .ok_or(AllocError::NoMemory)?;
+        self.free -= bytes;
+        Ok(grant)
+    }
+
+    /// Takes memory back.
+    pub fn free(&mut self, base: u64, bytes: u64) -> Result<(), FreeError> {
+        let mut ranges = self.ranges.iter_mut().flatten();
+        let range =
+            ranges.find(|range| range.buddy.covers(base, bytes)).ok_or(FreeError::OutOfRange)?;
+        range.buddy.free(base, bytes)?;
+        self.free += bytes;
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        bytes: u64,
+        alignment: u64,
+        suits: impl Fn(&Range) -> bool,
+    ) -> Option<Grant> {
+        let mut ranges = self.ranges.iter_mut().flatten().enumerate();
+        ranges.find_map(|(number, range)| {
+            let address = suits(range).then(|| range.buddy.alloc(bytes, alignment)).flatten()?;
+            Some(Grant { range: number, offset: address - range.base })
+        })
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = &Range<'a>> {
+        self.ranges.iter().flatten()
+    }
+}
+
+impl Default for Pool<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

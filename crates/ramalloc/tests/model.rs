@@ -1,0 +1,192 @@
+//! The allocator against a naive model: one flag for every page.
+
+use ramalloc::{AllocError, Buddy, FreeError, Pool, Request, PAGE};
+
+/// A generator whose whole state is the seed that a failure prints.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+struct Model {
+    base: u64,
+    free: Vec<bool>,
+}
+
+impl Model {
+    fn set(&mut self, address: u64, bytes: u64, value: bool) {
+        let first = ((address - self.base) / PAGE) as usize;
+        for page in &mut self.free[first..first + (bytes / PAGE) as usize] {
+            assert_ne!(*page, value, "page changes state");
+            *page = value;
+        }
+    }
+
+    fn is_free(&self, address: u64, bytes: u64) -> bool {
+        let first = ((address - self.base) / PAGE) as usize;
+        self.free[first..first + (bytes / PAGE) as usize].iter().all(|&free| free)
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.free.iter().filter(|&&free| free).count() as u64 * PAGE
+    }
+
+    /// Bytes of the largest block of 2^k free pages at a multiple of its size.
+    fn largest(&self) -> u64 {
+        let end = self.base + self.free.len() as u64 * PAGE;
+        (0..=18)
+            .rev()
+            .map(|k| PAGE << k)
+            .find(|&size| {
+                let first = self.base.next_multiple_of(size);
+                (first..)
+                    .step_by(size as usize)
+                    .take_while(|a| a + size <= end)
+                    .any(|a| self.is_free(a, size))
+            })
+            .unwrap_or(0)
+    }
+}
+
+fn run(seed: u64, base: u64, pages: u64, steps: u32) {
+    let bytes = pages * PAGE;
+    let mut random = Random(seed);
+    let mut words = vec![0; Buddy::words_needed(base, bytes)];
+    let mut buddy = Buddy::new(base, bytes, &mut words);
+    let mut model = Model { base, free: vec![false; pages as usize] };
+    assert_eq!(buddy.alloc(PAGE, PAGE), None);
+    buddy.free(base, bytes).unwrap();
+    model.set(base, bytes, true);
+    let mut held: Vec<(u64, u64)> = Vec::new();
+    for _ in 0..steps {
+        if random.below(2) == 0 || held.is_empty() {
+            let bits = random.below(pages.ilog2() as u64 + 1);
+            let size = (1 + random.below(1 << bits)) * PAGE;
+            let alignment = PAGE << random.below(10);
+            match buddy.alloc(size, alignment) {
+                Some(address) => {
+                    assert_eq!(address % alignment, 0, "seed {seed}");
+                    model.set(address, size, false);
+                    held.push((address, size));
+                }
+                None => {
+                    let block = size.next_power_of_two().max(alignment);
+                    assert!(model.largest() < block, "seed {seed}: refuses {size:#x}");
+                }
+            }
+        } else {
+            // Give back a part, as the kernel does: not what was handed out, but what became free.
+            let (address, size) = held.swap_remove(random.below(held.len() as u64) as usize);
+            let first = random.below(size / PAGE) * PAGE;
+            let count = (1 + random.below((size - first) / PAGE)) * PAGE;
+            buddy.free(address + first, count).unwrap();
+            assert_eq!(buddy.free(address + first, count), Err(FreeError::AlreadyFree));
+            model.set(address + first, count, true);
+            let behind = first + count;
+            held.extend((first > 0).then_some((address, first)));
+            held.extend((behind < size).then_some((address + behind, size - behind)));
+        }
+        assert_eq!(buddy.free_bytes(), model.free_bytes(), "seed {seed}");
+        assert_eq!(buddy.largest(), model.largest(), "seed {seed}");
+    }
+    for (address, size) in held {
+        buddy.free(address, size).unwrap();
+    }
+    assert_eq!(buddy.free_bytes(), bytes);
+    assert_eq!(buddy.free(base, PAGE), Err(FreeError::AlreadyFree));
+}
+
+#[test]
+fn agrees_with_the_model() {
+    for seed in 1..60 {
+        let mut random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+        let bits = random.below(12);
+        let pages = 1 + random.below(1 << bits);
+        let base = random.below(1 << 20) * PAGE;
+        run(seed, base, pages, 400);
+    }
+}
+
+#[test]
+fn free_outside_is_refused() {
+    let (base, bytes) = (0x10_3000, 0x40_0000);
+    let mut words = vec![0; Buddy::words_needed(base, bytes)];
+    let mut buddy = Buddy::new(base, bytes, &mut words);
+    for (address, size) in [
+        (base - PAGE, PAGE),
+        (base + bytes, PAGE),
+        (base, bytes + PAGE),
+        (base + 1, PAGE),
+        (base, 1),
+        (0, PAGE),
+        (u64::MAX - PAGE + 1, PAGE),
+        (base, u64::MAX - PAGE + 1),
+    ] {
+        assert_eq!(buddy.free(address, size), Err(FreeError::OutOfRange), "{address:#x} {size:#x}");
+    }
+    assert_eq!(buddy.free_bytes(), 0);
+}
+
+fn request(bytes: u64, trusted: bool) -> Request {
+    Request { bytes, alignment: 0, attrs: 0, trusted }
+}
+
+#[test]
+fn the_reserve_is_for_the_trusted() {
+    let bytes = 64 << 20;
+    let mut words = vec![0; Buddy::words_needed(0, bytes)];
+    let mut pool = Pool::new();
+    assert_eq!(pool.add(0, bytes, 0, &mut words), Some(0));
+    pool.free(0, bytes).unwrap();
+    let mut taken = 0;
+    while pool.alloc(request(PAGE, false)).is_ok() {
+        taken += PAGE;
+    }
+    assert_eq!(taken, bytes - pool.reserve());
+    assert_eq!(pool.alloc(request(PAGE, false)), Err(AllocError::NoMemory));
+    for _ in 0..pool.reserve() / PAGE {
+        pool.alloc(request(PAGE, true)).unwrap();
+    }
+    assert_eq!(pool.alloc(request(PAGE, true)), Err(AllocError::NoMemory));
+    assert_eq!(pool.usage().free, 0);
+}
+
+#[test]
+fn attributes_choose_the_range() {
+    let bytes = 8 << 20;
+    let bases = [0, 1 << 30, 2 << 30];
+    let attrs = [0, 1, 1 << 8];
+    let mut words = [(); 3].map(|()| vec![0; Buddy::words_needed(1 << 30, bytes)]);
+    let mut pool = Pool::new();
+    for ((base, attrs), words) in bases.into_iter().zip(attrs).zip(&mut words) {
+        pool.add(base, bytes, attrs, words).unwrap();
+        pool.free(base, bytes).unwrap();
+    }
+    let mut ask = |attrs, bytes| {
+        let request = Request { bytes, alignment: 0, attrs, trusted: true };
+        pool.alloc(request).map(|grant| grant.range)
+    };
+    assert_eq!(ask(1, PAGE), Ok(1));
+    assert_eq!(ask(1 << 8, PAGE), Ok(2));
+    assert_eq!(ask(1, 4 << 20), Ok(1));
+    // Node 1 has no such block any more, node 0 has.
+    assert_eq!(ask(1, 8 << 20), Ok(0));
+    // Ordinary memory never stands in for persistent memory.
+    assert_eq!(ask(1 << 8, 8 << 20), Err(AllocError::NoMemory));
+    assert_eq!(ask(0, 100), Err(AllocError::Invalid));
+}
+
+#[test]
+fn a_terabyte_needs_little() {
+    let words = Buddy::words_needed(0x1_0000_0000, 1 << 40);
+    assert!((words as u64 * 8) < (1 << 40) / 10_000, "{words}");
+}
