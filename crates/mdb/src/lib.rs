@@ -52,6 +52,7 @@ mod query;
 mod slot;
 mod tree;
 
+use core::cmp::Ordering;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -143,35 +144,69 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn insert_near(&mut self, slot: NonNull<Slot>, near: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate for both.
         let (node, near) = unsafe { (Ref::new(slot), Ref::new(near)) };
-        let (cap, near_cap) = (node.cap(), near.cap());
+        let cap = node.cap();
         let tree = Self::tree_of(&cap);
-        if Self::tree_of(&near_cap) != tree {
-            let place = self.seek(tree, &Key::of::<P>(&cap));
-            return self.put(tree, node, place);
-        }
-        let place = Self::seek_near(self.head(near), &Key::of::<P>(&cap));
+        let place = self.place_near(tree, &Key::of::<P>(&cap), near);
         self.put(tree, node, place)
     }
 
-    /// Puts in slots that are best in ascending order, the first of them near `near`; returns how
-    /// many are copies of what was there. For a retype into many objects. O(1) expected for each
-    /// slot that follows the one before it in the order.
+    /// Puts in slots that are best in ascending order, the last of them near `near`; returns how many
+    /// are copies of what was there. For a retype into many objects: O(1) amortised for each slot
+    /// that nothing separates from the one after it, else as [`insert_near`](Self::insert_near).
+    ///
+    /// The slots go in from the last to the first: then the place of each is known from its
+    /// neighbours, and the first one raises all ends that must be raised.
     ///
     /// # Safety
     ///
     /// As for [`insert_near`](Self::insert_near), for every slot.
     pub unsafe fn insert_run(
         &mut self,
-        slots: impl IntoIterator<Item = NonNull<Slot>>,
+        slots: impl DoubleEndedIterator<Item = NonNull<Slot>>,
         near: NonNull<Slot>,
     ) -> usize {
-        let (mut near, mut copies) = (near, 0);
-        for slot in slots {
-            // SAFETY: the caller keeps the contract; `near` is the caller's or was just put in.
-            copies += usize::from(unsafe { self.insert_near(slot, near) });
-            near = slot;
+        // SAFETY: the caller keeps the contract of the crate.
+        let mut near = unsafe { Ref::new(near) };
+        // The last one put in, and the one before it in the order.
+        let mut gap: Option<(Option<Ref>, Ref)> = None;
+        let mut copies = 0;
+        for slot in slots.rev() {
+            // SAFETY: the same contract, for every slot.
+            let node = unsafe { Ref::new(slot) };
+            let cap = node.cap();
+            let (tree, key) = (Self::tree_of(&cap), Key::of::<P>(&cap));
+            gap = gap.filter(|&(before, after)| Self::is_between(tree, &key, before, after));
+            let place = match gap {
+                Some((before, after)) => tree::between(before, after),
+                None => self.place_near(tree, &key, near),
+            };
+            if self.put(tree, node, place) {
+                copies += 1;
+                gap = None;
+            } else {
+                let before = gap.map_or_else(|| tree::prev(node), |(before, _)| before);
+                gap = Some((before, node));
+            }
+            near = node;
         }
         copies
+    }
+
+    #[inline]
+    fn is_between(tree: usize, key: &Key, before: Option<Ref>, after: Ref) -> bool {
+        let last = after.cap();
+        Self::tree_of(&last) == tree
+            && key.cmp::<P>(&last) == Ordering::Less
+            && before.is_none_or(|b| key.cmp::<P>(&b.cap()) == Ordering::Greater)
+    }
+
+    #[inline]
+    fn place_near(&self, tree: usize, key: &Key, near: Ref) -> Place {
+        if Self::tree_of(&near.cap()) == tree {
+            Self::seek_near(self.head(near), key)
+        } else {
+            self.seek(tree, key)
+        }
     }
 
     /// Puts `dst` in as a copy of `src`. O(1).

@@ -2,7 +2,7 @@
 //!
 //! Iterators yield one slot for each distinct capability, in order; [`Mdb::copies`] yields the rest.
 
-use core::iter::successors;
+use core::iter::from_fn;
 use core::ptr::NonNull;
 
 use crate::order::{end_of, is_ancestor, span, Key};
@@ -76,14 +76,14 @@ impl<P: Policy> Mdb<P> {
 
     /// Every distinct capability of a tree.
     pub fn iter(&self, tree: u8) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        successors(self.root(tree).map(leftmost), |&n| next(n)).map(Ref::ptr)
+        walk(self.root(tree).map(leftmost), next).map(Ref::ptr)
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
         let head = self.head(slot);
         let cap = head.cap();
         let (_, end) = span::<P>(&cap);
-        successors(next(head), |&n| next(n))
+        walk(next(head), next)
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| is_ancestor::<P>(&cap, &n.cap()))
     }
@@ -190,7 +190,7 @@ impl<P: Policy> Mdb<P> {
     pub fn inner(&self, tree: u8, base: u64, len: u64) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let end = end_of(base, len);
         let start = self.ceiling(usize::from(tree) % MAX_TREES, &Key::first(base, len));
-        successors(start, |&n| next(n))
+        walk(start, next)
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 <= end)
             .map(Ref::ptr)
@@ -223,20 +223,19 @@ impl<P: Policy> Mdb<P> {
         let start = self
             .root(tree)
             .and_then(|r| first_reaching::<P>(r, page_end(base.saturating_add(1)), class));
-        let front = successors(start, move |&n| {
-            next_reaching::<P>(n, page_end(base.saturating_add(1)), class)
-        })
-        .take_while(move |n| n.cap().base < base)
-        .filter(move |n| {
-            let past = span::<P>(&n.cap()).1;
-            past > base && past < end
-        });
+        let front =
+            walk(start, move |n| next_reaching::<P>(n, page_end(base.saturating_add(1)), class))
+                .take_while(move |n| n.cap().base < base)
+                .filter(move |n| {
+                    let past = span::<P>(&n.cap()).1;
+                    past > base && past < end
+                });
 
         let beyond = page_end(end.saturating_add(1));
         let first = self
             .ceiling(usize::from(tree) % MAX_TREES, &Key::first(base.saturating_add(1), u64::MAX));
         let first = first.and_then(|n| at_or_after::<P>(n, beyond, class));
-        let back = successors(first, move |&n| next_reaching::<P>(n, beyond, class))
+        let back = walk(first, move |n| next_reaching::<P>(n, beyond, class))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 > end);
         front.chain(back).map(Ref::ptr)
@@ -278,14 +277,27 @@ impl<P: Policy> Mdb<P> {
     }
 }
 
+/// `start` and what `step` finds from each to the next. Unlike `successors` it does not look for one
+/// more than is asked for.
+fn walk(start: Option<Ref>, step: impl Fn(Ref) -> Option<Ref>) -> impl Iterator<Item = Ref> {
+    let (mut at, mut begun) = (start, false);
+    from_fn(move || {
+        if begun {
+            at = at.and_then(&step);
+        }
+        begun = true;
+        at
+    })
+}
+
 /// A slot in the tree, and its copies.
 pub(crate) fn group(head: Ref) -> impl Iterator<Item = Ref> {
-    successors(Some(head), |c| if c.is_copy() { c.right() } else { c.copies() })
+    walk(Some(head), |c| if c.is_copy() { c.right() } else { c.copies() })
 }
 
 /// `start` and the objects before it whose end, in pages, is `end` or more.
 fn backwards<P: Policy>(start: Option<Ref>, end: u64) -> impl Iterator<Item = Ref> {
-    successors(start, move |&n| prev_reaching::<P>(n, end, Class::Objects))
+    walk(start, move |n| prev_reaching::<P>(n, end, Class::Objects))
 }
 
 /// The last object before `head` that may contain `cap`.
@@ -309,7 +321,7 @@ fn overlaps_from<P: Policy>(
     class: Class,
 ) -> impl Iterator<Item = Ref> {
     let (target, end) = (page_end(base.saturating_add(1)), end_of(base, len));
-    successors(start, move |&n| next_reaching::<P>(n, target, class))
+    walk(start, move |n| next_reaching::<P>(n, target, class))
         .take_while(move |n| n.cap().base < end)
         .filter(move |n| span::<P>(&n.cap()).1 > base)
 }

@@ -221,6 +221,12 @@ impl Slot {
     }
 
     #[inline]
+    pub(crate) fn set_object_end(&self, end: u64) {
+        let low = self.node.ends.get() & ((1 << LEAF_LOW) - 1);
+        self.node.ends.set(end << LEAF_LOW | low);
+    }
+
+    #[inline]
     pub(crate) fn leaf_end(&self) -> u64 {
         let low = self.node.ends.get() & ((1 << LEAF_LOW) - 1);
         let high = self.node.copies.get() & ((1 << LEAF_HIGH) - 1);

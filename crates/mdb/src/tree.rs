@@ -80,6 +80,24 @@ pub(crate) fn next(node: Ref) -> Option<Ref> {
     }
 }
 
+/// The node before in the order. O(log n), O(1) amortised over a walk.
+pub(crate) fn prev(node: Ref) -> Option<Ref> {
+    let Some(mut last) = node.left() else { return first_parent(node, false) };
+    while let Some(right) = last.right() {
+        last = right;
+    }
+    Some(last)
+}
+
+/// The place between two neighbours in the order: one of them has no child on that side.
+#[inline]
+pub(crate) fn between(before: Option<Ref>, after: Ref) -> Place {
+    match before {
+        Some(before) if before.right().is_none() => Place::RightOf(before),
+        _ => Place::LeftOf(after),
+    }
+}
+
 /// The nearest ancestor in the tree that comes after `node` (`after`), or before it.
 #[inline]
 fn first_parent(node: Ref, after: bool) -> Option<Ref> {
@@ -174,16 +192,20 @@ fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>) {
     }
 }
 
-/// Raises the ends from `node` upwards to `own`, the ends of a new node below it.
+/// Raises the ends from `node` upwards to `own`, the ends of a new node below it. One of the two is
+/// 0, and the loop for the other reads nothing else.
 fn raise_up(node: Option<Ref>, own: Ends) {
     let mut at = node;
-    while let Some(n) = at {
-        let ends = n.ends();
-        if ends.object >= own.object && ends.leaf >= own.leaf {
-            return;
+    if own.leaf == 0 {
+        while let Some(n) = at.filter(|n| n.object_end() < own.object) {
+            n.set_object_end(own.object);
+            at = n.parent();
         }
-        n.set_ends(ends.max(own));
-        at = n.parent();
+    } else {
+        while let Some(n) = at.filter(|n| n.leaf_end() < own.leaf) {
+            n.set_ends(Ends { object: n.object_end(), leaf: own.leaf });
+            at = n.parent();
+        }
     }
 }
 

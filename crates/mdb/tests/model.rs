@@ -1,0 +1,380 @@
+//! Random operations against a list that answers every question by looking at all of it.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+
+use common::*;
+use mdb::{Class, Mdb, Policy, RawCap, Slot};
+use proptest::prelude::*;
+
+const SLOTS: usize = 40;
+const PAGES: u64 = 24;
+
+/// The order, with everything but the slot address.
+type Position = (u8, u64, std::cmp::Reverse<u64>, u8, u8, u64);
+
+fn position(c: &RawCap) -> Position {
+    let (base, len) = Types::range(c);
+    let (tree, rank) = (Types::tree(c.ty), Types::rank(c.ty));
+    (tree, base, std::cmp::Reverse(len), rank, c.ty, Types::identity(c))
+}
+
+fn is_leaf(c: &RawCap) -> bool {
+    c.ty == MAPPING
+}
+
+/// First and end; what has no memory counts as one byte.
+fn span(c: &RawCap) -> (u64, u64) {
+    let (base, len) = Types::range(c);
+    (base, base + len.max(1))
+}
+
+fn overlaps(c: &RawCap, (base, end): (u64, u64)) -> bool {
+    let (first, past) = span(c);
+    first < end && base < past
+}
+
+fn contains((base, end): (u64, u64), (first, past): (u64, u64)) -> bool {
+    base <= first && past <= end
+}
+
+fn is_ancestor(a: &RawCap, b: &RawCap) -> bool {
+    let ((_, a_len), (_, b_len)) = (Types::range(a), Types::range(b));
+    Types::tree(a.ty) == Types::tree(b.ty)
+        && !is_leaf(a)
+        && contains(span(a), span(b))
+        && (a_len > b_len || a_len == b_len && Types::rank(a.ty) < Types::rank(b.ty))
+}
+
+fn in_class(c: &RawCap, class: Class) -> bool {
+    class == Class::All || is_leaf(c) == (class == Class::Leaves)
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(usize, RawCap),
+    InsertNear(usize, RawCap, usize),
+    /// Takes an object apart from its beginning into objects of one page.
+    Split(usize, u8),
+    Copy(usize, usize, u8),
+    Remove(usize),
+    Move(usize, usize),
+}
+
+/// The database, and what must be in each slot.
+struct Pair {
+    mdb: Mdb<Types>,
+    arena: Arena,
+    slots: Vec<RawCap>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self { mdb: Mdb::new(), arena: Arena::new(SLOTS), slots: vec![RawCap::NULL; SLOTS] }
+    }
+
+    fn full(&self) -> Vec<usize> {
+        (0..SLOTS).filter(|&i| !self.slots[i].is_null()).collect()
+    }
+
+    fn caps(&self) -> impl Iterator<Item = RawCap> + '_ {
+        self.slots.iter().copied().filter(|c| !c.is_null())
+    }
+
+    /// Whether `c` may stand beside what is there.
+    fn fits(&self, c: &RawCap) -> bool {
+        is_leaf(c)
+            || self.caps().filter(|o| !is_leaf(o) && Types::tree(o.ty) == Types::tree(c.ty)).all(
+                |o| {
+                    !overlaps(&o, span(c))
+                        || is_ancestor(&o, c)
+                        || is_ancestor(c, &o)
+                        || position(&o) == position(c)
+                },
+            )
+    }
+
+    fn insert(&mut self, i: usize, c: RawCap, near: Option<usize>) {
+        if !self.slots[i].is_null() || !self.fits(&c) {
+            return;
+        }
+        let known = self.caps().any(|o| position(&o) == position(&c));
+        let slot = self.arena.put(i, c);
+        // SAFETY: the slots of the arena stay in place, `near` is in the database.
+        let copy = unsafe {
+            match near {
+                None => self.mdb.insert(slot),
+                Some(near) => self.mdb.insert_near(slot, self.arena.at(near)),
+            }
+        };
+        assert_eq!(copy, known);
+        self.slots[i] = c;
+    }
+
+    fn split(&mut self, i: usize, ty: u8) {
+        let c = self.slots[i];
+        if is_leaf(&c) || Types::tree(c.ty) != 0 {
+            return;
+        }
+        let free: Vec<usize> = (0..SLOTS).filter(|&i| self.slots[i].is_null()).collect();
+        let parts = (0..c.word / PAGE).map(|n| object(ty, c.base + n * PAGE, PAGE));
+        let parts: Vec<_> = free.into_iter().zip(parts).filter(|(_, p)| self.fits(p)).collect();
+        let known = |p: &RawCap| self.caps().any(|o| position(&o) == position(p));
+        let copies = parts.iter().filter(|(_, p)| known(p)).count();
+        let slots: Vec<_> = parts.iter().map(|&(i, part)| self.arena.put(i, part)).collect();
+        // SAFETY: the slots of the arena stay in place, the one at `i` is in the database.
+        assert_eq!(unsafe { self.mdb.insert_run(slots.into_iter(), self.arena.at(i)) }, copies);
+        for (i, part) in parts {
+            self.slots[i] = part;
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let full = self.full();
+        let pick = |n: usize| (!full.is_empty()).then(|| full[n % full.len()]);
+        match *op {
+            Op::Insert(i, c) => self.insert(i, c, None),
+            Op::InsertNear(i, c, near) => {
+                let near = pick(near);
+                self.insert(i, c, near);
+            }
+            Op::Split(i, ty) => {
+                if let Some(i) = pick(i) {
+                    self.split(i, ty);
+                }
+            }
+            Op::Copy(src, dst, rights) => {
+                let Some(src) = pick(src).filter(|_| self.slots[dst].is_null()) else { return };
+                let c = RawCap { rights, ..self.slots[src] };
+                let slot = self.arena.put(dst, c);
+                // SAFETY: `src` is in the database, `dst` is free and holds a copy.
+                unsafe { self.mdb.insert_copy(self.arena.at(src), slot) };
+                self.slots[dst] = c;
+            }
+            Op::Remove(i) => {
+                let Some(i) = pick(i) else { return };
+                // SAFETY: the slot is in the database.
+                assert_eq!(unsafe { self.mdb.remove(self.arena.at(i)) }, self.slots[i]);
+                self.slots[i] = RawCap::NULL;
+            }
+            Op::Move(src, dst) => {
+                let Some(src) = pick(src).filter(|_| self.slots[dst].is_null()) else { return };
+                // SAFETY: `src` is in the database, `dst` is free.
+                unsafe { self.mdb.relocate(self.arena.at(src), self.arena.at(dst)) };
+                self.slots.swap(src, dst);
+            }
+        }
+    }
+
+    /// The distinct capabilities of a tree for which `test` holds, in order.
+    fn select(&self, tree: u8, test: impl Fn(&RawCap) -> bool) -> Vec<Position> {
+        let chosen = self.caps().filter(|c| Types::tree(c.ty) == tree && test(c));
+        chosen.map(|c| position(&c)).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn verify(&self) {
+        assert_eq!(self.mdb.check(), Ok(()));
+        for (i, &c) in self.slots.iter().enumerate() {
+            assert_eq!(self.arena.slot(i).cap(), c);
+            assert_eq!(self.arena.slot(i).is_linked(), !c.is_null());
+        }
+        assert_eq!(self.mdb.len(), self.full().len());
+        for tree in 0..4 {
+            assert_eq!(positions(self.mdb.iter(tree)), self.select(tree, |_| true));
+        }
+    }
+
+    fn verify_slot(&self, i: usize) {
+        let (mdb, at, c) = (&self.mdb, self.arena.at(i), self.slots[i]);
+        let tree = Types::tree(c.ty);
+        let copies: BTreeSet<_> = (0..SLOTS)
+            .filter(|&o| o != i && !self.slots[o].is_null())
+            .filter(|&o| position(&self.slots[o]) == position(&c))
+            .map(|o| self.arena.at(o))
+            .collect();
+        let below = self.select(tree, |o| is_ancestor(&c, o));
+        let above = self.select(tree, |o| is_ancestor(o, &c));
+        let after = self.select(tree, |o| position(o) > position(&c));
+        // SAFETY: the slot is in the database.
+        unsafe {
+            assert_eq!(mdb.has_copies(at), !copies.is_empty());
+            assert_eq!(mdb.is_last_copy(at), copies.is_empty());
+            assert_eq!(mdb.copies(at).collect::<BTreeSet<_>>(), copies);
+            assert_eq!(mdb.copies(at).count(), copies.len());
+            assert_eq!(mdb.has_descendants(at), !below.is_empty());
+            assert_eq!(positions(mdb.first_descendant(at)), below[..below.len().min(1)]);
+            assert_eq!(positions(mdb.descendants(at)), below);
+            assert_eq!(positions(mdb.nearest_ancestor(at)).first(), above.last());
+            assert_eq!(positions(mdb.next(at)).first(), after.first());
+        }
+        assert_eq!(mdb.find(&c).map(|s| position(&cap(s))), Some(position(&c)));
+    }
+
+    fn verify_range(&self, tree: u8, base: u64, len: u64, max_rank: u8) {
+        let mdb = &self.mdb;
+        let range = (base, base + len);
+        let around = self.select(tree, |c| {
+            !is_leaf(c) && Types::rank(c.ty) <= max_rank && contains(span(c), range)
+        });
+        assert_eq!(positions(mdb.surrounding(tree, base, len, max_rank)).first(), around.last());
+        let inside = self.select(tree, |c| contains(range, span(c)));
+        assert_eq!(positions(mdb.inner(tree, base, len)), inside);
+        for class in [Class::Objects, Class::Leaves, Class::All] {
+            let any = self.select(tree, |c| in_class(c, class) && overlaps(c, range));
+            assert_eq!(positions(mdb.overlapping(tree, base, len, class)), any);
+            let partial = self.select(tree, |c| {
+                let nested = contains(range, span(c)) || contains(span(c), range);
+                in_class(c, class) && overlaps(c, range) && !nested
+            });
+            assert_eq!(positions(mdb.partial(tree, base, len, class)), partial);
+        }
+        for i in self.full() {
+            let c = self.slots[i];
+            if Types::tree(c.ty) == tree {
+                let below = self.select(tree, |o| is_ancestor(&c, o) && overlaps(o, range));
+                // SAFETY: the slot is in the database.
+                let found = unsafe { mdb.descendant_overlapping(self.arena.at(i), base, len) };
+                assert_eq!(positions(found).first(), below.first());
+            }
+        }
+    }
+
+    /// Rights 0 mark what is ignored, so that copies in one group can differ.
+    fn verify_gaps(&self, base: u64, pages: u64) {
+        let mut expected = Vec::<(u64, u64)>::new();
+        for page in (0..pages).map(|n| base + n * PAGE) {
+            let covers = |c: &RawCap| {
+                c.rights != 0
+                    && !is_leaf(c)
+                    && Types::tree(c.ty) == 0
+                    && overlaps(c, (page, page + PAGE))
+            };
+            if self.caps().any(|c| covers(&c)) {
+                continue;
+            }
+            match expected.last_mut() {
+                Some((first, len)) if *first + *len == page => *len += PAGE,
+                _ => expected.push((page, PAGE)),
+            }
+        }
+        let mut gaps = Vec::new();
+        self.mdb.for_each_gap(0, base, pages * PAGE, |c| c.rights == 0, |b, l| gaps.push((b, l)));
+        assert_eq!(gaps, expected);
+    }
+}
+
+fn positions(found: impl IntoIterator<Item = NonNull<Slot>>) -> Vec<Position> {
+    found.into_iter().map(|s| position(&cap(s))).collect()
+}
+
+fn any_cap() -> impl Strategy<Value = RawCap> {
+    let range = (0..PAGES, prop_oneof![3 => 1..=4u64, 1 => 1..=PAGES]);
+    let memory = (prop_oneof![Just(PHYS), Just(RAM), Just(FRAME), Just(VNODE)], range.clone())
+        .prop_map(|(ty, (base, pages))| object(ty, base * PAGE, pages.min(PAGES - base) * PAGE));
+    let map = (range, 0..3u64, 0..4u16)
+        .prop_map(|((base, pages), table, entry)| mapping(base * PAGE, pages, table << 12, entry));
+    let io = (0..16u64, 1..8u64).prop_map(|(base, len)| object(IO, base, len));
+    let bare = (prop_oneof![Just(IRQ), Just(ENDPOINT)], 0..4u64, 0..2u32)
+        .prop_map(|(ty, base, aux)| RawCap { aux, ..object(ty, base, 0) });
+    let cap = prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare];
+    (cap, 0..3u8).prop_map(|(cap, rights)| RawCap { rights, ..cap })
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    let pick = any::<usize>();
+    prop_oneof![
+        4 => (0..SLOTS, any_cap()).prop_map(|(i, c)| Op::Insert(i, c)),
+        4 => (0..SLOTS, any_cap(), pick).prop_map(|(i, c, near)| Op::InsertNear(i, c, near)),
+        1 => (pick, prop_oneof![Just(RAM), Just(FRAME)]).prop_map(|(i, ty)| Op::Split(i, ty)),
+        2 => (pick, 0..SLOTS, 0..3u8).prop_map(|(s, d, rights)| Op::Copy(s, d, rights)),
+        5 => pick.prop_map(Op::Remove),
+        1 => (pick, 0..SLOTS).prop_map(|(s, d)| Op::Move(s, d)),
+    ]
+}
+
+fn config() -> ProptestConfig {
+    let cases = if cfg!(miri) { 8 } else { 4000 };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn answers_as_the_list_does(
+        ops in prop::collection::vec(any_op(), 1..if cfg!(miri) { 60 } else { 120 }),
+        range in (0..PAGES, 1..8u64),
+        max_rank in prop_oneof![0..4u8, Just(255)],
+    ) {
+        let mut pair = Pair::new();
+        for op in &ops {
+            pair.apply(op);
+            pair.verify();
+        }
+        let (base, pages) = range;
+        for i in pair.full() {
+            pair.verify_slot(i);
+        }
+        pair.verify_range(0, base * PAGE, pages * PAGE, max_rank);
+        pair.verify_range(0, base * PAGE + 100, pages * PAGE - 200, max_rank);
+        pair.verify_range(2, base, pages, max_rank);
+        pair.verify_gaps(base * PAGE, pages);
+    }
+}
+
+/// A xorshift generator: the large test needs a few million numbers, fast and the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+/// Deep trees: thousands of Frames and Mappings come and go, with full checks now and then.
+#[test]
+fn large_trees_stay_balanced() {
+    let (frames, steps) = if cfg!(miri) { (64, 400) } else { (4096, 200_000) };
+    let arena = Arena::new(2 * frames + 1);
+    let mut mdb = Mdb::<Types>::new();
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let ram = arena.put(2 * frames, object(RAM, 0, frames as u64 * PAGE));
+    // SAFETY: the slots of the arena stay in place and outlive the database.
+    unsafe { mdb.insert(ram) };
+    for step in 0..steps {
+        let frame = numbers.below(frames);
+        let (low, high) = (arena.at(frame), arena.at(frames + frame));
+        let base = frame as u64 * PAGE;
+        // SAFETY: the slots of the arena stay in place; linked ones only are removed or near.
+        unsafe {
+            if !arena.slot(frame).is_linked() {
+                mdb.insert_near(arena.put(frame, object(FRAME, base, PAGE)), ram);
+            } else if !arena.slot(frames + frame).is_linked() {
+                let table = numbers.below(8) as u64 * PAGE;
+                mdb.insert_near(arena.put(frames + frame, mapping(base, 1, table, 0)), low);
+                assert_eq!(mdb.nearest_ancestor(high), Some(low));
+                assert_eq!(mdb.first_descendant(low), Some(high));
+            } else {
+                mdb.remove(high);
+                mdb.remove(low);
+            }
+        }
+        if step % (steps / 50) == 0 {
+            assert_eq!(mdb.check(), Ok(()));
+        }
+    }
+    for i in 0..2 * frames + 1 {
+        if arena.slot(i).is_linked() {
+            // SAFETY: it is in the database.
+            unsafe { mdb.remove(arena.at(i)) };
+            assert!(i % 64 != 0 || mdb.check().is_ok());
+        }
+    }
+    assert_eq!(mdb.check(), Ok(()));
+    assert!(mdb.is_empty());
+}
