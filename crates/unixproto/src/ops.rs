@@ -697,6 +697,11 @@ requests! {
         /// Bytes that it wants to write; 0: only commit.
         bytes: u64
     ) -> Ring;
+    /// What a description is, for one that the caller holds but did not open (`Attach`).
+    66 Describe(
+        /// Description.
+        desc: u32
+    ) -> Opened;
 
     // The system.
 
