@@ -1,0 +1,44 @@
+//! `./x check` and `./x doc`: formatting, lints and documentation of every package.
+
+use crate::compile::{for_all, packages};
+use crate::project::Project;
+use crate::toolchain::{host, succeed, Part};
+use anyhow::Result;
+use std::process::Command;
+
+/// Stops at the first thing that is not in order.
+pub fn check(project: &Project) -> Result<()> {
+    let mut format = host(project);
+    format.args(["fmt", "--all", "--check"]);
+    step(format, "the check of the formatting (./x check; cargo fmt --all mends it)")?;
+    let mut clippy = host(project);
+    clippy.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]);
+    step(clippy, "clippy")?;
+    let packages = packages(project)?;
+    for part in [Part::Kernel, Part::User] {
+        if let Some(mut clippy) = for_all(project, &packages, "clippy", part)? {
+            clippy.args(["--quiet", "--", "-D", "warnings"]);
+            step(clippy, "clippy for the bare-metal packages")?;
+        }
+    }
+    document(project)
+}
+
+/// Fails on links that lead nowhere.
+pub fn document(project: &Project) -> Result<()> {
+    let mut doc = host(project);
+    doc.args(["doc", "--quiet", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    step(doc, "the documentation")?;
+    let packages = packages(project)?;
+    for part in [Part::Kernel, Part::User] {
+        if let Some(mut doc) = for_all(project, &packages, "doc", part)? {
+            doc.args(["--quiet", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+            step(doc, "the documentation of the bare-metal packages")?;
+        }
+    }
+    Ok(())
+}
+
+fn step(command: Command, what: &str) -> Result<()> {
+    succeed(command, what)
+}

@@ -1,0 +1,192 @@
+//! Builds everything that goes into the machine, if its sources have changed.
+
+use crate::project::Project;
+use crate::toolchain::{bare_metal, host, Part};
+use anyhow::{bail, ensure, Context, Result};
+use serde_json::Value;
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Folders whose contents decide what is built.
+const SOURCES: [&str; 7] =
+    ["kernel", "crates", "lib", "servers", "programs", "Cargo.toml", "Cargo.lock"];
+
+/// A program that runs in user mode: its name in the image and its executable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserProgram {
+    pub image_path: String,
+    pub file: PathBuf,
+    /// Boots on its own as a test (`[package.metadata.tessera] test = true`).
+    pub is_test: bool,
+}
+
+/// What a build left behind.
+#[derive(Clone, Debug, Default)]
+pub struct Built {
+    pub programs: Vec<UserProgram>,
+}
+
+/// Builds what is out of date.
+pub fn build(project: &Project) -> Result<Built> {
+    let record = project.state().join("built");
+    let now = fingerprint(project);
+    if let Some(built) = fs::read_to_string(&record).ok().and_then(|text| recall(&text, now)) {
+        if project.kernel().exists() && built.programs.iter().all(|program| program.file.exists()) {
+            return Ok(built);
+        }
+    }
+    let packages = packages(project)?;
+    ensure!(
+        packages.iter().any(|package| package.part == Part::Kernel),
+        "there is no kernel to build in {}",
+        project.path("kernel").display()
+    );
+    for part in [Part::Kernel, Part::User] {
+        compile(project, &packages, part)?;
+    }
+    let programs = packages.into_iter().filter_map(|package| package.program(project));
+    let built = Built { programs: programs.collect() };
+    // The build may have written Cargo.lock.
+    fs::write(&record, remember(&built, fingerprint(project)))
+        .with_context(|| format!("cannot write {}", record.display()))?;
+    Ok(built)
+}
+
+fn compile(project: &Project, packages: &[Package], part: Part) -> Result<()> {
+    let names: Vec<_> = packages.iter().filter(|package| package.part == part).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut cargo = bare_metal(project, "build", part)?;
+    if !std::io::stderr().is_terminal() {
+        cargo.arg("--quiet");
+    }
+    for package in names {
+        cargo.args(["--package", &package.name]);
+    }
+    let status = cargo.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status.context("cannot start cargo")?.success() {
+        true => Ok(()),
+        false if part == Part::Kernel => bail!("the kernel does not build"),
+        false => bail!("the programs for user mode do not build"),
+    }
+}
+
+/// A package with an executable for the machine.
+pub struct Package {
+    pub name: String,
+    pub part: Part,
+    /// `programs`, `servers` or `lib`, or `kernel`.
+    folder: String,
+    is_test: bool,
+}
+
+impl Package {
+    fn program(self, project: &Project) -> Option<UserProgram> {
+        let image_path = match self.folder.as_str() {
+            "kernel" => return None,
+            "programs" => format!("boot/programs/{}", self.name),
+            _ => format!("boot/{}", self.name),
+        };
+        let file = project.user_program(&self.name);
+        Some(UserProgram { image_path, file, is_test: self.is_test })
+    }
+}
+
+/// Every package of the workspace that the machine runs.
+pub fn packages(project: &Project) -> Result<Vec<Package>> {
+    let mut cargo = host(project);
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(output.status.success(), "cargo cannot read the workspace");
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("cargo names no packages")?;
+    let root = metadata["workspace_root"].as_str().context("cargo names no root")?;
+    Ok(packages.iter().filter_map(|package| bare_metal_package(package, root)).collect())
+}
+
+fn bare_metal_package(package: &Value, root: &str) -> Option<Package> {
+    let name = package["name"].as_str()?;
+    let manifest = Path::new(package["manifest_path"].as_str()?).strip_prefix(root).ok()?;
+    let folder = manifest.components().next()?.as_os_str().to_str()?;
+    let part = match folder {
+        "kernel" => Part::Kernel,
+        "lib" | "servers" | "programs" => Part::User,
+        _ => return None,
+    };
+    let targets = package["targets"].as_array()?;
+    let is_bin = |target: &Value| target["kind"][0] == "bin" && target["name"] == name;
+    let is_test = package["metadata"]["tessera"]["test"] == true;
+    let folder = folder.to_owned();
+    targets.iter().any(is_bin).then(|| Package { name: name.to_owned(), part, folder, is_test })
+}
+
+/// Changes when any source file is changed, added or removed.
+fn fingerprint(project: &Project) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // Another version of this tool may build with other flags.
+    if let Ok(own) = std::env::current_exe().and_then(fs::metadata) {
+        own.modified().ok().hash(&mut hasher);
+    }
+    for source in SOURCES {
+        add_to_fingerprint(&project.path(source), &mut hasher);
+    }
+    hasher.finish()
+}
+
+fn add_to_fingerprint(path: &Path, hasher: &mut DefaultHasher) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    if metadata.is_file() {
+        (path, metadata.len(), metadata.modified().ok()).hash(hasher);
+        return;
+    }
+    let Ok(folder) = fs::read_dir(path) else { return };
+    let mut children: Vec<_> = folder.flatten().map(|entry| entry.path()).collect();
+    children.sort();
+    for child in children {
+        add_to_fingerprint(&child, hasher);
+    }
+}
+
+/// The record of a build: the fingerprint, then a line for each program.
+fn remember(built: &Built, fingerprint: u64) -> String {
+    let line = |program: &UserProgram| {
+        format!("{}\t{}\t{}\n", program.image_path, program.is_test, program.file.display())
+    };
+    format!("{fingerprint}\n{}", built.programs.iter().map(line).collect::<String>())
+}
+
+fn recall(text: &str, fingerprint: u64) -> Option<Built> {
+    let (first, rest) = text.split_once('\n')?;
+    if first.parse() != Ok(fingerprint) {
+        return None;
+    }
+    let program = |line: &str| {
+        let mut fields = line.splitn(3, '\t');
+        let image_path = fields.next()?.to_owned();
+        let is_test = fields.next()?.parse().ok()?;
+        Some(UserProgram { image_path, is_test, file: fields.next()?.into() })
+    };
+    Some(Built { programs: rest.lines().map(program).collect::<Option<_>>()? })
+}
+
+/// `cargo COMMAND` of all packages of `part`, for checks; `None` if there are none.
+pub fn for_all(
+    project: &Project,
+    packages: &[Package],
+    command: &str,
+    part: Part,
+) -> Result<Option<Command>> {
+    if !packages.iter().any(|package| package.part == part) {
+        return Ok(None);
+    }
+    let mut cargo = bare_metal(project, command, part)?;
+    for package in packages.iter().filter(|package| package.part == part) {
+        cargo.args(["--package", &package.name]);
+    }
+    Ok(Some(cargo))
+}

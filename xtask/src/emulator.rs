@@ -1,0 +1,215 @@
+//! Runs one boot in QEMU and carries what goes in and out of it.
+//!
+//! The guest has two serial ports. COM1 is the console of the program: its bytes are passed on as
+//! they are. COM2 is the kernel's log; a line of it that starts with `@` is a record for this tool
+//! (`@exit N`, `@counter NAME VALUE`, …). In the other direction COM2 carries control lines:
+//! `eof N` (the input of the program ends after N bytes sent on COM1) and `winch ROWS COLS`.
+//! Nothing is sent before the kernel's first byte on COM2, which tells that both ports are set up.
+
+use crate::log::{read_log, Log, Record};
+use crate::machine::{self, Boot, Ports, EXIT_ORDERLY, EXIT_PANIC, QEMU};
+use crate::ports::{carry_input, carry_output, send_control};
+use crate::terminal::window_size;
+use anyhow::{Context, Result};
+use rustix::io::{fcntl_setfd, FdFlags};
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::Signals;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a boot ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// Orderly shutdown; the status of the program, if the guest said it.
+    Shutdown(Option<i32>),
+    /// The kernel panicked.
+    Panic,
+    /// QEMU ended in any other way; what it said.
+    Died(String),
+    TimedOut,
+    /// This signal asked us to stop.
+    Signal(i32),
+    /// Ctrl-A x.
+    Quit,
+    /// Nobody reads the program's output any more.
+    OutputClosed,
+}
+
+pub struct Finished {
+    pub end: End,
+    pub records: Vec<Record>,
+    /// The last lines of the kernel's log.
+    pub log_tail: Vec<String>,
+}
+
+/// The two directions of the program's console.
+pub struct Console {
+    pub input: Box<dyn Read + Send>,
+    pub output: Box<dyn Write + Send>,
+    /// The input is a terminal in raw mode.
+    pub terminal: bool,
+}
+
+pub struct Limits {
+    pub timeout: Option<Duration>,
+    /// End at SIGINT, SIGTERM and SIGHUP, and pass SIGWINCH on.
+    pub watch_signals: bool,
+}
+
+/// What the threads around an emulator report.
+pub enum Event {
+    /// The kernel has said something: both ports are set up.
+    Ready,
+    Exited(ExitStatus),
+    Signal(i32),
+    Resized,
+    Stop(End),
+}
+
+/// Boots, waits for the end and collects everything.
+pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<Finished> {
+    let (console_here, console_there) = UnixStream::pair()?;
+    let (control_here, control_there) = UnixStream::pair()?;
+    let (events, inbox) = channel();
+    if limits.watch_signals {
+        watch_signals(events.clone())?;
+    }
+    let mut child = start_qemu(boot, &console_there, &control_there)?;
+    drop((console_there, control_there));
+    // A handle, not a number: it cannot come to mean another process.
+    let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    let complaints = child.stderr.take();
+    let complaints = thread::spawn(move || complaints.map(io::read_to_string));
+    let output = carry_output(console_here.try_clone()?, console.output, events.clone());
+    let logger = read_log(control_here.try_clone()?, log, events.clone())?;
+    watch_child(child, events.clone());
+
+    let mut input = Some((console.input, console_here, control_here.try_clone()?));
+    let deadline = limits.timeout.map(|timeout| Instant::now() + timeout);
+    let outcome = wait_for_end(&inbox, deadline, |event| {
+        if let (Event::Resized, true) | (Event::Ready, true) = (&event, console.terminal) {
+            send_window_size(&control_here);
+        }
+        if let (Event::Ready, Some((from, to, control))) = (event, input.take()) {
+            carry_input(from, to, control, console.terminal, events.clone());
+        }
+    });
+    if outcome.is_err() {
+        // It may just have ended by itself; either way its end is reported.
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+    }
+    // Both end when the emulator has gone and everything that it sent has been read. Output that
+    // nobody takes must not keep us.
+    let (records, log_tail) = logger.join().unwrap_or_default();
+    if outcome.is_ok() {
+        let _ = output.join();
+    }
+    let end = outcome.map_or_else(
+        |end| end,
+        |status| {
+            let complaints = complaints.join().ok().flatten().and_then(io::Result::ok);
+            classify(status, &records, &complaints.unwrap_or_default())
+        },
+    );
+    Ok(Finished { end, records, log_tail })
+}
+
+/// Passes events on to `other` until one of them is an end: the emulator's own, or ours for it.
+fn wait_for_end(
+    inbox: &Receiver<Event>,
+    deadline: Option<Instant>,
+    mut other: impl FnMut(Event),
+) -> Result<ExitStatus, End> {
+    loop {
+        let event = match deadline {
+            Some(deadline) => inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match event {
+            Ok(Event::Exited(status)) => return Ok(status),
+            Ok(Event::Stop(end)) => return Err(end),
+            Ok(Event::Signal(SIGWINCH)) => other(Event::Resized),
+            Ok(Event::Signal(signal)) => return Err(End::Signal(signal)),
+            Ok(event) => other(event),
+            Err(RecvTimeoutError::Timeout) => return Err(End::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(End::Died("its end went unnoticed".into()));
+            }
+        }
+    }
+}
+
+fn send_window_size(control: &UnixStream) {
+    if let Some((rows, cols)) = window_size() {
+        send_control(control, &format!("winch {rows} {cols}"));
+    }
+}
+
+fn classify(status: ExitStatus, records: &[Record], complaints: &str) -> End {
+    match status.code() {
+        Some(EXIT_ORDERLY) => End::Shutdown(records.iter().rev().find_map(Record::exit_status)),
+        Some(EXIT_PANIC) => End::Panic,
+        _ => {
+            let how = match (status.code(), status.signal()) {
+                // With -no-reboot a triple fault and a reset end it as if all were well.
+                (Some(0), _) => "the machine was reset or switched off (a triple fault?)".into(),
+                (Some(code), _) => format!("exit status {code}"),
+                (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+            };
+            End::Died(format!("{how}\n{}", complaints.trim()).trim().to_owned())
+        }
+    }
+}
+
+fn start_qemu(boot: &Boot, console: &UnixStream, control: &UnixStream) -> Result<Child> {
+    let ports = Ports { console: console.as_raw_fd(), control: control.as_raw_fd() };
+    let mut command = Command::new(QEMU);
+    command
+        .args(machine::arguments(boot, &ports))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // Ctrl-C on the terminal is for us alone.
+        .process_group(0);
+    let inherit = move || {
+        for number in [ports.console, ports.control] {
+            // SAFETY: the originals stay open in the parent until the child is started, so the
+            // numbers are open here, in its copy of the descriptor table.
+            let port = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+            fcntl_setfd(port, FdFlags::empty())?;
+        }
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        Ok(())
+    };
+    // SAFETY: the closure only makes system calls; it neither allocates nor takes locks.
+    unsafe { command.pre_exec(inherit) };
+    command.spawn().with_context(|| format!("cannot start {QEMU}"))
+}
+
+/// Reports the end of the emulator.
+fn watch_child(mut child: Child, events: Sender<Event>) {
+    thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            let _ = events.send(Event::Exited(status));
+        }
+    });
+}
+
+fn watch_signals(events: Sender<Event>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH])?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}

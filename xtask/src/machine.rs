@@ -1,0 +1,129 @@
+//! The emulated machine: what a user may choose about it, and QEMU's command line for it.
+
+use crate::project::Project;
+use anyhow::{bail, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// Values that the guest writes to the debug-exit port; QEMU ends with `2 * value + 1`.
+pub const EXIT_ORDERLY: i32 = 0x10 * 2 + 1;
+pub const EXIT_PANIC: i32 = 0x11 * 2 + 1;
+
+/// Options of the machine, common to `run`, `test` and `bench`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct MachineOptions {
+    /// Processor cores
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub cores: u32,
+    /// Memory, such as 512M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub mem: MemorySize,
+    /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
+    /// is the same (one core, no KVM)
+    #[arg(long)]
+    pub icount: bool,
+    /// Wait for gdb on TCP port 1234 before the first instruction
+    #[arg(long)]
+    pub gdb: bool,
+}
+
+/// A whole number of MiB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemorySize {
+    pub mib: u64,
+}
+
+fn parse_size(text: &str) -> Result<MemorySize> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let number: u64 = match digits.parse() {
+        Ok(number) => number,
+        Err(_) => bail!("a size is a number and M or G, such as 512M"),
+    };
+    let mib = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "M" => number,
+        "G" => number.saturating_mul(1024),
+        _ => bail!("a size is a number and M or G, such as 512M"),
+    };
+    if !(32..=1 << 20).contains(&mib) {
+        bail!("the machine can have between 32M and 1024G");
+    }
+    Ok(MemorySize { mib })
+}
+
+/// Everything that one boot needs.
+pub struct Boot {
+    pub kernel: PathBuf,
+    pub image: PathBuf,
+    /// The kernel's command line: `key=value`, separated by spaces.
+    pub command_line: String,
+    pub options: MachineOptions,
+    /// Run on the host's processor; decided by [`crate::kvm::usable`].
+    pub kvm: bool,
+}
+
+/// File descriptors, inherited by QEMU, that are the far ends of the guest's serial ports.
+pub struct Ports {
+    pub console: i32,
+    pub control: i32,
+}
+
+pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
+    let options = &boot.options;
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |text: &str| arguments.extend(text.split_whitespace().map(OsString::from));
+    add("-machine q35 -nodefaults -no-user-config -no-reboot -display none -vga none");
+    if boot.kvm {
+        add("-accel kvm -cpu host");
+    } else {
+        // Byte-counting string instructions (ERMS) and protection keys distort what TCG measures.
+        add("-accel tcg -cpu max,-erms,-pku");
+    }
+    if options.icount {
+        add("-icount shift=0,sleep=off -seed 1");
+    }
+    if options.gdb {
+        add("-gdb tcp::1234 -S");
+    }
+    add(&format!("-smp {} -m {}M", options.cores, options.mem.mib));
+    add("-device isa-debug-exit,iobase=0xf4,iosize=0x04");
+    add(&format!("-chardev socket,id=console,fd={} -serial chardev:console", ports.console));
+    add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
+    arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
+    arguments.extend(["-initrd".into(), boot.image.clone().into()]);
+    arguments.extend(["-append".into(), boot.command_line.clone().into()]);
+    arguments
+}
+
+impl Boot {
+    /// A boot of the built kernel with `image`; picks the accelerator.
+    pub fn new(project: &Project, image: &Path, options: &MachineOptions) -> Result<Boot> {
+        if options.icount && options.cores > 1 {
+            bail!("--icount works with one core only");
+        }
+        Ok(Boot {
+            kernel: project.kernel(),
+            image: image.to_owned(),
+            command_line: String::new(),
+            options: options.clone(),
+            kvm: !options.icount && !options.gdb && crate::kvm::usable(project),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("128M").unwrap().mib, 128);
+        assert_eq!(parse_size("2g").unwrap().mib, 2048);
+        assert_eq!(parse_size("1GiB").unwrap().mib, 1024);
+        for wrong in ["", "M", "12", "1T", "-1G", "1M", "99999999999999999999G"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `./x run`: boots, runs one program, and ends as it ended.
+
+use crate::emulator::{self, Console, End, Finished, Limits};
+use crate::image::{Addition, Base, Image};
+use crate::log::{panic_report, Log};
+use crate::machine::{Boot, MachineOptions};
+use crate::program::{parse_addition, Invocation};
+use crate::project::Project;
+use crate::terminal::{window_size, RawMode};
+use crate::{compile, setup};
+use anyhow::Result;
+use rustix::stdio::{stdin, stdout};
+use rustix::termios::isatty;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// Exit statuses of our own. A program's own statuses are 0 to 255 too: the message on standard
+/// error tells them apart.
+pub const STATUS_PANIC: i32 = 101;
+pub const STATUS_DIED: i32 = 102;
+pub const STATUS_TIMEOUT: i32 = 124;
+
+/// Boot Tessera and run a program on it (a shell if none is named)
+///
+/// PROG without a slash is a program of the image (busybox and all its commands, bash if the host
+/// has bash-static). PROG with a slash is a static Linux program of this machine: ./prog becomes
+/// /root/prog there. Standard input, output and the exit status are the program's; one that is
+/// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
+/// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
+///
+/// Other exit statuses, each with a message: 101 the kernel panicked, 102 the emulator died, 124
+/// time-out.
+#[derive(clap::Args, Debug)]
+pub struct RunOptions {
+    #[command(flatten)]
+    pub machine: MachineOptions,
+    /// Show the kernel's log on standard error
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Set a variable in the program's environment
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub env: Vec<String>,
+    /// Put a file or folder of this machine into the image (default place: as named, from /root)
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    pub file: Vec<String>,
+    /// End the emulator after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// Leave it to the guest to refuse what it cannot run
+    #[arg(long)]
+    pub no_check: bool,
+    /// Add words to the kernel's command line
+    #[arg(long, value_name = "WORDS", hide = true, default_value = "")]
+    pub append: String,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROG")]
+    pub program: Vec<String>,
+}
+
+/// Does it; the result is our exit status.
+pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
+    let mut arguments = options.program.clone();
+    if arguments.is_empty() {
+        arguments = vec!["/bin/sh".into(), "-l".into()];
+    }
+    let invocation = Invocation::new(arguments, &options.env)?;
+    let mut additions: Vec<Addition> =
+        options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
+    setup::qemu()?;
+    let built = compile::build(project)?;
+    let base = Base::prepare(project, &built)?;
+    if !options.program.is_empty() {
+        additions.extend(invocation.locate(&base, !options.no_check)?);
+    }
+    let image = Image::assemble(project, &base, &invocation.encode(), &additions)?;
+    let mut boot = Boot::new(project, &image.file, &options.machine)?;
+    boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
+    if options.machine.gdb {
+        let kernel = boot.kernel.display();
+        eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
+    }
+    let log = Log { file: project.kernel_log(), to_stderr: options.verbose };
+    let limits = Limits {
+        timeout: options.timeout.map(Duration::try_from_secs_f64).transpose()?,
+        watch_signals: true,
+    };
+    let raw_mode = RawMode::enter();
+    let console = Console {
+        input: Box::new(File::from(stdin().as_fd().try_clone_to_owned()?)),
+        output: Box::new(File::from(stdout().as_fd().try_clone_to_owned()?)),
+        terminal: raw_mode.is_some(),
+    };
+    let finished = emulator::run(&boot, console, &log, &limits)?;
+    drop(raw_mode);
+    Ok(report(&finished, &log.file, options.verbose))
+}
+
+/// What the guest must know about the program's surroundings.
+fn command_line(verbose: bool) -> String {
+    let kind = |terminal| if terminal { "tty" } else { "pipe" };
+    let (rows, cols) = window_size().unwrap_or((24, 80));
+    format!(
+        "stdin={} stdout={} rows={rows} cols={cols} verbose={}",
+        kind(isatty(stdin())),
+        kind(isatty(stdout())),
+        u8::from(verbose)
+    )
+}
+
+/// Says what went wrong, if anything did; the exit status.
+fn report(finished: &Finished, log: &Path, already_shown: bool) -> i32 {
+    let show = |lines: &[String]| {
+        if !already_shown {
+            lines.iter().for_each(|line| eprintln!("  {line}"));
+        }
+    };
+    let log = log.display();
+    match &finished.end {
+        End::Shutdown(Some(status)) => *status & 0xff,
+        End::Shutdown(None) => {
+            eprintln!("x: Tessera shut down before the program had an exit status; see {log}");
+            STATUS_DIED
+        }
+        End::Panic => {
+            show(panic_report(&finished.log_tail));
+            eprintln!("x: the kernel panicked; its whole log is in {log}");
+            STATUS_PANIC
+        }
+        End::Died(how) => {
+            show(last(&finished.log_tail, 10));
+            eprintln!("x: the emulator died: {how}; the kernel's log is in {log}");
+            STATUS_DIED
+        }
+        End::TimedOut => {
+            eprintln!("x: the time is up; the kernel's log is in {log}");
+            STATUS_TIMEOUT
+        }
+        End::Signal(signal) => 128 + signal,
+        End::Quit => {
+            eprintln!("x: ended by Ctrl-A x");
+            130
+        }
+        End::OutputClosed => 128 + signal_hook::consts::SIGPIPE,
+    }
+}
+
+fn last(lines: &[String], count: usize) -> &[String] {
+    &lines[lines.len().saturating_sub(count)..]
+}
