@@ -1,1 +1,137 @@
 //! Calls to `unixd`.
+//!
+//! A request's words go by registers; its byte strings lie in the data area of the session frame,
+//! and so do those of the answer. There is one thread and `unixd` writes to the data area only
+//! while the library waits for an answer, so what lies there stays until the next call.
+
+use crate::errno::{Errno, Result};
+use crate::invoke::invoke_raw;
+use abi::layout::SESSION_FRAME;
+use abi::slots::UNIXD;
+use captypes::invocations::received;
+use captypes::{Label, Place, Status};
+pub use unixproto::op;
+use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
+use unixproto::{Reply, Request, Words};
+
+/// The header that both sides see.
+#[inline]
+pub fn header() -> &'static Header {
+    // SAFETY: the session frame is mapped for as long as the library runs, and all fields of the
+    // header are atomics.
+    unsafe { &*(SESSION_FRAME as *const Header) }
+}
+
+/// The first `len` bytes of the data area: what an answer has left there.
+pub fn data(len: usize) -> &'static [u8] {
+    let len = len.min(DATA_BYTES);
+    // SAFETY: inside the session frame. `unixd` writes there only during a call; callers use the
+    // slice before the next one.
+    unsafe { core::slice::from_raw_parts((SESSION_FRAME as usize + DATA_OFFSET) as *const u8, len) }
+}
+
+/// The first `len` bytes of the data area, to be filled before a call.
+pub fn data_mut(len: usize) -> &'static mut [u8] {
+    let len = len.min(DATA_BYTES);
+    // SAFETY: as in `data`; nobody else in this domain uses the area between two calls.
+    unsafe {
+        core::slice::from_raw_parts_mut((SESSION_FRAME as usize + DATA_OFFSET) as *mut u8, len)
+    }
+}
+
+/// Puts byte string `a` in the data area. Answers its length, cut to what fits.
+pub fn put_a(a: &[u8]) -> usize {
+    let room = data_mut(a.len());
+    room.copy_from_slice(&a[..room.len()]);
+    room.len()
+}
+
+/// Puts byte string `b` behind `a` of length `a`.
+pub fn put_b(a: usize, b: &[u8]) -> usize {
+    let room = data_mut(a + b.len());
+    let tail = room.get_mut(a..).unwrap_or_default();
+    tail.copy_from_slice(&b[..tail.len()]);
+    tail.len()
+}
+
+/// Capabilities that go with a request, and where those of the answer are put.
+#[derive(Clone, Copy)]
+pub struct Caps {
+    pub first: Place,
+    pub count: u32,
+    pub recv: Place,
+}
+
+impl Caps {
+    /// None in either direction.
+    pub const NONE: Caps = Caps { first: Place::NULL, count: 0, recv: Place::NULL };
+
+    /// Receives at `slot`.
+    pub fn receive(slot: impl Into<Place>) -> Caps {
+        Caps { recv: slot.into(), ..Caps::NONE }
+    }
+}
+
+/// Sends a request with byte strings of lengths `a` and `b`, and capabilities. Answers how many
+/// capabilities came back, too.
+pub fn call_caps<R: Request>(
+    request: R,
+    a: usize,
+    b: usize,
+    caps: Caps,
+) -> Result<(R::Reply, u32)> {
+    let (words, count) = call_words(request.encode(a, b), caps)?;
+    let reply = R::Reply::decode(&words).map_err(|e| Errno::from_number(e.0 as u64))?;
+    Ok((reply, count))
+}
+
+fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
+    let [w0, w1, w2, w3, w4, w5] = words;
+    let rax = Label::Call as u64 | (caps.count as u64) << 16;
+    let args = [w0, w1, w2, w3, w4, w5, caps.first.0, caps.recv.0, 0];
+    let raw = invoke_raw(rax, Place::own(UNIXD), args);
+    match Status::from_word(raw.status) {
+        Ok(()) => Ok((raw.words, (raw.received & received::CAPS) as u32)),
+        Err(Status::Interrupted) => Err(Errno::EINTR),
+        Err(_) => Err(Errno::EIO),
+    }
+}
+
+/// Sends a request without byte strings.
+#[inline]
+pub fn call<R: Request>(request: R) -> Result<R::Reply> {
+    Ok(call_caps(request, 0, 0, Caps::NONE)?.0)
+}
+
+/// Sends a request with byte string `a`, whose bytes are in the data area already.
+pub fn call_filled<R: Request>(request: R, a: usize) -> Result<R::Reply> {
+    Ok(call_caps(request, a, 0, Caps::NONE)?.0)
+}
+
+/// Sends a request with byte string `a`.
+pub fn call_a<R: Request>(request: R, a: &[u8]) -> Result<R::Reply> {
+    call_filled(request, put_a(a))
+}
+
+/// Sends a request with byte strings `a` and `b`.
+pub fn call_ab<R: Request>(request: R, a: &[u8], b: &[u8]) -> Result<R::Reply> {
+    let a = put_a(a);
+    let b = put_b(a, b);
+    Ok(call_caps(request, a, b, Caps::NONE)?.0)
+}
+
+/// The error of a call that is repeated after a handler with `SA_RESTART`.
+pub fn restart(error: Errno) -> Errno {
+    match error {
+        Errno::EINTR => Errno::ERESTARTSYS,
+        other => other,
+    }
+}
+
+/// The error of a call that is repeated only if no handler ran.
+pub fn restart_no_handler(error: Errno) -> Errno {
+    match error {
+        Errno::EINTR => Errno::ERESTARTNOHAND,
+        other => other,
+    }
+}
