@@ -108,7 +108,7 @@ fn run(seed: u64, base: u64, pages: u64, steps: u32) {
 #[test]
 fn agrees_with_the_model() {
     for seed in 1..60 {
-        let mut random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+        let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
         let bits = random.below(12);
         let pages = 1 + random.below(1 << bits);
         let base = random.below(1 << 20) * PAGE;
