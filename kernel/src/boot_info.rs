@@ -125,7 +125,11 @@ impl BootInfo {
     pub fn option(&self, name: &str) -> Option<&str> {
         self.cmdline().split_ascii_whitespace().find_map(|word| {
             let rest = word.strip_prefix(name)?;
-            if rest.is_empty() { Some("") } else { rest.strip_prefix('=') }
+            if rest.is_empty() {
+                Some("")
+            } else {
+                rest.strip_prefix('=')
+            }
         })
     }
 

@@ -131,6 +131,12 @@ pub unsafe fn fpu_init_image(area: *mut u8) {
     unsafe { area.write_bytes(0, fpu_area_size()) }
 }
 
+/// Makes an area that a program may have written fit for [`fpu_restore`].
+///
+/// # Safety
+/// As [`fpu_init_image`].
+pub unsafe fn fpu_sanitize(_area: *mut u8) {}
+
 /// Saves the vector state.
 ///
 /// # Safety
@@ -205,6 +211,33 @@ pub unsafe fn io_in(_port: u16, _bytes: u8) -> u32 {
 /// # Safety
 /// Writing this port must have no effect on memory.
 pub unsafe fn io_out(_port: u16, _bytes: u8, _value: u32) {}
+
+/// Whether user mode may set its FS and GS bases itself.
+pub fn has_fsgsbase() -> bool {
+    true
+}
+
+/// Vector of line 0.
+pub const VECTOR_IRQ0: u64 = 32;
+/// Lines that are routed.
+pub const IRQS: usize = 16;
+/// Vector of the timer.
+pub const VECTOR_TIMER: u64 = 0xe0;
+/// Vector for requests between cores.
+pub const VECTOR_IPI: u64 = 0xe1;
+
+/// Interrupts another core.
+pub fn send_ipi(_apic_id: u32) {}
+
+/// Physical address of the kernel's own root table, for when no domain's is wanted.
+pub fn kernel_root() -> u64 {
+    0
+}
+
+/// Runs what `core.current_ctx` points to.
+pub fn resume(_core: &mut Core) -> ! {
+    panic!("user mode does not run on the host");
+}
 
 /// Ends the machine in order.
 pub fn shutdown() -> ! {

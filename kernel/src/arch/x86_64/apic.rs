@@ -130,7 +130,11 @@ pub fn timer_ticks() -> u64 {
 /// The address of this core's local APIC.
 pub fn id() -> u32 {
     let value = read(Register::Id);
-    if REGISTERS.load(Ordering::Relaxed).is_null() { value } else { value >> 24 }
+    if REGISTERS.load(Ordering::Relaxed).is_null() {
+        value
+    } else {
+        value >> 24
+    }
 }
 
 /// Asks for one timer interrupt when the time stamp counter reaches `deadline`; at once if it
@@ -229,18 +233,26 @@ pub fn init_io(routing: &Routing, pages: &mut BootPages) {
         let trigger = u32::from(line.level) << 15;
         PINS[number].store(line.pin, Ordering::Relaxed);
         write_io(redirection(line.pin) + 1, destination);
-        write_io(redirection(line.pin), MASKED | polarity | trigger | (VECTOR_IRQ0 as u32 + number as u32));
+        write_io(
+            redirection(line.pin),
+            MASKED | polarity | trigger | (VECTOR_IRQ0 as u32 + number as u32),
+        );
     }
 }
 
 /// Their interrupts go to vectors of which even a spurious one harms nobody.
 fn mask_old_controllers() {
     let setup = [
-        (0x20, 0x11), (0xa0, 0x11), // begin initialisation
-        (0x21, 0xf0), (0xa1, 0xf8), // vectors
-        (0x21, 0x04), (0xa1, 0x02), // how they are connected
-        (0x21, 0x01), (0xa1, 0x01), // mode
-        (0x21, 0xff), (0xa1, 0xff), // everything masked
+        (0x20, 0x11),
+        (0xa0, 0x11), // begin initialisation
+        (0x21, 0xf0),
+        (0xa1, 0xf8), // vectors
+        (0x21, 0x04),
+        (0xa1, 0x02), // how they are connected
+        (0x21, 0x01),
+        (0xa1, 0x01), // mode
+        (0x21, 0xff),
+        (0xa1, 0xff), // everything masked
     ];
     for (port, value) in setup {
         // SAFETY: interrupts are off, and the controllers do not reach memory.

@@ -9,8 +9,8 @@ use super::port::{in8, out8};
 
 /// Frequency of the interval timer.
 const PIT_HZ: u64 = 1_193_182;
-/// For how many of its ticks we measure: 5 ms.
-const MEASURED_TICKS: u64 = PIT_HZ / 200;
+/// For how many of its ticks we measure at least: 5 ms.
+const SHORTEST: u64 = PIT_HZ / 200;
 
 /// Ticks a second of the two clocks.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,11 @@ pub struct Rates {
 
 /// Finds the rates. `apic_ticks` reads how far the local APIC's timer, which runs, has counted.
 pub fn measure(features: &Features, apic_ticks: impl Fn() -> u64) -> Rates {
-    let (tsc_ticks, apic_ticks) = measure_against_pit(apic_ticks);
-    let per_second = |ticks: u64| ticks * PIT_HZ / MEASURED_TICKS;
-    let tsc_hz = told_tsc_hz(features).unwrap_or_else(|| per_second(tsc_ticks));
-    Rates { tsc_hz, apic_hz: per_second(apic_ticks).max(1) }
+    let (before, after) = measure_against_pit(apic_ticks);
+    let pit_ticks = after.pit - before.pit;
+    let per_second = |ticks: u64| ticks * PIT_HZ / pit_ticks;
+    let tsc_hz = told_tsc_hz(features).unwrap_or_else(|| per_second(after.tsc - before.tsc));
+    Rates { tsc_hz, apic_hz: per_second(after.apic - before.apic).max(1) }
 }
 
 /// The frequency of the time stamp counter, if CPUID has it.
@@ -43,27 +44,68 @@ fn told_tsc_hz(features: &Features) -> Option<u64> {
     (mhz != 0).then_some(u64::from(mhz) * 1_000_000)
 }
 
-/// How far the time stamp counter and the APIC's timer get in [`MEASURED_TICKS`].
-fn measure_against_pit(apic_ticks: impl Fn() -> u64) -> (u64, u64) {
+/// The three counters at one moment.
+struct Sample {
+    tsc: u64,
+    apic: u64,
+    /// Ticks since the interval timer was started.
+    pit: u64,
+}
+
+const CHANNEL_2: u16 = 0x42;
+const COMMAND: u16 = 0x43;
+
+/// Reads the counters twice, at least [`SHORTEST`] apart. Tries again if the interval timer, whose
+/// count has 16 bits, came round in between: a guest may have been away for long.
+fn measure_against_pit(apic_ticks: impl Fn() -> u64) -> (Sample, Sample) {
     const GATE: u16 = 0x61;
-    const CHANNEL_2: u16 = 0x42;
-    const COMMAND: u16 = 0x43;
     /// Channel 2, both bytes, count down once.
     const ONE_SHOT: u8 = 0b1011_0000;
-    const OUTPUT: u8 = 1 << 5;
-    // SAFETY: the timer and the speaker's gate do not reach memory.
-    unsafe {
-        let gate = in8(GATE) & !0b11;
-        out8(GATE, gate | 1);
-        out8(COMMAND, ONE_SHOT);
-        out8(CHANNEL_2, MEASURED_TICKS as u8);
-        out8(CHANNEL_2, (MEASURED_TICKS >> 8) as u8);
-        let (tsc_before, apic_before) = (tsc(), apic_ticks());
-        while in8(GATE) & OUTPUT == 0 {}
-        let (tsc_after, apic_after) = (tsc(), apic_ticks());
-        out8(GATE, gate);
-        (tsc_after - tsc_before, apic_after - apic_before)
+    const CAME_ROUND: u8 = 1 << 5;
+    loop {
+        // SAFETY: the timer and the speaker's gate do not reach memory.
+        unsafe {
+            out8(GATE, in8(GATE) & !0b11 | 1);
+            out8(COMMAND, ONE_SHOT);
+            out8(CHANNEL_2, 0xff);
+            out8(CHANNEL_2, 0xff);
+        }
+        let before = sample(&apic_ticks);
+        while read_all(&apic_ticks).0.pit - before.pit < SHORTEST {}
+        let after = sample(&apic_ticks);
+        // SAFETY: as above.
+        let gate = unsafe { in8(GATE) };
+        if gate & CAME_ROUND == 0 {
+            return (before, after);
+        }
     }
+}
+
+/// The best of some readings: the one in which the least time passed.
+fn sample(apic_ticks: &impl Fn() -> u64) -> Sample {
+    let mut best = read_all(apic_ticks);
+    for _ in 1..8 {
+        let next = read_all(apic_ticks);
+        if next.1 < best.1 {
+            best = next;
+        }
+    }
+    best.0
+}
+
+/// Reads all three, and says how long that took.
+fn read_all(apic_ticks: &impl Fn() -> u64) -> (Sample, u64) {
+    /// Holds the count of channel 2 until it is read.
+    const LATCH: u8 = 0b1000_0000;
+    let start = tsc();
+    // SAFETY: the timer does not reach memory.
+    unsafe { out8(COMMAND, LATCH) };
+    let apic = apic_ticks();
+    let end = tsc();
+    // SAFETY: as above.
+    let (low, high) = unsafe { (in8(CHANNEL_2), in8(CHANNEL_2)) };
+    let pit = 0xffff - u64::from(u16::from_le_bytes([low, high]));
+    (Sample { tsc: start + (end - start) / 2, apic, pit }, end - start)
 }
 
 /// The battery-backed clock's time, in seconds since 1970.

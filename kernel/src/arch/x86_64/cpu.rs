@@ -1,7 +1,7 @@
 //! What this processor can do, and the control registers that follow from it.
 
 use core::arch::asm;
-use core::arch::x86_64::{CpuidResult, __cpuid_count};
+use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What CPUID says of the features that the kernel uses where it finds them.
@@ -13,7 +13,6 @@ pub struct Features {
     pub umip: bool,
     pub fsgsbase: bool,
     pub xsave: bool,
-    pub xsaveopt: bool,
     pub avx: bool,
     pub x2apic: bool,
     pub tsc_deadline: bool,
@@ -49,7 +48,6 @@ impl Features {
             umip: bit(structured.ecx, 2),
             fsgsbase: bit(structured.ebx, 0),
             xsave,
-            xsaveopt: xsave && bit(cpuid(0xd, 1).eax, 0),
             avx: xsave && bit(basic.ecx, 28),
             x2apic: bit(basic.ecx, 21),
             tsc_deadline: bit(basic.ecx, 24),

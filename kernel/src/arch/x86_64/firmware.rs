@@ -100,7 +100,8 @@ fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> In
     let madt = madt.get();
     let mut local_apic = u64::from(madt.local_apic_address);
     let line = |pin| Line { pin, active_low: false, level: false };
-    let mut routing = Routing { base: 0xfec0_0000, lines: core::array::from_fn(|n| line(n as u32)) };
+    let mut routing =
+        Routing { base: 0xfec0_0000, lines: core::array::from_fn(|n| line(n as u32)) };
     let mut add_core = |apic_id, flags| {
         if flags & ENABLED != 0 {
             info.cores.push(CoreInfo { apic_id, node: 0 });
@@ -191,7 +192,8 @@ fn read_nfit(entries: &[u8], info: &mut BootInfo) {
     const ADDRESS_RANGE: u64 = 0;
     /// The type "byte-addressable persistent memory".
     const PERSISTENT: [u8; 16] = [
-        0x79, 0xd3, 0xf0, 0x66, 0xf3, 0xb4, 0x74, 0x40, 0xac, 0x43, 0x0d, 0x33, 0x18, 0xb7, 0x8c, 0xdb,
+        0x79, 0xd3, 0xf0, 0x66, 0xf3, 0xb4, 0x74, 0x40, 0xac, 0x43, 0x0d, 0x33, 0x18, 0xb7, 0x8c,
+        0xdb,
     ];
     let header = |entry: &[u8]| (number::<2>(entry, 0), number::<2>(entry, 2));
     for_entries(entries, header, |kind, entry| {

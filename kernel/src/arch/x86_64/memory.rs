@@ -142,7 +142,9 @@ impl Tables<'_> {
 
     fn level_for(&self, alignment: u64, left: u64) -> Level {
         let fits = |level: Level| {
-            level <= self.largest && alignment % level.entry_span() == 0 && left >= level.entry_span()
+            level <= self.largest
+                && alignment & (level.entry_span() - 1) == 0
+                && left >= level.entry_span()
         };
         [Level::Pdpt, Level::Pd].into_iter().find(|&l| fits(l)).unwrap_or(Level::Pt)
     }

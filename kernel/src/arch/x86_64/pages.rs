@@ -74,8 +74,12 @@ pub unsafe fn zero_page(pa: u64) {
     // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
     unsafe {
         match WIDTH.load(Ordering::Relaxed) {
-            BYTES_64 => zero_with!(to, "vmovdqa64", "vmovdqa64", "vpxorq zmm0, zmm0, zmm0", "zmm0", "64"),
-            BYTES_32 => zero_with!(to, "vmovdqa", "vmovdqa", "vpxor xmm0, xmm0, xmm0", "ymm0", "32"),
+            BYTES_64 => {
+                zero_with!(to, "vmovdqa64", "vmovdqa64", "vpxorq zmm0, zmm0, zmm0", "zmm0", "64")
+            }
+            BYTES_32 => {
+                zero_with!(to, "vmovdqa", "vmovdqa", "vpxor xmm0, xmm0, xmm0", "ymm0", "32")
+            }
             _ => zero_with!(to, "movdqa", "movdqa", "pxor xmm0, xmm0", "xmm0", "16"),
         }
     }

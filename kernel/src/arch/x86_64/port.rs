@@ -69,8 +69,7 @@ pub struct LogPort;
 impl LogPort {
     /// 115200 bits a second, 8 data bits, no parity, FIFOs on, no interrupts.
     pub(super) fn init() {
-        let setup =
-            [(1, 0x00), (3, 0x80), (0, 0x01), (1, 0x00), (3, 0x03), (2, 0x07), (4, 0x0b)];
+        let setup = [(1, 0x00), (3, 0x80), (0, 0x01), (1, 0x00), (3, 0x03), (2, 0x07), (4, 0x0b)];
         for (register, value) in setup {
             // SAFETY: the registers of a serial port do not reach memory.
             unsafe { out8(LOG_BASE + register, value) };

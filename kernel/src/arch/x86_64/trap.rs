@@ -125,7 +125,7 @@ fn print_backtrace(rip: u64, mut frame: u64) {
     log!("@backtrace");
     log!("  #0 {rip:#x}");
     for number in 1..MOST {
-        if frame % 8 != 0 || !memory::is_kernel_stack(frame) {
+        if frame & 7 != 0 || !memory::is_kernel_stack(frame) {
             return;
         }
         // SAFETY: 16 bytes of a mapped kernel stack, or of the image.
