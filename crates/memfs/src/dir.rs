@@ -1,0 +1,84 @@
+//! A directory: names in the order of their creation.
+//!
+//! Each entry gets a cookie that is never used again in this directory. A reader that remembers
+//! the cookie of the next entry sees every entry that stays, once, however the directory changes
+//! in between.
+
+use crate::fs::Ino;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+
+/// Cookie of the first entry behind `.` (0) and `..` (1).
+pub const FIRST_COOKIE: u64 = 2;
+
+#[derive(Clone, Copy)]
+struct Place {
+    cookie: u64,
+    ino: Ino,
+}
+
+/// The entries of a directory.
+pub struct Dir {
+    /// The directory that holds it; itself for the root.
+    pub parent: Ino,
+    names: BTreeMap<Rc<[u8]>, Place>,
+    order: BTreeMap<u64, Rc<[u8]>>,
+    next: u64,
+}
+
+/// What a reader of a directory sees.
+pub struct DirEntry<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its inode.
+    pub ino: Ino,
+    /// Where to go on behind it.
+    pub next: u64,
+}
+
+impl Dir {
+    /// An empty directory.
+    pub fn new(parent: Ino) -> Self {
+        Dir { parent, names: BTreeMap::new(), order: BTreeMap::new(), next: FIRST_COOKIE }
+    }
+    /// The inode with this name.
+    pub fn get(&self, name: &[u8]) -> Option<Ino> {
+        self.names.get(name).map(|place| place.ino)
+    }
+    /// Names, without `.` and `..`.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+    /// No names but `.` and `..`.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+    /// Adds a name, or makes it stand for another inode, which keeps its place in the order.
+    pub(crate) fn set(&mut self, name: &[u8], ino: Ino) {
+        if let Some(place) = self.names.get_mut(name) {
+            place.ino = ino;
+            return;
+        }
+        let name: Rc<[u8]> = name.into();
+        self.order.insert(self.next, name.clone());
+        self.names.insert(name, Place { cookie: self.next, ino });
+        self.next += 1;
+    }
+    /// Removes a name.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Ino> {
+        let place = self.names.remove(name)?;
+        self.order.remove(&place.cookie);
+        Some(place.ino)
+    }
+    /// The entries from a cookie on.
+    pub fn entries(&self, from: u64) -> impl Iterator<Item = DirEntry<'_>> {
+        self.order.range(from..).filter_map(|(&cookie, name)| {
+            let ino = self.get(name)?;
+            Some(DirEntry { name, ino, next: cookie + 1 })
+        })
+    }
+    /// The name of an inode here.
+    pub fn name_of(&self, ino: Ino) -> Option<&[u8]> {
+        self.names.iter().find(|(_, place)| place.ino == ino).map(|(name, _)| &name[..])
+    }
+}

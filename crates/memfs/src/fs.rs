@@ -1,0 +1,235 @@
+//! Inodes and their life.
+
+use crate::dir::Dir;
+use alloc::vec::Vec;
+use unixproto::files::{S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
+use unixproto::Errno;
+
+/// Number of an inode. Used again after the inode is gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ino(pub u32);
+
+/// What an inode is.
+pub enum Node<C> {
+    /// A regular file: size and contents.
+    File {
+        /// Size in bytes.
+        size: u64,
+        /// What holds the bytes.
+        content: C,
+    },
+    /// A directory.
+    Dir(Dir),
+    /// A symbolic link with its text.
+    Symlink(Vec<u8>),
+    /// A character device with its number.
+    Device(u64),
+    /// A fifo.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+impl<C> Node<C> {
+    /// The type bits of `st_mode`.
+    pub fn type_bits(&self) -> u32 {
+        match self {
+            Node::File { .. } => S_IFREG,
+            Node::Dir(_) => S_IFDIR,
+            Node::Symlink(_) => S_IFLNK,
+            Node::Device(_) => S_IFCHR,
+            Node::Fifo => S_IFIFO,
+            Node::Socket => S_IFSOCK,
+        }
+    }
+}
+
+/// A file of any kind.
+pub struct Inode<C> {
+    /// What it is.
+    pub node: Node<C>,
+    /// Permission bits, 12 of them.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names (for a directory: names that lead to it, `.` and `..` included).
+    pub nlink: u32,
+    /// Last read, nanoseconds since 1970.
+    pub atime: i64,
+    /// Last change of the contents.
+    pub mtime: i64,
+    /// Last change of anything.
+    pub ctime: i64,
+    holds: u32,
+}
+
+impl<C> Inode<C> {
+    /// Is it a directory?
+    pub fn is_dir(&self) -> bool {
+        matches!(self.node, Node::Dir(_))
+    }
+    /// Its entries, or `ENOTDIR`.
+    pub fn dir(&self) -> Result<&Dir, Errno> {
+        match &self.node {
+            Node::Dir(dir) => Ok(dir),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+    pub(crate) fn dir_mut(&mut self) -> Result<&mut Dir, Errno> {
+        match &mut self.node {
+            Node::Dir(dir) => Ok(dir),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+    /// Size as `stat` shows it.
+    pub fn size(&self) -> u64 {
+        match &self.node {
+            Node::File { size, .. } => *size,
+            Node::Dir(dir) => 40 + 20 * dir.len() as u64,
+            Node::Symlink(text) => text.len() as u64,
+            _ => 0,
+        }
+    }
+    /// Notes a change of contents.
+    pub fn modified(&mut self, now: i64) {
+        self.mtime = now;
+        self.ctime = now;
+    }
+}
+
+/// Attributes of a new inode.
+#[derive(Clone, Copy, Debug)]
+pub struct Attr {
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// The time, nanoseconds since 1970.
+    pub now: i64,
+}
+
+/// A file system.
+pub struct Fs<C> {
+    inodes: Vec<Option<Inode<C>>>,
+    free: Vec<u32>,
+    limit: usize,
+}
+
+/// The root directory.
+const ROOT: Ino = Ino(1);
+
+impl<C: Default> Fs<C> {
+    /// An empty file system of at most `limit` inodes.
+    pub fn new(limit: usize, attr: Attr) -> Self {
+        let mut fs = Fs { inodes: Vec::new(), free: Vec::new(), limit: limit.max(2) };
+        fs.inodes.push(None);
+        let mut root = fs.inode(Node::Dir(Dir::new(ROOT)), attr);
+        root.nlink = 2;
+        fs.inodes.push(Some(root));
+        fs
+    }
+    /// The root directory.
+    pub fn root(&self) -> Ino {
+        ROOT
+    }
+    /// Inodes in use.
+    pub fn used(&self) -> usize {
+        self.inodes.len() - 1 - self.free.len()
+    }
+    /// Inodes that there may be.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+    /// An inode; `ENOENT` if the number is of none.
+    pub fn get(&self, ino: Ino) -> Result<&Inode<C>, Errno> {
+        self.inodes.get(ino.0 as usize).and_then(Option::as_ref).ok_or(Errno::ENOENT)
+    }
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
+        self.inodes.get_mut(ino.0 as usize).and_then(Option::as_mut).ok_or(Errno::ENOENT)
+    }
+
+    fn inode(&self, node: Node<C>, attr: Attr) -> Inode<C> {
+        let Attr { mode, uid, gid, now } = attr;
+        let mode = mode & 0o7777;
+        Inode { node, mode, uid, gid, nlink: 0, atime: now, mtime: now, ctime: now, holds: 0 }
+    }
+    /// A new inode without name, held once. `ENOSPC`: too many.
+    pub fn create_unnamed(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
+        let ino = self.allocate(node, attr)?;
+        self.hold(ino);
+        Ok(ino)
+    }
+    pub(crate) fn allocate(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
+        if self.used() >= self.limit {
+            return Err(Errno::ENOSPC);
+        }
+        let inode = Some(self.inode(node, attr));
+        if let Some(index) = self.free.pop() {
+            self.inodes[index as usize] = inode;
+            return Ok(Ino(index));
+        }
+        self.inodes.push(inode);
+        Ok(Ino(self.inodes.len() as u32 - 1))
+    }
+    /// Keeps an inode alive without a name (open, or a working directory).
+    pub fn hold(&mut self, ino: Ino) {
+        if let Ok(inode) = self.get_mut(ino) {
+            inode.holds += 1;
+        }
+    }
+    /// Ends a [`Fs::hold`].
+    pub fn release(&mut self, ino: Ino) {
+        if let Ok(inode) = self.get_mut(ino) {
+            inode.holds = inode.holds.saturating_sub(1);
+            self.reap(ino);
+        }
+    }
+    /// Frees an inode that nothing refers to any more.
+    pub(crate) fn reap(&mut self, ino: Ino) {
+        let dead = self.get(ino).is_ok_and(|inode| inode.nlink == 0 && inode.holds == 0);
+        if dead && ino != ROOT {
+            self.inodes[ino.0 as usize] = None;
+            self.free.push(ino.0);
+        }
+    }
+    /// Every inode in use.
+    pub fn iter(&self) -> impl Iterator<Item = (Ino, &Inode<C>)> {
+        let numbered = self.inodes.iter().enumerate();
+        numbered.filter_map(|(index, inode)| Some((Ino(index as u32), inode.as_ref()?)))
+    }
+    /// Checks link counts and parents of the whole tree.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        let mut links = alloc::vec![0u32; self.inodes.len()];
+        links[ROOT.0 as usize] += 1;
+        for (ino, inode) in self.iter() {
+            let Node::Dir(dir) = &inode.node else { continue };
+            if inode.nlink > 0 {
+                links[ino.0 as usize] += 1;
+            }
+            for entry in dir.entries(0) {
+                let child = self.get(entry.ino).map_err(|_| "a name leads nowhere")?;
+                links[entry.ino.0 as usize] += 1;
+                if let Node::Dir(sub) = &child.node {
+                    links[ino.0 as usize] += 1;
+                    if sub.parent != ino {
+                        return Err("a directory has the wrong parent");
+                    }
+                }
+            }
+        }
+        for (ino, inode) in self.iter() {
+            if inode.nlink != links[ino.0 as usize] {
+                return Err("a link count is wrong");
+            }
+            if inode.nlink == 0 && inode.holds == 0 {
+                return Err("a dead inode is kept");
+            }
+        }
+        Ok(())
+    }
+}

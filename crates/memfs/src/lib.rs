@@ -1,0 +1,30 @@
+//! Names and attributes of files, in memory.
+//!
+//! [`Fs`] holds inodes: directories, files, symbolic links, devices and fifos, with modes, owners,
+//! times and link counts. It does not know what a file's contents are: a file owns a value of type
+//! `C` (in `unixd` an [`Extents`] list of Frame capabilities), which is dropped with the last name
+//! and the last user of the inode. [`walk`] turns a path into an inode, over any tree that can
+//! look a name up, so that a server can join other trees (`/proc`) to this one.
+//!
+//! Errors are those of Linux, in the order in which Linux finds them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod dir;
+mod extents;
+mod fs;
+mod modify;
+mod perm;
+mod rename;
+mod walk;
+
+pub use dir::{Dir, DirEntry, FIRST_COOKIE};
+pub use extents::{Extent, Extents};
+pub use fs::{Attr, Fs, Ino, Inode, Node};
+pub use perm::{Cred, EXEC, READ, WRITE};
+pub use walk::{walk, Found, Names, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
+
+/// The largest size of a file.
+pub const SIZE_MAX: u64 = 1 << 46;

@@ -1,0 +1,157 @@
+//! Making and removing names.
+
+use crate::dir::Dir;
+use crate::fs::{Attr, Ino, Node};
+use crate::perm::Cred;
+use crate::{Fs, NAME_MAX};
+use unixproto::Errno;
+
+/// More names than Linux's file systems commonly allow are an error.
+const LINKS_MAX: u32 = 65000;
+
+fn check_name(name: &[u8]) -> Result<(), Errno> {
+    match name {
+        b"." | b".." | b"" => Err(Errno::EEXIST),
+        _ if name.len() > NAME_MAX => Err(Errno::ENAMETOOLONG),
+        _ => Ok(()),
+    }
+}
+
+impl<C: Default> Fs<C> {
+    /// A live directory in which a name can be made.
+    pub(crate) fn room_for(&self, dir: Ino, name: &[u8], cred: Cred) -> Result<(), Errno> {
+        let inode = self.get(dir)?;
+        if inode.dir()?.get(name).is_some() {
+            return Err(Errno::EEXIST);
+        }
+        check_name(name)?;
+        if inode.nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        self.may_change(dir, cred)
+    }
+
+    /// Makes an inode with a name.
+    pub fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: Node<C>,
+        attr: Attr,
+    ) -> Result<Ino, Errno> {
+        self.room_for(dir, name, Cred { uid: attr.uid, gid: attr.gid })?;
+        let is_dir = matches!(node, Node::Dir(_));
+        if is_dir && self.get(dir)?.nlink >= LINKS_MAX {
+            return Err(Errno::EMLINK);
+        }
+        let ino = self.allocate(node, attr)?;
+        self.get_mut(ino)?.nlink = if is_dir { 2 } else { 1 };
+        let parent = self.get_mut(dir)?;
+        if is_dir {
+            parent.nlink += 1;
+        }
+        parent.dir_mut()?.set(name, ino);
+        parent.modified(attr.now);
+        Ok(ino)
+    }
+    /// Makes an empty directory.
+    pub fn mkdir(&mut self, dir: Ino, name: &[u8], attr: Attr) -> Result<Ino, Errno> {
+        self.create(dir, name, Node::Dir(Dir::new(dir)), attr)
+    }
+    /// Gives a file that is no directory one more name.
+    pub fn link(
+        &mut self,
+        ino: Ino,
+        dir: Ino,
+        name: &[u8],
+        cred: Cred,
+        now: i64,
+    ) -> Result<(), Errno> {
+        self.room_for(dir, name, cred)?;
+        let inode = self.get_mut(ino)?;
+        if inode.is_dir() {
+            return Err(Errno::EPERM);
+        }
+        if inode.nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        if inode.nlink >= LINKS_MAX {
+            return Err(Errno::EMLINK);
+        }
+        inode.nlink += 1;
+        inode.ctime = now;
+        let parent = self.get_mut(dir)?;
+        parent.dir_mut()?.set(name, ino);
+        parent.modified(now);
+        Ok(())
+    }
+    /// Removes a name of a file that is no directory.
+    pub fn unlink(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
+        let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
+        self.may_remove(dir, victim, cred)?;
+        if self.get(victim)?.is_dir() {
+            return Err(Errno::EISDIR);
+        }
+        self.forget(dir, name, now)
+    }
+    /// Removes an empty directory.
+    pub fn rmdir(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
+        let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
+        self.may_remove(dir, victim, cred)?;
+        if !self.get(victim)?.dir()?.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        self.forget(dir, name, now)
+    }
+    /// Takes a name away, and what hangs on it: link counts, and the inode if it was the last.
+    pub(crate) fn forget(&mut self, dir: Ino, name: &[u8], now: i64) -> Result<(), Errno> {
+        let parent = self.get_mut(dir)?;
+        let victim = parent.dir_mut()?.remove(name).ok_or(Errno::ENOENT)?;
+        parent.modified(now);
+        self.drop_name(dir, victim, now)
+    }
+    /// One name of `victim`, in `dir`, is gone.
+    pub(crate) fn drop_name(&mut self, dir: Ino, victim: Ino, now: i64) -> Result<(), Errno> {
+        let inode = self.get_mut(victim)?;
+        inode.ctime = now;
+        if inode.is_dir() {
+            inode.nlink = 0;
+            self.get_mut(dir)?.nlink -= 1;
+        } else {
+            inode.nlink -= 1;
+        }
+        self.reap(victim);
+        Ok(())
+    }
+    /// The inode of a symbolic link, file, or whatever has this name.
+    pub fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>, Errno> {
+        let dir_node = self.get(dir)?.dir()?;
+        Ok(match name {
+            b"." => Some(dir),
+            b".." => Some(dir_node.parent),
+            _ => dir_node.get(name),
+        })
+    }
+    /// The absolute path of a directory; `ENOENT` if it was removed.
+    pub fn path_of(&self, dir: Ino) -> Result<alloc::vec::Vec<u8>, Errno> {
+        let mut names = alloc::vec::Vec::new();
+        let mut at = dir;
+        while at != self.root() {
+            if self.get(at)?.nlink == 0 {
+                return Err(Errno::ENOENT);
+            }
+            let parent = self.get(at)?.dir()?.parent;
+            names.push(self.get(parent)?.dir()?.name_of(at).ok_or(Errno::ENOENT)?);
+            at = parent;
+        }
+        let mut path = alloc::vec::Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Ok(path)
+    }
+}

@@ -1,0 +1,257 @@
+//! Path walking, over any tree of names.
+//!
+//! The order in which a path fails is Linux's: the length of the path, then from left to right for
+//! every component: is this a directory (`ENOTDIR`), may it be passed (`EACCES`), is the component
+//! too long, does it exist, is it a link too many (`ELOOP`).
+
+use crate::fs::{Ino, Node};
+use crate::perm::{Cred, EXEC};
+use crate::Fs;
+use alloc::vec::Vec;
+use unixproto::Errno;
+
+/// Bytes of a name.
+pub const NAME_MAX: usize = 255;
+/// Bytes of a path, its NUL included.
+pub const PATH_MAX: usize = 4096;
+/// Symbolic links that one walk follows.
+pub const SYMLINKS_MAX: u32 = 40;
+
+/// What a node is, for a walk.
+pub enum Step<N> {
+    /// A directory.
+    Dir,
+    /// A symbolic link with this text.
+    Link(Vec<u8>),
+    /// A link that leads straight to a node, whatever its text says (`/proc/PID/fd/N`).
+    Jump(N),
+    /// Anything else.
+    Other,
+}
+
+/// A tree of names.
+pub trait Names {
+    /// What names lead to.
+    type Node: Copy + Eq;
+    /// What a node is.
+    fn step(&self, node: Self::Node) -> Result<Step<Self::Node>, Errno>;
+    /// `EACCES` unless the directory may be passed.
+    fn enter(&self, dir: Self::Node, cred: Cred) -> Result<(), Errno>;
+    /// The node with a name in a directory; `.` and `..` included.
+    fn lookup(&self, dir: Self::Node, name: &[u8]) -> Result<Option<Self::Node>, Errno>;
+}
+
+impl<C: Default> Names for Fs<C> {
+    type Node = Ino;
+    fn step(&self, node: Ino) -> Result<Step<Ino>, Errno> {
+        Ok(match &self.get(node)?.node {
+            Node::Dir(_) => Step::Dir,
+            Node::Symlink(text) => Step::Link(text.clone()),
+            _ => Step::Other,
+        })
+    }
+    fn enter(&self, dir: Ino, cred: Cred) -> Result<(), Errno> {
+        self.get(dir)?.permits(cred, EXEC)
+    }
+    fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>, Errno> {
+        Fs::lookup(self, dir, name)
+    }
+}
+
+/// How to walk.
+#[derive(Clone, Copy)]
+pub struct Walk<N> {
+    /// The root directory.
+    pub root: N,
+    /// Where a relative path starts.
+    pub start: N,
+    /// On whose behalf.
+    pub cred: Cred,
+    /// Follow a symbolic link at the end. A trailing slash follows it in any case.
+    pub follow: bool,
+}
+
+/// Where a path leads.
+pub struct Found<N> {
+    /// The directory of the last component.
+    pub parent: N,
+    /// The last component; `.` for the root itself.
+    pub name: Vec<u8>,
+    /// What has that name, if anything has.
+    pub node: Option<N>,
+    /// The path ended with a slash: it can mean a directory only.
+    pub slash: bool,
+}
+
+impl<N: Copy> Found<N> {
+    /// The node, or `ENOENT`.
+    pub fn existing(&self) -> Result<N, Errno> {
+        self.node.ok_or(Errno::ENOENT)
+    }
+}
+
+/// A path that is being walked: the bytes yet to come, in reverse order of use.
+struct Walker<'t, T: Names> {
+    tree: &'t T,
+    how: Walk<T::Node>,
+    at: T::Node,
+    rest: Vec<u8>,
+    links: u32,
+}
+
+/// Walks a path. The node of the last component may be missing; everything before must exist.
+pub fn walk<T: Names>(tree: &T, how: Walk<T::Node>, path: &[u8]) -> Result<Found<T::Node>, Errno> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    if path.len() >= PATH_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if path.contains(&0) {
+        return Err(Errno::EINVAL);
+    }
+    let at = if path[0] == b'/' { how.root } else { how.start };
+    Walker { tree, how, at, rest: path.to_vec(), links: 0 }.run()
+}
+
+/// Splits the first component off: its name, and what follows behind the slashes. A trailing slash
+/// shows as `Some(empty)`.
+fn split(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match rest.iter().position(|&byte| byte == b'/') {
+        None => (rest, None),
+        Some(end) => {
+            let behind = &rest[end..];
+            let skip = behind.iter().take_while(|&&byte| byte == b'/').count();
+            (&rest[..end], Some(&behind[skip..]))
+        }
+    }
+}
+
+fn skip_slashes(path: &[u8]) -> &[u8] {
+    let skip = path.iter().take_while(|&&byte| byte == b'/').count();
+    &path[skip..]
+}
+
+impl<T: Names> Walker<'_, T> {
+    fn run(mut self) -> Result<Found<T::Node>, Errno> {
+        self.rest = skip_slashes(&self.rest).to_vec();
+        loop {
+            if self.rest.is_empty() {
+                return self.end_here();
+            }
+            let rest = core::mem::take(&mut self.rest);
+            let (name, behind) = split(&rest);
+            let last = behind.is_none_or(<[u8]>::is_empty);
+            let slash = last && behind.is_some();
+            let node = self.step_into(name)?;
+            if last {
+                if let Some(found) = self.finish(name, node, slash)? {
+                    return Ok(found);
+                }
+                continue;
+            }
+            let node = node.ok_or(Errno::ENOENT)?;
+            self.pass(node, behind.unwrap_or_default())?;
+        }
+    }
+
+    /// The path has led to a directory with nothing behind: `/`, or a link to it.
+    fn end_here(self) -> Result<Found<T::Node>, Errno> {
+        let name = b".".to_vec();
+        self.tree.enter(self.at, self.how.cred)?;
+        Ok(Found { parent: self.at, name, node: Some(self.at), slash: false })
+    }
+
+    /// Looks a component up.
+    fn step_into(&self, name: &[u8]) -> Result<Option<T::Node>, Errno> {
+        if !matches!(self.tree.step(self.at)?, Step::Dir) {
+            return Err(Errno::ENOTDIR);
+        }
+        self.tree.enter(self.at, self.how.cred)?;
+        if name.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        if name == b".." && self.at == self.how.root {
+            return Ok(Some(self.at));
+        }
+        self.tree.lookup(self.at, name)
+    }
+
+    /// A component in the middle: goes on below it or follows it.
+    fn pass(&mut self, node: T::Node, behind: &[u8]) -> Result<(), Errno> {
+        match self.tree.step(node)? {
+            Step::Link(text) => self.follow(&text, Some(behind)),
+            Step::Jump(target) => {
+                self.count_link()?;
+                self.at = target;
+                self.rest = behind.to_vec();
+                Ok(())
+            }
+            Step::Dir => {
+                self.at = node;
+                self.rest = behind.to_vec();
+                Ok(())
+            }
+            Step::Other => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// The last component: the answer, or nothing if a link must be followed first.
+    fn finish(
+        &mut self,
+        name: &[u8],
+        node: Option<T::Node>,
+        slash: bool,
+    ) -> Result<Option<Found<T::Node>>, Errno> {
+        let found = |at, node| Some(Found { parent: at, name: name.to_vec(), node, slash });
+        let Some(node) = node else { return Ok(found(self.at, None)) };
+        let step = self.tree.step(node)?;
+        let follow = self.how.follow || slash;
+        match step {
+            Step::Link(text) if follow => {
+                self.follow(&text, slash.then_some(&[][..]))?;
+                Ok(None)
+            }
+            Step::Jump(target) if follow => {
+                self.count_link()?;
+                if slash && !matches!(self.tree.step(target)?, Step::Dir) {
+                    return Err(Errno::ENOTDIR);
+                }
+                Ok(found(self.at, Some(target)))
+            }
+            Step::Other if slash => Err(Errno::ENOTDIR),
+            _ => Ok(found(self.at, Some(node))),
+        }
+    }
+
+    fn count_link(&mut self) -> Result<(), Errno> {
+        self.links += 1;
+        if self.links > SYMLINKS_MAX {
+            return Err(Errno::ELOOP);
+        }
+        Ok(())
+    }
+
+    /// Puts the text of a link before what is left of the path.
+    fn follow(&mut self, text: &[u8], behind: Option<&[u8]>) -> Result<(), Errno> {
+        self.count_link()?;
+        if text.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if text[0] == b'/' {
+            self.at = self.how.root;
+        }
+        let mut rest = skip_slashes(text).to_vec();
+        if let Some(behind) = behind {
+            if !rest.is_empty() {
+                rest.push(b'/');
+            }
+            rest.extend_from_slice(behind);
+        }
+        if rest.len() >= 2 * PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.rest = rest;
+        Ok(())
+    }
+}
