@@ -1,0 +1,151 @@
+//! Editing of a line in canonical mode.
+
+use crate::termios::*;
+use crate::{Tty, INPUT_MAX};
+
+impl Tty {
+    /// A key in canonical mode that is no signal.
+    pub(crate) fn edit(&mut self, byte: u8) {
+        let extended = self.flag_l(IEXTEN);
+        match byte {
+            b'\n' => self.end_line(byte),
+            _ if self.is_cc(byte, VERASE) => self.erase_last(),
+            _ if self.is_cc(byte, VKILL) => self.kill(),
+            _ if self.is_cc(byte, VEOF) => self.complete(),
+            _ if extended && self.is_cc(byte, VWERASE) => self.erase_word(),
+            _ if extended && self.is_cc(byte, VREPRINT) => self.reprint(byte),
+            _ if extended && self.is_cc(byte, VLNEXT) => self.literal = true,
+            _ if self.is_cc(byte, VEOL) || self.is_cc(byte, VEOL2) => self.end_line(byte),
+            _ => self.insert(byte),
+        }
+    }
+
+    fn insert(&mut self, byte: u8) {
+        if self.line.is_empty() {
+            self.line_column = self.column;
+        }
+        self.accept(byte);
+    }
+
+    fn end_line(&mut self, byte: u8) {
+        if self.line.len() + self.ready.len() > INPUT_MAX {
+            return;
+        }
+        self.line.push(byte);
+        if self.flag_l(ECHO) || byte == b'\n' && self.flag_l(ECHONL) {
+            self.put(byte);
+        }
+        self.complete();
+    }
+
+    /// Hands the line to the readers as it is.
+    fn complete(&mut self) {
+        self.lines.push_back(self.line.len());
+        self.ready.extend(self.line.drain(..));
+    }
+
+    /// Takes the last character off the line, and from the screen.
+    fn erase_last(&mut self) {
+        while let Some(byte) = self.line.pop() {
+            let continuation = self.flag_i(IUTF8) && byte & 0xc0 == 0x80;
+            if continuation && !self.line.is_empty() {
+                continue;
+            }
+            if self.flag_l(ECHO) {
+                self.rub_out(byte);
+            }
+            return;
+        }
+    }
+
+    fn rub_out(&mut self, byte: u8) {
+        if !self.flag_l(ECHOE) {
+            return self.echo(self.termios.cc[VERASE]);
+        }
+        let columns = match byte {
+            b'\t' => self.column.saturating_sub(self.line_end_column()),
+            _ if self.is_shown_as_control(byte) => 2,
+            0..=31 | 127 => 0,
+            _ => 1,
+        };
+        for _ in 0..columns {
+            self.put_raw(b"\x08 \x08");
+            self.column = self.column.saturating_sub(1);
+        }
+    }
+
+    /// The column behind what is left of the line.
+    fn line_end_column(&self) -> usize {
+        let mut column = self.line_column;
+        for &byte in &self.line {
+            column = match byte {
+                b'\t' => (column | 7) + 1,
+                _ if self.is_shown_as_control(byte) => column + 2,
+                0..=31 | 127 => column,
+                _ if self.flag_i(IUTF8) && byte & 0xc0 == 0x80 => column,
+                _ => column + 1,
+            };
+        }
+        column
+    }
+
+    fn kill(&mut self) {
+        if self.flag_l(ECHOKE) && self.flag_l(ECHOE) && self.flag_l(ECHO) {
+            while !self.line.is_empty() {
+                self.erase_last();
+            }
+            return;
+        }
+        self.line.clear();
+        self.echo(self.termios.cc[VKILL]);
+        if self.flag_l(ECHOK) {
+            self.put(b'\n');
+        }
+    }
+
+    fn erase_word(&mut self) {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+        while self.line.last().is_some_and(|&byte| !is_word(byte)) {
+            self.erase_last();
+        }
+        while self.line.last().is_some_and(|&byte| is_word(byte)) {
+            self.erase_last();
+        }
+    }
+
+    fn reprint(&mut self, byte: u8) {
+        self.echo_control(byte);
+        self.put(b'\n');
+        self.line_column = self.column;
+        for index in 0..self.line.len() {
+            self.echo(self.line[index]);
+        }
+    }
+
+    /// Is this byte echoed as `^X`?
+    fn is_shown_as_control(&self, byte: u8) -> bool {
+        self.flag_l(ECHOCTL) && (byte < 32 || byte == 127) && byte != b'\t' && byte != b'\n'
+    }
+
+    /// Shows a byte that was typed.
+    pub(crate) fn echo(&mut self, byte: u8) {
+        if !self.flag_l(ECHO) {
+            return;
+        }
+        if self.is_shown_as_control(byte) {
+            return self.echo_control(byte);
+        }
+        self.put(byte);
+    }
+
+    /// Shows a control character.
+    pub(crate) fn echo_control(&mut self, byte: u8) {
+        if !self.flag_l(ECHO) {
+            return;
+        }
+        if self.is_shown_as_control(byte) {
+            self.put(b'^');
+            self.put(byte ^ 0x40);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use super::*;
+use alloc::string::String;
+use unixproto::signals::SIGINT;
+
+fn type_text(tty: &mut Tty, text: &[u8]) -> Vec<u32> {
+    text.iter().filter_map(|&byte| tty.input(byte)).collect()
+}
+
+fn screen(tty: &mut Tty) -> String {
+    let mut bytes = [0; 1000];
+    let count = tty.output(&mut bytes);
+    String::from_utf8_lossy(&bytes[..count]).into_owned()
+}
+
+fn read(tty: &mut Tty, most: usize) -> Option<String> {
+    let mut bytes = [0; 100];
+    match tty.read(&mut bytes[..most], false) {
+        Input::None => None,
+        Input::Bytes(count) => Some(String::from_utf8_lossy(&bytes[..count]).into_owned()),
+    }
+}
+
+#[test]
+fn a_line_is_read_when_it_is_complete() {
+    let mut tty = Tty::default();
+    type_text(&mut tty, b"ab");
+    assert_eq!(read(&mut tty, 100), None);
+    type_text(&mut tty, b"c\rnext\r");
+    assert_eq!(screen(&mut tty), "abc\r\nnext\r\n");
+    assert_eq!(read(&mut tty, 2).as_deref(), Some("ab"));
+    assert_eq!(read(&mut tty, 100).as_deref(), Some("c\n"));
+    assert_eq!(read(&mut tty, 100).as_deref(), Some("next\n"));
+}
+
+#[test]
+fn keys_edit_the_line() {
+    let mut tty = Tty::default();
+    type_text(&mut tty, b"one twi\x7fo thr\x17x\r");
+    assert_eq!(read(&mut tty, 100).as_deref(), Some("one two x\n"));
+    screen(&mut tty);
+    type_text(&mut tty, "aé".as_bytes());
+    type_text(&mut tty, b"\x7f");
+    assert_eq!(screen(&mut tty), "aé\x08 \x08");
+    type_text(&mut tty, b"\x15");
+    assert_eq!(screen(&mut tty), "\x08 \x08");
+    type_text(&mut tty, b"a\tb\x7f\x7f");
+    assert_eq!(screen(&mut tty).matches("\x08 \x08").count(), 8);
+}
+
+#[test]
+fn end_of_file_ends_a_read() {
+    let mut tty = Tty::default();
+    type_text(&mut tty, b"x\x04\x04");
+    assert_eq!(read(&mut tty, 100).as_deref(), Some("x"));
+    assert_eq!(read(&mut tty, 100).as_deref(), Some(""));
+    assert_eq!(read(&mut tty, 100), None);
+}
+
+#[test]
+fn interrupt_is_a_signal_and_forgets_the_line() {
+    let mut tty = Tty::default();
+    assert_eq!(type_text(&mut tty, b"abc\x03"), [SIGINT]);
+    assert_eq!(screen(&mut tty), "abc^C");
+    type_text(&mut tty, b"\r");
+    assert_eq!(read(&mut tty, 100).as_deref(), Some("\n"));
+}
+
+#[test]
+fn raw_bytes_come_as_they_are() {
+    let mut tty = Tty::default();
+    let mut raw = tty.termios();
+    raw.lflag = 0;
+    raw.iflag = 0;
+    raw.oflag = 0;
+    type_text(&mut tty, b"pen");
+    tty.set_termios(raw);
+    type_text(&mut tty, b"\r\x03");
+    assert_eq!(read(&mut tty, 100).as_deref(), Some("pen\r\x03"));
+    assert_eq!(read(&mut tty, 100), None);
+    tty.write(b"a\n");
+    assert_eq!(screen(&mut tty), "pena\n");
+    raw.cc[termios::VMIN] = 3;
+    tty.set_termios(raw);
+    type_text(&mut tty, b"ab");
+    assert_eq!(read(&mut tty, 100), None);
+    assert_eq!(read(&mut tty, 2).as_deref(), Some("ab"));
+}
+
+#[test]
+fn stop_holds_output_back() {
+    let mut tty = Tty::default();
+    type_text(&mut tty, b"\x13");
+    tty.write(b"text");
+    assert_eq!(screen(&mut tty), "");
+    type_text(&mut tty, b"\x11");
+    assert_eq!(screen(&mut tty), "text");
+}
+
+#[test]
+fn settings_cross() {
+    let termios = Termios::default();
+    assert_eq!(Termios::from_bytes(&termios.to_bytes()), termios);
+}
+
+#[test]
+fn output_has_an_end() {
+    let mut tty = Tty::default();
+    let written = tty.write(&[b'\n'; 100_000]);
+    assert!(written < OUTPUT_MAX && tty.pending_output() <= OUTPUT_MAX);
+}
