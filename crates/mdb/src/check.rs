@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use crate::order::{is_ancestor, is_leaf, span, Key};
 use crate::query::group;
 use crate::slot::{page_end, Ref, Slot};
-use crate::tree::{ends_of, leftmost, next, prev_reaching, Class};
+use crate::tree::{ends_of, leftmost, next, prev_object};
 use crate::{Mdb, Policy, MAX_TREES};
 
 /// A broken invariant, and the slot where it shows.
@@ -124,9 +124,9 @@ fn check_order<P: Policy>(node: Ref) -> Result<(), Violation> {
         return Ok(());
     }
     let target = page_end(cap.base.saturating_add(1));
-    let mut before = prev_reaching::<P>(node, target, Class::Objects);
+    let mut before = prev_object::<P>(node, target);
     while let Some(b) = before.filter(|b| span::<P>(&b.cap()).1 <= cap.base) {
-        before = prev_reaching::<P>(b, target, Class::Objects);
+        before = prev_object::<P>(b, target);
     }
     match before {
         Some(b) if !is_ancestor::<P>(&b.cap(), &cap) => {

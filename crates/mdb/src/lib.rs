@@ -52,7 +52,6 @@ mod query;
 mod slot;
 mod tree;
 
-use core::cmp::Ordering;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -61,7 +60,7 @@ pub use order::{is_ancestor, is_copy};
 pub use slot::{RawCap, Slot};
 pub use tree::Class;
 
-use order::Key;
+use order::{is_before, Key};
 use slot::Ref;
 use tree::Place;
 
@@ -150,54 +149,73 @@ impl<P: Policy> Mdb<P> {
         self.put(tree, node, place)
     }
 
-    /// Puts in slots that are best in ascending order, the last of them near `near`; returns how many
-    /// are copies of what was there. For a retype into many objects: O(1) amortised for each slot
-    /// that nothing separates from the one after it, else as [`insert_near`](Self::insert_near).
+    /// Puts in `slot(0)` to `slot(count - 1)`, the first of them near `near`; returns how many are
+    /// copies of what was there. If they ascend in the order and nothing lies between them, as after
+    /// a retype into many objects, this is O(log n + count) amortised; else each goes in with
+    /// [`insert_near`](Self::insert_near), from the one before.
     ///
-    /// The slots go in from the last to the first: then the place of each is known from its
-    /// neighbours, and the first one raises all ends that must be raised.
+    /// They go in as the levels of a balanced tree, top first: the place of each is known from its
+    /// neighbours, and hardly anything has to be rotated.
     ///
     /// # Safety
     ///
-    /// As for [`insert_near`](Self::insert_near), for every slot.
+    /// As for [`insert_near`](Self::insert_near), for every slot; `slot` is pure.
     pub unsafe fn insert_run(
         &mut self,
-        slots: impl DoubleEndedIterator<Item = NonNull<Slot>>,
+        count: usize,
+        slot: impl Fn(usize) -> NonNull<Slot>,
         near: NonNull<Slot>,
     ) -> usize {
-        // SAFETY: the caller keeps the contract of the crate.
-        let mut near = unsafe { Ref::new(near) };
-        // The last one put in, and the one before it in the order.
-        let mut gap: Option<(Option<Ref>, Ref)> = None;
-        let mut copies = 0;
-        for slot in slots.rev() {
-            // SAFETY: the same contract, for every slot.
-            let node = unsafe { Ref::new(slot) };
-            let cap = node.cap();
-            let (tree, key) = (Self::tree_of(&cap), Key::of::<P>(&cap));
-            gap = gap.filter(|&(before, after)| Self::is_between(tree, &key, before, after));
-            let place = match gap {
-                Some((before, after)) => tree::between(before, after),
-                None => self.place_near(tree, &key, near),
-            };
-            if self.put(tree, node, place) {
-                copies += 1;
-                gap = None;
-            } else {
-                let before = gap.map_or_else(|| tree::prev(node), |(before, _)| before);
-                gap = Some((before, node));
+        // SAFETY: the caller keeps the contract of the crate for every slot.
+        let (node, mut near) = unsafe { (|i| Ref::new(slot(i)), Ref::new(near)) };
+        let Some((before, after)) = self.gap_for(count, &node, near) else {
+            let mut copies = 0;
+            for node in (0..count).map(node) {
+                let cap = node.cap();
+                let place = self.place_near(Self::tree_of(&cap), &Key::of::<P>(&cap), near);
+                copies += usize::from(self.put(Self::tree_of(&cap), node, place));
+                near = node;
             }
-            near = node;
+            return copies;
+        };
+        let tree = Self::tree_of(&node(0).cap());
+        // Positions count from 1. At each level those are in that are multiples of `2 * step`.
+        let mut step = count.next_power_of_two();
+        while step > 0 {
+            for at in (step..=count).step_by(2 * step) {
+                let left = if at > step { Some(node(at - step - 1)) } else { before };
+                let right = if at + step <= count { Some(node(at + step - 1)) } else { after };
+                self.put(tree, node(at - 1), tree::between(left, right));
+            }
+            step /= 2;
         }
-        copies
+        0
     }
 
-    #[inline]
-    fn is_between(tree: usize, key: &Key, before: Option<Ref>, after: Ref) -> bool {
-        let last = after.cap();
-        Self::tree_of(&last) == tree
-            && key.cmp::<P>(&last) == Ordering::Less
-            && before.is_none_or(|b| key.cmp::<P>(&b.cap()) == Ordering::Greater)
+    /// The neighbours between which all `count` slots belong, if they ascend and there are such.
+    fn gap_for(
+        &self,
+        count: usize,
+        node: &impl Fn(usize) -> Ref,
+        near: Ref,
+    ) -> Option<(Option<Ref>, Option<Ref>)> {
+        let mut last = if count > 0 { node(0).cap() } else { return None };
+        let tree = Self::tree_of(&last);
+        let (before, after) = match self.place_near(tree, &Key::of::<P>(&last), near) {
+            Place::Found(_) => return None,
+            Place::Root => (None, None),
+            Place::LeftOf(after) => (tree::prev(after), Some(after)),
+            Place::RightOf(before) => (Some(before), tree::next(before)),
+        };
+        for node in (1..count).map(node) {
+            let cap = node.cap();
+            if Self::tree_of(&cap) != tree || !is_before::<P>(&last, &cap) {
+                return None;
+            }
+            last = cap;
+        }
+        let fits = after.is_none_or(|a| is_before::<P>(&last, &a.cap()));
+        fits.then_some((before, after))
     }
 
     #[inline]

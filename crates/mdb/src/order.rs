@@ -37,12 +37,17 @@ impl Key {
     /// Compares with the position of `cap`. The base alone decides nearly always.
     #[inline]
     pub fn cmp<P: Policy>(&self, cap: &RawCap) -> Ordering {
-        match self.base.cmp(&cap.base) {
-            Ordering::Equal => self.cmp_same_base::<P>(cap),
-            other => other,
+        // Two branches, rather than `Ord::cmp`, so that no `Ordering` is made only to be taken apart.
+        if self.base < cap.base {
+            Ordering::Less
+        } else if self.base > cap.base {
+            Ordering::Greater
+        } else {
+            self.cmp_same_base::<P>(cap)
         }
     }
 
+    #[inline(never)]
     fn cmp_same_base<P: Policy>(&self, cap: &RawCap) -> Ordering {
         let larger_first = P::range(cap).1.cmp(&self.len);
         larger_first
@@ -59,6 +64,12 @@ fn minor<P: Policy>(cap: &RawCap) -> u16 {
 #[inline]
 pub(crate) fn is_leaf<P: Policy>(cap: &RawCap) -> bool {
     P::rank(cap.ty) >= P::LEAF_RANK
+}
+
+/// Whether `a` comes before `b` in their tree.
+#[inline]
+pub(crate) fn is_before<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
+    a.base < b.base || a.base == b.base && Key::of::<P>(a).cmp::<P>(b) == Ordering::Less
 }
 
 /// The end of a range; an object without memory counts as one byte.

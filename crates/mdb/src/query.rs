@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use crate::order::{end_of, is_ancestor, span, Key};
 use crate::slot::{page_end, RawCap, Ref, Slot};
-use crate::tree::{first_reaching, leftmost, next, next_reaching, prev_reaching, Class, Place};
+use crate::tree::{leftmost, next, prev_object, Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
 
 impl<P: Policy> Mdb<P> {
@@ -143,7 +143,7 @@ impl<P: Policy> Mdb<P> {
         // SAFETY: the caller keeps the contract of the crate.
         let head = self.head(unsafe { Ref::new(slot) });
         let cap = head.cap();
-        let start = next_reaching::<P>(head, page_end(base.saturating_add(1)), Class::All);
+        let start = Class::All.next::<P>(head, past_page(base));
         overlaps_from::<P>(start, base, len, Class::All)
             .find(|n| is_ancestor::<P>(&cap, &n.cap()))
             .map(Ref::ptr)
@@ -158,7 +158,8 @@ impl<P: Policy> Mdb<P> {
         // SAFETY: the caller keeps the contract of the crate.
         let head = self.head(unsafe { Ref::new(slot) });
         let cap = head.cap();
-        backwards::<P>(prev_object::<P>(head, &cap), page_end(span::<P>(&cap).1))
+        let end = page_end(span::<P>(&cap).1);
+        backwards::<P>(prev_object::<P>(head, end), end)
             .find(|n| is_ancestor::<P>(&n.cap(), &cap))
             .map(Ref::ptr)
     }
@@ -204,8 +205,7 @@ impl<P: Policy> Mdb<P> {
         len: u64,
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        let end = page_end(base.saturating_add(1));
-        let start = self.root(tree).and_then(|root| first_reaching::<P>(root, end, class));
+        let start = class.first::<P>(self.root(tree), past_page(base));
         overlaps_from::<P>(start, base, len, class).map(Ref::ptr)
     }
 
@@ -220,22 +220,20 @@ impl<P: Policy> Mdb<P> {
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let end = end_of(base, len);
-        let start = self
-            .root(tree)
-            .and_then(|r| first_reaching::<P>(r, page_end(base.saturating_add(1)), class));
-        let front =
-            walk(start, move |n| next_reaching::<P>(n, page_end(base.saturating_add(1)), class))
-                .take_while(move |n| n.cap().base < base)
-                .filter(move |n| {
-                    let past = span::<P>(&n.cap()).1;
-                    past > base && past < end
-                });
+        let near = past_page(base);
+        let start = class.first::<P>(self.root(tree), near);
+        let front = walk(start, move |n| class.next::<P>(n, near))
+            .take_while(move |n| n.cap().base < base)
+            .filter(move |n| {
+                let past = span::<P>(&n.cap()).1;
+                past > base && past < end
+            });
 
-        let beyond = page_end(end.saturating_add(1));
+        let beyond = past_page(end);
         let first = self
             .ceiling(usize::from(tree) % MAX_TREES, &Key::first(base.saturating_add(1), u64::MAX));
-        let first = first.and_then(|n| at_or_after::<P>(n, beyond, class));
-        let back = walk(first, move |n| next_reaching::<P>(n, beyond, class))
+        let first = first.and_then(|n| class.at_or_after::<P>(n, beyond));
+        let back = walk(first, move |n| class.next::<P>(n, beyond))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 > end);
         front.chain(back).map(Ref::ptr)
@@ -255,9 +253,7 @@ impl<P: Policy> Mdb<P> {
     ) {
         let end = base.saturating_add(len);
         let mut at = base;
-        let target = |at: u64| page_end(at.saturating_add(1));
-        let mut node =
-            self.root(tree).and_then(|r| first_reaching::<P>(r, target(at), Class::Objects));
+        let mut node = Class::Objects.first::<P>(self.root(tree), past_page(at));
         while let Some(n) = node.filter(|_| at < end) {
             let (first, past) = span::<P>(&n.cap());
             if first >= end {
@@ -269,7 +265,7 @@ impl<P: Policy> Mdb<P> {
                 }
                 at = past;
             }
-            node = next_reaching::<P>(n, target(at), Class::Objects);
+            node = Class::Objects.next::<P>(n, past_page(at));
         }
         if at < end {
             gap(at, end - at);
@@ -297,20 +293,12 @@ pub(crate) fn group(head: Ref) -> impl Iterator<Item = Ref> {
 
 /// `start` and the objects before it whose end, in pages, is `end` or more.
 fn backwards<P: Policy>(start: Option<Ref>, end: u64) -> impl Iterator<Item = Ref> {
-    walk(start, move |n| prev_reaching::<P>(n, end, Class::Objects))
+    walk(start, move |n| prev_object::<P>(n, end))
 }
 
-/// The last object before `head` that may contain `cap`.
-fn prev_object<P: Policy>(head: Ref, cap: &RawCap) -> Option<Ref> {
-    prev_reaching::<P>(head, page_end(span::<P>(cap).1), Class::Objects)
-}
-
-/// The first node of the class at `node` or after it whose end, in pages, is `end` or more.
-fn at_or_after<P: Policy>(node: Ref, end: u64, class: Class) -> Option<Ref> {
-    if class.own_reaches::<P>(node, end) {
-        return Some(node);
-    }
-    next_reaching::<P>(node, end, class)
+/// The smallest end, in pages, of what reaches beyond `address`.
+fn past_page(address: u64) -> u64 {
+    page_end(address.saturating_add(1))
 }
 
 /// `start` and what follows it of the class, as far as it overlaps `[base, base + len)`.
@@ -320,8 +308,8 @@ fn overlaps_from<P: Policy>(
     len: u64,
     class: Class,
 ) -> impl Iterator<Item = Ref> {
-    let (target, end) = (page_end(base.saturating_add(1)), end_of(base, len));
-    walk(start, move |n| next_reaching::<P>(n, target, class))
+    let (target, end) = (past_page(base), end_of(base, len));
+    walk(start, move |n| class.next::<P>(n, target))
         .take_while(move |n| n.cap().base < end)
         .filter(move |n| span::<P>(&n.cap()).1 > base)
 }

@@ -135,6 +135,13 @@ impl Slot {
         self.cap.set(RawCap { rights, attrs, ..self.cap() });
     }
 
+    /// Changes `aux`, in the database or out of it. Only for types of which the policy does not
+    /// read it.
+    #[inline]
+    pub fn set_aux(&self, aux: u32) {
+        self.cap.set(RawCap { aux, ..self.cap() });
+    }
+
     pub(crate) fn overwrite(&self, cap: RawCap) {
         self.cap.set(cap);
     }
@@ -252,8 +259,8 @@ impl Slot {
         self.node.left.set(None);
         self.node.right.set(None);
         self.set_parent_word(parent, LINKED);
-        self.node.copies.set(0);
-        self.set_ends(ends);
+        self.node.copies.set(ends.leaf >> LEAF_LOW);
+        self.node.ends.set(ends.object << LEAF_LOW | ends.leaf & ((1 << LEAF_LOW) - 1));
     }
 
     /// Makes this slot a copy between `before` and `after`.
@@ -284,7 +291,11 @@ impl Slot {
     }
 
     pub(crate) fn clear_links(&self) {
-        self.take_links(&Slot::empty());
+        self.node.left.set(None);
+        self.node.right.set(None);
+        self.node.parent.set(ptr::null_mut());
+        self.node.copies.set(0);
+        self.node.ends.set(0);
     }
 }
 

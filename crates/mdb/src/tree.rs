@@ -9,8 +9,8 @@
 
 use core::cmp::Ordering;
 
-use crate::order::{own_ends, Key};
-use crate::slot::{Ends, Ref};
+use crate::order::{own_ends, span, Key};
+use crate::slot::{page_end, Ends, Ref};
 use crate::{Mdb, Policy};
 
 /// Where a position is, or would be.
@@ -32,26 +32,58 @@ pub enum Class {
     All,
 }
 
-impl Class {
+/// A class known at compile time, so that a search decodes only the end that it needs.
+pub(crate) trait Reach {
+    /// The highest end of the class in the subtree of `node`, in pages.
+    fn subtree(node: Ref) -> u64;
+
+    /// The end of `node` itself, in pages, or 0 if it is of another class.
+    fn own<P: Policy>(node: Ref) -> u64;
+}
+
+pub(crate) enum Objects {}
+pub(crate) enum Leaves {}
+pub(crate) enum All {}
+
+impl Reach for Objects {
     #[inline]
-    fn end(self, ends: Ends) -> u64 {
-        match self {
-            Class::Objects => ends.object,
-            Class::Leaves => ends.leaf,
-            Class::All => ends.object.max(ends.leaf),
-        }
+    fn subtree(node: Ref) -> u64 {
+        node.object_end()
     }
 
     #[inline]
-    fn reaches(self, subtree: Option<Ref>, end: u64) -> Option<Ref> {
-        subtree.filter(|n| self.end(n.ends()) >= end)
+    fn own<P: Policy>(node: Ref) -> u64 {
+        own_ends::<P>(&node.cap()).object
+    }
+}
+
+impl Reach for Leaves {
+    #[inline]
+    fn subtree(node: Ref) -> u64 {
+        node.leaf_end()
     }
 
-    /// Whether `node` itself is of this class and ends at `end` (in pages) or later.
     #[inline]
-    pub(crate) fn own_reaches<P: Policy>(self, node: Ref, end: u64) -> bool {
-        self.end(own_ends::<P>(&node.cap())) >= end
+    fn own<P: Policy>(node: Ref) -> u64 {
+        own_ends::<P>(&node.cap()).leaf
     }
+}
+
+impl Reach for All {
+    #[inline]
+    fn subtree(node: Ref) -> u64 {
+        node.object_end().max(node.leaf_end())
+    }
+
+    #[inline]
+    fn own<P: Policy>(node: Ref) -> u64 {
+        page_end(span::<P>(&node.cap()).1)
+    }
+}
+
+#[inline]
+fn reaches<R: Reach>(subtree: Option<Ref>, end: u64) -> Option<Ref> {
+    subtree.filter(|&n| R::subtree(n) >= end)
 }
 
 /// The parity of a node; a missing one has rank −1, which is odd.
@@ -91,10 +123,11 @@ pub(crate) fn prev(node: Ref) -> Option<Ref> {
 
 /// The place between two neighbours in the order: one of them has no child on that side.
 #[inline]
-pub(crate) fn between(before: Option<Ref>, after: Ref) -> Place {
-    match before {
-        Some(before) if before.right().is_none() => Place::RightOf(before),
-        _ => Place::LeftOf(after),
+pub(crate) fn between(before: Option<Ref>, after: Option<Ref>) -> Place {
+    match (before, after) {
+        (Some(before), _) if before.right().is_none() => Place::RightOf(before),
+        (_, Some(after)) => Place::LeftOf(after),
+        _ => Place::Root,
     }
 }
 
@@ -111,27 +144,60 @@ fn first_parent(node: Ref, after: bool) -> Option<Ref> {
     }
 }
 
-/// The first node of `class` after `node` whose end, in pages, is `end` or more. O(log n).
-pub(crate) fn next_reaching<P: Policy>(node: Ref, end: u64, class: Class) -> Option<Ref> {
+impl Class {
+    /// The first node of the class in a tree whose end, in pages, is `end` or more. O(log n).
+    pub(crate) fn first<P: Policy>(self, root: Option<Ref>, end: u64) -> Option<Ref> {
+        let root = root?;
+        match self {
+            Class::Objects => first_reaching::<P, Objects>(root, end),
+            Class::Leaves => first_reaching::<P, Leaves>(root, end),
+            Class::All => first_reaching::<P, All>(root, end),
+        }
+    }
+
+    /// The first such node after `node`. O(log n).
+    pub(crate) fn next<P: Policy>(self, node: Ref, end: u64) -> Option<Ref> {
+        match self {
+            Class::Objects => next_reaching::<P, Objects>(node, end),
+            Class::Leaves => next_reaching::<P, Leaves>(node, end),
+            Class::All => next_reaching::<P, All>(node, end),
+        }
+    }
+
+    /// The first such node at `node` or after it. O(log n).
+    pub(crate) fn at_or_after<P: Policy>(self, node: Ref, end: u64) -> Option<Ref> {
+        let own = match self {
+            Class::Objects => Objects::own::<P>(node),
+            Class::Leaves => Leaves::own::<P>(node),
+            Class::All => All::own::<P>(node),
+        };
+        if own >= end {
+            Some(node)
+        } else {
+            self.next::<P>(node, end)
+        }
+    }
+}
+
+fn next_reaching<P: Policy, R: Reach>(node: Ref, end: u64) -> Option<Ref> {
     let mut at = node;
     loop {
-        if let Some(subtree) = class.reaches(at.right(), end) {
-            return first_reaching::<P>(subtree, end, class);
+        if let Some(subtree) = reaches::<R>(at.right(), end) {
+            return first_reaching::<P, R>(subtree, end);
         }
         at = first_parent(at, true)?;
-        if class.own_reaches::<P>(at, end) {
+        if R::subtree(at) >= end && R::own::<P>(at) >= end {
             return Some(at);
         }
     }
 }
 
-/// The first such node in a subtree.
-pub(crate) fn first_reaching<P: Policy>(root: Ref, end: u64, class: Class) -> Option<Ref> {
-    let mut at = class.reaches(Some(root), end)?;
+fn first_reaching<P: Policy, R: Reach>(root: Ref, end: u64) -> Option<Ref> {
+    let mut at = reaches::<R>(Some(root), end)?;
     loop {
-        if let Some(left) = class.reaches(at.left(), end) {
+        if let Some(left) = reaches::<R>(at.left(), end) {
             at = left;
-        } else if class.own_reaches::<P>(at, end) {
+        } else if R::own::<P>(at) >= end {
             return Some(at);
         } else {
             at = at.right()?;
@@ -139,26 +205,26 @@ pub(crate) fn first_reaching<P: Policy>(root: Ref, end: u64, class: Class) -> Op
     }
 }
 
-/// The last node of `class` before `node` whose end, in pages, is `end` or more. O(log n).
-pub(crate) fn prev_reaching<P: Policy>(node: Ref, end: u64, class: Class) -> Option<Ref> {
+/// The last object before `node` whose end, in pages, is `end` or more. O(log n).
+pub(crate) fn prev_object<P: Policy>(node: Ref, end: u64) -> Option<Ref> {
     let mut at = node;
     loop {
-        if let Some(subtree) = class.reaches(at.left(), end) {
-            return last_reaching::<P>(subtree, end, class);
+        if let Some(subtree) = reaches::<Objects>(at.left(), end) {
+            return last_object::<P>(subtree, end);
         }
         at = first_parent(at, false)?;
-        if class.own_reaches::<P>(at, end) {
+        if Objects::subtree(at) >= end && Objects::own::<P>(at) >= end {
             return Some(at);
         }
     }
 }
 
-fn last_reaching<P: Policy>(root: Ref, end: u64, class: Class) -> Option<Ref> {
+fn last_object<P: Policy>(root: Ref, end: u64) -> Option<Ref> {
     let mut at = root;
     loop {
-        if let Some(right) = class.reaches(at.right(), end) {
+        if let Some(right) = reaches::<Objects>(at.right(), end) {
             at = right;
-        } else if class.own_reaches::<P>(at, end) {
+        } else if Objects::own::<P>(at) >= end {
             return Some(at);
         } else {
             at = at.left()?;
@@ -179,10 +245,18 @@ pub(crate) fn ends_of<P: Policy>(node: Ref) -> Ends {
     ends
 }
 
-/// Corrects the ends from `node` upwards until one is right already, or `stop` is reached.
-fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>) {
+/// Corrects the ends from `node` upwards, where a node with the ends `lost` is gone, until one is
+/// right already or `stop` is reached. One of the two ends lost is 0.
+fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>, lost: Ends) {
     let mut at = node;
     while let Some(n) = at.filter(|_| at != stop) {
+        let beyond = match lost.leaf {
+            0 => n.object_end() > lost.object,
+            leaf => n.leaf_end() > leaf,
+        };
+        if beyond {
+            return;
+        }
         let ends = ends_of::<P>(n);
         if ends == n.ends() {
             return;
@@ -383,7 +457,7 @@ impl<P: Policy> Mdb<P> {
                 if let Some(child) = child {
                     child.set_parent(parent);
                 }
-                refresh_up::<P>(parent, None);
+                refresh_up::<P>(parent, None, own_ends::<P>(&node.cap()));
                 (child, parent)
             }
         };
@@ -417,8 +491,9 @@ impl<P: Policy> Mdb<P> {
         left.set_parent(Some(successor));
         self.relink(tree, node.parent(), node, Some(successor));
         successor.take_place(&node);
-        refresh_up::<P>(Some(above), Some(successor));
-        refresh_up::<P>(Some(successor), None);
+        let [moved, gone] = [successor, node].map(|n| own_ends::<P>(&n.cap()));
+        refresh_up::<P>(Some(above), Some(successor), moved);
+        refresh_up::<P>(Some(successor), None, gone);
         (child, Some(above))
     }
 

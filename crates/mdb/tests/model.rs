@@ -125,7 +125,8 @@ impl Pair {
         let copies = parts.iter().filter(|(_, p)| known(p)).count();
         let slots: Vec<_> = parts.iter().map(|&(i, part)| self.arena.put(i, part)).collect();
         // SAFETY: the slots of the arena stay in place, the one at `i` is in the database.
-        assert_eq!(unsafe { self.mdb.insert_run(slots.into_iter(), self.arena.at(i)) }, copies);
+        let found = unsafe { self.mdb.insert_run(slots.len(), |n| slots[n], self.arena.at(i)) };
+        assert_eq!(found, copies);
         for (i, part) in parts {
             self.slots[i] = part;
         }
