@@ -239,6 +239,11 @@ pub fn resume(_core: &mut Core) -> ! {
     panic!("user mode does not run on the host");
 }
 
+/// Waits for interrupts, with nothing to run.
+pub fn idle(_core: &mut Core) -> ! {
+    panic!("the host does not idle");
+}
+
 /// Ends the machine in order.
 pub fn shutdown() -> ! {
     panic!("the machine was shut down");

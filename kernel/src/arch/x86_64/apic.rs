@@ -98,6 +98,8 @@ impl Timer {
         let mode = if let Timer::Deadline = self { TIMER_DEADLINE } else { 0 };
         write(Register::InitialCount, 0);
         write(Register::Timer, VECTOR_TIMER as u32 | mode);
+        // Without a fence a write of the deadline could overtake the change of the mode.
+        fence();
     }
 }
 
@@ -170,12 +172,20 @@ pub fn eoi() {
 pub fn send_ipi(apic_id: u32) {
     if REGISTERS.load(Ordering::Relaxed).is_null() {
         const COMMAND: u32 = 0x830;
+        // Unlike one to memory, this write does not wait for the stores before it.
+        fence();
         // SAFETY: interrupts another core, whose kernel expects that.
         unsafe { cpu::write_msr(COMMAND, u64::from(apic_id) << 32 | VECTOR_IPI) };
         return;
     }
     write(Register::CommandHigh, apic_id << 24);
     write(Register::CommandLow, VECTOR_IPI as u32);
+}
+
+/// Waits until everything before it has happened.
+fn fence() {
+    // SAFETY: no effect but the waiting.
+    unsafe { core::arch::asm!("mfence", "lfence", options(nostack, preserves_flags)) };
 }
 
 /// Called by the entry code for every interrupt.

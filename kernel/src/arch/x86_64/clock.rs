@@ -93,7 +93,9 @@ fn sample(apic_ticks: &impl Fn() -> u64) -> Sample {
     best.0
 }
 
-/// Reads all three, and says how long that took.
+/// Reads all three, and says how long that took. One copy of the code for all readings: the first
+/// time that an emulator meets it is much slower than the others.
+#[inline(never)]
 fn read_all(apic_ticks: &impl Fn() -> u64) -> (Sample, u64) {
     /// Holds the count of channel 2 until it is read.
     const LATCH: u8 = 0b1000_0000;

@@ -332,7 +332,7 @@ pub fn idle(core: &mut Core) -> ! {
 }
 
 /// The core that executes this.
-pub fn this_core() -> *mut Core {
+fn this_core() -> *mut Core {
     let core: *mut Core;
     // SAFETY: in the kernel GS points to the core's own structure, which begins with its address.
     unsafe {
