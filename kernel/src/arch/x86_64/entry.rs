@@ -331,6 +331,16 @@ pub fn idle(core: &mut Core) -> ! {
     resume(core)
 }
 
+/// The core that executes this, unless it is too early for that. For reports of panics: whoever
+/// handles an event has a reference to the core already.
+pub fn core_if_set_up() -> Option<&'static Core> {
+    // SAFETY: every 64-bit processor has the register. The core stays for ever.
+    unsafe {
+        let is_set_up = cpu::read_msr(cpu::msr::GS_BASE) != 0;
+        is_set_up.then(|| &*this_core())
+    }
+}
+
 /// The core that executes this.
 fn this_core() -> *mut Core {
     let core: *mut Core;

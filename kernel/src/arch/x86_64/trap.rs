@@ -1,7 +1,8 @@
 //! Exceptions that end the kernel: its own, and those that report broken hardware.
 
+use super::super::Core;
 use super::tables::vector;
-use super::{memory, port};
+use super::{entry, memory, port};
 use crate::log;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -115,7 +116,22 @@ pub fn report_panic() {
             options(nomem, nostack, preserves_flags));
     }
     log!("  rsp {rsp:016x}  rbp {rbp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+    if let Some(core) = entry::core_if_set_up() {
+        print_user(core);
+    }
     print_backtrace(report_panic as *const () as u64, rbp);
+}
+
+/// Prints what user mode was doing when it entered the kernel.
+fn print_user(core: &Core) {
+    // SAFETY: null or valid by the rule of the field; the machine does nothing else any more.
+    match unsafe { core.current_ctx.as_ref() } {
+        None => log!("  core {}, idle", core.id),
+        Some(user) => {
+            log!("  core {}, user mode at rip {:016x}  rsp {:016x}", core.id, user.rip, user.rsp);
+            log!("  rax {:016x}  rdi {:016x}  rsi {:016x}", user.rax, user.rdi, user.rsi);
+        }
+    }
 }
 
 /// Prints return addresses, innermost first, for the host's tool to put names to: a line
