@@ -51,7 +51,13 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds a regular file; its contents will be page-aligned.
-    pub fn file(&mut self, path: &str, permissions: u32, mtime: u32, data: &[u8]) -> io::Result<()> {
+    pub fn file(
+        &mut self,
+        path: &str,
+        permissions: u32,
+        mtime: u32,
+        data: &[u8],
+    ) -> io::Result<()> {
         if !data.is_empty() {
             self.pad_for(path)?;
         }

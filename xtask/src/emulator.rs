@@ -129,7 +129,9 @@ fn wait_for_end(
 ) -> Result<ExitStatus, End> {
     loop {
         let event = match deadline {
-            Some(deadline) => inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+            Some(deadline) => {
+                inbox.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            }
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match event {

@@ -229,7 +229,8 @@ impl<W: Write> Adder<'_, W> {
     fn add_folder(&mut self, host: &Path, guest: &str, metadata: &Metadata) -> Result<()> {
         self.make(guest, metadata.permissions().mode() & 0o7777)?;
         let folder = fs::read_dir(host).with_context(|| format!("{}", host.display()))?;
-        let mut names = folder.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        let mut names =
+            folder.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
         names.sort();
         for name in names {
             let text = name.to_str().with_context(|| format!("{name:?} is not UTF-8"))?;

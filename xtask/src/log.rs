@@ -40,7 +40,9 @@ impl Record {
     /// Name, verdict and remark of `@test NAME ok|FAILED …`.
     pub fn test(&self) -> Option<(&str, bool, String)> {
         match (self.kind.as_str(), self.words.as_slice()) {
-            ("test", [name, verdict, remark @ ..]) => Some((name, verdict == "ok", remark.join(" "))),
+            ("test", [name, verdict, remark @ ..]) => {
+                Some((name, verdict == "ok", remark.join(" ")))
+            }
             _ => None,
         }
     }
@@ -58,8 +60,8 @@ pub fn read_log(
     log: &Log,
     events: Sender<Event>,
 ) -> Result<JoinHandle<LogContents>> {
-    let file = File::create(&log.file)
-        .with_context(|| format!("cannot write {}", log.file.display()))?;
+    let file =
+        File::create(&log.file).with_context(|| format!("cannot write {}", log.file.display()))?;
     let mut sink = Sink::new(file, log.to_stderr);
     Ok(thread::spawn(move || {
         let mut buffer = [0; 4096];

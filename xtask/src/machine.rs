@@ -35,7 +35,8 @@ pub struct MemorySize {
     pub mib: u64,
 }
 
-fn parse_size(text: &str) -> Result<MemorySize> {
+/// `512M`, `2G`.
+pub fn parse_size(text: &str) -> Result<MemorySize> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let number: u64 = match digits.parse() {

@@ -15,6 +15,7 @@ mod project;
 mod run;
 mod setup;
 mod terminal;
+mod testing;
 mod toolchain;
 
 use anyhow::Result;
@@ -36,6 +37,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Action {
     Run(run::RunOptions),
+    Test(testing::TestOptions),
     /// Build the kernel, the servers and the programs without running them
     Build,
     /// Check what a change must pass besides the tests: formatting, lints, documentation
@@ -59,6 +61,7 @@ fn perform(action: Action) -> Result<i32> {
     let project = Project::find()?;
     match action {
         Action::Run(options) => run::run(&project, &options),
+        Action::Test(options) => testing::test(&project, &options),
         Action::Build => compile::build(&project).map(|_| 0),
         Action::Check => check::check(&project).map(|()| 0),
         Action::Doc => check::document(&project).map(|()| 0),

@@ -47,9 +47,7 @@ pub fn test_tools() -> Result<()> {
     packages(&["musl-tools"], "compiles the tests' C programs with another library", || {
         in_path("musl-gcc")
     })?;
-    packages(&["bash-static"], "a shell that busybox's is compared with", || {
-        in_path("bash-static")
-    })
+    packages(&["bash-static"], "a shell that busybox's is compared with", || in_path("bash-static"))
 }
 
 fn is_static(file: &Path) -> bool {

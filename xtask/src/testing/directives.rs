@@ -1,0 +1,115 @@
+//! What a test's source says about how to run it.
+//!
+//! Directives are lines `// KEY: VALUE` (in scripts `# KEY: VALUE`) in the comment at its start:
+//!
+//! | key | value |
+//! |---|---|
+//! | `build` | which of `gcc`, `pie`, `musl` (default: all) |
+//! | `args` | arguments, separated by spaces |
+//! | `env` | one `KEY=VALUE`; may be repeated |
+//! | `stdin` | text for standard input, with `\n` |
+//! | `expect-status` | exit status (default 0) |
+//! | `expect-stdout` | text, with `\n`; else the file NAME.out beside the source |
+//! | `oracle` | `host`: output and status must be those of the same program on this Linux |
+//! | `mem`, `cores` | the machine's |
+//! | `timeout` | seconds (default 30) |
+//! | `shell` | which of `sh`, `bash` runs a script (default `sh`) |
+
+use crate::machine::{parse_size, MachineOptions};
+use anyhow::{bail, Context, Result};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub struct Directives {
+    pub builds: Vec<String>,
+    pub shells: Vec<String>,
+    pub arguments: Vec<String>,
+    pub environment: Vec<String>,
+    pub stdin: Vec<u8>,
+    pub expected_status: Option<i32>,
+    pub expected_stdout: Option<Vec<u8>>,
+    pub host_is_oracle: bool,
+    pub timeout: Option<Duration>,
+    pub memory: Option<String>,
+    pub cores: Option<u32>,
+}
+
+const KEYS: [&str; 12] = [
+    "build",
+    "args",
+    "env",
+    "stdin",
+    "expect-status",
+    "expect-stdout",
+    "oracle",
+    "mem",
+    "cores",
+    "timeout",
+    "shell",
+    "why",
+];
+
+impl Directives {
+    /// Reads those of a source whose comments start with `mark`.
+    pub fn parse(source: &str, mark: &str) -> Result<Directives> {
+        let mut directives = Directives::default();
+        let comment = source.lines().skip_while(|line| line.starts_with("#!"));
+        for line in comment.map_while(|line| line.strip_prefix(mark)) {
+            if let Some((key, value)) = line.trim().split_once(':') {
+                if KEYS.contains(&key) {
+                    directives.set(key, value.trim()).with_context(|| format!("in {line:?}"))?;
+                }
+            }
+        }
+        Ok(directives)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let list = || value.split(',').map(|word| word.trim().to_owned()).collect();
+        match key {
+            "build" => self.builds = list(),
+            "shell" => self.shells = list(),
+            "args" => self.arguments = value.split_whitespace().map(String::from).collect(),
+            "env" => self.environment.push(value.to_owned()),
+            "stdin" => self.stdin = unescape(value),
+            "expect-status" => self.expected_status = Some(value.parse()?),
+            "expect-stdout" => self.expected_stdout = Some(unescape(value)),
+            "oracle" if value == "host" => self.host_is_oracle = true,
+            "mem" => self.memory = Some(value.to_owned()),
+            "cores" => self.cores = Some(value.parse()?),
+            "timeout" => self.timeout = Some(Duration::from_secs(value.parse()?)),
+            "why" => {}
+            _ => bail!("{key} cannot be {value:?}"),
+        }
+        Ok(())
+    }
+
+    /// The machine to run on.
+    pub fn machine(&self) -> Result<MachineOptions> {
+        let mem = parse_size(self.memory.as_deref().unwrap_or("512M"))?;
+        Ok(MachineOptions { cores: self.cores.unwrap_or(1), mem, icount: false, gdb: false })
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(30))
+    }
+}
+
+fn unescape(text: &str) -> Vec<u8> {
+    text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_first_comment_only() {
+        let source = "// A test of things: many.\n// build: gcc, musl\n// stdin: a\\nb\n// oracle: host\n\n// mem: 1G\n";
+        let directives = Directives::parse(source, "//").unwrap();
+        assert_eq!(directives.builds, ["gcc", "musl"]);
+        assert_eq!(directives.stdin, b"a\nb");
+        assert!(directives.host_is_oracle && directives.memory.is_none());
+        assert!(Directives::parse("# oracle: bsd\n", "#").is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! Boots for one test, and compares what came of it.
+
+use super::Context;
+use crate::emulator::{self, Console, End, Finished, Limits};
+use crate::image::{Addition, Image};
+use crate::log::{panic_report, Log};
+use crate::machine::{Boot, MachineOptions};
+use crate::program::Invocation;
+use anyhow::{bail, Result};
+use std::fs;
+use std::io::{self, Cursor, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One boot.
+pub struct GuestRun {
+    /// Names the log.
+    pub test: String,
+    pub invocation: Invocation,
+    pub additions: Vec<Addition>,
+    pub stdin: Vec<u8>,
+    pub machine: MachineOptions,
+    pub timeout: Duration,
+    /// Further words of the kernel's command line.
+    pub command_line: String,
+}
+
+/// What came of it.
+pub struct Observed {
+    pub stdout: Vec<u8>,
+    pub finished: Finished,
+}
+
+impl GuestRun {
+    pub fn run(self, context: &Context) -> Result<Observed> {
+        let arguments = self.invocation.encode();
+        let image = Image::assemble(&context.project, &context.base, &arguments, &self.additions)?;
+        let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
+        boot.command_line =
+            format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 {}", self.command_line);
+        let logs = context.project.state().join("logs");
+        fs::create_dir_all(&logs)?;
+        let file = logs.join(format!("{}.log", self.test.replace('/', "-")));
+        let log = Log { file, to_stderr: false };
+        let output = Captured::default();
+        let console = Console {
+            input: Box::new(Cursor::new(self.stdin)),
+            output: Box::new(output.clone()),
+            terminal: false,
+        };
+        let limits = Limits { timeout: Some(self.timeout), watch_signals: false };
+        let finished = emulator::run(&boot, console, &log, &limits)?;
+        Ok(Observed { stdout: output.take(), finished })
+    }
+}
+
+impl Observed {
+    /// The program's exit status; an error if the machine did not end in order.
+    pub fn status(&self, verbose: bool) -> Result<i32> {
+        let tail = &self.finished.log_tail;
+        let excerpt = |lines: &[String], most: usize| {
+            let most = if verbose { lines.len() } else { most };
+            lines[lines.len().saturating_sub(most)..].join("\n")
+        };
+        match &self.finished.end {
+            End::Shutdown(Some(status)) => Ok(*status),
+            End::Shutdown(None) => {
+                bail!("shut down without an exit status\n{}", excerpt(tail, 10))
+            }
+            End::Panic => bail!("the kernel panicked\n{}", excerpt(panic_report(tail), 30)),
+            End::Died(how) => bail!("the emulator died: {how}\n{}", excerpt(tail, 10)),
+            End::TimedOut => {
+                let output = String::from_utf8_lossy(&self.stdout).into_owned();
+                bail!("took too long; its output: {output:?}\n{}", excerpt(tail, 10))
+            }
+            end => bail!("ended early: {end:?}"),
+        }
+    }
+
+    /// Fails unless status and output are these.
+    pub fn expect(&self, status: i32, stdout: Option<&[u8]>, verbose: bool) -> Result<()> {
+        let got = self.status(verbose)?;
+        if let Some(expected) = stdout.filter(|expected| *expected != self.stdout) {
+            bail!("exit status {got}, expected {status}\n{}", difference(expected, &self.stdout));
+        }
+        if got != status {
+            let output = String::from_utf8_lossy(&self.stdout);
+            bail!("exit status {got}, expected {status}; its output:\n{output}");
+        }
+        Ok(())
+    }
+}
+
+/// The first lines in which two outputs differ.
+pub fn difference(expected: &[u8], got: &[u8]) -> String {
+    let (expected, got) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(got));
+    let (mut left, mut right) = (expected.lines(), got.lines());
+    let mut shown = String::new();
+    for number in 1.. {
+        let pair = (left.next(), right.next());
+        if shown.lines().count() >= 20 || pair == (None, None) {
+            break;
+        }
+        if pair.0 != pair.1 {
+            let line =
+                |text: Option<&str>| text.map_or("(nothing)".to_owned(), |t| format!("{t:?}"));
+            shown += &format!("line {number}: expected {}\n", line(pair.0));
+            shown +=
+                &format!("{:>w$}  got {}\n", "", line(pair.1), w = 11 + number.to_string().len());
+        }
+    }
+    match shown.is_empty() {
+        true => format!("output differs at its end: expected {expected:?}, got {got:?}"),
+        false => shown,
+    }
+}
+
+/// Output that is kept, up to a limit.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+const MOST_OUTPUT: usize = 64 << 20;
+
+impl Captured {
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
+    }
+}
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut kept = self.0.lock().map_err(|_| io::ErrorKind::Other)?;
+        if kept.len() + bytes.len() > MOST_OUTPUT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        kept.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

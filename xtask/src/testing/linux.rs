@@ -1,0 +1,154 @@
+//! C programs of `tests/linux`, each linked statically in up to three ways, run unmodified.
+//!
+//! Where a program says `oracle: host`, the very same file is also run on this Linux, and both must
+//! agree to the last byte.
+
+use super::directives::Directives;
+use super::guest::GuestRun;
+use super::{Case, Context};
+use crate::image::Addition;
+use crate::program::Invocation;
+use anyhow::{bail, ensure, Context as _, Result};
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const BUILDS: [&str; 3] = ["gcc", "pie", "musl"];
+
+pub fn cases(context: &Context) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for source in sources(&context.project.path("tests/linux"), "c")? {
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&source)?;
+        let directives =
+            Directives::parse(&text, "//").with_context(|| format!("{}", source.display()))?;
+        for build in BUILDS {
+            if directives.builds.is_empty()
+                || directives.builds.iter().any(|wanted| wanted == build)
+            {
+                let (source, name) = (source.clone(), name.clone());
+                let case = format!("linux/{name}.{build}");
+                cases.push(Case::single(case, move |context| run(context, &source, &name, build)));
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// The files with this extension, sorted.
+pub fn sources(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|own| own == extension) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> {
+    let directives = Directives::parse(&fs::read_to_string(source)?, "//")?;
+    // All builds have the same name, so that they see the same arguments.
+    let folder = context.folder(&format!("linux/{build}"))?;
+    let program = folder.join(name);
+    compile(source, &program, build)?;
+    let mut arguments = vec![format!("./{name}")];
+    arguments.extend(directives.arguments.iter().cloned());
+    let invocation = Invocation::new(arguments, &directives.environment)?;
+    let (status, stdout) = expectation(&directives, source, &program, &invocation)?;
+    let guest = format!("/root/{name}");
+    let run = GuestRun {
+        test: format!("linux/{name}.{build}"),
+        invocation,
+        additions: vec![Addition { host: program, guest }],
+        stdin: directives.stdin.clone(),
+        machine: directives.machine()?,
+        timeout: directives.timeout(),
+        command_line: String::new(),
+    };
+    run.run(context)?.expect(status, stdout.as_deref(), context.verbose)
+}
+
+/// Compiles unless the program is newer than its source.
+pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
+    let changed = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    let header = source.with_file_name("test.h");
+    if changed(program) > changed(source).max(changed(&header)) {
+        return Ok(());
+    }
+    let (compiler, how) = match build {
+        "pie" => ("gcc", "-static-pie"),
+        "musl" => ("musl-gcc", "-static"),
+        _ => ("gcc", "-static"),
+    };
+    let output = Command::new(compiler)
+        .args(["-O1", "-g", "-Wall", "-Wno-unused-result", "-pthread", how, "-o"])
+        .args([program, source])
+        .arg("-lm")
+        .output()
+        .with_context(|| format!("cannot start {compiler}"))?;
+    ensure!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Status and output that the test must have.
+fn expectation(
+    directives: &Directives,
+    source: &Path,
+    program: &Path,
+    invocation: &Invocation,
+) -> Result<(i32, Option<Vec<u8>>)> {
+    if directives.host_is_oracle {
+        let (status, stdout) = ask_linux(program, invocation, &directives.stdin)?;
+        return Ok((status, Some(stdout)));
+    }
+    let beside = source.with_extension("out");
+    let stdout = match (&directives.expected_stdout, beside.exists()) {
+        (Some(text), _) => Some(text.clone()),
+        (None, true) => Some(fs::read(&beside)?),
+        (None, false) => None,
+    };
+    Ok((directives.expected_status.unwrap_or(0), stdout))
+}
+
+/// What the program does on this Linux, in an empty folder.
+fn ask_linux(program: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i32, Vec<u8>)> {
+    let folder = program.with_extension(format!("oracle.{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let name = program.file_name().context("a program has a name")?;
+    fs::copy(program, folder.join(name))?;
+    let outcome = ask_linux_in(&folder, invocation, stdin);
+    // What it left there is of no use to anybody.
+    let _ = fs::remove_dir_all(&folder);
+    outcome
+}
+
+fn ask_linux_in(folder: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i32, Vec<u8>)> {
+    let (program, arguments) = invocation.arguments.split_first().context("no program")?;
+    let mut child = Command::new("timeout")
+        .args(["--foreground", "30", program])
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .envs(invocation.environment.iter().map(|(key, value)| (key, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start the program on this machine")?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // It need not read it.
+        let _ = pipe.write_all(stdin);
+    }
+    let output = child.wait_with_output()?;
+    match (output.status.code(), output.status.signal()) {
+        (Some(124), _) => bail!("took too long on this machine's own Linux"),
+        (Some(status), _) => Ok((status, output.stdout)),
+        (None, signal) => Ok((128 + signal.unwrap_or(0), output.stdout)),
+    }
+}

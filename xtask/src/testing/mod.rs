@@ -1,0 +1,210 @@
+//! `./x test`: every test, on the host and in the emulator.
+//!
+//! A suite finds its cases by itself; there is no list to keep. Each case runs in its own boot, two
+//! at a time, and reports one result or several.
+
+mod cli;
+mod directives;
+mod guest;
+mod host;
+mod linux;
+mod native;
+mod shell;
+
+use crate::compile::{self, Built};
+use crate::image::Base;
+use crate::project::Project;
+use crate::setup;
+use anyhow::{Context as _, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Run the tests, or those whose name contains FILTER
+///
+/// The suites are host (of the machine-independent parts), native (programs that boot in place of
+/// init), linux (C programs, compared with Linux itself), shell (scripts) and cli (this tool). A
+/// test is named SUITE/NAME. Its kernel log is left in target/tessera/logs.
+#[derive(clap::Args, Debug)]
+pub struct TestOptions {
+    /// Part of a test's name, such as linux/ or shell/pipeline
+    filter: Option<String>,
+    /// How many emulators run at a time
+    #[arg(long, short, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// Only list the tests
+    #[arg(long)]
+    list: bool,
+    /// Show the kernel's log of failed tests
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// What the cases share.
+pub struct Context {
+    project: Project,
+    built: Built,
+    base: Base,
+    verbose: bool,
+}
+
+impl Context {
+    /// A folder for files of the tests of `suite`.
+    fn folder(&self, suite: &str) -> Result<PathBuf> {
+        let folder = self.project.state().join("tests").join(suite);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// One result: its name and, if it failed, why.
+pub struct TestResult {
+    pub name: String,
+    pub outcome: Result<(), String>,
+}
+
+type Body = Box<dyn FnOnce(&Context) -> Vec<TestResult> + Send>;
+
+/// Something to run by itself.
+pub struct Case {
+    name: String,
+    body: Body,
+}
+
+impl Case {
+    /// A case with one result.
+    pub fn single(
+        name: String,
+        body: impl FnOnce(&Context) -> Result<()> + Send + 'static,
+    ) -> Case {
+        let own = name.clone();
+        Case::several(name, move |context| {
+            let outcome = body(context).map_err(|error| format!("{error:#}"));
+            vec![TestResult { name: own, outcome }]
+        })
+    }
+
+    /// A case that tells by itself how many results it has.
+    pub fn several(
+        name: String,
+        body: impl FnOnce(&Context) -> Vec<TestResult> + Send + 'static,
+    ) -> Case {
+        Case { name, body: Box::new(body) }
+    }
+}
+
+/// Runs them; the exit status.
+pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
+    let filter = options.filter.as_deref().unwrap_or("");
+    let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
+    let mut tally = Tally::new();
+    let wants_host = "host/".contains(filter) || filter.starts_with("host/");
+    if wants_host && !options.list {
+        let inner = filter.strip_prefix("host/").unwrap_or("");
+        host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
+    }
+    if !filter.starts_with("host") {
+        let context = match prepare(project, options.verbose) {
+            Ok(context) => context,
+            Err(error) => {
+                let outcome = Err(format!("{error:#}"));
+                tally.add(TestResult { name: "build".into(), outcome }, None);
+                return Ok(tally.finish());
+            }
+        };
+        let cases: Vec<Case> = cases(&context)?.into_iter().filter(selected).collect();
+        if options.list {
+            cases.iter().for_each(|case| println!("{}", case.name));
+            return Ok(0);
+        }
+        tally.run(&context, cases, options.jobs);
+    }
+    Ok(tally.finish())
+}
+
+fn prepare(project: &Project, verbose: bool) -> Result<Context> {
+    setup::qemu()?;
+    setup::test_tools()?;
+    let built = compile::build(project)?;
+    let base = Base::prepare(project, &built)?;
+    Ok(Context { project: project.clone(), built, base, verbose })
+}
+
+fn cases(context: &Context) -> Result<Vec<Case>> {
+    let mut cases = native::cases(context);
+    cases.extend(cli::cases());
+    cases.extend(shell::cases(context)?);
+    cases.extend(linux::cases(context)?);
+    Ok(cases)
+}
+
+/// Counts and shows results as they come.
+struct Tally {
+    passed: usize,
+    failed: Vec<String>,
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Tally {
+    fn new() -> Tally {
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{pos}/{len} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Tally { passed: 0, failed: Vec::new(), bar, started: Instant::now() }
+    }
+
+    fn run(&mut self, context: &Context, cases: Vec<Case>, jobs: u16) {
+        self.bar.set_length(cases.len() as u64);
+        let bar = self.bar.clone();
+        let tally = Mutex::new(self);
+        let queue = Mutex::new(cases.into_iter());
+        let next = || queue.lock().ok()?.next();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some(case) = next() {
+                        bar.set_message(case.name);
+                        let started = Instant::now();
+                        let results = (case.body)(context);
+                        let Ok(mut tally) = tally.lock() else { return };
+                        let time = (results.len() == 1).then(|| started.elapsed());
+                        results.into_iter().for_each(|result| tally.add(result, time));
+                        bar.inc(1);
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+    }
+
+    fn add(&mut self, result: TestResult, time: Option<Duration>) {
+        let time = time.map_or(String::new(), |time| format!("  {:.1} s", time.as_secs_f64()));
+        let TestResult { name, outcome } = result;
+        let text = match &outcome {
+            Ok(()) => format!("ok      {name}{time}"),
+            Err(why) => format!("FAILED  {name}{time}\n{}", indent(why)),
+        };
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(_) => self.failed.push(name),
+        }
+        self.bar.suspend(|| println!("{text}"));
+    }
+
+    fn finish(self) -> i32 {
+        println!("\n{:.0} s", self.started.elapsed().as_secs_f64());
+        if !self.failed.is_empty() {
+            println!("failed:");
+            self.failed.iter().for_each(|name| println!("  ./x test {name}"));
+        }
+        println!("{} passed, {} failed", self.passed, self.failed.len());
+        i32::from(!self.failed.is_empty() || self.passed == 0)
+    }
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("        {line}\n")).collect::<String>().trim_end().to_owned()
+}

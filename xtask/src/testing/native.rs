@@ -1,0 +1,58 @@
+//! Native programs that boot in place of `init` and say by themselves what passed.
+//!
+//! They write `@test NAME ok` or `@test NAME FAILED remark` to the kernel's log for each thing that
+//! they tried, and `@exit 0` at the end.
+
+use super::guest::GuestRun;
+use super::{Case, Context, TestResult};
+use crate::machine::{MachineOptions, MemorySize};
+use crate::program::Invocation;
+use anyhow::{ensure, Result};
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Every program whose manifest says `[package.metadata.tessera] test = true`.
+pub fn cases(context: &Context) -> Vec<Case> {
+    let tests = context.built.programs.iter().filter(|program| program.is_test);
+    tests
+        .map(|program| {
+            let path = program.image_path.clone();
+            let short = path.rsplit('/').next().unwrap_or(&path);
+            let name = format!("native/{short}");
+            Case::several(name.clone(), move |context| run(context, &name, &path))
+        })
+        .collect()
+}
+
+fn run(context: &Context, name: &str, path: &str) -> Vec<TestResult> {
+    let mut results = Vec::new();
+    let whole = boot(context, name, path, &mut results).map_err(|error| format!("{error:#}"));
+    // The program's own end counts only if it tells more than its parts do.
+    if whole.is_err() && results.iter().all(|result| result.outcome.is_ok()) || results.is_empty() {
+        results.push(TestResult { name: name.to_owned(), outcome: whole });
+    }
+    results
+}
+
+fn boot(context: &Context, name: &str, path: &str, results: &mut Vec<TestResult>) -> Result<()> {
+    let machine =
+        MachineOptions { cores: 1, mem: MemorySize { mib: 512 }, icount: false, gdb: false };
+    let run = GuestRun {
+        test: name.to_owned(),
+        invocation: Invocation::new(vec![path.to_owned()], &[])?,
+        additions: Vec::new(),
+        stdin: Vec::new(),
+        machine,
+        timeout: TIMEOUT,
+        command_line: format!("init={path}"),
+    };
+    let observed = run.run(context)?;
+    for (part, ok, remark) in observed.finished.records.iter().filter_map(|record| record.test()) {
+        let outcome = if ok { Ok(()) } else { Err(remark) };
+        results.push(TestResult { name: format!("{name}/{part}"), outcome });
+    }
+    let status = observed.status(context.verbose)?;
+    ensure!(status == 0, "exit status {status}");
+    Ok(())
+}
