@@ -36,3 +36,13 @@ pub const USER_END: u64 = 0x8000_0000_0000;
 pub const NATIVE_IMAGE: u64 = 0x20_0000;
 /// Kernel half: all physical memory.
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
+/// Where a native program finds the frame that it shares with the kernel.
+pub const NATIVE_FRAME: u64 = 0x1f_0000;
+/// Top of a native program's stack.
+pub const NATIVE_STACK_TOP: u64 = 0x1e_0000;
+/// Bytes of that stack; the page below is never mapped.
+pub const NATIVE_STACK_BYTES: u64 = 0x1_0000;
+/// Heap of a native program, in an upper-level entry of its own.
+pub const NATIVE_HEAP: u64 = 0x100_0000_0000;
+/// Whatever else a native program maps.
+pub const NATIVE_WINDOWS: u64 = 0x180_0000_0000;

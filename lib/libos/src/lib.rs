@@ -7,13 +7,32 @@
 //! * [`cap`]: the same as methods of slots; [`ipc`]: calls, answers, notifications;
 //! * [`log`]: the kernel log and the kernel's counters.
 //!
-//! Nothing here needs vector instructions, a heap, or an entry point.
+//! Above that is what native programs are made of:
+//!
+//! * [`slots`], [`ram`], [`memd`]: free slots, objects made of RAM, the memory server;
+//! * [`vspace`]: address spaces and windows; [`spawn`]: new domains from ELF programs;
+//! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
+//!   a program. They are part of a program only if it uses the macro.
+//! * [`testkit`]: for tests that the kernel boots instead of `init`.
+//!
+//! Nothing here needs vector instructions, and only [`heap`] is one.
 #![no_std]
 
 pub mod cap;
+pub mod cmdline;
+pub mod domain;
+pub mod heap;
 pub mod invoke;
 pub mod ipc;
+pub mod local;
 pub mod log;
+pub mod memd;
+pub mod ram;
+pub mod runtime;
+pub mod slots;
+pub mod spawn;
+pub mod testkit;
+pub mod vspace;
 
 pub use abi;
 pub use cap::Cap;

@@ -1,0 +1,126 @@
+//! What a native program knows about itself: free slots, RAM, its address space.
+
+use crate::local::Local;
+use crate::ram::{Arena, Ram};
+use crate::slots::SlotAllocator;
+use crate::vspace::{AddressSpace, Supplies, Window, WINDOW_BYTES};
+use abi::layout::{NATIVE_WINDOWS, PAGE};
+use abi::slots;
+use captypes::invocations::MapFlags;
+use captypes::{CapAddr, CapType, Place, Status};
+
+/// Slot of the arena's RAM.
+pub const ARENA_SLOT: CapAddr = slots::FIRST_FREE;
+/// First slot of the initial L2CNode that the slot allocator may give away. Those between belong
+/// to the program.
+pub const FIRST_ALLOCATED: u32 = 32;
+/// First root index that the slot allocator uses.
+pub const FIRST_NODE: u32 = 16;
+
+/// The state of the domain.
+pub struct Domain {
+    /// Free slots.
+    pub slots: SlotAllocator,
+    /// Where objects come from.
+    pub arena: Arena,
+    /// The own address space, from [`abi::layout::NATIVE_HEAP`] on.
+    pub space: AddressSpace,
+    next_window: u64,
+}
+
+static DOMAIN: Local<Domain> = Local::new(Domain::new());
+
+/// Calls `f` with the domain's state. `WrongState` inside of another such call.
+pub fn with<R>(f: impl FnOnce(&mut Domain) -> Result<R, Status>) -> Result<R, Status> {
+    DOMAIN.try_with(f).unwrap_or(Err(Status::WrongState))
+}
+
+/// New tables and slots for the domain itself.
+struct Own<'a> {
+    slots: &'a mut SlotAllocator,
+    arena: &'a mut Arena,
+}
+
+impl Supplies for Own<'_> {
+    fn table(&mut self, ty: CapType) -> Result<Place, Status> {
+        let slot = self.slots.alloc(self.arena)?.into();
+        self.arena.make(ty, PAGE, 1, slot)?;
+        Ok(slot)
+    }
+    fn slot(&mut self) -> Result<Place, Status> {
+        self.slots.alloc(self.arena).map(Place::own)
+    }
+}
+
+impl Domain {
+    const fn new() -> Self {
+        Domain {
+            slots: SlotAllocator::new(FIRST_ALLOCATED, FIRST_NODE),
+            arena: Arena::from_server(ARENA_SLOT, slots::MEMD),
+            space: AddressSpace::new(Place::own(slots::VSPACE)),
+            next_window: NATIVE_WINDOWS,
+        }
+    }
+
+    /// A free slot.
+    pub fn slot(&mut self) -> Result<CapAddr, Status> {
+        self.slots.alloc(&mut self.arena)
+    }
+
+    /// The first of `count` consecutive free slots.
+    pub fn slot_range(&mut self, count: u32) -> Result<CapAddr, Status> {
+        self.slots.alloc_range(count, &mut self.arena)
+    }
+
+    /// Makes one object in a new slot.
+    pub fn make(&mut self, ty: CapType, bytes: u64) -> Result<CapAddr, Status> {
+        let slot = self.slot()?;
+        if let Err(error) = self.arena.make(ty, bytes, 1, slot.into()) {
+            self.slots.free(slot);
+            return Err(error);
+        }
+        Ok(slot)
+    }
+
+    /// Maps `bytes` of `frame` at `va`, an address nobody else uses.
+    pub fn map_at(
+        &mut self,
+        va: u64,
+        bytes: u64,
+        frame: Place,
+        offset: u64,
+        flags: MapFlags,
+    ) -> Result<(), Status> {
+        let mut own = Own { slots: &mut self.slots, arena: &mut self.arena };
+        self.space.map(1, va, bytes, frame, offset, flags, &mut own)
+    }
+
+    /// Maps `bytes` of `frame` for good; answers the address.
+    pub fn map(
+        &mut self,
+        frame: Place,
+        offset: u64,
+        bytes: u64,
+        flags: MapFlags,
+    ) -> Result<u64, Status> {
+        let va = self.reserve(bytes);
+        self.map_at(va, bytes, frame, offset, flags)?;
+        Ok(va)
+    }
+
+    /// A new window.
+    pub fn window(&mut self) -> Result<Window, Status> {
+        let va = self.reserve(WINDOW_BYTES);
+        let mapping = self.slot()?;
+        let mut own = Own { slots: &mut self.slots, arena: &mut self.arena };
+        let table = self.space.table(1, va, &mut own)?;
+        Ok(Window::new(table, va, mapping))
+    }
+
+    /// Addresses for `bytes`, in tables of their own, with a gap behind.
+    fn reserve(&mut self, bytes: u64) -> u64 {
+        let va = self.next_window;
+        self.next_window = (va + bytes + PAGE).next_multiple_of(WINDOW_BYTES);
+        va
+    }
+}

@@ -1,0 +1,36 @@
+//! A global variable of a domain with one thread.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// A value that one caller at a time may use.
+pub struct Local<T> {
+    busy: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `try_with` gives the value to one caller at a time, whoever calls.
+unsafe impl<T: Send> Sync for Local<T> {}
+
+impl<T> Local<T> {
+    /// Holds `value`.
+    pub const fn new(value: T) -> Self {
+        Local { busy: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Calls `f` with the value, unless somebody further up the stack is using it.
+    pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        struct Release<'a>(&'a AtomicBool);
+        impl Drop for Release<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        if self.busy.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let _release = Release(&self.busy);
+        // SAFETY: `busy` was clear, so there is no other reference; it is set until this one ends.
+        Some(f(unsafe { &mut *self.value.get() }))
+    }
+}

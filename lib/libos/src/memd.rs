@@ -1,0 +1,58 @@
+//! The memory server: its protocol, and asking it.
+//!
+//! | operation | words | answer |
+//! |---|---|---|
+//! | [`ALLOC`] | bytes, alignment, attributes | status; one RAM capability |
+//! | [`STATS`] | | status, free, total, largest, reserve |
+//!
+//! There is no operation to free: memory comes back when the last capability to it is deleted.
+
+use crate::ipc::{call, Caps};
+use captypes::{CapAddr, Place, RamAttrs, Status};
+
+/// Word 0 of a request for memory.
+pub const ALLOC: u64 = 1;
+/// Word 0 of a request for numbers.
+pub const STATS: u64 = 2;
+
+/// What the server says about memory, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Free.
+    pub free: u64,
+    /// All.
+    pub total: u64,
+    /// The largest piece that one request could get.
+    pub largest: u64,
+    /// What only trusted servers can get.
+    pub reserve: u64,
+}
+
+/// Asks for `bytes` (a multiple of a page) of RAM at a multiple of `alignment` (a power of two, or
+/// zero for a page) with `attrs`, into the empty slot `dst`.
+#[inline]
+pub fn alloc(
+    server: CapAddr,
+    bytes: u64,
+    alignment: u64,
+    attrs: RamAttrs,
+    dst: CapAddr,
+) -> Result<(), Status> {
+    let words = [ALLOC, bytes, alignment, attrs.0 as u64, 0, 0];
+    let answer = call(server, words, Caps::NONE, dst)?;
+    Status::from_word(answer.words[0])?;
+    // An answer without a capability would leave the caller with an empty slot.
+    if answer.caps() == 1 {
+        Ok(())
+    } else {
+        Err(Status::NoSlot)
+    }
+}
+
+/// Asks for numbers.
+pub fn stats(server: CapAddr) -> Result<Stats, Status> {
+    let answer = call(server, [STATS, 0, 0, 0, 0, 0], Caps::NONE, Place::NULL)?;
+    Status::from_word(answer.words[0])?;
+    let [_, free, total, largest, reserve, _] = answer.words;
+    Ok(Stats { free, total, largest, reserve })
+}

@@ -1,0 +1,90 @@
+//! Where a domain's objects come from.
+
+use crate::memd;
+use crate::Cap;
+use captypes::{CapAddr, CapType, Place, RamAttrs, Status};
+
+/// A source of objects made of RAM.
+pub trait Ram {
+    /// Makes `count` objects of `bytes` each in the slots from `dst` on.
+    fn make(&mut self, ty: CapType, bytes: u64, count: u32, dst: Place) -> Result<(), Status>;
+}
+
+/// Bytes that an arena asks the memory server for at a time.
+const CHUNK: u64 = 256 << 10;
+
+/// One RAM capability that is used up from its start, and the memory server behind it.
+///
+/// A used-up capability is dropped at once: the objects made of it live on, and each piece of
+/// memory goes home when the last capability to it dies.
+#[derive(Debug)]
+pub struct Arena {
+    ram: CapAddr,
+    next: u64,
+    end: u64,
+    server: CapAddr,
+}
+
+impl Arena {
+    /// Of the RAM in slot `ram`, bytes `next..end`; no memory server is asked for more.
+    pub const fn over(ram: CapAddr, next: u64, end: u64) -> Self {
+        Arena { ram, next, end, server: CapAddr::NULL }
+    }
+
+    /// Of RAM from the memory server at endpoint `server`, kept in slot `ram`, now empty.
+    pub const fn from_server(ram: CapAddr, server: CapAddr) -> Self {
+        Arena { ram, next: 0, end: 0, server }
+    }
+
+    /// Bytes left before more is needed.
+    pub const fn left(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Where the next object starts in the RAM.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes `bytes` of the present RAM: the capability and the first byte there.
+    pub fn take(&mut self, bytes: u64) -> Result<(CapAddr, u64), Status> {
+        if bytes > self.left() {
+            self.refill(bytes)?;
+        }
+        let offset = self.next;
+        self.next += bytes;
+        Ok((self.ram, offset))
+    }
+
+    /// Drops the RAM capability; what is left of its memory goes home.
+    pub fn release(&mut self) -> Result<(), Status> {
+        if self.end != 0 {
+            self.ram.delete()?;
+        }
+        (self.next, self.end) = (0, 0);
+        Ok(())
+    }
+
+    fn refill(&mut self, bytes: u64) -> Result<(), Status> {
+        if self.server.is_null() {
+            return Err(Status::NoMemory);
+        }
+        self.release()?;
+        let chunk = bytes.max(CHUNK);
+        let got = match memd::alloc(self.server, chunk, 0, RamAttrs(0), self.ram) {
+            Err(Status::NoMemory) if bytes < chunk => {
+                memd::alloc(self.server, bytes, 0, RamAttrs(0), self.ram).map(|()| bytes)
+            }
+            result => result.map(|()| chunk),
+        }?;
+        self.end = got;
+        Ok(())
+    }
+}
+
+impl Ram for Arena {
+    fn make(&mut self, ty: CapType, bytes: u64, count: u32, dst: Place) -> Result<(), Status> {
+        let (ram, offset) = self.take(bytes * count as u64)?;
+        ram.retype(ty, offset, bytes, count, dst)
+    }
+}

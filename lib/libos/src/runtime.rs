@@ -1,0 +1,143 @@
+//! Entry, end and panic of native programs: what [`crate::program`] expands to.
+
+use crate::{cmdline, invoke, log, Cap};
+use abi::boot::{BootInfo, BOOT_INFO};
+use abi::{slots, DispatcherFrame};
+use captypes::op;
+use core::panic::PanicInfo;
+
+/// Status with which the machine ends after a panic of a program that may end it.
+pub const PANIC_STATUS: u32 = 101;
+/// Longest backtrace.
+const FRAMES: usize = 24;
+
+/// What a program is started with.
+pub struct Start {
+    /// The frame shared with the kernel.
+    pub frame: &'static DispatcherFrame,
+    /// Words from whoever started it.
+    pub args: [u64; 5],
+}
+
+/// Defines the entry point, the panic handler and the heap of a native program, whose main
+/// function takes a [`Start`]. When it returns, the program's dispatcher stops.
+#[macro_export]
+macro_rules! program {
+    ($main:path) => {
+        ::core::arch::global_asm!(
+            ".section .text.entry,\"ax\"",
+            ".globl _start",
+            "_start:",
+            "xor ebp, ebp",
+            "and rsp, -16",
+            "call {start}",
+            "ud2",
+            start = sym __tessera_start
+        );
+
+        extern "C" fn __tessera_start(
+            frame: *const $crate::abi::DispatcherFrame,
+            a: u64,
+            b: u64,
+            c: u64,
+            d: u64,
+            e: u64,
+        ) -> ! {
+            // SAFETY: whoever starts a program passes the address of its mapped frame, for good.
+            let frame = unsafe { &*frame };
+            $main($crate::runtime::Start { frame, args: [a, b, c, d, e] });
+            $crate::runtime::stop()
+        }
+
+        #[panic_handler]
+        fn panic(info: &::core::panic::PanicInfo) -> ! {
+            $crate::runtime::panicked(info)
+        }
+
+        #[global_allocator]
+        static HEAP: $crate::heap::Heap = $crate::heap::Heap::new();
+    };
+}
+
+/// Stops the program's own dispatcher.
+pub fn stop() -> ! {
+    loop {
+        let _ = invoke(slots::DISPATCHER, op::Suspend {});
+    }
+}
+
+/// Ends the machine; the log line tells the host the status.
+pub fn shutdown(status: u32) -> ! {
+    log!("@exit {status}");
+    let _ = invoke(slots::KERNEL, op::Shutdown { status });
+    stop()
+}
+
+/// Writes where and why to the kernel log and ends the machine, or else the program by a fault.
+pub fn panicked(info: &PanicInfo) -> ! {
+    log!("{info}");
+    backtrace();
+    if slots::KERNEL.identify().is_ok() {
+        shutdown(PANIC_STATUS);
+    }
+    // SAFETY: raises an exception, which whoever watches over this program is told of.
+    unsafe { core::arch::asm!("ud2", options(noreturn)) }
+}
+
+/// Writes the return addresses on the stack to the log.
+fn backtrace() {
+    let mut frame: *const u64;
+    // SAFETY: reads a register.
+    unsafe { core::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack)) };
+    for _ in 0..FRAMES {
+        if frame.is_null() || !frame.is_aligned() {
+            return;
+        }
+        // SAFETY: programs are compiled with frame pointers: `rbp` points to the caller's `rbp`
+        // and the return address, and the entry point has put a zero at the end of the chain.
+        let (next, address) = unsafe { (*frame as *const u64, *frame.add(1)) };
+        log!("  at {address:#x}");
+        if next <= frame {
+            return;
+        }
+        frame = next;
+    }
+}
+
+/// What the kernel told the first program.
+pub struct Boot {
+    /// The page that the kernel wrote.
+    pub info: &'static BootInfo,
+}
+
+impl Boot {
+    /// For the program that the kernel itself started.
+    ///
+    /// # Safety
+    /// The boot page must be mapped at [`BOOT_INFO`], for good; it is in no other program.
+    pub unsafe fn new() -> Self {
+        // SAFETY: by the caller's promise; the kernel wrote a `BootInfo` there.
+        Boot { info: unsafe { &*(BOOT_INFO as *const BootInfo) } }
+    }
+
+    /// The kernel command line.
+    pub fn cmdline(&self) -> &'static str {
+        let bytes = self.info.cmdline.get(..self.info.cmdline_len as usize).unwrap_or(&[]);
+        core::str::from_utf8(bytes).unwrap_or("")
+    }
+
+    /// Is the word there?
+    pub fn flag(&self, name: &str) -> bool {
+        cmdline::flag(self.cmdline(), name)
+    }
+
+    /// The boot archive.
+    pub fn archive(&self) -> &'static [u8] {
+        let bytes = self.info.archive_bytes as usize;
+        if bytes == 0 {
+            return &[];
+        }
+        // SAFETY: the kernel has mapped that many bytes there, read-only and for good.
+        unsafe { core::slice::from_raw_parts(abi::boot::ARCHIVE_VA as *const u8, bytes) }
+    }
+}

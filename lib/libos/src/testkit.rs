@@ -1,0 +1,182 @@
+//! For tests and measurements that the kernel boots instead of `init`
+//! (`init=boot/programs/NAME` on its command line).
+//!
+//! Such a program gets the whole machine. It says what it found on the kernel log, in lines that
+//! `./x test` and `./x bench` read:
+//!
+//! ```text
+//! @test NAME ok
+//! @test NAME FAILED REASON
+//! @bench NAME VALUE UNIT
+//! @exit STATUS
+//! ```
+
+use crate::domain;
+use crate::ram::Arena;
+use crate::runtime::{shutdown, Boot};
+use crate::{cmdline, log, Cap};
+use abi::slots::BOOT_RAM_L1;
+use captypes::{CapAddr, Status};
+use core::fmt;
+
+/// The machine, as the first program gets it.
+pub struct Machine {
+    /// What the kernel says.
+    pub boot: Boot,
+    /// The largest RAM capability, of which the domain's arena is the first [`ARENA_BYTES`].
+    pub ram: CapAddr,
+    /// Physical address of its first byte.
+    pub ram_base: u64,
+    /// Its bytes.
+    pub ram_bytes: u64,
+}
+
+/// Bytes of RAM that the domain's own arena gets.
+pub const ARENA_BYTES: u64 = 32 << 20;
+
+impl Machine {
+    /// Takes the machine and gives the domain its arena.
+    ///
+    /// # Safety
+    /// Only for the program that the kernel itself started, once.
+    pub unsafe fn take() -> Result<Self, Status> {
+        // SAFETY: by the caller's promise.
+        let boot = unsafe { Boot::new() };
+        let caps = (0..boot.info.ram_caps).map(|i| CapAddr::new(BOOT_RAM_L1, i));
+        let sizes = caps.filter_map(|cap| Some((cap, cap.identify().ok()?)));
+        let (ram, what) = sizes.max_by_key(|(_, what)| what.bytes).ok_or(Status::NoMemory)?;
+        domain::with(|domain| {
+            domain.arena = Arena::over(ram, 0, ARENA_BYTES.min(what.bytes / 2));
+            Ok(())
+        })?;
+        Ok(Machine { boot, ram, ram_base: what.base, ram_bytes: what.bytes })
+    }
+
+    /// The seed of everything random: `seed=N`, or the same every time.
+    pub fn seed(&self) -> u64 {
+        cmdline::number(self.boot.cmdline(), "seed").unwrap_or(0x7e55_e7a5_eed0_0001).max(1)
+    }
+}
+
+/// Why a test failed.
+pub struct Failure {
+    /// Where.
+    pub line: u32,
+    /// What was expected.
+    pub what: &'static str,
+    /// What the kernel said, if it was that.
+    pub status: Option<Status>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)?;
+        match self.status {
+            Some(status) => write!(f, " ({status:?})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A test's result.
+pub type Outcome = Result<(), Failure>;
+
+/// Fails the test unless the condition holds.
+#[macro_export]
+macro_rules! check {
+    ($condition:expr) => {
+        if !$condition {
+            return Err($crate::testkit::Failure {
+                line: line!(),
+                what: stringify!($condition),
+                status: None,
+            });
+        }
+    };
+}
+
+/// The value of a `Result<_, Status>` that must be `Ok`; fails the test otherwise.
+#[macro_export]
+macro_rules! good {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(status) => {
+                return Err($crate::testkit::Failure {
+                    line: line!(),
+                    what: stringify!($result),
+                    status: Some(status),
+                })
+            }
+        }
+    };
+}
+
+/// Fails the test unless the result is the error with this name.
+#[macro_export]
+macro_rules! fails {
+    ($error:ident, $result:expr) => {
+        match $result {
+            Err($crate::Status::$error) => {}
+            other => {
+                return Err($crate::testkit::Failure {
+                    line: line!(),
+                    what: concat!(stringify!($result), " should fail with ", stringify!($error)),
+                    status: other.err(),
+                })
+            }
+        }
+    };
+}
+
+/// Runs tests and ends the machine with their result.
+#[derive(Default)]
+pub struct Runner {
+    failed: u32,
+    only: Option<&'static str>,
+}
+
+impl Runner {
+    /// Runs all tests, or those whose names contain the `test=` of the command line.
+    pub fn new(machine: &Machine) -> Self {
+        Runner { failed: 0, only: cmdline::option(machine.boot.cmdline(), "test") }
+    }
+
+    /// Runs `test` and writes its line.
+    pub fn run(&mut self, name: &str, test: impl FnOnce() -> Outcome) {
+        if self.only.is_some_and(|only| !name.contains(only)) {
+            return;
+        }
+        match test() {
+            Ok(()) => log!("@test {name} ok"),
+            Err(failure) => {
+                self.failed += 1;
+                log!("@test {name} FAILED {failure}");
+            }
+        }
+    }
+
+    /// Ends the machine: status 0 when nothing failed, else 1.
+    pub fn finish(self) -> ! {
+        shutdown(u32::from(self.failed > 0))
+    }
+}
+
+/// A generator whose whole state is its seed (xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    /// Any number.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `limit`, which is not zero.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 11) % limit
+    }
+}
