@@ -6,8 +6,9 @@
 //!
 //! which puts an ancestor before its descendants, as a preorder walk would. One tree node stands for
 //! one *distinct* capability; its copies hang from it in a list, so that making and deleting copies
-//! never touches the tree. The tree is balanced ([`tree`]) and augmented for the range queries
-//! *surrounding*, *inner* and *partial* of G12 §3.1.3. There is one root per type tree.
+//! never touches the tree. The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
+//! Trees*, 2015), augmented for the range queries *surrounding*, *inner* and *partial* of G12 §3.1.3.
+//! There is one root per type tree.
 //!
 //! # Relations
 //!
@@ -39,6 +40,7 @@
 //! |---|---|
 //! | `insert`, `find`, `surrounding`, `nearest_ancestor` | O(log n) |
 //! | `insert_near` | O(1) expected next to its place, O(log d) at distance d, O(log n) at worst |
+//! | `insert_run` of k consecutive objects | O(log n + k) amortised |
 //! | `insert_copy`, `relocate`, `has_copies` | O(1) |
 //! | `remove` | O(1) with copies, else O(log n); rebalancing O(1) amortised |
 //! | `first_descendant`, `next` | O(log n), O(1) amortised over a walk |

@@ -56,11 +56,21 @@ fn in_class(c: &RawCap, class: Class) -> bool {
 enum Op {
     Insert(usize, RawCap),
     InsertNear(usize, RawCap, usize),
-    /// Takes an object apart from its beginning into objects of one page.
-    Split(usize, u8),
+    /// Takes an object apart from its beginning into objects of one page, in a given order.
+    Split(usize, u8, Run),
     Copy(usize, usize, u8),
     Remove(usize),
     Move(usize, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    Ascending,
+    Descending,
+    /// The second half before the first.
+    Broken,
+    /// Each part twice.
+    Doubled,
 }
 
 /// The database, and what must be in each slot.
@@ -113,16 +123,24 @@ impl Pair {
         self.slots[i] = c;
     }
 
-    fn split(&mut self, i: usize, ty: u8) {
+    fn split(&mut self, i: usize, ty: u8, run: Run) {
         let c = self.slots[i];
         if is_leaf(&c) || Types::tree(c.ty) != 0 {
             return;
         }
-        let free: Vec<usize> = (0..SLOTS).filter(|&i| self.slots[i].is_null()).collect();
         let parts = (0..c.word / PAGE).map(|n| object(ty, c.base + n * PAGE, PAGE));
-        let parts: Vec<_> = free.into_iter().zip(parts).filter(|(_, p)| self.fits(p)).collect();
-        let known = |p: &RawCap| self.caps().any(|o| position(&o) == position(p));
-        let copies = parts.iter().filter(|(_, p)| known(p)).count();
+        let mut parts: Vec<_> = parts.filter(|p| self.fits(p)).collect();
+        let half = parts.len() / 2;
+        match run {
+            Run::Ascending => {}
+            Run::Descending => parts.reverse(),
+            Run::Broken => parts.rotate_left(half),
+            Run::Doubled => parts = parts.into_iter().flat_map(|p| [p, p]).collect(),
+        }
+        let free = (0..SLOTS).filter(|&i| self.slots[i].is_null());
+        let parts: Vec<_> = free.zip(parts).collect();
+        let mut known: BTreeSet<_> = self.caps().map(|o| position(&o)).collect();
+        let copies = parts.iter().filter(|(_, p)| !known.insert(position(p))).count();
         let slots: Vec<_> = parts.iter().map(|&(i, part)| self.arena.put(i, part)).collect();
         // SAFETY: the slots of the arena stay in place, the one at `i` is in the database.
         let found = unsafe { self.mdb.insert_run(slots.len(), |n| slots[n], self.arena.at(i)) };
@@ -141,9 +159,9 @@ impl Pair {
                 let near = pick(near);
                 self.insert(i, c, near);
             }
-            Op::Split(i, ty) => {
+            Op::Split(i, ty, run) => {
                 if let Some(i) = pick(i) {
-                    self.split(i, ty);
+                    self.split(i, ty, run);
                 }
             }
             Op::Copy(src, dst, rights) => {
@@ -283,12 +301,18 @@ fn any_cap() -> impl Strategy<Value = RawCap> {
     (cap, 0..3u8).prop_map(|(cap, rights)| RawCap { rights, ..cap })
 }
 
+fn any_run() -> impl Strategy<Value = Run> {
+    let others = prop_oneof![Just(Run::Descending), Just(Run::Broken), Just(Run::Doubled)];
+    prop_oneof![Just(Run::Ascending), others]
+}
+
 fn any_op() -> impl Strategy<Value = Op> {
     let pick = any::<usize>();
     prop_oneof![
         4 => (0..SLOTS, any_cap()).prop_map(|(i, c)| Op::Insert(i, c)),
         4 => (0..SLOTS, any_cap(), pick).prop_map(|(i, c, near)| Op::InsertNear(i, c, near)),
-        1 => (pick, prop_oneof![Just(RAM), Just(FRAME)]).prop_map(|(i, ty)| Op::Split(i, ty)),
+        1 => (pick, prop_oneof![Just(RAM), Just(FRAME)], any_run())
+            .prop_map(|(i, ty, run)| Op::Split(i, ty, run)),
         2 => (pick, 0..SLOTS, 0..3u8).prop_map(|(s, d, rights)| Op::Copy(s, d, rights)),
         5 => pick.prop_map(Op::Remove),
         1 => (pick, 0..SLOTS).prop_map(|(s, d)| Op::Move(s, d)),
