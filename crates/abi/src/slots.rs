@@ -28,6 +28,8 @@ pub const SELF_EP: CapAddr = CapAddr(12);
 pub const LIBUNIX_ELF: CapAddr = CapAddr(13);
 /// A Frame with the boot archive (`init`, `unixd`).
 pub const ARCHIVE: CapAddr = CapAddr(14);
+/// The endpoint at which `unixd` tells `init` of the start and the end of the session.
+pub const REPORT: CapAddr = CapAddr(15);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
 pub const FIRST_FREE: CapAddr = CapAddr(16);
 

@@ -72,7 +72,7 @@ pub struct Pool<'a> {
 
 impl<'a> Pool<'a> {
     /// No memory yet.
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Pool { ranges: [const { None }; MAX_RANGES], count: 0, total: 0, free: 0, reserve: 0 }
     }
 

@@ -13,6 +13,7 @@
 //! * [`vspace`]: address spaces and windows; [`spawn`]: new domains from ELF programs;
 //! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
 //!   a program. They are part of a program only if it uses the macro.
+//! * [`session`]: what `unixd` reports to `init`;
 //! * [`testkit`]: for tests that the kernel boots instead of `init`.
 //!
 //! Nothing here needs vector instructions, and only [`heap`] is one.
@@ -29,6 +30,7 @@ pub mod log;
 pub mod memd;
 pub mod ram;
 pub mod runtime;
+pub mod session;
 pub mod slots;
 pub mod spawn;
 pub mod testkit;

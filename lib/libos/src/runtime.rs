@@ -2,6 +2,7 @@
 
 use crate::{cmdline, invoke, log, Cap};
 use abi::boot::{BootInfo, BOOT_INFO};
+use abi::layout::PAGE;
 use abi::{slots, DispatcherFrame};
 use captypes::op;
 use core::panic::PanicInfo;
@@ -104,20 +105,26 @@ fn backtrace() {
     }
 }
 
-/// What the kernel told the first program.
+/// What the kernel told the first program, and that program those that it passed it on to.
 pub struct Boot {
     /// The page that the kernel wrote.
     pub info: &'static BootInfo,
 }
 
 impl Boot {
-    /// For the program that the kernel itself started.
+    /// For the program that the kernel itself started, and for `unixd`.
     ///
     /// # Safety
-    /// The boot page must be mapped at [`BOOT_INFO`], for good; it is in no other program.
+    /// The boot page and the archive must be mapped, for good; they are in no other program.
     pub unsafe fn new() -> Self {
         // SAFETY: by the caller's promise; the kernel wrote a `BootInfo` there.
         Boot { info: unsafe { &*(BOOT_INFO as *const BootInfo) } }
+    }
+
+    /// The page as bytes.
+    pub fn page(&self) -> &'static [u8] {
+        // SAFETY: a whole page is mapped there, for good, and nobody writes it.
+        unsafe { core::slice::from_raw_parts(BOOT_INFO as *const u8, PAGE as usize) }
     }
 
     /// The kernel command line.

@@ -1,7 +1,7 @@
 //! New domains from static ELF programs.
 //!
-//! Everything that a child is made of lives in the child's own CSpace, in the L2CNode at root index
-//! [`HOLD_L1`]: when its root CNode is deleted, all of it goes home. The parent keeps only the
+//! Everything that a child is made of lives in the child's own CSpace, in L2CNodes at the root
+//! indexes from [`HOLD_L1`] on: when its root CNode is deleted, all of it goes home. The parent keeps only the
 //! root CNode and the dispatcher.
 //!
 //! ```text
@@ -18,13 +18,16 @@ use crate::{invoke, Cap};
 use abi::dispatcher::{DispatcherFrame, Regs, USER_CS, USER_SS};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
 use abi::slots;
-use captypes::place::L2_BYTES;
+use captypes::invocations::MapFlags;
+use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::{op, CapAddr, CapType, Place, Status};
 use core::mem::offset_of;
 use image::{Image, ImageError, Segment};
 
-/// Root index of the L2CNode that holds a child's pages, tables and Mappings.
+/// First root index of the L2CNodes that hold a child's pages, tables and Mappings.
 pub const HOLD_L1: u32 = 3;
+/// The root index behind the last of them: a program's own nodes start there.
+const HOLD_END: u32 = crate::domain::FIRST_NODE;
 /// Bytes of a child's root CNode: 256 L2CNodes.
 const ROOT_BYTES: u64 = 16 << 10;
 /// Interrupts on, and the bit that is always set.
@@ -58,12 +61,15 @@ pub struct Child {
     /// Its dispatcher, in the parent's CSpace.
     pub dispatcher: CapAddr,
     entry: u64,
+    space: AddressSpace,
+    /// Slots used of those from [`HOLD_L1`] on.
+    held: u32,
 }
 
 /// Slots of the child's CSpace, filled from the parent's RAM.
 struct Hold<'a> {
     root: CapAddr,
-    next: u32,
+    held: &'a mut u32,
     arena: &'a mut Arena,
 }
 
@@ -74,19 +80,15 @@ impl Supplies for Hold<'_> {
         Ok(slot)
     }
     fn slot(&mut self) -> Result<Place, Status> {
-        if self.next == 256 {
+        let (l1, l2) = (HOLD_L1 + *self.held / L2_SLOTS, *self.held % L2_SLOTS);
+        if l1 == HOLD_END {
             return Err(Status::NoSlot);
         }
-        self.next += 1;
-        Ok(Place::within(self.root, CapAddr::new(HOLD_L1, self.next - 1)))
-    }
-}
-
-impl Hold<'_> {
-    fn frame(&mut self, bytes: u64) -> Result<Place, Status> {
-        let slot = self.slot()?;
-        self.arena.make(CapType::Frame, bytes, 1, slot)?;
-        Ok(slot)
+        if l2 == 0 {
+            self.arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(self.root, l1))?;
+        }
+        *self.held += 1;
+        Ok(Place::within(self.root, CapAddr::new(l1, l2)))
     }
 }
 
@@ -102,19 +104,39 @@ impl Child {
         window: &mut Window,
     ) -> Result<Self, SpawnError> {
         let image = Image::parse(file)?;
-        let child = Child { root, dispatcher, entry: image.entry };
+        let space = AddressSpace::new(Place::within(root, slots::VSPACE));
+        let mut child = Child { root, dispatcher, entry: image.entry, space, held: 0 };
         child.make_cspace(arena)?;
-        let mut space = AddressSpace::new(child.slot(slots::VSPACE));
-        let mut hold = Hold { root, next: 0, arena };
         for segment in image.segments()? {
-            load(&segment?, &mut space, &mut hold, window)?;
+            child.load(&segment?, arena, window)?;
         }
-        let stack = hold.frame(NATIVE_STACK_BYTES)?;
+        let stack = child.frame(NATIVE_STACK_BYTES, arena)?;
         let stack_va = NATIVE_STACK_TOP - NATIVE_STACK_BYTES;
-        space.map(1, stack_va, NATIVE_STACK_BYTES, stack, 0, RW, &mut hold)?;
-        let frame = child.slot(slots::FRAME);
-        space.map(1, NATIVE_FRAME, PAGE, frame, 0, RW, &mut hold)?;
+        child.map(stack_va, NATIVE_STACK_BYTES, stack, 0, RW, arena)?;
+        child.map(NATIVE_FRAME, PAGE, child.slot(slots::FRAME), 0, RW, arena)?;
         Ok(child)
+    }
+
+    /// Makes a Frame in a slot of the child.
+    pub fn frame(&mut self, bytes: u64, arena: &mut Arena) -> Result<Place, Status> {
+        let mut hold = Hold { root: self.root, held: &mut self.held, arena };
+        let slot = hold.slot()?;
+        hold.arena.make(CapType::Frame, bytes, 1, slot)?;
+        Ok(slot)
+    }
+
+    /// Maps `bytes` of `frame` from `offset` on at `va` of the child.
+    pub fn map(
+        &mut self,
+        va: u64,
+        bytes: u64,
+        frame: Place,
+        offset: u64,
+        flags: MapFlags,
+        arena: &mut Arena,
+    ) -> Result<(), Status> {
+        let mut hold = Hold { root: self.root, held: &mut self.held, arena };
+        self.space.map(1, va, bytes, frame, offset, flags, &mut hold)
     }
 
     /// The place of a slot of the child.
@@ -164,11 +186,25 @@ impl Child {
         Ok(())
     }
 
+    fn load(
+        &mut self,
+        segment: &Segment,
+        arena: &mut Arena,
+        window: &mut Window,
+    ) -> Result<(), Status> {
+        let frame = self.frame(segment.bytes, arena)?;
+        let in_first = segment.data.len().min(PAGE as usize - segment.skip);
+        let (first, rest) = segment.data.split_at(in_first);
+        if !first.is_empty() {
+            window.open(frame, 0, PAGE, RW)?.write(segment.skip, first)?;
+        }
+        window.fill(frame, PAGE, rest)?;
+        self.map(segment.va, segment.bytes, frame, 0, segment.flags, arena)
+    }
+
     fn make_cspace(&self, arena: &mut Arena) -> Result<(), Status> {
         arena.make(CapType::L1CNode, ROOT_BYTES, 1, self.root.into())?;
-        for l1 in [0, HOLD_L1] {
-            arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(self.root, l1))?;
-        }
+        arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(self.root, 0))?;
         arena.make(CapType::Dispatcher, PAGE, 1, self.dispatcher.into())?;
         arena.make(CapType::Pml4, PAGE, 1, self.slot(slots::VSPACE))?;
         arena.make(CapType::Frame, PAGE, 1, self.slot(slots::FRAME))?;
@@ -193,21 +229,6 @@ impl Child {
             ..Regs::default()
         }
     }
-}
-
-fn load(
-    segment: &Segment,
-    space: &mut AddressSpace,
-    hold: &mut Hold,
-    window: &mut Window,
-) -> Result<(), Status> {
-    let frame = hold.frame(segment.bytes)?;
-    let (first, rest) = segment.data.split_at(segment.data.len().min(PAGE as usize - segment.skip));
-    if !first.is_empty() {
-        window.open(frame, 0, PAGE, RW)?.write(segment.skip, first)?;
-    }
-    window.fill(frame, PAGE, rest)?;
-    space.map(1, segment.va, segment.bytes, frame, 0, segment.flags, hold)
 }
 
 fn bytes_of(regs: &Regs) -> &[u8] {

@@ -1,0 +1,73 @@
+//! The first domain.
+//!
+//! The kernel gives it everything: all RAM, all devices, the boot archive. It starts the memory
+//! server and gives it the RAM, starts the control plane of the Linux personality and gives it the
+//! serial ports and the archive, and then waits for the session's end, at which it says on the
+//! kernel log whether any memory was lost, and ends the machine.
+#![no_std]
+#![no_main]
+
+mod servers;
+
+use abi::slots::{KERNEL, MEMD, SELF_EP};
+use libos::ipc::{self, Caps, Message};
+use libos::memd::Stats;
+use libos::runtime::{shutdown, Boot, Start};
+use libos::{abi, invoke, log, memd, op, session, Place};
+
+libos::program!(main);
+
+/// Exit status when a server could not be started or failed: none that a program's end gives.
+const BROKEN: u32 = 125;
+
+fn main(_: Start) {
+    // SAFETY: this is the program that the kernel starts, and it happens once.
+    let boot = unsafe { Boot::new() };
+    if let Err(error) = servers::start_all(&boot) {
+        log!("init: {error}");
+        shutdown(BROKEN);
+    }
+    wait_for_the_end(&boot)
+}
+
+fn wait_for_the_end(boot: &Boot) -> ! {
+    let mut before = Stats::default();
+    loop {
+        let message = match ipc::recv(SELF_EP, Place::NULL) {
+            Ok(message) => message,
+            Err(error) => panic!("init cannot receive: {error:?}"),
+        };
+        if message.is_fault() {
+            report_fault(&message);
+            shutdown(BROKEN);
+        }
+        match message.words {
+            _ if message.is_notification() => continue,
+            [session::BEGIN, ..] => before = memd::stats(MEMD).unwrap_or_default(),
+            [session::END, status, ..] => end(boot, before, status as u32),
+            _ => {}
+        }
+        let _ = ipc::reply(Place::CALLER, [0; 6], Caps::NONE);
+    }
+}
+
+/// A server failed: nothing can go on.
+fn report_fault(message: &Message) {
+    let [vector, error, address, rip, ..] = message.words;
+    let who = servers::name(message.badge);
+    log!("{who}: exception {vector}, error {error:#x}, address {address:#x}, at {rip:#x}");
+}
+
+fn end(boot: &Boot, before: Stats, status: u32) -> ! {
+    let after = memd::stats(MEMD).unwrap_or_default();
+    log!("@counter free_before {}", before.free);
+    log!("@counter free_after {}", after.free);
+    libos::log::print_counters();
+    if boot.flag("check") {
+        match invoke(KERNEL, op::CheckInvariants {}) {
+            Ok(()) => log!("@counter invariants_broken 0"),
+            Err(_) => log!("@counter invariants_broken 1"),
+        }
+    }
+    shutdown(status)
+}
