@@ -37,13 +37,22 @@ impl Key {
     /// Compares with the position of `cap`. The base alone decides nearly always.
     #[inline]
     pub fn cmp<P: Policy>(&self, cap: &RawCap) -> Ordering {
-        // Two branches, rather than `Ord::cmp`, so that no `Ordering` is made only to be taken apart.
-        if self.base < cap.base {
-            Ordering::Less
-        } else if self.base > cap.base {
-            Ordering::Greater
-        } else {
-            self.cmp_same_base::<P>(cap)
+        if self.base != cap.base {
+            return self.base.cmp(&cap.base);
+        }
+        self.cmp_same_base::<P>(cap)
+    }
+
+    /// Whether the position is after that of `cap`; `None` if it is the same. For descents: which
+    /// way they go is a coin toss, so it is a value and not a branch.
+    #[inline]
+    pub fn is_after<P: Policy>(&self, cap: &RawCap) -> Option<bool> {
+        if self.base != cap.base {
+            return Some(self.base > cap.base);
+        }
+        match self.cmp_same_base::<P>(cap) {
+            Ordering::Equal => None,
+            other => Some(other == Ordering::Greater),
         }
     }
 

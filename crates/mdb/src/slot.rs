@@ -167,6 +167,13 @@ impl Slot {
         self.node.right.get()
     }
 
+    /// The right child if `right`, else the left one, chosen without a branch.
+    #[inline]
+    pub(crate) fn child(&self, right: bool) -> Option<Ref> {
+        let children = [&self.node.left, &self.node.right];
+        children[usize::from(right)].get()
+    }
+
     #[inline]
     pub(crate) fn parent(&self) -> Option<Ref> {
         NonNull::new(self.node.parent.get().map_addr(|a| a & !TAGS)).map(Ref)

@@ -295,18 +295,12 @@ impl<P: Policy> Mdb<P> {
     fn descend(from: Ref, key: &Key) -> Place {
         let mut at = from;
         loop {
-            let child = match key.cmp::<P>(&at.cap()) {
-                Ordering::Equal => return Place::Found(at),
-                Ordering::Less => match at.left() {
-                    Some(left) => left,
-                    None => return Place::LeftOf(at),
-                },
-                Ordering::Greater => match at.right() {
-                    Some(right) => right,
-                    None => return Place::RightOf(at),
-                },
-            };
-            at = child;
+            let Some(after) = key.is_after::<P>(&at.cap()) else { return Place::Found(at) };
+            match at.child(after) {
+                Some(child) => at = child,
+                None if after => return Place::RightOf(at),
+                None => return Place::LeftOf(at),
+            }
         }
     }
 
@@ -339,13 +333,9 @@ impl<P: Policy> Mdb<P> {
     pub(crate) fn floor(&self, tree: usize, key: &Key) -> Option<Ref> {
         let (mut at, mut best) = (self.roots[tree], None);
         while let Some(n) = at {
-            at = match key.cmp::<P>(&n.cap()) {
-                Ordering::Less => n.left(),
-                _ => {
-                    best = at;
-                    n.right()
-                }
-            };
+            let Some(after) = key.is_after::<P>(&n.cap()) else { return at };
+            best = if after { at } else { best };
+            at = n.child(after);
         }
         best
     }
@@ -354,13 +344,9 @@ impl<P: Policy> Mdb<P> {
     pub(crate) fn ceiling(&self, tree: usize, key: &Key) -> Option<Ref> {
         let (mut at, mut best) = (self.roots[tree], None);
         while let Some(n) = at {
-            at = match key.cmp::<P>(&n.cap()) {
-                Ordering::Greater => n.right(),
-                _ => {
-                    best = at;
-                    n.left()
-                }
-            };
+            let Some(after) = key.is_after::<P>(&n.cap()) else { return at };
+            best = if after { best } else { at };
+            at = n.child(after);
         }
         best
     }
