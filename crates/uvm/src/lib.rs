@@ -1,3 +1,49 @@
-//! Machine-independent virtual memory of a Linux process.
+//! Machine-independent virtual memory of a Linux process, after UVM (chapters 3 and 4).
+//!
+//! Three layers, each in its own module:
+//!
+//! * [`map`]: what is mapped where and how: ordered entries. Knows nothing of pages.
+//! * [`amap`]: the anonymous pages (anons), as Frame capabilities in CNodes.
+//! * [`pmap`]: what the page tables hold. Knows nothing of entries.
+//!
+//! [`Space`] puts them together: each of its operations (mmap, munmap, mprotect, mremap, madvise,
+//! brk, fault, fork) is a module of its own. All work on capabilities and tables goes through
+//! [`Backend`], so the same code runs in a process, on invocations, and in the tests, on a model
+//! of the kernel.
+//!
+//! What it guarantees: the results are Linux's; no page is copied before somebody writes to it;
+//! the last owner of a page never copies; a write after a fork copies exactly the page written.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod amap;
+pub mod backend;
+pub mod bits;
+mod brk;
+mod fault;
+mod fork;
+mod madvise;
+pub mod map;
+mod maps;
+mod mmap;
+pub mod pmap;
+mod protect;
+mod remap;
+mod space;
+mod sparse;
+mod types;
+mod unmap;
+
+#[cfg(test)]
+mod tests;
+
+pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Table};
+pub use madvise::Advice;
+pub use map::{Entry, Flags};
+pub use maps::ObjectName;
+pub use mmap::{MapRequest, Placement};
+pub use remap::RemapFlags;
+pub use space::{Limits, Space};
+pub use types::{Access, Error, FaultError, NoMemory, Prot, CHUNK_PAGES, PAGE, REGION_PAGES};

@@ -1,0 +1,133 @@
+//! What the machine-independent part needs: capability slots, page tables, memory objects.
+//!
+//! The library implements this with one or two invocations for each function; the tests implement
+//! it with a model of the kernel. Page tables and CNodes are named by numbers that the backend
+//! chooses. Slots and entries go together: the Mapping of entry `e` of a region is in slot
+//! `e % 256` of the region's CNode for that half, and the Frame of the same page in the same slot
+//! of the chunk.
+
+use crate::types::{NoMemory, Prot};
+
+/// A CNode of 256 slots.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CNode(pub u32);
+
+/// A last-level page table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Table(pub u32);
+
+/// A memory object that entries map: a file, or shared anonymous memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub u32);
+
+/// Pages of an object that one Frame holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// The Frame, a capability address.
+    pub frame: u32,
+    /// Page of the Frame that holds page `first` of the object.
+    pub frame_page: u64,
+    /// First page of the object.
+    pub first: u64,
+    /// Number of pages.
+    pub pages: u64,
+}
+
+/// Why an object has no page to give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectError {
+    /// The page is behind the end of the object.
+    NoPage,
+    /// There is no memory for it.
+    NoMemory,
+}
+
+/// Capabilities, page tables and objects of one process.
+pub trait Backend {
+    /// Makes an empty CNode.
+    fn cnode_new(&mut self) -> Result<CNode, NoMemory>;
+    /// Gives up the process's capability to a CNode; the last one deletes what it holds.
+    fn cnode_drop(&mut self, node: CNode);
+    /// Does another process hold this CNode too?
+    fn cnode_shared(&mut self, node: CNode) -> bool;
+    /// Copies slots `first..first + count` of one CNode to the same slots of another.
+    fn slots_copy(
+        &mut self,
+        from: CNode,
+        to: CNode,
+        first: u32,
+        count: u32,
+    ) -> Result<(), NoMemory>;
+    /// Deletes what slots `first..first + count` hold. The last capability to a page unmaps it.
+    fn slots_drop(&mut self, node: CNode, first: u32, count: u32);
+    /// Moves a capability to an empty slot.
+    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32));
+    /// Copies a capability to an empty slot.
+    fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory>;
+    /// Has the capability in this slot copies?
+    fn slot_shared(&mut self, node: CNode, slot: u32) -> bool;
+
+    /// Makes `count` zeroed pages in empty slots.
+    fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory>;
+    /// Replaces the page in a slot by a copy of it. The old one's Mapping, if it lives on
+    /// elsewhere, stays.
+    fn page_copy(&mut self, node: CNode, slot: u32) -> Result<(), NoMemory>;
+    /// Makes a copy of an object's page (page `page` of the object, which `extent` holds) in an
+    /// empty slot.
+    fn page_copy_object(
+        &mut self,
+        extent: &Extent,
+        page: u64,
+        to: CNode,
+        slot: u32,
+    ) -> Result<(), NoMemory>;
+
+    /// Makes an empty table and maps it, writable, for the 2 MiB with number `region`.
+    fn table_new(&mut self, region: u64) -> Result<Table, NoMemory>;
+    /// Unmaps a table and gives up its capability.
+    fn table_drop(&mut self, region: u64, table: Table);
+    /// Does another process hold this table too?
+    fn table_shared(&mut self, table: Table) -> bool;
+    /// Takes the write protection from the upper entry of a table.
+    fn table_writable(&mut self, region: u64, table: Table);
+
+    /// Maps pages in slots `first..first + count` of `pages` at the entries of `half` (0 or 1)
+    /// with the same numbers. Mappings go to the same slots of `mappings`. Entries in use are
+    /// passed over.
+    fn map_pages(
+        &mut self,
+        table: (Table, u32),
+        first: u32,
+        count: u32,
+        pages: CNode,
+        mappings: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory>;
+    /// Maps `count` pages of an object from page `page` on at entries from `first` of `half` on,
+    /// with one Mapping in slot `first`.
+    #[allow(clippy::too_many_arguments)]
+    fn map_extent(
+        &mut self,
+        table: (Table, u32),
+        first: u32,
+        count: u32,
+        extent: &Extent,
+        page: u64,
+        mappings: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory>;
+    /// Sets the rights of all Mappings in slots `first..first + count`.
+    fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot);
+    /// Makes the Mappings in these slots writable where the page has no copies, else read-only.
+    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32);
+    /// Sets the rights of entries `first..first + count` of one Mapping.
+    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot);
+    /// Removes entries `first..first + count`, not all, of one Mapping that has `len`. A part in
+    /// front of them stays in its slot, a part behind them moves to the slot of its first entry.
+    fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32);
+
+    /// The part of an object around page `page` that lies in one Frame.
+    fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
+    /// No entry maps this object any more.
+    fn object_release(&mut self, object: ObjectId);
+}

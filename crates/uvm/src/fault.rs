@@ -1,0 +1,261 @@
+//! Page faults: what to do when a page is touched that is not there, or not so (UVM §3.4).
+//!
+//! ```text
+//!                 page has an anon?
+//!         yes ┌─────────┴────────┐ no
+//!    write?   │                  │ object?
+//!   no ┌──────┴─┐ yes      no ┌──┴────┐ yes
+//!   map it    others have it? zero    write? ── no: map the object's pages
+//!            no ┌─┴─┐ yes     it        └ yes: copy the object's page
+//!      map it writable, copy it
+//! ```
+
+use crate::backend::{Backend, ObjectError, ObjectId};
+use crate::map::{Entry, Flags, GUARD_PAGES};
+use crate::pmap::locate;
+use crate::space::Space;
+use crate::types::{Access, FaultError, NoMemory, Prot, PAGE};
+
+/// Most pages that one fault of a sequential program fills.
+const MAX_AHEAD: u32 = 16;
+/// Pages of a window in which a read fault maps the neighbours that exist already.
+const AROUND: u32 = 16;
+
+impl From<ObjectError> for FaultError {
+    fn from(error: ObjectError) -> FaultError {
+        match error {
+            ObjectError::NoPage => FaultError::NoPage,
+            ObjectError::NoMemory => FaultError::NoMemory,
+        }
+    }
+}
+
+impl Space {
+    /// Makes the page at `addr` usable as the program wants it.
+    #[inline]
+    pub fn fault(
+        &mut self,
+        b: &mut impl Backend,
+        addr: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
+        let page = addr / PAGE;
+        let entry = match self.map.find(page) {
+            Some(entry) => *entry,
+            None => self.grow_stack(page)?,
+        };
+        if !entry.prot.allows(access) {
+            return Err(FaultError::NoAccess);
+        }
+        self.fault_in(b, &entry, page, access)
+    }
+
+    #[inline]
+    fn fault_in(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
+        if entry.flags.has(Flags::SHARED) {
+            return match entry.object {
+                Some(object) => self.map_object(b, entry, object, page, entry.prot),
+                None => Err(FaultError::NoPage),
+            };
+        }
+        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let has_anon = self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
+        match (has_anon, access == Access::Write, entry.object) {
+            (true, true, _) => Ok(self.own_anon(b, entry, page)?),
+            (true, false, _) => Ok(self.map_anons(b, entry, page)?),
+            (false, _, None) => Ok(self.zero_fill(b, entry, page)?),
+            (false, false, Some(object)) => {
+                self.map_object(b, entry, object, page, entry.prot.read_only())
+            }
+            (false, true, Some(object)) => self.copy_object(b, entry, object, page),
+        }
+    }
+
+    /// A page that nobody has touched: zeroes, and a few more pages when the program goes on from
+    /// where the last such fault stopped.
+    #[inline]
+    fn zero_fill(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), NoMemory> {
+        let (key, slot) = (page >> 8, (page & 255) as u32);
+        self.pmap.unshare(b, &mut self.amap, page >> 9);
+        self.ahead = if page == self.ahead_next { MAX_AHEAD.min(self.ahead * 2) } else { 1 };
+        let chunk = self.amap.own_chunk(b, key)?;
+        let node = chunk.node;
+        let mut count = 1;
+        if self.ahead > 1 {
+            let room = chunk.filled.next_set(slot) - slot;
+            count = room.min(self.ahead).min((entry.end - page).min(256) as u32);
+        }
+        if b.pages_zero(node, slot, count).is_err() {
+            count = 1;
+            b.pages_zero(node, slot, 1)?;
+        }
+        self.amap.filled(key, slot, slot + count);
+        self.ahead_next = page + count as u64;
+        self.pmap.enter_anons(b, &mut self.amap, (page, count), node, entry.prot)
+    }
+
+    /// A write to a page that has an anon: the process must be its only owner.
+    fn own_anon(&mut self, b: &mut impl Backend, entry: &Entry, page: u64) -> Result<(), NoMemory> {
+        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (region, at) = locate(page);
+        self.pmap.unshare(b, &mut self.amap, region);
+        let chunk = self.amap.own_chunk(b, key)?;
+        let node = chunk.node;
+        if chunk.aliased.get(slot) {
+            if b.slot_shared(node, slot) {
+                b.page_copy(node, slot)?;
+                self.copies += 1;
+                self.pmap.remove(b, region, at, at + 1);
+            }
+            self.amap.filled(key, slot, slot + 1);
+        }
+        self.pmap.enter_anons(b, &mut self.amap, (page, 1), node, entry.prot)
+    }
+
+    /// A read of a page that has an anon: maps it and its neighbours, writable only if no other
+    /// process has them.
+    fn map_anons(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), NoMemory> {
+        let (key, slot) = (page >> 8, (page & 255) as u32);
+        self.pmap.unshare(b, &mut self.amap, page >> 9);
+        let Some(chunk) = self.amap.chunk(key) else { return Ok(()) };
+        let owned = chunk.owns(slot);
+        let alike = if owned { chunk.own() } else { chunk.filled.minus(&chunk.own()) };
+        let node = chunk.node;
+        let prot = if owned { entry.prot } else { entry.prot.read_only() };
+        let (mut first, mut last) = (slot, slot + 1);
+        if !self.pmap.is_present(page) {
+            let base = page - slot as u64;
+            let low = (slot / AROUND * AROUND).max(entry.start.saturating_sub(base) as u32);
+            let high = (slot / AROUND * AROUND + AROUND).min((entry.end - base).min(256) as u32);
+            let usable = |n: u32| alike.get(n) && !self.pmap.is_present(base + n as u64);
+            while first > low && usable(first - 1) {
+                first -= 1;
+            }
+            while last < high && usable(last) {
+                last += 1;
+            }
+        }
+        let from = page - (slot - first) as u64;
+        self.pmap.enter_anons(b, &mut self.amap, (from, last - first), node, prot)
+    }
+
+    /// A page that comes from an object as it is.
+    fn map_object(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        object: ObjectId,
+        page: u64,
+        prot: Prot,
+    ) -> Result<(), FaultError> {
+        let object_page = entry.object_page(page);
+        let extent = b.object_extent(object, object_page)?;
+        let limits = (entry.start, entry.end);
+        self.pmap.enter_object(b, &mut self.amap, page, object_page, &extent, limits, prot)?;
+        Ok(())
+    }
+
+    /// A write to a page of a privately mapped object: the process gets its own copy.
+    fn copy_object(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        object: ObjectId,
+        page: u64,
+    ) -> Result<(), FaultError> {
+        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (region, at) = locate(page);
+        let object_page = entry.object_page(page);
+        let extent = b.object_extent(object, object_page)?;
+        self.pmap.unshare(b, &mut self.amap, region);
+        let node = self.amap.own_chunk(b, key)?.node;
+        b.page_copy_object(&extent, object_page, node, slot)?;
+        self.amap.filled(key, slot, slot + 1);
+        self.pmap.remove(b, region, at, at + 1);
+        self.pmap.enter_anons(b, &mut self.amap, (page, 1), node, entry.prot)?;
+        Ok(())
+    }
+
+    /// A page below an entry that grows downward: lowers the entry, if limits and the distance to
+    /// the next mapping allow it.
+    #[cold]
+    fn grow_stack(&mut self, page: u64) -> Result<Entry, FaultError> {
+        let index = self.map.index_from(page);
+        let entries = self.map.entries();
+        let entry = match entries.get(index) {
+            Some(entry) if entry.flags.has(Flags::GROWS_DOWN) => *entry,
+            _ => return Err(FaultError::NotMapped),
+        };
+        let too_close = index.checked_sub(1).map(|before| &entries[before]).is_some_and(|before| {
+            !before.flags.has(Flags::GROWS_DOWN)
+                && before.prot != Prot::NONE
+                && page - before.end < GUARD_PAGES
+        });
+        let pages = entry.end - page;
+        let too_large = pages > self.limits.stack / PAGE || !self.may_add(entry.start - page);
+        if too_close || too_large || page < self.low {
+            return Err(FaultError::NotMapped);
+        }
+        self.map.grow_down(entry.start, page);
+        Ok(Entry { start: page, ..entry })
+    }
+
+    /// Is the page at `addr` mapped so that this access cannot fault?
+    #[inline]
+    pub fn is_resident(&self, addr: u64, access: Access) -> bool {
+        let page = addr / PAGE;
+        match access {
+            Access::Write => {
+                self.pmap.may_be_writable(page)
+                    && match self.amap.chunk(page >> 8) {
+                        Some(chunk) => {
+                            let slot = (page & 255) as u32;
+                            chunk.owns(slot) || !chunk.filled.get(slot)
+                        }
+                        None => true,
+                    }
+            }
+            _ => self.pmap.is_present(page),
+        }
+    }
+
+    /// Makes pages from `addr` on usable until `len` bytes are, or one cannot be. Answers how many
+    /// bytes are usable.
+    pub fn make_resident(
+        &mut self,
+        b: &mut impl Backend,
+        addr: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<u64, FaultError> {
+        let end = addr.checked_add(len).ok_or(FaultError::NotMapped)?;
+        let mut at = addr;
+        while at < end {
+            if !self.is_resident(at, access) {
+                match self.fault(b, at, access) {
+                    Ok(()) => {}
+                    Err(error) if at == addr => return Err(error),
+                    Err(_) => return Ok(at - addr),
+                }
+            }
+            at = (at / PAGE + 1) * PAGE;
+        }
+        Ok(len)
+    }
+}

@@ -1,0 +1,162 @@
+//! `madvise`.
+
+use crate::backend::Backend;
+use crate::map::{Entry, Flags};
+use crate::space::Space;
+use crate::types::{Access, Error, Prot, PAGE};
+
+/// Advice that does something or is at least accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// Accepted, without effect.
+    Nothing,
+    /// `MADV_DONTNEED`, `MADV_DONTNEED_LOCKED`.
+    DontNeed {
+        /// Locked pages too.
+        locked: bool,
+    },
+    /// `MADV_FREE`.
+    Free,
+    /// `MADV_DONTFORK` or `MADV_DOFORK`.
+    Fork(bool),
+    /// `MADV_WIPEONFORK` or `MADV_KEEPONFORK`.
+    Wipe(bool),
+    /// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`.
+    Populate(Access),
+}
+
+impl Advice {
+    /// The advice with this number on Linux; `None` for `EINVAL`.
+    pub const fn from_number(number: u64) -> Option<Advice> {
+        Some(match number {
+            // NORMAL, RANDOM, SEQUENTIAL, WILLNEED, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, COLD,
+            // PAGEOUT
+            0..=3 | 14..=17 | 20 | 21 => Advice::Nothing,
+            4 => Advice::DontNeed { locked: false },
+            24 => Advice::DontNeed { locked: true },
+            8 => Advice::Free,
+            10 => Advice::Fork(false),
+            11 => Advice::Fork(true),
+            18 => Advice::Wipe(true),
+            19 => Advice::Wipe(false),
+            22 => Advice::Populate(Access::Read),
+            23 => Advice::Populate(Access::Write),
+            _ => return None,
+        })
+    }
+}
+
+impl Space {
+    /// `madvise`. As in Linux, holes are passed over, and reported at the end.
+    pub fn madvise(
+        &mut self,
+        b: &mut impl Backend,
+        addr: u64,
+        len: u64,
+        advice: Advice,
+    ) -> Result<(), Error> {
+        let (start, end) = self.range(addr, len).map_err(|_| Error::Invalid)?;
+        if start == end {
+            return Ok(());
+        }
+        if let Advice::Populate(access) = advice {
+            return self.populate(b, start, end, access);
+        }
+        let mut hole = false;
+        let mut at = start;
+        while at < end {
+            let Some(entry) = self.map.within(at, end).next() else {
+                hole = true;
+                break;
+            };
+            hole |= entry.start > at;
+            self.advise(b, &entry, advice)?;
+            at = entry.end;
+        }
+        if hole {
+            Err(Error::NoMemory)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn advise(&mut self, b: &mut impl Backend, entry: &Entry, advice: Advice) -> Result<(), Error> {
+        let private_anonymous = entry.object.is_none() && !entry.flags.has(Flags::SHARED);
+        let set = |entry: &mut Entry, flag: Flags, on: bool| {
+            entry.flags = if on { entry.flags.or(flag) } else { entry.flags.without(flag) };
+        };
+        match advice {
+            Advice::Nothing | Advice::Populate(_) => {}
+            Advice::DontNeed { locked } => {
+                if entry.flags.has(Flags::LOCKED) && !locked {
+                    return Err(Error::Invalid);
+                }
+                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous());
+            }
+            Advice::Free if !private_anonymous => return Err(Error::Invalid),
+            Advice::Free => self.discard(b, entry.start, entry.end, true),
+            Advice::Wipe(true) if !private_anonymous => return Err(Error::Invalid),
+            Advice::Wipe(on) => {
+                self.map.change(entry.start, entry.end, |e| set(e, Flags::WIPE_ON_FORK, on));
+            }
+            Advice::Fork(fork) => {
+                self.map.change(entry.start, entry.end, |e| set(e, Flags::DONT_FORK, !fork));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets or clears `LOCKED` on `[addr, addr + len)`: `mlock`, `munlock`.
+    pub fn set_locked(
+        &mut self,
+        b: &mut impl Backend,
+        (addr, len): (u64, u64),
+        on: bool,
+    ) -> Result<(), Error> {
+        let start = addr / PAGE;
+        let end = addr.checked_add(len).ok_or(Error::Invalid)?.div_ceil(PAGE);
+        if !self.map.is_covered(start, end) {
+            return Err(Error::NoMemory);
+        }
+        self.map.change(start, end, |entry| {
+            let flags = entry.flags.without(Flags::LOCKED);
+            entry.flags = if on { flags.or(Flags::LOCKED) } else { flags };
+        });
+        if on {
+            self.populate_lenient(b, start, end);
+        }
+        Ok(())
+    }
+
+    fn populate(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+        access: Access,
+    ) -> Result<(), Error> {
+        if !self.map.is_covered(start, end) {
+            return Err(Error::NoMemory);
+        }
+        let len = (end - start) * PAGE;
+        match self.make_resident(b, start * PAGE, len, access) {
+            Ok(done) if done == len => Ok(()),
+            _ => Err(Error::Fault),
+        }
+    }
+
+    /// `MAP_POPULATE`, `MAP_LOCKED`: touches what can be touched.
+    pub fn populate_lenient(&mut self, b: &mut impl Backend, start: u64, end: u64) {
+        let entries: alloc::vec::Vec<Entry> = self.map.within(start, end).collect();
+        for entry in entries {
+            let write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
+            let access = if write { Access::Write } else { Access::Read };
+            let _ = self.make_resident(b, entry.start * PAGE, entry.len() * PAGE, access);
+        }
+    }
+
+    /// `msync`, `mincore` and others ask whether `[addr, addr + len)` is all mapped.
+    pub fn is_mapped(&self, addr: u64, len: u64) -> bool {
+        self.map.is_covered(addr / PAGE, addr.saturating_add(len).div_ceil(PAGE))
+    }
+}

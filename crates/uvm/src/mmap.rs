@@ -1,0 +1,121 @@
+//! `mmap`: placing and entering a mapping.
+
+use crate::backend::{Backend, ObjectId};
+use crate::map::{Entry, Flags};
+use crate::space::{pages_of, Space};
+use crate::types::{Error, Prot, PAGE};
+
+/// Where a mapping goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// At the address if that is free, else anywhere; 0 is no wish.
+    Hint,
+    /// At the address; what is there goes away (`MAP_FIXED`).
+    Fixed,
+    /// At the address, or not at all (`MAP_FIXED_NOREPLACE`).
+    FixedNoReplace,
+}
+
+/// What to map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MapRequest {
+    /// Wished address.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Rights.
+    pub prot: Prot,
+    /// How to take the address.
+    pub placement: Placement,
+    /// Properties of the entry.
+    pub flags: Flags,
+    /// The object, and its byte at the start of the mapping.
+    pub object: Option<(ObjectId, u64)>,
+}
+
+impl MapRequest {
+    /// Private anonymous memory anywhere.
+    pub const fn anonymous(len: u64, prot: Prot) -> Self {
+        let placement = Placement::Hint;
+        MapRequest { addr: 0, len, prot, placement, flags: Flags(0), object: None }
+    }
+}
+
+impl Space {
+    /// `mmap`. Answers the address. On an error the object is still the caller's.
+    pub fn mmap(&mut self, b: &mut impl Backend, request: &MapRequest) -> Result<u64, Error> {
+        let flags = request.flags;
+        if request.len == 0 {
+            return Err(Error::Invalid);
+        }
+        let pages = pages_of(request.len).ok_or(Error::NoMemory)?;
+        let (object, offset) = match request.object {
+            Some((object, offset)) => (Some(object), offset / PAGE),
+            None => (None, 0),
+        };
+        offset.checked_add(pages).filter(|&end| end < 1 << 51).ok_or(Error::Overflow)?;
+        if !self.map.has_room(1) {
+            return Err(Error::NoMemory);
+        }
+        let start = self.place(request, pages)?;
+        let end = start + pages;
+        let replaced = match request.placement {
+            Placement::Fixed => self.map.within(start, end).map(|entry| entry.len()).sum(),
+            _ => 0,
+        };
+        if !self.may_add(pages - replaced) || self.overcommits(request, pages) {
+            return Err(Error::NoMemory);
+        }
+        if replaced != 0 {
+            self.unmap_pages(b, start, end);
+        }
+        self.map.insert(Entry { start, end, offset, object, prot: request.prot, flags });
+        Ok(start * PAGE)
+    }
+
+    fn overcommits(&self, request: &MapRequest, pages: u64) -> bool {
+        request.prot.has(Prot::WRITE)
+            && !request.flags.has(Flags::SHARED)
+            && !request.flags.has(Flags::NO_RESERVE)
+            && pages > self.limits.commit / PAGE
+    }
+
+    fn place(&self, request: &MapRequest, pages: u64) -> Result<u64, Error> {
+        if pages > self.high {
+            return Err(Error::NoMemory);
+        }
+        let wish = request.addr / PAGE;
+        if request.placement != Placement::Hint {
+            if request.addr % PAGE != 0 {
+                return Err(Error::Invalid);
+            }
+            if wish > self.high - pages {
+                return Err(Error::NoMemory);
+            }
+            if wish < self.low {
+                return Err(Error::Permission);
+            }
+            let free = self.map.is_free(wish, wish + pages);
+            if request.placement == Placement::FixedNoReplace && !free {
+                return Err(Error::Exists);
+            }
+            return Ok(wish);
+        }
+        if wish != 0 {
+            let wish = wish.max(self.low) + (wish >= self.low && request.addr % PAGE != 0) as u64;
+            let fits = wish.checked_add(pages).is_some_and(|end| end <= self.high);
+            if fits && self.map.is_free_with_guard(wish, wish + pages) {
+                return Ok(wish);
+            }
+        }
+        self.find_space(pages).ok_or(Error::NoMemory)
+    }
+
+    /// The highest free place below the mmap area's top, or, if there is none, anywhere.
+    pub(crate) fn find_space(&self, pages: u64) -> Option<u64> {
+        let low = self.low.max(16);
+        self.map
+            .highest_gap(pages, low, self.mmap_top)
+            .or_else(|| self.map.highest_gap(pages, low, self.high))
+    }
+}

@@ -1,0 +1,395 @@
+//! The pmap: what the page tables hold, as shadow records of each 2 MiB region.
+//!
+//! A region has one last-level table and, for each half of it, a CNode with the Mapping
+//! capabilities of its entries. After a fork both processes map the *same* table, write-protected
+//! by its upper entry, and hold the same Mapping CNodes. A process that wants to change anything
+//! there first leaves the other: it drops the table and starts with an empty one, or, when the
+//! other has already left, keeps it and takes the write protection off.
+
+use crate::amap::Amap;
+use crate::backend::{Backend, CNode, Extent, Table};
+use crate::bits::Bits;
+use crate::sparse::Sparse;
+use crate::types::{NoMemory, Prot};
+
+/// Entries of one half of a region.
+pub const HALF: u32 = 256;
+
+/// What a table holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// The table.
+    pub table: Table,
+    /// CNodes with the Mappings of the halves, made when first needed.
+    pub nodes: [Option<CNode>; 2],
+    /// Entries that are present.
+    pub present: Bits<8>,
+    /// Entries where a Mapping begins.
+    head: Bits<8>,
+    /// Entries that may be writable. Exact but for anons that are not owned for certain.
+    writable: Bits<8>,
+    /// Perhaps another process maps the table too: it must not be changed.
+    pub shared: bool,
+}
+
+impl Region {
+    fn new(table: Table) -> Self {
+        let none = Bits::EMPTY;
+        Region {
+            table,
+            nodes: [None; 2],
+            present: none,
+            head: none,
+            writable: none,
+            shared: false,
+        }
+    }
+    /// First entry behind the Mapping that begins at `head`.
+    fn mapping_end(&self, head: u32) -> u32 {
+        let next = if head + 1 < 512 { self.head.next_set(head + 1) } else { 512 };
+        next.min(self.present.next_clear(head)).min((head / HALF + 1) * HALF)
+    }
+    /// First entry of the Mapping that covers the present entry `at`.
+    fn mapping_start(&self, at: u32) -> u32 {
+        self.head.prev_set(at).unwrap_or(at)
+    }
+    #[inline]
+    fn node(&mut self, b: &mut impl Backend, half: u32) -> Result<CNode, NoMemory> {
+        match self.nodes[half as usize % 2] {
+            Some(node) => Ok(node),
+            None => {
+                let node = b.cnode_new()?;
+                self.nodes[half as usize % 2] = Some(node);
+                Ok(node)
+            }
+        }
+    }
+    fn drop_all(&self, b: &mut impl Backend, key: u64) {
+        b.table_drop(key, self.table);
+        for node in self.nodes.into_iter().flatten() {
+            b.cnode_drop(node);
+        }
+    }
+    fn note(&mut self, lo: u32, hi: u32, prot: Prot) {
+        self.present.set_range(lo, hi);
+        self.set_writable(lo, hi, prot);
+    }
+    fn set_writable(&mut self, lo: u32, hi: u32, prot: Prot) {
+        if prot.has(Prot::WRITE) {
+            self.writable.set_range(lo, hi);
+        } else {
+            self.writable.clear_range(lo, hi);
+        }
+    }
+    fn forget(&mut self, lo: u32, hi: u32) {
+        self.present.clear_range(lo, hi);
+        self.head.clear_range(lo, hi);
+        self.writable.clear_range(lo, hi);
+    }
+}
+
+/// All regions, by number (page number / 512).
+#[derive(Clone, Default)]
+pub struct Pmap {
+    regions: Sparse<Region>,
+}
+
+/// Region and entry of a page.
+#[inline]
+pub fn locate(page: u64) -> (u64, u32) {
+    (page >> 9, (page & 511) as u32)
+}
+
+impl Pmap {
+    /// No tables.
+    pub const fn new() -> Self {
+        Pmap { regions: Sparse::new() }
+    }
+    /// All regions, by number.
+    pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
+        self.regions.iter()
+    }
+    /// Is this page mapped?
+    #[inline]
+    pub fn is_present(&self, page: u64) -> bool {
+        let (key, entry) = locate(page);
+        self.regions.get(key).is_some_and(|region| region.present.get(entry))
+    }
+    /// Is this page mapped and, as far as the pmap knows, writable?
+    #[inline]
+    pub fn may_be_writable(&self, page: u64) -> bool {
+        let (key, entry) = locate(page);
+        self.regions.get(key).is_some_and(|region| !region.shared && region.writable.get(entry))
+    }
+    /// Number of pages mapped.
+    pub fn pages(&self) -> u64 {
+        self.regions.iter().map(|(_, region)| region.present.count() as u64).sum()
+    }
+    /// The first region at or behind a number.
+    pub fn next_key(&self, key: u64) -> Option<u64> {
+        self.regions.next_key(key)
+    }
+
+    /// Leaves the other process that shares the table of a region, if there is one. Afterwards
+    /// the region may be changed, or is gone.
+    #[inline]
+    pub fn unshare(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) {
+        if self.regions.get(key).is_some_and(|region| region.shared) {
+            self.leave(b, amap, key);
+        }
+    }
+
+    #[cold]
+    fn leave(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) {
+        let Some(region) = self.regions.get_mut(key) else { return };
+        if b.table_shared(region.table) {
+            region.drop_all(b, key);
+            self.regions.remove(key);
+            return;
+        }
+        region.shared = false;
+        for half in 0..2 {
+            Self::settle_half(b, amap, region, key, half);
+        }
+        b.table_writable(key, region.table);
+    }
+
+    /// Restores what the entries of a half must allow before the upper entry's write protection
+    /// goes: anons that others may still see are read-only.
+    fn settle_half(
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        region: &mut Region,
+        key: u64,
+        half: u32,
+    ) {
+        let chunk_key = key * 2 + half as u64;
+        let must_stay = amap.still_shared(b, chunk_key);
+        let (Some(chunk), Some(node)) = (amap.chunk(chunk_key), region.nodes[half as usize]) else {
+            return;
+        };
+        let words = &region.writable.0[half as usize * 4..];
+        let writable = Bits([words[0], words[1], words[2], words[3]]).and(&chunk.filled);
+        for (lo, hi) in writable.runs() {
+            if must_stay {
+                b.protect(node, lo, hi - lo, Prot::READ);
+                region.writable.clear_range(half * HALF + lo, half * HALF + hi);
+            } else {
+                b.protect_exclusive(node, lo, hi - lo);
+            }
+        }
+    }
+
+    /// The region with this number, made if there was none, whose table may be changed.
+    #[inline]
+    fn own(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        key: u64,
+    ) -> Result<&mut Region, NoMemory> {
+        if !self.regions.get(key).is_some_and(|region| !region.shared) {
+            self.make_own(b, amap, key)?;
+        }
+        self.regions.get_mut(key).ok_or(NoMemory)
+    }
+
+    #[cold]
+    fn make_own(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        key: u64,
+    ) -> Result<(), NoMemory> {
+        self.unshare(b, amap, key);
+        if self.regions.get(key).is_none() {
+            self.regions.insert(key, Region::new(b.table_new(key)?));
+        }
+        Ok(())
+    }
+
+    /// Maps the anons of `count` pages from `page` on, all of one chunk, whose CNode is `pages`;
+    /// pages already mapped get the rights.
+    #[inline]
+    pub fn enter_anons(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        (page, count): (u64, u32),
+        pages: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let (key, entry) = locate(page);
+        let region = self.own(b, amap, key)?;
+        let (half, slot) = (entry / HALF, entry % HALF);
+        let node = region.node(b, half)?;
+        if count == 1 && region.present.get(entry) {
+            b.protect(node, slot, 1, prot);
+        } else {
+            b.map_pages((region.table, half), slot, count, pages, node, prot)?;
+        }
+        region.head.set_range(entry, entry + count);
+        region.note(entry, entry + count, prot);
+        Ok(())
+    }
+
+    /// Maps pages of an object around page `page`, of which `object_page` is there: as many as
+    /// one extent holds, inside `low..high`, and as are not mapped yet, up to a half of a region.
+    #[allow(clippy::too_many_arguments)]
+    pub fn enter_object(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        page: u64,
+        object_page: u64,
+        extent: &Extent,
+        (low, high): (u64, u64),
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let (key, entry) = locate(page);
+        self.own(b, amap, key)?;
+        let (half, base) = (entry / HALF, page - (entry % HALF) as u64);
+        let filled = amap.chunk(page / HALF as u64).map_or(Bits::EMPTY, |chunk| chunk.filled);
+        let Some(region) = self.regions.get_mut(key) else { return Err(NoMemory) };
+        let node = region.node(b, half)?;
+        let words = &region.present.0[half as usize * 4..];
+        let used = Bits([words[0], words[1], words[2], words[3]]).or(&filled);
+        let slot = entry % HALF;
+        if used.get(slot) {
+            let head = region.mapping_start(entry);
+            b.protect_part((node, head % HALF), entry - head, 1, prot);
+            region.set_writable(entry, entry + 1, prot);
+            return Ok(());
+        }
+        let before = (object_page - extent.first).min(page - low);
+        let behind = (extent.first + extent.pages - object_page).min(high - page);
+        let first = used.prev_set(slot).map_or(0, |used| used + 1);
+        let first = first.max(slot.saturating_sub(before.min(256) as u32));
+        let last = used.next_set(slot).min(slot + behind.min(256) as u32);
+        let start = object_page - (slot - first) as u64;
+        debug_assert!(base + (first as u64) >= low);
+        b.map_extent((region.table, half), first, last - first, extent, start, node, prot)?;
+        let (lo, hi) = (half * HALF + first, half * HALF + last);
+        region.head.clear_range(lo, hi);
+        region.head.set(lo);
+        region.note(lo, hi, prot);
+        Ok(())
+    }
+
+    /// Removes entries `lo..hi` of a region that is not shared.
+    pub fn remove(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        let Some(region) = self.regions.get_mut(key) else { return };
+        let mut at = region.present.next_set(lo);
+        while at < hi {
+            let half = at / HALF;
+            let until = hi.min((half + 1) * HALF);
+            let Some(node) = region.nodes[half as usize % 2] else { return };
+            let head = region.mapping_start(at);
+            let end = region.mapping_end(head);
+            if head < at || end > until {
+                let stop = end.min(until);
+                b.unmap_part((node, head % HALF), at - head, stop - at, end - head);
+                if stop < end {
+                    region.head.set(stop);
+                }
+                region.forget(at, stop);
+                at = region.present.next_set(stop);
+                continue;
+            }
+            // Whole Mappings up to `until`, or to one that goes on behind it.
+            let mut stop = until;
+            if until < 512 && region.present.get(until) && !region.head.get(until) {
+                stop = region.mapping_start(until);
+            }
+            b.slots_drop(node, at % HALF, stop - at);
+            region.forget(at, stop);
+            at = region.present.next_set(stop);
+        }
+    }
+
+    /// Notes that the Frames mapped in `lo..hi` of a region are gone, and their entries with them.
+    #[inline]
+    pub fn forget(&mut self, key: u64, lo: u32, hi: u32) {
+        if let Some(region) = self.regions.get_mut(key) {
+            region.forget(lo, hi);
+        }
+    }
+
+    /// Sets the rights of what is present in `lo..hi`, inside one half of a region that is not
+    /// shared: `prot` for entries in `own`, `prot` without the right to write for the others.
+    pub fn protect(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        (lo, hi): (u32, u32),
+        own: &Bits<4>,
+        prot: Prot,
+    ) {
+        let Some(region) = self.regions.get_mut(key) else { return };
+        let mut at = region.present.next_set(lo);
+        while at < hi {
+            let behind = region.present.next_clear(at).min(hi);
+            let owned = prot.has(Prot::WRITE) && own.get(at % HALF);
+            let (stop, rights) = match (prot.has(Prot::WRITE), owned) {
+                (false, _) => (behind, prot),
+                (true, true) => (own.next_clear(at % HALF) + at / HALF * HALF, prot),
+                (true, false) => (own.next_set(at % HALF) + at / HALF * HALF, prot.read_only()),
+            };
+            let stop = stop.min(behind);
+            region.protect_run(b, at, stop, rights);
+            at = region.present.next_set(stop);
+        }
+    }
+
+    /// Takes a region out that has no page any more.
+    pub fn drop_if_empty(&mut self, b: &mut impl Backend, key: u64) {
+        if let Some(region) = self.regions.get(key).filter(|region| region.present.is_empty()) {
+            region.drop_all(b, key);
+            self.regions.remove(key);
+        }
+    }
+
+    /// Drops a region with all its entries, shared or not.
+    pub fn drop_region(&mut self, b: &mut impl Backend, key: u64) {
+        if let Some(region) = self.regions.remove(key) {
+            region.drop_all(b, key);
+        }
+    }
+
+    /// Is the table of this region perhaps shared?
+    pub fn is_shared(&self, key: u64) -> bool {
+        self.regions.get(key).is_some_and(|region| region.shared)
+    }
+
+    /// Marks every region as mapped by two processes: a fork comes.
+    pub fn share_all(&mut self) {
+        for (_, region) in self.regions.iter_mut() {
+            region.shared = true;
+        }
+    }
+}
+
+impl Region {
+    fn protect_run(&mut self, b: &mut impl Backend, lo: u32, hi: u32, prot: Prot) {
+        let half = lo / HALF;
+        let Some(node) = self.nodes[half as usize % 2] else { return };
+        let mut at = lo;
+        while at < hi {
+            let head = self.mapping_start(at);
+            let end = self.mapping_end(head);
+            if head < at || end > hi {
+                let stop = end.min(hi);
+                b.protect_part((node, head % HALF), at - head, stop - at, prot);
+                at = stop;
+                continue;
+            }
+            let mut stop = hi;
+            if hi < (half + 1) * HALF && self.present.get(hi) && !self.head.get(hi) {
+                stop = self.mapping_start(hi);
+            }
+            b.protect(node, at % HALF, stop - at, prot);
+            at = stop;
+        }
+        self.set_writable(lo, hi, prot);
+    }
+}

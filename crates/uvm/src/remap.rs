@@ -1,0 +1,225 @@
+//! `mremap`.
+
+use crate::backend::Backend;
+use crate::map::{Entry, Flags};
+use crate::mmap::{MapRequest, Placement};
+use crate::space::{pages_of, Space};
+use crate::types::{Error, Prot, PAGE};
+
+/// `MREMAP_MAYMOVE`, `MREMAP_FIXED`, `MREMAP_DONTUNMAP`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RemapFlags {
+    /// The mapping may move.
+    pub may_move: bool,
+    /// To this address.
+    pub fixed: Option<u64>,
+    /// The old range stays mapped, empty.
+    pub dont_unmap: bool,
+}
+
+impl Space {
+    /// `mremap`. Answers the new address.
+    pub fn mremap(
+        &mut self,
+        b: &mut impl Backend,
+        addr: u64,
+        old_len: u64,
+        new_len: u64,
+        flags: RemapFlags,
+    ) -> Result<u64, Error> {
+        if flags.fixed.is_some() && !flags.may_move
+            || flags.dont_unmap && !flags.may_move
+            || addr % PAGE != 0
+        {
+            return Err(Error::Invalid);
+        }
+        let old = pages_of(old_len).ok_or(Error::Invalid)?;
+        let new = pages_of(new_len).filter(|&new| new != 0).ok_or(Error::Invalid)?;
+        if flags.dont_unmap && old != new {
+            return Err(Error::Invalid);
+        }
+        let start = addr / PAGE;
+        let entry = *self.map.find(start).ok_or(Error::Fault)?;
+        if flags.fixed.is_some() || flags.dont_unmap {
+            return self.remap_to(b, start, old, new, flags);
+        }
+        if old >= new && old != 0 {
+            if old > new {
+                self.munmap(b, (start + new) * PAGE, (old - new) * PAGE)?;
+            }
+            return Ok(addr);
+        }
+        self.may_resize(&entry, start, old, new)?;
+        let end = start + old;
+        let room_behind = start + new <= self.high
+            && old != 0
+            && entry.end == end
+            && self.map.is_free_with_guard(end, start + new);
+        if room_behind {
+            self.map.insert(Entry {
+                start: end,
+                end: start + new,
+                offset: if entry.object.is_some() { entry.object_page(end - 1) + 1 } else { 0 },
+                ..entry
+            });
+            return Ok(addr);
+        }
+        if !flags.may_move {
+            return Err(Error::NoMemory);
+        }
+        let to = self.find_space(new).ok_or(Error::NoMemory)?;
+        self.move_entry(b, (start, old), (to, new), false)
+    }
+
+    fn remap_to(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        mut old: u64,
+        new: u64,
+        flags: RemapFlags,
+    ) -> Result<u64, Error> {
+        let to = match flags.fixed {
+            Some(addr) if addr % PAGE != 0 => return Err(Error::Invalid),
+            Some(addr) => addr / PAGE,
+            None => self.find_space(new).ok_or(Error::NoMemory)?,
+        };
+        let overlaps = start + old > to && to + new > start;
+        if new > self.high || to > self.high - new || overlaps {
+            return Err(Error::Invalid);
+        }
+        if to < self.low {
+            return Err(Error::Permission);
+        }
+        if flags.fixed.is_some() {
+            self.unmap_pages(b, to, to + new);
+        }
+        if old > new {
+            self.munmap(b, (start + new) * PAGE, (old - new) * PAGE)?;
+            old = new;
+        }
+        let entry = *self.map.find(start).ok_or(Error::Fault)?;
+        self.may_resize(&entry, start, old, new)?;
+        self.move_entry(b, (start, old), (to, new), flags.dont_unmap)
+    }
+
+    fn may_resize(&self, entry: &Entry, start: u64, old: u64, new: u64) -> Result<(), Error> {
+        if old == 0 && !entry.flags.has(Flags::SHARED) {
+            return Err(Error::Invalid);
+        }
+        if old > entry.end - start {
+            return Err(Error::Fault);
+        }
+        let more = new.saturating_sub(old);
+        let private_write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
+        let too_much = private_write && more > self.limits.commit / PAGE;
+        if !self.may_add(more) || too_much || !self.map.has_room(3) {
+            return Err(Error::NoMemory);
+        }
+        Ok(())
+    }
+
+    /// Enters a copy of the entry at `start` at `to`, moves the anons, and unmaps the old range.
+    fn move_entry(
+        &mut self,
+        b: &mut impl Backend,
+        (start, old): (u64, u64),
+        (to, new): (u64, u64),
+        dont_unmap: bool,
+    ) -> Result<u64, Error> {
+        let entry = *self.map.find(start).ok_or(Error::Fault)?;
+        let offset = if entry.object.is_some() { entry.object_page(start) } else { 0 };
+        let moved = MapRequest {
+            addr: to * PAGE,
+            len: new * PAGE,
+            prot: entry.prot,
+            placement: Placement::Fixed,
+            flags: entry.flags.without(Flags::STACK),
+            object: entry.object.map(|object| (object, offset * PAGE)),
+        };
+        let limits = self.limits;
+        // Both ranges exist for a moment; the limits were checked for the difference.
+        self.limits.address_space = u64::MAX;
+        self.limits.commit = u64::MAX;
+        let entered = self.mmap(b, &moved);
+        self.limits = limits;
+        entered?;
+        if let Err(error) = self.move_anons(b, start, to, old) {
+            self.unmap_pages(b, to, to + new);
+            return Err(error);
+        }
+        if !dont_unmap {
+            self.unmap_pages(b, start, start + old);
+        }
+        Ok(to * PAGE)
+    }
+
+    /// Moves the anons of `count` pages. What can fail is done first.
+    fn move_anons(
+        &mut self,
+        b: &mut impl Backend,
+        from: u64,
+        to: u64,
+        count: u64,
+    ) -> Result<(), Error> {
+        let mut at = 0;
+        while let Some(page) = self.next_anon(from + at).filter(|&page| page < from + count) {
+            at = page - from;
+            self.amap.own_chunk(b, page >> 8)?;
+            self.amap.own_chunk(b, (to + at) >> 8)?;
+            at += 1;
+        }
+        self.discard_tables(b, from, from + count);
+        at = 0;
+        while let Some(page) = self.next_anon(from + at).filter(|&page| page < from + count) {
+            at = page - from;
+            self.move_anon(b, page, to + at);
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) {
+        let slot = (from & 255) as u32;
+        let Some(source) = self.amap.chunk(from >> 8) else { return };
+        let (source, aliased) = (source.node, source.aliased.get(slot));
+        let Some(target) = self.amap.chunk(to >> 8).map(|chunk| chunk.node) else { return };
+        let to_slot = (to & 255) as u32;
+        b.slot_move((source, slot), (target, to_slot));
+        self.amap.taken(from >> 8, slot);
+        self.amap.filled(to >> 8, to_slot, to_slot + 1);
+        if let Some(chunk) = self.amap.chunk_mut(to >> 8).filter(|_| aliased) {
+            chunk.aliased.set(to_slot);
+        }
+    }
+
+    /// The first page at or behind `page` that has an anon.
+    fn next_anon(&self, page: u64) -> Option<u64> {
+        let mut at = page;
+        loop {
+            let key = self.amap.next_key(at >> 8)?;
+            at = at.max(key << 8);
+            let slot = self.amap.chunk(key)?.filled.next_set((at & 255) as u32);
+            if slot < 256 {
+                return Some((key << 8) + slot as u64);
+            }
+            at = (key + 1) << 8;
+        }
+    }
+
+    /// Removes `start..end` from the page tables only.
+    pub(crate) fn discard_tables(&mut self, b: &mut impl Backend, start: u64, end: u64) {
+        let mut at = start;
+        while let Some(key) = self.pmap.next_key(at >> 9).filter(|&key| key << 9 < end) {
+            at = at.max(key << 9);
+            let behind = end.min((key + 1) << 9);
+            self.pmap.unshare(b, &mut self.amap, key);
+            let lo = (at & 511) as u32;
+            self.pmap.remove(b, key, lo, lo + (behind - at) as u32);
+            at = behind;
+            if at >= end {
+                return;
+            }
+        }
+    }
+}

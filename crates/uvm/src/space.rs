@@ -1,0 +1,169 @@
+//! The address space: map, amap and pmap together.
+
+use crate::amap::Amap;
+use crate::backend::{Backend, ObjectId};
+use crate::map::Map;
+use crate::pmap::Pmap;
+use crate::types::{Error, PAGE};
+
+/// What the process may use, in bytes; `u64::MAX` is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// `RLIMIT_AS`.
+    pub address_space: u64,
+    /// `RLIMIT_DATA` (only `brk` looks at it).
+    pub data: u64,
+    /// `RLIMIT_STACK`.
+    pub stack: u64,
+    /// More than this in one private writable mapping is refused at once: all memory there is.
+    pub commit: u64,
+}
+
+/// An address space.
+pub struct Space {
+    pub(crate) map: Map,
+    pub(crate) amap: Amap,
+    pub(crate) pmap: Pmap,
+    /// First page that a program may use, and first behind the last.
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    /// Mappings without an address go below this page.
+    pub(crate) mmap_top: u64,
+    /// Start of the heap, and its end, in bytes.
+    pub(crate) brk_start: u64,
+    pub(crate) brk: u64,
+    /// Limits.
+    pub limits: Limits,
+    /// The page that a sequential program touches next, and how many the last fault filled.
+    pub(crate) ahead_next: u64,
+    pub(crate) ahead: u32,
+    /// Anons that were copied.
+    pub copies: u64,
+}
+
+impl Space {
+    /// An empty address space from `low` to `high` (addresses).
+    pub const fn new(low: u64, high: u64) -> Self {
+        Space {
+            map: Map::new(),
+            amap: Amap::new(),
+            pmap: Pmap::new(),
+            low: low / PAGE,
+            high: high / PAGE,
+            mmap_top: high / PAGE,
+            brk_start: 0,
+            brk: 0,
+            limits: Limits {
+                address_space: u64::MAX,
+                data: u64::MAX,
+                stack: 8 << 20,
+                commit: u64::MAX,
+            },
+            ahead_next: 0,
+            ahead: 1,
+            copies: 0,
+        }
+    }
+
+    /// The entries.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+    /// The anons.
+    pub fn amap(&self) -> &Amap {
+        &self.amap
+    }
+    /// The page tables.
+    pub fn pmap(&self) -> &Pmap {
+        &self.pmap
+    }
+    /// Mappings without an address go below this address.
+    pub fn set_mmap_top(&mut self, addr: u64) {
+        self.mmap_top = addr / PAGE;
+    }
+    /// Pages mapped, and pages in memory.
+    pub fn usage(&self) -> (u64, u64) {
+        (self.map.pages(), self.pmap.pages().max(self.amap.pages()))
+    }
+
+    /// The pages of `[addr, addr + len)`: `addr` must begin a page; `len` is rounded up.
+    pub(crate) fn range(&self, addr: u64, len: u64) -> Result<(u64, u64), Error> {
+        if addr % PAGE != 0 {
+            return Err(Error::Invalid);
+        }
+        let pages = pages_of(len).ok_or(Error::NoMemory)?;
+        let end = (addr / PAGE).checked_add(pages).ok_or(Error::NoMemory)?;
+        Ok((addr / PAGE, end))
+    }
+
+    /// Would `pages` more be within `RLIMIT_AS`?
+    pub(crate) fn may_add(&self, pages: u64) -> bool {
+        self.limits.address_space == u64::MAX
+            || self.map.pages().saturating_add(pages) <= self.limits.address_space / PAGE
+    }
+
+    /// Takes the pages `start..end` out of memory. The entries stay: those with an object will be
+    /// read from it again, the others will be zero.
+    pub(crate) fn discard(&mut self, b: &mut impl Backend, start: u64, end: u64, pure: bool) {
+        let mut at = start;
+        while at < end {
+            let half = at >> 8;
+            let behind = end.min((half + 1) << 8);
+            let (lo, hi) = ((at & 255) as u32, ((behind - 1) & 255) as u32 + 1);
+            self.discard_in_half(b, half, lo, hi, pure);
+            // Jump to the next chunk or region that has anything.
+            let chunk = self.amap.next_key(half + 1);
+            let region = self.pmap.next_key((half + 1) >> 1).map(|key| key << 1);
+            at = match (chunk, region) {
+                (None, None) => return,
+                (Some(a), Some(b)) => a.min(b).max(half + 1) << 8,
+                (Some(a), None) | (None, Some(a)) => a.max(half + 1) << 8,
+            };
+        }
+    }
+
+    fn discard_in_half(&mut self, b: &mut impl Backend, half: u64, lo: u32, hi: u32, pure: bool) {
+        let key = half >> 1;
+        let base = (half as u32 & 1) * 256;
+        self.pmap.unshare(b, &mut self.amap, key);
+        let all_own = match self.amap.chunk(half) {
+            Some(chunk) => chunk.filled.within(lo, hi) == chunk.own().within(lo, hi),
+            None => true,
+        };
+        if pure && all_own {
+            // Deleting the Frames removes the entries too.
+            self.amap.free(b, half, lo, hi);
+            self.pmap.forget(key, base + lo, base + hi);
+        } else {
+            self.pmap.remove(b, key, base + lo, base + hi);
+            self.amap.free(b, half, lo, hi);
+        }
+    }
+
+    /// Tells the backend about objects that nothing maps any more.
+    pub(crate) fn release(&mut self, b: &mut impl Backend, objects: &[ObjectId]) {
+        for (index, &object) in objects.iter().enumerate() {
+            if !objects[..index].contains(&object) && !self.map.uses(object) {
+                b.object_release(object);
+            }
+        }
+    }
+
+    /// Checks that the layers agree; for tests.
+    pub fn validate(&self) {
+        self.map.validate();
+    }
+}
+
+/// `len` bytes in pages, rounded up.
+pub(crate) fn pages_of(len: u64) -> Option<u64> {
+    len.checked_add(PAGE - 1).map(|len| len / PAGE)
+}
+
+#[cfg(test)]
+impl Space {
+    /// What a forked child starts with.
+    pub(crate) fn duplicate(&self) -> Space {
+        Space { map: self.map.clone(), amap: self.amap.clone(), pmap: self.pmap.clone(), ..*self }
+    }
+}

@@ -1,0 +1,79 @@
+//! Cases with names.
+
+use super::*;
+use crate::mmap::MapRequest;
+use crate::types::Prot;
+
+const RW: Prot = Prot(3);
+
+fn dirty(world: &mut World, pages: u64) -> u64 {
+    let request = MapRequest::anonymous(pages * PAGE, RW);
+    let both = &mut world.processes[0];
+    let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+    both.model.enter(start, pages, RW, request.flags, None);
+    (start..start + pages).for_each(|page| drop(world.touch(0, page, Access::Write).unwrap()));
+    start
+}
+
+#[test]
+fn fork_copies_nothing_and_n_writes_copy_n_pages() {
+    let mut world = World::new();
+    let start = dirty(&mut world, 2000);
+    world.fork(0);
+    assert_eq!(world.kernel.borrow().page_copies, 0);
+    for n in 0..10 {
+        world.touch(1, start + n * 199, Access::Write).unwrap();
+    }
+    assert_eq!(world.kernel.borrow().page_copies, 10);
+    (start..start + 2000).for_each(|page| drop(world.touch(1, page, Access::Read).unwrap()));
+    assert_eq!(world.kernel.borrow().page_copies, 10);
+    world.exit(1);
+    (start..start + 2000).for_each(|page| drop(world.touch(0, page, Access::Write).unwrap()));
+    assert_eq!(world.kernel.borrow().page_copies, 10, "the last owner never copies");
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn the_child_as_last_owner_never_copies() {
+    let mut world = World::new();
+    let start = dirty(&mut world, 600);
+    world.fork(0);
+    world.touch(0, start, Access::Write).unwrap();
+    world.exit(0);
+    (start..start + 600).for_each(|page| drop(world.touch(0, page, Access::Write).unwrap()));
+    assert_eq!(world.kernel.borrow().page_copies, 1);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn sequential_touching_takes_few_faults() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let at = both.real.mmap(&mut both.backend, &MapRequest::anonymous(256 * PAGE, RW)).unwrap();
+    let mut faults = 0;
+    for page in at / PAGE..at / PAGE + 256 {
+        if both.backend.look_up(page, Access::Write).is_none() {
+            both.real.fault(&mut both.backend, page * PAGE, Access::Write).unwrap();
+            faults += 1;
+        }
+    }
+    assert!(faults < 24, "{faults} faults");
+}
+
+#[test]
+fn brk_keeps_away_from_mappings() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    both.real.set_brk_start(LOW * PAGE + 100);
+    let end = both.real.brk(&mut both.backend, LOW * PAGE + 3 * PAGE);
+    assert_eq!(end, LOW * PAGE + 3 * PAGE);
+    let request = MapRequest { addr: (LOW + 8) * PAGE, ..MapRequest::anonymous(PAGE, RW) };
+    assert_eq!(both.real.mmap(&mut both.backend, &request), Ok((LOW + 8) * PAGE));
+    assert_eq!(both.real.brk(&mut both.backend, (LOW + 8) * PAGE), end);
+    assert_eq!(both.real.brk(&mut both.backend, (LOW + 7) * PAGE), (LOW + 7) * PAGE);
+    assert_eq!(both.real.brk(&mut both.backend, 0), (LOW + 7) * PAGE);
+    let text = both.real.maps_text(|_| Default::default());
+    assert!(text.lines().next().unwrap().ends_with("[heap]"), "{text}");
+}

@@ -1,0 +1,476 @@
+//! A model of the kernel: capabilities with copies, CNodes, tables, Mappings, objects.
+
+use crate::backend::*;
+use crate::types::{Access, NoMemory, Prot};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// What an entry leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    Anon(u32),
+    Object(u32, u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cap {
+    Page(u32),
+    Mapping(u32),
+}
+
+#[derive(Clone, Debug)]
+struct Mapping {
+    table: u32,
+    first: u32,
+    count: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    target: Target,
+    prot: Prot,
+}
+
+struct Node {
+    refs: u32,
+    slots: BTreeMap<u32, Cap>,
+}
+
+struct TableObject {
+    refs: u32,
+    entries: BTreeMap<u32, Entry>,
+}
+
+#[derive(Default)]
+pub struct Kernel {
+    next: u32,
+    nodes: HashMap<u32, Node>,
+    tables: HashMap<u32, TableObject>,
+    mappings: HashMap<u32, Mapping>,
+    /// Number of capabilities, and contents.
+    pages: HashMap<u32, (u32, u64)>,
+    pub objects: HashMap<u32, Vec<u64>>,
+    pub page_copies: u64,
+}
+
+impl Kernel {
+    fn id(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+    fn cap_delete(&mut self, cap: Cap) {
+        match cap {
+            Cap::Page(page) => {
+                let refs = &mut self.pages.get_mut(&page).unwrap().0;
+                *refs -= 1;
+                if *refs == 0 {
+                    self.pages.remove(&page);
+                    let gone: Vec<u32> = self
+                        .mappings
+                        .iter()
+                        .filter(|(_, m)| {
+                            self.tables[&m.table].entries[&m.first].target == Target::Anon(page)
+                        })
+                        .map(|(id, _)| *id)
+                        .collect();
+                    for id in gone {
+                        self.mapping_delete(id);
+                        for node in self.nodes.values_mut() {
+                            node.slots.retain(|_, cap| *cap != Cap::Mapping(id));
+                        }
+                    }
+                }
+            }
+            Cap::Mapping(id) => self.mapping_delete(id),
+        }
+    }
+    fn mapping_delete(&mut self, id: u32) {
+        let mapping = self.mappings.remove(&id).unwrap();
+        if let Some(table) = self.tables.get_mut(&mapping.table) {
+            for entry in mapping.first..mapping.first + mapping.count {
+                table.entries.remove(&entry).unwrap();
+            }
+        }
+    }
+    fn node_unref(&mut self, node: u32) {
+        let object = self.nodes.get_mut(&node).unwrap();
+        object.refs -= 1;
+        if object.refs == 0 {
+            let caps: Vec<u32> = object.slots.keys().copied().collect();
+            for slot in caps {
+                if let Some(cap) = self.nodes.get_mut(&node).unwrap().slots.remove(&slot) {
+                    self.cap_delete(cap);
+                }
+            }
+            self.nodes.remove(&node);
+        }
+    }
+    fn table_unref(&mut self, table: u32) {
+        let object = self.tables.get_mut(&table).unwrap();
+        object.refs -= 1;
+        if object.refs == 0 {
+            let gone: Vec<u32> =
+                self.mappings.iter().filter(|(_, m)| m.table == table).map(|(id, _)| *id).collect();
+            for id in gone {
+                self.mapping_delete(id);
+                for node in self.nodes.values_mut() {
+                    node.slots.retain(|_, cap| *cap != Cap::Mapping(id));
+                }
+            }
+            self.tables.remove(&table);
+        }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+            && self.tables.is_empty()
+            && self.mappings.is_empty()
+            && self.pages.is_empty()
+    }
+    fn put(&mut self, node: u32, slot: u32, cap: Cap) {
+        let old = self.nodes.get_mut(&node).unwrap().slots.insert(slot, cap);
+        assert_eq!(old, None, "slot in use");
+    }
+    pub fn value(&self, target: Target) -> u64 {
+        match target {
+            Target::Anon(page) => self.pages[&page].1,
+            Target::Object(object, page) => self.objects[&object][page as usize],
+        }
+    }
+    pub fn set_value(&mut self, target: Target, value: u64) {
+        match target {
+            Target::Anon(page) => self.pages.get_mut(&page).unwrap().1 = value,
+            Target::Object(object, page) => {
+                self.objects.get_mut(&object).unwrap()[page as usize] = value
+            }
+        }
+    }
+}
+
+/// The backend of one process.
+pub struct Process {
+    pub kernel: Rc<RefCell<Kernel>>,
+    names: HashMap<u32, u32>,
+    next_name: u32,
+    upper: BTreeMap<u64, (u32, bool)>,
+    table_names: HashMap<u32, u32>,
+    pub released: Vec<ObjectId>,
+}
+
+impl Process {
+    pub fn new(kernel: Rc<RefCell<Kernel>>) -> Self {
+        Process {
+            kernel,
+            names: HashMap::new(),
+            next_name: 0,
+            upper: BTreeMap::new(),
+            table_names: HashMap::new(),
+            released: Vec::new(),
+        }
+    }
+    /// What the library does at a fork: the child has the same names for the same things.
+    pub fn fork(&mut self) -> Process {
+        let mut kernel = self.kernel.borrow_mut();
+        for node in self.names.values() {
+            kernel.nodes.get_mut(node).unwrap().refs += 1;
+        }
+        for table in self.table_names.values() {
+            kernel.tables.get_mut(table).unwrap().refs += 1;
+        }
+        self.upper.values_mut().for_each(|upper| upper.1 = false);
+        Process {
+            kernel: self.kernel.clone(),
+            names: self.names.clone(),
+            next_name: self.next_name,
+            upper: self.upper.clone(),
+            table_names: self.table_names.clone(),
+            released: Vec::new(),
+        }
+    }
+    /// What the hardware does.
+    pub fn look_up(&self, page: u64, access: Access) -> Option<Target> {
+        let (table, writable) = self.upper.get(&(page >> 9))?;
+        let kernel = self.kernel.borrow();
+        let entry = *kernel.tables[table].entries.get(&((page & 511) as u32))?;
+        let prot = if *writable { entry.prot } else { entry.prot.read_only() };
+        prot.allows(access).then_some(entry.target)
+    }
+    pub fn present_pages(&self) -> Vec<u64> {
+        let kernel = self.kernel.borrow();
+        let mut pages = Vec::new();
+        for (region, (table, _)) in &self.upper {
+            pages.extend(kernel.tables[table].entries.keys().map(|e| (region << 9) + *e as u64));
+        }
+        pages
+    }
+    fn node(&self, node: CNode) -> u32 {
+        self.names[&node.0]
+    }
+    fn only(&self, node: CNode) {
+        let kernel = self.kernel.borrow();
+        assert_eq!(kernel.nodes[&self.node(node)].refs, 1, "change of a shared CNode");
+    }
+    fn own_table(&self, table: Table) -> u32 {
+        let table = self.table_names[&table.0];
+        assert_eq!(self.kernel.borrow().tables[&table].refs, 1, "change of a shared table");
+        table
+    }
+    fn mapping(&self, (node, slot): (CNode, u32)) -> u32 {
+        match self.kernel.borrow().nodes[&self.node(node)].slots.get(&slot) {
+            Some(Cap::Mapping(id)) => *id,
+            other => panic!("slot {slot} holds {other:?}, not a Mapping"),
+        }
+    }
+    fn new_page(&self, node: u32, slot: u32, value: u64) {
+        let mut kernel = self.kernel.borrow_mut();
+        let page = kernel.id();
+        kernel.pages.insert(page, (1, value));
+        kernel.put(node, slot, Cap::Page(page));
+    }
+    fn enter(&self, table: u32, first: u32, targets: &[Target], node: CNode, prot: Prot) {
+        assert_ne!(prot, Prot::NONE);
+        let node = self.node(node);
+        let mut kernel = self.kernel.borrow_mut();
+        let id = kernel.id();
+        kernel.mappings.insert(id, Mapping { table, first, count: targets.len() as u32 });
+        for (n, &target) in targets.iter().enumerate() {
+            let table = kernel.tables.get_mut(&table).unwrap();
+            let old = table.entries.insert(first + n as u32, Entry { target, prot });
+            assert!(old.is_none(), "entry in use");
+        }
+        kernel.put(node, first % 256, Cap::Mapping(id));
+    }
+}
+
+impl Backend for Process {
+    fn cnode_new(&mut self) -> Result<CNode, NoMemory> {
+        let mut kernel = self.kernel.borrow_mut();
+        let node = kernel.id();
+        kernel.nodes.insert(node, Node { refs: 1, slots: BTreeMap::new() });
+        self.next_name += 1;
+        self.names.insert(self.next_name, node);
+        Ok(CNode(self.next_name))
+    }
+    fn cnode_drop(&mut self, node: CNode) {
+        let object = self.names.remove(&node.0).unwrap();
+        self.kernel.borrow_mut().node_unref(object);
+    }
+    fn cnode_shared(&mut self, node: CNode) -> bool {
+        self.kernel.borrow().nodes[&self.node(node)].refs > 1
+    }
+    fn slots_copy(&mut self, from: CNode, to: CNode, lo: u32, n: u32) -> Result<(), NoMemory> {
+        self.only(to);
+        for slot in lo..lo + n {
+            let cap = self.kernel.borrow().nodes[&self.node(from)].slots.get(&slot).copied();
+            if cap.is_some() {
+                self.slot_copy((from, slot), (to, slot))?;
+            }
+        }
+        Ok(())
+    }
+    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) {
+        self.only(node);
+        assert!(count > 0 && first + count <= 256);
+        let node = self.node(node);
+        let mut kernel = self.kernel.borrow_mut();
+        for slot in first..first + count {
+            if let Some(cap) = kernel.nodes.get_mut(&node).unwrap().slots.remove(&slot) {
+                kernel.cap_delete(cap);
+            }
+        }
+    }
+    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) {
+        self.only(from.0);
+        self.only(to.0);
+        let (source, target) = (self.node(from.0), self.node(to.0));
+        let mut kernel = self.kernel.borrow_mut();
+        let cap = kernel.nodes.get_mut(&source).unwrap().slots.remove(&from.1).unwrap();
+        kernel.put(target, to.1, cap);
+    }
+    fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory> {
+        let (source, target) = (self.node(from.0), self.node(to.0));
+        let mut kernel = self.kernel.borrow_mut();
+        match kernel.nodes[&source].slots[&from.1] {
+            Cap::Page(page) => kernel.pages.get_mut(&page).unwrap().0 += 1,
+            Cap::Mapping(_) => panic!("copy of a Mapping"),
+        }
+        let cap = kernel.nodes[&source].slots[&from.1];
+        kernel.put(target, to.1, cap);
+        Ok(())
+    }
+    fn slot_shared(&mut self, node: CNode, slot: u32) -> bool {
+        let kernel = self.kernel.borrow();
+        match kernel.nodes[&self.node(node)].slots[&slot] {
+            Cap::Page(page) => kernel.pages[&page].0 > 1,
+            Cap::Mapping(_) => panic!("a Mapping"),
+        }
+    }
+    fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
+        self.only(to);
+        (first..first + count).for_each(|slot| self.new_page(self.node(to), slot, 0));
+        Ok(())
+    }
+    fn page_copy(&mut self, node: CNode, slot: u32) -> Result<(), NoMemory> {
+        self.only(node);
+        let object = self.node(node);
+        let value = {
+            let mut kernel = self.kernel.borrow_mut();
+            kernel.page_copies += 1;
+            let cap = kernel.nodes.get_mut(&object).unwrap().slots.remove(&slot).unwrap();
+            let Cap::Page(page) = cap else { panic!("a Mapping") };
+            assert!(kernel.pages[&page].0 > 1, "the last owner copies");
+            let value = kernel.pages[&page].1;
+            kernel.cap_delete(cap);
+            value
+        };
+        self.new_page(object, slot, value);
+        Ok(())
+    }
+    fn page_copy_object(
+        &mut self,
+        extent: &Extent,
+        page: u64,
+        to: CNode,
+        slot: u32,
+    ) -> Result<(), NoMemory> {
+        self.only(to);
+        assert!(page >= extent.first && page < extent.first + extent.pages);
+        let value = self.kernel.borrow().value(Target::Object(extent.frame, page));
+        self.new_page(self.node(to), slot, value);
+        Ok(())
+    }
+    fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
+        let mut kernel = self.kernel.borrow_mut();
+        let table = kernel.id();
+        kernel.tables.insert(table, TableObject { refs: 1, entries: BTreeMap::new() });
+        self.next_name += 1;
+        self.table_names.insert(self.next_name, table);
+        assert!(self.upper.insert(region, (table, true)).is_none());
+        Ok(Table(self.next_name))
+    }
+    fn table_drop(&mut self, region: u64, table: Table) {
+        let object = self.table_names.remove(&table.0).unwrap();
+        assert_eq!(self.upper.remove(&region).unwrap().0, object);
+        self.kernel.borrow_mut().table_unref(object);
+    }
+    fn table_shared(&mut self, table: Table) -> bool {
+        self.kernel.borrow().tables[&self.table_names[&table.0]].refs > 1
+    }
+    fn table_writable(&mut self, region: u64, table: Table) {
+        self.own_table(table);
+        self.upper.get_mut(&region).unwrap().1 = true;
+    }
+    fn map_pages(
+        &mut self,
+        (table, half): (Table, u32),
+        first: u32,
+        count: u32,
+        pages: CNode,
+        mappings: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let table = self.own_table(table);
+        self.only(mappings);
+        for slot in first..first + count {
+            let cap = self.kernel.borrow().nodes[&self.node(pages)].slots.get(&slot).copied();
+            let Some(Cap::Page(page)) = cap else { panic!("no page in slot {slot}") };
+            self.enter(table, half * 256 + slot, &[Target::Anon(page)], mappings, prot);
+        }
+        Ok(())
+    }
+    fn map_extent(
+        &mut self,
+        (table, half): (Table, u32),
+        first: u32,
+        count: u32,
+        extent: &Extent,
+        page: u64,
+        mappings: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let table = self.own_table(table);
+        self.only(mappings);
+        assert!(count > 0 && first + count <= 256);
+        assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
+        let targets: Vec<Target> =
+            (0..count as u64).map(|n| Target::Object(extent.frame, page + n)).collect();
+        self.enter(table, half * 256 + first, &targets, mappings, prot);
+        Ok(())
+    }
+    fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {
+        self.only(mappings);
+        let node = self.node(mappings);
+        let slots = self.kernel.borrow().nodes[&node].slots.clone();
+        for slot in first..first + count {
+            if let Some(Cap::Mapping(id)) = slots.get(&slot) {
+                let len = self.kernel.borrow().mappings[id].count;
+                self.protect_part((mappings, slot), 0, len, prot);
+            }
+        }
+    }
+    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32) {
+        self.only(mappings);
+        let node = self.node(mappings);
+        let mut kernel = self.kernel.borrow_mut();
+        for slot in first..first + count {
+            if let Some(Cap::Mapping(id)) = kernel.nodes[&node].slots.get(&slot).copied() {
+                let Mapping { table, first, count } = kernel.mappings[&id].clone();
+                for at in first..first + count {
+                    let target = kernel.tables[&table].entries[&at].target;
+                    let shared = match target {
+                        Target::Anon(page) => kernel.pages[&page].0 > 1,
+                        Target::Object(..) => true,
+                    };
+                    let prot = if shared { Prot::READ } else { Prot(3) };
+                    let table = kernel.tables.get_mut(&table).unwrap();
+                    table.entries.get_mut(&at).unwrap().prot = prot;
+                }
+            }
+        }
+    }
+    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) {
+        assert_ne!(prot, Prot::NONE);
+        let id = self.mapping(mapping);
+        let mut kernel = self.kernel.borrow_mut();
+        let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
+        assert!(first + count <= len);
+        let table = kernel.tables.get_mut(&table).unwrap();
+        for at in base + first..base + first + count {
+            table.entries.get_mut(&at).unwrap().prot = prot;
+        }
+    }
+    fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32) {
+        let id = self.mapping(mapping);
+        let old = self.kernel.borrow().mappings[&id].clone();
+        assert_eq!(old.count, len);
+        assert!(count > 0 && count < len && first + count <= len);
+        let node = self.node(mapping.0);
+        let mut kernel = self.kernel.borrow_mut();
+        for at in old.first + first..old.first + first + count {
+            kernel.tables.get_mut(&old.table).unwrap().entries.remove(&at).unwrap();
+        }
+        kernel.mappings.remove(&id);
+        kernel.nodes.get_mut(&node).unwrap().slots.remove(&mapping.1);
+        let parts = [(old.first, first), (old.first + first + count, len - first - count)];
+        for (first, count) in parts.into_iter().filter(|part| part.1 > 0) {
+            let id = kernel.id();
+            kernel.mappings.insert(id, Mapping { table: old.table, first, count });
+            kernel.put(node, first % 256, Cap::Mapping(id));
+        }
+    }
+    fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
+        let pages = self.kernel.borrow().objects[&object.0].len() as u64;
+        if page >= pages {
+            return Err(ObjectError::NoPage);
+        }
+        // Extents of uneven sizes.
+        let (first, len) = if page < 40 { (0, 40) } else { (page / 128 * 128, 128) };
+        let first = first.max(if page < 40 { 0 } else { 40 });
+        let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
+        let pages = pages.min(behind) - first;
+        Ok(Extent { frame: object.0, frame_page: first, first, pages })
+    }
+    fn object_release(&mut self, object: ObjectId) {
+        self.released.push(object);
+    }
+}

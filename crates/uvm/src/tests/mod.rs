@@ -1,0 +1,140 @@
+//! The address space against the naive model, on the model of the kernel.
+
+mod cases;
+mod kernel;
+mod model;
+mod random;
+
+use crate::types::{Access, FaultError, PAGE};
+use crate::Space;
+use kernel::{Kernel, Process, Target};
+use model::Model;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub const LOW: u64 = 16;
+pub const HIGH: u64 = LOW + 2600;
+pub const TOP: u64 = HIGH - 300;
+/// Pages of the objects that tests map.
+pub const OBJECTS: [u64; 3] = [1, 60, 700];
+
+/// A process, and what it should look like.
+pub struct Both {
+    pub real: Space,
+    pub backend: Process,
+    pub model: Model,
+}
+
+/// Processes on one kernel.
+pub struct World {
+    pub kernel: Rc<RefCell<Kernel>>,
+    pub processes: Vec<Both>,
+    /// Copies that the model says are needed.
+    pub copies: u64,
+    /// Values written so far, all different.
+    pub clock: u64,
+    /// Nobody has given pages up while they were shared: copies must agree exactly.
+    pub exact: bool,
+}
+
+impl World {
+    pub fn new() -> World {
+        let kernel = Rc::new(RefCell::new(Kernel::default()));
+        for (n, pages) in OBJECTS.into_iter().enumerate() {
+            let contents = (0..pages).map(|page| (n as u64 + 1) << 32 | page).collect();
+            kernel.borrow_mut().objects.insert(n as u32, contents);
+        }
+        let mut real = Space::new(LOW * PAGE, HIGH * PAGE);
+        real.set_mmap_top(TOP * PAGE);
+        real.limits.stack = 64 * PAGE;
+        let model =
+            Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
+        let backend = Process::new(kernel.clone());
+        let processes = vec![Both { real, backend, model }];
+        World { kernel, processes, copies: 0, clock: 1 << 40, exact: true }
+    }
+
+    pub fn fork(&mut self, which: usize) {
+        let parent = &mut self.processes[which];
+        parent.real.fork(&mut parent.backend);
+        let backend = parent.backend.fork();
+        let child = Both { real: parent.real.duplicate(), backend, model: parent.model.clone() };
+        self.processes.push(child);
+        let child = self.processes.last_mut().unwrap();
+        child.real.after_fork(&mut child.backend);
+    }
+
+    pub fn exit(&mut self, which: usize) {
+        let mut gone = self.processes.remove(which);
+        gone.real.clear(&mut gone.backend);
+    }
+
+    /// Uses a page as the hardware and the fault code do, and compares with the model.
+    pub fn touch(&mut self, which: usize, page: u64, access: Access) -> Result<u64, FaultError> {
+        self.clock += 1;
+        let both = &mut self.processes[which];
+        let expected = both.model.check(page, access, &OBJECTS);
+        let mut faults = 0;
+        let target = loop {
+            if let Some(target) = both.backend.look_up(page, access) {
+                break target;
+            }
+            assert!(faults < 2, "the fault code does not help at {page}");
+            faults += 1;
+            if let Err(error) = both.real.fault(&mut both.backend, page * PAGE + 5, access) {
+                assert_eq!(expected, Err(error), "fault at {page}");
+                return Err(error);
+            }
+        };
+        assert_eq!(expected, Ok(()), "the hardware allows {access:?} at {page}");
+        let mut kernel = self.kernel.borrow_mut();
+        if access == Access::Write {
+            self.copies += both.model.write(page, self.clock).copied as u64;
+            kernel.set_value(target, self.clock);
+        }
+        let value = kernel.value(target);
+        match both.model.look(page) {
+            Ok(expected) => assert_eq!(value, expected, "contents of {page}"),
+            Err((object, offset)) => assert_eq!(target, Target::Object(object, offset)),
+        }
+        Ok(value)
+    }
+
+    /// What the hardware allows must be allowed, and lead to the right pages.
+    pub fn check(&self) {
+        for both in &self.processes {
+            both.real.validate();
+            for page in both.backend.present_pages() {
+                let target = both.backend.look_up(page, Access::Read).unwrap();
+                let at = both.model.pages.get(&page).unwrap_or_else(|| panic!("{page} is mapped"));
+                assert!(at.prot.allows(Access::Read), "{page} can be read");
+                match both.model.look(page) {
+                    Ok(value) => assert_eq!(self.kernel.borrow().value(target), value, "at {page}"),
+                    Err((object, offset)) => assert_eq!(target, Target::Object(object, offset)),
+                }
+                if both.backend.look_up(page, Access::Write).is_some() {
+                    assert!(at.prot.allows(Access::Write), "{page} can be written");
+                    assert!(both.model.owned_alone(page), "{page} is shared and writable");
+                }
+                if both.real.is_resident(page * PAGE, Access::Write) {
+                    assert!(both.backend.look_up(page, Access::Write).is_some());
+                }
+                assert!(both.real.is_resident(page * PAGE, Access::Read));
+            }
+        }
+        let copies = self.kernel.borrow().page_copies;
+        if self.exact {
+            assert_eq!(copies, self.copies, "copies");
+        } else {
+            assert!(copies >= self.copies);
+        }
+    }
+
+    pub fn finish(mut self) {
+        while !self.processes.is_empty() {
+            self.exit(0);
+            self.check();
+        }
+        assert!(self.kernel.borrow().is_empty(), "something leaked");
+    }
+}

@@ -1,0 +1,195 @@
+//! Random operations in a tree of processes.
+
+use super::*;
+use crate::map::Flags;
+use crate::mmap::{MapRequest, Placement};
+use crate::types::{Error, Prot};
+use crate::{Advice, ObjectId, RemapFlags};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Map { addr: u64, pages: u64, prot: u8, place: u8, object: Option<(u32, u64)>, shared: bool },
+    Unmap { addr: u64, pages: u64 },
+    Protect { addr: u64, pages: u64, prot: u8 },
+    Discard { addr: u64, pages: u64 },
+    Remap { pick: usize, old: u64, new: u64 },
+    Touch { addr: u64, access: u8 },
+    TouchRun { addr: u64, pages: u64, access: u8 },
+    Fork,
+    Exit,
+}
+
+fn page() -> impl Strategy<Value = u64> {
+    prop_oneof![LOW..HIGH, (0u64..200).prop_map(|n| LOW + 400 + n), (0u64..64).prop_map(|n| 1000 + n)]
+}
+
+fn pages() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 1u64..6, 2 => 1u64..60, 1 => 1u64..700]
+}
+
+fn prot() -> impl Strategy<Value = u8> {
+    prop_oneof![6 => Just(3u8), 2 => Just(1u8), 1 => 0u8..8]
+}
+
+fn op() -> impl Strategy<Value = (usize, Op)> {
+    let object = prop_oneof![3 => Just(None), 1 => (0u32..3, 0u64..50).prop_map(Some)];
+    let map = (page(), pages(), prot(), 0u8..5, object, any::<bool>()).prop_map(
+        |(addr, pages, prot, place, object, shared)| Op::Map {
+            addr, pages, prot, place, object, shared,
+        },
+    );
+    let op = prop_oneof![
+        4 => map,
+        2 => (page(), pages()).prop_map(|(addr, pages)| Op::Unmap { addr, pages }),
+        3 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Protect { addr, pages, prot }),
+        1 => (page(), pages()).prop_map(|(addr, pages)| Op::Discard { addr, pages }),
+        1 => (any::<usize>(), 1u64..40, 1u64..80).prop_map(|(pick, old, new)| Op::Remap { pick, old, new }),
+        10 => (page(), 0u8..3).prop_map(|(addr, access)| Op::Touch { addr, access }),
+        6 => (page(), 1u64..80, 0u8..2).prop_map(|(addr, pages, access)| Op::TouchRun { addr, pages, access }),
+        2 => Just(Op::Fork),
+        1 => Just(Op::Exit),
+    ];
+    (any::<usize>(), op)
+}
+
+fn access(n: u8) -> Access {
+    [Access::Write, Access::Read, Access::Exec][n as usize % 3]
+}
+
+fn map(world: &mut World, which: usize, op: &Op) {
+    let &Op::Map { addr, pages, prot, place, object, shared } = op else { return };
+    let both = &mut world.processes[which];
+    let (placement, addr) = match place {
+        0 | 1 => (Placement::Hint, 0),
+        2 => (Placement::Hint, addr),
+        3 => (Placement::Fixed, addr),
+        _ => (Placement::FixedNoReplace, addr),
+    };
+    let mut flags = if shared && object.is_some() { Flags::SHARED } else { Flags(0) };
+    if object.is_none() && place == 2 && shared {
+        flags = Flags::GROWS_DOWN;
+    }
+    let prot = Prot(prot);
+    let request = MapRequest {
+        addr: addr * PAGE,
+        len: pages * PAGE - 7,
+        prot,
+        placement,
+        flags,
+        object: object.map(|(object, offset)| (ObjectId(object), offset * PAGE)),
+    };
+    let expected = match placement {
+        Placement::Hint if addr == 0 => both.model.find_space(pages).ok_or(Error::NoMemory),
+        Placement::Hint => both.model.hint(addr, pages).ok_or(Error::NoMemory),
+        _ if addr + pages > HIGH => Err(Error::NoMemory),
+        Placement::FixedNoReplace if !both.model.is_free(addr, addr + pages) => Err(Error::Exists),
+        _ => Ok(addr),
+    };
+    let got = both.real.mmap(&mut both.backend, &request).map(|addr| addr / PAGE);
+    assert_eq!(got, expected, "{request:?}");
+    if let Ok(start) = expected {
+        both.model.unmap(start, start + pages);
+        both.model.enter(start, pages, prot, flags, object);
+    }
+}
+
+fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
+    let both = &mut world.processes[which];
+    let entries = both.real.map().entries();
+    if entries.is_empty() {
+        return;
+    }
+    let entry = entries[pick % entries.len()];
+    let (start, end) = (entry.start, entry.end);
+    let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
+    let got =
+        both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
+    let model = &mut both.model;
+    if old >= new {
+        assert_eq!(got, Ok(start * PAGE));
+        return model.unmap(start + new, start + old);
+    }
+    if old > end - start {
+        return assert_eq!(got, Err(Error::Fault));
+    }
+    let first = model.pages[&start].clone();
+    let grown = |from: u64| (0..new - old).map(move |n| from + n);
+    let object_of = |page: u64| first.object.map(|(o, offset)| (o, offset + page));
+    if old == end - start && start + new <= HIGH && model.hint(end, new - old) == Some(end) {
+        assert_eq!(got, Ok(start * PAGE));
+        for page in grown(end) {
+            model.enter(page, 1, first.prot, first.flags, object_of(page - start));
+        }
+        return;
+    }
+    let Some(to) = model.find_space(new) else { return assert_eq!(got, Err(Error::NoMemory)) };
+    assert_eq!(got, Ok(to * PAGE));
+    for n in 0..new {
+        let page = match n < old {
+            true => model.pages.remove(&(start + n)).unwrap(),
+            false => model::Page { object: object_of(n), anon: None, ..first.clone() },
+        };
+        model.pages.insert(to + n, page);
+    }
+}
+
+fn step(world: &mut World, which: usize, op: &Op) {
+    let which = which % world.processes.len();
+    let forked = world.processes.len() > 1;
+    let both = &mut world.processes[which];
+    match *op {
+        Op::Map { place, .. } => {
+            world.exact &= !(forked && place == 3);
+            map(world, which, op);
+        }
+        Op::Unmap { addr, pages } => {
+            let got = both.real.munmap(&mut both.backend, addr * PAGE, pages * PAGE);
+            let fits = addr + pages <= HIGH;
+            assert_eq!(got, if fits { Ok(()) } else { Err(Error::Invalid) });
+            if fits {
+                both.model.unmap(addr, addr + pages);
+            }
+            world.exact &= !forked;
+        }
+        Op::Protect { addr, pages, prot } => {
+            let prot = Prot(prot);
+            let got = both.real.mprotect(&mut both.backend, addr * PAGE, pages * PAGE, prot);
+            assert_eq!(got, both.model.protect(addr, addr + pages, prot));
+        }
+        Op::Discard { addr, pages } => {
+            let advice = Advice::DontNeed { locked: false };
+            let got = both.real.madvise(&mut both.backend, addr * PAGE, pages * PAGE, advice);
+            let covered = (addr..addr + pages).all(|page| both.model.pages.contains_key(&page));
+            assert_eq!(got.is_ok(), covered);
+            both.model.discard(addr, addr + pages);
+            world.exact &= !forked;
+        }
+        Op::Remap { pick, old, new } => {
+            remap(world, which, pick, old, new);
+            world.exact &= !forked;
+        }
+        Op::Touch { addr, access: kind } => drop(world.touch(which, addr, access(kind))),
+        Op::TouchRun { addr, pages, access: kind } => {
+            for page in addr..addr + pages {
+                let _ = world.touch(which, page, access(kind));
+            }
+        }
+        Op::Fork if world.processes.len() < 4 => world.fork(which),
+        Op::Exit if forked => world.exit(which),
+        Op::Fork | Op::Exit => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn agrees_with_the_naive_model(ops in proptest::collection::vec(op(), 1..60)) {
+        let mut world = World::new();
+        for (which, op) in &ops {
+            step(&mut world, *which, op);
+            world.check();
+        }
+        world.finish();
+    }
+}

@@ -1,0 +1,58 @@
+//! `munmap`.
+
+use crate::backend::{Backend, ObjectId};
+use crate::space::Space;
+use crate::types::{Error, PAGE};
+use alloc::vec::Vec;
+
+impl Space {
+    /// `munmap`.
+    pub fn munmap(&mut self, b: &mut impl Backend, addr: u64, len: u64) -> Result<(), Error> {
+        let (start, end) = self.range(addr, len).map_err(|_| Error::Invalid)?;
+        if end == start || end > self.high || len > self.high * PAGE {
+            return Err(Error::Invalid);
+        }
+        if !self.map.has_room(self.map.splits(start, end)) && self.map.splits(start, end) == 2 {
+            return Err(Error::NoMemory);
+        }
+        self.unmap_pages(b, start, end);
+        Ok(())
+    }
+
+    /// Removes entries and pages `start..end`.
+    pub(crate) fn unmap_pages(&mut self, b: &mut impl Backend, start: u64, end: u64) {
+        let mut objects: Vec<ObjectId> = Vec::new();
+        let (mut first, mut last, mut pure) = (u64::MAX, 0, true);
+        for entry in self.map.within(start, end) {
+            pure &= entry.is_pure_anonymous();
+            first = first.min(entry.start);
+            last = entry.end;
+            if let Some(object) = entry.object {
+                if objects.last() != Some(&object) {
+                    objects.push(object);
+                }
+            }
+        }
+        if last == 0 {
+            return;
+        }
+        self.map.remove(start, end);
+        self.discard(b, first, last, pure);
+        self.drop_unused_tables(b, first, last);
+        self.release(b, &objects);
+    }
+
+    /// Gives back tables that no entry needs any more, if the range was large.
+    fn drop_unused_tables(&mut self, b: &mut impl Backend, first: u64, last: u64) {
+        if last - first < 64 {
+            return;
+        }
+        let mut at = first >> 9;
+        while let Some(key) = self.pmap.next_key(at).filter(|&key| key << 9 < last) {
+            if self.map.is_free(key << 9, (key + 1) << 9) {
+                self.pmap.drop_region(b, key);
+            }
+            at = key + 1;
+        }
+    }
+}
