@@ -1,6 +1,6 @@
 //! The process: all state of the library, in one static.
 
-use crate::{fd, mm, signal};
+use crate::{fd, mm, signal, sys};
 use abi::DispatcherFrame;
 use core::cell::UnsafeCell;
 
@@ -12,6 +12,8 @@ pub struct Process {
     pub mm: mm::Mm,
     /// Signal actions and masks.
     pub signals: signal::Signals,
+    /// What system calls remember.
+    pub sys: sys::State,
     /// File descriptors.
     pub fds: fd::Fds,
     /// Number of the system call that is being handled, or `NO_CALL`.
@@ -31,6 +33,7 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     pid: 0,
     mm: mm::Mm::new(),
     signals: signal::Signals::new(),
+    sys: sys::State::new(),
     fds: fd::Fds::new(),
     call: NO_CALL,
 }));

@@ -1,11 +1,110 @@
-//! The system call table.
+//! System calls: the table, and everything in it that is not memory, fork, exec or signals.
 
-use crate::errno::Errno;
+mod attributes;
+mod descriptors;
+mod info;
+mod ioctl;
+mod limits;
+mod mask;
+mod names;
+mod paths;
+mod polling;
+mod processes;
+pub mod random;
+mod readwrite;
+mod scheduling;
+mod table;
+mod thread;
+pub mod time;
+mod timers;
+
+use crate::errno::{self, Errno};
 use crate::process::Process;
+use crate::server::{self, op};
 use abi::Regs;
+
+/// What the calls of this module remember.
+pub struct State {
+    /// Limits as `getrlimit` tells them: soft, hard.
+    limits: [limits::Limit; limits::LIMITS],
+    /// Name of the thread, as `prctl` sets it.
+    name: [u8; 16],
+    /// Answer of `getpriority`.
+    nice: i32,
+    /// Execution domain.
+    personality: u32,
+    /// `PR_SET_PDEATHSIG`.
+    parent_death_signal: u32,
+    /// Bits of numbers below 1024 that were called and are unknown.
+    unknown: [u64; 16],
+    /// FS base, as the program set it.
+    pub fs_base: u64,
+    random: Option<random::Random>,
+}
+
+impl State {
+    /// Of a new process.
+    pub const fn new() -> State {
+        State {
+            limits: limits::INITIAL,
+            name: [0; 16],
+            nice: 0,
+            personality: 0,
+            parent_death_signal: 0,
+            unknown: [0; 16],
+            fs_base: 0,
+            random: None,
+        }
+    }
+
+    /// Descriptors are below this.
+    pub fn max_files(&self) -> usize {
+        self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as usize
+    }
+
+    /// How far the stack may grow.
+    pub fn max_stack(&self) -> u64 {
+        self.limits[limits::STACK].soft
+    }
+
+    /// Bytes of the data segment.
+    pub fn max_data(&self) -> u64 {
+        self.limits[limits::DATA].soft
+    }
+
+    /// Bytes of address space.
+    pub fn max_address_space(&self) -> u64 {
+        self.limits[limits::AS].soft
+    }
+}
 
 /// Handles the system call in `regs` and puts its result in `regs.rax`. An interrupted call leaves
 /// one of the `ERESTART` numbers there, which the signal code resolves before the program goes on.
-pub fn dispatch(_p: &mut Process, regs: &mut Regs) {
-    regs.rax = Errno::ENOSYS.to_rax();
+#[inline]
+pub fn dispatch(p: &mut Process, regs: &mut Regs) {
+    let number = regs.rax;
+    regs.rax = match table::CALLS.get(number as usize) {
+        Some(Some(call)) => errno::to_rax((call.run)(p, regs)),
+        _ => unknown(p, number),
+    };
+}
+
+/// Answers `ENOSYS`, and tells `unixd` at the first time.
+#[cold]
+fn unknown(p: &mut Process, number: u64) -> u64 {
+    let word = (number / 64) as usize % p.sys.unknown.len();
+    let bit = 1 << (number % 64);
+    if p.sys.unknown[word] & bit == 0 {
+        p.sys.unknown[word] |= bit;
+        let _ = server::call(op::UnknownCall { number });
+    }
+    Errno::ENOSYS.to_rax()
+}
+
+/// The name of a system call, for messages.
+pub fn name(number: u64) -> &'static str {
+    match table::CALLS.get(number as usize) {
+        Some(Some(call)) => call.name,
+        _ => "?",
+    }
 }

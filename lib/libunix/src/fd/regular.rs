@@ -1,0 +1,175 @@
+//! Contents of regular files: `unixd` says which bytes are meant (and moves the offset, and makes
+//! room), then they are copied here, from or to windows on the file's extents.
+
+use super::buffers::Cursor;
+use super::transfer::Source;
+use super::windows::{self, View};
+use crate::errno::{Errno, Result};
+use crate::process::Process;
+use crate::server::{self, op};
+use unixproto::files::{AT_OFFSET, SEEK_SET};
+use unixproto::ops::Part;
+
+/// Most bytes that one request writes: what is asked for is made resident first.
+const WRITE_PIECE: u64 = 4 << 20;
+
+static ZEROS: [u8; 4096] = [0; 4096];
+
+/// Pieces of a file, to be copied from.
+pub struct FilePieces {
+    desc: u32,
+    part: Part,
+}
+
+impl FilePieces {
+    /// All pieces of a part.
+    pub fn new(desc: u32, inode: u64, part: Part) -> Self {
+        FilePieces { desc, part: Part { inode, ..part } }
+    }
+}
+
+impl Source for FilePieces {
+    fn left(&self) -> u64 {
+        self.part.bytes
+    }
+    fn next(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
+        let max = max.min(self.part.bytes);
+        if max == 0 {
+            return Ok(&[]);
+        }
+        let piece = match windows::view(p, self.desc, &mut self.part, false)? {
+            View::Bytes(bytes) => {
+                let n = (bytes.len() as u64).min(max) as usize;
+                &bytes[..n]
+            }
+            View::Hole(bytes) => &ZEROS[..bytes.min(max).min(ZEROS.len() as u64) as usize],
+        };
+        self.part.offset += piece.len() as u64;
+        self.part.bytes -= piece.len() as u64;
+        Ok(piece)
+    }
+}
+
+/// Puts the offset where the copy really ended.
+pub fn move_back(desc: u32, offset: u64) {
+    let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
+}
+
+/// Reads at `offset` or [`AT_OFFSET`].
+pub fn read(
+    p: &mut Process,
+    desc: u32,
+    inode: u64,
+    offset: u64,
+    to: &mut Cursor,
+) -> Result<u64> {
+    to.probe_out(p)?;
+    let part = server::call(op::ReadBegin { desc, offset, bytes: to.left() })?;
+    let mut pieces = FilePieces::new(desc, inode, part);
+    let result = copy_out(p, &mut pieces, to);
+    let done = part.bytes - pieces.left();
+    if done < part.bytes && offset == AT_OFFSET {
+        move_back(desc, part.offset + done);
+    }
+    match result {
+        Err(error) if done == 0 => Err(error),
+        _ => Ok(done),
+    }
+}
+
+fn copy_out(p: &mut Process, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
+    while pieces.left() > 0 {
+        let target = to.next_out(p, pieces.left())?;
+        let mut done = 0;
+        while done < target.len() {
+            let piece = pieces.next(p, (target.len() - done) as u64)?;
+            if piece.is_empty() {
+                return Err(Errno::EIO);
+            }
+            target[done..done + piece.len()].copy_from_slice(piece);
+            done += piece.len();
+        }
+    }
+    Ok(())
+}
+
+/// Writes at `offset` or [`AT_OFFSET`]. A write of nothing does nothing.
+pub fn write(
+    p: &mut Process,
+    desc: u32,
+    inode: u64,
+    offset: u64,
+    from: &mut impl Source,
+) -> Result<u64> {
+    let mut total = 0;
+    while from.left() > 0 {
+        let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
+        match write_piece(p, desc, inode, at, from) {
+            Ok((done, wanted)) => {
+                total += done;
+                if done < wanted {
+                    break;
+                }
+            }
+            Err(error) if total == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(total)
+}
+
+/// One request's worth. Answers how much was done and how much was wanted.
+fn write_piece(
+    p: &mut Process,
+    desc: u32,
+    inode: u64,
+    offset: u64,
+    from: &mut impl Source,
+) -> Result<(u64, u64)> {
+    let wanted = from.left().min(WRITE_PIECE);
+    // The first piece is had before the file grows: a bad address leaves no trace.
+    let mut piece = from.next(p, wanted)?;
+    let part = server::call(op::WriteBegin { desc, offset, bytes: wanted })?;
+    let mut place = Part { inode, ..part };
+    let mut done = 0;
+    let mut result = Ok(());
+    while done < part.bytes {
+        if piece.is_empty() {
+            match from.next(p, part.bytes - done) {
+                Ok([]) => break,
+                Ok(more) => piece = more,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        match store(p, desc, &mut place, piece) {
+            Ok(n) => {
+                piece = &piece[n..];
+                done += n as u64;
+            }
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    if done < part.bytes && offset == AT_OFFSET {
+        move_back(desc, part.offset + done);
+    }
+    match result {
+        Err(error) if done == 0 => Err(error),
+        _ => Ok((done, wanted)),
+    }
+}
+
+/// Copies the start of `piece` to `place`, which moves. Answers how many bytes.
+fn store(p: &mut Process, desc: u32, place: &mut Part, piece: &[u8]) -> Result<usize> {
+    let target = windows::view_mut(p, desc, place)?;
+    let n = target.len().min(piece.len()).min(place.bytes as usize);
+    target[..n].copy_from_slice(&piece[..n]);
+    place.offset += n as u64;
+    place.bytes -= n as u64;
+    Ok(n)
+}

@@ -1,0 +1,153 @@
+//! What flows: pipes, terminals, text that `unixd` makes. Bytes pass through the data area of the
+//! session; large transfers of pipes are copied straight from and to the pipe's ring.
+
+use super::buffers::Cursor;
+use super::transfer::Source;
+use super::windows;
+use crate::errno::{Errno, Result};
+use crate::process::Process;
+use crate::server::{self, op, restart};
+use crate::signal;
+use unixproto::files::{PIPE_BYTES, SEEK_CUR, SEEK_SET};
+use unixproto::session::DATA_BYTES;
+use unixproto::signals::SIGPIPE;
+
+/// From this many bytes on the ring is faster than the data area.
+const RING_FROM: u64 = 4096;
+
+/// Reads what is there, or waits.
+pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
+    to.probe_out(p)?;
+    let bytes = to.left().min(DATA_BYTES as u64) as u32;
+    let count = server::call(op::Read { desc, bytes }).map_err(restart)?.count;
+    to.scatter(p, server::data(count as usize))
+}
+
+/// Reads text at an offset, without moving the description's own.
+pub fn read_text(p: &mut Process, desc: u32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    let Some(at) = at else { return read(p, desc, to) };
+    let before = server::call(op::Seek { desc, offset: 0, whence: SEEK_CUR })?.offset;
+    server::call(op::Seek { desc, offset: at as i64, whence: SEEK_SET })?;
+    let result = read(p, desc, to);
+    server::call(op::Seek { desc, offset: before as i64, whence: SEEK_SET })?;
+    result
+}
+
+/// Writes everything, waiting as often as needed.
+pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> {
+    let mut total = 0;
+    while from.left() > 0 {
+        match write_some(p, desc, from) {
+            Ok((done, wanted)) => {
+                total += done;
+                if done < wanted {
+                    break;
+                }
+            }
+            Err(error) => return partial(p, total, error),
+        }
+    }
+    Ok(total)
+}
+
+/// One request's worth. Answers how much was done and how much was wanted.
+fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
+    let room = server::data_mut(from.left().min(DATA_BYTES as u64) as usize);
+    let wanted = from.gather(p, room)?;
+    let mut done = 0;
+    while done < wanted {
+        if done > 0 {
+            server::data_mut(wanted).copy_within(done.., 0);
+        }
+        match server::call_filled(op::Write { desc }, wanted - done) {
+            Ok(reply) if reply.count == 0 => break,
+            Ok(reply) => done += (reply.count as usize).min(wanted - done),
+            Err(error) if done == 0 => return Err(error),
+            // The next request meets the same error and reports it, unless it is over.
+            Err(_) => break,
+        }
+    }
+    Ok((done as u64, wanted as u64))
+}
+
+/// What a write that ends with an error answers: the bytes written before, if any.
+fn partial(p: &mut Process, total: u64, error: Errno) -> Result<u64> {
+    if total > 0 {
+        return Ok(total);
+    }
+    if error == Errno::EPIPE {
+        signal::post_self(p, SIGPIPE);
+    }
+    Err(restart(error))
+}
+
+/// Reads from a pipe.
+pub fn read_pipe(p: &mut Process, desc: u32, inode: u64, to: &mut Cursor) -> Result<u64> {
+    if to.left() < RING_FROM {
+        return read(p, desc, to);
+    }
+    to.probe_out(p)?;
+    let ring = windows::ring(p, desc, inode)?;
+    let taken = server::call(op::PipeTake { desc, done: 0, bytes: to.left() }).map_err(restart)?;
+    let offset = taken.offset % PIPE_BYTES;
+    let bytes = taken.bytes.min(PIPE_BYTES);
+    let first = bytes.min(PIPE_BYTES - offset);
+    let mut result = to.scatter(p, ring.bytes(offset, first));
+    if result == Ok(first) && first < bytes {
+        let rest = to.scatter(p, ring.bytes(0, bytes - first)).unwrap_or(0);
+        result = Ok(first + rest);
+    }
+    let done = *result.as_ref().unwrap_or(&0);
+    if bytes > 0 {
+        server::call(op::PipeTake { desc, done, bytes: 0 })?;
+    }
+    result
+}
+
+/// Writes everything to a pipe.
+pub fn write_pipe(p: &mut Process, desc: u32, inode: u64, from: &mut impl Source) -> Result<u64> {
+    if from.left() <= RING_FROM {
+        return write(p, desc, from);
+    }
+    let ring = windows::ring(p, desc, inode)?;
+    let (mut total, mut copied) = (0, 0);
+    let error = loop {
+        if from.left() == 0 {
+            break None;
+        }
+        let put = match server::call(op::PipePut { desc, done: copied, bytes: from.left() }) {
+            Ok(put) => put,
+            Err(error) => {
+                copied = 0;
+                break Some(error);
+            }
+        };
+        let offset = put.offset % PIPE_BYTES;
+        let bytes = put.bytes.min(PIPE_BYTES);
+        let first = bytes.min(PIPE_BYTES - offset);
+        copied = 0;
+        let mut result = from.gather(p, ring.bytes_mut(offset, first)).map(|n| n as u64);
+        if result == Ok(first) && first < bytes {
+            let rest = from.gather(p, ring.bytes_mut(0, bytes - first)).unwrap_or(0);
+            result = Ok(first + rest as u64);
+        }
+        match result {
+            Ok(n) => {
+                copied = n;
+                total += n;
+                if n < bytes || n == 0 {
+                    break None;
+                }
+            }
+            Err(error) => break Some(error),
+        }
+    };
+    // What was copied last is not committed yet (and a reservation has to be given back).
+    if !matches!(error, Some(Errno::EPIPE)) {
+        let _ = server::call(op::PipePut { desc, done: copied, bytes: 0 });
+    }
+    match error {
+        None => Ok(total),
+        Some(error) => partial(p, total, error),
+    }
+}

@@ -1,0 +1,269 @@
+//! Windows on the contents of files: a mapping cache (ephemeral mappings of a domain that has no
+//! direct map).
+//!
+//! A window is one of a fixed number of places of [`WINDOW_BYTES`] in the library's part of the
+//! address space. It shows a piece of one extent of one file, through a Frame capability that the
+//! library holds as long as the window stands: so the pages cannot go away under a copy, even
+//! when somebody truncates the file. The least recently used window makes room for a new one.
+
+use super::Fds;
+use crate::errno::{Errno, Result};
+use super::place;
+use crate::process::Process;
+use crate::server::{self, op, Caps};
+use unixproto::files::PIPE_BYTES;
+use unixproto::ops::Part;
+
+pub use place::WINDOW_BYTES;
+
+/// What a window shows.
+#[derive(Clone, Copy)]
+struct Window {
+    inode: u64,
+    layout: u32,
+    /// First byte in the file.
+    start: u64,
+    bytes: u64,
+    writable: bool,
+    /// When it was used last.
+    used: u64,
+}
+
+/// All windows.
+pub struct Windows {
+    places: [Option<Window>; place::WINDOWS],
+    /// The window that was used last: most searches end there.
+    last: usize,
+    clock: u64,
+}
+
+/// What a file has at some offset.
+pub enum View {
+    /// These bytes, at least one.
+    Bytes(&'static [u8]),
+    /// So many zeros.
+    Hole(u64),
+}
+
+/// Layout number of the rings of pipes, which never change.
+const RING_LAYOUT: u32 = 0;
+
+impl Windows {
+    /// None is used.
+    pub const fn new() -> Self {
+        Windows { places: [None; place::WINDOWS], last: 0, clock: 0 }
+    }
+
+    /// Closes all windows on a file.
+    pub fn forget(&mut self, inode: u64) {
+        self.close_where(|w| w.inode == inode);
+    }
+
+    /// Closes the windows that belong to an older layout of a file.
+    fn forget_stale(&mut self, inode: u64, layout: u32) {
+        self.close_where(|w| w.inode == inode && w.layout != layout);
+    }
+
+    fn close_where(&mut self, which: impl Fn(&Window) -> bool) {
+        for (index, entry) in self.places.iter_mut().enumerate() {
+            if entry.as_ref().is_some_and(&which) {
+                *entry = None;
+                place::close(index);
+            }
+        }
+    }
+
+    /// Forgets everything without touching capabilities: the state of a forked child, who has the
+    /// parent's memory but nothing behind it.
+    pub fn abandon(&mut self) {
+        self.places = [None; place::WINDOWS];
+    }
+
+    fn shows(&self, index: usize, part: &Part, write: bool) -> bool {
+        self.places[index].is_some_and(|w| {
+            w.inode == part.inode
+                && w.layout == part.layout
+                && part.offset.wrapping_sub(w.start) < w.bytes
+                && (w.writable || !write)
+        })
+    }
+
+    fn find(&mut self, part: &Part, write: bool) -> Option<usize> {
+        let found = if self.shows(self.last, part, write) {
+            self.last
+        } else {
+            (0..place::WINDOWS).find(|&index| self.shows(index, part, write))?
+        };
+        self.touch(found);
+        Some(found)
+    }
+
+    fn touch(&mut self, index: usize) {
+        self.clock += 1;
+        self.last = index;
+        if let Some(window) = &mut self.places[index] {
+            window.used = self.clock;
+        }
+    }
+
+    /// A free place, made by closing the least recently used window if there is none.
+    fn vacate(&mut self) -> usize {
+        let index = (0..place::WINDOWS)
+            .min_by_key(|&index| self.places[index].map_or(0, |w| w.used))
+            .unwrap_or(0);
+        if self.places[index].take().is_some() {
+            place::close(index);
+        }
+        index
+    }
+
+    /// The rest of window `index` from `offset` in the file on: address and length.
+    fn rest(&self, index: usize, offset: u64) -> (u64, usize) {
+        match self.places[index] {
+            Some(w) => {
+                let skip = offset.saturating_sub(w.start).min(w.bytes);
+                (place::address(index) + skip, (w.bytes - skip) as usize)
+            }
+            None => (place::address(index), 0),
+        }
+    }
+}
+
+/// What the file has at the start of `part`. `part.layout` is brought up to date.
+pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<View> {
+    let index = match p.fds.windows.find(part, write) {
+        Some(index) => index,
+        None => match open(p, desc, part, write)? {
+            Opening::Window(index) => index,
+            Opening::Hole(bytes) => return Ok(View::Hole(bytes)),
+        },
+    };
+    let (address, len) = p.fds.windows.rest(index, part.offset);
+    // SAFETY: the window is mapped and stays so until another one is opened in its place, which
+    // happens at the earliest after all others have been used: callers use at most two at a time.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, len) };
+    if bytes.is_empty() {
+        return Err(Errno::EIO);
+    }
+    Ok(View::Bytes(bytes))
+}
+
+/// The place in the file at the start of `part`, to be written.
+pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<&'static mut [u8]> {
+    match view(p, desc, part, true)? {
+        // SAFETY: as in `view`; the window is writable, and nobody in this domain has a reference
+        // to the same bytes while a copy runs.
+        View::Bytes(bytes) => Ok(unsafe {
+            core::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len())
+        }),
+        View::Hole(_) => Err(Errno::ENOSPC),
+    }
+}
+
+enum Opening {
+    Window(usize),
+    Hole(u64),
+}
+
+/// Opens a window on the extent that holds the start of `part`.
+fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
+    let windows = &mut p.fds.windows;
+    windows.forget_stale(part.inode, part.layout);
+    let index = windows.vacate();
+    let request = op::FileExtent { desc, offset: part.offset, write };
+    let caps = Caps::receive(place::frame_slot(index));
+    let (extent, received) = server::call_caps(request, 0, 0, caps)?;
+    let end = extent.start.saturating_add(extent.bytes);
+    if part.offset < extent.start || part.offset >= end {
+        place::close(index);
+        return Err(Errno::EIO);
+    }
+    part.layout = extent.layout;
+    if received == 0 {
+        return Ok(Opening::Hole(end - part.offset));
+    }
+    // Pieces of extents are aligned in the file so that neighbours do not overlap.
+    let start = (part.offset & !(WINDOW_BYTES - 1)).max(extent.start);
+    let bytes = (end - start).min(WINDOW_BYTES);
+    show(p, index, start - extent.start, bytes, write)?;
+    let windows = &mut p.fds.windows;
+    windows.places[index] = Some(Window {
+        inode: part.inode,
+        layout: extent.layout,
+        start,
+        bytes,
+        writable: write,
+        used: 0,
+    });
+    windows.touch(index);
+    Ok(Opening::Window(index))
+}
+
+fn show(p: &mut Process, index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
+    let result = place::open(p, index, offset, bytes, write);
+    if result.is_err() {
+        place::close(index);
+    }
+    result
+}
+
+/// The ring of a pipe.
+#[derive(Clone, Copy)]
+pub struct Ring(u64);
+
+impl Ring {
+    /// Bytes of the ring, to be read.
+    pub fn bytes(&self, offset: u64, len: u64) -> &'static [u8] {
+        let (offset, len) = Self::clip(offset, len);
+        // SAFETY: inside the ring, which is mapped: see `ring`. The server has reserved these
+        // bytes for this process.
+        unsafe { core::slice::from_raw_parts((self.0 + offset) as *const u8, len) }
+    }
+    /// Bytes of the ring, to be written.
+    pub fn bytes_mut(&self, offset: u64, len: u64) -> &'static mut [u8] {
+        let (offset, len) = Self::clip(offset, len);
+        // SAFETY: as in `bytes`.
+        unsafe { core::slice::from_raw_parts_mut((self.0 + offset) as *mut u8, len) }
+    }
+    fn clip(offset: u64, len: u64) -> (u64, usize) {
+        let offset = offset.min(PIPE_BYTES);
+        (offset, len.min(PIPE_BYTES - offset) as usize)
+    }
+}
+
+/// The ring of a pipe, for one read or write: only file windows are opened meanwhile, and not as
+/// many as there are places.
+pub fn ring(p: &mut Process, desc: u32, inode: u64) -> Result<Ring> {
+    let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
+    if let Some(index) = p.fds.windows.find(&part, true) {
+        return Ok(Ring(place::address(index)));
+    }
+    let index = p.fds.windows.vacate();
+    let caps = Caps::receive(place::frame_slot(index));
+    server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
+    show(p, index, 0, PIPE_BYTES, true)?;
+    let window = Window {
+        inode,
+        layout: RING_LAYOUT,
+        start: 0,
+        bytes: PIPE_BYTES,
+        writable: true,
+        used: 0,
+    };
+    p.fds.windows.places[index] = Some(window);
+    p.fds.windows.touch(index);
+    Ok(Ring(place::address(index)))
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Windows::new()
+    }
+}
+
+impl Fds {
+    /// Closes the windows on a file whose contents were replaced by this process itself.
+    pub fn forget_windows(&mut self, inode: u64) {
+        self.windows.forget(inode);
+    }
+}

@@ -1,0 +1,316 @@
+//! What is known of files, and changing it.
+
+use super::paths::{self, open_file, path, path_or_empty, Path, AT_FDCWD};
+use crate::errno::{Errno, Result};
+use crate::fd::{File, Object};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op};
+use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
+use linuxabi::time::{set_time, SetTime, TIME_BYTES};
+use unixproto::files::{
+    Kind, AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT,
+};
+
+const AT_NO_AUTOMOUNT: u32 = 0x800;
+const AT_STATX_SYNC_TYPE: u32 = 0x6000;
+const STAT_FLAGS: u32 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT;
+
+/// Leaves `struct stat` of an open file in the data area.
+fn stat_open(file: &File) -> Result<&'static [u8]> {
+    match file.object {
+        Object::Description { desc, .. } => {
+            server::call(op::Stat { dir: desc, flags: AT_EMPTY_PATH })?;
+        }
+        _ => {
+            let attributes = unixproto::files::Stat {
+                mode: 0o600,
+                nlink: 1,
+                blksize: 4096,
+                ..Default::default()
+            };
+            server::put_a(&attributes.to_bytes());
+        }
+    }
+    Ok(server::data(STAT_BYTES))
+}
+
+fn stat_path(path: &Path, flags: u32) -> Result<&'static [u8]> {
+    let flags = paths::effective(flags, path) & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
+    paths::call(op::Stat { dir: path.dir, flags }, path)?;
+    Ok(server::data(STAT_BYTES))
+}
+
+/// `struct stat` of what the arguments of a call with `AT_` flags name.
+fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<&'static [u8]> {
+    if flags & AT_EMPTY_PATH != 0 && dirfd >= 0 {
+        let empty = name == 0 || user::copy_in::<u8>(p, name)? == 0;
+        if empty {
+            return stat_open(p.fds.get(dirfd)?);
+        }
+    }
+    let path = path_or_empty(p, dirfd, name, flags)?;
+    stat_path(&path, flags)
+}
+
+pub fn newfstatat(p: &mut Process, dirfd: i32, name: u64, buf: u64, flags: u32) -> Result<u64> {
+    if flags & !STAT_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let stat = stat_any(p, dirfd, name, flags)?;
+    user::bytes_out(p, buf, stat)?;
+    Ok(0)
+}
+
+pub fn stat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
+    newfstatat(p, AT_FDCWD, name, buf, 0)
+}
+
+pub fn lstat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
+    newfstatat(p, AT_FDCWD, name, buf, AT_SYMLINK_NOFOLLOW)
+}
+
+pub fn fstat(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
+    let stat = stat_open(p.fds.get(fd)?)?;
+    user::bytes_out(p, buf, stat)?;
+    Ok(0)
+}
+
+pub fn statx(
+    p: &mut Process,
+    dirfd: i32,
+    name: u64,
+    flags: u32,
+    mask: u32,
+    buf: u64,
+) -> Result<u64> {
+    const RESERVED: u32 = 1 << 31;
+    if mask & RESERVED != 0
+        || flags & !(STAT_FLAGS | AT_STATX_SYNC_TYPE) != 0
+        || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE
+    {
+        return Err(Errno::EINVAL);
+    }
+    let stat = stat_any(p, dirfd, name, flags)?;
+    let stat: &[u8; STAT_BYTES] = stat.try_into().map_err(|_| Errno::EIO)?;
+    user::bytes_out(p, buf, &to_statx(stat))?;
+    Ok(0)
+}
+
+pub fn faccessat2(p: &mut Process, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
+    if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = path_or_empty(p, dirfd, name, flags)?;
+    let flags = paths::effective(flags, &path);
+    paths::call(op::Access { dir: path.dir, mode, flags }, &path).map(|()| 0)
+}
+
+pub fn faccessat(p: &mut Process, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    faccessat2(p, dirfd, name, mode, 0)
+}
+
+pub fn access(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
+    faccessat2(p, AT_FDCWD, name, mode, 0)
+}
+
+fn chmod_flags(p: &mut Process, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = path_or_empty(p, dirfd, name, flags)?;
+    let flags = paths::effective(flags, &path);
+    paths::call(op::Chmod { dir: path.dir, mode: mode & 0o7777, flags }, &path).map(|()| 0)
+}
+
+pub fn fchmodat2(p: &mut Process, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
+    chmod_flags(p, dirfd, name, mode, flags)
+}
+
+pub fn fchmodat(p: &mut Process, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    chmod_flags(p, dirfd, name, mode, 0)
+}
+
+pub fn chmod(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
+    chmod_flags(p, AT_FDCWD, name, mode, 0)
+}
+
+/// The description of `fd` for a call that changes the file behind it.
+fn changeable(p: &Process, fd: i32) -> Result<u32> {
+    match p.fds.get(fd)?.description(Errno::EINVAL)? {
+        (_, Kind::Path, _) => Err(Errno::EBADF),
+        (desc, ..) => Ok(desc),
+    }
+}
+
+pub fn fchmod(p: &mut Process, fd: i32, mode: u32) -> Result<u64> {
+    let dir = changeable(p, fd)?;
+    server::call(op::Chmod { dir, mode: mode & 0o7777, flags: AT_EMPTY_PATH }).map(|()| 0)
+}
+
+pub fn fchownat(
+    p: &mut Process,
+    dirfd: i32,
+    name: u64,
+    uid: u32,
+    gid: u32,
+    flags: u32,
+) -> Result<u64> {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = path_or_empty(p, dirfd, name, flags)?;
+    let flags = paths::effective(flags, &path);
+    paths::call(op::Chown { dir: path.dir, uid, gid, flags }, &path).map(|()| 0)
+}
+
+pub fn chown(p: &mut Process, name: u64, uid: u32, gid: u32) -> Result<u64> {
+    fchownat(p, AT_FDCWD, name, uid, gid, 0)
+}
+
+pub fn lchown(p: &mut Process, name: u64, uid: u32, gid: u32) -> Result<u64> {
+    fchownat(p, AT_FDCWD, name, uid, gid, AT_SYMLINK_NOFOLLOW)
+}
+
+pub fn fchown(p: &mut Process, fd: i32, uid: u32, gid: u32) -> Result<u64> {
+    let dir = changeable(p, fd)?;
+    server::call(op::Chown { dir, uid, gid, flags: AT_EMPTY_PATH }).map(|()| 0)
+}
+
+fn time_word(time: SetTime) -> i64 {
+    match time {
+        SetTime::Omit => TIME_OMIT,
+        SetTime::Now => TIME_NOW,
+        SetTime::At(ns) => ns,
+    }
+}
+
+fn set_times(
+    p: &mut Process,
+    dirfd: i32,
+    name: u64,
+    times: [SetTime; 2],
+    flags: u32,
+) -> Result<u64> {
+    let [atime, mtime] = times.map(time_word);
+    if name == 0 && dirfd != AT_FDCWD {
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let dir = changeable(p, dirfd)?;
+        let request = op::SetTimes { dir, atime, mtime, flags: AT_EMPTY_PATH };
+        return server::call(request).map(|()| 0);
+    }
+    let path = path_or_empty(p, dirfd, name, flags)?;
+    let flags = paths::effective(flags, &path);
+    paths::call(op::SetTimes { dir: path.dir, atime, mtime, flags }, &path).map(|()| 0)
+}
+
+pub fn utimensat(p: &mut Process, dirfd: i32, name: u64, times: u64, flags: u32) -> Result<u64> {
+    let mut set = [SetTime::Now; 2];
+    if times != 0 {
+        let raw: [[u8; TIME_BYTES]; 2] = user::copy_in(p, times)?;
+        set = [set_time(&raw[0])?, set_time(&raw[1])?];
+        if set == [SetTime::Omit; 2] {
+            return Ok(0);
+        }
+    }
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    set_times(p, dirfd, name, set, flags)
+}
+
+pub fn futimesat(p: &mut Process, dirfd: i32, name: u64, times: u64) -> Result<u64> {
+    let mut set = [SetTime::Now; 2];
+    if times != 0 {
+        let raw: [[i64; 2]; 2] = user::copy_in(p, times)?;
+        for (time, [sec, usec]) in set.iter_mut().zip(raw) {
+            if !(0..1_000_000).contains(&usec) {
+                return Err(Errno::EINVAL);
+            }
+            *time = SetTime::At(sec.saturating_mul(1_000_000_000).saturating_add(usec * 1000));
+        }
+    }
+    set_times(p, dirfd, name, set, 0)
+}
+
+pub fn utimes(p: &mut Process, name: u64, times: u64) -> Result<u64> {
+    futimesat(p, AT_FDCWD, name, times)
+}
+
+pub fn utime(p: &mut Process, name: u64, times: u64) -> Result<u64> {
+    let mut set = [SetTime::Now; 2];
+    if times != 0 {
+        let raw: [i64; 2] = user::copy_in(p, times)?;
+        set = raw.map(|sec| SetTime::At(sec.saturating_mul(1_000_000_000)));
+    }
+    set_times(p, AT_FDCWD, name, set, 0)
+}
+
+pub fn truncate(p: &mut Process, name: u64, size: i64) -> Result<u64> {
+    if size < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = path(p, AT_FDCWD, name)?;
+    let request = op::Truncate { dir: path.dir, size: size as u64, flags: 0 };
+    paths::call(request, &path).map(|()| 0)
+}
+
+pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
+    if size < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let file = p.fds.get(fd)?;
+    let (dir, kind, _) = file.description(Errno::EINVAL)?;
+    if kind == Kind::Path {
+        return Err(Errno::EBADF);
+    }
+    if kind != Kind::Regular || !file.writable() {
+        return Err(Errno::EINVAL);
+    }
+    server::call(op::Truncate { dir, size: size as u64, flags: AT_EMPTY_PATH }).map(|()| 0)
+}
+
+/// `fallocate`: only ever makes files longer; their holes stay holes.
+pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> Result<u64> {
+    const KEEP_SIZE: u32 = 1;
+    if offset < 0 || len <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let file = p.fds.get(fd)?;
+    if !file.writable() {
+        return Err(Errno::EBADF);
+    }
+    if mode & !KEEP_SIZE != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let (dir, kind, _) = file.description(Errno::ENODEV)?;
+    match kind {
+        Kind::Regular => {}
+        Kind::Pipe => return Err(Errno::ESPIPE),
+        Kind::Directory => return Err(Errno::EISDIR),
+        _ => return Err(Errno::ENODEV),
+    }
+    let end = offset.checked_add(len).ok_or(Errno::EFBIG)? as u64;
+    let stat: &[u8; STAT_BYTES] = stat_open(file)?.try_into().map_err(|_| Errno::EIO)?;
+    let size = unixproto::files::Stat::from_bytes(stat).size as u64;
+    if mode & KEEP_SIZE == 0 && end > size {
+        server::call(op::Truncate { dir, size: end, flags: AT_EMPTY_PATH })?;
+    }
+    Ok(0)
+}
+
+pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
+    let path = path(p, AT_FDCWD, name)?;
+    paths::call(op::StatFs { dir: path.dir, flags: 0 }, &path)?;
+    user::bytes_out(p, buf, server::data(STATFS_BYTES))?;
+    Ok(0)
+}
+
+pub fn fstatfs(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
+    let dir = open_file(p, fd)?;
+    server::call(op::StatFs { dir, flags: AT_EMPTY_PATH })?;
+    user::bytes_out(p, buf, server::data(STATFS_BYTES))?;
+    Ok(0)
+}

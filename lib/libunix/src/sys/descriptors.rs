@@ -1,0 +1,215 @@
+//! Descriptors as such: duplicating, closing, flags, locks, pipes.
+
+use crate::errno::{Errno, Result};
+use crate::fd::{self, event, File, Object};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op};
+use linuxabi::general as raw;
+use linuxabi::lock::{Flock, FLOCK_BYTES, UNLOCKED};
+use unixproto::files::{
+    Kind, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, PIPE_BYTES,
+};
+
+pub fn close(p: &mut Process, fd: i32) -> Result<u64> {
+    fd::close(p, fd).map(|()| 0)
+}
+
+pub fn close_range(p: &mut Process, first: u32, last: u32, flags: u32) -> Result<u64> {
+    const UNSHARE: u32 = 2;
+    const CLOEXEC: u32 = 4;
+    if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
+        return Err(Errno::EINVAL);
+    }
+    if flags & CLOEXEC == 0 {
+        fd::close_where(p, |fd, _| (first..=last).contains(&(fd as u32)));
+        return Ok(0);
+    }
+    let end = (last as u64 + 1).min(p.sys.max_files() as u64) as i32;
+    for fd in first as i32..end {
+        let _ = p.fds.set_cloexec(fd, true);
+    }
+    Ok(0)
+}
+
+pub fn dup(p: &mut Process, fd: i32) -> Result<u64> {
+    fd::duplicate(p, fd, 0, false).map(|fd| fd as u64)
+}
+
+pub fn dup2(p: &mut Process, old: i32, new: i32) -> Result<u64> {
+    p.fds.get(old)?;
+    if old == new {
+        return Ok(new as u64);
+    }
+    fd::duplicate_to(p, old, new, false).map(|fd| fd as u64)
+}
+
+pub fn dup3(p: &mut Process, old: i32, new: i32, flags: u32) -> Result<u64> {
+    if flags & !O_CLOEXEC != 0 || old == new {
+        return Err(Errno::EINVAL);
+    }
+    fd::duplicate_to(p, old, new, flags & O_CLOEXEC != 0).map(|fd| fd as u64)
+}
+
+pub fn fcntl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
+    let file = p.fds.get(fd)?;
+    let allowed_on_path = matches!(
+        command,
+        raw::F_DUPFD | raw::F_DUPFD_CLOEXEC | raw::F_GETFD | raw::F_SETFD | raw::F_GETFL
+    );
+    if file.flags & O_PATH != 0 && !allowed_on_path {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        raw::F_DUPFD => duplicate(p, fd, arg, false),
+        raw::F_DUPFD_CLOEXEC => duplicate(p, fd, arg, true),
+        raw::F_GETFD => Ok(p.fds.cloexec(fd)? as u64),
+        raw::F_SETFD => p.fds.set_cloexec(fd, arg & 1 != 0).map(|()| 0),
+        raw::F_GETFL => get_flags(file),
+        raw::F_SETFL => set_flags(p, fd, arg as u32),
+        raw::F_GETLK | F_OFD_GETLK => get_lock(p, arg),
+        raw::F_SETLK | raw::F_SETLKW | F_OFD_SETLK | F_OFD_SETLKW => set_lock(p, fd, arg),
+        raw::F_GETOWN | raw::F_GETSIG => Ok(0),
+        raw::F_SETOWN | raw::F_SETSIG => Ok(0),
+        F_GETPIPE_SZ | F_SETPIPE_SZ => match file.description(Errno::EBADF)? {
+            (_, Kind::Pipe, _) => Ok(PIPE_BYTES),
+            _ => Err(Errno::EBADF),
+        },
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+const F_OFD_GETLK: u32 = 36;
+const F_OFD_SETLK: u32 = 37;
+const F_OFD_SETLKW: u32 = 38;
+const F_SETPIPE_SZ: u32 = 1031;
+const F_GETPIPE_SZ: u32 = 1032;
+
+fn duplicate(p: &mut Process, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
+    if min >= p.sys.max_files() as u64 {
+        return Err(Errno::EINVAL);
+    }
+    fd::duplicate(p, fd, min as usize, cloexec).map(|fd| fd as u64)
+}
+
+fn get_flags(file: &File) -> Result<u64> {
+    const LARGEFILE: u64 = 0o100000;
+    match file.object {
+        Object::Description { desc, .. } => {
+            Ok(server::call(op::GetFlags { desc })?.flags as u64 | LARGEFILE)
+        }
+        _ => Ok(file.flags as u64),
+    }
+}
+
+fn set_flags(p: &mut Process, fd: i32, flags: u32) -> Result<u64> {
+    const SETTABLE: u32 = O_APPEND | O_NONBLOCK;
+    let file = p.fds.get_mut(fd)?;
+    match file.object {
+        Object::Description { desc, .. } => {
+            server::call(op::SetFlags { desc, flags: flags & SETTABLE })?;
+        }
+        _ => file.flags = file.flags & !O_NONBLOCK | flags & O_NONBLOCK,
+    }
+    Ok(0)
+}
+
+/// Sets `O_NONBLOCK` (`FIONBIO`).
+pub fn set_nonblocking(p: &mut Process, fd: i32, on: bool) -> Result<u64> {
+    let flags = get_flags(p.fds.get(fd)?)? as u32 & !O_NONBLOCK;
+    set_flags(p, fd, if on { flags | O_NONBLOCK } else { flags })
+}
+
+/// Record locks are advisory and there is one owner: all of them are free, and can be had.
+fn get_lock(p: &mut Process, addr: u64) -> Result<u64> {
+    let mut lock = Flock::decode(&user::copy_in::<[u8; FLOCK_BYTES]>(p, addr)?)?;
+    if lock.ty == UNLOCKED {
+        return Err(Errno::EINVAL);
+    }
+    lock.ty = UNLOCKED;
+    user::copy_out(p, addr, &lock.encode())?;
+    Ok(0)
+}
+
+fn set_lock(p: &mut Process, fd: i32, addr: u64) -> Result<u64> {
+    const READ_LOCK: u16 = 0;
+    let lock = Flock::decode(&user::copy_in::<[u8; FLOCK_BYTES]>(p, addr)?)?;
+    let file = p.fds.get(fd)?;
+    let allowed = match lock.ty {
+        UNLOCKED => true,
+        READ_LOCK => file.readable(),
+        _ => file.writable(),
+    };
+    if allowed {
+        Ok(0)
+    } else {
+        Err(Errno::EBADF)
+    }
+}
+
+pub fn flock(p: &mut Process, fd: i32, operation: u32) -> Result<u64> {
+    const NONBLOCK: u32 = 4;
+    p.fds.get(fd)?;
+    match operation & !NONBLOCK {
+        1 | 2 | 8 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {
+    const DIRECT: u32 = 0o40000;
+    if flags & !(O_CLOEXEC | O_NONBLOCK | DIRECT) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    user::slice_out(p, fds, 8)?;
+    let cloexec = flags & O_CLOEXEC != 0;
+    let (read, write) = make_pipe(flags & O_NONBLOCK)?;
+    let read = fd::install(p, read, cloexec);
+    let write = fd::install(p, write, cloexec);
+    match (read, write) {
+        (Ok(read), Ok(write)) => {
+            user::copy_out(p, fds, &[read, write])?;
+            Ok(0)
+        }
+        (read, write) => {
+            for fd in [read, write].into_iter().flatten() {
+                let _ = fd::close(p, fd);
+            }
+            Err(Errno::EMFILE)
+        }
+    }
+}
+
+pub fn pipe(p: &mut Process, fds: u64) -> Result<u64> {
+    pipe2(p, fds, 0)
+}
+
+/// Both ends. The key of each end's window on the ring is its own: no inode has the top bit.
+fn make_pipe(flags: u32) -> Result<(File, File)> {
+    const PRIVATE: u64 = 1 << 63;
+    let ends = server::call(op::Pipe { flags })?;
+    let end = |desc: u32, flags| {
+        let inode = PRIVATE | desc as u64;
+        File::new(Object::Description { desc, kind: Kind::Pipe, inode }, flags)
+    };
+    Ok((end(ends.read, O_RDONLY), end(ends.write, O_WRONLY)))
+}
+
+/// Two pipes, crossed, would need files with two descriptions: there are no sockets yet.
+pub fn socketpair(_p: &mut Process, _domain: u32, _ty: u32) -> Result<u64> {
+    Err(Errno::EAFNOSUPPORT)
+}
+
+pub fn eventfd2(p: &mut Process, count: u32, flags: u32) -> Result<u64> {
+    const SEMAPHORE: u32 = 1;
+    if flags & !(SEMAPHORE | O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let event = event::Event { count: count as u64, semaphore: flags & SEMAPHORE != 0 };
+    let file = File::new(Object::Event(event), O_RDWR | flags & O_NONBLOCK);
+    Ok(fd::install(p, file, flags & O_CLOEXEC != 0)? as u64)
+}
+
+pub fn eventfd(p: &mut Process, count: u32) -> Result<u64> {
+    eventfd2(p, count, 0)
+}

@@ -1,0 +1,70 @@
+//! What the system says of itself, and calls that change nothing.
+
+use crate::errno::{Errno, Result};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op};
+use linuxabi::bytes::Bytes;
+use linuxabi::uname::utsname;
+
+pub fn uname(p: &mut Process, out: u64) -> Result<u64> {
+    user::bytes_out(p, out, &utsname(b"tessera"))?;
+    Ok(0)
+}
+
+/// Bytes of `struct sysinfo`.
+const SYSINFO_BYTES: usize = 112;
+
+pub fn sysinfo(p: &mut Process, out: u64) -> Result<u64> {
+    let system = server::call(op::SystemInfo {})?;
+    let info: [u8; SYSINFO_BYTES] = Bytes::default()
+        .u64(system.uptime_ns / 1_000_000_000)
+        .u64(system.load)
+        .u64(system.load)
+        .u64(system.load)
+        .u64(system.total)
+        .u64(system.free)
+        .skip(32)
+        .u16(system.processes as u16)
+        .skip(22)
+        .u32(1)
+        .done();
+    user::bytes_out(p, out, &info)?;
+    Ok(0)
+}
+
+/// `syslog`: there is no kernel log to be seen.
+pub fn syslog(_p: &mut Process, action: u32) -> Result<u64> {
+    match action {
+        0 | 1 | 5..=8 => Ok(0),
+        3 | 4 | 9 | 10 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// What only the administrator of a real machine may do.
+pub fn not_permitted(_p: &mut Process) -> Result<u64> {
+    Err(Errno::EPERM)
+}
+
+/// Optional parts of a kernel that this one is configured without: programs expect this answer
+/// and have another way.
+pub fn not_there(_p: &mut Process) -> Result<u64> {
+    Err(Errno::ENOSYS)
+}
+
+/// Sockets of any family.
+pub fn no_sockets(_p: &mut Process) -> Result<u64> {
+    Err(Errno::EAFNOSUPPORT)
+}
+
+/// A call on a descriptor that is never a socket.
+pub fn not_a_socket(p: &mut Process, fd: i32) -> Result<u64> {
+    p.fds.get(fd)?;
+    Err(Errno::ENOTSOCK)
+}
+
+/// Extended attributes: no file has any.
+pub fn no_attributes(_p: &mut Process) -> Result<u64> {
+    Err(Errno::EOPNOTSUPP)
+}

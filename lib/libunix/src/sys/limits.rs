@@ -1,0 +1,119 @@
+//! Resource limits and usage.
+
+use super::time;
+use crate::errno::{Errno, Result};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, header, op};
+use core::sync::atomic::Ordering;
+use linuxabi::bytes::Bytes;
+
+/// A limit: what counts, and how far it may be raised.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub soft: u64,
+    pub hard: u64,
+}
+
+/// Resources with a limit.
+pub const LIMITS: usize = 16;
+/// `RLIMIT_DATA`.
+pub const DATA: usize = 2;
+/// `RLIMIT_STACK`.
+pub const STACK: usize = 3;
+/// `RLIMIT_NOFILE`.
+pub const NOFILE: usize = 7;
+/// `RLIMIT_AS`.
+pub const AS: usize = 9;
+/// The limit on descriptors cannot be raised beyond this.
+pub const MAX_FILES: u64 = 4096;
+
+const INFINITY: u64 = u64::MAX;
+const NONE: Limit = Limit { soft: INFINITY, hard: INFINITY };
+
+/// Limits of the first process.
+pub const INITIAL: [Limit; LIMITS] = {
+    let mut limits = [NONE; LIMITS];
+    limits[STACK] = Limit { soft: 8 << 20, hard: INFINITY };
+    limits[4] = Limit { soft: 0, hard: INFINITY }; // RLIMIT_CORE
+    limits[6] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_NPROC
+    limits[NOFILE] = Limit { soft: 1024, hard: MAX_FILES };
+    limits[8] = Limit { soft: 8 << 20, hard: 8 << 20 }; // RLIMIT_MEMLOCK
+    limits[11] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_SIGPENDING
+    limits[12] = Limit { soft: 819_200, hard: 819_200 }; // RLIMIT_MSGQUEUE
+    limits[13] = Limit { soft: 0, hard: 0 }; // RLIMIT_NICE
+    limits[14] = Limit { soft: 0, hard: 0 }; // RLIMIT_RTPRIO
+    limits
+};
+
+fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
+    let root = header().ids[1].load(Ordering::Relaxed) == 0;
+    let limit = p.sys.limits.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
+    let [soft, hard] = new;
+    if soft > hard {
+        return Err(Errno::EINVAL);
+    }
+    if hard > limit.hard && !root || resource as usize == NOFILE && hard > MAX_FILES {
+        return Err(Errno::EPERM);
+    }
+    *limit = Limit { soft, hard };
+    Ok(())
+}
+
+pub fn getrlimit(p: &mut Process, resource: u32, out: u64) -> Result<u64> {
+    let limit = *p.sys.limits.get(resource as usize).ok_or(Errno::EINVAL)?;
+    user::copy_out(p, out, &[limit.soft, limit.hard])?;
+    Ok(0)
+}
+
+pub fn setrlimit(p: &mut Process, resource: u32, new: u64) -> Result<u64> {
+    let new = user::copy_in::<[u64; 2]>(p, new)?;
+    change(p, resource, new).map(|()| 0)
+}
+
+/// Only the own process has limits to show.
+pub fn prlimit64(p: &mut Process, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
+    if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
+        return Err(Errno::ESRCH);
+    }
+    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(p, new)?) };
+    let before = *p.sys.limits.get(resource as usize).ok_or(Errno::EINVAL)?;
+    if let Some(wanted) = wanted {
+        change(p, resource, wanted)?;
+    }
+    if old != 0 {
+        user::copy_out(p, old, &[before.soft, before.hard])?;
+    }
+    Ok(0)
+}
+
+/// Bytes of `struct rusage`.
+pub const RUSAGE_BYTES: usize = 144;
+
+/// `struct rusage` of a process that used so much.
+pub fn rusage(cpu_ns: u64, peak_kib: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
+    Bytes::default()
+        .raw(&linuxabi::time::to_timeval(cpu_ns))
+        .skip(16)
+        .u64(peak_kib)
+        .skip(24)
+        .u64(faults)
+        .done()
+}
+
+pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
+    let usage = match who {
+        0 | 1 => {
+            let header = header();
+            let faults = header.faults.load(Ordering::Relaxed);
+            rusage(time::processor(), header.rss_pages.load(Ordering::Relaxed) * 4, faults)
+        }
+        -1 => {
+            let usage = server::call(op::CpuUsage { who: 1 })?;
+            rusage(usage.cpu_ns, usage.peak_pages * 4, usage.faults)
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    user::copy_out(p, out, &usage)?;
+    Ok(0)
+}

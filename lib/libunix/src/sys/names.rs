@@ -1,0 +1,218 @@
+//! Names: making, removing, renaming, opening.
+
+use super::paths::{self, path, path_or_empty, AT_FDCWD};
+use crate::errno::{Errno, Result};
+use crate::fd::{self, File};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, header, op, restart};
+use core::sync::atomic::Ordering;
+use linuxabi::bytes::get_u64;
+use unixproto::files as abi;
+
+/// Flags that `open` knows.
+const OPEN_FLAGS: u32 = abi::O_ACCMODE
+    | abi::O_CREAT
+    | abi::O_EXCL
+    | abi::O_NOCTTY
+    | abi::O_TRUNC
+    | abi::O_APPEND
+    | abi::O_NONBLOCK
+    | abi::O_DIRECTORY
+    | abi::O_NOFOLLOW
+    | abi::O_CLOEXEC
+    | abi::O_PATH
+    | abi::O_TMPFILE;
+
+fn masked(mode: u32) -> u32 {
+    mode & 0o7777 & !header().umask.load(Ordering::Relaxed)
+}
+
+pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
+    let flags = flags & OPEN_FLAGS;
+    let path = path(p, dirfd, name)?;
+    p.fds.check_room(0, p.sys.max_files())?;
+    let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
+    let opened = paths::call(request, &path).map_err(restart)?;
+    let file = File::opened(opened, flags);
+    Ok(fd::install(p, file, flags & abi::O_CLOEXEC != 0)? as u64)
+}
+
+pub fn open(p: &mut Process, name: u64, flags: u32, mode: u32) -> Result<u64> {
+    openat(p, AT_FDCWD, name, flags, mode)
+}
+
+pub fn creat(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
+    openat(p, AT_FDCWD, name, abi::O_CREAT | abi::O_WRONLY | abi::O_TRUNC, mode)
+}
+
+/// `openat2` without resolve flags.
+pub fn openat2(p: &mut Process, dirfd: i32, name: u64, how: u64, size: u64) -> Result<u64> {
+    const HOW_BYTES: u64 = 24;
+    if size < HOW_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let mut raw = [0; HOW_BYTES as usize];
+    user::bytes_in(p, how, &mut raw)?;
+    let (flags, mode, resolve) = (get_u64(&raw, 0), get_u64(&raw, 8), get_u64(&raw, 16));
+    if flags >> 32 != 0 || mode & !0o7777 != 0 || resolve != 0 {
+        return Err(Errno::EINVAL);
+    }
+    openat(p, dirfd, name, flags as u32, mode as u32)
+}
+
+pub fn mkdirat(p: &mut Process, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    let path = path(p, dirfd, name)?;
+    paths::call(op::Mkdir { dir: path.dir, mode: masked(mode & 0o1777) }, &path).map(|()| 0)
+}
+
+pub fn mkdir(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
+    mkdirat(p, AT_FDCWD, name, mode)
+}
+
+pub fn mknodat(p: &mut Process, dirfd: i32, name: u64, mode: u32, dev: u64) -> Result<u64> {
+    let ty = match mode & abi::S_IFMT {
+        0 => abi::S_IFREG,
+        abi::S_IFDIR => return Err(Errno::EPERM),
+        ty @ (abi::S_IFREG | abi::S_IFIFO | abi::S_IFCHR | abi::S_IFBLK | abi::S_IFSOCK) => ty,
+        _ => return Err(Errno::EINVAL),
+    };
+    let path = path(p, dirfd, name)?;
+    let request = op::Mknod { dir: path.dir, mode: ty | masked(mode), dev };
+    paths::call(request, &path).map(|()| 0)
+}
+
+pub fn mknod(p: &mut Process, name: u64, mode: u32, dev: u64) -> Result<u64> {
+    mknodat(p, AT_FDCWD, name, mode, dev)
+}
+
+pub fn unlinkat(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<u64> {
+    if flags & !abi::AT_REMOVEDIR != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = path(p, dirfd, name)?;
+    paths::call(op::Unlink { dir: path.dir, flags }, &path).map(|()| 0)
+}
+
+pub fn unlink(p: &mut Process, name: u64) -> Result<u64> {
+    unlinkat(p, AT_FDCWD, name, 0)
+}
+
+pub fn rmdir(p: &mut Process, name: u64) -> Result<u64> {
+    unlinkat(p, AT_FDCWD, name, abi::AT_REMOVEDIR)
+}
+
+pub fn renameat2(
+    p: &mut Process,
+    old_dir: i32,
+    old: u64,
+    new_dir: i32,
+    new: u64,
+    flags: u32,
+) -> Result<u64> {
+    const BOTH: u32 = abi::RENAME_NOREPLACE | abi::RENAME_EXCHANGE;
+    if flags & !BOTH != 0 || flags & BOTH == BOTH {
+        return Err(Errno::EINVAL);
+    }
+    let from = path(p, old_dir, old)?;
+    let a = server::put_a(from.text);
+    let to = path(p, new_dir, new)?;
+    let request = op::Rename { old_dir: from.dir, new_dir: to.dir, flags };
+    paths::call_second(request, a, &to).map(|()| 0)
+}
+
+pub fn renameat(p: &mut Process, old_dir: i32, old: u64, new_dir: i32, new: u64) -> Result<u64> {
+    renameat2(p, old_dir, old, new_dir, new, 0)
+}
+
+pub fn rename(p: &mut Process, old: u64, new: u64) -> Result<u64> {
+    renameat2(p, AT_FDCWD, old, AT_FDCWD, new, 0)
+}
+
+pub fn linkat(
+    p: &mut Process,
+    old_dir: i32,
+    old: u64,
+    new_dir: i32,
+    new: u64,
+    flags: u32,
+) -> Result<u64> {
+    if flags & !(abi::AT_SYMLINK_FOLLOW | abi::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let from = path_or_empty(p, old_dir, old, flags)?;
+    let flags = paths::effective(flags, &from);
+    let a = server::put_a(from.text);
+    let to = path(p, new_dir, new)?;
+    let request = op::Link { old_dir: from.dir, new_dir: to.dir, flags };
+    paths::call_second(request, a, &to).map(|()| 0)
+}
+
+pub fn link(p: &mut Process, old: u64, new: u64) -> Result<u64> {
+    linkat(p, AT_FDCWD, old, AT_FDCWD, new, 0)
+}
+
+pub fn symlinkat(p: &mut Process, text: u64, dirfd: i32, name: u64) -> Result<u64> {
+    let text = path(p, AT_FDCWD, text)?;
+    let a = server::put_a(text.text);
+    let to = path(p, dirfd, name)?;
+    paths::call_second(op::Symlink { dir: to.dir }, a, &to).map(|()| 0)
+}
+
+pub fn symlink(p: &mut Process, text: u64, name: u64) -> Result<u64> {
+    symlinkat(p, text, AT_FDCWD, name)
+}
+
+pub fn readlinkat(p: &mut Process, dirfd: i32, name: u64, buf: u64, size: i32) -> Result<u64> {
+    if size <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = path_or_empty(p, dirfd, name, abi::AT_EMPTY_PATH)?;
+    let count = paths::call(op::ReadLink { dir: path.dir }, &path)?.count;
+    let text = server::data((count as usize).min(size as usize));
+    user::bytes_out(p, buf, text)?;
+    Ok(text.len() as u64)
+}
+
+pub fn readlink(p: &mut Process, name: u64, buf: u64, size: i32) -> Result<u64> {
+    readlinkat(p, AT_FDCWD, name, buf, size)
+}
+
+pub fn chdir(p: &mut Process, name: u64) -> Result<u64> {
+    let path = path(p, AT_FDCWD, name)?;
+    paths::call(op::Chdir { dir: path.dir, flags: 0 }, &path).map(|()| 0)
+}
+
+pub fn fchdir(p: &mut Process, fd: i32) -> Result<u64> {
+    let dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?.0;
+    server::call(op::Chdir { dir, flags: abi::AT_EMPTY_PATH }).map(|()| 0)
+}
+
+pub fn getcwd(p: &mut Process, buf: u64, size: u64) -> Result<u64> {
+    let count = server::call(op::GetCwd {})?.count as usize;
+    let room = server::data_mut(count + 1);
+    let with_nul = room.len() as u64;
+    if size < with_nul {
+        return Err(Errno::ERANGE);
+    }
+    room[count.min(room.len() - 1)] = 0;
+    user::bytes_out(p, buf, room)?;
+    Ok(with_nul)
+}
+
+pub fn umask(_p: &mut Process, mask: u32) -> u64 {
+    header().umask.swap(mask & 0o777, Ordering::Relaxed) as u64
+}
+
+pub fn memfd_create(p: &mut Process, name: u64, flags: u32) -> Result<u64> {
+    const CLOEXEC: u32 = 1;
+    const ALLOW_SEALING: u32 = 2;
+    const NAME_MAX: usize = 250;
+    if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let name = user::cstr(p, name, NAME_MAX, Errno::EINVAL)?;
+    p.fds.check_room(0, p.sys.max_files())?;
+    let opened = server::call_a(op::MemFile { size: 0 }, name)?;
+    Ok(fd::install(p, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
+}

@@ -1,0 +1,302 @@
+//! Processes: ids, groups, sessions, waiting, killing, ending.
+
+use super::limits::rusage;
+use crate::errno::{Errno, Result};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, header, op, restart};
+use core::sync::atomic::{AtomicU32, Ordering};
+use linuxabi::bytes::Bytes;
+use unixproto::files::{KEEP_ID, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED};
+use unixproto::signals::{self, SI_TKILL, SI_USER};
+
+fn load(cell: &AtomicU32) -> u64 {
+    cell.load(Ordering::Relaxed) as u64
+}
+
+pub fn getpid(_p: &mut Process) -> u64 {
+    load(&header().pid)
+}
+
+pub fn getppid(_p: &mut Process) -> u64 {
+    load(&header().ppid)
+}
+
+pub fn getpgrp(_p: &mut Process) -> u64 {
+    load(&header().pgid)
+}
+
+/// Indices in the header's ids.
+const RUID: usize = 0;
+const EUID: usize = 1;
+const RGID: usize = 3;
+const EGID: usize = 4;
+
+pub fn getuid(_p: &mut Process) -> u64 {
+    load(&header().ids[RUID])
+}
+
+pub fn geteuid(_p: &mut Process) -> u64 {
+    load(&header().ids[EUID])
+}
+
+pub fn getgid(_p: &mut Process) -> u64 {
+    load(&header().ids[RGID])
+}
+
+pub fn getegid(_p: &mut Process) -> u64 {
+    load(&header().ids[EGID])
+}
+
+/// Real, effective and saved id, starting at index `first`.
+fn triple(first: usize) -> [u32; 3] {
+    [0, 1, 2].map(|n| header().ids[first + n].load(Ordering::Relaxed))
+}
+
+/// Sets three ids; `KEEP_ID` leaves one. Without privilege only to one of the three.
+fn set_triple(first: usize, new: [u32; 3]) -> Result<u64> {
+    let old = triple(first);
+    let privileged = load(&header().ids[EUID]) == 0;
+    let known = |id: u32| id == KEEP_ID || old.contains(&id);
+    if !privileged && !new.into_iter().all(known) {
+        return Err(Errno::EPERM);
+    }
+    let mut ids = [triple(RUID), triple(RGID)];
+    for (id, new) in ids[(first == RGID) as usize].iter_mut().zip(new) {
+        if new != KEEP_ID {
+            *id = new;
+        }
+    }
+    let mut bytes = Bytes::<24>::default();
+    for id in ids.into_iter().flatten() {
+        bytes = bytes.u32(id);
+    }
+    server::call_a(op::SetIds {}, &bytes.done()).map(|()| 0)
+}
+
+/// All three with privilege, else the effective one.
+fn set_one(first: usize, id: u32) -> Result<u64> {
+    if id == KEEP_ID {
+        return Err(Errno::EINVAL);
+    }
+    if load(&header().ids[EUID]) == 0 {
+        set_triple(first, [id; 3])
+    } else {
+        set_triple(first, [KEEP_ID, id, KEEP_ID])
+    }
+}
+
+/// `setreuid`: the saved id follows the effective one when the real one is set or they differ.
+fn set_two(first: usize, real: u32, effective: u32) -> Result<u64> {
+    let old = triple(first);
+    let after = if effective == KEEP_ID { old[1] } else { effective };
+    let follows = real != KEEP_ID || effective != KEEP_ID && effective != old[0];
+    set_triple(first, [real, effective, if follows { after } else { KEEP_ID }])
+}
+
+pub fn setuid(_p: &mut Process, id: u32) -> Result<u64> {
+    set_one(RUID, id)
+}
+pub fn setgid(_p: &mut Process, id: u32) -> Result<u64> {
+    set_one(RGID, id)
+}
+pub fn setreuid(_p: &mut Process, real: u32, effective: u32) -> Result<u64> {
+    set_two(RUID, real, effective)
+}
+pub fn setregid(_p: &mut Process, real: u32, effective: u32) -> Result<u64> {
+    set_two(RGID, real, effective)
+}
+pub fn setresuid(_p: &mut Process, real: u32, effective: u32, saved: u32) -> Result<u64> {
+    set_triple(RUID, [real, effective, saved])
+}
+pub fn setresgid(_p: &mut Process, real: u32, effective: u32, saved: u32) -> Result<u64> {
+    set_triple(RGID, [real, effective, saved])
+}
+pub fn getresuid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
+    put_triple(p, RUID, [real, effective, saved])
+}
+pub fn getresgid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
+    put_triple(p, RGID, [real, effective, saved])
+}
+
+fn put_triple(p: &mut Process, first: usize, addrs: [u64; 3]) -> Result<u64> {
+    for (addr, id) in addrs.into_iter().zip(triple(first)) {
+        user::copy_out(p, addr, &id)?;
+    }
+    Ok(0)
+}
+
+/// `setfsuid`, `setfsgid`: these follow the effective ids here.
+pub fn setfsuid(_p: &mut Process) -> u64 {
+    load(&header().ids[EUID])
+}
+pub fn setfsgid(_p: &mut Process) -> u64 {
+    load(&header().ids[EGID])
+}
+
+/// There are no supplementary groups.
+pub fn getgroups(_p: &mut Process, size: i32) -> Result<u64> {
+    if size < 0 {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(0)
+    }
+}
+
+pub fn setgroups(_p: &mut Process, size: i32) -> Result<u64> {
+    match size {
+        _ if load(&header().ids[EUID]) != 0 => Err(Errno::EPERM),
+        0..=65536 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn setpgid(_p: &mut Process, pid: i32, pgid: i32) -> Result<u64> {
+    let pgid = u32::try_from(pgid).map_err(|_| Errno::EINVAL)?;
+    let pid = u32::try_from(pid).map_err(|_| Errno::ESRCH)?;
+    server::call(op::SetPgid { pid, pgid }).map(|()| 0)
+}
+
+pub fn getpgid(_p: &mut Process, pid: i32) -> Result<u64> {
+    match u32::try_from(pid).map_err(|_| Errno::ESRCH)? {
+        0 => Ok(load(&header().pgid)),
+        pid => Ok(server::call(op::GetPgid { pid })?.pid as u64),
+    }
+}
+
+pub fn getsid(_p: &mut Process, pid: i32) -> Result<u64> {
+    match u32::try_from(pid).map_err(|_| Errno::ESRCH)? {
+        0 => Ok(load(&header().sid)),
+        pid => Ok(server::call(op::GetSid { pid })?.pid as u64),
+    }
+}
+
+pub fn setsid(_p: &mut Process) -> Result<u64> {
+    Ok(server::call(op::SetSid {})?.pid as u64)
+}
+
+pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
+    const ANY_KIND: u32 = 0x4000_0000; // __WALL
+    const CLONE: u32 = 0x8000_0000; // __WCLONE
+    const NO_THREAD: u32 = 0x2000_0000; // __WNOTHREAD
+    if options & !(WNOHANG | WSTOPPED | WCONTINUED | ANY_KIND | CLONE | NO_THREAD) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if pid == i32::MIN {
+        return Err(Errno::ESRCH);
+    }
+    let options = options & (WNOHANG | WSTOPPED | WCONTINUED) | WEXITED;
+    let waited = server::call(op::Wait { pid, options }).map_err(restart)?;
+    if waited.pid != 0 {
+        if status != 0 {
+            user::copy_out(p, status, &waited.status)?;
+        }
+        if usage != 0 {
+            user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+        }
+    }
+    Ok(waited.pid as u64)
+}
+
+/// Bytes of `siginfo_t`.
+const SIGINFO_BYTES: usize = 128;
+
+/// What `waitid` says of a child: `si_code` and `si_status` for a wait status.
+fn code_and_status(status: u32) -> (i32, u32) {
+    const CORE: u32 = 0x80;
+    match status {
+        signals::CONTINUED => (signals::CLD_CONTINUED, signals::SIGCONT),
+        s if s & 0xff == 0x7f => (signals::CLD_STOPPED, s >> 8 & 0xff),
+        s if s & 0x7f == 0 => (signals::CLD_EXITED, s >> 8 & 0xff),
+        s if s & CORE != 0 => (3, s & 0x7f),
+        s => (signals::CLD_KILLED, s & 0x7f),
+    }
+}
+
+pub fn waitid(
+    p: &mut Process,
+    which: u32,
+    id: i32,
+    info: u64,
+    options: u32,
+    usage: u64,
+) -> Result<u64> {
+    const KINDS: u32 = WEXITED | WSTOPPED | WCONTINUED;
+    const LINUX_ONLY: u32 = 0xe000_0000;
+    if options & !(KINDS | WNOHANG | WNOWAIT | LINUX_ONLY) != 0 || options & KINDS == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let pid = match (which, id) {
+        (0, _) => -1,
+        (1, 1..) => id,
+        (2, 0) => 0,
+        (2, 1..) => -id,
+        _ => return Err(Errno::EINVAL),
+    };
+    let options = options & !LINUX_ONLY;
+    let waited = server::call(op::Wait { pid, options }).map_err(restart)?;
+    if info != 0 {
+        let mut raw = Bytes::<SIGINFO_BYTES>::default();
+        if waited.pid != 0 {
+            let (code, status) = code_and_status(waited.status);
+            raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
+            raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
+        }
+        user::bytes_out(p, info, &raw.done())?;
+    }
+    if usage != 0 && waited.pid != 0 {
+        user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+    }
+    Ok(0)
+}
+
+fn signal_number(signal: u32) -> Result<u32> {
+    if signal <= 64 {
+        Ok(signal)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn kill(_p: &mut Process, pid: i32, signal: u32) -> Result<u64> {
+    let signal = signal_number(signal)?;
+    if pid == i32::MIN {
+        return Err(Errno::ESRCH);
+    }
+    server::call(op::Kill { pid, signal, code: SI_USER, value: 0 }).map(|()| 0)
+}
+
+pub fn tkill(_p: &mut Process, tid: i32, signal: u32) -> Result<u64> {
+    if tid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let signal = signal_number(signal)?;
+    server::call(op::Kill { pid: tid, signal, code: SI_TKILL, value: 0 }).map(|()| 0)
+}
+
+pub fn tgkill(p: &mut Process, pid: i32, tid: i32, signal: u32) -> Result<u64> {
+    if pid <= 0 || tid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    if pid != tid {
+        return Err(Errno::ESRCH);
+    }
+    tkill(p, tid, signal)
+}
+
+pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Result<u64> {
+    let raw: [u64; 4] = user::copy_in(p, info)?;
+    let code = raw[1] as i32;
+    if code >= 0 && pid as u64 != load(&header().pid) {
+        return Err(Errno::EPERM);
+    }
+    let signal = signal_number(signal)?;
+    server::call(op::Kill { pid, signal, code, value: raw[3] }).map(|()| 0)
+}
+
+/// Ends the process. `unixd` deletes it with all that it has; there is no answer.
+pub fn exit_group(_p: &mut Process, code: u32) -> Result<u64> {
+    loop {
+        server::call(op::Exit { status: signals::exited(code) })?;
+    }
+}

@@ -1,0 +1,240 @@
+//! Reading, writing, seeking.
+
+use crate::errno::{Errno, Result};
+use crate::fd::buffers::Cursor;
+use crate::fd::{transfer, Object};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op};
+use alloc::vec;
+use alloc::vec::Vec;
+use linuxabi::iovec::{decode, Buffer, IOVEC_BYTES, MAX_RW, MAX_VECTORS};
+use unixproto::files::{Kind, SEEK_HOLE};
+use unixproto::session::DATA_BYTES;
+
+fn one(base: u64, len: u64) -> [Buffer; 1] {
+    [Buffer { base, len: len.min(MAX_RW) }]
+}
+
+fn vector(p: &mut Process, addr: u64, count: u64) -> Result<Vec<Buffer>> {
+    if count > MAX_VECTORS as u64 {
+        return Err(Errno::EINVAL);
+    }
+    let mut buffers = vec![Buffer::default(); count as usize];
+    decode(user::slice_in(p, addr, count as usize * IOVEC_BYTES)?, &mut buffers)?;
+    Ok(buffers)
+}
+
+fn position(offset: i64) -> Result<Option<u64>> {
+    u64::try_from(offset).map(Some).map_err(|_| Errno::EINVAL)
+}
+
+pub fn read(p: &mut Process, fd: i32, buf: u64, len: u64) -> Result<u64> {
+    transfer::read(p, fd, None, &mut Cursor::new(&one(buf, len)))
+}
+
+pub fn write(p: &mut Process, fd: i32, buf: u64, len: u64) -> Result<u64> {
+    transfer::write(p, fd, None, &mut Cursor::new(&one(buf, len)))
+}
+
+pub fn pread64(p: &mut Process, fd: i32, buf: u64, len: u64, offset: i64) -> Result<u64> {
+    transfer::read(p, fd, position(offset)?, &mut Cursor::new(&one(buf, len)))
+}
+
+pub fn pwrite64(p: &mut Process, fd: i32, buf: u64, len: u64, offset: i64) -> Result<u64> {
+    transfer::write(p, fd, position(offset)?, &mut Cursor::new(&one(buf, len)))
+}
+
+pub fn readv(p: &mut Process, fd: i32, vec: u64, count: u64) -> Result<u64> {
+    p.fds.get(fd)?;
+    let buffers = vector(p, vec, count)?;
+    transfer::read(p, fd, None, &mut Cursor::new(&buffers))
+}
+
+pub fn writev(p: &mut Process, fd: i32, vec: u64, count: u64) -> Result<u64> {
+    p.fds.get(fd)?;
+    let buffers = vector(p, vec, count)?;
+    transfer::write(p, fd, None, &mut Cursor::new(&buffers))
+}
+
+pub fn preadv(p: &mut Process, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
+    let at = position(offset)?;
+    p.fds.get(fd)?;
+    let buffers = vector(p, vec, count)?;
+    transfer::read(p, fd, at, &mut Cursor::new(&buffers))
+}
+
+pub fn pwritev(p: &mut Process, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
+    let at = position(offset)?;
+    p.fds.get(fd)?;
+    let buffers = vector(p, vec, count)?;
+    transfer::write(p, fd, at, &mut Cursor::new(&buffers))
+}
+
+/// `preadv2` and `pwritev2` without flags; offset -1 is the file's own.
+pub fn preadv2(
+    p: &mut Process,
+    fd: i32,
+    vec: u64,
+    count: u64,
+    offset: i64,
+    _high: u64,
+    flags: u32,
+) -> Result<u64> {
+    match (flags, offset) {
+        (0, -1) => readv(p, fd, vec, count),
+        (0, _) => preadv(p, fd, vec, count, offset),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+pub fn pwritev2(
+    p: &mut Process,
+    fd: i32,
+    vec: u64,
+    count: u64,
+    offset: i64,
+    _high: u64,
+    flags: u32,
+) -> Result<u64> {
+    match (flags, offset) {
+        (0, -1) => writev(p, fd, vec, count),
+        (0, _) => pwritev(p, fd, vec, count, offset),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> {
+    let (desc, kind, _) = p.fds.get(fd)?.description(Errno::ESPIPE)?;
+    if whence > SEEK_HOLE {
+        return Err(Errno::EINVAL);
+    }
+    match kind {
+        Kind::Pipe | Kind::Tty | Kind::Stream => Err(Errno::ESPIPE),
+        Kind::Path => Err(Errno::EBADF),
+        Kind::Null | Kind::Zero | Kind::Full | Kind::Random => Ok(0),
+        Kind::Regular | Kind::Directory | Kind::Text => {
+            Ok(server::call(op::Seek { desc, offset, whence })?.offset)
+        }
+    }
+}
+
+/// An offset in the program's memory, for `sendfile` and `copy_file_range`.
+fn offset_in(p: &mut Process, addr: u64) -> Result<Option<u64>> {
+    match addr {
+        0 => Ok(None),
+        _ => position(user::copy_in::<i64>(p, addr)?),
+    }
+}
+
+fn offset_out(p: &mut Process, addr: u64, before: Option<u64>, moved: u64) -> Result<()> {
+    match before {
+        Some(offset) => user::copy_out(p, addr, &(offset + moved)),
+        None => Ok(()),
+    }
+}
+
+pub fn sendfile(p: &mut Process, output: i32, input: i32, offset: u64, len: u64) -> Result<u64> {
+    let at = offset_in(p, offset)?;
+    let done = transfer::copy(p, input, at, output, None, len.min(MAX_RW))?;
+    offset_out(p, offset, at, done)?;
+    Ok(done)
+}
+
+pub fn copy_file_range(
+    p: &mut Process,
+    input: i32,
+    in_offset: u64,
+    output: i32,
+    out_offset: u64,
+    len: u64,
+    flags: u32,
+) -> Result<u64> {
+    let (in_at, out_at) = (offset_in(p, in_offset)?, offset_in(p, out_offset)?);
+    let regular = |fd| -> Result<()> {
+        match p.fds.get(fd)?.description(Errno::EINVAL)? {
+            (_, Kind::Regular, _) => Ok(()),
+            (_, Kind::Directory, _) => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    };
+    regular(input)?;
+    regular(output)?;
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let done = transfer::copy(p, input, in_at, output, out_at, len.min(MAX_RW))?;
+    offset_out(p, in_offset, in_at, done)?;
+    offset_out(p, out_offset, out_at, done)?;
+    Ok(done)
+}
+
+/// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
+fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
+    let (desc, kind, _) = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
+    match kind {
+        Kind::Directory => {}
+        Kind::Path => return Err(Errno::EBADF),
+        _ => return Err(Errno::ENOTDIR),
+    }
+    user::slice_out(p, buf, (len as usize).min(1))?;
+    let bytes = len.min(DATA_BYTES as u32);
+    let count = server::call(op::GetDents { desc, bytes })?.count as usize;
+    if old {
+        let mut records = server::data_mut(count);
+        while records.len() > 18 {
+            let len = linuxabi::bytes::get_u16(records, 16) as usize;
+            if len < 19 || len > records.len() {
+                break;
+            }
+            let (record, rest) = core::mem::take(&mut records).split_at_mut(len);
+            linuxabi::dirent::to_old(record);
+            records = rest;
+        }
+    }
+    user::bytes_out(p, buf, server::data(count))?;
+    Ok(count as u64)
+}
+
+pub fn getdents64(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
+    listing(p, fd, buf, len, false)
+}
+
+pub fn getdents(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
+    listing(p, fd, buf, len, true)
+}
+
+/// `fsync` and its relatives: nothing is ever behind.
+pub fn fsync(p: &mut Process, fd: i32) -> Result<u64> {
+    match &p.fds.get(fd)?.object {
+        Object::Description { kind: Kind::Regular | Kind::Directory | Kind::Text, .. } => Ok(0),
+        Object::Description { kind: Kind::Path, .. } => Err(Errno::EBADF),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn sync_file_range(p: &mut Process, fd: i32) -> Result<u64> {
+    fsync(p, fd)
+}
+
+pub fn fadvise64(p: &mut Process, fd: i32, _offset: i64, len: i64, advice: u32) -> Result<u64> {
+    let file = p.fds.get(fd)?;
+    if matches!(file.object, Object::Description { kind: Kind::Pipe, .. }) {
+        return Err(Errno::ESPIPE);
+    }
+    if len < 0 || advice > 5 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(0)
+}
+
+pub fn readahead(p: &mut Process, fd: i32) -> Result<u64> {
+    match p.fds.get(fd)?.description(Errno::EINVAL)? {
+        (_, Kind::Regular, _) => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn sync(_p: &mut Process) -> u64 {
+    0
+}

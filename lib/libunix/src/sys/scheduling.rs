@@ -1,0 +1,166 @@
+//! The scheduler's interface. There is one policy, and every process has the same weight.
+
+use crate::errno::{Errno, Result};
+use crate::invoke::invoke;
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, header, op};
+use abi::slots::DISPATCHER;
+use core::sync::atomic::Ordering;
+
+pub fn sched_yield(_p: &mut Process) -> u64 {
+    let _ = invoke(DISPATCHER, captypes::op::Yield {});
+    0
+}
+
+/// `ESRCH` unless there is such a process.
+fn check(pid: i32) -> Result<()> {
+    if pid < 0 {
+        return Err(Errno::EINVAL);
+    }
+    if pid == 0 || pid as u32 == header().pid.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    server::call(op::GetPgid { pid: pid as u32 }).map(|_| ())
+}
+
+pub fn sched_getaffinity(p: &mut Process, pid: i32, len: u32, mask: u64) -> Result<u64> {
+    if len < 8 || len % 8 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    check(pid)?;
+    user::copy_out(p, mask, &1u64)?;
+    Ok(8)
+}
+
+pub fn sched_setaffinity(p: &mut Process, pid: i32, len: u32, mask: u64) -> Result<u64> {
+    let first = if len == 0 { 0 } else { user::copy_in::<u8>(p, mask)? };
+    check(pid)?;
+    if first & 1 != 0 {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn sched_getparam(p: &mut Process, pid: i32, param: u64) -> Result<u64> {
+    if param == 0 {
+        return Err(Errno::EINVAL);
+    }
+    check(pid)?;
+    user::copy_out(p, param, &0u32)?;
+    Ok(0)
+}
+
+pub fn sched_setparam(p: &mut Process, pid: i32, param: u64) -> Result<u64> {
+    if param == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority = user::copy_in::<u32>(p, param)?;
+    check(pid)?;
+    if priority == 0 {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn sched_getscheduler(_p: &mut Process, pid: i32) -> Result<u64> {
+    check(pid).map(|()| 0)
+}
+
+pub fn sched_setscheduler(p: &mut Process, pid: i32, policy: u32, param: u64) -> Result<u64> {
+    const RESET_ON_FORK: u32 = 0x4000_0000;
+    match policy & !RESET_ON_FORK {
+        0 | 3 | 5 => sched_setparam(p, pid, param),
+        1 | 2 | 6 => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn sched_get_priority_max(_p: &mut Process, policy: u32) -> Result<u64> {
+    match policy {
+        0 | 3 | 5 | 6 => Ok(0),
+        1 | 2 => Ok(99),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn sched_get_priority_min(_p: &mut Process, policy: u32) -> Result<u64> {
+    match policy {
+        0 | 3 | 5 | 6 => Ok(0),
+        1 | 2 => Ok(1),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn sched_rr_get_interval(p: &mut Process, pid: i32, out: u64) -> Result<u64> {
+    const SLICE: u64 = 4_000_000;
+    check(pid)?;
+    user::copy_out(p, out, &linuxabi::time::to_timespec(SLICE))?;
+    Ok(0)
+}
+
+pub fn getcpu(p: &mut Process, cpu: u64, node: u64) -> Result<u64> {
+    for addr in [cpu, node].into_iter().filter(|addr| *addr != 0) {
+        user::copy_out(p, addr, &0u32)?;
+    }
+    Ok(0)
+}
+
+const WHICH_END: u32 = 3;
+
+/// Answers 20 minus the nice value.
+pub fn getpriority(p: &mut Process, which: u32, who: i32) -> Result<u64> {
+    if which >= WHICH_END {
+        return Err(Errno::EINVAL);
+    }
+    if which == 0 {
+        check(who).map_err(|_| Errno::ESRCH)?;
+    }
+    Ok((20 - p.sys.nice) as u64)
+}
+
+pub fn setpriority(p: &mut Process, which: u32, who: i32, nice: i32) -> Result<u64> {
+    if which >= WHICH_END {
+        return Err(Errno::EINVAL);
+    }
+    if which == 0 {
+        check(who).map_err(|_| Errno::ESRCH)?;
+    }
+    p.sys.nice = nice.clamp(-20, 19);
+    Ok(0)
+}
+
+pub fn ioprio(_p: &mut Process) -> u64 {
+    0
+}
+
+/// POSIX capabilities (not this system's): the administrator has all of them, others none.
+pub fn capget(p: &mut Process, head: u64, data: u64) -> Result<u64> {
+    const VERSION_1: u32 = 0x1998_0330;
+    const VERSION_3: u32 = 0x2008_0522;
+    const ALL: u64 = (1 << 41) - 1;
+    let [version, pid]: [u32; 2] = user::copy_in(p, head)?;
+    let sets = match version {
+        VERSION_1 => 1,
+        0x2007_1026 | VERSION_3 => 2,
+        _ => {
+            user::copy_out(p, head, &VERSION_3)?;
+            return if data == 0 { Ok(0) } else { Err(Errno::EINVAL) };
+        }
+    };
+    check(pid as i32)?;
+    let have = if header().ids[1].load(Ordering::Relaxed) == 0 { ALL } else { 0 };
+    for set in 0..sets {
+        let word = (have >> (32 * set)) as u32;
+        user::copy_out(p, data + 12 * set, &[word, word, 0])?;
+    }
+    Ok(0)
+}
+
+pub fn capset(p: &mut Process, head: u64, data: u64) -> Result<u64> {
+    user::copy_in::<[u32; 2]>(p, head)?;
+    user::copy_in::<[u32; 3]>(p, data)?;
+    Ok(0)
+}

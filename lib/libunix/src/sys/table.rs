@@ -1,0 +1,302 @@
+//! The table of system calls: number, name, and the function with the types of its arguments.
+
+use super::*;
+use crate::errno::Result;
+use crate::process::Process;
+use abi::Regs;
+
+/// A system call.
+pub struct Call {
+    pub name: &'static str,
+    pub run: fn(&mut Process, &mut Regs) -> Result<u64>,
+}
+
+/// What a handler may answer: a result, or a value when nothing can go wrong.
+trait Outcome {
+    fn outcome(self) -> Result<u64>;
+}
+
+impl Outcome for u64 {
+    #[inline(always)]
+    fn outcome(self) -> Result<u64> {
+        Ok(self)
+    }
+}
+
+impl Outcome for Result<u64> {
+    #[inline(always)]
+    fn outcome(self) -> Result<u64> {
+        self
+    }
+}
+
+/// Calls a handler with as many argument registers as it has arguments, each cut to its type.
+macro_rules! apply {
+    ($f:path, $p:ident, $r:ident, regs) => { $f($p, $r) };
+    ($f:path, $p:ident, $r:ident,) => { { let _ = $r; $f($p) } };
+    ($f:path, $p:ident, $r:ident, $a:ty) => { $f($p, $r.rdi as $a) };
+    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty) => { $f($p, $r.rdi as $a, $r.rsi as $b) };
+    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty) => {
+        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c)
+    };
+    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty, $d:ty) => {
+        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d)
+    };
+    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty, $d:ty, $e:ty) => {
+        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d, $r.r8 as $e)
+    };
+    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty, $d:ty, $e:ty, $g:ty) => {
+        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d, $r.r8 as $e, $r.r9 as $g)
+    };
+}
+
+const NUMBERS: usize = 464;
+
+macro_rules! calls {
+    ($($number:literal $name:ident $f:path, ($($args:tt)*);)*) => {
+        /// Every call, by its number.
+        pub static CALLS: [Option<Call>; NUMBERS] = {
+            let mut calls = [const { None }; NUMBERS];
+            $(calls[$number] = Some(Call {
+                name: stringify!($name),
+                run: |p, r| Outcome::outcome(apply!($f, p, r, $($args)*)),
+            });)*
+            calls
+        };
+    };
+}
+
+calls! {
+    // Reading and writing.
+    0 read readwrite::read, (i32, u64, u64);
+    1 write readwrite::write, (i32, u64, u64);
+    8 lseek readwrite::lseek, (i32, i64, u32);
+    17 pread64 readwrite::pread64, (i32, u64, u64, i64);
+    18 pwrite64 readwrite::pwrite64, (i32, u64, u64, i64);
+    19 readv readwrite::readv, (i32, u64, u64);
+    20 writev readwrite::writev, (i32, u64, u64);
+    40 sendfile readwrite::sendfile, (i32, i32, u64, u64);
+    74 fsync readwrite::fsync, (i32);
+    75 fdatasync readwrite::fsync, (i32);
+    78 getdents readwrite::getdents, (i32, u64, u32);
+    162 sync readwrite::sync, ();
+    187 readahead readwrite::readahead, (i32);
+    217 getdents64 readwrite::getdents64, (i32, u64, u32);
+    221 fadvise64 readwrite::fadvise64, (i32, i64, i64, u32);
+    277 sync_file_range readwrite::sync_file_range, (i32);
+    295 preadv readwrite::preadv, (i32, u64, u64, i64);
+    296 pwritev readwrite::pwritev, (i32, u64, u64, i64);
+    306 syncfs readwrite::fsync, (i32);
+    326 copy_file_range readwrite::copy_file_range, (i32, u64, i32, u64, u64, u32);
+    327 preadv2 readwrite::preadv2, (i32, u64, u64, i64, u64, u32);
+    328 pwritev2 readwrite::pwritev2, (i32, u64, u64, i64, u64, u32);
+
+    // Names.
+    2 open names::open, (u64, u32, u32);
+    76 truncate attributes::truncate, (u64, i64);
+    79 getcwd names::getcwd, (u64, u64);
+    80 chdir names::chdir, (u64);
+    81 fchdir names::fchdir, (i32);
+    82 rename names::rename, (u64, u64);
+    83 mkdir names::mkdir, (u64, u32);
+    84 rmdir names::rmdir, (u64);
+    85 creat names::creat, (u64, u32);
+    86 link names::link, (u64, u64);
+    87 unlink names::unlink, (u64);
+    88 symlink names::symlink, (u64, u64);
+    89 readlink names::readlink, (u64, u64, i32);
+    95 umask names::umask, (u32);
+    133 mknod names::mknod, (u64, u32, u64);
+    257 openat names::openat, (i32, u64, u32, u32);
+    258 mkdirat names::mkdirat, (i32, u64, u32);
+    259 mknodat names::mknodat, (i32, u64, u32, u64);
+    263 unlinkat names::unlinkat, (i32, u64, u32);
+    264 renameat names::renameat, (i32, u64, i32, u64);
+    265 linkat names::linkat, (i32, u64, i32, u64, u32);
+    266 symlinkat names::symlinkat, (u64, i32, u64);
+    267 readlinkat names::readlinkat, (i32, u64, u64, i32);
+    316 renameat2 names::renameat2, (i32, u64, i32, u64, u32);
+    319 memfd_create names::memfd_create, (u64, u32);
+    437 openat2 names::openat2, (i32, u64, u64, u64);
+
+    // Attributes.
+    4 stat attributes::stat, (u64, u64);
+    5 fstat attributes::fstat, (i32, u64);
+    6 lstat attributes::lstat, (u64, u64);
+    21 access attributes::access, (u64, u32);
+    77 ftruncate attributes::ftruncate, (i32, i64);
+    90 chmod attributes::chmod, (u64, u32);
+    91 fchmod attributes::fchmod, (i32, u32);
+    92 chown attributes::chown, (u64, u32, u32);
+    93 fchown attributes::fchown, (i32, u32, u32);
+    94 lchown attributes::lchown, (u64, u32, u32);
+    132 utime attributes::utime, (u64, u64);
+    137 statfs attributes::statfs, (u64, u64);
+    138 fstatfs attributes::fstatfs, (i32, u64);
+    235 utimes attributes::utimes, (u64, u64);
+    260 fchownat attributes::fchownat, (i32, u64, u32, u32, u32);
+    261 futimesat attributes::futimesat, (i32, u64, u64);
+    262 newfstatat attributes::newfstatat, (i32, u64, u64, u32);
+    268 fchmodat attributes::fchmodat, (i32, u64, u32);
+    269 faccessat attributes::faccessat, (i32, u64, u32);
+    280 utimensat attributes::utimensat, (i32, u64, u64, u32);
+    285 fallocate attributes::fallocate, (i32, u32, i64, i64);
+    332 statx attributes::statx, (i32, u64, u32, u32, u64);
+    439 faccessat2 attributes::faccessat2, (i32, u64, u32, u32);
+    452 fchmodat2 attributes::fchmodat2, (i32, u64, u32, u32);
+
+    // Descriptors.
+    3 close descriptors::close, (i32);
+    16 ioctl ioctl::ioctl, (i32, u32, u64);
+    22 pipe descriptors::pipe, (u64);
+    32 dup descriptors::dup, (i32);
+    33 dup2 descriptors::dup2, (i32, i32);
+    72 fcntl descriptors::fcntl, (i32, u32, u64);
+    73 flock descriptors::flock, (i32, u32);
+    284 eventfd descriptors::eventfd, (u32);
+    290 eventfd2 descriptors::eventfd2, (u32, u32);
+    292 dup3 descriptors::dup3, (i32, i32, u32);
+    293 pipe2 descriptors::pipe2, (u64, u32);
+    436 close_range descriptors::close_range, (u32, u32, u32);
+
+    // Waiting for several.
+    7 poll polling::poll, (u64, u32, i32);
+    23 select polling::select, (i32, u64, u64, u64, u64);
+    213 epoll_create polling::epoll_create, (i32);
+    232 epoll_wait polling::epoll_wait, (i32, u64, i32, i32);
+    233 epoll_ctl polling::epoll_ctl, (i32, u32, i32, u64);
+    270 pselect6 polling::pselect6, (i32, u64, u64, u64, u64, u64);
+    271 ppoll polling::ppoll, (u64, u32, u64, u64, u64);
+    281 epoll_pwait polling::epoll_pwait, (i32, u64, i32, i32, u64, u64);
+    291 epoll_create1 polling::epoll_create1, (u32);
+
+    // Processes.
+    39 getpid processes::getpid, ();
+    60 exit processes::exit_group, (u32);
+    61 wait4 processes::wait4, (i32, u64, u32, u64);
+    62 kill processes::kill, (i32, u32);
+    102 getuid processes::getuid, ();
+    104 getgid processes::getgid, ();
+    105 setuid processes::setuid, (u32);
+    106 setgid processes::setgid, (u32);
+    107 geteuid processes::geteuid, ();
+    108 getegid processes::getegid, ();
+    109 setpgid processes::setpgid, (i32, i32);
+    110 getppid processes::getppid, ();
+    111 getpgrp processes::getpgrp, ();
+    112 setsid processes::setsid, ();
+    113 setreuid processes::setreuid, (u32, u32);
+    114 setregid processes::setregid, (u32, u32);
+    115 getgroups processes::getgroups, (i32);
+    116 setgroups processes::setgroups, (i32);
+    117 setresuid processes::setresuid, (u32, u32, u32);
+    118 getresuid processes::getresuid, (u64, u64, u64);
+    119 setresgid processes::setresgid, (u32, u32, u32);
+    120 getresgid processes::getresgid, (u64, u64, u64);
+    121 getpgid processes::getpgid, (i32);
+    122 setfsuid processes::setfsuid, ();
+    123 setfsgid processes::setfsgid, ();
+    124 getsid processes::getsid, (i32);
+    129 rt_sigqueueinfo processes::rt_sigqueueinfo, (i32, u32, u64);
+    186 gettid thread::gettid, ();
+    200 tkill processes::tkill, (i32, u32);
+    231 exit_group processes::exit_group, (u32);
+    234 tgkill processes::tgkill, (i32, i32, u32);
+    247 waitid processes::waitid, (u32, i32, u64, u32, u64);
+
+    // The thread and its scheduling.
+    24 sched_yield scheduling::sched_yield, ();
+    125 capget scheduling::capget, (u64, u64);
+    126 capset scheduling::capset, (u64, u64);
+    135 personality thread::personality, (u32);
+    140 getpriority scheduling::getpriority, (u32, i32);
+    141 setpriority scheduling::setpriority, (u32, i32, i32);
+    142 sched_setparam scheduling::sched_setparam, (i32, u64);
+    143 sched_getparam scheduling::sched_getparam, (i32, u64);
+    144 sched_setscheduler scheduling::sched_setscheduler, (i32, u32, u64);
+    145 sched_getscheduler scheduling::sched_getscheduler, (i32);
+    146 sched_get_priority_max scheduling::sched_get_priority_max, (u32);
+    147 sched_get_priority_min scheduling::sched_get_priority_min, (u32);
+    148 sched_rr_get_interval scheduling::sched_rr_get_interval, (i32, u64);
+    157 prctl thread::prctl, (u32, u64, u64);
+    158 arch_prctl thread::arch_prctl, (u32, u64);
+    202 futex thread::futex, (u64, u32, u32, u64);
+    203 sched_setaffinity scheduling::sched_setaffinity, (i32, u32, u64);
+    204 sched_getaffinity scheduling::sched_getaffinity, (i32, u32, u64);
+    218 set_tid_address thread::gettid, ();
+    251 ioprio_set scheduling::ioprio, ();
+    252 ioprio_get scheduling::ioprio, ();
+    273 set_robust_list thread::set_robust_list, (u64, u64);
+    309 getcpu scheduling::getcpu, (u64, u64);
+    324 membarrier thread::membarrier, (u32, u32);
+    334 rseq info::not_there, ();
+
+    // Limits and the system.
+    63 uname info::uname, (u64);
+    97 getrlimit limits::getrlimit, (u32, u64);
+    98 getrusage limits::getrusage, (i32, u64);
+    99 sysinfo info::sysinfo, (u64);
+    103 syslog info::syslog, (u32);
+    160 setrlimit limits::setrlimit, (u32, u64);
+    302 prlimit64 limits::prlimit64, (u32, u32, u64, u64);
+    318 getrandom random::getrandom, (u64, u64, u32);
+
+    // Time.
+    35 nanosleep time::nanosleep, (u64, u64);
+    36 getitimer timers::getitimer, (u32, u64);
+    37 alarm timers::alarm, (u32);
+    38 setitimer timers::setitimer, (u32, u64, u64);
+    96 gettimeofday time::gettimeofday, (u64, u64);
+    100 times time::times, (u64);
+    164 settimeofday info::not_permitted, ();
+    201 time time::time, (u64);
+    227 clock_settime time::clock_settime, (u32);
+    228 clock_gettime time::clock_gettime, (u32, u64);
+    229 clock_getres time::clock_getres, (u32, u64);
+    230 clock_nanosleep time::clock_nanosleep, (u32, u32, u64, u64);
+    283 timerfd_create timers::timerfd_create, (u32, u32);
+    286 timerfd_settime timers::timerfd_settime, (i32, u32, u64, u64);
+    287 timerfd_gettime timers::timerfd_gettime, (i32, u64);
+
+    // What there is not.
+    41 socket info::no_sockets, ();
+    42 connect info::not_a_socket, (i32);
+    43 accept info::not_a_socket, (i32);
+    44 sendto info::not_a_socket, (i32);
+    45 recvfrom info::not_a_socket, (i32);
+    46 sendmsg info::not_a_socket, (i32);
+    47 recvmsg info::not_a_socket, (i32);
+    48 shutdown info::not_a_socket, (i32);
+    49 bind info::not_a_socket, (i32);
+    50 listen info::not_a_socket, (i32);
+    51 getsockname info::not_a_socket, (i32);
+    52 getpeername info::not_a_socket, (i32);
+    53 socketpair info::no_sockets, ();
+    54 setsockopt info::not_a_socket, (i32);
+    55 getsockopt info::not_a_socket, (i32);
+    101 ptrace info::not_permitted, ();
+    161 chroot info::not_permitted, ();
+    163 acct info::not_permitted, ();
+    165 mount info::not_permitted, ();
+    166 umount2 info::not_permitted, ();
+    167 swapon info::not_permitted, ();
+    168 swapoff info::not_permitted, ();
+    169 reboot info::not_permitted, ();
+    170 sethostname info::not_permitted, ();
+    171 setdomainname info::not_permitted, ();
+    188 setxattr info::no_attributes, ();
+    189 lsetxattr info::no_attributes, ();
+    190 fsetxattr info::no_attributes, ();
+    191 getxattr info::no_attributes, ();
+    192 lgetxattr info::no_attributes, ();
+    193 fgetxattr info::no_attributes, ();
+    194 listxattr info::no_attributes, ();
+    195 llistxattr info::no_attributes, ();
+    196 flistxattr info::no_attributes, ();
+    197 removexattr info::no_attributes, ();
+    198 lremovexattr info::no_attributes, ();
+    199 fremovexattr info::no_attributes, ();
+    272 unshare info::not_permitted, ();
+    288 accept4 info::not_a_socket, (i32);
+    308 setns info::not_permitted, ();
+}

@@ -1,0 +1,174 @@
+//! The one thread: its identity, its registers, its name, its locks.
+
+use crate::errno::{Errno, Result};
+use crate::invoke::invoke;
+use crate::mm::user;
+use crate::process::{frame, Process};
+use crate::server::{self, header, op};
+use abi::layout::USER_END;
+use abi::slots::DISPATCHER;
+use core::arch::asm;
+use core::sync::atomic::Ordering;
+use linuxabi::prctl as raw;
+use linuxabi::time::{from_timespec, TIME_BYTES};
+
+fn has_fsgsbase() -> bool {
+    // SAFETY: the frame is mapped; the kernel wrote the field before the dispatcher was started.
+    unsafe { (*frame()).fsgsbase != 0 }
+}
+
+pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
+    const SET_GS: u32 = 0x1001;
+    const SET_FS: u32 = 0x1002;
+    const GET_FS: u32 = 0x1003;
+    const GET_GS: u32 = 0x1004;
+    if matches!(code, SET_FS | SET_GS) && addr >= USER_END {
+        return Err(Errno::EPERM);
+    }
+    let fast = has_fsgsbase();
+    let mut base = p.sys.fs_base;
+    match code {
+        SET_FS => {
+            p.sys.fs_base = addr;
+            if fast {
+                // SAFETY: the CPU has the instruction; the library does not use FS.
+                unsafe { asm!("wrfsbase {}", in(reg) addr, options(nostack)) };
+            } else {
+                let set = captypes::op::SetFsBase { base: addr };
+                invoke(DISPATCHER, set).map_err(|_| Errno::EPERM)?;
+            }
+            return Ok(0);
+        }
+        SET_GS if fast => {
+            // SAFETY: the CPU has the instruction; the library does not use GS.
+            unsafe { asm!("wrgsbase {}", in(reg) addr, options(nostack)) };
+            return Ok(0);
+        }
+        GET_FS if fast => {
+            // SAFETY: the CPU has the instruction.
+            unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack)) };
+        }
+        GET_FS => {}
+        GET_GS if fast => {
+            // SAFETY: the CPU has the instruction.
+            unsafe { asm!("rdgsbase {}", out(reg) base, options(nostack)) };
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    user::copy_out(p, addr, &base)?;
+    Ok(0)
+}
+
+/// `set_tid_address` and `gettid`.
+pub fn gettid(_p: &mut Process) -> u64 {
+    header().pid.load(Ordering::Relaxed) as u64
+}
+
+pub fn set_robust_list(_p: &mut Process, _head: u64, len: u64) -> Result<u64> {
+    const HEAD_BYTES: u64 = 24;
+    if len == HEAD_BYTES {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn prctl(p: &mut Process, option: u32, a: u64, _b: u64) -> Result<u64> {
+    match option {
+        raw::PR_SET_NAME => set_name(p, a),
+        raw::PR_GET_NAME => {
+            let name = p.sys.name;
+            user::copy_out(p, a, &name).map(|()| 0)
+        }
+        raw::PR_SET_PDEATHSIG if a <= 64 => {
+            p.sys.parent_death_signal = a as u32;
+            Ok(0)
+        }
+        raw::PR_GET_PDEATHSIG => {
+            let signal = p.sys.parent_death_signal;
+            user::copy_out(p, a, &signal).map(|()| 0)
+        }
+        raw::PR_GET_DUMPABLE => Ok(1),
+        raw::PR_GET_KEEPCAPS | raw::PR_GET_SECCOMP | raw::PR_GET_SECUREBITS => Ok(0),
+        raw::PR_GET_NO_NEW_PRIVS | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
+        raw::PR_SET_DUMPABLE | raw::PR_SET_KEEPCAPS | raw::PR_SET_NO_NEW_PRIVS if a <= 1 => Ok(0),
+        raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER | raw::PR_SET_THP_DISABLE => Ok(0),
+        raw::PR_CAPBSET_READ if a <= 40 => Ok(1),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
+    const LONGEST: usize = 15;
+    let text = match user::cstr(p, addr, LONGEST + 1, Errno::E2BIG) {
+        Err(Errno::E2BIG) => user::slice_in(p, addr, LONGEST)?,
+        other => other?,
+    };
+    let mut name = [0; LONGEST + 1];
+    name[..text.len().min(LONGEST)].copy_from_slice(&text[..text.len().min(LONGEST)]);
+    p.sys.name = name;
+    let len = name.iter().position(|b| *b == 0).unwrap_or(LONGEST);
+    server::call_a(op::SetName {}, &name[..len]).map(|()| 0)
+}
+
+/// `futex` of a process with one thread: nobody else can wake it or wait for it, except a signal.
+pub fn futex(p: &mut Process, addr: u64, operation: u32, value: u32, timeout: u64) -> Result<u64> {
+    const PRIVATE: u32 = 128;
+    const REALTIME: u32 = 256;
+    const WAIT: u32 = 0;
+    const WAKE: u32 = 1;
+    const REQUEUE: u32 = 3;
+    const CMP_REQUEUE: u32 = 4;
+    const WAKE_OP: u32 = 5;
+    const WAIT_BITSET: u32 = 9;
+    const WAKE_BITSET: u32 = 10;
+    let command = operation & !(PRIVATE | REALTIME);
+    if !matches!(command, WAIT | WAKE | REQUEUE..=WAKE_OP | WAIT_BITSET | WAKE_BITSET) {
+        return Err(Errno::ENOSYS);
+    }
+    if addr % 4 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let waits = matches!(command, WAIT | WAIT_BITSET);
+    let mut ns = None;
+    if waits && timeout != 0 {
+        let span = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, timeout)?)?;
+        ns = Some(match (command, operation & REALTIME) {
+            (WAIT, _) => span,
+            (_, 0) => span.saturating_sub(super::time::monotonic()),
+            _ => span.saturating_sub(super::time::realtime()),
+        });
+    }
+    let now = user::copy_in::<u32>(p, addr)?;
+    match command {
+        WAIT | WAIT_BITSET if now != value => Err(Errno::EAGAIN),
+        WAIT | WAIT_BITSET => wait(ns),
+        _ => Ok(0),
+    }
+}
+
+fn wait(ns: Option<u64>) -> Result<u64> {
+    match ns {
+        Some(ns) => {
+            server::call(op::Sleep { ns }).map_err(server::restart_no_handler)?;
+            Err(Errno::ETIMEDOUT)
+        }
+        None => server::call(op::Pause {}).map(|()| 0).map_err(server::restart),
+    }
+}
+
+pub fn membarrier(_p: &mut Process, command: u32, flags: u32) -> Result<u64> {
+    const QUERY: u32 = 0;
+    match (command, flags) {
+        (QUERY, 0) => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn personality(p: &mut Process, persona: u32) -> u64 {
+    let before = p.sys.personality;
+    if persona != u32::MAX {
+        p.sys.personality = persona;
+    }
+    before as u64
+}

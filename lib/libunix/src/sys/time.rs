@@ -1,0 +1,146 @@
+//! Clocks, read from the time-stamp counter, and sleeping.
+
+use crate::errno::{Errno, Result};
+use crate::invoke::invoke;
+use crate::mm::user;
+use crate::process::{frame, Process};
+use crate::server::{self, op};
+use abi::slots::DISPATCHER;
+use linuxabi::time::{from_timespec, multiplier, scale, ticks_to_ns, to_timespec, TIME_BYTES};
+
+const REALTIME: u32 = 0;
+const MONOTONIC: u32 = 1;
+const PROCESS_CPU: u32 = 2;
+const THREAD_CPU: u32 = 3;
+const BOOTTIME: u32 = 7;
+const TAI: u32 = 11;
+
+/// Frequency of the counter, and nanoseconds since 1970 at its zero.
+fn facts() -> (u64, u64) {
+    let frame = frame();
+    // SAFETY: the frame is mapped as long as the library runs; the kernel wrote these fields
+    // before the dispatcher was started and does not change them.
+    unsafe { ((*frame).tsc_hz, (*frame).epoch_ns) }
+}
+
+fn ticks() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Nanoseconds since the counter was zero.
+pub fn monotonic() -> u64 {
+    scale(ticks(), multiplier(facts().0))
+}
+
+/// Nanoseconds since 1970.
+pub fn realtime() -> u64 {
+    facts().1.saturating_add(monotonic())
+}
+
+/// Processor time of this process, in nanoseconds.
+pub fn processor() -> u64 {
+    let used = invoke(DISPATCHER, captypes::op::Usage {}).map_or(0, |reply| reply.value);
+    ticks_to_ns(used, facts().0)
+}
+
+fn read(clock: u32) -> Result<u64> {
+    match clock {
+        REALTIME | 5 | 8 | TAI => Ok(realtime()),
+        MONOTONIC | 4 | 6 | BOOTTIME | 9 => Ok(monotonic()),
+        PROCESS_CPU | THREAD_CPU => Ok(processor()),
+        // Clocks of processes: negative numbers, of which only the own one is known.
+        own if own >= 0xffff_fff8 => Ok(processor()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn clock_gettime(p: &mut Process, clock: u32, out: u64) -> Result<u64> {
+    let now = read(clock)?;
+    user::copy_out(p, out, &to_timespec(now))?;
+    Ok(0)
+}
+
+pub fn clock_getres(p: &mut Process, clock: u32, out: u64) -> Result<u64> {
+    read(clock)?;
+    if out != 0 {
+        user::copy_out(p, out, &to_timespec(1))?;
+    }
+    Ok(0)
+}
+
+pub fn gettimeofday(p: &mut Process, out: u64, zone: u64) -> Result<u64> {
+    if out != 0 {
+        user::copy_out(p, out, &linuxabi::time::to_timeval(realtime()))?;
+    }
+    if zone != 0 {
+        user::copy_out(p, zone, &[0u32; 2])?;
+    }
+    Ok(0)
+}
+
+pub fn time(p: &mut Process, out: u64) -> Result<u64> {
+    let now = realtime() / 1_000_000_000;
+    if out != 0 {
+        user::copy_out(p, out, &now)?;
+    }
+    Ok(now)
+}
+
+/// Setting clocks: nobody may.
+pub fn clock_settime(_p: &mut Process, clock: u32) -> Result<u64> {
+    read(clock)?;
+    Err(Errno::EPERM)
+}
+
+pub fn clock_nanosleep(
+    p: &mut Process,
+    clock: u32,
+    flags: u32,
+    request: u64,
+    left: u64,
+) -> Result<u64> {
+    const ABSOLUTE: u32 = 1;
+    if clock == THREAD_CPU {
+        return Err(Errno::EINVAL);
+    }
+    read(clock)?;
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, request)?)?;
+    if flags & ABSOLUTE == 0 {
+        return sleep(p, ns, left);
+    }
+    // To the end whatever the reason of waking up early: the deadline is absolute.
+    match ns.saturating_sub(read(clock)?) {
+        0 => Ok(0),
+        ns => server::call(op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
+    }
+}
+
+pub fn nanosleep(p: &mut Process, request: u64, left: u64) -> Result<u64> {
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, request)?)?;
+    sleep(p, ns, left)
+}
+
+fn sleep(p: &mut Process, ns: u64, left: u64) -> Result<u64> {
+    let end = monotonic().saturating_add(ns);
+    match server::call(op::Sleep { ns }) {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            if left != 0 {
+                user::copy_out(p, left, &to_timespec(end.saturating_sub(monotonic())))?;
+            }
+            Err(server::restart_no_handler(error))
+        }
+    }
+}
+
+/// `times`: clock ticks of 10 ms.
+pub fn times(p: &mut Process, out: u64) -> Result<u64> {
+    const TICK: u64 = 10_000_000;
+    if out != 0 {
+        let own = processor() / TICK;
+        let children = server::call(op::CpuUsage { who: 1 })?.cpu_ns / TICK;
+        user::copy_out(p, out, &[own, 0, children, 0])?;
+    }
+    Ok(monotonic() / TICK)
+}
