@@ -9,11 +9,17 @@
 
 pub mod arch;
 pub mod boot_info;
+pub mod cap;
+pub mod check;
 pub mod dispatch;
+pub mod invoke;
+pub mod ipc;
 pub mod log;
+pub mod machine;
 #[cfg(target_os = "none")]
 mod panic;
 pub mod startup;
+pub mod vspace;
 
 /// Sets the machine up and starts the first domain.
 ///

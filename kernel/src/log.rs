@@ -22,3 +22,22 @@ pub fn line(text: core::fmt::Arguments) {
 pub fn line(text: core::fmt::Arguments) {
     std::eprintln!("{text}");
 }
+
+/// Writes bytes as they are: lines of user mode.
+#[cfg(target_os = "none")]
+pub fn bytes(bytes: &[u8]) {
+    use core::fmt::Write;
+    for chunk in bytes.utf8_chunks() {
+        // Writing to the port cannot fail.
+        let _ = crate::arch::LogPort.write_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            let _ = crate::arch::LogPort.write_char('?');
+        }
+    }
+}
+
+/// Writes bytes as they are: lines of user mode.
+#[cfg(not(target_os = "none"))]
+pub fn bytes(bytes: &[u8]) {
+    std::eprint!("{}", std::string::String::from_utf8_lossy(bytes));
+}

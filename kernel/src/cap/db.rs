@@ -1,0 +1,191 @@
+//! The mapping database of the core, with slots as references that are always valid.
+//!
+//! The contract of [`mdb`] is that a slot in the database stays in place. It is kept as slots are
+//! made by retype (zeros: empty) and their memory is given back only by `delete`, which empties
+//! every slot of a container before.
+
+use super::mem::Obj;
+use super::policy::CapPolicy;
+use core::ptr::NonNull;
+use mdb::{Class, Mdb, RawCap, Slot, Violation};
+
+/// A slot in a CNode or dispatcher.
+pub type SlotRef = Obj<Slot>;
+
+/// The database of one core.
+pub struct Db {
+    mdb: Mdb<CapPolicy>,
+}
+
+impl Db {
+    /// An empty one.
+    pub const fn new() -> Db {
+        Db { mdb: Mdb::new() }
+    }
+
+    /// Slots in use.
+    pub fn len(&self) -> usize {
+        self.mdb.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.mdb.is_empty()
+    }
+
+    /// Puts `cap` into the empty slot `slot`.
+    pub fn insert(&mut self, slot: SlotRef, cap: RawCap) {
+        if slot.set_cap(cap) {
+            // SAFETY: the slot holds a capability, was in no database, and stays (see above).
+            unsafe { self.mdb.insert(slot.ptr()) };
+        }
+    }
+
+    /// The same, looking for the place from `near`, which is in use.
+    #[inline]
+    pub fn insert_near(&mut self, slot: SlotRef, cap: RawCap, near: SlotRef) {
+        debug_assert!(near.is_linked());
+        if slot.set_cap(cap) {
+            // SAFETY: as above; a slot in use is in the database.
+            unsafe { self.mdb.insert_near(slot.ptr(), near.ptr()) };
+        }
+    }
+
+    /// Puts `cap`, a copy of what `src` holds, into the empty slot `dst`.
+    #[inline]
+    pub fn insert_copy(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
+        debug_assert!(src.is_linked());
+        if dst.set_cap(cap) {
+            // SAFETY: as above.
+            unsafe { self.mdb.insert_copy(src.ptr(), dst.ptr()) };
+        }
+    }
+
+    /// Empties a slot in use.
+    #[inline]
+    pub fn remove(&mut self, slot: SlotRef) -> RawCap {
+        if !slot.is_linked() {
+            return RawCap::NULL;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.remove(slot.ptr()) }
+    }
+
+    /// Moves what `src` holds to the empty slot `dst`.
+    #[inline]
+    pub fn relocate(&mut self, src: SlotRef, dst: SlotRef) {
+        if src.is_linked() && !dst.is_linked() {
+            // SAFETY: just checked; `dst` stays in place as every slot.
+            unsafe { self.mdb.relocate(src.ptr(), dst.ptr()) };
+        }
+    }
+
+    /// Is there another slot with the same capability?
+    #[inline]
+    pub fn has_copies(&self, slot: SlotRef) -> bool {
+        // SAFETY: callers pass slots in use.
+        slot.is_linked() && unsafe { self.mdb.has_copies(slot.ptr()) }
+    }
+
+    /// One of the copies of a slot in use.
+    pub fn a_copy(&self, slot: SlotRef) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.copies(slot.ptr()) }.next().map(Obj::from_slot)
+    }
+
+    /// The first descendant of a slot in use.
+    #[inline]
+    pub fn first_descendant(&self, slot: SlotRef) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.first_descendant(slot.ptr()) }.map(Obj::from_slot)
+    }
+
+    /// The distinct capability after a slot in use.
+    #[inline]
+    pub fn next(&self, slot: SlotRef) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.next(slot.ptr()) }.map(Obj::from_slot)
+    }
+
+    /// The innermost capability from which that in `slot` descends.
+    pub fn nearest_ancestor(&self, slot: SlotRef) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.nearest_ancestor(slot.ptr()) }.map(Obj::from_slot)
+    }
+
+    /// Does any descendant of `slot` overlap `[base, base + len)`?
+    pub fn descendant_overlaps(&self, slot: SlotRef, base: u64, len: u64) -> bool {
+        // SAFETY: in the database, as checked.
+        slot.is_linked()
+            && unsafe { self.mdb.descendant_overlapping(slot.ptr(), base, len) }.is_some()
+    }
+
+    /// The slot with the same capability as `key`.
+    pub fn find(&self, key: &RawCap) -> Option<SlotRef> {
+        self.mdb.find(key).map(Obj::from_slot)
+    }
+
+    /// The innermost object of at most this rank around a range.
+    pub fn surrounding(&self, tree: u8, base: u64, len: u64, max_rank: u8) -> Option<SlotRef> {
+        self.mdb.surrounding(tree, base, len, max_rank).map(Obj::from_slot)
+    }
+
+    /// What overlaps a range.
+    pub fn overlapping(
+        &self,
+        tree: u8,
+        base: u64,
+        len: u64,
+        class: Class,
+    ) -> impl Iterator<Item = SlotRef> + '_ {
+        self.mdb.overlapping(tree, base, len, class).map(Obj::from_slot)
+    }
+
+    /// All distinct capabilities of a tree.
+    pub fn iter(&self, tree: u8) -> impl Iterator<Item = SlotRef> + '_ {
+        self.mdb.iter(tree).map(Obj::from_slot)
+    }
+
+    /// The parts of a range that no object covers, but for those that `ignore` says.
+    pub fn for_each_gap(
+        &self,
+        tree: u8,
+        base: u64,
+        len: u64,
+        ignore: impl Fn(&RawCap) -> bool,
+        gap: impl FnMut(u64, u64),
+    ) {
+        self.mdb.for_each_gap(tree, base, len, ignore, gap);
+    }
+
+    /// Checks the database itself.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.mdb.check()
+    }
+}
+
+impl Default for Db {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SlotRef {
+    /// A slot that the database knows, or that a container has.
+    #[inline]
+    pub fn from_slot(slot: NonNull<Slot>) -> SlotRef {
+        Obj::wrap(slot)
+    }
+}

@@ -1,0 +1,325 @@
+//! Delete and revoke.
+//!
+//! Removing a capability that has copies is one step. Removing the last one destroys the object,
+//! and that may take long: a CNode is full of capabilities which may be the last ones to other
+//! CNodes, and so on, and a CNode may contain itself. Two rules keep this bounded:
+//!
+//! * **Containers are parked.** The last capability to a CNode or dispatcher is moved *into* the
+//!   container: for a CNode to its slot 0, trading places with what was there; for a dispatcher to
+//!   a slot kept for that. Nobody can reach it then. Parked containers wait in a queue, linked
+//!   through the parked capabilities, and [`Local::reap`] empties the one in front slot by slot.
+//!   What a slot holds is deleted by the same code, so that nested containers join the queue
+//!   instead of the kernel's stack.
+//! * **Work is counted.** Every event has a budget; when it is spent the invocation answers
+//!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
+
+use super::mem::{slot_at, Obj, SlotRun};
+use super::{attr, lookup, CapExt, SlotRef};
+use crate::dispatch::dcb::{Dcb, PARKING};
+use crate::dispatch::Local;
+use crate::ipc::Endpoint;
+use captypes::invocations::Count;
+use captypes::place::L2_SLOTS;
+use captypes::{CapType, Status};
+use mdb::RawCap;
+
+/// Steps of destruction in one event: some 300 instructions each.
+pub const BUDGET: u32 = 512;
+/// Slots that are looked at for the price of one step.
+const EMPTY_SLOTS_PER_STEP: u32 = 64;
+
+/// Is it done, or must the invocation be repeated?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Progress {
+    Done,
+    Again,
+}
+
+/// The queue of parked containers.
+pub struct Dying {
+    head: Option<SlotRef>,
+    tail: Option<SlotRef>,
+    /// The next slot of the first container to look at.
+    cursor: u32,
+}
+
+impl Dying {
+    /// An empty queue.
+    pub const fn new() -> Dying {
+        Dying { head: None, tail: None, cursor: 0 }
+    }
+    /// Is nothing left to empty?
+    pub fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    /// Adds the container whose last capability is in `slot`, its own parking slot.
+    fn push(&mut self, slot: SlotRef) {
+        let cap = slot.cap();
+        slot.set_rights(cap.rights, cap.attrs | attr::PARKED);
+        match self.tail {
+            Some(tail) => link(tail, cap),
+            None => self.head = Some(slot),
+        }
+        self.tail = Some(slot);
+    }
+
+    fn pop(&mut self) -> Option<SlotRef> {
+        let first = self.head?;
+        self.cursor = 0;
+        if self.tail == Some(first) {
+            (self.head, self.tail) = (None, None);
+        } else {
+            self.head = Some(linked(first.cap()));
+        }
+        Some(first)
+    }
+}
+
+impl Default for Dying {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Makes the parked capability in `slot` name the container of `next` as the one behind it.
+fn link(slot: SlotRef, next: RawCap) {
+    let own = slot.cap();
+    let dispatcher = if next.is(CapType::Dispatcher) { attr::NEXT_IS_DISPATCHER } else { 0 };
+    slot.set_rights(own.rights, own.attrs | dispatcher);
+    slot.set_aux((next.base / paging::PAGE) as u32);
+}
+
+/// Where the container behind the one of `cap` has its parked capability.
+fn linked(cap: RawCap) -> SlotRef {
+    let base = u64::from(cap.aux) * paging::PAGE;
+    if cap.attrs & attr::NEXT_IS_DISPATCHER != 0 {
+        Dcb::slot_at(base, PARKING)
+    } else {
+        slot_at(base, 0)
+    }
+}
+
+/// The slots of a parked container that may hold something else than its own capability.
+fn contents(parked: &RawCap) -> SlotRun {
+    match parked.kind() {
+        CapType::Dispatcher => Dcb::slots(parked.base),
+        CapType::L1CNode => SlotRun::new(parked.base, 1, lookup::root_slots(parked.word) - 1),
+        _ => SlotRun::new(parked.base, 1, L2_SLOTS - 1),
+    }
+}
+
+impl Local {
+    /// Spends `steps`; `false` if the budget of this event is used up.
+    #[inline]
+    pub(crate) fn spend(&mut self, steps: u32) -> bool {
+        if self.work == 0 {
+            return false;
+        }
+        self.work = self.work.saturating_sub(steps);
+        true
+    }
+
+    /// Removes the capability in `slot`.
+    pub fn delete(&mut self, slot: SlotRef) -> Result<(), Status> {
+        if self.delete_slot(slot) == Progress::Again {
+            return Err(Status::Again);
+        }
+        self.finish_reaping()
+    }
+
+    /// Empties all of `slots`.
+    pub fn delete_range(&mut self, slots: SlotRun) -> Result<Count, Status> {
+        let mut count = 0;
+        for slot in slots.iter() {
+            if slot.is_empty() {
+                continue;
+            }
+            if self.delete_slot(slot) == Progress::Again {
+                return Err(Status::Again);
+            }
+            count += 1;
+        }
+        self.finish_reaping()?;
+        Ok(Count { count })
+    }
+
+    #[inline]
+    fn finish_reaping(&mut self) -> Result<(), Status> {
+        if self.dying.is_empty() || self.reap() == Progress::Done {
+            return Ok(());
+        }
+        Err(Status::Again)
+    }
+
+    /// Deletes all copies and descendants of what `slot` holds.
+    pub fn revoke(&mut self, slot: SlotRef) -> Result<(), Status> {
+        self.watched = Some(slot);
+        let result = self.revoke_watched();
+        self.watched = None;
+        result
+    }
+
+    /// The slot itself may be in a container that descends from it, and move or vanish.
+    fn revoke_watched(&mut self) -> Result<(), Status> {
+        while let Some(copy) = self.watched.and_then(|slot| self.db.a_copy(slot)) {
+            if !self.spend(1) {
+                return Err(Status::Again);
+            }
+            self.drop_slot(copy);
+        }
+        while let Some(child) = self.watched.and_then(|slot| self.db.first_descendant(slot)) {
+            let parked = child.cap().attrs & attr::PARKED != 0;
+            let progress = if parked { self.reap() } else { self.delete_slot(child) };
+            if progress == Progress::Again {
+                return Err(Status::Again);
+            }
+        }
+        self.finish_reaping()
+    }
+
+    /// Removes what `slot` holds, and destroys the object if nobody else has it.
+    pub(crate) fn delete_slot(&mut self, slot: SlotRef) -> Progress {
+        loop {
+            let cap = slot.cap();
+            if cap.is_null() {
+                return Progress::Done;
+            }
+            if !self.spend(1) {
+                return Progress::Again;
+            }
+            if self.db.has_copies(slot) {
+                self.drop_slot(slot);
+                return Progress::Done;
+            }
+            match cap.kind() {
+                CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
+                _ => return self.destroy(slot, &cap),
+            }
+        }
+    }
+
+    /// Removes the last capability to anything but a CNode.
+    fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+        match cap.kind() {
+            CapType::Mapping => {
+                self.clear_mapping(cap);
+                self.drop_slot(slot);
+                return Progress::Done;
+            }
+            CapType::Frame | CapType::DevFrame => {
+                if self.unmap_frame(slot) == Progress::Again {
+                    return Progress::Again;
+                }
+            }
+            CapType::Pt | CapType::Pd | CapType::Pdpt | CapType::Pml4 | CapType::Pml5 => {
+                if self.tear_down(slot, cap) == Progress::Again {
+                    return Progress::Again;
+                }
+            }
+            CapType::Dispatcher => {
+                self.park_dispatcher(slot, cap);
+                return Progress::Done;
+            }
+            CapType::Endpoint => {
+                if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
+                    self.close_endpoint(endpoint);
+                }
+            }
+            CapType::Irq => self.unbind_irqs(cap),
+            _ => {}
+        }
+        self.drop_slot(slot);
+        self.give_back(cap);
+        Progress::Done
+    }
+
+    /// After the last capability of an object of memory is gone.
+    fn give_back(&mut self, cap: &RawCap) {
+        use mdb::Policy;
+        let is_memory = super::CapPolicy::tree(cap.ty) == super::MEMORY;
+        if is_memory && cap.ty != super::HOME_RAM && !cap.is(CapType::PhysAddr) {
+            self.reclaim(cap.base, cap.word);
+        }
+    }
+
+    /// Empties one slot, and nothing else.
+    pub(crate) fn drop_slot(&mut self, slot: SlotRef) {
+        let cap = self.db.remove(slot);
+        if self.watched == Some(slot) {
+            self.watched = None;
+        }
+        if cap.attrs & attr::IN_DISPATCHER != 0 {
+            self.refresh_dispatcher(Obj::around(slot));
+        }
+    }
+
+    /// Moves the last capability of a CNode into it. `slot` gets what was there.
+    fn park_cnode(&mut self, slot: SlotRef, cap: &RawCap) {
+        let own = slot_at(cap.base, 0);
+        if own == slot {
+            return self.dying.push(own);
+        }
+        if own.is_empty() {
+            self.relocate_watched(slot, own);
+        } else {
+            self.swap(slot, own);
+        }
+        if cap.attrs & attr::IN_DISPATCHER != 0 {
+            own.set_rights(cap.rights, cap.attrs & attr::COPIED);
+            self.refresh_dispatcher(Obj::around(slot));
+        }
+        self.dying.push(own);
+    }
+
+    fn relocate_watched(&mut self, from: SlotRef, to: SlotRef) {
+        self.db.relocate(from, to);
+        if self.watched == Some(from) {
+            self.watched = Some(to);
+        }
+    }
+
+    fn swap(&mut self, a: SlotRef, b: SlotRef) {
+        let spare = SlotRef::from_slot((&self.spare).into());
+        self.db.relocate(a, spare);
+        self.db.relocate(b, a);
+        self.db.relocate(spare, b);
+        self.watched = match self.watched {
+            Some(slot) if slot == a => Some(b),
+            Some(slot) if slot == b => Some(a),
+            other => other,
+        };
+    }
+
+    /// Stops a dispatcher and moves its last capability into it.
+    fn park_dispatcher(&mut self, slot: SlotRef, cap: &RawCap) {
+        let Some(dcb) = Obj::<Dcb>::of(cap) else { return };
+        self.retire(dcb);
+        let own = Dcb::slot_at(cap.base, PARKING);
+        self.relocate_watched(slot, own);
+        self.dying.push(own);
+    }
+
+    /// Empties parked containers and gives their memory back.
+    fn reap(&mut self) -> Progress {
+        while let Some(parked) = self.dying.head {
+            let cap = parked.cap();
+            let slots = contents(&cap);
+            while self.dying.cursor < slots.len() {
+                let cursor = self.dying.cursor;
+                if cursor % EMPTY_SLOTS_PER_STEP == 0 && !self.spend(1) {
+                    return Progress::Again;
+                }
+                if self.delete_slot(slots.get(cursor)) == Progress::Again {
+                    return Progress::Again;
+                }
+                self.dying.cursor += 1;
+            }
+            self.dying.pop();
+            self.drop_slot(parked);
+            self.give_back(&cap);
+        }
+        Progress::Done
+    }
+}

@@ -1,0 +1,88 @@
+//! Capabilities: what a slot holds, how slots are found, and the operations on them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `policy` | how the mapping database orders them |
+//! | `db` | the database, with slots as safe references |
+//! | `mem` | objects and page tables in physical memory: nearly all `unsafe` of the kernel's core |
+//! | `lookup` | from a [`Place`](captypes::Place) to a slot |
+//! | `ops` | copy, mint, move, identify |
+//! | `retype` | one capability made of a part of another |
+//! | `delete` | delete and revoke, in bounded steps |
+//! | `reclaim` | memory that no capability covers any more |
+//!
+//! A slot is in the database exactly when it is not empty.
+
+pub mod db;
+pub mod delete;
+pub mod lookup;
+pub mod mem;
+pub mod ops;
+pub mod policy;
+pub mod reclaim;
+pub mod retype;
+
+pub use db::{Db, SlotRef};
+pub use mem::{Obj, SlotRun};
+pub use policy::{CapPolicy, MEMORY};
+
+use captypes::{CapType, RamAttrs, Rights};
+use mdb::RawCap;
+
+/// Internal type of a RAM capability with [`RamAttrs::HOME`]. It comes before all other types of
+/// the same range, so that a client's RAM of the same size is a descendant of it, not a copy.
+pub const HOME_RAM: u8 = 31;
+
+/// Internal attributes, above those of [`RamAttrs`].
+pub mod attr {
+    /// Attributes that a capability passes on to what is made of it.
+    pub const INHERITED: u16 = 0x1ff;
+    /// The slot is inside a dispatcher, which caches what it says.
+    pub const IN_DISPATCHER: u16 = 1 << 14;
+    /// The slot holds the last capability to a container that is being emptied, inside of it.
+    pub const PARKED: u16 = 1 << 15;
+    /// What `aux` of a parked capability links to is a dispatcher, not a CNode.
+    pub const NEXT_IS_DISPATCHER: u16 = 1 << 13;
+    /// What a copy keeps.
+    pub const COPIED: u16 = 0x3ff;
+}
+
+/// Reading a [`RawCap`] in the words of captypes.
+pub trait CapExt {
+    /// The type that user mode sees.
+    fn kind(&self) -> CapType;
+    /// The rights.
+    fn rights_set(&self) -> Rights;
+    /// Is it of this type?
+    fn is(&self, ty: CapType) -> bool;
+    /// Attributes that user mode sees.
+    fn ram_attrs(&self) -> RamAttrs;
+}
+
+impl CapExt for RawCap {
+    #[inline]
+    fn kind(&self) -> CapType {
+        match CapType::from_u8(self.ty) {
+            Some(ty) => ty,
+            None if self.ty == HOME_RAM => CapType::Ram,
+            None => CapType::Null,
+        }
+    }
+    #[inline]
+    fn rights_set(&self) -> Rights {
+        Rights(self.rights)
+    }
+    #[inline]
+    fn is(&self, ty: CapType) -> bool {
+        self.ty == ty as u8
+    }
+    fn ram_attrs(&self) -> RamAttrs {
+        let home = if self.ty == HOME_RAM { RamAttrs::HOME.0 } else { 0 };
+        RamAttrs(self.attrs & attr::INHERITED | home)
+    }
+}
+
+/// A capability to memory.
+pub const fn memory_cap(ty: u8, rights: Rights, attrs: u16, base: u64, bytes: u64) -> RawCap {
+    RawCap { ty, rights: rights.0, attrs, aux: 0, base, word: bytes }
+}

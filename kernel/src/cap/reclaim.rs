@@ -1,0 +1,110 @@
+//! Memory that no capability but a home covers any more.
+//!
+//! The kernel has no memory to keep a list in, so the ranges are their own list: the first 16 bytes
+//! of each hold the address of the next and the length. Retype zeroes what it makes readable, so
+//! neither these nor the former contents are ever seen.
+
+use super::mem::UserWord;
+use super::policy::MEMORY;
+use super::HOME_RAM;
+use crate::dispatch::{DcbRef, Local};
+use captypes::invocations::Reclaimed;
+use captypes::CapType;
+
+/// The list, and who is told.
+pub struct Reclaim {
+    /// Physical address of the first range, 0 if there is none.
+    head: u64,
+    pub(crate) notify: Option<DcbRef>,
+    pub(crate) bits: u64,
+}
+
+fn next_of(range: u64) -> UserWord {
+    UserWord::at(range)
+}
+
+fn bytes_of(range: u64) -> UserWord {
+    UserWord::at(range + 8)
+}
+
+impl Reclaim {
+    /// An empty list.
+    pub const fn new() -> Reclaim {
+        Reclaim { head: 0, notify: None, bits: 0 }
+    }
+
+    /// Adds a range; one that adjoins the newest is joined with it.
+    fn push(&mut self, base: u64, bytes: u64) {
+        let (mut base, mut bytes, mut next) = (base, bytes, self.head);
+        if self.head != 0 {
+            let (start, length) = (self.head, bytes_of(self.head).get());
+            if start + length == base || base + bytes == start {
+                next = next_of(start).get();
+                base = base.min(start);
+                bytes += length;
+            }
+        }
+        next_of(base).set(next);
+        bytes_of(base).set(bytes);
+        self.head = base;
+    }
+
+    fn pop(&mut self) -> Option<(u64, u64)> {
+        let base = self.head;
+        if base == 0 {
+            return None;
+        }
+        let bytes = bytes_of(base).get();
+        self.head = next_of(base).get();
+        Some((base, bytes))
+    }
+
+    /// Every range on the list.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        let start = Some(self.head).filter(|&h| h != 0);
+        core::iter::successors(start, |&at| Some(next_of(at).get()).filter(|&n| n != 0))
+            .map(|at| (at, bytes_of(at).get()))
+    }
+}
+
+impl Default for Reclaim {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Local {
+    /// Puts the parts of `[base, base + bytes)` on the list that nothing covers but homes.
+    pub(super) fn reclaim(&mut self, base: u64, bytes: u64) {
+        let (db, list) = (&self.db, &mut self.reclaim);
+        let was_empty = list.head == 0;
+        let outside = |ty: u8| ty == HOME_RAM || ty == CapType::PhysAddr as u8;
+        let has_home = |base, bytes| {
+            db.surrounding(MEMORY, base, bytes, 0).is_some_and(|s| s.cap().ty == HOME_RAM)
+        };
+        db.for_each_gap(
+            MEMORY,
+            base,
+            bytes,
+            |cap| outside(cap.ty),
+            |base, bytes| {
+                if has_home(base, bytes) {
+                    list.push(base, bytes);
+                }
+            },
+        );
+        if was_empty && list.head != 0 {
+            if let Some(dcb) = list.notify {
+                let bits = list.bits;
+                self.notify(dcb, bits);
+            }
+        }
+    }
+
+    /// Takes up to three ranges.
+    pub fn collect_reclaimed(&mut self) -> Reclaimed {
+        let mut take = || self.reclaim.pop().unwrap_or((0, 0));
+        let [(base0, bytes0), (base1, bytes1), (base2, bytes2)] = [take(), take(), take()];
+        Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 }
+    }
+}

@@ -1,0 +1,213 @@
+//! Dispatchers: what runs, what it is told, and the events of the machine.
+//!
+//! The entry code stores the registers of user mode in the current dispatcher and calls one of the
+//! three functions at the end of this file. Each does its work on [`Local`], the state of the core,
+//! and then [`leave`]s: stale translations are flushed, and if the current dispatcher cannot go on,
+//! the next one is loaded. What the entry code loads afterwards is whatever is current then.
+
+pub mod context;
+pub mod dcb;
+pub mod frame;
+pub mod queue;
+mod control;
+mod sched;
+mod timer;
+mod upcall;
+
+pub use control::Settings;
+pub use dcb::{Dcb, DcbRef, State};
+pub(crate) use upcall::{interrupted, log_fault, receive_notifications};
+
+use crate::arch::{self, Core};
+use crate::cap::delete::{Dying, BUDGET};
+use crate::cap::reclaim::Reclaim;
+use crate::cap::{Db, SlotRef};
+use crate::vspace::Tlb;
+use captypes::invocations::Counter;
+use mdb::Slot;
+use queue::RunQueue;
+
+/// Number of an exception.
+const PAGE_FAULT: u64 = 14;
+
+/// What libraries are told about the machine.
+#[derive(Clone, Copy, Default)]
+pub struct Facts {
+    pub tsc_hz: u64,
+    pub epoch_ns: u64,
+}
+
+/// Who is notified of an interrupt line.
+#[derive(Clone, Copy)]
+pub(crate) struct IrqBinding {
+    pub dcb: Option<DcbRef>,
+    pub bits: u64,
+}
+
+/// Everything that the kernel keeps for one core besides the objects in memory.
+pub struct Local {
+    /// All capabilities.
+    pub db: Db,
+    /// Containers that are being emptied.
+    pub(crate) dying: Dying,
+    /// Steps of destruction left in this event.
+    pub(crate) work: u32,
+    /// A slot that a loop relies on; follows it, and is cut when it is emptied.
+    pub(crate) watched: Option<SlotRef>,
+    /// For trading the contents of two slots.
+    pub(crate) spare: Slot,
+    /// Memory that came back.
+    pub(crate) reclaim: Reclaim,
+    pub(crate) tlb: Tlb,
+    counters: [u64; Counter::ALL.len()],
+    /// The dispatcher whose registers the entry code stores; `None` while idle.
+    pub(crate) current: Option<DcbRef>,
+    queue: RunQueue,
+    /// The current dispatcher must give way.
+    resched: bool,
+    /// Where to switch to without a look at the queue.
+    direct: Option<DcbRef>,
+    /// Whose vector state the registers hold.
+    vectors: Option<DcbRef>,
+    /// When the current dispatcher began to run, and when it has run long enough.
+    since: u64,
+    slice_end: u64,
+    timers: Option<DcbRef>,
+    /// The earliest deadline that somebody wants, and the one that the hardware has. That may be
+    /// an earlier one that nobody wants any more: it costs one needless interrupt.
+    wanted: u64,
+    armed: u64,
+    pub(crate) irqs: [IrqBinding; arch::IRQS],
+    pub(crate) facts: Facts,
+    /// Ticks in a time slice.
+    pub(crate) slice: u64,
+}
+
+impl Local {
+    /// Nothing runs, nothing exists.
+    pub const fn new() -> Self {
+        Local {
+            db: Db::new(),
+            dying: Dying::new(),
+            work: BUDGET,
+            watched: None,
+            spare: Slot::empty(),
+            reclaim: Reclaim::new(),
+            tlb: Tlb::new(),
+            counters: [0; Counter::ALL.len()],
+            current: None,
+            queue: RunQueue::new(),
+            resched: false,
+            direct: None,
+            vectors: None,
+            since: 0,
+            slice_end: 0,
+            timers: None,
+            wanted: u64::MAX,
+            armed: u64::MAX,
+            irqs: [IrqBinding { dcb: None, bits: 0 }; arch::IRQS],
+            facts: Facts { tsc_hz: 0, epoch_ns: 0 },
+            slice: 10_000_000,
+        }
+    }
+
+    /// What libraries will be told.
+    pub fn set_facts(&mut self, facts: Facts) {
+        const SLICES_PER_SECOND: u64 = 100;
+        self.facts = facts;
+        self.slice = facts.tsc_hz / SLICES_PER_SECOND;
+    }
+
+    /// Adds to a counter.
+    #[inline]
+    pub fn add(&mut self, counter: Counter, n: u64) {
+        self.counters[counter as usize] += n;
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        match counter {
+            Counter::Capabilities => self.db.len() as u64,
+            other => self.counters[other as usize],
+        }
+    }
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// User mode executed `syscall`; its registers are in the current dispatcher.
+pub extern "C" fn on_syscall(core: &mut Core) {
+    let local = &mut core.local;
+    let Some(dcb) = local.current else { return };
+    if dcb.has(dcb::flag::LINUX) && !dcb.frame.get().is_disabled(dcb.ctx.rip.get()) {
+        local.upcall_syscall(dcb);
+        return;
+    }
+    crate::invoke::invoke(local, dcb);
+    leave(core);
+}
+
+/// User mode raised exception `vector`.
+pub extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
+    let local = &mut core.local;
+    let Some(dcb) = local.current else { return };
+    let address = if vector == PAGE_FAULT { cr2 } else { 0 };
+    local.fault(dcb, vector, error, address);
+    leave(core);
+}
+
+/// An interrupt arrived in user mode or in the idle loop.
+pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
+    let local = &mut core.local;
+    let line = vector.wrapping_sub(arch::VECTOR_IRQ0);
+    if vector == arch::VECTOR_TIMER {
+        local.on_timer();
+    } else if let Some(binding) = local.irqs.get(line as usize).copied() {
+        if let Some(dcb) = binding.dcb {
+            local.notify(dcb, binding.bits);
+            local.yield_to_woken();
+        }
+    }
+    local.consider_upcall();
+    leave(core);
+}
+
+/// The way out of every event.
+#[inline]
+pub(crate) fn leave(core: &mut Core) {
+    if core.local.tlb.is_pending() {
+        core.local.flush_tlb();
+    }
+    if core.local.resched {
+        reschedule(core);
+    }
+    if core.local.wanted < core.local.armed {
+        arm_timer(core);
+    }
+}
+
+fn arm_timer(core: &mut Core) {
+    core.local.armed = core.local.wanted;
+    arch::timer_set(core, core.local.armed);
+}
+
+#[inline(never)]
+fn reschedule(core: &mut Core) {
+    core.local.pick_next();
+    core.current_ctx = match core.local.current {
+        Some(dcb) => dcb.context(),
+        None => core::ptr::null_mut(),
+    };
+}
+
+/// Begins to run what is ready. For the end of the start-up.
+#[cfg(target_os = "none")]
+pub fn run(core: &mut Core) -> ! {
+    core.local.resched = true;
+    leave(core);
+    arch::resume(core)
+}

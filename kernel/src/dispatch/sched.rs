@@ -1,0 +1,222 @@
+//! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
+
+use super::dcb::flag;
+use super::{DcbRef, Local, State};
+use crate::arch;
+use captypes::invocations::Counter;
+
+impl Local {
+    /// Makes a dispatcher ready.
+    #[inline]
+    pub(crate) fn wake(&mut self, dcb: DcbRef) {
+        dcb.state.set(State::Ready);
+        if dcb.has(flag::SUSPENDED) || self.current == Some(dcb) {
+            return;
+        }
+        self.queue.push(dcb);
+        if self.current.is_none() {
+            self.resched = true;
+        }
+    }
+
+    /// Lets somebody else run: the current dispatcher was put elsewhere, or goes to the queue.
+    #[inline]
+    pub(crate) fn block(&mut self) {
+        self.resched = true;
+    }
+
+    /// The current dispatcher waits for `next`, which runs at once, in the rest of the time slice.
+    #[inline]
+    pub(crate) fn switch_directly(&mut self, next: DcbRef) {
+        next.state.set(State::Ready);
+        if !next.has(flag::SUSPENDED) {
+            self.direct = Some(next);
+        }
+        self.resched = true;
+    }
+
+    /// Loads the dispatcher that runs next, or none.
+    pub(super) fn pick_next(&mut self) {
+        self.resched = false;
+        let now = arch::tsc();
+        let last = self.current;
+        if let Some(last) = last {
+            self.charge(last, now);
+        }
+        self.since = now;
+        let direct = self.direct.take();
+        // Who gave way but is ready goes back to the queue.
+        if let Some(last) = last.filter(|&l| Some(l) != direct && self.may_run(l)) {
+            self.queue.push(last);
+        }
+        let next = match direct.filter(|&d| self.may_run(d)) {
+            Some(next) => next,
+            None => match self.next_runnable() {
+                Some(next) => {
+                    self.slice_end = now + self.slice;
+                    next
+                }
+                None => return self.go_idle(last),
+            },
+        };
+        self.want_timer(self.slice_end);
+        if last != Some(next) {
+            self.switch(last, next);
+        }
+        self.consider_upcall();
+    }
+
+    /// The first of the queue that has all that it needs; others are stopped.
+    fn next_runnable(&mut self) -> Option<DcbRef> {
+        loop {
+            let next = self.queue.pop()?;
+            if self.may_run(next) {
+                return Some(next);
+            }
+        }
+    }
+
+    fn may_run(&self, dcb: DcbRef) -> bool {
+        dcb.state.get() == State::Ready
+            && !dcb.has(flag::SUSPENDED)
+            && dcb.root.get() != 0
+            && dcb.frame.get().is_some()
+    }
+
+    #[inline]
+    fn charge(&mut self, dcb: DcbRef, now: u64) {
+        let used = now.saturating_sub(self.since);
+        dcb.usage.set(dcb.usage.get() + used);
+        dcb.runtime.set(dcb.runtime.get() + used);
+    }
+
+    /// Processor time that a dispatcher has used.
+    pub(crate) fn usage(&self, dcb: DcbRef) -> u64 {
+        let running = if self.current == Some(dcb) { arch::tsc() - self.since } else { 0 };
+        dcb.usage.get() + running
+    }
+
+    fn go_idle(&mut self, last: Option<DcbRef>) {
+        if let Some(last) = last {
+            unload(last);
+        }
+        self.current = None;
+        // Whoever ran last may be gone by the time of the next event, with its tables.
+        // SAFETY: the kernel's own root is always valid.
+        unsafe { arch::write_root(arch::kernel_root()) };
+    }
+
+    fn switch(&mut self, last: Option<DcbRef>, next: DcbRef) {
+        self.add(Counter::Switches, 1);
+        if let Some(last) = last {
+            unload(last);
+        }
+        arch::write_fs_base(next.fs_base.get());
+        arch::write_gs_base(next.gs_base.get());
+        // SAFETY: the root of a dispatcher that may run is a Pml4 with the kernel's half; `tear_down`
+        // and `refresh_dispatcher` clear the field before the table goes.
+        unsafe { arch::write_root(next.root.get()) };
+        self.load_vectors(next);
+        self.current = Some(next);
+    }
+
+    /// Makes the vector registers those of `next`, if it has any.
+    fn load_vectors(&mut self, next: DcbRef) {
+        if !next.has(flag::VECTORS) || self.vectors == Some(next) {
+            return;
+        }
+        if let Some(owner) = self.vectors.replace(next) {
+            owner.save_vectors();
+        }
+        next.load_vectors();
+    }
+
+    /// Writes the vector registers back, and forgets them if their owner is to change.
+    pub(super) fn settle_vectors(&mut self, dcb: DcbRef, forget: bool) {
+        if self.vectors == Some(dcb) {
+            dcb.save_vectors();
+            if forget {
+                self.vectors = None;
+            }
+        }
+    }
+
+    /// The current dispatcher offers the rest of its slice.
+    pub(crate) fn yield_now(&mut self, dcb: DcbRef) {
+        const BUCKET: u64 = 1 << 20;
+        dcb.runtime.set(dcb.runtime.get().max(self.queue.present() + BUCKET));
+        self.resched = true;
+    }
+
+    /// After an interrupt has woken somebody who may have run less than the current one.
+    pub(super) fn yield_to_woken(&mut self) {
+        if !self.queue.is_empty() {
+            self.resched = true;
+        }
+    }
+
+    /// The timer of the core has expired.
+    pub(super) fn on_timer(&mut self) {
+        let now = arch::tsc();
+        (self.armed, self.wanted) = (u64::MAX, u64::MAX);
+        self.expire_timers(now);
+        // The slice may not be over, but who runs is decided anew: by the runtimes, not by that.
+        self.resched = true;
+    }
+
+    /// Somebody wants an event at `deadline`.
+    #[inline]
+    pub(super) fn want_timer(&mut self, deadline: u64) {
+        if deadline < self.wanted {
+            self.wanted = deadline;
+        }
+    }
+
+    pub(super) fn flush_tlb(&mut self) {
+        if self.tlb.flush() {
+            self.add(Counter::TlbFlushes, 1);
+        }
+    }
+
+    /// A dispatcher that is to be taken apart leaves everything that it is in.
+    pub(crate) fn retire(&mut self, dcb: DcbRef) {
+        self.abandon_callers(dcb);
+        self.stop(dcb);
+        self.cancel_timer(dcb);
+        if self.current == Some(dcb) {
+            // Its memory may be somebody else's before this event ends.
+            self.current = None;
+        }
+        if self.vectors == Some(dcb) {
+            self.vectors = None;
+        }
+        if self.reclaim.notify == Some(dcb) {
+            self.reclaim.notify = None;
+        }
+        for (line, binding) in self.irqs.iter_mut().enumerate() {
+            if binding.dcb == Some(dcb) {
+                binding.dcb = None;
+                arch::irq_mask(line as u8);
+            }
+        }
+    }
+
+    /// Takes a dispatcher out of every queue.
+    pub(crate) fn stop(&mut self, dcb: DcbRef) {
+        self.leave_endpoints(dcb);
+        self.queue.remove(dcb);
+        dcb.state.set(State::Stopped);
+        if self.direct == Some(dcb) {
+            self.direct = None;
+        }
+        if self.current == Some(dcb) {
+            self.resched = true;
+        }
+    }
+}
+
+/// Keeps what is in registers that the entry code does not store.
+fn unload(last: DcbRef) {
+    last.fs_base.set(arch::read_fs_base());
+    last.gs_base.set(arch::read_gs_base());
+}

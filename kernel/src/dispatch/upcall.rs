@@ -1,0 +1,126 @@
+//! Entering a dispatcher's library, and what happens where there is none to enter.
+
+use super::dcb::{flag, FAULT_EP};
+use super::{DcbRef, Local, State, PAGE_FAULT};
+use crate::cap::Obj;
+use crate::ipc::Endpoint;
+use crate::log;
+use abi::dispatcher::Upcall;
+use captypes::invocations::{received, Counter, NOTIFY_TIMER};
+use captypes::Status;
+
+impl Local {
+    /// The program executed `syscall`.
+    #[inline]
+    pub(super) fn upcall_syscall(&mut self, dcb: DcbRef) {
+        self.add(Counter::LinuxCalls, 1);
+        dcb.frame.get().upcall(&dcb.ctx, Upcall::Syscall, dcb.frame_va.get());
+    }
+
+    /// The current dispatcher raised an exception.
+    pub(super) fn fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
+        let frame = dcb.frame.get();
+        if dcb.has(flag::LINUX) && !frame.is_disabled(dcb.ctx.rip.get()) {
+            frame.set_fault(vector, error, address);
+            let reason = match vector {
+                PAGE_FAULT => {
+                    self.add(Counter::PageFaults, 1);
+                    Upcall::PageFault
+                }
+                _ => Upcall::Exception,
+            };
+            return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
+        }
+        self.report_fault(dcb, vector, error, address);
+    }
+
+    /// Makes the dispatcher call its fault endpoint; without one it is stopped.
+    fn report_fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
+        let cap = dcb.slot(FAULT_EP).cap();
+        let words = [vector, error, address, dcb.ctx.rip.get()];
+        for (cell, word) in dcb.fault.iter().zip(words) {
+            cell.set(word);
+        }
+        if let Some(endpoint) = Obj::<Endpoint>::of(&cap) {
+            dcb.set(flag::FAULT);
+            return self.call_endpoint(dcb, endpoint, cap.aux);
+        }
+        log_fault(dcb);
+        self.stop(dcb);
+    }
+
+    /// Sets notification bits of a dispatcher, and wakes it if it waits for them.
+    pub(crate) fn notify(&mut self, dcb: DcbRef, bits: u64) {
+        let frame = dcb.frame.get();
+        if !frame.is_some() {
+            return;
+        }
+        frame.notifications().or(bits);
+        match dcb.state.get() {
+            State::Waiting => {
+                dcb.ctx.set_words(&[frame.notifications().take(), 0, 0, 0, 0, 0]);
+                dcb.ctx.set_status(Ok(()));
+                self.wake(dcb);
+            }
+            State::Receiving => {
+                self.leave_endpoints(dcb);
+                receive_notifications(dcb, frame.notifications().take());
+                self.wake(dcb);
+            }
+            State::Ready if self.current == Some(dcb) => self.consider_upcall(),
+            _ => {}
+        }
+    }
+
+    /// Before the current dispatcher goes on: a program with notifications pending enters its
+    /// library.
+    pub(super) fn consider_upcall(&mut self) {
+        let Some(dcb) = self.current else { return };
+        let frame = dcb.frame.get();
+        if !dcb.has(flag::LINUX) || !frame.is_some() {
+            return;
+        }
+        let bits = frame.notifications().get();
+        if bits == 0 || frame.is_disabled(dcb.ctx.rip.get()) {
+            return;
+        }
+        let reason = if bits == NOTIFY_TIMER { Upcall::Timer } else { Upcall::Message };
+        frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
+    }
+
+    /// Waits for a notification.
+    pub(crate) fn wait(&mut self, dcb: DcbRef) -> Option<u64> {
+        let bits = dcb.frame.get().notifications().take();
+        if bits != 0 {
+            return Some(bits);
+        }
+        dcb.state.set(State::Waiting);
+        self.block();
+        None
+    }
+}
+
+/// Gives a receiver notification bits instead of a message.
+pub(crate) fn receive_notifications(dcb: DcbRef, bits: u64) {
+    dcb.ctx.set_words(&[bits, 0, 0, 0, 0, 0]);
+    dcb.ctx.rdi.set(0);
+    dcb.ctx.r13.set(received::NOTIFICATION);
+    dcb.ctx.set_status(Ok(()));
+}
+
+/// A dispatcher whose call or wait ends without what it waited for.
+pub(crate) fn interrupted(dcb: DcbRef, status: Status) {
+    dcb.ctx.r13.set(0);
+    dcb.ctx.set_status(Err(status));
+}
+
+/// Says what stopped a dispatcher.
+pub(crate) fn log_fault(dcb: DcbRef) {
+    let [vector, error, address, rip] = [0, 1, 2, 3].map(|n: usize| dcb.fault[n].get());
+    log!("fault without a handler: vector {vector}, error {error:#x}, address {address:#x}");
+    let ctx = &dcb.ctx;
+    log!("  dispatcher {:#x}  rip {rip:#x}  rsp {:#x}", dcb.pa(), ctx.rsp.get());
+    let [rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, ..] = ctx.each().map(|r| r.get());
+    log!("  rax {rax:x} rbx {rbx:x} rcx {rcx:x} rdx {rdx:x}");
+    log!("  rsi {rsi:x} rdi {rdi:x} rbp {rbp:x} r8 {r8:x}");
+}

@@ -1,0 +1,249 @@
+//! Endpoints: synchronous calls with words and capabilities.
+//!
+//! ```text
+//!            Call                      ReplyRecv, Poll
+//! caller ─► [callers: Calling] ─────► received ─► [served: Called] ─ Reply, ReplyRecv ─► Ready
+//!            (skipped if the receiver waits)
+//! ```
+//!
+//! Both queues are lists through the dispatchers. When the receiver waits, the caller switches to
+//! it directly, and the answer switches back, without a trip through the run queue.
+
+mod transfer;
+
+use crate::cap::mem::{Obj, Object};
+use crate::dispatch::dcb::flag;
+use crate::dispatch::queue::DcbList;
+use crate::dispatch::{interrupted, log_fault, receive_notifications, DcbRef, Local, State};
+use captypes::{CapType, Status};
+use core::cell::Cell;
+
+/// The object behind an Endpoint capability.
+#[repr(C)]
+pub struct Endpoint {
+    /// Those that wait to be received.
+    callers: DcbList,
+    /// Those that were received and wait for the answer.
+    served: DcbList,
+    /// Who waits for a message now.
+    receiver: Cell<Option<DcbRef>>,
+    /// Who received last.
+    server: Cell<Option<DcbRef>>,
+    /// The next endpoint of the same server.
+    next_served: Cell<Option<Obj<Endpoint>>>,
+    /// The server is gone, and nobody has received since.
+    orphaned: Cell<bool>,
+}
+
+// SAFETY: cells and lists of cells, for which zeros are valid; far smaller than a page.
+unsafe impl Object for Endpoint {
+    const TYPE: CapType = CapType::Endpoint;
+}
+
+type EndpointRef = Obj<Endpoint>;
+
+impl Local {
+    /// `dcb`, the current dispatcher, calls `endpoint` with the message in its registers.
+    #[inline]
+    pub(crate) fn call_endpoint(&mut self, dcb: DcbRef, endpoint: EndpointRef, badge: u32) {
+        dcb.badge.set(badge);
+        if let Some(server) = endpoint.receiver.take() {
+            self.deliver(endpoint, dcb, server);
+            return self.switch_directly(server);
+        }
+        if endpoint.orphaned.get() {
+            return self.refuse(dcb);
+        }
+        dcb.endpoint.set(Some(endpoint));
+        dcb.state.set(State::Calling);
+        endpoint.callers.push(dcb);
+        self.block();
+    }
+
+    /// Gives `server` the message of `caller`, which waits for the answer from now on.
+    #[inline]
+    fn deliver(&mut self, endpoint: EndpointRef, caller: DcbRef, server: DcbRef) {
+        self.transfer_call(caller, server);
+        caller.endpoint.set(Some(endpoint));
+        caller.state.set(State::Called);
+        endpoint.served.push(caller);
+        server.caller.set(Some(caller));
+    }
+
+    /// The dispatcher that `server` may answer under the name `caller`, if it waits for that.
+    fn answerable(server: DcbRef, caller: DcbRef) -> Option<EndpointRef> {
+        let endpoint = caller.endpoint.get()?;
+        let waits = caller.state.get() == State::Called;
+        (waits && endpoint.server.get() == Some(server)).then_some(endpoint)
+    }
+
+    /// Answers `caller` with the message in the registers of `server`.
+    #[inline]
+    fn answer(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
+        let endpoint = Self::answerable(server, caller).ok_or(Status::WrongState)?;
+        endpoint.served.remove(caller);
+        caller.endpoint.set(None);
+        if server.caller.get() == Some(caller) {
+            server.caller.set(None);
+        }
+        self.transfer_answer(server, caller);
+        Ok(())
+    }
+
+    /// Answers `caller` and goes on.
+    pub(crate) fn reply(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
+        self.answer(server, caller)?;
+        self.wake(caller);
+        Ok(())
+    }
+
+    /// Answers `to` if it still waits, and receives from `endpoint`. `None`: the receiver waits, or
+    /// its registers hold what it received.
+    pub(crate) fn reply_recv(
+        &mut self,
+        server: DcbRef,
+        endpoint: EndpointRef,
+        to: Option<DcbRef>,
+    ) -> Result<(), Status> {
+        if endpoint.receiver.get().is_some() {
+            return Err(Status::WrongState);
+        }
+        // Whoever is gone meanwhile needs no answer.
+        let answered = to.filter(|&to| self.answer(server, to).is_ok());
+        if self.receive_now(server, endpoint) {
+            if let Some(caller) = answered {
+                self.wake(caller);
+            }
+            return Ok(());
+        }
+        server.endpoint.set(Some(endpoint));
+        server.state.set(State::Receiving);
+        endpoint.receiver.set(Some(server));
+        match answered {
+            Some(caller) => self.switch_directly(caller),
+            None => self.block(),
+        }
+        Ok(())
+    }
+
+    /// Receives what is there already.
+    pub(crate) fn receive_now(&mut self, server: DcbRef, endpoint: EndpointRef) -> bool {
+        self.become_server(server, endpoint);
+        let bits = server.frame.get().notifications().take();
+        if bits != 0 {
+            receive_notifications(server, bits);
+            return true;
+        }
+        let Some(caller) = endpoint.callers.first() else { return false };
+        endpoint.callers.remove(caller);
+        self.deliver(endpoint, caller, server);
+        true
+    }
+
+    /// Only the one that received last may answer: callers of a predecessor wait for it.
+    #[inline]
+    fn become_server(&mut self, server: DcbRef, endpoint: EndpointRef) {
+        if endpoint.server.get() != Some(server) {
+            unbind(endpoint);
+            endpoint.server.set(Some(server));
+            endpoint.orphaned.set(false);
+            endpoint.next_served.set(server.serves.replace(Some(endpoint)));
+        }
+    }
+
+    /// Who receives from this endpoint: notifications of the endpoint go there.
+    pub(crate) fn receiver_of(endpoint: EndpointRef) -> Option<DcbRef> {
+        endpoint.server.get()
+    }
+
+    /// The endpoint goes: everybody who waits is told.
+    pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) {
+        self.dismiss_callers(endpoint);
+        if let Some(receiver) = endpoint.receiver.take() {
+            receiver.endpoint.set(None);
+            interrupted(receiver, Status::PeerGone);
+            self.wake(receiver);
+        }
+        unbind(endpoint);
+    }
+
+    fn dismiss_callers(&mut self, endpoint: EndpointRef) {
+        for list in [&endpoint.callers, &endpoint.served] {
+            while let Some(caller) = list.first() {
+                list.remove(caller);
+                forget_caller(endpoint, caller);
+                caller.endpoint.set(None);
+                caller.state.set(State::Ready);
+                self.refuse(caller);
+            }
+        }
+    }
+
+    /// Ends a call that nobody will answer. A dispatcher that faulted stops: nobody handles it.
+    fn refuse(&mut self, caller: DcbRef) {
+        if caller.has(flag::FAULT) {
+            caller.clear(flag::FAULT);
+            log_fault(caller);
+            return self.stop(caller);
+        }
+        interrupted(caller, Status::PeerGone);
+        self.wake(caller);
+    }
+
+    /// A dispatcher that stops leaves the endpoint that it waits at.
+    pub(crate) fn leave_endpoints(&mut self, dcb: DcbRef) {
+        let Some(endpoint) = dcb.endpoint.take() else { return };
+        match dcb.state.get() {
+            State::Calling => endpoint.callers.remove(dcb),
+            State::Called => {
+                endpoint.served.remove(dcb);
+                forget_caller(endpoint, dcb);
+            }
+            State::Receiving => endpoint.receiver.set(None),
+            _ => {}
+        }
+        dcb.clear(flag::FAULT);
+    }
+
+    /// A dispatcher is deleted: the endpoints that it served have no server any more.
+    pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) {
+        while let Some(endpoint) = dcb.serves.get() {
+            self.dismiss_callers(endpoint);
+            unbind(endpoint);
+            endpoint.orphaned.set(true);
+        }
+    }
+}
+
+/// The server of `endpoint` must not answer `caller` by the name of its last caller any more.
+fn forget_caller(endpoint: EndpointRef, caller: DcbRef) {
+    if let Some(server) = endpoint.server.get() {
+        if server.caller.get() == Some(caller) {
+            server.caller.set(None);
+        }
+    }
+}
+
+/// The server of `endpoint`, if there is one, is it no longer.
+fn unbind(endpoint: EndpointRef) {
+    let Some(server) = endpoint.server.take() else { return };
+    let last = server.caller.get();
+    if last.is_some_and(|caller| caller.endpoint.get() == Some(endpoint)) {
+        server.caller.set(None);
+    }
+    let next = endpoint.next_served.take();
+    let mut at = &server.serves;
+    // Servers have few endpoints.
+    let mut other;
+    while let Some(found) = at.get() {
+        if found == endpoint {
+            return at.set(next);
+        }
+        other = found;
+        at = served_after(&other);
+    }
+}
+
+fn served_after(endpoint: &EndpointRef) -> &Cell<Option<EndpointRef>> {
+    &endpoint.next_served
+}

@@ -1,0 +1,76 @@
+//! What goes along with a message: words from registers to registers, capabilities from slots to
+//! slots.
+
+use crate::cap::lookup;
+use crate::dispatch::dcb::flag;
+use crate::dispatch::{DcbRef, Local};
+use captypes::invocations::{received, Counter};
+use captypes::{CapType, Place};
+
+/// Capabilities that a message may carry.
+const MOST_CAPS: u64 = 4;
+
+impl Local {
+    /// The message of a caller, to a receiver.
+    #[inline]
+    pub(super) fn transfer_call(&mut self, from: DcbRef, to: DcbRef) {
+        self.add(Counter::Messages, 1);
+        to.ctx.rdi.set(u64::from(from.badge.get()));
+        to.ctx.rax.set(0);
+        if from.has(flag::FAULT) {
+            let [vector, error, address, rip] = [0, 1, 2, 3].map(|n: usize| from.fault[n].get());
+            to.ctx.set_words(&[vector, error, address, rip, 0, 0]);
+            to.ctx.r13.set(received::FAULT);
+            return;
+        }
+        let caps = self.transfer_caps(from, to);
+        to.ctx.set_words(&from.ctx.words());
+        to.ctx.r13.set(caps);
+    }
+
+    /// The answer of a server, to a caller. One that faulted goes on with its own registers.
+    #[inline]
+    pub(super) fn transfer_answer(&mut self, from: DcbRef, to: DcbRef) {
+        if to.has(flag::FAULT) {
+            return to.clear(flag::FAULT);
+        }
+        let caps = self.transfer_caps(from, to);
+        to.ctx.set_words(&from.ctx.words());
+        to.ctx.rdi.set(0);
+        to.ctx.rax.set(0);
+        to.ctx.r13.set(caps);
+    }
+
+    /// Copies what the sender names to the slots that the receiver has named; returns how many
+    /// arrived. It ends at the first that cannot be sent or has no place to go.
+    #[inline]
+    fn transfer_caps(&mut self, from: DcbRef, to: DcbRef) -> u64 {
+        let count = from.ctx.rax.get() >> 16 & 0xff;
+        if count == 0 {
+            return 0;
+        }
+        self.copy_caps(from, to, count.min(MOST_CAPS))
+    }
+
+    #[inline(never)]
+    fn copy_caps(&mut self, from: DcbRef, to: DcbRef, count: u64) -> u64 {
+        let (source, target) = (Place(from.ctx.r13.get()), Place(to.ctx.r14.get()));
+        if target.is_null() {
+            return 0;
+        }
+        let (Ok(source), Ok(target)) = (
+            lookup::slots(from, source, count as u32),
+            lookup::slots(to, target, count as u32),
+        ) else {
+            return 0;
+        };
+        for n in 0..count as u32 {
+            let (src, dst) = (source.get(n), target.get(n));
+            let mapping = src.cap().ty == CapType::Mapping as u8;
+            if src.is_empty() || mapping || !dst.is_empty() || self.copy(src, dst).is_err() {
+                return u64::from(n);
+            }
+        }
+        count
+    }
+}

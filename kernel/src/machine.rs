@@ -1,0 +1,124 @@
+//! Invocations of the kernel itself, of I/O ports and of interrupt lines.
+
+use crate::arch;
+use crate::cap::policy::SCALE;
+use crate::dispatch::{DcbRef, IrqBinding, Local};
+use crate::log;
+use captypes::invocations::{Counter, Value};
+use captypes::Status;
+use mdb::RawCap;
+
+/// Bytes that five words hold.
+const MOST_BYTES: u32 = 40;
+
+/// The first `len` bytes of five words.
+fn unpack(len: u32, words: [u64; 5], bytes: &mut [u8; MOST_BYTES as usize]) -> Result<&[u8], Status> {
+    if len > MOST_BYTES {
+        return Err(Status::OutOfRange);
+    }
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    Ok(&bytes[..len as usize])
+}
+
+/// Writes bytes to the kernel's log, as they are.
+pub fn log_bytes(len: u32, words: [u64; 5]) -> Result<(), Status> {
+    let mut bytes = [0; MOST_BYTES as usize];
+    log::bytes(unpack(len, words, &mut bytes)?);
+    Ok(())
+}
+
+/// Ends the machine in order.
+pub fn shutdown(_status: u32) -> ! {
+    arch::shutdown()
+}
+
+/// A counter by its number.
+pub fn read_counter(local: &Local, number: u32) -> Result<Value, Status> {
+    let counter = Counter::ALL.get(number as usize).ok_or(Status::OutOfRange)?;
+    Ok(Value { value: local.counter(*counter) })
+}
+
+/// Are ports `[port, port + width)` in the range of `cap`, and is the width one that exists?
+fn check_port(cap: &RawCap, port: u16, width: u8) -> Result<(), Status> {
+    let (first, count) = (cap.base >> SCALE, cap.word >> SCALE);
+    let port = u64::from(port);
+    if !matches!(width, 1 | 2 | 4) {
+        return Err(Status::Invalid);
+    }
+    if port < first || port + u64::from(width) > first + count {
+        return Err(Status::OutOfRange);
+    }
+    Ok(())
+}
+
+/// Reads a port.
+pub fn port_in(cap: &RawCap, port: u16, width: u8) -> Result<Value, Status> {
+    check_port(cap, port, width)?;
+    // SAFETY: whoever has the capability was given the device; ports of devices that reach memory
+    // on their own are as trusted as those who program them.
+    let value = unsafe { arch::io_in(port, width) };
+    Ok(Value { value: u64::from(value) })
+}
+
+/// Writes a port.
+pub fn port_out(cap: &RawCap, port: u16, width: u8, value: u32) -> Result<(), Status> {
+    check_port(cap, port, width)?;
+    // SAFETY: as for `port_in`.
+    unsafe { arch::io_out(port, width, value) };
+    Ok(())
+}
+
+/// Writes bytes to a port, one after the other.
+pub fn port_out_bytes(cap: &RawCap, port: u16, len: u32, words: [u64; 5]) -> Result<(), Status> {
+    check_port(cap, port, 1)?;
+    let mut bytes = [0; MOST_BYTES as usize];
+    for &byte in unpack(len, words, &mut bytes)? {
+        // SAFETY: as for `port_in`.
+        unsafe { arch::io_out(port, 1, u32::from(byte)) };
+    }
+    Ok(())
+}
+
+/// The lines of an Irq capability.
+fn lines(cap: &RawCap) -> core::ops::Range<usize> {
+    let first = cap.base >> SCALE;
+    let end = (first + (cap.word >> SCALE)).min(arch::IRQS as u64);
+    first as usize..end as usize
+}
+
+impl Local {
+    /// The one line of a capability.
+    fn line(cap: &RawCap) -> Result<usize, Status> {
+        let lines = lines(cap);
+        if lines.len() == 1 { Ok(lines.start) } else { Err(Status::OutOfRange) }
+    }
+
+    /// Notifies `dcb` of an interrupt from now on.
+    pub(crate) fn bind_irq(&mut self, cap: &RawCap, dcb: DcbRef, bits: u64) -> Result<(), Status> {
+        let line = Self::line(cap)?;
+        self.irqs[line] = IrqBinding { dcb: Some(dcb), bits };
+        arch::irq_unmask(line as u8);
+        Ok(())
+    }
+
+    /// Lets the interrupt come again.
+    pub(crate) fn ack_irq(&mut self, cap: &RawCap) -> Result<(), Status> {
+        let line = Self::line(cap)?;
+        if self.irqs[line].dcb.is_none() {
+            return Err(Status::WrongState);
+        }
+        arch::irq_unmask(line as u8);
+        Ok(())
+    }
+
+    /// The last capability to these lines is gone.
+    pub(crate) fn unbind_irqs(&mut self, cap: &RawCap) {
+        for line in lines(cap) {
+            if self.irqs[line].dcb.take().is_some() {
+                arch::irq_mask(line as u8);
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Making entries: pages of Frames, tables of the next level, and tables as read-only pages.
+
+use super::{first_bits, rights_bits, user_entries, wanted, Mapping};
+use crate::cap::mem::Table;
+use crate::cap::{CapExt, SlotRef, SlotRun};
+use crate::dispatch::Local;
+use captypes::invocations::{Count, MapFlags};
+use captypes::{CapType, Rights, Status};
+use mdb::RawCap;
+use paging::{Flags, PAGE};
+
+/// Where and how to map.
+#[derive(Clone, Copy)]
+pub struct MapArgs {
+    /// First entry.
+    pub entry: u32,
+    /// Entries.
+    pub count: u32,
+    /// First byte in what is mapped.
+    pub offset: u64,
+    pub flags: MapFlags,
+}
+
+/// What entries will point to.
+struct Target {
+    /// Bits of an entry besides the address.
+    bits: u64,
+    is_table: bool,
+    /// What the source may be mapped with.
+    rights: Rights,
+}
+
+const PRESENT_USER: u64 = Flags::PRESENT.bits() | Flags::USER.bits();
+
+/// What a table of `level` can hold of `src`, and with which rights.
+#[inline]
+fn target(level: u8, src: &RawCap) -> Result<Target, Status> {
+    let huge = Flags::HUGE.bits();
+    match src.kind() {
+        CapType::Frame | CapType::DevFrame if level <= 3 => {
+            let bits = if level == 1 { PRESENT_USER } else { PRESENT_USER | huge };
+            Ok(Target { bits, is_table: false, rights: src.rights_set() })
+        }
+        CapType::Frame | CapType::DevFrame => Err(Status::WrongLevel),
+        kind => match kind.table_level() {
+            Some(below) if below + 1 == level => {
+                Ok(Target { bits: PRESENT_USER, is_table: true, rights: src.rights_set() })
+            }
+            Some(_) if level == 1 => {
+                let rights = src.rights_set().and(Rights::READ);
+                Ok(Target { bits: PRESENT_USER, is_table: false, rights })
+            }
+            Some(_) => Err(Status::WrongLevel),
+            None => Err(Status::WrongType),
+        },
+    }
+}
+
+/// The physical address `offset` into `src`, if `count` pages (or one table) begin there.
+#[inline]
+fn address(level: u8, src: &RawCap, is_table: bool, args: &MapArgs) -> Result<u64, Status> {
+    if is_table {
+        let whole = args.offset == 0 && args.count == 1;
+        return if whole { Ok(src.base) } else { Err(Status::OutOfRange) };
+    }
+    let shift = super::page_shift(level);
+    let pa = src.base.wrapping_add(args.offset);
+    let fits = args.offset <= src.word && src.word - args.offset >= u64::from(args.count) << shift;
+    if fits && pa & ((1 << shift) - 1) == 0 {
+        Ok(pa)
+    } else {
+        Err(Status::OutOfRange)
+    }
+}
+
+fn uncached(flags: MapFlags) -> u64 {
+    if flags.has(MapFlags::UNCACHED) {
+        Flags::DEVICE.bits()
+    } else {
+        0
+    }
+}
+
+impl Local {
+    /// `flags` without `WRITE` if that was asked for exclusive pages only and `src` has copies.
+    #[inline]
+    fn effective(&self, flags: MapFlags, src: SlotRef) -> MapFlags {
+        if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) && self.db.has_copies(src) {
+            return MapFlags(flags.0 & !MapFlags::WRITE.0);
+        }
+        flags
+    }
+
+    /// Maps a part of `src` in `table` and puts the Mapping in the empty slot `dst`.
+    pub fn map(
+        &mut self,
+        table: SlotRef,
+        src: SlotRef,
+        args: MapArgs,
+        dst: SlotRef,
+    ) -> Result<(), Status> {
+        let (own, what) = (table.cap(), src.cap());
+        let level = own.kind().table_level().ok_or(Status::WrongType)?;
+        let target = target(level, &what)?;
+        let limit = user_entries(level);
+        if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
+            return Err(Status::OutOfRange);
+        }
+        if !target.rights.has(wanted(args.flags)) {
+            return Err(Status::NoRights);
+        }
+        let base = address(level, &what, target.is_table, &args)?;
+        let entries = Table::at(own.base);
+        let range = args.entry..args.entry + args.count;
+        if range.clone().any(|index| entries.get(index) != 0) {
+            return Err(Status::Occupied);
+        }
+        let flags = self.effective(args.flags, src);
+        let bits = target.bits | rights_bits(flags) | uncached(flags);
+        let step = 1u64 << super::page_shift(level);
+        let mut entry = base | bits;
+        entries.set(args.entry, entry | first_bits(args.count));
+        for index in range.skip(1) {
+            entry += step;
+            entries.set(index, entry);
+        }
+        let mapping = Mapping {
+            base,
+            table: own.base,
+            entry: args.entry,
+            count: args.count,
+            level,
+            is_table: target.is_table,
+            rights: target.rights,
+        };
+        self.db.insert_near(dst, mapping.to_cap(), src);
+        Ok(())
+    }
+
+    /// Maps what the slots of `src` hold at adjacent entries from `first` on; see
+    /// [`captypes::op::MapMany`].
+    pub fn map_many(
+        &mut self,
+        table: SlotRef,
+        src: SlotRun,
+        first: u32,
+        flags: MapFlags,
+        dst: SlotRun,
+    ) -> Result<Count, Status> {
+        let own = table.cap();
+        let level = own.kind().table_level().ok_or(Status::WrongType)?;
+        let limit = user_entries(level);
+        if first >= limit || src.len() > limit - first {
+            return Err(Status::OutOfRange);
+        }
+        let entries = Table::at(own.base);
+        for n in 0..src.len() {
+            let what = src.get(n).cap();
+            if what.is_null() || entries.get(first + n) != 0 {
+                continue;
+            }
+            if !dst.get(n).is_empty() {
+                return Err(Status::Occupied);
+            }
+            let target = target(level, &what)?;
+            if !target.rights.has(wanted(flags)) {
+                return Err(Status::NoRights);
+            }
+            if !is_one(level, &what, &target) {
+                return Err(Status::OutOfRange);
+            }
+        }
+        let mut count = 0;
+        for n in 0..src.len() {
+            let (slot, index) = (src.get(n), first + n);
+            if slot.is_empty() || entries.get(index) != 0 {
+                continue;
+            }
+            // The runs may overlap: a Mapping made a moment ago is no source.
+            let Ok(target) = target(level, &slot.cap()) else { continue };
+            if !dst.get(n).is_empty() {
+                continue;
+            }
+            let base = slot.cap().base;
+            let flags = self.effective(flags, slot);
+            let bits = target.bits | rights_bits(flags) | uncached(flags) | first_bits(1);
+            entries.set(index, base | bits);
+            let mapping = Mapping {
+                base,
+                table: own.base,
+                entry: index,
+                count: 1,
+                level,
+                is_table: target.is_table,
+                rights: target.rights,
+            };
+            self.db.insert_near(dst.get(n), mapping.to_cap(), slot);
+            count += 1;
+        }
+        Ok(Count { count })
+    }
+
+    /// The entry as it is, accessed and dirty bits with it, without the kernel's own bits.
+    pub fn read_entry(&self, table: SlotRef, entry: u32) -> Result<u64, Status> {
+        let own = table.cap();
+        let level = own.kind().table_level().ok_or(Status::WrongType)?;
+        if entry >= user_entries(level) {
+            return Err(Status::OutOfRange);
+        }
+        Ok(Table::at(own.base).get(entry) & !super::OWN_BITS)
+    }
+}
+
+/// Is it a Frame of exactly one page of this level, aligned, or one table?
+fn is_one(level: u8, what: &RawCap, target: &Target) -> bool {
+    let bytes = if target.is_table { PAGE } else { 1 << super::page_shift(level) };
+    what.word == bytes && what.base & (bytes - 1) == 0
+}

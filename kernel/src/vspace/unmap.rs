@@ -1,0 +1,157 @@
+//! Removing entries: by their Mapping, with what they map, and with the table that they are in.
+
+use super::{first_bits, user_entries, Mapping, OWN_BITS};
+use crate::arch;
+use crate::cap::delete::Progress;
+use crate::cap::mem::Table;
+use crate::cap::{CapExt, SlotRef, MEMORY};
+use crate::dispatch::Local;
+use captypes::{CapType, Status};
+use mdb::RawCap;
+
+impl Local {
+    /// Clears all entries of a Mapping that is about to go.
+    pub(crate) fn clear_mapping(&mut self, cap: &RawCap) {
+        if let Some(mapping) = Mapping::of(cap) {
+            self.clear_entries(&mapping);
+        }
+    }
+
+    #[inline]
+    fn clear_entries(&mut self, mapping: &Mapping) {
+        let table = Table::at(mapping.table);
+        for index in mapping.entry..mapping.entry + mapping.count {
+            table.set(index, 0);
+        }
+        self.tlb.stale();
+    }
+
+    /// Removes a Mapping with its entries.
+    fn remove_mapping(&mut self, slot: SlotRef) {
+        let cap = slot.cap();
+        self.clear_mapping(&cap);
+        self.drop_slot(slot);
+    }
+
+    /// Removes the Mappings that only the Frame in `slot`, the last of its kind, stands behind:
+    /// those of which it is the innermost object, unless a larger Frame covers them as well.
+    pub(crate) fn unmap_frame(&mut self, slot: SlotRef) -> Progress {
+        let Some(first) = self.db.first_descendant(slot) else { return Progress::Done };
+        let covered = self.db.nearest_ancestor(slot).is_some_and(|above| {
+            let kind = above.cap().kind();
+            matches!(kind, CapType::Frame | CapType::DevFrame)
+        });
+        if covered {
+            return Progress::Done;
+        }
+        let own = slot.cap();
+        let end = own.base + own.word;
+        let mut next = Some(first);
+        while let Some(at) = next.filter(|at| at.cap().base < end) {
+            next = self.db.next(at);
+            if !self.is_only_behind(slot, at) {
+                continue;
+            }
+            if !self.spend(1) {
+                return Progress::Again;
+            }
+            self.remove_mapping(at);
+        }
+        Progress::Done
+    }
+
+    /// Is `at` a Mapping whose innermost object is that of `slot`?
+    fn is_only_behind(&self, slot: SlotRef, at: SlotRef) -> bool {
+        let cap = at.cap();
+        if !cap.is(CapType::Mapping) {
+            return false;
+        }
+        let bytes = super::mapped_bytes(&cap);
+        let rank = CapType::Frame.rank();
+        let own = slot.cap();
+        self.db.surrounding(MEMORY, cap.base, bytes, rank).is_some_and(|inner| {
+            let inner = inner.cap();
+            (inner.base, inner.word) == (own.base, own.word)
+        })
+    }
+
+    /// Removes the Mappings of and in the table in `slot`, the last of its kind.
+    pub(crate) fn tear_down(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+        if cap.is(CapType::Pml4) && arch::root() == cap.base {
+            // SAFETY: the kernel's own table is valid for ever.
+            unsafe { arch::write_root(arch::kernel_root()) };
+        }
+        while let Some(mapping) = self.db.first_descendant(slot) {
+            if !self.spend(1) {
+                return Progress::Again;
+            }
+            self.remove_mapping(mapping);
+        }
+        let level = cap.kind().table_level().unwrap_or(1);
+        let table = Table::at(cap.base);
+        for index in 0..user_entries(level) {
+            let entry = table.get(index);
+            if entry == 0 {
+                continue;
+            }
+            if !self.spend(1) {
+                return Progress::Again;
+            }
+            self.remove_at(cap.base, level, index, entry);
+        }
+        Progress::Done
+    }
+
+    /// Removes the Mapping that begins at an entry in use.
+    fn remove_at(&mut self, table: u64, level: u8, index: u32, entry: u64) {
+        let key = Mapping::at(table, level, index, entry).map(Mapping::to_cap);
+        match key.and_then(|key| self.db.find(&key)) {
+            Some(slot) => self.remove_mapping(slot),
+            None => {
+                debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
+                Table::at(table).set(index, 0);
+                self.tlb.stale();
+            }
+        }
+    }
+
+    /// Removes entries `first..first + count` of the Mapping in `slot`; see
+    /// [`captypes::op::Unmap`]. `rest`: where the part behind them goes.
+    pub fn unmap(
+        &mut self,
+        slot: SlotRef,
+        first: u32,
+        count: u32,
+        rest: Result<SlotRef, Status>,
+    ) -> Result<(), Status> {
+        let mapping = Mapping::of(&slot.cap()).ok_or(Status::WrongType)?;
+        if count == 0 || first >= mapping.count || count > mapping.count - first {
+            return Err(Status::OutOfRange);
+        }
+        let behind = mapping.count - first - count;
+        let spare = if first > 0 && behind > 0 { Some(rest?) } else { None };
+        let kept = self.db.nearest_ancestor(slot);
+        self.clear_entries(&mapping.part(first, count));
+        self.drop_slot(slot);
+        let tail = (behind > 0).then(|| mapping.part(first + count, behind));
+        if first > 0 {
+            self.restore(slot, mapping.part(0, first), kept);
+            if let (Some(tail), Some(spare)) = (tail, spare) {
+                self.restore(spare, tail, kept);
+            }
+        } else if let Some(tail) = tail {
+            self.restore(slot, tail, kept);
+        }
+        Ok(())
+    }
+
+    /// Makes a Mapping of entries that are mapped already.
+    fn restore(&mut self, slot: SlotRef, mapping: Mapping, near: Option<SlotRef>) {
+        let bits = first_bits(mapping.count);
+        Table::at(mapping.table).change(mapping.entry, |entry| entry & !OWN_BITS | bits);
+        match near {
+            Some(near) => self.db.insert_near(slot, mapping.to_cap(), near),
+            None => self.db.insert(slot, mapping.to_cap()),
+        }
+    }
+}
