@@ -260,6 +260,7 @@ impl Map {
         let index = self.index_from(start);
         if let Some(entry) = self.entries.get_mut(index).filter(|entry| entry.start == start) {
             entry.start = to;
+            self.join(index.saturating_sub(1), index + 1);
         }
     }
 

@@ -35,14 +35,7 @@ pub struct Region {
 impl Region {
     fn new(table: Table) -> Self {
         let none = Bits::EMPTY;
-        Region {
-            table,
-            nodes: [None; 2],
-            present: none,
-            head: none,
-            writable: none,
-            shared: false,
-        }
+        Region { table, nodes: [None; 2], present: none, head: none, writable: none, shared: false }
     }
     /// First entry behind the Mapping that begins at `head`.
     fn mapping_end(&self, head: u32) -> u32 {

@@ -38,10 +38,10 @@ impl Prot {
     pub const fn has(self, other: Prot) -> bool {
         self.0 & other.0 == other.0
     }
-    /// Without the right to write.
+    /// Without the right to write. On x86 a page that can be written can be read.
     #[inline]
     pub const fn read_only(self) -> Prot {
-        Prot(self.0 & !2)
+        Prot(self.0 & !2 | (self.0 != 0) as u8)
     }
     /// May a page with these rights be used so? On x86 every page that can be used can be read.
     #[inline]

@@ -25,6 +25,18 @@ pub struct Both {
     pub model: Model,
 }
 
+impl Both {
+    /// Pages that a fault at `page` filled with zeroes belong to the process from now on.
+    fn note_zeroes(&mut self, page: u64) {
+        for (&at, here) in self.model.pages.range_mut(page..page + 16) {
+            let chunk = self.real.amap().chunk(at >> 8);
+            if chunk.is_some_and(|chunk| chunk.filled.get((at & 255) as u32)) {
+                here.anon.get_or_insert_default();
+            }
+        }
+    }
+}
+
 /// Processes on one kernel.
 pub struct World {
     pub kernel: Rc<RefCell<Kernel>>,
@@ -47,8 +59,7 @@ impl World {
         let mut real = Space::new(LOW * PAGE, HIGH * PAGE);
         real.set_mmap_top(TOP * PAGE);
         real.limits.stack = 64 * PAGE;
-        let model =
-            Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
+        let model = Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
         let backend = Process::new(kernel.clone());
         let processes = vec![Both { real, backend, model }];
         World { kernel, processes, copies: 0, clock: 1 << 40, exact: true }
@@ -97,6 +108,7 @@ impl World {
             Ok(expected) => assert_eq!(value, expected, "contents of {page}"),
             Err((object, offset)) => assert_eq!(target, Target::Object(object, offset)),
         }
+        both.note_zeroes(page);
         Ok(value)
     }
 

@@ -54,7 +54,14 @@ impl Model {
         }
         self.find_space(pages)
     }
-    pub fn enter(&mut self, start: u64, pages: u64, prot: Prot, flags: Flags, object: Option<(u32, u64)>) {
+    pub fn enter(
+        &mut self,
+        start: u64,
+        pages: u64,
+        prot: Prot,
+        flags: Flags,
+        object: Option<(u32, u64)>,
+    ) {
         for n in 0..pages {
             let object = object.map(|(object, offset)| (object, offset + n));
             self.pages.insert(start + n, Page { prot, flags, object, anon: None });
@@ -137,6 +144,7 @@ impl Model {
     }
     pub fn owned_alone(&self, page: u64) -> bool {
         let at = &self.pages[&page];
-        at.flags.has(Flags::SHARED) || at.anon.as_ref().is_none_or(|anon| Rc::strong_count(anon) == 1)
+        at.flags.has(Flags::SHARED)
+            || at.anon.as_ref().is_none_or(|anon| Rc::strong_count(anon) == 1)
     }
 }

@@ -21,7 +21,11 @@ enum Op {
 }
 
 fn page() -> impl Strategy<Value = u64> {
-    prop_oneof![LOW..HIGH, (0u64..200).prop_map(|n| LOW + 400 + n), (0u64..64).prop_map(|n| 1000 + n)]
+    prop_oneof![
+        LOW..HIGH,
+        (0u64..200).prop_map(|n| LOW + 400 + n),
+        (0u64..64).prop_map(|n| 1000 + n)
+    ]
 }
 
 fn pages() -> impl Strategy<Value = u64> {
@@ -36,7 +40,12 @@ fn op() -> impl Strategy<Value = (usize, Op)> {
     let object = prop_oneof![3 => Just(None), 1 => (0u32..3, 0u64..50).prop_map(Some)];
     let map = (page(), pages(), prot(), 0u8..5, object, any::<bool>()).prop_map(
         |(addr, pages, prot, place, object, shared)| Op::Map {
-            addr, pages, prot, place, object, shared,
+            addr,
+            pages,
+            prot,
+            place,
+            object,
+            shared,
         },
     );
     let op = prop_oneof![
@@ -103,8 +112,7 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     let entry = entries[pick % entries.len()];
     let (start, end) = (entry.start, entry.end);
     let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
-    let got =
-        both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
+    let got = both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
     let model = &mut both.model;
     if old >= new {
         assert_eq!(got, Ok(start * PAGE));
