@@ -12,6 +12,7 @@
 pub mod buffers;
 pub mod epoll;
 pub mod event;
+pub mod mapping;
 mod place;
 pub mod regular;
 pub mod stream;
@@ -172,6 +173,13 @@ impl Fds {
         Some(file)
     }
 
+    /// One user less of a file; the last one closes its description.
+    pub fn release(&mut self, index: u32) {
+        if let Some(File { object: Object::Description { desc, .. }, .. }) = self.unhold(index) {
+            let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
+        }
+    }
+
     /// Shows `/proc` what `fd` names.
     fn show(&self, fd: i32) {
         if let Some(cell) = server::header().fds.get(fd as usize) {
@@ -195,7 +203,7 @@ pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
             Ok(fd)
         }
         None => {
-            release(p, index);
+            p.fds.release(index);
             Err(Errno::EMFILE)
         }
     }
@@ -221,7 +229,7 @@ pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Resul
     let before = p.fds.table.put(new, Entry { file, cloexec });
     p.fds.show(new);
     if let Some(entry) = before {
-        release(p, entry.file);
+        p.fds.release(entry.file);
     }
     Ok(new)
 }
@@ -232,15 +240,8 @@ pub fn close(p: &mut Process, fd: i32) -> Result<()> {
     if (fd as usize) < SHOWN_FDS {
         server::header().fds[fd as usize].store(0, Ordering::Relaxed);
     }
-    release(p, entry.file);
+    p.fds.release(entry.file);
     Ok(())
-}
-
-/// One user less of a file; the last one closes its description.
-pub fn release(p: &mut Process, index: u32) {
-    if let Some(File { object: Object::Description { desc, .. }, .. }) = p.fds.unhold(index) {
-        let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
-    }
 }
 
 /// Closes all descriptors for which `which` says so.
