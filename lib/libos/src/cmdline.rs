@@ -10,7 +10,7 @@ pub fn option<'a>(cmdline: &'a str, name: &str) -> Option<&'a str> {
             rest.strip_prefix('=')
         }
     };
-    cmdline.split_ascii_whitespace().filter_map(value).last()
+    cmdline.split_ascii_whitespace().filter_map(value).next_back()
 }
 
 /// Is `name`, `name=1` or `name=yes` there?

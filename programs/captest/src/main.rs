@@ -1,4 +1,52 @@
+//! Tests of the CPU driver by what user mode can see: every operation on capabilities with its
+//! values and its errors, address spaces as the processor enforces them, messages, faults, time,
+//! and random operations. Booted in place of `init`; results are lines on the kernel log.
+//!
+//! `test=NAME` runs the tests whose names contain NAME; `seed=N` and `rounds=N` steer the random
+//! ones.
 #![no_std]
 #![no_main]
+
+mod copies;
+mod faults;
+mod maps;
+mod messages;
+mod probe;
+mod random;
+mod retype;
+mod rights;
+mod scheduling;
+mod setup;
+mod sharing;
+mod threads;
+
+use libos::runtime::Start;
+use libos::testkit::{Machine, Outcome, Runner};
+use setup::Lab;
+
 libos::program!(main);
-fn main(_: libos::runtime::Start) {}
+
+type Test = (&'static str, fn(&mut Lab) -> Outcome);
+
+const TESTS: &[&[Test]] = &[
+    copies::TESTS,
+    retype::TESTS,
+    maps::TESTS,
+    rights::TESTS,
+    faults::TESTS,
+    messages::TESTS,
+    scheduling::TESTS,
+    sharing::TESTS,
+    random::TESTS,
+];
+
+fn main(_: Start) {
+    // SAFETY: this is the program that the kernel started, and it happens once.
+    let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
+    let mut lab = Lab::new(&machine).expect("the machine has room for the tests");
+    let mut runner = Runner::new(&machine);
+    for &(name, test) in TESTS.iter().copied().flatten() {
+        runner.run(name, || lab.run(test));
+    }
+    runner.finish()
+}
