@@ -12,8 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Folders whose contents decide what is built.
-const SOURCES: [&str; 7] =
-    ["kernel", "crates", "lib", "servers", "programs", "Cargo.toml", "Cargo.lock"];
+const SOURCES: [&str; 8] = [
+    "kernel",
+    "crates",
+    "lib",
+    "servers",
+    "programs",
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain.toml",
+];
 
 /// A program that runs in user mode: its name in the image and its executable.
 #[derive(Clone, Debug, PartialEq)]

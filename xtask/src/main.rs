@@ -1,5 +1,6 @@
 //! The engine of `./x`: builds Tessera and its boot image, runs it in QEMU, tests and measures it.
 
+mod bench;
 mod check;
 mod compile;
 mod cpio;
@@ -38,6 +39,7 @@ struct Cli {
 enum Action {
     Run(run::RunOptions),
     Test(testing::TestOptions),
+    Bench(bench::BenchOptions),
     /// Build the kernel, the servers and the programs without running them
     Build,
     /// Check what a change must pass besides the tests: formatting, lints, documentation
@@ -62,6 +64,7 @@ fn perform(action: Action) -> Result<i32> {
     match action {
         Action::Run(options) => run::run(&project, &options),
         Action::Test(options) => testing::test(&project, &options),
+        Action::Bench(options) => bench::bench(&project, &options),
         Action::Build => compile::build(&project).map(|_| 0),
         Action::Check => check::check(&project).map(|()| 0),
         Action::Doc => check::document(&project).map(|()| 0),

@@ -5,9 +5,9 @@
 
 mod cli;
 mod directives;
-mod guest;
+pub mod guest;
 mod host;
-mod linux;
+pub mod linux;
 mod native;
 mod shell;
 
@@ -44,15 +44,16 @@ pub struct TestOptions {
 
 /// What the cases share.
 pub struct Context {
-    project: Project,
-    built: Built,
-    base: Base,
-    verbose: bool,
+    pub project: Project,
+    pub built: Built,
+    pub base: Base,
+    /// Show more of the log of what failed.
+    pub verbose: bool,
 }
 
 impl Context {
     /// A folder for files of the tests of `suite`.
-    fn folder(&self, suite: &str) -> Result<PathBuf> {
+    pub fn folder(&self, suite: &str) -> Result<PathBuf> {
         let folder = self.project.state().join("tests").join(suite);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(folder)
