@@ -38,6 +38,13 @@ pub enum Object {
         /// Key for caches of contents.
         inode: u64,
     },
+    /// One end of a socket pair: two pipes.
+    Pair {
+        /// Description to read from.
+        read: u32,
+        /// Description to write to.
+        write: u32,
+    },
     /// `eventfd`.
     Event(event::Event),
     /// `timerfd`.
@@ -164,20 +171,37 @@ impl Fds {
             return None;
         }
         let file = place.take()?;
-        if let Object::Description { inode, kind: Kind::Regular | Kind::Pipe, .. } = file.object {
-            let other = |f: &File| matches!(f.object, Object::Description { inode: i, .. } if i == inode);
-            if !self.files.iter().flatten().any(other) {
-                self.windows.forget(inode);
+        let same = |f: &File, key| matches!(f.object, Object::Description { inode, .. } if inode == key);
+        match file.object {
+            Object::Description { inode, kind: Kind::Regular, .. } => {
+                if !self.files.iter().flatten().any(|f| same(f, inode)) {
+                    self.windows.forget(inode);
+                }
             }
+            Object::Description { desc, kind: Kind::Pipe, .. } => self.forget_rings(&[desc]),
+            Object::Pair { read, write } => self.forget_rings(&[read, write]),
+            _ => {}
         }
         Some(file)
     }
 
-    /// One user less of a file; the last one closes its description.
-    pub fn release(&mut self, index: u32) {
-        if let Some(File { object: Object::Description { desc, .. }, .. }) = self.unhold(index) {
-            let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
+    fn forget_rings(&mut self, descriptions: &[u32]) {
+        for desc in descriptions {
+            self.windows.forget(windows::ring_key(*desc));
         }
+    }
+
+    /// One user less of a file; the last one closes its descriptions.
+    pub fn release(&mut self, index: u32) {
+        let _ = match self.unhold(index).map(|file| file.object) {
+            Some(Object::Description { desc, .. }) => {
+                server::call_a(op::Close {}, &desc.to_le_bytes())
+            }
+            Some(Object::Pair { read, write }) => {
+                server::call_ab(op::Close {}, &read.to_le_bytes(), &write.to_le_bytes())
+            }
+            _ => Ok(()),
+        };
     }
 
     /// Shows `/proc` what `fd` names.

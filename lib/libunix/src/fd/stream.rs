@@ -82,12 +82,12 @@ fn partial(p: &mut Process, total: u64, error: Errno) -> Result<u64> {
 }
 
 /// Reads from a pipe.
-pub fn read_pipe(p: &mut Process, desc: u32, inode: u64, to: &mut Cursor) -> Result<u64> {
+pub fn read_pipe(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() < RING_FROM {
         return read(p, desc, to);
     }
     to.probe_out(p)?;
-    let ring = windows::ring(p, desc, inode)?;
+    let ring = windows::ring(p, desc)?;
     let taken = server::call(op::PipeTake { desc, done: 0, bytes: to.left() }).map_err(restart)?;
     let offset = taken.offset % PIPE_BYTES;
     let bytes = taken.bytes.min(PIPE_BYTES);
@@ -105,11 +105,11 @@ pub fn read_pipe(p: &mut Process, desc: u32, inode: u64, to: &mut Cursor) -> Res
 }
 
 /// Writes everything to a pipe.
-pub fn write_pipe(p: &mut Process, desc: u32, inode: u64, from: &mut impl Source) -> Result<u64> {
+pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> {
     if from.left() <= RING_FROM {
         return write(p, desc, from);
     }
-    let ring = windows::ring(p, desc, inode)?;
+    let ring = windows::ring(p, desc)?;
     let (mut total, mut copied) = (0, 0);
     let error = loop {
         if from.left() == 0 {

@@ -51,6 +51,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
     let (desc, kind, inode) = match file.object {
         Object::Description { desc, kind, inode } => (desc, kind, inode),
         _ if at.is_some() => return Err(Errno::ESPIPE),
+        Object::Pair { read, .. } => return stream::read_pipe(p, read, to),
         _ => return event::read(p, fd, to),
     };
     if to.left() == 0 && kind != Kind::Directory {
@@ -65,7 +66,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
         Kind::Path => Err(Errno::EBADF),
         Kind::Text => stream::read_text(p, desc, at, to),
         Kind::Pipe | Kind::Tty | Kind::Stream if at.is_some() => Err(Errno::ESPIPE),
-        Kind::Pipe => stream::read_pipe(p, desc, inode, to),
+        Kind::Pipe => stream::read_pipe(p, desc, to),
         Kind::Tty | Kind::Stream => stream::read(p, desc, to),
     }
 }
@@ -79,6 +80,7 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
     let (desc, kind, inode) = match file.object {
         Object::Description { desc, kind, inode } => (desc, kind, inode),
         _ if at.is_some() => return Err(Errno::ESPIPE),
+        Object::Pair { write, .. } => return stream::write_pipe(p, write, from),
         _ => return event::write(p, fd, from),
     };
     match kind {
@@ -87,7 +89,7 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
         Kind::Full => Err(Errno::ENOSPC),
         Kind::Directory | Kind::Path => Err(Errno::EBADF),
         Kind::Pipe | Kind::Tty | Kind::Stream if at.is_some() => Err(Errno::ESPIPE),
-        Kind::Pipe => stream::write_pipe(p, desc, inode, from),
+        Kind::Pipe => stream::write_pipe(p, desc, from),
         Kind::Text | Kind::Tty | Kind::Stream => stream::write(p, desc, from),
     }
 }

@@ -231,9 +231,15 @@ impl Ring {
     }
 }
 
+/// The key of the window on the ring of a pipe: no inode has the top bit.
+pub const fn ring_key(desc: u32) -> u64 {
+    1 << 63 | desc as u64
+}
+
 /// The ring of a pipe, for one read or write: only file windows are opened meanwhile, and not as
 /// many as there are places.
-pub fn ring(p: &mut Process, desc: u32, inode: u64) -> Result<Ring> {
+pub fn ring(p: &mut Process, desc: u32) -> Result<Ring> {
+    let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
     if let Some(index) = p.fds.windows.find(&part, true) {
         return Ok(Ring(place::address(index)));

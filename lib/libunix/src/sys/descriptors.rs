@@ -1,6 +1,7 @@
 //! Descriptors as such: duplicating, closing, flags, locks, pipes.
 
 use crate::errno::{Errno, Result};
+use crate::fd::windows::ring_key;
 use crate::fd::{self, event, File, Object};
 use crate::mm::user;
 use crate::process::Process;
@@ -109,6 +110,11 @@ fn set_flags(p: &mut Process, fd: i32, flags: u32) -> Result<u64> {
         Object::Description { desc, .. } => {
             server::call(op::SetFlags { desc, flags: flags & SETTABLE })?;
         }
+        Object::Pair { read, write } => {
+            server::call(op::SetFlags { desc: read, flags: flags & SETTABLE })?;
+            server::call(op::SetFlags { desc: write, flags: flags & SETTABLE })?;
+            file.flags = file.flags & !O_NONBLOCK | flags & O_NONBLOCK;
+        }
         _ => file.flags = file.flags & !O_NONBLOCK | flags & O_NONBLOCK,
     }
     Ok(0)
@@ -164,15 +170,20 @@ pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {
     user::slice_out(p, fds, 8)?;
     let cloexec = flags & O_CLOEXEC != 0;
     let (read, write) = make_pipe(flags & O_NONBLOCK)?;
-    let read = fd::install(p, read, cloexec);
-    let write = fd::install(p, write, cloexec);
-    match (read, write) {
-        (Ok(read), Ok(write)) => {
-            user::copy_out(p, fds, &[read, write])?;
+    install_two(p, (read, write), cloexec, fds)
+}
+
+/// Gives two files descriptors and tells them to the program: both or none.
+fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) -> Result<u64> {
+    let first = fd::install(p, files.0, cloexec);
+    let second = fd::install(p, files.1, cloexec);
+    match (first, second) {
+        (Ok(first), Ok(second)) => {
+            user::copy_out(p, fds, &[first, second])?;
             Ok(0)
         }
-        (read, write) => {
-            for fd in [read, write].into_iter().flatten() {
+        (first, second) => {
+            for fd in [first, second].into_iter().flatten() {
                 let _ = fd::close(p, fd);
             }
             Err(Errno::EMFILE)
@@ -184,20 +195,31 @@ pub fn pipe(p: &mut Process, fds: u64) -> Result<u64> {
     pipe2(p, fds, 0)
 }
 
-/// Both ends. The key of each end's window on the ring is its own: no inode has the top bit.
 fn make_pipe(flags: u32) -> Result<(File, File)> {
-    const PRIVATE: u64 = 1 << 63;
     let ends = server::call(op::Pipe { flags })?;
     let end = |desc: u32, flags| {
-        let inode = PRIVATE | desc as u64;
-        File::new(Object::Description { desc, kind: Kind::Pipe, inode }, flags)
+        File::new(Object::Description { desc, kind: Kind::Pipe, inode: ring_key(desc) }, flags)
     };
     Ok((end(ends.read, O_RDONLY), end(ends.write, O_WRONLY)))
 }
 
-/// Two pipes, crossed, would need files with two descriptions: there are no sockets yet.
-pub fn socketpair(_p: &mut Process, _domain: u32, _ty: u32) -> Result<u64> {
-    Err(Errno::EAFNOSUPPORT)
+/// Stream sockets that are connected to each other are two pipes.
+pub fn socketpair(p: &mut Process, domain: u32, ty: u32, protocol: u32, fds: u64) -> Result<u64> {
+    const UNIX: u32 = 1;
+    const STREAM: u32 = 1;
+    if domain != UNIX {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    let flags = ty & (O_CLOEXEC | O_NONBLOCK);
+    if ty & !flags != STREAM || protocol > 1 {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    user::slice_out(p, fds, 8)?;
+    let there = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
+    let back = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
+    let end = |read, write| File::new(Object::Pair { read, write }, O_RDWR | flags & O_NONBLOCK);
+    let ends = (end(back.read, there.write), end(there.read, back.write));
+    install_two(p, ends, flags & O_CLOEXEC != 0, fds)
 }
 
 pub fn eventfd2(p: &mut Process, count: u32, flags: u32) -> Result<u64> {

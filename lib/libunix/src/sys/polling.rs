@@ -28,9 +28,22 @@ struct Want {
     fd: i32,
     events: u16,
     revents: u16,
-    /// Its description, if `unixd` has to be asked.
-    desc: u32,
+    /// Its descriptions, if `unixd` has to be asked, and the events that each is asked for. Both
+    /// ends of a socket pair have two.
+    asked: [(u32, u16); 2],
 }
+
+impl Want {
+    fn new(fd: i32, events: u16) -> Want {
+        Want { fd, events, ..Want::default() }
+    }
+    fn asked(&self) -> impl Iterator<Item = (u32, u16)> {
+        self.asked.into_iter().filter(|(desc, _)| *desc != 0)
+    }
+}
+
+/// What only the writing side of a pair knows.
+const WRITE_EVENTS: u16 = POLLOUT | POLLWRNORM;
 
 /// Looks at everything that the library knows by itself. Answers how many are ready.
 fn look(p: &Process, wants: &mut [Want]) -> u64 {
@@ -40,12 +53,17 @@ fn look(p: &Process, wants: &mut [Want]) -> u64 {
             Err(_) => POLLNVAL,
             Ok(Object::Description { desc, kind, .. }) => match kind {
                 Kind::Pipe | Kind::Tty | Kind::Stream => {
-                    want.desc = *desc;
+                    want.asked[0] = (*desc, want.events);
                     0
                 }
                 Kind::Path => POLLNVAL,
                 _ => ALWAYS_READY,
             },
+            Ok(Object::Pair { read, write }) => {
+                want.asked =
+                    [(*read, want.events & !WRITE_EVENTS), (*write, want.events & WRITE_EVENTS)];
+                0
+            }
             Ok(Object::Epoll(set)) => epoll_state(p, set),
             Ok(object) => event::ready(object),
         };
@@ -84,7 +102,7 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
 
 /// Asks `unixd` about its descriptions, for `ns`. Answers how many are ready.
 fn ask(wants: &mut [Want], ns: u64) -> Result<u64> {
-    let asked = wants.iter().filter(|w| w.desc != 0).count();
+    let asked = wants.iter().flat_map(Want::asked).count();
     if asked == 0 {
         return match ns {
             0 => Ok(0),
@@ -98,16 +116,19 @@ fn ask(wants: &mut [Want], ns: u64) -> Result<u64> {
         return Err(Errno::ENOMEM);
     }
     let entries = server::data_mut(bytes).chunks_exact_mut(ENTRY_BYTES);
-    for (want, entry) in wants.iter().filter(|w| w.desc != 0).zip(entries) {
-        let poll = PollEntry { desc: want.desc, events: want.events, revents: 0 };
-        entry.copy_from_slice(&poll.to_bytes());
+    for ((desc, events), entry) in wants.iter().flat_map(Want::asked).zip(entries) {
+        entry.copy_from_slice(&PollEntry { desc, events, revents: 0 }.to_bytes());
     }
     server::call_filled(op::Poll { ns }, bytes).map_err(restart_no_handler)?;
     let mut ready = 0;
-    let entries = server::data(bytes).chunks_exact(ENTRY_BYTES);
-    for (want, entry) in wants.iter_mut().filter(|w| w.desc != 0).zip(entries) {
-        want.revents = get_u16(entry, 6) & (want.events | ALWAYS_TOLD | POLLNVAL);
-        ready += (want.revents != 0) as u64;
+    let mut entries = server::data(bytes).chunks_exact(ENTRY_BYTES);
+    for want in wants.iter_mut() {
+        let mut found = 0;
+        for (_, entry) in want.asked().zip(&mut entries) {
+            found |= get_u16(entry, 6) & (want.events | ALWAYS_TOLD | POLLNVAL);
+        }
+        want.revents |= found;
+        ready += (found != 0) as u64;
     }
     Ok(ready)
 }
@@ -117,11 +138,7 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let bytes = count as usize * ENTRY_BYTES;
-    let decode = |raw: &[u8]| Want {
-        fd: get_u32(raw, 0) as i32,
-        events: get_u16(raw, 4),
-        ..Want::default()
-    };
+    let decode = |raw: &[u8]| Want::new(get_u32(raw, 0) as i32, get_u16(raw, 4));
     let mut wants: Vec<Want> =
         user::slice_in(p, fds, bytes)?.chunks_exact(ENTRY_BYTES).map(decode).collect();
     let ready = wait(p, &mut wants, ns)?;
@@ -215,7 +232,7 @@ fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64
         let events = fdset::wanted(sets[0].has(fd), sets[1].has(fd), sets[2].has(fd));
         if events != 0 {
             p.fds.get(fd as i32)?;
-            wants.push(Want { fd: fd as i32, events, ..Want::default() });
+            wants.push(Want::new(fd as i32, events));
         }
     }
     wait(p, &mut wants, ns)?;
@@ -334,10 +351,10 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
     }
     let Object::Epoll(set) = &p.fds.get(epfd)?.object else { return Err(Errno::EINVAL) };
     let alive = |fd, file| p.fds.index(fd) == Ok(file);
-    let mut wants = vec![Want { fd: -1, ..Want::default() }; set.items.len()];
+    let mut wants = vec![Want::new(-1, 0); set.items.len()];
     for (want, item) in wants.iter_mut().zip(&set.items) {
         if alive(item.fd, item.file) && !item.disabled() {
-            *want = Want { fd: item.fd, events: item.wanted(), ..Want::default() };
+            *want = Want::new(item.fd, item.wanted());
         }
     }
     wait(p, &mut wants, ns)?;

@@ -153,6 +153,7 @@ calls! {
     33 dup2 descriptors::dup2, (i32, i32);
     72 fcntl descriptors::fcntl, (i32, u32, u64);
     73 flock descriptors::flock, (i32, u32);
+    53 socketpair descriptors::socketpair, (u32, u32, u32, u64);
     284 eventfd descriptors::eventfd, (u32);
     290 eventfd2 descriptors::eventfd2, (u32, u32);
     292 dup3 descriptors::dup3, (i32, i32, u32);
@@ -262,8 +263,8 @@ calls! {
     41 socket info::no_sockets, ();
     42 connect info::not_a_socket, (i32);
     43 accept info::not_a_socket, (i32);
-    44 sendto info::not_a_socket, (i32);
-    45 recvfrom info::not_a_socket, (i32);
+    44 sendto readwrite::sendto, (i32, u64, u64, u32);
+    45 recvfrom readwrite::recvfrom, (i32, u64, u64, u32);
     46 sendmsg info::not_a_socket, (i32);
     47 recvmsg info::not_a_socket, (i32);
     48 shutdown info::not_a_socket, (i32);
@@ -271,7 +272,6 @@ calls! {
     50 listen info::not_a_socket, (i32);
     51 getsockname info::not_a_socket, (i32);
     52 getpeername info::not_a_socket, (i32);
-    53 socketpair info::no_sockets, ();
     54 setsockopt info::not_a_socket, (i32);
     55 getsockopt info::not_a_socket, (i32);
     101 ptrace info::not_permitted, ();
