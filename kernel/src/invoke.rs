@@ -190,9 +190,11 @@ fn reply_recv(local: &mut Local, dcb: DcbRef, target: Place) -> Result<(), Statu
 
 fn poll(local: &mut Local, dcb: DcbRef, target: Place) -> Result<(), Status> {
     let (endpoint, _) = endpoint(dcb, target, Rights::RECV)?;
-    // `Poll` names no slots: whatever the register holds is not meant.
-    dcb.ctx.r14.set(0);
-    if local.receive_now(dcb, endpoint) {
+    // `Poll` names no slots: whatever the register holds is not meant, and stays.
+    let kept = dcb.ctx.r14.replace(0);
+    let received = local.receive_now(dcb, endpoint);
+    dcb.ctx.r14.set(kept);
+    if received {
         Ok(())
     } else {
         Err(Status::Empty)
