@@ -31,6 +31,7 @@ struct Window {
 
 /// All windows.
 pub struct Windows {
+    capabilities: place::Places,
     places: [Option<Window>; place::WINDOWS],
     /// The window that was used last: most searches end there.
     last: usize,
@@ -51,7 +52,7 @@ const RING_LAYOUT: u32 = 0;
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows { places: [None; place::WINDOWS], last: 0, clock: 0 }
+        Windows { capabilities: place::Places::new(), places: [None; place::WINDOWS], last: 0, clock: 0 }
     }
 
     /// Closes all windows on a file.
@@ -76,6 +77,7 @@ impl Windows {
     /// Forgets everything without touching capabilities: the state of a forked child, who has the
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
+        self.capabilities = place::Places::new();
         self.places = [None; place::WINDOWS];
     }
 
@@ -170,6 +172,7 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
     let windows = &mut p.fds.windows;
     windows.forget_stale(part.inode, part.layout);
     let index = windows.vacate();
+    windows.capabilities.prepare(&mut place::NoRam, index)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let caps = Caps::receive(place::frame_slot(index));
     let (extent, received) = server::call_caps(request, 0, 0, caps)?;
@@ -185,7 +188,7 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
     // Pieces of extents are aligned in the file so that neighbours do not overlap.
     let start = (part.offset & !(WINDOW_BYTES - 1)).max(extent.start);
     let bytes = (end - start).min(WINDOW_BYTES);
-    show(p, index, start - extent.start, bytes, write)?;
+    show(index, start - extent.start, bytes, write)?;
     let windows = &mut p.fds.windows;
     windows.places[index] = Some(Window {
         inode: part.inode,
@@ -199,8 +202,8 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
     Ok(Opening::Window(index))
 }
 
-fn show(p: &mut Process, index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
-    let result = place::open(p, index, offset, bytes, write);
+fn show(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
+    let result = place::open(index, offset, bytes, write);
     if result.is_err() {
         place::close(index);
     }
@@ -245,9 +248,10 @@ pub fn ring(p: &mut Process, desc: u32) -> Result<Ring> {
         return Ok(Ring(place::address(index)));
     }
     let index = p.fds.windows.vacate();
+    p.fds.windows.capabilities.prepare(&mut place::NoRam, index)?;
     let caps = Caps::receive(place::frame_slot(index));
     server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
-    show(p, index, 0, PIPE_BYTES, true)?;
+    show(index, 0, PIPE_BYTES, true)?;
     let window = Window {
         inode,
         layout: RING_LAYOUT,
