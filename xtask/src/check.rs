@@ -2,12 +2,13 @@
 
 use crate::compile::{for_all, packages};
 use crate::project::Project;
-use crate::toolchain::{host, succeed, Part};
+use crate::toolchain::{check_tools, host, succeed, Part};
 use anyhow::Result;
 use std::process::Command;
 
 /// Stops at the first thing that is not in order.
 pub fn check(project: &Project) -> Result<()> {
+    check_tools()?;
     let mut format = host(project);
     format.args(["fmt", "--all", "--check"]);
     step(format, "the check of the formatting (./x check; cargo fmt --all mends it)")?;

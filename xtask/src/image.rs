@@ -56,6 +56,7 @@ pub struct Base {
 impl Base {
     /// Makes it, unless the one from last time will do.
     pub fn prepare(project: &Project, built: &Built) -> Result<Base> {
+        remove_stale_images(project);
         let busybox = setup::busybox()?;
         let bash = setup::find_in_path("bash-static");
         let file = project.state().join("base.cpio");
@@ -82,6 +83,19 @@ impl Base {
     /// Whether the root file system has something at this absolute path.
     pub fn contains(&self, path: &str) -> bool {
         self.index.contains(path)
+    }
+}
+
+/// Deletes what calls of this tool left behind that were killed.
+fn remove_stale_images(project: &Project) {
+    let Ok(folder) = fs::read_dir(project.state()) else { return };
+    for file in folder.flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("image.").and_then(|rest| rest.split('.').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // Another call may do this at the same time.
+            let _ = fs::remove_file(file.path());
+        }
     }
 }
 

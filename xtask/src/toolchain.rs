@@ -116,6 +116,21 @@ fn compiler() -> Result<Compiler> {
     Ok(Compiler::Debian)
 }
 
+/// Makes `cargo fmt` and `cargo clippy` work.
+pub fn check_tools() -> Result<()> {
+    let present = || runs("rustfmt") && runs("cargo-clippy");
+    if !present() && runs("rustup") {
+        setup::announce("rustfmt and clippy", "rustup's tools for the checks");
+        let mut rustup = Command::new("timeout");
+        rustup.args(["300", "rustup", "component", "add", "rustfmt", "clippy"]);
+        let output = rustup.stdin(Stdio::null()).output();
+        if output.is_ok_and(|output| output.status.success()) && present() {
+            return Ok(());
+        }
+    }
+    setup::packages(&["rustfmt-web", "rust-web-clippy"], "Debian's tools for the checks", present)
+}
+
 fn runs(program: &str) -> bool {
     Command::new(program)
         .arg("-V")
