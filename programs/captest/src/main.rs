@@ -40,7 +40,10 @@ const TESTS: &[&[Test]] = &[
     random::TESTS,
 ];
 
-fn main(_: Start) {
+fn main(start: Start) {
+    if start.args[0] == sharing::CHILD {
+        sharing::child_main(&start)
+    }
     // SAFETY: this is the program that the kernel started, and it happens once.
     let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
     let mut lab = Lab::new(&machine).expect("the machine has room for the tests");

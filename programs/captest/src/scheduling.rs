@@ -28,7 +28,7 @@ fn now() -> u64 {
 }
 
 /// Ticks of a millisecond.
-fn ms() -> u64 {
+pub fn ms() -> u64 {
     // SAFETY: every program's frame is mapped there, for good.
     let frame = unsafe { &*(NATIVE_FRAME as *const DispatcherFrame) };
     frame.tsc_hz / 1000
