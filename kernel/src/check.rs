@@ -1,15 +1,151 @@
-//! The invariants of capabilities and page tables, checked in full. For tests, and for `init`.
+//! The invariants of capabilities and page tables (design §3), checked in full: for tests after
+//! every operation, and for whoever has the Kernel capability. Slow.
+//!
+//! 1. No page is writable in user mode and a kernel object.
+//! 2. Every user entry in use belongs to a Mapping, and every Mapping's entries are as it says.
+//! 3. Capabilities overlap only if they are relatives ([`mdb::Mdb::check`]).
+//! 4. What is on the list of memory that came back has a home, and nobody else has it.
+//! 5. What dispatchers cache is what their slots say.
 
-use crate::dispatch::Local;
-use captypes::Status;
+use crate::cap::mem::{Obj, Table};
+use crate::cap::{CapExt, SlotRef, HOME_RAM, MEMORY};
+use crate::dispatch::dcb::{CSPACE, FRAME, VSPACE};
+use crate::dispatch::{Dcb, Local};
+use crate::vspace::{self, Mapping};
+use captypes::{CapType, Rights, Status};
+use mdb::Class;
+use paging::Flags;
+
+/// A broken invariant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// In the database itself.
+    Database(mdb::Violation),
+    /// The table of a Mapping is no table of that level.
+    NoTable { table: u64, entry: u32 },
+    /// An entry is not what its Mapping says.
+    WrongEntry { table: u64, entry: u32, value: u64 },
+    /// An entry allows more than the mapped capability.
+    TooManyRights { table: u64, entry: u32 },
+    /// No Frame or table covers what a Mapping maps.
+    NothingMapped { table: u64, entry: u32 },
+    /// A kernel object is writable in user mode.
+    WritableObject { base: u64, table: u64, entry: u32 },
+    /// An entry is in use without a Mapping.
+    NoMapping { table: u64, entry: u32, value: u64 },
+    /// Memory on the list of what came back is in use, or has no home.
+    NotFree { base: u64 },
+    /// A dispatcher's cached fields differ from its slots.
+    StaleCache { dispatcher: u64 },
+}
 
 /// Checks everything; a line in the log says what is broken.
 pub fn check_and_log(local: &Local) -> Result<(), Status> {
-    match local.db.check() {
-        Ok(()) => Ok(()),
-        Err(violation) => {
-            crate::log!("the mapping database is broken: {violation:?}");
-            Err(Status::Invalid)
+    check(local).map_err(|broken| {
+        crate::log!("invariant broken: {broken:x?}");
+        Status::Invalid
+    })
+}
+
+/// Checks everything.
+pub fn check(local: &Local) -> Result<(), Broken> {
+    local.db.check().map_err(Broken::Database)?;
+    for slot in local.db.iter(MEMORY) {
+        let cap = slot.cap();
+        match cap.kind() {
+            CapType::Mapping => check_mapping(local, slot)?,
+            CapType::Dispatcher => check_dispatcher(slot)?,
+            kind if kind.table_level().is_some() => check_table(local, slot)?,
+            _ => {}
         }
     }
+    check_reclaimed(local)
+}
+
+fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
+    let Some(mapping) = Mapping::of(&slot.cap()) else { return Ok(()) };
+    let (table, entry) = (mapping.table, mapping.entry);
+    let holder = local.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
+    let level = holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
+    if level != Some(mapping.level) {
+        return Err(Broken::NoTable { table, entry });
+    }
+    let bytes = vspace::mapped_bytes(&slot.cap());
+    let rank = CapType::Pt.rank();
+    let mapped = local.db.surrounding(MEMORY, mapping.base, bytes, rank);
+    let mapped = mapped.ok_or(Broken::NothingMapped { table, entry })?.cap();
+    let is_frame = matches!(mapped.kind(), CapType::Frame | CapType::DevFrame);
+    if !is_frame && mapped.kind().table_level().is_none() {
+        return Err(Broken::NothingMapped { table, entry });
+    }
+    let mut writable = false;
+    for index in 0..mapping.count {
+        let value = Table::at(table).get(entry + index);
+        let at = entry + index;
+        if vspace::expected_entry(&mapping, index) != vspace::without_rights(value) {
+            return Err(Broken::WrongEntry { table, entry: at, value });
+        }
+        let write = value & Flags::WRITE.bits() != 0;
+        let execute = value & Flags::NO_EXECUTE.bits() == 0;
+        if write && !mapping.rights.has(Rights::WRITE)
+            || execute && !mapping.rights.has(Rights::EXEC)
+        {
+            return Err(Broken::TooManyRights { table, entry: at });
+        }
+        writable |= write;
+    }
+    if writable && !mapping.is_table {
+        let mut objects = local.db.overlapping(MEMORY, mapping.base, bytes, Class::Objects);
+        if let Some(object) = objects.find(|o| o.cap().kind().is_kernel_object()) {
+            return Err(Broken::WritableObject { base: object.cap().base, table, entry });
+        }
+    }
+    Ok(())
+}
+
+fn check_table(local: &Local, slot: SlotRef) -> Result<(), Broken> {
+    let cap = slot.cap();
+    let level = cap.kind().table_level().unwrap_or(1);
+    let table = Table::at(cap.base);
+    let mut index = 0;
+    while index < vspace::user_entries(level) {
+        let value = table.get(index);
+        if value == 0 {
+            index += 1;
+            continue;
+        }
+        let mapping = Mapping::at(cap.base, level, index, value);
+        let Some(mapping) = mapping.filter(|m| local.db.find(&m.to_cap()).is_some()) else {
+            return Err(Broken::NoMapping { table: cap.base, entry: index, value });
+        };
+        index += mapping.count;
+    }
+    Ok(())
+}
+
+fn check_dispatcher(slot: SlotRef) -> Result<(), Broken> {
+    let Some(dcb) = Obj::<Dcb>::of(&slot.cap()) else { return Ok(()) };
+    let base = |index, ty| {
+        let cap = dcb.slot(index).cap();
+        let own = cap.attrs & crate::cap::attr::IN_DISPATCHER != 0;
+        if cap.is(ty) && own { cap.base } else { 0 }
+    };
+    let same = dcb.cspace_base.get() == base(CSPACE, CapType::L1CNode)
+        && dcb.root.get() == base(VSPACE, CapType::Pml4)
+        && dcb.frame.get().0 == base(FRAME, CapType::Frame);
+    if same { Ok(()) } else { Err(Broken::StaleCache { dispatcher: dcb.pa() }) }
+}
+
+fn check_reclaimed(local: &Local) -> Result<(), Broken> {
+    for (base, bytes) in local.reclaim.iter() {
+        let home = local.db.surrounding(MEMORY, base, bytes, 0);
+        let in_use = local
+            .db
+            .overlapping(MEMORY, base, bytes, Class::All)
+            .any(|slot| slot.cap().ty != HOME_RAM);
+        if in_use || home.is_none_or(|slot| slot.cap().ty != HOME_RAM) {
+            return Err(Broken::NotFree { base });
+        }
+    }
+    Ok(())
 }

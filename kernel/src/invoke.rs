@@ -75,7 +75,12 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             local.retype(used(target)?, order, slots(dcb, a.dst, a.count)?)
         }),
         Label::RetypeCopy => run(local, dcb, |local, a: op::RetypeCopy| {
-            local.retype_copy(used(target)?, a.offset, used(a.src)?, free(a.dst)?)
+            let (ram, src, dst) = (used(target)?, used(a.src)?, slot(dcb, a.dst)?);
+            if dst != src && !dst.is_empty() {
+                return Err(Status::Occupied);
+            }
+            local.work = BUDGET;
+            local.retype_copy(ram, a.offset, src, a.src_offset, dst)
         }),
         Label::Identify => {
             run(local, dcb, |local, _: op::Identify| Ok(local.identify(used(target)?)))

@@ -19,6 +19,8 @@ pub mod machine;
 #[cfg(target_os = "none")]
 mod panic;
 pub mod startup;
+#[cfg(test)]
+mod tests;
 pub mod vspace;
 
 /// Sets the machine up and starts the first domain.

@@ -48,6 +48,12 @@ impl<T> PartialEq for Obj<T> {
 }
 impl<T> Eq for Obj<T> {}
 
+impl<T> core::fmt::Debug for Obj<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.pa())
+    }
+}
+
 impl<T> Deref for Obj<T> {
     type Target = T;
     #[inline]

@@ -1,5 +1,6 @@
 //! Retype: capabilities of another type, or to a smaller range, made of a part of a capability.
 
+use super::delete::Progress;
 use super::mem::{self, SlotRun};
 use super::policy::{CapPolicy, MEMORY, SCALE};
 use super::{attr, CapExt, SlotRef, HOME_RAM};
@@ -132,34 +133,39 @@ impl Local {
         }
     }
 
-    /// Makes a Frame of the 4 KiB at `offset` of the RAM `src`, with the contents of `original`.
+    /// Makes a Frame of the 4 KiB at `copy.offset` of the RAM in `ram`, with the contents of a part
+    /// of another Frame; see [`captypes::op::RetypeCopy`].
     pub fn retype_copy(
         &mut self,
-        src: SlotRef,
+        ram: SlotRef,
         offset: u64,
         original: SlotRef,
+        from: u64,
         dst: SlotRef,
     ) -> Result<(), Status> {
-        let (ram, frame) = (src.cap(), original.cap());
-        if ram.kind() != CapType::Ram || !frame.is(CapType::Frame) {
+        let (source, frame) = (ram.cap(), original.cap());
+        if source.kind() != CapType::Ram || !frame.is(CapType::Frame) {
             return Err(Status::WrongType);
         }
         if !frame.rights_set().has(Rights::READ) {
             return Err(Status::NoRights);
         }
-        let fits = offset % PAGE == 0 && offset < ram.word;
-        if !fits || frame.word != PAGE {
+        let is_page = |offset: u64, cap: &RawCap| offset % PAGE == 0 && offset < cap.word;
+        if !is_page(offset, &source) || !is_page(from, &frame) {
             return Err(Status::OutOfRange);
         }
-        let base = ram.base + offset;
-        if self.db.descendant_overlaps(src, base, PAGE) {
+        let base = source.base + offset;
+        if self.db.descendant_overlaps(ram, base, PAGE) {
             return Err(Status::HasDescendants);
         }
-        mem::copy_page(base, frame.base);
+        mem::copy_page(base, frame.base + from);
         self.add(Counter::PageCopies, 1);
-        let attrs = ram.attrs & attr::INHERITED;
+        if dst == original && self.delete_slot(original) == Progress::Again {
+            return Err(Status::Again);
+        }
+        let attrs = source.attrs & attr::INHERITED;
         let cap = super::memory_cap(CapType::Frame as u8, Rights::ALL, attrs, base, PAGE);
-        self.db.insert_near(dst, cap, src);
+        self.db.insert_near(dst, cap, ram);
         Ok(())
     }
 }

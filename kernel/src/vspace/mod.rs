@@ -141,7 +141,7 @@ impl Mapping {
 
     /// What the database would hold for the Mapping that begins at entry `index` of a table, if
     /// one does.
-    fn at(table: u64, level: u8, index: u32, entry: u64) -> Option<Mapping> {
+    pub(crate) fn at(table: u64, level: u8, index: u32, entry: u64) -> Option<Mapping> {
         if entry & FIRST == 0 {
             return None;
         }
@@ -157,7 +157,7 @@ impl Mapping {
 }
 
 /// How many entries of a table user mode may use.
-const fn user_entries(level: u8) -> u32 {
+pub(crate) const fn user_entries(level: u8) -> u32 {
     if level >= 4 {
         USER_ROOT_ENTRIES
     } else {
@@ -176,6 +176,20 @@ fn wanted(flags: MapFlags) -> Rights {
         rights = rights.or(Rights::EXEC);
     }
     rights
+}
+
+/// What entry `index` of a Mapping holds, but for the bits that [`without_rights`] removes.
+pub(crate) fn expected_entry(mapping: &Mapping, index: u32) -> u64 {
+    let huge = if mapping.level > 1 && !mapping.is_table { Flags::HUGE.bits() } else { 0 };
+    let own = if index == 0 { first_bits(mapping.count) } else { 0 };
+    let address = mapping.base + u64::from(index) * mapping.page_bytes();
+    address | Flags::PRESENT.bits() | Flags::USER.bits() | huge | own
+}
+
+/// An entry without rights, caching and what the processor writes.
+pub(crate) fn without_rights(entry: u64) -> u64 {
+    let free = Flags::ACCESSED.with(Flags::DIRTY).with(Flags::DEVICE).bits();
+    entry & !(RIGHTS_BITS | free)
 }
 
 /// The bits of an entry that express rights.

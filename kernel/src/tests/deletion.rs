@@ -1,0 +1,246 @@
+//! Destroying objects: bounded, restartable, without recursion, and every page comes home.
+
+use super::machine::*;
+use captypes::invocations::{MapFlags, Reclaimed};
+use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+
+const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
+const NODE: u64 = 16384;
+
+fn at(slot: u32) -> CapAddr {
+    CapAddr(slot)
+}
+
+fn collect(m: &mut Machine) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    loop {
+        let Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 } =
+            m.call(KERNEL, op::CollectReclaimed {}).unwrap();
+        let some = [(base0, bytes0), (base1, bytes1), (base2, bytes2)];
+        ranges.extend(some.iter().filter(|r| r.1 > 0));
+        if bytes2 == 0 {
+            ranges.sort();
+            return ranges;
+        }
+    }
+}
+
+fn total(ranges: &[(u64, u64)]) -> u64 {
+    ranges.iter().map(|r| r.1).sum()
+}
+
+#[test]
+fn pages_come_home_with_their_last_capability() {
+    let mut m = Machine::new();
+    m.retype(RAM, CapType::Ram, 0, 0x10000, 1, at(16)).unwrap();
+    m.retype(at(16), CapType::Frame, 0x1000, 0x1000, 4, at(20)).unwrap();
+    m.delete(at(16)).unwrap();
+    assert_eq!(collect(&mut m), [(FREE, 0x1000), (FREE + 0x5000, 0xb000)]);
+    m.call(at(20), op::Copy { dst: at(30).into() }).unwrap();
+    m.delete(at(20)).unwrap();
+    assert_eq!(collect(&mut m), []);
+    m.delete(at(30)).unwrap();
+    m.delete(at(21)).unwrap();
+    assert_eq!(total(&collect(&mut m)), 0x2000);
+}
+
+#[test]
+fn a_home_is_not_kept_alive_by_itself() {
+    let mut m = Machine::new();
+    let all = BYTES - (FREE - FIRST);
+    m.retype(RAM, CapType::Ram, 0, all, 1, at(16)).unwrap();
+    m.delete(at(16)).unwrap();
+    assert_eq!(collect(&mut m), [(FREE, all)]);
+    m.retype(RAM, CapType::Frame, 0, 0x1000, 1, at(16)).unwrap();
+}
+
+#[test]
+fn the_library_may_drop_the_whole_frame_before_its_parts() {
+    let mut m = Machine::new();
+    let pt = m.make(CapType::Pt, 0x10000, 4096, 40);
+    m.make(CapType::Frame, 0, 0x4000, 16);
+    m.map(pt, 0, 4, at(16), RW, at(50)).unwrap();
+    m.retype(at(16), CapType::Frame, 0x1000, 0x1000, 1, at(17)).unwrap();
+    m.map(pt, 8, 1, at(17), RW, at(51)).unwrap();
+    // The part goes, but the whole frame still stands behind its page.
+    m.delete(at(17)).unwrap();
+    assert!(!m.is_empty(at(51)) && !m.is_empty(at(50)));
+    m.retype(at(16), CapType::Frame, 0x1000, 0x1000, 1, at(17)).unwrap();
+    m.delete(at(16)).unwrap();
+    assert!(m.is_empty(at(50)), "nothing covers all of it");
+    assert!(!m.is_empty(at(51)), "the part covers it");
+    m.delete(at(17)).unwrap();
+    assert!(m.is_empty(at(51)));
+    assert_eq!(total(&collect(&mut m)), 0x4000);
+}
+
+#[test]
+fn a_cnode_takes_its_contents_along() {
+    let mut m = Machine::new();
+    m.make(CapType::L2CNode, 0, NODE, 16);
+    m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+    m.retype(RAM, CapType::Frame, 0x10000, 0x1000, 200, CapAddr::new(1, 10)).unwrap();
+    m.delete(Place::l1(ROOT, 1)).unwrap();
+    assert_eq!(total(&collect(&mut m)), NODE + 200 * 4096);
+    let place = CapAddr::new(1, 10);
+    assert_eq!(m.call(place, op::Identify {}), Err(Status::NoSlot));
+}
+
+#[test]
+fn cnodes_in_circles_go_too() {
+    let mut m = Machine::new();
+    let root = m.make(CapType::L1CNode, 0, NODE, 16);
+    for n in 0..8u32 {
+        let offset = NODE * u64::from(n + 1);
+        m.retype(RAM, CapType::L2CNode, offset, NODE, 1, at(20 + n)).unwrap();
+        m.call(at(20 + n), op::Copy { dst: Place::l1(root, n) }).unwrap();
+    }
+    for n in 0..8u32 {
+        // Slot 0 of each node: the next node; slot 1: itself; slot 2: the root.
+        let slot = |l2| Place::within(root, CapAddr::new(n, l2));
+        if n > 0 {
+            m.call(at(20 + (n + 1) % 8), op::Copy { dst: slot(0) }).unwrap();
+        }
+        m.call(at(20 + n), op::Copy { dst: slot(1) }).unwrap();
+        m.call(root, op::Copy { dst: slot(2) }).unwrap();
+    }
+    m.call(at(20), op::DeleteRange { count: 8 }).unwrap();
+    // Each hangs on others; revoking the root's copies leaves one, deleting that takes it apart,
+    // but the nodes hold each other.
+    m.revoke(root).unwrap();
+    m.delete(root).unwrap();
+    let back = total(&collect(&mut m));
+    assert_eq!(back, NODE, "the circle stands: it has capabilities");
+    m.revoke(RAM).unwrap();
+    assert_eq!(total(&collect(&mut m)), 8 * NODE);
+}
+
+#[test]
+fn a_chain_of_containers_needs_no_recursion() {
+    let mut m = Machine::new();
+    m.checking = false;
+    // Every node holds the next one in slot 0, where it would be parked itself.
+    let count = 200;
+    m.make(CapType::L2CNode, 0, NODE, 16);
+    m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+    for n in 1..count {
+        m.make(CapType::L2CNode, NODE * n, NODE, 16);
+        m.call(Place::l1(ROOT, 1), op::Move { dst: at(17).into() }).unwrap();
+        m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+        m.call(at(17), op::Move { dst: Place::own(CapAddr::new(1, 0)) }).unwrap();
+    }
+    let first = m.call(Place::l1(ROOT, 1), op::Delete {});
+    assert_eq!(first, Err(Status::Again), "the work of one invocation is bounded");
+    m.check();
+    m.delete(Place::l1(ROOT, 1)).unwrap();
+    m.check();
+    assert_eq!(total(&collect(&mut m)), count * NODE);
+    assert_eq!(m.call(at(17), op::Delete {}), Err(Status::Empty));
+}
+
+#[test]
+fn a_cnode_that_holds_itself_alone() {
+    for slot in [0, 1, 255] {
+        let mut m = Machine::new();
+        let node = m.make(CapType::L2CNode, 0, NODE, 16);
+        m.call(node, op::Copy { dst: Place::l1(ROOT, 1) }).unwrap();
+        m.call(node, op::Move { dst: CapAddr::new(1, slot).into() }).unwrap();
+        // The last capability that reaches it, and then the one inside, by its RAM.
+        m.delete(Place::l1(ROOT, 1)).unwrap();
+        assert_eq!(collect(&mut m), []);
+        m.revoke(RAM).unwrap();
+        assert_eq!(total(&collect(&mut m)), NODE);
+    }
+}
+
+#[test]
+fn the_slot_that_revokes_may_go_itself() {
+    for slot in [0, 7] {
+        let mut m = Machine::new();
+        m.retype(RAM, CapType::Ram, 0, 0x10000, 1, at(16)).unwrap();
+        m.retype(at(16), CapType::L2CNode, 0, NODE, 1, at(17)).unwrap();
+        m.call(at(17), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+        let inside = CapAddr::new(1, slot);
+        m.call(at(16), op::Move { dst: inside.into() }).unwrap();
+        m.revoke(inside).ok();
+        m.check();
+        assert_eq!(total(&collect(&mut m)), 0x10000);
+    }
+}
+
+#[test]
+fn a_dispatcher_goes_with_what_it_holds() {
+    let mut m = Machine::new();
+    let root = m.make(CapType::L1CNode, 0, NODE, 16);
+    let table = m.make(CapType::Pml4, 0x8000, 4096, 17);
+    let frame = m.make(CapType::Frame, 0x9000, 4096, 18);
+    let dispatcher = m.make(CapType::Dispatcher, 0xa000, 4096, 19);
+    let args = op::Configure {
+        cspace: root.into(),
+        vspace: table.into(),
+        frame: frame.into(),
+        frame_va: 0x5000,
+        fault_ep: Place::NULL,
+        options: 0,
+    };
+    m.call(dispatcher, args).unwrap();
+    // Its own root holds it, and itself.
+    m.call(dispatcher, op::Copy { dst: Place::l1(root, 3) }).unwrap();
+    m.call(root, op::Copy { dst: Place::l1(root, 0) }).unwrap();
+    for slot in [root, table, frame] {
+        m.delete(slot).unwrap();
+    }
+    m.revoke(dispatcher).unwrap();
+    m.delete(dispatcher).unwrap();
+    m.check();
+    // The root still holds itself in slot 0, as everybody must expect who does not revoke it.
+    assert_eq!(total(&collect(&mut m)), 3 * 4096);
+    m.revoke(RAM).unwrap();
+    assert_eq!(total(&collect(&mut m)), NODE);
+}
+
+#[test]
+fn a_domain_may_delete_itself() {
+    let mut m = Machine::new();
+    let second = m.second(0, 16);
+    m.revoke(DISPATCHER).unwrap();
+    m.raw(DISPATCHER.into(), 0, op::Delete {});
+    assert_eq!(m.current(), Some(second));
+    // The node that holds everything, the second dispatcher too.
+    m.raw(Place::l1(CapAddr::NULL, 0), 0, op::Delete {});
+    assert_eq!(m.current(), None);
+}
+
+#[test]
+fn revoking_the_root_table_in_use_stops_the_domain() {
+    let mut m = Machine::new();
+    let table = m.make(CapType::Pml4, 0, 4096, 30);
+    let second = m.second(0x4000, 16);
+    m.core.local.suspend(second).unwrap();
+    second.state.set(crate::dispatch::State::Stopped);
+    let args = op::Configure {
+        cspace: Place::NULL,
+        vspace: table.into(),
+        frame: Place::NULL,
+        frame_va: 0,
+        fault_ep: Place::NULL,
+        options: 0,
+    };
+    m.call(at(16), args).unwrap();
+    m.call(at(16), op::Start {}).unwrap();
+    while m.current() != Some(second) {
+        m.run();
+    }
+    assert_eq!(crate::arch::root(), FREE);
+    m.raw(RAM.into(), 0, op::Revoke {});
+    assert_ne!(crate::arch::root(), FREE);
+    assert_eq!(m.current(), Some(m.dcb));
+}
+
+#[test]
+fn mint_of_a_home_is_still_a_home() {
+    let mut m = Machine::new();
+    m.call(RAM, op::Mint { dst: at(16).into(), rights: Rights::ALL, badge: 0 }).unwrap();
+    m.delete(at(16)).unwrap();
+    assert_eq!(collect(&mut m), []);
+}

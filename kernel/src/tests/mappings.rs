@@ -1,0 +1,163 @@
+//! Entries and their Mappings.
+
+use super::machine::*;
+use captypes::invocations::MapFlags;
+use captypes::{op, CapAddr, CapType, Status};
+
+const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
+const WRITE: u64 = 2;
+
+fn at(slot: u32) -> CapAddr {
+    CapAddr(slot)
+}
+
+fn entry(m: &mut Machine, table: CapAddr, entry: u32) -> u64 {
+    m.call(table, op::ReadEntry { entry }).unwrap().value
+}
+
+fn setup() -> (Machine, CapAddr) {
+    let mut m = Machine::new();
+    let pt = m.make(CapType::Pt, 0, 4096, 16);
+    (m, pt)
+}
+
+#[test]
+fn many_pages_are_one_mapping() {
+    let (mut m, pt) = setup();
+    let frame = m.make(CapType::Frame, 0x10000, 512 * 4096, 17);
+    m.map(pt, 0, 512, frame, RW, at(18)).unwrap();
+    assert_eq!(entry(&mut m, pt, 511) & !0xfff & !(1 << 63), FREE + 0x10000 + 511 * 4096);
+    assert_eq!(m.map(pt, 511, 1, frame, RW, at(19)), Err(Status::Occupied));
+    m.delete(at(18)).unwrap();
+    assert_eq!(entry(&mut m, pt, 511), 0);
+}
+
+#[test]
+fn unmap_shrinks_and_splits() {
+    let (mut m, pt) = setup();
+    let frame = m.make(CapType::Frame, 0x10000, 16 * 4096, 17);
+    m.map(pt, 100, 16, frame, RW, at(18)).unwrap();
+    let unmap = |first, count, rest: u32| op::Unmap { first, count, rest: at(rest).into() };
+    assert_eq!(m.call(at(18), unmap(0, 17, 30)), Err(Status::OutOfRange));
+    assert_eq!(m.call(at(18), unmap(4, 4, 17)), Err(Status::Occupied));
+    m.call(at(18), unmap(4, 4, 19)).unwrap();
+    assert_ne!(entry(&mut m, pt, 103), 0);
+    assert_eq!(entry(&mut m, pt, 104), 0);
+    assert_ne!(entry(&mut m, pt, 108), 0);
+    m.call(at(19), unmap(0, 1, 0)).unwrap();
+    m.call(at(19), unmap(6, 1, 0)).unwrap();
+    assert_eq!(m.call(at(19), op::Identify {}).unwrap().bytes, 6 * 4096);
+    m.call(at(19), unmap(0, 6, 0)).unwrap();
+    assert!(m.is_empty(at(19)) && !m.is_empty(at(18)));
+    m.delete(frame).unwrap();
+    assert!(m.is_empty(at(18)));
+}
+
+#[test]
+fn a_table_takes_its_entries_along() {
+    let (mut m, pt) = setup();
+    let pd = m.make(CapType::Pd, 0x1000, 4096, 20);
+    m.map(pd, 7, 1, pt, RW, at(21)).unwrap();
+    m.map(pd, 8, 1, pt, MapFlags::READ, at(22)).unwrap();
+    let frame = m.make(CapType::Frame, 0x10000, 8 * 4096, 17);
+    m.map(pt, 0, 3, frame, RW, at(23)).unwrap();
+    m.map(pt, 3, 8, frame, MapFlags::READ, at(24)).unwrap();
+    m.call(pt, op::Copy { dst: at(30).into() }).unwrap();
+    m.delete(pt).unwrap();
+    assert!(!m.is_empty(at(23)));
+    m.delete(at(30)).unwrap();
+    for slot in [21, 22, 23, 24] {
+        assert!(m.is_empty(at(slot)), "{slot}");
+    }
+    assert_eq!(entry(&mut m, pd, 7), 0);
+}
+
+#[test]
+fn protect_flushes_only_when_rights_go() {
+    let (mut m, pt) = setup();
+    let frame = m.make(CapType::Frame, 0x10000, 8 * 4096, 17);
+    m.map(pt, 0, 8, frame, MapFlags::READ, at(18)).unwrap();
+    let protect = |flags| op::Protect { first: 2, count: 3, flags };
+    crate::arch::take_counts();
+    m.call(at(18), protect(RW)).unwrap();
+    assert_eq!(crate::arch::take_counts().flush_all, 0);
+    let writable: Vec<bool> = (0..8).map(|n| entry(&mut m, pt, n) & WRITE != 0).collect();
+    assert_eq!(writable, [false, false, true, true, true, false, false, false]);
+    m.call(at(18), protect(MapFlags::READ)).unwrap();
+    assert_eq!(crate::arch::take_counts().flush_all, 1);
+    let odd = op::Protect { first: 6, count: 3, flags: RW };
+    assert_eq!(m.call(at(18), odd), Err(Status::OutOfRange));
+}
+
+#[test]
+fn exclusive_pages_alone_become_writable() {
+    let (mut m, pt) = setup();
+    m.retype(RAM, CapType::Frame, 0x10000, 4096, 4, at(20)).unwrap();
+    m.call(at(21), op::Copy { dst: at(40).into() }).unwrap();
+    let flags = RW.or(MapFlags::IF_EXCLUSIVE);
+    let (src, mapping) = (at(18).into(), at(28).into());
+    let args = op::MapMany { entry: 0, count: 6, src, flags, mapping };
+    let done = m.call(pt, op::MapMany { src: at(20).into(), count: 4, ..args }).unwrap();
+    assert_eq!(done.count, 4);
+    let writable = |m: &mut Machine| -> Vec<bool> {
+        (0..4).map(|n| entry(m, pt, n) & WRITE != 0).collect()
+    };
+    assert_eq!(writable(&mut m), [true, false, true, true]);
+    m.delete(at(40)).unwrap();
+    m.call(at(22), op::Copy { dst: at(40).into() }).unwrap();
+    m.call(at(28), op::ProtectMany { count: 4, flags: MapFlags::READ }).unwrap();
+    m.call(at(28), op::ProtectMany { count: 4, flags }).unwrap();
+    assert_eq!(writable(&mut m), [true, true, false, true]);
+}
+
+#[test]
+fn map_many_passes_over_holes() {
+    let (mut m, pt) = setup();
+    m.retype(RAM, CapType::Frame, 0x10000, 4096, 8, at(20)).unwrap();
+    m.delete(at(22)).unwrap();
+    m.map(pt, 4, 1, at(27), RW, at(60)).unwrap();
+    let args = op::MapMany {
+        entry: 0,
+        count: 8,
+        src: at(20).into(),
+        flags: RW,
+        mapping: at(40).into(),
+    };
+    assert_eq!(m.call(pt, args).unwrap().count, 6);
+    let again = op::MapMany { mapping: at(70).into(), ..args };
+    assert_eq!(m.call(pt, again).unwrap().count, 0);
+    let bad = op::MapMany { entry: 510, ..args };
+    assert_eq!(m.call(pt, bad), Err(Status::OutOfRange));
+    let cnode = op::MapMany { entry: 20, count: 1, src: ROOT.into(), mapping: at(80).into(), ..args };
+    assert_eq!(m.call(pt, cnode), Err(Status::WrongType));
+}
+
+#[test]
+fn shared_tables_are_protected_at_the_top() {
+    let (mut m, pt) = setup();
+    let pd = m.make(CapType::Pd, 0x1000, 4096, 20);
+    m.map(pd, 0, 1, pt, RW.or(MapFlags::EXEC), at(21)).unwrap();
+    assert_eq!(entry(&mut m, pd, 0) & (1 << 63 | 7), 7);
+    let rx = MapFlags::READ.or(MapFlags::EXEC);
+    m.call(at(21), op::Protect { first: 0, count: 1, flags: rx }).unwrap();
+    assert_eq!(entry(&mut m, pd, 0) & (1 << 63 | 7), 5);
+}
+
+#[test]
+fn copies_of_pages_have_their_contents() {
+    let (mut m, _) = setup();
+    let source = m.make(CapType::Frame, 0x10000, 4096, 20);
+    crate::cap::mem::write_bytes(FREE + 0x10000, b"contents");
+    let copy = op::RetypeCopy { offset: 0x11000, src: source.into(), src_offset: 0, dst: at(21).into() };
+    m.call(RAM, copy).unwrap();
+    assert_eq!(m.call(RAM, copy), Err(Status::Occupied));
+    let other = op::RetypeCopy { dst: at(22).into(), ..copy };
+    assert_eq!(m.call(RAM, other), Err(Status::HasDescendants));
+    // SAFETY: memory of the test's machine.
+    let bytes = unsafe { crate::cap::mem::bytes(FREE + 0x11000, 8) };
+    assert_eq!(bytes, b"contents");
+    assert_eq!(m.call(at(21), op::Identify {}).unwrap().relations, 0);
+    let replace = op::RetypeCopy { offset: 0x12000, dst: source.into(), ..copy };
+    m.call(RAM, replace).unwrap();
+    assert_eq!(m.call(source, op::Identify {}).unwrap().base, FREE + 0x12000);
+}
