@@ -14,6 +14,12 @@ impl Tty {
         }
         bytes.len()
     }
+    /// Takes bytes as they are, as many as there is room for.
+    pub fn write_plain(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(OUTPUT_MAX - self.output.len());
+        self.output.extend(&bytes[..count]);
+        count
+    }
     /// Is there room for more?
     pub fn writable(&self) -> bool {
         self.output.len() < OUTPUT_MAX / 2

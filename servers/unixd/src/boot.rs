@@ -1,0 +1,342 @@
+//! The start of the server and of the first process, and the end.
+
+use crate::caps::{errno, Slots};
+use crate::clock::Clock;
+use crate::console::Console;
+use crate::content::File;
+use crate::descs::Object;
+use crate::fork::{name_of, watch_faults};
+use crate::nodes::Node;
+use crate::open::device;
+use crate::procs::*;
+use crate::server::Unixd;
+use abi::boot::BOOT_INFO;
+use abi::layout::PAGE;
+use abi::slots;
+use abi::DispatcherFrame;
+use alloc::vec::Vec;
+use bootarchive::{Entry, Kind};
+use captypes::invocations::options;
+use core::mem::offset_of;
+use libos::runtime::{Boot, Start};
+use libos::vspace::RW;
+use libos::{cmdline, domain, invoke, op, session, Cap, Place, Rights, Status};
+use linuxdomain::{at, configure, first_frame, make_spaces, map_library, page_slot, Image};
+use memfs::{Attr, Fs, Ino};
+use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
+use unixproto::signals::SIGKILL;
+use unixproto::Errno;
+
+/// Inodes that there may be.
+const INODES_MAX: usize = 200_000;
+/// Heap that the server takes before it says what it needs for good.
+const HEAP_BYTES: usize = 2 << 20;
+/// Where files of the root file system are in the archive.
+const ROOT_PREFIX: &[u8] = b"root/";
+/// Exit status of a session that could not begin.
+const BROKEN: u32 = 125;
+
+const DEVICES: [(&[u8], u64, u32); 9] = [
+    (b"null", device::NULL, 0o666),
+    (b"zero", device::ZERO, 0o666),
+    (b"full", device::FULL, 0o666),
+    (b"random", device::RANDOM, 0o666),
+    (b"urandom", device::URANDOM, 0o666),
+    (b"tty", device::TTY, 0o666),
+    (b"console", device::CONSOLE, 0o620),
+    (b"ttyS0", device::SERIAL, 0o620),
+    (b"ptmx", device::number(5, 2), 0o666),
+];
+const DEV_LINKS: [(&[u8], &[u8]); 4] = [
+    (b"fd", b"/proc/self/fd"),
+    (b"stdin", b"/proc/self/fd/0"),
+    (b"stdout", b"/proc/self/fd/1"),
+    (b"stderr", b"/proc/self/fd/2"),
+];
+
+/// Ends a session that could not begin.
+pub fn give_up() -> ! {
+    let _ = session::end(BROKEN);
+    libos::runtime::stop()
+}
+
+/// Makes the server and the first process.
+pub fn start(start: &Start) -> Result<Unixd, &'static str> {
+    // SAFETY: `init` maps a copy of its boot page for this server, for good.
+    let boot = unsafe { Boot::new() };
+    debug_assert!(BOOT_INFO != 0);
+    let mut unixd = server(start, &boot)?;
+    unixd.populate(boot.archive())?;
+    drop(Vec::<u8>::with_capacity(HEAP_BYTES));
+    session::begin().map_err(|_| "init does not answer")?;
+    unixd.open_stdio(boot.cmdline()).map_err(|_| "no standard input and output")?;
+    unixd
+        .first_process(boot.archive(), start.args[0])
+        .map_err(|_| "the first process cannot be made")?;
+    Ok(unixd)
+}
+
+fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
+    let clock = Clock::new(start.frame);
+    let attr = Attr { mode: 0o755, uid: 0, gid: 0, now: clock.boot_wall() as i64 };
+    let fs = Fs::new(INODES_MAX, attr);
+    let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
+    Ok(Unixd {
+        procs: Procs::default(),
+        descs: Default::default(),
+        pipes: Default::default(),
+        proc_dir: fs.root(),
+        fs,
+        terminal: Default::default(),
+        console: Console::new(),
+        clock,
+        retry: Default::default(),
+        ending: Default::default(),
+        unknown: Default::default(),
+        args: Vec::new(),
+        layout: 0,
+        window,
+        stdio: [0; 3],
+        scratch: false,
+        ram: boot.info.ram_bytes,
+        ended: None,
+    })
+}
+
+impl Unixd {
+    /// Fills the file system from the archive, then adds `/dev` and `/proc`.
+    fn populate(&mut self, archive: &[u8]) -> Result<(), &'static str> {
+        for entry in bootarchive::entries(archive) {
+            let entry = entry.map_err(|_| "the boot archive is damaged")?;
+            let Some(path) = entry.path.strip_prefix(ROOT_PREFIX) else { continue };
+            if !path.is_empty() && self.add_entry(path, &entry).is_err() {
+                libos::log!("unixd: cannot add /{}", alloc::string::String::from_utf8_lossy(path));
+            }
+        }
+        self.add_dev_and_proc().map_err(|_| "no /dev and /proc")
+    }
+
+    /// The directory at a path, made with everything above it if need be.
+    fn directory(&mut self, path: &[u8], attr: Attr) -> Result<Ino, Errno> {
+        let mut at = self.fs.root();
+        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+            at = match self.fs.lookup(at, name)? {
+                Some(ino) => ino,
+                None => self.fs.mkdir(at, name, attr)?,
+            };
+        }
+        Ok(at)
+    }
+
+    fn add_entry(&mut self, path: &[u8], entry: &Entry) -> Result<(), Errno> {
+        let now = self.clock.boot_wall() as i64;
+        let time = if entry.mtime == 0 { now } else { entry.mtime as i64 * 1_000_000_000 };
+        let attr = Attr { mode: entry.mode & 0o7777, uid: entry.uid, gid: entry.gid, now: time };
+        let root = Attr { mode: 0o755, uid: 0, gid: 0, now };
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let (dir, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (&b""[..], path),
+        };
+        let dir = self.directory(dir, root)?;
+        let node = match entry.kind() {
+            Kind::Directory => {
+                let ino = self.directory(path, attr)?;
+                self.fs.get_mut(ino)?.mode = attr.mode;
+                return Ok(());
+            }
+            Kind::Symlink => memfs::Node::Symlink(entry.data.to_vec()),
+            Kind::File => self.boot_file(entry),
+            Kind::Other => return Ok(()),
+        };
+        if self.fs.lookup(dir, name)?.is_some() {
+            self.fs.unlink(dir, name, Default::default(), now)?;
+        }
+        // Owners of files do not matter to whoever makes them here.
+        let ino = self.fs.create(dir, name, node, Attr { uid: 0, gid: 0, ..attr })?;
+        let inode = self.fs.get_mut(ino)?;
+        (inode.uid, inode.gid) = (attr.uid, attr.gid);
+        Ok(())
+    }
+
+    fn boot_file(&mut self, entry: &Entry) -> memfs::Node<File> {
+        self.layout += 1;
+        let size = entry.data.len() as u64;
+        let boot = (size > 0).then_some((entry.offset as u64, size));
+        memfs::Node::File { size, content: File { layout: self.layout, boot, ..File::default() } }
+    }
+
+    fn add_dev_and_proc(&mut self) -> Result<(), Errno> {
+        let now = self.clock.boot_wall() as i64;
+        let attr = Attr { mode: 0o755, uid: 0, gid: 0, now };
+        let dev = self.directory(b"dev", attr)?;
+        for (name, number, mode) in DEVICES {
+            self.fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr })?;
+        }
+        for (name, text) in DEV_LINKS {
+            let node = memfs::Node::Symlink(text.to_vec());
+            self.fs.create(dev, name, node, Attr { mode: 0o777, ..attr })?;
+        }
+        self.directory(b"tmp", Attr { mode: 0o1777, ..attr })?;
+        self.proc_dir = self.directory(b"proc", Attr { mode: 0o555, ..attr })?;
+        Ok(())
+    }
+
+    /// Descriptions 0, 1 and 2: the terminal, or the console as a stream.
+    fn open_stdio(&mut self, line: &str) -> Result<(), Errno> {
+        let is_tty = |name| cmdline::option(line, name) == Some("tty");
+        let (input, output) = (is_tty("stdin"), is_tty("stdout"));
+        self.terminal.interactive = input;
+        let object = |tty: bool| if tty { Object::Tty(None) } else { Object::Stream };
+        let pid = FIRST;
+        self.procs.new_pid()?;
+        let caps = self.equip(pid)?;
+        let root = self.fs.root();
+        let mut proc = Proc::new(pid, pid, pid, Node::Mem(root), [0; 6], self.clock.now());
+        self.fs.hold(root);
+        (proc.caps, proc.session) = (caps.0, Some(caps.1));
+        self.procs.add(proc);
+        let mode = |tty: bool, plain| if tty { O_RDWR } else { plain };
+        self.stdio = [
+            self.open_desc(pid, object(input), mode(input, O_RDONLY), None)?,
+            self.open_desc(pid, object(output), mode(output, O_WRONLY), None)?,
+            self.open_desc(pid, object(output), mode(output, O_WRONLY), None)?,
+        ];
+        self.first_terminal(input || output);
+        self.publish(pid);
+        Ok(())
+    }
+
+    /// Builds the domain of the first process and starts it.
+    fn first_process(&mut self, archive: &[u8], library_bytes: u64) -> Result<(), Errno> {
+        if let Ok(Some(entry)) = bootarchive::find(archive, "boot/args") {
+            self.args = entry.data.to_vec();
+        }
+        let argv0 = self.args.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"a"));
+        let name = name_of(argv0.unwrap_or_default());
+        let proc = self.procs.get_mut(FIRST)?;
+        proc.name = name;
+        let caps = core::mem::replace(&mut proc.caps, Slots::none());
+        let made = self.make_domain(&caps, library_bytes);
+        let proc = self.procs.get_mut(FIRST)?;
+        proc.caps = caps;
+        made.map_err(|error| {
+            libos::log!("unixd: the first domain: {error:?}");
+            errno(error)
+        })?;
+        proc.has_domain = true;
+        watch_faults(&proc.caps)?;
+        invoke(proc.caps.at(DISPATCHER), op::Start {}).map_err(errno)
+    }
+
+    fn make_domain(&mut self, caps: &Slots, library_bytes: u64) -> Result<(), Status> {
+        let (root, dispatcher) = (caps.at(CSPACE), caps.at(DISPATCHER));
+        let mut header = [0; 4096];
+        let first = library_bytes.min(PAGE) as usize;
+        let elf = Place::own(slots::LIBUNIX_ELF);
+        self.window.open(elf, 0, PAGE, libos::vspace::R)?.read(0, &mut header[..first])?;
+        let (image, data_bytes, entry) = image_of(&header).ok_or(Status::Invalid)?;
+        domain::with(|domain| make_spaces(&mut domain.arena, root, dispatcher))?;
+        slots::MEMD.mint_badged(at(root, slots::MEMD), Rights::SEND, FIRST)?;
+        caps.at(ENDPOINT).copy_to(at(root, slots::UNIXD))?;
+        caps.at(SESSION).copy_to(at(root, slots::SESSION))?;
+        let run = Rights::READ.or(Rights::EXEC);
+        elf.mint(at(root, slots::LIBUNIX_ELF), run)?;
+        self.fill_private(root, &image, data_bytes)?;
+        map_library(root, &image, image.private_pages())?;
+        self.write_frame(root, entry)?;
+        configure(root, dispatcher, options::LINUX)
+    }
+
+    /// The library's data from its file, the rest zeros.
+    fn fill_private(
+        &mut self,
+        root: libos::CapAddr,
+        image: &Image,
+        bytes: u64,
+    ) -> Result<(), Status> {
+        let mut page = [0; PAGE as usize];
+        for index in 0..image.private_pages() {
+            let slot = at(root, page_slot(index));
+            domain::with(|domain| {
+                use libos::ram::Ram;
+                domain.arena.make(libos::CapType::Frame, PAGE, 1, slot)
+            })?;
+            let from = index as u64 * PAGE;
+            if from >= bytes {
+                continue;
+            }
+            let part = &mut page[..(bytes - from).min(PAGE) as usize];
+            let offset = image.data as u64 * PAGE + from;
+            let elf = Place::own(slots::LIBUNIX_ELF);
+            self.window.open(elf, offset, PAGE, libos::vspace::R)?.read(0, part)?;
+            self.window.open(slot, 0, PAGE, RW)?.write(0, part)?;
+        }
+        Ok(())
+    }
+
+    fn write_frame(&mut self, root: libos::CapAddr, entry: u64) -> Result<(), Status> {
+        let regs = first_frame(entry);
+        let mut view = self.window.open(at(root, slots::FRAME), 0, PAGE, RW)?;
+        // SAFETY: registers are words without padding.
+        let bytes = unsafe {
+            core::slice::from_raw_parts(&regs as *const _ as *const u8, size_of_val(&regs))
+        };
+        view.write(offset_of!(DispatcherFrame, save), bytes)?;
+        view.write(offset_of!(DispatcherFrame, disabled), &1u32.to_le_bytes())
+    }
+}
+
+/// Pages of the library from the program headers in the first page of its file: with the bytes of
+/// its initialised data and the entry point.
+fn image_of(file: &[u8; 4096]) -> Option<(Image, u64, u64)> {
+    let word = |at: usize| Some(u64::from_le_bytes(file.get(at..at + 8)?.try_into().ok()?));
+    let short = |at: usize| Some(u16::from_le_bytes(file.get(at..at + 2)?.try_into().ok()?));
+    if &file[..4] != b"\x7fELF" {
+        return None;
+    }
+    let (entry, table, count) = (word(24)?, word(32)? as usize, short(56)? as usize);
+    let mut image = Image { text: 0, rodata: 0, data: 0, end: 0 };
+    let mut data_bytes = 0;
+    for index in 0..count.min(16) {
+        let at = table + 56 * index;
+        let kind = word(at)?;
+        let (offset, va, in_file, in_memory) =
+            (word(at + 8)?, word(at + 16)?, word(at + 32)?, word(at + 40)?);
+        if kind as u32 != 1 || in_memory == 0 {
+            continue;
+        }
+        let page = (va.checked_sub(abi::layout::LIBRARY_IMAGE)? / PAGE) as u32;
+        match kind >> 32 & 7 {
+            5 => image.text = page,
+            4 => image.rodata = page,
+            6 => {
+                (image.data, data_bytes) = (page, in_file);
+                image.end = page + in_memory.div_ceil(PAGE) as u32;
+            }
+            _ => return None,
+        }
+        if in_file > 0 && offset / PAGE != page as u64 {
+            return None;
+        }
+    }
+    let ordered = image.text < image.rodata && image.rodata < image.data && image.data < image.end;
+    ordered.then_some((image, data_bytes, entry))
+}
+
+/// The session is over: says so to `init`, which ends the machine.
+pub fn report(mut unixd: Unixd) -> ! {
+    unixd.console_drain();
+    for (number, count) in &unixd.unknown {
+        libos::log!("@unknown {number} {count}");
+    }
+    let status = match unixd.ended {
+        Some(status) if status & 0x7f == 0 => status >> 8 & 0xff,
+        Some(status) => 128 + (status & 0x7f),
+        None => 128 + SIGKILL,
+    };
+    drop(unixd);
+    let _ = domain::with(|domain| domain.arena.release());
+    let _ = session::end(status);
+    libos::runtime::stop()
+}

@@ -1,0 +1,90 @@
+//! Capabilities that are deleted when the value that holds them is dropped, and memory.
+
+use abi::slots::MEMD;
+use libos::domain;
+use libos::{memd, Cap, CapAddr, CapType, Place, RamAttrs, Rights, Status};
+use unixproto::Errno;
+
+/// Memory that file contents leave to everything else.
+const RESERVE: u64 = 2 << 20;
+
+/// What an error of the capability system means to a process.
+pub fn errno(status: Status) -> Errno {
+    match status {
+        Status::NoMemory | Status::NoSlot => Errno::ENOMEM,
+        _ => Errno::EIO,
+    }
+}
+
+/// Consecutive slots of the own CSpace; what they hold is deleted with the value.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Slots {
+    first: CapAddr,
+    count: u32,
+}
+
+impl Slots {
+    /// `count` empty slots.
+    pub fn new(count: u32) -> Result<Slots, Errno> {
+        let first = domain::with(|domain| match count {
+            1 => domain.slot(),
+            _ => domain.slot_range(count),
+        });
+        Ok(Slots { first: first.map_err(errno)?, count })
+    }
+    /// No slot at all.
+    pub fn none() -> Slots {
+        Slots { first: CapAddr::NULL, count: 0 }
+    }
+    /// The slot with this index.
+    pub fn at(&self, index: u32) -> CapAddr {
+        debug_assert!(index < self.count);
+        self.first.plus(index)
+    }
+    /// The first slot.
+    pub fn first(&self) -> CapAddr {
+        self.first
+    }
+    /// Deletes what the slots hold; they stay reserved.
+    pub fn clear(&self) {
+        for index in 0..self.count {
+            // An empty slot is as good as an emptied one.
+            let _ = self.at(index).delete();
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.clear();
+        let _ = domain::with(|domain| {
+            for index in 0..self.count {
+                domain.slots.free(self.first.plus(index));
+            }
+            Ok(())
+        });
+    }
+}
+
+/// A Frame of fresh zeroed memory. `ENOMEM`: there is none.
+pub fn frame(bytes: u64) -> Result<Slots, Errno> {
+    let ram = Slots::new(1)?;
+    memd::alloc(MEMD, bytes, 0, RamAttrs(0), ram.first()).map_err(errno)?;
+    let frame = Slots::new(1)?;
+    ram.first().retype(CapType::Frame, 0, bytes, 1, frame.first()).map_err(errno)?;
+    Ok(frame)
+}
+
+/// A Frame for contents of files: leaves a reserve. `ENOSPC`: there is not enough.
+pub fn file_frame(bytes: u64) -> Result<Slots, Errno> {
+    let stats = memd::stats(MEMD).map_err(|_| Errno::ENOSPC)?;
+    if stats.free < bytes + stats.reserve + RESERVE {
+        return Err(Errno::ENOSPC);
+    }
+    frame(bytes).map_err(|_| Errno::ENOSPC)
+}
+
+/// Copies the capability at `source` with fewer rights to the empty slot `to`.
+pub fn mint(source: CapAddr, to: CapAddr, rights: Rights) -> Result<(), Errno> {
+    source.mint(Place::own(to), rights).map_err(errno)
+}

@@ -1,0 +1,90 @@
+//! Time, and what is due when.
+
+use crate::procs::Pid;
+use abi::slots::DISPATCHER;
+use abi::DispatcherFrame;
+use alloc::collections::BTreeSet;
+use libos::{invoke, op};
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// What is due for a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Due {
+    /// The end of what it waits for.
+    Wait(Pid),
+    /// An interval timer.
+    Timer(Pid),
+    /// Bytes for a serial port that was full.
+    Console,
+}
+
+/// The clock and the queue of what is due.
+pub struct Clock {
+    hz: u64,
+    epoch: u64,
+    queue: BTreeSet<(u64, Due)>,
+    armed: u64,
+}
+
+impl Clock {
+    /// With the facts that the kernel has put into the frame.
+    pub fn new(frame: &DispatcherFrame) -> Clock {
+        Clock { hz: frame.tsc_hz.max(1), epoch: frame.epoch_ns, queue: BTreeSet::new(), armed: 0 }
+    }
+    /// Nanoseconds since boot (when the time-stamp counter was zero).
+    pub fn now(&self) -> u64 {
+        self.ns(ticks())
+    }
+    /// Ticks in nanoseconds.
+    pub fn ns(&self, ticks: u64) -> u64 {
+        (ticks as u128 * SECOND as u128 / self.hz as u128) as u64
+    }
+    /// Nanoseconds since 1970.
+    pub fn wall(&self) -> i64 {
+        (self.epoch + self.now()) as i64
+    }
+    /// Nanoseconds since 1970 at boot.
+    pub fn boot_wall(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Notes that something is due.
+    pub fn add(&mut self, deadline: u64, due: Due) {
+        self.queue.insert((deadline, due));
+    }
+    /// It is not any more.
+    pub fn remove(&mut self, deadline: u64, due: Due) {
+        self.queue.remove(&(deadline, due));
+    }
+    /// Takes the next thing whose time has come.
+    pub fn take_due(&mut self) -> Option<Due> {
+        let &(deadline, due) = self.queue.first()?;
+        if deadline > self.now() {
+            return None;
+        }
+        self.queue.pop_first();
+        Some(due)
+    }
+    /// The timer went off.
+    pub fn expired(&mut self) {
+        self.armed = 0;
+    }
+    /// Sets the timer to the first deadline, unless it is.
+    pub fn arm(&mut self) {
+        let Some(&(deadline, _)) = self.queue.first() else { return };
+        if self.armed != 0 && self.armed <= deadline {
+            return;
+        }
+        self.armed = deadline;
+        let ticks = (deadline as u128 * self.hz as u128).div_ceil(SECOND as u128) as u64;
+        // The own dispatcher has a timer.
+        let _ = invoke(DISPATCHER, op::SetTimer { deadline: ticks.max(1) });
+    }
+}
+
+fn ticks() -> u64 {
+    // SAFETY: reads the time-stamp counter, which every x86-64 has.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,329 @@
+//! Contents of files: extents, each a Frame.
+//!
+//! A file of the boot archive has one extent, a read-only part of the archive's own Frame, made
+//! when somebody first asks for it. The first change gives the file memory of its own. This is all
+//! that knows what contents are made of.
+
+use crate::caps::{errno, file_frame, mint, Slots};
+use crate::descs::Object;
+use crate::nodes::Node;
+use crate::procs::Pid;
+use crate::server::{Unixd, SCRATCH};
+use crate::wait::{done, Outcome, Tried};
+use abi::boot::ARCHIVE_VA;
+use abi::layout::PAGE;
+use abi::slots::ARCHIVE;
+use libos::ipc::Caps;
+use libos::vspace::{RW, WINDOW_BYTES};
+use libos::{Cap, CapType, Place, Rights, Status};
+use memfs::{Extent, Extents, Ino, SIZE_MAX};
+use unixproto::files::{AT_OFFSET, O_APPEND};
+use unixproto::ops::{self, Part};
+use unixproto::{op, Errno, Reply};
+
+/// Largest piece that a file grows by.
+const GROW_MAX: u64 = 1 << 20;
+/// Most bytes that one `WriteBegin` grants.
+const GRANT_MAX: u64 = 4 << 20;
+
+/// The contents of a file.
+#[derive(Default)]
+pub struct File {
+    /// Where its bytes are.
+    pub extents: Extents<Slots>,
+    /// Changes whenever extents are replaced.
+    pub layout: u32,
+    /// Where it lies in the boot archive: offset and bytes, while no extent was made of that.
+    pub boot: Option<(u64, u64)>,
+}
+
+fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE)
+}
+
+impl Unixd {
+    /// Size and contents of a regular file.
+    pub fn file(&mut self, ino: Ino) -> Result<(&mut u64, &mut File), Errno> {
+        match &mut self.fs.get_mut(ino)?.node {
+            memfs::Node::File { size, content } => Ok((size, content)),
+            memfs::Node::Dir(_) => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn new_layout(&mut self) -> u32 {
+        self.layout = self.layout.wrapping_add(1);
+        self.layout
+    }
+
+    /// Makes the extent of a file that lies in the boot archive.
+    fn materialise(&mut self, ino: Ino) -> Result<(), Errno> {
+        let (_, file) = self.file(ino)?;
+        let Some((offset, bytes)) = file.boot else { return Ok(()) };
+        let slot = Slots::new(1)?;
+        let made = ARCHIVE.retype(CapType::Frame, offset, pages(bytes), 1, slot.first());
+        made.map_err(errno)?;
+        file.boot = None;
+        let extent = Extent { start: 0, bytes: pages(bytes), writable: false, handle: slot };
+        file.extents.insert(extent).map_err(|_| Errno::EIO)
+    }
+
+    /// Gives a file memory of its own where it still has read-only extents.
+    fn own(&mut self, ino: Ino) -> Result<(), Errno> {
+        let (size, file) = self.file(ino)?;
+        let size = *size;
+        let read_only = match file.boot {
+            Some((offset, bytes)) => Some((offset, bytes)),
+            None => match file.extents.find(0) {
+                Ok(extent) if !extent.writable => {
+                    let base = extent.handle.first().identify().map_err(errno)?.base;
+                    let archive = ARCHIVE.identify().map_err(errno)?.base;
+                    Some((base - archive, extent.bytes))
+                }
+                _ => None,
+            },
+        };
+        let Some((offset, bytes)) = read_only else { return Ok(()) };
+        let keep = bytes.min(size);
+        let frame = match pages(keep) {
+            0 => None,
+            needed => Some(file_frame(needed)?),
+        };
+        if let Some(frame) = &frame {
+            // SAFETY: the archive is mapped read-only for good, and the file lies inside.
+            let data = unsafe {
+                core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, keep as usize)
+            };
+            self.window.fill(Place::own(frame.first()), 0, data).map_err(errno)?;
+        }
+        let layout = self.new_layout();
+        let (_, file) = self.file(ino)?;
+        file.boot = None;
+        file.extents.truncate(0);
+        file.layout = layout;
+        if let Some(handle) = frame {
+            let extent = Extent { start: 0, bytes: pages(keep), writable: true, handle };
+            file.extents.insert(extent).map_err(|_| Errno::EIO)?;
+        }
+        Ok(())
+    }
+
+    /// Allocates what is missing in `[start, end)`. Answers how far it came, if it came anywhere.
+    fn allocate(&mut self, ino: Ino, start: u64, end: u64) -> Result<u64, Errno> {
+        let mut at = start;
+        while at < end {
+            let (size, file) = self.file(ino)?;
+            let size = *size;
+            let (hole_start, hole_end) = match file.extents.find(at) {
+                Ok(extent) => {
+                    at = extent.end();
+                    continue;
+                }
+                Err(hole) => hole,
+            };
+            let first = (at & !(PAGE - 1)).max(hole_start);
+            let needed = pages(end).min(hole_end) - first;
+            let generous = size.next_power_of_two().clamp(PAGE, GROW_MAX);
+            let appending = hole_end > SIZE_MAX && first >= size & !(PAGE - 1);
+            let mut bytes = needed.min(GROW_MAX);
+            if appending {
+                bytes = bytes.max(generous).min(hole_end - first);
+            }
+            let Some(handle) = piece(&mut bytes)? else {
+                return if at > start { Ok(at) } else { Err(Errno::ENOSPC) };
+            };
+            let (_, file) = self.file(ino)?;
+            let extent = Extent { start: first, bytes, writable: true, handle };
+            file.extents.insert(extent).map_err(|_| Errno::EIO)?;
+            at = first + bytes;
+        }
+        Ok(end)
+    }
+
+    /// The file of a description.
+    fn file_of(&self, pid: Pid, desc: u32) -> Result<Ino, Errno> {
+        match self.desc(pid, desc)?.object {
+            Object::File(ino) => Ok(ino),
+            Object::Dir(_) => Err(Errno::EISDIR),
+            Object::Path(_) => Err(Errno::EBADF),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// What may be read.
+    pub fn read_begin(&mut self, pid: Pid, op: op::ReadBegin) -> Tried {
+        let ino = self.file_of(pid, op.desc)?;
+        let desc = self.desc(pid, op.desc)?;
+        desc.readable()?;
+        let offset = if op.offset == AT_OFFSET { desc.offset } else { op.offset };
+        if offset > i64::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+        let now = self.clock.wall();
+        let inode = self.fs.get_mut(ino)?;
+        let bytes = op.bytes.min(inode.size().saturating_sub(offset));
+        // As `relatime` has it: only when a change came since, or a day.
+        if inode.atime <= inode.mtime || inode.atime + 86_400_000_000_000 < now {
+            inode.atime = now;
+        }
+        let (_, file) = self.file(ino)?;
+        let part = Part { inode: ino.0 as u64, layout: file.layout, offset, bytes };
+        if op.offset == AT_OFFSET {
+            self.desc_mut(pid, op.desc)?.offset = offset + bytes;
+        }
+        done(part)
+    }
+
+    /// Room for what is to be written.
+    pub fn write_begin(&mut self, pid: Pid, op: op::WriteBegin) -> Tried {
+        let ino = self.file_of(pid, op.desc)?;
+        let desc = self.desc(pid, op.desc)?;
+        desc.writable()?;
+        let size = self.fs.get(ino)?.size();
+        let offset = match op.offset {
+            _ if desc.flags & O_APPEND != 0 => size,
+            AT_OFFSET => desc.offset,
+            offset => offset,
+        };
+        if offset > SIZE_MAX {
+            return Err(if offset > i64::MAX as u64 { Errno::EINVAL } else { Errno::EFBIG });
+        }
+        let bytes = op.bytes.min(GRANT_MAX).min(SIZE_MAX - offset);
+        if bytes == 0 && op.bytes > 0 {
+            return Err(Errno::EFBIG);
+        }
+        self.own(ino)?;
+        let end = match bytes {
+            0 => offset,
+            _ => self.allocate(ino, offset, offset + bytes)?,
+        };
+        let now = self.clock.wall();
+        self.fs.get_mut(ino)?.modified(now);
+        let (size, file) = self.file(ino)?;
+        if end > offset {
+            *size = (*size).max(end);
+        }
+        let part = Part { inode: ino.0 as u64, layout: file.layout, offset, bytes: end - offset };
+        if op.offset == AT_OFFSET {
+            self.desc_mut(pid, op.desc)?.offset = end;
+        }
+        done(part)
+    }
+
+    /// A Frame with a part of a file.
+    pub fn file_extent(&mut self, pid: Pid, op: op::FileExtent) -> Tried {
+        let ino = self.file_of(pid, op.desc)?;
+        let desc = self.desc(pid, op.desc)?;
+        if op.write {
+            desc.writable()?;
+        }
+        let size = self.fs.get(ino)?.size();
+        if op.offset >= pages(size) {
+            return Err(Errno::ENXIO);
+        }
+        if op.write {
+            self.own(ino)?;
+            self.allocate(ino, op.offset & !(PAGE - 1), (op.offset & !(PAGE - 1)) + PAGE)?;
+        } else {
+            self.materialise(ino)?;
+        }
+        let (_, file) = self.file(ino)?;
+        let layout = file.layout;
+        match file.extents.find(op.offset) {
+            Err((start, end)) => {
+                let bytes = end.min(pages(size)) - start;
+                done(ops::Extent { layout, start, bytes, size })
+            }
+            Ok(extent) => {
+                let answer = ops::Extent { layout, start: extent.start, bytes: extent.bytes, size };
+                let mut send = extent.handle.first();
+                if !op.write && extent.writable {
+                    mint(send, SCRATCH, Rights::READ.or(Rights::EXEC))?;
+                    send = SCRATCH;
+                    self.scratch = true;
+                }
+                Ok(Outcome::WithCaps(answer.encode(), Caps::one(send)))
+            }
+        }
+    }
+
+    /// Sets the size of a file.
+    pub fn resize(&mut self, ino: Ino, new: u64) -> Result<(), Errno> {
+        if new > SIZE_MAX {
+            return Err(if new > i64::MAX as u64 { Errno::EINVAL } else { Errno::EFBIG });
+        }
+        let (size, file) = self.file(ino)?;
+        let old = *size;
+        if new == 0 {
+            file.boot = None;
+            file.extents.truncate(0);
+            let layout = self.new_layout();
+            self.file(ino)?.1.layout = layout;
+        } else if new < old {
+            self.own(ino)?;
+            self.cut(ino, new, old)?;
+        }
+        let now = self.clock.wall();
+        *self.file(ino)?.0 = new;
+        self.fs.get_mut(ino)?.modified(now);
+        Ok(())
+    }
+
+    /// Drops extents behind a new end, and clears what is left of the last one behind it.
+    fn cut(&mut self, ino: Ino, new: u64, old: u64) -> Result<(), Errno> {
+        let layout = self.new_layout();
+        let (_, file) = self.file(ino)?;
+        if file.extents.truncate(new) {
+            file.layout = layout;
+        }
+        let Ok(extent) = file.extents.find(new) else { return Ok(()) };
+        let (frame, start) = (Place::own(extent.handle.first()), extent.start);
+        let end = extent.end().min(pages(old));
+        self.clear(frame, new - start, end - start).map_err(errno)
+    }
+
+    fn clear(&mut self, frame: Place, from: u64, to: u64) -> Result<(), Status> {
+        let mut at = from;
+        while at < to {
+            let base = at & !(PAGE - 1);
+            let bytes = (pages(to) - base).min(WINDOW_BYTES);
+            let end = to.min(base + bytes);
+            let mut view = self.window.open(frame, base, bytes, RW)?;
+            for offset in (at - base..end - base).step_by(PAGE as usize) {
+                let count = (end - base - offset).min(PAGE) as usize;
+                view.write(offset as usize, &[0; PAGE as usize][..count])?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// An unnamed file.
+    pub fn mem_file(&mut self, pid: Pid, size: u64) -> Tried {
+        self.room(pid, 1)?;
+        if size > SIZE_MAX {
+            return Err(Errno::ENOMEM);
+        }
+        let cred = self.cred(pid);
+        let now = self.clock.wall();
+        let attr = memfs::Attr { mode: 0o777, uid: cred.uid, gid: cred.gid, now };
+        let node = memfs::Node::File { size, content: File::default() };
+        let ino = self.fs.create_unnamed(node, attr)?;
+        let layout = self.new_layout();
+        self.file(ino)?.1.layout = layout;
+        let desc = self.open_desc(pid, Object::File(ino), unixproto::files::O_RDWR, None)?;
+        debug_assert!(matches!(self.descs.get(desc)?.object.node(), Some(Node::Mem(_))));
+        done(ops::Opened { desc, kind: unixproto::files::Kind::Regular as u8, inode: ino.0 as u64 })
+    }
+}
+
+/// Memory for `bytes`, or for half of it, and so on. Nothing if there is not even a page.
+fn piece(bytes: &mut u64) -> Result<Option<Slots>, Errno> {
+    loop {
+        match file_frame(*bytes) {
+            Err(Errno::ENOSPC) if *bytes > PAGE => *bytes = pages(*bytes / 2),
+            Err(Errno::ENOSPC) => return Ok(None),
+            result => return result.map(Some),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading directories.
+
+use crate::descs::Object;
+use crate::nodes::Node;
+use crate::procs::Pid;
+use crate::server::Unixd;
+use crate::wait::{count, Tried};
+use alloc::vec::Vec;
+use memfs::{Ino, FIRST_COOKIE};
+use unixproto::session::DATA_BYTES;
+use unixproto::Errno;
+
+/// Bytes of a `struct linux_dirent64` before the name.
+const HEADER: usize = 19;
+
+/// Entries of a directory as `getdents64` gives them.
+pub struct Dents {
+    bytes: Vec<u8>,
+    most: usize,
+    full: bool,
+}
+
+impl Dents {
+    /// Adds an entry; false if it does not fit.
+    pub fn add(&mut self, ino: u64, next: u64, kind: u8, name: &[u8]) -> bool {
+        let length = (HEADER + name.len() + 1).next_multiple_of(8);
+        if self.full || self.bytes.len() + length > self.most {
+            self.full = true;
+            return false;
+        }
+        let end = self.bytes.len() + length;
+        self.bytes.extend_from_slice(&ino.to_le_bytes());
+        self.bytes.extend_from_slice(&next.to_le_bytes());
+        self.bytes.extend_from_slice(&(length as u16).to_le_bytes());
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(name);
+        self.bytes.resize(end, 0);
+        true
+    }
+}
+
+impl Unixd {
+    /// The next entries of a directory.
+    pub fn get_dents(&mut self, pid: Pid, id: u32, most: usize) -> Tried {
+        let desc = self.desc(pid, id)?;
+        let Object::Dir(node) = desc.object else { return Err(Errno::ENOTDIR) };
+        let mut dents = Dents { bytes: Vec::new(), most: most.min(DATA_BYTES), full: false };
+        let from = desc.offset;
+        let next = match node {
+            Node::Mem(ino) => self.list(ino, from, &mut dents)?,
+            Node::Proc(node) => self.list_proc(node, from, &mut dents)?,
+        };
+        if dents.bytes.is_empty() && dents.full {
+            return Err(Errno::EINVAL);
+        }
+        self.put(pid, &dents.bytes)?;
+        self.desc_mut(pid, id)?.offset = next;
+        count(dents.bytes.len())
+    }
+
+    fn list(&self, ino: Ino, from: u64, dents: &mut Dents) -> Result<u64, Errno> {
+        let inode = self.fs.get(ino)?;
+        let dir = inode.dir()?;
+        if inode.nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        let mut next = from;
+        for (cookie, target, name) in [(0, ino, &b"."[..]), (1, dir.parent, b"..")] {
+            if from <= cookie && dents.add(target.0 as u64, cookie + 1, 4, name) {
+                next = cookie + 1;
+            }
+        }
+        if dents.full {
+            return Ok(next);
+        }
+        for entry in dir.entries(from.max(FIRST_COOKIE)) {
+            let kind = (self.fs.get(entry.ino)?.node.type_bits() >> 12) as u8;
+            if !dents.add(entry.ino.0 as u64, entry.next, kind, entry.name) {
+                break;
+            }
+            next = entry.next;
+        }
+        Ok(next)
+    }
+
+    fn list_proc(
+        &self,
+        node: crate::procfs::ProcNode,
+        from: u64,
+        dents: &mut Dents,
+    ) -> Result<u64, Errno> {
+        let mut next = from;
+        let all = self.proc_entries(node)?;
+        for (index, (name, kind, ino)) in all.iter().enumerate().skip(from as usize) {
+            if !dents.add(*ino, index as u64 + 1, *kind, name) {
+                break;
+            }
+            next = index as u64 + 1;
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,220 @@
+//! The end of processes.
+//!
+//! A process that ends is first emptied: its descriptions are closed, its children get another
+//! parent. Its domain is then taken apart in slices, between which requests of others are served.
+//! Only when all its memory is free its parent is told: whoever waits for a process finds no trace
+//! of it.
+
+use crate::clock::Due;
+use crate::procs::*;
+use crate::server::Unixd;
+use crate::signals::from_kernel;
+use crate::wait::{done, Outcome, Tried};
+use core::sync::atomic::Ordering::Relaxed;
+use libos::{invoke, op, CapAddr, Status};
+use unixproto::session::CHLD_NOWAIT;
+use unixproto::signals::*;
+
+/// Invocations of one slice of the work.
+const SLICE: usize = 8;
+
+/// A process whose domain is being taken apart.
+pub struct Ending {
+    pid: Pid,
+    step: usize,
+}
+
+/// What is deleted, in order: the dispatcher first, so that nothing runs any more.
+const STEPS: [u32; 3] = [DISPATCHER, CSPACE, SESSION];
+
+impl Unixd {
+    /// A process asks for its end.
+    pub fn exit(&mut self, pid: Pid, status: u32) -> Tried {
+        let acted = !self.procs.get(pid)?.has_domain;
+        self.terminate(pid, status & 0xffff);
+        // The parent, which acted as the process, goes on as itself.
+        if acted {
+            done(())
+        } else {
+            Ok(Outcome::Never)
+        }
+    }
+
+    /// Ends a process with a wait status.
+    pub fn terminate(&mut self, pid: Pid, status: u32) {
+        if let Some(acted) = self.acted(pid) {
+            self.terminate(acted, killed(SIGKILL));
+        }
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        if !proc.is_live() {
+            return;
+        }
+        proc.status = status;
+        proc.state = State::Ending;
+        proc.stopped = false;
+        if pid == FIRST {
+            self.ended = Some(status);
+        }
+        if let Some(blocked) = self.unblock(pid) {
+            self.drop_kept(pid, &blocked.call);
+        }
+        self.end_vfork(pid);
+        self.drop_all(pid);
+        self.orphan_children(pid);
+        self.leave_group(pid);
+        self.ending.push_back(Ending { pid, step: 0 });
+        if pid == FIRST {
+            self.end_all();
+        }
+    }
+
+    /// Ends a child that never ran; nobody hears of it.
+    pub fn end_quietly(&mut self, pid: Pid) {
+        if let Ok(proc) = self.procs.get_mut(pid) {
+            proc.parent = INIT;
+        }
+        self.terminate(pid, killed(SIGKILL));
+    }
+
+    /// The session is over: everybody ends.
+    fn end_all(&mut self) {
+        for pid in self.procs.select(|proc| proc.is_live()) {
+            self.terminate(pid, killed(SIGKILL));
+        }
+    }
+
+    /// Descriptions, working directory, timers.
+    fn drop_all(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let held = core::mem::take(&mut proc.held);
+        let (cwd, timers) = (proc.cwd, core::mem::take(&mut proc.timers));
+        for desc in held {
+            self.let_go(pid, desc);
+        }
+        self.release_node(cwd);
+        for timer in timers.iter().filter(|timer| timer.deadline != 0) {
+            self.clock.remove(timer.deadline, Due::Timer(pid));
+        }
+    }
+
+    fn orphan_children(&mut self, pid: Pid) {
+        for child in self.procs.select(|proc| proc.parent == pid) {
+            let Ok(proc) = self.procs.get_mut(child) else { continue };
+            proc.parent = INIT;
+            let (state, has_domain) = (proc.state, proc.has_domain);
+            self.publish(child);
+            match state {
+                State::Zombie => self.reap(child),
+                State::Building => self.terminate(child, killed(SIGKILL)),
+                State::Live if !has_domain => self.terminate(child, killed(SIGKILL)),
+                _ => {}
+            }
+        }
+    }
+
+    /// One invocation after the other, until the slice is used up or nothing is left.
+    pub fn work_off_endings(&mut self) {
+        for _ in 0..SLICE {
+            let Some(ending) = self.ending.front_mut() else { return };
+            let (pid, step) = (ending.pid, ending.step);
+            match self.take_apart(pid, step) {
+                Err(Status::Again) => {}
+                _ => {
+                    let Some(ending) = self.ending.front_mut() else { return };
+                    ending.step += 1;
+                    if ending.step == 2 * STEPS.len() {
+                        self.ending.pop_front();
+                        self.ended(pid);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step: all copies of a capability that others have, then the last one.
+    fn take_apart(&mut self, pid: Pid, step: usize) -> Result<(), Status> {
+        let Ok(proc) = self.procs.get_mut(pid) else { return Ok(()) };
+        let slot: CapAddr = proc.caps.at(STEPS[step / 2]);
+        if step == 0 && proc.has_domain {
+            let ticks = invoke(slot, op::Usage {}).map_or(0, |usage| usage.value);
+            proc.cpu_ns = self.clock.ns(ticks);
+        }
+        match step % 2 {
+            0 => invoke(slot, op::Revoke {}),
+            _ => invoke(slot, op::Delete {}),
+        }
+    }
+
+    /// Nothing of a process is left: its parent is told.
+    fn ended(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let faults = proc.session.as_ref().map_or(0, |s| s.header().faults.load(Relaxed));
+        proc.children_faults += faults;
+        proc.session = None;
+        proc.caps = crate::caps::Slots::none();
+        proc.state = State::Zombie;
+        let (parent, status, uid) = (proc.parent, proc.status, proc.ids[0]);
+        let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
+        let Ok(session) = parent_proc.session() else { return self.reap(pid) };
+        let header = session.header();
+        let forgets = header.child_flags.load(Relaxed) & CHLD_NOWAIT != 0
+            || header.ignored.load(Relaxed) & bit(SIGCHLD) != 0;
+        if forgets {
+            self.reap(pid);
+        }
+        self.tell_parent(parent, pid, uid, status);
+    }
+
+    /// `SIGCHLD` for the end of a child, and its waits.
+    fn tell_parent(&mut self, parent: Pid, pid: Pid, uid: u32, status: u32) {
+        let (code, value) = match status & 0x7f {
+            0 => (CLD_EXITED, status >> 8 & 0xff),
+            signal => (CLD_KILLED, signal),
+        };
+        let info = SigInfo { code, pid, uid, status: value as i32, value: 0 };
+        // First the wait, which a handler's EINTR would otherwise end.
+        self.wake_one(parent);
+        self.run_retries();
+        self.post(parent, SIGCHLD, info);
+    }
+
+    /// The entry of a zombie goes.
+    pub fn reap(&mut self, pid: Pid) {
+        self.procs.remove(pid);
+    }
+
+    /// Has everything ended?
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some() && self.ending.is_empty()
+    }
+
+    /// Signals for those whom the end of a process leaves without a leader.
+    fn leave_group(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        let (pgid, sid) = (proc.pgid, proc.sid);
+        if sid == pid && self.terminal.session == Some(sid) {
+            let foreground = self.terminal.foreground.take();
+            self.terminal.session = None;
+            if let Some(group) = foreground {
+                self.post_group(group, SIGHUP, from_kernel());
+                self.post_group(group, SIGCONT, from_kernel());
+            }
+        }
+        let mut groups = self
+            .procs
+            .iter()
+            .filter(|p| p.parent == INIT && p.is_live())
+            .map(|p| p.pgid)
+            .collect::<alloc::vec::Vec<_>>();
+        groups.push(pgid);
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            let stopped = self.procs.iter().any(|p| p.pgid == group && p.stopped);
+            if stopped && self.is_group_orphaned(group) {
+                self.post_group(group, SIGHUP, from_kernel());
+                self.post_group(group, SIGCONT, from_kernel());
+            }
+        }
+    }
+}

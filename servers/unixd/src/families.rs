@@ -1,0 +1,235 @@
+//! Parents and children, groups and sessions: waiting, stopping, ids.
+
+use crate::procs::*;
+use crate::server::Unixd;
+use crate::wait::{done, Call, Outcome, Tried};
+use core::sync::atomic::Ordering::Relaxed;
+use libos::{invoke, op as kop};
+use unixproto::files::*;
+use unixproto::ops::{Process, Usage, Waited};
+use unixproto::session::CHLD_NOSTOP;
+use unixproto::signals::*;
+use unixproto::Errno;
+
+impl Unixd {
+    /// Waits for a child.
+    pub fn wait_child(&mut self, pid: Pid, which: i32, options: u32) -> Tried {
+        let known = WNOHANG | WSTOPPED | WEXITED | WCONTINUED | WNOWAIT;
+        if options & !known != 0 || options & (WSTOPPED | WEXITED | WCONTINUED) == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let group = self.procs.get(pid)?.pgid;
+        let meant = |proc: &Proc| match which {
+            -1 => true,
+            0 => proc.pgid == group,
+            child if child > 0 => proc.pid == child as Pid,
+            group => proc.pgid as i64 == -(group as i64),
+        };
+        let mut any = false;
+        let mut found = None;
+        for proc in self.procs.iter() {
+            if proc.parent != pid || proc.state == State::Building || !meant(proc) {
+                continue;
+            }
+            any = true;
+            if let Some(status) = ready_status(proc, options) {
+                found = Some((proc.pid, status));
+                break;
+            }
+        }
+        match found {
+            Some((child, status)) => self.collect(pid, child, status, options),
+            None if !any => Err(Errno::ECHILD),
+            None if options & WNOHANG != 0 => done(Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0 }),
+            None => Ok(Outcome::Block(0)),
+        }
+    }
+
+    fn collect(&mut self, pid: Pid, child: Pid, status: u32, options: u32) -> Tried {
+        let proc = self.procs.get_mut(child)?;
+        let cpu_ns = proc.cpu_ns + proc.children_ns;
+        let answer = Waited { pid: child, status, uid: proc.ids[0], cpu_ns };
+        if options & WNOWAIT != 0 {
+            return done(answer);
+        }
+        if proc.state != State::Zombie {
+            proc.news = None;
+            return done(answer);
+        }
+        let faults = proc.children_faults;
+        self.reap(child);
+        let parent = self.procs.get_mut(pid)?;
+        parent.children_ns += cpu_ns;
+        parent.children_faults += faults;
+        done(answer)
+    }
+
+    /// The library stops the process because of a signal.
+    pub fn stop(&mut self, pid: Pid, call: &mut Call, signal: u32) -> Tried {
+        if call.kept != 0 {
+            return if self.procs.get(pid)?.stopped { Ok(Outcome::Block(0)) } else { done(()) };
+        }
+        if default_action(signal) != DefaultAction::Stop {
+            return Err(Errno::EINVAL);
+        }
+        let proc = self.procs.get_mut(pid)?;
+        if !proc.has_domain {
+            return done(());
+        }
+        call.kept = 1;
+        proc.stopped = true;
+        proc.news = Some(News::Stopped(signal));
+        self.news_for_parent(pid, CLD_STOPPED, signal);
+        Ok(Outcome::Block(0))
+    }
+
+    /// A stopped process goes on.
+    pub fn resume(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        proc.stopped = false;
+        proc.news = Some(News::Continued);
+        self.wake_one(pid);
+        self.news_for_parent(pid, CLD_CONTINUED, SIGCONT);
+    }
+
+    fn news_for_parent(&mut self, pid: Pid, code: i32, signal: u32) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        let (parent, uid) = (proc.parent, proc.ids[0]);
+        self.wake_one(parent);
+        self.run_retries();
+        let Ok(Ok(session)) = self.procs.live(parent).map(|proc| proc.session()) else { return };
+        if session.header().child_flags.load(Relaxed) & CHLD_NOSTOP != 0 {
+            return;
+        }
+        let info = SigInfo { code, pid, uid, status: signal as i32, value: 0 };
+        self.post(parent, SIGCHLD, info);
+    }
+
+    /// Is the process group of a process orphaned?
+    pub fn is_orphaned(&self, pid: Pid) -> bool {
+        self.procs.get(pid).is_ok_and(|proc| self.is_group_orphaned(proc.pgid))
+    }
+
+    /// A group is orphaned if no member has a parent in another group of the same session.
+    pub fn is_group_orphaned(&self, pgid: Pid) -> bool {
+        let anchors = |proc: &Proc| {
+            proc.pgid == pgid
+                && proc.is_live()
+                && self.procs.live(proc.parent).is_ok_and(|p| p.pgid != pgid && p.sid == proc.sid)
+        };
+        !self.procs.iter().any(anchors)
+    }
+
+    /// `setpgid`.
+    pub fn set_pgid(&mut self, pid: Pid, target: u32, pgid: u32) -> Tried {
+        if pgid > i32::MAX as u32 {
+            return Err(Errno::EINVAL);
+        }
+        let target = if target == 0 { pid } else { target };
+        let pgid = if pgid == 0 { target } else { pgid };
+        let own = self.procs.get(pid)?.sid;
+        let proc = self.procs.live(target)?;
+        if target != pid && proc.parent != pid {
+            return Err(Errno::ESRCH);
+        }
+        if target != pid && proc.execed {
+            return Err(Errno::EACCES);
+        }
+        if proc.sid != own || proc.sid == target {
+            return Err(Errno::EPERM);
+        }
+        let exists = self.procs.iter().any(|p| p.pgid == pgid && p.sid == own);
+        if pgid != target && !exists {
+            return Err(Errno::EPERM);
+        }
+        self.procs.get_mut(target)?.pgid = pgid;
+        self.publish(target);
+        done(())
+    }
+
+    /// `getpgid`.
+    pub fn get_pgid(&mut self, pid: Pid, target: u32) -> Tried {
+        let target = if target == 0 { pid } else { target };
+        done(Process { pid: self.procs.get(target)?.pgid })
+    }
+
+    /// `getsid`.
+    pub fn get_sid(&mut self, pid: Pid, target: u32) -> Tried {
+        let target = if target == 0 { pid } else { target };
+        done(Process { pid: self.procs.get(target)?.sid })
+    }
+
+    /// `setsid`.
+    pub fn set_sid(&mut self, pid: Pid) -> Tried {
+        if self.procs.iter().any(|proc| proc.pgid == pid) {
+            return Err(Errno::EPERM);
+        }
+        let proc = self.procs.get_mut(pid)?;
+        proc.pgid = pid;
+        proc.sid = pid;
+        self.publish(pid);
+        done(Process { pid })
+    }
+
+    /// Sets user and group ids: each to one that the process has, or to any if it is root.
+    pub fn set_ids(&mut self, pid: Pid, call: &Call) -> Tried {
+        let bytes = self.a(pid, call)?;
+        if bytes.len() != 24 {
+            return Err(Errno::EINVAL);
+        }
+        let mut new = [0; 6];
+        for (id, chunk) in new.iter_mut().zip(bytes.chunks_exact(4)) {
+            *id = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+        }
+        let proc = self.procs.get_mut(pid)?;
+        let root = proc.ids[1] == 0;
+        for (half, news) in [(0..3, &new[..3]), (3..6, &new[3..])] {
+            let old = &proc.ids[half];
+            if !root && !news.iter().all(|id| old.contains(id)) {
+                return Err(Errno::EPERM);
+            }
+        }
+        proc.ids = new;
+        self.publish(pid);
+        done(())
+    }
+
+    /// Processor time and faults.
+    pub fn usage(&mut self, pid: Pid, who: u32) -> Tried {
+        let proc = self.procs.get(pid)?;
+        if who == 1 {
+            let (cpu_ns, faults) = (proc.children_ns, proc.children_faults);
+            return done(Usage { cpu_ns, faults, peak_pages: 0 });
+        }
+        let header = proc.session()?.header();
+        let (faults, peak_pages) = (header.faults.load(Relaxed), header.rss_pages.load(Relaxed));
+        done(Usage { cpu_ns: self.cpu_ns(proc), faults, peak_pages })
+    }
+
+    /// Processor time that a process has used.
+    pub fn cpu_ns(&self, proc: &Proc) -> u64 {
+        let ticks = proc.dispatcher().and_then(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
+        ticks.map_or(proc.cpu_ns, |ticks| self.clock.ns(ticks.value))
+    }
+
+    /// Names a process.
+    pub fn set_name(&mut self, pid: Pid, call: &Call) -> Tried {
+        let mut name = self.a(pid, call)?;
+        name.truncate(15);
+        self.procs.get_mut(pid)?.name = name;
+        done(())
+    }
+}
+
+/// The wait status of a child that is as the options want it.
+fn ready_status(proc: &Proc, options: u32) -> Option<u32> {
+    match proc.state {
+        State::Zombie if options & WEXITED != 0 => Some(proc.status),
+        State::Live => match proc.news {
+            Some(News::Stopped(signal)) if options & WSTOPPED != 0 => Some(stopped(signal)),
+            Some(News::Continued) if options & WCONTINUED != 0 => Some(CONTINUED),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,53 @@
+//! `unixd`: the control plane of the Linux personality.
+//!
+//! It knows the processes, their signals, groups and sessions, the open file descriptions, the
+//! names of files, the pipes and the terminal. Data passes it by where there is much of it: file
+//! contents are Frames that processes map. One thread, one loop ([`server`]): a request, a fault
+//! report or a notification comes in, and each is worked off without waiting. Whatever must wait is
+//! kept ([`wait`]) and tried again when something has happened that it waits for.
+//!
+//! Everything that comes from a process is copied before it is checked, and checked before it is
+//! used; a process that does not keep to the protocol harms itself.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod boot;
+mod caps;
+mod clock;
+mod console;
+mod content;
+mod descs;
+mod dirs;
+mod exits;
+mod families;
+mod fork;
+mod inout;
+mod names;
+mod nodes;
+mod open;
+mod pathops;
+mod pipes;
+mod poll;
+mod procfs;
+mod procs;
+mod proctext;
+mod requests;
+mod server;
+mod signals;
+mod terminal;
+mod wait;
+mod window;
+
+libos::program!(main);
+
+fn main(start: libos::runtime::Start) {
+    match boot::start(&start) {
+        Ok(server) => server.run(),
+        Err(problem) => {
+            libos::log!("unixd: cannot start: {problem}");
+            boot::give_up();
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The table of processes.
+
+use crate::caps::Slots;
+use crate::nodes::Node;
+use crate::wait::Blocked;
+use crate::window::Session;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use libos::CapAddr;
+use unixproto::Errno;
+
+/// A process id; also the badge of its endpoint.
+pub type Pid = u32;
+
+/// The parent of those that have none: `unixd` itself, which reaps them.
+pub const INIT: Pid = 1;
+/// The process that the session is about.
+pub const FIRST: Pid = 2;
+/// Ids start again behind this one.
+const PID_MAX: Pid = 32767;
+/// More processes than this are too many, for one user or all.
+pub const PROCESSES_MAX: usize = 4000;
+/// Descriptions that one process may hold.
+pub const HELD_MAX: usize = 4096;
+
+/// Index of a process's capabilities among its slots.
+pub const ENDPOINT: u32 = 0;
+/// See [`ENDPOINT`].
+pub const SESSION: u32 = 1;
+/// See [`ENDPOINT`].
+pub const DISPATCHER: u32 = 2;
+/// See [`ENDPOINT`].
+pub const CSPACE: u32 = 3;
+/// How many there are.
+pub const PROCESS_SLOTS: u32 = 4;
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Made by fork and not started.
+    Building,
+    /// Runs, or waits.
+    Live,
+    /// Has ended; its domain is being taken apart.
+    Ending,
+    /// Nothing is left but this entry, for its parent.
+    Zombie,
+}
+
+/// An interval timer.
+#[derive(Clone, Copy, Default)]
+pub struct Timer {
+    /// When it goes off; 0: it is off.
+    pub deadline: u64,
+    /// Its period.
+    pub interval: u64,
+}
+
+/// What a parent may want to know about a child that stopped or goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    /// It stopped, by this signal.
+    Stopped(u32),
+    /// It goes on.
+    Continued,
+}
+
+/// A process.
+pub struct Proc {
+    /// Its id.
+    pub pid: Pid,
+    /// Who waits for it.
+    pub parent: Pid,
+    /// Its process group.
+    pub pgid: Pid,
+    /// Its session.
+    pub sid: Pid,
+    /// Where it is in its life.
+    pub state: State,
+    /// Wait status, once it is ending.
+    pub status: u32,
+    /// The capabilities: [`ENDPOINT`] and the others.
+    pub caps: Slots,
+    /// Has a dispatcher and a CSpace of its own. Without, its parent acts as it.
+    pub has_domain: bool,
+    /// Frame and mapping shared with its library; gone in a zombie.
+    pub session: Option<Session>,
+    /// Descriptions that it holds, in order.
+    pub held: Vec<u32>,
+    /// Working directory.
+    pub cwd: Node,
+    /// Name, for `/proc`.
+    pub name: Vec<u8>,
+    /// Path of its program.
+    pub exe: Vec<u8>,
+    /// Arguments, with a NUL behind each.
+    pub cmdline: Vec<u8>,
+    /// What it waits for.
+    pub blocked: Option<Blocked>,
+    /// Stopped by a signal: waits in a `Stop`.
+    pub stopped: bool,
+    /// What its parent has not heard yet.
+    pub news: Option<News>,
+    /// The parent waits until it executes a program or ends.
+    pub vfork: bool,
+    /// `ITIMER_REAL` and the others, which count real time too.
+    pub timers: [Timer; 3],
+    /// When it started.
+    pub started: u64,
+    /// Processor time of its own domain when it ended.
+    pub cpu_ns: u64,
+    /// Processor time of awaited children.
+    pub children_ns: u64,
+    /// Faults of awaited children.
+    pub children_faults: u64,
+    /// Real, effective, saved user and group ids.
+    pub ids: [u32; 6],
+    /// Has executed a program since fork.
+    pub execed: bool,
+}
+
+impl Proc {
+    /// Its session frame, unless it is a zombie.
+    pub fn session(&self) -> Result<&Session, Errno> {
+        self.session.as_ref().ok_or(Errno::ESRCH)
+    }
+    /// Its dispatcher, where it has one.
+    pub fn dispatcher(&self) -> Option<CapAddr> {
+        self.has_domain.then(|| self.caps.at(DISPATCHER))
+    }
+    /// Runs or waits: can be sent signals and ask for things.
+    pub fn is_live(&self) -> bool {
+        matches!(self.state, State::Live | State::Building)
+    }
+    /// On whose behalf it opens files.
+    pub fn cred(&self) -> memfs::Cred {
+        memfs::Cred { uid: self.ids[1], gid: self.ids[4] }
+    }
+    /// Holds this description?
+    pub fn holds(&self, desc: u32) -> bool {
+        self.held.binary_search(&desc).is_ok()
+    }
+}
+
+/// All processes.
+#[derive(Default)]
+pub struct Procs {
+    table: BTreeMap<Pid, Box<Proc>>,
+    last: Pid,
+}
+
+impl Procs {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+    /// A process; `ESRCH`: there is none with this id.
+    pub fn get(&self, pid: Pid) -> Result<&Proc, Errno> {
+        self.table.get(&pid).map(|proc| &**proc).ok_or(Errno::ESRCH)
+    }
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, pid: Pid) -> Result<&mut Proc, Errno> {
+        self.table.get_mut(&pid).map(|proc| &mut **proc).ok_or(Errno::ESRCH)
+    }
+    /// A process that has not ended.
+    pub fn live(&self, pid: Pid) -> Result<&Proc, Errno> {
+        self.get(pid).and_then(|proc| if proc.is_live() { Ok(proc) } else { Err(Errno::ESRCH) })
+    }
+    /// All, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Proc> {
+        self.table.values().map(|proc| &**proc)
+    }
+    /// The ids of those for which `wanted` is true.
+    pub fn select(&self, wanted: impl Fn(&Proc) -> bool) -> Vec<Pid> {
+        self.iter().filter(|proc| wanted(proc)).map(|proc| proc.pid).collect()
+    }
+    /// An id that is in use neither for a process nor for a group or session.
+    pub fn new_pid(&mut self) -> Result<Pid, Errno> {
+        if self.len() >= PROCESSES_MAX {
+            return Err(Errno::EAGAIN);
+        }
+        for _ in 0..PID_MAX {
+            self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };
+            let pid = self.last;
+            let taken = |proc: &Proc| proc.pgid == pid || proc.sid == pid;
+            if !self.table.contains_key(&pid) && !self.iter().any(taken) {
+                return Ok(pid);
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+    /// Adds one.
+    pub fn add(&mut self, proc: Proc) {
+        self.table.insert(proc.pid, Box::new(proc));
+    }
+    /// Takes one out.
+    pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {
+        self.table.remove(&pid)
+    }
+}

@@ -1,0 +1,238 @@
+//! The texts of `/proc`.
+
+use crate::clock::SECOND;
+use crate::procfs::ProcNode;
+use crate::procs::{Pid, Proc, State};
+use crate::server::Unixd;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use captypes::invocations::Counter;
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+use unixproto::Errno;
+
+/// Clock ticks of a second, as programs count them.
+const TICKS: u64 = 100;
+
+impl Unixd {
+    /// The text of a node.
+    pub fn proc_text(&self, node: ProcNode) -> Result<Vec<u8>, Errno> {
+        match node {
+            ProcNode::System(name) => Ok(self.system_text(name).into_bytes()),
+            ProcNode::TesseraFile(name) => Ok(self.tessera_text(name).into_bytes()),
+            ProcNode::File(pid, name) => self.process_text(pid, name),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn system_text(&self, name: &str) -> String {
+        let uptime = self.clock.now();
+        match name {
+            "cpuinfo" => cpuinfo(),
+            "filesystems" => String::from("nodev\tproc\nnodev\ttmpfs\n"),
+            "loadavg" => {
+                format!("0.00 0.00 0.00 1/{} {}\n", self.procs.len(), self.procs.len() + 1)
+            }
+            "meminfo" => self.meminfo(),
+            "mounts" => mounts(),
+            "stat" => self.stat_text(),
+            "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+            "uptime" => {
+                let (seconds, hundredths) = (uptime / SECOND, uptime % SECOND / (SECOND / 100));
+                format!("{seconds}.{hundredths:02} 0.00\n")
+            }
+            "version" => String::from("Linux version 6.1.0-tessera (Tessera) #1 SMP\n"),
+            _ => String::from("\n"),
+        }
+    }
+
+    fn meminfo(&self) -> String {
+        let (free, _) = self.memory();
+        let cached = self.fs.iter().map(|(_, inode)| match &inode.node {
+            memfs::Node::File { content, .. } => content.extents.allocated(),
+            _ => 0,
+        });
+        let (total, free, cached) = (self.ram >> 10, free >> 10, cached.sum::<u64>() >> 10);
+        let mut text = String::new();
+        for (name, value) in [
+            ("MemTotal", total),
+            ("MemFree", free),
+            ("MemAvailable", free),
+            ("Buffers", 0),
+            ("Cached", cached),
+            ("SwapCached", 0),
+            ("Shmem", cached),
+            ("SReclaimable", 0),
+            ("SwapTotal", 0),
+            ("SwapFree", 0),
+        ] {
+            let name = format!("{name}:");
+            let _ = writeln!(text, "{name:<15} {value:>8} kB");
+        }
+        text
+    }
+
+    fn stat_text(&self) -> String {
+        let all: u64 = self.procs.iter().map(|proc| self.cpu_ns(proc)).sum();
+        let busy = all / (SECOND / TICKS);
+        let idle = (self.clock.now() / (SECOND / TICKS)).saturating_sub(busy);
+        let boot = self.clock.boot_wall() / SECOND;
+        format!(
+            "cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 {busy} 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\n\
+             btime {boot}\nprocesses {}\nprocs_running 1\nprocs_blocked 0\n",
+            self.procs.len()
+        )
+    }
+
+    fn tessera_text(&self, name: &str) -> String {
+        let mut text = String::new();
+        match name {
+            "memory" => {
+                let stats = libos::memd::stats(abi::slots::MEMD).unwrap_or_default();
+                for (name, value) in [
+                    ("free", stats.free),
+                    ("total", stats.total),
+                    ("largest", stats.largest),
+                    ("reserve", stats.reserve),
+                ] {
+                    let _ = writeln!(text, "{name} {value}");
+                }
+            }
+            "counters" => {
+                for &which in Counter::ALL {
+                    let value = libos::log::counter(which).unwrap_or(0);
+                    let _ = writeln!(text, "{} {value}", which.name());
+                }
+            }
+            _ => {
+                let _ = writeln!(text, "processes {}", self.procs.len());
+                let _ = writeln!(text, "inodes {}", self.fs.used());
+                for (number, count) in &self.unknown {
+                    let _ = writeln!(text, "unknown_call_{number} {count}");
+                }
+            }
+        }
+        text
+    }
+
+    fn process_text(&self, pid: Pid, name: &str) -> Result<Vec<u8>, Errno> {
+        let proc = self.procs.get(pid).map_err(|_| Errno::ENOENT)?;
+        Ok(match name {
+            "cmdline" => proc.cmdline.clone(),
+            "comm" => {
+                let mut text = proc.name.clone();
+                text.push(b'\n');
+                text
+            }
+            "mounts" => mounts().into_bytes(),
+            "stat" => self.process_stat(proc).into_bytes(),
+            "statm" => {
+                let (vm, rss) = pages(proc);
+                format!("{vm} {rss} 0 0 0 {rss} 0\n").into_bytes()
+            }
+            "status" => self.process_status(proc).into_bytes(),
+            _ => Vec::new(),
+        })
+    }
+
+    fn process_stat(&self, proc: &Proc) -> String {
+        let name = String::from_utf8_lossy(&proc.name);
+        let ticks = |ns: u64| ns / (SECOND / TICKS);
+        let (vm, rss) = pages(proc);
+        let owned = self.terminal.session == Some(proc.sid);
+        let foreground = match (owned, self.terminal.foreground) {
+            (true, Some(group)) => group as i64,
+            _ => -1,
+        };
+        let faults = proc.session().map_or(0, |session| session.header().faults.load(Relaxed));
+        let mut text = format!(
+            "{} ({name}) {} {} {} {} {} {foreground} 0 {faults} {} 0 0 ",
+            proc.pid,
+            letter(proc),
+            proc.parent,
+            proc.pgid,
+            proc.sid,
+            if owned { 0x501 } else { 0 },
+            proc.children_faults,
+        );
+        let _ = write!(
+            text,
+            "{} 0 {} 0 20 0 1 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+            ticks(self.cpu_ns(proc)),
+            ticks(proc.children_ns),
+            ticks(proc.started),
+            vm * 4096,
+        );
+        text
+    }
+
+    fn process_status(&self, proc: &Proc) -> String {
+        let name = String::from_utf8_lossy(&proc.name);
+        let state = match letter(proc) {
+            'R' => "R (running)",
+            'S' => "S (sleeping)",
+            'T' => "T (stopped)",
+            _ => "Z (zombie)",
+        };
+        let [uid, euid, suid, gid, egid, sgid] = proc.ids;
+        let (vm, rss) = pages(proc);
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "Name:\t{name}\nState:\t{state}\nTgid:\t{0}\nPid:\t{0}\nPPid:\t{1}",
+            proc.pid, proc.parent
+        );
+        let _ = writeln!(text, "TracerPid:\t0\nUid:\t{uid}\t{euid}\t{suid}\t{euid}\nGid:\t{gid}\t{egid}\t{sgid}\t{egid}");
+        let _ = writeln!(text, "VmSize:\t{:>8} kB\nVmRSS:\t{:>8} kB\nThreads:\t1", vm * 4, rss * 4);
+        if let Ok(session) = proc.session() {
+            let header = session.header();
+            for (name, mask) in [
+                ("SigPnd", &header.pending),
+                ("SigBlk", &header.blocked),
+                ("SigIgn", &header.ignored),
+                ("SigCgt", &header.caught),
+            ] {
+                let _ = writeln!(text, "{name}:\t{:016x}", mask.load(Relaxed));
+            }
+        }
+        text
+    }
+}
+
+/// Pages of address space, and of memory.
+fn pages(proc: &Proc) -> (u64, u64) {
+    let Ok(session) = proc.session() else { return (0, 0) };
+    let header = session.header();
+    (header.vm_pages.load(Relaxed), header.rss_pages.load(Relaxed))
+}
+
+fn letter(proc: &Proc) -> char {
+    match proc.state {
+        State::Ending | State::Zombie => 'Z',
+        _ if proc.stopped => 'T',
+        _ if proc.blocked.is_some() => 'S',
+        _ => 'R',
+    }
+}
+
+fn mounts() -> String {
+    String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n")
+}
+
+fn cpuinfo() -> String {
+    use core::arch::x86_64::__cpuid;
+    let mut name = Vec::new();
+    for leaf in 0x8000_0002..=0x8000_0004 {
+        let part = __cpuid(leaf);
+        for register in [part.eax, part.ebx, part.ecx, part.edx] {
+            name.extend_from_slice(&register.to_le_bytes());
+        }
+    }
+    name.retain(|&byte| byte != 0);
+    let name = String::from_utf8_lossy(&name);
+    format!(
+        "processor\t: 0\nvendor_id\t: unknown\nmodel name\t: {}\nflags\t\t: fpu sse sse2\n\n",
+        name.trim()
+    )
+}

@@ -1,0 +1,145 @@
+//! Which function does what.
+
+use crate::procs::Pid;
+use crate::server::Unixd;
+use crate::wait::{done, Call, Outcome, Tried};
+use alloc::vec::Vec;
+use unixproto::{Any, Errno};
+
+impl Unixd {
+    /// Requests that come with capabilities: not tried twice.
+    pub fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
+        match call.any {
+            Any::Fork(_) => Some(self.fork(pid, caps)),
+            Any::Become(_) => Some(self.become_domain(pid, caps)),
+            _ => None,
+        }
+    }
+
+    /// Tries a request.
+    pub fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::Attach(_) => self.attach(pid),
+            Any::Fork(_) | Any::Become(_) => Err(Errno::EINVAL),
+            Any::ForkCommit(op) => self.fork_commit(pid, call, op.pid, op.wait),
+            Any::ForkAbort(op) => self.fork_abort(pid, op.pid),
+            Any::Exec(_) => self.exec(pid, call),
+            Any::Exit(op) => self.exit(pid, op.status),
+            Any::Wait(op) => self.wait_child(pid, op.pid, op.options),
+            Any::Kill(op) => self.kill(pid, op),
+            Any::Stop(op) => self.stop(pid, call, op.signal),
+            Any::SetPgid(op) => self.set_pgid(pid, op.pid, op.pgid),
+            Any::GetPgid(op) => self.get_pgid(pid, op.pid),
+            Any::SetSid(_) => self.set_sid(pid),
+            Any::GetSid(op) => self.get_sid(pid, op.pid),
+            Any::SetIds(_) => self.set_ids(pid, call),
+            Any::CpuUsage(op) => self.usage(pid, op.who),
+            Any::SetName(_) => self.set_name(pid, call),
+            Any::Sleep(op) => self.sleep(call, op.ns),
+            Any::Pause(_) => Ok(Outcome::Block(0)),
+            Any::SigWait(op) => self.sig_wait(pid, call, op.set, op.ns),
+            Any::SetTimer(op) => self.set_timer(pid, op),
+            Any::GetTimer(op) => self.get_timer(pid, op.which),
+            _ => self.attempt_names(pid, call),
+        }
+    }
+
+    fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::Open(op) => self.open(pid, call, op),
+            Any::Stat(op) => self.stat(pid, call, op.dir, op.flags),
+            Any::Access(op) => self.access(pid, call, op),
+            Any::Mkdir(op) => self.mkdir(pid, call, op.dir, op.mode),
+            Any::Mknod(op) => self.mknod(pid, call, op),
+            Any::Unlink(op) => self.unlink(pid, call, op.dir, op.flags),
+            Any::Rename(op) => self.rename(pid, call, op),
+            Any::Link(op) => self.link(pid, call, op),
+            Any::Symlink(op) => self.symlink(pid, call, op.dir),
+            Any::ReadLink(op) => self.read_link(pid, call, op.dir),
+            Any::Chmod(op) => self.chmod(pid, call, op),
+            Any::Chown(op) => self.chown(pid, call, op),
+            Any::SetTimes(op) => self.set_times(pid, call, op),
+            Any::Truncate(op) => self.truncate(pid, call, op),
+            Any::Chdir(op) => self.chdir(pid, call, op.dir, op.flags),
+            Any::GetCwd(_) => self.get_cwd(pid),
+            Any::StatFs(op) => self.stat_fs(pid, call, op.dir, op.flags),
+            Any::MemFile(op) => self.mem_file(pid, op.size),
+            _ => self.attempt_descs(pid, call),
+        }
+    }
+
+    fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::Close(_) => self.close(pid, call),
+            Any::Read(op) => self.read(pid, call, op.desc, op.bytes as usize),
+            Any::Write(op) => self.write(pid, call, op.desc),
+            Any::ReadBegin(op) => self.read_begin(pid, op),
+            Any::WriteBegin(op) => self.write_begin(pid, op),
+            Any::FileExtent(op) => self.file_extent(pid, op),
+            Any::Seek(op) => self.seek(pid, op),
+            Any::GetDents(op) => self.get_dents(pid, op.desc, op.bytes as usize),
+            Any::GetFlags(op) => self.get_flags(pid, op.desc),
+            Any::SetFlags(op) => self.set_flags(pid, op.desc, op.flags),
+            Any::Ioctl(op) => self.ioctl(pid, call, op),
+            Any::Poll(op) => self.poll(pid, call, op.ns),
+            Any::Pipe(op) => self.pipe(pid, op.flags),
+            Any::PipeRing(op) => self.pipe_ring(pid, op.desc),
+            Any::PipeTake(op) => self.pipe_take(pid, op.desc, op.done, op.bytes),
+            Any::PipePut(op) => self.pipe_put(pid, op.desc, op.done, op.bytes),
+            Any::Describe(op) => self.describe(pid, op.desc),
+            Any::SystemInfo(_) => self.system_info(),
+            Any::UnknownCall(op) => self.unknown_call(op.number),
+            Any::Log(_) => self.log_text(pid, call),
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+
+    /// Byte string `a` of a request.
+    pub fn a(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
+        Ok(self.procs.get(pid)?.session()?.data(0, call.lengths.0))
+    }
+    /// Byte string `b` of a request.
+    pub fn b(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
+        Ok(self.procs.get(pid)?.session()?.data(call.lengths.0, call.lengths.1))
+    }
+    /// Puts bytes into the data area of a process.
+    pub fn put(&self, pid: Pid, bytes: &[u8]) -> Result<(), Errno> {
+        self.procs.get(pid)?.session()?.put(bytes);
+        Ok(())
+    }
+
+    fn unknown_call(&mut self, number: u64) -> Tried {
+        if self.unknown.len() < 1000 || self.unknown.contains_key(&number) {
+            *self.unknown.entry(number).or_default() += 1;
+        }
+        done(())
+    }
+
+    fn log_text(&mut self, pid: Pid, call: &Call) -> Tried {
+        let text = self.a(pid, call)?;
+        let name = &self.procs.get(pid)?.name;
+        let (name, text) = (
+            alloc::string::String::from_utf8_lossy(name),
+            alloc::string::String::from_utf8_lossy(&text),
+        );
+        libos::log!("{name}[{pid}]: {text}");
+        done(())
+    }
+
+    fn system_info(&mut self) -> Tried {
+        let (free, _) = self.memory();
+        done(unixproto::ops::System {
+            total: self.ram,
+            free,
+            processes: self.procs.len() as u64,
+            uptime_ns: self.clock.now(),
+            load: 0,
+        })
+    }
+
+    /// Free bytes, and bytes that there are in all.
+    pub fn memory(&self) -> (u64, u64) {
+        let stats = libos::memd::stats(abi::slots::MEMD).unwrap_or_default();
+        (stats.free, stats.total)
+    }
+}

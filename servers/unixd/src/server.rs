@@ -1,0 +1,184 @@
+//! The loop.
+
+use crate::clock::{Clock, Due};
+use crate::console::Console;
+use crate::content::File;
+use crate::descs::Descs;
+use crate::exits::Ending;
+use crate::pipes::Pipes;
+use crate::procs::{Pid, Procs};
+use crate::terminal::Terminal;
+use crate::wait::{Call, Outcome};
+use abi::slots::{DISPATCHER, SELF_EP};
+use alloc::collections::{BTreeMap, VecDeque};
+use captypes::invocations::NOTIFY_TIMER;
+use libos::domain;
+use libos::ipc::{reply_recv, Caps, Message};
+use libos::vspace::Window;
+use libos::{Cap, CapAddr, Place};
+use memfs::{Fs, Ino};
+use unixproto::ops::{error_words, lengths};
+use unixproto::{Any, Words};
+
+/// Slots for capabilities that come with a request.
+pub const RECEIVED: CapAddr = CapAddr(domain::ARENA_SLOT.0 + 1);
+/// How many.
+pub const RECEIVED_MAX: u32 = 4;
+/// Slot for a capability that is made only to be sent.
+pub const SCRATCH: CapAddr = CapAddr(RECEIVED.0 + RECEIVED_MAX);
+
+/// Notification bits of `unixd` itself.
+pub mod note {
+    /// COM1 has something.
+    pub const COM1: u64 = 1;
+    /// COM2 has something.
+    pub const COM2: u64 = 2;
+    /// There is more to do.
+    pub const WORK: u64 = 4;
+}
+
+/// Everything that `unixd` knows.
+pub struct Unixd {
+    /// Processes.
+    pub procs: Procs,
+    /// Open file descriptions.
+    pub descs: Descs,
+    /// Pipes and fifos.
+    pub pipes: Pipes,
+    /// Names and attributes.
+    pub fs: Fs<File>,
+    /// Where `/proc` is.
+    pub proc_dir: Ino,
+    /// The terminal.
+    pub terminal: Terminal,
+    /// The serial ports.
+    pub console: Console,
+    /// Time.
+    pub clock: Clock,
+    /// Processes whose requests are to be tried again.
+    pub retry: VecDeque<Pid>,
+    /// Domains that are being taken apart.
+    pub ending: VecDeque<Ending>,
+    /// Unknown system calls, with how often each was seen.
+    pub unknown: BTreeMap<u64, u64>,
+    /// The argument block of the first process.
+    pub args: alloc::vec::Vec<u8>,
+    /// Layout number of the next change of a file's extents.
+    pub layout: u32,
+    /// For a short look at contents of files.
+    pub window: Window,
+    /// Descriptions 0, 1 and 2 of the first process.
+    pub stdio: [u32; 3],
+    /// Something lies in [`SCRATCH`].
+    pub scratch: bool,
+    /// All RAM, bytes.
+    pub ram: u64,
+    /// Wait status of the first process, once it has ended.
+    pub ended: Option<u32>,
+}
+
+impl Unixd {
+    /// Serves until the session is over.
+    pub fn run(mut self) -> ! {
+        let mut answer = None;
+        loop {
+            self.run_retries();
+            self.console_output();
+            self.clock.arm();
+            self.work_off_endings();
+            if self.is_over() {
+                crate::boot::report(self);
+            }
+            if !self.retry.is_empty() {
+                continue;
+            }
+            let Some(message) = self.receive(answer.take()) else { continue };
+            answer = self.handle(&message);
+        }
+    }
+
+    fn receive(&mut self, answer: Option<(Words, Caps)>) -> Option<Message> {
+        if !self.ending.is_empty() {
+            // The kernel gives messages that wait before it gives this notification.
+            let _ = DISPATCHER.notify(note::WORK);
+        }
+        let recv = Place::own(RECEIVED);
+        let message = match answer {
+            Some((words, caps)) => reply_recv(SELF_EP, Place::CALLER, words, caps, recv),
+            None => libos::ipc::recv(SELF_EP, recv),
+        };
+        if core::mem::take(&mut self.scratch) {
+            let _ = SCRATCH.delete();
+        }
+        match message {
+            Ok(message) => Some(message),
+            // The caller has gone before its answer came.
+            Err(_) => None,
+        }
+    }
+
+    fn handle(&mut self, message: &Message) -> Option<(Words, Caps)> {
+        if message.is_notification() {
+            self.notified(message.words[0]);
+            return None;
+        }
+        let pid = message.badge as Pid;
+        if message.is_fault() {
+            self.fault(pid, message);
+            return None;
+        }
+        let answer = match self.request(pid, message) {
+            Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
+            Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
+            Ok(Outcome::Block(_) | Outcome::Never) => None,
+            Err(error) => Some((error_words(error), Caps::NONE)),
+        };
+        for index in 0..message.caps() {
+            let _ = RECEIVED.plus(index).delete();
+        }
+        answer
+    }
+
+    fn request(&mut self, pid: Pid, message: &Message) -> crate::wait::Tried {
+        self.procs.live(pid)?;
+        let any = Any::decode(&message.words)?;
+        let mut call = Call::new(any, lengths(&message.words)?);
+        // A process with a request that waits has no business here: it has more than one voice.
+        self.unblock(pid);
+        if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
+            return outcome;
+        }
+        match self.attempt(pid, &mut call)? {
+            Outcome::Block(deadline) => self.block(pid, call, deadline),
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn notified(&mut self, bits: u64) {
+        if bits & NOTIFY_TIMER != 0 {
+            self.clock.expired();
+        }
+        if bits & note::COM1 != 0 {
+            self.console_input();
+        }
+        if bits & note::COM2 != 0 {
+            self.control_input();
+        }
+        while let Some(due) = self.clock.take_due() {
+            match due {
+                Due::Wait(pid) => self.wait_is_over(pid),
+                Due::Timer(pid) => self.timer_expired(pid),
+                Due::Console => self.console_resume(),
+            }
+        }
+    }
+
+    /// The kernel reports a fault that a process cannot handle itself.
+    fn fault(&mut self, pid: Pid, message: &Message) {
+        let [vector, error, address, rip, ..] = message.words;
+        libos::log!(
+            "unixd: process {pid} ends: exception {vector} error {error:#x} at {rip:#x}, address {address:#x}"
+        );
+        let _ = self.terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
+    }
+}

@@ -1,0 +1,205 @@
+//! Signals: who gets them and what happens then; timers.
+//!
+//! A signal that ends a process by default, and that it neither blocks, ignores nor catches, ends
+//! it here. Everything else is put into its session header; its library does the rest. A process
+//! that waits is answered `EINTR`, one that runs is notified.
+
+use crate::clock::Due;
+use crate::procs::{Pid, Timer, INIT};
+use crate::server::Unixd;
+use crate::wait::{done, first_of, Call, Outcome, Tried};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use libos::Cap;
+use unixproto::files::FOREVER;
+use unixproto::session::NOTE_SIGNAL;
+use unixproto::signals::*;
+use unixproto::{op, Any, Errno};
+
+const STOPS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
+const UNSTOPPABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+
+/// Information for a signal that `unixd` itself sends.
+pub fn from_kernel() -> SigInfo {
+    SigInfo { code: SI_KERNEL, ..SigInfo::default() }
+}
+
+impl Unixd {
+    /// Posts a signal to a process.
+    pub fn post(&mut self, pid: Pid, signal: u32, info: SigInfo) {
+        let Ok(proc) = self.procs.live(pid) else { return };
+        let (has_domain, stopped) = (proc.has_domain, proc.stopped);
+        let Ok(session) = proc.session() else { return };
+        let header = session.header();
+        let mask = bit(signal);
+        if signal == SIGKILL && has_domain {
+            return self.terminate(pid, killed(SIGKILL));
+        }
+        if signal == SIGCONT {
+            header.pending.fetch_and(!STOPS, AcqRel);
+        } else if mask & STOPS != 0 {
+            header.pending.fetch_and(!bit(SIGCONT), AcqRel);
+        }
+        let blocked = header.blocked.load(Relaxed) & !UNSTOPPABLE & mask != 0;
+        let caught = header.caught.load(Relaxed) & !UNSTOPPABLE & mask != 0;
+        let ignored = header.ignored.load(Relaxed) & !UNSTOPPABLE & mask != 0;
+        let action = default_action(signal);
+        if signal == SIGCONT && stopped {
+            self.resume(pid);
+        }
+        let nothing =
+            ignored || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
+        if nothing && !blocked {
+            return;
+        }
+        let by_default = !caught && !blocked;
+        if by_default && action == DefaultAction::Terminate && has_domain && !stopped {
+            return self.terminate(pid, killed(signal));
+        }
+        if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.is_orphaned(pid) {
+            return;
+        }
+        self.deliver(pid, signal, info, blocked);
+    }
+
+    /// Puts a signal into the header and lets the process know.
+    fn deliver(&mut self, pid: Pid, signal: u32, info: SigInfo, blocked: bool) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        let Ok(session) = proc.session() else { return };
+        session.header().post(signal, info);
+        if let Some(waiting) = &proc.blocked {
+            if matches!(waiting.call.any, Any::SigWait(op) if op.set & bit(signal) != 0) {
+                return self.wake_one(pid);
+            }
+            if !blocked {
+                self.interrupt(pid);
+            }
+        } else if !blocked {
+            if let Some(dispatcher) = self.voice(pid) {
+                // A dispatcher that has just ended needs no notification.
+                let _ = dispatcher.notify(NOTE_SIGNAL);
+            }
+        }
+    }
+
+    /// Posts a signal to all processes of a group.
+    pub fn post_group(&mut self, pgid: Pid, signal: u32, info: SigInfo) {
+        for pid in self.procs.select(|proc| proc.pgid == pgid && proc.is_live()) {
+            self.post(pid, signal, info);
+        }
+    }
+
+    /// `kill`, `tgkill`, `sigqueue`.
+    pub fn kill(&mut self, pid: Pid, op: op::Kill) -> Tried {
+        if op.signal > 64 {
+            return Err(Errno::EINVAL);
+        }
+        let caller = self.procs.get(pid)?;
+        let (uid, pgid, ids) = (caller.ids[0], caller.pgid, caller.ids);
+        let targets: Vec<Pid> = match op.pid {
+            0 => self.procs.select(|proc| proc.pgid == pgid),
+            -1 => self.procs.select(|proc| proc.pid != pid),
+            target if target > 0 => self.procs.select(|proc| proc.pid == target as Pid),
+            group => self.procs.select(|proc| proc.pgid as i64 == -(group as i64)),
+        };
+        if targets.is_empty() {
+            return if op.pid == INIT as i32 { done(()) } else { Err(Errno::ESRCH) };
+        }
+        let mut allowed = targets;
+        allowed.retain(|&target| self.procs.get(target).is_ok_and(|t| may_signal(&ids, &t.ids)));
+        if allowed.is_empty() {
+            return Err(Errno::EPERM);
+        }
+        let info = SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
+        if op.signal != 0 {
+            allowed.into_iter().for_each(|target| self.post(target, op.signal, info));
+        }
+        match self.procs.live(pid) {
+            Ok(_) => done(()),
+            Err(_) => Ok(Outcome::Never),
+        }
+    }
+
+    /// Waits for a signal of a set.
+    pub fn sig_wait(&mut self, pid: Pid, call: &Call, set: u64, ns: u64) -> Tried {
+        let pending = self.procs.get(pid)?.session()?.header().pending.load(Acquire);
+        if pending & set != 0 {
+            return done(unixproto::ops::Signal { signal: first_of(pending & set) });
+        }
+        if call.late || ns == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(Outcome::Block(self.deadline(ns)))
+    }
+
+    /// Sleeps.
+    pub fn sleep(&mut self, call: &Call, ns: u64) -> Tried {
+        if call.late || ns == 0 {
+            return done(());
+        }
+        Ok(Outcome::Block(self.deadline(ns)))
+    }
+
+    /// When something that may take `ns` ends; 0: never.
+    pub fn deadline(&self, ns: u64) -> u64 {
+        match ns {
+            FOREVER => 0,
+            ns => self.clock.now().saturating_add(ns).max(1),
+        }
+    }
+
+    /// Sets an interval timer.
+    pub fn set_timer(&mut self, pid: Pid, op: op::SetTimer) -> Tried {
+        let old = self.timer(pid, op.which)?;
+        let now = self.clock.now();
+        let deadline = if op.value == 0 { 0 } else { now.saturating_add(op.value) };
+        self.procs.get_mut(pid)?.timers[op.which as usize] =
+            Timer { deadline, interval: op.interval };
+        if deadline != 0 {
+            self.clock.add(deadline, Due::Timer(pid));
+        }
+        done(remaining(old, now))
+    }
+
+    /// Reads an interval timer.
+    pub fn get_timer(&mut self, pid: Pid, which: u32) -> Tried {
+        let timer = self.timer(pid, which)?;
+        done(remaining(timer, self.clock.now()))
+    }
+
+    fn timer(&self, pid: Pid, which: u32) -> Result<Timer, Errno> {
+        self.procs.get(pid)?.timers.get(which as usize).copied().ok_or(Errno::EINVAL)
+    }
+
+    /// A deadline of some timer of a process has come. It may have been set anew since.
+    pub fn timer_expired(&mut self, pid: Pid) {
+        let now = self.clock.now();
+        for (which, signal) in [(0, SIGALRM), (1, SIGVTALRM), (2, SIGPROF)] {
+            let Ok(proc) = self.procs.get_mut(pid) else { return };
+            let timer = &mut proc.timers[which];
+            if timer.deadline == 0 || timer.deadline > now {
+                continue;
+            }
+            timer.deadline = match timer.interval {
+                0 => 0,
+                period => now + period - (now - timer.deadline) % period,
+            };
+            if timer.deadline != 0 {
+                self.clock.add(timer.deadline, Due::Timer(pid));
+            }
+            self.post(pid, signal, from_kernel());
+        }
+    }
+}
+
+fn remaining(timer: Timer, now: u64) -> unixproto::ops::Timer {
+    let value = match timer.deadline {
+        0 => 0,
+        deadline => deadline.saturating_sub(now).max(1),
+    };
+    unixproto::ops::Timer { value, interval: timer.interval }
+}
+
+fn may_signal(from: &[u32; 6], to: &[u32; 6]) -> bool {
+    from[1] == 0 || [from[0], from[1]].iter().any(|id| *id == to[0] || *id == to[2])
+}

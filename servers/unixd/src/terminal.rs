@@ -1,0 +1,383 @@
+//! The terminal: line discipline, job control, and the console as a plain stream.
+
+use crate::descs::Object;
+use crate::procs::{Pid, FIRST};
+use crate::server::Unixd;
+use crate::signals::from_kernel;
+use crate::wait::{count, Call, Outcome, Tried, Waiters};
+use alloc::collections::VecDeque;
+use core::sync::atomic::Ordering::Relaxed;
+use tty::{Input, Termios, Tty, Winsize, TOSTOP};
+use unixproto::files::*;
+use unixproto::session::DATA_BYTES;
+use unixproto::signals::*;
+use unixproto::tty::*;
+use unixproto::{op, Errno};
+
+/// Bytes of the stream that wait for a reader; more stay in the serial port.
+const STREAM_MAX: usize = 64 * 1024;
+
+/// The terminal and the stream, which share the serial port.
+#[derive(Default)]
+pub struct Terminal {
+    /// The line discipline. Its output queue is that of the stream too.
+    pub tty: Tty,
+    /// The session whose controlling terminal it is.
+    pub session: Option<Pid>,
+    /// The process group in the foreground.
+    pub foreground: Option<Pid>,
+    /// What is typed goes through the line discipline.
+    pub interactive: bool,
+    stream: VecDeque<u8>,
+    received: u64,
+    eof_after: Option<u64>,
+    waiters: Waiters,
+}
+
+impl Terminal {
+    /// Has everything been received that there is?
+    fn at_end(&self) -> bool {
+        self.eof_after.is_some_and(|end| self.received >= end)
+    }
+    /// Is there room for more input?
+    pub fn has_room(&self) -> bool {
+        self.interactive || self.stream.len() < STREAM_MAX
+    }
+    /// `POLL*` bits of the terminal.
+    pub fn tty_ready(&self) -> u16 {
+        let mut bits = 0;
+        if self.tty.readable() || self.at_end() {
+            bits |= POLLIN | POLLRDNORM;
+        }
+        if self.tty.writable() {
+            bits |= POLLOUT | POLLWRNORM;
+        }
+        bits
+    }
+    /// `POLL*` bits of the stream.
+    pub fn stream_ready(&self) -> u16 {
+        let mut bits = 0;
+        if !self.stream.is_empty() {
+            bits |= POLLIN | POLLRDNORM;
+        }
+        if self.stream.is_empty() && self.at_end() {
+            bits |= POLLHUP;
+        }
+        if self.tty.writable() {
+            bits |= POLLOUT | POLLWRNORM;
+        }
+        bits
+    }
+    /// Notes that a process waits for either.
+    pub fn wait(&mut self, pid: Pid) {
+        self.waiters.add(pid);
+    }
+}
+
+impl Unixd {
+    /// Something about the terminal has changed.
+    pub fn wake_terminal(&mut self) {
+        let waiters = self.terminal.waiters.take();
+        self.wake(waiters);
+    }
+
+    /// A byte came in.
+    pub fn typed(&mut self, byte: u8) {
+        self.terminal.received += 1;
+        if !self.terminal.interactive {
+            self.terminal.stream.push_back(byte);
+            return;
+        }
+        if let Some(signal) = self.terminal.tty.input(byte) {
+            if let Some(group) = self.terminal.foreground {
+                self.post_group(group, signal, from_kernel());
+            }
+        }
+    }
+
+    /// No more than `bytes` will come, counted from the start.
+    pub fn input_ends(&mut self, bytes: u64) {
+        self.terminal.eof_after = Some(bytes);
+        self.wake_terminal();
+    }
+
+    /// The window has another size.
+    pub fn resized(&mut self, rows: u16, columns: u16) {
+        let mut size = self.terminal.tty.winsize;
+        size.fields[0] = rows;
+        size.fields[1] = columns;
+        self.set_winsize(size);
+    }
+
+    fn set_winsize(&mut self, size: Winsize) {
+        if self.terminal.tty.winsize == size {
+            return;
+        }
+        self.terminal.tty.winsize = size;
+        if let Some(group) = self.terminal.foreground {
+            self.post_group(group, SIGWINCH, from_kernel());
+        }
+    }
+
+    /// Is it in the background of the terminal's session?
+    fn in_background(&self, pid: Pid) -> bool {
+        let Ok(proc) = self.procs.get(pid) else { return false };
+        self.terminal.session == Some(proc.sid) && self.terminal.foreground != Some(proc.pgid)
+    }
+
+    /// A process in the background touches the terminal: its group is stopped, or it may not.
+    /// `None`: it may, since it does not care for the signal.
+    fn check_background(&mut self, pid: Pid, signal: u32) -> Option<Errno> {
+        let Ok(Ok(session)) = self.procs.get(pid).map(|proc| proc.session()) else { return None };
+        let header = session.header();
+        let mask = header.blocked.load(Relaxed) | header.ignored.load(Relaxed);
+        if mask & bit(signal) != 0 {
+            return if signal == SIGTTIN { Some(Errno::EIO) } else { None };
+        }
+        if self.is_orphaned(pid) {
+            return Some(Errno::EIO);
+        }
+        let group = self.procs.get(pid).map_or(0, |proc| proc.pgid);
+        self.post_group(group, signal, from_kernel());
+        Some(Errno::EINTR)
+    }
+
+    /// Reads from the terminal.
+    pub fn tty_read(
+        &mut self,
+        pid: Pid,
+        call: &mut Call,
+        bytes: usize,
+        nonblocking: bool,
+    ) -> Tried {
+        if self.in_background(pid) {
+            if let Some(error) = self.check_background(pid, SIGTTIN) {
+                return Err(error);
+            }
+        }
+        let mut buffer = [0; 4096];
+        let bytes = bytes.min(buffer.len());
+        let at_end = self.terminal.at_end();
+        match self.terminal.tty.read(&mut buffer[..bytes], call.late) {
+            Input::Bytes(bytes) => {
+                self.put(pid, &buffer[..bytes])?;
+                count(bytes)
+            }
+            Input::None if at_end => count(0),
+            Input::None if nonblocking => Err(Errno::EAGAIN),
+            Input::None => {
+                self.terminal.wait(pid);
+                let timeout = self.terminal.tty.read_timeout_ns();
+                Ok(Outcome::Block(timeout.map_or(0, |ns| self.deadline(ns))))
+            }
+        }
+    }
+
+    /// Writes to the terminal.
+    pub fn tty_write(&mut self, pid: Pid, call: &mut Call, nonblocking: bool) -> Tried {
+        let tostop = self.terminal.tty.termios().lflag & TOSTOP != 0;
+        if tostop && call.done == 0 && self.in_background(pid) {
+            if let Some(error) = self.check_background(pid, SIGTTOU) {
+                return Err(error);
+            }
+        }
+        self.console_write(pid, call, nonblocking, Tty::write)
+    }
+
+    /// Writes to the console as it is.
+    pub fn stream_write(&mut self, pid: Pid, call: &mut Call, nonblocking: bool) -> Tried {
+        self.console_write(pid, call, nonblocking, Tty::write_plain)
+    }
+
+    fn console_write(
+        &mut self,
+        pid: Pid,
+        call: &mut Call,
+        nonblocking: bool,
+        write: fn(&mut Tty, &[u8]) -> usize,
+    ) -> Tried {
+        let total = call.lengths.0;
+        let mut buffer = [0; 2048];
+        while call.done < total {
+            let part = &mut buffer[..2048.min(total - call.done)];
+            self.procs.get(pid)?.session()?.read(call.done, part);
+            let written = write(&mut self.terminal.tty, part);
+            call.done += written;
+            if written < part.len() {
+                self.console_output();
+                if !self.terminal.tty.writable() {
+                    break;
+                }
+            }
+        }
+        if call.done == total || nonblocking && call.done > 0 {
+            return count(call.done);
+        }
+        if nonblocking {
+            return Err(Errno::EAGAIN);
+        }
+        self.terminal.wait(pid);
+        Ok(Outcome::Block(0))
+    }
+
+    /// Reads from the console as it is.
+    pub fn stream_read(&mut self, pid: Pid, bytes: usize, nonblocking: bool) -> Tried {
+        let bytes = bytes.min(self.terminal.stream.len()).min(DATA_BYTES);
+        if bytes == 0 && !self.terminal.at_end() {
+            if nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            self.terminal.wait(pid);
+            return Ok(Outcome::Block(0));
+        }
+        let was_full = !self.terminal.has_room();
+        let data: alloc::vec::Vec<u8> = self.terminal.stream.drain(..bytes).collect();
+        self.put(pid, &data)?;
+        if was_full && self.terminal.has_room() {
+            self.console_input();
+        }
+        count(bytes)
+    }
+
+    /// A session leader without terminal that opens the terminal makes it its own.
+    pub fn adopt_terminal(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        if proc.sid == pid && self.terminal.session.is_none() {
+            self.terminal.session = Some(pid);
+            self.terminal.foreground = Some(proc.pgid);
+        }
+    }
+
+    /// Input and output control.
+    pub fn ioctl(&mut self, pid: Pid, call: &Call, op: op::Ioctl) -> Tried {
+        let desc = self.desc(pid, op.desc)?;
+        let waiting = match desc.object {
+            Object::Tty(_) => self.terminal.tty.available(),
+            Object::Stream => self.terminal.stream.len(),
+            Object::Pipe(pipe, _) => self.pipes.length(pipe),
+            Object::Path(_) => return Err(Errno::EBADF),
+            _ => return Err(Errno::ENOTTY),
+        };
+        if op.command == FIONREAD {
+            return self.give(pid, &(waiting as u32).to_le_bytes());
+        }
+        if !matches!(desc.object, Object::Tty(_)) {
+            return Err(Errno::ENOTTY);
+        }
+        let shape = shape(op.command).ok_or(Errno::ENOTTY)?;
+        let input = self.a(pid, call)?;
+        if input.len() != shape.input {
+            return Err(Errno::EINVAL);
+        }
+        self.tty_control(pid, op, &input)
+    }
+
+    fn give(&mut self, pid: Pid, bytes: &[u8]) -> Tried {
+        self.put(pid, bytes)?;
+        count(bytes.len())
+    }
+
+    fn tty_control(&mut self, pid: Pid, op: op::Ioctl, input: &[u8]) -> Tried {
+        let (sid, pgid) = self.procs.get(pid).map(|proc| (proc.sid, proc.pgid))?;
+        let ours = self.terminal.session == Some(sid);
+        match op.command {
+            TCGETS => self.give(pid, &self.terminal.tty.termios().to_bytes()),
+            TCSETS | TCSETSW | TCSETSF => self.set_termios(pid, op.command, input),
+            TIOCGWINSZ => self.give(pid, &self.terminal.tty.winsize.to_bytes()),
+            TIOCSWINSZ => {
+                let size = input.try_into().map_err(|_| Errno::EINVAL)?;
+                self.set_winsize(Winsize::from_bytes(size));
+                count(0)
+            }
+            TIOCGPGRP if ours => {
+                let group = self.terminal.foreground.unwrap_or(0);
+                self.give(pid, &group.to_le_bytes())
+            }
+            TIOCSPGRP if ours => self.set_foreground(pid, input),
+            TIOCGSID if ours => self.give(pid, &sid.to_le_bytes()),
+            TIOCSCTTY => {
+                self.adopt_terminal(pid);
+                let taken = self.terminal.session == Some(sid);
+                if taken {
+                    count(0)
+                } else {
+                    Err(Errno::EPERM)
+                }
+            }
+            TIOCNOTTY if ours => {
+                if sid == pid {
+                    self.terminal.session = None;
+                    let group = self.terminal.foreground.take().unwrap_or(pgid);
+                    self.post_group(group, SIGHUP, from_kernel());
+                    self.post_group(group, SIGCONT, from_kernel());
+                }
+                count(0)
+            }
+            TIOCOUTQ => {
+                let bytes = self.terminal.tty.pending_output() as u32;
+                self.give(pid, &bytes.to_le_bytes())
+            }
+            TCFLSH => self.flush(op.value),
+            TCSBRK | TCSBRKP | TCXONC | TIOCEXCL | TIOCNXCL => count(0),
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
+    fn set_termios(&mut self, pid: Pid, command: u32, input: &[u8]) -> Tried {
+        if self.in_background(pid) {
+            if let Some(error) = self.check_background(pid, SIGTTOU) {
+                return Err(error);
+            }
+        }
+        let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
+        if command == TCSETSF {
+            self.terminal.tty.flush_input();
+        }
+        self.terminal.tty.set_termios(Termios::from_bytes(bytes));
+        self.wake_terminal();
+        count(0)
+    }
+
+    fn set_foreground(&mut self, pid: Pid, input: &[u8]) -> Tried {
+        let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
+        let group = u32::from_le_bytes(bytes);
+        let sid = self.procs.get(pid)?.sid;
+        if group == 0 || group > i32::MAX as u32 {
+            return Err(Errno::EINVAL);
+        }
+        if self.in_background(pid) {
+            if let Some(error) = self.check_background(pid, SIGTTOU) {
+                return Err(error);
+            }
+        }
+        if !self.procs.iter().any(|proc| proc.pgid == group) {
+            return Err(Errno::ESRCH);
+        }
+        if !self.procs.iter().any(|proc| proc.pgid == group && proc.sid == sid) {
+            return Err(Errno::EPERM);
+        }
+        self.terminal.foreground = Some(group);
+        count(0)
+    }
+
+    fn flush(&mut self, which: u64) -> Tried {
+        if which > 2 {
+            return Err(Errno::EINVAL);
+        }
+        if which != 1 {
+            self.terminal.tty.flush_input();
+        }
+        if which != 0 {
+            self.terminal.tty.flush_output();
+        }
+        count(0)
+    }
+
+    /// The terminal of the first process, if it has one.
+    pub fn first_terminal(&mut self, has: bool) {
+        if has {
+            self.terminal.session = Some(FIRST);
+            self.terminal.foreground = Some(FIRST);
+        }
+    }
+}
