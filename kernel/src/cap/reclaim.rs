@@ -2,14 +2,16 @@
 //!
 //! The kernel has no memory to keep a list in, so the ranges are their own list: the first 16 bytes
 //! of each hold the address of the next and the length. Retype zeroes what it makes readable, so
-//! neither these nor the former contents are ever seen.
+//! neither these nor the former contents are ever seen. A memory server that hands out what is still
+//! on the list lets others write the links; so a link is followed only to memory with a home.
 
 use super::mem::UserWord;
 use super::policy::MEMORY;
-use super::HOME_RAM;
+use super::{Db, HOME_RAM};
 use crate::dispatch::{DcbRef, Local};
 use captypes::invocations::Reclaimed;
 use captypes::CapType;
+use paging::PAGE;
 
 /// The list, and who is told.
 pub struct Reclaim {
@@ -38,10 +40,10 @@ impl Reclaim {
         let (mut base, mut bytes, mut next) = (base, bytes, self.head);
         if self.head != 0 {
             let (start, length) = (self.head, bytes_of(self.head).get());
-            if start + length == base || base + bytes == start {
+            if start.wrapping_add(length) == base || base + bytes == start {
                 next = next_of(start).get();
                 base = base.min(start);
-                bytes += length;
+                bytes = bytes.wrapping_add(length);
             }
         }
         next_of(base).set(next);
@@ -49,13 +51,16 @@ impl Reclaim {
         self.head = base;
     }
 
-    fn pop(&mut self) -> Option<(u64, u64)> {
+    fn pop(&mut self, db: &Db) -> Option<(u64, u64)> {
         let base = self.head;
         if base == 0 {
             return None;
         }
         let bytes = bytes_of(base).get();
         self.head = next_of(base).get();
+        if self.head % PAGE != 0 || !has_home(db, self.head, PAGE) {
+            self.head = 0;
+        }
         Some((base, bytes))
     }
 
@@ -65,6 +70,11 @@ impl Reclaim {
         core::iter::successors(start, |&at| Some(next_of(at).get()).filter(|&n| n != 0))
             .map(|at| (at, bytes_of(at).get()))
     }
+}
+
+/// Is this memory inside a home?
+fn has_home(db: &Db, base: u64, bytes: u64) -> bool {
+    db.surrounding(MEMORY, base, bytes, 0).is_some_and(|slot| slot.cap().ty == HOME_RAM)
 }
 
 impl Default for Reclaim {
@@ -79,16 +89,13 @@ impl Local {
         let (db, list) = (&self.db, &mut self.reclaim);
         let was_empty = list.head == 0;
         let outside = |ty: u8| ty == HOME_RAM || ty == CapType::PhysAddr as u8;
-        let has_home = |base, bytes| {
-            db.surrounding(MEMORY, base, bytes, 0).is_some_and(|s| s.cap().ty == HOME_RAM)
-        };
         db.for_each_gap(
             MEMORY,
             base,
             bytes,
             |cap| outside(cap.ty),
             |base, bytes| {
-                if has_home(base, bytes) {
+                if has_home(db, base, bytes) {
                     list.push(base, bytes);
                 }
             },
@@ -103,7 +110,7 @@ impl Local {
 
     /// Takes up to three ranges.
     pub fn collect_reclaimed(&mut self) -> Reclaimed {
-        let mut take = || self.reclaim.pop().unwrap_or((0, 0));
+        let mut take = || self.reclaim.pop(&self.db).unwrap_or((0, 0));
         let [(base0, bytes0), (base1, bytes1), (base2, bytes2)] = [take(), take(), take()];
         Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 }
     }

@@ -4,7 +4,7 @@
 
 use super::machine::*;
 use captypes::place::CapAddr;
-use captypes::{CapType, Label, Place};
+use captypes::{op, CapType, Label, Place};
 
 /// The generator of Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, 2014.
 struct Random(u64);
@@ -122,7 +122,6 @@ fn number(name: &str) -> Option<u64> {
 
 /// Objects that random numbers alone would need long to make.
 fn furnish(m: &mut Machine) {
-    use captypes::op;
     let node = |m: &mut Machine, n: u32| {
         m.make(CapType::L2CNode, 0x80_0000 + u64::from(n) * 16384, 16384, 40);
         m.call(CapAddr(40), op::Move { dst: Place::l1(ROOT, n) }).unwrap();
@@ -158,6 +157,10 @@ fn run(seed: u64, steps: u64) {
             continue;
         }
         m.raw_words(label as u64, target, args);
+        let status = m.dcb.ctx.rax.get();
+        // As a memory server does: what came back is known before it is given away again.
+        while m.call(KERNEL, op::CollectReclaimed {}).unwrap().bytes2 != 0 {}
+        m.dcb.ctx.rax.set(status);
         if m.dcb.ctx.rax.get() == 0 {
             done[label as usize] += 1;
         }
