@@ -37,6 +37,11 @@ impl Record {
         }
     }
 
+    /// The text in `@error TEXT`: why the program could not be run.
+    pub fn error(&self) -> Option<String> {
+        (self.kind == "error").then(|| self.words.join(" "))
+    }
+
     /// Name, verdict and remark of `@test NAME ok|FAILED …`.
     pub fn test(&self) -> Option<(&str, bool, String)> {
         match (self.kind.as_str(), self.words.as_slice()) {

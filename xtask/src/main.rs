@@ -1,5 +1,6 @@
 //! The engine of `./x`: builds Tessera and its boot image, runs it in QEMU, tests and measures it.
 
+mod backtrace;
 mod bench;
 mod check;
 mod compile;

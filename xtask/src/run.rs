@@ -1,8 +1,9 @@
 //! `./x run`: boots, runs one program, and ends as it ended.
 
+use crate::backtrace::Symbols;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::image::{Addition, Base, Image};
-use crate::log::{panic_report, Log};
+use crate::log::{panic_report, Log, Record};
 use crate::machine::{Boot, MachineOptions};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
@@ -94,7 +95,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
     drop(raw_mode);
-    Ok(report(&finished, &log.file, options.verbose))
+    Ok(report(&finished, &boot.kernel, &log.file, options.verbose))
 }
 
 /// What the guest must know about the program's surroundings.
@@ -110,12 +111,15 @@ fn command_line(verbose: bool) -> String {
 }
 
 /// Says what went wrong, if anything did; the exit status.
-fn report(finished: &Finished, log: &Path, already_shown: bool) -> i32 {
+fn report(finished: &Finished, kernel: &Path, log: &Path, already_shown: bool) -> i32 {
     let show = |lines: &[String]| {
         if !already_shown {
             lines.iter().for_each(|line| eprintln!("  {line}"));
         }
     };
+    for error in finished.records.iter().filter_map(Record::error) {
+        eprintln!("x: {error}");
+    }
     let log = log.display();
     match &finished.end {
         End::Shutdown(Some(status)) => *status & 0xff,
@@ -124,7 +128,10 @@ fn report(finished: &Finished, log: &Path, already_shown: bool) -> i32 {
             STATUS_DIED
         }
         End::Panic => {
-            show(panic_report(&finished.log_tail));
+            let symbols = Symbols::load(kernel);
+            for line in panic_report(&finished.log_tail) {
+                eprintln!("  {}", symbols.annotate(line));
+            }
             eprintln!("x: the kernel panicked; its whole log is in {log}");
             STATUS_PANIC
         }
