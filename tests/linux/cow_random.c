@@ -1,7 +1,7 @@
 // Random changes of memory in a tree of processes, each checked against its own list of what every
 // page must hold. Arguments: seed, operations.
 //
-// args: 1 4000
+// args: 1 1500
 // build: gcc, musl
 // timeout: 120
 // expect-stdout: passed\n
@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
                 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     expect_zero(base == MAP_FAILED, "mmap");
     for (int i = 0; i < PAGES; i++) model[i].rights = WRITABLE;
-    run(argc > 2 ? atol(argv[2]) : 4000);
+    run(argc > 2 ? atol(argv[2]) : 1500);
     printf("passed\n");
     return 0;
 }
