@@ -332,7 +332,7 @@ fn gigantic_page(lab: &mut Lab) -> Outcome {
     let free = lab.ram_base + crate::setup::PLAY_BYTES;
     let start = free.next_multiple_of(size);
     if start + size > base + bytes {
-        libos::log!("gigantic_page: skipped, no aligned GiB of RAM (use -m 3G)");
+        libos::log!("gigantic_page: skipped, no aligned GiB of RAM (needs -m 6G)");
         return Ok(());
     }
     good!(make_tables(lab));
