@@ -1,77 +1,108 @@
-//! What operations of the CPU driver cost. Booted in place of `init`, under `-icount shift=0`,
-//! where the time-stamp counter counts instructions: `@bench NAME VALUE instructions`.
-//!
-//! Every value is the mean of many repetitions, without the cost of reading the counter.
+//! What operations of the CPU driver cost. Booted in place of `init`; results are lines
+//! `@bench NAME VALUE UNIT` on the kernel log. Under `-icount shift=0` a tick of the time-stamp
+//! counter is one instruction, of the caller and the kernel together.
 #![no_std]
 #![no_main]
 
-mod caps;
-mod messages;
+mod ops;
+mod server;
 mod upcalls;
 
-use libos::abi::slots::KERNEL;
-use libos::runtime::{shutdown, Start};
-use libos::testkit::Machine;
-use libos::{invoke, log, op, Status};
+use libos::captypes::invocations::Counter;
+use libos::captypes::place::L2_BYTES;
+use libos::runtime::Start;
+use libos::testkit::{Machine, ARENA_BYTES};
+use libos::ram::Ram;
+use libos::{domain, invoke, log, op, Cap, CapAddr, CapType, Place, Status};
 
 libos::program!(main);
 
-/// Repetitions of everything that can be repeated at once.
-pub const TIMES: u64 = 200;
+/// Root indexes of two empty L2CNodes.
+const FIRST_L1: u32 = 200;
+/// RAM to make things of.
+const PLAY_BYTES: u64 = 16 << 20;
 
-fn main(_: Start) {
-    // SAFETY: this is the program that the kernel started, and it happens once.
-    if let Err(error) = unsafe { Machine::take() } {
-        panic!("no machine: {error:?}");
-    }
-    let results =
-        [("caps", caps::run()), ("messages", messages::run()), ("upcalls", upcalls::run())];
-    for (name, result) in results {
-        if let Err(error) = result {
-            log!("@test capbench_{name} FAILED {error:?}");
-            shutdown(1);
-        }
-    }
-    let broken = invoke(KERNEL, op::CheckInvariants {}).is_err();
-    shutdown(u32::from(broken));
+/// Slot `n` of the first L2CNode for measurements.
+const fn slot(n: u32) -> CapAddr {
+    CapAddr::new(FIRST_L1, n)
+}
+
+/// Slot `n` of the second one.
+const fn other(n: u32) -> CapAddr {
+    CapAddr::new(FIRST_L1 + 1, n)
+}
+
+/// Slot `n` of the third one.
+const fn third(n: u32) -> CapAddr {
+    CapAddr::new(FIRST_L1 + 2, n)
 }
 
 /// The time-stamp counter.
-#[inline(always)]
-pub fn now() -> u64 {
-    // SAFETY: reads the time-stamp counter.
+fn ticks() -> u64 {
+    // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Writes a result.
-pub fn report(name: &str, total: u64, times: u64) {
-    log!("@bench {name} {} instructions", total.div_ceil(times));
-}
-
-/// Instructions that one call of `step` takes, and writes them. `undo` is not measured.
-pub fn measure(
-    name: &str,
-    mut step: impl FnMut() -> Result<(), Status>,
-    mut undo: impl FnMut() -> Result<(), Status>,
-) -> Result<(), Status> {
-    let mut total = 0;
-    // The first round is for whatever happens only once.
-    for round in 0..=TIMES {
-        let empty = now();
-        let start = now();
-        let result = step();
-        let end = now();
-        result?;
-        undo()?;
-        if round > 0 {
-            total += (end - start).saturating_sub(start - empty);
+/// Writes the least of several measurements of `work`, which does `each` operations.
+fn report(name: &str, each: u64, mut work: impl FnMut() -> Result<u64, Status>) {
+    const ROUNDS: usize = 7;
+    let mut least = u64::MAX;
+    for _ in 0..ROUNDS {
+        match work() {
+            Ok(cost) => least = least.min(cost),
+            Err(error) => return log!("capbench: {name}: {error:?}"),
         }
     }
-    report(name, total, TIMES);
-    Ok(())
+    log!("@bench {name} {} ticks", least / each);
 }
 
-/// Nothing to undo.
-pub fn nothing() -> Result<(), Status> {
-    Ok(())
+/// The cost of `work` alone.
+fn time(work: impl FnOnce() -> Result<(), Status>) -> Result<u64, Status> {
+    let before = ticks();
+    work()?;
+    Ok(ticks() - before)
+}
+
+/// What measurements work with.
+struct Lab {
+    /// RAM without descendants.
+    ram: CapAddr,
+    window: libos::vspace::Window,
+}
+
+impl Lab {
+    fn new(machine: &Machine) -> Result<Self, Status> {
+        let ram = domain::with(|domain| {
+            for n in 0..3 {
+                let node = Place::l1(CapAddr::NULL, FIRST_L1 + n);
+                domain.arena.make(CapType::L2CNode, L2_BYTES, 1, node)?;
+            }
+            domain.slot()
+        })?;
+        let start = ARENA_BYTES.min(machine.ram_bytes / 2);
+        machine.ram.retype(CapType::Ram, start, PLAY_BYTES, 1, ram)?;
+        Ok(Lab { ram, window: domain::with(|domain| domain.window())? })
+    }
+
+    /// Deletes everything made of the RAM.
+    fn clean(&self) -> Result<(), Status> {
+        self.ram.revoke()?;
+        for first in [slot(0), other(0), third(0)] {
+            first.delete_range(256)?;
+        }
+        Ok(())
+    }
+}
+
+fn main(_: Start) {
+    // SAFETY: this is the program that the kernel started, and it happens once.
+    let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
+    let mut lab = Lab::new(&machine).expect("the machine has room");
+    ops::measure(&lab);
+    server::measure(&mut lab);
+    upcalls::measure(&mut lab);
+    let count = libos::log::counter(Counter::TlbFlushes).unwrap_or(0);
+    log!("capbench: {count} flushes");
+    let _ = invoke(libos::abi::slots::KERNEL, op::CheckInvariants {});
+    libos::runtime::shutdown(0)
 }

@@ -1,0 +1,100 @@
+//! Messages between two dispatchers of one address space.
+
+use crate::{report, slot, time, Lab};
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use libos::abi::dispatcher::{DispatcherFrame, Regs};
+use libos::abi::layout::NATIVE_FRAME;
+use libos::abi::slots;
+use libos::ipc::{call, reply_recv, Caps};
+use libos::vspace::RW;
+use libos::{invoke, op, Cap, CapType, Place, Status};
+
+const PAGE: u64 = 4096;
+const STACK: usize = 16 << 10;
+
+#[repr(C, align(16))]
+struct Stack(UnsafeCell<[u8; STACK]>);
+
+// SAFETY: used by the second dispatcher only; nobody makes references to it.
+unsafe impl Sync for Stack {}
+
+static THREAD_STACK: Stack = Stack(UnsafeCell::new([0; STACK]));
+
+/// The endpoint, the second dispatcher and its frame.
+const EP: u32 = 250;
+const DISPATCHER: u32 = 251;
+const FRAME: u32 = 252;
+
+/// What a second dispatcher of this address space executes.
+pub type Entry = extern "C" fn(u64) -> !;
+
+/// Makes a dispatcher that will execute `entry(argument)`.
+pub fn prepare(lab: &mut Lab, entry: Entry, argument: u64, options: u32) -> Result<(), Status> {
+    lab.ram.retype(CapType::Dispatcher, 12 << 20, PAGE, 1, slot(DISPATCHER))?;
+    lab.ram.retype(CapType::Frame, (12 << 20) + PAGE, PAGE, 1, slot(FRAME))?;
+    let regs = Regs {
+        rdi: argument,
+        rip: entry as usize as u64,
+        rflags: 0x202,
+        rsp: THREAD_STACK.0.get() as u64 + STACK as u64 - 8,
+        ..Regs::default()
+    };
+    let mut view = lab.window.open(slot(FRAME), 0, PAGE, RW)?;
+    let save = offset_of!(DispatcherFrame, save);
+    let fields = [
+        (offset_of!(Regs, rdi), regs.rdi),
+        (offset_of!(Regs, rip), regs.rip),
+        (offset_of!(Regs, rflags), regs.rflags),
+        (offset_of!(Regs, rsp), regs.rsp),
+    ];
+    for (at, value) in fields {
+        view.write(save + at, &value.to_le_bytes())?;
+    }
+    drop(view);
+    let configuration = op::Configure {
+        cspace: slots::ROOT.into(),
+        vspace: slots::VSPACE.into(),
+        frame: slot(FRAME).into(),
+        frame_va: NATIVE_FRAME,
+        fault_ep: Place::NULL,
+        options,
+    };
+    invoke(slot(DISPATCHER), configuration)?;
+    invoke(slot(DISPATCHER), op::Start {})
+}
+
+extern "C" fn echo(ep: u64) -> ! {
+    let mut to = Place::NULL;
+    loop {
+        let words = match reply_recv(Place(ep), to, [1; 6], Caps::NONE, Place::NULL) {
+            Ok(message) => message.words,
+            Err(_) => [0; 6],
+        };
+        to = if words[0] == 0 { Place::NULL } else { Place::CALLER };
+    }
+}
+
+/// Measures a call with its answer.
+pub fn measure(lab: &mut Lab) {
+    if let Err(error) = start(lab) {
+        return libos::log!("capbench: no server: {error:?}");
+    }
+    let ep = slot(EP);
+    report("call_and_answer", 100, || {
+        time(|| {
+            (0..100).try_for_each(|_| call(ep, [7; 6], Caps::NONE, Place::NULL).map(drop))
+        })
+    });
+    report("call_with_capability", 1, || {
+        let cost = time(|| call(ep, [7; 6], Caps::one(lab.ram), Place::NULL).map(drop));
+        cost
+    });
+    let _ = slot(DISPATCHER).delete();
+    let _ = lab.clean();
+}
+
+fn start(lab: &mut Lab) -> Result<(), Status> {
+    lab.ram.retype(CapType::Endpoint, 11 << 20, PAGE, 1, slot(EP))?;
+    prepare(lab, echo, Place::from(slot(EP)).0, 0)
+}
