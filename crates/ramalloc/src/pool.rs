@@ -90,7 +90,7 @@ impl<'a> Pool<'a> {
         *place = Some(Range { base, attrs, buddy: Buddy::new(base, bytes, words) });
         self.count += 1;
         self.total += bytes;
-        self.reserve = (self.total / RESERVE_PART).max(RESERVE_MIN);
+        self.reserve = (self.total / RESERVE_PART).next_multiple_of(PAGE).max(RESERVE_MIN);
         Some(number)
     }
 

@@ -13,12 +13,14 @@
 //! * [`vspace`]: address spaces and windows; [`spawn`]: new domains from ELF programs;
 //! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
 //!   a program. They are part of a program only if it uses the macro.
+//! * [`bringup`]: how the memory server comes up;
 //! * [`session`]: what `unixd` reports to `init`;
 //! * [`testkit`]: for tests that the kernel boots instead of `init`.
 //!
 //! Nothing here needs vector instructions, and only [`heap`] is one.
 #![no_std]
 
+pub mod bringup;
 pub mod cap;
 pub mod cmdline;
 pub mod domain;

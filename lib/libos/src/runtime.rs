@@ -138,6 +138,11 @@ impl Boot {
         cmdline::flag(self.cmdline(), name)
     }
 
+    /// The seed of everything random in a test: `seed=N`, or the same every time.
+    pub fn seed(&self) -> u64 {
+        cmdline::number(self.cmdline(), "seed").unwrap_or(0x7e55_e7a5_eed0_0001).max(1)
+    }
+
     /// The boot archive.
     pub fn archive(&self) -> &'static [u8] {
         let bytes = self.info.archive_bytes as usize;

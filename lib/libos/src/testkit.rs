@@ -51,11 +51,6 @@ impl Machine {
         })?;
         Ok(Machine { boot, ram, ram_base: what.base, ram_bytes: what.bytes })
     }
-
-    /// The seed of everything random: `seed=N`, or the same every time.
-    pub fn seed(&self) -> u64 {
-        cmdline::number(self.boot.cmdline(), "seed").unwrap_or(0x7e55_e7a5_eed0_0001).max(1)
-    }
 }
 
 /// Why a test failed.
@@ -138,8 +133,8 @@ pub struct Runner {
 
 impl Runner {
     /// Runs all tests, or those whose names contain the `test=` of the command line.
-    pub fn new(machine: &Machine) -> Self {
-        Runner { failed: 0, only: cmdline::option(machine.boot.cmdline(), "test") }
+    pub fn on(cmdline: &'static str) -> Self {
+        Runner { failed: 0, only: cmdline::option(cmdline, "test") }
     }
 
     /// Runs `test` and writes its line.

@@ -47,7 +47,7 @@ fn main(start: Start) {
     // SAFETY: this is the program that the kernel started, and it happens once.
     let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
     let mut lab = Lab::new(&machine).expect("the machine has room for the tests");
-    let mut runner = Runner::new(&machine);
+    let mut runner = Runner::on(machine.boot.cmdline());
     for &(name, test) in TESTS.iter().copied().flatten() {
         runner.run(name, || lab.run(test));
     }

@@ -60,7 +60,7 @@ impl Lab {
             window,
             home: machine.ram,
             home_range: (machine.ram_base, machine.ram_bytes),
-            seed: machine.seed(),
+            seed: machine.boot.seed(),
             rounds: libos::cmdline::number(cmdline, "rounds").unwrap_or(400),
             own_file: own_file(machine),
         })

@@ -5,20 +5,12 @@ use crate::abi::layout::PAGE;
 use crate::abi::slots::*;
 use bootarchive::{find, Damage, Entry};
 use core::fmt;
-use libos::domain::{self, Domain, FIRST_ALLOCATED};
-use libos::ram::{Arena, Ram};
+use libos::bringup;
+use libos::ram::Ram;
 use libos::runtime::Boot;
-use libos::spawn::{Child, SpawnError};
+use libos::spawn::SpawnError;
 use libos::vspace::{Window, R, RW};
-use libos::{Cap, CapAddr, CapType, Place, Rights, Status};
-
-/// RAM for the memory server and for what starts it; what is left goes home.
-const STARTUP_BYTES: u64 = 2 << 20;
-/// Slot of that RAM, until the memory server is there.
-const STARTUP_SLOT: CapAddr = libos::domain::ARENA_SLOT;
-/// The memory server's endpoint with all rights.
-const MEMD_FULL: CapAddr = CapAddr(STARTUP_SLOT.0 + 1);
-const _: () = assert!(MEMD_FULL.0 < FIRST_ALLOCATED);
+use libos::{Cap, CapType, Rights, Status};
 
 /// Badges of the servers on the endpoint that is told of their faults.
 const MEMD_BADGE: u32 = 1;
@@ -68,90 +60,19 @@ fn file<'a>(boot: &'a Boot, path: &'static str) -> Result<Entry<'a>, StartError>
 
 /// Starts the memory server and then `unixd`.
 pub fn start_all(boot: &Boot) -> Result<(), StartError> {
-    let mut window = prepare(boot)?;
-    start_memd(boot, &mut window)?;
+    let mut window = bringup::prepare(boot)?;
+    let path = "boot/memd";
+    bringup::start_memd(boot, file(boot, path)?.data, MEMD_BADGE, &mut window)
+        .map_err(|error| StartError::Server(path, error))?;
     start_unixd(boot, &mut window)
 }
 
-/// The largest of the RAM capabilities, its address and its size.
-fn largest_ram(boot: &Boot) -> Result<(CapAddr, u64), Status> {
-    let caps = (0..boot.info.ram_caps).map(|i| CapAddr::new(BOOT_RAM_L1, i));
-    let sizes = caps.filter_map(|cap| Some((cap, cap.identify().ok()?)));
-    let (cap, what) = sizes.max_by_key(|(_, what)| what.bytes).ok_or(Status::NoMemory)?;
-    Ok((cap, what.base))
-}
-
-/// Takes the startup RAM, and makes the own endpoint and the memory server's of it.
-fn prepare(boot: &Boot) -> Result<Window, Status> {
-    let (home, _) = largest_ram(boot)?;
-    home.retype(CapType::Ram, 0, STARTUP_BYTES, 1, STARTUP_SLOT)?;
-    domain::with(|domain| {
-        domain.arena = Arena::over(STARTUP_SLOT, 0, STARTUP_BYTES);
-        domain.arena.make(CapType::Endpoint, PAGE, 1, SELF_EP.into())?;
-        domain.arena.make(CapType::Endpoint, PAGE, 1, MEMD_FULL.into())?;
-        MEMD_FULL.mint(MEMD, Rights::SEND)?;
-        domain.window()
-    })
-}
-
-/// A copy of the own endpoint that tells who a fault is about.
-fn watch(domain: &mut Domain, badge: u32) -> Result<Place, Status> {
-    let slot = domain.slot()?;
-    SELF_EP.mint_badged(slot, Rights::SEND, badge)?;
-    Ok(slot.into())
-}
-
-/// Makes a domain of a file and lets `equip` give it what it needs before it starts.
-fn start(
-    boot: &Boot,
-    path: &'static str,
-    badge: u32,
-    window: &mut Window,
-    equip: impl FnOnce(&mut Child, &mut Domain, &mut Window) -> Result<[u64; 5], Status>,
-) -> Result<(), StartError> {
-    let file = file(boot, path)?;
-    let mut error = None;
-    let result = domain::with(|domain| {
-        let (root, dispatcher) = (domain.slot()?, domain.slot()?);
-        let built = Child::build(file.data, root, dispatcher, &mut domain.arena, window);
-        let mut child = built.map_err(|why| {
-            error = Some(why);
-            Status::Invalid
-        })?;
-        let args = equip(&mut child, domain, window)?;
-        let watcher = watch(domain, badge)?;
-        child.start(args, watcher, window)
-    });
-    result.map_err(|status| StartError::Server(path, error.unwrap_or(SpawnError::Status(status))))
-}
-
-/// Starts the memory server, gives it all RAM, and gets RAM from it from then on.
-fn start_memd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
-    let (_, base) = largest_ram(boot)?;
-    let count = boot.info.ram_caps;
-    start(boot, "boot/memd", MEMD_BADGE, window, |child, domain, _| {
-        child.give(KERNEL, KERNEL)?;
-        child.give(MEMD_FULL, SELF_EP)?;
-        let node = Place::l1(child.root, BOOT_RAM_L1);
-        domain.arena.make(CapType::L2CNode, libos::captypes::place::L2_BYTES, 1, node)?;
-        for i in 0..count {
-            let slot = CapAddr::new(BOOT_RAM_L1, i);
-            slot.move_to(child.slot(slot))?;
-        }
-        Ok([count as u64, base, STARTUP_BYTES, 0, 0])
-    })?;
-    domain::with(|domain| {
-        domain.arena.release()?;
-        domain.arena = Arena::from_server(STARTUP_SLOT, MEMD);
-        MEMD_FULL.delete()
-    })?;
-    Ok(())
-}
-
-/// Starts the control plane of the Linux personality.
+/// Starts the control plane of the Linux personality: its argument is the size of the library's
+/// ELF file.
 fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
     let library = file(boot, "boot/libunix")?;
-    start(boot, "boot/unixd", UNIXD_BADGE, window, |child, domain, window| {
+    let path = "boot/unixd";
+    bringup::start(file(boot, path)?.data, UNIXD_BADGE, window, |child, domain, window| {
         for slot in [MEMD, KERNEL, IO, ARCHIVE] {
             child.give(slot, slot)?;
         }
@@ -170,4 +91,5 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         child.map(ARCHIVE_VA, archive, ARCHIVE.into(), 0, R, &mut domain.arena)?;
         Ok([bytes, 0, 0, 0, 0])
     })
+    .map_err(|error| StartError::Server(path, error))
 }
