@@ -99,6 +99,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         stdio: [0; 3],
         scratch: false,
         ram: boot.info.ram_bytes,
+        yields: true,
         ended: None,
     })
 }

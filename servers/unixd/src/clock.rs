@@ -71,6 +71,12 @@ impl Clock {
     pub fn expired(&mut self) {
         self.armed = 0;
     }
+    /// Has the timer go off at once.
+    pub fn arm_now(&mut self) {
+        self.armed = 1;
+        // The own dispatcher has a timer.
+        let _ = invoke(DISPATCHER, op::SetTimer { deadline: 1 });
+    }
     /// Sets the timer to the first deadline, unless it is.
     pub fn arm(&mut self) {
         let Some(&(deadline, _)) = self.queue.first() else { return };

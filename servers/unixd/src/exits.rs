@@ -16,7 +16,7 @@ use unixproto::session::CHLD_NOWAIT;
 use unixproto::signals::*;
 
 /// Invocations of one slice of the work.
-const SLICE: usize = 8;
+const SLICE: usize = 32;
 
 /// A process whose domain is being taken apart.
 pub struct Ending {
