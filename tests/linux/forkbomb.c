@@ -81,7 +81,6 @@ int main(void) {
     for (int round = 0; round < 3; round++) {
         if (!explode(60000)) printf("FAILED: no fork has failed\n"), failures++;
         if (count->wrong) printf("FAILED: fork with errno %d\n", count->wrong), failures++;
-        fprintf(stderr, "%d forks\n", count->forks);
         if (count->forks < 20) printf("FAILED: only %d forks\n", count->forks), failures++;
         for (int i = 0; i < 500 && processes() > count_before; i++) usleep(10000);
         if (processes() > count_before) printf("FAILED: %d processes left\n", processes()), failures++;

@@ -1,0 +1,290 @@
+// Random capability invocations: a process may put its own dispatcher into the disabled state, in
+// which `syscall` goes to the CPU driver, so that it can try whatever it likes on the capabilities
+// that it has. It may destroy itself; the parent, the servers and the CPU driver go on, and all
+// memory comes back.
+//
+//     fuzz_caps SEED CHILDREN [FIRST]
+//
+// A forked child holds capabilities to memory that it shares with its parent, and may harm that. So
+// each child first executes this program again: from then on it shares nothing with anybody.
+// Minutes: 1 20000.
+//
+// args: 1 150
+// kernel: check=1
+// build: gcc
+// timeout: 240
+// expect-stdout: passed\n
+#include "test.h"
+#include <sched.h>
+#include <time.h>
+
+enum { CALLS = 400, STUCK_AFTER_MS = 150, START_MS = 5000, GIVE_UP_AFTER_MS = 20000 };
+
+// abi::layout::DISPATCHER_FRAME; the flag `disabled` is its first field.
+#define DISABLED ((volatile unsigned *)0x7f80000e2000)
+
+// Slots that every process has (abi::slots), and places that linuxdomain leaves alone.
+enum { ROOT = 1, DISPATCHER = 2, VSPACE = 3, FRAME = 4, MEMD = 5, UNIXD = 6, ARENA = 16, SPARE = 100 };
+enum { SANDBOX = 250 };
+
+enum {
+    COPY = 1, MINT, MOVE, RETYPE, DELETE, REVOKE, IDENTIFY, COPY_RANGE, DELETE_RANGE, RETYPE_COPY,
+    MAP = 20, MAP_MANY, PROTECT, PROTECT_MANY, UNMAP, READ_ENTRY,
+    CALL = 30, REPLY_RECV, POLL,
+    REPLY = 40, NOTIFY, CONFIGURE, START, SUSPEND, CONTINUE, YIELD, WAIT, SET_TIMER, SET_FS_BASE, USAGE,
+    SHUTDOWN = 60, LOG, COLLECT, READ_COUNTER, CHECK_INVARIANTS, NOTIFY_RECLAIMED,
+    PORT_IN = 70, PORT_OUT, PORT_OUT_BYTES, IRQ_BIND, IRQ_ACK,
+};
+
+enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, DISP, EP, MAPPING };
+
+// In memory that parent and child share: what the child does at the moment.
+static volatile struct { long done, accepted; unsigned long words[11]; } *last;
+static unsigned long state;
+
+static unsigned long random_word(void) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state * 0x2545f4914f6cdd1d;
+}
+
+static unsigned below(unsigned bound) { return (random_word() >> 33) % bound; }
+
+#define PICK(...)                                                              \
+    ({                                                                         \
+        const unsigned long list_[] = {__VA_ARGS__};                           \
+        list_[below(sizeof list_ / sizeof *list_)];                            \
+    })
+
+// Eleven words: rax, rdi, rsi, rdx, r10, r8, r9, r12, r13, r14, r15. Disabled only in between.
+long invoke_words(const volatile unsigned long *words);
+__asm__(".text\n"
+        "invoke_words:\n"
+        "push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
+        "mov %rdi, %rbx\n"
+        "mov $0x7f80000e2000, %rbp\n"
+        "mov 0(%rbx), %rax; mov 8(%rbx), %rdi; mov 16(%rbx), %rsi; mov 24(%rbx), %rdx\n"
+        "mov 32(%rbx), %r10; mov 40(%rbx), %r8; mov 48(%rbx), %r9; mov 56(%rbx), %r12\n"
+        "mov 64(%rbx), %r13; mov 72(%rbx), %r14; mov 80(%rbx), %r15\n"
+        "movl $1, (%rbp)\n"
+        "syscall\n"
+        "movl $0, (%rbp)\n"
+        "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
+        "ret\n");
+
+static unsigned long words[11];
+
+static long invoke(long label, unsigned long target, const unsigned long *arguments) {
+    words[0] = label, words[1] = target;
+    memcpy(words + 2, arguments, 9 * sizeof *words);
+    for (int i = 0; i < 11; i++) last->words[i] = words[i];
+    long status = invoke_words(words);
+    last->done++;
+    if (status == 0) last->accepted++;
+    return status;
+}
+
+#define INVOKE(label, target, ...) invoke(label, target, (unsigned long[9]){__VA_ARGS__})
+
+static unsigned long own(unsigned l1, unsigned l2) { return l1 << 8 | l2; }
+static unsigned long in_root(unsigned long root, unsigned index) { return 1ul << 63 | root << 32 | index; }
+
+// One of everything, in a CNode where the library of the process has nothing: a place to play.
+static void make_sandbox(void) {
+    INVOKE(CALL, MEMD, 1, 1 << 20, 4096, 0, 0, 0, 0, SPARE);
+    INVOKE(RETYPE, SPARE, L2, 0, 16384, 1, in_root(0, SANDBOX));
+    static const struct { unsigned char type, count, pages; } made[] = {
+        {RAM, 3, 8}, {FRAME_TYPE, 8, 1}, {FRAME_TYPE, 2, 4}, {PML4, 1, 1}, {PDPT, 1, 1}, {PD, 2, 1},
+        {PT, 3, 1}, {L1, 1, 4}, {L2, 2, 4}, {DISP, 3, 1}, {EP, 3, 1},
+    };
+    unsigned long slot = 0, offset = 16384;
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        unsigned long bytes = made[i].pages * PAGE;
+        INVOKE(RETYPE, SPARE, made[i].type, offset, bytes, made[i].count, own(SANDBOX, slot));
+        slot += made[i].count, offset += bytes * made[i].count;
+    }
+    INVOKE(COPY, MEMD, own(SANDBOX, slot++));
+    INVOKE(COPY, UNIXD, own(SANDBOX, slot++));
+    INVOKE(COPY, own(SANDBOX, 4), own(SANDBOX, slot++));
+}
+
+static unsigned long slot_address(void) {
+    switch (below(12)) {
+    case 0: return below(40);
+    case 1: return own(below(SANDBOX + 6), below(256));
+    case 2: return own(PICK(0, 1, 2, 17, 18, 64, 65, 66, 67), PICK(below(256), below(16), 128 + below(16)));
+    case 3: return PICK(0, 255, 256, 0xffff, 0x10000, 0xffffff, 0x7fffffff, 0xffffffff);
+    default: return own(SANDBOX, below(56));
+    }
+}
+
+static unsigned long place(void) {
+    switch (below(20)) {
+    case 0: return ROOT * 1ul << 32 | slot_address();
+    case 1: return own(SANDBOX, 21) << 32 | PICK(0, 1, 255, own(1, 2));
+    case 2: return in_root(PICK(0, ROOT, own(SANDBOX, 21)), PICK(0, 1, 64, SANDBOX, SANDBOX + 1, 255, 256, 1000));
+    case 3: return PICK(-1ul, 0, 1ul << 63, random_word(), slot_address() << 32 | slot_address());
+    default: return slot_address();
+    }
+}
+
+static unsigned long word(void) {
+    switch (below(6)) {
+    case 0: return random_word() >> below(64);
+    case 1: return PICK(-1ul, 1ul << 63, 0x7fffffff, 0xffffffff, 0x80000000, 1ul << 47, 0x7f80000e2000);
+    case 2: return place();
+    default: return below(100);
+    }
+}
+
+static unsigned long size(void) {
+    return PICK(PAGE * below(8), PAGE, 16384, 0, 1, 4095, -PAGE, 1ul << 63, 2 << 20, random_word());
+}
+
+// Kinds of arguments by label: Place, Type, Size, Count, Entry, Flags, Word.
+static const char *const shapes[80] = {
+    [COPY] = "P", [MINT] = "PFW", [MOVE] = "P", [RETYPE] = "TSSCP", [DELETE] = "", [REVOKE] = "",
+    [IDENTIFY] = "", [COPY_RANGE] = "PCT", [DELETE_RANGE] = "C", [RETYPE_COPY] = "SPSP",
+    [MAP] = "ECPSFP", [MAP_MANY] = "ECPFP", [PROTECT] = "ECF", [PROTECT_MANY] = "CF", [UNMAP] = "ECP",
+    [READ_ENTRY] = "E", [CALL] = "WWWWWWPP", [REPLY_RECV] = "WWWWWWPPP", [POLL] = "W",
+    [REPLY] = "WWWWWWP", [NOTIFY] = "W", [CONFIGURE] = "PPPWPC", [START] = "", [SUSPEND] = "",
+    [CONTINUE] = "", [YIELD] = "", [WAIT] = "", [SET_TIMER] = "W", [SET_FS_BASE] = "W", [USAGE] = "",
+    [SHUTDOWN] = "W", [LOG] = "CWWWWW", [COLLECT] = "", [READ_COUNTER] = "C", [CHECK_INVARIANTS] = "",
+    [NOTIFY_RECLAIMED] = "W", [PORT_IN] = "WC", [PORT_OUT] = "WCW", [PORT_OUT_BYTES] = "WCWWWWW",
+    [IRQ_BIND] = "W", [IRQ_ACK] = "",
+};
+
+static unsigned long argument(char kind) {
+    if (below(25) == 0) return random_word() >> below(64);
+    switch (kind) {
+    case 'P': return place();
+    case 'T': return below(20);
+    case 'S': return size();
+    case 'C': return PICK(1, 1, 1, 2, 3, below(20), 255, 256, 512, 0, -1ul);
+    case 'E': return PICK(below(512), below(8), 0, 511, 512, -1ul);
+    case 'F': return below(32);
+    default: return word();
+    }
+}
+
+// What blocks or ends the child at once is tried less often, so that the rest is tried at all.
+static int is_final(unsigned label) {
+    return label == WAIT || label == REPLY_RECV || label == SUSPEND || label == CALL;
+}
+
+static int is_deadly(unsigned label) {
+    return label == DELETE || label == REVOKE || label == DELETE_RANGE || label == MOVE || label == CONFIGURE;
+}
+
+static void one_invocation(void) {
+    unsigned label = below(80);
+    while (shapes[label] == NULL) label = below(80);
+    if (is_final(label) && below(12)) label = PICK(MAP, RETYPE, COPY, UNMAP, IDENTIFY);
+    unsigned long target = place(), arguments[9];
+    if (is_deadly(label) && below(10)) target = own(SANDBOX, below(56));
+    if (is_final(label) && label != CALL && below(2)) target = own(SANDBOX, below(56));
+    if (label == CALL && below(2)) target = PICK(MEMD, UNIXD);
+    const char *shape = shapes[label];
+    for (int i = 0; i < 9; i++) arguments[i] = argument(*shape ? *shape++ : 'W');
+    // The control plane does what a process may ask for, such as killing others: not here.
+    if (label == CALL && (arguments[0] & 0xffff) == 9) arguments[0]++;
+    unsigned long rax = label;
+    if (below(4) == 0) rax |= PICK(1, 2, 4, 5, 255) << 16;
+    if (below(50) == 0) rax = random_word() >> below(64);
+    if ((rax & 0xffff) == CALL && (arguments[0] & 0xffff) == 9) return;
+    invoke(rax, target, arguments);
+}
+
+static void child(unsigned long seed, long number) {
+    state = (seed * 1000003 + number + 1) * 0x9e3779b97f4a7c15 | 1;
+    for (int i = 0; i < 8; i++) random_word();
+    volatile char stack[8 * PAGE];
+    for (unsigned i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
+    make_sandbox();
+    for (int i = 0; i < CALLS; i++) one_invocation();
+    _exit(0);
+}
+
+static long milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// Waits for the child, and kills it when it does nothing any more; 0 if it cannot even be killed.
+static int reaped(pid_t pid) {
+    long start = milliseconds(), changed = start, done = 0, killed = 0;
+    while (waitpid(pid, NULL, WNOHANG) != pid) {
+        long now = milliseconds();
+        if (last->done != done) done = last->done, changed = now;
+        if (now - changed > (done ? STUCK_AFTER_MS : START_MS)) {
+            if (!killed) killed = now, kill(pid, SIGKILL);
+            if (now - killed > GIVE_UP_AFTER_MS) return 0;
+        }
+        usleep(1000);
+    }
+    return 1;
+}
+
+static long free_memory(void) {
+    char text[4096];
+    int fd = open("/proc/tessera/memory", O_RDONLY);
+    long length = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[length < 0 ? 0 : length] = 0;
+    char *at = strstr(text, "free ");
+    return at ? atol(at + 5) : 0;
+}
+
+static void map_report(void) {
+    int fd = open("/tmp/fuzz_caps", O_RDWR | O_CREAT, 0600);
+    ftruncate(fd, PAGE);
+    last = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (last == MAP_FAILED) perror("mmap"), exit(99);
+}
+
+static void show_last(const char *what, long number, unsigned long seed) {
+    printf("FAILED: child %ld of seed %lu %s; last invocation:", number, seed, what);
+    for (int i = 0; i < 11; i++) printf(" %#lx", last->words[i]);
+    printf("\n");
+}
+
+int main(int argc, char **argv) {
+    if (access("/proc/tessera", F_OK) != 0) {
+        printf("passed\n");
+        return 0;
+    }
+    map_report();
+    unsigned long seed = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    long children = argc > 2 ? atol(argv[2]) : 150, first = argc > 3 ? atol(argv[3]) : 0;
+    if (argc > 4) child(seed, first);
+    long before = 0, done = 0, accepted = 0, warm = first + (children > 40 ? 20 : 0);
+    char number[24];
+    for (long i = first; i < first + children; i++) {
+        if (i == warm) before = free_memory();
+        last->done = last->accepted = 0;
+        pid_t pid = fork();
+        if (pid < 0) {
+            printf("FAILED: fork for child %ld: errno %d\n", i, errno);
+            return 1;
+        }
+        if (pid == 0) {
+            snprintf(number, sizeof number, "%ld", i);
+            execl("/proc/self/exe", argv[0], argc > 1 ? argv[1] : "1", "1", number, "child", NULL);
+            _exit(1);
+        }
+        if (!reaped(pid)) {
+            show_last("cannot be reaped", i, seed);
+            return 1;
+        }
+        done += last->done, accepted += last->accepted;
+    }
+    if (children > 1000) printf("seed %lu: %ld invocations, %ld accepted\n", seed, done, accepted);
+    long lost = before - free_memory();
+    for (int i = 0; i < 100 && lost != 0; i++) usleep(20000), lost = before - free_memory();
+    unlink("/tmp/fuzz_caps");
+    if (lost > 0) printf("FAILED: %ld bytes lost\n", lost);
+    if (accepted < done / 100) printf("FAILED: only %ld of %ld invocations accepted\n", accepted, done);
+    if (lost <= 0 && accepted >= done / 100) printf("passed\n");
+    return 0;
+}
