@@ -42,6 +42,14 @@ impl Record {
         (self.kind == "error").then(|| self.words.join(" "))
     }
 
+    /// Name and value of `@counter NAME VALUE`.
+    pub fn counter(&self) -> Option<(&str, u64)> {
+        match (self.kind.as_str(), self.words.as_slice()) {
+            ("counter", [name, value]) => Some((name, value.parse().ok()?)),
+            _ => None,
+        }
+    }
+
     /// Name, verdict and remark of `@test NAME ok|FAILED …`.
     pub fn test(&self) -> Option<(&str, bool, String)> {
         match (self.kind.as_str(), self.words.as_slice()) {

@@ -13,6 +13,7 @@
 //! | `oracle` | `host`: output and status must be those of the same program on this Linux |
 //! | `mem`, `cores` | the machine's |
 //! | `timeout` | seconds (default 30) |
+//! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
 //! | `shell` | which of `sh`, `bash` runs a script (default `sh`) |
 
 use crate::machine::{parse_size, MachineOptions};
@@ -32,9 +33,10 @@ pub struct Directives {
     pub timeout: Option<Duration>,
     pub memory: Option<String>,
     pub cores: Option<u32>,
+    pub command_line: String,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "build",
     "args",
     "env",
@@ -46,6 +48,7 @@ const KEYS: [&str; 12] = [
     "cores",
     "timeout",
     "shell",
+    "kernel",
     "why",
 ];
 
@@ -75,6 +78,7 @@ impl Directives {
             "expect-status" => self.expected_status = Some(value.parse()?),
             "expect-stdout" => self.expected_stdout = Some(unescape(value)),
             "oracle" if value == "host" => self.host_is_oracle = true,
+            "kernel" => self.command_line = value.to_owned(),
             "mem" => self.memory = Some(value.to_owned()),
             "cores" => self.cores = Some(value.parse()?),
             "timeout" => self.timeout = Some(Duration::from_secs(value.parse()?)),

@@ -63,6 +63,9 @@ impl Observed {
             lines[lines.len().saturating_sub(most)..].join("\n")
         };
         match &self.finished.end {
+            End::Shutdown(Some(_)) if self.counter("invariants_broken") == Some(1) => {
+                bail!("the kernel's invariants are broken\n{}", excerpt(tail, 10))
+            }
             End::Shutdown(Some(status)) => Ok(*status),
             End::Shutdown(None) => {
                 bail!("shut down without an exit status\n{}", excerpt(tail, 10))
@@ -75,6 +78,13 @@ impl Observed {
             }
             end => bail!("ended early: {end:?}"),
         }
+    }
+
+    /// The value in `@counter NAME VALUE`.
+    fn counter(&self, name: &str) -> Option<u64> {
+        let records = self.finished.records.iter().rev();
+        let mut values = records.filter_map(|record| record.counter());
+        values.find_map(|(own, value)| (own == name).then_some(value))
     }
 
     /// Fails unless status and output are these.

@@ -69,7 +69,7 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
         stdin: directives.stdin.clone(),
         machine: directives.machine()?,
         timeout: directives.timeout(),
-        command_line: String::new(),
+        command_line: directives.command_line,
     };
     run.run(context)?.expect(status, stdout.as_deref(), context.verbose)
 }

@@ -46,7 +46,7 @@ fn run(context: &Context, script: &Path, case: &str, shell: &str) -> Result<()> 
         stdin: directives.stdin.clone(),
         machine: directives.machine()?,
         timeout: directives.timeout(),
-        command_line: String::new(),
+        command_line: directives.command_line,
     };
     let status = directives.expected_status.unwrap_or(0);
     run.run(context)?.expect(status, Some(&stdout), context.verbose)
