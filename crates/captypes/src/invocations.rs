@@ -5,7 +5,7 @@
 //!
 //! | register | in | out |
 //! |---|---|---|
-//! | `rax` | label, and the capability count of a message in bits 16..24 | status |
+//! | `rax` | label; of a message also the capability count in bits 16..24 and [`MOVE_CAPS`] | status |
 //! | `rdi` | the invoked capability, a [`Place`] | badge of a received message |
 //! | `rsi rdx r10 r8 r9 r12` | arguments 0 to 5 | results 0 to 5 |
 //! | `r13 r14 r15` | arguments 6 to 8 | `r13`: [`received`] flags |
@@ -455,7 +455,7 @@ invocations! {
     ) -> Value;
 
     // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
-    // along, from consecutive slots.
+    // along, from consecutive slots: copies, or with `MOVE_CAPS` the capabilities themselves.
 
     /// Sends a message and waits for the answer. The answer's words are the results; its
     /// capabilities are put in the slots from `recv` on.
@@ -662,6 +662,9 @@ pub mod received {
     /// vector, error code, address, instruction pointer.
     pub const FAULT: u64 = 1 << 9;
 }
+
+/// Bit of `rax`: the capabilities of the message are moved; those that have no place to go stay.
+pub const MOVE_CAPS: u64 = 1 << 24;
 
 /// Options of [`op::Configure`](super::op::Configure).
 pub mod options {

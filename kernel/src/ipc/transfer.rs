@@ -4,7 +4,7 @@
 use crate::cap::lookup;
 use crate::dispatch::dcb::flag;
 use crate::dispatch::{DcbRef, Local};
-use captypes::invocations::{received, Counter};
+use captypes::invocations::{received, Counter, MOVE_CAPS};
 use captypes::{CapType, Place};
 
 /// Capabilities that a message may carry.
@@ -41,8 +41,8 @@ impl Local {
         to.ctx.r13.set(caps);
     }
 
-    /// Copies what the sender names to the slots that the receiver has named; returns how many
-    /// arrived. It ends at the first that cannot be sent or has no place to go.
+    /// Copies or moves what the sender names to the slots that the receiver has named; returns how
+    /// many arrived. It ends at the first that cannot be sent or has no place to go.
     #[inline]
     fn transfer_caps(&mut self, from: DcbRef, to: DcbRef) -> u64 {
         let count = from.ctx.rax.get() >> 16 & 0xff;
@@ -64,10 +64,16 @@ impl Local {
         ) else {
             return 0;
         };
+        let moved = from.ctx.rax.get() & MOVE_CAPS != 0;
         for n in 0..count as u32 {
             let (src, dst) = (source.get(n), target.get(n));
             let mapping = src.cap().ty == CapType::Mapping as u8;
-            if src.is_empty() || mapping || !dst.is_empty() || self.copy(src, dst).is_err() {
+            if src.is_empty() || mapping || !dst.is_empty() {
+                return u64::from(n);
+            }
+            if moved {
+                self.move_cap(src, dst);
+            } else if self.copy(src, dst).is_err() {
                 return u64::from(n);
             }
         }

@@ -28,10 +28,10 @@ pub fn invoke<I: Invocation>(target: impl Into<Place>, args: I) -> Result<I::Rep
     I::Reply::decode(&answer.words)
 }
 
-/// The same with the number of capabilities that go along, and the answer as it is.
+/// The same with further bits of `rax`, and the answer as it is.
 #[inline(always)]
-pub fn raw<I: Invocation>(target: Place, caps: u32, args: I) -> Answer {
-    let rax = I::LABEL as u64 | (caps as u64) << 16;
+pub fn raw<I: Invocation>(target: Place, bits: u64, args: I) -> Answer {
+    let rax = I::LABEL as u64 | bits;
     let words = args.encode();
     match I::ARGS {
         0 => trap0(rax, target.0, &words),

@@ -1,7 +1,7 @@
 //! Messages: six words and up to four capabilities, to an endpoint and back.
 
 use crate::invoke::{raw, Answer};
-use captypes::invocations::received;
+use captypes::invocations::{received, MOVE_CAPS};
 use captypes::{op, Place, Status};
 
 /// Capabilities sent with a message: `count` consecutive slots.
@@ -11,16 +11,30 @@ pub struct Caps {
     pub first: Place,
     /// How many, at most four.
     pub count: u32,
+    /// Whether the capabilities themselves go, instead of copies.
+    pub moved: bool,
 }
 
 impl Caps {
     /// None.
-    pub const NONE: Caps = Caps { first: Place::NULL, count: 0 };
+    pub const NONE: Caps = Caps { first: Place::NULL, count: 0, moved: false };
 
     /// `count` slots from `first` on.
     #[inline(always)]
     pub fn new(first: impl Into<Place>, count: u32) -> Self {
-        Caps { first: first.into(), count }
+        Caps { first: first.into(), count, moved: false }
+    }
+
+    /// The same, but the slots will be empty.
+    #[inline(always)]
+    pub fn moved(first: impl Into<Place>, count: u32) -> Self {
+        Caps { first: first.into(), count, moved: true }
+    }
+
+    /// Bits of `rax`.
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        (self.count as u64) << 16 | if self.moved { MOVE_CAPS } else { 0 }
     }
 
     /// One slot.
@@ -77,7 +91,7 @@ pub fn call(
 ) -> Result<Message, Status> {
     let [w0, w1, w2, w3, w4, w5] = words;
     let args = op::Call { w0, w1, w2, w3, w4, w5, caps: caps.first, recv: recv.into() };
-    raw(endpoint.into(), caps.count, args).message()
+    raw(endpoint.into(), caps.bits(), args).message()
 }
 
 /// Answers `to` (null: nobody; [`Place::CALLER`]: the last caller) and waits for what comes next.
@@ -95,7 +109,7 @@ pub fn reply_recv(
     let [w0, w1, w2, w3, w4, w5] = words;
     let (caps_first, recv, to) = (caps.first, recv.into(), to.into());
     let args = op::ReplyRecv { w0, w1, w2, w3, w4, w5, caps: caps_first, recv, to };
-    raw(endpoint.into(), caps.count, args).message()
+    raw(endpoint.into(), caps.bits(), args).message()
 }
 
 /// Waits for a message or notification.
@@ -109,7 +123,7 @@ pub fn recv(endpoint: impl Into<Place>, slots: impl Into<Place>) -> Result<Messa
 pub fn reply(to: impl Into<Place>, words: [u64; 6], caps: Caps) -> Result<(), Status> {
     let [w0, w1, w2, w3, w4, w5] = words;
     let args = op::Reply { w0, w1, w2, w3, w4, w5, caps: caps.first };
-    Status::from_word(raw(to.into(), caps.count, args).status)
+    Status::from_word(raw(to.into(), caps.bits(), args).status)
 }
 
 /// The status that a server's answer carries in word 0.

@@ -12,6 +12,7 @@ pub const TESTS: &[Test] = &[
     ("call_words", words),
     ("call_badge", badge),
     ("call_caps", caps),
+    ("call_caps_moved", caps_moved),
     ("call_caps_nowhere", caps_nowhere),
     ("call_two_clients", two_clients),
     ("call_rights", call_rights),
@@ -77,7 +78,7 @@ fn badge(lab: &mut Lab) -> Outcome {
 
 /// Sends what is at `first`, wants the answer's at `recv`, then says how many came.
 extern "C" fn sender(first: u64, count: u64, recv: u64) -> ! {
-    let caps = Caps { first: Place(first), count: count as u32 };
+    let caps = Caps::new(Place(first), count as u32);
     let came = match ipc::call(EP, [0; 6], caps, Place(recv)) {
         Ok(answer) => answer.caps() as u64,
         Err(status) => 100 + status.to_word(),
@@ -105,6 +106,25 @@ fn caps(lab: &mut Lab) -> Outcome {
     check!(message.words[0] == 2);
     check!(good!(slot(21).identify()).base == good!(slot(2).identify()).base);
     fails!(Empty, slot(22).identify());
+    good!(threads::kill(0));
+    Ok(())
+}
+
+/// Moved capabilities leave their slots; those that have no place to go stay.
+fn caps_moved(lab: &mut Lab) -> Outcome {
+    good!(threads::make_endpoint(lab));
+    good!(lab.ram.retype(CapType::Frame, 0, PAGE, 4, slot(0)));
+    good!(lab.make(CapType::Frame, 1 << 20, PAGE, slot(22)));
+    good!(threads::start(lab, 0, sender, [place(9), 0, place(20)]));
+    good!(threads::hear());
+    let caps = Caps::moved(slot(0), 4);
+    let message = good!(ipc::reply_recv(EP, Place::CALLER, [0; 6], caps, Place::NULL));
+    check!(message.words[0] == 2);
+    fails!(Empty, slot(0).identify());
+    fails!(Empty, slot(1).identify());
+    let there = good!(slot(21).identify());
+    check!(there.base == lab.ram_base + PAGE && there.relations & 3 == 0);
+    check!(good!(slot(2).identify()).base == lab.ram_base + 2 * PAGE);
     good!(threads::kill(0));
     Ok(())
 }

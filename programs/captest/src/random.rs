@@ -184,7 +184,7 @@ extern "C" fn play(seed: u64, _: u64, _: u64) -> ! {
         let mut done = 0;
         for _ in 0..BATCH {
             let label = any_label(&mut random);
-            let caps = if random.below(8) == 0 { random.next() & 0xff_0000 } else { 0 };
+            let caps = if random.below(8) == 0 { random.next() & 0x1ff_0000 } else { 0 };
             let target = any_place(&mut random);
             let args = any_args(label, &mut random);
             done += u64::from(raw(label | caps, target, &args) == 0);

@@ -69,12 +69,25 @@ impl Homes {
             AllocError::NoMemory => Status::NoMemory,
         })?;
         let home = CapAddr::new(abi::slots::BOOT_RAM_L1, grant.range as u32);
-        let result = home.retype(CapType::Ram, grant.offset, request.bytes, 1, TRANSFER);
+        let make = || home.retype(CapType::Ram, grant.offset, request.bytes, 1, TRANSFER);
+        let mut result = make();
+        if result == Err(Status::Occupied) {
+            self.empty_transfer();
+            result = make();
+        }
         if result.is_err() {
             let base = home.identify()?.base;
             let _ = self.pool.free(base + grant.offset, request.bytes);
         }
         result
+    }
+}
+
+impl Homes {
+    /// Drops a capability that its caller had no place for; its memory comes back.
+    pub fn empty_transfer(&mut self) {
+        // An empty slot is what is wanted.
+        let _ = TRANSFER.delete();
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! It holds the *home* capabilities, which cover all memory for ever and keep none of it alive. A
 //! request is answered with a new RAM capability made of a home; the server keeps no copy. When
-//! the last capability to some pages dies, wherever that was, the kernel puts them on a list and
-//! notifies this server, which takes them from there. So nobody has to give memory back, and what
-//! comes back need not be what was given: any pages, in any order.
+//! the last capability to some pages dies, wherever that was, the kernel puts them on a list, from
+//! which this server takes them. So nobody has to give memory back, and what comes back need not
+//! be what was given: any pages, in any order. The server looks at the list when it is asked for
+//! memory, not when something is put on it: giving back wakes nobody.
 //!
 //! Which pages are free is the business of the crate `ramalloc`; here is what has to do with
 //! capabilities.
@@ -18,84 +19,99 @@ use homes::{Homes, TRANSFER};
 use libos::captypes::invocations::Reclaimed;
 use libos::ipc::{self, Caps, Message};
 use libos::runtime::Start;
-use libos::{abi, invoke, log, memd, op, Cap, Place, RamAttrs, Status};
+use libos::{abi, invoke, log, memd, op, Place, RamAttrs, Status};
 use ramalloc::{Pool, Request};
 
 libos::program!(main);
 
-/// Notification bit: memory came back.
-const RECLAIMED: u64 = 1;
 /// The badge of servers that may use the reserve.
 const TRUSTED: u64 = 0;
+/// Up to this many times three ranges are taken back at each request.
+const COLLECT_AT_ONCE: u32 = 4;
 
 /// Arguments: number of homes; address and bytes of what is in use already.
 fn main(start: Start) {
     let [count, used_base, used_bytes, ..] = start.args;
-    let mut homes = match Homes::take(count as u32, used_base, used_bytes) {
-        Ok(homes) => homes,
+    match Homes::take(count as u32, used_base, used_bytes) {
+        Ok(homes) => serve(homes),
         Err(error) => panic!("memd cannot start: {error:?}"),
-    };
-    if let Err(error) = invoke(KERNEL, op::NotifyReclaimed { bits: RECLAIMED }) {
-        panic!("memd cannot learn what comes back: {error:?}");
     }
-    serve(&mut homes)
 }
 
-fn serve(homes: &mut Homes) -> ! {
+fn serve(mut homes: Homes) -> ! {
+    let mut to = Place::NULL;
+    let mut answer = Answer::nothing();
     loop {
-        match ipc::recv(SELF_EP, Place::NULL) {
-            Ok(message) if message.is_notification() => collect(homes.pool),
-            Ok(message) => answer(homes, &message),
+        let Answer { words, caps } = answer;
+        match ipc::reply_recv(SELF_EP, to, words, caps, Place::NULL) {
+            Ok(message) if message.is_notification() => {
+                to = Place::NULL;
+                answer = Answer::nothing();
+            }
+            Ok(message) => {
+                to = Place::CALLER;
+                answer = handle(&mut homes, &message);
+            }
             Err(error) => panic!("memd cannot receive: {error:?}"),
         }
     }
 }
 
-/// Answers one request. A caller that has gone in the meantime does not matter.
-fn answer(homes: &mut Homes, message: &Message) {
+struct Answer {
+    words: [u64; 6],
+    caps: Caps,
+}
+
+impl Answer {
+    fn nothing() -> Self {
+        Answer { words: [0; 6], caps: Caps::NONE }
+    }
+
+    fn status(status: Status) -> Self {
+        Answer { words: [status.to_word(), 0, 0, 0, 0, 0], caps: Caps::NONE }
+    }
+}
+
+fn handle(homes: &mut Homes, message: &Message) -> Answer {
     match message.words {
         [memd::ALLOC, bytes, alignment, attrs, ..] => {
             let attrs = RamAttrs(attrs as u16);
             let trusted = message.badge == TRUSTED;
-            let request = Request { bytes, alignment, attrs: attrs.0, trusted };
-            let result = alloc(homes, request);
-            let caps = if result.is_ok() { Caps::one(TRANSFER) } else { Caps::NONE };
-            let words = [ipc::status_word(result), 0, 0, 0, 0, 0];
-            let _ = ipc::reply(Place::CALLER, words, caps);
-            // From now on only the caller's copy keeps the memory.
-            if result.is_ok() {
-                let _ = TRANSFER.delete();
+            match alloc(homes, Request { bytes, alignment, attrs: attrs.0, trusted }) {
+                // Moved, so that from now on only the caller keeps the memory.
+                Ok(()) => Answer { words: [0; 6], caps: Caps::moved(TRANSFER, 1) },
+                Err(status) => Answer::status(status),
             }
         }
         [memd::STATS, ..] => {
-            collect(homes.pool);
+            homes.empty_transfer();
+            collect(homes.pool, u32::MAX);
             let usage = homes.pool.usage();
-            let numbers = [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), 0];
-            let _ = ipc::reply(Place::CALLER, numbers, Caps::NONE);
+            let words = [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), 0];
+            Answer { words, caps: Caps::NONE }
         }
-        _ => {
-            let words = [Status::Invalid.to_word(), 0, 0, 0, 0, 0];
-            let _ = ipc::reply(Place::CALLER, words, Caps::NONE);
-        }
+        _ => Answer::status(Status::Invalid),
     }
 }
 
-/// Puts new RAM in the transfer slot. What came back is looked at before the answer is "none".
+/// Puts new RAM in the transfer slot. A little of what came back is taken at every request, all of
+/// it before the answer is "none".
 fn alloc(homes: &mut Homes, request: Request) -> Result<(), Status> {
+    collect(homes.pool, COLLECT_AT_ONCE);
     match homes.alloc(request) {
         Err(Status::NoMemory) => {
-            collect(homes.pool);
+            collect(homes.pool, u32::MAX);
             homes.alloc(request)
         }
         result => result,
     }
 }
 
-/// Takes everything that came back.
-fn collect(pool: &mut Pool) {
-    while let Ok(Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 }) =
-        invoke(KERNEL, op::CollectReclaimed {})
-    {
+/// Takes what came back, up to `times` times three ranges.
+fn collect(pool: &mut Pool, times: u32) {
+    for _ in 0..times {
+        let Ok(back) = invoke(KERNEL, op::CollectReclaimed {}) else { return };
+        let Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 } = back;
         for (base, bytes) in [(base0, bytes0), (base1, bytes1), (base2, bytes2)] {
             if bytes == 0 {
                 return;
