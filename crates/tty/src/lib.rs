@@ -207,7 +207,12 @@ impl Tty {
             }
             bytes
         } else {
-            let needed = (self.termios.cc[VMIN] as usize).min(buffer.len());
+            let least = match (self.termios.cc[VMIN], self.termios.cc[VTIME]) {
+                (0, 0) => 0,
+                (0, _) => 1,
+                (min, _) => min as usize,
+            };
+            let needed = least.min(buffer.len());
             if self.ready.len() < needed && !late {
                 return Input::None;
             }
@@ -229,10 +234,6 @@ impl Tty {
             return None;
         }
         Some(time * 100_000_000)
-    }
-    /// A raw read that never waits: `VMIN` and `VTIME` zero.
-    pub fn never_waits(&self) -> bool {
-        !self.canonical() && self.termios.cc[VMIN] == 0 && self.termios.cc[VTIME] == 0
     }
 }
 

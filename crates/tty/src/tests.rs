@@ -108,3 +108,20 @@ fn output_has_an_end() {
     let written = tty.write(&[b'\n'; 100_000]);
     assert!(written < OUTPUT_MAX && tty.pending_output() <= OUTPUT_MAX);
 }
+
+#[test]
+fn a_raw_read_with_a_time_waits_for_it() {
+    let mut tty = Tty::default();
+    let mut raw = tty.termios();
+    raw.lflag = 0;
+    raw.cc[termios::VMIN] = 0;
+    tty.set_termios(raw);
+    assert_eq!(read(&mut tty, 10).as_deref(), Some(""));
+    raw.cc[termios::VTIME] = 5;
+    tty.set_termios(raw);
+    assert_eq!(read(&mut tty, 10), None);
+    assert_eq!(tty.read_timeout_ns(), Some(500_000_000));
+    assert_eq!(tty.read(&mut [0; 10], true), Input::Bytes(0));
+    tty.input(b'x');
+    assert_eq!(read(&mut tty, 10).as_deref(), Some("x"));
+}

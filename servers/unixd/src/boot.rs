@@ -68,6 +68,8 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     let mut unixd = server(start, &boot)?;
     unixd.populate(boot.archive())?;
     drop(Vec::<u8>::with_capacity(HEAP_BYTES));
+    // What is left of the arena would count as lost now and as found at the end.
+    let _ = domain::with(|domain| domain.arena.release());
     session::begin().map_err(|_| "init does not answer")?;
     unixd.open_stdio(boot.cmdline()).map_err(|_| "no standard input and output")?;
     unixd

@@ -52,6 +52,10 @@ impl Unixd {
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
+        let faults = proc.session.as_ref().map_or(0, |s| s.header().faults.load(Relaxed));
+        proc.children_faults += faults;
+        // From here on nobody looks at what the process writes; the frame goes with the domain.
+        proc.session = None;
         if pid == FIRST {
             self.ended = Some(status);
         }
@@ -148,9 +152,6 @@ impl Unixd {
     /// Nothing of a process is left: its parent is told.
     fn ended(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        let faults = proc.session.as_ref().map_or(0, |s| s.header().faults.load(Relaxed));
-        proc.children_faults += faults;
-        proc.session = None;
         proc.caps = crate::caps::Slots::none();
         proc.state = State::Zombie;
         let (parent, status, uid) = (proc.parent, proc.status, proc.ids[0]);

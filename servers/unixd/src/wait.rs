@@ -137,6 +137,8 @@ impl Unixd {
         let mut call = blocked.call;
         let outcome = self.attempt(pid, &mut call);
         let outcome = match outcome {
+            // The time runs from the first try, unless it began to run only now.
+            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.block(pid, call, new),
             Ok(Outcome::Block(_)) => self.block(pid, call, blocked.deadline),
             other => other,
         };
