@@ -47,6 +47,19 @@ pub mod attr {
     pub const COPIED: u16 = 0x3ff;
 }
 
+/// Level of a page table by type; 0 for everything else.
+const LEVELS: [u8; 256] = {
+    let mut levels = [0; 256];
+    let mut at = 0;
+    while at < CapType::ALL.len() {
+        if let Some(level) = CapType::ALL[at].table_level() {
+            levels[CapType::ALL[at] as usize] = level;
+        }
+        at += 1;
+    }
+    levels
+};
+
 /// Reading a [`RawCap`] in the words of captypes.
 pub trait CapExt {
     /// The type that user mode sees.
@@ -55,6 +68,10 @@ pub trait CapExt {
     fn rights_set(&self) -> Rights;
     /// Is it of this type?
     fn is(&self, ty: CapType) -> bool;
+    /// The level of a page table, 0 for everything else.
+    fn level(&self) -> u8;
+    /// A Frame or DevFrame?
+    fn is_frame(&self) -> bool;
     /// Attributes that user mode sees.
     fn ram_attrs(&self) -> RamAttrs;
 }
@@ -75,6 +92,14 @@ impl CapExt for RawCap {
     #[inline]
     fn is(&self, ty: CapType) -> bool {
         self.ty == ty as u8
+    }
+    #[inline]
+    fn level(&self) -> u8 {
+        LEVELS[self.ty as usize]
+    }
+    #[inline]
+    fn is_frame(&self) -> bool {
+        self.is(CapType::Frame) || self.is(CapType::DevFrame)
     }
     fn ram_attrs(&self) -> RamAttrs {
         let home = if self.ty == HOME_RAM { RamAttrs::HOME.0 } else { 0 };

@@ -141,7 +141,7 @@ impl Local {
             return Err(Status::WrongState);
         }
         dcb.frame.get().load(&dcb.ctx);
-        dcb.clear(flag::SUSPENDED | flag::FAULT | flag::AGAIN);
+        dcb.clear(flag::SUSPENDED | flag::FAULT | flag::REPEATED);
         self.wake(dcb);
         Ok(())
     }

@@ -55,8 +55,8 @@ pub mod flag {
     pub const SUSPENDED: u32 = 2;
     /// Its message is a fault report.
     pub const FAULT: u32 = 4;
-    /// The last invocation answered `Again`.
-    pub const AGAIN: u32 = 8;
+    /// The last deletion answered `Again`: the next one may be its repetition.
+    pub const REPEATED: u32 = 8;
     /// It has vector state.
     pub const VECTORS: u32 = 16;
     /// It is in the run queue.

@@ -58,8 +58,7 @@ impl Local {
         frame.notifications().or(bits);
         match dcb.state.get() {
             State::Waiting => {
-                dcb.ctx.set_words(&[frame.notifications().take(), 0, 0, 0, 0, 0]);
-                dcb.ctx.set_status(Ok(()));
+                end_wait(dcb, frame.notifications().take());
                 self.wake(dcb);
             }
             State::Receiving => {
@@ -88,16 +87,20 @@ impl Local {
         frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
     }
 
-    /// Waits for a notification.
-    pub(crate) fn wait(&mut self, dcb: DcbRef) -> Option<u64> {
+    /// The current dispatcher takes its notifications, or waits for one.
+    pub(crate) fn wait(&mut self, dcb: DcbRef) {
         let bits = dcb.frame.get().notifications().take();
         if bits != 0 {
-            return Some(bits);
+            return end_wait(dcb, bits);
         }
         dcb.state.set(State::Waiting);
         self.block();
-        None
     }
+}
+
+fn end_wait(dcb: DcbRef, bits: u64) {
+    dcb.ctx.set_words(&[bits, 0, 0, 0, 0, 0]);
+    dcb.ctx.set_status(Ok(()));
 }
 
 /// Gives a receiver notification bits instead of a message.

@@ -5,7 +5,7 @@ use crate::cap::mem::Table;
 use crate::cap::{CapExt, SlotRef, SlotRun};
 use crate::dispatch::Local;
 use captypes::invocations::{Count, MapFlags};
-use captypes::{CapType, Rights, Status};
+use captypes::{Rights, Status};
 use mdb::RawCap;
 use paging::{Flags, PAGE};
 
@@ -33,26 +33,32 @@ struct Target {
 const PRESENT_USER: u64 = Flags::PRESENT.bits() | Flags::USER.bits();
 
 /// What a table of `level` can hold of `src`, and with which rights.
-#[inline]
+#[inline(always)]
 fn target(level: u8, src: &RawCap) -> Result<Target, Status> {
-    let huge = Flags::HUGE.bits();
-    match src.kind() {
-        CapType::Frame | CapType::DevFrame if level <= 3 => {
-            let bits = if level == 1 { PRESENT_USER } else { PRESENT_USER | huge };
-            Ok(Target { bits, is_table: false, rights: src.rights_set() })
+    let rights = src.rights_set();
+    if src.is_frame() {
+        let huge = if level == 1 { 0 } else { Flags::HUGE.bits() };
+        let fits = level <= 3;
+        let target = Target { bits: PRESENT_USER | huge, is_table: false, rights };
+        return if fits { Ok(target) } else { Err(Status::WrongLevel) };
+    }
+    match src.level() {
+        0 => Err(Status::WrongType),
+        below if below + 1 == level => Ok(Target { bits: PRESENT_USER, is_table: true, rights }),
+        _ if level == 1 => {
+            let rights = rights.and(Rights::READ);
+            Ok(Target { bits: PRESENT_USER, is_table: false, rights })
         }
-        CapType::Frame | CapType::DevFrame => Err(Status::WrongLevel),
-        kind => match kind.table_level() {
-            Some(below) if below + 1 == level => {
-                Ok(Target { bits: PRESENT_USER, is_table: true, rights: src.rights_set() })
-            }
-            Some(_) if level == 1 => {
-                let rights = src.rights_set().and(Rights::READ);
-                Ok(Target { bits: PRESENT_USER, is_table: false, rights })
-            }
-            Some(_) => Err(Status::WrongLevel),
-            None => Err(Status::WrongType),
-        },
+        _ => Err(Status::WrongLevel),
+    }
+}
+
+/// The level of the table in a capability.
+#[inline(always)]
+fn table_level(cap: &RawCap) -> Result<u8, Status> {
+    match cap.level() {
+        0 => Err(Status::WrongType),
+        level => Ok(level),
     }
 }
 
@@ -100,7 +106,7 @@ impl Local {
         dst: SlotRef,
     ) -> Result<(), Status> {
         let (own, what) = (table.cap(), src.cap());
-        let level = own.kind().table_level().ok_or(Status::WrongType)?;
+        let level = table_level(&own)?;
         let target = target(level, &what)?;
         let limit = user_entries(level);
         if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
@@ -148,7 +154,7 @@ impl Local {
         dst: SlotRun,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = own.kind().table_level().ok_or(Status::WrongType)?;
+        let level = table_level(&own)?;
         let limit = user_entries(level);
         if first >= limit || src.len() > limit - first {
             return Err(Status::OutOfRange);
@@ -203,7 +209,7 @@ impl Local {
     /// The entry as it is, accessed and dirty bits with it, without the kernel's own bits.
     pub fn read_entry(&self, table: SlotRef, entry: u32) -> Result<u64, Status> {
         let own = table.cap();
-        let level = own.kind().table_level().ok_or(Status::WrongType)?;
+        let level = table_level(&own)?;
         if entry >= user_entries(level) {
             return Err(Status::OutOfRange);
         }

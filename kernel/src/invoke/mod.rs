@@ -1,0 +1,248 @@
+//! Decoding an invocation: registers to typed arguments, places to slots, and one function.
+//!
+//! What must be fast is here, the rest in `rare`. Everything that arrives here is user input. What is decoded is checked by the type of the
+//! argument; what a place names is checked by `lookup`; all other checks are in the functions.
+
+mod rare;
+
+use crate::cap::delete::BUDGET;
+use crate::cap::lookup::{free_slot, slot, slots, used_slot};
+use crate::cap::mem::Obj;
+use crate::cap::retype::Order;
+use crate::cap::CapExt;
+use crate::dispatch::dcb::flag;
+use crate::dispatch::{Dcb, DcbRef, Local};
+use crate::ipc::Endpoint;
+use crate::vspace::MapArgs;
+use captypes::invocations::{Counter, Reply, Value};
+use captypes::{op, Invocation, Label, Place, Rights, Status};
+
+/// The status word of an invocation; [`SETTLED`] if the registers are as they should be already, or
+/// the invoker waits.
+type Outcome = u64;
+const SETTLED: Outcome = u64::MAX;
+
+#[inline(always)]
+fn outcome(result: Result<(), Status>) -> Outcome {
+    match result {
+        Ok(()) => 0,
+        Err(status) => status.to_word(),
+    }
+}
+
+/// Decodes the arguments, runs `f`, and stores its results.
+#[inline(always)]
+fn run<I: Invocation>(
+    local: &mut Local,
+    dcb: DcbRef,
+    f: impl FnOnce(&mut Local, Place, I) -> Result<I::Reply, Status>,
+) -> Outcome {
+    let target = Place(dcb.ctx.rdi.get());
+    let result = I::decode(&dcb.ctx.args()).and_then(|args| f(local, target, args));
+    outcome(result.map(|reply| {
+        if <I::Reply as Reply>::WORDS != 0 {
+            dcb.ctx.set_words(&reply.encode());
+        }
+    }))
+}
+
+/// Performs the invocation in the registers of `dcb`, the current dispatcher.
+#[inline(always)]
+pub fn invoke(local: &mut Local, dcb: DcbRef) {
+    local.add(Counter::Invocations, 1);
+    let outcome = match Label::from_u16(dcb.ctx.rax.get() as u16) {
+        Some(label) => dispatch(local, dcb, label),
+        None => Status::Invalid.to_word(),
+    };
+    // A dispatcher that has deleted itself is not current any more, and must not be written to.
+    if outcome != SETTLED && local.current == Some(dcb) {
+        dcb.ctx.rax.set(outcome);
+    }
+}
+
+/// One function for each operation, so that each has only its own registers to save.
+#[inline(always)]
+fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    match label {
+        Label::Copy => copy(local, dcb),
+        Label::Mint => mint(local, dcb),
+        Label::Move => move_cap(local, dcb),
+        Label::Retype => retype(local, dcb),
+        Label::RetypeCopy => retype_copy(local, dcb),
+        Label::Identify => identify(local, dcb),
+        Label::CopyRange => copy_range(local, dcb),
+        Label::Delete | Label::Revoke | Label::DeleteRange => destroy(local, dcb, label),
+        Label::Map => map(local, dcb),
+        Label::MapMany => map_many(local, dcb),
+        Label::Protect => protect(local, dcb),
+        Label::ProtectMany => protect_many(local, dcb),
+        Label::Unmap => unmap(local, dcb),
+        Label::ReadEntry => read_entry(local, dcb),
+        Label::Call => settled(call(local, dcb)),
+        Label::ReplyRecv => settled(reply_recv(local, dcb)),
+        Label::Poll => settled(poll(local, dcb)),
+        Label::Reply => outcome(reply(local, dcb)),
+        _ => rare::dispatch(local, dcb, label),
+    }
+}
+
+macro_rules! handlers {
+    ($($name:ident($op:ident) = |$local:ident, $dcb:ident, $target:ident, $args:pat_param| $body:expr;)*) => { $(
+        #[inline(never)]
+        fn $name(local: &mut Local, dcb: DcbRef) -> Outcome {
+            run(local, dcb, |$local, $target, $args: op::$op| {
+                let $dcb = dcb;
+                $body
+            })
+        }
+    )* };
+}
+
+handlers! {
+    copy(Copy) = |local, d, target, a| {
+        let (src, dst) = (used_slot(d, target)?, free_slot(d, a.dst)?);
+        local.copy(src, dst)
+    };
+    mint(Mint) = |local, d, target, a| {
+        local.mint(used_slot(d, target)?, free_slot(d, a.dst)?, a.rights, a.badge)
+    };
+    move_cap(Move) = |local, d, target, a| {
+        local.move_cap(used_slot(d, target)?, free_slot(d, a.dst)?);
+        Ok(())
+    };
+    retype(Retype) = |local, d, target, a| {
+        let order = Order { ty: a.ty, offset: a.offset, bytes: a.bytes, count: a.count };
+        local.retype(used_slot(d, target)?, order, slots(d, a.dst, a.count)?)
+    };
+    retype_copy(RetypeCopy) = |local, d, target, a| {
+        let (ram, src, dst) = (used_slot(d, target)?, used_slot(d, a.src)?, slot(d, a.dst)?);
+        if dst != src && !dst.is_empty() {
+            return Err(Status::Occupied);
+        }
+        local.work = BUDGET;
+        local.retype_copy(ram, a.offset, src, a.src_offset, dst)
+    };
+    identify(Identify) = |local, d, target, _| Ok(local.identify(used_slot(d, target)?));
+    copy_range(CopyRange) = |local, d, target, a| {
+        let (src, dst) = (slots(d, target, a.count)?, slots(d, a.dst, a.count)?);
+        local.copy_range(src, dst, a.only)
+    };
+    map(Map) = |local, d, target, a| {
+        let args = MapArgs { entry: a.entry, count: a.count, offset: a.offset, flags: a.flags };
+        local.map(used_slot(d, target)?, used_slot(d, a.src)?, args, free_slot(d, a.mapping)?)
+    };
+    map_many(MapMany) = |local, d, target, a| {
+        let (src, dst) = (slots(d, a.src, a.count)?, slots(d, a.mapping, a.count)?);
+        local.map_many(used_slot(d, target)?, src, a.entry, a.flags, dst)
+    };
+    protect(Protect) = |local, d, target, a| {
+        local.protect(used_slot(d, target)?, a.first, a.count, a.flags)
+    };
+    protect_many(ProtectMany) = |local, d, target, a| {
+        local.protect_many(slots(d, target, a.count)?, a.flags)
+    };
+    unmap(Unmap) = |local, d, target, a| {
+        local.unmap(used_slot(d, target)?, a.first, a.count, free_slot(d, a.rest))
+    };
+    read_entry(ReadEntry) = |local, d, target, a| {
+        local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
+    };
+    delete(Delete) = |local, d, target, _| {
+        let slot = slot(d, target)?;
+        // The repetition may find the slot empty, and something else left to do.
+        if slot.is_empty() && !d.has(flag::REPEATED) {
+            return Err(Status::Empty);
+        }
+        local.delete(slot)
+    };
+    revoke(Revoke) = |local, d, target, _| local.revoke(used_slot(d, target)?);
+    delete_range(DeleteRange) = |local, d, target, a| {
+        local.delete_range(slots(d, target, a.count)?)
+    };
+}
+
+fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    local.work = BUDGET;
+    let outcome = match label {
+        Label::Delete => delete(local, dcb),
+        Label::Revoke => revoke(local, dcb),
+        _ => delete_range(local, dcb),
+    };
+    if local.current == Some(dcb) {
+        dcb.clear(flag::REPEATED);
+        if outcome == Status::Again.to_word() {
+            dcb.set(flag::REPEATED);
+        }
+    }
+    outcome
+}
+
+/// The object of type `T` that `target` names.
+#[inline]
+fn object<T: crate::cap::mem::Object>(dcb: DcbRef, target: Place) -> Result<Obj<T>, Status> {
+    Obj::of(&used_slot(dcb, target)?.cap()).ok_or(Status::WrongType)
+}
+
+/// The endpoint that `target` names with a right, and its badge.
+#[inline]
+fn endpoint(dcb: DcbRef, target: Place, right: Rights) -> Result<(Obj<Endpoint>, u32), Status> {
+    let cap = used_slot(dcb, target)?.cap();
+    let endpoint = Obj::of(&cap).ok_or(Status::WrongType)?;
+    if !cap.rights_set().has(right) {
+        return Err(Status::NoRights);
+    }
+    Ok((endpoint, cap.aux))
+}
+
+/// The dispatcher to answer.
+#[inline(never)]
+fn caller(dcb: DcbRef, place: Place) -> Result<DcbRef, Status> {
+    if place == Place::CALLER {
+        return dcb.caller.get().ok_or(Status::WrongState);
+    }
+    object::<Dcb>(dcb, place)
+}
+
+#[inline(always)]
+fn settled(result: Result<(), Status>) -> Outcome {
+    match result {
+        Ok(()) => SETTLED,
+        Err(status) => status.to_word(),
+    }
+}
+
+#[inline(never)]
+fn call(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+    let target = Place(dcb.ctx.rdi.get());
+    let (endpoint, badge) = endpoint(dcb, target, Rights::SEND)?;
+    local.call_endpoint(dcb, endpoint, badge);
+    Ok(())
+}
+
+#[inline(never)]
+fn reply_recv(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+    let target = Place(dcb.ctx.rdi.get());
+    let (endpoint, _) = endpoint(dcb, target, Rights::RECV)?;
+    let to = Place(dcb.ctx.r15.get());
+    let to = if to.is_null() { None } else { caller(dcb, to).ok() };
+    local.reply_recv(dcb, endpoint, to)
+}
+
+fn poll(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+    let target = Place(dcb.ctx.rdi.get());
+    let (endpoint, _) = endpoint(dcb, target, Rights::RECV)?;
+    // `Poll` names no slots: whatever the register holds is not meant, and stays.
+    let kept = dcb.ctx.r14.replace(0);
+    let received = local.receive_now(dcb, endpoint);
+    dcb.ctx.r14.set(kept);
+    if received {
+        Ok(())
+    } else {
+        Err(Status::Empty)
+    }
+}
+
+fn reply(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+    let target = Place(dcb.ctx.rdi.get());
+    local.reply(dcb, caller(dcb, target)?)
+}

@@ -1,0 +1,155 @@
+//! Invocations that need not be fast: of dispatchers, the kernel, ports and interrupt lines.
+
+use super::{endpoint, object, run, settled, Outcome};
+use crate::arch;
+use crate::cap::delete::BUDGET;
+use crate::cap::lookup::used_slot;
+use crate::cap::mem::Obj;
+use crate::cap::{CapExt, SlotRef};
+use crate::dispatch::{Dcb, DcbRef, Local, Settings};
+use crate::machine;
+use captypes::invocations::Value;
+use captypes::{op, CapType, Label, Place, Rights, Status};
+use mdb::RawCap;
+
+/// Invocations of dispatchers.
+#[inline(never)]
+pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    let dispatcher = |target| object::<Dcb>(dcb, target);
+    match label {
+        Label::Notify => run(local, dcb, |local, t, a: op::Notify| notify(local, dcb, t, a.bits)),
+        Label::Configure => run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a)),
+        Label::Start => run(local, dcb, |local, t, _: op::Start| local.start(dispatcher(t)?)),
+        Label::Suspend => run(local, dcb, |local, t, _: op::Suspend| local.suspend(dispatcher(t)?)),
+        Label::Continue => {
+            run(local, dcb, |local, t, _: op::Continue| local.resume(dispatcher(t)?))
+        }
+        Label::Yield => run(local, dcb, |local, t, _: op::Yield| {
+            if dispatcher(t)? != dcb {
+                return Err(Status::WrongState);
+            }
+            local.yield_now(dcb);
+            Ok(())
+        }),
+        Label::Wait => settled(wait(local, dcb)),
+        Label::SetTimer => run(local, dcb, |local, t, a: op::SetTimer| {
+            local.set_timer(dispatcher(t)?, a.deadline);
+            Ok(())
+        }),
+        Label::SetFsBase => run(local, dcb, |local, t, a: op::SetFsBase| {
+            set_fs_base(local, dispatcher(t)?, a.base)
+        }),
+        Label::Usage => run(local, dcb, |local, t, _: op::Usage| {
+            Ok(Value { value: local.usage(dispatcher(t)?) })
+        }),
+        _ => dispatch_machine(local, dcb, label),
+    }
+}
+
+/// The capability that `target` names, of type `ty`.
+fn device(dcb: DcbRef, target: Place, ty: CapType) -> Result<RawCap, Status> {
+    let cap = used_slot(dcb, target)?.cap();
+    if cap.is(ty) { Ok(cap) } else { Err(Status::WrongType) }
+}
+
+fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    let kernel = |target| device(dcb, target, CapType::Kernel);
+    let io = |target| device(dcb, target, CapType::Io);
+    let irq = |target| device(dcb, target, CapType::Irq);
+    match label {
+        Label::Shutdown => run(local, dcb, |_, t, a: op::Shutdown| {
+            kernel(t)?;
+            machine::shutdown(a.status)
+        }),
+        Label::Log => run(local, dcb, |_, t, a: op::Log| {
+            kernel(t)?;
+            machine::log_bytes(a.len, [a.w0, a.w1, a.w2, a.w3, a.w4])
+        }),
+        Label::CollectReclaimed => run(local, dcb, |local, t, _: op::CollectReclaimed| {
+            kernel(t)?;
+            Ok(local.collect_reclaimed())
+        }),
+        Label::ReadCounter => run(local, dcb, |local, t, a: op::ReadCounter| {
+            kernel(t)?;
+            machine::read_counter(local, a.counter)
+        }),
+        Label::CheckInvariants => run(local, dcb, |local, t, _: op::CheckInvariants| {
+            kernel(t)?;
+            crate::check::check_and_log(local)
+        }),
+        Label::NotifyReclaimed => run(local, dcb, |local, t, a: op::NotifyReclaimed| {
+            kernel(t)?;
+            (local.reclaim.notify, local.reclaim.bits) = (Some(dcb), a.bits);
+            Ok(())
+        }),
+        Label::PortIn => run(local, dcb, |_, t, a: op::PortIn| {
+            machine::port_in(&io(t)?, a.port, a.width)
+        }),
+        Label::PortOut => run(local, dcb, |_, t, a: op::PortOut| {
+            machine::port_out(&io(t)?, a.port, a.width, a.value)
+        }),
+        Label::PortOutBytes => run(local, dcb, |_, t, a: op::PortOutBytes| {
+            let words = [a.w0, a.w1, a.w2, a.w3, a.w4];
+            machine::port_out_bytes(&io(t)?, a.port, a.len, words)
+        }),
+        Label::IrqBind => run(local, dcb, |local, t, a: op::IrqBind| {
+            local.bind_irq(&irq(t)?, dcb, a.bits)
+        }),
+        Label::IrqAck => run(local, dcb, |local, t, _: op::IrqAck| local.ack_irq(&irq(t)?)),
+        _ => Status::Invalid.to_word(),
+    }
+}
+
+/// Notifies a dispatcher, or the receiver of an endpoint.
+fn notify(local: &mut Local, dcb: DcbRef, target: Place, bits: u64) -> Result<(), Status> {
+    let cap = used_slot(dcb, target)?.cap();
+    let target = match Obj::<Dcb>::of(&cap) {
+        Some(target) => target,
+        None => {
+            let (endpoint, _) = endpoint(dcb, target, Rights::SEND)?;
+            Local::receiver_of(endpoint).ok_or(Status::WrongState)?
+        }
+    };
+    local.notify(target, bits);
+    Ok(())
+}
+
+fn configure(
+    local: &mut Local,
+    dcb: DcbRef,
+    target: DcbRef,
+    args: op::Configure,
+) -> Result<(), Status> {
+    local.work = BUDGET;
+    let find = |place: Place| -> Result<Option<SlotRef>, Status> {
+        if place.is_null() { Ok(None) } else { used_slot(dcb, place).map(Some) }
+    };
+    let settings = Settings {
+        cspace: find(args.cspace)?,
+        vspace: find(args.vspace)?,
+        frame: find(args.frame)?,
+        frame_va: args.frame_va,
+        fault_ep: find(args.fault_ep)?,
+        options: args.options,
+    };
+    local.configure(dcb, target, settings)
+}
+
+fn wait(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+    if object::<Dcb>(dcb, Place(dcb.ctx.rdi.get()))? != dcb {
+        return Err(Status::WrongState);
+    }
+    local.wait(dcb);
+    Ok(())
+}
+
+fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Status> {
+    if !paging::is_user(base) {
+        return Err(Status::OutOfRange);
+    }
+    target.fs_base.set(base);
+    if local.current == Some(target) {
+        arch::write_fs_base(base);
+    }
+    Ok(())
+}
