@@ -16,6 +16,8 @@ pub mod fdtable;
 pub mod iovec;
 pub mod lock;
 pub mod random;
+pub mod sigframe;
+pub mod sigstack;
 pub mod stat;
 pub mod time;
 pub mod uname;
