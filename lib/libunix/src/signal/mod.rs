@@ -1,37 +1,166 @@
-//! Signals. (Written by the signals engineer, who owns this folder; callers use only:)
+//! Signals.
 //!
-//! * [`deliver`]: called by the upcall code as the last thing before every return to the program.
+//! Who may send what to whom is the business of `unixd`: it makes signals pending in the session
+//! header and lets the process know. Everything else is here: actions and masks, of which the
+//! header has a copy so that `unixd` sees what interrupts a call; handler frames on the program's
+//! stack; default actions. Synchronous faults never leave the process.
+//!
+//! Callers use:
+//!
+//! * [`deliver`]: by the upcall code, as the last thing before every return to the program.
 //! * [`fault`]: a synchronous fault of the program (page fault, exception).
 //! * [`post_self`]: pending for this process itself.
-//! * `sys_*`: the system calls, in the shape of `sys::table`.
+//! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
 //! * [`Signals::exec`]: what execve resets. Fork copies the state as it is and calls
 //!   [`Signals::child`].
 
-use crate::process::Process;
+mod actions;
+pub mod calls;
+mod deliver;
+mod frame;
+pub mod mask;
+mod vectors;
+
+use crate::process::{Process, NO_CALL};
+use crate::server::header;
 use abi::Regs;
+use actions::Action;
+use core::sync::atomic::Ordering;
+use linuxabi::sigstack::AltStack;
+use linuxabi::Errno;
+use unixproto::signals::*;
+use vectors::Vectors;
+
+/// Signals that nothing holds off.
+const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+/// Signals that come before all others, since they are about the present instruction.
+const SYNCHRONOUS: u64 =
+    bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS);
+
+/// A fault to be delivered.
+#[derive(Clone, Copy)]
+struct Fault {
+    signal: u32,
+    code: i32,
+    address: u64,
+}
+
+/// What the last fault of the program was, as handlers see it in their context.
+#[derive(Clone, Copy)]
+struct Cause {
+    vector: u64,
+    error: u64,
+    cr2: u64,
+}
 
 /// Signal actions and masks.
-pub struct Signals {}
+pub struct Signals {
+    actions: [Action; 64],
+    blocked: u64,
+    /// Signals whose action is `SIG_IGN`.
+    ignored: u64,
+    /// Signals that have a handler.
+    caught: u64,
+    /// [`deliver`] has something to do besides pending signals: `fault` or `saved`.
+    attention: bool,
+    fault: Option<Fault>,
+    /// The mask to which a call with a mask of its own returns.
+    saved: Option<u64>,
+    cause: Cause,
+    stack: AltStack,
+    vectors: Vectors,
+}
 
 impl Signals {
     /// All default, nothing blocked.
     pub const fn new() -> Self {
-        Signals {}
+        Signals {
+            actions: [Action::DEFAULT; 64],
+            blocked: 0,
+            ignored: 0,
+            caught: 0,
+            attention: false,
+            fault: None,
+            saved: None,
+            cause: Cause { vector: 0, error: 0, cr2: 0 },
+            stack: AltStack::NONE,
+            vectors: Vectors::UNKNOWN,
+        }
     }
-    /// execve: caught signals become default, the alternate stack is gone.
-    pub fn exec(&mut self) {}
-    /// fork: nothing is pending in the child.
-    pub fn child(&mut self) {}
+
+    /// execve: caught signals become default, the alternate stack is gone, vector registers are
+    /// as at the start of a program.
+    pub fn exec(&mut self) {
+        for (signal, action) in (1..).zip(&mut self.actions) {
+            let keep = if self.ignored & bit(signal) != 0 { Action::IGNORE } else { Action::DEFAULT };
+            *action = keep;
+        }
+        self.caught = 0;
+        self.publish();
+        self.fault = None;
+        self.stack = AltStack::NONE;
+        self.vectors.reset();
+    }
+
+    /// fork: nothing is pending in the child. (Its header has been filled in by `unixd`.)
+    pub fn child(&mut self) {
+        self.fault = None;
+        self.attention = self.saved.is_some();
+    }
 }
 
 /// Makes `signal` pending for this process itself (`SIGPIPE`, for example). It is delivered when
 /// the current system call returns to the program.
-pub fn post_self(_p: &mut Process, _signal: u32) {}
+pub fn post_self(p: &mut Process, signal: u32) {
+    let mask = bit(signal);
+    if p.signals.ignored & !p.signals.blocked & mask == 0 {
+        let pid = header().pid.load(Ordering::Relaxed);
+        let uid = header().ids[0].load(Ordering::Relaxed);
+        header().post(signal, SigInfo { code: SI_USER, pid, uid, status: 0, value: 0 });
+    }
+}
 
 /// Delivers pending signals: builds handler frames on the program's stack, takes default actions,
 /// restarts interrupted calls.
-pub fn deliver(_p: &mut Process, _regs: &mut Regs) {}
+#[inline(always)]
+pub fn deliver(p: &mut Process, regs: &mut Regs) {
+    let waiting = header().pending.load(Ordering::Acquire) & !p.signals.blocked;
+    if waiting != 0 || p.signals.attention || restart_wish(p, regs).is_some() {
+        deliver::settle(p, regs);
+    }
+}
+
+/// Does the system call want to be repeated, and how?
+#[inline(always)]
+fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
+    const FIRST: u64 = Errno::ERESTARTSYS as u64;
+    const LAST: u64 = Errno::ERESTARTNOHAND as u64;
+    let number = regs.rax.wrapping_neg();
+    if number < FIRST || number > LAST || p.call == NO_CALL {
+        return None;
+    }
+    Some(Errno::from_number(number))
+}
 
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
 /// by the next [`deliver`]; blocked or ignored ones kill, as on Linux.
-pub fn fault(_p: &mut Process, _signal: u32, _code: i32, _address: u64, _vector: u64, _error: u64) {}
+pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
+    const PAGE_FAULT: u64 = 14;
+    p.signals.cause.vector = vector;
+    p.signals.cause.error = error;
+    if vector == PAGE_FAULT {
+        p.signals.cause.cr2 = address;
+    }
+    force(p, signal, code, address);
+}
+
+/// A signal that the process cannot hold off.
+fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
+    let signals = &mut p.signals;
+    if (signals.blocked | signals.ignored) & bit(signal) != 0 {
+        signals.set_action(signal, Action::DEFAULT);
+        signals.set_blocked(signals.blocked & !bit(signal));
+    }
+    signals.fault = Some(Fault { signal, code, address });
+    signals.attention = true;
+}

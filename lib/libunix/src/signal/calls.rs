@@ -1,0 +1,166 @@
+//! The system calls about signals.
+
+pub use super::frame::rt_sigreturn;
+
+use super::actions::{Action, KNOWN_FLAGS};
+use super::deliver::{first, Info};
+use super::{mask, UNBLOCKABLE};
+use crate::errno::{Errno, Result};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, header, op, restart_no_handler};
+use abi::Regs;
+use core::sync::atomic::Ordering;
+use linuxabi::sigframe::Stack;
+use linuxabi::time::{from_timespec, TIME_BYTES};
+use unixproto::files::FOREVER;
+use unixproto::signals::bit;
+
+/// Bytes of a signal set.
+const SET_BYTES: u64 = 8;
+
+fn check_size(size: u64) -> Result<()> {
+    if size == SET_BYTES {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn rt_sigaction(p: &mut Process, signal: u32, new: u64, old: u64, size: u64) -> Result<u64> {
+    check_size(size)?;
+    let mut action = None;
+    if new != 0 {
+        action = Some(Action::from_words(user::copy_in(p, new)?));
+    }
+    let mask = bit(signal);
+    if mask == 0 || action.is_some() && mask & UNBLOCKABLE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let before = *p.signals.action(signal);
+    if let Some(mut action) = action {
+        action.flags &= KNOWN_FLAGS;
+        action.mask &= !UNBLOCKABLE;
+        p.signals.set_action(signal, action);
+    }
+    if old != 0 {
+        user::copy_out(p, old, &before.to_words())?;
+    }
+    Ok(0)
+}
+
+pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) -> Result<u64> {
+    const BLOCK: u32 = 0;
+    const UNBLOCK: u32 = 1;
+    const SET: u32 = 2;
+    check_size(size)?;
+    let before = p.signals.blocked;
+    if new != 0 {
+        let set: u64 = user::copy_in(p, new)?;
+        p.signals.set_blocked(match how {
+            BLOCK => before | set,
+            UNBLOCK => before & !set,
+            SET => set,
+            _ => return Err(Errno::EINVAL),
+        });
+    }
+    if old != 0 {
+        user::copy_out(p, old, &before)?;
+    }
+    Ok(0)
+}
+
+pub fn rt_sigpending(p: &mut Process, out: u64, size: u64) -> Result<u64> {
+    if size > SET_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let pending = header().pending.load(Ordering::Acquire) & p.signals.blocked;
+    user::bytes_out(p, out, &pending.to_le_bytes()[..size as usize])?;
+    Ok(0)
+}
+
+pub fn rt_sigsuspend(p: &mut Process, set: u64, size: u64) -> Result<u64> {
+    check_size(size)?;
+    let set: u64 = user::copy_in(p, set)?;
+    mask::set_temporary(p, set);
+    pause(p)
+}
+
+pub fn pause(_p: &mut Process) -> Result<u64> {
+    server::call(op::Pause {}).map_err(restart_no_handler)?;
+    Err(Errno::ERESTARTNOHAND)
+}
+
+/// The restart of calls that go on with what is left of their time: there are none, those begin
+/// again.
+pub fn restart_syscall(_p: &mut Process) -> Result<u64> {
+    Err(Errno::EINTR)
+}
+
+pub fn rt_sigtimedwait(
+    p: &mut Process,
+    set: u64,
+    info: u64,
+    timeout: u64,
+    size: u64,
+) -> Result<u64> {
+    check_size(size)?;
+    let set = user::copy_in::<u64>(p, set)? & !UNBLOCKABLE;
+    let mut ns = FOREVER;
+    if timeout != 0 {
+        ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, timeout)?)?;
+    }
+    let taken = loop {
+        let pending = header().pending.load(Ordering::Acquire) & set;
+        if pending != 0 {
+            let signal = first(pending);
+            if let Some(info) = header().take(signal) {
+                break Info::sent(signal, info);
+            }
+        } else if ns == 0 {
+            return Err(Errno::EAGAIN);
+        } else {
+            server::call(op::SigWait { set, ns })?;
+        }
+    };
+    if info != 0 {
+        user::copy_out(p, info, &taken.words())?;
+    }
+    Ok(taken.signal as u64)
+}
+
+pub fn rt_tgsigqueueinfo(
+    p: &mut Process,
+    pid: i32,
+    tid: i32,
+    signal: u32,
+    info: u64,
+) -> Result<u64> {
+    let raw: [u64; 4] = user::copy_in(p, info)?;
+    let (code, own) = (raw[1] as i32, header().pid.load(Ordering::Relaxed) as i32);
+    if pid <= 0 || tid <= 0 || bit(signal) == 0 && signal != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if pid != tid {
+        return Err(Errno::ESRCH);
+    }
+    if pid != own && code >= 0 {
+        return Err(Errno::EPERM);
+    }
+    server::call(op::Kill { pid, signal, code, value: raw[3] }).map(|()| 0)
+}
+
+/// `sigaltstack`, which must know the stack pointer.
+pub fn sigaltstack(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    let (new, old) = (regs.rdi, regs.rsi);
+    let told = p.signals.stack.told(regs.rsp);
+    if new != 0 {
+        let [sp, flags, size]: [u64; 3] = user::copy_in(p, new)?;
+        let wanted = Stack { sp, flags: flags as u32, padding: 0, size };
+        p.signals.stack = p.signals.stack.changed(&wanted, regs.rsp)?;
+    }
+    if old != 0 {
+        user::copy_out(p, old, &[told.sp, told.flags as u64, told.size])?;
+    }
+    Ok(0)
+}

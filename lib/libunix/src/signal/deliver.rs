@@ -1,0 +1,163 @@
+//! From a pending signal to its effect.
+
+use super::actions::{Action, SIG_DFL, SIG_IGN};
+use super::{force, frame, mask, restart_wish, Signals, SYNCHRONOUS};
+use crate::errno::Errno;
+use crate::process::{self, Process, NO_CALL};
+use crate::server::{self, header, op};
+use abi::layout::USER_END;
+use abi::Regs;
+use core::sync::atomic::Ordering;
+use linuxabi::general::{SA_NODEFER, SA_RESETHAND, SA_RESTART};
+use linuxabi::sigframe::INFO_WORDS;
+use unixproto::session::NOTE_SIGNAL;
+use unixproto::signals::*;
+
+/// A signal on its way to its handler: its `siginfo_t`.
+#[derive(Clone, Copy)]
+pub struct Info {
+    pub signal: u32,
+    pub code: i32,
+    /// What depends on signal and code, from byte 16 on.
+    pub details: [u64; 2],
+}
+
+impl Info {
+    /// Of a signal that was sent.
+    pub fn sent(signal: u32, info: SigInfo) -> Info {
+        let who = info.pid as u64 | (info.uid as u64) << 32;
+        let of_child = signal == SIGCHLD && info.code > 0;
+        let what = if of_child { info.status as u32 as u64 } else { info.value };
+        Info { signal, code: info.code, details: [who, what] }
+    }
+
+    /// As the program sees it.
+    pub fn words(&self) -> [u64; INFO_WORDS] {
+        let mut words = [0; INFO_WORDS];
+        words[0] = self.signal as u64;
+        words[1] = self.code as u32 as u64;
+        words[2..4].copy_from_slice(&self.details);
+        words
+    }
+}
+
+/// The first signal of a set.
+pub fn first(set: u64) -> u32 {
+    let set = if set & SYNCHRONOUS != 0 { set & SYNCHRONOUS } else { set };
+    set.trailing_zeros() + 1
+}
+
+/// Takes the next signal that has to be delivered.
+fn next(signals: &mut Signals) -> Option<Info> {
+    if let Some(fault) = signals.fault.take() {
+        let details = [fault.address, 0];
+        return Some(Info { signal: fault.signal, code: fault.code, details });
+    }
+    loop {
+        let set = header().pending.load(Ordering::Acquire) & !signals.blocked;
+        if set == 0 {
+            return None;
+        }
+        let signal = first(set);
+        if let Some(info) = header().take(signal) {
+            return Some(Info::sent(signal, info));
+        }
+    }
+}
+
+/// Delivers everything, then lets an interrupted call go on and its mask end.
+#[inline(never)]
+pub fn settle(p: &mut Process, regs: &mut Regs) {
+    p.signals.attention = false;
+    // SAFETY: the frame is always mapped; the field is atomic.
+    let notifications = unsafe { &(*process::frame()).notifications };
+    if notifications.load(Ordering::Relaxed) & NOTE_SIGNAL != 0 {
+        notifications.fetch_and(!NOTE_SIGNAL, Ordering::AcqRel);
+    }
+    while let Some(info) = next(&mut p.signals) {
+        act(p, regs, &info);
+    }
+    if restart_wish(p, regs).is_some() {
+        repeat(p, regs);
+    }
+    mask::restore(p);
+}
+
+fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
+    let action = *p.signals.action(info.signal);
+    match action.handler {
+        SIG_IGN => {}
+        SIG_DFL => default(p, info.signal),
+        _ => handle(p, regs, &action, info),
+    }
+}
+
+fn default(p: &mut Process, signal: u32) {
+    match default_action(signal) {
+        DefaultAction::Ignore | DefaultAction::Continue => {}
+        // It stops, and goes on when this is answered. Nothing is lost if it cannot.
+        DefaultAction::Stop => drop(server::call(op::Stop { signal })),
+        DefaultAction::Terminate => die(p, signal),
+    }
+}
+
+/// Ends the process by a signal.
+fn die(_p: &mut Process, signal: u32) -> ! {
+    loop {
+        // There is no answer, unless `unixd` is in trouble.
+        let _ = server::call(op::Exit { status: killed(signal) });
+    }
+}
+
+/// Enters a handler.
+fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
+    let signal = info.signal;
+    if action.has(SA_RESETHAND) {
+        p.signals.set_action(signal, Action { handler: SIG_DFL, ..*action });
+    }
+    match restart_wish(p, regs) {
+        None => {}
+        Some(Errno::ERESTARTNOHAND) => regs.rax = Errno::EINTR.to_rax(),
+        Some(Errno::ERESTARTSYS) if !action.has(SA_RESTART) => regs.rax = Errno::EINTR.to_rax(),
+        Some(_) => repeat(p, regs),
+    }
+    p.call = NO_CALL;
+    if frame::push(p, regs, action, info).is_err() {
+        return cannot_handle(p, signal);
+    }
+    p.signals.saved = None;
+    let own = if action.has(SA_NODEFER) { 0 } else { bit(signal) };
+    p.signals.set_blocked(p.signals.blocked | action.mask | own);
+    check_rip(p, regs);
+}
+
+/// The handler's frame cannot be written: that is a fault of its own.
+#[cold]
+fn cannot_handle(p: &mut Process, signal: u32) {
+    if signal == SIGSEGV {
+        die(p, SIGSEGV);
+    }
+    force(p, SIGSEGV, SI_KERNEL, 0);
+}
+
+/// Executes the interrupted call again, as soon as the program goes on.
+fn repeat(p: &mut Process, regs: &mut Regs) {
+    const SYSCALL_BYTES: u64 = 2;
+    regs.rax = p.call;
+    regs.rip = regs.rip.wrapping_sub(SYSCALL_BYTES);
+    p.call = NO_CALL;
+}
+
+/// An address of the program that is no address would fault on the way there.
+#[inline(always)]
+pub fn check_rip(p: &mut Process, regs: &Regs) {
+    if regs.rip >= USER_END {
+        no_such_place(p);
+    }
+}
+
+#[cold]
+fn no_such_place(p: &mut Process) {
+    const GENERAL_PROTECTION: u64 = 13;
+    super::fault(p, SIGSEGV, SI_KERNEL, 0, GENERAL_PROTECTION, 0);
+}
