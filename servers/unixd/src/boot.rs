@@ -10,6 +10,7 @@ use crate::nodes::Node;
 use crate::open::device;
 use crate::procs::*;
 use crate::server::Unixd;
+use crate::window::Shared;
 use abi::boot::BOOT_INFO;
 use abi::layout::PAGE;
 use abi::slots;
@@ -31,6 +32,10 @@ use unixproto::Errno;
 const INODES_MAX: usize = 200_000;
 /// Heap that the server takes before it says what it needs for good.
 const HEAP_BYTES: usize = 2 << 20;
+/// Shared frames, and slots, for which there is room before.
+const MAPS: usize = 256;
+/// See [`MAPS`].
+const SLOTS: usize = 2000;
 /// Where files of the root file system are in the archive.
 const ROOT_PREFIX: &[u8] = b"root/";
 /// Exit status of a session that could not begin.
@@ -67,7 +72,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     debug_assert!(BOOT_INFO != 0);
     let mut unixd = server(start, &boot)?;
     unixd.populate(boot.archive())?;
-    drop(Vec::<u8>::with_capacity(HEAP_BYTES));
+    warm_up().map_err(|_| "no memory")?;
     // What is left of the arena would count as lost now and as found at the end.
     let _ = domain::with(|domain| domain.arena.release());
     session::begin().map_err(|_| "init does not answer")?;
@@ -76,6 +81,18 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
         .first_process(boot.archive(), start.args[0])
         .map_err(|_| "the first process cannot be made")?;
     Ok(unixd)
+}
+
+/// Takes what a session of usual size needs and the server then keeps, so that a comparison of free
+/// memory before and after shows what was lost.
+fn warm_up() -> Result<(), Errno> {
+    drop(Vec::<u8>::with_capacity(HEAP_BYTES));
+    let frame = crate::caps::frame(PAGE)?;
+    let map = |_| Shared::map(frame.first(), PAGE);
+    let maps = (0..MAPS).map(map).collect::<Result<Vec<Shared>, Errno>>()?;
+    let slots = (0..SLOTS).map(|_| Slots::new(1)).collect::<Result<Vec<Slots>, Errno>>()?;
+    drop((maps, slots));
+    Ok(())
 }
 
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
@@ -99,7 +116,6 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         layout: 0,
         window,
         stdio: [0; 3],
-        scratch: false,
         ram: boot.info.ram_bytes,
         yields: true,
         ended: None,

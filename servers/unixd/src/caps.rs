@@ -84,7 +84,13 @@ pub fn file_frame(bytes: u64) -> Result<Slots, Errno> {
     frame(bytes).map_err(|_| Errno::ENOSPC)
 }
 
-/// Copies the capability at `source` with fewer rights to the empty slot `to`.
+/// Copies the capability at `source` with fewer rights to the slot `to`. What was there was meant
+/// for somebody who did not take it.
 pub fn mint(source: CapAddr, to: CapAddr, rights: Rights) -> Result<(), Errno> {
-    source.mint(Place::own(to), rights).map_err(errno)
+    let mut minted = source.mint(Place::own(to), rights);
+    if minted == Err(Status::Occupied) {
+        to.delete().map_err(errno)?;
+        minted = source.mint(Place::own(to), rights);
+    }
+    minted.map_err(errno)
 }

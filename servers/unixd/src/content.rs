@@ -1,8 +1,8 @@
 //! Contents of files: extents, each a Frame.
 //!
-//! A file of the boot archive has one extent, a read-only part of the archive's own Frame, made
-//! when somebody first asks for it. The first change gives the file memory of its own. This is all
-//! that knows what contents are made of.
+//! A file of the boot archive is a read-only part of the archive's own Frame, made an extent when
+//! somebody first asks for it. The first change gives the file memory of its own. Nothing outside of
+//! this module knows what contents are made of.
 
 use crate::caps::{errno, file_frame, mint, Slots};
 use crate::descs::Object;
@@ -33,7 +33,7 @@ pub struct File {
     pub extents: Extents<Slots>,
     /// Changes whenever extents are replaced.
     pub layout: u32,
-    /// Where it lies in the boot archive: offset and bytes, while no extent was made of that.
+    /// Where it lies in the boot archive (offset and bytes), until it is changed.
     pub boot: Option<(u64, u64)>,
 }
 
@@ -56,52 +56,56 @@ impl Unixd {
         self.layout
     }
 
-    /// Makes the extent of a file that lies in the boot archive.
+    /// Makes the extents of a file that lies in the boot archive: its whole pages as they lie, and
+    /// a copy of the rest, since what follows it in the archive must not show behind its end.
     fn materialise(&mut self, ino: Ino) -> Result<(), Errno> {
         let (_, file) = self.file(ino)?;
         let Some((offset, bytes)) = file.boot else { return Ok(()) };
-        let slot = Slots::new(1)?;
-        let made = ARCHIVE.retype(CapType::Frame, offset, pages(bytes), 1, slot.first());
-        made.map_err(errno)?;
-        file.boot = None;
-        let extent = Extent { start: 0, bytes: pages(bytes), writable: false, handle: slot };
-        file.extents.insert(extent).map_err(|_| Errno::EIO)
+        if file.extents.end() > 0 {
+            return Ok(());
+        }
+        let whole = bytes & !(PAGE - 1);
+        if whole > 0 {
+            let slot = Slots::new(1)?;
+            let made = ARCHIVE.retype(CapType::Frame, offset, whole, 1, slot.first());
+            made.map_err(errno)?;
+            let extent = Extent { start: 0, bytes: whole, writable: false, handle: slot };
+            file.extents.insert(extent).map_err(|_| Errno::EIO)?;
+        }
+        if bytes > whole {
+            let handle = self.copy_of_archive(offset + whole, bytes - whole)?;
+            let extent = Extent { start: whole, bytes: PAGE, writable: false, handle };
+            self.file(ino)?.1.extents.insert(extent).map_err(|_| Errno::EIO)?;
+        }
+        Ok(())
     }
 
-    /// Gives a file memory of its own where it still has read-only extents.
+    /// A Frame with a copy of a part of the archive.
+    fn copy_of_archive(&mut self, offset: u64, bytes: u64) -> Result<Slots, Errno> {
+        let frame = file_frame(pages(bytes))?;
+        // SAFETY: the archive is mapped read-only for good; its files lie inside.
+        let data = unsafe {
+            core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, bytes as usize)
+        };
+        self.window.fill(Place::own(frame.first()), 0, data).map_err(errno)?;
+        Ok(frame)
+    }
+
+    /// Gives a file of the archive memory of its own.
     fn own(&mut self, ino: Ino) -> Result<(), Errno> {
         let (size, file) = self.file(ino)?;
-        let size = *size;
-        let read_only = match file.boot {
-            Some((offset, bytes)) => Some((offset, bytes)),
-            None => match file.extents.find(0) {
-                Ok(extent) if !extent.writable => {
-                    let base = extent.handle.first().identify().map_err(errno)?.base;
-                    let archive = ARCHIVE.identify().map_err(errno)?.base;
-                    Some((base - archive, extent.bytes))
-                }
-                _ => None,
-            },
-        };
-        let Some((offset, bytes)) = read_only else { return Ok(()) };
-        let keep = bytes.min(size);
-        let frame = match pages(keep) {
+        let Some((offset, bytes)) = file.boot else { return Ok(()) };
+        let keep = bytes.min(*size);
+        let copy = match keep {
             0 => None,
-            needed => Some(file_frame(needed)?),
+            _ => Some(self.copy_of_archive(offset, keep)?),
         };
-        if let Some(frame) = &frame {
-            // SAFETY: the archive is mapped read-only for good, and the file lies inside.
-            let data = unsafe {
-                core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, keep as usize)
-            };
-            self.window.fill(Place::own(frame.first()), 0, data).map_err(errno)?;
-        }
         let layout = self.new_layout();
         let (_, file) = self.file(ino)?;
         file.boot = None;
         file.extents.truncate(0);
         file.layout = layout;
-        if let Some(handle) = frame {
+        if let Some(handle) = copy {
             let extent = Extent { start: 0, bytes: pages(keep), writable: true, handle };
             file.extents.insert(extent).map_err(|_| Errno::EIO)?;
         }
@@ -236,13 +240,12 @@ impl Unixd {
             }
             Ok(extent) => {
                 let answer = ops::Extent { layout, start: extent.start, bytes: extent.bytes, size };
-                let mut send = extent.handle.first();
-                if !op.write && extent.writable {
-                    mint(send, SCRATCH, Rights::READ.or(Rights::EXEC))?;
-                    send = SCRATCH;
-                    self.scratch = true;
+                let frame = extent.handle.first();
+                if op.write || !extent.writable {
+                    return Ok(Outcome::WithCaps(answer.encode(), Caps::one(frame)));
                 }
-                Ok(Outcome::WithCaps(answer.encode(), Caps::one(send)))
+                mint(frame, SCRATCH, Rights::READ.or(Rights::EXEC))?;
+                Ok(Outcome::WithCaps(answer.encode(), Caps::moved(SCRATCH, 1)))
             }
         }
     }

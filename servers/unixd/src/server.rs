@@ -69,8 +69,6 @@ pub struct Unixd {
     pub window: Window,
     /// Descriptions 0, 1 and 2 of the first process.
     pub stdio: [u32; 3],
-    /// Something lies in [`SCRATCH`].
-    pub scratch: bool,
     /// All RAM, bytes.
     pub ram: u64,
     /// Others come first, next time.
@@ -108,9 +106,6 @@ impl Unixd {
             Some((words, caps)) => reply_recv(SELF_EP, Place::CALLER, words, caps, recv),
             None => libos::ipc::recv(SELF_EP, recv),
         };
-        if core::mem::take(&mut self.scratch) {
-            let _ = SCRATCH.delete();
-        }
         match message {
             Ok(message) => Some(message),
             // The caller has gone before its answer came.
