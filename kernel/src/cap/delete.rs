@@ -14,7 +14,7 @@
 //!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
 
 use super::mem::{slot_at, Obj, SlotRun};
-use super::{attr, lookup, CapExt, SlotRef};
+use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::dcb::{Dcb, PARKING};
 use crate::dispatch::Local;
 use crate::ipc::Endpoint;
@@ -202,14 +202,16 @@ impl Local {
 
     /// Removes the last capability to anything but a CNode.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+        if cap.is(CapType::Mapping) {
+            self.clear_mapping(cap);
+            self.drop_slot(slot);
+            return Progress::Done;
+        }
+        let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         match cap.kind() {
-            CapType::Mapping => {
-                self.clear_mapping(cap);
-                self.drop_slot(slot);
-                return Progress::Done;
-            }
             CapType::Frame | CapType::DevFrame => {
-                if self.unmap_frame(slot) == Progress::Again {
+                let covered = above.is_some_and(|above| above.is_frame());
+                if !covered && self.unmap_frame(slot, cap) == Progress::Again {
                     return Progress::Again;
                 }
             }
@@ -230,16 +232,19 @@ impl Local {
             CapType::Irq => self.unbind_irqs(cap),
             _ => {}
         }
-        self.drop_slot(slot);
-        self.give_back(cap);
+        self.drop_last(slot, cap, above);
         Progress::Done
     }
 
-    /// After the last capability of an object of memory is gone.
-    fn give_back(&mut self, cap: &RawCap) {
-        use mdb::Policy;
-        let is_memory = super::CapPolicy::tree(cap.ty) == super::MEMORY;
-        if is_memory && cap.ty != super::HOME_RAM && !cap.is(CapType::PhysAddr) {
+    /// Removes the last capability to what is no Mapping. `above`: its nearest ancestor. What
+    /// nothing else covers but a home comes home.
+    fn drop_last(&mut self, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) {
+        let at_home = above.is_some_and(|above| above.ty == HOME_RAM) && cap.ty != HOME_RAM;
+        let parts = at_home && self.db.first_descendant(slot).is_some();
+        self.drop_slot(slot);
+        if parts {
+            self.reclaim_parts(cap.base, cap.word);
+        } else if at_home {
             self.reclaim(cap.base, cap.word);
         }
     }
@@ -317,8 +322,8 @@ impl Local {
                 self.dying.cursor += 1;
             }
             self.dying.pop();
-            self.drop_slot(parked);
-            self.give_back(&cap);
+            let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
+            self.drop_last(parked, &cap, above);
         }
         Progress::Done
     }

@@ -177,6 +177,27 @@ impl Table {
     pub fn set(self, index: u32, value: u64) {
         self.entry(index).store(value, Ordering::Relaxed);
     }
+    /// Are entries `start..start + count`, inside the table, all empty?
+    #[inline]
+    pub fn all_empty(self, start: u32, count: u32) -> bool {
+        self.entries(start, count).iter().fold(0, |all, e| all | e.load(Ordering::Relaxed)) == 0
+    }
+    /// Writes `first`, `first + step`, … to entries `start..start + count`.
+    #[inline]
+    pub fn fill(self, start: u32, count: u32, first: u64, step: u64) {
+        let mut value = first;
+        for entry in self.entries(start, count) {
+            entry.store(value, Ordering::Relaxed);
+            value = value.wrapping_add(step);
+        }
+    }
+    #[inline]
+    fn entries(self, start: u32, count: u32) -> &'static [AtomicU64] {
+        // SAFETY: see the head of this file.
+        let all: &[AtomicU64; 512] = unsafe { &*self.0.as_ptr() };
+        let (start, count) = (start as usize, count as usize);
+        all.get(start..start + count).unwrap_or(&[])
+    }
     /// Changes entry `index` by `change`, without losing what the processor writes. Returns the
     /// old and the new entry.
     #[inline]

@@ -10,7 +10,7 @@ use super::policy::MEMORY;
 use super::{Db, HOME_RAM};
 use crate::dispatch::{DcbRef, Local};
 use captypes::invocations::Reclaimed;
-use captypes::CapType;
+use mdb::RawCap;
 use paging::PAGE;
 
 /// The list, and who is told.
@@ -84,26 +84,28 @@ impl Default for Reclaim {
 }
 
 impl Local {
-    /// Puts the parts of `[base, base + bytes)` on the list that nothing covers but homes.
-    pub(super) fn reclaim(&mut self, base: u64, bytes: u64) {
+    /// Puts the parts of `[base, base + bytes)`, inside a home, on the list that nothing else covers.
+    pub(super) fn reclaim_parts(&mut self, base: u64, bytes: u64) {
         let (db, list) = (&self.db, &mut self.reclaim);
         let was_empty = list.head == 0;
-        let outside = |ty: u8| ty == HOME_RAM || ty == CapType::PhysAddr as u8;
-        db.for_each_gap(
-            MEMORY,
-            base,
-            bytes,
-            |cap| outside(cap.ty),
-            |base, bytes| {
-                if has_home(db, base, bytes) {
-                    list.push(base, bytes);
-                }
-            },
-        );
-        if was_empty && list.head != 0 {
-            if let Some(dcb) = list.notify {
-                let bits = list.bits;
-                self.notify(dcb, bits);
+        let ignore = |cap: &RawCap| cap.ty == HOME_RAM;
+        db.for_each_gap(MEMORY, base, bytes, ignore, |base, bytes| list.push(base, bytes));
+        self.tell(was_empty);
+    }
+
+    /// Puts `[base, base + bytes)` on the list, which only a home covers.
+    #[inline]
+    pub(super) fn reclaim(&mut self, base: u64, bytes: u64) {
+        let was_empty = self.reclaim.head == 0;
+        self.reclaim.push(base, bytes);
+        self.tell(was_empty);
+    }
+
+    #[inline]
+    fn tell(&mut self, was_empty: bool) {
+        if was_empty && self.reclaim.head != 0 {
+            if let Some(dcb) = self.reclaim.notify {
+                self.notify(dcb, self.reclaim.bits);
             }
         }
     }

@@ -117,19 +117,14 @@ impl Local {
         }
         let base = address(level, &what, target.is_table, &args)?;
         let entries = Table::at(own.base);
-        let range = args.entry..args.entry + args.count;
-        if range.clone().any(|index| entries.get(index) != 0) {
+        if !entries.all_empty(args.entry, args.count) {
             return Err(Status::Occupied);
         }
         let flags = self.effective(args.flags, src);
         let bits = target.bits | rights_bits(flags) | uncached(flags);
         let step = 1u64 << super::page_shift(level);
-        let mut entry = base | bits;
-        entries.set(args.entry, entry | first_bits(args.count));
-        for index in range.skip(1) {
-            entry += step;
-            entries.set(index, entry);
-        }
+        entries.fill(args.entry, args.count, base | bits, step);
+        entries.set(args.entry, base | bits | first_bits(args.count));
         let mapping = Mapping {
             base,
             table: own.base,

@@ -20,9 +20,7 @@ impl Local {
     #[inline]
     fn clear_entries(&mut self, mapping: &Mapping) {
         let table = Table::at(mapping.table);
-        for index in mapping.entry..mapping.entry + mapping.count {
-            table.set(index, 0);
-        }
+        table.fill(mapping.entry, mapping.count, 0, 0);
         self.tlb.stale();
     }
 
@@ -33,43 +31,37 @@ impl Local {
         self.drop_slot(slot);
     }
 
-    /// Removes the Mappings that only the Frame in `slot`, the last of its kind, stands behind:
-    /// those of which it is the innermost object, unless a larger Frame covers them as well.
-    pub(crate) fn unmap_frame(&mut self, slot: SlotRef) -> Progress {
-        let Some(first) = self.db.first_descendant(slot) else { return Progress::Done };
-        let covered = self.db.nearest_ancestor(slot).is_some_and(|above| {
-            let kind = above.cap().kind();
-            matches!(kind, CapType::Frame | CapType::DevFrame)
-        });
-        if covered {
-            return Progress::Done;
-        }
-        let own = slot.cap();
+    /// Removes the Mappings that only the Frame in `slot`, the last of its kind and inside no other
+    /// Frame, stands behind: those of which it is the innermost object.
+    pub(crate) fn unmap_frame(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
         let end = own.base + own.word;
-        let mut next = Some(first);
-        while let Some(at) = next.filter(|at| at.cap().base < end) {
+        let mut next = self.db.next(slot);
+        while let Some(at) = next {
+            let cap = at.cap();
+            if cap.base >= end {
+                break;
+            }
             next = self.db.next(at);
-            if !self.is_only_behind(slot, at) {
+            if !cap.is(CapType::Mapping) || !self.is_innermost(own, &cap) {
                 continue;
             }
             if !self.spend(1) {
                 return Progress::Again;
             }
-            self.remove_mapping(at);
+            self.clear_mapping(&cap);
+            self.drop_slot(at);
         }
         Progress::Done
     }
 
-    /// Is `at` a Mapping whose innermost object is that of `slot`?
-    fn is_only_behind(&self, slot: SlotRef, at: SlotRef) -> bool {
-        let cap = at.cap();
-        if !cap.is(CapType::Mapping) {
-            return false;
+    /// Is the Frame `own` the innermost object around a Mapping?
+    fn is_innermost(&self, own: &RawCap, mapping: &RawCap) -> bool {
+        let bytes = super::mapped_bytes(mapping);
+        if (mapping.base, bytes) == (own.base, own.word) {
+            return true;
         }
-        let bytes = super::mapped_bytes(&cap);
         let rank = CapType::Frame.rank();
-        let own = slot.cap();
-        self.db.surrounding(MEMORY, cap.base, bytes, rank).is_some_and(|inner| {
+        self.db.surrounding(MEMORY, mapping.base, bytes, rank).is_some_and(|inner| {
             let inner = inner.cap();
             (inner.base, inner.word) == (own.base, own.word)
         })
