@@ -10,9 +10,9 @@ mod upcalls;
 
 use libos::captypes::invocations::Counter;
 use libos::captypes::place::L2_BYTES;
+use libos::ram::Ram;
 use libos::runtime::Start;
 use libos::testkit::{Machine, ARENA_BYTES};
-use libos::ram::Ram;
 use libos::{domain, invoke, log, op, Cap, CapAddr, CapType, Place, Status};
 
 libos::program!(main);

@@ -12,7 +12,7 @@ pub fn measure(lab: &Lab) {
     report("nothing", 1, || time(|| Ok(())));
     report("unknown_label", 100, || {
         time(|| {
-            (0..100).for_each(|_| drop(invoke(lab.ram, op::IrqAck {})));
+            (0..100).for_each(|_| _ = invoke(lab.ram, op::IrqAck {}));
             Ok(())
         })
     });
@@ -61,10 +61,14 @@ fn copies(lab: &Lab) {
 
 fn retypes(lab: &Lab) {
     report("retype_frame", 1, || {
-        with_frames(lab, 16, || time(|| lab.ram.retype(CapType::Frame, 16 * PAGE, PAGE, 1, slot(16))))
+        with_frames(lab, 16, || {
+            time(|| lab.ram.retype(CapType::Frame, 16 * PAGE, PAGE, 1, slot(16)))
+        })
     });
     report("retype_16_frames_each", 16, || {
-        with_frames(lab, 16, || time(|| lab.ram.retype(CapType::Frame, 16 * PAGE, PAGE, 16, slot(16))))
+        with_frames(lab, 16, || {
+            time(|| lab.ram.retype(CapType::Frame, 16 * PAGE, PAGE, 16, slot(16)))
+        })
     });
     report("retype_ram", 1, || {
         with_frames(lab, 16, || time(|| lab.ram.retype(CapType::Ram, 16 * PAGE, PAGE, 1, slot(16))))

@@ -82,13 +82,10 @@ pub fn measure(lab: &mut Lab) {
     }
     let ep = slot(EP);
     report("call_and_answer", 100, || {
-        time(|| {
-            (0..100).try_for_each(|_| call(ep, [7; 6], Caps::NONE, Place::NULL).map(drop))
-        })
+        time(|| (0..100).try_for_each(|_| call(ep, [7; 6], Caps::NONE, Place::NULL).map(drop)))
     });
     report("call_with_capability", 1, || {
-        let cost = time(|| call(ep, [7; 6], Caps::one(lab.ram), Place::NULL).map(drop));
-        cost
+        time(|| call(ep, [7; 6], Caps::one(lab.ram), Place::NULL).map(drop))
     });
     let _ = slot(DISPATCHER).delete();
     let _ = lab.clean();

@@ -23,7 +23,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// First argument of a start as a child.
-pub const CHILD: u64 = 0x6368_696c_64;
+pub const CHILD: u64 = 0x63_6869_6c64;
 
 /// What a child does: reports its arguments and a static variable, and stops.
 pub fn child_main(start: &Start) -> ! {
