@@ -12,7 +12,6 @@
 pub mod buffers;
 pub mod epoll;
 pub mod event;
-pub mod mapping;
 mod place;
 pub mod regular;
 pub mod stream;
@@ -266,6 +265,11 @@ pub fn close(p: &mut Process, fd: i32) -> Result<()> {
     }
     p.fds.release(entry.file);
     Ok(())
+}
+
+/// One user less of a file; the last one closes its descriptions.
+pub fn release(p: &mut Process, index: u32) {
+    p.fds.release(index);
 }
 
 /// Closes all descriptors for which `which` says so.

@@ -100,16 +100,3 @@ pub fn close(index: usize) {
     let _ = mapping_slot(index).delete();
     let _ = frame_slot(index).delete();
 }
-
-pub struct NoRam;
-impl Ram for NoRam {
-    fn make(
-        &mut self,
-        _: CapType,
-        _: u64,
-        _: u32,
-        _: Place,
-    ) -> core::result::Result<(), Status> {
-        Err(Status::NoMemory)
-    }
-}

@@ -172,7 +172,7 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
     let windows = &mut p.fds.windows;
     windows.forget_stale(part.inode, part.layout);
     let index = windows.vacate();
-    windows.capabilities.prepare(&mut place::NoRam, index)?;
+    windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let caps = Caps::receive(place::frame_slot(index));
     let (extent, received) = server::call_caps(request, 0, 0, caps)?;
@@ -248,7 +248,7 @@ pub fn ring(p: &mut Process, desc: u32) -> Result<Ring> {
         return Ok(Ring(place::address(index)));
     }
     let index = p.fds.windows.vacate();
-    p.fds.windows.capabilities.prepare(&mut place::NoRam, index)?;
+    p.fds.windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
     let caps = Caps::receive(place::frame_slot(index));
     server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
     show(index, 0, PIPE_BYTES, true)?;

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::errno::Result;
+use crate::fork;
+use crate::mm::calls as memory;
 use crate::process::Process;
+use crate::signal::calls;
 use abi::Regs;
 
 /// A system call.
@@ -160,6 +163,21 @@ calls! {
     293 pipe2 descriptors::pipe2, (u64, u32);
     436 close_range descriptors::close_range, (u32, u32, u32);
 
+    // Memory.
+    9 mmap memory::mmap, (u64, u64, u32, u32, i32, u64);
+    10 mprotect memory::mprotect, (u64, u64, u32);
+    11 munmap memory::munmap, (u64, u64);
+    12 brk memory::brk, (u64);
+    25 mremap memory::mremap, (u64, u64, u64, u32, u64);
+    26 msync memory::msync, (u64, u64, u32);
+    27 mincore memory::mincore, (u64, u64, u64);
+    28 madvise memory::madvise, (u64, u64, u32);
+    149 mlock memory::mlock, (u64, u64);
+    150 munlock memory::munlock, (u64, u64);
+    151 mlockall memory::mlockall, (u32);
+    152 munlockall memory::munlockall, ();
+    325 mlock2 memory::mlock2, (u64, u64, u32);
+
     // Waiting for several.
     7 poll polling::poll, (u64, u32, i32);
     23 select polling::select, (i32, u64, u64, u64, u64);
@@ -173,6 +191,10 @@ calls! {
 
     // Processes.
     39 getpid processes::getpid, ();
+    56 clone fork::clone, (regs);
+    57 fork fork::fork, (regs);
+    58 vfork fork::vfork, (regs);
+    435 clone3 info::not_there, ();
     60 exit processes::exit_group, (u32);
     61 wait4 processes::wait4, (i32, u64, u32, u64);
     62 kill processes::kill, (i32, u32);
@@ -204,6 +226,18 @@ calls! {
     231 exit_group processes::exit_group, (u32);
     234 tgkill processes::tgkill, (i32, i32, u32);
     247 waitid processes::waitid, (u32, i32, u64, u32, u64);
+
+    // Signals.
+    13 rt_sigaction calls::rt_sigaction, (u32, u64, u64, u64);
+    14 rt_sigprocmask calls::rt_sigprocmask, (u32, u64, u64, u64);
+    15 rt_sigreturn calls::rt_sigreturn, (regs);
+    34 pause calls::pause, ();
+    127 rt_sigpending calls::rt_sigpending, (u64, u64);
+    128 rt_sigtimedwait calls::rt_sigtimedwait, (u64, u64, u64, u64);
+    130 rt_sigsuspend calls::rt_sigsuspend, (u64, u64);
+    131 sigaltstack calls::sigaltstack, (regs);
+    219 restart_syscall calls::restart_syscall, ();
+    297 rt_tgsigqueueinfo calls::rt_tgsigqueueinfo, (i32, i32, u32, u64);
 
     // The thread and its scheduling.
     24 sched_yield scheduling::sched_yield, ();
