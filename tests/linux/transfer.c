@@ -1,6 +1,6 @@
 // Vectors, sendfile, copy_file_range, memfd, statx, fallocate: moving bytes between files.
 // oracle: host
-// build: gcc pie
+// build: gcc, pie
 #include "test.h"
 #include <sys/sendfile.h>
 #include <sys/uio.h>
