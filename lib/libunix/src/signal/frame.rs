@@ -38,9 +38,9 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
     context.mask = signals.saved.unwrap_or(signals.blocked);
     let machine = &mut context.machine;
     save_registers(machine, regs);
-    machine.error = signals.cause.error;
-    machine.vector = signals.cause.vector;
-    machine.cr2 = signals.cause.cr2;
+    machine.error = signals.last.error;
+    machine.vector = signals.last.vector;
+    machine.cr2 = signals.last.cr2;
     machine.old_mask = context.mask;
     machine.vectors = place.vectors;
     // SAFETY: the area is inside `memory` and aligned, as `place` made it.

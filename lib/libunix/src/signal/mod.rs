@@ -8,7 +8,7 @@
 //! Callers use:
 //!
 //! * [`deliver`]: by the upcall code, as the last thing before every return to the program.
-//! * [`fault`]: a synchronous fault of the program (page fault, exception).
+//! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
 //! * [`post_self`]: pending for this process itself.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
 //! * [`Signals::exec`]: what execve resets. Fork copies the state as it is and calls
@@ -16,6 +16,7 @@
 
 mod actions;
 pub mod calls;
+mod cause;
 mod deliver;
 mod frame;
 pub mod mask;
@@ -25,7 +26,10 @@ use crate::process::{Process, NO_CALL};
 use crate::server::header;
 use abi::Regs;
 use actions::Action;
+pub use cause::Cause;
+use cause::PAGE_FAULT;
 use core::sync::atomic::Ordering;
+pub use deliver::settle;
 use linuxabi::sigstack::AltStack;
 use linuxabi::Errno;
 use unixproto::signals::*;
@@ -45,9 +49,9 @@ struct Fault {
     address: u64,
 }
 
-/// What the last fault of the program was, as handlers see it in their context.
+/// What the last exception of the program was, as handlers see it in their context.
 #[derive(Clone, Copy)]
-struct Cause {
+struct Exception {
     vector: u64,
     error: u64,
     cr2: u64,
@@ -66,7 +70,7 @@ pub struct Signals {
     fault: Option<Fault>,
     /// The mask to which a call with a mask of its own returns.
     saved: Option<u64>,
-    cause: Cause,
+    last: Exception,
     stack: AltStack,
     vectors: Vectors,
 }
@@ -82,7 +86,7 @@ impl Signals {
             attention: false,
             fault: None,
             saved: None,
-            cause: Cause { vector: 0, error: 0, cr2: 0 },
+            last: Exception { vector: 0, error: 0, cr2: 0 },
             stack: AltStack::NONE,
             vectors: Vectors::UNKNOWN,
         }
@@ -124,10 +128,16 @@ pub fn post_self(p: &mut Process, signal: u32) {
 /// restarts interrupted calls.
 #[inline(always)]
 pub fn deliver(p: &mut Process, regs: &mut Regs) {
-    let waiting = header().pending.load(Ordering::Acquire) & !p.signals.blocked;
-    if waiting != 0 || p.signals.attention || restart_wish(p, regs).is_some() {
-        deliver::settle(p, regs);
+    if needs_attention(p, regs) {
+        settle(p, regs);
     }
+}
+
+/// Is there anything for [`deliver`] to do?
+#[inline(always)]
+pub fn needs_attention(p: &Process, regs: &Regs) -> bool {
+    let waiting = header().pending.load(Ordering::Acquire) & !p.signals.blocked;
+    waiting != 0 || p.signals.attention || restart_wish(p, regs).is_some()
 }
 
 /// Does the system call want to be repeated, and how?
@@ -145,13 +155,17 @@ fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
 /// by the next [`deliver`]; blocked or ignored ones kill, as on Linux.
 pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
-    const PAGE_FAULT: u64 = 14;
-    p.signals.cause.vector = vector;
-    p.signals.cause.error = error;
+    p.signals.last.vector = vector;
+    p.signals.last.error = error;
     if vector == PAGE_FAULT {
-        p.signals.cause.cr2 = address;
+        p.signals.last.cr2 = address;
     }
     force(p, signal, code, address);
+}
+
+/// The same for a cause.
+pub fn raise(p: &mut Process, _regs: &mut Regs, cause: Cause) {
+    fault(p, cause.signal, cause.code, cause.address, cause.vector, cause.error);
 }
 
 /// A signal that the process cannot hold off.

@@ -8,7 +8,7 @@ use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
 use core::arch::asm;
-use core::arch::x86_64::{__cpuid, __cpuid_count};
+use core::arch::x86_64::__cpuid_count;
 use linuxabi::sigframe::{
     extended_parts, Software, LEGACY_BYTES, MAGIC1, MAGIC2, MAGIC2_BYTES, SOFTWARE_OFFSET,
     XSAVE_MIN_BYTES,
@@ -69,8 +69,10 @@ impl Vectors {
     fn find_out(&mut self) {
         const OSXSAVE: u32 = 1 << 27;
         const XSAVE_LEAF: u32 = 0xd;
-        // SAFETY: every 64-bit CPU has the instruction and leaf 1.
-        let features = unsafe { __cpuid(1) }.ecx;
+        #[allow(unused_unsafe)]
+        // SAFETY: every 64-bit CPU has the instruction; leaf 0xd is read only where it is.
+        let cpuid = |leaf| unsafe { __cpuid_count(leaf, 0) };
+        let features = cpuid(1).ecx;
         if features & OSXSAVE == 0 {
             *self = Vectors { parts: 0, bytes: LEGACY_BYTES };
             return;
@@ -81,8 +83,7 @@ impl Vectors {
             asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high,
                 options(nomem, nostack, preserves_flags));
         }
-        // SAFETY: a CPU with xsave has this leaf.
-        let bytes = unsafe { __cpuid_count(XSAVE_LEAF, 0) }.ebx as usize;
+        let bytes = cpuid(XSAVE_LEAF).ebx as usize;
         *self = Vectors {
             parts: low as u64 | (high as u64) << 32,
             bytes: bytes.max(XSAVE_MIN_BYTES),
@@ -185,7 +186,7 @@ fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> 
     }
     // SAFETY: these places are inside the area, and aligned as it is.
     let (mxcsr, present, form) = unsafe {
-        let form: [u64; ZERO_WORDS] = area.add(FORM).cast().read();
+        let form = area.add(FORM).cast::<[u64; ZERO_WORDS]>().read();
         (area.add(MXCSR).cast::<u32>().read(), area.add(PRESENT).cast::<u64>().read(), form)
     };
     if mxcsr & !MXCSR_BITS != 0 || present & !vectors.parts != 0 || form != [0; ZERO_WORDS] {
