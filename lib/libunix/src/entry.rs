@@ -1,11 +1,75 @@
 //! Where the kernel enters the library, and how the library returns to the program.
+//!
+//! The kernel has saved the program's registers in the frame and set `disabled` when it enters at
+//! an upcall, with `rdi` = frame and `rsp` = top of the upcall stack. So the upcalls are ordinary
+//! functions that never return.
+//!
+//! The way back is `resume_program`: it clears `disabled` and loads the registers. Its code is the
+//! *critical range*: there the dispatcher counts as disabled although the flag is clear.
 
+use abi::dispatcher::{DispatcherFrame, Regs};
 use core::arch::global_asm;
+use core::mem::offset_of;
+
+const _: () = {
+    // The order of the pops below.
+    assert!(offset_of!(Regs, rbx) == 8 && offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24);
+    assert!(offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40 && offset_of!(Regs, rbp) == 48);
+    assert!(offset_of!(Regs, r8) == 56 && offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
+};
 
 global_asm!(
     ".section .text.entry, \"ax\"",
     ".global upcall_run",
     "upcall_run:",
+    "xor ebp, ebp",
+    "jmp {first}",
+    ".global resume_program",
+    "resume_program:",
+    "lea rsp, [rdi + {save}]",
+    "mov dword ptr [rdi + {disabled}], 0",
+    ".global critical_low",
+    "critical_low:",
+    "pop rax",
+    "pop rbx",
+    "pop rcx",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "pop rbp",
+    "pop r8",
+    "pop r9",
+    "pop r10",
+    "pop r11",
+    "pop r12",
+    "pop r13",
+    "pop r14",
+    "pop r15",
+    "iretq",
+    ".global critical_high",
+    "critical_high:",
     "ud2",
     ".text",
+    first = sym crate::upcall::run,
+    save = const offset_of!(DispatcherFrame, save),
+    disabled = const offset_of!(DispatcherFrame, disabled),
 );
+
+extern "C" {
+    /// First entry of a domain that `unixd` has made.
+    fn upcall_run();
+    /// Goes on with the program as the frame's save area says.
+    pub fn resume_program(frame: *mut DispatcherFrame) -> !;
+    fn critical_low();
+    fn critical_high();
+}
+
+/// The critical range.
+pub fn critical() -> (u64, u64) {
+    (critical_low as *const () as u64, critical_high as *const () as u64)
+}
+
+/// The entry point in the ELF header, kept by naming it.
+pub fn first_entry() -> u64 {
+    upcall_run as *const () as u64
+}

@@ -1,1 +1,279 @@
-//! `fork` and its relatives.
+//! `fork` and its relatives: a child domain is made by the parent's library.
+//!
+//! Program memory is not copied: parent and child hold the same CNodes and last-level tables (see
+//! `uvm::Space::fork`), which both see write-protected. The library's private pages are copied, so
+//! the child's library starts with everything that the parent's knew, and a [`Handover`] says what
+//! is different.
+
+use crate::errno::{Errno, Result};
+use crate::mm::arena::Arena;
+use crate::mm::{library, user, Mm};
+use crate::process::{frame, Process};
+use crate::server::{self, header, op, Caps};
+use crate::{fd, upcall};
+use abi::dispatcher::Regs;
+use abi::layout::PAGE;
+use abi::slots::{FRAME, LIBUNIX_ELF, MEMD, SESSION, UNIXD};
+use captypes::invocations::options;
+use captypes::place::L2_BYTES;
+use captypes::{CapAddr, CapType, Place, Status};
+use core::arch::asm;
+use core::sync::atomic::Ordering::Relaxed;
+use libos::ram::Ram;
+use libos::{invoke, Cap};
+use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
+use linuxdomain::{first_frame, page_slot, MAPPINGS};
+
+/// Pages of RAM that a child starts with.
+const CHILD_RAM: u64 = 48;
+
+/// What a child finds different from its parent.
+pub struct Handover {
+    regs: Regs,
+    arena: Arena,
+    fs: u64,
+    gs: u64,
+    /// Where the child stores its process id, or 0.
+    child_tid: u64,
+}
+
+impl Handover {
+    /// Of a process that has no parent of its kind.
+    pub const fn new() -> Self {
+        Handover {
+            regs: first_frame(0),
+            arena: Arena::new(linuxdomain::own::ARENA),
+            fs: 0,
+            gs: 0,
+            child_tid: 0,
+        }
+    }
+}
+
+/// How a child is made.
+#[derive(Clone, Copy, Default)]
+struct How {
+    /// The parent waits until the child executes a program or ends.
+    wait: bool,
+    /// Stack pointer of the child, or 0 for the parent's.
+    stack: u64,
+    /// FS base of the child.
+    tls: Option<u64>,
+    parent_tid: u64,
+    child_tid: u64,
+}
+
+pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    make(p, regs, How::default())
+}
+
+pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    make(p, regs, How { wait: true, ..How::default() })
+}
+
+pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    const VM: u64 = 0x100;
+    const VFORK: u64 = 0x4000;
+    const THREAD_LIKE: u64 = 0x1_0e00; // FS, FILES, SIGHAND, THREAD
+    const NEW_SPACES: u64 = 0x7e02_0080; // CLONE_NEW*
+    const SETTLS: u64 = 0x8_0000;
+    const PARENT_SETTID: u64 = 0x10_0000;
+    const CHILD_SETTID: u64 = 0x100_0000;
+    let flags = regs.rdi;
+    let vfork = flags & VFORK != 0;
+    if flags & NEW_SPACES != 0 {
+        return Err(Errno::EPERM);
+    }
+    if flags & THREAD_LIKE & 0x1_0800 != 0 || flags & VM != 0 && !vfork {
+        // Threads and shared address spaces are not there.
+        return Err(Errno::EAGAIN);
+    }
+    let how = How {
+        wait: vfork,
+        stack: regs.rsi,
+        tls: (flags & SETTLS != 0).then_some(regs.r8),
+        parent_tid: if flags & PARENT_SETTID != 0 { regs.rdx } else { 0 },
+        child_tid: if flags & CHILD_SETTID != 0 { regs.r10 } else { 0 },
+    };
+    make(p, regs, how)
+}
+
+fn errno(status: Status) -> Errno {
+    match status {
+        Status::NoMemory | Status::NoSlot => Errno::ENOMEM,
+        _ => Errno::EAGAIN,
+    }
+}
+
+fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.fork(caps);
+    let (fs, gs) = bases(p);
+    p.fork.regs = Regs { rax: 0, ..*regs };
+    if how.stack != 0 {
+        p.fork.regs.rsp = how.stack;
+    }
+    p.fork.fs = how.tls.unwrap_or(fs);
+    p.fork.gs = gs;
+    p.fork.child_tid = how.child_tid;
+    let made = make_domain(p, regs);
+    match made {
+        Ok(pid) => {
+            if how.parent_tid != 0 {
+                let _ = user::copy_out(p, how.parent_tid, &pid);
+            }
+            let started = server::call(op::ForkCommit { pid, wait: how.wait });
+            match started {
+                // With `wait`, a signal can end the waiting early; the child runs all the same.
+                Ok(()) | Err(Errno::EINTR) => {
+                    forget_child(false);
+                    Ok(pid as u64)
+                }
+                Err(error) => {
+                    let _ = server::call(op::ForkAbort { pid });
+                    forget_child(true);
+                    Err(error)
+                }
+            }
+        }
+        Err(error) => {
+            forget_child(true);
+            Err(error)
+        }
+    }
+}
+
+/// Drops the capabilities to the child; with `destroy`, the child too.
+fn forget_child(destroy: bool) {
+    for slot in [CHILD_DISPATCHER, CHILD_ROOT] {
+        if destroy {
+            // The child holds copies of both; they must not keep it alive.
+            let _ = slot.revoke();
+        }
+        let _ = slot.delete();
+    }
+    let _ = CHILD_GIFTS.delete();
+    let _ = CHILD_GIFTS.plus(1).delete();
+}
+
+/// Makes the child's domain, up to its start. Answers its process id.
+fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
+    let Mm { space, caps, .. } = &mut p.mm;
+    share_memory(space, caps).map_err(errno)?;
+    let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: CHILD_GIFTS.into() };
+    let (child, received) = server::call_caps(op::Fork {}, 0, 0, gifts)?;
+    let abort = |error| {
+        let _ = server::call(op::ForkAbort { pid: child.pid });
+        error
+    };
+    if received != 2 {
+        return Err(abort(Errno::EIO));
+    }
+    give_and_copy(p, regs).map_err(|status| abort(errno(status)))?;
+    Ok(child.pid)
+}
+
+fn within(slot: CapAddr) -> Place {
+    Place::within(CHILD_ROOT, slot)
+}
+
+/// The child's spaces, with the parent's program memory in them.
+fn share_memory(
+    space: &uvm::Space,
+    caps: &mut crate::mm::backend::Caps,
+) -> core::result::Result<(), Status> {
+    linuxdomain::make_spaces(&mut caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
+    MEMD.copy_to(within(MEMD))?;
+    LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
+    caps.nodes.share(&mut caps.arena, CHILD_ROOT)?;
+    caps.share_tables(CHILD_ROOT, space.pmap().regions().map(|(key, r)| (key, r.table)))?;
+    caps.protect_tables()
+}
+
+/// The rest: what `unixd` gave, and the library's own memory.
+fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
+    CHILD_GIFTS.move_to(within(UNIXD))?;
+    CHILD_GIFTS.plus(1).move_to(within(SESSION))?;
+    let arena = &mut p.mm.caps.arena;
+    let pages = library::with(|library| library.pages());
+    let extra = (pages.saturating_sub(1) / MAPPINGS) as u64;
+    for n in 0..extra as u32 {
+        arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CHILD_ROOT, 3 + n))?;
+    }
+    library::with(|library| library.share_tables(arena, CHILD_ROOT))?;
+    let bytes = (pages as u64 + 1) * PAGE;
+    // Behind this point the parent's memory changes no more until it is copied.
+    let child_arena = arena.share(CHILD_ROOT, CHILD_RAM)?;
+    let offset = arena.take(bytes)?;
+    let ram = arena.slot();
+    p.fork.arena = child_arena;
+    let program = core::mem::replace(regs, first_frame(upcall::child as *const () as u64));
+    let copied = copy_pages(ram, offset, pages);
+    *regs = program;
+    copied?;
+    let image = library::image();
+    linuxdomain::map_library(CHILD_ROOT, &image, pages)?;
+    library::with(|library| library.map_far_pages(CHILD_ROOT))?;
+    let how = options::LINUX | options::COPY_VECTOR_STATE;
+    linuxdomain::configure(CHILD_ROOT, CHILD_DISPATCHER, how)
+}
+
+/// Copies the private pages and the kernel's frame.
+fn copy_pages(ram: CapAddr, offset: u64, pages: u32) -> core::result::Result<(), Status> {
+    let copy = |n: u32, slot: CapAddr| {
+        let offset = offset + n as u64 * PAGE;
+        let (src, dst) = (slot.into(), within(slot));
+        invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst })
+    };
+    for index in 0..pages {
+        copy(index, page_slot(index))?;
+    }
+    copy(pages, FRAME)
+}
+
+fn has_fsgsbase() -> bool {
+    // SAFETY: the frame is mapped, and the kernel writes this field only at `Configure`.
+    unsafe { (*frame()).fsgsbase != 0 }
+}
+
+/// The program's FS and GS bases.
+fn bases(p: &Process) -> (u64, u64) {
+    let (mut fs, mut gs) = (p.sys.fs_base, 0);
+    if has_fsgsbase() {
+        // SAFETY: the CPU has the instructions.
+        unsafe { asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs, options(nostack)) };
+    }
+    (fs, gs)
+}
+
+/// Sets them.
+pub fn set_bases(p: &mut Process, fs: u64, gs: u64) {
+    p.sys.fs_base = fs;
+    if has_fsgsbase() {
+        // SAFETY: the CPU has the instructions, and the library uses neither register.
+        unsafe { asm!("wrfsbase {}", "wrgsbase {}", in(reg) fs, in(reg) gs, options(nostack)) };
+    } else {
+        let set = captypes::op::SetFsBase { base: fs };
+        let _ = invoke(abi::slots::DISPATCHER, set);
+    }
+}
+
+/// The first thing that a child does.
+pub fn child(p: &mut Process, regs: &mut Regs) {
+    library::with(|library| library.after_fork());
+    let &mut Handover { regs: program, fs, gs, child_tid, .. } = &mut p.fork;
+    p.mm.caps.arena = core::mem::replace(&mut p.fork.arena, Arena::new(linuxdomain::own::ARENA));
+    p.mm.caps.objects.after_fork();
+    fd::after_fork(p);
+    p.signals.child();
+    p.pid = header().pid.load(Relaxed);
+    p.faults = 0;
+    *regs = program;
+    set_bases(p, fs, gs);
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.after_fork(caps);
+    if child_tid != 0 {
+        let pid = p.pid;
+        let _ = user::copy_out(p, child_tid, &pid);
+    }
+}

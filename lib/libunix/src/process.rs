@@ -1,6 +1,6 @@
 //! The process: all state of the library, in one static.
 
-use crate::{fd, mm, signal, sys};
+use crate::{fd, fork, mm, signal, sys};
 use abi::DispatcherFrame;
 use core::cell::UnsafeCell;
 
@@ -16,6 +16,10 @@ pub struct Process {
     pub sys: sys::State,
     /// File descriptors.
     pub fds: fd::Fds,
+    /// What a forked child needs to know when it starts.
+    pub fork: fork::Handover,
+    /// Page faults handled.
+    pub faults: u64,
     /// Number of the system call that is being handled, or `NO_CALL`.
     pub call: u64,
 }
@@ -35,6 +39,8 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     signals: signal::Signals::new(),
     sys: sys::State::new(),
     fds: fd::Fds::new(),
+    fork: fork::Handover::new(),
+    faults: 0,
     call: NO_CALL,
 }));
 

@@ -1,10 +1,151 @@
-//! What the upcalls do.
+//! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
+use crate::entry::{critical, resume_program};
+use crate::process::{current, Process, NO_CALL};
+use crate::server::{self, header, op};
+use crate::signal::{self, Cause};
+use crate::{exec, fork, sys};
+use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
+use abi::layout::LIBRARY_STACK_TOP;
 use core::panic::PanicInfo;
+use core::sync::atomic::Ordering::Relaxed;
+use unixproto::signals::{killed, SIGKILL};
+use uvm::Access;
+
+/// What every upcall starts with: the process and the program's registers.
+///
+/// # Safety
+///
+/// Called once by each upcall, with the frame that the kernel handed over.
+#[inline(always)]
+unsafe fn begin(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static mut Regs) {
+    // SAFETY: upcalls never return, so no reference from an earlier one is alive; the kernel
+    // writes to the save area only when it enters the next upcall.
+    unsafe { (current(), &mut (*frame).save) }
+}
+
+/// Goes back to the program. Signals that have become deliverable are delivered first.
+#[inline(always)]
+fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
+    signal::deliver(p, regs);
+    // SAFETY: the upcall ends here; the save area holds the program's registers.
+    unsafe { resume_program(frame) }
+}
+
+/// The program executed `syscall`.
+extern "C" fn syscall(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    p.call = regs.rax;
+    sys::dispatch(p, regs);
+    finish(p, regs, frame)
+}
+
+/// A page fault of the program: it pages itself.
+extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    // SAFETY: the kernel has written these fields and does not change them now.
+    let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
+    p.faults += 1;
+    let access = match (error & 0x10 != 0, error & 2 != 0) {
+        (true, _) => Access::Exec,
+        (_, true) => Access::Write,
+        _ => Access::Read,
+    };
+    if let Err(problem) = p.mm.space.fault(&mut p.mm.caps, address, access) {
+        p.call = NO_CALL;
+        signal::raise(p, regs, Cause::page_fault(problem, address, error));
+        finish(p, regs, frame);
+    }
+    // SAFETY: the upcall ends here; the program's registers are as the kernel saved them.
+    unsafe { resume_program(frame) }
+}
+
+/// Another exception of the program.
+extern "C" fn exception(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    // SAFETY: as in `page_fault`.
+    let (vector, error) = unsafe { ((*frame).fault_vector, (*frame).fault_error) };
+    p.call = NO_CALL;
+    let cause = Cause::exception(vector, error, regs);
+    signal::raise(p, regs, cause);
+    finish(p, regs, frame)
+}
+
+/// Somebody has set notification bits: a signal has come.
+extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    // SAFETY: the frame is mapped; the field is atomic.
+    unsafe { (*frame).notifications.store(0, Relaxed) };
+    p.call = NO_CALL;
+    finish(p, regs, frame)
+}
+
+/// Makes the kernel enter this library's upcalls.
+pub fn install(frame: *mut DispatcherFrame) {
+    let entries: [(Upcall, extern "C" fn(*mut DispatcherFrame) -> !); 5] = [
+        (Upcall::PageFault, page_fault),
+        (Upcall::Exception, exception),
+        (Upcall::Message, message),
+        (Upcall::Timer, message),
+        (Upcall::Syscall, syscall),
+    ];
+    let (low, high) = critical();
+    // SAFETY: the frame is mapped, and the kernel reads these fields only when the dispatcher is
+    // enabled, which it is not yet.
+    unsafe {
+        for (reason, entry) in entries {
+            (*frame).upcall[reason as usize] = entry as *const () as u64;
+        }
+        (*frame).upcall[Upcall::Run as usize] = crate::entry::first_entry();
+        (*frame).upcall_stack = LIBRARY_STACK_TOP - 8;
+        (*frame).critical_low = low;
+        (*frame).critical_high = high;
+    }
+}
+
+/// The first process: executes what `unixd` says.
+pub extern "C" fn run(frame: *mut DispatcherFrame) -> ! {
+    install(frame);
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    exec::first(p, regs);
+    finish(p, regs, frame)
+}
+
+/// A forked child.
+pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    fork::child(p, regs);
+    finish(p, regs, frame)
+}
+
+/// Ends the process as by a signal.
+pub fn die(signal: u32) -> ! {
+    loop {
+        let _ = server::call(op::Exit { status: killed(signal) });
+    }
+}
 
 #[panic_handler]
-fn panic(_: &PanicInfo) -> ! {
-    loop {
-        core::hint::spin_loop();
+fn panic(info: &PanicInfo) -> ! {
+    struct Line([u8; 200], usize);
+    impl core::fmt::Write for Line {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            let room = self.0.len() - self.1;
+            let part = &text.as_bytes()[..text.len().min(room)];
+            self.0[self.1..self.1 + part.len()].copy_from_slice(part);
+            self.1 += part.len();
+            Ok(())
+        }
     }
+    let mut line = Line([0; 200], 0);
+    let pid = header().pid.load(Relaxed);
+    let _ = core::fmt::write(&mut line, format_args!("libunix: process {pid}: {info}"));
+    let _ = server::call_a(op::Log {}, &line.0[..line.1]);
+    die(SIGKILL)
 }

@@ -1,13 +1,113 @@
 //! Program memory: the process pages itself.
+//!
+//! `uvm` decides; [`backend`] does it by invocations on the capabilities of the process: RAM
+//! ([`arena`]), CNodes and tables ([`nodes`]), files ([`object`]). [`library`] is the library's own
+//! memory. System calls are in [`calls`]; how other system calls touch program memory is in
+//! [`user`].
 
+pub mod arena;
+pub mod backend;
+pub mod calls;
+pub mod library;
+pub mod nodes;
+pub mod object;
 pub mod user;
 
-/// The address space of the program.
-pub struct Mm {}
+use crate::errno::Errno;
+use crate::process::Process;
+use crate::server::{self, header, op};
+use crate::{fd, sys};
+use abi::layout::{PROGRAM_END, PROGRAM_START};
+use alloc::string::String;
+use backend::Caps;
+use core::sync::atomic::Ordering::Relaxed;
+use uvm::{ObjectId, ObjectName, Space};
+
+/// Distance between the top of the stack and the mmap area: the stack's limit and more.
+pub const STACK_GAP: u64 = 1 << 30;
+
+/// The address space of the program, and what it is made of.
+pub struct Mm {
+    pub space: Space,
+    pub caps: Caps,
+    /// Path of the program that runs.
+    pub exe: String,
+}
 
 impl Mm {
     /// An empty address space.
     pub const fn new() -> Self {
-        Mm {}
+        let space = Space::new(PROGRAM_START, PROGRAM_END);
+        Mm { space, caps: Caps::new(), exe: String::new() }
     }
+
+    /// Takes everything away, for a new program.
+    pub fn clear(&mut self) {
+        self.space.clear(&mut self.caps);
+        self.caps.drop_uppers();
+    }
+}
+
+/// The errors of `uvm` as the program sees them.
+pub fn errno(error: uvm::Error) -> Errno {
+    match error {
+        uvm::Error::Invalid => Errno::EINVAL,
+        uvm::Error::NoMemory => Errno::ENOMEM,
+        uvm::Error::Exists => Errno::EEXIST,
+        uvm::Error::Access => Errno::EACCES,
+        uvm::Error::Permission => Errno::EPERM,
+        uvm::Error::Fault => Errno::EFAULT,
+        uvm::Error::Again => Errno::EAGAIN,
+        uvm::Error::Overflow => Errno::EOVERFLOW,
+        uvm::Error::NotSupported => Errno::EOPNOTSUPP,
+    }
+}
+
+/// Closes files that are no longer mapped. Called after whatever unmaps.
+#[inline]
+pub fn settle(p: &mut Process) {
+    if !p.mm.caps.objects.released.is_empty() {
+        close_released(p);
+    }
+}
+
+#[cold]
+fn close_released(p: &mut Process) {
+    while let Some((file, desc)) = p.mm.caps.objects.released.pop() {
+        match file {
+            Some(index) => fd::release(p, index),
+            None => drop(server::call_a(op::Close {}, &desc.to_le_bytes())),
+        }
+    }
+}
+
+/// Brings the limits of the address space up to date.
+pub fn take_limits(space: &mut Space, sys: &sys::State) {
+    space.limits.address_space = sys.max_address_space();
+    space.limits.data = sys.max_data();
+    space.limits.stack = sys.max_stack();
+}
+
+/// The text of `/proc/self/maps`.
+pub fn maps_text(p: &mut Process) -> String {
+    let Mm { space, caps, exe } = &p.mm;
+    space.maps_text(|id: ObjectId| match caps.objects.get(id) {
+        Some(object) => ObjectName {
+            device: (0, 1),
+            inode: object.inode,
+            path: match &object.path {
+                Some(path) => path.clone(),
+                None if object.file.is_none() => String::from("/dev/zero (deleted)"),
+                None => exe.clone(),
+            },
+        },
+        None => ObjectName::default(),
+    })
+}
+
+/// Shows `/proc` how much memory the process uses.
+pub fn publish_usage(p: &Process) {
+    let (mapped, resident) = p.mm.space.usage();
+    header().vm_pages.store(mapped, Relaxed);
+    header().rss_pages.store(resident, Relaxed);
 }

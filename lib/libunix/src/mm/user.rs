@@ -7,8 +7,11 @@
 //! exec, brk) or that makes other memory resident: use them at once. Bound the length by what will
 //! really be moved *before* asking for a slice, since all of it becomes resident.
 
+use super::Mm;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
+use abi::layout::PAGE;
+use uvm::{Access, FaultError};
 
 /// Types that any bytes are a value of, without padding.
 ///
@@ -54,27 +57,87 @@ pub fn bytes_out(p: &mut Process, addr: u64, from: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// What a system call answers when memory that it was given cannot be used.
+fn errno(error: FaultError) -> Errno {
+    match error {
+        FaultError::NoMemory => Errno::ENOMEM,
+        _ => Errno::EFAULT,
+    }
+}
+
+/// Makes bytes usable; answers how many are.
+#[inline]
+fn resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Result<usize> {
+    if len == 0 {
+        return Ok(0);
+    }
+    let Mm { space, caps, .. } = &mut p.mm;
+    let len = len as u64;
+    if addr % PAGE + len <= PAGE && space.is_resident(addr, access) {
+        return Ok(len as usize);
+    }
+    space.make_resident(caps, addr, len, access).map(|done| done as usize).map_err(errno)
+}
+
+/// Bytes of the program that are resident.
+fn slice(addr: u64, len: usize) -> &'static [u8] {
+    match len {
+        0 => &[],
+        // SAFETY: the pages are mapped, and stay so until the address space changes (see the
+        // module's documentation); the program itself does not run meanwhile.
+        _ => unsafe { core::slice::from_raw_parts(addr as *const u8, len) },
+    }
+}
+
+/// The same, writable.
+fn slice_mut(addr: u64, len: usize) -> &'static mut [u8] {
+    match len {
+        0 => &mut [],
+        // SAFETY: as in `slice`; the pages are mapped writable, and a system call uses one slice
+        // for writing at a time.
+        _ => unsafe { core::slice::from_raw_parts_mut(addr as *mut u8, len) },
+    }
+}
+
 /// `len` readable bytes of the program.
-pub fn slice_in(_p: &mut Process, _addr: u64, _len: usize) -> Result<&'static [u8]> {
-    Err(Errno::EFAULT)
+#[inline]
+pub fn slice_in(p: &mut Process, addr: u64, len: usize) -> Result<&'static [u8]> {
+    match resident(p, addr, len, Access::Read)? {
+        done if done == len => Ok(slice(addr, len)),
+        _ => Err(Errno::EFAULT),
+    }
 }
 
 /// `len` writable bytes of the program.
-pub fn slice_out(_p: &mut Process, _addr: u64, _len: usize) -> Result<&'static mut [u8]> {
-    Err(Errno::EFAULT)
+#[inline]
+pub fn slice_out(p: &mut Process, addr: u64, len: usize) -> Result<&'static mut [u8]> {
+    match resident(p, addr, len, Access::Write)? {
+        done if done == len => Ok(slice_mut(addr, len)),
+        _ => Err(Errno::EFAULT),
+    }
 }
 
 /// As many of `len` bytes as are readable, at least one (unless `len` is 0).
-pub fn prefix_in(_p: &mut Process, _addr: u64, _len: usize) -> Result<&'static [u8]> {
-    Err(Errno::EFAULT)
+pub fn prefix_in(p: &mut Process, addr: u64, len: usize) -> Result<&'static [u8]> {
+    Ok(slice(addr, resident(p, addr, len, Access::Read)?))
 }
 
 /// As many of `len` bytes as are writable, at least one (unless `len` is 0).
-pub fn prefix_out(_p: &mut Process, _addr: u64, _len: usize) -> Result<&'static mut [u8]> {
-    Err(Errno::EFAULT)
+pub fn prefix_out(p: &mut Process, addr: u64, len: usize) -> Result<&'static mut [u8]> {
+    Ok(slice_mut(addr, resident(p, addr, len, Access::Write)?))
 }
 
 /// The bytes of a string before its zero byte. `too_long` when there is none in the first `max`.
-pub fn cstr(_p: &mut Process, _addr: u64, _max: usize, too_long: Errno) -> Result<&'static [u8]> {
+pub fn cstr(p: &mut Process, addr: u64, max: usize, too_long: Errno) -> Result<&'static [u8]> {
+    let mut len = 0;
+    while len < max {
+        let at = addr.checked_add(len as u64).ok_or(Errno::EFAULT)?;
+        let here = ((PAGE - at % PAGE) as usize).min(max - len);
+        let bytes = slice_in(p, at, here)?;
+        if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
+            return Ok(slice(addr, len + end));
+        }
+        len += here;
+    }
     Err(too_long)
 }

@@ -96,7 +96,8 @@ impl Signals {
     /// as at the start of a program.
     pub fn exec(&mut self) {
         for (signal, action) in (1..).zip(&mut self.actions) {
-            let keep = if self.ignored & bit(signal) != 0 { Action::IGNORE } else { Action::DEFAULT };
+            let keep =
+                if self.ignored & bit(signal) != 0 { Action::IGNORE } else { Action::DEFAULT };
             *action = keep;
         }
         self.caught = 0;
@@ -104,6 +105,11 @@ impl Signals {
         self.fault = None;
         self.stack = AltStack::NONE;
         self.vectors.reset();
+    }
+
+    /// Bytes of vector state in a handler's frame.
+    pub fn vector_bytes(&mut self) -> u64 {
+        self.vectors.bytes() as u64
     }
 
     /// fork: nothing is pending in the child. (Its header has been filled in by `unixd`.)

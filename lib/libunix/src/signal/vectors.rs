@@ -84,10 +84,8 @@ impl Vectors {
                 options(nomem, nostack, preserves_flags));
         }
         let bytes = cpuid(XSAVE_LEAF).ebx as usize;
-        *self = Vectors {
-            parts: low as u64 | (high as u64) << 32,
-            bytes: bytes.max(XSAVE_MIN_BYTES),
-        };
+        *self =
+            Vectors { parts: low as u64 | (high as u64) << 32, bytes: bytes.max(XSAVE_MIN_BYTES) };
     }
 
     /// Saves the registers, and says so for `rt_sigreturn`.

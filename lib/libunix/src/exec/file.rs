@@ -1,0 +1,157 @@
+//! The file of a program: opening it, `#!` lines, its headers.
+
+use super::args::Args;
+use crate::elf::{ElfError, Head, Program};
+use crate::errno::{Errno, Result};
+use crate::fd::regular::FilePieces;
+use crate::fd::transfer::Source;
+use crate::process::Process;
+use crate::server::{self, op};
+use alloc::string::String;
+use alloc::vec::Vec;
+use unixproto::files::{Kind, CWD, OPEN_EXEC};
+
+/// How many `#!` lines may lead from one to the next.
+const SCRIPTS: usize = 5;
+/// Bytes of a `#!` line that count.
+const LINE: usize = 256;
+/// Longest name of a dynamic linker that a message shows.
+const INTERPRETER: u64 = 256;
+
+/// An open file to be executed.
+pub struct Executable {
+    pub desc: u32,
+    pub inode: u64,
+    /// What the file begins with.
+    start: Vec<u8>,
+}
+
+/// Opens what `args` names, or the interpreter that its `#!` line names; `args` become those of
+/// what was opened.
+pub fn open_program(p: &mut Process, dir: u32, args: &mut Args) -> Result<Executable> {
+    let mut dir = dir;
+    let mut path = args.path.clone();
+    for _ in 0..SCRIPTS {
+        let file = open(p, dir, &path)?;
+        let Some(line) = file.start.strip_prefix(b"#!") else { return Ok(file) };
+        let line = script_line(line);
+        file.close();
+        let (interpreter, argument) = line?;
+        let mut argv = alloc::vec![interpreter.clone()];
+        argv.extend(argument);
+        argv.push(path);
+        argv.extend(args.argv.drain(..).skip(1));
+        args.argv = argv;
+        (path, dir) = (interpreter, CWD);
+    }
+    Err(Errno::ELOOP)
+}
+
+/// Interpreter and argument of a `#!` line.
+fn script_line(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
+    let line = &line[..line.len().min(LINE - 2)];
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
+    let line = line.trim_ascii();
+    let end = line.iter().position(is_blank).unwrap_or(line.len());
+    let (interpreter, rest) = line.split_at(end);
+    if interpreter.is_empty() {
+        return Err(Errno::ENOEXEC);
+    }
+    let rest = rest.trim_ascii();
+    Ok((interpreter.to_vec(), (!rest.is_empty()).then(|| rest.to_vec())))
+}
+
+fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
+    const CLOEXEC: u32 = 0x8_0000;
+    let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
+    let opened = server::call_a(request, path)?;
+    let mut file = Executable { desc: opened.desc, inode: opened.inode, start: Vec::new() };
+    if Kind::from_u8(opened.kind) != Some(Kind::Regular) {
+        file.close();
+        return Err(Errno::EACCES);
+    }
+    match file.read(p, 0, LINE as u64) {
+        Ok(start) => file.start = start,
+        Err(error) => {
+            file.close();
+            return Err(error);
+        }
+    }
+    Ok(file)
+}
+
+impl Executable {
+    /// Gives the file up; not needed once it is mapped.
+    pub fn close(&self) {
+        let _ = server::call_a(op::Close {}, &self.desc.to_le_bytes());
+    }
+
+    /// Up to `bytes` bytes from `offset` on.
+    fn read(&self, p: &mut Process, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let part = server::call(op::ReadBegin { desc: self.desc, offset, bytes })?;
+        let mut pieces = FilePieces::new(self.desc, self.inode, part);
+        let mut all = Vec::new();
+        while pieces.left() > 0 {
+            let piece = pieces.next(p, bytes)?;
+            if piece.is_empty() {
+                break;
+            }
+            all.extend_from_slice(piece);
+        }
+        Ok(all)
+    }
+
+    /// Reads and checks the headers.
+    pub fn read_program(&self, p: &mut Process) -> Result<Program> {
+        let head = Head::parse(&self.start).map_err(errno)?;
+        let headers = self.read(p, head.headers_offset, head.headers_bytes())?;
+        let program = Program::parse(&head, &headers, self.size()?).map_err(errno)?;
+        if let Some((offset, len)) = program.interpreter {
+            self.refuse_dynamic(p, offset, len);
+            return Err(Errno::ENOENT);
+        }
+        Ok(program)
+    }
+
+    fn size(&self) -> Result<u64> {
+        let end = op::Seek { desc: self.desc, offset: 0, whence: unixproto::files::SEEK_END };
+        Ok(server::call(end)?.offset)
+    }
+
+    /// Says why a dynamic program cannot run.
+    fn refuse_dynamic(&self, p: &mut Process, offset: u64, len: u64) {
+        let name = self.read(p, offset, len.min(INTERPRETER)).unwrap_or_default();
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        complain(p, &alloc::format!(
+            "this program is dynamically linked and needs {name}, which is not there; \
+             only static programs run"
+        ));
+    }
+}
+
+fn errno(_: ElfError) -> Errno {
+    Errno::ENOEXEC
+}
+
+/// Writes a line to the standard error of the process.
+pub fn complain(p: &mut Process, text: &str) {
+    let Ok((desc, ..)) = p.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
+        return;
+    };
+    let line = alloc::format!("tessera: {text}\n");
+    let _ = server::call_a(op::Write { desc }, line.as_bytes());
+}
+
+/// What an error of `execve` means to a user.
+pub fn reason(error: Errno) -> &'static str {
+    match error {
+        Errno::ENOENT => "not found",
+        Errno::EACCES => "permission denied",
+        Errno::ENOEXEC => "not a program that can run here",
+        Errno::ENOMEM => "not enough memory",
+        Errno::EISDIR => "is a directory",
+        _ => "cannot be executed",
+    }
+}

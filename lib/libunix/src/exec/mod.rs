@@ -1,0 +1,156 @@
+//! `execve`: a new program in place of the old one.
+//!
+//! ```text
+//! find the file, follow #! lines        an error is an errno
+//! read and check the ELF headers
+//! ── point of no return ──
+//! close descriptors, give up program memory, reset signals
+//! map segments, stack, arguments        an error ends the process
+//! set registers: the way back leads to the new program
+//! ```
+
+mod args;
+mod file;
+mod stack;
+
+use crate::elf::{Program, Segment};
+use crate::errno::{Errno, Result};
+use crate::fork::set_bases;
+use crate::mm::{self, user, Mm, STACK_GAP};
+use crate::process::{Process, NO_CALL};
+use crate::server::{self, op};
+use crate::upcall::die;
+use crate::{fd, signal};
+use abi::dispatcher::{Regs, USER_CS, USER_SS};
+use abi::layout::{PAGE, PROGRAM_END};
+use alloc::string::String;
+use args::Args;
+use file::Executable;
+use unixproto::files::CWD;
+use unixproto::signals::SIGKILL;
+use uvm::{Flags, MapRequest, Placement, Prot};
+
+pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    let (path, argv, envp) = (regs.rdi, regs.rsi, regs.rdx);
+    let path = args::path(p, path)?;
+    let args = Args::read(p, &path, argv, envp)?;
+    execute(p, regs, CWD, args)
+}
+
+pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    const EMPTY_PATH: u64 = 0x1000;
+    let (fd, path, argv, envp, flags) = (regs.rdi as i32, regs.rsi, regs.rdx, regs.r10, regs.r8);
+    let mut path = args::path(p, path)?;
+    let mut dir = CWD;
+    if path.is_empty() && flags & EMPTY_PATH != 0 {
+        path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
+    } else if path.first() != Some(&b'/') && fd != -100 {
+        dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?.0;
+    }
+    let args = Args::read(p, &path, argv, envp)?;
+    execute(p, regs, dir, args)
+}
+
+/// The first program of the session, as `unixd` names it. If it cannot run, the process says so
+/// and ends as a shell would.
+pub fn first(p: &mut Process, regs: &mut Regs) {
+    let attached = server::call(op::Attach {});
+    let Ok(attached) = attached else { die(SIGKILL) };
+    p.pid = attached.pid;
+    let block = server::data(attached.bytes as usize).to_vec();
+    let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
+    let (args, directory) = Args::from_block(&block);
+    if let Some(directory) = directory {
+        let _ = server::call_a(op::Chdir { dir: CWD, flags: 0 }, &directory);
+    }
+    let mut problem = Errno::ENOENT;
+    for path in args.candidates() {
+        match execute(p, regs, CWD, args.with_path(&path)) {
+            Ok(_) => return,
+            Err(Errno::ENOENT) => {}
+            Err(error) => problem = error,
+        }
+    }
+    let name = String::from_utf8_lossy(args.argv.first().map_or(&b""[..], |arg| arg));
+    file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
+    let status = if problem == Errno::ENOENT { 127 } else { 126 };
+    loop {
+        let _ = server::call(op::Exit { status: unixproto::signals::exited(status) });
+    }
+}
+
+/// Replaces the program. On success the registers are those of the new one.
+fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result<u64> {
+    let file = file::open_program(p, dir, &mut args)?;
+    let program = match file.read_program(p) {
+        Ok(program) => program,
+        Err(error) => {
+            file.close();
+            return Err(error);
+        }
+    };
+    // From here on there is no way back.
+    fd::close_on_exec(p);
+    let _ = server::call_ab(op::Exec {}, &args.path, &args.command_line());
+    p.mm.clear();
+    mm::settle(p);
+    p.signals.exec();
+    match load(p, &file, &program, &args) {
+        Ok(sp) => start(p, regs, program.entry, sp),
+        Err(_) => die(SIGKILL),
+    }
+    Ok(0)
+}
+
+fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
+    p.call = NO_CALL;
+    set_bases(p, 0, 0);
+    *regs = Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };
+}
+
+/// Maps the program and its stack. Answers the first stack pointer.
+fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
+    mm::take_limits(&mut p.mm.space, &p.sys);
+    let (object, _) = p.mm.caps.objects.add(file.desc, None, file.inode, false);
+    let path = String::from_utf8_lossy(&args.path).into_owned();
+    p.mm.caps.objects.set_path(object, path.clone());
+    p.mm.exe = path;
+    for segment in &program.segments {
+        map_segment(p, object, segment)?;
+    }
+    let Mm { space, .. } = &mut p.mm;
+    space.set_brk_start(program.end().next_multiple_of(PAGE));
+    let gap = p.sys.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
+    space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
+    stack::build(p, program, args)
+}
+
+fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Result<()> {
+    let first = segment.start & !(PAGE - 1);
+    let file_pages_end = segment.file_end.next_multiple_of(PAGE);
+    let end = segment.end.next_multiple_of(PAGE);
+    let has_file = segment.file_end > segment.start;
+    let fixed = |start: u64, end: u64, object| MapRequest {
+        addr: start,
+        len: end - start,
+        prot: segment.prot,
+        placement: Placement::Fixed,
+        flags: Flags::default(),
+        object,
+    };
+    let zero_from = if has_file { file_pages_end } else { first };
+    let Mm { space, caps, .. } = &mut p.mm;
+    if has_file {
+        let request = fixed(first, file_pages_end, Some((object, segment.offset)));
+        space.mmap(caps, &request).map_err(mm::errno)?;
+    }
+    if end > zero_from {
+        space.mmap(caps, &fixed(zero_from, end, None)).map_err(mm::errno)?;
+    }
+    // Behind what the file has, its last page is zero.
+    if has_file && segment.end > segment.file_end && segment.prot.has(Prot::WRITE) {
+        let len = file_pages_end.min(segment.end.next_multiple_of(PAGE)) - segment.file_end;
+        user::slice_out(p, segment.file_end, len as usize)?.fill(0);
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Where the process's objects come from: one RAM capability that is used up from its start.
+//!
+//! A used-up capability is dropped: the objects made of it live on, and each piece of memory goes
+//! home by itself when the last capability to it dies. The more the process needs, the more it
+//! asks for at a time.
+
+use abi::layout::PAGE;
+use abi::slots::MEMD;
+use captypes::{CapAddr, CapType, Place, RamAttrs, Status};
+use libos::ram::Ram;
+use libos::{memd, Cap};
+
+/// Pages asked for at first, and at most.
+const FIRST: u64 = 32;
+const MOST: u64 = 512;
+
+/// RAM in a slot, and how much of it is used.
+pub struct Arena {
+    slot: CapAddr,
+    next: u64,
+    end: u64,
+    pages: u64,
+}
+
+impl Arena {
+    /// Nothing yet.
+    pub const fn new(slot: CapAddr) -> Self {
+        Arena { slot, next: 0, end: 0, pages: FIRST }
+    }
+
+    /// Where the RAM is.
+    #[inline(always)]
+    pub fn slot(&self) -> CapAddr {
+        self.slot
+    }
+
+    /// Takes `bytes`: where in the RAM they start.
+    #[inline(always)]
+    pub fn take(&mut self, bytes: u64) -> Result<u64, Status> {
+        if bytes > self.end - self.next {
+            self.refill(bytes)?;
+        }
+        let offset = self.next;
+        self.next += bytes;
+        Ok(offset)
+    }
+
+    /// Pages that can be taken without asking.
+    #[inline(always)]
+    pub fn pages_left(&self) -> u64 {
+        (self.end - self.next) / PAGE
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self, bytes: u64) -> Result<(), Status> {
+        self.release();
+        let mut ask = bytes.max(self.pages * PAGE);
+        loop {
+            match memd::alloc(MEMD, ask, 0, RamAttrs(0), self.slot) {
+                Ok(()) => break,
+                Err(Status::NoMemory) if ask > bytes => ask = bytes.max(ask / 2 & !(PAGE - 1)),
+                Err(error) => return Err(error),
+            }
+        }
+        self.pages = (self.pages * 2).min(MOST);
+        (self.next, self.end) = (0, ask);
+        Ok(())
+    }
+
+    /// Drops the capability; what is left of it goes home.
+    pub fn release(&mut self) {
+        if self.end != 0 {
+            let _ = self.slot.delete();
+        }
+        (self.next, self.end) = (0, 0);
+    }
+
+    /// Gives `pages` to a child, as RAM in its arena's slot. The child's arena as it must be.
+    pub fn share(&mut self, child: CapAddr, pages: u64) -> Result<Arena, Status> {
+        let bytes = pages * PAGE;
+        let offset = self.take(bytes)?;
+        let dst = Place::within(child, self.slot);
+        self.slot.retype(CapType::Ram, offset, bytes, 1, dst)?;
+        Ok(Arena { slot: self.slot, next: 0, end: bytes, pages: FIRST })
+    }
+}
+
+impl Ram for Arena {
+    #[inline]
+    fn make(&mut self, ty: CapType, bytes: u64, count: u32, dst: Place) -> Result<(), Status> {
+        let offset = self.take(bytes * count as u64)?;
+        self.slot.retype(ty, offset, bytes, count, dst)
+    }
+}

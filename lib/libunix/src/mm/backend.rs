@@ -1,0 +1,354 @@
+//! `uvm`'s backend on invocations.
+
+use super::arena::Arena;
+use super::nodes::{node_place, slot, table_slot, Nodes};
+use super::object::Objects;
+use abi::layout::PAGE;
+use abi::slots::VSPACE;
+use alloc::vec::Vec;
+use captypes::invocations::{Identity, MapFlags};
+use captypes::{op, CapAddr, CapType, Place, Status};
+use libos::ram::Ram;
+use libos::{invoke, Cap};
+use linuxdomain::{own, MAPPINGS, RWX};
+use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Table};
+
+/// Capabilities of the process, as far as program memory is made of them.
+pub struct Caps {
+    pub arena: Arena,
+    pub nodes: Nodes,
+    /// Upper tables for program memory.
+    uppers: Vec<Upper>,
+    /// Index in `uppers` of the one used last.
+    last: usize,
+    pub objects: Objects,
+}
+
+/// A table that holds tables.
+#[derive(Clone, Copy)]
+struct Upper {
+    /// 2 for a page directory, 3 for a table of those.
+    level: u8,
+    /// What it covers: the number of its first entry in its level / 512.
+    number: u64,
+    table: Table,
+}
+
+fn no_memory(_: Status) -> NoMemory {
+    NoMemory
+}
+
+/// Rights of a mapping. Whatever is mapped can be read.
+#[inline(always)]
+fn flags(prot: Prot) -> MapFlags {
+    MapFlags(prot.0 as u32 | MapFlags::READ.0)
+}
+
+impl Caps {
+    /// None.
+    pub const fn new() -> Self {
+        Caps {
+            arena: Arena::new(own::ARENA),
+            nodes: Nodes::new(),
+            uppers: Vec::new(),
+            last: 0,
+            objects: Objects::new(),
+        }
+    }
+
+    /// The table of `level` (2 or 3) whose entries begin with `number * 512`, made if need be.
+    fn upper(&mut self, level: u8, number: u64) -> Result<CapAddr, Status> {
+        let is = |upper: &Upper| upper.level == level && upper.number == number;
+        if let Some(upper) = self.uppers.get(self.last).filter(|upper| is(upper)) {
+            return Ok(table_slot(upper.table));
+        }
+        if let Some(index) = self.uppers.iter().position(is) {
+            self.last = index;
+            return Ok(table_slot(self.uppers[index].table));
+        }
+        let table = self.nodes.take_table(&mut self.arena)?;
+        let made = self.make_upper(level, number, table);
+        match made {
+            Ok(()) => {
+                self.uppers.push(Upper { level, number, table });
+                Ok(table_slot(table))
+            }
+            Err(error) => {
+                let _ = table_slot(table).delete();
+                self.nodes.free_table(table);
+                Err(error)
+            }
+        }
+    }
+
+    fn make_upper(&mut self, level: u8, number: u64, table: Table) -> Result<(), Status> {
+        let ty = if level == 2 { CapType::Pd } else { CapType::Pdpt };
+        let slot = table_slot(table);
+        self.arena.make(ty, PAGE, 1, slot.into())?;
+        let parent = match level {
+            2 => self.upper(3, number / 512)?,
+            _ => VSPACE,
+        };
+        parent.map((number % 512) as u32, 1, slot, 0, RWX, slot.plus(MAPPINGS))
+    }
+
+    fn make_table(&mut self, region: u64) -> Result<Table, Status> {
+        let directory = self.upper(2, region / 512)?;
+        let table = self.nodes.take_table(&mut self.arena)?;
+        let slot = table_slot(table);
+        let entry = (region % 512) as u32;
+        let made = self.arena.make(CapType::Pt, PAGE, 1, slot.into()).and_then(|()| {
+            let mapped = directory.map(entry, 1, slot, 0, RWX, slot.plus(MAPPINGS));
+            if mapped.is_err() {
+                let _ = slot.delete();
+            }
+            mapped
+        });
+        match made {
+            Ok(()) => Ok(table),
+            Err(error) => {
+                self.nodes.free_table(table);
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops upper tables: all program memory is gone.
+    pub fn drop_uppers(&mut self) {
+        for upper in self.uppers.drain(..) {
+            let _ = table_slot(upper.table).delete();
+            self.nodes.free_table(upper.table);
+        }
+        self.last = 0;
+    }
+
+    /// Makes the upper tables of the child at `child`, like the own ones, and enters in them,
+    /// write-protected, the tables `(region, table)` that the child has got already.
+    pub fn share_tables(
+        &mut self,
+        child: CapAddr,
+        tables: impl Iterator<Item = (u64, Table)>,
+    ) -> Result<(), Status> {
+        let within = |slot: CapAddr| Place::within(child, slot);
+        for upper in &self.uppers {
+            let ty = if upper.level == 2 { CapType::Pd } else { CapType::Pdpt };
+            self.arena.make(ty, PAGE, 1, within(table_slot(upper.table)))?;
+        }
+        for upper in &self.uppers {
+            let parent = match upper.level {
+                2 => self.known(3, upper.number / 512)?,
+                _ => VSPACE,
+            };
+            let slot = table_slot(upper.table);
+            let mapping = within(slot.plus(MAPPINGS));
+            let entry = (upper.number % 512) as u32;
+            within(parent).map(entry, 1, within(slot), 0, RWX, mapping)?;
+        }
+        let read = MapFlags::READ.or(MapFlags::EXEC);
+        let mut tables = tables.peekable();
+        while let Some((region, table)) = tables.next() {
+            // Neighbours in both the address space and the CNode go together.
+            let mut count = 1;
+            while let Some(&(next, next_table)) = tables.peek() {
+                let follows = next == region + count as u64
+                    && next / 512 == region / 512
+                    && next_table.0 == table.0 + count
+                    && next_table.0 / MAPPINGS == table.0 / MAPPINGS;
+                if !follows {
+                    break;
+                }
+                count += 1;
+                tables.next();
+            }
+            let directory = within(self.known(2, region / 512)?);
+            let (entry, slot) = ((region % 512) as u32, table_slot(table));
+            let mapping = within(slot.plus(MAPPINGS));
+            directory.map_many(entry, count, within(slot), read, mapping)?;
+        }
+        Ok(())
+    }
+
+    fn known(&self, level: u8, number: u64) -> Result<CapAddr, Status> {
+        let upper = self.uppers.iter().find(|u| u.level == level && u.number == number);
+        upper.map(|upper| table_slot(upper.table)).ok_or(Status::Empty)
+    }
+
+    /// Write-protects all tables of program memory by their upper entries.
+    pub fn protect_tables(&self) -> Result<(), Status> {
+        // Mappings of upper tables are among them; those lose nothing but a right that the entries
+        // below do not have any more either.
+        let read = MapFlags::READ.or(MapFlags::EXEC);
+        for (first, count) in self.nodes.table_mappings() {
+            first.protect_many(count, read)?;
+        }
+        for upper in &self.uppers {
+            table_slot(upper.table).plus(MAPPINGS).protect(0, 1, RWX)?;
+        }
+        Ok(())
+    }
+}
+
+fn has_copies(place: Place) -> bool {
+    match place.identify() {
+        Ok(identity) => identity.relations & Identity::COPIES != 0,
+        // Better a copy too many than a page that two processes write to.
+        Err(_) => true,
+    }
+}
+
+impl Backend for Caps {
+    fn cnode_new(&mut self) -> Result<CNode, NoMemory> {
+        self.nodes.make_node(&mut self.arena).map_err(no_memory)
+    }
+    fn cnode_drop(&mut self, node: CNode) {
+        self.nodes.drop_node(node);
+    }
+    fn cnode_shared(&mut self, node: CNode) -> bool {
+        has_copies(node_place(node))
+    }
+    fn slots_copy(&mut self, from: CNode, to: CNode, lo: u32, n: u32) -> Result<(), NoMemory> {
+        slot(from, lo).copy_range(slot(to, lo), n, CapType::Null).map(|_| ()).map_err(no_memory)
+    }
+    #[inline]
+    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) {
+        let place = slot(node, first);
+        // Slots that are empty already are an error of the single operation only.
+        let _ = if count == 1 { place.delete() } else { place.delete_range(count) };
+    }
+    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) {
+        let _ = slot(from.0, from.1).move_to(slot(to.0, to.1));
+    }
+    fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory> {
+        slot(from.0, from.1).copy_to(slot(to.0, to.1)).map_err(no_memory)
+    }
+    #[inline]
+    fn slot_shared(&mut self, node: CNode, at: u32) -> bool {
+        has_copies(slot(node, at))
+    }
+
+    #[inline]
+    fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
+        let mut done = 0;
+        while done < count {
+            let here = match self.arena.pages_left() {
+                0 => 1,
+                left => (count - done).min(left.min(256) as u32),
+            };
+            let made = self.arena.make(CapType::Frame, PAGE, here, slot(to, first + done));
+            if let Err(error) = made {
+                if done > 0 {
+                    self.slots_drop(to, first, done);
+                }
+                return Err(no_memory(error));
+            }
+            done += here;
+        }
+        Ok(())
+    }
+    fn page_copy(&mut self, node: CNode, at: u32) -> Result<(), NoMemory> {
+        let offset = self.arena.take(PAGE).map_err(no_memory)?;
+        let place = slot(node, at);
+        let copy = op::RetypeCopy { offset, src: place, src_offset: 0, dst: place };
+        invoke(self.arena.slot(), copy).map_err(no_memory)
+    }
+    fn page_copy_object(
+        &mut self,
+        extent: &Extent,
+        page: u64,
+        to: CNode,
+        at: u32,
+    ) -> Result<(), NoMemory> {
+        let offset = self.arena.take(PAGE).map_err(no_memory)?;
+        let src_offset = (extent.frame_page + page - extent.first) * PAGE;
+        let src = Place::own(CapAddr(extent.frame));
+        let copy = op::RetypeCopy { offset, src, src_offset, dst: slot(to, at) };
+        invoke(self.arena.slot(), copy).map_err(no_memory)
+    }
+
+    fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
+        self.make_table(region).map_err(no_memory)
+    }
+    fn table_drop(&mut self, _region: u64, table: Table) {
+        let slot = table_slot(table);
+        let _ = slot.plus(MAPPINGS).delete();
+        let _ = slot.delete();
+        self.nodes.free_table(table);
+    }
+    fn table_shared(&mut self, table: Table) -> bool {
+        has_copies(table_slot(table).into())
+    }
+    fn table_writable(&mut self, _region: u64, table: Table) {
+        let _ = table_slot(table).plus(MAPPINGS).protect(0, 1, RWX);
+    }
+
+    #[inline]
+    fn map_pages(
+        &mut self,
+        (table, half): (Table, u32),
+        first: u32,
+        count: u32,
+        pages: CNode,
+        mappings: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let (src, mapping) = (slot(pages, first), slot(mappings, first));
+        let (table, entry) = (table_slot(table), half * 256 + first);
+        let mapped = if count == 1 {
+            table.map(entry, 1, src, 0, flags(prot), mapping)
+        } else {
+            table.map_many(entry, count, src, flags(prot), mapping).map(|_| ())
+        };
+        mapped.map_err(no_memory)
+    }
+    fn map_extent(
+        &mut self,
+        (table, half): (Table, u32),
+        first: u32,
+        count: u32,
+        extent: &Extent,
+        page: u64,
+        mappings: CNode,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let offset = (extent.frame_page + page - extent.first) * PAGE;
+        let (src, mapping) = (Place::own(CapAddr(extent.frame)), slot(mappings, first));
+        let entry = half * 256 + first;
+        table_slot(table)
+            .map(entry, count, src, offset, flags(prot), mapping)
+            .map_err(no_memory)
+    }
+    #[inline]
+    fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {
+        let place = slot(mappings, first);
+        let _ = if count == 1 {
+            // One Mapping of one entry: faster than a walk over slots.
+            place.protect(0, 1, flags(prot)).map(|()| 1)
+        } else {
+            place.protect_many(count, flags(prot))
+        };
+    }
+    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32) {
+        let flags = flags(Prot(3)).or(MapFlags::IF_EXCLUSIVE);
+        let _ = slot(mappings, first).protect_many(count, flags);
+    }
+    fn protect_part(&mut self, (node, at): (CNode, u32), first: u32, count: u32, prot: Prot) {
+        let _ = slot(node, at).protect(first, count, flags(prot));
+    }
+    fn unmap_part(&mut self, (node, at): (CNode, u32), first: u32, count: u32, len: u32) {
+        let place = slot(node, at);
+        let behind = first + count;
+        let splits = first > 0 && behind < len;
+        let rest = if splits { slot(node, at + behind) } else { Place::NULL };
+        let _ = place.unmap(first, count, rest);
+        if first == 0 {
+            let _ = place.move_to(slot(node, at + behind));
+        }
+    }
+
+    fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
+        self.objects.extent(&mut self.arena, object, page)
+    }
+    fn object_release(&mut self, object: ObjectId) {
+        self.objects.release(object);
+    }
+}

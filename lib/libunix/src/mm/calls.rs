@@ -1,0 +1,286 @@
+//! System calls about memory.
+
+use super::{errno, settle, take_limits, user, Mm};
+use crate::errno::{Errno, Result};
+use crate::fd;
+use crate::process::Process;
+use crate::server::{self, op};
+use abi::layout::PAGE;
+use unixproto::files::Kind;
+use uvm::{Advice, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
+
+const MAP_TYPE: u32 = 0xf;
+const MAP_SHARED: u32 = 1;
+const MAP_PRIVATE: u32 = 2;
+const MAP_SHARED_VALIDATE: u32 = 3;
+const MAP_FIXED: u32 = 0x10;
+const MAP_ANONYMOUS: u32 = 0x20;
+const MAP_GROWSDOWN: u32 = 0x100;
+const MAP_LOCKED: u32 = 0x2000;
+const MAP_NORESERVE: u32 = 0x4000;
+const MAP_POPULATE: u32 = 0x8000;
+const MAP_HUGETLB: u32 = 0x4_0000;
+const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
+
+/// Rights of `mmap` and `mprotect`. As on Linux, other bits of `mmap` are ignored.
+fn prot(bits: u32) -> Prot {
+    Prot(bits as u8 & Prot::ALL.0)
+}
+
+#[allow(clippy::too_many_arguments)]
+pub fn mmap(
+    p: &mut Process,
+    addr: u64,
+    len: u64,
+    rights: u32,
+    flags: u32,
+    fd: i32,
+    offset: u64,
+) -> Result<u64> {
+    if offset % PAGE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let shared = match flags & MAP_TYPE {
+        MAP_SHARED | MAP_SHARED_VALIDATE => true,
+        MAP_PRIVATE => false,
+        _ => return Err(Errno::EINVAL),
+    };
+    let mut request = MapRequest {
+        addr,
+        len,
+        prot: prot(rights),
+        placement: placement(flags),
+        flags: entry_flags(flags, shared),
+        object: None,
+    };
+    if flags & MAP_ANONYMOUS == 0 || shared {
+        if flags & MAP_GROWSDOWN != 0 || flags & MAP_HUGETLB != 0 || len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        find_object(p, &mut request, flags, fd, offset)?;
+    } else if flags & MAP_HUGETLB != 0 {
+        return Err(Errno::ENOMEM);
+    }
+    enter(p, &request, flags)
+}
+
+fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
+    let Mm { space, caps, .. } = &mut p.mm;
+    take_limits(space, &p.sys);
+    let result = space.mmap(caps, request).map_err(errno);
+    match (result, request.object) {
+        (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
+            let end = (start + request.len).div_ceil(PAGE);
+            space.populate_lenient(caps, start / PAGE, end);
+        }
+        (Err(_), Some((object, _))) if !space.map().uses(object) => caps.objects.release(object),
+        _ => {}
+    }
+    settle(p);
+    result
+}
+
+fn placement(flags: u32) -> Placement {
+    if flags & MAP_FIXED_NOREPLACE != 0 {
+        Placement::FixedNoReplace
+    } else if flags & MAP_FIXED != 0 {
+        Placement::Fixed
+    } else {
+        Placement::Hint
+    }
+}
+
+fn entry_flags(flags: u32, shared: bool) -> Flags {
+    [
+        (shared, Flags::SHARED),
+        (flags & MAP_GROWSDOWN != 0, Flags::GROWS_DOWN),
+        (flags & MAP_NORESERVE != 0, Flags::NO_RESERVE),
+        (flags & MAP_LOCKED != 0, Flags::LOCKED),
+    ]
+    .into_iter()
+    .filter(|(on, _)| *on)
+    .fold(Flags::default(), |all, (_, flag)| all.or(flag))
+}
+
+/// Completes a request for shared or file memory.
+fn find_object(
+    p: &mut Process,
+    request: &mut MapRequest,
+    flags: u32,
+    fd: i32,
+    offset: u64,
+) -> Result<()> {
+    let shared = request.flags.has(Flags::SHARED);
+    if flags & MAP_ANONYMOUS != 0 {
+        request.object = Some((shared_memory(p, request.len)?, 0));
+        return Ok(());
+    }
+    let file = p.fds.get(fd)?;
+    if !file.readable() {
+        return Err(if file.writable() { Errno::EACCES } else { Errno::EBADF });
+    }
+    let writable = file.writable();
+    if shared && request.prot.has(Prot::WRITE) && !writable {
+        return Err(Errno::EACCES);
+    }
+    let (desc, kind, inode) = file.description(Errno::ENODEV)?;
+    match kind {
+        Kind::Zero if shared => request.object = Some((shared_memory(p, request.len)?, 0)),
+        Kind::Zero => {}
+        Kind::Regular => {
+            let index = p.fds.index(fd)?;
+            let object = object_of(p, desc, index, inode, shared && writable);
+            request.object = Some((object, offset));
+            if shared && !writable {
+                request.flags = request.flags.or(Flags::NEVER_WRITE);
+            }
+        }
+        _ => return Err(Errno::ENODEV),
+    }
+    Ok(())
+}
+
+/// The object for an open file. It holds the file once, however often it is mapped.
+fn object_of(p: &mut Process, desc: u32, index: u32, inode: u64, writable: bool) -> ObjectId {
+    let (object, new) = p.mm.caps.objects.add(desc, Some(index), inode, writable);
+    if new {
+        p.fds.hold(index);
+    }
+    object
+}
+
+/// Shared anonymous memory is an unnamed file.
+fn shared_memory(p: &mut Process, len: u64) -> Result<ObjectId> {
+    let size = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+    let opened = server::call(op::MemFile { size })?;
+    Ok(p.mm.caps.objects.add(opened.desc, None, opened.inode, true).0)
+}
+
+pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.munmap(caps, addr, len).map_err(errno)?;
+    settle(p);
+    Ok(0)
+}
+
+pub fn mprotect(p: &mut Process, addr: u64, len: u64, rights: u32) -> Result<u64> {
+    const GROWS_DOWN: u32 = 0x0100_0000;
+    const GROWS_UP: u32 = 0x0200_0000;
+    const SEM: u32 = 8;
+    if rights & !(7 | SEM | GROWS_DOWN | GROWS_UP) != 0
+        || rights & (GROWS_DOWN | GROWS_UP) == GROWS_DOWN | GROWS_UP
+    {
+        return Err(Errno::EINVAL);
+    }
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
+}
+
+pub fn brk(p: &mut Process, addr: u64) -> u64 {
+    let Mm { space, caps, .. } = &mut p.mm;
+    take_limits(space, &p.sys);
+    space.brk(caps, addr)
+}
+
+pub fn mremap(
+    p: &mut Process,
+    addr: u64,
+    old: u64,
+    new: u64,
+    flags: u32,
+    target: u64,
+) -> Result<u64> {
+    const MAYMOVE: u32 = 1;
+    const FIXED: u32 = 2;
+    const DONTUNMAP: u32 = 4;
+    if flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let flags = RemapFlags {
+        may_move: flags & MAYMOVE != 0,
+        fixed: (flags & FIXED != 0).then_some(target),
+        dont_unmap: flags & DONTUNMAP != 0,
+    };
+    let Mm { space, caps, .. } = &mut p.mm;
+    take_limits(space, &p.sys);
+    let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
+    settle(p);
+    result
+}
+
+pub fn madvise(p: &mut Process, addr: u64, len: u64, advice: u32) -> Result<u64> {
+    let advice = Advice::from_number(advice as u64).ok_or(Errno::EINVAL)?;
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno)
+}
+
+/// Shared mappings are the file itself: nothing is ever to be written back.
+pub fn msync(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
+    const ASYNC: u32 = 1;
+    const INVALIDATE: u32 = 2;
+    const SYNC: u32 = 4;
+    if flags & !(ASYNC | INVALIDATE | SYNC) != 0
+        || flags & (ASYNC | SYNC) == ASYNC | SYNC
+        || addr % PAGE != 0
+    {
+        return Err(Errno::EINVAL);
+    }
+    if p.mm.space.is_mapped(addr, len) {
+        Ok(0)
+    } else {
+        Err(Errno::ENOMEM)
+    }
+}
+
+pub fn mincore(p: &mut Process, addr: u64, len: u64, vector: u64) -> Result<u64> {
+    if addr % PAGE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if !p.mm.space.is_mapped(addr, len) {
+        return Err(Errno::ENOMEM);
+    }
+    for page in 0..len.div_ceil(PAGE) {
+        let space = &p.mm.space;
+        let at = addr / PAGE + page;
+        let anon = space.amap().chunk(at >> 8).is_some_and(|c| c.filled.get((at & 255) as u32));
+        let here = anon || space.pmap().is_present(at);
+        user::copy_out(p, vector + page, &(here as u8))?;
+    }
+    Ok(0)
+}
+
+fn set_locked(p: &mut Process, addr: u64, len: u64, on: bool) -> Result<u64> {
+    let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.set_locked(caps, (addr - addr % PAGE, len), on).map(|()| 0).map_err(errno)
+}
+
+pub fn mlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
+    set_locked(p, addr, len, true)
+}
+
+pub fn mlock2(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
+    match flags {
+        0 => set_locked(p, addr, len, true),
+        // MLOCK_ONFAULT: nothing is ever paged out.
+        1 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn munlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
+    set_locked(p, addr, len, false)
+}
+
+/// Nothing is ever paged out.
+pub fn mlockall(_p: &mut Process, flags: u32) -> Result<u64> {
+    if flags == 0 || flags & !7 != 0 || flags == 4 {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(0)
+    }
+}
+
+pub fn munlockall(_p: &mut Process) -> u64 {
+    0
+}

@@ -1,0 +1,204 @@
+//! Names of CNodes and page tables: which slots of the CSpace they are in.
+//!
+//! CNodes for chunks and Mappings are at root indexes from `NODES_L1` on, and, when those are used
+//! up, in further CSpaces whose roots are capabilities in the process's own ("extensions").
+
+use super::arena::Arena;
+use alloc::vec::Vec;
+use captypes::place::L2_BYTES;
+use captypes::{CapAddr, CapType, Place, Status};
+use libos::ram::Ram;
+use libos::Cap;
+use linuxdomain::{own, MAPPINGS, NODES_L1, ROOT_BYTES, ROOT_SLOTS, TABLES_L1};
+use uvm::{CNode, Table};
+
+/// Most extensions.
+const EXTENSIONS: u32 = 128;
+/// Most tables.
+const TABLES: u32 = (linuxdomain::WINDOWS_L1 - TABLES_L1) * MAPPINGS;
+
+/// A set of numbers, the lowest free first.
+struct Numbers {
+    used: Vec<u64>,
+    /// No word before this one has a free number.
+    hint: usize,
+}
+
+impl Numbers {
+    const fn new() -> Self {
+        Numbers { used: Vec::new(), hint: 0 }
+    }
+    fn take(&mut self, limit: u32) -> Option<u32> {
+        while self.used.get(self.hint) == Some(&u64::MAX) {
+            self.hint += 1;
+        }
+        if self.hint as u32 * 64 >= limit {
+            return None;
+        }
+        if self.hint == self.used.len() {
+            self.used.push(0);
+        }
+        let bit = self.used[self.hint].trailing_ones();
+        self.used[self.hint] |= 1 << bit;
+        let number = self.hint as u32 * 64 + bit;
+        (number < limit).then_some(number)
+    }
+    fn free(&mut self, number: u32) {
+        let word = number as usize / 64;
+        if let Some(used) = self.used.get_mut(word) {
+            *used &= !(1 << (number % 64));
+            self.hint = self.hint.min(word);
+        }
+    }
+    /// The number behind the highest used one.
+    fn end(&self) -> u32 {
+        let last = self.used.iter().rposition(|&word| word != 0);
+        last.map_or(0, |word| (word as u32 + 1) * 64 - self.used[word].leading_zeros())
+    }
+}
+
+/// CNodes and tables in use.
+pub struct Nodes {
+    nodes: Numbers,
+    /// Extensions made.
+    extensions: u32,
+    tables: Numbers,
+    /// CNodes for tables made.
+    table_nodes: u32,
+}
+
+/// CNodes in the process's own root.
+const OWN: u32 = ROOT_SLOTS - NODES_L1;
+
+/// Slot `slot` of a CNode.
+#[inline(always)]
+pub fn slot(node: CNode, slot: u32) -> Place {
+    if node.0 < OWN {
+        Place::own(CapAddr::new(NODES_L1 + node.0, slot))
+    } else {
+        extended(node, slot)
+    }
+}
+
+#[cold]
+fn extended(node: CNode, slot: u32) -> Place {
+    let (extension, index) = ((node.0 - OWN) / ROOT_SLOTS, (node.0 - OWN) % ROOT_SLOTS);
+    Place::within(own::EXTENSIONS.plus(extension), CapAddr::new(index, slot))
+}
+
+/// The CNode capability itself.
+pub fn node_place(node: CNode) -> Place {
+    if node.0 < OWN {
+        return Place::l1(CapAddr::NULL, NODES_L1 + node.0);
+    }
+    let (extension, index) = ((node.0 - OWN) / ROOT_SLOTS, (node.0 - OWN) % ROOT_SLOTS);
+    Place::l1(own::EXTENSIONS.plus(extension), index)
+}
+
+/// Slot of a table; its Mapping is `MAPPINGS` further on.
+#[inline(always)]
+pub fn table_slot(table: Table) -> CapAddr {
+    CapAddr::new(TABLES_L1 + table.0 / MAPPINGS, table.0 % MAPPINGS)
+}
+
+impl Nodes {
+    /// None.
+    pub const fn new() -> Self {
+        Nodes { nodes: Numbers::new(), extensions: 0, tables: Numbers::new(), table_nodes: 0 }
+    }
+
+    /// Makes a CNode.
+    pub fn make_node(&mut self, ram: &mut Arena) -> Result<CNode, Status> {
+        let number = self.nodes.take(OWN + EXTENSIONS * ROOT_SLOTS).ok_or(Status::NoSlot)?;
+        let made = self.extend(ram, number).and_then(|()| {
+            ram.make(CapType::L2CNode, L2_BYTES, 1, node_place(CNode(number)))
+        });
+        if made.is_err() {
+            self.nodes.free(number);
+        }
+        made.map(|()| CNode(number))
+    }
+
+    fn extend(&mut self, ram: &mut Arena, number: u32) -> Result<(), Status> {
+        if number >= OWN + self.extensions * ROOT_SLOTS {
+            let root = own::EXTENSIONS.plus(self.extensions);
+            ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
+            self.extensions += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives up a CNode.
+    pub fn drop_node(&mut self, node: CNode) {
+        let _ = node_place(node).delete();
+        self.nodes.free(node.0);
+    }
+
+    /// A free place for a table and its Mapping.
+    pub fn take_table(&mut self, ram: &mut Arena) -> Result<Table, Status> {
+        let number = self.tables.take(TABLES).ok_or(Status::NoSlot)?;
+        if number / MAPPINGS >= self.table_nodes {
+            let node = Place::l1(CapAddr::NULL, TABLES_L1 + number / MAPPINGS);
+            if let Err(error) = ram.make(CapType::L2CNode, L2_BYTES, 1, node) {
+                self.tables.free(number);
+                return Err(error);
+            }
+            self.table_nodes += 1;
+        }
+        Ok(Table(number))
+    }
+
+    /// Gives the place of a table back, now empty.
+    pub fn free_table(&mut self, table: Table) {
+        self.tables.free(table.0);
+    }
+
+    /// Gives the child at `child` the same CNodes, and CNodes for tables with the same tables of
+    /// the last level.
+    pub fn share(&self, ram: &mut Arena, child: CapAddr) -> Result<(), Status> {
+        let end = self.nodes.end();
+        if end > 0 {
+            let from = Place::l1(CapAddr::NULL, NODES_L1);
+            from.copy_range(Place::l1(child, NODES_L1), end.min(OWN), CapType::Null)?;
+        }
+        for extension in 0..self.extensions {
+            let root = own::EXTENSIONS.plus(extension);
+            let first = OWN + extension * ROOT_SLOTS;
+            let target = Place::within(child, root);
+            ram.make(CapType::L1CNode, ROOT_BYTES, 1, target)?;
+            if end > first {
+                // The child's extension is named through a passing copy in the own CSpace.
+                target.copy_to(own::SCRATCH)?;
+                let count = (end - first).min(ROOT_SLOTS);
+                let (from, to) = (Place::l1(root, 0), Place::l1(own::SCRATCH, 0));
+                let copied = from.copy_range(to, count, CapType::Null);
+                own::SCRATCH.delete()?;
+                copied?;
+            }
+        }
+        self.share_tables(ram, child)
+    }
+
+    fn share_tables(&self, ram: &mut Arena, child: CapAddr) -> Result<(), Status> {
+        let end = self.tables.end();
+        for node in 0..self.table_nodes {
+            ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(child, TABLES_L1 + node))?;
+            let first = table_slot(Table(node * MAPPINGS));
+            let count = end.saturating_sub(node * MAPPINGS).min(MAPPINGS);
+            if count > 0 {
+                first.copy_range(Place::within(child, first), count, CapType::Pt)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Slots of the Mappings of all tables, as runs.
+    pub fn table_mappings(&self) -> impl Iterator<Item = (CapAddr, u32)> + '_ {
+        let end = self.tables.end();
+        (0..self.table_nodes).filter_map(move |node| {
+            let count = end.saturating_sub(node * MAPPINGS).min(MAPPINGS);
+            let first = table_slot(Table(node * MAPPINGS)).plus(MAPPINGS);
+            (count > 0).then_some((first, count))
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Memory objects: files and shared anonymous memory, as `unixd` has them.
+//!
+//! Their contents are Frames of `unixd` ("extents"), which are mapped directly. An object keeps
+//! the extents that it has seen until it is no longer mapped.
+
+use super::arena::Arena;
+use crate::server::{self, op, Caps};
+use abi::layout::PAGE;
+use alloc::string::String;
+use alloc::vec::Vec;
+use captypes::place::{L2_BYTES, L2_SLOTS};
+use captypes::{CapAddr, CapType, Place};
+use libos::ram::Ram;
+use libos::Cap;
+use linuxdomain::{own, EXTENTS_L1, NODES_L1};
+use uvm::{Extent, ObjectError, ObjectId};
+
+/// Most Frames of mapped files at a time.
+const EXTENTS: usize = ((NODES_L1 - EXTENTS_L1) * L2_SLOTS) as usize;
+
+/// A mapped file.
+pub struct Object {
+    /// Its description, for `unixd`.
+    pub desc: u32,
+    /// Its file in the table of open files, held while it is mapped; none for memory that was
+    /// made for the mapping.
+    pub file: Option<u32>,
+    /// Its inode, for `/proc/self/maps`.
+    pub inode: u64,
+    /// Its path, if known.
+    pub path: Option<String>,
+    /// Stores go to the file.
+    writable: bool,
+    extents: Vec<Extent>,
+}
+
+/// All mapped objects.
+pub struct Objects {
+    objects: Vec<Option<Object>>,
+    /// Slots for Frames: true if in use.
+    slots: Vec<bool>,
+    /// CNodes for those that exist.
+    nodes: u32,
+    /// Is there a page of zeroes at `own::ZERO_PAGE`?
+    zero_page: bool,
+    /// Files that are no longer mapped: to be released by whoever has the table of files.
+    pub released: Vec<(Option<u32>, u32)>,
+}
+
+fn frame_slot(index: usize) -> CapAddr {
+    CapAddr::new(EXTENTS_L1 + index as u32 / L2_SLOTS, index as u32 % L2_SLOTS)
+}
+
+impl Objects {
+    /// None.
+    pub const fn new() -> Self {
+        Objects {
+            objects: Vec::new(),
+            slots: Vec::new(),
+            nodes: 0,
+            zero_page: false,
+            released: Vec::new(),
+        }
+    }
+
+    /// The object with this number.
+    pub fn get(&self, id: ObjectId) -> Option<&Object> {
+        self.objects.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The object for a description, and whether it is new: it is not if it is mapped already in
+    /// the same way.
+    pub fn add(
+        &mut self,
+        desc: u32,
+        file: Option<u32>,
+        inode: u64,
+        writable: bool,
+    ) -> (ObjectId, bool) {
+        let same = |o: &Object| o.desc == desc && o.file == file && o.writable == writable;
+        let known = self.objects.iter().position(|o| o.as_ref().is_some_and(same));
+        let index = known.unwrap_or_else(|| {
+            let object = Object { desc, file, inode, path: None, writable, extents: Vec::new() };
+            let free = self.objects.iter().position(Option::is_none);
+            let index = free.unwrap_or(self.objects.len());
+            if free.is_none() {
+                self.objects.push(None);
+            }
+            self.objects[index] = Some(object);
+            index
+        });
+        (ObjectId(index as u32), known.is_none())
+    }
+
+    /// Says where the file is.
+    pub fn set_path(&mut self, id: ObjectId, path: String) {
+        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+            object.path = Some(path);
+        }
+    }
+
+    /// Forgets an object that nothing maps.
+    pub fn release(&mut self, id: ObjectId) {
+        let Some(object) = self.objects.get_mut(id.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        for extent in object.extents.iter().filter(|e| e.frame != own::ZERO_PAGE.0) {
+            self.free_slot(CapAddr(extent.frame));
+        }
+        self.released.push((object.file, object.desc));
+    }
+
+    fn free_slot(&mut self, slot: CapAddr) {
+        let _ = slot.delete();
+        let index = ((slot.l1() - EXTENTS_L1) * L2_SLOTS + slot.l2()) as usize;
+        if let Some(used) = self.slots.get_mut(index) {
+            *used = false;
+        }
+    }
+
+    fn take_slot(&mut self, ram: &mut Arena) -> Option<CapAddr> {
+        let free = self.slots.iter().position(|used| !used);
+        let index = free.unwrap_or(self.slots.len());
+        if index >= EXTENTS {
+            return None;
+        }
+        let slot = frame_slot(index);
+        if slot.l1() - EXTENTS_L1 >= self.nodes {
+            let node = Place::l1(CapAddr::NULL, slot.l1());
+            ram.make(CapType::L2CNode, L2_BYTES, 1, node).ok()?;
+            self.nodes += 1;
+        }
+        if free.is_none() {
+            self.slots.push(false);
+        }
+        self.slots[index] = true;
+        Some(slot)
+    }
+
+    /// The extent that holds `page` of an object.
+    pub fn extent(
+        &mut self,
+        ram: &mut Arena,
+        id: ObjectId,
+        page: u64,
+    ) -> Result<Extent, ObjectError> {
+        let object = self.get(id).ok_or(ObjectError::NoPage)?;
+        let holds = |e: &&Extent| page.wrapping_sub(e.first) < e.pages;
+        if let Some(extent) = object.extents.iter().rev().find(holds) {
+            return Ok(*extent);
+        }
+        let (desc, write) = (object.desc, object.writable);
+        let slot = self.take_slot(ram).ok_or(ObjectError::NoMemory)?;
+        let request = op::FileExtent { desc, offset: page * PAGE, write };
+        let answer = server::call_caps(request, 0, 0, Caps::receive(slot));
+        let Ok((found, caps)) = answer else {
+            self.free_slot(slot);
+            return Err(ObjectError::NoPage);
+        };
+        let (first, pages) = (found.start / PAGE, found.bytes / PAGE);
+        let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
+        if behind_end || caps == 0 {
+            self.free_slot(slot);
+            return if behind_end { Err(ObjectError::NoPage) } else { self.hole(ram, page) };
+        }
+        let pages = pages.min(found.size.div_ceil(PAGE) - first);
+        let extent = Extent { frame: slot.0, frame_page: 0, first, pages };
+        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+            object.extents.push(extent);
+        }
+        Ok(extent)
+    }
+
+    /// A page of zeroes, for a page that the file does not have.
+    fn hole(&mut self, ram: &mut Arena, page: u64) -> Result<Extent, ObjectError> {
+        if !self.zero_page {
+            ram.make(CapType::Frame, PAGE, 1, own::ZERO_PAGE.into())
+                .map_err(|_| ObjectError::NoMemory)?;
+            self.zero_page = true;
+        }
+        Ok(Extent { frame: own::ZERO_PAGE.0, frame_page: 0, first: page, pages: 1 })
+    }
+
+    /// In a forked child, which has none of the Frames: they are asked for again.
+    pub fn after_fork(&mut self) {
+        self.objects.iter_mut().flatten().for_each(|object| object.extents.clear());
+        self.slots.clear();
+        self.nodes = 0;
+        self.zero_page = false;
+    }
+}
