@@ -6,7 +6,7 @@
 //! root index   L2CNode
 //! 0            abi::slots, and from slot 16 on what `own` names
 //! 1            private pages of the library 0..128: Frames; slot + 128: their Mappings
-//! 2            last-level tables for windows and a large heap; slot + 128: their Mappings
+//! 2            last-level tables for a large heap; slot + 128: their Mappings
 //! 3 … 16       private pages 128 and on, as in 1
 //! 17 … 31      tables for program memory; slot + 128: their Mappings
 //! 32, 33       windows on files
@@ -16,8 +16,8 @@
 //!
 //! Steps of a builder, each a function here:
 //!
-//! 1. [`make_spaces`]: CSpace, page tables of the library's part, dispatcher, kernel frame.
-//! 2. Give capabilities: `MEMD`, `UNIXD`, `SESSION`, `LIBUNIX_ELF` into their slots.
+//! 1. [`make_spaces`]: CSpace, page tables of the library's part, dispatcher.
+//! 2. Give capabilities: `FRAME`, `MEMD`, `UNIXD`, `SESSION`, `LIBUNIX_ELF` into their slots.
 //! 3. Make the Frames of the private pages in [`page_slot`]s and fill them.
 //! 4. [`map_library`]: everything of the library's part.
 //! 5. Write [`first_frame`]'s registers to the kernel frame, `Configure`, `Start`.
@@ -57,19 +57,19 @@ pub mod own {
     pub const TABLE_MAPPINGS: CapAddr = CapAddr(28);
     /// A page of zeroes, for holes in files.
     pub const ZERO_PAGE: CapAddr = CapAddr(31);
-    /// Root CNode of a child being made.
-    pub const CHILD_ROOT: CapAddr = CapAddr(32);
-    /// Its dispatcher, in the slot behind.
-    pub const CHILD_DISPATCHER: CapAddr = CapAddr(33);
+    /// Dispatcher of a child being made.
+    pub const CHILD_DISPATCHER: CapAddr = CapAddr(32);
+    /// Its root CNode, in the slot behind, as `unixd` expects them.
+    pub const CHILD_ROOT: CapAddr = CapAddr(33);
     /// What `unixd` answers to `Fork`: the child's endpoint and session frame.
     pub const CHILD_GIFTS: CapAddr = CapAddr(34);
-    /// Mapping of the child's frame.
-    pub const CHILD_WINDOW: CapAddr = CapAddr(36);
+    /// RAM from which the library's own memory is made.
+    pub const HEAP_RAM: CapAddr = CapAddr(37);
     /// Roots of further CSpaces, when the process's own has no room; to the end of the CNode.
     pub const EXTENSIONS: CapAddr = CapAddr(128);
 }
 
-/// Root index of tables for windows and a large heap.
+/// Root index of tables for a large heap.
 pub const LIBRARY_TABLES_L1: u32 = 2;
 /// First root index of tables for program memory.
 pub const TABLES_L1: u32 = 17;
@@ -133,7 +133,7 @@ pub const fn at(root: CapAddr, slot: CapAddr) -> Place {
     Place::within(root, slot)
 }
 
-/// Makes CSpace, dispatcher, kernel frame and the library's page tables of a new domain: `root`
+/// Makes CSpace, dispatcher and the library's page tables of a new domain: `root`
 /// and `dispatcher` are empty slots of the caller.
 pub fn make_spaces(
     ram: &mut impl Ram,
@@ -145,7 +145,6 @@ pub fn make_spaces(
     ram.make(CapType::Dispatcher, PAGE, 1, dispatcher.into())?;
     root.copy_to(at(root, slots::ROOT))?;
     dispatcher.copy_to(at(root, slots::DISPATCHER))?;
-    ram.make(CapType::Frame, PAGE, 1, at(root, slots::FRAME))?;
     ram.make(CapType::Pml4, PAGE, 1, at(root, slots::VSPACE))?;
     ram.make(CapType::Pdpt, PAGE, 1, at(root, own::PDPT))?;
     ram.make(CapType::Pd, PAGE, 1, at(root, own::PD))?;
