@@ -95,6 +95,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.mm.clear();
     mm::settle(p);
     p.signals.exec();
+    p.sys.exec(&args.path);
     match load(p, &file, &program, &args) {
         Ok(sp) => start(p, regs, program.entry, sp),
         Err(_) => die(SIGKILL),

@@ -57,6 +57,15 @@ impl State {
         }
     }
 
+    /// `execve`: the thread has the name of the program.
+    pub fn exec(&mut self, path: &[u8]) {
+        let base = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let base = &base[..base.len().min(self.name.len() - 1)];
+        self.name = [0; 16];
+        self.name[..base.len()].copy_from_slice(base);
+        self.parent_death_signal = 0;
+    }
+
     /// Descriptors are below this.
     pub fn max_files(&self) -> usize {
         self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as usize

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::errno::Result;
+use crate::exec;
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::Process;
@@ -195,6 +196,8 @@ calls! {
     57 fork fork::fork, (regs);
     58 vfork fork::vfork, (regs);
     435 clone3 info::not_there, ();
+    59 execve exec::execve, (regs);
+    322 execveat exec::execveat, (regs);
     60 exit processes::exit_group, (u32);
     61 wait4 processes::wait4, (i32, u64, u32, u64);
     62 kill processes::kill, (i32, u32);
