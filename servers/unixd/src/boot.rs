@@ -255,7 +255,11 @@ impl Unixd {
         let elf = Place::own(slots::LIBUNIX_ELF);
         self.window.open(elf, 0, PAGE, libos::vspace::R)?.read(0, &mut header[..first])?;
         let (image, data_bytes, entry) = image_of(&header).ok_or(Status::Invalid)?;
-        domain::with(|domain| make_spaces(&mut domain.arena, root, dispatcher))?;
+        domain::with(|domain| {
+            use libos::ram::Ram;
+            make_spaces(&mut domain.arena, root, dispatcher)?;
+            domain.arena.make(libos::CapType::Frame, PAGE, 1, at(root, slots::FRAME))
+        })?;
         slots::MEMD.mint_badged(at(root, slots::MEMD), Rights::SEND, FIRST)?;
         caps.at(ENDPOINT).copy_to(at(root, slots::UNIXD))?;
         caps.at(SESSION).copy_to(at(root, slots::SESSION))?;
