@@ -205,8 +205,13 @@ mod tests {
 
     #[test]
     fn only_a_sane_description_counts() {
-        let good =
-            Software { magic1: MAGIC1, extended_size: 836, parts: 0xff, size: 832, padding: [0; 7] };
+        let good = Software {
+            magic1: MAGIC1,
+            extended_size: 836,
+            parts: 0xff,
+            size: 832,
+            padding: [0; 7],
+        };
         assert_eq!(extended_parts(&good, 832, 7), Some(7));
         assert_eq!(extended_parts(&Software { magic1: 0, ..good }, 832, 7), None);
         assert_eq!(extended_parts(&Software { size: 575, ..good }, 832, 7), None);
