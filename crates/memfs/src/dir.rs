@@ -7,6 +7,7 @@
 use crate::fs::Ino;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use hashbrown::HashMap;
 
 /// Cookie of the first entry behind `.` (0) and `..` (1).
 pub const FIRST_COOKIE: u64 = 2;
@@ -21,7 +22,7 @@ struct Place {
 pub struct Dir {
     /// The directory that holds it; itself for the root.
     pub parent: Ino,
-    names: BTreeMap<Rc<[u8]>, Place>,
+    names: HashMap<Rc<[u8]>, Place>,
     order: BTreeMap<u64, Rc<[u8]>>,
     next: u64,
 }
@@ -39,7 +40,7 @@ pub struct DirEntry<'a> {
 impl Dir {
     /// An empty directory.
     pub fn new(parent: Ino) -> Self {
-        Dir { parent, names: BTreeMap::new(), order: BTreeMap::new(), next: FIRST_COOKIE }
+        Dir { parent, names: HashMap::new(), order: BTreeMap::new(), next: FIRST_COOKIE }
     }
     /// The inode with this name.
     pub fn get(&self, name: &[u8]) -> Option<Ino> {

@@ -90,12 +90,12 @@ impl<N: Copy> Found<N> {
     }
 }
 
-/// A path that is being walked: the bytes yet to come, in reverse order of use.
+/// A walk and how far it has come.
 struct Walker<'t, T: Names> {
     tree: &'t T,
     how: Walk<T::Node>,
+    /// Where it is: a directory.
     at: T::Node,
-    rest: Vec<u8>,
     links: u32,
 }
 
@@ -111,7 +111,10 @@ pub fn walk<T: Names>(tree: &T, how: Walk<T::Node>, path: &[u8]) -> Result<Found
         return Err(Errno::EINVAL);
     }
     let at = if path[0] == b'/' { how.root } else { how.start };
-    Walker { tree, how, at, rest: path.to_vec(), links: 0 }.run()
+    if !matches!(tree.step(at)?, Step::Dir) {
+        return Err(Errno::ENOTDIR);
+    }
+    Walker { tree, how, at, links: 0 }.run(path)
 }
 
 /// Splits the first component off: its name, and what follows behind the slashes. A trailing slash
@@ -133,40 +136,38 @@ fn skip_slashes(path: &[u8]) -> &[u8] {
 }
 
 impl<T: Names> Walker<'_, T> {
-    fn run(mut self) -> Result<Found<T::Node>, Errno> {
-        self.rest = skip_slashes(&self.rest).to_vec();
+    /// Walks a path from where the walk is. A link in it is followed by a walk of its text with the
+    /// rest of the path behind: as deep as there may be links.
+    fn run(&mut self, path: &[u8]) -> Result<Found<T::Node>, Errno> {
+        let mut rest = skip_slashes(path);
+        if rest.is_empty() {
+            return self.end_here();
+        }
         loop {
-            if self.rest.is_empty() {
-                return self.end_here();
-            }
-            let rest = core::mem::take(&mut self.rest);
-            let (name, behind) = split(&rest);
-            let last = behind.is_none_or(<[u8]>::is_empty);
-            let slash = last && behind.is_some();
-            let node = self.step_into(name)?;
-            if last {
-                if let Some(found) = self.finish(name, node, slash)? {
-                    return Ok(found);
-                }
-                continue;
-            }
+            let (name, behind) = split(rest);
+            let node = self.look_up(name)?;
+            let Some(behind) = behind.filter(|behind| !behind.is_empty()) else {
+                return self.finish(name, node, behind.is_some());
+            };
             let node = node.ok_or(Errno::ENOENT)?;
-            self.pass(node, behind.unwrap_or_default())?;
+            match self.tree.step(node)? {
+                Step::Dir => self.at = node,
+                Step::Link(text) => return self.follow(text, Some(behind)),
+                Step::Jump(target) => self.jump(target)?,
+                Step::Other => return Err(Errno::ENOTDIR),
+            }
+            rest = behind;
         }
     }
 
     /// The path has led to a directory with nothing behind: `/`, or a link to it.
-    fn end_here(self) -> Result<Found<T::Node>, Errno> {
-        let name = b".".to_vec();
+    fn end_here(&self) -> Result<Found<T::Node>, Errno> {
         self.tree.enter(self.at, self.how.cred)?;
-        Ok(Found { parent: self.at, name, node: Some(self.at), slash: false })
+        Ok(Found { parent: self.at, name: b".".to_vec(), node: Some(self.at), slash: false })
     }
 
     /// Looks a component up.
-    fn step_into(&self, name: &[u8]) -> Result<Option<T::Node>, Errno> {
-        if !matches!(self.tree.step(self.at)?, Step::Dir) {
-            return Err(Errno::ENOTDIR);
-        }
+    fn look_up(&self, name: &[u8]) -> Result<Option<T::Node>, Errno> {
         self.tree.enter(self.at, self.how.cred)?;
         if name.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -177,50 +178,27 @@ impl<T: Names> Walker<'_, T> {
         self.tree.lookup(self.at, name)
     }
 
-    /// A component in the middle: goes on below it or follows it.
-    fn pass(&mut self, node: T::Node, behind: &[u8]) -> Result<(), Errno> {
-        match self.tree.step(node)? {
-            Step::Link(text) => self.follow(&text, Some(behind)),
-            Step::Jump(target) => {
-                self.count_link()?;
-                self.at = target;
-                self.rest = behind.to_vec();
-                Ok(())
-            }
-            Step::Dir => {
-                self.at = node;
-                self.rest = behind.to_vec();
-                Ok(())
-            }
-            Step::Other => Err(Errno::ENOTDIR),
-        }
-    }
-
-    /// The last component: the answer, or nothing if a link must be followed first.
+    /// The last component: the answer, or what a link there leads to.
     fn finish(
         &mut self,
         name: &[u8],
         node: Option<T::Node>,
         slash: bool,
-    ) -> Result<Option<Found<T::Node>>, Errno> {
-        let found = |at, node| Some(Found { parent: at, name: name.to_vec(), node, slash });
-        let Some(node) = node else { return Ok(found(self.at, None)) };
-        let step = self.tree.step(node)?;
+    ) -> Result<Found<T::Node>, Errno> {
+        let found = |parent, node| Ok(Found { parent, name: name.to_vec(), node, slash });
+        let Some(node) = node else { return found(self.at, None) };
         let follow = self.how.follow || slash;
-        match step {
-            Step::Link(text) if follow => {
-                self.follow(&text, slash.then_some(&[][..]))?;
-                Ok(None)
-            }
+        match self.tree.step(node)? {
+            Step::Link(text) if follow => self.follow(text, slash.then_some(&[][..])),
             Step::Jump(target) if follow => {
                 self.count_link()?;
                 if slash && !matches!(self.tree.step(target)?, Step::Dir) {
                     return Err(Errno::ENOTDIR);
                 }
-                Ok(found(self.at, Some(target)))
+                found(self.at, Some(target))
             }
             Step::Other if slash => Err(Errno::ENOTDIR),
-            _ => Ok(found(self.at, Some(node))),
+            _ => found(self.at, Some(node)),
         }
     }
 
@@ -232,8 +210,18 @@ impl<T: Names> Walker<'_, T> {
         Ok(())
     }
 
-    /// Puts the text of a link before what is left of the path.
-    fn follow(&mut self, text: &[u8], behind: Option<&[u8]>) -> Result<(), Errno> {
+    /// Goes on where a link leads straight to.
+    fn jump(&mut self, target: T::Node) -> Result<(), Errno> {
+        self.count_link()?;
+        if !matches!(self.tree.step(target)?, Step::Dir) {
+            return Err(Errno::ENOTDIR);
+        }
+        self.at = target;
+        Ok(())
+    }
+
+    /// Goes on with the text of a link, and what is left of the path behind it.
+    fn follow(&mut self, text: Vec<u8>, behind: Option<&[u8]>) -> Result<Found<T::Node>, Errno> {
         self.count_link()?;
         if text.is_empty() {
             return Err(Errno::ENOENT);
@@ -241,17 +229,14 @@ impl<T: Names> Walker<'_, T> {
         if text[0] == b'/' {
             self.at = self.how.root;
         }
-        let mut rest = skip_slashes(text).to_vec();
+        let mut path = text;
         if let Some(behind) = behind {
-            if !rest.is_empty() {
-                rest.push(b'/');
-            }
-            rest.extend_from_slice(behind);
+            path.push(b'/');
+            path.extend_from_slice(behind);
         }
-        if rest.len() >= 2 * PATH_MAX {
+        if path.len() >= 2 * PATH_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.rest = rest;
-        Ok(())
+        self.run(&path)
     }
 }
