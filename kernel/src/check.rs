@@ -66,7 +66,8 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
     let Some(mapping) = Mapping::of(&slot.cap()) else { return Ok(()) };
     let (table, entry) = (mapping.table, mapping.entry);
     let holder = local.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
-    let level = holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
+    let level =
+        holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
     if level != Some(mapping.level) {
         return Err(Broken::NoTable { table, entry });
     }
@@ -128,12 +129,20 @@ fn check_dispatcher(slot: SlotRef) -> Result<(), Broken> {
     let base = |index, ty| {
         let cap = dcb.slot(index).cap();
         let own = cap.attrs & crate::cap::attr::IN_DISPATCHER != 0;
-        if cap.is(ty) && own { cap.base } else { 0 }
+        if cap.is(ty) && own {
+            cap.base
+        } else {
+            0
+        }
     };
     let same = dcb.cspace_base.get() == base(CSPACE, CapType::L1CNode)
         && dcb.root.get() == base(VSPACE, CapType::Pml4)
         && dcb.frame.get().0 == base(FRAME, CapType::Frame);
-    if same { Ok(()) } else { Err(Broken::StaleCache { dispatcher: dcb.pa() }) }
+    if same {
+        Ok(())
+    } else {
+        Err(Broken::StaleCache { dispatcher: dcb.pa() })
+    }
 }
 
 fn check_reclaimed(local: &Local) -> Result<(), Broken> {

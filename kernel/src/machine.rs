@@ -12,7 +12,11 @@ use mdb::RawCap;
 const MOST_BYTES: u32 = 40;
 
 /// The first `len` bytes of five words.
-fn unpack(len: u32, words: [u64; 5], bytes: &mut [u8; MOST_BYTES as usize]) -> Result<&[u8], Status> {
+fn unpack(
+    len: u32,
+    words: [u64; 5],
+    bytes: &mut [u8; MOST_BYTES as usize],
+) -> Result<&[u8], Status> {
     if len > MOST_BYTES {
         return Err(Status::OutOfRange);
     }
@@ -92,7 +96,11 @@ impl Local {
     /// The one line of a capability.
     fn line(cap: &RawCap) -> Result<usize, Status> {
         let lines = lines(cap);
-        if lines.len() == 1 { Ok(lines.start) } else { Err(Status::OutOfRange) }
+        if lines.len() == 1 {
+            Ok(lines.start)
+        } else {
+            Err(Status::OutOfRange)
+        }
     }
 
     /// Notifies `dcb` of an interrupt from now on.

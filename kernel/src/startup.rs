@@ -260,7 +260,8 @@ fn archive(info: &BootInfo) -> Result<&'static [u8], Error> {
 fn load(builder: &mut Builder, file: &[u8]) -> Result<u64, Error> {
     let bad = |_| Error::NotExecutable;
     let elf = elf::ElfBytes::<elf::endian::LittleEndian>::minimal_parse(file).map_err(bad)?;
-    let executable = elf.ehdr.e_type == elf::abi::ET_EXEC && elf.ehdr.e_machine == elf::abi::EM_X86_64;
+    let executable =
+        elf.ehdr.e_type == elf::abi::ET_EXEC && elf.ehdr.e_machine == elf::abi::EM_X86_64;
     let segments = elf.segments().filter(|_| executable).ok_or(Error::NotExecutable)?;
     for segment in segments.iter().filter(|s| s.p_type == elf::abi::PT_LOAD && s.p_memsz > 0) {
         let data = elf.segment_data(&segment).map_err(bad)?;
@@ -282,7 +283,11 @@ fn load(builder: &mut Builder, file: &[u8]) -> Result<u64, Error> {
         builder.map(frame, start, flags)?;
     }
     let stack = builder.frame(NATIVE_STACK_BYTES)?;
-    builder.map(stack, NATIVE_STACK_TOP - NATIVE_STACK_BYTES, MapFlags::READ.or(MapFlags::WRITE))?;
+    builder.map(
+        stack,
+        NATIVE_STACK_TOP - NATIVE_STACK_BYTES,
+        MapFlags::READ.or(MapFlags::WRITE),
+    )?;
     Ok(elf.ehdr.e_entry)
 }
 

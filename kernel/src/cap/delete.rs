@@ -25,7 +25,7 @@ use mdb::RawCap;
 
 /// Steps of destruction in one event: some 300 instructions each.
 pub const BUDGET: u32 = 512;
-/// Slots that are looked at for the price of one step.
+/// Slots that are looked at for the price of one step, a power of two.
 const EMPTY_SLOTS_PER_STEP: u32 = 64;
 
 /// Is it done, or must the invocation be repeated?
@@ -208,18 +208,16 @@ impl Local {
             return Progress::Done;
         }
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
+        let covered = above.is_some_and(|above| above.is_frame());
+        let unmapped = match cap.kind() {
+            CapType::Frame | CapType::DevFrame if !covered => self.unmap_frame(slot, cap),
+            _ if cap.level() != 0 => self.tear_down(slot, cap),
+            _ => Progress::Done,
+        };
+        if unmapped == Progress::Again {
+            return Progress::Again;
+        }
         match cap.kind() {
-            CapType::Frame | CapType::DevFrame => {
-                let covered = above.is_some_and(|above| above.is_frame());
-                if !covered && self.unmap_frame(slot, cap) == Progress::Again {
-                    return Progress::Again;
-                }
-            }
-            CapType::Pt | CapType::Pd | CapType::Pdpt | CapType::Pml4 | CapType::Pml5 => {
-                if self.tear_down(slot, cap) == Progress::Again {
-                    return Progress::Again;
-                }
-            }
             CapType::Dispatcher => {
                 self.park_dispatcher(slot, cap);
                 return Progress::Done;
@@ -313,7 +311,7 @@ impl Local {
             let slots = contents(&cap);
             while self.dying.cursor < slots.len() {
                 let cursor = self.dying.cursor;
-                if cursor % EMPTY_SLOTS_PER_STEP == 0 && !self.spend(1) {
+                if cursor & (EMPTY_SLOTS_PER_STEP - 1) == 0 && !self.spend(1) {
                     return Progress::Again;
                 }
                 if self.delete_slot(slots.get(cursor)) == Progress::Again {

@@ -58,7 +58,7 @@ impl Reclaim {
         }
         let bytes = bytes_of(base).get();
         self.head = next_of(base).get();
-        if self.head % PAGE != 0 || !has_home(db, self.head, PAGE) {
+        if self.head & (PAGE - 1) != 0 || !has_home(db, self.head, PAGE) {
             self.head = 0;
         }
         Some((base, bytes))

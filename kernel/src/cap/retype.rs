@@ -30,7 +30,7 @@ fn size_fits(ty: CapType, bytes: u64) -> bool {
     match ty.object_size() {
         ObjectSize::Fixed(size) => bytes == size,
         ObjectSize::Multiple(_) if ty == CapType::L1CNode && bytes > LARGEST_ROOT => false,
-        ObjectSize::Multiple(unit) => bytes > 0 && bytes % unit == 0,
+        ObjectSize::Multiple(unit) => bytes > 0 && bytes & (unit - 1) == 0,
         ObjectSize::None => bytes > 0,
     }
 }
@@ -50,7 +50,7 @@ impl Order {
         }
         let total = self.bytes.checked_mul(u64::from(self.count)).ok_or(Status::OutOfRange)?;
         let end = self.offset.checked_add(total).ok_or(Status::OutOfRange)?;
-        if self.offset % PAGE != 0 || end > src.word {
+        if self.offset & (PAGE - 1) != 0 || end > src.word {
             return Err(Status::OutOfRange);
         }
         Ok((self, total))
@@ -150,7 +150,7 @@ impl Local {
         if !frame.rights_set().has(Rights::READ) {
             return Err(Status::NoRights);
         }
-        let is_page = |offset: u64, cap: &RawCap| offset % PAGE == 0 && offset < cap.word;
+        let is_page = |offset: u64, cap: &RawCap| offset & (PAGE - 1) == 0 && offset < cap.word;
         if !is_page(offset, &source) || !is_page(from, &frame) {
             return Err(Status::OutOfRange);
         }

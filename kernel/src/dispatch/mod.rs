@@ -6,10 +6,10 @@
 //! the next one is loaded. What the entry code loads afterwards is whatever is current then.
 
 pub mod context;
+mod control;
 pub mod dcb;
 pub mod frame;
 pub mod queue;
-mod control;
 mod sched;
 mod timer;
 mod upcall;

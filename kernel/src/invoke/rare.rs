@@ -36,9 +36,9 @@ pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             local.set_timer(dispatcher(t)?, a.deadline);
             Ok(())
         }),
-        Label::SetFsBase => run(local, dcb, |local, t, a: op::SetFsBase| {
-            set_fs_base(local, dispatcher(t)?, a.base)
-        }),
+        Label::SetFsBase => {
+            run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
+        }
         Label::Usage => run(local, dcb, |local, t, _: op::Usage| {
             Ok(Value { value: local.usage(dispatcher(t)?) })
         }),
@@ -49,7 +49,11 @@ pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 /// The capability that `target` names, of type `ty`.
 fn device(dcb: DcbRef, target: Place, ty: CapType) -> Result<RawCap, Status> {
     let cap = used_slot(dcb, target)?.cap();
-    if cap.is(ty) { Ok(cap) } else { Err(Status::WrongType) }
+    if cap.is(ty) {
+        Ok(cap)
+    } else {
+        Err(Status::WrongType)
+    }
 }
 
 fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
@@ -82,9 +86,9 @@ fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             (local.reclaim.notify, local.reclaim.bits) = (Some(dcb), a.bits);
             Ok(())
         }),
-        Label::PortIn => run(local, dcb, |_, t, a: op::PortIn| {
-            machine::port_in(&io(t)?, a.port, a.width)
-        }),
+        Label::PortIn => {
+            run(local, dcb, |_, t, a: op::PortIn| machine::port_in(&io(t)?, a.port, a.width))
+        }
         Label::PortOut => run(local, dcb, |_, t, a: op::PortOut| {
             machine::port_out(&io(t)?, a.port, a.width, a.value)
         }),
@@ -92,9 +96,9 @@ fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             let words = [a.w0, a.w1, a.w2, a.w3, a.w4];
             machine::port_out_bytes(&io(t)?, a.port, a.len, words)
         }),
-        Label::IrqBind => run(local, dcb, |local, t, a: op::IrqBind| {
-            local.bind_irq(&irq(t)?, dcb, a.bits)
-        }),
+        Label::IrqBind => {
+            run(local, dcb, |local, t, a: op::IrqBind| local.bind_irq(&irq(t)?, dcb, a.bits))
+        }
         Label::IrqAck => run(local, dcb, |local, t, _: op::IrqAck| local.ack_irq(&irq(t)?)),
         _ => Status::Invalid.to_word(),
     }
@@ -122,7 +126,11 @@ fn configure(
 ) -> Result<(), Status> {
     local.work = BUDGET;
     let find = |place: Place| -> Result<Option<SlotRef>, Status> {
-        if place.is_null() { Ok(None) } else { used_slot(dcb, place).map(Some) }
+        if place.is_null() {
+            Ok(None)
+        } else {
+            used_slot(dcb, place).map(Some)
+        }
     };
     let settings = Settings {
         cspace: find(args.cspace)?,

@@ -58,10 +58,9 @@ impl Local {
         if target.is_null() {
             return 0;
         }
-        let (Ok(source), Ok(target)) = (
-            lookup::slots(from, source, count as u32),
-            lookup::slots(to, target, count as u32),
-        ) else {
+        let (Ok(source), Ok(target)) =
+            (lookup::slots(from, source, count as u32), lookup::slots(to, target, count as u32))
+        else {
             return 0;
         };
         let moved = from.ctx.rax.get() & MOVE_CAPS != 0;

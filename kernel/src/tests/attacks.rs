@@ -63,8 +63,8 @@ fn ranges_of_retype_may_not_overlap() {
         (0, 0, 1),
         (0, 0x1000, 0),
         (0, 1 << 40, 1),
-        (u64::MAX & !0xfff, 0x1000, 1),
-        (0, u64::MAX & !0xfff, 200),
+        (!0xfff, 0x1000, 1),
+        (0, !0xfff, 200),
     ];
     for (offset, bytes, count) in wrong {
         let result = m.retype(RAM, CapType::Frame, offset, bytes, count, at(20));

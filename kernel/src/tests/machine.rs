@@ -142,8 +142,9 @@ impl Machine {
     pub fn raw_words(&mut self, rax: u64, rdi: u64, args: [u64; 9]) {
         let dcb = self.core.local.current.expect("somebody runs");
         let ctx = &dcb.ctx;
-        let registers =
-            [&ctx.rsi, &ctx.rdx, &ctx.r10, &ctx.r8, &ctx.r9, &ctx.r12, &ctx.r13, &ctx.r14, &ctx.r15];
+        let registers = [
+            &ctx.rsi, &ctx.rdx, &ctx.r10, &ctx.r8, &ctx.r9, &ctx.r12, &ctx.r13, &ctx.r14, &ctx.r15,
+        ];
         for (register, word) in registers.into_iter().zip(args) {
             register.set(word);
         }

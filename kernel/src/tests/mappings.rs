@@ -99,9 +99,8 @@ fn exclusive_pages_alone_become_writable() {
     let args = op::MapMany { entry: 0, count: 6, src, flags, mapping };
     let done = m.call(pt, op::MapMany { src: at(20).into(), count: 4, ..args }).unwrap();
     assert_eq!(done.count, 4);
-    let writable = |m: &mut Machine| -> Vec<bool> {
-        (0..4).map(|n| entry(m, pt, n) & WRITE != 0).collect()
-    };
+    let writable =
+        |m: &mut Machine| -> Vec<bool> { (0..4).map(|n| entry(m, pt, n) & WRITE != 0).collect() };
     assert_eq!(writable(&mut m), [true, false, true, true]);
     m.delete(at(40)).unwrap();
     m.call(at(22), op::Copy { dst: at(40).into() }).unwrap();
@@ -116,19 +115,15 @@ fn map_many_passes_over_holes() {
     m.retype(RAM, CapType::Frame, 0x10000, 4096, 8, at(20)).unwrap();
     m.delete(at(22)).unwrap();
     m.map(pt, 4, 1, at(27), RW, at(60)).unwrap();
-    let args = op::MapMany {
-        entry: 0,
-        count: 8,
-        src: at(20).into(),
-        flags: RW,
-        mapping: at(40).into(),
-    };
+    let args =
+        op::MapMany { entry: 0, count: 8, src: at(20).into(), flags: RW, mapping: at(40).into() };
     assert_eq!(m.call(pt, args).unwrap().count, 6);
     let again = op::MapMany { mapping: at(70).into(), ..args };
     assert_eq!(m.call(pt, again).unwrap().count, 0);
     let bad = op::MapMany { entry: 510, ..args };
     assert_eq!(m.call(pt, bad), Err(Status::OutOfRange));
-    let cnode = op::MapMany { entry: 20, count: 1, src: ROOT.into(), mapping: at(80).into(), ..args };
+    let cnode =
+        op::MapMany { entry: 20, count: 1, src: ROOT.into(), mapping: at(80).into(), ..args };
     assert_eq!(m.call(pt, cnode), Err(Status::WrongType));
 }
 
@@ -148,7 +143,8 @@ fn copies_of_pages_have_their_contents() {
     let (mut m, _) = setup();
     let source = m.make(CapType::Frame, 0x10000, 4096, 20);
     crate::cap::mem::write_bytes(FREE + 0x10000, b"contents");
-    let copy = op::RetypeCopy { offset: 0x11000, src: source.into(), src_offset: 0, dst: at(21).into() };
+    let copy =
+        op::RetypeCopy { offset: 0x11000, src: source.into(), src_offset: 0, dst: at(21).into() };
     m.call(RAM, copy).unwrap();
     assert_eq!(m.call(RAM, copy), Err(Status::Occupied));
     let other = op::RetypeCopy { dst: at(22).into(), ..copy };

@@ -145,7 +145,11 @@ fn deleting_a_caller_leaves_the_server_well() {
     m.raw(at(20).into(), 0, reply_recv(Place::NULL, 0, 100));
     assert_eq!(third.state.get(), State::Called);
     m.raw(at(30).into(), 0, op::Delete {});
-    m.raw(Place::CALLER, 0, op::Reply { w0: 0, w1: 0, w2: 0, w3: 0, w4: 0, w5: 0, caps: Place::NULL });
+    m.raw(
+        Place::CALLER,
+        0,
+        op::Reply { w0: 0, w1: 0, w2: 0, w3: 0, w4: 0, w5: 0, caps: Place::NULL },
+    );
     assert_eq!(server.ctx.rax.get(), Status::WrongState.to_word());
 }
 

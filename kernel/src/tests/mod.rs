@@ -6,3 +6,4 @@ mod machine;
 mod mappings;
 mod messages;
 mod random;
+mod upcalls;

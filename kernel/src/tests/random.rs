@@ -139,7 +139,8 @@ fn furnish(m: &mut Machine) {
 
 /// The domain's own capabilities must stay, or there is nobody left to go on.
 fn spares(label: Label, place: u64) -> bool {
-    let harmless = !matches!(label, Label::Delete | Label::DeleteRange | Label::Revoke | Label::Move);
+    let harmless =
+        !matches!(label, Label::Delete | Label::DeleteRange | Label::Revoke | Label::Move);
     let place = Place(place);
     let low = place.addr().l1() == 0 && place.addr().l2() < 10;
     harmless || !(low || place.level() == captypes::Level::L1 && place.addr().0 == 0)

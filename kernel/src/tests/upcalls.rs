@@ -1,0 +1,156 @@
+//! A dispatcher with the Linux ABI: what enters its library, and what does not.
+
+use super::machine::*;
+use crate::cap::mem::UserWord;
+use crate::dispatch::{on_irq, on_syscall, on_trap, DcbRef, State};
+use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
+use captypes::invocations::options;
+use captypes::{op, CapType, Label, Place};
+use core::mem::offset_of;
+
+const DISPATCHER_OFFSET: u64 = 0;
+const FRAME_PA: u64 = FREE + 0x1000;
+const FRAME_VA: u64 = 0x7f80_0000_0000;
+
+fn field(offset: usize) -> UserWord {
+    UserWord::at(FRAME_PA + offset as u64)
+}
+
+fn entry(reason: Upcall) -> u64 {
+    0x10_0000 + 0x1000 * reason as u64
+}
+
+/// The second dispatcher runs a Linux program, enabled, at 0x40_0000.
+fn setup() -> (Machine, DcbRef) {
+    let mut m = Machine::new();
+    let linux = m.make(CapType::Dispatcher, DISPATCHER_OFFSET, 4096, 16);
+    let frame = m.make(CapType::Frame, 0x1000, 4096, 17);
+    let args = op::Configure {
+        cspace: ROOT.into(),
+        vspace: VSPACE.into(),
+        frame: frame.into(),
+        frame_va: FRAME_VA,
+        fault_ep: Place::NULL,
+        options: options::LINUX,
+    };
+    m.call(linux, args).unwrap();
+    for n in 0..6 {
+        field(offset_of!(DispatcherFrame, upcall) + 8 * n).set(0x10_0000 + 0x1000 * n as u64);
+    }
+    field(offset_of!(DispatcherFrame, upcall_stack)).set(0x7000);
+    field(offset_of!(DispatcherFrame, critical_low)).set(0x20_0000);
+    field(offset_of!(DispatcherFrame, critical_high)).set(0x20_0100);
+    let save = offset_of!(DispatcherFrame, save);
+    field(save + offset_of!(Regs, rip)).set(0x40_0000);
+    field(save + offset_of!(Regs, rsp)).set(0x8000);
+    m.call(linux, op::Start {}).unwrap();
+    let dcb = crate::cap::Obj::of(&m.slot(linux).cap()).unwrap();
+    m.core.local.suspend(m.dcb).unwrap();
+    m.run();
+    assert_eq!(m.current(), Some(dcb));
+    (m, dcb)
+}
+
+fn is_in(dcb: DcbRef, reason: Upcall) -> bool {
+    let ctx = &dcb.ctx;
+    let entered = ctx.rip.get() == entry(reason);
+    assert!(!entered || ctx.rdi.get() == FRAME_VA && ctx.rsp.get() == 0x7000);
+    entered && field(0).get() as u32 == 1
+}
+
+fn enable(dcb: DcbRef) {
+    field(0).set(0);
+    dcb.ctx.rip.set(0x40_0000);
+    dcb.ctx.rsp.set(0x8000);
+}
+
+#[test]
+fn a_system_call_of_the_program_enters_the_library() {
+    let (mut m, linux) = setup();
+    linux.ctx.rax.set(39);
+    linux.ctx.r15.set(15);
+    linux.ctx.rip.set(0x40_0002);
+    on_syscall(&mut m.core);
+    assert!(is_in(linux, Upcall::Syscall));
+    let save = offset_of!(DispatcherFrame, save);
+    assert_eq!(field(save + offset_of!(Regs, rax)).get(), 39);
+    assert_eq!(field(save + offset_of!(Regs, r15)).get(), 15);
+    assert_eq!(field(save + offset_of!(Regs, rip)).get(), 0x40_0002);
+    assert_eq!(field(save + offset_of!(Regs, rsp)).get(), 0x8000);
+    // In the library, the same instruction is an invocation.
+    linux.ctx.rax.set(Label::Identify as u64);
+    linux.ctx.rdi.set(Place::from(ROOT).0);
+    on_syscall(&mut m.core);
+    assert_eq!((linux.ctx.rax.get(), linux.ctx.rsi.get()), (0, CapType::L1CNode as u64));
+    // And so it is in the critical range, whatever the flag says.
+    enable(linux);
+    linux.ctx.rip.set(0x20_0080);
+    linux.ctx.rax.set(Label::Identify as u64);
+    linux.ctx.rdi.set(0);
+    on_syscall(&mut m.core);
+    assert_eq!(linux.ctx.rip.get(), 0x20_0080);
+}
+
+#[test]
+fn faults_of_the_program_enter_the_library_and_those_of_the_library_stop_it() {
+    let (mut m, linux) = setup();
+    on_trap(&mut m.core, 14, 6, 0x1234);
+    assert!(is_in(linux, Upcall::PageFault));
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_address)).get(), 0x1234);
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_error)).get(), 6);
+    enable(linux);
+    on_trap(&mut m.core, 6, 0, 0x9999);
+    assert!(is_in(linux, Upcall::Exception));
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_address)).get(), 0);
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_vector)).get(), 6);
+    // Disabled now, and nobody to report to.
+    on_trap(&mut m.core, 14, 4, 0x5678);
+    assert_eq!(linux.state.get(), State::Stopped);
+    assert_eq!(m.current(), None);
+}
+
+#[test]
+fn notifications_enter_the_library_when_the_program_goes_on() {
+    let (mut m, linux) = setup();
+    m.core.local.notify(linux, 4);
+    assert!(is_in(linux, Upcall::Message));
+    // Not a second time, and not while it is disabled.
+    m.core.local.notify(linux, 8);
+    on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
+    assert_eq!(linux.ctx.rip.get(), entry(Upcall::Message));
+    assert_eq!(field(offset_of!(DispatcherFrame, notifications)).take(), 12);
+    enable(linux);
+    m.core.local.set_timer(linux, 1000);
+    crate::arch::set_tsc(2000);
+    on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
+    assert!(is_in(linux, Upcall::Timer));
+}
+
+#[test]
+fn preemption_leaves_the_shared_frame_alone() {
+    let (mut m, linux) = setup();
+    m.core.local.resume(m.dcb).unwrap();
+    linux.ctx.rbx.set(77);
+    crate::arch::set_tsc(1 << 40);
+    on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
+    assert_eq!(m.current(), Some(m.dcb));
+    let save = offset_of!(DispatcherFrame, save);
+    assert_eq!(field(save + offset_of!(Regs, rbx)).get(), 0);
+    assert_eq!((linux.ctx.rbx.get(), linux.ctx.rip.get()), (77, 0x40_0000));
+}
+
+#[test]
+fn vector_state_follows_its_dispatcher() {
+    let (mut m, linux) = setup();
+    crate::arch::take_counts();
+    // The first dispatcher is native: the registers keep the state of the other.
+    m.core.local.resume(m.dcb).unwrap();
+    m.core.local.suspend(linux).unwrap();
+    m.run();
+    assert_eq!(m.current(), Some(m.dcb));
+    m.core.local.resume(linux).unwrap();
+    m.core.local.suspend(m.dcb).unwrap();
+    m.run();
+    let counts = crate::arch::take_counts();
+    assert_eq!((counts.fpu_saves, counts.fpu_restores), (0, 0));
+}
