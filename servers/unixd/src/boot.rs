@@ -117,6 +117,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         window,
         stdio: [0; 3],
         ram: boot.info.ram_bytes,
+        sessions: Vec::new(),
         yields: true,
         ended: None,
     })

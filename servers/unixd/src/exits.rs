@@ -26,6 +26,8 @@ pub struct Ending {
 
 /// What is deleted, in order: the dispatcher first, so that nothing runs any more.
 const STEPS: [u32; 3] = [DISPATCHER, CSPACE, SESSION];
+/// The step at which nobody but this server has the session frame.
+const SESSION_STEP: usize = 4;
 
 impl Unixd {
     /// A process asks for its end.
@@ -55,7 +57,7 @@ impl Unixd {
         let faults = proc.session.as_ref().map_or(0, |s| s.header().faults.load(Relaxed));
         proc.children_faults += faults;
         // From here on nobody looks at what the process writes; the frame goes with the domain.
-        proc.session = None;
+        proc.last_session = proc.session.take();
         if pid == FIRST {
             self.ended = Some(status);
         }
@@ -139,6 +141,12 @@ impl Unixd {
     fn take_apart(&mut self, pid: Pid, step: usize) -> Result<(), Status> {
         let Ok(proc) = self.procs.get_mut(pid) else { return Ok(()) };
         let slot: CapAddr = proc.caps.at(STEPS[step / 2]);
+        if step == SESSION_STEP {
+            let session = proc.last_session.take();
+            // What cannot be kept is deleted.
+            let _ = self.recycle(slot, session);
+            return invoke(slot, op::Revoke {});
+        }
         if step == 0 && proc.has_domain {
             let ticks = invoke(slot, op::Usage {}).map_or(0, |usage| usage.value);
             proc.cpu_ns = self.clock.ns(ticks);

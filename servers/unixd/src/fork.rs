@@ -12,10 +12,10 @@ use crate::wait::{done, Call, Outcome, Tried};
 use crate::window::{Session, Shared};
 use abi::slots::{MEMD, SELF_EP};
 use alloc::vec::Vec;
-use captypes::invocations::options;
+use captypes::invocations::{options, Identity};
 use core::sync::atomic::Ordering::Relaxed;
 use libos::ipc::Caps;
-use libos::{domain, invoke, memd, op, Cap, CapType, Place, Rights};
+use libos::{domain, invoke, memd, op, Cap, CapAddr, CapType, Place, Rights};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL, SESSION_BYTES};
 use unixproto::{Errno, Reply};
@@ -24,6 +24,8 @@ use unixproto::{Errno, Reply};
 const CMDLINE_MAX: usize = 4096;
 /// Free memory below which there are no new processes, beyond the memory server's own reserve.
 const FREE_MIN: u64 = 256 << 10;
+/// Session frames that are kept for new processes.
+const KEPT: usize = 8;
 /// Below this many processes free memory is not asked for: the reserve is enough for them.
 const FEW: usize = 16;
 
@@ -39,6 +41,10 @@ impl Unixd {
         let caps = Slots::new(PROCESS_SLOTS)?;
         SELF_EP.mint_badged(caps.at(ENDPOINT), Rights::SEND, pid).map_err(errno)?;
         let frame = Place::own(caps.at(SESSION));
+        if let Some((kept, session)) = self.sessions.pop() {
+            kept.first().move_to(frame).map_err(errno)?;
+            return Ok((caps, session));
+        }
         domain::with(|domain| {
             use libos::ram::Ram;
             domain.arena.make(CapType::Frame, SESSION_BYTES, 1, frame)
@@ -46,6 +52,20 @@ impl Unixd {
         .map_err(errno)?;
         let shared = Shared::map(frame, SESSION_BYTES)?;
         Ok((caps, Session::new(shared)))
+    }
+
+    /// Keeps the session frame of a process that has ended for the next one, if nobody else has a
+    /// capability to it any more. Otherwise it is deleted with all its copies.
+    pub fn recycle(&mut self, frame: CapAddr, session: Option<Session>) -> Result<(), Errno> {
+        let copied = |what: Identity| what.relations & Identity::COPIES != 0;
+        let Some(session) = session else { return Ok(()) };
+        if self.sessions.len() < KEPT && !frame.identify().map_or(true, copied) {
+            let kept = Slots::new(1)?;
+            frame.move_to(kept.first()).map_err(errno)?;
+            session.clear();
+            self.sessions.push((kept, session));
+        }
+        Ok(())
     }
 
     /// A child of the caller.
@@ -70,6 +90,7 @@ impl Unixd {
             has_domain,
             state: if has_domain { State::Building } else { State::Live },
             session: None,
+            last_session: None,
             held: parent.held.clone(),
             name: parent.name.clone(),
             exe: parent.exe.clone(),
@@ -268,6 +289,7 @@ impl Proc {
             caps: Slots::none(),
             has_domain: false,
             session: None,
+            last_session: None,
             held: Vec::new(),
             cwd,
             name: Vec::new(),

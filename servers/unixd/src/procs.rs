@@ -84,8 +84,10 @@ pub struct Proc {
     pub caps: Slots,
     /// Has a dispatcher and a CSpace of its own. Without, its parent acts as it.
     pub has_domain: bool,
-    /// Frame and mapping shared with its library; gone in a zombie.
+    /// Frame and mapping shared with its library, until it ends.
     pub session: Option<Session>,
+    /// The same, while the rest of it is taken apart.
+    pub last_session: Option<Session>,
     /// Descriptions that it holds, in order.
     pub held: Vec<u32>,
     /// Working directory.

@@ -1,5 +1,6 @@
 //! The loop.
 
+use crate::caps::Slots;
 use crate::clock::{Clock, Due};
 use crate::console::Console;
 use crate::content::File;
@@ -9,6 +10,7 @@ use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::terminal::Terminal;
 use crate::wait::{Call, Outcome};
+use crate::window::Session;
 use abi::slots::{DISPATCHER, SELF_EP};
 use alloc::collections::{BTreeMap, VecDeque};
 use captypes::invocations::NOTIFY_TIMER;
@@ -71,6 +73,8 @@ pub struct Unixd {
     pub stdio: [u32; 3],
     /// All RAM, bytes.
     pub ram: u64,
+    /// Session frames for new processes.
+    pub sessions: alloc::vec::Vec<(Slots, Session)>,
     /// Others come first, next time.
     pub yields: bool,
     /// Wait status of the first process, once it has ended.

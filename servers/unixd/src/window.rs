@@ -149,6 +149,12 @@ impl Session {
     pub fn put(&self, bytes: &[u8]) {
         self.0.write(DATA_OFFSET, bytes);
     }
+    /// Forgets what a process has left.
+    pub fn clear(&self) {
+        for offset in (0..self.0.bytes).step_by(4096) {
+            self.0.write(offset, &[0; 4096]);
+        }
+    }
     /// The frame and where the data area starts in it.
     pub fn area(&self) -> (&Shared, usize) {
         (&self.0, DATA_OFFSET)
