@@ -4,8 +4,10 @@
 //! an upcall, with `rdi` = frame and `rsp` = top of the upcall stack. So the upcalls are ordinary
 //! functions that never return.
 //!
-//! The way back is `resume_program`: it clears `disabled` and loads the registers. Its code is the
-//! *critical range*: there the dispatcher counts as disabled although the flag is clear.
+//! The way back is `resume_program`: it clears `disabled` and loads the registers, the last two
+//! straight from the frame, whose address is fixed. (`iretq` would do it in one, but emulators of
+//! our time let it read the stack as the kernel would, and fail.) Its code is the *critical range*:
+//! there the dispatcher counts as disabled although the flag is clear.
 
 use abi::dispatcher::{DispatcherFrame, Regs};
 use core::arch::global_asm;
@@ -16,6 +18,9 @@ const _: () = {
     assert!(offset_of!(Regs, rbx) == 8 && offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24);
     assert!(offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40 && offset_of!(Regs, rbp) == 48);
     assert!(offset_of!(Regs, r8) == 56 && offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
+    assert!(offset_of!(Regs, rflags) == 136);
+    // See link.ld.
+    assert!(abi::layout::DISPATCHER_FRAME == 0x7f80_000e_2000);
 };
 
 global_asm!(
@@ -45,13 +50,18 @@ global_asm!(
     "pop r13",
     "pop r14",
     "pop r15",
-    "iretq",
+    "lea rsp, [rsp + 16]",
+    "popfq",
+    "mov rsp, [rip + dispatcher_frame + {rsp}]",
+    "jmp qword ptr [rip + dispatcher_frame + {rip}]",
     ".global critical_high",
     "critical_high:",
     "ud2",
     ".text",
     first = sym crate::upcall::run,
     save = const offset_of!(DispatcherFrame, save),
+    rsp = const offset_of!(DispatcherFrame, save) + offset_of!(Regs, rsp),
+    rip = const offset_of!(DispatcherFrame, save) + offset_of!(Regs, rip),
     disabled = const offset_of!(DispatcherFrame, disabled),
 );
 

@@ -12,6 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use unixproto::signals::{killed, SIGKILL};
 use uvm::Access;
 
+const TRAP_FLAG: u64 = 0x100;
+
 /// What every upcall starts with: the process and the program's registers.
 ///
 /// # Safety
@@ -28,6 +30,8 @@ unsafe fn begin(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static 
 #[inline(always)]
 fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
     signal::deliver(p, regs);
+    // A trap flag would trap in the middle of the way back.
+    regs.rflags &= !TRAP_FLAG;
     // SAFETY: the upcall ends here; the save area holds the program's registers.
     unsafe { resume_program(frame) }
 }
