@@ -9,6 +9,8 @@
 
 mod copies;
 mod faults;
+mod hostile;
+mod linux;
 mod maps;
 mod messages;
 mod probe;
@@ -34,6 +36,8 @@ const TESTS: &[&[Test]] = &[
     maps::TESTS,
     rights::TESTS,
     faults::TESTS,
+    linux::TESTS,
+    hostile::TESTS,
     messages::TESTS,
     scheduling::TESTS,
     sharing::TESTS,

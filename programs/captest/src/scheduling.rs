@@ -22,7 +22,7 @@ pub const TESTS: &[Test] = &[
 
 static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
-fn now() -> u64 {
+pub fn now() -> u64 {
     // SAFETY: reads the time-stamp counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
@@ -34,7 +34,7 @@ pub fn ms() -> u64 {
     frame.tsc_hz / 1000
 }
 
-fn sleep(ticks: u64) -> Result<u64, libos::Status> {
+pub fn sleep(ticks: u64) -> Result<u64, libos::Status> {
     invoke(DISPATCHER, op::SetTimer { deadline: now() + ticks })?;
     Ok(invoke(DISPATCHER, op::Wait {})?.value)
 }

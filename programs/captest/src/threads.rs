@@ -52,7 +52,8 @@ pub const fn dispatcher(n: u32) -> CapAddr {
     slot(FIRST_SLOT + 2 * n)
 }
 
-const fn frame(n: u32) -> CapAddr {
+/// Its frame.
+pub const fn frame(n: u32) -> CapAddr {
     slot(FIRST_SLOT + 2 * n + 1)
 }
 
@@ -64,6 +65,13 @@ pub fn make_endpoint(lab: &Lab) -> Result<(), Status> {
     lab.make(CapType::Endpoint, EP_OFFSET, PAGE, EP)
 }
 
+/// Makes the objects of thread `n`.
+pub fn make(lab: &Lab, n: u32) -> Result<(), Status> {
+    let at = RAM_OFFSET + 2 * n as u64 * PAGE;
+    lab.make(CapType::Dispatcher, at, PAGE, dispatcher(n))?;
+    lab.make(CapType::Frame, at + PAGE, PAGE, frame(n))
+}
+
 /// Makes thread `n` and gives it everything but the start.
 pub fn prepare(
     lab: &mut Lab,
@@ -72,39 +80,51 @@ pub fn prepare(
     args: [u64; 3],
     spaces: Spaces,
 ) -> Result<(), Status> {
-    let at = RAM_OFFSET + 2 * n as u64 * PAGE;
-    lab.make(CapType::Dispatcher, at, PAGE, dispatcher(n))?;
-    lab.make(CapType::Frame, at + PAGE, PAGE, frame(n))?;
-    set_registers(lab, n, entry, args)?;
+    make(lab, n)?;
+    set_registers(lab, n, &first_registers(n, entry, args))?;
+    configure(n, spaces, NATIVE_FRAME, 0)
+}
+
+/// Gives thread `n` its spaces and its frame.
+pub fn configure(n: u32, spaces: Spaces, frame_va: u64, options: u32) -> Result<(), Status> {
     let fault_ep = if EP.identify().is_ok() { EP.into() } else { Place::NULL };
     let configuration = op::Configure {
         cspace: spaces.cspace,
         vspace: spaces.vspace,
         frame: frame(n).into(),
-        frame_va: NATIVE_FRAME,
+        frame_va,
         fault_ep,
-        options: 0,
+        options,
     };
     invoke(dispatcher(n), configuration)
 }
 
-fn set_registers(lab: &mut Lab, n: u32, entry: Entry, args: [u64; 3]) -> Result<(), Status> {
-    let top = STACKS.0[n as usize].get() as u64 + STACK as u64;
+/// The registers with which thread `n` begins to execute `entry`.
+pub fn first_registers(n: u32, entry: Entry, args: [u64; 3]) -> Regs {
     let [rdi, rsi, rdx] = args;
-    let regs = Regs {
+    Regs {
         rdi,
         rsi,
         rdx,
         rip: entry as usize as u64,
         cs: USER_CS,
         rflags: 0x202,
-        // As after a call.
-        rsp: top - 8,
+        // As after a call, with room for upcalls above.
+        rsp: stack_top(n) - STACK as u64 / 2 - 8,
         ss: USER_SS,
         ..Regs::default()
-    };
+    }
+}
+
+/// The end of the stack of thread `n`.
+pub fn stack_top(n: u32) -> u64 {
+    STACKS.0[n as usize].get() as u64 + STACK as u64
+}
+
+/// Writes the save area of thread `n`.
+pub fn set_registers(lab: &mut Lab, n: u32, regs: &Regs) -> Result<(), Status> {
     let mut view = lab.window.open(frame(n), 0, PAGE, RW)?;
-    for (i, register) in words_of(&regs).iter().enumerate() {
+    for (i, register) in words_of(regs).iter().enumerate() {
         view.write(offset_of!(DispatcherFrame, save) + 8 * i, &register.to_le_bytes())?;
     }
     Ok(())
