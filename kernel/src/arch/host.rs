@@ -153,6 +153,12 @@ pub unsafe fn fpu_restore(_area: *const u8) {
     count(|c| c.fpu_restores += 1);
 }
 
+/// Lets vector instructions be executed.
+pub fn vectors_allow() {}
+
+/// Makes vector instructions raise an exception.
+pub fn vectors_forbid() {}
+
 /// The user's FS base.
 pub fn read_fs_base() -> u64 {
     0

@@ -123,7 +123,7 @@ impl Local {
         if source.kind() != CapType::Ram || order.ty == CapType::Ram {
             return;
         }
-        mem::zero(base, total);
+        self.with_vectors(|| mem::zero(base, total));
         self.add(Counter::PagesZeroed, total / PAGE);
         let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
         match order.ty {
@@ -158,7 +158,7 @@ impl Local {
         if self.db.descendant_overlaps(ram, base, PAGE) {
             return Err(Status::HasDescendants);
         }
-        mem::copy_page(base, frame.base + from);
+        self.with_vectors(|| mem::copy_page(base, frame.base + from));
         self.add(Counter::PageCopies, 1);
         if dst == original && self.delete_slot(original) == Progress::Again {
             return Err(Status::Again);

@@ -13,6 +13,7 @@ pub mod queue;
 mod sched;
 mod timer;
 mod upcall;
+mod vectors;
 
 pub use control::Settings;
 pub use dcb::{Dcb, DcbRef, State};
@@ -27,7 +28,8 @@ use captypes::invocations::Counter;
 use mdb::Slot;
 use queue::RunQueue;
 
-/// Number of an exception.
+/// Numbers of exceptions.
+const NO_VECTORS: u64 = 7;
 const PAGE_FAULT: u64 = 14;
 
 /// What libraries are told about the machine.
@@ -69,6 +71,8 @@ pub struct Local {
     direct: Option<DcbRef>,
     /// Whose vector state the registers hold.
     vectors: Option<DcbRef>,
+    /// Vector instructions raise [`NO_VECTORS`]: the current dispatcher has no vector state (yet).
+    vectors_off: bool,
     /// When the current dispatcher began to run, and when it has run long enough.
     since: u64,
     slice_end: u64,
@@ -100,6 +104,7 @@ impl Local {
             resched: false,
             direct: None,
             vectors: None,
+            vectors_off: false,
             since: 0,
             slice_end: 0,
             timers: None,
@@ -155,6 +160,9 @@ pub extern "C" fn on_syscall(core: &mut Core) {
 pub extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
+    if vector == NO_VECTORS && local.first_use_of_vectors(dcb) {
+        return;
+    }
     let address = if vector == PAGE_FAULT { cr2 } else { 0 };
     local.fault(dcb, vector, error, address);
     leave(core);

@@ -120,27 +120,6 @@ impl Local {
         self.current = Some(next);
     }
 
-    /// Makes the vector registers those of `next`, if it has any.
-    fn load_vectors(&mut self, next: DcbRef) {
-        if !next.has(flag::VECTORS) || self.vectors == Some(next) {
-            return;
-        }
-        if let Some(owner) = self.vectors.replace(next) {
-            owner.save_vectors();
-        }
-        next.load_vectors();
-    }
-
-    /// Writes the vector registers back, and forgets them if their owner is to change.
-    pub(super) fn settle_vectors(&mut self, dcb: DcbRef, forget: bool) {
-        if self.vectors == Some(dcb) {
-            dcb.save_vectors();
-            if forget {
-                self.vectors = None;
-            }
-        }
-    }
-
     /// The current dispatcher offers the rest of its slice.
     pub(crate) fn yield_now(&mut self, dcb: DcbRef) {
         const BUCKET: u64 = 1 << 20;

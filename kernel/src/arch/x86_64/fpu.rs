@@ -99,6 +99,22 @@ pub unsafe fn fpu_sanitize(area: *mut u8) {
     }
 }
 
+/// Lets vector instructions be executed, in user mode and in the kernel.
+pub fn vectors_allow() {
+    // SAFETY: clears a flag that makes such instructions fault.
+    unsafe { asm!("clts", options(nomem, nostack, preserves_flags)) };
+}
+
+/// Makes vector instructions raise exception 7, in the kernel too, until [`vectors_allow`].
+pub fn vectors_forbid() {
+    const TASK_SWITCHED: u64 = 1 << 3;
+    // SAFETY: sets that flag; the caller executes no such instruction.
+    unsafe {
+        asm!("mov {0}, cr0", "or {0}, {1}", "mov cr0, {0}", out(reg) _, const TASK_SWITCHED,
+            options(nomem, nostack));
+    }
+}
+
 /// Saves the vector state.
 ///
 /// # Safety

@@ -27,6 +27,7 @@ pub use apic::{IRQS, VECTOR_IPI, VECTOR_IRQ0, VECTOR_TIMER};
 pub use cpu::{has_fsgsbase, read_fs_base, read_gs_base, tsc, write_fs_base, write_gs_base};
 pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
+pub use fpu::{vectors_allow, vectors_forbid};
 pub use memory::{flush_page, flush_tlb, kernel_pml4_entries, kernel_root, root, write_root};
 pub use memory::{phys_to_virt, virt_to_phys};
 pub use pages::{copy_page, zero_page};
