@@ -21,46 +21,46 @@ unsafe impl Sync for Stack {}
 
 static THREAD_STACK: Stack = Stack(UnsafeCell::new([0; STACK]));
 
-/// The endpoint, the second dispatcher and its frame.
+/// Slots of the endpoint, the second dispatcher and its frame.
 const EP: u32 = 250;
-const DISPATCHER: u32 = 251;
-const FRAME: u32 = 252;
+pub const DISPATCHER: u32 = 251;
+pub const FRAME: u32 = 252;
 
-/// What a second dispatcher of this address space executes.
-pub type Entry = extern "C" fn(u64) -> !;
-
-/// Makes a dispatcher that will execute `entry(argument)`.
-pub fn prepare(lab: &mut Lab, entry: Entry, argument: u64, options: u32) -> Result<(), Status> {
+/// Makes the second dispatcher and its frame.
+pub fn objects(lab: &Lab) -> Result<(), Status> {
     lab.ram.retype(CapType::Dispatcher, 12 << 20, PAGE, 1, slot(DISPATCHER))?;
-    lab.ram.retype(CapType::Frame, (12 << 20) + PAGE, PAGE, 1, slot(FRAME))?;
-    let regs = Regs {
-        rdi: argument,
-        rip: entry as usize as u64,
-        rflags: 0x202,
-        rsp: THREAD_STACK.0.get() as u64 + STACK as u64 - 8,
-        ..Regs::default()
-    };
-    let mut view = lab.window.open(slot(FRAME), 0, PAGE, RW)?;
-    let save = offset_of!(DispatcherFrame, save);
-    let fields = [
-        (offset_of!(Regs, rdi), regs.rdi),
-        (offset_of!(Regs, rip), regs.rip),
-        (offset_of!(Regs, rflags), regs.rflags),
-        (offset_of!(Regs, rsp), regs.rsp),
-    ];
-    for (at, value) in fields {
-        view.write(save + at, &value.to_le_bytes())?;
-    }
-    drop(view);
+    lab.ram.retype(CapType::Frame, (12 << 20) + PAGE, PAGE, 1, slot(FRAME))
+}
+
+/// Gives the second dispatcher the spaces of this one.
+pub fn configure(frame_va: u64, options: u32) -> Result<(), Status> {
     let configuration = op::Configure {
         cspace: slots::ROOT.into(),
         vspace: slots::VSPACE.into(),
         frame: slot(FRAME).into(),
-        frame_va: NATIVE_FRAME,
+        frame_va,
         fault_ep: Place::NULL,
         options,
     };
-    invoke(slot(DISPATCHER), configuration)?;
+    invoke(slot(DISPATCHER), configuration)
+}
+
+/// Starts the second dispatcher with `entry(argument)`.
+fn prepare(lab: &mut Lab, entry: extern "C" fn(u64) -> !, argument: u64) -> Result<(), Status> {
+    objects(lab)?;
+    let save = offset_of!(DispatcherFrame, save);
+    let fields = [
+        (offset_of!(Regs, rdi), argument),
+        (offset_of!(Regs, rip), entry as usize as u64),
+        (offset_of!(Regs, rflags), 0x202),
+        (offset_of!(Regs, rsp), THREAD_STACK.0.get() as u64 + STACK as u64 - 8),
+    ];
+    let mut view = lab.window.open(slot(FRAME), 0, PAGE, RW)?;
+    for (at, value) in fields {
+        view.write(save + at, &value.to_le_bytes())?;
+    }
+    drop(view);
+    configure(NATIVE_FRAME, 0)?;
     invoke(slot(DISPATCHER), op::Start {})
 }
 
@@ -93,5 +93,5 @@ pub fn measure(lab: &mut Lab) {
 
 fn start(lab: &mut Lab) -> Result<(), Status> {
     lab.ram.retype(CapType::Endpoint, 11 << 20, PAGE, 1, slot(EP))?;
-    prepare(lab, echo, Place::from(slot(EP)).0, 0)
+    prepare(lab, echo, Place::from(slot(EP)).0)
 }

@@ -1,127 +1,121 @@
-//! From a fault or system call of a Linux dispatcher's program to the first instruction of its
-//! library.
+//! Upcalls of a dispatcher with the Linux ABI: a system call and a page fault of its program, to its
+//! library and straight back.
 
-use crate::{report, ticks, Lab};
-use core::arch::naked_asm;
+use crate::server::{configure, objects, DISPATCHER, FRAME};
+use crate::{report, slot, Lab};
+use core::arch::global_asm;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall, USER_CS, USER_SS};
-use libos::abi::slots::{DISPATCHER, ROOT, VSPACE};
+use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall};
+use libos::abi::layout::PAGE;
+use libos::abi::slots;
 use libos::captypes::invocations::options;
 use libos::vspace::RW;
-use libos::{domain, invoke, op, Cap, CapAddr, CapType, Place, Status};
+use libos::captypes::Label;
+use libos::{invoke, log, op, Cap, Status};
 
-const PAGE: u64 = 4096;
-const STACK: u64 = 16 << 10;
-/// Nothing is mapped there.
-const ABSENT: u64 = 6 << 39;
+/// Events that are measured in one go.
+const EVENTS: u64 = 1000;
+static CALL_TICKS: AtomicU64 = AtomicU64::new(0);
+static FAULT_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// A dispatcher in the own address space.
-struct Thread {
-    dispatcher: CapAddr,
-    /// Its frame, mapped here.
-    frame: *mut DispatcherFrame,
+extern "C" {
+    fn upcall_bench_program();
+    fn upcall_bench_syscall();
+    fn upcall_bench_fault();
 }
 
-impl Thread {
-    /// Makes one that will start at `entry` with two arguments.
-    fn new(entry: usize, args: [u64; 2], options: u32) -> Result<Self, Status> {
-        let (dispatcher, frame, frame_va, stack) = domain::with(|domain| {
-            let dispatcher = domain.make(CapType::Dispatcher, PAGE)?;
-            let frame = domain.make(CapType::Frame, PAGE)?;
-            let frame_va = domain.map(frame.into(), 0, PAGE, RW)?;
-            let stack = domain.make(CapType::Frame, STACK)?;
-            Ok((dispatcher, frame, frame_va, domain.map(stack.into(), 0, STACK, RW)?))
-        })?;
-        let frame_ptr = frame_va as *mut DispatcherFrame;
-        let regs = Regs {
-            rdi: args[0],
-            rsi: args[1],
-            rip: entry as u64,
-            cs: USER_CS,
-            rflags: 0x202,
-            rsp: stack + STACK / 2 - 8,
-            ss: USER_SS,
-            ..Regs::default()
-        };
-        // SAFETY: just mapped, writable, and the thread does not run yet.
-        unsafe {
-            (&raw mut (*frame_ptr).save).write(regs);
-            (&raw mut (*frame_ptr).upcall_stack).write(stack + STACK);
-        }
-        let settings = op::Configure {
-            cspace: ROOT.into(),
-            vspace: VSPACE.into(),
-            frame: frame.into(),
-            frame_va,
-            fault_ep: Place::NULL,
-            options,
-        };
-        invoke(dispatcher, settings)?;
-        Ok(Thread { dispatcher, frame: frame_ptr })
-    }
+const SAVE: usize = offset_of!(DispatcherFrame, save);
 
-    /// Starts it.
-    fn start(&self) -> Result<(), Status> {
-        invoke(self.dispatcher, op::Start {})
-    }
-
-    /// Ends it.
-    fn kill(self) -> Result<(), Status> {
-        self.dispatcher.delete()
-    }
-}
-
-static START: AtomicU64 = AtomicU64::new(0);
-static TOOK: AtomicU64 = AtomicU64::new(0);
-
-/// Where upcalls go: the stack is the library's, `rdi` its frame.
-#[unsafe(naked)]
-extern "C" fn entered() -> ! {
-    naked_asm!("call {}", "ud2", sym taken)
-}
-
-extern "C" fn taken() -> ! {
-    let took = ticks() - START.load(Ordering::Relaxed);
-    TOOK.store(took, Ordering::Relaxed);
-    let _ = DISPATCHER.notify(1);
-    // Until the main thread ends this one.
-    loop {
-        core::hint::spin_loop();
-    }
-}
-
-extern "C" fn touch(address: u64, _: u64) -> ! {
-    START.store(ticks(), Ordering::Relaxed);
-    // SAFETY: faults, which is what is measured; control goes to `entered`.
-    unsafe { core::ptr::read_volatile(address as *const u64) };
-    panic!("no upcall came");
-}
-
-extern "C" fn ask(_: u64, _: u64) -> ! {
-    START.store(ticks(), Ordering::Relaxed);
-    // SAFETY: the program is enabled, so control goes to `entered`.
-    unsafe { core::arch::asm!("syscall", inout("rax") 39u64 => _, out("rcx") _, out("r11") _) };
-    panic!("no upcall came");
-}
-
-/// Runs `entry` until it comes to `upcall`; what that took.
-fn once(entry: usize, upcall: Upcall) -> Result<u64, Status> {
-    let thread = Thread::new(entry, [ABSENT, 0], options::LINUX)?;
-    // SAFETY: mapped and writable; the thread does not run yet.
-    unsafe {
-        (&raw mut (*thread.frame).upcall[upcall as usize])
-            .write(entered as *const () as usize as u64)
-    };
-    thread.start()?;
-    invoke(DISPATCHER, op::Wait {})?;
-    thread.kill()?;
-    Ok(TOOK.load(Ordering::Relaxed))
-}
+global_asm!(
+    "upcall_bench_program:",
+    "mov r12, rdi",
+    // System calls.
+    "rdtsc",
+    "shl rdx, 32",
+    "lea rbx, [rax + rdx]",
+    "mov ebp, {events}",
+    "2: syscall",
+    "dec ebp",
+    "jnz 2b",
+    "rdtsc",
+    "shl rdx, 32",
+    "add rax, rdx",
+    "sub rax, rbx",
+    "mov [{calls}], rax",
+    // Page faults: reads of an address where nothing is.
+    "xor esi, esi",
+    "rdtsc",
+    "shl rdx, 32",
+    "lea rbx, [rax + rdx]",
+    "mov ebp, {events}",
+    "3: mov al, [rsi]",
+    "dec ebp",
+    "jnz 3b",
+    "rdtsc",
+    "shl rdx, 32",
+    "add rax, rdx",
+    "sub rax, rbx",
+    "mov [{faults}], rax",
+    // Notifies the first dispatcher, as the library, and stops by an exception there.
+    "mov dword ptr [r12], 1",
+    "mov eax, {notify}",
+    "mov edi, {first}",
+    "mov esi, 1",
+    "syscall",
+    "ud2",
+    "upcall_bench_syscall:",
+    "mov rcx, [rdi + {rip}]",
+    "mov rsp, [rdi + {rsp}]",
+    "mov dword ptr [rdi], 0",
+    "jmp rcx",
+    "upcall_bench_fault:",
+    "mov rcx, [rdi + {rip}]",
+    "add rcx, 2",
+    "mov rsp, [rdi + {rsp}]",
+    "mov rsi, [rdi + {rsi}]",
+    "mov dword ptr [rdi], 0",
+    "jmp rcx",
+    events = const EVENTS,
+    calls = sym CALL_TICKS,
+    faults = sym FAULT_TICKS,
+    notify = const Label::Notify as u32,
+    first = const slots::DISPATCHER.0,
+    rip = const SAVE + offset_of!(Regs, rip),
+    rsp = const SAVE + offset_of!(Regs, rsp),
+    rsi = const SAVE + offset_of!(Regs, rsi),
+);
 
 /// Measures them.
-pub fn measure(_: &mut Lab) {
-    let fault = touch as *const () as usize;
-    report("upcall_page_fault", 1, || once(fault, Upcall::PageFault));
-    let call = ask as *const () as usize;
-    report("upcall_syscall", 1, || once(call, Upcall::Syscall));
+pub fn measure(lab: &mut Lab) {
+    if let Err(error) = run(lab) {
+        return log!("capbench: no program: {error:?}");
+    }
+    report("upcall_of_syscall", EVENTS, || Ok(CALL_TICKS.load(Ordering::Relaxed)));
+    report("upcall_of_page_fault", EVENTS, || Ok(FAULT_TICKS.load(Ordering::Relaxed)));
+    let _ = slot(DISPATCHER).delete();
+}
+
+fn run(lab: &mut Lab) -> Result<(), Status> {
+    objects(lab)?;
+    let entry = |f: unsafe extern "C" fn()| f as usize as u64;
+    let upcall = offset_of!(DispatcherFrame, upcall);
+    let fields = [
+        (SAVE + offset_of!(Regs, rip), entry(upcall_bench_program)),
+        (SAVE + offset_of!(Regs, rflags), 0x202),
+        (upcall + 8 * Upcall::Syscall as usize, entry(upcall_bench_syscall)),
+        (upcall + 8 * Upcall::PageFault as usize, entry(upcall_bench_fault)),
+    ];
+    // Mapped as long as the program runs: it is where the program's library finds the frame.
+    let mut view = lab.window.open(slot(FRAME), 0, PAGE, RW)?;
+    let frame_va = view.as_ptr() as u64;
+    for (at, value) in fields {
+        view.write(at, &value.to_le_bytes())?;
+    }
+    view.write(SAVE + offset_of!(Regs, rdi), &frame_va.to_le_bytes())?;
+    configure(frame_va, options::LINUX)?;
+    invoke(slot(DISPATCHER), op::Start {})?;
+    invoke(slots::DISPATCHER, op::Wait {})?;
+    drop(view);
+    Ok(())
 }
