@@ -208,7 +208,9 @@ fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), S
     let ram = arena.slot();
     p.fork.arena = child_arena;
     let program = core::mem::replace(regs, first_frame(upcall::child as *const () as u64));
+    settle_in_memory(p, regs);
     let copied = copy_pages(ram, offset, pages);
+    settle_in_memory(p, regs);
     *regs = program;
     copied?;
     let image = library::image();
@@ -216,6 +218,13 @@ fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), S
     library::with(|library| library.map_far_pages(CHILD_ROOT))?;
     let how = options::LINUX | options::COPY_VECTOR_STATE;
     linuxdomain::configure(CHILD_ROOT, CHILD_DISPATCHER, how)
+}
+
+/// The kernel copies memory behind the compiler's back: what was stored must really be there.
+fn settle_in_memory(p: &mut Process, regs: &mut Regs) {
+    let (p, regs): (*mut Process, *mut Regs) = (p, regs);
+    // SAFETY: does nothing; but for the compiler it may read and write both.
+    unsafe { asm!("/* {} {} */", in(reg) p, in(reg) regs, options(nostack, preserves_flags)) };
 }
 
 /// Copies the private pages and the kernel's frame.
