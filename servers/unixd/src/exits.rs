@@ -10,6 +10,7 @@ use crate::procs::*;
 use crate::server::Unixd;
 use crate::signals::from_kernel;
 use crate::wait::{done, Outcome, Tried};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, op, CapAddr, Status};
 use unixproto::session::CHLD_NOWAIT;
@@ -66,8 +67,9 @@ impl Unixd {
         }
         self.end_vfork(pid);
         self.drop_all(pid);
+        let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
-        self.leave_group(pid);
+        self.leave_groups(pid, groups);
         self.ending.push_back(Ending { pid, step: 0 });
         if pid == FIRST {
             self.end_all();
@@ -197,10 +199,26 @@ impl Unixd {
         self.ended.is_some() && self.ending.is_empty()
     }
 
-    /// Signals for those whom the end of a process leaves without a leader.
-    fn leave_group(&mut self, pid: Pid) {
+    /// The groups that a process keeps from being orphaned: its own, by having a parent in another
+    /// group of the session, and those of its children, by being that parent.
+    fn groups_anchored_by(&self, pid: Pid) -> Vec<Pid> {
+        let Ok(proc) = self.procs.get(pid) else { return Vec::new() };
+        let other = |p: &Proc| p.pgid != proc.pgid && p.sid == proc.sid;
+        let children = self.procs.iter().filter(|p| p.parent == pid && p.is_live() && other(p));
+        let mut groups: Vec<Pid> = children.map(|p| p.pgid).collect();
+        if self.procs.live(proc.parent).is_ok_and(other) {
+            groups.push(proc.pgid);
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// Signals for those whom the end of a process leaves without a leader or, if they are stopped,
+    /// without anybody who could continue them.
+    fn leave_groups(&mut self, pid: Pid, groups: Vec<Pid>) {
         let Ok(proc) = self.procs.get(pid) else { return };
-        let (pgid, sid) = (proc.pgid, proc.sid);
+        let sid = proc.sid;
         if sid == pid && self.terminal.session == Some(sid) {
             let foreground = self.terminal.foreground.take();
             self.terminal.session = None;
@@ -209,15 +227,6 @@ impl Unixd {
                 self.post_group(group, SIGCONT, from_kernel());
             }
         }
-        let mut groups = self
-            .procs
-            .iter()
-            .filter(|p| p.parent == INIT && p.is_live())
-            .map(|p| p.pgid)
-            .collect::<alloc::vec::Vec<_>>();
-        groups.push(pgid);
-        groups.sort_unstable();
-        groups.dedup();
         for group in groups {
             let stopped = self.procs.iter().any(|p| p.pgid == group && p.stopped);
             if stopped && self.is_group_orphaned(group) {

@@ -24,6 +24,8 @@ use unixproto::{Errno, Reply};
 const CMDLINE_MAX: usize = 4096;
 /// Free memory below which there are no new processes, beyond the memory server's own reserve.
 const FREE_MIN: u64 = 256 << 10;
+/// File mode creation mask of the first process.
+const FIRST_UMASK: u32 = 0o022;
 /// Session frames that are kept for new processes.
 const KEPT: usize = 8;
 /// Below this many processes free memory is not asked for: the reserve is enough for them.
@@ -232,6 +234,7 @@ impl Unixd {
     /// The first request of the first process: its arguments and descriptions.
     pub fn attach(&mut self, pid: Pid) -> Tried {
         let [stdin, stdout, stderr] = self.stdio;
+        self.procs.live(pid)?.session()?.header().umask.store(FIRST_UMASK, Relaxed);
         let bytes = self.args.len().min(unixproto::session::DATA_BYTES);
         self.put(pid, &self.args[..bytes])?;
         done(unixproto::ops::Attached { pid, bytes: bytes as u32, stdin, stdout, stderr })
