@@ -77,7 +77,7 @@ find t -type d | sort
 find t -name '*.txt' | sort
 find t -type f -exec cat {} + | sort
 find t -name '*.dat' -exec sh -c 'echo "found $1"' sh {} \;
-find t -size +1k | wc -l
+find t -type f -size +1k | wc -l; find t -type f -size -2k | wc -l
 find t -depth | tail -n 1
 find t -type f | sort | xargs -n 2 echo
 find t -type f | sort | xargs wc -c | tail -n 1

@@ -1,6 +1,7 @@
 # Traps: EXIT, INT by kill, USR1, ignored signals and what children inherit of them.
 # timeout: 120
 
+exec 2>/dev/null
 echo "EXIT"
 sh -c 'trap "echo leaving" EXIT; echo body'
 sh -c 'trap "echo leaving with \$?" EXIT; exit 3'; echo $?
