@@ -17,9 +17,6 @@ const IRQ_COM1: CapAddr = IRQ.plus(1);
 mod reg {
     pub const DATA: u16 = 0;
     pub const INTERRUPTS: u16 = 1;
-    pub const FIFO: u16 = 2;
-    pub const LINE: u16 = 3;
-    pub const MODEM: u16 = 4;
     pub const STATUS: u16 = 5;
 }
 const DATA_READY: u8 = 1;
@@ -62,26 +59,28 @@ fn port_out_bytes(port: u16, bytes: &[u8]) {
     let _ = invoke(IO, op::PortOutBytes { port, len: bytes.len() as u32, w0, w1, w2, w3, w4 });
 }
 
-fn set_up(port: u16, irq: CapAddr, bits: u64) {
-    port_out(port + reg::INTERRUPTS, 0);
-    port_out(port + reg::LINE, 0x03);
-    port_out(port + reg::FIFO, 0x01);
-    port_out(port + reg::MODEM, 0x0b);
-    port_out(port + reg::INTERRUPTS, 0x01);
+/// Asks for the interrupts of a port that the kernel has set up.
+fn listen(port: u16, irq: CapAddr, bits: u64) {
     let _ = invoke(irq, op::IrqBind { bits });
-    let _ = invoke(irq, op::IrqAck {});
+    port_out(port + reg::INTERRUPTS, 0x01);
 }
 
 impl Console {
-    /// Sets the ports up and asks for their interrupts.
+    /// Asks for the interrupts of both ports.
     pub fn new() -> Console {
-        set_up(COM1, IRQ_COM1, note::COM1);
-        set_up(COM2, IRQ_COM2, note::COM2);
+        listen(COM1, IRQ_COM1, note::COM1);
+        listen(COM2, IRQ_COM2, note::COM2);
         Console::default()
     }
 }
 
 impl Unixd {
+    /// Takes what came before anybody listened, and lets the interrupts come.
+    pub fn start_input(&mut self) {
+        self.console_input();
+        self.control_input();
+    }
+
     /// COM1 has something.
     pub fn console_input(&mut self) {
         let mut burst = 0;

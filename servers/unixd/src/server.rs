@@ -84,6 +84,7 @@ pub struct Unixd {
 impl Unixd {
     /// Serves until the session is over.
     pub fn run(mut self) -> ! {
+        self.start_input();
         let mut answer = None;
         loop {
             self.run_retries();

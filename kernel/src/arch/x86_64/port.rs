@@ -59,6 +59,7 @@ pub unsafe fn io_out(port: u16, bytes: u8, value: u32) {
     }
 }
 
+const CONSOLE_BASE: u16 = 0x3f8;
 const LOG_BASE: u16 = 0x2f8;
 const LINE_STATUS: u16 = LOG_BASE + 5;
 const ROOM: u8 = 1 << 5;
@@ -67,12 +68,16 @@ const ROOM: u8 = 1 << 5;
 pub struct LogPort;
 
 impl LogPort {
-    /// 115200 bits a second, 8 data bits, no parity, FIFOs on, no interrupts.
+    /// 115200 bits a second, 8 data bits, no parity, FIFOs on, no interrupts; for the program's
+    /// console too, which is user mode's from then on: the host sends to it as soon as the log
+    /// speaks, and clearing its FIFO later would lose that.
     pub(super) fn init() {
         let setup = [(1, 0x00), (3, 0x80), (0, 0x01), (1, 0x00), (3, 0x03), (2, 0x07), (4, 0x0b)];
-        for (register, value) in setup {
-            // SAFETY: the registers of a serial port do not reach memory.
-            unsafe { out8(LOG_BASE + register, value) };
+        for base in [CONSOLE_BASE, LOG_BASE] {
+            for (register, value) in setup {
+                // SAFETY: the registers of a serial port do not reach memory.
+                unsafe { out8(base + register, value) };
+            }
         }
     }
 
