@@ -69,6 +69,16 @@ pub struct Nodes {
 
 /// CNodes in the process's own root.
 const OWN: u32 = ROOT_SLOTS - NODES_L1;
+/// First root index used in an extension: slot 0 of CNode 0 would be the null address.
+const FIRST: u32 = 1;
+/// CNodes in an extension.
+const EACH: u32 = ROOT_SLOTS - FIRST;
+
+/// The capability to the root of the extension that holds a CNode, and the index there.
+fn extension(node: CNode) -> (CapAddr, u32) {
+    let number = node.0 - OWN;
+    (own::EXTENSIONS.plus(number / EACH), FIRST + number % EACH)
+}
 
 /// Slot `slot` of a CNode.
 #[inline(always)]
@@ -82,8 +92,8 @@ pub fn slot(node: CNode, slot: u32) -> Place {
 
 #[cold]
 fn extended(node: CNode, slot: u32) -> Place {
-    let (extension, index) = ((node.0 - OWN) / ROOT_SLOTS, (node.0 - OWN) % ROOT_SLOTS);
-    Place::within(own::EXTENSIONS.plus(extension), CapAddr::new(index, slot))
+    let (root, index) = extension(node);
+    Place::within(root, CapAddr::new(index, slot))
 }
 
 /// The CNode capability itself.
@@ -91,8 +101,8 @@ pub fn node_place(node: CNode) -> Place {
     if node.0 < OWN {
         return Place::l1(CapAddr::NULL, NODES_L1 + node.0);
     }
-    let (extension, index) = ((node.0 - OWN) / ROOT_SLOTS, (node.0 - OWN) % ROOT_SLOTS);
-    Place::l1(own::EXTENSIONS.plus(extension), index)
+    let (root, index) = extension(node);
+    Place::l1(root, index)
 }
 
 /// Slot of a table; its Mapping is `MAPPINGS` further on.
@@ -109,7 +119,7 @@ impl Nodes {
 
     /// Makes a CNode.
     pub fn make_node(&mut self, ram: &mut Arena) -> Result<CNode, Status> {
-        let number = self.nodes.take(OWN + EXTENSIONS * ROOT_SLOTS).ok_or(Status::NoSlot)?;
+        let number = self.nodes.take(OWN + EXTENSIONS * EACH).ok_or(Status::NoSlot)?;
         let made = self.extend(ram, number).and_then(|()| {
             ram.make(CapType::L2CNode, L2_BYTES, 1, node_place(CNode(number)))
         });
@@ -120,7 +130,7 @@ impl Nodes {
     }
 
     fn extend(&mut self, ram: &mut Arena, number: u32) -> Result<(), Status> {
-        if number >= OWN + self.extensions * ROOT_SLOTS {
+        if number >= OWN + self.extensions * EACH {
             let root = own::EXTENSIONS.plus(self.extensions);
             ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
             self.extensions += 1;
@@ -163,14 +173,14 @@ impl Nodes {
         }
         for extension in 0..self.extensions {
             let root = own::EXTENSIONS.plus(extension);
-            let first = OWN + extension * ROOT_SLOTS;
+            let first = OWN + extension * EACH;
             let target = Place::within(child, root);
             ram.make(CapType::L1CNode, ROOT_BYTES, 1, target)?;
             if end > first {
                 // The child's extension is named through a passing copy in the own CSpace.
                 target.copy_to(own::SCRATCH)?;
-                let count = (end - first).min(ROOT_SLOTS);
-                let (from, to) = (Place::l1(root, 0), Place::l1(own::SCRATCH, 0));
+                let count = (end - first).min(EACH);
+                let (from, to) = (Place::l1(root, FIRST), Place::l1(own::SCRATCH, FIRST));
                 let copied = from.copy_range(to, count, CapType::Null);
                 own::SCRATCH.delete()?;
                 copied?;
