@@ -71,15 +71,17 @@ impl Clock {
     pub fn expired(&mut self) {
         self.armed = 0;
     }
-    /// Has the timer go off at once.
-    pub fn arm_now(&mut self) {
-        self.armed = 1;
-        // The own dispatcher has a timer.
-        let _ = invoke(DISPATCHER, op::SetTimer { deadline: 1 });
+    /// Has the timer go off within `ns`.
+    pub fn arm_within(&mut self, ns: u64) {
+        self.arm_at(self.now() + ns);
     }
     /// Sets the timer to the first deadline, unless it is.
     pub fn arm(&mut self) {
         let Some(&(deadline, _)) = self.queue.first() else { return };
+        self.arm_at(deadline);
+    }
+
+    fn arm_at(&mut self, deadline: u64) {
         if self.armed != 0 && self.armed <= deadline {
             return;
         }

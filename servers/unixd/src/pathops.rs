@@ -42,6 +42,7 @@ impl Unixd {
                 Some((_, bytes)) => bytes.next_multiple_of(4096),
                 None => content.extents.allocated().min(inode.size().next_multiple_of(4096)),
             },
+            memfs::Node::Dir(_) => inode.size(),
             _ => 0,
         };
         let rdev = match inode.node {

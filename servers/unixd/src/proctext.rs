@@ -89,7 +89,7 @@ impl Unixd {
         let mut text = String::new();
         match name {
             "memory" => {
-                let stats = libos::memd::stats(abi::slots::MEMD).unwrap_or_default();
+                let stats = crate::caps::memory_stats();
                 for (name, value) in [
                     ("free", stats.free),
                     ("total", stats.total),

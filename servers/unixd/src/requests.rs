@@ -139,7 +139,7 @@ impl Unixd {
 
     /// Free bytes, and bytes that there are in all.
     pub fn memory(&self) -> (u64, u64) {
-        let stats = libos::memd::stats(abi::slots::MEMD).unwrap_or_default();
+        let stats = crate::caps::memory_stats();
         (stats.free, stats.total)
     }
 }

@@ -29,6 +29,9 @@ pub const RECEIVED_MAX: u32 = 4;
 /// Slot for a capability that is made only to be sent.
 pub const SCRATCH: CapAddr = CapAddr(RECEIVED.0 + RECEIVED_MAX);
 
+/// How long the end of a process may wait for another process that has just been answered.
+const KILLER_NS: u64 = 100_000;
+
 /// Notification bits of `unixd` itself.
 pub mod note {
     /// COM1 has something.
@@ -90,7 +93,9 @@ impl Unixd {
             self.run_retries();
             self.console_output();
             self.clock.arm();
-            self.work_off_endings();
+            if answer.is_none() {
+                self.work_off_endings();
+            }
             if self.is_over() {
                 crate::boot::report(self);
             }
@@ -103,8 +108,11 @@ impl Unixd {
     }
 
     fn receive(&mut self, answer: Option<(Words, Caps)>) -> Option<Message> {
-        if !self.ending.is_empty() {
-            self.come_back_soon();
+        match answer {
+            _ if self.ending.is_empty() => {}
+            // Whoever killed somebody goes on before that one's memory is free.
+            Some(_) => self.clock.arm_within(KILLER_NS),
+            None => self.come_back_soon(),
         }
         let recv = Place::own(RECEIVED);
         let message = match answer {
@@ -123,7 +131,7 @@ impl Unixd {
     fn come_back_soon(&mut self) {
         self.yields = !self.yields;
         match self.yields {
-            true => self.clock.arm_now(),
+            true => self.clock.arm_within(0),
             // The own dispatcher can be notified.
             false => drop(DISPATCHER.notify(note::WORK)),
         }
