@@ -4,9 +4,9 @@
 
 use crate::clock::Due;
 use crate::server::{note, Unixd};
-use abi::slots::{IO, IRQ};
+use abi::slots::{DISPATCHER, IO, IRQ};
 use alloc::vec::Vec;
-use libos::{invoke, op, CapAddr};
+use libos::{invoke, op, Cap, CapAddr};
 
 const COM1: u16 = 0x3f8;
 const COM2: u16 = 0x2f8;
@@ -100,8 +100,13 @@ impl Unixd {
         if burst > 0 {
             self.wake_terminal();
         }
-        if !self.console.held_back {
-            let _ = invoke(IRQ_COM1, op::IrqAck {});
+        if self.console.held_back {
+            return;
+        }
+        let _ = invoke(IRQ_COM1, op::IrqAck {});
+        // The interrupt is an edge: what is left of a burst, or came since, makes no other.
+        if port_in(COM1 + reg::STATUS) & DATA_READY != 0 {
+            let _ = DISPATCHER.notify(note::COM1);
         }
     }
 
@@ -117,6 +122,9 @@ impl Unixd {
             }
         }
         let _ = invoke(IRQ_COM2, op::IrqAck {});
+        if port_in(COM2 + reg::STATUS) & DATA_READY != 0 {
+            let _ = DISPATCHER.notify(note::COM2);
+        }
     }
 
     fn control_line(&mut self, line: &[u8]) {
