@@ -4,7 +4,6 @@ use core::cmp::Ordering;
 use core::ptr::NonNull;
 
 use crate::order::{is_ancestor, is_leaf, span, Key};
-use crate::query::group;
 use crate::slot::{page_end, Ref, Slot};
 use crate::tree::{ends_of, leftmost, next, prev_object};
 use crate::{Mdb, Policy, MAX_TREES};
@@ -66,7 +65,7 @@ fn check_subtree<P: Policy>(node: Ref, parent: Option<Ref>, tree: usize) -> Resu
     if cap.is_null() {
         return Err(Violation::Null(slot));
     }
-    if !node.is_linked() || node.is_copy() {
+    if !node.is_linked() || node.is_member() {
         return Err(Violation::Mark(slot));
     }
     if node.parent() != parent {
@@ -95,22 +94,36 @@ fn check_subtree<P: Policy>(node: Ref, parent: Option<Ref>, tree: usize) -> Resu
     Ok(left)
 }
 
-/// The list of copies of `head`; returns how many slots there are.
+/// The ring of `head`; returns how many slots there are with it.
 fn check_copies<P: Policy>(head: Ref) -> Result<usize, Violation> {
-    let (key, mut before, mut count) = (Key::of::<P>(&head.cap()), head, 1);
-    for copy in group(head).skip(1) {
-        if !copy.is_linked() || !copy.is_copy() {
-            return Err(Violation::Mark(copy.ptr()));
-        }
-        if copy.left() != Some(before) {
-            return Err(Violation::CopyLink(copy.ptr()));
-        }
-        if copy.is_empty() || key.cmp::<P>(&copy.cap()) != Ordering::Equal {
-            return Err(Violation::CopyKey(copy.ptr()));
-        }
-        (before, count) = (copy, count + 1);
+    let (cap, key) = (head.cap(), Key::of::<P>(&head.cap()));
+    let Some(first) = head.copies() else { return Ok(1) };
+    if !first.is_first() || first.ring_head() != Some(head) {
+        return Err(Violation::CopyLink(first.ptr()));
     }
-    Ok(count)
+    let (mut at, mut count, mut leaves) = (first, 1, true);
+    loop {
+        if !at.is_linked() || !at.is_member() || at.is_first() != (at == first) {
+            return Err(Violation::Mark(at.ptr()));
+        }
+        leaves &= at.is_leaf_member();
+        let held = at.cap();
+        let fits = match leaves {
+            true => is_leaf::<P>(&held) && P::range(&held) == P::range(&cap),
+            false => !at.is_leaf_member() && key.cmp::<P>(&held) == Ordering::Equal,
+        };
+        if held.is_null() || !fits {
+            return Err(Violation::CopyKey(at.ptr()));
+        }
+        count += 1;
+        let Some(next) = at.right().filter(|next| next.left() == Some(at)) else {
+            return Err(Violation::CopyLink(at.ptr()));
+        };
+        if next == first {
+            return Ok(count);
+        }
+        at = next;
+    }
 }
 
 /// `node` against the one after it and, for an object, against the last object before it that it

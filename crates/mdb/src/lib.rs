@@ -5,8 +5,9 @@
 //! > tree, base, larger first, rank, type, identity
 //!
 //! which puts an ancestor before its descendants, as a preorder walk would. One tree node stands for
-//! one *distinct* capability; its copies hang from it in a list, so that making and deleting copies
-//! never touches the tree. The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
+//! one *distinct* capability; its copies hang from it in a [`ring`], and so do leaves with its very
+//! range, so that making and deleting those never touches the tree. (Leaves in a ring have no order
+//! among each other.) The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
 //! Trees*, 2015), augmented for the range queries *surrounding*, *inner* and *partial* of G12 §3.1.3.
 //! There is one root per type tree.
 //!
@@ -17,7 +18,8 @@
 //! - **Objects** are capabilities of rank below [`Policy::LEAF_RANK`]. Two objects of a tree overlap
 //!   only if they are copies or one is an ancestor of the other; [`Mdb::check`] verifies it, and the
 //!   caller asks [`Mdb::overlapping`] before it retypes.
-//! - **Leaves** are the others: Mappings. Their ranges are free. A leaf is nobody's ancestor.
+//! - **Leaves** are the others: Mappings. Their ranges are free. A leaf is nobody's ancestor, and has
+//!   no copies.
 //! - A is an **ancestor** of B if A is an object of the same tree, A's range contains B's, and is
 //!   larger or A's rank is lower.
 //!
@@ -51,6 +53,7 @@
 mod check;
 mod order;
 mod query;
+mod ring;
 mod slot;
 mod tree;
 
@@ -62,7 +65,8 @@ pub use order::{is_ancestor, is_copy};
 pub use slot::{RawCap, Slot};
 pub use tree::Class;
 
-use order::{is_before, Key};
+use order::{is_before, is_leaf, Key};
+use ring::Member;
 use slot::Ref;
 use tree::Place;
 
@@ -70,6 +74,10 @@ use tree::Place;
 pub trait Policy {
     /// Capabilities of this rank and above are leaves (Mappings), those below are objects.
     const LEAF_RANK: u8;
+
+    /// Objects of this rank and above have no descendants of their own range but leaves, and no
+    /// ancestor of their range is mapped while they exist.
+    const HOST_RANK: u8;
 
     /// The type tree, below [`MAX_TREES`]: capabilities of different trees never overlap.
     fn tree(ty: u8) -> u8;
@@ -145,10 +153,26 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn insert_near(&mut self, slot: NonNull<Slot>, near: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate for both.
         let (node, near) = unsafe { (Ref::new(slot), Ref::new(near)) };
-        let cap = node.cap();
+        let (cap, host) = (node.cap(), near.cap());
+        if is_leaf::<P>(&cap) && Self::may_host(&host, &cap) {
+            let head = self.head(near);
+            self.join(head, node, Member::Leaf);
+            return false;
+        }
         let tree = Self::tree_of(&cap);
         let place = self.place_near(tree, &Key::of::<P>(&cap), near);
         self.put(tree, node, place)
+    }
+
+    /// Whether a leaf may hang from an object: same range, and nothing can lie between them.
+    #[inline]
+    fn may_host(host: &RawCap, leaf: &RawCap) -> bool {
+        let rank = P::rank(host.ty);
+        host.base == leaf.base
+            && rank >= P::HOST_RANK
+            && rank < P::LEAF_RANK
+            && P::range(host).1 == P::range(leaf).1
+            && P::tree(host.ty) == P::tree(leaf.ty)
     }
 
     /// Puts in `slot(0)` to `slot(count - 1)`, the first of them near `near`; returns how many are
@@ -239,38 +263,19 @@ impl<P: Policy> Mdb<P> {
         // SAFETY: the caller keeps the contract of the crate for both.
         let (src, dst) = unsafe { (Ref::new(src), Ref::new(dst)) };
         debug_assert!(src.is_linked() && is_copy::<P>(&src.cap(), &dst.cap()), "a copy of src");
-        self.put_copy(src, dst);
+        debug_assert!(!dst.is_linked(), "a slot is put in once");
+        self.join_copy(src, dst);
     }
 
     fn put(&mut self, tree: usize, node: Ref, place: Place) -> bool {
         debug_assert!(!node.is_linked() && !node.is_empty(), "a capability in no database");
         if let Place::Found(original) = place {
-            self.put_copy(original, node);
+            self.join_copy(original, node);
             return true;
         }
         self.attach(tree, node, place);
         self.slots += 1;
         false
-    }
-
-    fn put_copy(&mut self, original: Ref, copy: Ref) {
-        debug_assert!(!copy.is_linked(), "a slot is put in once");
-        let after = if original.is_copy() { original.right() } else { original.copies() };
-        copy.start_copy(original, after);
-        Self::set_next_copy(original, Some(copy));
-        if let Some(after) = after {
-            after.set_left(Some(copy));
-        }
-        self.slots += 1;
-    }
-
-    #[inline]
-    fn set_next_copy(of: Ref, to: Option<Ref>) {
-        if of.is_copy() {
-            of.set_right(to);
-        } else {
-            of.set_copies(to);
-        }
     }
 
     /// Takes `slot` out, leaves it empty and returns what it held. O(1) if it has copies, else
@@ -284,13 +289,15 @@ impl<P: Policy> Mdb<P> {
         let node = unsafe { Ref::new(slot) };
         debug_assert!(node.is_linked(), "a slot in the database");
         let cap = node.cap();
-        if node.is_copy() {
-            self.unlink_copy(node);
-        } else if let Some(heir) = node.copies() {
-            self.unlink_copy(heir);
+        if node.is_member() {
+            self.leave(node);
+        } else if let Some(heir) = ring::last_copy(node) {
+            self.leave(heir);
             self.succeed(node, heir);
         } else {
-            self.detach(Self::tree_of(&cap), node);
+            let tree = Self::tree_of(&cap);
+            self.dissolve(tree, node);
+            self.detach(tree, node);
         }
         node.clear_links();
         node.overwrite(RawCap::NULL);
@@ -298,34 +305,18 @@ impl<P: Policy> Mdb<P> {
         cap
     }
 
-    fn unlink_copy(&mut self, copy: Ref) {
-        let (before, after) = (copy.left(), copy.right());
-        if let Some(before) = before {
-            Self::set_next_copy(before, after);
-        }
-        if let Some(after) = after {
-            after.set_left(before);
-        }
-    }
-
-    /// Gives `heir` the place of `node`, in the tree or in the list of copies.
+    /// Gives `heir` the place of `node`, in the tree or in a ring.
     fn succeed(&mut self, node: Ref, heir: Ref) {
         heir.take_links(&node);
-        if node.is_copy() {
-            if let Some(before) = node.left() {
-                Self::set_next_copy(before, Some(heir));
-            }
-            if let Some(after) = node.right() {
-                after.set_left(Some(heir));
-            }
-            return;
+        if node.is_member() {
+            return self.succeed_in_ring(node, heir);
         }
         self.relink(Self::tree_of(&heir.cap()), node.parent(), node, Some(heir));
         for child in [node.left(), node.right()].into_iter().flatten() {
             child.set_parent(Some(heir));
         }
-        if let Some(copy) = node.copies() {
-            copy.set_left(Some(heir));
+        if let Some(first) = node.copies() {
+            first.make_first(heir);
         }
     }
 
@@ -345,21 +336,31 @@ impl<P: Policy> Mdb<P> {
         src.overwrite(RawCap::NULL);
     }
 
-    /// The slot in the tree that stands for the capability in `slot`. O(1) if it is near in the list
-    /// of copies, else O(log n).
+    /// The slot in the tree that stands for the capability in `slot`, or from which it hangs if it
+    /// is a leaf in a ring. O(1) if it is near the beginning of the ring, else O(log n) for copies
+    /// and O(ring) for leaves.
+    #[inline]
     pub(crate) fn head(&self, slot: Ref) -> Ref {
+        if slot.is_member() {
+            return self.head_of_member(slot);
+        }
+        slot
+    }
+
+    fn head_of_member(&self, slot: Ref) -> Ref {
         const NEAR: usize = 4;
         let mut at = slot;
-        for _ in 0..NEAR {
-            if !at.is_copy() {
-                return at;
+        let mut steps = 0;
+        while !at.is_first() {
+            steps += 1;
+            if steps == NEAR && !slot.is_leaf_member() {
+                let cap = slot.cap();
+                if let Place::Found(head) = self.seek(Self::tree_of(&cap), &Key::of::<P>(&cap)) {
+                    return head;
+                }
             }
             at = at.left().unwrap_or(at);
         }
-        let cap = at.cap();
-        match self.seek(Self::tree_of(&cap), &Key::of::<P>(&cap)) {
-            Place::Found(head) => head,
-            _ => at,
-        }
+        at.ring_head().unwrap_or(at)
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Iterators yield one slot for each distinct capability, in order; [`Mdb::copies`] yields the rest.
 
+use core::cmp::Ordering;
 use core::iter::from_fn;
 use core::ptr::NonNull;
 
-use crate::order::{end_of, is_ancestor, span, Key};
+use crate::order::{end_of, is_ancestor, is_leaf, span, Key};
+use crate::ring;
 use crate::slot::{page_end, RawCap, Ref, Slot};
 use crate::tree::{leftmost, next, prev_object, Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
@@ -24,7 +26,10 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn has_copies(&self, slot: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
-        slot.is_copy() || slot.copies().is_some()
+        if slot.is_member() {
+            return !slot.is_leaf_member();
+        }
+        ring::last_copy(slot).is_some()
     }
 
     /// Whether `slot` is the only one with its capability. O(1).
@@ -46,16 +51,30 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn copies(&self, slot: NonNull<Slot>) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         // SAFETY: the caller keeps the contract of the crate.
         let own = unsafe { Ref::new(slot) };
-        group(self.head(own)).filter(move |&c| c != own).map(Ref::ptr)
+        let head = Some(own).filter(|own| !own.is_leaf_member()).map(|own| self.head(own));
+        head.into_iter().flat_map(group).filter(move |&c| c != own).map(Ref::ptr)
     }
 
-    /// The slot in the tree whose capability is equal to `key` but for rights and attributes.
-    /// O(log n).
+    /// A slot whose capability is equal to `key` but for rights and attributes. O(log n), for a leaf
+    /// plus the leaves with the same range.
     pub fn find(&self, key: &RawCap) -> Option<NonNull<Slot>> {
-        match self.seek(Self::tree_of(key), &Key::of::<P>(key)) {
+        let (tree, position) = (Self::tree_of(key), Key::of::<P>(key));
+        if is_leaf::<P>(key) {
+            if let Some(leaf) = self.find_in_ring(tree, key, &position) {
+                return Some(leaf.ptr());
+            }
+        }
+        match self.seek(tree, &position) {
             Place::Found(head) => Some(head.ptr()),
             _ => None,
         }
+    }
+
+    fn find_in_ring(&self, tree: usize, key: &RawCap, position: &Key) -> Option<Ref> {
+        let last = Key::last(position.base, position.len, P::LEAF_RANK.saturating_sub(1));
+        let host = self.floor(tree, &last).filter(|host| Self::may_host(&host.cap(), key))?;
+        let same = |leaf: &Ref| position.cmp::<P>(&leaf.cap()) == Ordering::Equal;
+        walk(ring::first_leaf(host), ring::leaf_after).find(same)
     }
 
     /// The first capability of a tree in the order. O(log n).
@@ -71,19 +90,28 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn next(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
-        next(self.head(slot)).map(Ref::ptr)
+        self.next_distinct(slot).map(Ref::ptr)
+    }
+
+    /// The leaves in the ring of a slot in the tree come after it, and before the next one.
+    #[inline]
+    fn next_distinct(&self, slot: Ref) -> Option<Ref> {
+        if slot.is_leaf_member() {
+            return ring::leaf_after(slot).or_else(|| next(self.head(slot)));
+        }
+        let head = self.head(slot);
+        ring::first_leaf(head).or_else(|| next(head))
     }
 
     /// Every distinct capability of a tree.
     pub fn iter(&self, tree: u8) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        walk(self.root(tree).map(leftmost), next).map(Ref::ptr)
+        walk(self.root(tree).map(leftmost), move |n| self.next_distinct(n)).map(Ref::ptr)
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
-        let head = self.head(slot);
-        let cap = head.cap();
+        let cap = slot.cap();
         let (_, end) = span::<P>(&cap);
-        walk(next(head), next)
+        walk(self.next_distinct(slot), move |n| self.next_distinct(n))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| is_ancestor::<P>(&cap, &n.cap()))
     }
@@ -141,8 +169,15 @@ impl<P: Policy> Mdb<P> {
         len: u64,
     ) -> Option<NonNull<Slot>> {
         // SAFETY: the caller keeps the contract of the crate.
-        let head = self.head(unsafe { Ref::new(slot) });
+        let slot = unsafe { Ref::new(slot) };
+        if slot.is_leaf_member() {
+            return None;
+        }
+        let head = self.head(slot);
         let cap = head.cap();
+        if let Some(leaf) = ring::first_leaf(head).filter(|_| overlaps::<P>(&cap, base, len)) {
+            return Some(leaf.ptr());
+        }
         let start = Class::All.next::<P>(head, past_page(base));
         overlaps_from::<P>(start, base, len, Class::All)
             .find(|n| is_ancestor::<P>(&cap, &n.cap()))
@@ -156,8 +191,12 @@ impl<P: Policy> Mdb<P> {
     /// `slot` is in this database.
     pub unsafe fn nearest_ancestor(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
         // SAFETY: the caller keeps the contract of the crate.
-        let head = self.head(unsafe { Ref::new(slot) });
+        let slot = unsafe { Ref::new(slot) };
+        let head = self.head(slot);
         let cap = head.cap();
+        if slot.is_leaf_member() && !is_leaf::<P>(&cap) {
+            return Some(head.ptr());
+        }
         let end = page_end(span::<P>(&cap).1);
         backwards::<P>(prev_object::<P>(head, end), end)
             .find(|n| is_ancestor::<P>(&n.cap(), &cap))
@@ -191,7 +230,7 @@ impl<P: Policy> Mdb<P> {
     pub fn inner(&self, tree: u8, base: u64, len: u64) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let end = end_of(base, len);
         let start = self.ceiling(usize::from(tree) % MAX_TREES, &Key::first(base, len));
-        walk(start, next)
+        walk(start, move |n| self.next_distinct(n))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 <= end)
             .map(Ref::ptr)
@@ -205,8 +244,11 @@ impl<P: Policy> Mdb<P> {
         len: u64,
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        let start = class.first::<P>(self.root(tree), past_page(base));
-        overlaps_from::<P>(start, base, len, class).map(Ref::ptr)
+        let nodes = class.of_nodes();
+        let start = nodes.first::<P>(self.root(tree), past_page(base));
+        overlaps_from::<P>(start, base, len, nodes)
+            .flat_map(move |n| with_leaves::<P>(n, class))
+            .map(Ref::ptr)
     }
 
     /// What overlaps one end of `[base, base + len)` but not the other, of one class. Those that
@@ -219,7 +261,8 @@ impl<P: Policy> Mdb<P> {
         len: u64,
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        let end = end_of(base, len);
+        let (end, wanted) = (end_of(base, len), class);
+        let class = class.of_nodes();
         let near = past_page(base);
         let start = class.first::<P>(self.root(tree), near);
         let front = walk(start, move |n| class.next::<P>(n, near))
@@ -236,7 +279,7 @@ impl<P: Policy> Mdb<P> {
         let back = walk(first, move |n| class.next::<P>(n, beyond))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 > end);
-        front.chain(back).map(Ref::ptr)
+        front.chain(back).flat_map(move |n| with_leaves::<P>(n, wanted)).map(Ref::ptr)
     }
 
     /// Calls `gap(base, len)` for each maximal part of `[base, base + len)` that no object covers;
@@ -288,7 +331,20 @@ fn walk(start: Option<Ref>, step: impl Fn(Ref) -> Option<Ref>) -> impl Iterator<
 
 /// A slot in the tree, and its copies.
 pub(crate) fn group(head: Ref) -> impl Iterator<Item = Ref> {
-    walk(Some(head), |c| if c.is_copy() { c.right() } else { c.copies() })
+    walk(Some(head), |c| if c.is_member() { ring::copy_before(c) } else { ring::last_copy(c) })
+}
+
+/// What of a slot in the tree, and of the leaves in its ring, is of a class.
+fn with_leaves<P: Policy>(node: Ref, class: Class) -> impl Iterator<Item = Ref> {
+    let own = Some(node).filter(|n| class.has::<P>(&n.cap()));
+    let leaves = ring::first_leaf(node).filter(|_| class != Class::Objects);
+    own.into_iter().chain(walk(leaves, ring::leaf_after))
+}
+
+/// Whether `cap` overlaps `[base, base + len)`.
+fn overlaps<P: Policy>(cap: &RawCap, base: u64, len: u64) -> bool {
+    let (first, past) = span::<P>(cap);
+    first < end_of(base, len) && past > base
 }
 
 /// `start` and the objects before it whose end, in pages, is `end` or more.

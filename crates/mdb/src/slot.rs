@@ -2,12 +2,12 @@
 //!
 //! # Layout of the 40 bytes
 //!
-//! | word     | in the tree (one per distinct capability)        | in a list of copies |
+//! | word     | in the tree (one per distinct capability)        | in a [`ring`](crate::ring) |
 //! |----------|--------------------------------------------------|---------------------|
-//! | `left`   | left child                                       | previous (a copy, or the one in the tree) |
-//! | `right`  | right child                                      | next copy           |
-//! | `parent` | parent; low bits [`PARITY`], [`COPY`], [`LINKED`] | low bits only       |
-//! | `copies` | bits 16..64 first copy, bits 0..16 high bits of the leaf end | 0       |
+//! | `left`   | left child                                       | member before       |
+//! | `right`  | right child                                      | member behind       |
+//! | `parent` | parent; low bits [`PARITY`], [`LINKED`]          | low bits only       |
+//! | `copies` | bits 16..64 first of the ring, bits 0..16 high bits of the leaf end | of the first: the head |
 //! | `ends`   | bits 24..64 object end, bits 0..24 low bits of the leaf end  | 0       |
 //!
 //! The two ends are the highest page ends in the subtree, over objects and over leaves (see
@@ -48,10 +48,14 @@ impl RawCap {
 
 /// Rank parity of a node in the weak AVL tree.
 const PARITY: usize = 1;
-/// The slot hangs from the list of copies of a slot in the tree.
-const COPY: usize = 2;
+/// The slot is in the ring of a slot in the tree.
+const MEMBER: usize = 2;
 /// The slot is in the database.
 const LINKED: usize = 4;
+/// The slot is in a ring as a leaf, not as a copy.
+const LEAF: usize = 8;
+/// The slot is the first of its ring; `copies` is the address of the head.
+const FIRST: usize = 16;
 const TAGS: usize = align_of::<Slot>() - 1;
 
 /// Bits of `ends` that hold the low part of the leaf end; the others hold the object end.
@@ -151,10 +155,44 @@ impl Slot {
         self.node.parent.get().addr() & TAGS
     }
 
-    /// Whether the slot is a copy outside the tree.
+    /// Whether the slot is in a ring, not in the tree.
     #[inline]
-    pub(crate) fn is_copy(&self) -> bool {
-        self.tags() & COPY != 0
+    pub(crate) fn is_member(&self) -> bool {
+        self.tags() & MEMBER != 0
+    }
+
+    /// Whether the slot is in a ring as a leaf.
+    #[inline]
+    pub(crate) fn is_leaf_member(&self) -> bool {
+        self.tags() & LEAF != 0
+    }
+
+    /// Whether the slot is the first of its ring.
+    #[inline]
+    pub(crate) fn is_first(&self) -> bool {
+        self.tags() & FIRST != 0
+    }
+
+    /// The slot in the tree from which the ring hangs, for the first of the ring.
+    #[inline]
+    pub(crate) fn ring_head(&self) -> Option<Ref> {
+        debug_assert!(self.is_first());
+        let address = self.node.copies.get() as usize;
+        NonNull::new(ptr::with_exposed_provenance_mut(address)).map(Ref)
+    }
+
+    /// Makes this member the first of the ring that hangs from `head`.
+    #[inline]
+    pub(crate) fn make_first(&self, head: Ref) {
+        self.node.parent.set(self.node.parent.get().map_addr(|a| a | FIRST));
+        self.node.copies.set(head.0.as_ptr().expose_provenance() as u64);
+    }
+
+    /// Makes it any member again.
+    #[inline]
+    pub(crate) fn unmake_first(&self) {
+        self.node.parent.set(self.node.parent.get().map_addr(|a| a & !FIRST));
+        self.node.copies.set(0);
     }
 
     #[inline]
@@ -270,12 +308,12 @@ impl Slot {
         self.node.ends.set(ends.object << LEAF_LOW | ends.leaf & ((1 << LEAF_LOW) - 1));
     }
 
-    /// Makes this slot a copy between `before` and `after`.
+    /// Makes this slot a member of a ring, between two others or alone.
     #[inline]
-    pub(crate) fn start_copy(&self, before: Ref, after: Option<Ref>) {
+    pub(crate) fn start_member(&self, before: Ref, after: Ref, leaf: bool) {
         self.node.left.set(Some(before));
-        self.node.right.set(after);
-        self.set_parent_word(None, LINKED | COPY);
+        self.node.right.set(Some(after));
+        self.set_parent_word(None, LINKED | MEMBER | if leaf { LEAF } else { 0 });
         self.node.copies.set(0);
         self.node.ends.set(0);
     }

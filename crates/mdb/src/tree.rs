@@ -9,9 +9,9 @@
 
 use core::cmp::Ordering;
 
-use crate::order::{own_ends, span, Key};
+use crate::order::{is_leaf, own_ends, span, Key};
 use crate::slot::{page_end, Ends, Ref};
-use crate::{Mdb, Policy};
+use crate::{Mdb, Policy, RawCap};
 
 /// Where a position is, or would be.
 pub(crate) enum Place {
@@ -145,6 +145,19 @@ fn first_parent(node: Ref, after: bool) -> Option<Ref> {
 }
 
 impl Class {
+    /// Which slots in the tree to look at: a ring has leaves wherever there are objects.
+    pub(crate) fn of_nodes(self) -> Class {
+        match self {
+            Class::Objects => Class::Objects,
+            _ => Class::All,
+        }
+    }
+
+    /// Whether a capability is of this class.
+    pub(crate) fn has<P: Policy>(self, cap: &RawCap) -> bool {
+        self == Class::All || is_leaf::<P>(cap) == (self == Class::Leaves)
+    }
+
     /// The first node of the class in a tree whose end, in pages, is `end` or more. O(log n).
     pub(crate) fn first<P: Policy>(self, root: Option<Ref>, end: u64) -> Option<Ref> {
         let root = root?;

@@ -111,6 +111,9 @@ impl Pair {
             return;
         }
         let known = self.caps().any(|o| position(&o) == position(&c));
+        if known && is_leaf(&c) {
+            return;
+        }
         let slot = self.arena.put(i, c);
         // SAFETY: the slots of the arena stay in place, `near` is in the database.
         let copy = unsafe {
@@ -167,6 +170,9 @@ impl Pair {
             Op::Copy(src, dst, rights) => {
                 let Some(src) = pick(src).filter(|_| self.slots[dst].is_null()) else { return };
                 let c = RawCap { rights, ..self.slots[src] };
+                if is_leaf(&c) {
+                    return;
+                }
                 let slot = self.arena.put(dst, c);
                 // SAFETY: `src` is in the database, `dst` is free and holds a copy.
                 unsafe { self.mdb.insert_copy(self.arena.at(src), slot) };
@@ -201,7 +207,7 @@ impl Pair {
         }
         assert_eq!(self.mdb.len(), self.full().len());
         for tree in 0..4 {
-            assert_eq!(positions(self.mdb.iter(tree)), self.select(tree, |_| true));
+            assert_same(self.mdb.iter(tree), &self.select(tree, |_| true));
         }
     }
 
@@ -223,10 +229,12 @@ impl Pair {
             assert_eq!(mdb.copies(at).collect::<BTreeSet<_>>(), copies);
             assert_eq!(mdb.copies(at).count(), copies.len());
             assert_eq!(mdb.has_descendants(at), !below.is_empty());
-            assert_eq!(positions(mdb.first_descendant(at)), below[..below.len().min(1)]);
-            assert_eq!(positions(mdb.descendants(at)), below);
-            assert_eq!(positions(mdb.nearest_ancestor(at)).first(), above.last());
-            assert_eq!(positions(mdb.next(at)).first(), after.first());
+            assert_first(mdb.first_descendant(at), below.first());
+            assert_same(mdb.descendants(at), &below);
+            assert_first(mdb.nearest_ancestor(at), above.last());
+            if !is_leaf(&c) {
+                assert_first(mdb.next(at), after.first());
+            }
         }
         assert_eq!(mdb.find(&c).map(|s| position(&cap(s))), Some(position(&c)));
     }
@@ -237,17 +245,17 @@ impl Pair {
         let around = self.select(tree, |c| {
             !is_leaf(c) && Types::rank(c.ty) <= max_rank && contains(span(c), range)
         });
-        assert_eq!(positions(mdb.surrounding(tree, base, len, max_rank)).first(), around.last());
+        assert_first(mdb.surrounding(tree, base, len, max_rank), around.last());
         let inside = self.select(tree, |c| contains(range, span(c)));
-        assert_eq!(positions(mdb.inner(tree, base, len)), inside);
+        assert_same(mdb.inner(tree, base, len), &inside);
         for class in [Class::Objects, Class::Leaves, Class::All] {
             let any = self.select(tree, |c| in_class(c, class) && overlaps(c, range));
-            assert_eq!(positions(mdb.overlapping(tree, base, len, class)), any);
+            assert_same(mdb.overlapping(tree, base, len, class), &any);
             let partial = self.select(tree, |c| {
                 let nested = contains(range, span(c)) || contains(span(c), range);
                 in_class(c, class) && overlaps(c, range) && !nested
             });
-            assert_eq!(positions(mdb.partial(tree, base, len, class)), partial);
+            assert_same(mdb.partial(tree, base, len, class), &partial);
         }
         for i in self.full() {
             let c = self.slots[i];
@@ -255,7 +263,7 @@ impl Pair {
                 let below = self.select(tree, |o| is_ancestor(&c, o) && overlaps(o, range));
                 // SAFETY: the slot is in the database.
                 let found = unsafe { mdb.descendant_overlapping(self.arena.at(i), base, len) };
-                assert_eq!(positions(found).first(), below.first());
+                assert_first(found, below.first());
             }
         }
     }
@@ -286,6 +294,24 @@ impl Pair {
 
 fn positions(found: impl IntoIterator<Item = NonNull<Slot>>) -> Vec<Position> {
     found.into_iter().map(|s| position(&cap(s))).collect()
+}
+
+/// A position without identity: leaves of one range have no order.
+fn coarse(p: &Position) -> (u8, u64, std::cmp::Reverse<u64>, u8, u8) {
+    (p.0, p.1, p.2, p.3, p.4)
+}
+
+/// The same capabilities, in the same order but for leaves of one range.
+fn assert_same(found: impl IntoIterator<Item = NonNull<Slot>>, expected: &[Position]) {
+    let mut found = positions(found);
+    let order: Vec<_> = found.iter().map(coarse).collect();
+    assert_eq!(order, expected.iter().map(coarse).collect::<Vec<_>>());
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+fn assert_first(found: Option<NonNull<Slot>>, expected: Option<&Position>) {
+    assert_eq!(positions(found).first().map(coarse), expected.map(coarse));
 }
 
 fn any_cap() -> impl Strategy<Value = RawCap> {

@@ -43,6 +43,8 @@ const TREES: [u8; TYPES] = {
 
 impl Policy for CapPolicy {
     const LEAF_RANK: u8 = CapType::Mapping.rank();
+    /// What can be mapped is never retyped to something else of its size.
+    const HOST_RANK: u8 = CapType::Frame.rank();
 
     #[inline]
     fn tree(ty: u8) -> u8 {

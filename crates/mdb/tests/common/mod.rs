@@ -23,6 +23,7 @@ pub struct Types;
 
 impl Policy for Types {
     const LEAF_RANK: u8 = 10;
+    const HOST_RANK: u8 = 2;
 
     fn tree(ty: u8) -> u8 {
         match ty {
