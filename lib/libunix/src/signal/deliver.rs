@@ -5,6 +5,7 @@ use super::{force, frame, mask, restart_wish, Signals, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, header, op};
+use crate::upcall::die;
 use abi::layout::USER_END;
 use abi::Regs;
 use core::sync::atomic::Ordering;
@@ -87,25 +88,17 @@ fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
     let action = *p.signals.action(info.signal);
     match action.handler {
         SIG_IGN => {}
-        SIG_DFL => default(p, info.signal),
+        SIG_DFL => default(info.signal),
         _ => handle(p, regs, &action, info),
     }
 }
 
-fn default(p: &mut Process, signal: u32) {
+fn default(signal: u32) {
     match default_action(signal) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
         DefaultAction::Stop => drop(server::call(op::Stop { signal })),
-        DefaultAction::Terminate => die(p, signal),
-    }
-}
-
-/// Ends the process by a signal.
-fn die(_p: &mut Process, signal: u32) -> ! {
-    loop {
-        // There is no answer, unless `unixd` is in trouble.
-        let _ = server::call(op::Exit { status: killed(signal) });
+        DefaultAction::Terminate => die(signal),
     }
 }
 
@@ -135,7 +128,7 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
 #[cold]
 fn cannot_handle(p: &mut Process, signal: u32) {
     if signal == SIGSEGV {
-        die(p, SIGSEGV);
+        die(SIGSEGV);
     }
     force(p, SIGSEGV, SI_KERNEL, 0);
 }
