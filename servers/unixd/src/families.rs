@@ -72,6 +72,9 @@ impl Unixd {
         if default_action(signal) != DefaultAction::Stop {
             return Err(Errno::EINVAL);
         }
+        if signal != SIGSTOP && self.is_orphaned(pid) {
+            return done(());
+        }
         let proc = self.procs.get_mut(pid)?;
         if !proc.has_domain {
             return done(());
