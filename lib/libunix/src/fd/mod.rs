@@ -197,7 +197,8 @@ impl Fds {
                 server::call_a(op::Close {}, &desc.to_le_bytes())
             }
             Some(Object::Pair { read, write }) => {
-                server::call_ab(op::Close {}, &read.to_le_bytes(), &write.to_le_bytes())
+                let both = read as u64 | (write as u64) << 32;
+                server::call_a(op::Close {}, &both.to_le_bytes())
             }
             _ => Ok(()),
         };

@@ -8,6 +8,7 @@ use crate::server::{self, header, op, restart};
 use core::sync::atomic::{AtomicU32, Ordering};
 use linuxabi::bytes::Bytes;
 use unixproto::files::{KEEP_ID, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED};
+use unixproto::ops::Waited;
 use unixproto::signals::{self, SI_TKILL, SI_USER};
 
 fn load(cell: &AtomicU32) -> u64 {
@@ -198,8 +199,8 @@ pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -
     Ok(waited.pid as u64)
 }
 
-/// Bytes of `siginfo_t`.
-const SIGINFO_BYTES: usize = 128;
+/// Bytes of `siginfo_t` that a wait writes.
+const SIGINFO_BYTES: usize = 28;
 
 /// What `waitid` says of a child: `si_code` and `si_status` for a wait status.
 fn code_and_status(status: u32) -> (i32, u32) {
@@ -213,6 +214,7 @@ fn code_and_status(status: u32) -> (i32, u32) {
     }
 }
 
+/// As on Linux, `info` is written whatever happens, and a bad address there hides other errors.
 pub fn waitid(
     p: &mut Process,
     which: u32,
@@ -221,6 +223,24 @@ pub fn waitid(
     options: u32,
     usage: u64,
 ) -> Result<u64> {
+    let result = wait_any(which, id, options);
+    let waited = result.as_ref().ok().filter(|waited| waited.pid != 0);
+    if let (Some(waited), true) = (waited, usage != 0) {
+        user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+    }
+    if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
+        let mut raw = Bytes::<SIGINFO_BYTES>::default();
+        if let Some(waited) = waited {
+            let (code, status) = code_and_status(waited.status);
+            raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
+            raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
+        }
+        user::bytes_out(p, info, &raw.done())?;
+    }
+    result.map(|_| 0)
+}
+
+fn wait_any(which: u32, id: i32, options: u32) -> Result<Waited> {
     const KINDS: u32 = WEXITED | WSTOPPED | WCONTINUED;
     const LINUX_ONLY: u32 = 0xe000_0000;
     if options & !(KINDS | WNOHANG | WNOWAIT | LINUX_ONLY) != 0 || options & KINDS == 0 {
@@ -234,20 +254,7 @@ pub fn waitid(
         _ => return Err(Errno::EINVAL),
     };
     let options = options & !LINUX_ONLY;
-    let waited = server::call(op::Wait { pid, options }).map_err(restart)?;
-    if info != 0 {
-        let mut raw = Bytes::<SIGINFO_BYTES>::default();
-        if waited.pid != 0 {
-            let (code, status) = code_and_status(waited.status);
-            raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
-            raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
-        }
-        user::bytes_out(p, info, &raw.done())?;
-    }
-    if usage != 0 && waited.pid != 0 {
-        user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
-    }
-    Ok(0)
+    server::call(op::Wait { pid, options }).map_err(restart)
 }
 
 fn signal_number(signal: u32) -> Result<u32> {
