@@ -105,6 +105,30 @@ pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
     }
 }
 
+/// What is needed of a capability to tell its descendants from others of its tree.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub end: u64,
+    len: u64,
+    rank: u8,
+}
+
+impl Extent {
+    #[inline]
+    pub fn of<P: Policy>(cap: &RawCap) -> Self {
+        let (base, len) = P::range(cap);
+        Self { end: end_of(base, len), len, rank: P::rank(cap.ty) }
+    }
+
+    /// Whether what has this extent is an ancestor of `after`, which comes behind it in the order.
+    #[inline]
+    pub fn is_ancestor_of(self, after: Extent, leaf_rank: u8) -> bool {
+        after.end <= self.end
+            && (after.len != self.len || after.rank > self.rank)
+            && self.rank < leaf_rank
+    }
+}
+
 /// Whether `a` is an ancestor of `b`: an object of the same tree whose range contains that of `b`,
 /// and is larger or has a lower rank.
 pub fn is_ancestor<P: Policy>(a: &RawCap, b: &RawCap) -> bool {

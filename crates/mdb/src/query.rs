@@ -6,7 +6,7 @@ use core::cmp::Ordering;
 use core::iter::from_fn;
 use core::ptr::NonNull;
 
-use crate::order::{end_of, is_ancestor, is_leaf, span, Key};
+use crate::order::{end_of, is_ancestor, is_leaf, span, Extent, Key};
 use crate::ring;
 use crate::slot::{page_end, RawCap, Ref, Slot};
 use crate::tree::{leftmost, next, prev_object, Class, Place};
@@ -109,11 +109,10 @@ impl<P: Policy> Mdb<P> {
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
-        let cap = slot.cap();
-        let (_, end) = span::<P>(&cap);
+        let own = Extent::of::<P>(&slot.cap());
         walk(self.next_distinct(slot), move |n| self.next_distinct(n))
-            .take_while(move |n| n.cap().base < end)
-            .filter(move |n| is_ancestor::<P>(&cap, &n.cap()))
+            .take_while(move |n| n.cap().base < own.end)
+            .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
     }
 
     /// Whether anything descends from `slot`. O(log n) plus the Mappings of ancestors that begin in
@@ -197,9 +196,10 @@ impl<P: Policy> Mdb<P> {
         if slot.is_leaf_member() && !is_leaf::<P>(&cap) {
             return Some(head.ptr());
         }
-        let end = page_end(span::<P>(&cap).1);
+        let own = Extent::of::<P>(&cap);
+        let end = page_end(own.end);
         backwards::<P>(prev_object::<P>(head, end), end)
-            .find(|n| is_ancestor::<P>(&n.cap(), &cap))
+            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of(own, P::LEAF_RANK))
             .map(Ref::ptr)
     }
 

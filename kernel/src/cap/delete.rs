@@ -207,6 +207,10 @@ impl Local {
             self.drop_slot(slot);
             return Progress::Done;
         }
+        if cap.is(CapType::Dispatcher) {
+            self.park_dispatcher(slot, cap);
+            return Progress::Done;
+        }
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         let covered = above.is_some_and(|above| above.is_frame());
         let unmapped = match cap.kind() {
@@ -218,10 +222,6 @@ impl Local {
             return Progress::Again;
         }
         match cap.kind() {
-            CapType::Dispatcher => {
-                self.park_dispatcher(slot, cap);
-                return Progress::Done;
-            }
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
                     self.close_endpoint(endpoint);
