@@ -25,7 +25,7 @@ use mdb::RawCap;
 
 /// Steps of destruction in one event: some 300 instructions each.
 pub const BUDGET: u32 = 512;
-/// Slots that are looked at for the price of one step, a power of two.
+/// Empty slots that are looked at for the price of one step.
 const EMPTY_SLOTS_PER_STEP: u32 = 64;
 
 /// Is it done, or must the invocation be repeated?
@@ -131,15 +131,13 @@ impl Local {
 
     /// Empties all of `slots`.
     pub fn delete_range(&mut self, slots: SlotRun) -> Result<Count, Status> {
-        let mut count = 0;
-        for slot in slots.iter() {
-            if slot.is_empty() {
-                continue;
-            }
-            if self.delete_slot(slot) == Progress::Again {
+        let (mut count, mut at) = (0, slots.next_filled(0));
+        while at < slots.len() {
+            if self.delete_slot(slots.get(at)) == Progress::Again {
                 return Err(Status::Again);
             }
             count += 1;
+            at = slots.next_filled(at + 1);
         }
         self.finish_reaping()?;
         Ok(Count { count })
@@ -310,14 +308,18 @@ impl Local {
             let cap = parked.cap();
             let slots = contents(&cap);
             while self.dying.cursor < slots.len() {
-                let cursor = self.dying.cursor;
-                if cursor & (EMPTY_SLOTS_PER_STEP - 1) == 0 && !self.spend(1) {
+                let next = slots.next_filled(self.dying.cursor);
+                let looked_at = next - self.dying.cursor;
+                self.dying.cursor = next;
+                if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
                     return Progress::Again;
                 }
-                if self.delete_slot(slots.get(cursor)) == Progress::Again {
-                    return Progress::Again;
+                if next < slots.len() {
+                    if self.delete_slot(slots.get(next)) == Progress::Again {
+                        return Progress::Again;
+                    }
+                    self.dying.cursor += 1;
                 }
-                self.dying.cursor += 1;
             }
             self.dying.pop();
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());

@@ -8,7 +8,7 @@ use crate::arch;
 use crate::dispatch::{Dcb, Local};
 use captypes::invocations::Counter;
 use captypes::types::ObjectSize;
-use captypes::{CapType, Rights, Status};
+use captypes::{CapType, RamAttrs, Rights, Status};
 use mdb::{is_ancestor, Class, RawCap};
 use paging::PAGE;
 
@@ -35,10 +35,16 @@ fn size_fits(ty: CapType, bytes: u64) -> bool {
     }
 }
 
+/// Is there memory behind the capability, which the kernel can clear? Of PhysAddr only what is
+/// persistent: all other memory is RAM from the start.
+fn is_memory(src: &RawCap) -> bool {
+    src.kind() == CapType::Ram || src.ram_attrs().has(RamAttrs::PERSISTENT)
+}
+
 impl Order {
     /// The order with its numbers in the units of the database, and the bytes that it takes.
     fn checked(mut self, src: &RawCap) -> Result<(Order, u64), Status> {
-        if !src.kind().can_retype_to(self.ty) {
+        if !src.kind().can_retype_to(self.ty) || self.ty == CapType::Ram && !is_memory(src) {
             return Err(Status::WrongType);
         }
         if !size_fits(self.ty, self.bytes) || self.count == 0 {

@@ -155,7 +155,13 @@ handlers! {
         }
         local.delete(slot)
     };
-    revoke(Revoke) = |local, d, target, _| local.revoke(used_slot(d, target)?);
+    revoke(Revoke) = |local, d, target, _| {
+        let slot = used_slot(d, target)?;
+        if !slot.cap().rights_set().has(Rights::REVOKE) {
+            return Err(Status::NoRights);
+        }
+        local.revoke(slot)
+    };
     delete_range(DeleteRange) = |local, d, target, a| {
         local.delete_range(slots(d, target, a.count)?)
     };

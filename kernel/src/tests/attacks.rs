@@ -71,6 +71,7 @@ fn ranges_of_retype_may_not_overlap() {
         assert_eq!(result, Err(Status::OutOfRange), "{offset:x} {bytes:x} {count}");
     }
     assert_eq!(m.retype(at(16), CapType::Pt, 0, 0x1000, 1, at(20)), Err(Status::WrongType));
+    assert_eq!(m.retype(DEVICES, CapType::Ram, 0, 0x1000, 1, at(20)), Err(Status::WrongType));
     assert_eq!(m.retype(RAM, CapType::Mapping, 0, 0x1000, 1, at(20)), Err(Status::WrongType));
     assert!(m.is_empty(at(20)));
 }
