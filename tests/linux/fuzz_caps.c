@@ -5,6 +5,8 @@
 //
 //     fuzz_caps SEED CHILDREN [FIRST]
 //
+// With TRACE in the environment each invocation is printed before it is made.
+//
 // A forked child holds capabilities to memory that it shares with its parent, and may harm that. So
 // each child first executes this program again: from then on it shares nothing with anybody.
 // Minutes: 1 20000.
@@ -41,6 +43,7 @@ enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, 
 // In memory that parent and child share: what the child does at the moment.
 static volatile struct { long done, accepted; unsigned long words[11]; } *last;
 static unsigned long state;
+static int tracing;
 
 static unsigned long random_word(void) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -77,6 +80,10 @@ static long invoke(long label, unsigned long target, const unsigned long *argume
     words[0] = label, words[1] = target;
     memcpy(words + 2, arguments, 9 * sizeof *words);
     for (int i = 0; i < 11; i++) last->words[i] = words[i];
+    if (tracing) {
+        for (int i = 0; i < 11; i++) printf("%lx ", words[i]);
+        printf("\n");
+    }
     long status = invoke_words(words);
     last->done++;
     if (status == 0) last->accepted++;
@@ -199,6 +206,7 @@ static void child(unsigned long seed, long number) {
     for (int i = 0; i < 8; i++) random_word();
     volatile char stack[8 * PAGE];
     for (unsigned i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
+    tracing = getenv("TRACE") != NULL;
     make_sandbox();
     for (int i = 0; i < CALLS; i++) one_invocation();
     _exit(0);

@@ -354,7 +354,8 @@ invocations! {
     /// Removes the capability. The last one to an object destroys the object: what is mapped is
     /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated.
     5 Delete() -> ();
-    /// Deletes all copies and descendants of the capability; itself stays. `Again` as `Delete`.
+    /// Deletes all copies and descendants of the capability, which has the right `REVOKE`; itself
+    /// stays. `Again` as `Delete`.
     6 Revoke() -> ();
     /// Says what the capability is.
     7 Identify() -> Identity;

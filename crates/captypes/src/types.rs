@@ -173,8 +173,11 @@ impl Rights {
     pub const SEND: Rights = Rights(8);
     /// Endpoints: may be received from.
     pub const RECV: Rights = Rights(16);
+    /// Copies and descendants may be revoked. What a server hands out lacks it, lest a client take
+    /// an object from everybody else.
+    pub const REVOKE: Rights = Rights(32);
     /// Everything.
-    pub const ALL: Rights = Rights(31);
+    pub const ALL: Rights = Rights(63);
 
     /// The rights in both.
     pub const fn and(self, other: Rights) -> Rights {

@@ -263,7 +263,7 @@ impl Unixd {
         })?;
         slots::MEMD.mint_badged(at(root, slots::MEMD), Rights::SEND, FIRST)?;
         caps.at(ENDPOINT).copy_to(at(root, slots::UNIXD))?;
-        caps.at(SESSION).copy_to(at(root, slots::SESSION))?;
+        caps.at(SESSION).mint(at(root, slots::SESSION), Rights::READ.or(Rights::WRITE))?;
         let run = Rights::READ.or(Rights::EXEC);
         elf.mint(at(root, slots::LIBUNIX_ELF), run)?;
         self.fill_private(root, &image, data_bytes)?;

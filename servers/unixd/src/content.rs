@@ -241,10 +241,8 @@ impl Unixd {
             Ok(extent) => {
                 let answer = ops::Extent { layout, start: extent.start, bytes: extent.bytes, size };
                 let frame = extent.handle.first();
-                if op.write || !extent.writable {
-                    return Ok(Outcome::WithCaps(answer.encode(), Caps::one(frame)));
-                }
-                mint(frame, SCRATCH, Rights::READ.or(Rights::EXEC))?;
+                let write = if op.write { Rights::WRITE } else { Rights::NONE };
+                mint(frame, SCRATCH, Rights::READ.or(Rights::EXEC).or(write))?;
                 Ok(Outcome::WithCaps(answer.encode(), Caps::moved(SCRATCH, 1)))
             }
         }

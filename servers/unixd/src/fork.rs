@@ -5,9 +5,9 @@
 //! vfork   Fork[] → (the parent acts as the child) → Become[Dispatcher, L1CNode] or Exit
 //! ```
 
-use crate::caps::{errno, Slots};
+use crate::caps::{errno, mint, Slots};
 use crate::procs::*;
-use crate::server::{Unixd, RECEIVED};
+use crate::server::{Unixd, RECEIVED, SCRATCH};
 use crate::wait::{done, Call, Outcome, Tried};
 use crate::window::{Session, Shared};
 use abi::slots::{MEMD, SELF_EP};
@@ -103,8 +103,10 @@ impl Unixd {
         self.procs.add(Proc { session: Some(session), ..proc });
         self.inherit(child);
         self.publish(child);
-        let endpoint = self.procs.get(child)?.caps.at(ENDPOINT);
-        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::new(endpoint, 2)))
+        let caps = &self.procs.get(child)?.caps;
+        mint(caps.at(ENDPOINT), SCRATCH, Rights::SEND)?;
+        mint(caps.at(SESSION), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))?;
+        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
     }
 
     /// Moves the received dispatcher and CSpace to a process's slots, and has its faults reported.

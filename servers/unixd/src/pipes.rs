@@ -4,16 +4,17 @@
 //! maps the ring and copies by itself: it *takes* (or *puts*) a reserved part and commits it with
 //! its next request. A reservation ends with the process's hold on the pipe.
 
-use crate::caps::{frame, Slots};
+use crate::caps::{frame, mint, Slots};
 use crate::descs::Object;
 use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::server::{Unixd, SCRATCH};
 use crate::signals::from_kernel;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
 use crate::window::Shared;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use libos::ipc::Caps;
+use libos::Rights;
 use memfs::Ino;
 use unixproto::files::*;
 use unixproto::ops::{PipeEnds, Ring};
@@ -352,7 +353,8 @@ impl Unixd {
                 }
             }
         }
-        Ok(Outcome::WithCaps(().encode(), Caps::one(it.memory.frame.first())))
+        mint(it.memory.frame.first(), SCRATCH, Rights::READ.or(Rights::WRITE))?;
+        Ok(Outcome::WithCaps(().encode(), Caps::moved(SCRATCH, 1)))
     }
 
     /// Commits what was copied out, and reserves more.

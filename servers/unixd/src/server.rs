@@ -26,7 +26,7 @@ use unixproto::{Any, Words};
 pub const RECEIVED: CapAddr = CapAddr(domain::ARENA_SLOT.0 + 1);
 /// How many.
 pub const RECEIVED_MAX: u32 = 4;
-/// Slot for a capability that is made only to be sent.
+/// Two slots for capabilities that are made only to be sent.
 pub const SCRATCH: CapAddr = CapAddr(RECEIVED.0 + RECEIVED_MAX);
 
 /// How long the end of a process may wait for another process that has just been answered.
