@@ -111,6 +111,12 @@ impl Slot {
         self.cap.get()
     }
 
+    /// The type of the capability, zero for none.
+    #[inline]
+    pub fn ty(&self) -> u8 {
+        self.cap().ty
+    }
+
     /// Whether the slot holds no capability.
     #[inline]
     pub fn is_empty(&self) -> bool {

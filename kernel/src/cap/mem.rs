@@ -155,11 +155,13 @@ impl SlotRun {
     #[inline]
     pub fn next_filled(self, from: u32) -> u32 {
         const GROUP: u32 = 8;
+        // SAFETY: asked only for indices below the length, so inside the CNode.
+        let ty = |at: u32| unsafe { self.first.0.add(at as usize).as_ref() }.ty();
         let mut at = from;
-        while at + GROUP <= self.len && (0..GROUP).fold(0, |all, n| all | self.get(at + n).ty()) == 0 {
+        while at + GROUP <= self.len && (0..GROUP).fold(0, |all, n| all | ty(at + n)) == 0 {
             at += GROUP;
         }
-        while at < self.len && self.get(at).ty() == 0 {
+        while at < self.len && ty(at) == 0 {
             at += 1;
         }
         at
@@ -195,6 +197,19 @@ impl Table {
     #[inline]
     pub fn all_empty(self, start: u32, count: u32) -> bool {
         self.entries(start, count).iter().fold(0, |all, e| all | e.load(Ordering::Relaxed)) == 0
+    }
+    /// The first entry in use of `from..end`, which is inside the table; `end` if none is.
+    #[inline]
+    pub fn next_used(self, from: u32, end: u32) -> u32 {
+        const GROUP: u32 = 16;
+        let mut at = from;
+        while at + GROUP <= end && self.all_empty(at, GROUP) {
+            at += GROUP;
+        }
+        while at < end && self.get(at) == 0 {
+            at += 1;
+        }
+        at
     }
     /// Writes `first`, `first + step`, … to entries `start..start + count`.
     #[inline]

@@ -81,15 +81,14 @@ impl Local {
         }
         let level = cap.kind().table_level().unwrap_or(1);
         let table = Table::at(cap.base);
-        for index in 0..user_entries(level) {
-            let entry = table.get(index);
-            if entry == 0 {
-                continue;
-            }
+        let end = user_entries(level);
+        let mut index = table.next_used(0, end);
+        while index < end {
             if !self.spend(1) {
                 return Progress::Again;
             }
-            self.remove_at(cap.base, level, index, entry);
+            self.remove_at(cap.base, level, index, table.get(index));
+            index = table.next_used(index, end);
         }
         Progress::Done
     }
