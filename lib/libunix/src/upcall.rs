@@ -13,6 +13,8 @@ use unixproto::signals::{killed, SIGKILL};
 use uvm::Access;
 
 const TRAP_FLAG: u64 = 0x100;
+/// Vector of general protection faults.
+const GENERAL_PROTECTION: u64 = 13;
 
 /// What every upcall starts with: the process and the program's registers.
 ///
@@ -52,18 +54,35 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the kernel has written these fields and does not change them now.
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
     p.faults += 1;
-    let access = match (error & 0x10 != 0, error & 2 != 0) {
-        (true, _) => Access::Exec,
-        (_, true) => Access::Write,
-        _ => Access::Read,
+    let cause = match access(error) {
+        Some(access) => match p.mm.space.fault(&mut p.mm.caps, address, access) {
+            // SAFETY: the upcall ends here; the program's registers are as the kernel saved them.
+            Ok(()) => unsafe { resume_program(frame) },
+            Err(problem) => Cause::page_fault(problem, address, error),
+        },
+        None => Cause::exception(GENERAL_PROTECTION, 0, regs),
     };
-    if let Err(problem) = p.mm.space.fault(&mut p.mm.caps, address, access) {
-        p.call = NO_CALL;
-        signal::raise(p, regs, Cause::page_fault(problem, address, error));
-        finish(p, regs, frame);
+    p.call = NO_CALL;
+    signal::raise(p, regs, cause);
+    finish(p, regs, frame)
+}
+
+/// What a page fault's error code says of the program's wish. `None`: the program has made the CPU
+/// look there as the kernel would, which no page that it could get would satisfy. (Emulators of our
+/// time read the stack like this for `lret`.)
+#[inline(always)]
+fn access(error: u64) -> Option<Access> {
+    const WRITE: u64 = 2;
+    const USER: u64 = 4;
+    const FETCH: u64 = 16;
+    const WRITE_BY_USER: u64 = WRITE | USER;
+    const FETCH_BY_USER: u64 = FETCH | USER;
+    match error & (WRITE | USER | FETCH) {
+        WRITE_BY_USER => Some(Access::Write),
+        USER => Some(Access::Read),
+        FETCH_BY_USER => Some(Access::Exec),
+        _ => None,
     }
-    // SAFETY: the upcall ends here; the program's registers are as the kernel saved them.
-    unsafe { resume_program(frame) }
 }
 
 /// Another exception of the program.
