@@ -376,8 +376,8 @@ invocations! {
         /// Slots to look at.
         count: u32
     ) -> Count;
-    /// Makes a Frame from the 4 KiB at `offset` of the invoked RAM whose contents are those of
-    /// 4 KiB of another Frame with `READ`: the copy of copy-on-write.
+    /// Makes a Frame from the `bytes` at `offset` of the invoked RAM whose contents are those of as
+    /// much of another Frame with `READ`: the copy of copy-on-write.
     10 RetypeCopy(
         /// First byte in the RAM.
         offset: u64,
@@ -387,7 +387,9 @@ invocations! {
         src_offset: u64,
         /// An empty slot, or `src` itself: then the new Frame takes the place of that capability,
         /// which is deleted.
-        dst: Place
+        dst: Place,
+        /// How much, a multiple of 4 KiB up to 1 MiB.
+        bytes: u64
     ) -> ();
 
     // Page tables (the invoked capability) and mappings.
@@ -705,7 +707,7 @@ counters! {
     2 PageFaults "page_faults";
     /// Messages delivered.
     3 Messages "messages";
-    /// Pages copied by `RetypeCopy`.
+    /// Pages replaced by a copy (`RetypeCopy` onto its source): the copies of copy-on-write.
     4 PageCopies "page_copies";
     /// Pages zeroed by retype.
     5 PagesZeroed "pages_zeroed";

@@ -12,6 +12,9 @@ use captypes::{CapType, RamAttrs, Rights, Status};
 use mdb::{is_ancestor, Class, RawCap};
 use paging::PAGE;
 
+/// Most bytes that one invocation copies.
+const MOST_COPIED: u64 = 1 << 20;
+
 /// What is to be made.
 #[derive(Clone, Copy)]
 pub struct Order {
@@ -139,12 +142,13 @@ impl Local {
         }
     }
 
-    /// Makes a Frame of the 4 KiB at `copy.offset` of the RAM in `ram`, with the contents of a part
-    /// of another Frame; see [`captypes::op::RetypeCopy`].
+    /// Makes a Frame of `bytes` at `offset` of the RAM in `ram`, with the contents of a part of
+    /// another Frame; see [`captypes::op::RetypeCopy`].
     pub fn retype_copy(
         &mut self,
         ram: SlotRef,
         offset: u64,
+        bytes: u64,
         original: SlotRef,
         from: u64,
         dst: SlotRef,
@@ -156,21 +160,30 @@ impl Local {
         if !frame.rights_set().has(Rights::READ) {
             return Err(Status::NoRights);
         }
-        let is_page = |offset: u64, cap: &RawCap| offset & (PAGE - 1) == 0 && offset < cap.word;
-        if !is_page(offset, &source) || !is_page(from, &frame) {
+        let are_pages = |offset: u64, cap: &RawCap| {
+            (offset | bytes) & (PAGE - 1) == 0 && offset < cap.word && bytes <= cap.word - offset
+        };
+        let right_size = bytes != 0 && bytes <= MOST_COPIED;
+        if !right_size || !are_pages(offset, &source) || !are_pages(from, &frame) {
             return Err(Status::OutOfRange);
         }
         let base = source.base + offset;
-        if self.db.descendant_overlaps(ram, base, PAGE) {
+        if self.db.descendant_overlaps(ram, base, bytes) {
             return Err(Status::HasDescendants);
         }
-        self.with_vectors(|| mem::copy_page(base, frame.base + from));
-        self.add(Counter::PageCopies, 1);
-        if dst == original && self.delete_slot(original) == Progress::Again {
-            return Err(Status::Again);
+        self.with_vectors(|| {
+            for at in (0..bytes).step_by(PAGE as usize) {
+                mem::copy_page(base + at, frame.base + from + at);
+            }
+        });
+        if dst == original {
+            self.add(Counter::PageCopies, bytes / PAGE);
+            if self.delete_slot(original) == Progress::Again {
+                return Err(Status::Again);
+            }
         }
         let attrs = source.attrs & attr::INHERITED;
-        let cap = super::memory_cap(CapType::Frame as u8, Rights::ALL, attrs, base, PAGE);
+        let cap = super::memory_cap(CapType::Frame as u8, Rights::ALL, attrs, base, bytes);
         self.db.insert_near(dst, cap, ram);
         Ok(())
     }

@@ -120,7 +120,7 @@ handlers! {
             return Err(Status::Occupied);
         }
         local.work = BUDGET;
-        local.retype_copy(ram, a.offset, src, a.src_offset, dst)
+        local.retype_copy(ram, a.offset, a.bytes, src, a.src_offset, dst)
     };
     identify(Identify) = |local, d, target, _| Ok(local.identify(used_slot(d, target)?));
     copy_range(CopyRange) = |local, d, target, a| {

@@ -232,7 +232,7 @@ fn copy_pages(ram: CapAddr, offset: u64, pages: u32) -> core::result::Result<(),
     let copy = |n: u32, slot: CapAddr| {
         let offset = offset + n as u64 * PAGE;
         let (src, dst) = (slot.into(), within(slot));
-        invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst })
+        invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: PAGE })
     };
     for index in 0..pages {
         copy(index, page_slot(index))?;

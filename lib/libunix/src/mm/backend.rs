@@ -248,7 +248,7 @@ impl Backend for Caps {
     fn page_copy(&mut self, node: CNode, at: u32) -> Result<(), NoMemory> {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let place = slot(node, at);
-        let copy = op::RetypeCopy { offset, src: place, src_offset: 0, dst: place };
+        let copy = op::RetypeCopy { offset, src: place, src_offset: 0, dst: place, bytes: PAGE };
         invoke(self.arena.slot(), copy).map_err(no_memory)
     }
     fn page_copy_object(
@@ -261,7 +261,7 @@ impl Backend for Caps {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let src_offset = (extent.frame_page + page - extent.first) * PAGE;
         let src = Place::own(CapAddr(extent.frame));
-        let copy = op::RetypeCopy { offset, src, src_offset, dst: slot(to, at) };
+        let copy = op::RetypeCopy { offset, src, src_offset, dst: slot(to, at), bytes: PAGE };
         invoke(self.arena.slot(), copy).map_err(no_memory)
     }
 
