@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 use linuxabi::sigframe::Stack;
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::FOREVER;
-use unixproto::signals::bit;
+use unixproto::signals::{bit, SI_TKILL};
 
 /// Bytes of a signal set.
 const SET_BYTES: u64 = 8;
@@ -144,7 +144,7 @@ pub fn rt_tgsigqueueinfo(
     if pid != tid {
         return Err(Errno::ESRCH);
     }
-    if pid != own && code >= 0 {
+    if pid != own && (code >= 0 || code == SI_TKILL) {
         return Err(Errno::EPERM);
     }
     server::call(op::Kill { pid, signal, code, value: raw[3] }).map(|()| 0)

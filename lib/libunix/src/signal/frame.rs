@@ -133,7 +133,7 @@ pub fn rt_sigreturn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
     const ADDRESS_BYTES: u64 = 8;
     let at = regs.rsp.wrapping_sub(ADDRESS_BYTES);
-    if at % 8 != 0 {
+    if at & 7 != 0 {
         return Err(Errno::EFAULT);
     }
     let memory = user::slice_in(p, at, size_of::<Frame>())?;

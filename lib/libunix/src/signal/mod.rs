@@ -152,7 +152,7 @@ fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
     const FIRST: u64 = Errno::ERESTARTSYS as u64;
     const LAST: u64 = Errno::ERESTARTNOHAND as u64;
     let number = regs.rax.wrapping_neg();
-    if number < FIRST || number > LAST || p.call == NO_CALL {
+    if !(FIRST..=LAST).contains(&number) || p.call == NO_CALL {
         return None;
     }
     Some(Errno::from_number(number))

@@ -179,7 +179,7 @@ fn described(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Option<
 fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Result<()> {
     let vectors = p.signals.vectors;
     let area = user::slice_in(p, address, bytes)?.as_ptr();
-    if address % 64 != 0 {
+    if address & 63 != 0 {
         return Err(Errno::EFAULT);
     }
     // SAFETY: these places are inside the area, and aligned as it is.
@@ -201,7 +201,7 @@ fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> 
 /// Only the fxsave area counts; whatever is beyond gets its first state.
 fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
     let area = user::slice_in(p, address, LEGACY_BYTES)?.as_ptr();
-    if address % 16 != 0 {
+    if address & 15 != 0 {
         return Err(Errno::EFAULT);
     }
     // SAFETY: inside the area, and aligned.
