@@ -4,7 +4,7 @@ use crate::caps::{errno, Slots};
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::content::File;
-use crate::descs::Object;
+use crate::descs::{self, Object};
 use crate::fork::{name_of, watch_faults};
 use crate::nodes::Node;
 use crate::open::device;
@@ -41,6 +41,8 @@ const ROOT_PREFIX: &[u8] = b"root/";
 /// Exit status of a session that could not begin.
 const BROKEN: u32 = 125;
 
+/// The terminal's name in `/dev`.
+const CONSOLE: &[u8] = b"console";
 const DEVICES: [(&[u8], u64, u32); 9] = [
     (b"null", device::NULL, 0o666),
     (b"zero", device::ZERO, 0o666),
@@ -48,7 +50,7 @@ const DEVICES: [(&[u8], u64, u32); 9] = [
     (b"random", device::RANDOM, 0o666),
     (b"urandom", device::URANDOM, 0o666),
     (b"tty", device::TTY, 0o666),
-    (b"console", device::CONSOLE, 0o620),
+    (CONSOLE, device::CONSOLE, 0o620),
     (b"ttyS0", device::SERIAL, 0o620),
     (b"ptmx", device::number(5, 2), 0o666),
 ];
@@ -207,7 +209,6 @@ impl Unixd {
         let is_tty = |name| cmdline::option(line, name) == Some("tty");
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
         self.terminal.interactive = input;
-        let object = |tty: bool| if tty { Object::Tty(None) } else { Object::Stream };
         let pid = FIRST;
         self.procs.new_pid()?;
         let caps = self.equip(pid)?;
@@ -216,15 +217,27 @@ impl Unixd {
         self.fs.hold(root);
         (proc.caps, proc.session) = (caps.0, Some(caps.1));
         self.procs.add(proc);
-        let mode = |tty: bool, plain| if tty { O_RDWR } else { plain };
         self.stdio = [
-            self.open_desc(pid, object(input), mode(input, O_RDONLY), None)?,
-            self.open_desc(pid, object(output), mode(output, O_WRONLY), None)?,
-            self.open_desc(pid, object(output), mode(output, O_WRONLY), None)?,
+            self.open_console(input, O_RDONLY)?,
+            self.open_console(output, O_WRONLY)?,
+            self.open_console(output, O_WRONLY)?,
         ];
         self.first_terminal(input || output);
         self.publish(pid);
         Ok(())
+    }
+
+    /// A description of the terminal by its name, or of the console as a stream.
+    fn open_console(&mut self, tty: bool, mode: u32) -> Result<u32, Errno> {
+        if !tty {
+            return self.open_desc(FIRST, Object::Stream, mode, None);
+        }
+        let dir = self.fs.lookup(self.fs.root(), b"dev")?.ok_or(Errno::ENOENT)?;
+        let console = self.fs.lookup(dir, CONSOLE)?.ok_or(Errno::ENOENT)?;
+        self.fs.hold(dir);
+        self.fs.hold(console);
+        let place = descs::Place { dir: Node::Mem(dir), name: CONSOLE.to_vec() };
+        self.open_desc(FIRST, Object::Tty(Some(console)), O_RDWR, Some(place))
     }
 
     /// Builds the domain of the first process and starts it.
