@@ -75,7 +75,7 @@ static void suspending(void) {
     sigprocmask(SIG_BLOCK, NULL, &now);
     printf("calls %d, blocked again %d\n", calls, sigismember(&now, SIGUSR1));
     raise(SIGUSR1);
-    struct timespec some = {1, 0};
+    struct timespec some = {3, 0};
     SHOW(ppoll(NULL, 0, &some, &empty));
     printf("calls %d\n", calls);
     raise(SIGUSR1);
@@ -97,9 +97,9 @@ static void interrupting(int flags) {
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        usleep(90000);
+        usleep(400000);
         write(ends[1], "x", 1);
-        usleep(90000);
+        usleep(400000);
         _exit(5);
     }
     in_ms(30);
@@ -108,13 +108,13 @@ static void interrupting(int flags) {
     in_ms(30);
     CHECK(waitpid(pid, &status, 0) == (flags & SA_RESTART ? pid : -1));
     waitpid(pid, &status, 0);
-    struct timespec time = {0, 100000000}, left = {9, 9};
+    struct timespec time = {3, 0}, left = {9, 9};
     in_ms(30);
     SHOW(nanosleep(&time, &left));
-    CHECK(left.tv_sec == 0 && left.tv_nsec > 0 && left.tv_nsec < 90000000);
+    CHECK(left.tv_sec < 3 && left.tv_nsec >= 0);
     struct pollfd poll_end = {.fd = ends[0], .events = POLLIN};
     in_ms(30);
-    SHOW(poll(&poll_end, 1, 1000));
+    SHOW(poll(&poll_end, 1, 3000));
     in_ms(30);
     SHOW(pause());
     char big[4096];
