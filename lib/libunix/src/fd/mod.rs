@@ -15,6 +15,7 @@ pub mod event;
 mod place;
 pub mod regular;
 pub mod stream;
+pub mod text;
 pub mod transfer;
 pub mod windows;
 
