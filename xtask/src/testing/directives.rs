@@ -14,6 +14,7 @@
 //! | `mem`, `cores` | the machine's |
 //! | `timeout` | seconds (default 30) |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
+//! | `keeps` | bytes that the servers may keep after the session (default 0: all memory comes back) |
 //! | `shell` | which of `sh`, `bash` runs a script (default `sh`) |
 
 use crate::machine::{parse_size, MachineOptions};
@@ -34,9 +35,10 @@ pub struct Directives {
     pub memory: Option<String>,
     pub cores: Option<u32>,
     pub command_line: String,
+    pub kept: u64,
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "build",
     "args",
     "env",
@@ -49,6 +51,7 @@ const KEYS: [&str; 13] = [
     "timeout",
     "shell",
     "kernel",
+    "keeps",
     "why",
 ];
 
@@ -78,6 +81,7 @@ impl Directives {
             "expect-status" => self.expected_status = Some(value.parse()?),
             "expect-stdout" => self.expected_stdout = Some(unescape(value)),
             "oracle" if value == "host" => self.host_is_oracle = true,
+            "keeps" => self.kept = value.parse()?,
             "kernel" => self.command_line = value.to_owned(),
             "mem" => self.memory = Some(value.to_owned()),
             "cores" => self.cores = Some(value.parse()?),

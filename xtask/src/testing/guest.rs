@@ -87,6 +87,16 @@ impl Observed {
         values.find_map(|(own, value)| (own == name).then_some(value))
     }
 
+    /// Fails if the free memory after the session is less than before it, by more than `most` bytes.
+    pub fn expect_memory(&self, most: u64) -> Result<()> {
+        match (self.counter("free_before"), self.counter("free_after")) {
+            (Some(before), Some(after)) if after + most < before => {
+                bail!("{} bytes of memory were lost", before - after)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fails unless status and output are these.
     pub fn expect(&self, status: i32, stdout: Option<&[u8]>, verbose: bool) -> Result<()> {
         let got = self.status(verbose)?;

@@ -71,7 +71,9 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
         timeout: directives.timeout(),
         command_line: directives.command_line,
     };
-    run.run(context)?.expect(status, stdout.as_deref(), context.verbose)
+    let observed = run.run(context)?;
+    observed.expect(status, stdout.as_deref(), context.verbose)?;
+    observed.expect_memory(directives.kept)
 }
 
 /// Compiles unless the program is newer than its source.

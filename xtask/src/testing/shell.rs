@@ -49,5 +49,7 @@ fn run(context: &Context, script: &Path, case: &str, shell: &str) -> Result<()> 
         command_line: directives.command_line,
     };
     let status = directives.expected_status.unwrap_or(0);
-    run.run(context)?.expect(status, Some(&stdout), context.verbose)
+    let observed = run.run(context)?;
+    observed.expect(status, Some(&stdout), context.verbose)?;
+    observed.expect_memory(directives.kept)
 }
