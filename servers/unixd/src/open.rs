@@ -68,6 +68,9 @@ impl Unixd {
 
     /// Makes a regular file.
     pub fn new_file(&mut self, pid: Pid, dir: Ino, name: &[u8], mode: u32) -> Result<Ino, Errno> {
+        if self.is_scarce() {
+            return Err(Errno::ENOSPC);
+        }
         let node = memfs::Node::File { size: 0, content: File::default() };
         let attr = self.attr(pid, mode);
         let ino = self.fs.create(dir, name, node, attr)?;
@@ -131,6 +134,9 @@ impl Unixd {
             self.pipe_opened(pipe, op.flags);
             call.kept = self.open_desc(pid, object, op.flags, Some(place))?;
             return self.open_fifo(pid, call);
+        }
+        if let Object::Pipe(pipe, None) = object {
+            self.pipe_opened(pipe, op.flags);
         }
         self.opened(pid, object, op.flags, Some(place))
     }

@@ -329,6 +329,7 @@ impl Unixd {
         match &desc.object {
             Object::Tty(_) => Ok(Object::Tty(None)),
             Object::Stream => Ok(Object::Stream),
+            Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),
             _ => Err(Errno::EACCES),
         }
     }
