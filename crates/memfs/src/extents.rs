@@ -51,7 +51,7 @@ impl<H> Extents<H> {
             Ok(at) => Ok(&self.list[at]),
             Err(at) => {
                 let start = if at == 0 { 0 } else { self.list[at - 1].end() };
-                let end = self.list.get(at).map_or(u64::MAX & !(PAGE - 1), |e| e.start);
+                let end = self.list.get(at).map_or(!(PAGE - 1), |e| e.start);
                 Err((start, end))
             }
         }

@@ -25,6 +25,7 @@ const INPUT_MAX: usize = 4096;
 const OUTPUT_MAX: usize = 16 * 1024;
 
 /// A terminal.
+#[derive(Default)]
 pub struct Tty {
     termios: Termios,
     /// Rows and columns.
@@ -49,23 +50,6 @@ pub enum Input {
     None,
     /// So many bytes; zero is the end of the file.
     Bytes(usize),
-}
-
-impl Default for Tty {
-    fn default() -> Self {
-        Tty {
-            termios: Termios::default(),
-            winsize: Winsize::default(),
-            line: Vec::new(),
-            ready: VecDeque::new(),
-            lines: VecDeque::new(),
-            output: VecDeque::new(),
-            column: 0,
-            line_column: 0,
-            stopped: false,
-            literal: false,
-        }
-    }
 }
 
 impl Tty {

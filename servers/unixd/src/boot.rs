@@ -11,7 +11,6 @@ use crate::open::device;
 use crate::procs::*;
 use crate::server::Unixd;
 use crate::window::Shared;
-use abi::boot::BOOT_INFO;
 use abi::layout::PAGE;
 use abi::slots;
 use abi::DispatcherFrame;
@@ -71,7 +70,6 @@ pub fn give_up() -> ! {
 pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     // SAFETY: `init` maps a copy of its boot page for this server, for good.
     let boot = unsafe { Boot::new() };
-    debug_assert!(BOOT_INFO != 0);
     let mut unixd = server(start, &boot)?;
     unixd.populate(boot.archive())?;
     warm_up().map_err(|_| "no memory")?;
@@ -119,6 +117,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         window,
         stdio: [0; 3],
         ram: boot.info.ram_bytes,
+        kept: (0, false),
         sessions: Vec::new(),
         yields: true,
         ended: None,

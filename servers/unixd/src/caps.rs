@@ -75,6 +75,11 @@ pub fn frame(bytes: u64) -> Result<Slots, Errno> {
     Ok(frame)
 }
 
+/// Is there so little memory that this server must not keep more?
+pub fn is_scarce() -> bool {
+    memd::stats(MEMD).map_or(true, |stats| stats.free < stats.reserve / 2 + RESERVE)
+}
+
 /// What the memory server says. What this server has taken and not used is free, too.
 pub fn memory_stats() -> memd::Stats {
     let _ = domain::with(|domain| domain.arena.release());

@@ -86,7 +86,8 @@ impl Clock {
             return;
         }
         self.armed = deadline;
-        let ticks = (deadline as u128 * self.hz as u128).div_ceil(SECOND as u128) as u64;
+        let ticks = (deadline as u128 * self.hz as u128).div_ceil(SECOND as u128);
+        let ticks = ticks.min(u64::MAX as u128) as u64;
         // The own dispatcher has a timer.
         let _ = invoke(DISPATCHER, op::SetTimer { deadline: ticks.max(1) });
     }

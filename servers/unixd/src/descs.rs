@@ -14,6 +14,9 @@ use unixproto::{op, Errno};
 /// Descriptions that there may be in all.
 const DESCS_MAX: usize = 32768;
 
+/// Bytes of texts that may be open in all.
+const TEXTS_MAX: usize = 4 << 20;
+
 /// What a description refers to.
 #[derive(Clone)]
 pub enum Object {
@@ -105,6 +108,8 @@ impl Desc {
 /// All of them; the id is the index plus one.
 #[derive(Default)]
 pub struct Descs {
+    /// Bytes of the texts among them.
+    texts: usize,
     table: Vec<Option<Desc>>,
     free: Vec<u32>,
 }
@@ -122,12 +127,16 @@ impl Descs {
     }
     /// Is there room for `count` more?
     pub fn room(&self, count: usize) -> Result<(), Errno> {
-        match self.table.len() - self.free.len() + count > DESCS_MAX {
+        let open = self.table.len() - self.free.len();
+        match open + count > DESCS_MAX || self.texts > TEXTS_MAX {
             true => Err(Errno::ENFILE),
             false => Ok(()),
         }
     }
     fn add(&mut self, desc: Desc) -> u32 {
+        if let Object::Text(_, text) = &desc.object {
+            self.texts += text.len();
+        }
         if let Some(id) = self.free.pop() {
             self.table[id as usize - 1] = Some(desc);
             return id;
@@ -149,7 +158,11 @@ impl Descs {
             return None;
         }
         self.free.push(id);
-        self.table[id as usize - 1].take()
+        let desc = self.table[id as usize - 1].take()?;
+        if let Object::Text(_, text) = &desc.object {
+            self.texts -= text.len();
+        }
+        Some(desc)
     }
 }
 

@@ -156,9 +156,9 @@ impl Unixd {
             if owned { 0x501 } else { 0 },
             proc.children_faults,
         );
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "{} 0 {} 0 20 0 1 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+            "{} 0 {} 0 20 0 1 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
             ticks(self.cpu_ns(proc)),
             ticks(proc.children_ns),
             ticks(proc.started),

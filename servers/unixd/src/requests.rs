@@ -45,6 +45,9 @@ impl Unixd {
     }
 
     fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        if keeps_more(&call.any) && self.is_scarce() {
+            return Err(Errno::ENOSPC);
+        }
         match call.any {
             Any::Open(op) => self.open(pid, call, op),
             Any::Stat(op) => self.stat(pid, call, op.dir, op.flags),
@@ -94,6 +97,17 @@ impl Unixd {
         }
     }
 
+    /// Is memory scarce? Asked for in earnest now and then, and always while it is.
+    pub fn is_scarce(&mut self) -> bool {
+        const EVERY: u32 = 32;
+        let (requests, scarce) = self.kept;
+        if scarce || requests % EVERY == 0 {
+            self.kept.1 = crate::caps::is_scarce();
+        }
+        self.kept.0 = requests.wrapping_add(1);
+        self.kept.1
+    }
+
     /// Byte string `a` of a request.
     pub fn a(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
         Ok(self.procs.get(pid)?.session()?.data(0, call.lengths.0))
@@ -117,12 +131,16 @@ impl Unixd {
 
     fn log_text(&mut self, pid: Pid, call: &Call) -> Tried {
         let text = self.a(pid, call)?;
-        let name = &self.procs.get(pid)?.name;
-        let (name, text) = (
-            alloc::string::String::from_utf8_lossy(name),
-            alloc::string::String::from_utf8_lossy(&text),
-        );
-        libos::log!("{name}[{pid}]: {text}");
+        let proc = self.procs.get(pid)?;
+        let name = alloc::string::String::from_utf8_lossy(&proc.name);
+        // One line of printable text: records for the host start lines of their own.
+        let text = alloc::string::String::from_utf8_lossy(&text);
+        let text = text.replace(|letter: char| letter.is_control(), "?");
+        if proc.executed {
+            libos::log!("{name}[{pid}]: {text}");
+        } else {
+            libos::log!("@error {text}");
+        }
         done(())
     }
 
@@ -142,4 +160,9 @@ impl Unixd {
         let stats = crate::caps::memory_stats();
         (stats.free, stats.total)
     }
+}
+
+/// Does a request make names, which live in this server's memory?
+fn keeps_more(any: &Any) -> bool {
+    matches!(any, Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) | Any::MemFile(_))
 }

@@ -76,6 +76,8 @@ pub struct Unixd {
     pub stdio: [u32; 3],
     /// All RAM, bytes.
     pub ram: u64,
+    /// Requests of the kind that makes the server keep more, and whether memory is scarce.
+    pub kept: (u32, bool),
     /// Session frames for new processes.
     pub sessions: alloc::vec::Vec<(Slots, Session)>,
     /// Others come first, next time.
@@ -119,11 +121,8 @@ impl Unixd {
             Some((words, caps)) => reply_recv(SELF_EP, Place::CALLER, words, caps, recv),
             None => libos::ipc::recv(SELF_EP, recv),
         };
-        match message {
-            Ok(message) => Some(message),
-            // The caller has gone before its answer came.
-            Err(_) => None,
-        }
+        // An error: the caller has gone before its answer came.
+        message.ok()
     }
 
     /// More work waits. The kernel gives notifications before messages, so every other time it is

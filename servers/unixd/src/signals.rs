@@ -153,8 +153,11 @@ impl Unixd {
         let old = self.timer(pid, op.which)?;
         let now = self.clock.now();
         let deadline = if op.value == 0 { 0 } else { now.saturating_add(op.value) };
-        self.procs.get_mut(pid)?.timers[op.which as usize] =
-            Timer { deadline, interval: op.interval };
+        let timers = &mut self.procs.get_mut(pid)?.timers;
+        timers[op.which as usize] = Timer { deadline, interval: op.interval };
+        if !timers.iter().any(|timer| timer.deadline == old.deadline) {
+            self.clock.remove(old.deadline, Due::Timer(pid));
+        }
         if deadline != 0 {
             self.clock.add(deadline, Due::Timer(pid));
         }
@@ -182,7 +185,7 @@ impl Unixd {
             }
             timer.deadline = match timer.interval {
                 0 => 0,
-                period => now + period - (now - timer.deadline) % period,
+                period => (now - (now - timer.deadline) % period).saturating_add(period),
             };
             if timer.deadline != 0 {
                 self.clock.add(timer.deadline, Due::Timer(pid));
