@@ -188,6 +188,7 @@ static int is_deadly(unsigned label) {
 // counts capabilities, and does not look for cycles. So no CNode is put anywhere else.
 static int would_make_cycles(unsigned label, unsigned long target, unsigned long *arguments) {
     if (label == COPY_RANGE) arguments[2] = PICK(RAM, FRAME_TYPE, PT, EP, DISP);
+    if (label == CONFIGURE) arguments[0] = PICK(0, ROOT, MEMD, own(SANDBOX, 5));
     if (label != COPY && label != MINT && label != MOVE) return 0;
     unsigned long asked[11] = {IDENTIFY, target};
     if (invoke_words(asked, asked) != 0) return 0;

@@ -227,7 +227,6 @@ static void contexts(void) {
     IN_CHILD("machine-specific register", __asm__ volatile("rdmsr" ::: "rax", "rdx"));
     IN_CHILD("control register", __asm__ volatile("mov %%cr0, %%rax" ::: "rax"));
     IN_CHILD("halt", __asm__ volatile("hlt"));
-    IN_CHILD("far jump", __asm__ volatile("push $0x10; push $0; lretq"));
 }
 
 int main(void) {
