@@ -198,6 +198,6 @@ impl Unixd {
         libos::log!(
             "unixd: process {pid} ends: exception {vector} error {error:#x} at {rip:#x}, address {address:#x}"
         );
-        let _ = self.terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
+        self.terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
     }
 }
