@@ -150,6 +150,7 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// As for [`insert`](Self::insert); `near` is in this database.
+    #[inline]
     pub unsafe fn insert_near(&mut self, slot: NonNull<Slot>, near: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate for both.
         let (node, near) = unsafe { (Ref::new(slot), Ref::new(near)) };
@@ -159,6 +160,12 @@ impl<P: Policy> Mdb<P> {
             self.join(head, node, Member::Leaf);
             return false;
         }
+        self.insert_in_tree(node, near)
+    }
+
+    #[inline(never)]
+    fn insert_in_tree(&mut self, node: Ref, near: Ref) -> bool {
+        let cap = node.cap();
         let tree = Self::tree_of(&cap);
         let place = self.place_near(tree, &Key::of::<P>(&cap), near);
         self.put(tree, node, place)
@@ -284,6 +291,7 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// `slot` is in this database.
+    #[inline]
     pub unsafe fn remove(&mut self, slot: NonNull<Slot>) -> RawCap {
         // SAFETY: the caller keeps the contract of the crate.
         let node = unsafe { Ref::new(slot) };
@@ -291,18 +299,26 @@ impl<P: Policy> Mdb<P> {
         let cap = node.cap();
         if node.is_member() {
             self.leave(node);
-        } else if let Some(heir) = ring::last_copy(node) {
-            self.leave(heir);
-            self.succeed(node, heir);
         } else {
-            let tree = Self::tree_of(&cap);
-            self.dissolve(tree, node);
-            self.detach(tree, node);
+            self.remove_from_tree(node, &cap);
         }
         node.clear_links();
         node.overwrite(RawCap::NULL);
         self.slots -= 1;
         cap
+    }
+
+    #[inline(never)]
+    fn remove_from_tree(&mut self, node: Ref, cap: &RawCap) {
+        if let Some(heir) = ring::last_copy(node) {
+            self.leave(heir);
+            return self.succeed(node, heir);
+        }
+        let tree = Self::tree_of(cap);
+        if node.copies().is_some() {
+            self.dissolve(tree, node);
+        }
+        self.detach(tree, node);
     }
 
     /// Gives `heir` the place of `node`, in the tree or in a ring.

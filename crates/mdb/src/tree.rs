@@ -490,7 +490,7 @@ impl<P: Policy> Mdb<P> {
         left.set_parent(Some(successor));
         self.relink(tree, node.parent(), node, Some(successor));
         successor.take_place(&node);
-        let [moved, gone] = [successor, node].map(|n| own_ends::<P>(&n.cap()));
+        let (moved, gone) = (own_ends::<P>(&successor.cap()), own_ends::<P>(&node.cap()));
         refresh_up::<P>(Some(above), Some(successor), moved);
         refresh_up::<P>(Some(successor), None, gone);
         (child, Some(above))

@@ -10,6 +10,8 @@
 //!   through the parked capabilities, and [`Local::reap`] empties the one in front slot by slot.
 //!   What a slot holds is deleted by the same code, so that nested containers join the queue
 //!   instead of the kernel's stack.
+//!   Page tables are left for a second pass: their entries go cheaply with the Mappings that made
+//!   them, which most likely wait in the same queue, and each is found slowly from the table.
 //! * **Work is counted.** Every event has a budget; when it is spent the invocation answers
 //!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
 
@@ -63,6 +65,14 @@ impl Dying {
             None => self.head = Some(slot),
         }
         self.tail = Some(slot);
+    }
+
+    /// The first container will need a second pass.
+    fn tables_left(&self) {
+        if let Some(first) = self.head {
+            let cap = first.cap();
+            first.set_rights(cap.rights, cap.attrs | attr::TABLES_LEFT);
+        }
     }
 
     fn pop(&mut self) -> Option<SlotRef> {
@@ -178,37 +188,54 @@ impl Local {
     }
 
     /// Removes what `slot` holds, and destroys the object if nobody else has it.
+    #[inline]
     pub(crate) fn delete_slot(&mut self, slot: SlotRef) -> Progress {
+        let ty = slot.cap().ty;
+        if ty == CapType::Null as u8 {
+            return Progress::Done;
+        }
+        if !self.spend(1) {
+            return Progress::Again;
+        }
+        if ty == CapType::Mapping as u8 {
+            self.remove_mapping(slot);
+            return Progress::Done;
+        }
+        if self.db.has_copies(slot) {
+            self.drop_slot(slot);
+            return Progress::Done;
+        }
+        self.delete_last(slot)
+    }
+
+    /// Removes the last capability to something. A CNode that is parked leaves what was in its slot
+    /// 0 behind, which may be the last capability to a CNode, and so on.
+    #[inline(never)]
+    fn delete_last(&mut self, slot: SlotRef) -> Progress {
         loop {
             let cap = slot.cap();
-            if cap.is_null() {
-                return Progress::Done;
+            match cap.kind() {
+                CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
+                CapType::Dispatcher => self.park_dispatcher(slot, &cap),
+                CapType::Mapping => self.remove_mapping(slot),
+                _ => return self.destroy(slot, &cap),
             }
-            if !self.spend(1) {
-                return Progress::Again;
+            let left = slot.cap();
+            if left.is_null() || left.attrs & attr::PARKED != 0 {
+                return Progress::Done;
             }
             if self.db.has_copies(slot) {
                 self.drop_slot(slot);
                 return Progress::Done;
             }
-            match cap.kind() {
-                CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
-                _ => return self.destroy(slot, &cap),
+            if !self.spend(1) {
+                return Progress::Again;
             }
         }
     }
 
-    /// Removes the last capability to anything but a CNode.
+    /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        if cap.is(CapType::Mapping) {
-            self.clear_mapping(cap);
-            self.drop_slot(slot);
-            return Progress::Done;
-        }
-        if cap.is(CapType::Dispatcher) {
-            self.park_dispatcher(slot, cap);
-            return Progress::Done;
-        }
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         let covered = above.is_some_and(|above| above.is_frame());
         let unmapped = match cap.kind() {
@@ -302,29 +329,47 @@ impl Local {
         self.dying.push(own);
     }
 
-    /// Empties parked containers and gives their memory back.
+    /// Empties parked containers and gives their memory back. Page tables come last: when all else
+    /// is gone, nothing is mapped in them any more by the Mappings of these containers.
     fn reap(&mut self) -> Progress {
         while let Some(parked) = self.dying.head {
-            let cap = parked.cap();
-            let slots = contents(&cap);
-            while self.dying.cursor < slots.len() {
-                let next = slots.next_filled(self.dying.cursor);
-                let looked_at = next - self.dying.cursor;
-                self.dying.cursor = next;
-                if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
-                    return Progress::Again;
-                }
-                if next < slots.len() {
-                    if self.delete_slot(slots.get(next)) == Progress::Again {
-                        return Progress::Again;
-                    }
-                    self.dying.cursor += 1;
-                }
+            if self.empty_first(parked.cap()) == Progress::Again {
+                return Progress::Again;
             }
             self.dying.pop();
+            let cap = parked.cap();
+            if cap.attrs & attr::TABLES_LEFT != 0 && cap.attrs & attr::SECOND_PASS == 0 {
+                parked.set_rights(cap.rights, cap.attrs | attr::SECOND_PASS);
+                self.dying.push(parked);
+                continue;
+            }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
             self.drop_last(parked, &cap, above);
         }
         Progress::Done
+    }
+
+    /// Empties the first container, `parked`, but for tables in the first pass.
+    fn empty_first(&mut self, parked: RawCap) -> Progress {
+        let slots = contents(&parked);
+        let second = parked.attrs & attr::SECOND_PASS != 0;
+        loop {
+            let next = slots.next_filled(self.dying.cursor);
+            let looked_at = next - self.dying.cursor;
+            self.dying.cursor = next;
+            if next >= slots.len() {
+                return Progress::Done;
+            }
+            if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
+                return Progress::Again;
+            }
+            let slot = slots.get(next);
+            if !second && slot.cap().level() != 0 && !self.db.has_copies(slot) {
+                self.dying.tables_left();
+            } else if self.delete_slot(slot) == Progress::Again {
+                return Progress::Again;
+            }
+            self.dying.cursor += 1;
+        }
     }
 }

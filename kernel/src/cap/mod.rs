@@ -43,6 +43,10 @@ pub mod attr {
     pub const PARKED: u16 = 1 << 15;
     /// What `aux` of a parked capability links to is a dispatcher, not a CNode.
     pub const NEXT_IS_DISPATCHER: u16 = 1 << 13;
+    /// Page tables were passed over when this parked container was emptied …
+    pub const TABLES_LEFT: u16 = 1 << 11;
+    /// … and now they go too.
+    pub const SECOND_PASS: u16 = 1 << 12;
     /// What a copy keeps.
     pub const COPIED: u16 = 0x3ff;
 }

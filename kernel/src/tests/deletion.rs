@@ -120,7 +120,7 @@ fn a_chain_of_containers_needs_no_recursion() {
     let mut m = Machine::new();
     m.checking = false;
     // Every node holds the next one in slot 0, where it would be parked itself.
-    let count = 200;
+    let count = 700;
     m.make(CapType::L2CNode, 0, NODE, 16);
     m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
     for n in 1..count {

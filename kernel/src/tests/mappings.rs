@@ -143,8 +143,13 @@ fn copies_of_pages_have_their_contents() {
     let (mut m, _) = setup();
     let source = m.make(CapType::Frame, 0x10000, 4096, 20);
     crate::cap::mem::write_bytes(FREE + 0x10000, b"contents");
-    let copy =
-        op::RetypeCopy { offset: 0x11000, src: source.into(), src_offset: 0, dst: at(21).into(), bytes: 4096 };
+    let copy = op::RetypeCopy {
+        offset: 0x11000,
+        src: source.into(),
+        src_offset: 0,
+        dst: at(21).into(),
+        bytes: 4096,
+    };
     m.call(RAM, copy).unwrap();
     assert_eq!(m.call(RAM, copy), Err(Status::Occupied));
     let other = op::RetypeCopy { dst: at(22).into(), ..copy };

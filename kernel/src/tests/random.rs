@@ -90,7 +90,9 @@ impl Random {
             8 => (Label::Delete, [0; 9]),
             9 => (Label::DeleteRange, [self.count(), 0, 0, 0, 0, 0, 0, 0, 0]),
             10 => (Label::CopyRange, [place(self), self.count(), self.ty(), 0, 0, 0, 0, 0, 0]),
-            11 => (Label::RetypeCopy, [self.offset(), place(self), 0, place(self), 4096, 0, 0, 0, 0]),
+            11 => {
+                (Label::RetypeCopy, [self.offset(), place(self), 0, place(self), 4096, 0, 0, 0, 0])
+            }
             12 | 13 => {
                 let offset = if self.below(3) == 0 { self.offset() } else { 0 };
                 let (entry, count, flags) = (self.entry(), self.count(), self.flags());

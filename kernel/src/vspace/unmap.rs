@@ -20,15 +20,22 @@ impl Local {
     #[inline]
     fn clear_entries(&mut self, mapping: &Mapping) {
         let table = Table::at(mapping.table);
-        table.fill(mapping.entry, mapping.count, 0, 0);
+        if mapping.count == 1 {
+            table.set(mapping.entry, 0);
+        } else {
+            table.fill(mapping.entry, mapping.count, 0, 0);
+        }
         self.tlb.stale();
     }
 
     /// Removes a Mapping with its entries.
-    fn remove_mapping(&mut self, slot: SlotRef) {
-        let cap = slot.cap();
-        self.clear_mapping(&cap);
-        self.drop_slot(slot);
+    #[inline]
+    pub(crate) fn remove_mapping(&mut self, slot: SlotRef) {
+        self.clear_mapping(&slot.cap());
+        self.db.remove(slot);
+        if self.watched == Some(slot) {
+            self.watched = None;
+        }
     }
 
     /// Removes the Mappings that only the Frame in `slot`, the last of its kind and inside no other
@@ -48,8 +55,7 @@ impl Local {
             if !self.spend(1) {
                 return Progress::Again;
             }
-            self.clear_mapping(&cap);
-            self.drop_slot(at);
+            self.remove_mapping(at);
         }
         Progress::Done
     }
