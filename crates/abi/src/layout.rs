@@ -1,8 +1,8 @@
 //! Address space layout, from the bottom:
 //!
 //! ```text
-//! 0x0000_0001_0000 … 0x7f7f_ffff_f000   the program (a Linux process, a native domain)
-//! 0x7f80_0000_0000 … 0x7fff_ffff_f000   PML4 slot 255: the library of a Linux process
+//! 0x0000_0001_0000 … 0x7fff_dfff_f000   the program (a Linux process, a native domain)
+//! 0x7fff_e000_0000 … 0x7fff_ffff_f000   the library of a Linux process
 //! 0xffff_8000_0000_0000 …               the kernel's direct map of physical memory
 //! 0xffff_ffff_8000_0000 …               the kernel image
 //! ```
@@ -12,24 +12,20 @@ pub const PAGE: u64 = 4096;
 /// Lowest address that a program may map (Linux: `vm.mmap_min_addr`).
 pub const PROGRAM_START: u64 = 0x1_0000;
 /// First address above what a program may use; also the top of its stack area.
-pub const PROGRAM_END: u64 = 0x7f7f_ffff_f000;
-/// Start of the part of the address space that belongs to the personality's library.
-pub const LIBRARY_START: u64 = 0x7f80_0000_0000;
-/// Where the library's ELF is linked. It, the stack, the two frames and the start of the heap lie
-/// in one 2 MiB region, so that a new process needs one last-level table for all of them.
-pub const LIBRARY_IMAGE: u64 = 0x7f80_0000_0000;
-/// First address that the image must not reach; the page from here on is never mapped.
-pub const LIBRARY_IMAGE_END: u64 = LIBRARY_IMAGE + 0xc_0000;
-/// Top of the library's upcall stack. It grows down to one page above [`LIBRARY_IMAGE_END`].
-pub const LIBRARY_STACK_TOP: u64 = LIBRARY_IMAGE + 0xe_0000;
+pub const PROGRAM_END: u64 = LIBRARY_START - PAGE;
+/// Start of the part of the address space that belongs to the personality's library: the last
+/// 512 MiB. The program's stack is in the same GiB, so that both need one table of each upper level.
+pub const LIBRARY_START: u64 = 0x7fff_e000_0000;
 /// The frame shared with the kernel.
-pub const DISPATCHER_FRAME: u64 = LIBRARY_IMAGE + 0xe_2000;
+pub const DISPATCHER_FRAME: u64 = LIBRARY_START + 0x1000;
 /// The frame shared with `unixd`, 32 KiB.
-pub const SESSION_FRAME: u64 = LIBRARY_IMAGE + 0xe_4000;
-/// Heap of the library, grown upward.
-pub const LIBRARY_HEAP: u64 = LIBRARY_IMAGE + 0x10_0000;
-/// Windows: file contents, pipe buffers, frames of a child being made. To the end of the slot.
-pub const LIBRARY_WINDOWS: u64 = LIBRARY_IMAGE + 0x2000_0000;
+pub const SESSION_FRAME: u64 = LIBRARY_START + 0x2000;
+/// Where the library's ELF is linked. Its stack is part of its data; its heap begins behind it. All
+/// of that and the two frames usually lie in one 2 MiB region, so that a new process needs one
+/// last-level table for them.
+pub const LIBRARY_IMAGE: u64 = LIBRARY_START + 0x1_0000;
+/// Windows: file contents, pipe buffers. The heap ends here at the latest.
+pub const LIBRARY_WINDOWS: u64 = LIBRARY_START + 0x1000_0000;
 /// First address that is no user address.
 pub const USER_END: u64 = 0x8000_0000_0000;
 /// Where native programs and servers are linked.

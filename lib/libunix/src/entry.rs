@@ -20,13 +20,14 @@ const _: () = {
     assert!(offset_of!(Regs, r8) == 56 && offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
     assert!(offset_of!(Regs, rflags) == 136);
     // See link.ld.
-    assert!(abi::layout::DISPATCHER_FRAME == 0x7f80_000e_2000);
+    assert!(abi::layout::DISPATCHER_FRAME == 0x7fff_e000_1000);
 };
 
 global_asm!(
     ".section .text.entry, \"ax\"",
     ".global upcall_run",
     "upcall_run:",
+    "lea rsp, [rip + __stack_top - 8]",
     "xor ebp, ebp",
     "jmp {first}",
     ".global resume_program",
@@ -70,8 +71,14 @@ extern "C" {
     fn upcall_run();
     /// Goes on with the program as the frame's save area says.
     pub fn resume_program(frame: *mut DispatcherFrame) -> !;
+    static __stack_top: u8;
     fn critical_low();
     fn critical_high();
+}
+
+/// Where the stack pointer is at the start of an upcall: as if it had been called.
+pub fn stack() -> u64 {
+    &raw const __stack_top as u64 - 8
 }
 
 /// The critical range.

@@ -15,17 +15,15 @@ use abi::dispatcher::Regs;
 use abi::layout::PAGE;
 use abi::slots::{FRAME, LIBUNIX_ELF, MEMD, SESSION, UNIXD};
 use captypes::invocations::options;
-use captypes::place::L2_BYTES;
-use captypes::{CapAddr, CapType, Place, Status};
+use captypes::{CapAddr, Place, Status};
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
-use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
-use linuxdomain::{first_frame, page_slot, MAPPINGS};
+use linuxdomain::first_frame;
 
 /// Pages of RAM that a child starts with.
-const CHILD_RAM: u64 = 48;
+const CHILD_RAM: u64 = 32;
 
 /// What a child finds different from its parent.
 pub struct Handover {
@@ -195,27 +193,23 @@ fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), S
     CHILD_GIFTS.move_to(within(UNIXD))?;
     CHILD_GIFTS.plus(1).move_to(within(SESSION))?;
     let arena = &mut p.mm.caps.arena;
-    let pages = library::with(|library| library.pages());
-    let extra = (pages.saturating_sub(1) / MAPPINGS) as u64;
-    for n in 0..extra as u32 {
-        arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CHILD_ROOT, 3 + n))?;
-    }
     library::with(|library| library.share_tables(arena, CHILD_ROOT))?;
-    let bytes = (pages as u64 + 1) * PAGE;
+    let bytes = (library::with(|library| library.pages()) as u64 + 1) * PAGE;
     // Behind this point the parent's memory changes no more until it is copied.
     let child_arena = arena.share(CHILD_ROOT, CHILD_RAM)?;
     let offset = arena.take(bytes)?;
     let ram = arena.slot();
     p.fork.arena = child_arena;
-    let program = core::mem::replace(regs, first_frame(upcall::child as *const () as u64));
+    let start = first_frame(upcall::child as *const () as u64);
+    let program = core::mem::replace(regs, Regs { rsp: crate::entry::stack(), ..start });
     settle_in_memory(p, regs);
-    let copied = copy_pages(ram, offset, pages);
+    let copied = copy_private(ram, offset);
     settle_in_memory(p, regs);
     *regs = program;
     copied?;
     let image = library::image();
-    linuxdomain::map_library(CHILD_ROOT, &image, pages)?;
-    library::with(|library| library.map_far_pages(CHILD_ROOT))?;
+    linuxdomain::map_library(CHILD_ROOT, &image)?;
+    library::with(|library| library.map_pieces(CHILD_ROOT))?;
     let how = options::LINUX | options::COPY_VECTOR_STATE;
     linuxdomain::configure(CHILD_ROOT, CHILD_DISPATCHER, how)
 }
@@ -227,17 +221,11 @@ fn settle_in_memory(p: &mut Process, regs: &mut Regs) {
     unsafe { asm!("/* {} {} */", in(reg) p, in(reg) regs, options(nostack, preserves_flags)) };
 }
 
-/// Copies the private pages and the kernel's frame.
-fn copy_pages(ram: CapAddr, offset: u64, pages: u32) -> core::result::Result<(), Status> {
-    let copy = |n: u32, slot: CapAddr| {
-        let offset = offset + n as u64 * PAGE;
-        let (src, dst) = (slot.into(), within(slot));
-        invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: PAGE })
-    };
-    for index in 0..pages {
-        copy(index, page_slot(index))?;
-    }
-    copy(pages, FRAME)
+/// Copies the private memory and the kernel's frame.
+fn copy_private(ram: CapAddr, offset: u64) -> core::result::Result<(), Status> {
+    let (src, dst) = (FRAME.into(), within(FRAME));
+    invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: PAGE })?;
+    library::with(|library| library.copy_pieces(ram, offset + PAGE, CHILD_ROOT))
 }
 
 fn has_fsgsbase() -> bool {

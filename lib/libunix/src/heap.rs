@@ -1,36 +1,34 @@
-//! The library's own heap: `talc`, growing at the end by mapped frames.
+//! The library's own heap: `talc`, growing at the end by pieces of private memory.
 
 use crate::mm::library;
-use abi::layout::{LIBRARY_HEAP, PAGE};
+use abi::layout::PAGE;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ptr::{null_mut, NonNull};
 use talc::{OomHandler, Span, Talc};
 
-/// Pages that the heap grows by, at least. A forked child copies all of them.
-const STEP: u32 = 4;
-
 struct Grow {
-    end: u64,
+    heap: Span,
 }
 
 impl OomHandler for Grow {
     fn handle_oom(talc: &mut Talc<Self>, layout: Layout) -> Result<(), ()> {
+        let heap = talc.oom_handler.heap;
+        if heap.is_empty() {
+            let (start, bytes) = library::first_heap();
+            let span = Span::from_base_size(start as *mut u8, bytes as usize);
+            talc.oom_handler.heap = span;
+            // SAFETY: these pages are part of the first piece of private memory, unused so far.
+            return unsafe { talc.claim(span) }.map(|_| ());
+        }
         // What the allocator itself keeps in the new memory is less than a page.
         let need = layout.size() as u64 + layout.align() as u64 + PAGE;
-        let pages = u32::try_from(need.div_ceil(PAGE)).map_err(|_| ())?.max(STEP);
-        let start = library::with(|library| library.grow_heap(pages)).map_err(|_| ())?;
-        let end = start + pages as u64 * PAGE;
-        let span = Span::new(LIBRARY_HEAP as *mut u8, end as *mut u8);
-        let old = core::mem::replace(&mut talc.oom_handler.end, end);
-        if old == 0 {
-            // SAFETY: the pages were just mapped for the heap, the first ones at its start.
-            unsafe { talc.claim(span)? };
-        } else {
-            let before = Span::new(LIBRARY_HEAP as *mut u8, old as *mut u8);
-            // SAFETY: the new pages follow those that the heap has already.
-            let _ = unsafe { talc.extend(before, span) };
-        }
+        let pages = u32::try_from(need.div_ceil(PAGE)).map_err(|_| ())?;
+        let added = library::with(|library| library.grow_heap(pages)).map_err(|_| ())?;
+        let larger = heap.extend(0, added as usize * PAGE as usize);
+        talc.oom_handler.heap = larger;
+        // SAFETY: the new pages follow those that the heap has already.
+        let _ = unsafe { talc.extend(heap, larger) };
         Ok(())
     }
 }
@@ -57,4 +55,4 @@ unsafe impl GlobalAlloc for Heap {
 }
 
 #[global_allocator]
-static HEAP: Heap = Heap(UnsafeCell::new(Talc::new(Grow { end: 0 })));
+static HEAP: Heap = Heap(UnsafeCell::new(Talc::new(Grow { heap: Span::empty() })));

@@ -6,7 +6,6 @@ use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
 use crate::{exec, fork, sys};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
-use abi::layout::LIBRARY_STACK_TOP;
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::signals::{killed, SIGKILL};
@@ -124,7 +123,7 @@ pub fn install(frame: *mut DispatcherFrame) {
             (*frame).upcall[reason as usize] = entry as *const () as u64;
         }
         (*frame).upcall[Upcall::Run as usize] = crate::entry::first_entry();
-        (*frame).upcall_stack = LIBRARY_STACK_TOP - 8;
+        (*frame).upcall_stack = crate::entry::stack();
         (*frame).critical_low = low;
         (*frame).critical_high = high;
     }

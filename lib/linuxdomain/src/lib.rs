@@ -4,22 +4,23 @@
 //!
 //! ```text
 //! root index   L2CNode
-//! 0            abi::slots, and from slot 16 on what `own` names
-//! 1            private pages of the library 0..128: Frames; slot + 128: their Mappings
-//! 2            last-level tables for a large heap; slot + 128: their Mappings
-//! 3 … 16       private pages 128 and on, as in 1
-//! 17 … 31      tables for program memory; slot + 128: their Mappings
+//! 0            abi::slots, then what `own` names: pieces of private memory, tables
+//! 1            last-level tables for a large heap; slot + 128: their Mappings
+//! 2 … 16       tables for program memory, when node 0 is full; slot + 128: their Mappings
 //! 32, 33       windows on files
 //! 34 … 63      Frames of mapped files
 //! 64 …         chunks of the amap, and Mappings of the program's last-level tables
 //! ```
 //!
+//! The library's private memory (data with the stack in it, heap) consists of *pieces*, Frames that
+//! lie one behind the other in the address space.
+//!
 //! Steps of a builder, each a function here:
 //!
 //! 1. [`make_spaces`]: CSpace, page tables of the library's part, dispatcher.
 //! 2. Give capabilities: `FRAME`, `MEMD`, `UNIXD`, `SESSION`, `LIBUNIX_ELF` into their slots.
-//! 3. Make the Frames of the private pages in [`page_slot`]s and fill them.
-//! 4. [`map_library`]: everything of the library's part.
+//! 3. Make the first piece, [`Image::first_pages`], at `own::PIECES`, and fill it.
+//! 4. [`map_library`] and [`map_piece`]: everything of the library's part.
 //! 5. Write [`first_frame`]'s registers to the kernel frame, `Configure`, `Start`.
 #![no_std]
 
@@ -65,14 +66,30 @@ pub mod own {
     pub const CHILD_GIFTS: CapAddr = CapAddr(34);
     /// RAM from which the library's own memory is made.
     pub const HEAP_RAM: CapAddr = CapAddr(37);
+    /// Pieces of private memory.
+    pub const PIECES: CapAddr = CapAddr(64);
+    /// Their Mappings.
+    pub const PIECE_MAPPINGS: CapAddr = CapAddr(80);
+    /// The first tables for program memory.
+    pub const TABLES: CapAddr = CapAddr(96);
+    /// Their Mappings.
+    pub const TABLES_MAPPINGS: CapAddr = CapAddr(144);
     /// Roots of further CSpaces, when the process's own has no room; to the end of the CNode.
-    pub const EXTENSIONS: CapAddr = CapAddr(128);
+    pub const EXTENSIONS: CapAddr = CapAddr(192);
 }
 
+/// Most pieces of private memory.
+pub const PIECES: u32 = 16;
+/// Most tables in the CNode at root index 0.
+pub const NEAR_TABLES: u32 = 48;
+/// Most extensions.
+pub const EXTENSIONS: u32 = 64;
 /// Root index of tables for a large heap.
-pub const LIBRARY_TABLES_L1: u32 = 2;
+pub const LIBRARY_TABLES_L1: u32 = 1;
 /// First root index of tables for program memory.
-pub const TABLES_L1: u32 = 17;
+pub const TABLES_L1: u32 = 2;
+/// First root index behind those.
+pub const TABLES_END_L1: u32 = 17;
 /// First root index of windows on files.
 pub const WINDOWS_L1: u32 = 32;
 /// First root index of Frames of mapped files.
@@ -86,10 +103,8 @@ pub const ROOT_BYTES: u64 = ROOT_SLOTS as u64 * 64;
 /// In a node that holds things and their Mappings: from here on Mappings.
 pub const MAPPINGS: u32 = 128;
 
-/// Pages of the library's stack.
-pub const STACK_PAGES: u32 = 8;
-/// Most private pages: root indexes 1 and 3 to 16.
-pub const MAX_PRIVATE: u32 = 15 * 128;
+/// Pages of heap in the first piece.
+pub const HEAP_PAGES: u32 = 6;
 
 /// The library's image, as page numbers from `LIBRARY_IMAGE`; also pages of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,34 +113,25 @@ pub struct Image {
     pub text: u32,
     /// First page of read-only data, behind the text.
     pub rodata: u32,
-    /// First page of data, behind that.
+    /// First page of the stack and the data, behind that.
     pub data: u32,
     /// First page behind the data.
     pub end: u32,
 }
 
 impl Image {
-    /// Private pages without heap: data and stack.
-    pub const fn private_pages(&self) -> u32 {
-        self.end - self.data + STACK_PAGES
+    /// Pages of the first piece: stack, data, and the start of the heap.
+    pub const fn first_pages(&self) -> u32 {
+        self.end - self.data + HEAP_PAGES
     }
-    /// Address of private page `index`.
-    pub const fn private_va(&self, index: u32) -> u64 {
-        let data = self.end - self.data;
-        if index < data {
-            LIBRARY_IMAGE + (self.data + index) as u64 * PAGE
-        } else if index < data + STACK_PAGES {
-            LIBRARY_STACK_TOP - (STACK_PAGES - (index - data)) as u64 * PAGE
-        } else {
-            LIBRARY_HEAP + (index - data - STACK_PAGES) as u64 * PAGE
-        }
+    /// Where private memory starts.
+    pub const fn private_start(&self) -> u64 {
+        LIBRARY_IMAGE + self.data as u64 * PAGE
     }
-}
-
-/// Slot of the Frame of private page `index`.
-pub const fn page_slot(index: u32) -> CapAddr {
-    let l1 = if index < MAPPINGS { 1 } else { 2 + index / MAPPINGS };
-    CapAddr::new(l1, index % MAPPINGS)
+    /// Where the heap starts.
+    pub const fn heap_start(&self) -> u64 {
+        LIBRARY_IMAGE + self.end as u64 * PAGE
+    }
 }
 
 /// A slot of the CSpace at `root`; null is the own one.
@@ -141,7 +147,7 @@ pub fn make_spaces(
     dispatcher: CapAddr,
 ) -> Result<(), Status> {
     ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
-    ram.make(CapType::L2CNode, L2_BYTES, 2, Place::l1(root, 0))?;
+    ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, 0))?;
     ram.make(CapType::Dispatcher, PAGE, 1, dispatcher.into())?;
     root.copy_to(at(root, slots::ROOT))?;
     dispatcher.copy_to(at(root, slots::DISPATCHER))?;
@@ -150,7 +156,7 @@ pub fn make_spaces(
     ram.make(CapType::Pd, PAGE, 1, at(root, own::PD))?;
     ram.make(CapType::Pt, PAGE, 1, at(root, own::PT))?;
     let tables = [slots::VSPACE, own::PDPT, own::PD, own::PT];
-    let entries = [(LIBRARY_START >> 39) as u32, 0, 0];
+    let entries = [39, 30, 21].map(|shift| (LIBRARY_START >> shift) as u32 & 511);
     for (n, entry) in entries.into_iter().enumerate() {
         let mapping = at(root, own::TABLE_MAPPINGS.plus(n as u32));
         at(root, tables[n]).map(entry, 1, at(root, tables[n + 1]), 0, RWX, mapping)?;
@@ -163,9 +169,8 @@ const RX: MapFlags = MapFlags::READ.or(MapFlags::EXEC);
 /// Rights of tables: the choice is left to the entries below.
 pub const RWX: MapFlags = RW.or(MapFlags::EXEC);
 
-/// Maps text, read-only data, the two frames and private pages `0..pages`, as far as they lie in
-/// the library's first 2 MiB. Their capabilities are in their slots already.
-pub fn map_library(root: CapAddr, image: &Image, pages: u32) -> Result<(), Status> {
+/// Maps text, read-only data and the two frames. Their capabilities are in their slots already.
+pub fn map_library(root: CapAddr, image: &Image) -> Result<(), Status> {
     let table = at(root, own::PT);
     let elf = at(root, slots::LIBUNIX_ELF);
     for (first, end, flags, mapping) in [
@@ -173,8 +178,8 @@ pub fn map_library(root: CapAddr, image: &Image, pages: u32) -> Result<(), Statu
         (image.rodata, image.data, MapFlags::READ, own::RODATA_MAPPING),
     ] {
         if first < end {
-            let offset = first as u64 * PAGE;
-            table.map(first, end - first, elf, offset, flags, at(root, mapping))?;
+            let (va, offset) = (LIBRARY_IMAGE + first as u64 * PAGE, first as u64 * PAGE);
+            table.map(entry_of(va), end - first, elf, offset, flags, at(root, mapping))?;
         }
     }
     let frame = (slots::FRAME, DISPATCHER_FRAME, 1, own::FRAME_MAPPING);
@@ -182,45 +187,23 @@ pub fn map_library(root: CapAddr, image: &Image, pages: u32) -> Result<(), Statu
     for (slot, va, count, mapping) in [frame, session] {
         table.map(entry_of(va), count, at(root, slot), 0, RW, at(root, mapping))?;
     }
-    map_private(root, table, image, 0, pages.min(first_table_pages(image)))
+    Ok(())
 }
 
 /// Pages of the session frame.
 pub const SESSION_PAGES: u32 = 8;
 
-/// How many private pages lie in the library's first 2 MiB.
-pub const fn first_table_pages(image: &Image) -> u32 {
-    image.private_pages() + ((LIBRARY_IMAGE + (2 << 20) - LIBRARY_HEAP) / PAGE) as u32
-}
-
-/// Maps private pages `first..end`, all in the 2 MiB of `table`.
-pub fn map_private(
+/// Maps piece `index`, of `pages` pages, at `va`, all in the 2 MiB of `table`.
+pub fn map_piece(
     root: CapAddr,
-    table: Place,
-    image: &Image,
-    first: u32,
-    end: u32,
+    table: CapAddr,
+    index: u32,
+    va: u64,
+    pages: u32,
 ) -> Result<(), Status> {
-    let mut index = first;
-    while index < end {
-        // Up to where the address or the node jumps.
-        let va = image.private_va(index);
-        let mut count = 1;
-        while index + count < end
-            && (index + count) % MAPPINGS != 0
-            && image.private_va(index + count) == va + count as u64 * PAGE
-        {
-            count += 1;
-        }
-        let slot = page_slot(index);
-        let mapping = at(root, slot.plus(MAPPINGS));
-        let mapped = table.map_many(entry_of(va), count, at(root, slot), RW, mapping)?;
-        if mapped != count {
-            return Err(Status::Occupied);
-        }
-        index += count;
-    }
-    Ok(())
+    let frame = at(root, own::PIECES.plus(index));
+    let mapping = at(root, own::PIECE_MAPPINGS.plus(index));
+    at(root, table).map(entry_of(va), pages, frame, 0, RW, mapping)
 }
 
 /// The entry of its last-level table that maps `va`.
@@ -249,8 +232,8 @@ pub const fn first_frame(entry: u64) -> Regs {
         rip: entry,
         cs: USER_CS,
         rflags: 0x202,
-        // As if it had been called.
-        rsp: LIBRARY_STACK_TOP - 8,
+        // The library's entry points set it.
+        rsp: 0,
         ss: USER_SS,
     }
 }

@@ -21,7 +21,7 @@ use core::mem::offset_of;
 use libos::runtime::{Boot, Start};
 use libos::vspace::RW;
 use libos::{cmdline, domain, invoke, op, session, Cap, Place, Rights, Status};
-use linuxdomain::{at, configure, first_frame, make_spaces, map_library, page_slot, Image};
+use linuxdomain::{at, configure, first_frame, make_spaces, map_library, map_piece, own, Image};
 use memfs::{Attr, Fs, Ino};
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
 use unixproto::signals::SIGKILL;
@@ -279,7 +279,8 @@ impl Unixd {
         let run = Rights::READ.or(Rights::EXEC);
         elf.mint(at(root, slots::LIBUNIX_ELF), run)?;
         self.fill_private(root, &image, data_bytes)?;
-        map_library(root, &image, image.private_pages())?;
+        map_library(root, &image)?;
+        map_piece(root, own::PT, 0, image.private_start(), image.first_pages())?;
         self.write_frame(root, entry)?;
         configure(root, dispatcher, options::LINUX)
     }
@@ -292,21 +293,18 @@ impl Unixd {
         bytes: u64,
     ) -> Result<(), Status> {
         let mut page = [0; PAGE as usize];
-        for index in 0..image.private_pages() {
-            let slot = at(root, page_slot(index));
-            domain::with(|domain| {
-                use libos::ram::Ram;
-                domain.arena.make(libos::CapType::Frame, PAGE, 1, slot)
-            })?;
-            let from = index as u64 * PAGE;
-            if from >= bytes {
-                continue;
-            }
+        let piece = at(root, own::PIECES);
+        domain::with(|domain| {
+            use libos::ram::Ram;
+            let pages = image.first_pages() as u64;
+            domain.arena.make(libos::CapType::Frame, pages * PAGE, 1, piece)
+        })?;
+        for from in (0..bytes).step_by(PAGE as usize) {
             let part = &mut page[..(bytes - from).min(PAGE) as usize];
             let offset = image.data as u64 * PAGE + from;
             let elf = Place::own(slots::LIBUNIX_ELF);
             self.window.open(elf, offset, PAGE, libos::vspace::R)?.read(0, part)?;
-            self.window.open(slot, 0, PAGE, RW)?.write(0, part)?;
+            self.window.open(piece, from, PAGE, RW)?.write(0, part)?;
         }
         Ok(())
     }

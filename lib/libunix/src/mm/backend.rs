@@ -1,16 +1,16 @@
 //! `uvm`'s backend on invocations.
 
 use super::arena::Arena;
-use super::nodes::{node_place, slot, table_slot, Nodes};
+use super::nodes::{node_place, slot, table_mapping, table_slot, Nodes};
 use super::object::Objects;
-use abi::layout::PAGE;
+use abi::layout::{LIBRARY_START, PAGE};
 use abi::slots::VSPACE;
 use alloc::vec::Vec;
 use captypes::invocations::{Identity, MapFlags};
 use captypes::{op, CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::{invoke, Cap};
-use linuxdomain::{own, MAPPINGS, RWX};
+use linuxdomain::{own, RWX};
 use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Table};
 
 /// Capabilities of the process, as far as program memory is made of them.
@@ -32,6 +32,15 @@ struct Upper {
     /// What it covers: the number of its first entry in its level / 512.
     number: u64,
     table: Table,
+}
+
+/// Upper tables that program and library share, made with the domain.
+fn common_upper(level: u8, number: u64) -> Option<CapAddr> {
+    match level {
+        3 if number == LIBRARY_START >> 39 => Some(own::PDPT),
+        2 if number == LIBRARY_START >> 30 => Some(own::PD),
+        _ => None,
+    }
 }
 
 fn no_memory(_: Status) -> NoMemory {
@@ -62,6 +71,9 @@ impl Caps {
         if let Some(upper) = self.uppers.get(self.last).filter(|upper| is(upper)) {
             return Ok(table_slot(upper.table));
         }
+        if let Some(common) = common_upper(level, number) {
+            return Ok(common);
+        }
         if let Some(index) = self.uppers.iter().position(is) {
             self.last = index;
             return Ok(table_slot(self.uppers[index].table));
@@ -89,7 +101,7 @@ impl Caps {
             2 => self.upper(3, number / 512)?,
             _ => VSPACE,
         };
-        parent.map((number % 512) as u32, 1, slot, 0, RWX, slot.plus(MAPPINGS))
+        parent.map((number % 512) as u32, 1, slot, 0, RWX, table_mapping(table))
     }
 
     fn make_table(&mut self, region: u64) -> Result<Table, Status> {
@@ -98,7 +110,7 @@ impl Caps {
         let slot = table_slot(table);
         let entry = (region % 512) as u32;
         let made = self.arena.make(CapType::Pt, PAGE, 1, slot.into()).and_then(|()| {
-            let mapped = directory.map(entry, 1, slot, 0, RWX, slot.plus(MAPPINGS));
+            let mapped = directory.map(entry, 1, slot, 0, RWX, table_mapping(table));
             if mapped.is_err() {
                 let _ = slot.delete();
             }
@@ -140,7 +152,7 @@ impl Caps {
                 _ => VSPACE,
             };
             let slot = table_slot(upper.table);
-            let mapping = within(slot.plus(MAPPINGS));
+            let mapping = within(table_mapping(upper.table));
             let entry = (upper.number % 512) as u32;
             within(parent).map(entry, 1, within(slot), 0, RWX, mapping)?;
         }
@@ -152,8 +164,7 @@ impl Caps {
             while let Some(&(next, next_table)) = tables.peek() {
                 let follows = next == region + count as u64
                     && next / 512 == region / 512
-                    && next_table.0 == table.0 + count
-                    && next_table.0 / MAPPINGS == table.0 / MAPPINGS;
+                    && table_slot(next_table) == table_slot(table).plus(count);
                 if !follows {
                     break;
                 }
@@ -162,13 +173,16 @@ impl Caps {
             }
             let directory = within(self.known(2, region / 512)?);
             let (entry, slot) = ((region % 512) as u32, table_slot(table));
-            let mapping = within(slot.plus(MAPPINGS));
+            let mapping = within(table_mapping(table));
             directory.map_many(entry, count, within(slot), read, mapping)?;
         }
         Ok(())
     }
 
     fn known(&self, level: u8, number: u64) -> Result<CapAddr, Status> {
+        if let Some(common) = common_upper(level, number) {
+            return Ok(common);
+        }
         let upper = self.uppers.iter().find(|u| u.level == level && u.number == number);
         upper.map(|upper| table_slot(upper.table)).ok_or(Status::Empty)
     }
@@ -178,11 +192,11 @@ impl Caps {
         // Mappings of upper tables are among them; those lose nothing but a right that the entries
         // below do not have any more either.
         let read = MapFlags::READ.or(MapFlags::EXEC);
-        for (first, count) in self.nodes.table_mappings() {
-            first.protect_many(count, read)?;
+        for (first, count) in self.nodes.table_runs() {
+            table_mapping(first).protect_many(count, read)?;
         }
         for upper in &self.uppers {
-            table_slot(upper.table).plus(MAPPINGS).protect(0, 1, RWX)?;
+            table_mapping(upper.table).protect(0, 1, RWX)?;
         }
         Ok(())
     }
@@ -270,7 +284,7 @@ impl Backend for Caps {
     }
     fn table_drop(&mut self, _region: u64, table: Table) {
         let slot = table_slot(table);
-        let _ = slot.plus(MAPPINGS).delete();
+        let _ = table_mapping(table).delete();
         let _ = slot.delete();
         self.nodes.free_table(table);
     }
@@ -278,7 +292,7 @@ impl Backend for Caps {
         has_copies(table_slot(table).into())
     }
     fn table_writable(&mut self, _region: u64, table: Table) {
-        let _ = table_slot(table).plus(MAPPINGS).protect(0, 1, RWX);
+        let _ = table_mapping(table).protect(0, 1, RWX);
     }
 
     #[inline]

@@ -1,17 +1,16 @@
-//! The library's own memory: private pages (data, stack, heap).
+//! The library's own memory: data, stack and heap, in pieces.
 //!
 //! It has RAM of its own, apart from that of program memory: the heap may have to grow while any
 //! other part of the library's state is being changed.
 
 use super::arena::Arena;
 use abi::layout::*;
-use core::cell::UnsafeCell;
-use captypes::invocations::MapFlags;
 use captypes::place::L2_BYTES;
-use captypes::{CapAddr, CapType, Place, Status};
+use captypes::{op, CapAddr, CapType, Place, Status};
+use core::cell::UnsafeCell;
 use libos::ram::Ram;
-use libos::Cap;
-use linuxdomain::{own, page_slot, Image, LIBRARY_TABLES_L1, MAPPINGS, MAX_PRIVATE, RWX};
+use libos::{invoke, Cap};
+use linuxdomain::{map_piece, own, Image, HEAP_PAGES, LIBRARY_TABLES_L1, MAPPINGS, PIECES, RWX};
 
 struct TheLibrary(UnsafeCell<Library>);
 
@@ -44,76 +43,108 @@ pub fn image() -> Image {
     }
 }
 
+/// A Frame of private memory.
+#[derive(Clone, Copy)]
+struct Piece {
+    va: u64,
+    pages: u32,
+}
+
 /// What the library has mapped for itself.
 pub struct Library {
     ram: Arena,
-    /// Private pages, the heap's included. Zero before the first look.
-    pages: u32,
+    /// Pieces that were added to the first one.
+    added: [Piece; PIECES as usize],
+    count: u32,
     /// Last-level tables beyond the first 2 MiB, by slot.
-    tables: u32,
-    /// Does the CNode for those exist?
-    has_node: bool,
+    tables: u128,
 }
 
-/// Regions of 2 MiB that the heap may reach.
-const HEAP_TABLES: u32 = 32;
+/// Most pages of a piece: what one invocation copies.
+const MOST: u32 = 256;
+
+/// Where the heap begins, and how much of it the first piece has.
+pub fn first_heap() -> (u64, u64) {
+    (image().heap_start(), HEAP_PAGES as u64 * PAGE)
+}
+
+fn region(va: u64) -> u32 {
+    ((va - LIBRARY_START) >> 21) as u32
+}
+
+/// The last-level table of a region, made already.
+fn table_slot(region: u32) -> CapAddr {
+    match region {
+        0 => own::PT,
+        _ => CapAddr::new(LIBRARY_TABLES_L1, region),
+    }
+}
 
 impl Library {
     /// As a domain starts.
     pub const fn new() -> Self {
-        Library { ram: Arena::new(own::HEAP_RAM), pages: 0, tables: 0, has_node: false }
+        let none = Piece { va: 0, pages: 0 };
+        let ram = Arena::new(own::HEAP_RAM);
+        Library { ram, added: [none; PIECES as usize], count: 0, tables: 0 }
     }
 
-    /// Private pages.
-    pub fn pages(&self) -> u32 {
-        self.pages.max(image().private_pages())
-    }
-
-    /// Adds `count` pages at the end of the heap. Answers where they start.
-    pub fn grow_heap(&mut self, count: u32) -> Result<u64, Status> {
+    fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let image = image();
-        let first = self.pages();
-        if first + count > MAX_PRIVATE {
-            return Err(Status::NoMemory);
-        }
-        let mut index = first;
-        while index < first + count {
-            let va = image.private_va(index);
-            let table = self.table(va)?;
-            // Up to the end of the CNode and of the table.
-            let in_node = MAPPINGS - index % MAPPINGS;
-            let in_table = 512 - (va / PAGE % 512) as u32;
-            let here = (first + count - index).min(in_node).min(in_table);
-            let slot = page_slot(index);
-            if slot.l2() == 0 && slot.l1() != 1 {
-                self.ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CapAddr::NULL, slot.l1()))?;
-            }
-            self.ram.make(CapType::Frame, PAGE, here, slot.into())?;
-            linuxdomain::map_private(CapAddr::NULL, table.into(), &image, index, index + here)?;
-            index += here;
-            self.pages = index;
-        }
-        Ok(image.private_va(first))
+        let first = Piece { va: image.private_start(), pages: image.first_pages() };
+        core::iter::once(first).chain(self.added.iter().take(self.count as usize).copied())
     }
 
-    /// The last-level table for `va` in the library's part.
-    pub fn table(&mut self, va: u64) -> Result<CapAddr, Status> {
-        let region = (va - LIBRARY_IMAGE) >> 21;
-        if region == 0 {
-            return Ok(own::PT);
+    /// Pages of all pieces.
+    pub fn pages(&self) -> u32 {
+        self.pieces().map(|piece| piece.pages).sum()
+    }
+
+    /// Adds at least `count` pages at the end of the heap. Answers how many.
+    pub fn grow_heap(&mut self, count: u32) -> Result<u32, Status> {
+        let total = self.pages();
+        let wanted = count.max(total / 2);
+        let mut done = 0;
+        while done < count {
+            let va = image().private_start() + (total + done) as u64 * PAGE;
+            let in_table = 512 - (va / PAGE % 512) as u32;
+            let pages = (wanted - done).min(in_table).min(MOST);
+            self.add_piece(Piece { va, pages })?;
+            done += pages;
         }
-        if region >= HEAP_TABLES as u64 {
+        Ok(done)
+    }
+
+    fn add_piece(&mut self, piece: Piece) -> Result<(), Status> {
+        let index = self.count + 1;
+        if index >= PIECES {
+            return Err(Status::NoSlot);
+        }
+        let table = self.table(region(piece.va))?;
+        let frame = own::PIECES.plus(index);
+        self.ram.make(CapType::Frame, piece.pages as u64 * PAGE, 1, frame.into())?;
+        let mapped = map_piece(CapAddr::NULL, table, index, piece.va, piece.pages);
+        if mapped.is_err() {
+            let _ = frame.delete();
+        }
+        mapped?;
+        self.added[self.count as usize] = piece;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn table(&mut self, region: u32) -> Result<CapAddr, Status> {
+        let slot = table_slot(region);
+        if region >= MAPPINGS {
             return Err(Status::OutOfRange);
         }
-        let slot = CapAddr::new(LIBRARY_TABLES_L1, region as u32);
-        if self.tables >> region & 1 == 0 {
-            if !self.has_node {
+        if region != 0 && self.tables >> region & 1 == 0 {
+            if self.tables == 0 {
                 let node = Place::l1(CapAddr::NULL, LIBRARY_TABLES_L1);
                 self.ram.make(CapType::L2CNode, L2_BYTES, 1, node)?;
-                self.has_node = true;
             }
             self.ram.make(CapType::Pt, PAGE, 1, slot.into())?;
-            own::PD.map(region as u32, 1, slot, 0, RWX, slot.plus(MAPPINGS))?;
+            let entry = (LIBRARY_START >> 21) as u32 % 512 + region;
+            own::PD.map(entry, 1, slot, 0, RWX, slot.plus(MAPPINGS))?;
             self.tables |= 1 << region;
         }
         Ok(slot)
@@ -124,41 +155,39 @@ impl Library {
         self.ram = Arena::new(own::HEAP_RAM);
     }
 
-    /// Tables of the heap behind the first 2 MiB.
-    fn far_tables(&self) -> impl Iterator<Item = u32> {
-        let tables = self.tables;
-        (0..HEAP_TABLES).filter(move |index| tables >> index & 1 != 0)
-    }
-
-    /// Makes the tables for heap pages behind the first 2 MiB in a child.
-    pub fn share_tables(
-        &self,
-        ram: &mut impl Ram,
-        child: CapAddr,
-    ) -> Result<(), Status> {
+    /// Makes tables for heap pages behind the first 2 MiB in a child.
+    pub fn share_tables(&self, ram: &mut impl Ram, child: CapAddr) -> Result<(), Status> {
         if self.tables == 0 {
             return Ok(());
         }
         ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(child, LIBRARY_TABLES_L1))?;
-        for index in self.far_tables() {
-            let slot = CapAddr::new(LIBRARY_TABLES_L1, index);
+        for region in (1..MAPPINGS).filter(|region| self.tables >> region & 1 != 0) {
+            let slot = table_slot(region);
             let place = Place::within(child, slot);
             ram.make(CapType::Pt, PAGE, 1, place)?;
+            let entry = (LIBRARY_START >> 21) as u32 % 512 + region;
             let mapping = Place::within(child, slot.plus(MAPPINGS));
-            Place::within(child, own::PD).map(index, 1, place, 0, RWX, mapping)?;
+            Place::within(child, own::PD).map(entry, 1, place, 0, RWX, mapping)?;
         }
         Ok(())
     }
 
-    /// Maps those pages in a child.
-    pub fn map_far_pages(&self, child: CapAddr) -> Result<(), Status> {
-        let image = image();
-        let near = linuxdomain::first_table_pages(&image);
-        for index in self.far_tables() {
-            let table = Place::within(child, CapAddr::new(LIBRARY_TABLES_L1, index));
-            let first = near + (index - 1) * 512;
-            let end = (first + 512).min(self.pages());
-            linuxdomain::map_private(child, table, &image, first, end)?;
+    /// Copies all pieces for a child, from byte `offset` of the RAM in `ram` on.
+    pub fn copy_pieces(&self, ram: CapAddr, mut offset: u64, child: CapAddr) -> Result<(), Status> {
+        for (piece, index) in self.pieces().zip(0..) {
+            let src = own::PIECES.plus(index).into();
+            let dst = Place::within(child, own::PIECES.plus(index));
+            let bytes = piece.pages as u64 * PAGE;
+            invoke(ram, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes })?;
+            offset += bytes;
+        }
+        Ok(())
+    }
+
+    /// Maps them in the child.
+    pub fn map_pieces(&self, child: CapAddr) -> Result<(), Status> {
+        for (piece, index) in self.pieces().zip(0..) {
+            map_piece(child, table_slot(region(piece.va)), index, piece.va, piece.pages)?;
         }
         Ok(())
     }

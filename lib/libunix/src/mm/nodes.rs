@@ -9,13 +9,13 @@ use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::Cap;
-use linuxdomain::{own, MAPPINGS, NODES_L1, ROOT_BYTES, ROOT_SLOTS, TABLES_L1};
+use linuxdomain::{
+    own, EXTENSIONS, MAPPINGS, NEAR_TABLES, NODES_L1, ROOT_BYTES, ROOT_SLOTS, TABLES_END_L1, TABLES_L1,
+};
 use uvm::{CNode, Table};
 
-/// Most extensions.
-const EXTENSIONS: u32 = 128;
 /// Most tables.
-const TABLES: u32 = (linuxdomain::WINDOWS_L1 - TABLES_L1) * MAPPINGS;
+const TABLES: u32 = NEAR_TABLES + (TABLES_END_L1 - TABLES_L1) * MAPPINGS;
 
 /// A set of numbers, the lowest free first.
 struct Numbers {
@@ -63,7 +63,7 @@ pub struct Nodes {
     /// Extensions made.
     extensions: u32,
     tables: Numbers,
-    /// CNodes for tables made.
+    /// CNodes for tables made, beyond the first that is always there.
     table_nodes: u32,
 }
 
@@ -105,10 +105,22 @@ pub fn node_place(node: CNode) -> Place {
     Place::l1(root, index)
 }
 
-/// Slot of a table; its Mapping is `MAPPINGS` further on.
+/// Slot of a table.
 #[inline(always)]
 pub fn table_slot(table: Table) -> CapAddr {
-    CapAddr::new(TABLES_L1 + table.0 / MAPPINGS, table.0 % MAPPINGS)
+    match table.0.checked_sub(NEAR_TABLES) {
+        None => own::TABLES.plus(table.0),
+        Some(far) => CapAddr::new(TABLES_L1 + far / MAPPINGS, far % MAPPINGS),
+    }
+}
+
+/// Slot of its Mapping in the table above.
+#[inline(always)]
+pub fn table_mapping(table: Table) -> CapAddr {
+    match table.0 < NEAR_TABLES {
+        true => own::TABLES_MAPPINGS.plus(table.0),
+        false => table_slot(table).plus(MAPPINGS),
+    }
 }
 
 impl Nodes {
@@ -147,8 +159,9 @@ impl Nodes {
     /// A free place for a table and its Mapping.
     pub fn take_table(&mut self, ram: &mut Arena) -> Result<Table, Status> {
         let number = self.tables.take(TABLES).ok_or(Status::NoSlot)?;
-        if number / MAPPINGS >= self.table_nodes {
-            let node = Place::l1(CapAddr::NULL, TABLES_L1 + number / MAPPINGS);
+        let far = number.checked_sub(NEAR_TABLES);
+        if far.is_some_and(|far| far / MAPPINGS >= self.table_nodes) {
+            let node = Place::l1(CapAddr::NULL, TABLES_L1 + self.table_nodes);
             if let Err(error) = ram.make(CapType::L2CNode, L2_BYTES, 1, node) {
                 self.tables.free(number);
                 return Err(error);
@@ -190,25 +203,22 @@ impl Nodes {
     }
 
     fn share_tables(&self, ram: &mut Arena, child: CapAddr) -> Result<(), Status> {
-        let end = self.tables.end();
         for node in 0..self.table_nodes {
             ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(child, TABLES_L1 + node))?;
-            let first = table_slot(Table(node * MAPPINGS));
-            let count = end.saturating_sub(node * MAPPINGS).min(MAPPINGS);
-            if count > 0 {
-                first.copy_range(Place::within(child, first), count, CapType::Pt)?;
-            }
+        }
+        for (table, count) in self.table_runs() {
+            let first = table_slot(table);
+            first.copy_range(Place::within(child, first), count, CapType::Pt)?;
         }
         Ok(())
     }
 
-    /// Slots of the Mappings of all tables, as runs.
-    pub fn table_mappings(&self) -> impl Iterator<Item = (CapAddr, u32)> + '_ {
+    /// Tables in use as runs inside one CNode each, with some gaps.
+    pub fn table_runs(&self) -> impl Iterator<Item = (Table, u32)> {
         let end = self.tables.end();
-        (0..self.table_nodes).filter_map(move |node| {
-            let count = end.saturating_sub(node * MAPPINGS).min(MAPPINGS);
-            let first = table_slot(Table(node * MAPPINGS)).plus(MAPPINGS);
-            (count > 0).then_some((first, count))
-        })
+        let starts = (0..self.table_nodes).map(|node| NEAR_TABLES + node * MAPPINGS);
+        let runs = core::iter::once((0, NEAR_TABLES)).chain(starts.map(|start| (start, MAPPINGS)));
+        runs.filter(move |run| run.0 < end)
+            .map(move |(start, most)| (Table(start), (end - start).min(most)))
     }
 }
