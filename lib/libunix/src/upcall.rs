@@ -167,7 +167,9 @@ fn panic(info: &PanicInfo) -> ! {
     }
     let mut line = Line([0; 200], 0);
     let pid = header().pid.load(Relaxed);
-    let _ = core::fmt::write(&mut line, format_args!("libunix: process {pid}: {info}"));
+    // SAFETY: a panic never returns: whoever had a reference does not use it any more.
+    let call = sys::name(unsafe { current() }.call);
+    let _ = core::fmt::write(&mut line, format_args!("libunix: process {pid}: {call}: {info}"));
     let _ = server::call_a(op::Log {}, &line.0[..line.1]);
     die(SIGKILL)
 }

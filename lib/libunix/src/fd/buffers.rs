@@ -53,14 +53,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `EFAULT` unless the next byte can be read.
-    pub fn probe_in(&mut self, p: &mut Process) -> Result<()> {
-        match self.current(1) {
-            Some((addr, n)) => user::slice_in(p, addr, n).map(|_| ()),
-            None => Ok(()),
-        }
-    }
-
     /// The next piece to read from, at most `max` bytes; empty at the end.
     pub fn next_in(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
         let Some((addr, n)) = self.current(max) else { return Ok(&[]) };

@@ -333,7 +333,7 @@ calls! {
     197 removexattr info::no_attributes, ();
     198 lremovexattr info::no_attributes, ();
     199 fremovexattr info::no_attributes, ();
-    272 unshare info::not_permitted, ();
+    272 unshare info::unshare, (u32);
     288 accept4 info::not_a_socket, (i32);
     308 setns info::not_permitted, ();
 }

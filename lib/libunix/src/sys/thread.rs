@@ -118,7 +118,6 @@ pub fn futex(p: &mut Process, addr: u64, operation: u32, value: u32, timeout: u6
     const WAIT: u32 = 0;
     const WAKE: u32 = 1;
     const REQUEUE: u32 = 3;
-    const CMP_REQUEUE: u32 = 4;
     const WAKE_OP: u32 = 5;
     const WAIT_BITSET: u32 = 9;
     const WAKE_BITSET: u32 = 10;
