@@ -102,14 +102,14 @@ impl Executable {
         Ok(all)
     }
 
-    /// Reads and checks the headers.
+    /// Reads and checks the headers. `ELIBACC`: it is dynamic, and that has been said.
     pub fn read_program(&self, p: &mut Process) -> Result<Program> {
         let head = Head::parse(&self.start).map_err(errno)?;
         let headers = self.read(p, head.headers_offset, head.headers_bytes())?;
         let program = Program::parse(&head, &headers, self.size()?).map_err(errno)?;
         if let Some((offset, len)) = program.interpreter {
             self.refuse_dynamic(p, offset, len);
-            return Err(Errno::ENOENT);
+            return Err(Errno::ELIBACC);
         }
         Ok(program)
     }
@@ -135,8 +135,13 @@ fn errno(_: ElfError) -> Errno {
     Errno::ENOEXEC
 }
 
-/// Writes a line to the standard error of the process.
+/// Writes a line to the standard error of the process, or to the kernel's log if it is the first
+/// and has no program yet: its output is not for this.
 pub fn complain(p: &mut Process, text: &str) {
+    if p.mm.exe.is_empty() {
+        let _ = server::call_a(op::Log {}, text.as_bytes());
+        return;
+    }
     let Ok((desc, ..)) = p.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
         return;
     };

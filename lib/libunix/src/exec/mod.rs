@@ -34,7 +34,15 @@ pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let (path, argv, envp) = (regs.rdi, regs.rsi, regs.rdx);
     let path = args::path(p, path)?;
     let args = Args::read(p, &path, argv, envp)?;
-    execute(p, regs, CWD, args)
+    execute(p, regs, CWD, args).map_err(as_linux)
+}
+
+/// A missing interpreter is a missing file to the caller.
+fn as_linux(error: Errno) -> Errno {
+    match error {
+        Errno::ELIBACC => Errno::ENOENT,
+        other => other,
+    }
 }
 
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -48,7 +56,7 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?.0;
     }
     let args = Args::read(p, &path, argv, envp)?;
-    execute(p, regs, dir, args)
+    execute(p, regs, dir, args).map_err(as_linux)
 }
 
 /// The first program of the session, as `unixd` names it. If it cannot run, the process says so
@@ -71,8 +79,10 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
             Err(error) => problem = error,
         }
     }
-    let name = String::from_utf8_lossy(args.argv.first().map_or(&b""[..], |arg| arg));
-    file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
+    if problem != Errno::ELIBACC {
+        let name = String::from_utf8_lossy(args.argv.first().map_or(&b""[..], |arg| arg));
+        file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
+    }
     let status = if problem == Errno::ENOENT { 127 } else { 126 };
     loop {
         let _ = server::call(op::Exit { status: unixproto::signals::exited(status) });
