@@ -109,7 +109,14 @@ impl Fds {
         let entry = self.table.get(fd).ok_or(Errno::EBADF)?;
         self.files[entry.file as usize].as_ref().ok_or(Errno::EBADF)
     }
-    /// The same, to be changed.
+    /// The file that `fd` names, for a call that `O_PATH` does not allow.
+    pub fn get_open(&self, fd: i32) -> Result<&File> {
+        match self.get(fd)? {
+            file if file.flags & O_PATH != 0 => Err(Errno::EBADF),
+            file => Ok(file),
+        }
+    }
+    /// The file that `fd` names, to be changed.
     pub fn get_mut(&mut self, fd: i32) -> Result<&mut File> {
         let entry = self.table.get(fd).ok_or(Errno::EBADF)?;
         self.files[entry.file as usize].as_mut().ok_or(Errno::EBADF)

@@ -137,10 +137,7 @@ pub fn chmod(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
 
 /// The description of `fd` for a call that changes the file behind it.
 fn changeable(p: &Process, fd: i32) -> Result<u32> {
-    match p.fds.get(fd)?.description(Errno::EINVAL)? {
-        (_, Kind::Path, _) => Err(Errno::EBADF),
-        (desc, ..) => Ok(desc),
-    }
+    Ok(p.fds.get_open(fd)?.description(Errno::EINVAL)?.0)
 }
 
 pub fn fchmod(p: &mut Process, fd: i32, mode: u32) -> Result<u64> {
@@ -261,11 +258,8 @@ pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
     if size < 0 {
         return Err(Errno::EINVAL);
     }
-    let file = p.fds.get(fd)?;
+    let file = p.fds.get_open(fd)?;
     let (dir, kind, _) = file.description(Errno::EINVAL)?;
-    if kind == Kind::Path {
-        return Err(Errno::EBADF);
-    }
     if kind != Kind::Regular || !file.writable() {
         return Err(Errno::EINVAL);
     }

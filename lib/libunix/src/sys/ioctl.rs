@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, restart};
-use unixproto::files::{Kind, O_PATH};
+use unixproto::files::Kind;
 use unixproto::tty;
 
 const FIONBIO: u32 = 0x5421;
@@ -13,10 +13,7 @@ const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
 
 pub fn ioctl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
-    let file = p.fds.get(fd)?;
-    if file.flags & O_PATH != 0 {
-        return Err(Errno::EBADF);
-    }
+    let file = p.fds.get_open(fd)?;
     match command {
         FIOCLEX => return p.fds.set_cloexec(fd, true).map(|()| 0),
         FIONCLEX => return p.fds.set_cloexec(fd, false).map(|()| 0),

@@ -105,7 +105,7 @@ pub fn pwritev2(
 }
 
 pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> {
-    let file = p.fds.get(fd)?;
+    let file = p.fds.get_open(fd)?;
     if matches!(file.object, Object::Event(_) | Object::Timer(_) | Object::Epoll(_)) {
         return Ok(0);
     }
@@ -175,11 +175,9 @@ pub fn copy_file_range(
 
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
 fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
-    let (desc, kind, _) = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
-    match kind {
-        Kind::Directory => {}
-        Kind::Path => return Err(Errno::EBADF),
-        _ => return Err(Errno::ENOTDIR),
+    let (desc, kind, _) = p.fds.get_open(fd)?.description(Errno::ENOTDIR)?;
+    if kind != Kind::Directory {
+        return Err(Errno::ENOTDIR);
     }
     user::slice_out(p, buf, (len as usize).min(1))?;
     let bytes = len.min(DATA_BYTES as u32);
@@ -210,9 +208,8 @@ pub fn getdents(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
 
 /// `fsync` and its relatives: nothing is ever behind.
 pub fn fsync(p: &mut Process, fd: i32) -> Result<u64> {
-    match &p.fds.get(fd)?.object {
+    match &p.fds.get_open(fd)?.object {
         Object::Description { kind: Kind::Regular | Kind::Directory | Kind::Text, .. } => Ok(0),
-        Object::Description { kind: Kind::Path, .. } => Err(Errno::EBADF),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -222,7 +219,7 @@ pub fn sync_file_range(p: &mut Process, fd: i32) -> Result<u64> {
 }
 
 pub fn fadvise64(p: &mut Process, fd: i32, _offset: i64, len: i64, advice: u32) -> Result<u64> {
-    let file = p.fds.get(fd)?;
+    let file = p.fds.get_open(fd)?;
     if matches!(file.object, Object::Description { kind: Kind::Pipe, .. }) {
         return Err(Errno::ESPIPE);
     }
@@ -233,7 +230,7 @@ pub fn fadvise64(p: &mut Process, fd: i32, _offset: i64, len: i64, advice: u32) 
 }
 
 pub fn readahead(p: &mut Process, fd: i32) -> Result<u64> {
-    match p.fds.get(fd)?.description(Errno::EINVAL)? {
+    match p.fds.get_open(fd)?.description(Errno::EINVAL)? {
         (_, Kind::Regular, _) => Ok(0),
         _ => Err(Errno::EINVAL),
     }
