@@ -29,7 +29,7 @@ use abi::layout::*;
 use abi::slots;
 use captypes::invocations::MapFlags;
 use captypes::place::L2_BYTES;
-use captypes::{op, CapAddr, CapType, Place, Status};
+use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 use libos::ram::Ram;
 use libos::{invoke, Cap};
 
@@ -149,8 +149,9 @@ pub fn make_spaces(
     ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
     ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, 0))?;
     ram.make(CapType::Dispatcher, PAGE, 1, dispatcher.into())?;
-    root.copy_to(at(root, slots::ROOT))?;
-    dispatcher.copy_to(at(root, slots::DISPATCHER))?;
+    // The process could revoke the copies of others, and nobody could take it apart any more.
+    root.mint(at(root, slots::ROOT), OWN)?;
+    dispatcher.mint(at(root, slots::DISPATCHER), OWN)?;
     ram.make(CapType::Pml4, PAGE, 1, at(root, slots::VSPACE))?;
     ram.make(CapType::Pdpt, PAGE, 1, at(root, own::PDPT))?;
     ram.make(CapType::Pd, PAGE, 1, at(root, own::PD))?;
@@ -164,6 +165,8 @@ pub fn make_spaces(
     Ok(())
 }
 
+/// Rights of a process to its own root CNode and dispatcher: all but `REVOKE`.
+const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
 const RX: MapFlags = MapFlags::READ.or(MapFlags::EXEC);
 /// Rights of tables: the choice is left to the entries below.
