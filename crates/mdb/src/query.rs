@@ -93,6 +93,19 @@ impl<P: Policy> Mdb<P> {
         self.next_distinct(slot).map(Ref::ptr)
     }
 
+    /// The next distinct capability but for the leaves in the ring of `slot`, which is in the tree:
+    /// what begins next, unless it is inside. O(log n), O(1) amortised over a walk.
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    #[inline]
+    pub unsafe fn next_behind(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
+        // SAFETY: the caller keeps the contract of the crate.
+        let slot = unsafe { Ref::new(slot) };
+        next(self.head(slot)).map(Ref::ptr)
+    }
+
     /// The leaves in the ring of a slot in the tree come after it, and before the next one.
     #[inline]
     fn next_distinct(&self, slot: Ref) -> Option<Ref> {

@@ -4,7 +4,7 @@
 //! made by retype (zeros: empty) and their memory is given back only by `delete`, which empties
 //! every slot of a container before.
 
-use super::mem::Obj;
+use super::mem::{Obj, SlotRun};
 use super::policy::CapPolicy;
 use core::ptr::NonNull;
 use mdb::{Class, Mdb, RawCap, Slot, Violation};
@@ -15,12 +15,15 @@ pub type SlotRef = Obj<Slot>;
 /// The database of one core.
 pub struct Db {
     mdb: Mdb<CapPolicy>,
+    newest: Option<SlotRef>,
+    /// What the newest object was made of.
+    newest_of: RawCap,
 }
 
 impl Db {
     /// An empty one.
     pub const fn new() -> Db {
-        Db { mdb: Mdb::new() }
+        Db { mdb: Mdb::new(), newest: None, newest_of: RawCap::NULL }
     }
 
     /// Slots in use.
@@ -51,6 +54,54 @@ impl Db {
         }
     }
 
+    /// Puts capabilities into the empty slots of `run`: `first`, and then each one `step` further on.
+    /// They belong near `near`, which is in use, and were made of `source`.
+    pub fn insert_objects(
+        &mut self,
+        run: SlotRun,
+        first: RawCap,
+        step: u64,
+        near: SlotRef,
+        source: &RawCap,
+    ) {
+        let mut cap = first;
+        for slot in run.iter() {
+            slot.set_cap(cap);
+            cap.base += step;
+        }
+        if run.len() == 1 {
+            // SAFETY: it holds a capability, was in no database, and stays (see above).
+            unsafe { self.mdb.insert_near(run.get(0).ptr(), near.ptr()) };
+        } else {
+            let slot = |n: usize| run.get(n as u32).ptr();
+            // SAFETY: as above, for each of them.
+            unsafe { self.mdb.insert_run(run.len() as usize, slot, near.ptr()) };
+        }
+        self.newest = Some(run.get(run.len() - 1));
+        self.newest_of = *source;
+    }
+
+    /// Objects are mostly made of memory from its beginning to its end: the newest one, if
+    /// `[base, base + len)` of `source` begins where that ends, and nothing is there.
+    ///
+    /// What covers the newest object is larger than its source or a copy of it, or it could not have
+    /// been made; so nothing that begins before reaches into the range but ancestors.
+    #[inline]
+    pub fn newest_before(&self, source: &RawCap, base: u64, len: u64) -> Option<SlotRef> {
+        let newest = self.newest?;
+        let (cap, of) = (newest.cap(), &self.newest_of);
+        let follows = cap.base + cap.word == base
+            && (of.base, of.word, of.ty) == (source.base, source.word, source.ty);
+        if !follows {
+            return None;
+        }
+        // SAFETY: `remove` and `relocate` keep the newest one in the database.
+        match unsafe { self.mdb.next_behind(newest.ptr()) }.map(Obj::from_slot) {
+            Some(next) if next.cap().base < base + len => None,
+            _ => Some(newest),
+        }
+    }
+
     /// Puts `cap`, a copy of what `src` holds, into the empty slot `dst`.
     #[inline]
     pub fn insert_copy(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
@@ -67,6 +118,9 @@ impl Db {
         if !slot.is_linked() {
             return RawCap::NULL;
         }
+        if self.newest == Some(slot) {
+            self.newest = None;
+        }
         // SAFETY: it is in the database.
         unsafe { self.mdb.remove(slot.ptr()) }
     }
@@ -75,6 +129,9 @@ impl Db {
     #[inline]
     pub fn relocate(&mut self, src: SlotRef, dst: SlotRef) {
         if src.is_linked() && !dst.is_linked() {
+            if self.newest == Some(src) {
+                self.newest = Some(dst);
+            }
             // SAFETY: just checked; `dst` stays in place as every slot.
             unsafe { self.mdb.relocate(src.ptr(), dst.ptr()) };
         }

@@ -82,24 +82,10 @@ impl Local {
             return Err(Status::Occupied);
         }
         let base = source.base + order.offset;
-        if self.is_taken(src, &source, base, total) {
-            return Err(Status::HasDescendants);
-        }
+        let near = self.free_range(src, &source, base, total)?;
         self.prepare(&source, order, base, total);
-        self.insert_objects(src, &source, order, base, dst);
-        Ok(())
-    }
-
-    fn insert_objects(
-        &mut self,
-        src: SlotRef,
-        source: &RawCap,
-        order: Order,
-        base: u64,
-        dst: SlotRun,
-    ) {
         let from_ram = source.kind() == CapType::Ram || source.is(CapType::PhysAddr);
-        let mut cap = RawCap {
+        let first = RawCap {
             ty: order.ty as u8,
             rights: if from_ram { Rights::ALL.0 } else { source.rights },
             attrs: source.attrs & attr::INHERITED,
@@ -107,12 +93,27 @@ impl Local {
             base,
             word: order.bytes,
         };
-        let mut near = src;
-        for slot in dst.iter() {
-            self.db.insert_near(slot, cap, near);
-            near = slot;
-            cap.base += order.bytes;
+        self.db.insert_objects(dst, first, order.bytes, near, &source);
+        Ok(())
+    }
+
+    /// A slot near which objects made of `[base, base + len)` of `src` belong, if nothing else was
+    /// made of that range already.
+    #[inline]
+    fn free_range(
+        &self,
+        src: SlotRef,
+        source: &RawCap,
+        base: u64,
+        len: u64,
+    ) -> Result<SlotRef, Status> {
+        if let Some(newest) = self.db.newest_before(source, base, len) {
+            return Ok(newest);
         }
+        if self.is_taken(src, source, base, len) {
+            return Err(Status::HasDescendants);
+        }
+        Ok(src)
     }
 
     /// Was something else made of `[base, base + len)` of `src` already? Mappings of a Frame do not
@@ -168,9 +169,7 @@ impl Local {
             return Err(Status::OutOfRange);
         }
         let base = source.base + offset;
-        if self.db.descendant_overlaps(ram, base, bytes) {
-            return Err(Status::HasDescendants);
-        }
+        let near = self.free_range(ram, &source, base, bytes)?;
         self.with_vectors(|| {
             for at in (0..bytes).step_by(PAGE as usize) {
                 mem::copy_page(base + at, frame.base + from + at);
@@ -184,7 +183,9 @@ impl Local {
         }
         let attrs = source.attrs & attr::INHERITED;
         let cap = super::memory_cap(CapType::Frame as u8, Rights::ALL, attrs, base, bytes);
-        self.db.insert_near(dst, cap, ram);
+        // Deleting the original may have taken what was near.
+        let near = if near.is_empty() { ram } else { near };
+        self.db.insert_objects(SlotRun::one(dst), cap, bytes, near, &source);
         Ok(())
     }
 }
