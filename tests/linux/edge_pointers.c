@@ -97,15 +97,15 @@ static void transfers(void) {
     SHOW(syscall(SYS_read, file, edge + PAGE, 0));
     SHOW(syscall(SYS_write, ends[1], edge + PAGE, 0));
     SHOW(syscall(SYS_read, 999, edge + PAGE, 1));
-    SHOW(syscall(SYS_write, ends[1], 0x7f80000e2000, 8));
-    SHOW(syscall(SYS_read, file, 0x7f80000e2000, 8));
+    SHOW(syscall(SYS_write, ends[1], 0x7fffe0001000, 8));
+    SHOW(syscall(SYS_read, file, 0x7fffe0001000, 8));
     SHOW(syscall(SYS_getdents64, folder, edge + PAGE - 4, 4));
     SHOW(syscall(SYS_readlink, "/proc/self/exe", edge + PAGE - 1, 1));
     SHOW(syscall(SYS_getcwd, edge + PAGE - 1, 1));
 }
 
 static void strings(void) {
-    char *paths[] = {edge + PAGE - 5, edge + PAGE - 4, (char *)0x7f80000e2000};
+    char *paths[] = {edge + PAGE - 5, edge + PAGE - 4, (char *)0x7fffe0001000};
     for (int i = 0; i < 3; i++) {
         memcpy(edge + PAGE - 5, "//tmp", 5);
         if (i == 0) memcpy(edge + PAGE - 5, "/tmp", 5);
@@ -129,7 +129,7 @@ static void strings(void) {
     memset(edge + PAGE - 4, 'x', 4);
     SHOW(syscall(SYS_execve, "/proc/self/exe", arguments, NULL));
     SHOW(syscall(SYS_execve, "/proc/self/exe", edge + PAGE - 8, NULL));
-    SHOW(syscall(SYS_execve, "/proc/self/exe", 0x7f80000e2000, NULL));
+    SHOW(syscall(SYS_execve, "/proc/self/exe", 0x7fffe0001000, NULL));
 }
 
 int main(void) {
@@ -143,12 +143,12 @@ int main(void) {
     EACH(writes, "lacks a byte", edge + PAGE - size + 1);
     EACH(writes, "read-only", read_only);
     EACH(writes, "forbidden", none);
-    EACH(writes, "of the library", (char *)0x7f80000e4000);
+    EACH(writes, "of the library", (char *)0x7fffe0002000);
     EACH(writes, "up to the end of the lower half", (char *)0x7fffffffefff);
     EACH(reads, "fits", edge + PAGE - size);
     EACH(reads, "lacks a byte", edge + PAGE - size + 1);
     EACH(reads, "forbidden", none);
-    EACH(reads, "of the library", (char *)0x7f80000e2000);
+    EACH(reads, "of the library", (char *)0x7fffe0001000);
     transfers();
     strings();
     return 0;

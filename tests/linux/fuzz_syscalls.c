@@ -61,8 +61,8 @@ static unsigned long filled_page(void) {
 static unsigned long address(void) {
     switch (below(8)) {
     case 0: return PICK(0, 1, 8, 4095, 4096, 0x10000);
-    case 1: return PICK(0x7f7ffffff000, 0x7f8000000000, 0x7f80000e0000, 0x7f80000e2000, 0x7f80000e4000,
-                        0x7f8000100000, 0x7f80000e2ff8, 0x7fffffffefff);
+    case 1: return PICK(0x7fffdffff000, 0x7fffe0000000, 0x7fffe0010000, 0x7fffe0001000, 0x7fffe0002000,
+                        0x7fffe0100000, 0x7fffe0001ff8, 0x7fffffffefff);
     case 2: return PICK(0x800000000000, 0xffff800000000000, 0xffffffff80000000, -4096ul, -8ul, -1ul);
     case 3: return (unsigned long)edge + PAGE - below(64);
     case 4: return (unsigned long)read_only + below(PAGE);

@@ -127,8 +127,8 @@ static void headers(void) {
     DEADLY("entry in data", f.header.e_entry = BASE + PAGE);
     DEADLY("entry in the kernel", f.header.e_entry = 0xffffffff80000000);
     DEADLY("entry not canonical", f.header.e_entry = 0x800000000000);
-    DEADLY("entry in the library", f.header.e_entry = 0x7f8000000000);
-    DEADLY("entry in the frame shared with the kernel", f.header.e_entry = 0x7f80000e2000);
+    DEADLY("entry in the library", f.header.e_entry = 0x7fffe0000000);
+    DEADLY("entry in the frame shared with the kernel", f.header.e_entry = 0x7fffe0001000);
     WITH("no text at all", no, (void)0; memset(&f, 0, sizeof f));
 }
 
@@ -145,11 +145,11 @@ static void segments(void) {
         DEADLY("offset not congruent", f.segment[i].p_offset += 16);
     }
     DEADLY("text at 0", f.segment[0].p_vaddr = 0);
-    DEADLY("text in the library", f.segment[0].p_vaddr = 0x7f8000000000);
+    DEADLY("text in the library", f.segment[0].p_vaddr = 0x7fffe0000000);
     DEADLY("text far behind the end", f.segment[0].p_offset = 1ul << 40);
     DEADLY("text offset wraps around", f.segment[0].p_offset = -PAGE);
     // Data where the library is: over it, over its stack, over the frames.
-    for (unsigned long at = 0x7f8000000000; at < 0x7f8000200000; at += 0x22000) {
+    for (unsigned long at = 0x7fffe0000000; at < 0x7fffe0200000; at += 0x22000) {
         struct file f = good;
         f.segment[1].p_vaddr = at;
         of(&f);
@@ -159,7 +159,7 @@ static void segments(void) {
     DEADLY("more memory than there is addresses", f.segment[1].p_memsz = 1ul << 46);
     // Up to the library and into it.
     struct file f = good;
-    f.segment[1].p_vaddr = 0x7f7fffffe000, f.segment[1].p_memsz = 0x10000;
+    f.segment[1].p_vaddr = 0x7fffdfffe000, f.segment[1].p_memsz = 0x10000;
     of(&f);
     // Overlaps: whatever comes of it, only this process sees it.
     f = good;
@@ -230,7 +230,7 @@ static void scripts(void) {
 static void random_ones(long count) {
     static const unsigned long wild[] = {
         0, 1, 7, 64, 56, 4095, 4096, 4097, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
-        0x7f7ffffff000, 0x7f8000000000, 0x7f80000e2000, 0x7ffffffff000, 0x800000000000,
+        0x7fffdffff000, 0x7fffe0000000, 0x7fffe0001000, 0x7ffffffff000, 0x800000000000,
         0xffff800000000000, 0xffffffff80000000, -4096ul, -4095ul, -1ul, BASE, BASE + CODE_AT};
     while (count-- > 0) {
         struct file f = good;
