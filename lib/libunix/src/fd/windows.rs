@@ -25,6 +25,9 @@ struct Window {
     start: u64,
     bytes: u64,
     writable: bool,
+    /// The file has another layout now: nobody finds the window any more, but a copy may still be
+    /// using it.
+    stale: bool,
     /// When it was used last.
     used: u64,
 }
@@ -60,9 +63,11 @@ impl Windows {
         self.close_where(|w| w.inode == inode);
     }
 
-    /// Closes the windows that belong to an older layout of a file.
-    fn forget_stale(&mut self, inode: u64, layout: u32) {
-        self.close_where(|w| w.inode == inode && w.layout != layout);
+    /// Hides the windows that belong to an older layout of a file.
+    fn mark_stale(&mut self, inode: u64, layout: u32) {
+        for window in self.places.iter_mut().flatten() {
+            window.stale |= window.inode == inode && window.layout != layout;
+        }
     }
 
     fn close_where(&mut self, which: impl Fn(&Window) -> bool) {
@@ -87,6 +92,7 @@ impl Windows {
                 && w.layout == part.layout
                 && part.offset.wrapping_sub(w.start) < w.bytes
                 && (w.writable || !write)
+                && !w.stale
         })
     }
 
@@ -170,7 +176,7 @@ enum Opening {
 /// Opens a window on the extent that holds the start of `part`.
 fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
     let windows = &mut p.fds.windows;
-    windows.forget_stale(part.inode, part.layout);
+    windows.mark_stale(part.inode, part.layout);
     let index = windows.vacate();
     windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
@@ -196,6 +202,7 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
         start,
         bytes,
         writable: write,
+        stale: false,
         used: 0,
     });
     windows.touch(index);
@@ -258,6 +265,7 @@ pub fn ring(p: &mut Process, desc: u32) -> Result<Ring> {
         start: 0,
         bytes: PIPE_BYTES,
         writable: true,
+        stale: false,
         used: 0,
     };
     p.fds.windows.places[index] = Some(window);

@@ -35,8 +35,6 @@ pub struct State {
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
     parent_death_signal: u32,
-    /// Bits of numbers below 1024 that were called and are unknown.
-    unknown: [u64; 16],
     /// FS base, as the program set it.
     pub fs_base: u64,
     random: Option<random::Random>,
@@ -51,7 +49,6 @@ impl State {
             nice: 0,
             personality: 0,
             parent_death_signal: 0,
-            unknown: [0; 16],
             fs_base: 0,
             random: None,
         }
@@ -94,19 +91,14 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
     let number = regs.rax;
     regs.rax = match table::CALLS.get(number as usize) {
         Some(Some(call)) => errno::to_rax((call.run)(p, regs)),
-        _ => unknown(p, number),
+        _ => unknown(number),
     };
 }
 
-/// Answers `ENOSYS`, and tells `unixd` at the first time.
+/// Answers `ENOSYS`, and has `unixd` count it.
 #[cold]
-fn unknown(p: &mut Process, number: u64) -> u64 {
-    let word = (number / 64) as usize % p.sys.unknown.len();
-    let bit = 1 << (number % 64);
-    if p.sys.unknown[word] & bit == 0 {
-        p.sys.unknown[word] |= bit;
-        let _ = server::call(op::UnknownCall { number });
-    }
+fn unknown(number: u64) -> u64 {
+    let _ = server::call(op::UnknownCall { number });
     Errno::ENOSYS.to_rax()
 }
 
