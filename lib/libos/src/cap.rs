@@ -73,7 +73,10 @@ pub trait Cap: Into<Place> + Copy {
         src: impl Into<Place>,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        invoke(self, op::RetypeCopy { offset, src: src.into(), src_offset: 0, dst: dst.into(), bytes: 4096 })
+        invoke(
+            self,
+            op::RetypeCopy { offset, src: src.into(), src_offset: 0, dst: dst.into(), bytes: 4096 },
+        )
     }
 
     /// [`op::Delete`], to its end.

@@ -15,9 +15,15 @@ use core::mem::offset_of;
 
 const _: () = {
     // The order of the pops below.
-    assert!(offset_of!(Regs, rbx) == 8 && offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24);
-    assert!(offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40 && offset_of!(Regs, rbp) == 48);
-    assert!(offset_of!(Regs, r8) == 56 && offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
+    assert!(
+        offset_of!(Regs, rbx) == 8 && offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24
+    );
+    assert!(
+        offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40 && offset_of!(Regs, rbp) == 48
+    );
+    assert!(
+        offset_of!(Regs, r8) == 56 && offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120
+    );
     assert!(offset_of!(Regs, rflags) == 136);
     // See link.ld.
     assert!(abi::layout::DISPATCHER_FRAME == 0x7fff_e000_1000);

@@ -19,8 +19,8 @@ use captypes::{CapAddr, Place, Status};
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
-use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
 use linuxdomain::first_frame;
+use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
 
 /// Pages of RAM that a child starts with.
 const CHILD_RAM: u64 = 32;

@@ -141,11 +141,7 @@ pub const fn at(root: CapAddr, slot: CapAddr) -> Place {
 
 /// Makes CSpace, dispatcher and the library's page tables of a new domain: `root`
 /// and `dispatcher` are empty slots of the caller.
-pub fn make_spaces(
-    ram: &mut impl Ram,
-    root: CapAddr,
-    dispatcher: CapAddr,
-) -> Result<(), Status> {
+pub fn make_spaces(ram: &mut impl Ram, root: CapAddr, dispatcher: CapAddr) -> Result<(), Status> {
     ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
     ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, 0))?;
     ram.make(CapType::Dispatcher, PAGE, 1, dispatcher.into())?;

@@ -10,8 +10,8 @@ use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use libos::abi::layout::PAGE;
 use libos::abi::slots;
 use libos::captypes::invocations::options;
-use libos::vspace::RW;
 use libos::captypes::Label;
+use libos::vspace::RW;
 use libos::{invoke, log, op, Cap, Status};
 
 /// Events that are measured in one go.

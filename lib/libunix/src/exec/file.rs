@@ -124,10 +124,13 @@ impl Executable {
         let name = self.read(p, offset, len.min(INTERPRETER)).unwrap_or_default();
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name);
-        complain(p, &alloc::format!(
-            "this program is dynamically linked and needs {name}, which is not there; \
+        complain(
+            p,
+            &alloc::format!(
+                "this program is dynamically linked and needs {name}, which is not there; \
              only static programs run"
-        ));
+            ),
+        );
     }
 }
 

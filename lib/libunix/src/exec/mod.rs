@@ -116,7 +116,8 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
 fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
     p.call = NO_CALL;
     set_bases(p, 0, 0);
-    *regs = Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };
+    *regs =
+        Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };
 }
 
 /// Maps the program and its stack. Answers the first stack pointer.

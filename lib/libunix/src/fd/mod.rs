@@ -178,7 +178,8 @@ impl Fds {
             return None;
         }
         let file = place.take()?;
-        let same = |f: &File, key| matches!(f.object, Object::Description { inode, .. } if inode == key);
+        let same =
+            |f: &File, key| matches!(f.object, Object::Description { inode, .. } if inode == key);
         match file.object {
             Object::Description { inode, kind: Kind::Regular, .. } => {
                 if !self.files.iter().flatten().any(|f| same(f, inode)) {

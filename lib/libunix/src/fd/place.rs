@@ -90,9 +90,7 @@ pub fn open(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
     let entry = (start % TABLE_BYTES / PAGE) as u32;
     let flags = if write { MapFlags::READ.or(MapFlags::WRITE) } else { MapFlags::READ };
     let count = bytes.min(WINDOW_BYTES).div_ceil(PAGE) as u32;
-    table
-        .map(entry, count, frame_slot(index), offset, flags, mapping_slot(index))
-        .map_err(errno)
+    table.map(entry, count, frame_slot(index), offset, flags, mapping_slot(index)).map_err(errno)
 }
 
 /// Unmaps it and drops the Frame, as far as there are any.

@@ -56,13 +56,7 @@ pub fn move_back(desc: u32, offset: u64) {
 }
 
 /// Reads at `offset` or [`AT_OFFSET`].
-pub fn read(
-    p: &mut Process,
-    desc: u32,
-    inode: u64,
-    offset: u64,
-    to: &mut Cursor,
-) -> Result<u64> {
+pub fn read(p: &mut Process, desc: u32, inode: u64, offset: u64, to: &mut Cursor) -> Result<u64> {
     to.probe_out(p)?;
     let part = server::call(op::ReadBegin { desc, offset, bytes: to.left() })?;
     let mut pieces = FilePieces::new(desc, inode, part);

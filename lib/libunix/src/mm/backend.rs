@@ -327,9 +327,7 @@ impl Backend for Caps {
         let offset = (extent.frame_page + page - extent.first) * PAGE;
         let (src, mapping) = (Place::own(CapAddr(extent.frame)), slot(mappings, first));
         let entry = half * 256 + first;
-        table_slot(table)
-            .map(entry, count, src, offset, flags(prot), mapping)
-            .map_err(no_memory)
+        table_slot(table).map(entry, count, src, offset, flags(prot), mapping).map_err(no_memory)
     }
     #[inline]
     fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {

@@ -10,7 +10,8 @@ use captypes::{CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{
-    own, EXTENSIONS, MAPPINGS, NEAR_TABLES, NODES_L1, ROOT_BYTES, ROOT_SLOTS, TABLES_END_L1, TABLES_L1,
+    own, EXTENSIONS, MAPPINGS, NEAR_TABLES, NODES_L1, ROOT_BYTES, ROOT_SLOTS, TABLES_END_L1,
+    TABLES_L1,
 };
 use uvm::{CNode, Table};
 
@@ -132,9 +133,9 @@ impl Nodes {
     /// Makes a CNode.
     pub fn make_node(&mut self, ram: &mut Arena) -> Result<CNode, Status> {
         let number = self.nodes.take(OWN + EXTENSIONS * EACH).ok_or(Status::NoSlot)?;
-        let made = self.extend(ram, number).and_then(|()| {
-            ram.make(CapType::L2CNode, L2_BYTES, 1, node_place(CNode(number)))
-        });
+        let made = self
+            .extend(ram, number)
+            .and_then(|()| ram.make(CapType::L2CNode, L2_BYTES, 1, node_place(CNode(number))));
         if made.is_err() {
             self.nodes.free(number);
         }

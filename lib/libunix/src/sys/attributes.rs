@@ -8,9 +8,7 @@ use crate::process::Process;
 use crate::server::{self, op};
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
 use linuxabi::time::{set_time, SetTime, TIME_BYTES};
-use unixproto::files::{
-    Kind, AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT,
-};
+use unixproto::files::{Kind, AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT};
 
 const AT_NO_AUTOMOUNT: u32 = 0x800;
 const AT_STATX_SYNC_TYPE: u32 = 0x6000;

@@ -1,11 +1,11 @@
 //! Waiting for several descriptors: `poll`, `select`, `epoll`.
 
+use super::mask;
 use crate::errno::{Errno, Result};
 use crate::fd::{self, epoll::Epoll, event, File, Object};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, restart_no_handler};
-use super::mask;
 use crate::sys::time;
 use alloc::vec;
 use alloc::vec::Vec;

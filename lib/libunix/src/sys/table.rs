@@ -36,10 +36,19 @@ impl Outcome for Result<u64> {
 
 /// Calls a handler with as many argument registers as it has arguments, each cut to its type.
 macro_rules! apply {
-    ($f:path, $p:ident, $r:ident, regs) => { $f($p, $r) };
-    ($f:path, $p:ident, $r:ident,) => { { let _ = $r; $f($p) } };
-    ($f:path, $p:ident, $r:ident, $a:ty) => { $f($p, $r.rdi as $a) };
-    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty) => { $f($p, $r.rdi as $a, $r.rsi as $b) };
+    ($f:path, $p:ident, $r:ident, regs) => {
+        $f($p, $r)
+    };
+    ($f:path, $p:ident, $r:ident,) => {{
+        let _ = $r;
+        $f($p)
+    }};
+    ($f:path, $p:ident, $r:ident, $a:ty) => {
+        $f($p, $r.rdi as $a)
+    };
+    ($f:path, $p:ident, $r:ident, $a:ty, $b:ty) => {
+        $f($p, $r.rdi as $a, $r.rsi as $b)
+    };
     ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty) => {
         $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c)
     };
