@@ -10,7 +10,6 @@ use crate::nodes::Node;
 use crate::open::device;
 use crate::procs::*;
 use crate::server::Unixd;
-use crate::window::Shared;
 use abi::layout::PAGE;
 use abi::slots;
 use abi::DispatcherFrame;
@@ -32,9 +31,9 @@ const INODES_MAX: usize = 200_000;
 /// Heap that the server takes before it says what it needs for good.
 const HEAP_BYTES: usize = 2 << 20;
 /// Shared frames, and slots, for which there is room before.
-const MAPS: usize = 256;
+const MAPS: u32 = 1024;
 /// See [`MAPS`].
-const SLOTS: usize = 2000;
+const SLOTS: usize = 4000;
 /// Where files of the root file system are in the archive.
 const ROOT_PREFIX: &[u8] = b"root/";
 /// Exit status of a session that could not begin.
@@ -87,11 +86,9 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
 /// memory before and after shows what was lost.
 fn warm_up() -> Result<(), Errno> {
     drop(Vec::<u8>::with_capacity(HEAP_BYTES));
-    let frame = crate::caps::frame(PAGE)?;
-    let map = |_| Shared::map(frame.first(), PAGE);
-    let maps = (0..MAPS).map(map).collect::<Result<Vec<Shared>, Errno>>()?;
+    crate::window::prepare(MAPS)?;
     let slots = (0..SLOTS).map(|_| Slots::new(1)).collect::<Result<Vec<Slots>, Errno>>()?;
-    drop((maps, slots));
+    drop(slots);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use abi::slots::VSPACE;
 use alloc::vec::Vec;
 use libos::domain;
 use libos::local::Local;
-use libos::vspace::{entry_of, AddressSpace, Supplies, RW};
+use libos::vspace::{entry_of, AddressSpace, Supplies, RW, WINDOW_BYTES};
 use libos::{Cap, CapType, Place, Status};
 use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
 use unixproto::Errno;
@@ -54,6 +54,16 @@ impl Area {
 
 fn with_area<R>(f: impl FnOnce(&mut Area) -> Result<R, Status>) -> Result<R, Errno> {
     PLACES.try_with(f).unwrap_or(Err(Status::WrongState)).map_err(errno)
+}
+
+/// Makes the tables for the first `places`, so that mapping there needs no memory.
+pub fn prepare(places: u32) -> Result<(), Errno> {
+    with_area(|area| {
+        for index in (0..places).step_by((WINDOW_BYTES / STRIDE) as usize) {
+            area.space.table(1, Area::va(index), &mut FromDomain)?;
+        }
+        Ok(())
+    })
 }
 
 /// Shared memory, mapped as long as the value lives.
