@@ -108,7 +108,7 @@ impl Amap {
     /// The chunk with this number, made if there was none, whose CNode this process may change.
     #[inline]
     pub fn own_chunk(&mut self, b: &mut impl Backend, key: u64) -> Result<&mut Chunk, NoMemory> {
-        if !self.chunks.get(key).is_some_and(|chunk| !chunk.shared) {
+        if self.chunks.get(key).is_none_or(|chunk| chunk.shared) {
             self.make_own(b, key)?;
         }
         self.chunks.get_mut(key).ok_or(NoMemory)

@@ -151,7 +151,7 @@ impl Space {
         for entry in entries {
             let write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
             let access = if write { Access::Write } else { Access::Read };
-            let _ = self.make_resident(b, entry.start * PAGE, entry.len() * PAGE, access);
+            let _ = self.make_resident(b, entry.start * PAGE, entry.pages() * PAGE, access);
         }
     }
 

@@ -62,7 +62,7 @@ pub struct Entry {
 
 impl Entry {
     /// Number of pages.
-    pub fn len(&self) -> u64 {
+    pub fn pages(&self) -> u64 {
         self.end - self.start
     }
     /// Page of the object that is at `page`.
@@ -295,7 +295,7 @@ impl Map {
 
     /// Pages mapped.
     pub fn pages(&self) -> u64 {
-        self.entries.iter().map(Entry::len).sum()
+        self.entries.iter().map(Entry::pages).sum()
     }
 
     /// Are entries ordered, not empty, disjoint and joined?

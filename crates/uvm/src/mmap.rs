@@ -60,7 +60,7 @@ impl Space {
         let start = self.place(request, pages)?;
         let end = start + pages;
         let replaced = match request.placement {
-            Placement::Fixed => self.map.within(start, end).map(|entry| entry.len()).sum(),
+            Placement::Fixed => self.map.within(start, end).map(|entry| entry.pages()).sum(),
             _ => 0,
         };
         if !self.may_add(pages - replaced) || self.overcommits(request, pages) {
@@ -86,7 +86,7 @@ impl Space {
         }
         let wish = request.addr / PAGE;
         if request.placement != Placement::Hint {
-            if request.addr % PAGE != 0 {
+            if !request.addr.is_multiple_of(PAGE) {
                 return Err(Error::Invalid);
             }
             if wish > self.high - pages {
@@ -102,7 +102,8 @@ impl Space {
             return Ok(wish);
         }
         if wish != 0 {
-            let wish = wish.max(self.low) + (wish >= self.low && request.addr % PAGE != 0) as u64;
+            let wish = wish.max(self.low)
+                + (wish >= self.low && !request.addr.is_multiple_of(PAGE)) as u64;
             let fits = wish.checked_add(pages).is_some_and(|end| end <= self.high);
             if fits && self.map.is_free_with_guard(wish, wish + pages) {
                 return Ok(wish);

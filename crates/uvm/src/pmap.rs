@@ -181,7 +181,7 @@ impl Pmap {
         amap: &mut Amap,
         key: u64,
     ) -> Result<&mut Region, NoMemory> {
-        if !self.regions.get(key).is_some_and(|region| !region.shared) {
+        if self.regions.get(key).is_none_or(|region| region.shared) {
             self.make_own(b, amap, key)?;
         }
         self.regions.get_mut(key).ok_or(NoMemory)

@@ -27,9 +27,8 @@ impl Space {
         new_len: u64,
         flags: RemapFlags,
     ) -> Result<u64, Error> {
-        if flags.fixed.is_some() && !flags.may_move
-            || flags.dont_unmap && !flags.may_move
-            || addr % PAGE != 0
+        if (flags.fixed.is_some() || flags.dont_unmap) && !flags.may_move
+            || !addr.is_multiple_of(PAGE)
         {
             return Err(Error::Invalid);
         }
@@ -80,7 +79,7 @@ impl Space {
         flags: RemapFlags,
     ) -> Result<u64, Error> {
         let to = match flags.fixed {
-            Some(addr) if addr % PAGE != 0 => return Err(Error::Invalid),
+            Some(addr) if !addr.is_multiple_of(PAGE) => return Err(Error::Invalid),
             Some(addr) => addr / PAGE,
             None => self.find_space(new).ok_or(Error::NoMemory)?,
         };

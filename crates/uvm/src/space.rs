@@ -88,7 +88,7 @@ impl Space {
 
     /// The pages of `[addr, addr + len)`: `addr` must begin a page; `len` is rounded up.
     pub(crate) fn range(&self, addr: u64, len: u64) -> Result<(u64, u64), Error> {
-        if addr % PAGE != 0 {
+        if !addr.is_multiple_of(PAGE) {
             return Err(Error::Invalid);
         }
         let pages = pages_of(len).ok_or(Error::NoMemory)?;

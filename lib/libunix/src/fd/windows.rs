@@ -6,9 +6,9 @@
 //! library holds as long as the window stands: so the pages cannot go away under a copy, even
 //! when somebody truncates the file. The least recently used window makes room for a new one.
 
+use super::place;
 use super::Fds;
 use crate::errno::{Errno, Result};
-use super::place;
 use crate::process::Process;
 use crate::server::{self, op, Caps};
 use unixproto::files::PIPE_BYTES;
@@ -55,7 +55,12 @@ const RING_LAYOUT: u32 = 0;
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows { capabilities: place::Places::new(), places: [None; place::WINDOWS], last: 0, clock: 0 }
+        Windows {
+            capabilities: place::Places::new(),
+            places: [None; place::WINDOWS],
+            last: 0,
+            clock: 0,
+        }
     }
 
     /// Closes all windows on a file.
@@ -161,9 +166,9 @@ pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<&'static 
     match view(p, desc, part, true)? {
         // SAFETY: as in `view`; the window is writable, and nobody in this domain has a reference
         // to the same bytes while a copy runs.
-        View::Bytes(bytes) => Ok(unsafe {
-            core::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len())
-        }),
+        View::Bytes(bytes) => {
+            Ok(unsafe { core::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len()) })
+        }
         View::Hole(_) => Err(Errno::ENOSPC),
     }
 }
