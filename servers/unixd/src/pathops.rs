@@ -5,7 +5,7 @@ use crate::nodes::Node;
 use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::wait::{count, done, Call, Tried};
-use memfs::{Cred, Ino, Step, PATH_MAX};
+use memfs::{Ino, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::{op, Errno};
 
@@ -83,16 +83,23 @@ impl Unixd {
         if op.mode & !7 != 0 {
             return Err(Errno::EINVAL);
         }
+        // The real ids count, on the way to the file too, unless the effective ones are asked for.
+        let ids = self.procs.get(pid)?.ids;
+        if op.flags & AT_EACCESS == 0 {
+            let proc = self.procs.get_mut(pid)?;
+            (proc.ids[1], proc.ids[4]) = (ids[0], ids[3]);
+        }
+        let result = self.access_as_effective(pid, call, op);
+        self.procs.get_mut(pid)?.ids = ids;
+        result
+    }
+
+    fn access_as_effective(&mut self, pid: Pid, call: &Call, op: op::Access) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
         let Node::Mem(ino) = self.target(pid, call, op.dir, op.flags, follow)? else {
             return if op.mode & memfs::WRITE != 0 { Err(Errno::EACCES) } else { done(()) };
         };
-        let ids = self.procs.get(pid)?.ids;
-        let cred = match op.flags & AT_EACCESS != 0 {
-            true => self.cred(pid),
-            false => Cred { uid: ids[0], gid: ids[3] },
-        };
-        self.fs.get(ino)?.permits(cred, op.mode)?;
+        self.fs.get(ino)?.permits(self.cred(pid), op.mode)?;
         done(())
     }
 

@@ -128,7 +128,11 @@ pub fn setpriority(p: &mut Process, which: u32, who: i32, nice: i32) -> Result<u
     if which == 0 {
         check(who).map_err(|_| Errno::ESRCH)?;
     }
-    p.sys.nice = nice.clamp(-20, 19);
+    let nice = nice.clamp(-20, 19);
+    if nice < p.sys.nice && header().ids[1].load(Ordering::Relaxed) != 0 {
+        return Err(Errno::EACCES);
+    }
+    p.sys.nice = nice;
     Ok(0)
 }
 
