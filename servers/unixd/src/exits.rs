@@ -76,6 +76,16 @@ impl Unixd {
         }
     }
 
+    /// Ends a process by a signal, wherever it is: it runs no further, however long it takes to
+    /// take it apart.
+    pub fn strike_down(&mut self, pid: Pid, signal: u32) {
+        if let Some(dispatcher) = self.procs.live(pid).ok().and_then(Proc::dispatcher) {
+            // One that was never started, or waits in a call, does not run anyway.
+            let _ = invoke(dispatcher, op::Suspend {});
+        }
+        self.terminate(pid, killed(signal));
+    }
+
     /// Ends a child that never ran; nobody hears of it.
     pub fn end_quietly(&mut self, pid: Pid) {
         if let Ok(proc) = self.procs.get_mut(pid) {
@@ -87,7 +97,7 @@ impl Unixd {
     /// The session is over: everybody ends.
     fn end_all(&mut self) {
         for pid in self.procs.select(|proc| proc.is_live()) {
-            self.terminate(pid, killed(SIGKILL));
+            self.strike_down(pid, SIGKILL);
         }
     }
 

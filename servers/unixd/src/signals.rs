@@ -33,7 +33,7 @@ impl Unixd {
         let header = session.header();
         let mask = bit(signal);
         if signal == SIGKILL && has_domain {
-            return self.terminate(pid, killed(SIGKILL));
+            return self.strike_down(pid, SIGKILL);
         }
         if signal == SIGCONT {
             header.pending.fetch_and(!STOPS, AcqRel);
@@ -54,7 +54,7 @@ impl Unixd {
         }
         let by_default = !caught && !blocked;
         if by_default && action == DefaultAction::Terminate && has_domain && !stopped {
-            return self.terminate(pid, killed(signal));
+            return self.strike_down(pid, signal);
         }
         if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.is_orphaned(pid) {
             return;
