@@ -25,7 +25,7 @@ fn check(pid: i32) -> Result<()> {
 }
 
 pub fn sched_getaffinity(p: &mut Process, pid: i32, len: u32, mask: u64) -> Result<u64> {
-    if len < 8 || len % 8 != 0 {
+    if len < 8 || len & 7 != 0 {
         return Err(Errno::EINVAL);
     }
     check(pid)?;

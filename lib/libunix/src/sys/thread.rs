@@ -125,7 +125,7 @@ pub fn futex(p: &mut Process, addr: u64, operation: u32, value: u32, timeout: u6
     if !matches!(command, WAIT | WAKE | REQUEUE..=WAKE_OP | WAIT_BITSET | WAKE_BITSET) {
         return Err(Errno::ENOSYS);
     }
-    if addr % 4 != 0 {
+    if addr & 3 != 0 {
         return Err(Errno::EINVAL);
     }
     let waits = matches!(command, WAIT | WAIT_BITSET);
