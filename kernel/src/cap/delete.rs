@@ -97,7 +97,8 @@ impl Default for Dying {
 fn link(slot: SlotRef, next: RawCap) {
     let own = slot.cap();
     let dispatcher = if next.is(CapType::Dispatcher) { attr::NEXT_IS_DISPATCHER } else { 0 };
-    slot.set_rights(own.rights, own.attrs | dispatcher);
+    // A container that comes a second time has been linked before.
+    slot.set_rights(own.rights, own.attrs & !attr::NEXT_IS_DISPATCHER | dispatcher);
     slot.set_aux((next.base / paging::PAGE) as u32);
 }
 

@@ -244,3 +244,38 @@ fn mint_of_a_home_is_still_a_home() {
     m.delete(at(16)).unwrap();
     assert_eq!(collect(&mut m), []);
 }
+
+/// A dispatcher with the last capability to its page table is emptied twice. What is parked behind
+/// it the second time must be found although its first neighbour was of another kind.
+#[test]
+fn a_container_that_comes_twice_finds_its_new_neighbour() {
+    let mut m = Machine::new();
+    m.make(CapType::L2CNode, 0, NODE, 16);
+    m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+    let inner = |l2| Place::own(CapAddr::new(1, l2));
+    m.make(CapType::Dispatcher, 0x8000, 4096, 20);
+    m.make(CapType::Dispatcher, 0x9000, 4096, 21);
+    m.make(CapType::Pml4, 0xa000, 4096, 22);
+    let args = op::Configure {
+        cspace: Place::NULL,
+        vspace: at(22).into(),
+        frame: Place::NULL,
+        frame_va: 0,
+        fault_ep: Place::NULL,
+        options: 0,
+    };
+    m.call(at(20), args).unwrap();
+    m.delete(at(22)).unwrap();
+    m.make(CapType::L2CNode, 0x10000, NODE, 23);
+    m.make(CapType::L2CNode, 0x20000, NODE, 24);
+    // The outer of the two holds the other.
+    m.call(at(23), op::Copy { dst: Place::l1(ROOT, 2) }).unwrap();
+    m.call(at(24), op::Move { dst: Place::own(CapAddr::new(2, 5)) }).unwrap();
+    m.delete(Place::l1(ROOT, 2)).unwrap();
+    for n in 0..2 {
+        m.call(at(20 + n), op::Move { dst: inner(1 + n) }).unwrap();
+    }
+    m.call(at(23), op::Move { dst: inner(3) }).unwrap();
+    m.delete(Place::l1(ROOT, 1)).unwrap();
+    assert_eq!(total(&collect(&mut m)), 3 * NODE + 3 * 4096);
+}
