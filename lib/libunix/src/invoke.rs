@@ -8,7 +8,6 @@ use core::arch::asm;
 #[derive(Clone, Copy)]
 pub struct Raw {
     pub status: u64,
-    pub badge: u64,
     pub words: [u64; 6],
     pub received: u64,
 }
@@ -16,21 +15,20 @@ pub struct Raw {
 /// Executes one invocation. `rax` holds the label and, for messages, the capability count.
 #[inline(always)]
 pub fn invoke_raw(rax: u64, cap: Place, args: [u64; 9]) -> Raw {
-    let (status, badge, received): (u64, u64, u64);
-    let words: [u64; 6];
+    let (status, received): (u64, u64);
     let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5, a6, a7, a8] = args;
     // SAFETY: the kernel changes only the registers named here. What an invocation does to memory
     // is the business of the callers, who own the objects that they name.
     unsafe {
         asm!("syscall",
-            inlateout("rax") rax => status, inlateout("rdi") cap.0 => badge,
+            inlateout("rax") rax => status, inlateout("rdi") cap.0 => _,
             inlateout("rsi") w0, inlateout("rdx") w1, inlateout("r10") w2,
             inlateout("r8") w3, inlateout("r9") w4, inlateout("r12") w5,
             inlateout("r13") a6 => received, inlateout("r14") a7 => _, inlateout("r15") a8 => _,
             lateout("rcx") _, lateout("r11") _, options(nostack));
     }
-    words = [w0, w1, w2, w3, w4, w5];
-    Raw { status, badge, words, received }
+    let words = [w0, w1, w2, w3, w4, w5];
+    Raw { status, words, received }
 }
 
 /// Invokes the capability at `cap`.

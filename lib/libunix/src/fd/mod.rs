@@ -181,10 +181,10 @@ impl Fds {
         let same =
             |f: &File, key| matches!(f.object, Object::Description { inode, .. } if inode == key);
         match file.object {
-            Object::Description { inode, kind: Kind::Regular, .. } => {
-                if !self.files.iter().flatten().any(|f| same(f, inode)) {
-                    self.windows.forget(inode);
-                }
+            Object::Description { inode, kind: Kind::Regular, .. }
+                if !self.files.iter().flatten().any(|f| same(f, inode)) =>
+            {
+                self.windows.forget(inode);
             }
             Object::Description { desc, kind: Kind::Pipe, .. } => self.forget_rings(&[desc]),
             Object::Pair { read, write } => self.forget_rings(&[read, write]),

@@ -164,10 +164,11 @@ pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<
 /// The place in the file at the start of `part`, to be written.
 pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<&'static mut [u8]> {
     match view(p, desc, part, true)? {
-        // SAFETY: as in `view`; the window is writable, and nobody in this domain has a reference
-        // to the same bytes while a copy runs.
         View::Bytes(bytes) => {
-            Ok(unsafe { core::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len()) })
+            let (start, len) = (bytes.as_ptr().cast_mut(), bytes.len());
+            // SAFETY: as in `view`; the window is writable, and nobody in this domain has a
+            // reference to the same bytes while a copy runs.
+            Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
         }
         View::Hole(_) => Err(Errno::ENOSPC),
     }

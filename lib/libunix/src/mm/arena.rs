@@ -59,7 +59,7 @@ impl Arena {
         loop {
             match memd::alloc(MEMD, ask, 0, RamAttrs(0), self.slot) {
                 Ok(()) => break,
-                Err(Status::NoMemory) if ask > bytes => ask = bytes.max(ask / 2 & !(PAGE - 1)),
+                Err(Status::NoMemory) if ask > bytes => ask = bytes.max((ask / 2) & !(PAGE - 1)),
                 Err(error) => return Err(error),
             }
         }

@@ -2,7 +2,6 @@
 
 use super::{errno, settle, take_limits, user, Mm};
 use crate::errno::{Errno, Result};
-use crate::fd;
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::layout::PAGE;
@@ -37,7 +36,7 @@ pub fn mmap(
     fd: i32,
     offset: u64,
 ) -> Result<u64> {
-    if offset % PAGE != 0 {
+    if offset & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
     let shared = match flags & MAP_TYPE {
@@ -221,7 +220,7 @@ pub fn msync(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
     const SYNC: u32 = 4;
     if flags & !(ASYNC | INVALIDATE | SYNC) != 0
         || flags & (ASYNC | SYNC) == ASYNC | SYNC
-        || addr % PAGE != 0
+        || addr & (PAGE - 1) != 0
     {
         return Err(Errno::EINVAL);
     }
@@ -233,7 +232,7 @@ pub fn msync(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
 }
 
 pub fn mincore(p: &mut Process, addr: u64, len: u64, vector: u64) -> Result<u64> {
-    if addr % PAGE != 0 {
+    if addr & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
     if !p.mm.space.is_mapped(addr, len) {

@@ -110,4 +110,5 @@ pub fn publish_usage(p: &Process) {
     let (mapped, resident) = p.mm.space.usage();
     header().vm_pages.store(mapped, Relaxed);
     header().rss_pages.store(resident, Relaxed);
+    header().faults.store(p.faults, Relaxed);
 }

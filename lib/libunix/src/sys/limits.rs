@@ -2,7 +2,7 @@
 
 use super::time;
 use crate::errno::{Errno, Result};
-use crate::mm::user;
+use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
@@ -104,9 +104,9 @@ pub fn rusage(cpu_ns: u64, peak_kib: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
 pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
     let usage = match who {
         0 | 1 => {
-            let header = header();
-            let faults = header.faults.load(Ordering::Relaxed);
-            rusage(time::processor(), header.rss_pages.load(Ordering::Relaxed) * 4, faults)
+            mm::publish_usage(p);
+            let resident = header().rss_pages.load(Ordering::Relaxed);
+            rusage(time::processor(), resident * 4, p.faults)
         }
         -1 => {
             let usage = server::call(op::CpuUsage { who: 1 })?;

@@ -2,7 +2,7 @@
 
 use super::limits::rusage;
 use crate::errno::{Errno, Result};
-use crate::mm::user;
+use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op, restart};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -302,7 +302,8 @@ pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Res
 }
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
-pub fn exit_group(_p: &mut Process, code: u32) -> Result<u64> {
+pub fn exit_group(p: &mut Process, code: u32) -> Result<u64> {
+    mm::publish_usage(p);
     loop {
         server::call(op::Exit { status: signals::exited(code) })?;
     }
