@@ -13,10 +13,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod invocations;
 pub mod place;
 pub mod status;
 pub mod types;
+pub mod words;
 
 pub use invocations::{op, Invocation, Label};
 pub use place::{CapAddr, Level, Place};

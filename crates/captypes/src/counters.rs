@@ -1,0 +1,42 @@
+//! What the CPU driver counts.
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $id:literal $name:ident $text:literal;)*) => {
+        /// Counters of the CPU driver.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u32)]
+        pub enum Counter { $($(#[$doc])* $name = $id,)* }
+
+        impl Counter {
+            /// Every counter, in order of its number.
+            pub const ALL: &'static [Counter] = &[$(Counter::$name),*];
+            /// The name under which it is printed.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$name => $text,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Invocations of any kind.
+    0 Invocations "invocations";
+    /// Linux system calls handed to a library.
+    1 LinuxCalls "linux_calls";
+    /// Page faults handed to a library.
+    2 PageFaults "page_faults";
+    /// Messages delivered.
+    3 Messages "messages";
+    /// Pages replaced by a copy (`RetypeCopy` onto its source): the copies of copy-on-write.
+    4 PageCopies "page_copies";
+    /// Pages zeroed by retype.
+    5 PagesZeroed "pages_zeroed";
+    /// Dispatcher switches.
+    6 Switches "switches";
+    /// Full TLB flushes.
+    7 TlbFlushes "tlb_flushes";
+    /// Single-page TLB invalidations.
+    8 TlbPages "tlb_pages";
+    /// Capabilities that exist.
+    9 Capabilities "capabilities";
+}

@@ -1,0 +1,139 @@
+//! How the values of invocations cross in machine words.
+
+use crate::{CapAddr, CapType, Place, RamAttrs, Rights, Status};
+
+/// Arguments as they cross: nine words.
+pub type ArgWords = [u64; 9];
+/// Results as they cross: six words.
+pub type ReplyWords = [u64; 6];
+
+/// A value that crosses the system call in one word.
+pub trait Word: Sized {
+    /// The word.
+    fn to_word(self) -> u64;
+    /// The value, or `Invalid` for a word that stands for none.
+    fn from_word(word: u64) -> Result<Self, Status>;
+}
+
+macro_rules! plain_words {
+    ($($ty:ty),*) => { $(impl Word for $ty {
+        #[inline(always)]
+        fn to_word(self) -> u64 { self as u64 }
+        #[inline(always)]
+        fn from_word(word: u64) -> Result<Self, Status> {
+            <$ty>::try_from(word).map_err(|_| Status::Invalid)
+        }
+    })* };
+}
+plain_words!(u64, u32, u16, u8);
+
+impl Word for bool {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        match word {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Status::Invalid),
+        }
+    }
+}
+
+impl Word for Place {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        Ok(Place(word))
+    }
+}
+
+impl Word for CapAddr {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        u32::from_word(word).map(CapAddr)
+    }
+}
+
+impl Word for Rights {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        Ok(Rights(u8::from_word(word)?).and(Rights::ALL))
+    }
+}
+
+impl Word for RamAttrs {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        u16::from_word(word).map(RamAttrs)
+    }
+}
+
+impl Word for CapType {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        u8::try_from(word).ok().and_then(CapType::from_u8).ok_or(Status::Invalid)
+    }
+}
+
+/// How a map or protect treats its pages. A set of bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct MapFlags(pub u32);
+
+impl MapFlags {
+    /// Readable (always, when present).
+    pub const READ: MapFlags = MapFlags(1);
+    /// Writable.
+    pub const WRITE: MapFlags = MapFlags(2);
+    /// Executable.
+    pub const EXEC: MapFlags = MapFlags(4);
+    /// Writable only where the mapped capability has no copies (copy-on-write: the last owner).
+    pub const IF_EXCLUSIVE: MapFlags = MapFlags(8);
+    /// Uncached, for device registers.
+    pub const UNCACHED: MapFlags = MapFlags(16);
+
+    /// The flags in either.
+    pub const fn or(self, other: MapFlags) -> MapFlags {
+        MapFlags(self.0 | other.0)
+    }
+    /// Are all of `other` set?
+    pub const fn has(self, other: MapFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl Word for MapFlags {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        if word >> 5 != 0 {
+            return Err(Status::Invalid);
+        }
+        Ok(MapFlags(word as u32))
+    }
+}
