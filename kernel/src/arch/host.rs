@@ -107,6 +107,15 @@ pub unsafe fn zero_page(pa: u64) {
     unsafe { phys_to_virt(pa).write_bytes(0, 4096) }
 }
 
+/// Whether the page at `pa` is full of zeros.
+///
+/// # Safety
+/// The page is memory.
+pub unsafe fn page_is_zero(pa: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(phys_to_virt(pa), 4096) }.iter().all(|&byte| byte == 0)
+}
+
 /// Copies the page at `src` over the page at `dst`.
 ///
 /// # Safety

@@ -151,22 +151,29 @@ impl SlotRun {
         self.next_filled(0) == self.len
     }
     /// The first slot from `from` on that is in use; the length if none is. Most slots of most
-    /// CNodes are empty, so it looks at eight types at a time.
+    /// CNodes are empty, so it looks at many types at a time.
     #[inline]
     pub fn next_filled(self, from: u32) -> u32 {
-        const GROUP: u32 = 8;
-        // SAFETY: asked only for indices below the length, so inside the CNode.
-        let ty = |at: u32| unsafe { self.first.0.add(at as usize).as_ref() }.ty();
         let mut at = from;
-        while at + GROUP <= self.len && (0..GROUP).fold(0, |all, n| all | ty(at + n)) == 0 {
-            at += GROUP;
+        while at + GROUP as u32 <= self.len
+            && self.group_at(at).iter().fold(0, |a, s| a | s.ty()) == 0
+        {
+            at += GROUP as u32;
         }
-        while at < self.len && ty(at) == 0 {
+        while at < self.len && self.get(at).ty() == 0 {
             at += 1;
         }
         at
     }
+    #[inline]
+    fn group_at(&self, at: u32) -> &[Slot; GROUP] {
+        // SAFETY: asked only for groups that are inside the CNode.
+        unsafe { self.first.0.add(at as usize).cast().as_ref() }
+    }
 }
+
+/// Slots that are looked at together.
+const GROUP: usize = 16;
 
 /// A page table. The processor writes accessed and dirty bits into it at any time.
 #[derive(Clone, Copy)]
@@ -210,6 +217,11 @@ impl Table {
             at += 1;
         }
         at
+    }
+    /// Is the whole table empty?
+    pub fn is_empty(self) -> bool {
+        // SAFETY: a table is a page of memory.
+        unsafe { arch::page_is_zero(virt_to_phys(self.0.as_ptr())) }
     }
     /// Writes `first`, `first + step`, … to entries `start..start + count`.
     #[inline]

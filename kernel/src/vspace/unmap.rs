@@ -87,6 +87,9 @@ impl Local {
         }
         let level = cap.kind().table_level().unwrap_or(1);
         let table = Table::at(cap.base);
+        if level < 4 && self.is_table_empty(table) {
+            return Progress::Done;
+        }
         let end = user_entries(level);
         let mut index = table.next_used(0, end);
         while index < end {
@@ -97,6 +100,13 @@ impl Local {
             index = table.next_used(index, end);
         }
         Progress::Done
+    }
+
+    /// Is the table empty? Most are when they go, and this is a quick look.
+    fn is_table_empty(&self, table: Table) -> bool {
+        let mut empty = false;
+        self.with_vectors(|| empty = table.is_empty());
+        empty
     }
 
     /// Removes the Mapping that begins at an entry in use.

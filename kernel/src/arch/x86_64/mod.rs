@@ -30,7 +30,7 @@ pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save
 pub use fpu::{vectors_allow, vectors_forbid};
 pub use memory::{flush_page, flush_tlb, kernel_pml4_entries, kernel_root, root, write_root};
 pub use memory::{phys_to_virt, virt_to_phys};
-pub use pages::{copy_page, zero_page};
+pub use pages::{copy_page, page_is_zero, zero_page};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogPort};
 pub use trap::{enter_panic, report_panic};
 

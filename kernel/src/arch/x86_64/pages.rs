@@ -65,6 +65,67 @@ macro_rules! copy_with {
     }};
 }
 
+/// The union of the whole page at `at`, in the first bytes of what it returns.
+macro_rules! union_with {
+    ($at:expr, $move:literal, $load:literal, $or:literal, $register:literal, $bytes:literal) => {{
+        let mut saved = core::mem::MaybeUninit::<Saved>::uninit();
+        let mut union = Saved([0; 64]);
+        asm!(
+            concat!($move, " [{saved}], ", $register),
+            $load,
+            concat!(".set page_at, ", $bytes),
+            concat!(".rept 4096 / ", $bytes, " - 1"),
+            concat!($or, " [{at} + page_at]"),
+            concat!(".set page_at, page_at + ", $bytes),
+            ".endr",
+            concat!($move, " [{union}], ", $register),
+            concat!($move, " ", $register, ", [{saved}]"),
+            saved = in(reg) saved.as_mut_ptr(),
+            union = in(reg) &raw mut union,
+            at = in(reg) $at,
+            options(nostack, preserves_flags),
+        );
+        union
+    }};
+}
+
+/// Whether the page at physical address `pa` is full of zeros.
+///
+/// # Safety
+/// The page is memory.
+pub unsafe fn page_is_zero(pa: u64) -> bool {
+    let at = phys_to_virt(pa);
+    // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
+    let union = unsafe {
+        match WIDTH.load(Ordering::Relaxed) {
+            BYTES_64 => union_with!(
+                at,
+                "vmovdqa64",
+                "vmovdqa64 zmm0, [{at}]",
+                "vporq zmm0, zmm0,",
+                "zmm0",
+                "64"
+            ),
+            BYTES_32 => {
+                union_with!(at, "vmovdqa", "vmovdqa ymm0, [{at}]", "vpor ymm0, ymm0,", "ymm0", "32")
+            }
+            _ => union_with!(at, "movdqa", "movdqa xmm0, [{at}]", "por xmm0,", "xmm0", "16"),
+        }
+    };
+    let words: [u64; 8] = bytes_as_words(union);
+    words.into_iter().fold(0, |all, word| all | word) == 0
+}
+
+fn bytes_as_words(Saved(bytes): Saved) -> [u64; 8] {
+    let mut words = [0; 8];
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes([
+            chunk[0], chunk[1], chunk[2], chunk[3], chunk[4], chunk[5], chunk[6], chunk[7],
+        ]);
+    }
+    words
+}
+
 /// Fills the page at physical address `pa` with zeros.
 ///
 /// # Safety
