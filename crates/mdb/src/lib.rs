@@ -5,7 +5,7 @@
 //! > tree, base, larger first, rank, type, identity
 //!
 //! which puts an ancestor before its descendants, as a preorder walk would. One tree node stands for
-//! one *distinct* capability; its copies hang from it in a [`ring`], and so do leaves with its very
+//! one *distinct* capability; its copies hang from it in a `ring`, and so do leaves with its very
 //! range, so that making and deleting those never touches the tree. (Leaves in a ring have no order
 //! among each other.) The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
 //! Trees*, 2015), augmented for the range queries *surrounding*, *inner* and *partial* of G12 §3.1.3.

@@ -433,7 +433,7 @@ requests! {
         /// How many bytes are to be written; less may be granted.
         bytes: u64
     ) -> Part;
-    /// The extent of a regular file that holds `offset`. Answers a capability [Frame], with
+    /// The extent of a regular file that holds `offset`. Answers a Frame capability, with
     /// `WRITE` if `write`; or none for a hole.
     55 FileExtent(
         /// Description.
@@ -493,7 +493,7 @@ requests! {
         /// `O_NONBLOCK` or 0.
         flags: u32
     ) -> PipeEnds;
-    /// Answers a capability [Frame]: the ring of a pipe.
+    /// Answers a Frame capability: the ring of a pipe.
     63 PipeRing(
         /// Description.
         desc: u32

@@ -7,7 +7,7 @@
 //! * **Containers are parked.** The last capability to a CNode or dispatcher is moved *into* the
 //!   container: for a CNode to its slot 0, trading places with what was there; for a dispatcher to
 //!   a slot kept for that. Nobody can reach it then. Parked containers wait in a queue, linked
-//!   through the parked capabilities, and [`Local::reap`] empties the one in front slot by slot.
+//!   through the parked capabilities, and `Local::reap` empties the one in front slot by slot.
 //!   What a slot holds is deleted by the same code, so that nested containers join the queue
 //!   instead of the kernel's stack.
 //!   Page tables are left for a second pass: their entries go cheaply with the Mappings that made

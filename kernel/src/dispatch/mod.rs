@@ -2,7 +2,7 @@
 //!
 //! The entry code stores the registers of user mode in the current dispatcher and calls one of the
 //! three functions at the end of this file. Each does its work on [`Local`], the state of the core,
-//! and then [`leave`]s: stale translations are flushed, and if the current dispatcher cannot go on,
+//! and then `leave`s: stale translations are flushed, and if the current dispatcher cannot go on,
 //! the next one is loaded. What the entry code loads afterwards is whatever is current then.
 
 pub mod context;

@@ -3,9 +3,9 @@
 //! The lower part is also for libraries that bring their own entry point and heap, such as the one
 //! in every Linux process:
 //!
-//! * [`invoke`]: the system call as a function, typed by the table in `captypes`;
+//! * [`invoke()`]: the system call as a function, typed by the table in `captypes`;
 //! * [`cap`]: the same as methods of slots; [`ipc`]: calls, answers, notifications;
-//! * [`log`]: the kernel log and the kernel's counters.
+//! * [`mod@log`]: the kernel log and the kernel's counters.
 //!
 //! Above that is what native programs are made of:
 //!

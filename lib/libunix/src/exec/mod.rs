@@ -15,12 +15,12 @@ mod stack;
 
 use crate::elf::{Program, Segment};
 use crate::errno::{Errno, Result};
+use crate::fd;
 use crate::fork::set_bases;
 use crate::mm::{self, user, Mm, STACK_GAP};
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, op};
 use crate::upcall::die;
-use crate::fd;
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;

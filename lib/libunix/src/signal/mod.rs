@@ -7,7 +7,7 @@
 //!
 //! Callers use:
 //!
-//! * [`deliver`]: by the upcall code, as the last thing before every return to the program.
+//! * [`deliver()`]: by the upcall code, as the last thing before every return to the program.
 //! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
 //! * [`post_self`]: pending for this process itself.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
@@ -65,7 +65,7 @@ pub struct Signals {
     ignored: u64,
     /// Signals that have a handler.
     caught: u64,
-    /// [`deliver`] has something to do besides pending signals: `fault` or `saved`.
+    /// [`deliver()`] has something to do besides pending signals: `fault` or `saved`.
     attention: bool,
     fault: Option<Fault>,
     /// The mask to which a call with a mask of its own returns.
@@ -139,7 +139,7 @@ pub fn deliver(p: &mut Process, regs: &mut Regs) {
     }
 }
 
-/// Is there anything for [`deliver`] to do?
+/// Is there anything for [`deliver()`] to do?
 #[inline(always)]
 pub fn needs_attention(p: &Process, regs: &Regs) -> bool {
     let waiting = header().pending.load(Ordering::Acquire) & !p.signals.blocked;
@@ -159,7 +159,7 @@ fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
 }
 
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
-/// by the next [`deliver`]; blocked or ignored ones kill, as on Linux.
+/// by the next [`deliver()`]; blocked or ignored ones kill, as on Linux.
 pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
     p.signals.last.vector = vector;
     p.signals.last.error = error;
