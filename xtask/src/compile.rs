@@ -53,13 +53,16 @@ pub fn build(project: &Project) -> Result<Built> {
         "there is no kernel to build in {}",
         project.path("kernel").display()
     );
+    if !project.kernel().exists() && !std::io::stderr().is_terminal() {
+        eprintln!("x: building the kernel, the servers and the programs (first use only)");
+    }
     for part in [Part::Kernel, Part::User] {
         compile(project, &packages, part)?;
     }
     let programs = packages.into_iter().filter_map(|package| package.program(project));
     let built = Built { programs: programs.collect() };
-    // The build may have written Cargo.lock.
-    fs::write(&record, remember(&built, fingerprint(project)))
+    // As it was before the build: what has been changed meanwhile may not be in it.
+    fs::write(&record, remember(&built, now))
         .with_context(|| format!("cannot write {}", record.display()))?;
     Ok(built)
 }

@@ -44,15 +44,18 @@ fn circumstances() -> String {
 const STATUS: i32 = 0x2a * 2 + 1;
 
 fn trial(project: &Project) -> bool {
-    let firmware = project.state().join("kvm-trial.bin");
-    if fs::write(&firmware, guest::firmware()).is_err() {
-        return false;
-    }
+    let firmware = project.state().join(format!("kvm-trial.{}", std::process::id()));
+    let answer = fs::write(&firmware, guest::firmware()).is_ok() && succeeds(&firmware);
+    let _ = fs::remove_file(&firmware);
+    answer
+}
+
+fn succeeds(firmware: &Path) -> bool {
     let child = Command::new(QEMU)
         .args("-machine q35 -accel kvm -cpu host -m 64M -nodefaults -no-user-config".split(' '))
         .args("-no-reboot -display none -device isa-debug-exit,iobase=0xf4,iosize=0x04".split(' '))
         .arg("-bios")
-        .arg(&firmware)
+        .arg(firmware)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

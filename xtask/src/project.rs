@@ -1,6 +1,8 @@
 //! Where things are.
 
 use anyhow::{Context, Result};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The target of everything that runs inside the machine.
@@ -20,7 +22,7 @@ impl Project {
             None => Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/")).into(),
         };
         let project = Project { root };
-        std::fs::create_dir_all(project.state())
+        fs::create_dir_all(project.state())
             .with_context(|| format!("cannot create {}", project.state().display()))?;
         Ok(project)
     }
@@ -43,8 +45,39 @@ impl Project {
         self.path("target/user").join(BARE_METAL).join("release").join(name)
     }
 
-    /// The log of the last boot that was not a test.
-    pub fn kernel_log(&self) -> PathBuf {
-        self.state().join("kernel.log")
+    /// A new log for a boot that is not a test. `kernel.log` becomes a link to it; the logs of the
+    /// last few calls of this tool are kept.
+    pub fn new_kernel_log(&self) -> Result<PathBuf> {
+        let logs = self.state().join("runs");
+        fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
+        remove_old_logs(&logs);
+        let name = format!("{}.log", std::process::id());
+        // Renamed, so that of two calls at the same time neither finds no link or one in its way.
+        let link = logs.join(format!("{}.link", std::process::id()));
+        let _ = fs::remove_file(&link);
+        symlink(Path::new("runs").join(&name), &link)
+            .and_then(|()| fs::rename(&link, self.state().join("kernel.log")))
+            .with_context(|| format!("cannot write {}", self.state().display()))?;
+        Ok(logs.join(name))
+    }
+}
+
+/// Deletes the logs of calls that have ended, but for the newest.
+fn remove_old_logs(folder: &Path) {
+    const KEPT: usize = 10;
+    let Ok(folder) = fs::read_dir(folder) else { return };
+    let ended = |path: &Path| {
+        let pid = path.file_stem().map(|pid| Path::new("/proc").join(pid));
+        pid.is_some_and(|process| !process.exists())
+    };
+    let mut old: Vec<_> = folder
+        .flatten()
+        .filter(|file| ended(&file.path()))
+        .map(|file| (file.metadata().and_then(|metadata| metadata.modified()).ok(), file.path()))
+        .collect();
+    old.sort();
+    for (_, log) in old.iter().rev().skip(KEPT) {
+        // Another call may do this at the same time.
+        let _ = fs::remove_file(log);
     }
 }

@@ -9,7 +9,7 @@ use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
 use crate::terminal::{window_size, RawMode};
 use crate::{compile, setup};
-use anyhow::Result;
+use anyhow::{bail, Result};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::isatty;
 use std::fs::File;
@@ -47,8 +47,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub file: Vec<String>,
     /// End the emulator after so many seconds
-    #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
+    pub timeout: Option<Duration>,
     /// Leave it to the guest to refuse what it cannot run
     #[arg(long)]
     pub no_check: bool,
@@ -70,6 +70,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let mut additions: Vec<Addition> =
         options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
     setup::qemu()?;
+    // Sought again when the image is made; installed now, so that all of that comes first.
+    setup::busybox()?;
     let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
     if !options.program.is_empty() {
@@ -82,11 +84,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         let kernel = boot.kernel.display();
         eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
     }
-    let log = Log { file: project.kernel_log(), to_stderr: options.verbose };
-    let limits = Limits {
-        timeout: options.timeout.map(Duration::try_from_secs_f64).transpose()?,
-        watch_signals: true,
-    };
+    let log = Log { file: project.new_kernel_log()?, to_stderr: options.verbose };
+    let limits = Limits { timeout: options.timeout, watch_signals: true };
     let raw_mode = RawMode::enter();
     let console = Console {
         input: Box::new(File::from(stdin().as_fd().try_clone_to_owned()?)),
@@ -96,6 +95,15 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let finished = emulator::run(&boot, console, &log, &limits)?;
     drop(raw_mode);
     Ok(report(&finished, &boot.kernel, &log.file, options.verbose))
+}
+
+fn parse_seconds(text: &str) -> Result<Duration> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match seconds {
+        // Beyond this a point in time may have no name.
+        Some(seconds) if seconds <= Duration::from_secs(1 << 30) => Ok(seconds),
+        _ => bail!("a time is a number of seconds, such as 10 or 0.5"),
+    }
 }
 
 /// What the guest must know about the program's surroundings.

@@ -84,7 +84,8 @@ fn apt_get(action: &str, names: &[&str]) -> bool {
     }
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-q", action]);
     if action == "install" {
-        command.arg("--no-install-recommends").args(names);
+        // Another call of this tool may be installing something.
+        command.args(["--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"]).args(names);
     }
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

@@ -55,13 +55,15 @@ pub fn bare_metal(project: &Project, command: &str, part: Part) -> Result<Comman
         Compiler::Path => "",
         Compiler::Debian => " -C linker=ld.lld",
     };
+    // Warnings are for `./x check`; who only wants to run a program need not see them.
+    let warnings = if command == "build" { " -A warnings" } else { "" };
     cargo
         .current_dir(&project.root)
         .arg(command)
         .args(["--release", "--target", BARE_METAL])
         .arg("--target-dir")
         .arg(project.path(part.target_folder()))
-        .env("RUSTFLAGS", format!("{COMMON} {}{linker}", part.flags()));
+        .env("RUSTFLAGS", format!("{COMMON} {}{linker}{warnings}", part.flags()));
     if compiler == Compiler::Debian {
         cargo.env("RUSTC_BOOTSTRAP", "1").args([
             "-Zbuild-std=core,alloc,compiler_builtins",
@@ -109,10 +111,11 @@ fn compiler() -> Result<Compiler> {
         }
     }
     setup::packages(
-        &["rustc-web", "cargo-web", "rust-web-src", "lld"],
-        "Debian's Rust, because rustup's library could not be had",
-        || source_of("/usr/bin/rustc") && setup::in_path("ld.lld"),
+        &["rustc-web", "cargo-web", "rust-web-src"],
+        "Debian's Rust and its library's source, because rustup's library could not be had",
+        || Path::new("/usr/bin/cargo").exists() && source_of("/usr/bin/rustc"),
     )?;
+    setup::packages(&["lld"], "the linker for Debian's Rust", || setup::in_path("ld.lld"))?;
     Ok(Compiler::Debian)
 }
 
