@@ -20,6 +20,8 @@ pub const LIBRARY_START: u64 = 0x7fff_e000_0000;
 pub const DISPATCHER_FRAME: u64 = LIBRARY_START + 0x1000;
 /// The frame shared with `unixd`, 32 KiB.
 pub const SESSION_FRAME: u64 = LIBRARY_START + 0x2000;
+/// One page, where the library looks at pages of files.
+pub const LIBRARY_PEEK: u64 = LIBRARY_START + 0xb000;
 /// Where the library's ELF is linked. Its stack is part of its data; its heap begins behind it. All
 /// of that and the two frames usually lie in one 2 MiB region, so that a new process needs one
 /// last-level table for them.

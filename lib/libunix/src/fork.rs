@@ -23,7 +23,7 @@ use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
 
 /// Pages of RAM that a child starts with.
-const CHILD_RAM: u64 = 32;
+const CHILD_RAM: u64 = 96;
 
 /// What a child finds different from its parent.
 pub struct Handover {

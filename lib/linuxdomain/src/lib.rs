@@ -66,6 +66,8 @@ pub mod own {
     pub const CHILD_GIFTS: CapAddr = CapAddr(34);
     /// RAM from which the library's own memory is made.
     pub const HEAP_RAM: CapAddr = CapAddr(37);
+    /// Mapping of the page at `LIBRARY_PEEK`.
+    pub const PEEK_MAPPING: CapAddr = CapAddr(38);
     /// Pieces of private memory.
     pub const PIECES: CapAddr = CapAddr(64);
     /// Their Mappings.

@@ -3,16 +3,18 @@
 use super::args::Args;
 use crate::elf::{ElfError, Head, Program};
 use crate::errno::{Errno, Result};
-use crate::fd::regular::FilePieces;
-use crate::fd::transfer::Source;
+use crate::mm::{self, backend::Caps};
 use crate::process::Process;
 use crate::server::{self, op};
 use alloc::string::String;
 use alloc::vec::Vec;
 use unixproto::files::{Kind, CWD, OPEN_EXEC};
+use uvm::ObjectId;
 
 /// How many `#!` lines may lead from one to the next.
 const SCRIPTS: usize = 5;
+/// Bytes of the file that are looked at first: an ELF header and the program headers behind it.
+const START: u64 = 1024;
 /// Bytes of a `#!` line that count.
 const LINE: usize = 256;
 /// Longest name of a dynamic linker that a message shows.
@@ -20,8 +22,8 @@ const INTERPRETER: u64 = 256;
 
 /// An open file to be executed.
 pub struct Executable {
-    pub desc: u32,
-    pub inode: u64,
+    /// Its contents, to be mapped.
+    pub object: ObjectId,
     /// What the file begins with.
     start: Vec<u8>,
 }
@@ -35,7 +37,7 @@ pub fn open_program(p: &mut Process, dir: u32, args: &mut Args) -> Result<Execut
         let file = open(p, dir, &path)?;
         let Some(line) = file.start.strip_prefix(b"#!") else { return Ok(file) };
         let line = script_line(line);
-        file.close();
+        file.close(p);
         let (interpreter, argument) = line?;
         let mut argv = alloc::vec![interpreter.clone()];
         argv.extend(argument);
@@ -66,15 +68,16 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
     const CLOEXEC: u32 = 0x8_0000;
     let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
     let opened = server::call_a(request, path)?;
-    let mut file = Executable { desc: opened.desc, inode: opened.inode, start: Vec::new() };
-    if Kind::from_u8(opened.kind) != Some(Kind::Regular) {
-        file.close();
-        return Err(Errno::EACCES);
-    }
-    match file.read(p, 0, LINE as u64) {
+    let (object, _) = p.mm.caps.objects.add(opened.desc, None, opened.inode, false);
+    let mut file = Executable { object, start: Vec::new() };
+    let start = match Kind::from_u8(opened.kind) {
+        Some(Kind::Regular) => file.read(p, 0, START),
+        _ => Err(Errno::EACCES),
+    };
+    match start {
         Ok(start) => file.start = start,
         Err(error) => {
-            file.close();
+            file.close(p);
             return Err(error);
         }
     }
@@ -83,40 +86,37 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
 
 impl Executable {
     /// Gives the file up; not needed once it is mapped.
-    pub fn close(&self) {
-        let _ = server::call_a(op::Close {}, &self.desc.to_le_bytes());
+    pub fn close(&self, p: &mut Process) {
+        p.mm.caps.objects.release(self.object);
+        mm::settle(p);
     }
 
     /// Up to `bytes` bytes from `offset` on.
     fn read(&self, p: &mut Process, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-        let part = server::call(op::ReadBegin { desc: self.desc, offset, bytes })?;
-        let mut pieces = FilePieces::new(self.desc, self.inode, part);
-        let mut all = Vec::new();
-        while pieces.left() > 0 {
-            let piece = pieces.next(p, bytes)?;
-            if piece.is_empty() {
-                break;
-            }
-            all.extend_from_slice(piece);
+        let Caps { arena, objects, .. } = &mut p.mm.caps;
+        objects.read(arena, self.object, offset, bytes).map_err(|_| Errno::EIO)
+    }
+
+    /// The program headers, most often in what has been read already.
+    fn headers(&self, p: &mut Process, head: &Head) -> Result<Vec<u8>> {
+        let (from, bytes) = (head.headers_offset, head.headers_bytes());
+        match self.start.get(from as usize..from.saturating_add(bytes) as usize) {
+            Some(headers) => Ok(headers.to_vec()),
+            None => self.read(p, from, bytes),
         }
-        Ok(all)
     }
 
     /// Reads and checks the headers. `ELIBACC`: it is dynamic, and that has been said.
     pub fn read_program(&self, p: &mut Process) -> Result<Program> {
         let head = Head::parse(&self.start).map_err(errno)?;
-        let headers = self.read(p, head.headers_offset, head.headers_bytes())?;
-        let program = Program::parse(&head, &headers, self.size()?).map_err(errno)?;
+        let headers = self.headers(p, &head)?;
+        let size = p.mm.caps.objects.size(self.object);
+        let program = Program::parse(&head, &headers, size).map_err(errno)?;
         if let Some((offset, len)) = program.interpreter {
             self.refuse_dynamic(p, offset, len);
             return Err(Errno::ELIBACC);
         }
         Ok(program)
-    }
-
-    fn size(&self) -> Result<u64> {
-        let end = op::Seek { desc: self.desc, offset: 0, whence: unixproto::files::SEEK_END };
-        Ok(server::call(end)?.offset)
     }
 
     /// Says why a dynamic program cannot run.

@@ -95,7 +95,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     let program = match file.read_program(p) {
         Ok(program) => program,
         Err(error) => {
-            file.close();
+            file.close(p);
             return Err(error);
         }
     };
@@ -123,7 +123,7 @@ fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
 /// Maps the program and its stack. Answers the first stack pointer.
 fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
     mm::take_limits(&mut p.mm.space, &p.sys);
-    let (object, _) = p.mm.caps.objects.add(file.desc, None, file.inode, false);
+    let object = file.object;
     let path = String::from_utf8_lossy(&args.path).into_owned();
     p.mm.caps.objects.set_path(object, path.clone());
     p.mm.exe = path;

@@ -12,7 +12,7 @@ use libos::{memd, Cap};
 
 /// Pages asked for at first, and at most.
 const FIRST: u64 = 32;
-const MOST: u64 = 512;
+const MOST: u64 = 1024;
 
 /// RAM in a slot, and how much of it is used.
 pub struct Arena {

@@ -5,14 +5,15 @@
 
 use super::arena::Arena;
 use crate::server::{self, op, Caps};
-use abi::layout::PAGE;
+use abi::layout::{LIBRARY_PEEK as PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::place::{L2_BYTES, L2_SLOTS};
+use captypes::invocations::MapFlags;
 use captypes::{CapAddr, CapType, Place};
 use libos::ram::Ram;
 use libos::Cap;
-use linuxdomain::{own, EXTENTS_L1, NODES_L1};
+use linuxdomain::{entry_of, own, EXTENTS_L1, NODES_L1};
 use uvm::{Extent, ObjectError, ObjectId};
 
 /// Most Frames of mapped files at a time.
@@ -31,6 +32,8 @@ pub struct Object {
     pub path: Option<String>,
     /// Stores go to the file.
     writable: bool,
+    /// Bytes, as known since the last extent.
+    size: u64,
     extents: Vec<Extent>,
 }
 
@@ -80,7 +83,7 @@ impl Objects {
         let same = |o: &Object| o.desc == desc && o.file == file && o.writable == writable;
         let known = self.objects.iter().position(|o| o.as_ref().is_some_and(same));
         let index = known.unwrap_or_else(|| {
-            let object = Object { desc, file, inode, path: None, writable, extents: Vec::new() };
+            let object = Object { desc, file, inode, path: None, writable, size: 0, extents: Vec::new() };
             let free = self.objects.iter().position(Option::is_none);
             let index = free.unwrap_or(self.objects.len());
             if free.is_none() {
@@ -158,6 +161,9 @@ impl Objects {
             return Err(ObjectError::NoPage);
         };
         let (first, pages) = (found.start / PAGE, found.bytes / PAGE);
+        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+            object.size = found.size;
+        }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
             self.free_slot(slot);
@@ -169,6 +175,45 @@ impl Objects {
             object.extents.push(extent);
         }
         Ok(extent)
+    }
+
+    /// Bytes of the file, as known since something of it was read.
+    pub fn size(&self, id: ObjectId) -> u64 {
+        self.get(id).map_or(0, |object| object.size)
+    }
+
+    /// Up to `bytes` bytes of the file from `offset` on.
+    pub fn read(
+        &mut self,
+        ram: &mut Arena,
+        id: ObjectId,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>, ObjectError> {
+        let (mut all, mut at) = (Vec::new(), offset);
+        while at < offset.saturating_add(bytes) {
+            let extent = match self.extent(ram, id, at / PAGE) {
+                Ok(extent) => extent,
+                Err(ObjectError::NoPage) => break,
+                Err(error) => return Err(error),
+            };
+            let left = (offset + bytes - at).min(self.size(id).saturating_sub(at));
+            let here = left.min(PAGE - at % PAGE) as usize;
+            if here == 0 {
+                break;
+            }
+            let page = extent.frame_page + at / PAGE - extent.first;
+            let mapping = own::PEEK_MAPPING;
+            own::PT
+                .map(entry_of(PEEK), 1, CapAddr(extent.frame), page * PAGE, MapFlags::READ, mapping)
+                .map_err(|_| ObjectError::NoMemory)?;
+            let from = (PEEK + at % PAGE) as *const u8;
+            // SAFETY: the page is mapped here until its Mapping is deleted below.
+            all.extend_from_slice(unsafe { core::slice::from_raw_parts(from, here) });
+            let _ = mapping.delete();
+            at += here as u64;
+        }
+        Ok(all)
     }
 
     /// A page of zeroes, for a page that the file does not have.
