@@ -93,11 +93,17 @@ pub fn free_slot(dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
     Ok(slot)
 }
 
+/// Most slots in one operation: interrupts wait for it. Only large roots have more.
+const MOST_SLOTS: u32 = 1 << 14;
+
 /// `count` adjacent slots of one CNode, from `place` on.
 pub fn slots(dcb: DcbRef, place: Place, count: u32) -> Result<SlotRun, Status> {
     let spot = spot(dcb, place)?;
     if count > spot.slots - spot.index {
         return Err(Status::NoSlot);
+    }
+    if count > MOST_SLOTS {
+        return Err(Status::OutOfRange);
     }
     Ok(SlotRun::new(spot.base, spot.index, count))
 }
