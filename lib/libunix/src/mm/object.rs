@@ -8,8 +8,8 @@ use crate::server::{self, op, Caps};
 use abi::layout::{LIBRARY_PEEK as PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
-use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::invocations::MapFlags;
+use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::{CapAddr, CapType, Place};
 use libos::ram::Ram;
 use libos::Cap;
@@ -83,7 +83,8 @@ impl Objects {
         let same = |o: &Object| o.desc == desc && o.file == file && o.writable == writable;
         let known = self.objects.iter().position(|o| o.as_ref().is_some_and(same));
         let index = known.unwrap_or_else(|| {
-            let object = Object { desc, file, inode, path: None, writable, size: 0, extents: Vec::new() };
+            let object =
+                Object { desc, file, inode, path: None, writable, size: 0, extents: Vec::new() };
             let free = self.objects.iter().position(Option::is_none);
             let index = free.unwrap_or(self.objects.len());
             if free.is_none() {
