@@ -1,10 +1,13 @@
 //! `./x bench`: measurements in the emulator, beside Linux's in the same.
 //!
-//! A benchmark is a C program `bench/micro/NAME.c` that prints `KEY NUMBER` lines, in instructions.
-//! What Linux needs, and what Tessera aims at, is in `bench/linux-baseline.tsv`.
+//! A benchmark is a C program `bench/micro/NAME.c` that prints `KEY NUMBER` lines, in instructions;
+//! or it is `caps`, the native program `capbench` that takes the place of `init` and says in the
+//! kernel's log what capability invocations cost. What Linux needs, and what Tessera aims at, is in
+//! `bench/linux-baseline.tsv`.
 
 use crate::compile;
 use crate::image::{Addition, Base};
+use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
 use crate::program::Invocation;
 use crate::project::Project;
@@ -23,7 +26,7 @@ use std::time::Duration;
 /// The emulator counts instructions, so the numbers are the same on every host and in every run.
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
-    /// Which benchmarks: the names in bench/micro (default: all)
+    /// Which benchmarks: basic (Linux's operations), caps (capability invocations); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -39,17 +42,26 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let context = Context { project: project.clone(), built, base, verbose: false };
     let baseline = fs::read_to_string(project.path("bench/linux-baseline.tsv"))?;
     for (name, source) in chosen {
-        let measured = measure(&context, &name, &source, options.timeout)?;
+        let measured = match source {
+            Some(source) => measure(&context, &name, &source, options.timeout)?,
+            None => measure_invocations(&context, options.timeout)?,
+        };
         println!("{name}, in instructions\n\n{}", table(&baseline, &measured));
     }
     Ok(0)
 }
 
-fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, PathBuf)>> {
-    let all: Vec<_> = sources(&project.path("bench/micro"), "c")?
+/// The benchmark of capability invocations, which has no C source.
+const INVOCATIONS: &str = "caps";
+
+/// Names, with the source of those that have one.
+fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, Option<PathBuf>)>> {
+    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut all: Vec<_> = sources(&project.path("bench/micro"), "c")?
         .into_iter()
-        .map(|path| (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path))
+        .map(|path| (name(&path), Some(path)))
         .collect();
+    all.push((INVOCATIONS.to_owned(), None));
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|(known, _)| known == *name)) {
         let known: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
         bail!("there is no benchmark {unknown}; there are: {}", known.join(", "));
@@ -67,14 +79,12 @@ fn measure(
     let program = context.folder("bench")?.join(name);
     compile_c(source, &program, "gcc")?;
     let invocation = Invocation::new(vec![format!("./{name}")], &[])?;
-    let machine =
-        MachineOptions { cores: 1, mem: MemorySize { mib: 1024 }, icount: true, gdb: false };
     let run = GuestRun {
         test: format!("bench/{name}"),
         invocation,
         additions: vec![Addition { host: program, guest: format!("/root/{name}") }],
         stdin: Vec::new(),
-        machine,
+        machine: counting(),
         timeout: Duration::from_secs(timeout),
         command_line: String::new(),
     };
@@ -89,6 +99,34 @@ fn measure(
     Ok(output.lines().filter_map(number).collect())
 }
 
+/// What `capbench` says in the log, without what measuring itself costs.
+fn measure_invocations(context: &Context, timeout: u64) -> Result<HashMap<String, f64>> {
+    let run = GuestRun {
+        test: format!("bench/{INVOCATIONS}"),
+        invocation: Invocation::new(vec!["capbench".into()], &[])?,
+        additions: Vec::new(),
+        stdin: Vec::new(),
+        machine: counting(),
+        timeout: Duration::from_secs(timeout),
+        command_line: "init=boot/programs/capbench".into(),
+    };
+    let observed = run.run(context)?;
+    let status = observed.status(false)?;
+    ensure!(status == 0, "capbench: exit status {status}");
+    let number = |record: &Record| match record.words.as_slice() {
+        [key, value, ..] if record.kind == "bench" => Some((key.clone(), value.parse().ok()?)),
+        _ => None,
+    };
+    let measured: HashMap<_, _> = observed.finished.records.iter().filter_map(number).collect();
+    ensure!(!measured.is_empty(), "capbench said nothing");
+    Ok(measured)
+}
+
+/// A machine on which time is instructions.
+fn counting() -> MachineOptions {
+    MachineOptions { cores: 1, mem: MemorySize { mib: 1024 }, icount: true, gdb: false }
+}
+
 /// A row for each line of the baseline that was measured, then whatever else was.
 fn table(baseline: &str, measured: &HashMap<String, f64>) -> String {
     let mut rows =
@@ -97,7 +135,7 @@ fn table(baseline: &str, measured: &HashMap<String, f64>) -> String {
     for line in baseline.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<_> = line.split('\t').collect();
         let [key, operation, linux, aim] = fields[..] else { continue };
-        let (Some(value), Ok(linux)) = (measured.get(key), linux.parse::<f64>()) else { continue };
+        let Some(value) = measured.get(key) else { continue };
         rest.retain(|other| *other != key);
         let verdict = match aim.parse::<f64>() {
             Ok(aim) if *value <= aim => "reached",
@@ -105,9 +143,13 @@ fn table(baseline: &str, measured: &HashMap<String, f64>) -> String {
             Err(_) => "",
         };
         let aim = aim.parse().map_or(String::new(), grouped);
-        let (value_text, linux_text, ratio) = (grouped(*value), grouped(linux), value / linux);
+        let (linux_text, ratio) = match linux.parse::<f64>() {
+            Ok(linux) => (grouped(linux), format!("{:.2}", value / linux)),
+            Err(_) => Default::default(),
+        };
+        let value_text = grouped(*value);
         let row = format!(
-            "{operation:<48}{value_text:>12}{linux_text:>12}{ratio:>8.2}{aim:>12}  {verdict}"
+            "{operation:<48}{value_text:>12}{linux_text:>12}{ratio:>8}{aim:>12}  {verdict}"
         );
         rows += &format!("{}\n", row.trim_end());
     }
