@@ -213,10 +213,22 @@ impl Amap {
         *self = Amap::new();
     }
 
-    /// Marks every chunk as held by two processes: a fork comes.
-    pub fn share_all(&mut self) {
-        for (_, chunk) in self.chunks.iter_mut() {
-            chunk.shared = true;
+    /// For a fork: gives the child a CNode of its own for a chunk.
+    pub fn copy_for_child(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        if let Some(chunk) = self.chunks.get_mut(key) {
+            b.child_node(chunk.node)?;
+            for (lo, hi) in chunk.filled.runs() {
+                b.child_slots(chunk.node, lo, hi - lo)?;
+            }
+            chunk.aliased = chunk.filled;
+        }
+        Ok(())
+    }
+
+    /// Marks every chunk, but those for which `copied` says so, as held by two processes.
+    pub fn share(&mut self, copied: impl Fn(u64) -> bool) {
+        for (key, chunk) in self.chunks.iter_mut() {
+            chunk.shared |= !copied(key);
         }
     }
 }

@@ -126,6 +126,13 @@ pub trait Backend {
     /// front of them stays in its slot, a part behind them moves to the slot of its first entry.
     fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32);
 
+    /// Makes an empty CNode under the same number for the child of a fork that is going on.
+    fn child_node(&mut self, node: CNode) -> Result<(), NoMemory>;
+    /// Copies slots `first..first + count` of a CNode to the child's CNode of the same number.
+    fn child_slots(&mut self, node: CNode, first: u32, count: u32) -> Result<(), NoMemory>;
+    /// In a child: these numbers stand for nothing here.
+    fn not_inherited(&mut self, table: Table, nodes: [Option<CNode>; 2]);
+
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
     /// No entry maps this object any more.

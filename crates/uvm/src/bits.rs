@@ -96,6 +96,14 @@ impl<const W: usize> Bits<W> {
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
     }
+    /// Are there at most `most` members?
+    pub fn count_within(&self, most: u32) -> bool {
+        let mut count = 0;
+        self.0.iter().all(|word| {
+            count += word.count_ones();
+            count <= most
+        })
+    }
     /// Number of members.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()

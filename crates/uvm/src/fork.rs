@@ -1,30 +1,64 @@
 //! What fork and exec do to the address space.
 //!
-//! Fork copies nothing here. The parent marks every chunk and every region as shared; the library
-//! then copies itself, with these records, into the child, and gives the child capabilities to the
-//! same CNodes and tables under the same numbers.
+//! Fork copies no page. Where there are many pages it does not even look at them: the parent marks
+//! chunks and regions as shared; the library then copies itself, with these records, into the
+//! child, and gives the child capabilities to the same CNodes and tables under the same numbers.
+//! Where there are few (the stack, the data of a small program), and both processes will soon write
+//! to some of them, it is cheaper to do the work of leaving each other at once: the child gets a
+//! CNode of its own with copies of the Frame capabilities, and no table; the parent keeps its table.
 
 use crate::backend::{Backend, ObjectId};
 use crate::map::{Entry, Flags, Map};
 use crate::space::Space;
-use crate::types::PAGE;
+use crate::types::{NoMemory, PAGE};
 use alloc::vec::Vec;
 
+/// Most anons of each half of a region that is not shared with a child, and most such regions.
+const FEW_PAGES: u32 = 48;
+const FEW_REGIONS: u32 = 6;
+
 impl Space {
-    /// Gets ready to be copied into a child.
-    pub fn fork(&mut self, b: &mut impl Backend) {
+    /// Gets ready to be copied into a child, whose CSpace is there already. Followed by
+    /// [`Space::forked`] in the parent and by [`Space::after_fork`] in the child.
+    pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.amap.drop_spare(b);
-        let mut at = 0;
+        let (mut at, mut kept) = (0, 0);
         while let Some(key) = self.pmap.next_key(at) {
-            self.pmap.drop_if_empty(b, key);
             at = key + 1;
+            self.pmap.drop_if_empty(b, key);
+            if kept < FEW_REGIONS && self.is_small(key) {
+                self.amap.copy_for_child(b, key * 2)?;
+                self.amap.copy_for_child(b, key * 2 + 1)?;
+                self.pmap.keep(b, &self.amap, key);
+                kept += 1;
+            }
         }
-        self.amap.share_all();
-        self.pmap.share_all();
+        let pmap = &self.pmap;
+        self.amap.share(|chunk| pmap.region(chunk / 2).is_some_and(|region| region.kept));
+        self.pmap.share();
+        Ok(())
+    }
+
+    /// Is a region owned alone, with few anons?
+    fn is_small(&self, key: u64) -> bool {
+        let chunk = |half: u64| self.amap.chunk(key * 2 + half);
+        let alone = |half: u64| chunk(half).is_none_or(|chunk| !chunk.shared);
+        let few = |half: u64| chunk(half).is_none_or(|chunk| chunk.filled.count_within(FEW_PAGES));
+        self.pmap.region(key).is_some_and(|region| !region.shared)
+            && alone(0)
+            && alone(1)
+            && few(0)
+            && few(1)
+    }
+
+    /// The child has been made, or has not.
+    pub fn forked(&mut self) {
+        self.pmap.keep_no_more();
     }
 
     /// In the child: removes or wipes what `madvise` said that it must not see.
     pub fn after_fork(&mut self, b: &mut impl Backend) {
+        self.pmap.forget_kept(b);
         let special = Flags::DONT_FORK.or(Flags::WIPE_ON_FORK);
         let entries: Vec<Entry> =
             self.map.entries().iter().filter(|e| e.flags.0 & special.0 != 0).copied().collect();

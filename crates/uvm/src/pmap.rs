@@ -30,12 +30,15 @@ pub struct Region {
     writable: Bits<8>,
     /// Perhaps another process maps the table too: it must not be changed.
     pub shared: bool,
+    /// A fork is going on, and the child is not to have this table.
+    pub kept: bool,
 }
 
 impl Region {
     fn new(table: Table) -> Self {
         let none = Bits::EMPTY;
-        Region { table, nodes: [None; 2], present: none, head: none, writable: none, shared: false }
+        let (shared, kept) = (false, false);
+        Region { table, nodes: [None; 2], present: none, head: none, writable: none, shared, kept }
     }
     /// First entry behind the Mapping that begins at `head`.
     fn mapping_end(&self, head: u32) -> u32 {
@@ -73,6 +76,11 @@ impl Region {
         } else {
             self.writable.clear_range(lo, hi);
         }
+    }
+    /// Entries of a half that may be writable and have an anon.
+    fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
+        let words = &self.writable.0[half as usize * 4..];
+        Bits([words[0], words[1], words[2], words[3]]).and(filled)
     }
     fn forget(&mut self, lo: u32, hi: u32) {
         self.present.clear_range(lo, hi);
@@ -161,9 +169,7 @@ impl Pmap {
         let (Some(chunk), Some(node)) = (amap.chunk(chunk_key), region.nodes[half as usize]) else {
             return;
         };
-        let words = &region.writable.0[half as usize * 4..];
-        let writable = Bits([words[0], words[1], words[2], words[3]]).and(&chunk.filled);
-        for (lo, hi) in writable.runs() {
+        for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
             if must_stay {
                 b.protect(node, lo, hi - lo, Prot::READ);
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
@@ -354,10 +360,47 @@ impl Pmap {
         self.regions.get(key).is_some_and(|region| region.shared)
     }
 
-    /// Marks every region as mapped by two processes: a fork comes.
-    pub fn share_all(&mut self) {
+    /// The region with this number.
+    pub fn region(&self, key: u64) -> Option<&Region> {
+        self.regions.get(key)
+    }
+
+    /// For a fork: the child gets no table for this region, so the process can keep its own as it
+    /// is, but for the anons, which the child has too: they become read-only.
+    pub fn keep(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
+        let Some(region) = self.regions.get_mut(key) else { return };
+        region.kept = true;
+        for half in 0..2 {
+            let chunk = amap.chunk(key * 2 + half as u64);
+            let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { continue };
+            for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
+                b.protect(node, lo, hi - lo, Prot::READ);
+                region.writable.clear_range(half * HALF + lo, half * HALF + hi);
+            }
+        }
+    }
+
+    /// Marks every region but those kept as mapped by two processes: a fork comes.
+    pub fn share(&mut self) {
         for (_, region) in self.regions.iter_mut() {
-            region.shared = true;
+            region.shared |= !region.kept;
+        }
+    }
+
+    /// The fork is over, or has failed.
+    pub fn keep_no_more(&mut self) {
+        self.regions.iter_mut().for_each(|(_, region)| region.kept = false);
+    }
+
+    /// In the child: forgets the regions that the parent kept.
+    pub fn forget_kept(&mut self, b: &mut impl Backend) {
+        let mut at = 0;
+        while let Some(key) = self.regions.next_key(at) {
+            at = key + 1;
+            if let Some(region) = self.regions.get(key).filter(|region| region.kept) {
+                b.not_inherited(region.table, region.nodes);
+                self.regions.remove(key);
+            }
         }
     }
 }

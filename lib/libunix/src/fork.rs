@@ -16,10 +16,12 @@ use abi::layout::PAGE;
 use abi::slots::{FRAME, LIBUNIX_ELF, MEMD, SESSION, UNIXD};
 use captypes::invocations::options;
 use captypes::{CapAddr, Place, Status};
+use alloc::vec::Vec;
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
 use linuxdomain::first_frame;
+use uvm::CNode;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
 
 /// Pages of RAM that a child starts with.
@@ -104,8 +106,6 @@ fn errno(status: Status) -> Errno {
 }
 
 fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
-    let Mm { space, caps, .. } = &mut p.mm;
-    space.fork(caps);
     let (fs, gs) = bases(p);
     p.fork.regs = Regs { rax: 0, ..*regs };
     if how.stack != 0 {
@@ -115,26 +115,19 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.gs = gs;
     p.fork.child_tid = how.child_tid;
     let made = make_domain(p, regs);
-    match made {
-        Ok(pid) => {
-            if how.parent_tid != 0 {
-                let _ = user::copy_out(p, how.parent_tid, &pid);
-            }
-            let started = server::call(op::ForkCommit { pid, wait: how.wait });
-            match started {
-                // With `wait`, a signal can end the waiting early; the child runs all the same.
-                Ok(()) | Err(Errno::EINTR) => {
-                    forget_child(false);
-                    Ok(pid as u64)
-                }
-                Err(error) => {
-                    let _ = server::call(op::ForkAbort { pid });
-                    forget_child(true);
-                    Err(error)
-                }
-            }
+    p.mm.space.forked();
+    let pid = made.inspect_err(|_| forget_child(true))?;
+    if how.parent_tid != 0 {
+        let _ = user::copy_out(p, how.parent_tid, &pid);
+    }
+    match server::call(op::ForkCommit { pid, wait: how.wait }) {
+        // With `wait`, a signal can end the waiting early; the child runs all the same.
+        Ok(()) | Err(Errno::EINTR) => {
+            forget_child(false);
+            Ok(pid as u64)
         }
         Err(error) => {
+            let _ = server::call(op::ForkAbort { pid });
             forget_child(true);
             Err(error)
         }
@@ -150,8 +143,10 @@ fn forget_child(destroy: bool) {
         }
         let _ = slot.delete();
     }
-    let _ = CHILD_GIFTS.delete();
-    let _ = CHILD_GIFTS.plus(1).delete();
+    if destroy {
+        let _ = CHILD_GIFTS.delete();
+        let _ = CHILD_GIFTS.plus(1).delete();
+    }
 }
 
 /// Makes the child's domain, up to its start. Answers its process id.
@@ -177,15 +172,28 @@ fn within(slot: CapAddr) -> Place {
 
 /// The child's spaces, with the parent's program memory in them.
 fn share_memory(
-    space: &uvm::Space,
+    space: &mut uvm::Space,
     caps: &mut crate::mm::backend::Caps,
 ) -> core::result::Result<(), Status> {
     linuxdomain::make_spaces(&mut caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
     MEMD.copy_to(within(MEMD))?;
     LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
-    caps.nodes.share(&mut caps.arena, CHILD_ROOT)?;
-    caps.share_tables(CHILD_ROOT, space.pmap().regions().map(|(key, r)| (key, r.table)))?;
-    caps.protect_tables()
+    caps.nodes.prepare_child(&mut caps.arena)?;
+    space.fork(caps).map_err(|_| Status::NoMemory)?;
+    let mut shared: Vec<u64> = Vec::new();
+    let mut add = |node: CNode| {
+        let word = node.0 as usize / 64;
+        if word >= shared.len() {
+            shared.resize(word + 1, 0);
+        }
+        shared[word] |= 1 << (node.0 % 64);
+    };
+    let chunks = space.amap().chunks().filter(|(_, chunk)| chunk.shared);
+    chunks.for_each(|(_, chunk)| add(chunk.node));
+    let regions = || space.pmap().regions().filter(|(_, region)| region.shared);
+    regions().for_each(|(_, region)| region.nodes.into_iter().flatten().for_each(&mut add));
+    caps.nodes.share(&shared)?;
+    caps.share_tables(regions().map(|(key, region)| (key, region.table)))
 }
 
 /// The rest: what `unixd` gave, and the library's own memory.

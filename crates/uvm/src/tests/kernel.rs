@@ -1,6 +1,7 @@
 //! A model of the kernel: capabilities with copies, CNodes, tables, Mappings, objects.
 
 use crate::backend::*;
+use crate::pmap::Pmap;
 use crate::types::{Access, NoMemory, Prot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -154,6 +155,8 @@ pub struct Process {
     next_name: u32,
     upper: BTreeMap<u64, (u32, bool)>,
     table_names: HashMap<u32, u32>,
+    /// CNodes for the child of a fork that is going on.
+    for_child: HashMap<u32, u32>,
     pub released: Vec<ObjectId>,
 }
 
@@ -165,25 +168,44 @@ impl Process {
             next_name: 0,
             upper: BTreeMap::new(),
             table_names: HashMap::new(),
+            for_child: HashMap::new(),
             released: Vec::new(),
         }
     }
-    /// What the library does at a fork: the child has the same names for the same things.
-    pub fn fork(&mut self) -> Process {
+    /// What the library does at a fork: the child has the same names for the same things, but for
+    /// regions that the parent keeps.
+    pub fn fork(&mut self, pmap: &Pmap) -> Process {
         let mut kernel = self.kernel.borrow_mut();
-        for node in self.names.values() {
-            kernel.nodes.get_mut(node).unwrap().refs += 1;
+        let (mut names, mut table_names) = (self.names.clone(), self.table_names.clone());
+        let mut upper = self.upper.clone();
+        for (key, region) in pmap.regions().filter(|(_, region)| region.kept) {
+            upper.remove(&key);
+            table_names.remove(&region.table.0);
+            for node in region.nodes.into_iter().flatten() {
+                names.remove(&node.0);
+            }
         }
-        for table in self.table_names.values() {
+        let own = std::mem::take(&mut self.for_child);
+        for (name, node) in &mut names {
+            match own.get(name) {
+                Some(new) => *node = *new,
+                None => kernel.nodes.get_mut(node).unwrap().refs += 1,
+            }
+        }
+        for table in table_names.values() {
             kernel.tables.get_mut(table).unwrap().refs += 1;
         }
-        self.upper.values_mut().for_each(|upper| upper.1 = false);
+        for (key, writable) in &mut upper {
+            writable.1 = false;
+            self.upper.get_mut(key).unwrap().1 = false;
+        }
         Process {
             kernel: self.kernel.clone(),
-            names: self.names.clone(),
+            names,
             next_name: self.next_name,
-            upper: self.upper.clone(),
-            table_names: self.table_names.clone(),
+            upper,
+            table_names,
+            for_child: HashMap::new(),
             released: Vec::new(),
         }
     }
@@ -457,6 +479,27 @@ impl Backend for Process {
             kernel.mappings.insert(id, Mapping { table: old.table, first, count });
             kernel.put(node, first % 256, Cap::Mapping(id));
         }
+    }
+    fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
+        let mut kernel = self.kernel.borrow_mut();
+        let new = kernel.id();
+        kernel.nodes.insert(new, Node { refs: 1, slots: BTreeMap::new() });
+        self.for_child.insert(node.0, new);
+        Ok(())
+    }
+    fn child_slots(&mut self, node: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
+        let (from, to) = (self.node(node), self.for_child[&node.0]);
+        let mut kernel = self.kernel.borrow_mut();
+        for slot in first..first + count {
+            let Cap::Page(page) = kernel.nodes[&from].slots[&slot] else { panic!("no page") };
+            kernel.pages.get_mut(&page).unwrap().0 += 1;
+            kernel.put(to, slot, Cap::Page(page));
+        }
+        Ok(())
+    }
+    fn not_inherited(&mut self, table: Table, nodes: [Option<CNode>; 2]) {
+        assert!(!self.table_names.contains_key(&table.0));
+        assert!(nodes.into_iter().flatten().all(|node| !self.names.contains_key(&node.0)));
     }
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
         let pages = self.kernel.borrow().objects[&object.0].len() as u64;

@@ -67,9 +67,10 @@ impl World {
 
     pub fn fork(&mut self, which: usize) {
         let parent = &mut self.processes[which];
-        parent.real.fork(&mut parent.backend);
-        let backend = parent.backend.fork();
+        parent.real.fork(&mut parent.backend).unwrap();
+        let backend = parent.backend.fork(parent.real.pmap());
         let child = Both { real: parent.real.duplicate(), backend, model: parent.model.clone() };
+        parent.real.forked();
         self.processes.push(child);
         let child = self.processes.last_mut().unwrap();
         child.real.after_fork(&mut child.backend);

@@ -1,7 +1,7 @@
 //! `uvm`'s backend on invocations.
 
 use super::arena::Arena;
-use super::nodes::{node_place, slot, table_mapping, table_slot, Nodes};
+use super::nodes::{in_child, node_place, slot, table_mapping, table_slot, Nodes};
 use super::object::Objects;
 use abi::layout::{LIBRARY_START, PAGE};
 use abi::slots::VSPACE;
@@ -134,14 +134,13 @@ impl Caps {
         self.last = 0;
     }
 
-    /// Makes the upper tables of the child at `child`, like the own ones, and enters in them,
-    /// write-protected, the tables `(region, table)` that the child has got already.
+    /// Makes the upper tables of the child, like the own ones, and gives it the tables
+    /// `(region, table)`: from now on both processes have them write-protected.
     pub fn share_tables(
         &mut self,
-        child: CapAddr,
         tables: impl Iterator<Item = (u64, Table)>,
     ) -> Result<(), Status> {
-        let within = |slot: CapAddr| Place::within(child, slot);
+        let within = |slot: CapAddr| Place::within(own::CHILD_ROOT, slot);
         for upper in &self.uppers {
             let ty = if upper.level == 2 { CapType::Pd } else { CapType::Pdpt };
             self.arena.make(ty, PAGE, 1, within(table_slot(upper.table)))?;
@@ -173,8 +172,10 @@ impl Caps {
             }
             let directory = within(self.known(2, region / 512)?);
             let (entry, slot) = ((region % 512) as u32, table_slot(table));
-            let mapping = within(table_mapping(table));
-            directory.map_many(entry, count, within(slot), read, mapping)?;
+            slot.copy_range(within(slot), count, CapType::Pt)?;
+            let mapping = table_mapping(table);
+            directory.map_many(entry, count, within(slot), read, within(mapping))?;
+            mapping.protect_many(count, read)?;
         }
         Ok(())
     }
@@ -185,20 +186,6 @@ impl Caps {
         }
         let upper = self.uppers.iter().find(|u| u.level == level && u.number == number);
         upper.map(|upper| table_slot(upper.table)).ok_or(Status::Empty)
-    }
-
-    /// Write-protects all tables of program memory by their upper entries.
-    pub fn protect_tables(&self) -> Result<(), Status> {
-        // Mappings of upper tables are among them; those lose nothing but a right that the entries
-        // below do not have any more either.
-        let read = MapFlags::READ.or(MapFlags::EXEC);
-        for (first, count) in self.nodes.table_runs() {
-            table_mapping(first).protect_many(count, read)?;
-        }
-        for upper in &self.uppers {
-            table_mapping(upper.table).protect(0, 1, RWX)?;
-        }
-        Ok(())
     }
 }
 
@@ -355,6 +342,20 @@ impl Backend for Caps {
         if first == 0 {
             let _ = place.move_to(slot(node, at + behind));
         }
+    }
+
+    fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
+        self.nodes.make_child_node(&mut self.arena, node).map_err(no_memory)
+    }
+    fn child_slots(&mut self, node: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
+        let copied = in_child(node, |root, index| {
+            let to = Place::within(root, CapAddr::new(index, first));
+            slot(node, first).copy_range(to, count, CapType::Null)
+        });
+        copied.map(|_| ()).map_err(no_memory)
+    }
+    fn not_inherited(&mut self, table: Table, nodes: [Option<CNode>; 2]) {
+        self.nodes.forget(table, nodes);
     }
 
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {

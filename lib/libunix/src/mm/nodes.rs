@@ -177,49 +177,71 @@ impl Nodes {
         self.tables.free(table.0);
     }
 
-    /// Gives the child at `child` the same CNodes, and CNodes for tables with the same tables of
-    /// the last level.
-    pub fn share(&self, ram: &mut Arena, child: CapAddr) -> Result<(), Status> {
-        let end = self.nodes.end();
-        if end > 0 {
-            let from = Place::l1(CapAddr::NULL, NODES_L1);
-            from.copy_range(Place::l1(child, NODES_L1), end.min(OWN), CapType::Null)?;
-        }
-        for extension in 0..self.extensions {
-            let root = own::EXTENSIONS.plus(extension);
-            let first = OWN + extension * EACH;
-            let target = Place::within(child, root);
-            ram.make(CapType::L1CNode, ROOT_BYTES, 1, target)?;
-            if end > first {
-                // The child's extension is named through a passing copy in the own CSpace.
-                target.copy_to(own::SCRATCH)?;
-                let count = (end - first).min(EACH);
-                let (from, to) = (Place::l1(root, FIRST), Place::l1(own::SCRATCH, FIRST));
-                let copied = from.copy_range(to, count, CapType::Null);
-                own::SCRATCH.delete()?;
-                copied?;
-            }
-        }
-        self.share_tables(ram, child)
+    /// Gives up numbers that a child has not got anything for.
+    pub fn forget(&mut self, table: Table, nodes: [Option<CNode>; 2]) {
+        self.tables.free(table.0);
+        nodes.into_iter().flatten().for_each(|node| self.nodes.free(node.0));
     }
 
-    fn share_tables(&self, ram: &mut Arena, child: CapAddr) -> Result<(), Status> {
-        for node in 0..self.table_nodes {
-            ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(child, TABLES_L1 + node))?;
+    /// Makes the CNodes of a child that hold others, and more tables than fit in its first.
+    pub fn prepare_child(&self, ram: &mut Arena) -> Result<(), Status> {
+        for extension in 0..self.extensions {
+            let root = own::EXTENSIONS.plus(extension);
+            ram.make(CapType::L1CNode, ROOT_BYTES, 1, Place::within(own::CHILD_ROOT, root))?;
         }
-        for (table, count) in self.table_runs() {
-            let first = table_slot(table);
-            first.copy_range(Place::within(child, first), count, CapType::Pt)?;
+        for node in 0..self.table_nodes {
+            let place = Place::l1(own::CHILD_ROOT, TABLES_L1 + node);
+            ram.make(CapType::L2CNode, L2_BYTES, 1, place)?;
         }
         Ok(())
     }
 
-    /// Tables in use as runs inside one CNode each, with some gaps.
-    pub fn table_runs(&self) -> impl Iterator<Item = (Table, u32)> {
-        let end = self.tables.end();
-        let starts = (0..self.table_nodes).map(|node| NEAR_TABLES + node * MAPPINGS);
-        let runs = core::iter::once((0, NEAR_TABLES)).chain(starts.map(|start| (start, MAPPINGS)));
-        runs.filter(move |run| run.0 < end)
-            .map(move |(start, most)| (Table(start), (end - start).min(most)))
+    /// Makes a CNode for the child under the number of one of the process.
+    pub fn make_child_node(&self, ram: &mut Arena, node: CNode) -> Result<(), Status> {
+        in_child(node, |root, index| ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, index)))
     }
+
+    /// Gives the child these CNodes under the same numbers. `shared` has a bit for each.
+    pub fn share(&self, shared: &[u64]) -> Result<(), Status> {
+        let is_shared = |n: u32| shared.get(n as usize / 64).is_some_and(|w| w >> (n % 64) & 1 != 0);
+        let end = self.nodes.end();
+        let mut at = 0;
+        while let Some(first) = (at..end).find(|&n| is_shared(n)) {
+            // Up to a gap or the end of the root.
+            let root = node_root(CNode(first));
+            let joins = |&n: &u32| is_shared(n) && node_root(CNode(n)) == root;
+            let count = (first..end).take_while(joins).count() as u32;
+            let from = node_place(CNode(first));
+            in_child(CNode(first), |root, index| {
+                from.copy_range(Place::l1(root, index), count, CapType::Null).map(|_| ())
+            })?;
+            at = first + count;
+        }
+        Ok(())
+    }
+}
+
+/// The root through which a CNode is reached.
+fn node_root(node: CNode) -> CapAddr {
+    if node.0 < OWN {
+        CapAddr::NULL
+    } else {
+        extension(node).0
+    }
+}
+
+/// Calls `f` with the root in the child through which a CNode is reached, and the index there.
+pub fn in_child<R>(
+    node: CNode,
+    f: impl FnOnce(CapAddr, u32) -> Result<R, Status>,
+) -> Result<R, Status> {
+    if node.0 < OWN {
+        return f(own::CHILD_ROOT, NODES_L1 + node.0);
+    }
+    // The child's extension is named through a passing copy in the own CSpace.
+    let (root, index) = extension(node);
+    Place::within(own::CHILD_ROOT, root).copy_to(own::SCRATCH)?;
+    let result = f(own::SCRATCH, index);
+    own::SCRATCH.delete()?;
+    result
 }
