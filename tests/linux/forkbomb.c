@@ -88,8 +88,9 @@ int main(void) {
         if (round == 0) after_first = free_memory();
     }
     long lost = after_first - free_memory();
-    // The servers keep tables for as many processes as there once were.
-    if (lost > 1 << 20) printf("FAILED: %ld bytes lost\n", lost), failures++;
+    // The servers keep tables for as many processes as there once were, and this process has up to
+    // 2 MiB of RAM in stock. What the session as a whole keeps is compared to the byte at its end.
+    if (lost > 3 << 20) printf("FAILED: %ld bytes lost\n", lost), failures++;
     if (!failures) printf("passed\n");
     return failures != 0;
 }

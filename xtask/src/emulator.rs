@@ -73,10 +73,20 @@ pub enum Event {
     Stop(End),
 }
 
+/// Both ends of a serial line, the second one for the emulator. It sends byte by byte, and each
+/// takes much more room than a byte in the socket's buffer.
+fn serial_port() -> Result<(UnixStream, UnixStream)> {
+    const ROOM: usize = 4 << 20;
+    let (here, there) = UnixStream::pair()?;
+    // As much as the system allows; less is slower when we are, not wrong.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&there, ROOM);
+    Ok((here, there))
+}
+
 /// Boots, waits for the end and collects everything.
 pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<Finished> {
-    let (console_here, console_there) = UnixStream::pair()?;
-    let (control_here, control_there) = UnixStream::pair()?;
+    let (console_here, console_there) = serial_port()?;
+    let (control_here, control_there) = serial_port()?;
     let (events, inbox) = channel();
     if limits.watch_signals {
         watch_signals(events.clone())?;

@@ -123,7 +123,8 @@ fn ask_linux(program: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i
     let folder = program.with_extension(format!("oracle.{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let name = program.file_name().context("a program has a name")?;
-    fs::copy(program, folder.join(name))?;
+    // A copy would be open for writing in children that other threads start meanwhile (ETXTBSY).
+    fs::hard_link(program, folder.join(name))?;
     let outcome = ask_linux_in(&folder, invocation, stdin);
     // What it left there is of no use to anybody.
     let _ = fs::remove_dir_all(&folder);
@@ -133,7 +134,7 @@ fn ask_linux(program: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i
 fn ask_linux_in(folder: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i32, Vec<u8>)> {
     let (program, arguments) = invocation.arguments.split_first().context("no program")?;
     let mut child = Command::new("timeout")
-        .args(["--foreground", "30", program])
+        .args(["--foreground", "60", program])
         .args(arguments)
         .current_dir(folder)
         .env_clear()

@@ -113,9 +113,28 @@ pub fn shutdown_after_panic() -> ! {
     end(EXIT_PANIC)
 }
 
+/// How often a port is asked whether it has sent everything, before it is given up.
+const DRAIN_TRIES: u32 = 5_000_000;
+
+/// Waits until both serial ports have sent everything: an emulator that ends forgets the rest.
+fn drain() {
+    const ALL_SENT: u8 = 1 << 6;
+    for base in [CONSOLE_BASE, LOG_BASE] {
+        // SAFETY: reading the line status changes nothing that anybody needs any more.
+        let sent = || unsafe { in8(base + 5) } & ALL_SENT != 0;
+        for _ in 0..DRAIN_TRIES {
+            if sent() {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
 /// Tells the emulator; where nothing listens, a triple fault resets the machine, which `-no-reboot`
 /// turns into an end too.
 fn end(code: u8) -> ! {
+    drain();
     let no_table = [0u8; 10];
     // SAFETY: nothing runs after this.
     unsafe {
