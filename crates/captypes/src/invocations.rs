@@ -252,7 +252,7 @@ invocations! {
         /// First byte to copy in that Frame, a multiple of 4 KiB.
         src_offset: u64,
         /// An empty slot, or `src` itself: then the new Frame takes the place of that capability,
-        /// which is deleted.
+        /// which is deleted. If that has no copies, nothing would be gained: `WrongState`.
         dst: Place,
         /// How much, a multiple of 4 KiB up to 1 MiB.
         bytes: u64
@@ -316,6 +316,14 @@ invocations! {
         count: u32,
         /// An empty slot, needed only when a part remains on both sides.
         rest: Place
+    ) -> ();
+    /// Makes the invoked Mapping, of one page, a Mapping of the first page of another Frame, without
+    /// a moment in which nothing is mapped.
+    26 Replace(
+        /// What to map.
+        src: Place,
+        /// Rights asked for, as in `Map`.
+        flags: MapFlags
     ) -> ();
     /// Reads entry `entry` of the invoked table (accessed and dirty bits with it).
     25 ReadEntry(

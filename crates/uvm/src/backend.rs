@@ -64,14 +64,11 @@ pub trait Backend {
     fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32));
     /// Copies a capability to an empty slot.
     fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory>;
-    /// Has the capability in this slot copies?
-    fn slot_shared(&mut self, node: CNode, slot: u32) -> bool;
-
     /// Makes `count` zeroed pages in empty slots.
     fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory>;
-    /// Replaces the page in a slot by a copy of it. The old one's Mapping, if it lives on
-    /// elsewhere, stays.
-    fn page_copy(&mut self, node: CNode, slot: u32) -> Result<(), NoMemory>;
+    /// Replaces the page in a slot by a copy of it, unless its capability has no copies: then
+    /// answers `false`. A Mapping of the old page stays.
+    fn page_copy(&mut self, node: CNode, slot: u32) -> Result<bool, NoMemory>;
     /// Makes a copy of an object's page (page `page` of the object, which `extent` holds) in an
     /// empty slot.
     fn page_copy_object(
@@ -103,6 +100,8 @@ pub trait Backend {
         mappings: CNode,
         prot: Prot,
     ) -> Result<(), NoMemory>;
+    /// Makes the Mapping of one page in `mapping` one of another page. `false` if there is none.
+    fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool;
     /// Maps `count` pages of an object from page `page` on at entries from `first` of `half` on,
     /// with one Mapping in slot `first`.
     #[allow(clippy::too_many_arguments)]

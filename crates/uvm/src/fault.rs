@@ -113,12 +113,14 @@ impl Space {
         let chunk = self.amap.own_chunk(b, key)?;
         let node = chunk.node;
         if chunk.aliased.get(slot) {
-            if b.slot_shared(node, slot) {
-                b.page_copy(node, slot)?;
-                self.copies += 1;
-                self.pmap.remove(b, region, at, at + 1);
-            }
+            let copied = b.page_copy(node, slot)?;
             self.amap.filled(key, slot, slot + 1);
+            if copied {
+                self.copies += 1;
+                if self.pmap.replace_anon(b, region, at, node, entry.prot) {
+                    return Ok(());
+                }
+            }
         }
         self.pmap.enter_anons(b, &mut self.amap, (page, 1), node, entry.prot)
     }

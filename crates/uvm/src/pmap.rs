@@ -232,6 +232,31 @@ impl Pmap {
         Ok(())
     }
 
+    /// The anon mapped at an entry of an own region is another page now. Answers whether it is
+    /// mapped; if not, nothing is.
+    #[inline]
+    pub fn replace_anon(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        entry: u32,
+        pages: CNode,
+        prot: Prot,
+    ) -> bool {
+        let Some(region) = self.regions.get_mut(key) else { return false };
+        let (half, slot) = (entry / HALF, entry % HALF);
+        let Some(node) = region.nodes[half as usize % 2] else { return false };
+        if !region.present.get(entry) {
+            return false;
+        }
+        if b.replace((node, slot), (pages, slot), prot) {
+            region.set_writable(entry, entry + 1, prot);
+            return true;
+        }
+        region.forget(entry, entry + 1);
+        false
+    }
+
     /// Maps pages of an object around page `page`, of which `object_page` is there: as many as
     /// one extent holds, inside `low..high`, and as are not mapped yet, up to a half of a region.
     #[allow(clippy::too_many_arguments)]

@@ -169,6 +169,9 @@ impl Local {
             return Err(Status::OutOfRange);
         }
         let base = source.base + offset;
+        if dst == original && !self.db.has_copies(original) {
+            return Err(Status::WrongState);
+        }
         let near = self.free_range(ram, &source, base, bytes)?;
         self.with_vectors(|| {
             for at in (0..bytes).step_by(PAGE as usize) {

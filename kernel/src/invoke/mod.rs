@@ -75,6 +75,7 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Map => map(local, dcb),
         Label::MapMany => map_many(local, dcb),
         Label::Protect => protect(local, dcb),
+        Label::Replace => replace(local, dcb),
         Label::ProtectMany => protect_many(local, dcb),
         Label::Unmap => unmap(local, dcb),
         Label::ReadEntry => read_entry(local, dcb),
@@ -137,6 +138,9 @@ handlers! {
     };
     protect(Protect) = |local, d, target, a| {
         local.protect(used_slot(d, target)?, a.first, a.count, a.flags)
+    };
+    replace(Replace) = |local, d, target, a| {
+        local.replace(used_slot(d, target)?, used_slot(d, a.src)?, a.flags)
     };
     protect_many(ProtectMany) = |local, d, target, a| {
         local.protect_many(slots(d, target, a.count)?, a.flags)

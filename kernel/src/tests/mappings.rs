@@ -139,6 +139,25 @@ fn shared_tables_are_protected_at_the_top() {
 }
 
 #[test]
+fn a_mapping_can_be_given_another_page() {
+    let (mut m, pt) = setup();
+    let old = m.make(CapType::Frame, 0x10000, 4096, 20);
+    let new = m.make(CapType::Frame, 0x11000, 8192, 21);
+    m.map(pt, 3, 1, old, MapFlags::READ, at(22)).unwrap();
+    let replace = op::Replace { src: new.into(), flags: RW };
+    m.call(at(22), replace).unwrap();
+    assert_eq!(entry(&mut m, pt, 3) & !(1 << 63), FREE + 0x11000 | 7);
+    // The old Frame has nothing to do with it any more, the new one has.
+    m.call(old, op::Delete {}).unwrap();
+    assert_eq!(entry(&mut m, pt, 3) & 1, 1);
+    m.map(pt, 4, 2, new, MapFlags::READ, at(24)).unwrap();
+    assert_eq!(m.call(at(24), replace), Err(Status::OutOfRange));
+    m.call(new, op::Delete {}).unwrap();
+    assert_eq!(entry(&mut m, pt, 3), 0);
+    assert_eq!(m.call(at(22), replace), Err(Status::Empty));
+}
+
+#[test]
 fn copies_of_pages_have_their_contents() {
     let (mut m, _) = setup();
     let source = m.make(CapType::Frame, 0x10000, 4096, 20);
@@ -159,6 +178,8 @@ fn copies_of_pages_have_their_contents() {
     assert_eq!(bytes, b"contents");
     assert_eq!(m.call(at(21), op::Identify {}).unwrap().relations, 0);
     let replace = op::RetypeCopy { offset: 0x12000, dst: source.into(), ..copy };
+    assert_eq!(m.call(RAM, replace), Err(Status::WrongState));
+    m.call(source, op::Copy { dst: at(23).into() }).unwrap();
     m.call(RAM, replace).unwrap();
     assert_eq!(m.call(source, op::Identify {}).unwrap().base, FREE + 0x12000);
 }

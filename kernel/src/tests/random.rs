@@ -107,6 +107,9 @@ impl Random {
                 (Label::Protect, [first, count, flags, 0, 0, 0, 0, 0, 0])
             }
             16 => (Label::ProtectMany, [self.count(), self.flags(), 0, 0, 0, 0, 0, 0, 0]),
+            17 if self.below(2) == 0 => {
+                (Label::Replace, [place(self), self.flags(), 0, 0, 0, 0, 0, 0, 0])
+            }
             17 => (Label::Unmap, [self.below(4), self.count(), place(self), 0, 0, 0, 0, 0, 0]),
             18 => {
                 let args = [0; 6].map(|_| self.place());

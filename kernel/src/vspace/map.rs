@@ -138,6 +138,29 @@ impl Local {
         Ok(())
     }
 
+    /// Makes the Mapping of one page in `slot` one of the first page of `src`.
+    pub fn replace(&mut self, slot: SlotRef, src: SlotRef, flags: MapFlags) -> Result<(), Status> {
+        let (old, what) = (slot.cap(), src.cap());
+        let old = Mapping::of(&old).ok_or(Status::WrongType)?;
+        let target = target(old.level, &what)?;
+        if old.count != 1 || old.is_table || target.is_table {
+            return Err(Status::OutOfRange);
+        }
+        if !target.rights.has(wanted(flags)) {
+            return Err(Status::NoRights);
+        }
+        let args = MapArgs { entry: old.entry, count: 1, offset: 0, flags };
+        let base = address(old.level, &what, false, &args)?;
+        let flags = self.effective(flags, src);
+        let bits = target.bits | rights_bits(flags) | uncached(flags) | first_bits(1);
+        self.drop_slot(slot);
+        Table::at(old.table).set(old.entry, base | bits);
+        self.tlb.stale();
+        let mapping = Mapping { base, rights: target.rights, ..old };
+        self.db.insert_near(slot, mapping.to_cap(), src);
+        Ok(())
+    }
+
     /// Maps what the slots of `src` hold at adjacent entries from `first` on; see
     /// [`captypes::op::MapMany`].
     pub fn map_many(

@@ -144,6 +144,12 @@ pub trait Cap: Into<Place> + Copy {
         invoke(self, op::Protect { first, count, flags })
     }
 
+    /// [`op::Replace`], on a Mapping.
+    #[inline(always)]
+    fn replace(self, src: impl Into<Place>, flags: MapFlags) -> Result<(), Status> {
+        invoke(self, op::Replace { src: src.into(), flags })
+    }
+
     /// [`op::ProtectMany`], on the first of the Mappings.
     #[inline(always)]
     fn protect_many(self, count: u32, flags: MapFlags) -> Result<u32, Status> {

@@ -14,6 +14,7 @@ use crate::{fd, upcall};
 use abi::dispatcher::Regs;
 use abi::layout::PAGE;
 use abi::slots::{FRAME, LIBUNIX_ELF, MEMD, SESSION, UNIXD};
+const _: () = assert!(SESSION.0 == UNIXD.0 + 1);
 use captypes::invocations::options;
 use captypes::{CapAddr, Place, Status};
 use alloc::vec::Vec;
@@ -22,7 +23,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
 use linuxdomain::first_frame;
 use uvm::CNode;
-use linuxdomain::own::{CHILD_DISPATCHER, CHILD_GIFTS, CHILD_ROOT};
+use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
 
 /// Pages of RAM that a child starts with.
 const CHILD_RAM: u64 = 96;
@@ -143,17 +144,14 @@ fn forget_child(destroy: bool) {
         }
         let _ = slot.delete();
     }
-    if destroy {
-        let _ = CHILD_GIFTS.delete();
-        let _ = CHILD_GIFTS.plus(1).delete();
-    }
 }
 
 /// Makes the child's domain, up to its start. Answers its process id.
 fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
     share_memory(space, caps).map_err(errno)?;
-    let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: CHILD_GIFTS.into() };
+    // The endpoint and the session frame go straight to their slots in the child.
+    let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: within(UNIXD) };
     let (child, received) = server::call_caps(op::Fork {}, 0, 0, gifts)?;
     let abort = |error| {
         let _ = server::call(op::ForkAbort { pid: child.pid });
@@ -198,8 +196,6 @@ fn share_memory(
 
 /// The rest: what `unixd` gave, and the library's own memory.
 fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
-    CHILD_GIFTS.move_to(within(UNIXD))?;
-    CHILD_GIFTS.plus(1).move_to(within(SESSION))?;
     let arena = &mut p.mm.caps.arena;
     library::with(|library| library.share_tables(arena, CHILD_ROOT))?;
     let bytes = (library::with(|library| library.pages()) as u64 + 1) * PAGE;

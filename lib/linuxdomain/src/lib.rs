@@ -62,8 +62,6 @@ pub mod own {
     pub const CHILD_DISPATCHER: CapAddr = CapAddr(32);
     /// Its root CNode, in the slot behind, as `unixd` expects them.
     pub const CHILD_ROOT: CapAddr = CapAddr(33);
-    /// What `unixd` answers to `Fork`: the child's endpoint and session frame.
-    pub const CHILD_GIFTS: CapAddr = CapAddr(34);
     /// RAM from which the library's own memory is made.
     pub const HEAP_RAM: CapAddr = CapAddr(37);
     /// Mapping of the page at `LIBRARY_PEEK`.

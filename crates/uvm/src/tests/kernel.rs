@@ -320,33 +320,28 @@ impl Backend for Process {
         kernel.put(target, to.1, cap);
         Ok(())
     }
-    fn slot_shared(&mut self, node: CNode, slot: u32) -> bool {
-        let kernel = self.kernel.borrow();
-        match kernel.nodes[&self.node(node)].slots[&slot] {
-            Cap::Page(page) => kernel.pages[&page].0 > 1,
-            Cap::Mapping(_) => panic!("a Mapping"),
-        }
-    }
     fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
         self.only(to);
         (first..first + count).for_each(|slot| self.new_page(self.node(to), slot, 0));
         Ok(())
     }
-    fn page_copy(&mut self, node: CNode, slot: u32) -> Result<(), NoMemory> {
+    fn page_copy(&mut self, node: CNode, slot: u32) -> Result<bool, NoMemory> {
         self.only(node);
         let object = self.node(node);
         let value = {
             let mut kernel = self.kernel.borrow_mut();
+            let Cap::Page(page) = kernel.nodes[&object].slots[&slot] else { panic!("a Mapping") };
+            let (refs, value) = kernel.pages[&page];
+            if refs == 1 {
+                return Ok(false);
+            }
             kernel.page_copies += 1;
-            let cap = kernel.nodes.get_mut(&object).unwrap().slots.remove(&slot).unwrap();
-            let Cap::Page(page) = cap else { panic!("a Mapping") };
-            assert!(kernel.pages[&page].0 > 1, "the last owner copies");
-            let value = kernel.pages[&page].1;
-            kernel.cap_delete(cap);
+            kernel.nodes.get_mut(&object).unwrap().slots.remove(&slot);
+            kernel.cap_delete(Cap::Page(page));
             value
         };
         self.new_page(object, slot, value);
-        Ok(())
+        Ok(true)
     }
     fn page_copy_object(
         &mut self,
@@ -399,6 +394,18 @@ impl Backend for Process {
             self.enter(table, half * 256 + slot, &[Target::Anon(page)], mappings, prot);
         }
         Ok(())
+    }
+    fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool {
+        self.only(mapping.0);
+        let id = self.mapping(mapping);
+        let pages = self.node(page.0);
+        let mut kernel = self.kernel.borrow_mut();
+        let Cap::Page(page) = kernel.nodes[&pages].slots[&page.1] else { panic!("no page") };
+        let Mapping { table, first, count } = kernel.mappings[&id].clone();
+        assert_eq!(count, 1);
+        let entry = Entry { target: Target::Anon(page), prot };
+        kernel.tables.get_mut(&table).unwrap().entries.insert(first, entry);
+        true
     }
     fn map_extent(
         &mut self,

@@ -45,6 +45,12 @@ impl Arena {
         Ok(offset)
     }
 
+    /// Gives back what was taken last, unused.
+    #[inline(always)]
+    pub fn put_back(&mut self, bytes: u64) {
+        self.next -= bytes;
+    }
+
     /// Pages that can be taken without asking.
     #[inline(always)]
     pub fn pages_left(&self) -> u64 {

@@ -223,11 +223,6 @@ impl Backend for Caps {
         slot(from.0, from.1).copy_to(slot(to.0, to.1)).map_err(no_memory)
     }
     #[inline]
-    fn slot_shared(&mut self, node: CNode, at: u32) -> bool {
-        has_copies(slot(node, at))
-    }
-
-    #[inline]
     fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
         let mut done = 0;
         while done < count {
@@ -246,11 +241,19 @@ impl Backend for Caps {
         }
         Ok(())
     }
-    fn page_copy(&mut self, node: CNode, at: u32) -> Result<(), NoMemory> {
+    #[inline]
+    fn page_copy(&mut self, node: CNode, at: u32) -> Result<bool, NoMemory> {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let place = slot(node, at);
         let copy = op::RetypeCopy { offset, src: place, src_offset: 0, dst: place, bytes: PAGE };
-        invoke(self.arena.slot(), copy).map_err(no_memory)
+        match invoke(self.arena.slot(), copy) {
+            Ok(()) => Ok(true),
+            Err(Status::WrongState) => {
+                self.arena.put_back(PAGE);
+                Ok(false)
+            }
+            Err(error) => Err(no_memory(error)),
+        }
     }
     fn page_copy_object(
         &mut self,
@@ -300,6 +303,10 @@ impl Backend for Caps {
             table.map_many(entry, count, src, flags(prot), mapping).map(|_| ())
         };
         mapped.map_err(no_memory)
+    }
+    #[inline]
+    fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool {
+        slot(mapping.0, mapping.1).replace(slot(page.0, page.1), flags(prot)).is_ok()
     }
     fn map_extent(
         &mut self,
