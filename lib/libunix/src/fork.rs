@@ -15,15 +15,15 @@ use abi::dispatcher::Regs;
 use abi::layout::PAGE;
 use abi::slots::{FRAME, LIBUNIX_ELF, MEMD, SESSION, UNIXD};
 const _: () = assert!(SESSION.0 == UNIXD.0 + 1);
+use alloc::vec::Vec;
 use captypes::invocations::options;
 use captypes::{CapAddr, Place, Status};
-use alloc::vec::Vec;
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
 use linuxdomain::first_frame;
-use uvm::CNode;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
+use uvm::CNode;
 
 /// Pages of RAM that a child starts with.
 const CHILD_RAM: u64 = 96;

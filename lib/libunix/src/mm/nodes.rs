@@ -198,12 +198,15 @@ impl Nodes {
 
     /// Makes a CNode for the child under the number of one of the process.
     pub fn make_child_node(&self, ram: &mut Arena, node: CNode) -> Result<(), Status> {
-        in_child(node, |root, index| ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, index)))
+        in_child(node, |root, index| {
+            ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, index))
+        })
     }
 
     /// Gives the child these CNodes under the same numbers. `shared` has a bit for each.
     pub fn share(&self, shared: &[u64]) -> Result<(), Status> {
-        let is_shared = |n: u32| shared.get(n as usize / 64).is_some_and(|w| w >> (n % 64) & 1 != 0);
+        let is_shared =
+            |n: u32| shared.get(n as usize / 64).is_some_and(|w| w >> (n % 64) & 1 != 0);
         let end = self.nodes.end();
         let mut at = 0;
         while let Some(first) = (at..end).find(|&n| is_shared(n)) {
