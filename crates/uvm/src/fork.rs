@@ -15,14 +15,14 @@ use alloc::vec::Vec;
 
 /// Most anons of each half of a region that is not shared with a child, and most such regions.
 const FEW_PAGES: u32 = 48;
-const FEW_REGIONS: u32 = 6;
+const FEW_REGIONS: usize = 6;
 
 impl Space {
     /// Gets ready to be copied into a child, whose CSpace is there already. Followed by
     /// [`Space::forked`] in the parent and by [`Space::after_fork`] in the child.
     pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.amap.drop_spare(b);
-        let (mut at, mut kept) = (0, 0);
+        let (mut at, mut kept, mut keys) = (0, 0, [u64::MAX; FEW_REGIONS]);
         while let Some(key) = self.pmap.next_key(at) {
             at = key + 1;
             self.pmap.drop_if_empty(b, key);
@@ -30,11 +30,12 @@ impl Space {
                 self.amap.copy_for_child(b, key * 2)?;
                 self.amap.copy_for_child(b, key * 2 + 1)?;
                 self.pmap.keep(b, &self.amap, key);
+                keys[kept] = key;
                 kept += 1;
             }
         }
-        let pmap = &self.pmap;
-        self.amap.share(|chunk| pmap.region(chunk / 2).is_some_and(|region| region.kept));
+        let keys = &keys[..kept];
+        self.amap.share(|chunk| keys.contains(&(chunk / 2)));
         self.pmap.share();
         Ok(())
     }
