@@ -55,12 +55,14 @@ const SPARE: u32 = 4;
 pub struct Amap {
     chunks: Sparse<Chunk>,
     spare: u32,
+    /// Number of anons.
+    pages: u64,
 }
 
 impl Amap {
     /// No anons.
     pub const fn new() -> Self {
-        Amap { chunks: Sparse::new(), spare: 0 }
+        Amap { chunks: Sparse::new(), spare: 0, pages: 0 }
     }
     /// The chunk with this number.
     #[inline]
@@ -82,7 +84,7 @@ impl Amap {
     }
     /// Number of anons.
     pub fn pages(&self) -> u64 {
-        self.chunks.iter().map(|(_, chunk)| chunk.filled.count() as u64).sum()
+        self.pages
     }
 
     /// Finds out whether a chunk that is marked `shared` still is. Answers whether its CNode must
@@ -140,12 +142,16 @@ impl Amap {
         Ok(())
     }
 
-    /// Notes that `lo..hi` of an own chunk have an anon now that belongs to nobody else.
+    /// Notes that `lo..hi` of an own chunk have an anon now that belongs to nobody else. Either all
+    /// of them had one before or none.
     #[inline]
     pub fn filled(&mut self, key: u64, lo: u32, hi: u32) {
         if let Some(chunk) = self.chunks.get_mut(key) {
             if chunk.filled.is_empty() {
                 self.spare = self.spare.saturating_sub(1);
+            }
+            if !chunk.filled.get(lo) {
+                self.pages += (hi - lo) as u64;
             }
             chunk.filled.set_range(lo, hi);
             chunk.aliased.clear_range(lo, hi);
@@ -160,6 +166,7 @@ impl Amap {
             return;
         }
         let left = chunk.filled.minus(&going);
+        self.pages -= going.count() as u64;
         if left.is_empty() && (chunk.shared || self.spare >= SPARE) {
             b.cnode_drop(chunk.node);
             self.chunks.remove(key);
@@ -185,6 +192,7 @@ impl Amap {
         if let Some(chunk) = self.chunks.get_mut(key) {
             chunk.filled.clear(slot);
             chunk.aliased.clear(slot);
+            self.pages -= 1;
             self.spare += chunk.filled.is_empty() as u32;
         }
     }
@@ -225,10 +233,13 @@ impl Amap {
         Ok(())
     }
 
-    /// Marks every chunk, but those for which `copied` says so, as held by two processes.
-    pub fn share(&mut self, copied: impl Fn(u64) -> bool) {
-        for (key, chunk) in self.chunks.iter_mut() {
-            chunk.shared |= !copied(key);
+    /// Marks every chunk as held by two processes, but those of the regions `kept`.
+    pub fn share(&mut self, kept: &[u64]) {
+        self.chunks.iter_mut().for_each(|(_, chunk)| chunk.shared = true);
+        for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
+            if let Some(chunk) = self.chunks.get_mut(key) {
+                chunk.shared = false;
+            }
         }
     }
 }

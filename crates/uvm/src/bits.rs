@@ -47,8 +47,8 @@ impl<const W: usize> Bits<W> {
         if hi == lo + 1 {
             return self.set(lo);
         }
-        for (i, word) in self.0.iter_mut().enumerate() {
-            *word |= mask(64 * i as u32, lo, hi);
+        for i in lo / 64..hi.div_ceil(64) {
+            self.0[i as usize % W] |= mask(64 * i, lo, hi);
         }
     }
     /// Removes `lo..hi`.
@@ -57,16 +57,16 @@ impl<const W: usize> Bits<W> {
         if hi == lo + 1 {
             return self.clear(lo);
         }
-        for (i, word) in self.0.iter_mut().enumerate() {
-            *word &= !mask(64 * i as u32, lo, hi);
+        for i in lo / 64..hi.div_ceil(64) {
+            self.0[i as usize % W] &= !mask(64 * i, lo, hi);
         }
     }
     /// The members in `lo..hi`.
     #[inline]
     pub fn within(&self, lo: u32, hi: u32) -> Self {
-        let mut out = *self;
-        for (i, word) in out.0.iter_mut().enumerate() {
-            *word &= mask(64 * i as u32, lo, hi);
+        let mut out = Self::EMPTY;
+        for i in lo / 64..hi.div_ceil(64) {
+            out.0[i as usize % W] = self.0[i as usize % W] & mask(64 * i, lo, hi);
         }
         out
     }

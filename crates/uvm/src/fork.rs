@@ -22,34 +22,27 @@ impl Space {
     /// [`Space::forked`] in the parent and by [`Space::after_fork`] in the child.
     pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.amap.drop_spare(b);
-        let (mut at, mut kept, mut keys) = (0, 0, [u64::MAX; FEW_REGIONS]);
-        while let Some(key) = self.pmap.next_key(at) {
-            at = key + 1;
+        let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
+        for key in small {
             self.pmap.drop_if_empty(b, key);
-            if kept < FEW_REGIONS && self.is_small(key) {
+            if self.pmap.kept().len() < FEW_REGIONS && self.is_small(key) {
                 self.amap.copy_for_child(b, key * 2)?;
                 self.amap.copy_for_child(b, key * 2 + 1)?;
                 self.pmap.keep(b, &self.amap, key);
-                keys[kept] = key;
-                kept += 1;
             }
         }
-        let keys = &keys[..kept];
-        self.amap.share(|chunk| keys.contains(&(chunk / 2)));
+        self.amap.share(self.pmap.kept());
         self.pmap.share();
         Ok(())
     }
 
-    /// Is a region owned alone, with few anons?
+    /// Does a region have few anons, which are the process's alone?
     fn is_small(&self, key: u64) -> bool {
-        let chunk = |half: u64| self.amap.chunk(key * 2 + half);
-        let alone = |half: u64| chunk(half).is_none_or(|chunk| !chunk.shared);
-        let few = |half: u64| chunk(half).is_none_or(|chunk| chunk.filled.count_within(FEW_PAGES));
-        self.pmap.region(key).is_some_and(|region| !region.shared)
-            && alone(0)
-            && alone(1)
-            && few(0)
-            && few(1)
+        let half_is = |half: u64| match self.amap.chunk(key * 2 + half) {
+            Some(chunk) => !chunk.shared && chunk.filled.count_within(FEW_PAGES),
+            None => true,
+        };
+        self.pmap.region(key).is_some() && half_is(0) && half_is(1)
     }
 
     /// The child has been made, or has not.

@@ -135,6 +135,12 @@ impl Map {
         self.hint = index;
         Some(entry)
     }
+    /// The part of the entry at `page` that ends at `end` at the latest.
+    #[inline]
+    pub fn part_at(&self, page: u64, end: u64) -> Option<Entry> {
+        let entry = self.entries.get(self.index_from(page))?;
+        (entry.start <= page).then(|| entry.part(page, entry.end.min(end)))
+    }
     /// Entries that overlap `start..end`, cut to it.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Entry> + '_ {
         let from = self.index_from(start);
@@ -228,6 +234,13 @@ impl Map {
 
     /// Changes what is in `start..end` and joins neighbours that have become alike.
     pub fn change(&mut self, start: u64, end: u64, mut to: impl FnMut(&mut Entry)) {
+        let first = self.index_from(start);
+        if let Some(entry) = self.entries.get_mut(first) {
+            if entry.start == start && entry.end == end {
+                to(entry);
+                return self.join_around(first);
+            }
+        }
         self.clip(start);
         self.clip(end);
         let first = self.index_from(start);
@@ -237,6 +250,18 @@ impl Map {
             index += 1;
         }
         self.join(first.saturating_sub(1), (index + 1).min(self.entries.len()));
+    }
+
+    /// Joins the entry at `index` with its neighbours if they have become alike.
+    #[inline]
+    fn join_around(&mut self, index: usize) {
+        let alike = |a: usize, b: usize| match (self.entries.get(a), self.entries.get(b)) {
+            (Some(a), Some(b)) => a.joins(b),
+            _ => false,
+        };
+        if alike(index.wrapping_sub(1), index) || alike(index, index + 1) {
+            self.join(index.saturating_sub(1), (index + 2).min(self.entries.len()));
+        }
     }
 
     /// Joins neighbours among the entries with indices `first..last`.

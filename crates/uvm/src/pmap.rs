@@ -11,6 +11,7 @@ use crate::backend::{Backend, CNode, Extent, Table};
 use crate::bits::Bits;
 use crate::sparse::Sparse;
 use crate::types::{NoMemory, Prot};
+use alloc::vec::Vec;
 
 /// Entries of one half of a region.
 pub const HALF: u32 = 256;
@@ -30,20 +31,24 @@ pub struct Region {
     writable: Bits<8>,
     /// Perhaps another process maps the table too: it must not be changed.
     pub shared: bool,
-    /// A fork is going on, and the child is not to have this table.
-    pub kept: bool,
 }
 
 impl Region {
     fn new(table: Table) -> Self {
         let none = Bits::EMPTY;
-        let (shared, kept) = (false, false);
-        Region { table, nodes: [None; 2], present: none, head: none, writable: none, shared, kept }
+        Region { table, nodes: [None; 2], present: none, head: none, writable: none, shared: false }
     }
     /// First entry behind the Mapping that begins at `head`.
     fn mapping_end(&self, head: u32) -> u32 {
         let next = if head + 1 < 512 { self.head.next_set(head + 1) } else { 512 };
         next.min(self.present.next_clear(head)).min((head / HALF + 1) * HALF)
+    }
+    /// Is the entry present, with a Mapping of its own?
+    fn is_alone(&self, at: u32) -> bool {
+        let end = at + 1;
+        let next_is_apart =
+            end % HALF == 0 || self.head.get(end) || !self.present.get(end);
+        self.present.get(at) && self.head.get(at) && next_is_apart
     }
     /// First entry of the Mapping that covers the present entry `at`.
     fn mapping_start(&self, at: u32) -> u32 {
@@ -93,6 +98,8 @@ impl Region {
 #[derive(Clone, Default)]
 pub struct Pmap {
     regions: Sparse<Region>,
+    /// Regions whose table the child of a fork that is going on is not to have.
+    kept: Vec<u64>,
 }
 
 /// Region and entry of a page.
@@ -104,7 +111,7 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new() }
+        Pmap { regions: Sparse::new(), kept: Vec::new() }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -121,10 +128,6 @@ impl Pmap {
     pub fn may_be_writable(&self, page: u64) -> bool {
         let (key, entry) = locate(page);
         self.regions.get(key).is_some_and(|region| !region.shared && region.writable.get(entry))
-    }
-    /// Number of pages mapped.
-    pub fn pages(&self) -> u64 {
-        self.regions.iter().map(|(_, region)| region.present.count() as u64).sum()
     }
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
@@ -350,6 +353,15 @@ impl Pmap {
         prot: Prot,
     ) {
         let Some(region) = self.regions.get_mut(key) else { return };
+        if hi == lo + 1 && region.is_alone(lo) {
+            let writable = prot.has(Prot::WRITE) && own.get(lo % HALF);
+            let rights = if writable { prot } else { prot.read_only() };
+            if let Some(node) = region.nodes[(lo / HALF) as usize % 2] {
+                b.protect(node, lo % HALF, 1, rights);
+                region.set_writable(lo, hi, rights);
+            }
+            return;
+        }
         let mut at = region.present.next_set(lo);
         while at < hi {
             let behind = region.present.next_clear(at).min(hi);
@@ -394,7 +406,7 @@ impl Pmap {
     /// is, but for the anons, which the child has too: they become read-only.
     pub fn keep(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
         let Some(region) = self.regions.get_mut(key) else { return };
-        region.kept = true;
+        self.kept.push(key);
         for half in 0..2 {
             let chunk = amap.chunk(key * 2 + half as u64);
             let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { continue };
@@ -405,28 +417,40 @@ impl Pmap {
         }
     }
 
+    /// Regions kept; see [`Pmap::keep`].
+    pub fn kept(&self) -> &[u64] {
+        &self.kept
+    }
+
     /// Marks every region but those kept as mapped by two processes: a fork comes.
     pub fn share(&mut self) {
-        for (_, region) in self.regions.iter_mut() {
-            region.shared |= !region.kept;
+        self.regions.iter_mut().for_each(|(_, region)| region.shared = true);
+        for &key in &self.kept {
+            if let Some(region) = self.regions.get_mut(key) {
+                region.shared = false;
+            }
         }
     }
 
     /// The fork is over, or has failed.
     pub fn keep_no_more(&mut self) {
-        self.regions.iter_mut().for_each(|(_, region)| region.kept = false);
+        self.kept.clear();
     }
 
     /// In the child: forgets the regions that the parent kept.
     pub fn forget_kept(&mut self, b: &mut impl Backend) {
-        let mut at = 0;
-        while let Some(key) = self.regions.next_key(at) {
-            at = key + 1;
-            if let Some(region) = self.regions.get(key).filter(|region| region.kept) {
+        while let Some(key) = self.kept.pop() {
+            if let Some(region) = self.regions.remove(key) {
                 b.not_inherited(region.table, region.nodes);
-                self.regions.remove(key);
             }
         }
+    }
+
+    /// Numbers of regions with few pages, at most `most` in each half, and which no other process
+    /// maps.
+    pub fn small(&self, most: u32) -> impl Iterator<Item = u64> + '_ {
+        let is_small = move |region: &Region| !region.shared && region.present.count_within(2 * most);
+        self.regions.iter().filter(move |(_, region)| is_small(region)).map(|(key, _)| key)
     }
 }
 

@@ -31,15 +31,14 @@ impl Space {
     ) -> Result<(), Error> {
         let mut at = start;
         while at < end {
-            let entry = match self.map.within(at, end).next() {
-                Some(entry) if entry.start == at => entry,
-                _ => return Err(Error::NoMemory),
-            };
+            let entry = self.map.part_at(at, end).ok_or(Error::NoMemory)?;
             if prot.has(Prot::WRITE) && entry.flags.has(Flags::NEVER_WRITE) {
                 return Err(Error::Access);
             }
             if entry.prot != prot {
-                if !self.map.has_room(self.map.splits(entry.start, entry.end)) {
+                if !self.map.has_room(2)
+                    && !self.map.has_room(self.map.splits(entry.start, entry.end))
+                {
                     return Err(Error::NoMemory);
                 }
                 self.map.change(entry.start, entry.end, |entry| entry.prot = prot);

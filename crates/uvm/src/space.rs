@@ -81,9 +81,9 @@ impl Space {
     pub fn set_mmap_top(&mut self, addr: u64) {
         self.mmap_top = addr / PAGE;
     }
-    /// Pages mapped, and pages in memory.
+    /// Pages mapped, and pages in memory that belong to the process.
     pub fn usage(&self) -> (u64, u64) {
-        (self.map.pages(), self.pmap.pages().max(self.amap.pages()))
+        (self.map.pages(), self.amap.pages())
     }
 
     /// The pages of `[addr, addr + len)`: `addr` must begin a page; `len` is rounded up.

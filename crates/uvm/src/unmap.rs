@@ -12,7 +12,7 @@ impl Space {
         if end == start || end > self.high || len > self.high * PAGE {
             return Err(Error::Invalid);
         }
-        if !self.map.has_room(self.map.splits(start, end)) && self.map.splits(start, end) == 2 {
+        if !self.map.has_room(2) && self.map.splits(start, end) == 2 {
             return Err(Error::NoMemory);
         }
         self.unmap_pages(b, start, end);

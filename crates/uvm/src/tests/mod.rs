@@ -117,6 +117,8 @@ impl World {
     pub fn check(&self) {
         for both in &self.processes {
             both.real.validate();
+            let anons = both.real.amap().chunks().map(|(_, chunk)| chunk.filled.count() as u64);
+            assert_eq!(both.real.amap().pages(), anons.sum::<u64>());
             for page in both.backend.present_pages() {
                 let target = both.backend.look_up(page, Access::Read).unwrap();
                 let at = both.model.pages.get(&page).unwrap_or_else(|| panic!("{page} is mapped"));
