@@ -46,8 +46,7 @@ impl Region {
     /// Is the entry present, with a Mapping of its own?
     fn is_alone(&self, at: u32) -> bool {
         let end = at + 1;
-        let next_is_apart =
-            end % HALF == 0 || self.head.get(end) || !self.present.get(end);
+        let next_is_apart = end % HALF == 0 || self.head.get(end) || !self.present.get(end);
         self.present.get(at) && self.head.get(at) && next_is_apart
     }
     /// First entry of the Mapping that covers the present entry `at`.
@@ -449,7 +448,8 @@ impl Pmap {
     /// Numbers of regions with few pages, at most `most` in each half, and which no other process
     /// maps.
     pub fn small(&self, most: u32) -> impl Iterator<Item = u64> + '_ {
-        let is_small = move |region: &Region| !region.shared && region.present.count_within(2 * most);
+        let is_small =
+            move |region: &Region| !region.shared && region.present.count_within(2 * most);
         self.regions.iter().filter(move |(_, region)| is_small(region)).map(|(key, _)| key)
     }
 }
