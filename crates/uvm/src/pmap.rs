@@ -46,7 +46,8 @@ impl Region {
     /// Is the entry present, with a Mapping of its own?
     fn is_alone(&self, at: u32) -> bool {
         let end = at + 1;
-        let next_is_apart = end % HALF == 0 || self.head.get(end) || !self.present.get(end);
+        let next_is_apart =
+            end.is_multiple_of(HALF) || self.head.get(end) || !self.present.get(end);
         self.present.get(at) && self.head.get(at) && next_is_apart
     }
     /// First entry of the Mapping that covers the present entry `at`.

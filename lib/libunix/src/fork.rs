@@ -177,6 +177,7 @@ fn share_memory(
     MEMD.copy_to(within(MEMD))?;
     LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
     caps.nodes.prepare_child(&mut caps.arena)?;
+    caps.objects.share(CHILD_ROOT)?;
     space.fork(caps).map_err(|_| Status::NoMemory)?;
     let mut shared: Vec<u64> = Vec::new();
     let mut add = |node: CNode| {

@@ -66,6 +66,8 @@ pub mod own {
     pub const HEAP_RAM: CapAddr = CapAddr(37);
     /// Mapping of the page at `LIBRARY_PEEK`.
     pub const PEEK_MAPPING: CapAddr = CapAddr(38);
+    /// The first Frames of mapped files; children get copies. To `PIECES`.
+    pub const EXTENTS: CapAddr = CapAddr(48);
     /// Pieces of private memory.
     pub const PIECES: CapAddr = CapAddr(64);
     /// Their Mappings.
@@ -78,6 +80,8 @@ pub mod own {
     pub const EXTENSIONS: CapAddr = CapAddr(192);
 }
 
+/// Frames of mapped files in the CNode at root index 0.
+pub const NEAR_EXTENTS: u32 = 16;
 /// Most pieces of private memory.
 pub const PIECES: u32 = 16;
 /// Most tables in the CNode at root index 0.

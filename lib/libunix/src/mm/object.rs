@@ -10,14 +10,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::MapFlags;
 use captypes::place::{L2_BYTES, L2_SLOTS};
-use captypes::{CapAddr, CapType, Place};
+use captypes::{CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::Cap;
-use linuxdomain::{entry_of, own, EXTENTS_L1, NODES_L1};
+use linuxdomain::{entry_of, own, EXTENTS_L1, NEAR_EXTENTS, NODES_L1};
 use uvm::{Extent, ObjectError, ObjectId};
 
 /// Most Frames of mapped files at a time.
-const EXTENTS: usize = ((NODES_L1 - EXTENTS_L1) * L2_SLOTS) as usize;
+const EXTENTS: usize = (NEAR_EXTENTS + (NODES_L1 - EXTENTS_L1) * L2_SLOTS) as usize;
 
 /// A mapped file.
 pub struct Object {
@@ -51,7 +51,17 @@ pub struct Objects {
 }
 
 fn frame_slot(index: usize) -> CapAddr {
-    CapAddr::new(EXTENTS_L1 + index as u32 / L2_SLOTS, index as u32 % L2_SLOTS)
+    match (index as u32).checked_sub(NEAR_EXTENTS) {
+        None => own::EXTENTS.plus(index as u32),
+        Some(far) => CapAddr::new(EXTENTS_L1 + far / L2_SLOTS, far % L2_SLOTS),
+    }
+}
+
+fn slot_index(slot: CapAddr) -> usize {
+    match slot.l1() {
+        0 => (slot.0 - own::EXTENTS.0) as usize,
+        node => (NEAR_EXTENTS + (node - EXTENTS_L1) * L2_SLOTS + slot.l2()) as usize,
+    }
 }
 
 impl Objects {
@@ -116,8 +126,7 @@ impl Objects {
 
     fn free_slot(&mut self, slot: CapAddr) {
         let _ = slot.delete();
-        let index = ((slot.l1() - EXTENTS_L1) * L2_SLOTS + slot.l2()) as usize;
-        if let Some(used) = self.slots.get_mut(index) {
+        if let Some(used) = self.slots.get_mut(slot_index(slot)) {
             *used = false;
         }
     }
@@ -129,7 +138,7 @@ impl Objects {
             return None;
         }
         let slot = frame_slot(index);
-        if slot.l1() - EXTENTS_L1 >= self.nodes {
+        if slot.l1() != 0 && slot.l1() - EXTENTS_L1 >= self.nodes {
             let node = Place::l1(CapAddr::NULL, slot.l1());
             ram.make(CapType::L2CNode, L2_BYTES, 1, node).ok()?;
             self.nodes += 1;
@@ -227,10 +236,22 @@ impl Objects {
         Ok(Extent { frame: own::ZERO_PAGE.0, frame_page: 0, first: page, pages: 1 })
     }
 
-    /// In a forked child, which has none of the Frames: they are asked for again.
+    /// Gives a child the first Frames.
+    pub fn share(&self, child: CapAddr) -> Result<(), Status> {
+        let count = self.slots.len().min(NEAR_EXTENTS as usize) as u32;
+        if count > 0 {
+            let to = Place::within(child, own::EXTENTS);
+            own::EXTENTS.copy_range(to, count, CapType::Frame)?;
+        }
+        Ok(())
+    }
+
+    /// In a forked child, which has the first Frames only: the others are asked for again.
     pub fn after_fork(&mut self) {
-        self.objects.iter_mut().flatten().for_each(|object| object.extents.clear());
-        self.slots.clear();
+        for object in self.objects.iter_mut().flatten() {
+            object.extents.retain(|extent| CapAddr(extent.frame).l1() == 0);
+        }
+        self.slots.truncate(NEAR_EXTENTS as usize);
         self.nodes = 0;
         self.zero_page = false;
     }
