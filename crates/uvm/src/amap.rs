@@ -213,12 +213,23 @@ impl Amap {
         self.spare = 0;
     }
 
-    /// Gives every chunk up.
-    pub fn clear(&mut self, b: &mut impl Backend) {
-        for (_, chunk) in self.chunks.iter() {
-            b.cnode_drop(chunk.node);
-        }
-        *self = Amap::new();
+    /// Gives every anon up. Up to `spare` chunks stay, empty.
+    pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
+        self.spare = 0;
+        self.pages = 0;
+        let kept = &mut self.spare;
+        self.chunks.retain(|chunk| {
+            if chunk.shared || *kept as usize >= spare {
+                b.cnode_drop(chunk.node);
+                return false;
+            }
+            if let Some((first, last)) = chunk.filled.span() {
+                b.slots_drop(chunk.node, first, last - first);
+            }
+            *chunk = Chunk::new(chunk.node);
+            *kept += 1;
+            true
+        });
     }
 
     /// For a fork: gives the child a CNode of its own for a chunk.

@@ -108,6 +108,11 @@ impl<const W: usize> Bits<W> {
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
+    /// The first member and what is behind the last.
+    pub fn span(&self) -> Option<(u32, u32)> {
+        let first = self.next_set(0);
+        (first < Self::LEN).then(|| (first, self.prev_set(Self::LEN - 1).unwrap_or(first) + 1))
+    }
     /// The first member at or behind `from`, or `LEN`.
     #[inline]
     pub fn next_set(&self, from: u32) -> u32 {

@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 /// Most anons of each half of a region that is not shared with a child, and most such regions.
 const FEW_PAGES: u32 = 48;
 const FEW_REGIONS: usize = 6;
+/// Most regions, and chunks, that are kept for the next program.
+const SPARE_REGIONS: usize = 4;
 
 impl Space {
     /// Gets ready to be copied into a child, whose CSpace is there already. Followed by
@@ -66,16 +68,27 @@ impl Space {
         self.map.change(0, self.high, |entry| entry.flags = entry.flags.without(Flags::LOCKED));
     }
 
-    /// Gives everything up, for a new program.
+    /// Gives everything up, for a new program. A few tables and CNodes are emptied and kept: it
+    /// will need some at the same places.
     pub fn clear(&mut self, b: &mut impl Backend) {
+        self.clear_keeping(b, SPARE_REGIONS);
+    }
+
+    /// The same, but nothing is kept.
+    pub fn destroy(&mut self, b: &mut impl Backend) {
+        self.clear_keeping(b, 0);
+    }
+
+    fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) {
         let mut objects: Vec<ObjectId> = Vec::new();
         objects.extend(self.map.entries().iter().filter_map(|entry| entry.object));
         self.map = Map::new();
-        while let Some(key) = self.pmap.next_key(0) {
-            self.pmap.drop_region(b, key);
-        }
-        self.amap.clear(b);
+        // First the Frames: with the last capability to each its Mapping goes.
+        self.amap.clear(b, spare);
+        self.pmap.clear(b, spare);
         self.release(b, &objects);
-        *self = Space { limits: self.limits, ..Space::new(self.low * PAGE, self.high * PAGE) };
+        let (amap, pmap) = (core::mem::take(&mut self.amap), core::mem::take(&mut self.pmap));
+        let (limits, empty) = (self.limits, Space::new(self.low * PAGE, self.high * PAGE));
+        *self = Space { limits, amap, pmap, ..empty };
     }
 }

@@ -392,6 +392,30 @@ impl Pmap {
         }
     }
 
+    /// Gives all pages up. Up to `spare` regions stay, empty.
+    pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
+        let mut kept = 0;
+        let mut at = 0;
+        while let Some(key) = self.regions.next_key(at) {
+            at = key + 1;
+            let Some(region) = self.regions.get_mut(key) else { return };
+            if region.shared || kept >= spare {
+                self.drop_region(b, key);
+                continue;
+            }
+            kept += 1;
+            for half in 0..2 {
+                let heads = region.head.within(half * HALF, (half + 1) * HALF);
+                let (Some(node), Some((lo, hi))) = (region.nodes[half as usize], heads.span())
+                else {
+                    continue;
+                };
+                b.slots_drop(node, lo % HALF, hi - lo);
+            }
+            region.forget(0, 2 * HALF);
+        }
+    }
+
     /// Is the table of this region perhaps shared?
     pub fn is_shared(&self, key: u64) -> bool {
         self.regions.get(key).is_some_and(|region| region.shared)

@@ -57,6 +57,20 @@ impl<T> Sparse<T> {
         self.keys.remove(index);
         Some(self.values.remove(index))
     }
+    /// Removes the values for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
+        let (mut index, mut kept) = (0, 0);
+        self.values.retain_mut(|value| {
+            let stays = keep(value);
+            if stays {
+                self.keys[kept] = self.keys[index];
+                kept += 1;
+            }
+            index += 1;
+            stays
+        });
+        self.keys.truncate(kept);
+    }
     /// The first key at or behind `key`.
     #[inline]
     pub fn next_key(&self, key: u64) -> Option<u64> {

@@ -63,6 +63,26 @@ fn sequential_touching_takes_few_faults() {
 }
 
 #[test]
+fn a_new_program_finds_nothing_of_the_old_one() {
+    let mut world = World::new();
+    let start = dirty(&mut world, 700);
+    world.fork(0);
+    world.touch(1, start, Access::Write).unwrap();
+    for which in 0..2 {
+        let both = &mut world.processes[which];
+        both.real.clear(&mut both.backend);
+        both.model.unmap(LOW, HIGH);
+        assert!(both.backend.present_pages().is_empty());
+        both.real.set_mmap_top(TOP * PAGE);
+        both.real.limits.stack = 64 * PAGE;
+    }
+    world.check();
+    dirty(&mut world, 300);
+    world.check();
+    world.finish();
+}
+
+#[test]
 fn brk_keeps_away_from_mappings() {
     let mut world = World::new();
     let both = &mut world.processes[0];

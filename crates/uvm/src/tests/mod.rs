@@ -78,7 +78,7 @@ impl World {
 
     pub fn exit(&mut self, which: usize) {
         let mut gone = self.processes.remove(which);
-        gone.real.clear(&mut gone.backend);
+        gone.real.destroy(&mut gone.backend);
     }
 
     /// Uses a page as the hardware and the fault code do, and compares with the model.

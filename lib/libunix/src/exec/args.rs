@@ -12,13 +12,34 @@ const STRING_MAX: usize = 128 << 10;
 /// All strings together: a quarter of the usual stack.
 const TOTAL_MAX: usize = 2 << 20;
 
+/// Strings, each with a zero byte behind it.
+#[derive(Clone, Default)]
+pub struct Strings {
+    pub bytes: Vec<u8>,
+    pub count: usize,
+}
+
+impl Strings {
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.bytes.push(0);
+        self.count += 1;
+    }
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.split(|&byte| byte == 0).take(self.count)
+    }
+    pub fn first(&self) -> &[u8] {
+        self.iter().next().unwrap_or_default()
+    }
+}
+
 /// What a program is started with.
 #[derive(Clone, Default)]
 pub struct Args {
     /// The file that was asked for (for a script: the script).
     pub path: Vec<u8>,
-    pub argv: Vec<Vec<u8>>,
-    pub envp: Vec<Vec<u8>>,
+    pub argv: Strings,
+    pub envp: Strings,
 }
 
 /// A path that a system call was given.
@@ -30,13 +51,13 @@ impl Args {
     /// From the program's memory.
     pub fn read(p: &mut Process, path: &[u8], argv: u64, envp: u64) -> Result<Args> {
         let mut room = TOTAL_MAX;
-        let mut args = Args { path: path.to_vec(), ..Args::default() };
-        args.argv = strings(p, argv, &mut room)?;
-        args.envp = strings(p, envp, &mut room)?;
-        if args.argv.is_empty() {
-            args.argv.push(Vec::new());
+        let path = path.to_vec();
+        let mut argv = strings(p, argv, &mut room)?;
+        let envp = strings(p, envp, &mut room)?;
+        if argv.count == 0 {
+            argv.push(&[]);
         }
-        Ok(args)
+        Ok(Args { path, argv, envp })
     }
 
     /// From the argument block of the first process; also its working directory.
@@ -44,8 +65,8 @@ impl Args {
         let (mut args, mut directory) = (Args::default(), None);
         for field in block.split(|&byte| byte == 0) {
             match field.split_first() {
-                Some((b'a', text)) => args.argv.push(text.to_vec()),
-                Some((b'e', text)) => args.envp.push(text.to_vec()),
+                Some((b'a', text)) => args.argv.push(text),
+                Some((b'e', text)) => args.envp.push(text),
                 Some((b'c', text)) => directory = Some(text.to_vec()),
                 _ => {}
             }
@@ -58,35 +79,42 @@ impl Args {
         Args { path: path.to_vec(), ..self.clone() }
     }
 
+    /// A script becomes arguments of its interpreter.
+    pub fn interpreted_by(&mut self, interpreter: &[u8], argument: Option<&[u8]>, script: &[u8]) {
+        let old = core::mem::take(&mut self.argv);
+        self.argv.push(interpreter);
+        argument.into_iter().for_each(|text| self.argv.push(text));
+        self.argv.push(script);
+        old.iter().skip(1).for_each(|text| self.argv.push(text));
+    }
+
     /// Where the first program may be: itself, or its name in each directory of `PATH`.
     pub fn candidates(&self) -> Vec<Vec<u8>> {
-        let Some(name) = self.argv.first() else { return Vec::new() };
+        let name = self.argv.first();
+        if self.argv.count == 0 {
+            return Vec::new();
+        }
         if name.contains(&b'/') {
-            return alloc::vec![name.clone()];
+            return alloc::vec![name.to_vec()];
         }
         let path = self.envp.iter().find_map(|entry| entry.strip_prefix(b"PATH="));
         let path = path.unwrap_or(b"/bin:/sbin:/usr/bin:/usr/sbin");
         path.split(|&byte| byte == b':').map(|dir| [dir, b"/", name].concat()).collect()
     }
-
-    /// Arguments with a zero byte behind each.
-    pub fn command_line(&self) -> Vec<u8> {
-        self.argv.iter().flat_map(|arg| arg.iter().copied().chain([0])).collect()
-    }
 }
 
-fn strings(p: &mut Process, array: u64, room: &mut usize) -> Result<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
+fn strings(p: &mut Process, array: u64, room: &mut usize) -> Result<Strings> {
+    let mut all = Strings::default();
     if array == 0 {
         return Ok(all);
     }
     loop {
-        let at: u64 = user::copy_in(p, array.wrapping_add(8 * all.len() as u64))?;
+        let at: u64 = user::copy_in(p, array.wrapping_add(8 * all.count as u64))?;
         if at == 0 {
             return Ok(all);
         }
         let text = user::cstr(p, at, STRING_MAX, Errno::E2BIG)?;
         *room = room.checked_sub(text.len() + 9).ok_or(Errno::E2BIG)?;
-        all.push(text.to_vec());
+        all.push(text);
     }
 }

@@ -39,11 +39,7 @@ pub fn open_program(p: &mut Process, dir: u32, args: &mut Args) -> Result<Execut
         let line = script_line(line);
         file.close(p);
         let (interpreter, argument) = line?;
-        let mut argv = alloc::vec![interpreter.clone()];
-        argv.extend(argument);
-        argv.push(path);
-        argv.extend(args.argv.drain(..).skip(1));
-        args.argv = argv;
+        args.interpreted_by(&interpreter, argument.as_deref(), &path);
         (path, dir) = (interpreter, CWD);
     }
     Err(Errno::ELOOP)

@@ -80,7 +80,7 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
         }
     }
     if problem != Errno::ELIBACC {
-        let name = String::from_utf8_lossy(args.argv.first().map_or(&b""[..], |arg| arg));
+        let name = String::from_utf8_lossy(args.argv.first());
         file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
     }
     let status = if problem == Errno::ENOENT { 127 } else { 126 };
@@ -101,7 +101,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     };
     // From here on there is no way back.
     fd::close_on_exec(p);
-    let _ = server::call_ab(op::Exec {}, &args.path, &args.command_line());
+    let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     p.mm.clear();
     mm::settle(p);
     p.signals.exec();

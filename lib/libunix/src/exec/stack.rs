@@ -8,7 +8,6 @@ use crate::process::Process;
 use crate::server::header;
 use crate::sys::random;
 use abi::layout::{PAGE, PROGRAM_END};
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use uvm::{Flags, MapRequest, Placement, Prot};
 
@@ -36,51 +35,53 @@ const AT_EXECFN: u64 = 31;
 const AT_MINSIGSTKSZ: u64 = 51;
 /// `AT_HWCAP2`: FSGSBASE may be used.
 const HWCAP2_FSGSBASE: u64 = 2;
+/// What `AT_PLATFORM` points to.
+const PLATFORM: &[u8] = b"x86_64\0";
 /// A signal frame without vector state, and some room.
 const FRAME_BYTES: u64 = 1024;
 
-/// Strings that grow downward from the top of the stack.
-struct Strings {
-    /// Everything, the last byte first.
-    reversed: Vec<u8>,
-}
-
-impl Strings {
-    fn push(&mut self, text: &[u8]) -> u64 {
-        self.reversed.push(0);
-        self.push_raw(text)
-    }
-    fn push_raw(&mut self, bytes: &[u8]) -> u64 {
-        self.reversed.extend(bytes.iter().rev());
-        PROGRAM_END - self.reversed.len() as u64
-    }
-}
-
 /// Maps the stack and fills it. Answers the stack pointer.
+///
+/// From the top: a word of zeroes, path, environment, arguments, platform, random bytes; below
+/// them the words that the program finds at its stack pointer.
 pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
-    let mut strings = Strings { reversed: alloc::vec![0; 8] };
-    let name = strings.push(&args.path);
-    let envp: Vec<u64> = args.envp.iter().rev().map(|text| strings.push(text)).collect();
-    let argv: Vec<u64> = args.argv.iter().rev().map(|text| strings.push(text)).collect();
-    let platform = strings.push(b"x86_64");
-    let mut seed = [0; 16];
-    random::fill(p, &mut seed);
-    let random = strings.push_raw(&seed);
-
-    let mut words = alloc::vec![argv.len() as u64];
-    words.extend(argv.iter().rev());
-    words.push(0);
-    words.extend(envp.iter().rev());
-    words.push(0);
-    for (key, value) in auxiliary(p, program, name, platform, random) {
-        words.extend([key, value]);
-    }
-    let sp = ((random & !15) - words.len() as u64 * 8) & !15;
+    let seed = random::seed(p);
+    let name = PROGRAM_END - 8 - (args.path.len() as u64 + 1);
+    let envp = name - args.envp.bytes.len() as u64;
+    let argv = envp - args.argv.bytes.len() as u64;
+    let platform = argv - PLATFORM.len() as u64;
+    let random = platform - seed.len() as u64;
+    let auxiliary = auxiliary(p, program, name, platform, random);
+    let words = 1 + args.argv.count + 1 + args.envp.count + 1 + 2 * auxiliary.len();
+    let sp = ((random & !15) - words as u64 * 8) & !15;
     map(p, program, sp)?;
-    strings.reversed.reverse();
-    user::bytes_out(p, PROGRAM_END - strings.reversed.len() as u64, &strings.reversed)?;
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    user::bytes_out(p, sp, &bytes)?;
+
+    let stack = user::slice_out(p, sp, (PROGRAM_END - sp) as usize)?;
+    let strings: [(u64, &[u8]); 5] = [
+        (random, &seed),
+        (platform, PLATFORM),
+        (argv, &args.argv.bytes),
+        (envp, &args.envp.bytes),
+        (name, &args.path),
+    ];
+    for (at, bytes) in strings {
+        stack[(at - sp) as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+    let mut rest = stack.chunks_exact_mut(8);
+    let mut push = |word: u64| {
+        if let Some(place) = rest.next() {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    };
+    push(args.argv.count as u64);
+    for (mut at, strings) in [(argv, &args.argv), (envp, &args.envp)] {
+        for text in strings.iter() {
+            push(at);
+            at += text.len() as u64 + 1;
+        }
+        push(0);
+    }
+    auxiliary.into_iter().flat_map(|(key, value)| [key, value]).for_each(push);
     Ok(sp)
 }
 

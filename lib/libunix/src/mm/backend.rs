@@ -125,6 +125,11 @@ impl Caps {
         }
     }
 
+    /// Number of upper tables for program memory.
+    pub fn upper_tables(&self) -> usize {
+        self.uppers.len()
+    }
+
     /// Drops upper tables: all program memory is gone.
     pub fn drop_uppers(&mut self) {
         for upper in self.uppers.drain(..) {

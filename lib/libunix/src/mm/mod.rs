@@ -26,6 +26,9 @@ use uvm::{ObjectId, ObjectName, Space};
 /// Distance between the top of the stack and the mmap area: the stack's limit and more.
 pub const STACK_GAP: u64 = 1 << 30;
 
+/// So many upper tables are kept for the next program.
+const FEW_UPPERS: usize = 6;
+
 /// The address space of the program, and what it is made of.
 pub struct Mm {
     pub space: Space,
@@ -43,7 +46,10 @@ impl Mm {
 
     /// Takes everything away, for a new program.
     pub fn clear(&mut self) {
-        self.space.clear(&mut self.caps);
+        if self.caps.upper_tables() <= FEW_UPPERS {
+            return self.space.clear(&mut self.caps);
+        }
+        self.space.destroy(&mut self.caps);
         self.caps.drop_uppers();
     }
 }

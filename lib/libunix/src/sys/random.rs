@@ -71,3 +71,15 @@ pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64>
     let buffers = [Buffer { base: buf, len: len.min(MAX_RW) }];
     transfer::read_random(p, &mut Cursor::new(&buffers))
 }
+
+/// 16 random bytes for a new program: the CPU's, if it has any.
+pub fn seed(p: &mut Process) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    if cpu_has_rdrand() {
+        bytes[..8].copy_from_slice(&cpu_word(true).to_le_bytes());
+        bytes[8..].copy_from_slice(&cpu_word(true).to_le_bytes());
+    } else {
+        fill(p, &mut bytes);
+    }
+    bytes
+}
