@@ -1,5 +1,5 @@
 // Calls with directory descriptors, flags of rename and link, fifos, locks, times, listings.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <dirent.h>
 #include <poll.h>

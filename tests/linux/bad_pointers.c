@@ -1,5 +1,5 @@
 // A bad pointer to every system call that takes one: EFAULT, and nothing worse.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <time.h>
 

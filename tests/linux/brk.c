@@ -1,5 +1,5 @@
 // brk and sbrk.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // Memory after fork: private copies, shared memory, many generations, protections.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 enum { COUNT = 64 };

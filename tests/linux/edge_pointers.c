@@ -1,6 +1,6 @@
 // Buffers that just fit before a hole, that lack a byte, that are read-only, and that lie in the
 // part of the address space that belongs to the library of the process.
-// oracle: host
+// oracle: linux
 // build: gcc, musl
 #include "test.h"
 #include <poll.h>

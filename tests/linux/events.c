@@ -1,5 +1,5 @@
 // eventfd, timerfd, epoll, socketpair.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <poll.h>
 #include <sys/epoll.h>

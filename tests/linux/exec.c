@@ -1,5 +1,6 @@
 // execve: arguments, environment, descriptors, signals and errors, seen by the next program.
-// oracle: host
+// oracle: linux
+// expect-status: 17
 // args: first
 // env: COLOUR=blue
 #include "test.h"

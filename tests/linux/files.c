@@ -1,5 +1,5 @@
 // Files: open flags, offsets, attributes, links, renaming, directories, truncation.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <dirent.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 // Vector and floating-point state over forks, signals, faults and preemption; thread-local storage.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <fenv.h>
 #include <math.h>

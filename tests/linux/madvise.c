@@ -1,5 +1,5 @@
 // madvise and mincore.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 int main(void) {

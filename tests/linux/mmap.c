@@ -1,5 +1,5 @@
 // mmap, munmap, mprotect: results, errors, and what is left mapped.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 // One letter a page: - not mapped, 0 not readable or r. Asks by a system call, not by a fault.

@@ -1,5 +1,5 @@
 // Mappings of files: private and shared, past the end, after the descriptor is closed.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <setjmp.h>
 

@@ -1,5 +1,5 @@
 // mremap: growing, shrinking, moving, and its errors.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 static int mapped(char *at) {

@@ -1,5 +1,5 @@
 // Pipes: order, end of file, SIGPIPE, capacity, non-blocking ends.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 static char big[200000];

@@ -1,6 +1,6 @@
 // Every register of the program over system calls, faults, signals, forks and preemption: general
 // ones, flags, x87, SSE, the upper halves of AVX, and the control words.
-// oracle: host
+// oracle: linux
 // build: gcc
 #include "test.h"
 #include <cpuid.h>

@@ -1,5 +1,5 @@
 // Faults: signal, code and address, for every way to be wrong; and going on after a handler.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <setjmp.h>
 

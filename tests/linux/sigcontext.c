@@ -1,5 +1,5 @@
 // What a handler finds in its frame, and what it may change there: registers, masks, vector state.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <fenv.h>
 #include <math.h>

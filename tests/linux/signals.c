@@ -1,5 +1,5 @@
 // Handlers, masks, pending signals, the alternative stack, flags of sigaction.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <setjmp.h>
 

@@ -1,5 +1,5 @@
 // Many signals: none is lost between looking and waiting, and nothing else suffers.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // Waiting for signals, and calls that signals interrupt: what is restarted and what is not.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <poll.h>
 #include <sys/select.h>

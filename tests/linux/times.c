@@ -1,6 +1,6 @@
 // Clocks, sleeping, timers, identity, limits, random numbers: whatever has no exact value is
 // checked for sense.
-// oracle: host
+// oracle: linux
 #include "test.h"
 #include <sched.h>
 #include <sys/random.h>

@@ -1,5 +1,5 @@
 // Vectors, sendfile, copy_file_range, memfd, statx, fallocate: moving bytes between files.
-// oracle: host
+// oracle: linux
 // build: gcc, pie
 #include "test.h"
 #include <sys/sendfile.h>

@@ -1,5 +1,5 @@
 // fork, exit and wait: statuses, SIGCHLD, process groups, orphans' statuses.
-// oracle: host
+// oracle: linux
 #include "test.h"
 
 static volatile int children, last_code, last_status;

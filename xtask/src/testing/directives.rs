@@ -10,7 +10,7 @@
 //! | `stdin` | text for standard input, with `\n` |
 //! | `expect-status` | exit status (default 0) |
 //! | `expect-stdout` | text, with `\n`; else the file NAME.out beside the source |
-//! | `oracle` | `host`: output and status must be those of the same program on this Linux |
+//! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
 //! | `mem`, `cores` | the machine's |
 //! | `timeout` | seconds (default 30) |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
@@ -30,7 +30,7 @@ pub struct Directives {
     pub stdin: Vec<u8>,
     pub expected_status: Option<i32>,
     pub expected_stdout: Option<Vec<u8>>,
-    pub host_is_oracle: bool,
+    pub linux_is_oracle: bool,
     pub timeout: Option<Duration>,
     pub memory: Option<String>,
     pub cores: Option<u32>,
@@ -80,7 +80,7 @@ impl Directives {
             "stdin" => self.stdin = unescape(value),
             "expect-status" => self.expected_status = Some(value.parse()?),
             "expect-stdout" => self.expected_stdout = Some(unescape(value)),
-            "oracle" if value == "host" => self.host_is_oracle = true,
+            "oracle" if value == "linux" => self.linux_is_oracle = true,
             "keeps" => self.kept = value.parse()?,
             "kernel" => self.command_line = value.to_owned(),
             "mem" => self.memory = Some(value.to_owned()),
@@ -90,6 +90,11 @@ impl Directives {
             _ => bail!("{key} cannot be {value:?}"),
         }
         Ok(())
+    }
+
+    /// Is the program to be tested in this build?
+    pub fn wants(&self, build: &str) -> bool {
+        self.builds.is_empty() || self.builds.iter().any(|wanted| wanted == build)
     }
 
     /// The machine to run on.
@@ -113,11 +118,11 @@ mod tests {
 
     #[test]
     fn reads_the_first_comment_only() {
-        let source = "// A test of things: many.\n// build: gcc, musl\n// stdin: a\\nb\n// oracle: host\n\n// mem: 1G\n";
+        let source = "// A test of things: many.\n// build: gcc, musl\n// stdin: a\\nb\n// oracle: linux\n\n// mem: 1G\n";
         let directives = Directives::parse(source, "//").unwrap();
         assert_eq!(directives.builds, ["gcc", "musl"]);
         assert_eq!(directives.stdin, b"a\nb");
-        assert!(directives.host_is_oracle && directives.memory.is_none());
+        assert!(directives.linux_is_oracle && directives.memory.is_none());
         assert!(Directives::parse("# oracle: bsd\n", "#").is_err());
     }
 }

@@ -1,13 +1,16 @@
 //! C programs of `tests/linux`, each linked statically in up to three ways, run unmodified.
 //!
-//! Where a program says `oracle: host`, the very same file is also run on this Linux, and both must
-//! agree to the last byte.
+//! What a program must print is in NAME.out beside it, or in NAME.BUILD.out where the C libraries
+//! differ. Where it says `oracle: linux`, these files are what the very same program printed on
+//! Linux; `./x test --record` runs it here and writes them anew. Tests themselves do not ask the
+//! machine's own Linux: kernels differ in corners, and a test must not.
 
 use super::directives::Directives;
 use super::guest::GuestRun;
 use super::{Case, Context};
 use crate::image::Addition;
 use crate::program::Invocation;
+use crate::project::Project;
 use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
 use std::io::Write;
@@ -25,9 +28,7 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
         let directives =
             Directives::parse(&text, "//").with_context(|| format!("{}", source.display()))?;
         for build in BUILDS {
-            if directives.builds.is_empty()
-                || directives.builds.iter().any(|wanted| wanted == build)
-            {
+            if directives.wants(build) {
                 let (source, name) = (source.clone(), name.clone());
                 let case = format!("linux/{name}.{build}");
                 cases.push(Case::single(case, move |context| run(context, &source, &name, build)));
@@ -60,7 +61,8 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
     let mut arguments = vec![format!("./{name}")];
     arguments.extend(directives.arguments.iter().cloned());
     let invocation = Invocation::new(arguments, &directives.environment)?;
-    let (status, stdout) = expectation(&directives, source, &program, &invocation)?;
+    let stdout = expected_stdout(&directives, source, build)?;
+    let status = directives.expected_status.unwrap_or(0);
     let guest = format!("/root/{name}");
     let run = GuestRun {
         test: format!("linux/{name}.{build}"),
@@ -98,24 +100,61 @@ pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
     Ok(())
 }
 
-/// Status and output that the test must have.
-fn expectation(
-    directives: &Directives,
-    source: &Path,
-    program: &Path,
-    invocation: &Invocation,
-) -> Result<(i32, Option<Vec<u8>>)> {
-    if directives.host_is_oracle {
-        let (status, stdout) = ask_linux(program, invocation, &directives.stdin)?;
-        return Ok((status, Some(stdout)));
+/// The output that the test must have, if it is to have any in particular.
+fn expected_stdout(directives: &Directives, source: &Path, build: &str) -> Result<Option<Vec<u8>>> {
+    if let Some(text) = &directives.expected_stdout {
+        return Ok(Some(text.clone()));
     }
-    let beside = source.with_extension("out");
-    let stdout = match (&directives.expected_stdout, beside.exists()) {
-        (Some(text), _) => Some(text.clone()),
-        (None, true) => Some(fs::read(&beside)?),
-        (None, false) => None,
-    };
-    Ok((directives.expected_status.unwrap_or(0), stdout))
+    let files = [source.with_extension(format!("{build}.out")), source.with_extension("out")];
+    match files.iter().find(|file| file.exists()) {
+        Some(file) => Ok(Some(fs::read(file)?)),
+        None if directives.linux_is_oracle => {
+            bail!("{} is missing: ./x test --record linux/", files[1].display())
+        }
+        None => Ok(None),
+    }
+}
+
+/// Writes what the programs whose name contains `filter` print on this machine's Linux.
+pub fn record(project: &Project, filter: &str) -> Result<()> {
+    for source in sources(&project.path("tests/linux"), "c")? {
+        let directives = Directives::parse(&fs::read_to_string(&source)?, "//")?;
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let case = format!("linux/{name}");
+        if directives.linux_is_oracle && (case.contains(filter) || filter.starts_with(&case)) {
+            record_one(project, &directives, &source, &name)
+                .with_context(|| format!("cannot record {case}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn record_one(project: &Project, directives: &Directives, source: &Path, name: &str) -> Result<()> {
+    let mut outputs = Vec::new();
+    for build in BUILDS.into_iter().filter(|build| directives.wants(build)) {
+        let folder = project.state().join("tests/linux").join(build);
+        fs::create_dir_all(&folder)?;
+        let program = folder.join(name);
+        compile(source, &program, build)?;
+        let mut arguments = vec![format!("./{name}")];
+        arguments.extend(directives.arguments.iter().cloned());
+        let invocation = Invocation::new(arguments, &directives.environment)?;
+        let (status, stdout) = ask_linux(&program, &invocation, &directives.stdin)?;
+        let expected = directives.expected_status.unwrap_or(0);
+        ensure!(status == expected, "{build}: exit status {status}, expected {expected}");
+        let _ = fs::remove_file(source.with_extension(format!("{build}.out")));
+        outputs.push((build, stdout));
+    }
+    let Some((_, first)) = outputs.first() else { return Ok(()) };
+    if outputs.iter().all(|(_, stdout)| stdout == first) {
+        fs::write(source.with_extension("out"), first)?;
+        return Ok(());
+    }
+    let _ = fs::remove_file(source.with_extension("out"));
+    for (build, stdout) in outputs {
+        fs::write(source.with_extension(format!("{build}.out")), stdout)?;
+    }
+    Ok(())
 }
 
 /// What the program does on this Linux, in an empty folder.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), linux (C programs, compared with Linux itself), shell (scripts) and cli (this tool). A
+/// init), linux (C programs, whose output on Linux is known), shell (scripts) and cli (this tool). A
 /// test is named SUITE/NAME. Its kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
@@ -37,6 +37,9 @@ pub struct TestOptions {
     /// Only list the tests
     #[arg(long)]
     list: bool,
+    /// Instead of testing, write anew what Linux prints for the C programs (tests/linux/*.out)
+    #[arg(long)]
+    record: bool,
     /// Show the kernel's log of failed tests
     #[arg(long, short)]
     verbose: bool,
@@ -99,6 +102,11 @@ impl Case {
 /// Runs them; the exit status.
 pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     let filter = options.filter.as_deref().unwrap_or("");
+    if options.record {
+        setup::test_tools()?;
+        linux::record(project, filter)?;
+        return Ok(0);
+    }
     let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
     let mut tally = Tally::new();
     let wants_host = "host/".contains(filter) || filter.starts_with("host/");
