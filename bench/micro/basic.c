@@ -1,7 +1,7 @@
 // The costs of basic operations of a Linux process, in instructions.
 //
-// Prints `KEY NUMBER`, one a line; the keys are those of bench/linux-baseline.tsv. Meant for an
-// emulator that counts instructions (-icount shift=0), where the time-stamp counter goes on by a
+// Prints `bench KEY NUMBER`, one a line; the keys are those of bench/linux-baseline.tsv. Meant for
+// an emulator that counts instructions (-icount shift=0), where the time-stamp counter goes on by a
 // fixed amount for each. That amount is measured first by a loop of known length.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static double median(double parts) {
 }
 
 static void report(const char *key, double value) {
-    printf("%s %.0f\n", key, value);
+    printf("bench %s %.0f\n", key, value);
     fflush(stdout);
 }
 

@@ -1,9 +1,9 @@
 //! `./x bench`: measurements in the emulator, beside Linux's in the same.
 //!
-//! A benchmark is a C program `bench/micro/NAME.c` that prints `KEY NUMBER` lines, in instructions;
-//! or it is `caps`, the native program `capbench` that takes the place of `init` and says in the
-//! kernel's log what capability invocations cost. What Linux needs, and what Tessera aims at, is in
-//! `bench/linux-baseline.tsv`.
+//! A benchmark is a C program `bench/micro/NAME.c` that prints lines `bench …`; or it is `caps`, the
+//! native program `capbench` that takes the place of `init` and writes `@bench …` to the kernel's
+//! log, saying what capability invocations cost. The lines are those of [`crate::results::line`].
+//! What Linux needs, and what Tessera aims at, is in `bench/linux-baseline.tsv`.
 
 use crate::compile;
 use crate::image::{Addition, Base};
@@ -11,12 +11,14 @@ use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
 use crate::program::Invocation;
 use crate::project::Project;
+use crate::results::change::{changes, Change};
+use crate::results::line::{self, Defaults};
+use crate::results::{self, grouped, Clock, Measurement, Provenance, System};
 use crate::setup;
 use crate::testing::guest::GuestRun;
 use crate::testing::linux::{compile as compile_c, sources};
 use crate::testing::Context;
 use anyhow::{bail, ensure, Context as _, Result};
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,24 +33,48 @@ pub struct BenchOptions {
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
+    /// Write the results to FILE, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Compare with FILE, which an earlier --json wrote: name what changed, and fail if anything got
+    /// worse
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
 }
 
 pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let chosen = choose(project, &options.names)?;
+    // Read first: a wrong file is found before all the measuring.
+    let before = options.baseline.as_deref().map(results::read).transpose()?;
     setup::qemu()?;
     setup::test_tools()?;
     let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
     let context = Context { project: project.clone(), built, base, verbose: false };
-    let baseline = fs::read_to_string(project.path("bench/linux-baseline.tsv"))?;
+    let linux = fs::read_to_string(project.path("bench/linux-baseline.tsv"))?;
+    let mut all = Vec::new();
     for (name, source) in chosen {
         let measured = match source {
             Some(source) => measure(&context, &name, &source, options.timeout)?,
             None => measure_invocations(&context, options.timeout)?,
         };
-        println!("{name}, in instructions\n\n{}", table(&baseline, &measured));
+        println!("{name}, in instructions\n\n{}", table(&linux, &measured));
+        all.extend(measured);
     }
-    Ok(0)
+    if let Some(file) = &options.json {
+        results::write(file, &all)?;
+    }
+    Ok(before.map_or(0, |before| tell(&changes(&before, &all))))
+}
+
+/// Prints what changed; the exit status.
+fn tell(changes: &[Change]) -> i32 {
+    for change in changes {
+        println!("{change}");
+    }
+    let worse = changes.iter().filter(|change| change.worse).count();
+    println!("{worse} worse, {} better than the baseline", changes.len() - worse);
+    i32::from(worse > 0)
 }
 
 /// The benchmark of capability invocations, which has no C source.
@@ -69,13 +95,17 @@ fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, Option<Pat
     Ok(all.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name)).collect())
 }
 
+fn defaults(project: &Project, benchmark: &str) -> Defaults {
+    Defaults {
+        benchmark: benchmark.to_owned(),
+        clock: Clock::Instructions,
+        system: System::Tessera,
+        provenance: Provenance::emulated(project, &counting(), false),
+    }
+}
+
 /// What the benchmark printed.
-fn measure(
-    context: &Context,
-    name: &str,
-    source: &Path,
-    timeout: u64,
-) -> Result<HashMap<String, f64>> {
+fn measure(context: &Context, name: &str, source: &Path, timeout: u64) -> Result<Vec<Measurement>> {
     let program = context.folder("bench")?.join(name);
     compile_c(source, &program, "gcc")?;
     let invocation = Invocation::new(vec![format!("./{name}")], &[])?;
@@ -92,15 +122,13 @@ fn measure(
     let output = String::from_utf8_lossy(&observed.stdout).into_owned();
     let status = observed.status(true).with_context(|| format!("{name}; so far:\n{output}"))?;
     ensure!(status == 0, "{name}: exit status {status}; its output:\n{output}");
-    let number = |line: &str| {
-        let (key, value) = line.split_once(' ')?;
-        Some((key.to_owned(), value.trim().parse().ok()?))
-    };
-    Ok(output.lines().filter_map(number).collect())
+    let measured = line::parse_output(&output, &defaults(&context.project, name))?;
+    ensure!(!measured.is_empty(), "{name} measured nothing; its output:\n{output}");
+    Ok(measured)
 }
 
 /// What `capbench` says in the log, without what measuring itself costs.
-fn measure_invocations(context: &Context, timeout: u64) -> Result<HashMap<String, f64>> {
+fn measure_invocations(context: &Context, timeout: u64) -> Result<Vec<Measurement>> {
     let run = GuestRun {
         test: format!("bench/{INVOCATIONS}"),
         invocation: Invocation::new(vec!["capbench".into()], &[])?,
@@ -113,13 +141,21 @@ fn measure_invocations(context: &Context, timeout: u64) -> Result<HashMap<String
     let observed = run.run(context)?;
     let status = observed.status(false)?;
     ensure!(status == 0, "capbench: exit status {status}");
-    let number = |record: &Record| match record.words.as_slice() {
-        [key, value, ..] if record.kind == "bench" => Some((key.clone(), value.parse().ok()?)),
-        _ => None,
-    };
-    let measured: HashMap<_, _> = observed.finished.records.iter().filter_map(number).collect();
+    let defaults = defaults(&context.project, INVOCATIONS);
+    let measured: Vec<_> = bench_records(&observed.finished.records, &defaults)?;
     ensure!(!measured.is_empty(), "capbench said nothing");
     Ok(measured)
+}
+
+/// The measurements in `@bench …` of the kernel's log.
+fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Measurement>> {
+    let records = records.iter().filter(|record| record.kind == "bench");
+    records
+        .map(|record| {
+            let words: Vec<&str> = record.words.iter().map(String::as_str).collect();
+            line::parse(&words, defaults).with_context(|| format!("in @bench {}", words.join(" ")))
+        })
+        .collect()
 }
 
 /// A machine on which time is instructions.
@@ -128,17 +164,21 @@ fn counting() -> MachineOptions {
 }
 
 /// A row for each line of the baseline that was measured, then whatever else was.
-fn table(baseline: &str, measured: &HashMap<String, f64>) -> String {
+fn table(baseline: &str, measured: &[Measurement]) -> String {
     let mut rows =
         format!("{:<48}{:>12}{:>12}{:>8}{:>12}\n", "", "Tessera", "Linux", "ratio", "aim");
-    let mut rest: Vec<_> = measured.keys().map(String::as_str).collect();
+    let mut rest: Vec<(&str, f64)> = measured
+        .iter()
+        .filter_map(|measurement| Some((measurement.question.case.as_str(), measurement.median()?)))
+        .collect();
     for line in baseline.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<_> = line.split('\t').collect();
         let [key, operation, linux, aim] = fields[..] else { continue };
-        let Some(value) = measured.get(key) else { continue };
-        rest.retain(|other| *other != key);
+        let key = key.replace('_', " ");
+        let Some(at) = rest.iter().position(|(case, _)| *case == key) else { continue };
+        let (_, value) = rest.remove(at);
         let verdict = match aim.parse::<f64>() {
-            Ok(aim) if *value <= aim => "reached",
+            Ok(aim) if value <= aim => "reached",
             Ok(_) => "missed",
             Err(_) => "",
         };
@@ -147,30 +187,17 @@ fn table(baseline: &str, measured: &HashMap<String, f64>) -> String {
             Ok(linux) => (grouped(linux), format!("{:.2}", value / linux)),
             Err(_) => Default::default(),
         };
-        let value_text = grouped(*value);
+        let value_text = grouped(value);
         let row = format!(
             "{operation:<48}{value_text:>12}{linux_text:>12}{ratio:>8}{aim:>12}  {verdict}"
         );
         rows += &format!("{}\n", row.trim_end());
     }
-    rest.sort();
-    for key in rest {
-        rows += &format!("{key:<48}{:>12}\n", grouped(measured[key]));
+    rest.sort_by(|left, right| left.0.cmp(right.0));
+    for (case, value) in rest {
+        rows += &format!("{case:<48}{:>12}\n", grouped(value));
     }
     rows
-}
-
-/// With a comma between thousands.
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 && !text.ends_with('-') {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -179,10 +206,12 @@ mod tests {
 
     #[test]
     fn tables() {
-        assert_eq!(grouped(1234567.0), "1,234,567");
-        assert_eq!(grouped(-123.0), "-123");
-        let measured = HashMap::from([("a".into(), 50.0), ("other".into(), 1.0)]);
-        let text = table("# note\na\tan operation\t100\t40\nb\tnot measured\t1\t1\n", &measured);
+        let provenance = Provenance { machine: "q35".into(), commit: "1234567".into() };
+        let (clock, system) = (Clock::Instructions, System::Tessera);
+        let defaults = Defaults { benchmark: "b".into(), clock, system, provenance };
+        let measured =
+            line::parse_output("bench a_b 50 60 40\nbench other 1\n", &defaults).unwrap();
+        let text = table("# note\na_b\tan operation\t100\t40\nb\tnot measured\t1\t1\n", &measured);
         assert!(text.contains("0.50") && text.contains("missed") && text.contains("other"));
         assert!(!text.contains("not measured"));
     }

@@ -14,6 +14,7 @@ mod machine;
 mod ports;
 mod program;
 mod project;
+mod results;
 mod run;
 mod setup;
 mod terminal;

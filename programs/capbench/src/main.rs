@@ -1,5 +1,5 @@
 //! What operations of the CPU driver cost. Booted in place of `init`; results are lines
-//! `@bench NAME VALUE UNIT` on the kernel log. Under `-icount shift=0` a tick of the time-stamp
+//! `@bench NAME VALUE` on the kernel log. Under `-icount shift=0` a tick of the time-stamp
 //! counter is one instruction, of the caller and the kernel together.
 #![no_std]
 #![no_main]
@@ -63,7 +63,7 @@ fn report(name: &str, each: u64, mut work: impl FnMut() -> Result<u64, Status>) 
             Err(error) => return log!("capbench: {name}: {error:?}"),
         }
     }
-    log!("@bench {name} {} ticks", least / each);
+    log!("@bench {name} {}", least / each);
 }
 
 /// The cost of `work` alone.
