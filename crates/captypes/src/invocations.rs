@@ -13,7 +13,7 @@
 //! `rcx` and `r11` are lost to the instruction, everything else is kept.
 
 pub use crate::counters::Counter;
-pub use crate::words::{ArgWords, MapFlags, ReplyWords, Word};
+pub use crate::words::{ArgWords, MapFlags, ReplyWords, StatusBits, Word};
 use crate::{CapType, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.
@@ -330,6 +330,18 @@ invocations! {
         /// The entry, 0 to 511.
         entry: u32
     ) -> Value;
+    /// Clears status bits of entries `entry..entry + count` of the invoked table, which has the
+    /// right `WRITE`. Answers how many entries had one of them set. What the processor sets from
+    /// then on is seen: no translation that had a bit set is still cached. (To read the bits, map
+    /// the table itself in a last-level table, read-only.)
+    27 ClearStatus(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// Which bits.
+        bits: StatusBits
+    ) -> Count;
 
     // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
     // along, from consecutive slots: copies, or with `MOVE_CAPS` the capabilities themselves.

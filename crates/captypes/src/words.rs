@@ -137,3 +137,36 @@ impl Word for MapFlags {
         Ok(MapFlags(word as u32))
     }
 }
+
+/// The bits of page-table entries that the processor sets. A set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct StatusBits(pub u8);
+
+impl StatusBits {
+    /// The entry was used for a translation.
+    pub const ACCESSED: StatusBits = StatusBits(1);
+    /// The page was written to. Only entries that map a page have it.
+    pub const DIRTY: StatusBits = StatusBits(2);
+    /// Both.
+    pub const ALL: StatusBits = StatusBits(3);
+
+    /// Are all of `other` set?
+    pub const fn has(self, other: StatusBits) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl Word for StatusBits {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0 as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        if word & !(Self::ALL.0 as u64) != 0 {
+            return Err(Status::Invalid);
+        }
+        Ok(StatusBits(word as u8))
+    }
+}

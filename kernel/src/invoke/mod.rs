@@ -79,6 +79,7 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::ProtectMany => protect_many(local, dcb),
         Label::Unmap => unmap(local, dcb),
         Label::ReadEntry => read_entry(local, dcb),
+        Label::ClearStatus => clear_status(local, dcb),
         Label::Call => settled(call(local, dcb)),
         Label::ReplyRecv => settled(reply_recv(local, dcb)),
         Label::Poll => settled(poll(local, dcb)),
@@ -150,6 +151,9 @@ handlers! {
     };
     read_entry(ReadEntry) = |local, d, target, a| {
         local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
+    };
+    clear_status(ClearStatus) = |local, d, target, a| {
+        local.clear_status(used_slot(d, target)?, a.entry, a.count, a.bits)
     };
     delete(Delete) = |local, d, target, _| {
         let slot = slot(d, target)?;

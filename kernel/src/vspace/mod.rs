@@ -19,6 +19,7 @@
 
 mod map;
 mod protect;
+mod status;
 mod tlb;
 mod unmap;
 

@@ -5,7 +5,7 @@
 //! in between invokes the operation itself.
 
 use crate::invoke;
-use captypes::invocations::{Identity, MapFlags};
+use captypes::invocations::{Identity, MapFlags, StatusBits};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
 /// Repeats `step` while it answers `Again`.
@@ -166,6 +166,12 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn read_entry(self, entry: u32) -> Result<u64, Status> {
         invoke(self, op::ReadEntry { entry }).map(|reply| reply.value)
+    }
+
+    /// [`op::ClearStatus`], on a table.
+    #[inline(always)]
+    fn clear_status(self, entry: u32, count: u32, bits: StatusBits) -> Result<u32, Status> {
+        invoke(self, op::ClearStatus { entry, count, bits }).map(|done| done.count)
     }
 
     /// [`op::Notify`], on a Dispatcher or Endpoint.

@@ -10,7 +10,8 @@
 //! Above that is what native programs are made of:
 //!
 //! * [`slots`], [`ram`], [`memd`]: free slots, objects made of RAM, the memory server;
-//! * [`vspace`]: address spaces and windows; [`spawn`]: new domains from ELF programs;
+//! * [`vspace`]: address spaces and windows; [`status`]: accessed and dirty bits, read from memory;
+//!   [`spawn`]: new domains from ELF programs;
 //! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
 //!   a program. They are part of a program only if it uses the macro.
 //! * [`bringup`]: how the memory server comes up;
@@ -35,6 +36,7 @@ pub mod runtime;
 pub mod session;
 pub mod slots;
 pub mod spawn;
+pub mod status;
 pub mod testkit;
 pub mod vspace;
 

@@ -20,6 +20,7 @@ mod rights;
 mod scheduling;
 mod setup;
 mod sharing;
+mod status;
 mod threads;
 
 use libos::runtime::Start;
@@ -41,6 +42,7 @@ const TESTS: &[&[Test]] = &[
     messages::TESTS,
     scheduling::TESTS,
     sharing::TESTS,
+    status::TESTS,
     random::TESTS,
 ];
 

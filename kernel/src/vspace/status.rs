@@ -1,0 +1,57 @@
+//! The bits that the processor writes: whether an entry was used, and its page written to.
+//!
+//! A program reads them from memory, in a page table that is mapped as a read-only page. Clearing
+//! them is the kernel's: the processor sets a bit when it walks the tables, not when it uses a
+//! translation that it has cached, so one that stayed cached would hide the next use or write.
+
+use super::user_entries;
+use crate::cap::mem::Table;
+use crate::cap::{CapExt, SlotRef};
+use crate::dispatch::Local;
+use captypes::invocations::{Count, StatusBits};
+use captypes::{Rights, Status};
+use paging::Flags;
+
+/// The bits of an entry.
+fn entry_bits(bits: StatusBits) -> u64 {
+    let one = |bit, flag: Flags| if bits.has(bit) { flag.bits() } else { 0 };
+    one(StatusBits::ACCESSED, Flags::ACCESSED) | one(StatusBits::DIRTY, Flags::DIRTY)
+}
+
+impl Local {
+    /// Clears status bits of entries `first..first + count` of a table; see
+    /// [`captypes::op::ClearStatus`].
+    pub fn clear_status(
+        &mut self,
+        table: SlotRef,
+        first: u32,
+        count: u32,
+        bits: StatusBits,
+    ) -> Result<Count, Status> {
+        let own = table.cap();
+        let level = match own.level() {
+            0 => return Err(Status::WrongType),
+            level => level,
+        };
+        if !own.rights_set().has(Rights::WRITE) {
+            return Err(Status::NoRights);
+        }
+        let limit = user_entries(level);
+        if first >= limit || count > limit - first {
+            return Err(Status::OutOfRange);
+        }
+        let (entries, bits) = (Table::at(own.base), entry_bits(bits));
+        let mut changed = 0;
+        for index in first..first + count {
+            // Most entries were not touched: look before writing.
+            if entries.get(index) & bits != 0 {
+                entries.change(index, |entry| entry & !bits);
+                changed += 1;
+            }
+        }
+        if changed != 0 {
+            self.tlb.stale();
+        }
+        Ok(Count { count: changed })
+    }
+}
