@@ -12,6 +12,7 @@ pub struct Entry {
 }
 
 /// A table. Descriptors are handed out lowest first.
+#[derive(Clone)]
 pub struct FdTable {
     entries: Vec<Option<Entry>>,
     /// No descriptor below this one is free.

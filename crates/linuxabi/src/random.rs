@@ -1,6 +1,7 @@
 //! A random generator (ChaCha20's block function in counter mode, RFC 8439 §2.3).
 
 /// A keyed stream of random bytes.
+#[derive(Clone)]
 pub struct Stream {
     key: [u32; 8],
     counter: u64,

@@ -6,11 +6,12 @@
 //! is different.
 
 use crate::errno::{Errno, Result};
+use crate::exec::{self, Request};
 use crate::mm::arena::Arena;
 use crate::mm::{library, user, Mm};
 use crate::process::{frame, Process};
 use crate::server::{self, header, op, Caps};
-use crate::{fd, upcall};
+use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
 use abi::layout::PAGE;
 use abi::slots::{FRAME, LIBUNIX_ELF, MEMD, SESSION, UNIXD};
@@ -36,6 +37,8 @@ pub struct Handover {
     gs: u64,
     /// Where the child stores its process id, or 0.
     child_tid: u64,
+    /// What the child is to execute at once, without the parent's memory.
+    pub execute: Option<Request>,
 }
 
 impl Handover {
@@ -47,21 +50,22 @@ impl Handover {
             fs: 0,
             gs: 0,
             child_tid: 0,
+            execute: None,
         }
     }
 }
 
 /// How a child is made.
 #[derive(Clone, Copy, Default)]
-struct How {
+pub struct How {
     /// The parent waits until the child executes a program or ends.
     wait: bool,
     /// Stack pointer of the child, or 0 for the parent's.
-    stack: u64,
+    pub stack: u64,
     /// FS base of the child.
-    tls: Option<u64>,
-    parent_tid: u64,
-    child_tid: u64,
+    pub tls: Option<u64>,
+    pub parent_tid: u64,
+    pub child_tid: u64,
 }
 
 pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -69,7 +73,16 @@ pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    make(p, regs, How { wait: true, ..How::default() })
+    share(p, regs, How { wait: true, ..How::default() })
+}
+
+/// Parent and child share their memory, and the parent waits.
+fn share(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
+    match vfork::begin(p, regs, &how) {
+        // Where a child acts as its own child, copies must do.
+        Err(Errno::EAGAIN) => make(p, regs, how),
+        result => result,
+    }
 }
 
 pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -96,7 +109,10 @@ pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         parent_tid: if flags & PARENT_SETTID != 0 { regs.rdx } else { 0 },
         child_tid: if flags & CHILD_SETTID != 0 { regs.r10 } else { 0 },
     };
-    make(p, regs, how)
+    match flags & VM {
+        0 => make(p, regs, how),
+        _ => share(p, regs, how),
+    }
 }
 
 fn errno(status: Status) -> Errno {
@@ -162,6 +178,25 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     }
     give_and_copy(p, regs).map_err(|status| abort(errno(status)))?;
     Ok(child.pid)
+}
+
+/// Makes the domain of the child that this process acts as, without any program memory. There it
+/// executes what `p.fork.execute` says.
+pub fn make_executor(p: &mut Process, regs: &mut Regs) -> Result<()> {
+    let made = make_empty(p, regs).map_err(errno).and_then(|()| {
+        let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
+        server::call_caps(op::Become {}, 0, 0, gifts)
+    });
+    forget_child(made.is_err());
+    made.map(|_| ())
+}
+
+fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
+    linuxdomain::make_spaces(&mut p.mm.caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
+    for slot in [MEMD, LIBUNIX_ELF, UNIXD, SESSION] {
+        slot.copy_to(within(slot))?;
+    }
+    give_and_copy(p, regs)
 }
 
 fn within(slot: CapAddr) -> Place {
@@ -239,7 +274,7 @@ fn has_fsgsbase() -> bool {
 }
 
 /// The program's FS and GS bases.
-fn bases(p: &Process) -> (u64, u64) {
+pub fn bases(p: &Process) -> (u64, u64) {
     let (mut fs, mut gs) = (p.sys.fs_base, 0);
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions.
@@ -265,11 +300,16 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     library::with(|library| library.after_fork());
     let &mut Handover { regs: program, fs, gs, child_tid, .. } = &mut p.fork;
     p.mm.caps.arena = core::mem::replace(&mut p.fork.arena, Arena::new(linuxdomain::own::ARENA));
-    p.mm.caps.objects.after_fork();
+    p.parent = None;
     fd::after_fork(p);
     p.signals.child();
     p.pid = header().pid.load(Relaxed);
     p.faults = 0;
+    if let Some(request) = p.fork.execute.take() {
+        p.mm.abandon();
+        return exec::requested(p, regs, request);
+    }
+    p.mm.caps.objects.after_fork();
     *regs = program;
     set_bases(p, fs, gs);
     let Mm { space, caps, .. } = &mut p.mm;

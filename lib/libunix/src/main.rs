@@ -27,5 +27,6 @@ mod server;
 mod signal;
 mod sys;
 mod upcall;
+mod vfork;
 
 pub use process::Process;

@@ -1,7 +1,8 @@
 //! The process: all state of the library, in one static.
 
-use crate::{fd, fork, mm, signal, sys};
+use crate::{fd, fork, mm, signal, sys, vfork};
 use abi::DispatcherFrame;
+use alloc::boxed::Box;
 use core::cell::UnsafeCell;
 
 /// Everything that the library knows about its process. A forked child starts with a copy.
@@ -18,6 +19,8 @@ pub struct Process {
     pub fds: fd::Fds,
     /// What a forked child needs to know when it starts.
     pub fork: fork::Handover,
+    /// In a vfork: what this process is besides the child that it acts as.
+    pub parent: Option<Box<vfork::Parent>>,
     /// Page faults handled.
     pub faults: u64,
     /// Number of the system call that is being handled, or `NO_CALL`.
@@ -40,6 +43,7 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     sys: sys::State::new(),
     fds: fd::Fds::new(),
     fork: fork::Handover::new(),
+    parent: None,
     faults: 0,
     call: NO_CALL,
 }));

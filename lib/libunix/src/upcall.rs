@@ -1,10 +1,10 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{critical, resume_program};
-use crate::process::{current, Process, NO_CALL};
+use crate::process::{self, current, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
-use crate::{exec, fork, sys};
+use crate::{exec, fork, sys, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
@@ -148,9 +148,16 @@ pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
 
 /// Ends the process as by a signal.
 pub fn die(signal: u32) -> ! {
-    loop {
-        let _ = server::call(op::Exit { status: killed(signal) });
-    }
+    vfork::exit(killed(signal))
+}
+
+/// Leaves what is being done, and goes back to the program after `change`.
+pub fn go_on(change: impl FnOnce(&mut Process, &mut Regs)) -> ! {
+    let frame = process::frame();
+    // SAFETY: first in what is the rest of this upcall: whatever came before is left.
+    let (p, regs) = unsafe { begin(frame) };
+    change(p, regs);
+    finish(p, regs, frame)
 }
 
 #[panic_handler]

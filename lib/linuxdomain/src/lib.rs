@@ -66,6 +66,8 @@ pub mod own {
     pub const HEAP_RAM: CapAddr = CapAddr(37);
     /// Mapping of the page at `LIBRARY_PEEK`.
     pub const PEEK_MAPPING: CapAddr = CapAddr(38);
+    /// Endpoint and session frame of the parent while the process acts as its child; two slots.
+    pub const PARENT: CapAddr = CapAddr(39);
     /// The first Frames of mapped files; children get copies. To `PIECES`.
     pub const EXTENTS: CapAddr = CapAddr(48);
     /// Pieces of private memory.

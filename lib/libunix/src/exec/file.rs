@@ -3,7 +3,7 @@
 use super::args::Args;
 use crate::elf::{ElfError, Head, Program};
 use crate::errno::{Errno, Result};
-use crate::mm::{self, backend::Caps};
+use crate::mm::backend::Caps;
 use crate::process::Process;
 use crate::server::{self, op};
 use alloc::string::String;
@@ -83,8 +83,11 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
 impl Executable {
     /// Gives the file up; not needed once it is mapped.
     pub fn close(&self, p: &mut Process) {
-        p.mm.caps.objects.release(self.object);
-        mm::settle(p);
+        let objects = &mut p.mm.caps.objects;
+        objects.release(self.object);
+        if let Some((None, desc)) = objects.released.pop() {
+            let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
+        }
     }
 
     /// Up to `bytes` bytes from `offset` on.

@@ -21,6 +21,7 @@ use crate::mm::{self, user, Mm, STACK_GAP};
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, op};
 use crate::upcall::die;
+use crate::vfork;
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
@@ -84,21 +85,30 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
         file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
     }
     let status = if problem == Errno::ENOENT { 127 } else { 126 };
-    loop {
-        let _ = server::call(op::Exit { status: unixproto::signals::exited(status) });
+    vfork::exit(unixproto::signals::exited(status))
+}
+
+/// A program to be executed, for a domain that is made to do so.
+pub struct Request {
+    dir: u32,
+    args: Args,
+}
+
+/// Executes what the parent has asked for and found to be possible.
+pub fn requested(p: &mut Process, regs: &mut Regs, request: Request) {
+    let Request { dir, args } = request;
+    mm::settle(p);
+    if execute(p, regs, dir, args).is_err() {
+        die(SIGKILL);
     }
 }
 
 /// Replaces the program. On success the registers are those of the new one.
 fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result<u64> {
-    let file = file::open_program(p, dir, &mut args)?;
-    let program = match file.read_program(p) {
-        Ok(program) => program,
-        Err(error) => {
-            file.close(p);
-            return Err(error);
-        }
-    };
+    if p.parent.is_some() {
+        return spawn(p, regs, dir, args);
+    }
+    let (file, program) = find(p, dir, &mut args)?;
     // From here on there is no way back.
     fd::close_on_exec(p);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
@@ -111,6 +121,28 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
         Err(_) => die(SIGKILL),
     }
     Ok(0)
+}
+
+/// Opens a program and reads its headers.
+fn find(p: &mut Process, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
+    let file = file::open_program(p, dir, args)?;
+    match file.read_program(p) {
+        Ok(program) => Ok((file, program)),
+        Err(error) => {
+            file.close(p);
+            Err(error)
+        }
+    }
+}
+
+/// The child of a vfork executes a program: in a domain of its own, if it can be executed at all.
+fn spawn(p: &mut Process, regs: &mut Regs, dir: u32, args: Args) -> Result<u64> {
+    let (file, _) = find(p, dir, &mut args.clone())?;
+    file.close(p);
+    p.fork.execute = Some(Request { dir, args });
+    let spawned = vfork::spawn(p, regs);
+    p.fork.execute = None;
+    spawned
 }
 
 fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {

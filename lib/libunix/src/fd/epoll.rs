@@ -25,7 +25,7 @@ pub struct Item {
 }
 
 /// A set.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Epoll {
     pub items: Vec<Item>,
 }

@@ -29,6 +29,7 @@ use unixproto::files::{Kind, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
 use unixproto::session::SHOWN_FDS;
 
 /// What a file is.
+#[derive(Clone)]
 pub enum Object {
     /// A description of `unixd`.
     Description {
@@ -54,6 +55,7 @@ pub enum Object {
 }
 
 /// An open file.
+#[derive(Clone)]
 pub struct File {
     pub object: Object,
     /// Flags with which it was opened: access mode and `O_PATH`.
@@ -101,6 +103,30 @@ impl Fds {
     /// None.
     pub const fn new() -> Self {
         Fds { table: FdTable::new(), files: Vec::new(), windows: windows::Windows::new() }
+    }
+
+    /// The same descriptors, without any window.
+    pub fn copy(&self) -> Fds {
+        Fds { table: self.table.clone(), files: self.files.clone(), ..Fds::new() }
+    }
+
+    /// Has the descriptors of `other` from now on. Windows on files that it names stay.
+    pub fn restore(&mut self, other: Fds) {
+        (self.table, self.files) = (other.table, other.files);
+        let mut keys = Vec::new();
+        for file in self.files.iter().flatten() {
+            match file.object {
+                Object::Description { desc, kind: Kind::Pipe, .. } => {
+                    keys.push(windows::ring_key(desc));
+                }
+                Object::Description { inode, .. } => keys.push(inode),
+                Object::Pair { read, write } => {
+                    keys.extend([read, write].map(windows::ring_key));
+                }
+                _ => {}
+            }
+        }
+        self.windows.keep(&keys);
     }
 
     /// The file that `fd` names.

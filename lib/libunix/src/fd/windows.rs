@@ -68,6 +68,11 @@ impl Windows {
         self.close_where(|w| w.inode == inode);
     }
 
+    /// Closes all windows but those on these files.
+    pub fn keep(&mut self, inodes: &[u64]) {
+        self.close_where(|w| !inodes.contains(&w.inode));
+    }
+
     /// Hides the windows that belong to an older layout of a file.
     fn mark_stale(&mut self, inode: u64, layout: u32) {
         for window in self.places.iter_mut().flatten() {

@@ -109,6 +109,10 @@ fn find_object(
     fd: i32,
     offset: u64,
 ) -> Result<()> {
+    if p.parent.is_some() {
+        // In a vfork the mapping would be the parent's too, but not the file.
+        return Err(Errno::EAGAIN);
+    }
     let shared = request.flags.has(Flags::SHARED);
     if flags & MAP_ANONYMOUS != 0 {
         request.object = Some((shared_memory(p, request.len)?, 0));

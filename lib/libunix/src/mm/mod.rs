@@ -54,6 +54,16 @@ impl Mm {
     }
 }
 
+impl Mm {
+    /// Forgets everything but the files that were mapped and RAM: the state of a child that has its
+    /// parent's knowledge but none of its memory.
+    pub fn abandon(&mut self) {
+        let old = core::mem::replace(self, Mm::new());
+        self.caps.arena = old.caps.arena;
+        self.caps.objects.released = old.caps.objects.into_released();
+    }
+}
+
 /// The errors of `uvm` as the program sees them.
 pub fn errno(error: uvm::Error) -> Errno {
     match error {
@@ -72,7 +82,8 @@ pub fn errno(error: uvm::Error) -> Errno {
 /// Closes files that are no longer mapped. Called after whatever unmaps.
 #[inline]
 pub fn settle(p: &mut Process) {
-    if !p.mm.caps.objects.released.is_empty() {
+    // In a vfork these are the parent's, who has its own table of files.
+    if !p.mm.caps.objects.released.is_empty() && p.parent.is_none() {
         close_released(p);
     }
 }

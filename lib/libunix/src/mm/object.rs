@@ -246,6 +246,13 @@ impl Objects {
         Ok(())
     }
 
+    /// Releases every object without touching capabilities.
+    pub fn into_released(mut self) -> Vec<(Option<u32>, u32)> {
+        let objects = self.objects.into_iter().flatten();
+        self.released.extend(objects.map(|object| (object.file, object.desc)));
+        self.released
+    }
+
     /// In a forked child, which has the first Frames only: the others are asked for again.
     pub fn after_fork(&mut self) {
         for object in self.objects.iter_mut().flatten() {

@@ -58,6 +58,7 @@ struct Exception {
 }
 
 /// Signal actions and masks.
+#[derive(Clone)]
 pub struct Signals {
     actions: [Action; 64],
     blocked: u64,

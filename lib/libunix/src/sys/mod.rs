@@ -24,6 +24,7 @@ use crate::server::{self, op};
 use abi::Regs;
 
 /// What the calls of this module remember.
+#[derive(Clone)]
 pub struct State {
     /// Limits as `getrlimit` tells them: soft, hard.
     limits: [limits::Limit; limits::LIMITS],

@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op, restart};
+use crate::vfork;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linuxabi::bytes::Bytes;
 use unixproto::files::{KEEP_ID, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED};
@@ -304,7 +305,5 @@ pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Res
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
 pub fn exit_group(p: &mut Process, code: u32) -> Result<u64> {
     mm::publish_usage(p);
-    loop {
-        server::call(op::Exit { status: signals::exited(code) })?;
-    }
+    vfork::exit(signals::exited(code))
 }

@@ -34,6 +34,7 @@ fn cpu_word(has: bool) -> u64 {
 }
 
 /// The process's stream. A forked child is another process: it stirs its copy.
+#[derive(Clone)]
 pub struct Random {
     stream: Stream,
     pid: u32,

@@ -1,0 +1,138 @@
+//! `vfork`: the process acts as its child until that executes a program or ends.
+//!
+//! Parent and child of a vfork share one memory, and only the child runs. So no domain is made for
+//! it: this one becomes the child for `unixd`, by exchanging its endpoint and session frame, and
+//! keeps the parent's private state, its registers among it, until it is needed again. What the
+//! child writes, the parent sees, as programs expect that report errors this way (`posix_spawn`).
+//!
+//! ```text
+//! begin    Fork[] → the child's endpoint and session     descriptors, signals, limits: copies
+//! spawn    a domain without program memory → Become      it executes by itself (exec::spawned)
+//! resume   the parent's endpoint and session are back    as is its state
+//! ```
+
+use crate::errno::{Errno, Result};
+use crate::fd::Fds;
+use crate::fork::{self, bases, set_bases, How};
+use crate::mm::user;
+use crate::process::{self, Process, NO_CALL};
+use crate::server::{self, op, Caps};
+use crate::signal::Signals;
+use crate::sys;
+use abi::dispatcher::Regs;
+use abi::layout::SESSION_FRAME;
+use abi::slots::{SESSION, UNIXD};
+use alloc::boxed::Box;
+use captypes::invocations::MapFlags;
+use captypes::CapAddr;
+use libos::Cap;
+use linuxdomain::{entry_of, own, SESSION_PAGES};
+
+/// The parent, while its domain acts as the child.
+pub struct Parent {
+    regs: Regs,
+    fs: u64,
+    gs: u64,
+    pid: u32,
+    signals: Signals,
+    sys: sys::State,
+    fds: Fds,
+}
+
+/// Takes endpoint and session frame at `from` for those of this process. Those that it has had
+/// are not in their slots any more.
+fn identify(from: CapAddr) {
+    let identify = || {
+        from.move_to(UNIXD)?;
+        from.plus(1).move_to(SESSION)?;
+        // It may be gone with the session frame.
+        let _ = own::SESSION_MAPPING.delete();
+        let rights = MapFlags::READ.or(MapFlags::WRITE);
+        let entry = entry_of(SESSION_FRAME);
+        own::PT.map(entry, SESSION_PAGES, SESSION, 0, rights, own::SESSION_MAPPING)
+    };
+    // All slots are the library's own, and the table is there: nothing can be in the way but the
+    // program itself, which has only itself to lose.
+    if identify().is_err() {
+        let _ = libos::invoke(abi::slots::DISPATCHER, captypes::op::Suspend {});
+    }
+}
+
+/// Goes on as a new child. `EAGAIN`: that is not possible now.
+pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
+    if p.parent.is_some() {
+        return Err(Errno::EAGAIN);
+    }
+    let (child, received) = server::call_caps(op::Fork {}, 0, 0, Caps::receive(own::SCRATCH))?;
+    if received != 2 {
+        return Err(Errno::EIO);
+    }
+    let (fs, gs) = bases(p);
+    if how.parent_tid != 0 {
+        let _ = user::copy_out(p, how.parent_tid, &child.pid);
+    }
+    let parent = Parent {
+        regs: Regs { rax: child.pid as u64, ..*regs },
+        fs,
+        gs,
+        pid: p.pid,
+        signals: p.signals.clone(),
+        sys: p.sys.clone(),
+        fds: p.fds.copy(),
+    };
+    let moved = UNIXD.move_to(own::PARENT).and(SESSION.move_to(own::PARENT.plus(1)));
+    moved.map_err(|_| Errno::EIO)?;
+    identify(own::SCRATCH);
+    p.parent = Some(Box::new(parent));
+    p.pid = child.pid;
+    p.signals.child();
+    if how.stack != 0 {
+        regs.rsp = how.stack;
+    }
+    if let Some(tls) = how.tls {
+        set_bases(p, tls, gs);
+    }
+    if how.child_tid != 0 {
+        let _ = user::copy_out(p, how.child_tid, &child.pid);
+    }
+    Ok(0)
+}
+
+/// The child's program runs in a domain of its own from now on, or the child has ended: the parent
+/// returns from its `vfork`.
+pub fn resume(p: &mut Process, regs: &mut Regs) {
+    let Some(parent) = p.parent.take() else { return };
+    let Parent { regs: saved, fs, gs, pid, signals, sys, fds } = *parent;
+    // These are the child's, who has copies if it still runs.
+    for slot in [UNIXD, SESSION] {
+        let _ = slot.delete();
+    }
+    identify(own::PARENT);
+    p.pid = pid;
+    p.signals = signals;
+    p.sys = sys;
+    p.fds.restore(fds);
+    p.call = NO_CALL;
+    set_bases(p, fs, gs);
+    *regs = saved;
+}
+
+/// Ends the process with a wait status. There is no answer unless it was its parent that acted.
+pub fn exit(status: u32) -> ! {
+    loop {
+        let answer = server::call(op::Exit { status });
+        // SAFETY: this never returns: whoever has a reference does not use it any more.
+        let p = unsafe { process::current() };
+        if answer.is_ok() && p.parent.is_some() {
+            crate::upcall::go_on(resume);
+        }
+    }
+}
+
+/// Gives the child that this process acts as a domain in which it executes a program; then the
+/// parent goes on. An error leaves everything as it was.
+pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    fork::make_executor(p, regs)?;
+    resume(p, regs);
+    Ok(regs.rax)
+}
