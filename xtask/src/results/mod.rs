@@ -3,7 +3,7 @@
 //!
 //! A file of results is JSON lines, one [`Measurement`] a line. What makes two measurements of
 //! different runs or systems comparable is their [`Question`]; `docs/benchmarks.md` describes the
-//! format for people. Programs say what they measured in a shorter text; see [`line`].
+//! format for people. Programs say what they measured in a shorter text; see [`mod@line`].
 
 pub mod change;
 pub mod line;
