@@ -94,12 +94,15 @@ pub struct Package {
     /// `programs`, `servers` or `lib`, or `kernel`.
     folder: String,
     is_test: bool,
+    /// A native program to be run as a command (`[package.metadata.tessera] command = true`).
+    is_command: bool,
 }
 
 impl Package {
     fn program(self, project: &Project) -> Option<UserProgram> {
         let image_path = match self.folder.as_str() {
             "kernel" => return None,
+            _ if self.is_command => format!("root/bin/{}", self.name),
             "programs" => format!("boot/programs/{}", self.name),
             _ => format!("boot/{}", self.name),
         };
@@ -131,9 +134,12 @@ fn bare_metal_package(package: &Value, root: &str) -> Option<Package> {
     };
     let targets = package["targets"].as_array()?;
     let is_bin = |target: &Value| target["kind"][0] == "bin" && target["name"] == name;
-    let is_test = package["metadata"]["tessera"]["test"] == true;
-    let folder = folder.to_owned();
-    targets.iter().any(is_bin).then(|| Package { name: name.to_owned(), part, folder, is_test })
+    if !targets.iter().any(is_bin) {
+        return None;
+    }
+    let says = |key: &str| package["metadata"]["tessera"][key] == true;
+    let (is_test, is_command) = (says("test"), says("command"));
+    Some(Package { name: name.to_owned(), part, folder: folder.to_owned(), is_test, is_command })
 }
 
 /// Changes when any source file is changed, added or removed.

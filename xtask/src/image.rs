@@ -120,7 +120,9 @@ fn write_base(
     let mut archive = Archive::continued_at(&mut out, 0);
     archive.directory("boot", 0o755)?;
     archive.directory("boot/programs", 0o755)?;
-    for program in &built.programs {
+    let (commands, others): (Vec<_>, Vec<_>) =
+        built.programs.iter().partition(|program| program.image_path.starts_with("root/"));
+    for program in others {
         archive.file(&program.image_path, 0o755, 0, &fs::read(&program.file)?)?;
     }
     let mut root = Root { archive, index: BTreeSet::new() };
@@ -132,6 +134,10 @@ fn write_base(
         root.file(path, 0o644, text.as_bytes())?;
     }
     root.file("bin/busybox", 0o755, &fs::read(busybox)?)?;
+    for program in commands {
+        let path = program.image_path.trim_start_matches("root/");
+        root.file(path, 0o755, &fs::read(&program.file)?)?;
+    }
     if let Some(bash) = bash {
         root.file("bin/bash", 0o755, &fs::read(bash)?)?;
     }

@@ -7,6 +7,7 @@
 pub mod boot;
 pub mod dispatcher;
 pub mod layout;
+pub mod native;
 pub mod slots;
 
 pub use dispatcher::{DispatcherFrame, Regs, Upcall};

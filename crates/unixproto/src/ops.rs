@@ -224,6 +224,11 @@ requests! {
     /// Sets the name of the process: `a`, at most 15 bytes.
     17 SetName() -> ();
 
+    /// Sends capabilities [Dispatcher, L1CNode] of a native domain that is not started yet, and that
+    /// has the caller's endpoint and session frame: it becomes the process. No answer; the caller's
+    /// own domain is taken apart. Default actions of signals are `unixd`'s from then on.
+    18 Replace() -> ();
+
     // Time and signals. All may answer `EINTR`.
 
     /// Sleeps.

@@ -22,8 +22,24 @@ pub struct Start {
 
 /// Defines the entry point, the panic handler and the heap of a native program, whose main
 /// function takes a [`Start`]. When it returns, the program's dispatcher stops.
+///
+/// For servers and for what the kernel boots; a program that is run as a process uses the crate
+/// `tessera` instead.
 #[macro_export]
 macro_rules! program {
+    ($main:path) => {
+        $crate::entry!($main);
+
+        #[panic_handler]
+        fn panic(info: &::core::panic::PanicInfo) -> ! {
+            $crate::runtime::panicked(info)
+        }
+    };
+}
+
+/// What [`program`] defines, but for the panic handler.
+#[macro_export]
+macro_rules! entry {
     ($main:path) => {
         ::core::arch::global_asm!(
             ".section .text.entry,\"ax\"",
@@ -35,6 +51,11 @@ macro_rules! program {
             "ud2",
             start = sym __tessera_start
         );
+
+        /// Tells loaders that this is a native program.
+        #[used]
+        #[link_section = ".note.tessera"]
+        static NOTE: $crate::abi::native::Note = $crate::abi::native::NOTE;
 
         extern "C" fn __tessera_start(
             frame: *const $crate::abi::DispatcherFrame,
@@ -48,11 +69,6 @@ macro_rules! program {
             let frame = unsafe { &*frame };
             $main($crate::runtime::Start { frame, args: [a, b, c, d, e] });
             $crate::runtime::stop()
-        }
-
-        #[panic_handler]
-        fn panic(info: &::core::panic::PanicInfo) -> ! {
-            $crate::runtime::panicked(info)
         }
 
         #[global_allocator]
@@ -87,6 +103,11 @@ pub fn panicked(info: &PanicInfo) -> ! {
 
 /// Writes the return addresses on the stack to the log.
 fn backtrace() {
+    return_addresses(|address| log!("  at {address:#x}"));
+}
+
+/// Calls `each` with the return addresses on the stack, innermost first.
+pub fn return_addresses(mut each: impl FnMut(u64)) {
     let mut frame: *const u64;
     // SAFETY: reads a register.
     unsafe { core::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack)) };
@@ -97,7 +118,7 @@ fn backtrace() {
         // SAFETY: programs are compiled with frame pointers: `rbp` points to the caller's `rbp`
         // and the return address, and the entry point has put a zero at the end of the chain.
         let (next, address) = unsafe { (*frame as *const u64, *frame.add(1)) };
-        log!("  at {address:#x}");
+        each(address);
         if next <= frame {
             return;
         }

@@ -158,13 +158,22 @@ impl Window {
         let writable = flags.has(MapFlags::WRITE);
         Ok(View { window: self, bytes: bytes as usize, writable })
     }
+}
 
-    /// Copies `data` to `offset` (a multiple of a page) of `frame`, however much it is.
-    pub fn fill(&mut self, frame: Place, mut offset: u64, data: &[u8]) -> Result<(), Status> {
-        for part in data.chunks(WINDOW_BYTES as usize) {
-            let bytes = (part.len() as u64).next_multiple_of(PAGE);
-            self.open(frame, offset, bytes, RW)?.write(0, part)?;
-            offset += bytes;
+/// A way to write to Frames that are not mapped.
+pub trait FrameWriter {
+    /// Copies `data` to `offset` of `frame`, however much it is.
+    fn write(&mut self, frame: Place, offset: u64, data: &[u8]) -> Result<(), Status>;
+}
+
+impl FrameWriter for Window {
+    fn write(&mut self, frame: Place, mut offset: u64, mut data: &[u8]) -> Result<(), Status> {
+        while !data.is_empty() {
+            let skip = offset % PAGE;
+            let (part, rest) = data.split_at(data.len().min((WINDOW_BYTES - skip) as usize));
+            let bytes = (skip + part.len() as u64).next_multiple_of(PAGE);
+            self.open(frame, offset - skip, bytes, RW)?.write(skip as usize, part)?;
+            (offset, data) = (offset + part.len() as u64, rest);
         }
         Ok(())
     }

@@ -97,6 +97,8 @@ pub struct Program {
     pub headers_count: u64,
     /// Name of the dynamic linker, if it wants one: offset and length in the file.
     pub interpreter: Option<(u64, u64)>,
+    /// The first note: offset and length in the file.
+    pub note: Option<(u64, u64)>,
     /// `PT_GNU_STACK` asks for an executable stack.
     pub executable_stack: bool,
 }
@@ -110,6 +112,7 @@ impl Program {
             headers: 0,
             headers_count: head.headers,
             interpreter: None,
+            note: None,
             executable_stack: false,
         };
         let mut table = 0;
@@ -122,6 +125,9 @@ impl Program {
             match header.p_type {
                 PT_LOAD if header.p_memsz > 0 => loads.push(header),
                 PT_INTERP => program.interpreter = Some((header.p_offset, header.p_filesz)),
+                PT_NOTE if program.note.is_none() => {
+                    program.note = Some((header.p_offset, header.p_filesz));
+                }
                 PT_GNU_STACK => program.executable_stack = header.p_flags & PF_X != 0,
                 PT_PHDR => table = header.p_vaddr,
                 _ => {}

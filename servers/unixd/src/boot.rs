@@ -254,7 +254,7 @@ impl Unixd {
             errno(error)
         })?;
         proc.has_domain = true;
-        watch_faults(&proc.caps)?;
+        watch_faults(&proc.caps, options::LINUX)?;
         invoke(proc.caps.at(DISPATCHER), op::Start {}).map_err(errno)
     }
 

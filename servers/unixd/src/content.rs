@@ -14,7 +14,7 @@ use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use libos::ipc::Caps;
-use libos::vspace::{RW, WINDOW_BYTES};
+use libos::vspace::{FrameWriter, RW, WINDOW_BYTES};
 use libos::{Cap, CapType, Place, Rights, Status};
 use memfs::{Extent, Extents, Ino, SIZE_MAX};
 use unixproto::files::{AT_OFFSET, O_APPEND};
@@ -87,7 +87,7 @@ impl Unixd {
         let data = unsafe {
             core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, bytes as usize)
         };
-        self.window.fill(Place::own(frame.first()), 0, data).map_err(errno)?;
+        self.window.write(Place::own(frame.first()), 0, data).map_err(errno)?;
         Ok(frame)
     }
 

@@ -5,6 +5,7 @@
 //! Only when all its memory is free its parent is told: whoever waits for a process finds no trace
 //! of it.
 
+use crate::caps::Slots;
 use crate::clock::Due;
 use crate::procs::*;
 use crate::server::Unixd;
@@ -19,14 +20,30 @@ use unixproto::signals::*;
 /// Invocations of one slice of the work.
 const SLICE: usize = 32;
 
-/// A process whose domain is being taken apart.
+/// A domain that is being taken apart.
 pub struct Ending {
-    pid: Pid,
+    whose: Whose,
     step: usize,
+}
+
+enum Whose {
+    /// That of a process which ends with it.
+    Process(Pid),
+    /// One that a process had before another; its capabilities.
+    Former(Slots),
+}
+
+impl Ending {
+    /// Of a process's domain that another one has replaced.
+    pub fn of_domain(caps: Slots) -> Ending {
+        Ending { whose: Whose::Former(caps), step: 0 }
+    }
 }
 
 /// What is deleted, in order: the dispatcher first, so that nothing runs any more.
 const STEPS: [u32; 3] = [DISPATCHER, CSPACE, SESSION];
+/// How many of them make up the domain itself.
+const FORMER: usize = 2;
 /// The step at which nobody but this server has the session frame.
 const SESSION_STEP: usize = 4;
 
@@ -70,7 +87,7 @@ impl Unixd {
         let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
         self.leave_groups(pid, groups);
-        self.ending.push_back(Ending { pid, step: 0 });
+        self.ending.push_back(Ending { whose: Whose::Process(pid), step: 0 });
         if pid == FIRST {
             self.end_all();
         }
@@ -133,18 +150,18 @@ impl Unixd {
     /// One invocation after the other, until the slice is used up or nothing is left.
     pub fn work_off_endings(&mut self) {
         for _ in 0..SLICE {
-            let Some(ending) = self.ending.front_mut() else { return };
-            let (pid, step) = (ending.pid, ending.step);
-            match self.take_apart(pid, step) {
-                Err(Status::Again) => {}
-                _ => {
-                    let Some(ending) = self.ending.front_mut() else { return };
-                    ending.step += 1;
-                    if ending.step == 2 * STEPS.len() {
-                        self.ending.pop_front();
-                        self.ended(pid);
-                    }
+            let Some(mut ending) = self.ending.pop_front() else { return };
+            let (step, steps, done) = match &ending.whose {
+                Whose::Process(pid) => {
+                    (ending.step, STEPS.len(), self.take_apart(*pid, ending.step))
                 }
+                Whose::Former(caps) => (ending.step, FORMER, take_part(caps, ending.step)),
+            };
+            ending.step = if done == Err(Status::Again) { step } else { step + 1 };
+            match ending.whose {
+                _ if ending.step < 2 * steps => self.ending.push_front(ending),
+                Whose::Process(pid) => self.ended(pid),
+                Whose::Former(_) => {}
             }
         }
     }
@@ -161,12 +178,9 @@ impl Unixd {
         }
         if step == 0 && proc.has_domain {
             let ticks = invoke(slot, op::Usage {}).map_or(0, |usage| usage.value);
-            proc.cpu_ns = self.clock.ns(ticks);
+            proc.cpu_ns += self.clock.ns(ticks);
         }
-        match step % 2 {
-            0 => invoke(slot, op::Revoke {}),
-            _ => invoke(slot, op::Delete {}),
-        }
+        take_part(&proc.caps, step)
     }
 
     /// Nothing of a process is left: its parent is told.
@@ -244,5 +258,14 @@ impl Unixd {
                 self.post_group(group, SIGCONT, from_kernel());
             }
         }
+    }
+}
+
+/// One step: all copies of a capability that others have, then the last one.
+fn take_part(caps: &Slots, step: usize) -> Result<(), Status> {
+    let slot = caps.at(STEPS[step / 2]);
+    match step % 2 {
+        0 => invoke(slot, op::Revoke {}),
+        _ => invoke(slot, op::Delete {}),
     }
 }

@@ -212,7 +212,7 @@ impl Unixd {
     /// Processor time that a process has used.
     pub fn cpu_ns(&self, proc: &Proc) -> u64 {
         let ticks = proc.dispatcher().and_then(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
-        ticks.map_or(proc.cpu_ns, |ticks| self.clock.ns(ticks.value))
+        proc.cpu_ns + ticks.map_or(0, |ticks| self.clock.ns(ticks.value))
     }
 
     /// Names a process.

@@ -3,9 +3,11 @@
 //! ```text
 //! fork    Fork[Dispatcher, L1CNode] → ForkCommit        the child's domain was made before
 //! vfork   Fork[] → (the parent acts as the child) → Become[Dispatcher, L1CNode] or Exit
+//! native  Exec → Replace[Dispatcher, L1CNode]           the process goes on as another domain
 //! ```
 
 use crate::caps::{errno, mint, Slots};
+use crate::exits::Ending;
 use crate::procs::*;
 use crate::server::{Unixd, RECEIVED, SCRATCH};
 use crate::wait::{done, Call, Outcome, Tried};
@@ -82,7 +84,7 @@ impl Unixd {
         let child = self.procs.new_pid()?;
         let (caps, session) = self.equip(child)?;
         if has_domain {
-            self.take_domain(&caps)?;
+            self.take_domain(&caps, options::LINUX)?;
         }
         let parent = self.procs.get(pid)?;
         let proc = Proc {
@@ -110,14 +112,14 @@ impl Unixd {
     }
 
     /// Moves the received dispatcher and CSpace to a process's slots, and has its faults reported.
-    fn take_domain(&mut self, caps: &Slots) -> Result<(), Errno> {
+    fn take_domain(&mut self, caps: &Slots, options: u32) -> Result<(), Errno> {
         RECEIVED.move_to(caps.at(DISPATCHER)).map_err(errno)?;
         RECEIVED.plus(1).move_to(caps.at(CSPACE)).map_err(errno)?;
         let right = |at, ty| caps.at(at).identify().is_ok_and(|what| what.ty == ty);
         if !right(DISPATCHER, CapType::Dispatcher) || !right(CSPACE, CapType::L1CNode) {
             return Err(Errno::EINVAL);
         }
-        watch_faults(caps)
+        watch_faults(caps, options)
     }
 
     /// Counts what a child holds like its parent.
@@ -199,7 +201,7 @@ impl Unixd {
         for index in [ENDPOINT, SESSION] {
             proc.caps.at(index).copy_to(caps.at(index)).map_err(errno)?;
         }
-        self.take_domain(&caps)?;
+        self.take_domain(&caps, options::LINUX)?;
         invoke(caps.at(DISPATCHER), op::Start {}).map_err(errno)?;
         let proc = self.procs.get_mut(pid)?;
         proc.caps = caps;
@@ -208,6 +210,26 @@ impl Unixd {
             let _ = self.procs.get(pid)?.caps.at(DISPATCHER).notify(NOTE_SIGNAL);
         }
         done(())
+    }
+
+    /// The caller goes on as the native domain that it has made.
+    pub fn replace(&mut self, pid: Pid, received: u32) -> Tried {
+        let proc = self.procs.get(pid)?;
+        if !proc.has_domain || received != 2 {
+            return Err(Errno::EINVAL);
+        }
+        let caps = Slots::new(PROCESS_SLOTS)?;
+        for index in [ENDPOINT, SESSION] {
+            proc.caps.at(index).copy_to(caps.at(index)).map_err(errno)?;
+        }
+        self.take_domain(&caps, 0)?;
+        invoke(caps.at(DISPATCHER), op::Start {}).map_err(errno)?;
+        let cpu_ns = self.cpu_ns(self.procs.get(pid)?);
+        let proc = self.procs.get_mut(pid)?;
+        let old = core::mem::replace(&mut proc.caps, caps);
+        (proc.native, proc.cpu_ns) = (true, cpu_ns);
+        self.ending.push_back(Ending::of_domain(old));
+        Ok(Outcome::Never)
     }
 
     /// A new program takes over.
@@ -243,15 +265,16 @@ impl Unixd {
     }
 }
 
-/// The kernel reports faults of the process on its own endpoint, so with its badge.
-pub fn watch_faults(caps: &Slots) -> Result<(), Errno> {
+/// The kernel reports faults of the process on its own endpoint, so with its badge. `options` are
+/// those of the dispatcher.
+pub fn watch_faults(caps: &Slots, options: u32) -> Result<(), Errno> {
     let configure = op::Configure {
         cspace: Place::NULL,
         vspace: Place::NULL,
         frame: Place::NULL,
         frame_va: 0,
         fault_ep: Place::own(caps.at(ENDPOINT)),
-        options: options::LINUX,
+        options,
     };
     invoke(caps.at(DISPATCHER), configure).map_err(errno)
 }
@@ -293,6 +316,7 @@ impl Proc {
             status: 0,
             caps: Slots::none(),
             has_domain: false,
+            native: false,
             session: None,
             last_session: None,
             held: Vec::new(),

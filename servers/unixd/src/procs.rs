@@ -84,6 +84,8 @@ pub struct Proc {
     pub caps: Slots,
     /// Has a dispatcher and a CSpace of its own. Without, its parent acts as it.
     pub has_domain: bool,
+    /// Its domain is a native one: it handles no signals, so that all default actions happen here.
+    pub native: bool,
     /// Frame and mapping shared with its library, until it ends.
     pub session: Option<Session>,
     /// The same, while the rest of it is taken apart.
@@ -110,7 +112,7 @@ pub struct Proc {
     pub timers: [Timer; 3],
     /// When it started.
     pub started: u64,
-    /// Processor time of its own domain when it ended.
+    /// Processor time of its own domains that have ended.
     pub cpu_ns: u64,
     /// Processor time of awaited children.
     pub children_ns: u64,

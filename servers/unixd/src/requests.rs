@@ -12,6 +12,7 @@ impl Unixd {
         match call.any {
             Any::Fork(_) => Some(self.fork(pid, caps)),
             Any::Become(_) => Some(self.become_domain(pid, caps)),
+            Any::Replace(_) => Some(self.replace(pid, caps)),
             _ => None,
         }
     }
@@ -20,7 +21,7 @@ impl Unixd {
     pub fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Attach(_) => self.attach(pid),
-            Any::Fork(_) | Any::Become(_) => Err(Errno::EINVAL),
+            Any::Fork(_) | Any::Become(_) | Any::Replace(_) => Err(Errno::EINVAL),
             Any::ForkCommit(op) => self.fork_commit(pid, call, op.pid, op.wait),
             Any::ForkAbort(op) => self.fork_abort(pid, op.pid),
             Any::Exec(_) => self.exec(pid, call),

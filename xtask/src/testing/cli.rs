@@ -25,7 +25,7 @@ const fn call(name: &'static str, arguments: &'static [&'static str], status: i3
     Call { name, arguments, stdin: b"", status, stdout: b"", complaint: "" }
 }
 
-const CALLS: [Call; 18] = [
+const CALLS: [Call; 20] = [
     Call {
         stdout: b"42\n",
         ..call("arithmetic", &["--", "busybox", "sh", "-c", "echo $((6*7))"], 0)
@@ -45,6 +45,11 @@ const CALLS: [Call; 18] = [
         stdout: b"bar\n",
         ..call("env", &["--env", "FOO=bar", "--", "sh", "-c", "echo $FOO"], 0)
     },
+    Call {
+        stdout: b"Hello, you!\nHello, me!\n",
+        ..call("native", &["--", "hello", "you", "me"], 0)
+    },
+    Call { stdout: b"Hello, world!\n", ..call("native_file", &["--", "./native"], 0) },
     Call { stdout: b"/root\n", ..call("folder", &["--", "pwd"], 0) },
     Call {
         stdout: b"some text\n",
@@ -100,7 +105,7 @@ fn expect(context: &Context, call: &Call) -> Result<()> {
 /// Status, output and messages of `./x run ARGUMENTS` in a folder with some unusual files.
 fn x_run(context: &Context, arguments: &[&str], stdin: &[u8]) -> Result<(i32, Vec<u8>, String)> {
     let folder = context.folder("cli")?;
-    make_files(&folder)?;
+    make_files(context, &folder)?;
     let mut child = Command::new(std::env::current_exe()?)
         .args(["run", "--mem", "512M"])
         .args((!arguments.contains(&"--timeout")).then_some("--timeout=60"))
@@ -120,7 +125,7 @@ fn x_run(context: &Context, arguments: &[&str], stdin: &[u8]) -> Result<(i32, Ve
     Ok((output.status.code().unwrap_or(-1), output.stdout, stderr))
 }
 
-fn make_files(folder: &Path) -> Result<()> {
+fn make_files(context: &Context, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("folder"))?;
     let own = std::env::current_exe()?;
     if !folder.join("dynamic").exists() {
@@ -130,6 +135,10 @@ fn make_files(folder: &Path) -> Result<()> {
         fs::rename(&new, folder.join("dynamic"))?;
     }
     let busybox = fs::read(crate::setup::busybox()?)?;
+    let programs = &context.built.programs;
+    if let Some(hello) = programs.iter().find(|program| program.image_path == "root/bin/hello") {
+        write_program(&folder.join("native"), &fs::read(&hello.file)?)?;
+    }
     write_program(&folder.join("truncated"), &busybox[..busybox.len() / 2])?;
     write_program(&folder.join("text"), b"some text\n")
 }

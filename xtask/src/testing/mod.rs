@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), linux (C programs, whose output on Linux is known), shell (scripts) and cli (this tool). A
+/// init), linux (C programs, whose output on Linux is known), shell (scripts), programs (native
+/// programs as commands) and cli (this tool). A
 /// test is named SUITE/NAME. Its kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {

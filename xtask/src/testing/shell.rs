@@ -1,4 +1,5 @@
-//! Scripts of `tests/shell`, run by the image's shells; NAME.out is what they print.
+//! Scripts of `tests/shell`, run by the image's shells, and of `tests/programs`, which run the
+//! image's native programs; NAME.out is what they print.
 
 use super::directives::Directives;
 use super::guest::GuestRun;
@@ -11,8 +12,14 @@ use std::fs;
 use std::path::Path;
 
 pub fn cases(context: &Context) -> Result<Vec<Case>> {
+    let mut cases = cases_of(context, "shell")?;
+    cases.extend(cases_of(context, "programs")?);
+    Ok(cases)
+}
+
+fn cases_of(context: &Context, suite: &str) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for script in sources(&context.project.path("tests/shell"), "sh")? {
+    for script in sources(&context.project.path("tests").join(suite), "sh")? {
         let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let directives = Directives::parse(&fs::read_to_string(&script)?, "#")
             .with_context(|| format!("{}", script.display()))?;
@@ -21,7 +28,7 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
             shells.push("sh".into());
         }
         for shell in shells {
-            let (script, case) = (script.clone(), format!("shell/{name}.{shell}"));
+            let (script, case) = (script.clone(), format!("{suite}/{name}.{shell}"));
             let own = case.clone();
             cases.push(Case::single(case, move |context| run(context, &script, &own, &shell)));
         }

@@ -12,15 +12,15 @@
 
 pub mod image;
 
-use crate::ram::{Arena, Ram};
-use crate::vspace::{AddressSpace, Supplies, Window, RW};
+use crate::ram::Ram;
+use crate::vspace::{AddressSpace, FrameWriter, Supplies, RW};
 use crate::{invoke, Cap};
 use abi::dispatcher::{DispatcherFrame, Regs, USER_CS, USER_SS};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
 use abi::slots;
 use captypes::invocations::MapFlags;
 use captypes::place::{L2_BYTES, L2_SLOTS};
-use captypes::{op, CapAddr, CapType, Place, Status};
+use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 use core::mem::offset_of;
 use image::{Image, ImageError, Segment};
 
@@ -30,6 +30,8 @@ pub const HOLD_L1: u32 = 3;
 const HOLD_END: u32 = crate::domain::FIRST_NODE;
 /// Bytes of a child's root CNode: 256 L2CNodes.
 const ROOT_BYTES: u64 = 16 << 10;
+/// Rights of a child to its own root CNode and dispatcher: all but `REVOKE`.
+const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
 /// Interrupts on, and the bit that is always set.
 const RFLAGS: u64 = 0x202;
 
@@ -67,13 +69,13 @@ pub struct Child {
 }
 
 /// Slots of the child's CSpace, filled from the parent's RAM.
-struct Hold<'a> {
+struct Hold<'a, R: Ram> {
     root: CapAddr,
     held: &'a mut u32,
-    arena: &'a mut Arena,
+    arena: &'a mut R,
 }
 
-impl Supplies for Hold<'_> {
+impl<R: Ram> Supplies for Hold<'_, R> {
     fn table(&mut self, ty: CapType) -> Result<Place, Status> {
         let slot = self.slot()?;
         self.arena.make(ty, PAGE, 1, slot)?;
@@ -94,21 +96,21 @@ impl Supplies for Hold<'_> {
 
 impl Child {
     /// Makes a domain of the ELF program `file`: `root` and `dispatcher` are empty slots of the
-    /// parent, whose `window` is used to write the child's memory. After an error, the child can
-    /// only be [destroyed](Child::destroy).
+    /// parent, which makes the child of its own RAM and writes the child's memory by `writer`. After
+    /// an error, the child can only be [destroyed](Child::destroy).
     pub fn build(
         file: &[u8],
         root: CapAddr,
         dispatcher: CapAddr,
-        arena: &mut Arena,
-        window: &mut Window,
+        arena: &mut impl Ram,
+        writer: &mut impl FrameWriter,
     ) -> Result<Self, SpawnError> {
         let image = Image::parse(file)?;
         let space = AddressSpace::new(Place::within(root, slots::VSPACE));
         let mut child = Child { root, dispatcher, entry: image.entry, space, held: 0 };
         child.make_cspace(arena)?;
         for segment in image.segments()? {
-            child.load(&segment?, arena, window)?;
+            child.load(&segment?, arena, writer)?;
         }
         let stack = child.frame(NATIVE_STACK_BYTES, arena)?;
         let stack_va = NATIVE_STACK_TOP - NATIVE_STACK_BYTES;
@@ -118,7 +120,7 @@ impl Child {
     }
 
     /// Makes a Frame in a slot of the child.
-    pub fn frame(&mut self, bytes: u64, arena: &mut Arena) -> Result<Place, Status> {
+    pub fn frame(&mut self, bytes: u64, arena: &mut impl Ram) -> Result<Place, Status> {
         let mut hold = Hold { root: self.root, held: &mut self.held, arena };
         let slot = hold.slot()?;
         hold.arena.make(CapType::Frame, bytes, 1, slot)?;
@@ -133,7 +135,7 @@ impl Child {
         frame: Place,
         offset: u64,
         flags: MapFlags,
-        arena: &mut Arena,
+        arena: &mut impl Ram,
     ) -> Result<(), Status> {
         let mut hold = Hold { root: self.root, held: &mut self.held, arena };
         self.space.map(1, va, bytes, frame, offset, flags, &mut hold)
@@ -155,12 +157,22 @@ impl Child {
         &self,
         args: [u64; 5],
         fault_ep: Place,
-        window: &mut Window,
+        writer: &mut impl FrameWriter,
     ) -> Result<(), Status> {
+        self.prepare(args, fault_ep, writer)?;
+        invoke(self.dispatcher, op::Start {})
+    }
+
+    /// All of [`Child::start`] but the first instruction.
+    pub fn prepare(
+        &self,
+        args: [u64; 5],
+        fault_ep: Place,
+        writer: &mut impl FrameWriter,
+    ) -> Result<(), Status> {
+        let save = offset_of!(DispatcherFrame, save) as u64;
         let regs = self.first_registers(args);
-        let mut view = window.open(self.slot(slots::FRAME), 0, PAGE, RW)?;
-        view.write(offset_of!(DispatcherFrame, save), bytes_of(&regs))?;
-        drop(view);
+        writer.write(self.slot(slots::FRAME), save, bytes_of(&regs))?;
         let configuration = op::Configure {
             cspace: self.root.into(),
             vspace: self.slot(slots::VSPACE),
@@ -169,8 +181,7 @@ impl Child {
             fault_ep,
             options: 0,
         };
-        invoke(self.dispatcher, configuration)?;
-        invoke(self.dispatcher, op::Start {})
+        invoke(self.dispatcher, configuration)
     }
 
     /// Ends the domain and gives everything back that only it had.
@@ -189,27 +200,23 @@ impl Child {
     fn load(
         &mut self,
         segment: &Segment,
-        arena: &mut Arena,
-        window: &mut Window,
+        arena: &mut impl Ram,
+        writer: &mut impl FrameWriter,
     ) -> Result<(), Status> {
         let frame = self.frame(segment.bytes, arena)?;
-        let in_first = segment.data.len().min(PAGE as usize - segment.skip);
-        let (first, rest) = segment.data.split_at(in_first);
-        if !first.is_empty() {
-            window.open(frame, 0, PAGE, RW)?.write(segment.skip, first)?;
-        }
-        window.fill(frame, PAGE, rest)?;
+        writer.write(frame, segment.skip as u64, segment.data)?;
         self.map(segment.va, segment.bytes, frame, 0, segment.flags, arena)
     }
 
-    fn make_cspace(&self, arena: &mut Arena) -> Result<(), Status> {
+    fn make_cspace(&self, arena: &mut impl Ram) -> Result<(), Status> {
         arena.make(CapType::L1CNode, ROOT_BYTES, 1, self.root.into())?;
         arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(self.root, 0))?;
         arena.make(CapType::Dispatcher, PAGE, 1, self.dispatcher.into())?;
         arena.make(CapType::Pml4, PAGE, 1, self.slot(slots::VSPACE))?;
         arena.make(CapType::Frame, PAGE, 1, self.slot(slots::FRAME))?;
-        self.give(self.root, slots::ROOT)?;
-        self.give(self.dispatcher, slots::DISPATCHER)
+        // With the right to revoke, a child could take the parent's copies away.
+        self.root.mint(self.slot(slots::ROOT), OWN)?;
+        self.dispatcher.mint(self.slot(slots::DISPATCHER), OWN)
     }
 
     fn first_registers(&self, args: [u64; 5]) -> Regs {

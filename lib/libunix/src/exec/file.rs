@@ -1,11 +1,13 @@
 //! The file of a program: opening it, `#!` lines, its headers.
 
 use super::args::Args;
-use crate::elf::{ElfError, Head, Program};
+use crate::elf::{ElfError, Head, Program, Segment};
 use crate::errno::{Errno, Result};
 use crate::mm::backend::Caps;
 use crate::process::Process;
 use crate::server::{self, op};
+use abi::layout::PAGE;
+use abi::native::{self, NOTE_WITHIN};
 use alloc::string::String;
 use alloc::vec::Vec;
 use unixproto::files::{Kind, CWD, OPEN_EXEC};
@@ -116,6 +118,28 @@ impl Executable {
             return Err(Errno::ELIBACC);
         }
         Ok(program)
+    }
+
+    /// Is it a native program?
+    pub fn is_native(&self, program: &Program) -> bool {
+        let Some((offset, bytes)) = program.note else { return false };
+        let start = &self.start[..self.start.len().min(NOTE_WITHIN)];
+        let notes = start.get(offset as usize..offset.saturating_add(bytes) as usize);
+        notes.is_some_and(native::is_native)
+    }
+
+    /// The file as far as it is loaded: without the sections behind that, which the header then
+    /// does not mention either.
+    pub fn read_loaded(&self, p: &mut Process, program: &Program) -> Result<Vec<u8>> {
+        const SECTIONS_OFFSET: core::ops::Range<usize> = 40..48;
+        const SECTIONS_SIZES: core::ops::Range<usize> = 58..64;
+        let loaded = |s: &Segment| s.offset + s.start % PAGE + (s.file_end - s.start);
+        let end = program.segments.iter().map(loaded).max().unwrap_or(0);
+        let mut bytes = self.read(p, 0, end)?;
+        for field in [SECTIONS_OFFSET, SECTIONS_SIZES] {
+            bytes.get_mut(field).ok_or(Errno::ENOEXEC)?.fill(0);
+        }
+        Ok(bytes)
     }
 
     /// Says why a dynamic program cannot run.

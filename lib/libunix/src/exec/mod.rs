@@ -3,7 +3,7 @@
 //! ```text
 //! find the file, follow #! lines        an error is an errno
 //! read and check the ELF headers
-//! ── point of no return ──
+//! ── point of no return ──              native programs: see `native`
 //! close descriptors, give up program memory, reset signals
 //! map segments, stack, arguments        an error ends the process
 //! set registers: the way back leads to the new program
@@ -11,6 +11,7 @@
 
 mod args;
 mod file;
+mod native;
 mod stack;
 
 use crate::elf::{Program, Segment};
@@ -109,6 +110,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
         return spawn(p, regs, dir, args);
     }
     let (file, program) = find(p, dir, &mut args)?;
+    if file.is_native(&program) {
+        return native::execute(p, &file, &program, &args);
+    }
     // From here on there is no way back.
     fd::close_on_exec(p);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
@@ -126,7 +130,11 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
 /// Opens a program and reads its headers.
 fn find(p: &mut Process, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
     let file = file::open_program(p, dir, args)?;
-    match file.read_program(p) {
+    let program = file.read_program(p).and_then(|program| match file.is_native(&program) {
+        true => native::check(p, &file, &program, args).map(|()| program),
+        false => Ok(program),
+    });
+    match program {
         Ok(program) => Ok((file, program)),
         Err(error) => {
             file.close(p);

@@ -1,0 +1,125 @@
+//! `execve` of a native program: the process goes on as a native domain.
+//!
+//! Such a program brings `libos` instead of this library and makes invocations instead of system
+//! calls. So this library builds a new domain for it, out of the process's own RAM, gives it the
+//! endpoint and the session frame of the process, and asks `unixd` to put it in the place of the
+//! present one. Process id, parent, group, standard input and output stay what they were.
+
+use super::args::Args;
+use super::file::Executable;
+use crate::elf::Program;
+use crate::errno::{Errno, Result};
+use crate::fd;
+use crate::process::Process;
+use crate::server::{self, op, Caps};
+use crate::upcall::die;
+use abi::layout::*;
+use abi::native::DESCRIPTORS;
+use abi::slots::{MEMD, SESSION, UNIXD};
+use alloc::vec::Vec;
+use captypes::{Place, Status};
+use core::fmt::Write;
+use libos::spawn::image::Image;
+use libos::spawn::{Child, SpawnError};
+use libos::vspace::{FrameWriter, R, RW};
+use libos::Cap;
+use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT, PEEK_MAPPING, PT};
+use linuxdomain::{entry_of, SESSION_PAGES};
+use unixproto::signals::SIGKILL;
+
+/// Refuses what could not be started.
+pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<()> {
+    let bytes = file.read_loaded(p, program)?;
+    Image::parse(&bytes).map_err(|_| Errno::ENOEXEC)?;
+    // A letter before each string, and descriptors.
+    let bytes = args.argv.bytes.len() + args.argv.count + args.envp.bytes.len() + args.envp.count;
+    if bytes + PAGE as usize > NATIVE_ARGUMENTS_MAX as usize {
+        return Err(Errno::E2BIG);
+    }
+    Ok(())
+}
+
+/// Replaces the process's domain; there is no way back.
+pub fn execute(
+    p: &mut Process,
+    file: &Executable,
+    program: &Program,
+    args: &Args,
+) -> Result<u64> {
+    let bytes = file.read_loaded(p, program);
+    fd::close_where(p, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
+    let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
+    file.close(p);
+    p.mm.clear();
+    crate::mm::settle(p);
+    p.signals.exec();
+    if bytes.is_ok_and(|bytes| build(p, &bytes, args).is_ok()) {
+        let domain = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
+        // There is an answer only if the domain was refused.
+        let _ = server::call_caps(op::Replace {}, 0, 0, domain);
+    }
+    die(SIGKILL)
+}
+
+/// Makes the domain, up to its start.
+fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
+    let arguments = block(p, args);
+    let arena = &mut p.mm.caps.arena;
+    let mut child = Child::build(file, CHILD_ROOT, CHILD_DISPATCHER, arena, &mut Peek)?;
+    for slot in [MEMD, UNIXD, SESSION] {
+        slot.copy_to(child.slot(slot))?;
+    }
+    let session = child.slot(SESSION);
+    child.map(NATIVE_SESSION, SESSION_PAGES as u64 * PAGE, session, 0, RW, arena)?;
+    let bytes = (arguments.len() as u64).next_multiple_of(PAGE);
+    let frame = child.frame(bytes, arena)?;
+    Peek.write(frame, 0, &arguments)?;
+    child.map(NATIVE_ARGUMENTS, bytes, frame, 0, R, arena)?;
+    let words = [NATIVE_ARGUMENTS, arguments.len() as u64, 0, 0, 0];
+    Ok(child.prepare(words, Place::NULL, &mut Peek)?)
+}
+
+/// What the program is told: see `abi::native`.
+fn block(p: &Process, args: &Args) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (letter, strings) in [(b'a', &args.argv), (b'e', &args.envp)] {
+        for text in strings.iter() {
+            block.push(letter);
+            block.extend_from_slice(text);
+            block.push(0);
+        }
+    }
+    let mut digits = alloc::string::String::new();
+    for fd in 0..DESCRIPTORS as i32 {
+        let file = p.fds.get(fd).and_then(|file| file.description(Errno::EBADF));
+        // A string takes every text.
+        let _ = write!(digits, "d{}\0", file.map_or(0, |(desc, ..)| desc));
+    }
+    block.extend_from_slice(digits.as_bytes());
+    block
+}
+
+/// Writes to Frames through the page where the library looks at pages of files.
+struct Peek;
+
+impl FrameWriter for Peek {
+    fn write(
+        &mut self,
+        frame: Place,
+        mut offset: u64,
+        mut data: &[u8],
+    ) -> core::result::Result<(), Status> {
+        while !data.is_empty() {
+            let skip = offset % PAGE;
+            let (part, rest) = data.split_at(data.len().min((PAGE - skip) as usize));
+            PT.map(entry_of(LIBRARY_PEEK), 1, frame, offset - skip, RW, PEEK_MAPPING)?;
+            let to = (LIBRARY_PEEK + skip) as *mut u8;
+            // SAFETY: the page is mapped here, writable, until its Mapping is deleted below, and
+            // `part` ends with it at the latest.
+            unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len()) };
+            PEEK_MAPPING.delete()?;
+            (offset, data) = (offset + part.len() as u64, rest);
+        }
+        Ok(())
+    }
+}
