@@ -185,3 +185,23 @@ pub const KEEP_ID: u32 = u32::MAX;
 pub const FOREVER: u64 = u64::MAX;
 /// Bytes of the ring of a pipe.
 pub const PIPE_BYTES: u64 = 64 * 1024;
+
+/// Fields of the word that says what lock is meant.
+pub mod lock {
+    /// Kind: others may have shared locks.
+    pub const SHARED: u32 = 0;
+    /// Kind: nobody else may have any.
+    pub const EXCLUSIVE: u32 = 1;
+    /// Kind: none.
+    pub const UNLOCK: u32 = 2;
+    /// Bits of the kind.
+    pub const KIND: u32 = 3;
+    /// Wait until it can be had.
+    pub const WAIT: u32 = 4;
+    /// It belongs to the description, not to the process.
+    pub const DESCRIPTION: u32 = 8;
+    /// The whole file, apart from locks of ranges (`flock`); also means `DESCRIPTION`.
+    pub const WHOLE: u32 = 16;
+    /// Where `SEEK_SET`, `SEEK_CUR` or `SEEK_END` begins.
+    pub const WHENCE: u32 = 8;
+}

@@ -87,6 +87,17 @@ replies! {
         /// Inode number, the key for caches of contents.
         inode: u64,
     }
+    /// A lock of somebody else.
+    Locked {
+        /// [`UNLOCK`](crate::files::lock::UNLOCK) if there is none, else its kind.
+        kind: u32,
+        /// First byte.
+        start: i64,
+        /// Bytes, 0 for all behind.
+        len: i64,
+        /// Its process; -1 if it belongs to a description.
+        pid: i32,
+    }
     /// Both ends of a pipe.
     PipeEnds {
         /// Description to read from.
@@ -527,6 +538,29 @@ requests! {
         /// Description.
         desc: u32
     ) -> Opened;
+    /// Sets or removes an advisory lock. `EAGAIN`: somebody else's is in the way. `EDEADLK`: the
+    /// other one waits for the caller.
+    67 SetLock(
+        /// Description.
+        desc: u32,
+        /// [`lock`](crate::files::lock).
+        how: u32,
+        /// From where, relative to `WHENCE`.
+        start: i64,
+        /// Bytes, 0 for all behind, negative for those before.
+        len: i64
+    ) -> ();
+    /// The advisory lock that is in the way of one.
+    68 GetLock(
+        /// Description.
+        desc: u32,
+        /// As of `SetLock`.
+        how: u32,
+        /// As of `SetLock`.
+        start: i64,
+        /// As of `SetLock`.
+        len: i64
+    ) -> Locked;
 
     // The system.
 

@@ -103,6 +103,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         pipes: Default::default(),
         proc_dir: fs.root(),
         fs,
+        locks: Default::default(),
         terminal: Default::default(),
         console: Console::new(),
         clock,

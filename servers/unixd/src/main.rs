@@ -24,6 +24,7 @@ mod exits;
 mod families;
 mod fork;
 mod inout;
+mod locks;
 mod names;
 mod nodes;
 mod open;

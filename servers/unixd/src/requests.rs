@@ -90,6 +90,8 @@ impl Unixd {
             Any::PipeRing(op) => self.pipe_ring(pid, op.desc),
             Any::PipeTake(op) => self.pipe_take(pid, op.desc, op.done, op.bytes),
             Any::PipePut(op) => self.pipe_put(pid, op.desc, op.done, op.bytes),
+            Any::SetLock(op) => self.set_lock(pid, op),
+            Any::GetLock(op) => self.get_lock(pid, op),
             Any::Describe(op) => self.describe(pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
             Any::UnknownCall(op) => self.unknown_call(op.number),

@@ -6,6 +6,7 @@ use crate::console::Console;
 use crate::content::File;
 use crate::descs::Descs;
 use crate::exits::Ending;
+use crate::locks::AllLocks;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::terminal::Terminal;
@@ -54,6 +55,8 @@ pub struct Unixd {
     pub fs: Fs<File>,
     /// Where `/proc` is.
     pub proc_dir: Ino,
+    /// Advisory locks.
+    pub locks: AllLocks,
     /// The terminal.
     pub terminal: Terminal,
     /// The serial ports.

@@ -25,7 +25,7 @@ use crate::server::{self, op};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linuxabi::fdtable::{Entry, FdTable};
-use unixproto::files::{Kind, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
+use unixproto::files::{lock, Kind, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
 use unixproto::session::SHOWN_FDS;
 
 /// What a file is.
@@ -95,6 +95,8 @@ impl File {
 pub struct Fds {
     table: FdTable,
     files: Vec<Option<File>>,
+    /// The process has set record locks.
+    pub has_locks: bool,
     /// Windows on the contents of regular files and rings of pipes.
     pub windows: windows::Windows,
 }
@@ -102,17 +104,27 @@ pub struct Fds {
 impl Fds {
     /// None.
     pub const fn new() -> Self {
-        Fds { table: FdTable::new(), files: Vec::new(), windows: windows::Windows::new() }
+        Fds {
+            table: FdTable::new(),
+            files: Vec::new(),
+            has_locks: false,
+            windows: windows::Windows::new(),
+        }
     }
 
     /// The same descriptors, without any window.
     pub fn copy(&self) -> Fds {
-        Fds { table: self.table.clone(), files: self.files.clone(), ..Fds::new() }
+        Fds {
+            table: self.table.clone(),
+            files: self.files.clone(),
+            has_locks: self.has_locks,
+            ..Fds::new()
+        }
     }
 
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
-        (self.table, self.files) = (other.table, other.files);
+        (self.table, self.files, self.has_locks) = (other.table, other.files, other.has_locks);
         let mut keys = Vec::new();
         for file in self.files.iter().flatten() {
             match file.object {
@@ -219,6 +231,17 @@ impl Fds {
         Some(file)
     }
 
+    /// A descriptor of a file has been closed, maybe not the last: record locks end with the first.
+    fn closed(&mut self, index: u32) {
+        if self.has_locks {
+            if let Ok(Object::Description { desc, .. }) = self.at(index).map(|file| &file.object) {
+                let request = op::SetLock { desc: *desc, how: lock::UNLOCK, start: 0, len: 0 };
+                let _ = server::call(request);
+            }
+        }
+        self.release(index);
+    }
+
     fn forget_rings(&mut self, descriptions: &[u32]) {
         for desc in descriptions {
             self.windows.forget(windows::ring_key(*desc));
@@ -288,7 +311,7 @@ pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Resul
     let before = p.fds.table.put(new, Entry { file, cloexec });
     p.fds.show(new);
     if let Some(entry) = before {
-        p.fds.release(entry.file);
+        p.fds.closed(entry.file);
     }
     Ok(new)
 }
@@ -299,7 +322,7 @@ pub fn close(p: &mut Process, fd: i32) -> Result<()> {
     if (fd as usize) < SHOWN_FDS {
         server::header().fds[fd as usize].store(0, Ordering::Relaxed);
     }
-    p.fds.release(entry.file);
+    p.fds.closed(entry.file);
     Ok(())
 }
 
@@ -346,4 +369,5 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
 /// What a forked child does first: it has its parent's descriptors but none of its windows.
 pub fn after_fork(p: &mut Process) {
     p.fds.windows.abandon();
+    p.fds.has_locks = false;
 }

@@ -1,5 +1,6 @@
 //! Descriptors as such: duplicating, closing, flags, locks, pipes.
 
+use super::locks;
 use crate::errno::{Errno, Result};
 use crate::fd::windows::ring_key;
 use crate::fd::{self, event, File, Object};
@@ -7,9 +8,8 @@ use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
 use linuxabi::general as raw;
-use linuxabi::lock::{Flock, FLOCK_BYTES, UNLOCKED};
 use unixproto::files::{
-    Kind, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, PIPE_BYTES,
+    lock, Kind, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, PIPE_BYTES,
 };
 
 pub fn close(p: &mut Process, fd: i32) -> Result<u64> {
@@ -68,8 +68,12 @@ pub fn fcntl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
         raw::F_SETFD => p.fds.set_cloexec(fd, arg & 1 != 0).map(|()| 0),
         raw::F_GETFL => get_flags(file),
         raw::F_SETFL => set_flags(p, fd, arg as u32),
-        raw::F_GETLK | F_OFD_GETLK => get_lock(p, arg),
-        raw::F_SETLK | raw::F_SETLKW | F_OFD_SETLK | F_OFD_SETLKW => set_lock(p, fd, arg),
+        raw::F_GETLK => locks::get(p, fd, arg, 0),
+        raw::F_SETLK => locks::set(p, fd, arg, 0),
+        raw::F_SETLKW => locks::set(p, fd, arg, lock::WAIT),
+        F_OFD_GETLK => locks::get(p, fd, arg, lock::DESCRIPTION),
+        F_OFD_SETLK => locks::set(p, fd, arg, lock::DESCRIPTION),
+        F_OFD_SETLKW => locks::set(p, fd, arg, lock::DESCRIPTION | lock::WAIT),
         raw::F_GETOWN | raw::F_GETSIG => Ok(0),
         raw::F_SETOWN | raw::F_SETSIG => Ok(0),
         F_GETPIPE_SZ | F_SETPIPE_SZ => match file.description(Errno::EBADF)? {
@@ -124,43 +128,6 @@ fn set_flags(p: &mut Process, fd: i32, flags: u32) -> Result<u64> {
 pub fn set_nonblocking(p: &mut Process, fd: i32, on: bool) -> Result<u64> {
     let flags = get_flags(p.fds.get(fd)?)? as u32 & !O_NONBLOCK;
     set_flags(p, fd, if on { flags | O_NONBLOCK } else { flags })
-}
-
-/// Record locks are advisory and there is one owner: all of them are free, and can be had.
-fn get_lock(p: &mut Process, addr: u64) -> Result<u64> {
-    let mut lock = Flock::decode(&user::copy_in::<[u8; FLOCK_BYTES]>(p, addr)?)?;
-    if lock.ty == UNLOCKED {
-        return Err(Errno::EINVAL);
-    }
-    lock.ty = UNLOCKED;
-    user::copy_out(p, addr, &lock.encode())?;
-    Ok(0)
-}
-
-fn set_lock(p: &mut Process, fd: i32, addr: u64) -> Result<u64> {
-    const READ_LOCK: u16 = 0;
-    let lock = Flock::decode(&user::copy_in::<[u8; FLOCK_BYTES]>(p, addr)?)?;
-    let file = p.fds.get(fd)?;
-    let allowed = match lock.ty {
-        UNLOCKED => true,
-        READ_LOCK => file.readable(),
-        _ => file.writable(),
-    };
-    if allowed {
-        Ok(0)
-    } else {
-        Err(Errno::EBADF)
-    }
-}
-
-pub fn flock(p: &mut Process, fd: i32, operation: u32) -> Result<u64> {
-    const NONBLOCK: u32 = 4;
-    const MANDATORY: u32 = 32; // ignored, with everything that goes along
-    match operation & !NONBLOCK {
-        any if any & MANDATORY != 0 => Ok(0),
-        1 | 2 | 8 => p.fds.get_open(fd).map(|_| 0),
-        _ => Err(Errno::EINVAL),
-    }
 }
 
 pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {

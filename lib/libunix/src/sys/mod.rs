@@ -5,6 +5,7 @@ mod descriptors;
 mod info;
 mod ioctl;
 mod limits;
+mod locks;
 mod mask;
 mod names;
 mod paths;

@@ -165,7 +165,7 @@ calls! {
     32 dup descriptors::dup, (i32);
     33 dup2 descriptors::dup2, (i32, i32);
     72 fcntl descriptors::fcntl, (i32, u32, u64);
-    73 flock descriptors::flock, (i32, u32);
+    73 flock locks::flock, (i32, u32);
     53 socketpair descriptors::socketpair, (u32, u32, u32, u64);
     284 eventfd descriptors::eventfd, (u32);
     290 eventfd2 descriptors::eventfd2, (u32, u32);
