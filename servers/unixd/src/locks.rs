@@ -4,7 +4,7 @@ use crate::descs::Object;
 use crate::nodes::Node;
 use crate::procs::Pid;
 use crate::server::Unixd;
-use crate::wait::{done, Call, Outcome, Tried, Waiters};
+use crate::wait::{done, Outcome, Tried, Waiters};
 use alloc::collections::BTreeMap;
 use filelock::{Kind, Lock, Locks, Owner};
 use unixproto::files::{lock, SEEK_CUR, SEEK_END, SEEK_SET};
