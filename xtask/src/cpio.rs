@@ -122,6 +122,52 @@ impl<W: Write> Archive<W> {
     }
 }
 
+/// An entry of an archive that is read.
+#[derive(Debug)]
+pub struct Member<'a> {
+    pub path: &'a str,
+    /// Type and permissions, as `stat` gives them.
+    pub mode: u32,
+    pub mtime: u32,
+    pub data: &'a [u8],
+}
+
+/// The entries of a whole archive, without padding; ends early where it is malformed.
+pub fn members(archive: &[u8]) -> impl Iterator<Item = Member<'_>> {
+    let mut rest = archive;
+    let entries = std::iter::from_fn(move || {
+        let (member, behind) = split_member(rest)?;
+        rest = behind;
+        (member.path != "TRAILER!!!").then_some(member)
+    });
+    entries.filter(|member| member.path != PAD)
+}
+
+fn split_member(archive: &[u8]) -> Option<(Member<'_>, &[u8])> {
+    const MODE: usize = 1;
+    const MTIME: usize = 5;
+    const SIZE: usize = 6;
+    const NAME_LEN: usize = 11;
+    let number = |field: usize| {
+        let digits = archive.get(6 + 8 * field..)?.get(..8)?;
+        u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let name = archive.get(HEADER as usize..)?.get(..number(NAME_LEN)? as usize)?;
+    let path = std::str::from_utf8(name.strip_suffix(&[0])?).ok()?;
+    let start = header_len(path) as usize;
+    let data = archive.get(start..)?.get(..number(SIZE)? as usize)?;
+    let end = (start + data.len()).next_multiple_of(4);
+    let member = Member { path, mode: number(MODE)?, mtime: number(MTIME)?, data };
+    Some((member, archive.get(end..)?))
+}
+
+impl<W: Write> Archive<W> {
+    /// Adds what was read from another archive, under another name.
+    pub fn copy(&mut self, member: &Member, path: &str) -> io::Result<()> {
+        self.entry(Entry { path, mode: member.mode, mtime: member.mtime, data: member.data })
+    }
+}
+
 /// Bytes from the start of an entry to its contents.
 fn header_len(path: &str) -> u64 {
     (HEADER + path.len() as u64 + 1).next_multiple_of(4)
@@ -133,23 +179,9 @@ mod tests {
 
     /// Offsets of the contents of every file that is neither empty nor padding.
     fn contents(archive: &[u8]) -> Vec<(String, usize, usize)> {
-        let mut found = Vec::new();
-        let mut at = 0;
-        loop {
-            let number = |i: usize| {
-                let digits = &archive[at + 6 + 8 * i..][..8];
-                usize::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap()
-            };
-            assert_eq!(&archive[at..at + 6], b"070701");
-            let (size, name_len) = (number(6), number(11));
-            let name = std::str::from_utf8(&archive[at + 110..][..name_len - 1]).unwrap();
-            if name == "TRAILER!!!" {
-                return found;
-            }
-            let data = at + header_len(name) as usize;
-            found.push((name.to_owned(), data, size));
-            at = (data + size).next_multiple_of(4);
-        }
+        let files = members(archive).filter(|member| !member.data.is_empty());
+        let offset = |data: &[u8]| data.as_ptr() as usize - archive.as_ptr() as usize;
+        files.map(|file| (file.path.to_owned(), offset(file.data), file.data.len())).collect()
     }
 
     #[test]
@@ -165,10 +197,8 @@ mod tests {
         second.symlink("root/link", "n").unwrap();
         second.file("root/last", 0o755, 0, b"last").unwrap();
         second.finish().unwrap();
-        let files: Vec<_> = contents(&bytes)
-            .into_iter()
-            .filter(|(name, _, size)| name != PAD && *size > 0 && name != "root/link")
-            .collect();
+        let files: Vec<_> =
+            contents(&bytes).into_iter().filter(|(name, _, _)| name != "root/link").collect();
         assert_eq!(files.len(), 50);
         for (name, at, _) in &files {
             assert_eq!(at % PAGE as usize, 0, "{name}");
@@ -176,5 +206,28 @@ mod tests {
         let (_, at, size) = files.last().unwrap();
         assert_eq!(&bytes[*at..at + size], b"last");
         assert_eq!(bytes.len() % PAGE as usize, 0);
+        let link = members(&bytes).find(|member| member.path == "root/link").unwrap();
+        assert_eq!((link.mode, link.data), (SYMLINK | 0o777, &b"n"[..]));
+        for cut in [1, HEADER as usize, bytes.len() / 2] {
+            // Only what is whole.
+            assert!(members(&bytes[..cut]).count() < members(&bytes).count());
+        }
+    }
+
+    #[test]
+    fn members_can_be_copied() {
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        let mut archive = Archive::continued_at(&mut from, 0);
+        archive.directory("root/bin", 0o755).unwrap();
+        archive.file("root/bin/x", 0o755, 7, b"contents").unwrap();
+        archive.finish().unwrap();
+        let mut copy = Archive::continued_at(&mut to, 0);
+        for member in members(&from) {
+            copy.copy(&member, member.path.strip_prefix("root/").unwrap()).unwrap();
+        }
+        copy.finish().unwrap();
+        let all: Vec<_> = members(&to).map(|m| (m.path, m.mode, m.mtime, m.data)).collect();
+        let folder = ("bin", DIRECTORY | 0o755, 0, &b""[..]);
+        assert_eq!(all, [folder, ("bin/x", REGULAR | 0o755, 7, &b"contents"[..])]);
     }
 }

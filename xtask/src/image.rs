@@ -199,6 +199,14 @@ impl Drop for Image {
 }
 
 impl Image {
+    /// A name of its own for a file that is still to be written.
+    pub fn temporary(project: &Project) -> Image {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("image.{}.{number}", std::process::id());
+        Image { file: project.state().join(name) }
+    }
+
     /// The base, `boot/args` with the given contents, and `additions`.
     pub fn assemble(
         project: &Project,
@@ -206,10 +214,7 @@ impl Image {
         arguments: &[u8],
         additions: &[Addition],
     ) -> Result<Image> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("image.{}.{number}", std::process::id());
-        let image = Image { file: project.state().join(name) };
+        let image = Image::temporary(project);
         let offset = fs::copy(&base.file, &image.file)
             .with_context(|| format!("cannot write {}", image.file.display()))?;
         let out = BufWriter::new(File::options().append(true).open(&image.file)?);

@@ -3,12 +3,14 @@
 mod backtrace;
 mod bench;
 mod check;
+mod compare;
 mod compile;
 mod cpio;
 mod elf;
 mod emulator;
 mod image;
 mod kvm;
+mod linux;
 mod log;
 mod machine;
 mod ports;
@@ -42,6 +44,7 @@ enum Action {
     Run(run::RunOptions),
     Test(testing::TestOptions),
     Bench(bench::BenchOptions),
+    Compare(compare::CompareOptions),
     /// Build the kernel, the servers and the programs without running them
     Build,
     /// Check what a change must pass besides the tests: formatting, lints, documentation
@@ -67,6 +70,7 @@ fn perform(action: Action) -> Result<i32> {
         Action::Run(options) => run::run(&project, &options),
         Action::Test(options) => testing::test(&project, &options),
         Action::Bench(options) => bench::bench(&project, &options),
+        Action::Compare(options) => compare::compare(&project, &options),
         Action::Build => compile::build(&project).map(|_| 0),
         Action::Check => check::check(&project).map(|()| 0),
         Action::Doc => check::document(&project).map(|()| 0),

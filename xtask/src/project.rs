@@ -45,6 +45,14 @@ impl Project {
         self.path("target/user").join(BARE_METAL).join("release").join(name)
     }
 
+    /// A new log for one boot of several in one call; those of the last few calls are kept.
+    pub fn new_system_log(&self, system: &str) -> Result<PathBuf> {
+        let logs = self.state().join("runs");
+        fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
+        remove_old_logs(&logs);
+        Ok(logs.join(format!("{}.{system}.log", std::process::id())))
+    }
+
     /// A new log for a boot that is not a test. `kernel.log` becomes a link to it; the logs of the
     /// last few calls of this tool are kept.
     pub fn new_kernel_log(&self) -> Result<PathBuf> {

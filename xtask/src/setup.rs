@@ -39,11 +39,16 @@ pub fn busybox() -> Result<PathBuf> {
     }
 }
 
+/// A C compiler for static programs.
+pub fn c_compiler() -> Result<()> {
+    packages(&["gcc", "libc6-dev"], "compiles C programs for the guest", || {
+        in_path("gcc") && Path::new("/usr/include/stdio.h").exists()
+    })
+}
+
 /// What the tests need besides: C compilers for static programs, and a second shell.
 pub fn test_tools() -> Result<()> {
-    packages(&["gcc", "libc6-dev"], "compiles the tests' C programs", || {
-        in_path("gcc") && Path::new("/usr/include/stdio.h").exists()
-    })?;
+    c_compiler()?;
     packages(&["musl-tools"], "compiles the tests' C programs with another library", || {
         in_path("musl-gcc")
     })?;
@@ -76,7 +81,8 @@ pub fn packages(names: &[&str], why: &str, present: impl Fn() -> bool) -> Result
     }
 }
 
-fn apt_get(action: &str, names: &[&str]) -> bool {
+/// Runs `apt-get ACTION NAMES` as root, in silence; whether it succeeded.
+pub fn apt_get(action: &str, names: &[&str]) -> bool {
     let root = rustix::process::geteuid().is_root();
     let mut command = Command::new(if root { "env" } else { "sudo" });
     if !root {

@@ -39,4 +39,6 @@ counters! {
     8 TlbPages "tlb_pages";
     /// Capabilities that exist.
     9 Capabilities "capabilities";
+    /// Ticks of the time-stamp counter during which the core had nothing to run.
+    10 IdleTicks "idle_ticks";
 }

@@ -40,8 +40,9 @@ impl Local {
         self.resched = false;
         let now = arch::tsc();
         let last = self.current;
-        if let Some(last) = last {
-            self.charge(last, now);
+        match last {
+            Some(last) => self.charge(last, now),
+            None => self.add(Counter::IdleTicks, now.saturating_sub(self.since)),
         }
         self.since = now;
         let direct = self.direct.take();

@@ -91,28 +91,31 @@ impl Measurement {
         !self.samples.is_empty()
     }
 
-    /// The middle sample; of an even number the mean of the two in the middle.
     pub fn median(&self) -> Option<f64> {
-        let sorted = self.sorted();
-        let middle = sorted.len() / 2;
-        match sorted.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(sorted[middle]),
-            _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-        }
+        median(&self.samples)
     }
 
-    /// Least and greatest sample.
     pub fn range(&self) -> Option<(f64, f64)> {
-        let sorted = self.sorted();
-        Some((*sorted.first()?, *sorted.last()?))
+        range(&self.samples)
     }
+}
 
-    fn sorted(&self) -> Vec<f64> {
-        let mut sorted = self.samples.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted
+/// The middle sample; of an even number the mean of the two in the middle.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// Least and greatest sample.
+pub fn range(samples: &[f64]) -> Option<(f64, f64)> {
+    let least = samples.iter().copied().min_by(f64::total_cmp)?;
+    Some((least, samples.iter().copied().max_by(f64::total_cmp)?))
 }
 
 impl Display for Question {

@@ -137,12 +137,12 @@ pub fn difference(expected: &[u8], got: &[u8]) -> String {
 
 /// Output that is kept, up to a limit.
 #[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
+pub struct Captured(Arc<Mutex<Vec<u8>>>);
 
 const MOST_OUTPUT: usize = 64 << 20;
 
 impl Captured {
-    fn take(&self) -> Vec<u8> {
+    pub fn take(&self) -> Vec<u8> {
         self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
     }
 }

@@ -4,6 +4,7 @@
 //! at a time, and reports one result or several.
 
 mod cli;
+mod compare;
 mod directives;
 pub mod guest;
 mod host;
@@ -26,8 +27,8 @@ use std::time::{Duration, Instant};
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
 /// init), linux (C programs, whose output on Linux is known), shell (scripts), programs (native
-/// programs as commands) and cli (this tool). A
-/// test is named SUITE/NAME. Its kernel log is left in target/tessera/logs.
+/// programs as commands), cli (this tool) and compare (beside Linux in the emulator). A test is
+/// named SUITE/NAME. Its kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
     /// Part of a test's name, such as linux/ or shell/pipeline
@@ -145,6 +146,7 @@ fn prepare(project: &Project, verbose: bool) -> Result<Context> {
 fn cases(context: &Context) -> Result<Vec<Case>> {
     let mut cases = native::cases(context);
     cases.extend(cli::cases());
+    cases.extend(compare::cases());
     cases.extend(shell::cases(context)?);
     cases.extend(linux::cases(context)?);
     Ok(cases)

@@ -1,0 +1,77 @@
+// The first process of Linux, when ./x boots it: runs one program and ends the machine as Tessera
+// ends it.
+//
+// What to run is in /run/.args, in the form of Tessera's boot/args: fields that end with NUL, each a
+// letter and a text ('a' an argument, 'e' a variable, 'c' the working directory). The first serial
+// port is the program's console; a record `@exit STATUS` goes to the second one, behind the kernel's
+// log; the machine ends through the debug-exit port.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/io.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { EXIT_PORT = 0xf4, ORDERLY = 0x10, MOST = 256 };
+
+static char fields[1 << 17];
+static char *arguments[MOST + 1], *environment[MOST + 1];
+
+// Writes a message to the log, after whatever the kernel is writing.
+static void say(const char *text, int number) {
+    int log = open("/dev/ttyS1", O_WRONLY | O_NOCTTY);
+    dprintf(log, "\n@%s %d\n", text, number);
+    tcdrain(log);
+    close(log);
+}
+
+static void end(int status) {
+    say("exit", status);
+    tcdrain(1);
+    if (iopl(3) == 0) outb(ORDERLY, EXIT_PORT);
+    // No such port: the kernel panics when its first process ends.
+    exit(status);
+}
+
+static void read_fields(void) {
+    int from = open("/run/.args", O_RDONLY);
+    ssize_t length = read(from, fields, sizeof fields - 1);
+    int a = 0, e = 0;
+    for (char *at = fields; at < fields + length; at += strlen(at) + 1) {
+        if (*at == 'a' && a < MOST) arguments[a++] = at + 1;
+        if (*at == 'e' && e < MOST) environment[e++] = at + 1;
+        if (*at == 'c' && chdir(at + 1)) end(126);
+    }
+    if (a == 0) end(126);
+}
+
+static void open_console(void) {
+    struct termios raw;
+    int console = open("/dev/ttyS0", O_RDWR);
+    tcgetattr(console, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(console, TCSANOW, &raw);
+    for (int i = 0; i < 3; i++) dup2(console, i);
+    if (console > 2) close(console);
+}
+
+int main(void) {
+    mount("dev", "/dev", "devtmpfs", 0, NULL);
+    mount("proc", "/proc", "proc", 0, NULL);
+    open_console();
+    read_fields();
+    pid_t child = fork();
+    if (child == 0) {
+        execve(arguments[0], arguments, environment);
+        perror(arguments[0]);
+        _exit(127);
+    }
+    // Orphans come to us too.
+    int status = 0;
+    while (wait(&status) != child)
+        ;
+    end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+}

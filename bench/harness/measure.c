@@ -1,0 +1,113 @@
+// Runs a program and says how it ended and what it took: the same binary on Tessera and on Linux.
+//
+//     measure STDIN PROG ARGS…
+//
+// Standard input is the file STDIN; standard output and error go to a file in memory. What was
+// written there comes to our standard output after the end, so the console costs the program
+// nothing on either side; then a line
+//
+//     @measured status=S ticks=T idle=I ns=N
+//
+// S is the status that wait gave (or error=E, the errno of exec), T what the time-stamp counter went
+// on by from before the fork to after the wait, I how much of that the processor was idle (-1 if
+// the system does not say), N the same time in nanoseconds by CLOCK_MONOTONIC.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char output[] = "/run/output";
+
+static void fail(const char *what) {
+    printf("measure: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+// The number after `name` in a file of the system's; -1 if there is none.
+static long long number_in(const char *file, const char *name) {
+    static char text[1 << 16];
+    int from = open(file, O_RDONLY);
+    if (from < 0) return -1;
+    size_t length = 0;
+    ssize_t now;
+    while (length < sizeof text - 1 && (now = read(from, text + length, sizeof text - 1 - length)) > 0)
+        length += now;
+    close(from);
+    text[length] = 0;
+    char *at = strstr(text, name);
+    if (at == NULL) return -1;
+    at += strlen(name);
+    return strtoll(at + strspn(at, " :"), NULL, 10);
+}
+
+// Ticks that the (first) processor has been idle. Linux says nanoseconds, which are ticks only
+// where the counter is meant to count instructions.
+static long long idle(void) {
+    long long ticks = number_in("/proc/tessera/counters", "idle_ticks");
+    return ticks >= 0 ? ticks : number_in("/proc/timer_list", ".idle_sleeptime");
+}
+
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+// In the child; does not come back.
+static void become(const char *input, char **program, int failed) {
+    int from = open(input, O_RDONLY);
+    int to = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (from >= 0 && to >= 0) {
+        dup2(from, 0);
+        dup2(to, 1);
+        dup2(to, 2);
+        close(from);
+        close(to);
+        execvp(program[0], program);
+    }
+    int error = errno;
+    write(failed, &error, sizeof error);
+    _exit(127);
+}
+
+static void show_output(void) {
+    static char piece[1 << 16];
+    int from = open(output, O_RDONLY);
+    ssize_t now;
+    while (from >= 0 && (now = read(from, piece, sizeof piece)) > 0)
+        if (fwrite(piece, 1, now, stdout) != (size_t)now) fail("write");
+}
+
+int main(int count, char **arguments) {
+    int failed[2];
+    if (count < 3) return 2;
+    if (pipe2(failed, O_CLOEXEC)) fail("pipe");
+    long long idle_before = idle();
+    uint64_t ns = nanoseconds(), ticks = __builtin_ia32_rdtsc();
+    pid_t child = fork();
+    if (child < 0) fail("fork");
+    if (child == 0) become(arguments[1], arguments + 2, failed[1]);
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) fail("waitpid");
+    ticks = __builtin_ia32_rdtsc() - ticks;
+    ns = nanoseconds() - ns;
+    long long idle_after = idle();
+    int error = 0;
+    close(failed[1]);
+    read(failed[0], &error, sizeof error);
+    show_output();
+    if (error)
+        printf("\n@measured error=%d\n", error);
+    else
+        printf("\n@measured status=%d ticks=%llu idle=%lld ns=%llu\n", status,
+               (unsigned long long)ticks, idle_before < 0 ? -1 : idle_after - idle_before,
+               (unsigned long long)ns);
+    return fflush(stdout) ? 1 : 0;
+}

@@ -1,0 +1,136 @@
+//! `./x compare`: one and the same program in Tessera and in Linux, in the same emulator.
+//!
+//! [`session`] boots one system with one program; [`command`] compares a single program of the
+//! user's. How the comparison is made fair is in `docs/compare.md`.
+
+mod command;
+mod session;
+mod table;
+
+use crate::image::Base;
+use crate::linux::{Linux, NEWEST};
+use crate::machine::MachineOptions;
+use crate::program::parse_addition;
+use crate::project::Project;
+use crate::results::{Clock, System};
+use crate::testing::linux::compile as compile_c;
+use crate::{compile, setup};
+use anyhow::{bail, ensure, Result};
+use session::Session;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Run the same program in Tessera and in Linux, and print both side by side
+///
+/// Linux is Debian's newest 6.1 cloud kernel, which is downloaded and unpacked, not installed; it
+/// boots in the same emulator with the same files. It runs twice, without and with transparent huge
+/// pages. PROG is named as for ./x run. Standard input is read first and given to each.
+///
+/// The exit status is 0 if all ended with the same status and output, else 1.
+#[derive(clap::Args, Debug)]
+pub struct CompareOptions {
+    #[command(flatten)]
+    machine: MachineOptions,
+    /// What to measure: wall time, instructions (as --icount) or both
+    #[arg(long, value_enum, default_value = "both")]
+    clock: Clocks,
+    /// Measure wall time N times, and show median and range (with --icount: count N times)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Set a variable in the program's environment
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+    /// Put a file or folder of this machine into both images
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    file: Vec<String>,
+    /// End each boot after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+    /// Write the results to FILE, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Leave out the run of Linux with transparent huge pages
+    #[arg(long)]
+    no_thp: bool,
+    /// Compare with the kernel of another Debian package
+    #[arg(long, value_name = "PACKAGE", default_value = NEWEST)]
+    package: String,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROG")]
+    program: Vec<String>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq)]
+enum Clocks {
+    Both,
+    Wall,
+    Instructions,
+}
+
+impl CompareOptions {
+    /// The columns.
+    fn systems(&self) -> &'static [System] {
+        match self.no_thp {
+            true => &[System::Tessera, System::Linux],
+            false => &[System::Tessera, System::Linux, System::LinuxThp],
+        }
+    }
+
+    /// In the order in which they are measured.
+    fn clocks(&self) -> Result<Vec<Clock>> {
+        let counted = self.machine.icount || self.clock == Clocks::Instructions;
+        Ok(match (counted, self.clock, self.machine.cores) {
+            (true, Clocks::Wall, _) => bail!("--icount counts instructions; it measures no time"),
+            (true, _, 2..) => bail!("instructions can be counted on one core only"),
+            (true, ..) => vec![Clock::Instructions],
+            (false, Clocks::Both, 1) => vec![Clock::Wall, Clock::Instructions],
+            (false, ..) => vec![Clock::Wall],
+        })
+    }
+}
+
+/// Does it; the result is our exit status.
+pub fn compare(project: &Project, options: &CompareOptions) -> Result<i32> {
+    let clocks = options.clocks()?;
+    ensure!(!options.machine.gdb, "--gdb is for ./x run");
+    ensure!(!options.program.is_empty(), "which program? ./x compare -- PROG ARGS…");
+    let files = options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
+    let session = prepare(project, options)?;
+    command::compare(&session, options, &clocks, files)
+}
+
+fn prepare(project: &Project, options: &CompareOptions) -> Result<Session> {
+    setup::qemu()?;
+    setup::c_compiler()?;
+    let built = compile::build(project)?;
+    Ok(Session {
+        project: project.clone(),
+        base: Base::prepare(project, &built)?,
+        // Without it there is still the other column.
+        linux: Linux::find(project, &options.package).map_err(|error| format!("{error:#}")),
+        measure: harness(project, "measure")?,
+        machine: options.machine.clone(),
+        timeout: Duration::from_secs(options.timeout),
+    })
+}
+
+/// A program of `bench/harness`, compiled.
+pub fn harness(project: &Project, name: &str) -> Result<PathBuf> {
+    // Two threads must not write the same file.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock();
+    let folder = project.state().join("harness");
+    fs::create_dir_all(&folder)?;
+    let program = folder.join(name);
+    let source = project.path("bench/harness").join(name).with_extension("c");
+    let changed = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    if changed(&program) <= changed(&source) {
+        // Under a name of its own: another call may do, or run, the same.
+        let new = folder.join(format!("{name}.{}", std::process::id()));
+        compile_c(&source, &new, "gcc")?;
+        fs::rename(&new, &program)?;
+    }
+    Ok(program)
+}

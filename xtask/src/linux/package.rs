@@ -1,0 +1,123 @@
+//! Debian's kernel package: found with apt, downloaded and unpacked, never installed.
+
+use super::NEWEST;
+use crate::project::Project;
+use crate::setup;
+use anyhow::{bail, ensure, Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Linux 6.1 is the kernel of Debian 12, with support until 2028.
+const SERIES: &str = "linux-image-6.1.";
+const FLAVOUR: &str = "-cloud-amd64";
+
+/// Seconds that apt may take.
+const PATIENCE: &str = "120";
+
+/// The kernel of `package` ([`NEWEST`] stands for the newest one of the series), from the last time
+/// or downloaded now.
+pub fn kernel(project: &Project, package: &str) -> Result<PathBuf> {
+    let folder = project.state().join("linux").join(package);
+    let kernel = folder.join("vmlinuz");
+    if kernel.exists() {
+        return Ok(kernel);
+    }
+    ensure!(
+        setup::in_path("apt-get") && setup::in_path("dpkg-deb"),
+        "there is no Linux kernel to compare with: it comes from Debian's packages, and this system \
+         has no apt; put a kernel image at {}",
+        kernel.display()
+    );
+    eprintln!(
+        "x: downloading Debian's Linux kernel to compare with (it is unpacked, not installed)"
+    );
+    // Another call may do the same at the same time.
+    let scratch = project.state().join(format!("linux.{}", std::process::id()));
+    let outcome = fetch(package, &scratch, &folder, &kernel);
+    let _ = fs::remove_dir_all(&scratch);
+    outcome.with_context(|| format!("no Linux kernel to compare with ({package})"))?;
+    Ok(kernel)
+}
+
+fn fetch(package: &str, scratch: &Path, folder: &Path, kernel: &Path) -> Result<()> {
+    let unpacked = scratch.join("unpacked");
+    fs::create_dir_all(&unpacked)?;
+    let archive = match download(package, scratch) {
+        Ok(archive) => archive,
+        // The lists may be missing or old; but what they do not know needs no second look.
+        Err(_) if package == NEWEST || newest().is_err() => {
+            setup::apt_get("update", &[]);
+            download(package, scratch)?
+        }
+        Err(error) => return Err(error),
+    };
+    let unpack = Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&unpacked).output()?;
+    let complaint = String::from_utf8_lossy(&unpack.stderr).into_owned();
+    ensure!(unpack.status.success(), "{} cannot be unpacked: {complaint}", archive.display());
+    let image = only_file(&unpacked.join("boot"), "vmlinuz-")?;
+    fs::create_dir_all(folder)?;
+    fs::rename(image, kernel)?;
+    Ok(())
+}
+
+/// Downloads the package to `folder`; where it is.
+fn download(package: &str, folder: &Path) -> Result<PathBuf> {
+    let name = match package {
+        NEWEST => newest()?,
+        _ => package.to_owned(),
+    };
+    let output = Command::new("timeout")
+        .args([PATIENCE, "apt-get", "-q", "-o", "Acquire::http::Timeout=20", "download", &name])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start apt-get")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let reason =
+        complaint.lines().find(|line| line.starts_with("E:")).unwrap_or("it took too long");
+    ensure!(output.status.success(), "apt-get download {name}: {reason}");
+    only_file(folder, "linux-image-")
+}
+
+/// The package with the highest numbers.
+fn newest() -> Result<String> {
+    let output = Command::new("apt-cache").args(["pkgnames", SERIES]).output()?;
+    let names = String::from_utf8(output.stdout)?;
+    match newest_of(names.lines()) {
+        Some(name) => Ok(name.to_owned()),
+        None => bail!("apt knows no package {SERIES}*{FLAVOUR}; it is Debian 12's"),
+    }
+}
+
+fn newest_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let numbers = |name: &str| -> Vec<u32> {
+        name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+    };
+    names.filter(|name| name.ends_with(FLAVOUR)).max_by_key(|name| numbers(name))
+}
+
+fn only_file(folder: &Path, prefix: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+    let mut files =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let file = files.next().with_context(|| format!("the package has no {prefix}*"))?;
+    Ok(file.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_by_number() {
+        let names = [
+            "linux-image-6.1.0-9-cloud-amd64",
+            "linux-image-6.1.0-56-cloud-amd64-unsigned",
+            "linux-image-6.1.0-48-cloud-amd64",
+            "linux-image-6.1.0-56-amd64",
+        ];
+        assert_eq!(newest_of(names.into_iter()), Some("linux-image-6.1.0-48-cloud-amd64"));
+        assert_eq!(newest_of(std::iter::empty()), None);
+    }
+}
