@@ -1,10 +1,12 @@
 //! `./x bench`: measurements in the emulator, beside Linux's in the same.
 //!
-//! A benchmark is a C program `bench/micro/NAME.c` that prints lines `bench …`; or it is `caps`, the
+//! `mdb` runs on the host, without an emulator; see [`crate::bench_host`]. Any other
+//! benchmark is a C program `bench/micro/NAME.c` that prints lines `bench …`; or it is `caps`, the
 //! native program `capbench` that takes the place of `init` and writes `@bench …` to the kernel's
 //! log, saying what capability invocations cost. The lines are those of [`crate::results::line`].
 //! What Linux needs, and what Tessera aims at, is in `bench/linux-baseline.tsv`.
 
+use crate::bench_host;
 use crate::compile;
 use crate::image::{Addition, Base};
 use crate::log::Record;
@@ -28,7 +30,8 @@ use std::time::Duration;
 /// The emulator counts instructions, so the numbers are the same on every host and in every run.
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
-    /// Which benchmarks: basic (Linux's operations), caps (capability invocations); default: all
+    /// Which benchmarks: basic (Linux's operations), caps (capability invocations), mdb (the mapping
+    /// database and others, on the host); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -46,17 +49,21 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let chosen = choose(project, &options.names)?;
     // Read first: a wrong file is found before all the measuring.
     let before = options.baseline.as_deref().map(results::read).transpose()?;
-    setup::qemu()?;
-    setup::test_tools()?;
-    let built = compile::build(project)?;
-    let base = Base::prepare(project, &built)?;
-    let context = Context { project: project.clone(), built, base, verbose: false };
     let linux = fs::read_to_string(project.path("bench/linux-baseline.tsv"))?;
     let mut all = Vec::new();
+    let mut context = None;
     for (name, source) in chosen {
+        if name == bench_host::MAPPING_DATABASE {
+            all.extend(bench_host::measure(project)?);
+            continue;
+        }
+        let context = match &context {
+            Some(context) => context,
+            None => context.insert(prepare(project)?),
+        };
         let measured = match source {
-            Some(source) => measure(&context, &name, &source, options.timeout)?,
-            None => measure_invocations(&context, options.timeout)?,
+            Some(source) => measure(context, &name, &source, options.timeout)?,
+            None => measure_invocations(context, options.timeout)?,
         };
         println!("{name}, in instructions\n\n{}", table(&linux, &measured));
         all.extend(measured);
@@ -65,6 +72,15 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         results::write(file, &all)?;
     }
     Ok(before.map_or(0, |before| tell(&changes(&before, &all))))
+}
+
+/// What is measured in the emulator.
+fn prepare(project: &Project) -> Result<Context> {
+    setup::qemu()?;
+    setup::test_tools()?;
+    let built = compile::build(project)?;
+    let base = Base::prepare(project, &built)?;
+    Ok(Context { project: project.clone(), built, base, verbose: false })
 }
 
 /// Prints what changed; the exit status.
@@ -88,6 +104,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, Option<Pat
         .map(|path| (name(&path), Some(path)))
         .collect();
     all.push((INVOCATIONS.to_owned(), None));
+    all.push((bench_host::MAPPING_DATABASE.to_owned(), None));
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|(known, _)| known == *name)) {
         let known: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
         bail!("there is no benchmark {unknown}; there are: {}", known.join(", "));

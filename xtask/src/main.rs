@@ -2,6 +2,7 @@
 
 mod backtrace;
 mod bench;
+mod bench_host;
 mod check;
 mod compare;
 mod compile;

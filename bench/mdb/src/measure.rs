@@ -1,5 +1,6 @@
-//! Measures one operation at a time, as G18 §4.5.5 does: each between two readings of the time-stamp
-//! counter, on a capability picked at random.
+//! Measures operations as G18 §4.5.5 does, between two readings of the time-stamp counter, on
+//! capabilities picked at random; but eight at a time, since the counter of some processors goes on in
+//! steps that are longer than the fastest operation. Each waits until the one before has ended.
 
 use crate::database::{Database, Place};
 use crate::workload::{memory_bytes, Numbers, Operation};
@@ -8,24 +9,26 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 /// Measurements of each operation on one filling of a database.
-pub const MEASUREMENTS: usize = 50;
+pub const MEASUREMENTS: usize = 40;
+/// Operations in a measurement.
+const TOGETHER: usize = 8;
 /// So many capabilities are out of the database while it is measured: what was just removed, whose
 /// neighbourhood is still in the cache, is not what is inserted next.
-const OUT: usize = 16;
+const OUT: usize = 32;
 
 /// Measurements of each operation.
-pub struct Samples([Vec<u64>; Operation::ALL.len()]);
+pub struct Samples([Vec<f64>; Operation::ALL.len()]);
 
 impl Samples {
-    pub fn of(&self, operation: Operation) -> &[u64] {
+    pub fn of(&self, operation: Operation) -> &[f64] {
         &self.0[operation as usize]
     }
 }
 
 /// The middle one.
-pub fn median(samples: &[u64]) -> u64 {
+pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
-    sorted.sort_unstable();
+    sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
 }
 
@@ -41,19 +44,19 @@ pub fn measure<'a, D: Database<'a>>(
         members: slots.iter().collect(),
         out: VecDeque::new(),
         numbers,
-        bytes: memory_bytes(caps.len()),
-        idle: 0,
+        pages: memory_bytes(caps.len()) >> 12,
+        idle: 0.0,
     };
     bench.database.fill(&bench.members);
-    bench.idle = median(&(0..1000).map(|_| ticks(|| ())).collect::<Vec<_>>());
-    for _ in 0..OUT {
+    bench.idle = median(&(0..1000).map(|_| ticks(&[(); TOGETHER], |_| ())).collect::<Vec<_>>());
+    for _ in 0..OUT / TOGETHER {
         bench.remove();
     }
     let mut samples = Samples(Default::default());
     for _ in 0..MEASUREMENTS {
         for operation in Operation::ALL {
-            let taken = bench.run(operation);
-            samples.0[operation as usize].push(taken.saturating_sub(bench.idle));
+            let taken = bench.run(operation) - bench.idle;
+            samples.0[operation as usize].push(taken.max(0.0) / TOGETHER as f64);
         }
     }
     assert!(bench.database.is_sound(), "{} is damaged", D::NAME);
@@ -67,10 +70,10 @@ struct Bench<'a, 'n, D: Database<'a>> {
     /// Slots out of it, the longest-removed one first.
     out: VecDeque<&'a D::Slot>,
     numbers: &'n mut Numbers,
-    /// Of how much memory the capabilities are.
-    bytes: u64,
+    /// Of how many pages of memory the capabilities are.
+    pages: u64,
     /// What measuring itself takes.
-    idle: u64,
+    idle: f64,
 }
 
 impl<'a, D: Database<'a>> Bench<'a, '_, D> {
@@ -78,36 +81,38 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
         self.numbers.below(self.members.len() as u64) as usize
     }
 
-    fn remove(&mut self) -> u64 {
-        let index = self.pick();
-        let slot = self.members.swap_remove(index);
-        let taken = ticks(|| self.database.remove(slot));
-        self.out.push_back(slot);
-        taken
+    fn remove(&mut self) -> f64 {
+        let slots: [_; TOGETHER] = std::array::from_fn(|_| {
+            let index = self.pick();
+            self.members.swap_remove(index)
+        });
+        self.out.extend(slots);
+        ticks(&slots, |slot| self.database.remove(slot))
     }
 
-    fn insert(&mut self) -> u64 {
-        let Some(slot) = self.out.pop_front() else { return 0 };
-        let taken = ticks(|| self.database.insert(slot));
-        self.members.push(slot);
-        taken
+    fn insert(&mut self) -> f64 {
+        let slots: Vec<_> = self.out.drain(..TOGETHER).collect();
+        self.members.extend(&slots);
+        ticks(&slots, |slot| self.database.insert(slot))
     }
 
-    fn run(&mut self, operation: Operation) -> u64 {
-        let index = self.pick();
-        let slot = self.members[index];
-        let base = self.numbers.below(self.bytes >> 12) << 12;
+    fn run(&mut self, operation: Operation) -> f64 {
+        let slots: [_; TOGETHER] = std::array::from_fn(|_| {
+            let index = self.pick();
+            self.members[index]
+        });
+        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.below(self.pages) << 12);
         let database = &self.database;
         match operation {
             Operation::Insert => self.insert(),
             Operation::Remove => self.remove(),
-            Operation::Next => ticks(|| walk(database, slot, 1)),
-            Operation::Next10 => ticks(|| walk(database, slot, 10)),
-            Operation::Next100 => ticks(|| walk(database, slot, 100)),
-            Operation::Copies => ticks(|| database.has_copies(slot)),
-            Operation::Ancestors => ticks(|| database.has_ancestors(slot)),
-            Operation::Descendants => ticks(|| database.has_descendants(slot)),
-            Operation::Range => ticks(|| database.overlapping(base, 4096)),
+            Operation::Next => ticks(&slots, |slot| walk(database, slot, 1)),
+            Operation::Next10 => ticks(&slots, |slot| walk(database, slot, 10)),
+            Operation::Next100 => ticks(&slots, |slot| walk(database, slot, 100)),
+            Operation::Copies => ticks(&slots, |slot| database.has_copies(slot)),
+            Operation::Ancestors => ticks(&slots, |slot| database.has_ancestors(slot)),
+            Operation::Descendants => ticks(&slots, |slot| database.has_descendants(slot)),
+            Operation::Range => ticks(&bases, |base| database.overlapping(*base, 4096)),
         }
     }
 }
@@ -117,34 +122,33 @@ fn walk<'a, D: Database<'a>>(database: &D, slot: &'a D::Slot, steps: usize) -> &
     (0..steps).try_fold(slot, |at, _| database.next(at).ok_or(at)).unwrap_or_else(|last| last)
 }
 
-/// Ticks of the time-stamp counter that `work` takes, and those that reading it takes.
+/// Ticks of the time-stamp counter that `work` takes on all of `items`, one after the other, and
+/// those that reading it takes.
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn ticks<T>(work: impl FnOnce() -> T) -> u64 {
-    use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
-    let mut core = 0;
-    // SAFETY: the instructions only wait for others and read a counter.
-    let before = unsafe {
+#[inline(never)]
+fn ticks<I, T>(items: &[I], mut work: impl FnMut(&I) -> T) -> f64 {
+    use std::arch::x86_64::{_mm_lfence, _rdtsc};
+    // SAFETY: the instructions only wait for others and read a counter; here and below.
+    let now = || unsafe {
         _mm_lfence();
-        let before = _rdtsc();
+        let now = _rdtsc();
         _mm_lfence();
-        before
+        now
     };
-    black_box(work());
-    // SAFETY: as above.
-    let after = unsafe {
-        let after = __rdtscp(&mut core);
-        _mm_lfence();
-        after
-    };
-    after.wrapping_sub(before)
+    let before = now();
+    for item in items {
+        black_box(work(item));
+        // SAFETY: as above.
+        unsafe { _mm_lfence() };
+    }
+    now().wrapping_sub(before) as f64
 }
 
 /// Nanoseconds, where there is no such counter.
 #[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn ticks<T>(work: impl FnOnce() -> T) -> u64 {
+#[inline(never)]
+fn ticks<I, T>(items: &[I], mut work: impl FnMut(&I) -> T) -> f64 {
     let before = std::time::Instant::now();
-    black_box(work());
-    before.elapsed().as_nanos() as u64
+    items.iter().for_each(|item| _ = black_box(work(item)));
+    before.elapsed().as_nanos() as f64
 }

@@ -9,11 +9,11 @@ use crate::workload::{capabilities, Mix, Numbers, Operation, Shares, BOOT, PROCE
 use mdb::RawCap;
 use std::fmt::Write;
 
-/// So often each database is filled anew: 20 × 50 are the paper's 1,000 measurements.
-pub const FILLINGS: usize = 20;
+/// So often each database is filled anew: 25 × 40 are the paper's 1,000 measurements.
+pub const FILLINGS: usize = 25;
 
 /// For each operation the median of each filling.
-type Medians = [Vec<u64>; Operation::ALL.len()];
+type Medians = [Vec<f64>; Operation::ALL.len()];
 
 /// What one database takes.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Column {
 
     /// Of the medians of the fillings.
     fn median(&self, operation: Operation) -> f64 {
-        median(&self.medians[operation as usize]) as f64
+        median(&self.medians[operation as usize])
     }
 
     fn score(&self, mix: &Mix) -> f64 {
@@ -60,7 +60,7 @@ impl Table {
         let mut table = Table { count, shares: Shares::default(), columns: Default::default() };
         for _ in 0..FILLINGS {
             let caps = capabilities(count, &mut numbers);
-            table.shares = Shares::of(&caps);
+            table.shares.add(&Shares::of(&caps), 1.0 / FILLINGS as f64);
             let [list, with, without, ours] = &mut table.columns;
             list.add::<List>(&slots(count), &caps, &mut numbers);
             with.add::<WithParents>(&slots(count), &caps, &mut numbers);
@@ -92,24 +92,28 @@ impl Table {
 
     fn row(&self, text: &mut String, title: &str, value: impl Fn(&Column) -> f64) {
         let _ = write!(text, "{title:<20}");
-        self.columns.iter().for_each(|column| _ = write!(text, "{:>22.0}", value(column)));
+        self.columns.iter().for_each(|column| _ = write!(text, "{:>22.1}", value(column)));
         let _ = writeln!(text, "{:>10.2}", value(&self.columns[1]) / value(&self.columns[3]));
     }
 
-    /// For `xtask`: `bench CASE SAMPLE… at=COUNT:capabilities`, a sample for each filling.
+    /// For `xtask`: `bench CASE SAMPLE… at=COUNT:capabilities unit=ticks`, a sample for each filling.
     pub fn lines(&self) -> String {
         let mut lines = String::new();
         for column in &self.columns {
-            let mut line = |case: &str, samples: &[u64]| {
+            let mut line = |case: &str, samples: &[f64]| {
                 let case = format!("{}, {case}", column.name).replace(' ', "_");
-                let samples: String = samples.iter().map(|s| format!(" {s}")).collect();
-                let _ = writeln!(lines, "bench {case}{samples} at={}:capabilities", self.count);
+                let samples: String = samples.iter().map(|s| format!(" {s:.1}")).collect();
+                let _ = writeln!(
+                    lines,
+                    "bench {case}{samples} at={}:capabilities unit=ticks",
+                    self.count
+                );
             };
             for operation in Operation::ALL {
                 line(operation.title(), &column.medians[operation as usize]);
             }
             for mix in [&BOOT, &PROCESSES] {
-                line(mix.title, &[column.score(mix).round() as u64]);
+                line(mix.title, &[column.score(mix)]);
             }
         }
         lines

@@ -6,8 +6,8 @@ use mdb::RawCap;
 /// Bytes of the smallest capability.
 const PAGE: u64 = 4096;
 /// Pages of memory for each capability. G18 does not say how much memory its capabilities lie in; this
-/// much makes a tenth of them lie in others, which is what it found in a running system.
-const PAGES_EACH: u64 = 128;
+/// much makes about a tenth of them lie in others, which is what it found in a running system.
+const PAGES_EACH: u64 = 64;
 /// One in so many is a copy of another, so that a fifth have copies.
 const COPIES: u64 = 10;
 
@@ -68,6 +68,13 @@ pub struct Shares {
 impl Shares {
     /// What G18 found in a booted, idle Barrelfish.
     pub const BARRELFISH: Shares = Shares { copies: 20.0, ancestors: 10.0, descendants: 5.0 };
+
+    /// Adds other shares, weighed.
+    pub fn add(&mut self, other: &Shares, weight: f64) {
+        self.copies += other.copies * weight;
+        self.ancestors += other.ancestors * weight;
+        self.descendants += other.descendants * weight;
+    }
 
     pub fn of(caps: &[RawCap]) -> Shares {
         let mut sorted = caps.to_vec();
@@ -148,10 +155,8 @@ pub struct Mix {
 pub const BOOT: Mix =
     Mix { title: "score, boot", counts: [25524, 16094, 10040, 16493, 6434, 13992, 2469] };
 /// Table 4.3.
-pub const PROCESSES: Mix = Mix {
-    title: "score, processes",
-    counts: [19300, 18779, 7472, 19219, 12063, 17884, 2425],
-};
+pub const PROCESSES: Mix =
+    Mix { title: "score, processes", counts: [19300, 18779, 7472, 19219, 12063, 17884, 2425] };
 
 impl Mix {
     /// The weighted sum of the medians.

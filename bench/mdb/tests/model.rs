@@ -1,12 +1,12 @@
 //! Every database against a list of capabilities that answers by looking at all of it.
 
+use mdb::RawCap;
 use mdb_bench::aa::{WithParents, WithoutParents};
 use mdb_bench::database::{Database, Place};
 use mdb_bench::list::List;
 use mdb_bench::order::{compare, is_ancestor, memory, FRAME, PHYS, RAM};
 use mdb_bench::ours::Ours;
 use mdb_bench::workload::{capabilities, Numbers};
-use mdb::RawCap;
 use proptest::prelude::*;
 use std::cmp::Ordering;
 use std::ptr;

@@ -36,6 +36,11 @@ impl Provenance {
         };
         Provenance { machine, commit: commit(&project.root) }
     }
+
+    /// Of measurements on the machine that runs the emulator, without it.
+    pub fn host(project: &Project) -> Provenance {
+        Provenance { machine: processor(), commit: commit(&project.root) }
+    }
 }
 
 /// The name that the processor of this machine gives itself.
