@@ -176,12 +176,16 @@ mod tests {
     #[test]
     fn shares_are_those_of_the_paper() {
         for count in [4096, 65536] {
-            let caps = capabilities(count, &mut Numbers::new(1));
-            let (shares, paper) = (Shares::of(&caps), Shares::BARRELFISH);
-            assert_eq!(caps.len(), count);
+            let (mut numbers, mut shares) = (Numbers::new(1), Shares::default());
+            for _ in 0..10 {
+                let caps = capabilities(count, &mut numbers);
+                assert_eq!(caps.len(), count);
+                shares.add(&Shares::of(&caps), 0.1);
+            }
+            let paper = Shares::BARRELFISH;
             assert!((shares.copies - paper.copies).abs() < 3.0, "{shares:?}");
             assert!((shares.ancestors - paper.ancestors).abs() < 5.0, "{shares:?}");
-            assert!((shares.descendants - paper.descendants).abs() < 4.0, "{shares:?}");
+            assert!((shares.descendants - paper.descendants).abs() < 3.0, "{shares:?}");
         }
     }
 
