@@ -23,7 +23,7 @@ pub mod mask;
 mod vectors;
 
 use crate::process::{Process, NO_CALL};
-use crate::server::header;
+use crate::server::{self, header, op};
 use abi::Regs;
 use actions::Action;
 pub use cause::Cause;
@@ -170,9 +170,19 @@ pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64,
     force(p, signal, code, address);
 }
 
-/// The same for a cause.
-pub fn raise(p: &mut Process, _regs: &mut Regs, cause: Cause) {
-    fault(p, cause.signal, cause.code, cause.address, cause.vector, cause.error);
+/// The same for a cause. If the process ends of it, the kernel's log says where it was.
+pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
+    let Cause { signal, code, address, vector, error } = cause;
+    fault(p, signal, code, address, vector, error);
+    if p.signals.action(signal).handler == actions::SIG_DFL {
+        let Regs { rip, rsp, .. } = *regs;
+        let name = if vector == PAGE_FAULT { "page fault" } else { "exception" };
+        let text = alloc::format!(
+            "{name}: signal {signal}, vector {vector}, address {address:#x}, \
+             rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
+        );
+        let _ = server::call_a(op::Log {}, text.as_bytes());
+    }
 }
 
 /// A signal that the process cannot hold off.
