@@ -75,7 +75,8 @@ pub struct DispatcherFrame {
     pub reserved: u32,
     /// Notification bits: set by the kernel, taken by the library with an exchange.
     pub notifications: AtomicU64,
-    /// Entry points, by [`Upcall`].
+    /// Entry points, by [`Upcall`]. A native dispatcher is entered for faults only where it has put
+    /// an address; without one, its faults are reported to its fault endpoint.
     pub upcall: [u64; UPCALLS],
     /// Stack pointer for upcalls.
     pub upcall_stack: u64,

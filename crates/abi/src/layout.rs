@@ -48,5 +48,9 @@ pub const NATIVE_ARGUMENTS: u64 = 0x13_0000;
 pub const NATIVE_ARGUMENTS_MAX: u64 = 0x9_0000;
 /// Heap of a native program, in an upper-level entry of its own.
 pub const NATIVE_HEAP: u64 = 0x100_0000_0000;
-/// Whatever else a native program maps.
+/// Whatever else the runtime of a native program maps.
 pub const NATIVE_WINDOWS: u64 = 0x180_0000_0000;
+/// Regions of a native program (`libos::memory`), up to [`NATIVE_REGIONS_END`].
+pub const NATIVE_REGIONS: u64 = 0x200_0000_0000;
+/// First address behind them.
+pub const NATIVE_REGIONS_END: u64 = 0x7000_0000_0000;

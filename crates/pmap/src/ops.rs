@@ -21,7 +21,7 @@ impl<B: Backend, S: Shadow> Pmap<B, S> {
         size: PageSize,
     ) -> Result<(), Error<B::Error>> {
         let end = self.check(va, bytes)?;
-        if (va | offset | bytes) % size.bytes() != 0 {
+        if !(va | offset | bytes).is_multiple_of(size.bytes()) {
             return Err(Error::Misaligned);
         }
         if bytes > size.bytes() && !self.is_free(va, bytes) {
@@ -215,7 +215,7 @@ impl<B: Backend, S: Shadow> Pmap<B, S> {
 
     /// The end of a range of whole pages.
     pub(crate) fn check(&self, va: u64, bytes: u64) -> Result<u64, Error<B::Error>> {
-        if bytes == 0 || (va | bytes) % PageSize::Base.bytes() != 0 {
+        if bytes == 0 || !(va | bytes).is_multiple_of(PageSize::Base.bytes()) {
             return Err(Error::Misaligned);
         }
         va.checked_add(bytes).filter(|&end| end <= self.end()).ok_or(Error::OutOfRange)

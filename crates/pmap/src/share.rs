@@ -17,7 +17,7 @@ impl<B: Backend, S: Shadow> Pmap<B, S> {
     ) -> Result<(), Error<B::Error>> {
         let upper = level + 1;
         let bytes = entry_bytes(upper);
-        if va % bytes != 0 {
+        if !va.is_multiple_of(bytes) {
             return Err(Error::Misaligned);
         }
         self.check(va, bytes)?;

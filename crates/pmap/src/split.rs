@@ -12,7 +12,7 @@ impl<B: Backend, S: Shadow> Pmap<B, S> {
                 return Ok(());
             };
             let node = self.node(number);
-            if va % entry_bytes(node.level) == 0 {
+            if va.is_multiple_of(entry_bytes(node.level)) {
                 return Ok(());
             }
             let at = node.entries(va, va + 1).0;

@@ -39,7 +39,9 @@ impl Naive {
     }
     fn remove(&mut self, va: u64, end: u64) {
         let gone: Vec<u64> = self.pages.range(va..end).map(|(&at, _)| at).collect();
-        gone.iter().for_each(|at| drop(self.pages.remove(at)));
+        for at in gone {
+            self.pages.remove(&at);
+        }
         self.foreign.retain(|&at, _| at < va || at >= end);
     }
 }
@@ -225,7 +227,7 @@ impl<S: Shadow> Bench<S> {
         let table = pmap::Backend::make_table(&mut self.model, level).unwrap();
         self.model.fuel = fuel;
         let result = self.map.map_table(&mut self.model, va, table, level, rights);
-        if !result.is_ok() {
+        if result.is_err() {
             pmap::Backend::delete_table(&mut self.model, table);
         }
         if end > self.map.end() {

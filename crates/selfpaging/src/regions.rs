@@ -90,7 +90,7 @@ impl<T: Advance> RegionMap<T> {
     /// `phase`.
     pub fn find_free(&self, bytes: u64, alignment: u64, phase: u64) -> Option<u64> {
         let fit = |from: u64| {
-            let base = from.checked_sub(phase).unwrap_or(0);
+            let base = from.saturating_sub(phase);
             base.checked_next_multiple_of(alignment)?.checked_add(phase)
         };
         let mut at = fit(self.low)?;

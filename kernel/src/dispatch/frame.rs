@@ -33,6 +33,13 @@ impl Frame {
             || (rip >= word!(self, critical_low).get() && rip < word!(self, critical_high).get())
     }
 
+    /// Has the library an entry point for `reason`?
+    #[inline]
+    pub fn has_entry(self, reason: Upcall) -> bool {
+        let entry = offset_of!(DispatcherFrame, upcall) + 8 * reason as usize;
+        UserWord::at(self.0 + entry as u64).get() != 0
+    }
+
     /// Stores the program's registers, and enters the library for `reason`.
     #[inline]
     pub fn upcall(self, ctx: &Ctx, reason: Upcall, va: u64) {

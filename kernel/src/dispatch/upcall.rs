@@ -20,15 +20,14 @@ impl Local {
     /// The current dispatcher raised an exception.
     pub(super) fn fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
         let frame = dcb.frame.get();
-        if dcb.has(flag::LINUX) && !frame.is_disabled(dcb.ctx.rip.get()) {
+        let reason = if vector == PAGE_FAULT { Upcall::PageFault } else { Upcall::Exception };
+        // A native domain pages itself once it has said where.
+        let upcalled = dcb.has(flag::LINUX) || frame.is_some() && frame.has_entry(reason);
+        if upcalled && !frame.is_disabled(dcb.ctx.rip.get()) {
             frame.set_fault(vector, error, address);
-            let reason = match vector {
-                PAGE_FAULT => {
-                    self.add(Counter::PageFaults, 1);
-                    Upcall::PageFault
-                }
-                _ => Upcall::Exception,
-            };
+            if reason == Upcall::PageFault {
+                self.add(Counter::PageFaults, 1);
+            }
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
         }
         self.report_fault(dcb, vector, error, address);

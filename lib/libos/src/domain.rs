@@ -7,6 +7,7 @@ use crate::vspace::{AddressSpace, Supplies, Window, WINDOW_BYTES};
 use abi::layout::{NATIVE_WINDOWS, PAGE};
 use abi::slots;
 use captypes::invocations::MapFlags;
+use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Place, Status};
 
 /// Slot of the arena's RAM.
@@ -26,6 +27,24 @@ pub struct Domain {
     /// The own address space, from [`abi::layout::NATIVE_HEAP`] on.
     pub space: AddressSpace,
     next_window: u64,
+    kept: Kept,
+}
+
+/// What the runtime keeps until the program ends, whatever the program gives back: L2CNodes, heap,
+/// windows and their tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kept {
+    /// Bytes of RAM.
+    pub bytes: u64,
+    /// Capabilities.
+    pub caps: u64,
+}
+
+impl Kept {
+    fn add(&mut self, bytes: u64, caps: u64) {
+        self.bytes += bytes;
+        self.caps += caps;
+    }
 }
 
 static DOMAIN: Local<Domain> = Local::new(Domain::new());
@@ -35,19 +54,30 @@ pub fn with<R>(f: impl FnOnce(&mut Domain) -> Result<R, Status>) -> Result<R, St
     DOMAIN.try_with(f).unwrap_or(Err(Status::WrongState))
 }
 
+/// Takes an empty slot back.
+pub fn free_slot(slot: CapAddr) -> Result<(), Status> {
+    with(|domain| {
+        domain.slots.free(slot);
+        Ok(())
+    })
+}
+
 /// New tables and slots for the domain itself.
 struct Own<'a> {
     slots: &'a mut SlotAllocator,
     arena: &'a mut Arena,
+    kept: &'a mut Kept,
 }
 
 impl Supplies for Own<'_> {
     fn table(&mut self, ty: CapType) -> Result<Place, Status> {
         let slot = self.slots.alloc(self.arena)?.into();
         self.arena.make(ty, PAGE, 1, slot)?;
+        self.kept.add(PAGE, 1);
         Ok(slot)
     }
     fn slot(&mut self) -> Result<Place, Status> {
+        self.kept.add(0, 1);
         self.slots.alloc(self.arena).map(Place::own)
     }
 }
@@ -59,6 +89,7 @@ impl Domain {
             arena: Arena::from_server(ARENA_SLOT, slots::MEMD),
             space: AddressSpace::new(Place::own(slots::VSPACE)),
             next_window: NATIVE_WINDOWS,
+            kept: Kept { bytes: 0, caps: 0 },
         }
     }
 
@@ -91,7 +122,8 @@ impl Domain {
         offset: u64,
         flags: MapFlags,
     ) -> Result<(), Status> {
-        let mut own = Own { slots: &mut self.slots, arena: &mut self.arena };
+        let Domain { slots, arena, kept, .. } = self;
+        let mut own = Own { slots, arena, kept };
         self.space.map(1, va, bytes, frame, offset, flags, &mut own)
     }
 
@@ -108,11 +140,25 @@ impl Domain {
         Ok(va)
     }
 
+    /// What the runtime keeps.
+    pub fn kept(&self) -> Kept {
+        let nodes = self.slots.made();
+        Kept { bytes: self.kept.bytes + nodes * L2_BYTES, caps: self.kept.caps + nodes }
+    }
+
+    /// Makes a Frame and maps it at `va`, for good.
+    pub fn extend(&mut self, va: u64, bytes: u64, flags: MapFlags) -> Result<(), Status> {
+        let frame = self.make(CapType::Frame, bytes)?;
+        self.kept.add(bytes, 1);
+        self.map_at(va, bytes, frame.into(), 0, flags)
+    }
+
     /// A new window.
     pub fn window(&mut self) -> Result<Window, Status> {
         let va = self.reserve(WINDOW_BYTES);
         let mapping = self.slot()?;
-        let mut own = Own { slots: &mut self.slots, arena: &mut self.arena };
+        let Domain { slots, arena, kept, .. } = self;
+        let mut own = Own { slots, arena, kept };
         let table = self.space.table(1, va, &mut own)?;
         Ok(Window::new(table, va, mapping))
     }

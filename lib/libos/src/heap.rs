@@ -4,7 +4,7 @@ use crate::domain;
 use crate::local::Local;
 use crate::vspace::RW;
 use abi::layout::{NATIVE_HEAP, PAGE};
-use captypes::{CapType, Status};
+use captypes::Status;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{null_mut, NonNull};
 use talc::{OomHandler, Span, Talc};
@@ -39,10 +39,7 @@ impl OomHandler for Grow {
 }
 
 fn add_memory(va: u64, bytes: u64) -> Result<(), Status> {
-    domain::with(|domain| {
-        let frame = domain.make(CapType::Frame, bytes)?;
-        domain.map_at(va, bytes, frame.into(), 0, RW)
-    })
+    domain::with(|domain| domain.extend(va, bytes, RW))
 }
 
 /// The allocator, for `#[global_allocator]`; see [`crate::program`].

@@ -12,6 +12,7 @@
 //! * [`slots`], [`ram`], [`memd`]: free slots, objects made of RAM, the memory server;
 //! * [`vspace`]: address spaces and windows; [`status`]: accessed and dirty bits, read from memory;
 //!   [`spawn`]: new domains from ELF programs;
+//! * [`memory`]: regions, memory objects, self-paging; [`frame`]: frames that go home when dropped;
 //! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
 //!   a program. They are part of a program only if it uses the macro.
 //! * [`bringup`]: how the memory server comes up;
@@ -21,16 +22,20 @@
 //! Nothing here needs vector instructions, and only [`heap`] is one.
 #![no_std]
 
+extern crate alloc;
+
 pub mod bringup;
 pub mod cap;
 pub mod cmdline;
 pub mod domain;
+pub mod frame;
 pub mod heap;
 pub mod invoke;
 pub mod ipc;
 pub mod local;
 pub mod log;
 pub mod memd;
+pub mod memory;
 pub mod ram;
 pub mod runtime;
 pub mod session;

@@ -4,20 +4,22 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// A value that one caller at a time may use.
-pub struct Local<T> {
+pub struct Local<T: ?Sized> {
     busy: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: `try_with` gives the value to one caller at a time, whoever calls.
-unsafe impl<T: Send> Sync for Local<T> {}
+unsafe impl<T: Send + ?Sized> Sync for Local<T> {}
 
 impl<T> Local<T> {
     /// Holds `value`.
     pub const fn new(value: T) -> Self {
         Local { busy: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
+}
 
+impl<T: ?Sized> Local<T> {
     /// Calls `f` with the value, unless somebody further up the stack is using it.
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         struct Release<'a>(&'a AtomicBool);

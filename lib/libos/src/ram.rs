@@ -41,6 +41,11 @@ impl Arena {
         self.end - self.next
     }
 
+    /// Can more be had?
+    pub const fn has_server(&self) -> bool {
+        !self.server.is_null()
+    }
+
     /// Where the next object starts in the RAM.
     pub const fn next(&self) -> u64 {
         self.next

@@ -88,6 +88,11 @@ impl SlotAllocator {
         SlotAllocator { nodes, count: 1, first_l1, hint: 0 }
     }
 
+    /// L2CNodes that were made.
+    pub const fn made(&self) -> u64 {
+        self.count as u64 - 1
+    }
+
     /// A free slot.
     pub fn alloc(&mut self, ram: &mut impl Ram) -> Result<CapAddr, Status> {
         loop {

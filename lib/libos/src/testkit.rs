@@ -90,17 +90,39 @@ macro_rules! check {
     };
 }
 
-/// The value of a `Result<_, Status>` that must be `Ok`; fails the test otherwise.
+/// What the kernel said, for errors that come from it.
+pub trait AsStatus {
+    /// Its status.
+    fn status(&self) -> Option<Status>;
+}
+
+impl AsStatus for Status {
+    fn status(&self) -> Option<Status> {
+        Some(*self)
+    }
+}
+
+impl AsStatus for crate::memory::Error {
+    fn status(&self) -> Option<Status> {
+        log!("{self}");
+        match self {
+            crate::memory::Error::Kernel(status) => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+/// The value of a `Result` that must be `Ok`; fails the test otherwise.
 #[macro_export]
 macro_rules! good {
     ($result:expr) => {
         match $result {
             Ok(value) => value,
-            Err(status) => {
+            Err(error) => {
                 return Err($crate::testkit::Failure {
                     line: line!(),
                     what: stringify!($result),
-                    status: Some(status),
+                    status: $crate::testkit::AsStatus::status(&error),
                 })
             }
         }

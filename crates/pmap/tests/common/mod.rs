@@ -80,7 +80,7 @@ impl Model {
                     table = &self.tables[&child];
                 }
                 Entry::Page { frame, offset, rights } => {
-                    let inside = va % entry_bytes(table.level) & !4095;
+                    let inside = (va % entry_bytes(table.level)) & !4095;
                     return Some((frame, offset + inside, rights & limit, table.level));
                 }
             }

@@ -1,0 +1,206 @@
+//! What is mapped: the shadow page tables with the kernel behind them.
+
+use super::kernel::Kernel;
+use super::object::{Access, View};
+use super::{Error, Prot};
+use crate::vspace::{R, RW};
+use crate::Cap;
+use captypes::invocations::{MapFlags, StatusBits};
+use captypes::CapAddr;
+use pmap::{Arrays, PageSize, Pmap, Translation};
+
+/// A page as the tables have it: the Frame's capability, the offset in it, the rights.
+pub type Page = Translation<CapAddr, MapFlags>;
+
+/// The accessed and dirty bit of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Used {
+    /// It was used.
+    pub accessed: bool,
+    /// It was written to.
+    pub dirty: bool,
+}
+
+/// The page tables of the program, through their shadow. Memory objects map with this; a program
+/// that wants to map by hand can too (see [`super::reserve`]).
+pub struct Pages {
+    map: Pmap<Kernel, Arrays>,
+    kernel: Kernel,
+}
+
+impl Pages {
+    pub(super) fn new(root: CapAddr, level: u8) -> Result<Self, Error> {
+        Ok(Pages { map: Pmap::new(root, level)?, kernel: Kernel })
+    }
+
+    /// Maps `bytes` of `frame` from `offset` on at `va`, in pages of `size`. Nothing may be mapped
+    /// there, and [`Prot::NONE`](super::NONE) maps nothing.
+    pub fn map(
+        &mut self,
+        va: u64,
+        frame: CapAddr,
+        offset: u64,
+        bytes: u64,
+        prot: Prot,
+        size: PageSize,
+    ) -> Result<(), Error> {
+        if prot == super::NONE {
+            return Ok(());
+        }
+        Ok(self.map.map(&mut self.kernel, va, frame, offset, bytes, prot, size)?)
+    }
+
+    /// Maps the same range in the largest pages, up to `size`, that its parts allow.
+    pub fn map_mixed(
+        &mut self,
+        va: u64,
+        frame: CapAddr,
+        offset: u64,
+        bytes: u64,
+        prot: Prot,
+        size: PageSize,
+    ) -> Result<(), Error> {
+        let end = va + bytes;
+        let mut at = va;
+        while at < end {
+            let (size, until) = stretch(at, end, offset + (at - va), size);
+            let part = self.map(at, frame, offset + (at - va), until - at, prot, size);
+            if let Err(error) = part {
+                if at > va {
+                    self.unmap(va, at - va)?;
+                }
+                return Err(error);
+            }
+            at = until;
+        }
+        Ok(())
+    }
+
+    /// Sets the rights of whatever is mapped in a range; without any right, nothing is mapped there
+    /// afterwards.
+    pub fn protect(&mut self, va: u64, bytes: u64, prot: Prot) -> Result<(), Error> {
+        if prot == super::NONE {
+            return self.unmap(va, bytes);
+        }
+        Ok(self.map.protect(&mut self.kernel, va, bytes, prot)?)
+    }
+
+    /// Removes whatever is mapped in a range.
+    pub fn unmap(&mut self, va: u64, bytes: u64) -> Result<(), Error> {
+        Ok(self.map.unmap(&mut self.kernel, va, bytes)?)
+    }
+
+    /// Notes that the Frames mapped in a range are gone, and their Mappings with them.
+    pub fn forget(&mut self, va: u64, bytes: u64) -> Result<(), Error> {
+        Ok(self.map.forget(&mut self.kernel, va, bytes)?)
+    }
+
+    /// Makes `table`, of `level`, whose entries are somebody else's business, part of the tables.
+    pub fn map_table(
+        &mut self,
+        va: u64,
+        table: CapAddr,
+        level: u8,
+        prot: Prot,
+    ) -> Result<(), Error> {
+        Ok(self.map.map_table(&mut self.kernel, va, table, level, prot)?)
+    }
+
+    /// What is mapped at `va`.
+    pub fn lookup(&self, va: u64) -> Option<Page> {
+        self.map.lookup(va)
+    }
+
+    /// Is nothing mapped in the range?
+    pub fn is_free(&self, va: u64, bytes: u64) -> bool {
+        self.map.is_free(va, bytes)
+    }
+
+    /// Would `access` at `va` succeed?
+    pub fn allows(&self, va: u64, access: Access) -> bool {
+        self.lookup(va).is_some_and(|page| permits(page.rights, access))
+    }
+
+    /// The table of `level` that covers `va`: to read its status bits in memory
+    /// ([`crate::status`]), or to share it.
+    pub fn table(&self, va: u64, level: u8) -> Option<CapAddr> {
+        self.map.table(va, level)
+    }
+
+    /// The status bits of the page at `va`; `None` if there is none.
+    pub fn used(&self, va: u64) -> Result<Option<Used>, Error> {
+        let Some((table, entry)) = self.entry(va) else { return Ok(None) };
+        let bits = table.read_entry(entry)?;
+        Ok(Some(Used { accessed: bits & ACCESSED != 0, dirty: bits & DIRTY != 0 }))
+    }
+
+    /// Clears status bits of the page at `va`, if there is one.
+    pub fn clear_used(&mut self, va: u64, bits: StatusBits) -> Result<(), Error> {
+        if let Some((table, entry)) = self.entry(va) {
+            table.clear_status(entry, 1, bits)?;
+        }
+        Ok(())
+    }
+
+    /// The block of the largest pages, up to those of the view and up to `limit`, around `va` which
+    /// lies in the view, is aligned in memory as well, and has nothing mapped. Address and size; a
+    /// base page if nothing else fits.
+    pub fn fit(&self, view: &View, va: u64, limit: PageSize) -> (u64, PageSize) {
+        let most = view.size.min(limit);
+        for size in [PageSize::Huge, PageSize::Large] {
+            let at = va & !(size.bytes() - 1);
+            let fits = size <= most
+                && at >= view.va
+                && at + size.bytes() <= view.end()
+                && view.offset_of(at).is_multiple_of(size.bytes());
+            if fits && self.is_free(at, size.bytes()) {
+                return (at, size);
+            }
+        }
+        (va & !(PageSize::Base.bytes() - 1), PageSize::Base)
+    }
+
+    /// Tables with the root, and bytes of the shadow.
+    pub fn size(&self) -> (usize, usize) {
+        (self.map.tables(), self.map.heap_bytes())
+    }
+
+    fn entry(&self, va: u64) -> Option<(CapAddr, u32)> {
+        self.lookup(va)?;
+        let (table, _, entry) = self.map.entry(va)?;
+        Some((table, entry))
+    }
+}
+
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+
+/// Does `prot` allow the access?
+pub fn permits(prot: Prot, access: Access) -> bool {
+    match access {
+        Access::Read => prot.has(R),
+        Access::Write => prot.has(RW),
+        Access::Execute => prot.has(MapFlags::EXEC),
+    }
+}
+
+/// The size of the pages with which to map at `at`, and how far.
+fn stretch(at: u64, end: u64, offset: u64, most: PageSize) -> (PageSize, u64) {
+    for size in [PageSize::Huge, PageSize::Large] {
+        let bytes = size.bytes();
+        if size > most || !(at ^ offset).is_multiple_of(bytes) {
+            continue;
+        }
+        if at.is_multiple_of(bytes) && end - at >= bytes {
+            return (size, end & !(bytes - 1));
+        }
+        // Smaller pages up to where larger ones can begin.
+        let border = at.next_multiple_of(bytes);
+        if !at.is_multiple_of(bytes) && border < end && end - border >= bytes {
+            let smaller = if size == PageSize::Huge { PageSize::Large } else { PageSize::Base };
+            let (size, until) = stretch(at, border, offset, smaller);
+            return (size, until);
+        }
+    }
+    (PageSize::Base, end)
+}
