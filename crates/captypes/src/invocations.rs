@@ -13,7 +13,7 @@
 //! `rcx` and `r11` are lost to the instruction, everything else is kept.
 
 pub use crate::counters::Counter;
-pub use crate::words::{ArgWords, MapFlags, ReplyWords, StatusBits, Word};
+pub use crate::words::{ArgWords, FlushStrategy, MapFlags, ReplyWords, StatusBits, Word};
 use crate::{CapType, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.
@@ -88,6 +88,20 @@ replies! {
     Value {
         /// The value.
         value: u64,
+    }
+    /// Where a table, or what a Mapping maps, is to be found.
+    Located {
+        /// One of the virtual addresses; 0 if there is none of that number.
+        address: u64,
+        /// How many there are.
+        count: u32,
+    }
+    /// How a core forgets stale translations when an invocation does not say.
+    FlushPolicy {
+        /// The strategy.
+        strategy: FlushStrategy,
+        /// Of [`FlushStrategy::Hybrid`]: most pages that are forgotten one by one in an event.
+        threshold: u32,
     }
     /// Memory that came back: up to three ranges, empty ones have no bytes.
     Reclaimed {
@@ -315,7 +329,9 @@ invocations! {
         /// Entries.
         count: u32,
         /// An empty slot, needed only when a part remains on both sides.
-        rest: Place
+        rest: Place,
+        /// `FLUSH_ALL` or `FLUSH_PAGES`; others mean nothing here.
+        flags: MapFlags
     ) -> ();
     /// Makes the invoked Mapping, of one page, a Mapping of the first page of another Frame, without
     /// a moment in which nothing is mapped.
@@ -342,6 +358,15 @@ invocations! {
         /// Which bits.
         bits: StatusBits
     ) -> Count;
+    /// Where the invoked table begins to translate, or the invoked Mapping's first page (or table)
+    /// is, as seen from another table: the virtual addresses, counted from the beginning of what
+    /// that table translates. `OutOfRange` if there are more than can be looked at.
+    28 Locate(
+        /// The table to look from: a root, for addresses of that address space.
+        root: Place,
+        /// Which of them, in ascending order.
+        number: u32
+    ) -> Located;
 
     // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
     // along, from consecutive slots: copies, or with `MOVE_CAPS` the capabilities themselves.
@@ -496,6 +521,15 @@ invocations! {
         /// Bits to set.
         bits: u64
     ) -> ();
+
+    /// Sets how this core forgets stale translations when an invocation does not say. Answers what
+    /// it was before.
+    66 SetFlushPolicy(
+        /// The strategy.
+        strategy: FlushStrategy,
+        /// Of [`FlushStrategy::Hybrid`]: most pages that are forgotten one by one in an event.
+        threshold: u32
+    ) -> FlushPolicy;
 
     // I/O ports and interrupts.
 

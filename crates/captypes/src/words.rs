@@ -113,6 +113,11 @@ impl MapFlags {
     pub const IF_EXCLUSIVE: MapFlags = MapFlags(8);
     /// Uncached, for device registers.
     pub const UNCACHED: MapFlags = MapFlags(16);
+    /// Forget stale translations by [`FlushStrategy::Full`], whatever the core's policy says. With
+    /// `FLUSH_PAGES`: by [`FlushStrategy::Hybrid`].
+    pub const FLUSH_ALL: MapFlags = MapFlags(32);
+    /// Forget stale translations by [`FlushStrategy::Selective`].
+    pub const FLUSH_PAGES: MapFlags = MapFlags(64);
 
     /// The flags in either.
     pub const fn or(self, other: MapFlags) -> MapFlags {
@@ -131,7 +136,7 @@ impl Word for MapFlags {
     }
     #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
-        if word >> 5 != 0 {
+        if word >> 7 != 0 {
             return Err(Status::Invalid);
         }
         Ok(MapFlags(word as u32))
@@ -168,5 +173,33 @@ impl Word for StatusBits {
             return Err(Status::Invalid);
         }
         Ok(StatusBits(word as u8))
+    }
+}
+
+/// How translations that are stale are forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum FlushStrategy {
+    /// All at once.
+    Full = 0,
+    /// One by one, however many.
+    Selective = 1,
+    /// One by one up to a threshold in each event of the kernel, then all at once.
+    Hybrid = 2,
+}
+
+impl Word for FlushStrategy {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        match word {
+            0 => Ok(FlushStrategy::Full),
+            1 => Ok(FlushStrategy::Selective),
+            2 => Ok(FlushStrategy::Hybrid),
+            _ => Err(Status::Invalid),
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! A test gives a buffer of its own as "physical memory" ([`set_phys_memory`]); the registers of
 //! the memory management unit are counters. Everything is per thread, as tests run in parallel.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::vec::Vec;
 
 use super::Core;
 
@@ -39,6 +40,26 @@ thread_local! {
     }) };
 }
 
+/// What the pretended processor was told to forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    All,
+    Page(u64),
+}
+
+thread_local! {
+    static FLUSHES: RefCell<Vec<Flush>> = const { RefCell::new(Vec::new()) };
+}
+
+fn flushed(flush: Flush) {
+    FLUSHES.with_borrow_mut(|flushes| flushes.push(flush));
+}
+
+/// What was to be forgotten on this thread since the last call.
+pub fn take_flushes() -> Vec<Flush> {
+    FLUSHES.take()
+}
+
 fn count(change: impl FnOnce(&mut Counts)) {
     let mut counts = COUNTS.get();
     change(&mut counts);
@@ -69,11 +90,13 @@ pub fn virt_to_phys<T>(at: *const T) -> u64 {
 /// Forgets every cached translation that is not the kernel's.
 pub fn flush_tlb() {
     count(|c| c.flush_all += 1);
+    flushed(Flush::All);
 }
 
 /// Forgets the cached translation of the page at `va`.
-pub fn flush_page(_va: u64) {
+pub fn flush_page(va: u64) {
     count(|c| c.flush_page += 1);
+    flushed(Flush::Page(va));
 }
 
 /// Makes `pa` the root page table, if it is not already.
@@ -83,6 +106,7 @@ pub fn flush_page(_va: u64) {
 pub unsafe fn write_root(pa: u64) {
     if ROOT.replace(pa) != pa {
         count(|c| c.root_writes += 1);
+        flushed(Flush::All);
     }
 }
 

@@ -200,6 +200,16 @@ impl Table {
     pub fn set(self, index: u32, value: u64) {
         self.entry(index).store(value, Ordering::Relaxed);
     }
+    /// Writes entry `index` and returns what it was, with all that the processor wrote.
+    #[inline]
+    pub fn swap(self, index: u32, value: u64) -> u64 {
+        self.entry(index).swap(value, Ordering::Relaxed)
+    }
+    /// Clears entry `index`, likewise.
+    #[inline]
+    pub fn take(self, index: u32) -> u64 {
+        self.swap(index, 0)
+    }
     /// Are entries `start..start + count`, inside the table, all empty?
     #[inline]
     pub fn all_empty(self, start: u32, count: u32) -> bool {
@@ -226,11 +236,10 @@ impl Table {
     /// Writes `first`, `first + step`, … to entries `start..start + count`.
     #[inline]
     pub fn fill(self, start: u32, count: u32, first: u64, step: u64) {
-        let mut value = first;
-        for entry in self.entries(start, count) {
+        in_groups(self.entries(start, count), first, |value, entry| {
             entry.store(value, Ordering::Relaxed);
-            value = value.wrapping_add(step);
-        }
+            value.wrapping_add(step)
+        });
     }
     #[inline]
     fn entries(self, start: u32, count: u32) -> &'static [AtomicU64] {
@@ -238,6 +247,23 @@ impl Table {
         let all: &[AtomicU64; 512] = unsafe { &*self.0.as_ptr() };
         let (start, count) = (start as usize, count as usize);
         all.get(start..start + count).unwrap_or(&[])
+    }
+    /// The union and the intersection of entries `start..start + count`.
+    #[inline]
+    pub fn union_and_intersection(self, start: u32, count: u32) -> (u64, u64) {
+        let both = |(union, intersection), entry: &AtomicU64| {
+            let value = entry.load(Ordering::Relaxed);
+            (union | value, intersection & value)
+        };
+        in_groups(self.entries(start, count), (0, u64::MAX), both)
+    }
+    /// Inverts `bits` in entries `start..start + count`, without losing what the processor writes.
+    #[inline]
+    pub fn toggle(self, start: u32, count: u32, bits: u64) {
+        let toggle = |(), entry: &AtomicU64| {
+            entry.fetch_xor(bits, Ordering::Relaxed);
+        };
+        in_groups(self.entries(start, count), (), toggle);
     }
     /// Changes entry `index` by `change`, without losing what the processor writes. Returns the
     /// old and the new entry.
@@ -253,6 +279,22 @@ impl Table {
             }
         }
     }
+}
+
+/// A fold over entries that looks at the count only once for eight of them.
+#[inline(always)]
+fn in_groups<T>(entries: &[AtomicU64], initial: T, mut step: impl FnMut(T, &AtomicU64) -> T) -> T {
+    let (groups, rest) = entries.as_chunks::<8>();
+    let mut value = initial;
+    for group in groups {
+        for entry in group {
+            value = step(value, entry);
+        }
+    }
+    for entry in rest {
+        value = step(value, entry);
+    }
+    value
 }
 
 /// A word of user memory that the kernel and a program share.

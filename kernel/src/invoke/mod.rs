@@ -147,7 +147,8 @@ handlers! {
         local.protect_many(slots(d, target, a.count)?, a.flags)
     };
     unmap(Unmap) = |local, d, target, a| {
-        local.unmap(used_slot(d, target)?, a.first, a.count, free_slot(d, a.rest))
+        let rest = free_slot(d, a.rest);
+        local.unmap(used_slot(d, target)?, a.first, a.count, rest, a.flags)
     };
     read_entry(ReadEntry) = |local, d, target, a| {
         local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })

@@ -8,7 +8,7 @@ use crate::cap::mem::Obj;
 use crate::cap::{CapExt, SlotRef};
 use crate::dispatch::{Dcb, DcbRef, Local, Settings};
 use crate::machine;
-use captypes::invocations::Value;
+use captypes::invocations::{FlushPolicy, Value};
 use captypes::{op, CapType, Label, Place, Rights, Status};
 use mdb::RawCap;
 
@@ -85,6 +85,14 @@ fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             kernel(t)?;
             (local.reclaim.notify, local.reclaim.bits) = (Some(dcb), a.bits);
             Ok(())
+        }),
+        Label::SetFlushPolicy => run(local, dcb, |local, t, a: op::SetFlushPolicy| {
+            kernel(t)?;
+            let policy = FlushPolicy { strategy: a.strategy, threshold: a.threshold };
+            Ok(core::mem::replace(&mut local.tlb.policy, policy))
+        }),
+        Label::Locate => run(local, dcb, |local, t, a: op::Locate| {
+            local.locate(used_slot(dcb, t)?, used_slot(dcb, a.root)?, a.number)
         }),
         Label::PortIn => {
             run(local, dcb, |_, t, a: op::PortIn| machine::port_in(&io(t)?, a.port, a.width))

@@ -2,8 +2,10 @@
 
 mod attacks;
 mod deletion;
+mod flushing;
 mod machine;
 mod mappings;
 mod messages;
+mod processor;
 mod random;
 mod upcalls;

@@ -7,20 +7,20 @@ use captypes::place::CapAddr;
 use captypes::{op, CapType, Label, Place};
 
 /// The generator of Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, 2014.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
-    fn one_of(&mut self, items: &[u64]) -> u64 {
+    pub fn one_of(&mut self, items: &[u64]) -> u64 {
         items[self.below(items.len() as u64) as usize]
     }
 
@@ -72,13 +72,13 @@ impl Random {
         }
     }
     fn flags(&mut self) -> u64 {
-        self.below(32)
+        self.below(128)
     }
 
     /// A label with arguments that fit it more or less.
     fn invocation(&mut self) -> (Label, [u64; 9]) {
         let place = |r: &mut Self| r.place();
-        match self.below(20) {
+        match self.below(21) {
             0 => (Label::Copy, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
             1 => (Label::Mint, [place(self), self.below(32), self.below(3), 0, 0, 0, 0, 0, 0]),
             2 => (Label::Move, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
@@ -110,23 +110,30 @@ impl Random {
             17 if self.below(2) == 0 => {
                 (Label::Replace, [place(self), self.flags(), 0, 0, 0, 0, 0, 0, 0])
             }
-            17 => (Label::Unmap, [self.below(4), self.count(), place(self), 0, 0, 0, 0, 0, 0]),
+            17 => (
+                Label::Unmap,
+                [self.below(4), self.count(), place(self), self.flags(), 0, 0, 0, 0, 0],
+            ),
             18 => {
                 let args = [0; 6].map(|_| self.place());
                 let [a, b, c, d, e, _] = args;
                 (Label::Configure, [a, b, c, d & 0xffff, e, self.below(4), 0, 0, 0])
             }
+            19 if self.below(2) == 0 => {
+                (Label::ClearStatus, [self.entry(), self.count(), self.below(4), 0, 0, 0, 0, 0, 0])
+            }
+            19 => (Label::Locate, [place(self), self.below(3), 0, 0, 0, 0, 0, 0, 0]),
             _ => (Label::Identify, [0; 9]),
         }
     }
 }
 
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 /// As a memory server does: what came back is known before it is given away again.
-fn collect(m: &mut Machine) {
+pub fn collect(m: &mut Machine) {
     while m.call(KERNEL, op::CollectReclaimed {}).unwrap().bytes2 != 0 {}
 }
 

@@ -134,14 +134,17 @@ impl Local {
             is_table: target.is_table,
             rights: target.rights,
         };
+        if target.is_table {
+            self.tlb.known.forget();
+        }
         self.db.insert_near(dst, mapping.to_cap(), src);
         Ok(())
     }
 
     /// Makes the Mapping of one page in `slot` one of the first page of `src`.
     pub fn replace(&mut self, slot: SlotRef, src: SlotRef, flags: MapFlags) -> Result<(), Status> {
-        let (old, what) = (slot.cap(), src.cap());
-        let old = Mapping::of(&old).ok_or(Status::WrongType)?;
+        let (cap, what) = (slot.cap(), src.cap());
+        let old = Mapping::of(&cap).ok_or(Status::WrongType)?;
         let target = target(old.level, &what)?;
         if old.count != 1 || old.is_table || target.is_table {
             return Err(Status::OutOfRange);
@@ -154,8 +157,8 @@ impl Local {
         let flags = self.effective(flags, src);
         let bits = target.bits | rights_bits(flags) | uncached(flags) | first_bits(1);
         self.drop_slot(slot);
-        Table::at(old.table).set(old.entry, base | bits);
-        self.tlb.stale();
+        let before = Table::at(old.table).swap(old.entry, base | bits);
+        self.forget(old.table, cap.attrs, old.entry, before, flags);
         let mapping = Mapping { base, rights: target.rights, ..old };
         self.db.insert_near(slot, mapping.to_cap(), src);
         Ok(())
@@ -218,6 +221,9 @@ impl Local {
                 is_table: target.is_table,
                 rights: target.rights,
             };
+            if target.is_table {
+                self.tlb.known.forget();
+            }
             self.db.insert_near(dst.get(n), mapping.to_cap(), slot);
             count += 1;
         }

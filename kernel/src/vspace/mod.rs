@@ -17,12 +17,14 @@
 //!                    rights what the mapped capability allows
 //! ```
 
+mod address;
 mod map;
 mod protect;
 mod status;
 mod tlb;
 mod unmap;
 
+pub use address::{Places, MOST_PLACES};
 pub use map::MapArgs;
 pub use tlb::Tlb;
 
@@ -36,6 +38,10 @@ use paging::{Entry, Flags, Level, PAGE};
 const LEVEL: u16 = 7;
 /// Bit of `attrs`: what is mapped is a table of the next level.
 const IS_TABLE: u16 = 8;
+
+/// `aux` of a Mapping: the first entry, and above [`ENTRY_BITS`] the count less one.
+const ENTRY: u32 = 0x1ff;
+const ENTRY_BITS: u32 = 9;
 
 /// Entries of a root table that belong to user mode.
 pub const USER_ROOT_ENTRIES: u32 = 256;
@@ -68,13 +74,13 @@ pub fn mapped_bytes(cap: &RawCap) -> u64 {
     if cap.attrs & IS_TABLE != 0 {
         return PAGE;
     }
-    u64::from((cap.aux >> 9) + 1) << page_shift((cap.attrs & LEVEL) as u8)
+    u64::from((cap.aux >> ENTRY_BITS) + 1) << page_shift((cap.attrs & LEVEL) as u8)
 }
 
 /// What tells Mappings of the same range apart.
 #[inline]
 pub fn first_entry(cap: &RawCap) -> u64 {
-    cap.word | u64::from(cap.aux & 0x1ff)
+    cap.word | u64::from(cap.aux & ENTRY)
 }
 
 /// The shift of the size of the pages that a table of `level` maps.
@@ -107,8 +113,8 @@ impl Mapping {
         cap.is(CapType::Mapping).then(|| Mapping {
             base: cap.base,
             table: cap.word,
-            entry: cap.aux & 0x1ff,
-            count: (cap.aux >> 9) + 1,
+            entry: cap.aux & ENTRY,
+            count: (cap.aux >> ENTRY_BITS) + 1,
             level: (cap.attrs & LEVEL) as u8,
             is_table: cap.attrs & IS_TABLE != 0,
             rights: Rights(cap.rights),
@@ -122,7 +128,7 @@ impl Mapping {
             ty: CapType::Mapping as u8,
             rights: self.rights.0,
             attrs: u16::from(self.level) | if self.is_table { IS_TABLE } else { 0 },
-            aux: self.entry | (self.count - 1) << 9,
+            aux: self.entry | (self.count - 1) << ENTRY_BITS,
             base: self.base,
             word: self.table,
         }
@@ -147,7 +153,7 @@ impl Mapping {
             return None;
         }
         let bits = Entry::from_bits(entry);
-        let is_table = level > 3 || level > 1 && !bits.flags().contains(Flags::HUGE);
+        let is_table = is_table(level, entry);
         let base = match Level::from_number(level) {
             Some(level) if !is_table => bits.page_address(level),
             _ => bits.address(),
@@ -155,6 +161,12 @@ impl Mapping {
         let count = count_in(entry);
         Some(Mapping { base, table, entry: index, count, level, is_table, rights: Rights::NONE })
     }
+}
+
+/// Does an entry in use of a table of `level` point to a table, rather than a page?
+#[inline]
+fn is_table(level: u8, entry: u64) -> bool {
+    level > 3 || level > 1 && entry & Flags::HUGE.bits() == 0
 }
 
 /// How many entries of a table user mode may use.

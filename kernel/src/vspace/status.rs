@@ -4,11 +4,11 @@
 //! them is the kernel's: the processor sets a bit when it walks the tables, not when it uses a
 //! translation that it has cached, so one that stayed cached would hide the next use or write.
 
-use super::user_entries;
+use super::{is_table, user_entries, IS_TABLE};
 use crate::cap::mem::Table;
 use crate::cap::{CapExt, SlotRef};
 use crate::dispatch::Local;
-use captypes::invocations::{Count, StatusBits};
+use captypes::invocations::{Count, MapFlags, StatusBits};
 use captypes::{Rights, Status};
 use paging::Flags;
 
@@ -45,12 +45,11 @@ impl Local {
         for index in first..first + count {
             // Most entries were not touched: look before writing.
             if entries.get(index) & bits != 0 {
-                entries.change(index, |entry| entry & !bits);
+                let (old, _) = entries.change(index, |entry| entry & !bits);
+                let kind = u16::from(level) | if is_table(level, old) { IS_TABLE } else { 0 };
+                self.forget(own.base, kind, index, old, MapFlags::default());
                 changed += 1;
             }
-        }
-        if changed != 0 {
-            self.tlb.stale();
         }
         Ok(Count { count: changed })
     }

@@ -1,43 +1,151 @@
-//! Forgetting translations: what an event made stale is collected and flushed once, before the
-//! kernel returns to user mode (invariant 5).
+//! Forgetting translations. Before the kernel returns to user mode, no translation is cached that
+//! the page tables do not allow any more (invariant 5).
+//!
+//! Three facts make most of it unnecessary:
+//! * Loading another root forgets everything, so only translations of the *present* root are cached
+//!   (the kernel does not use process-context identifiers).
+//! * The processor caches what it found in an entry only after it has set the entry's accessed bit.
+//!   An entry without that bit has no translations (and whoever clears it forgets them).
+//! * An entry that was not present, or allowed less, leaves nothing behind that must be forgotten:
+//!   the processor looks into the tables before it faults.
+//!
+//! What remains is forgotten by one of three strategies (G12 §4.3.5), chosen by flags of the
+//! invocation or else by the core's policy:
+//!
+//! | strategy | |
+//! |---|---|
+//! | full | everything, once at the end of the event |
+//! | selective | page by page (`invlpg`), at the addresses that [`address`](super::address) finds |
+//! | hybrid | page by page as long as an event does not need more than a threshold, then everything |
+//!
+//! An upper-level entry stands for up to 512 GiB; losing one that was used is always a full flush.
 
+use super::address::Known;
+use super::{IS_TABLE, LEVEL};
 use crate::arch;
+use crate::cap::mem::Table;
+use crate::dispatch::Local;
+use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags};
+use paging::Flags;
 
-/// What must be flushed before user mode runs again.
+/// The threshold of the default policy; docs/decisions/0004 has the measurements.
+pub const DEFAULT_THRESHOLD: u32 = 16;
+
+/// What must be flushed before user mode runs again, and how to decide it.
 pub struct Tlb {
-    pending: bool,
+    /// What this event has spent on single pages: those forgotten, and searches for their addresses.
+    /// [`EVERYTHING`]: all must be forgotten at its end.
+    spent: u32,
+    /// The core's policy.
+    pub(crate) policy: FlushPolicy,
+    /// Where tables were found before.
+    pub(super) known: Known,
 }
+
+/// More than any number of single pages.
+const EVERYTHING: u32 = u32::MAX;
 
 impl Tlb {
     /// Nothing.
     pub const fn new() -> Tlb {
-        Tlb { pending: false }
+        let policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold: DEFAULT_THRESHOLD };
+        Tlb { spent: 0, policy, known: Known::new() }
     }
 
-    /// Some translation is stale, of an address that is not known.
-    #[inline]
-    pub fn stale(&mut self) {
-        self.pending = true;
-    }
-
-    /// Must something be flushed?
+    /// Is there something to do before user mode runs?
     #[inline]
     pub fn is_pending(&self) -> bool {
-        self.pending
+        self.spent != 0
     }
 
-    /// Flushes. Returns whether anything had to be.
+    /// Everything must be forgotten.
+    #[inline]
+    pub(super) fn forget_all(&mut self) {
+        self.spent = EVERYTHING;
+    }
+
+    /// The strategy that flags ask for, or the core's.
+    #[inline]
+    pub(super) fn strategy(&self, flags: MapFlags) -> FlushStrategy {
+        match (flags.has(MapFlags::FLUSH_ALL), flags.has(MapFlags::FLUSH_PAGES)) {
+            (false, false) => self.policy.strategy,
+            (true, false) => FlushStrategy::Full,
+            (false, true) => FlushStrategy::Selective,
+            (true, true) => FlushStrategy::Hybrid,
+        }
+    }
+
+    /// Are single pages still the way for this event?
+    #[inline]
+    fn wants_single(&self, strategy: FlushStrategy) -> bool {
+        match strategy {
+            FlushStrategy::Full => false,
+            FlushStrategy::Selective => true,
+            FlushStrategy::Hybrid => self.spent < self.policy.threshold,
+        }
+    }
+
+    /// Forgets everything if that is still to be done. Returns whether it was.
     pub fn flush(&mut self) -> bool {
-        let pending = core::mem::replace(&mut self.pending, false);
-        if pending {
+        let full = core::mem::replace(&mut self.spent, 0) == EVERYTHING;
+        if full {
             arch::flush_tlb();
         }
-        pending
+        full
     }
 }
 
 impl Default for Tlb {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Local {
+    /// Entry `index` of `table`, whose Mapping has the attributes `kind`, has just lost a right, or
+    /// changed its page, or become absent; `old` is what it was.
+    #[inline(always)]
+    pub(super) fn forget(&mut self, table: u64, kind: u16, index: u32, old: u64, flags: MapFlags) {
+        if old & Flags::ACCESSED.bits() != 0 {
+            self.forget_used(table, kind, index, flags);
+        }
+    }
+
+    /// The same for those of entries `start..start + count`, still present, that were used.
+    #[inline(never)]
+    pub(super) fn forget_range(
+        &mut self,
+        table: u64,
+        kind: u16,
+        start: u32,
+        count: u32,
+        flags: MapFlags,
+    ) {
+        for index in start..start + count {
+            self.forget(table, kind, index, Table::at(table).get(index), flags);
+        }
+    }
+
+    /// The same for an entry that was used.
+    #[inline(never)]
+    pub(super) fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
+        if self.tlb.spent == EVERYTHING {
+            return;
+        }
+        if !self.tlb.wants_single(self.tlb.strategy(flags)) {
+            return self.tlb.forget_all();
+        }
+        let level = (kind & LEVEL) as u8;
+        let Some(places) = self.places_here(table, level) else { return self.tlb.forget_all() };
+        if kind & IS_TABLE != 0 && !places.is_empty() {
+            return self.tlb.forget_all();
+        }
+        let offset = u64::from(index) << super::page_shift(level);
+        for &table_va in places.as_slice() {
+            arch::flush_page(table_va + offset);
+        }
+        let pages = places.as_slice().len() as u32;
+        self.add(Counter::TlbPages, u64::from(pages));
+        self.tlb.spent = self.tlb.spent.saturating_add(pages.max(1)).min(EVERYTHING - 1);
     }
 }

@@ -1,31 +1,56 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
-use super::{first_bits, user_entries, Mapping, OWN_BITS};
+use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, IS_TABLE, OWN_BITS};
 use crate::arch;
 use crate::cap::delete::Progress;
 use crate::cap::mem::Table;
 use crate::cap::{CapExt, SlotRef, MEMORY};
 use crate::dispatch::Local;
+use captypes::invocations::MapFlags;
 use captypes::{CapType, Status};
 use mdb::RawCap;
+use paging::Flags;
+
+/// Entries that are cleared together.
+const GROUP: usize = 8;
+const DEFAULT: MapFlags = MapFlags(0);
 
 impl Local {
     /// Clears all entries of a Mapping that is about to go.
-    pub(crate) fn clear_mapping(&mut self, cap: &RawCap) {
-        if let Some(mapping) = Mapping::of(cap) {
-            self.clear_entries(&mapping);
+    #[inline]
+    fn clear_mapping(&mut self, cap: &RawCap) {
+        if cap.aux >> ENTRY_BITS != 0 {
+            return self.clear_many(cap, cap.aux & ENTRY, (cap.aux >> ENTRY_BITS) + 1, DEFAULT);
+        }
+        let index = cap.aux & ENTRY;
+        let old = Table::at(cap.word).take(index);
+        if old & Flags::ACCESSED.bits() != 0 {
+            self.forget_used(cap.word, cap.attrs, index, DEFAULT);
+        }
+        if cap.attrs & IS_TABLE != 0 {
+            self.tlb.known.forget();
         }
     }
 
-    #[inline]
-    fn clear_entries(&mut self, mapping: &Mapping) {
-        let table = Table::at(mapping.table);
-        if mapping.count == 1 {
-            table.set(mapping.entry, 0);
-        } else {
-            table.fill(mapping.entry, mapping.count, 0, 0);
+    /// Clears entries of a Mapping of pages, in groups: most were not used, and then nothing
+    /// remembers them.
+    #[inline(never)]
+    fn clear_many(&mut self, cap: &RawCap, start: u32, count: u32, flags: MapFlags) {
+        let (table, end) = (Table::at(cap.word), start + count);
+        let mut index = start;
+        while index + GROUP as u32 <= end {
+            let olds: [u64; GROUP] = core::array::from_fn(|n| table.take(index + n as u32));
+            if olds.iter().fold(0, |all, old| all | old) & Flags::ACCESSED.bits() != 0 {
+                for (n, old) in (index..).zip(olds) {
+                    self.forget(cap.word, cap.attrs, n, old, flags);
+                }
+            }
+            index += GROUP as u32;
         }
-        self.tlb.stale();
+        for index in index..end {
+            let old = table.take(index);
+            self.forget(cap.word, cap.attrs, index, old, flags);
+        }
     }
 
     /// Removes a Mapping with its entries.
@@ -117,7 +142,8 @@ impl Local {
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
-                self.tlb.stale();
+                self.tlb.known.forget();
+                self.tlb.forget_all();
             }
         }
     }
@@ -130,15 +156,20 @@ impl Local {
         first: u32,
         count: u32,
         rest: Result<SlotRef, Status>,
+        flags: MapFlags,
     ) -> Result<(), Status> {
-        let mapping = Mapping::of(&slot.cap()).ok_or(Status::WrongType)?;
+        let cap = slot.cap();
+        let mapping = Mapping::of(&cap).ok_or(Status::WrongType)?;
         if count == 0 || first >= mapping.count || count > mapping.count - first {
             return Err(Status::OutOfRange);
         }
         let behind = mapping.count - first - count;
         let spare = if first > 0 && behind > 0 { Some(rest?) } else { None };
         let kept = self.db.nearest_ancestor(slot);
-        self.clear_entries(&mapping.part(first, count));
+        self.clear_many(&cap, mapping.entry + first, count, flags);
+        if mapping.is_table {
+            self.tlb.known.forget();
+        }
         self.drop_slot(slot);
         let tail = (behind > 0).then(|| mapping.part(first + count, behind));
         if first > 0 {

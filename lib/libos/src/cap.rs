@@ -159,7 +159,7 @@ pub trait Cap: Into<Place> + Copy {
     /// [`op::Unmap`], on a Mapping.
     #[inline(always)]
     fn unmap(self, first: u32, count: u32, rest: impl Into<Place>) -> Result<(), Status> {
-        invoke(self, op::Unmap { first, count, rest: rest.into() })
+        invoke(self, op::Unmap { first, count, rest: rest.into(), flags: MapFlags::default() })
     }
 
     /// [`op::ReadEntry`], on a table.
