@@ -142,6 +142,7 @@ impl Local {
 
     /// Empties all of `slots`.
     pub fn delete_range(&mut self, slots: SlotRun) -> Result<Count, Status> {
+        self.tlb.expect(slots.len());
         let (mut count, mut at) = (0, slots.next_filled(0));
         while at < slots.len() {
             if self.delete_slot(slots.get(at)) == Progress::Again {
@@ -333,6 +334,7 @@ impl Local {
     /// Empties parked containers and gives their memory back. Page tables come last: when all else
     /// is gone, nothing is mapped in them any more by the Mappings of these containers.
     fn reap(&mut self) -> Progress {
+        self.tlb.expect(u32::MAX);
         while let Some(parked) = self.dying.head {
             if self.empty_first(parked.cap()) == Progress::Again {
                 return Progress::Again;

@@ -120,6 +120,14 @@ impl Local {
         Ok(Located { address, count: places.len() as u32 })
     }
 
+    /// Something was mapped or unmapped in a table of `level`: perhaps a table.
+    #[inline]
+    pub(super) fn places_change(&mut self, level: u8) {
+        if level > 1 {
+            self.tlb.known.forget();
+        }
+    }
+
     /// The same below the root in use, from memory if possible.
     pub(super) fn places_here(&mut self, table: u64, level: u8) -> Option<Places> {
         let root = arch::root();
@@ -191,7 +199,7 @@ impl Known {
 
     /// A table was mapped or unmapped: nothing is known any more.
     #[inline]
-    pub(super) fn forget(&mut self) {
+    fn forget(&mut self) {
         self.generation += 1;
     }
 }

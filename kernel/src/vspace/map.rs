@@ -134,9 +134,7 @@ impl Local {
             is_table: target.is_table,
             rights: target.rights,
         };
-        if target.is_table {
-            self.tlb.known.forget();
-        }
+        self.places_change(level);
         self.db.insert_near(dst, mapping.to_cap(), src);
         Ok(())
     }
@@ -197,6 +195,7 @@ impl Local {
                 return Err(Status::OutOfRange);
             }
         }
+        self.places_change(level);
         let mut count = 0;
         for n in 0..src.len() {
             let (slot, index) = (src.get(n), first + n);
@@ -221,9 +220,6 @@ impl Local {
                 is_table: target.is_table,
                 rights: target.rights,
             };
-            if target.is_table {
-                self.tlb.known.forget();
-            }
             self.db.insert_near(dst.get(n), mapping.to_cap(), slot);
             count += 1;
         }

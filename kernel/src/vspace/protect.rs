@@ -9,13 +9,41 @@ use captypes::{CapType, Status};
 use mdb::RawCap;
 use paging::Flags;
 
-/// Are there rights in entries whose union and intersection are these that `new` lacks?
+/// Do entries with this union and intersection have rights that `new` lacks, and were they used?
 #[inline]
 fn loses(union: u64, intersection: u64, new: u64) -> bool {
     // No-execute is a right when it is clear.
     let write = union & !new & Flags::WRITE.bits();
     let execute = !intersection & new & Flags::NO_EXECUTE.bits();
-    write | execute != 0
+    write | execute != 0 && union & Flags::ACCESSED.bits() != 0
+}
+
+/// Gives entries `first..first + count` of a Mapping other rights. Each changes by one atomic store:
+/// there is no moment in which it is absent, or has neither the old nor the new rights. Returns
+/// whether translations may be stale now.
+#[inline(always)]
+fn set_rights(mapping: &RawCap, first: u32, count: u32, bits: u64) -> bool {
+    let (table, index) = (mapping.word, (mapping.aux & ENTRY) + first);
+    if count != 1 {
+        return set_many(Table::at(table), index, count, bits);
+    }
+    let (old, _) = Table::at(table).change(index, |entry| entry & !RIGHTS_BITS | bits);
+    loses(old, old, bits)
+}
+
+/// The entries of a Mapping mostly have the same rights, so that the same bits change in all.
+#[inline(never)]
+fn set_many(table: Table, start: u32, count: u32, bits: u64) -> bool {
+    let (union, intersection) = table.union_and_intersection(start, count);
+    let mixed = (union ^ intersection) & RIGHTS_BITS;
+    if mixed == 0 {
+        table.toggle(start, count, (union & RIGHTS_BITS) ^ bits);
+    } else {
+        for index in start..start + count {
+            table.change(index, |entry| entry & !RIGHTS_BITS | bits);
+        }
+    }
+    loses(union, intersection, bits)
 }
 
 impl Local {
@@ -35,39 +63,6 @@ impl Local {
         }
     }
 
-    /// Gives entries `first..first + count` of a Mapping other rights. Each changes by one atomic
-    /// store: there is no moment in which it is absent, or has neither the old nor the new rights.
-    #[inline(always)]
-    fn set_rights(&mut self, mapping: &RawCap, first: u32, count: u32, flags: MapFlags) {
-        let index = (mapping.aux & ENTRY) + first;
-        if count != 1 {
-            return self.set_many(mapping, index, count, flags);
-        }
-        let bits = rights_bits(flags);
-        let (old, _) = Table::at(mapping.word).change(index, |e| e & !RIGHTS_BITS | bits);
-        if loses(old, old, bits) {
-            self.forget(mapping.word, mapping.attrs, index, old, flags);
-        }
-    }
-
-    /// The entries of a Mapping mostly have the same rights, so that the same bits change in all.
-    #[inline(never)]
-    fn set_many(&mut self, mapping: &RawCap, start: u32, count: u32, flags: MapFlags) {
-        let (table, bits) = (Table::at(mapping.word), rights_bits(flags));
-        let (union, intersection) = table.union_and_intersection(start, count);
-        let mixed = (union ^ intersection) & RIGHTS_BITS;
-        if mixed == 0 {
-            table.toggle(start, count, (union & RIGHTS_BITS) ^ bits);
-        } else {
-            for index in start..start + count {
-                table.change(index, |entry| entry & !RIGHTS_BITS | bits);
-            }
-        }
-        if loses(union, intersection, bits) {
-            self.forget_range(mapping.word, mapping.attrs, start, count, flags);
-        }
-    }
-
     /// Gives entries `first..first + count` of the Mapping in `slot` new rights.
     pub fn protect(
         &mut self,
@@ -84,7 +79,11 @@ impl Local {
         if !mapping.rights.has(wanted(flags)) {
             return Err(Status::NoRights);
         }
-        self.set_rights(&cap, first, count, self.effective_for(flags, slot));
+        let bits = rights_bits(self.effective_for(flags, slot));
+        if set_rights(&cap, first, count, bits) {
+            self.tlb.expect(count);
+            self.forget_range(mapping.table, cap.attrs, mapping.entry + first, count, flags);
+        }
         Ok(())
     }
 
@@ -97,16 +96,44 @@ impl Local {
         if !slots.iter().all(allowed) {
             return Err(Status::NoRights);
         }
-        let mut count = 0;
-        for slot in slots.iter() {
-            let cap = slot.cap();
-            if !cap.is(CapType::Mapping) {
-                continue;
-            }
-            let entries = (cap.aux >> ENTRY_BITS) + 1;
-            self.set_rights(&cap, 0, entries, self.effective_for(flags, slot));
-            count += 1;
+        let (count, stale) = if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) {
+            set_each(slots, |slot| rights_bits(self.effective_for(flags, slot)))
+        } else {
+            let bits = rights_bits(flags);
+            set_each(slots, |_| bits)
+        };
+        if stale {
+            self.forget_each(slots, flags);
         }
         Ok(Count { count })
     }
+
+    /// Forgets what was used of the Mappings in `slots`.
+    fn forget_each(&mut self, slots: SlotRun, flags: MapFlags) {
+        self.tlb.expect(slots.len());
+        for slot in slots.iter() {
+            let cap = slot.cap();
+            if let Some(mapping) = Mapping::of(&cap) {
+                self.forget_range(mapping.table, cap.attrs, mapping.entry, mapping.count, flags);
+            }
+            if self.tlb.forgets_all() {
+                break;
+            }
+        }
+    }
+}
+
+/// Gives the entries of every Mapping in `slots` the rights that `bits` says. Returns how many there
+/// were, and whether translations may be stale now.
+#[inline(always)]
+fn set_each(slots: SlotRun, bits: impl Fn(SlotRef) -> u64) -> (u32, bool) {
+    let (mut count, mut stale) = (0, false);
+    for slot in slots.iter() {
+        let cap = slot.cap();
+        if cap.is(CapType::Mapping) {
+            stale |= set_rights(&cap, 0, (cap.aux >> ENTRY_BITS) + 1, bits(slot));
+            count += 1;
+        }
+    }
+    (count, stale)
 }

@@ -19,6 +19,8 @@
 //! | hybrid | page by page as long as an event does not need more than a threshold, then everything |
 //!
 //! An upper-level entry stands for up to 512 GiB; losing one that was used is always a full flush.
+//! So is what a batch takes that is longer than the threshold, and the end of a container: the
+//! addresses of so many are not worth a search.
 
 use super::address::Known;
 use super::{IS_TABLE, LEVEL};
@@ -64,6 +66,20 @@ impl Tlb {
         self.spent = EVERYTHING;
     }
 
+    /// Is it so already?
+    #[inline]
+    pub(super) fn forgets_all(&self) -> bool {
+        self.spent == EVERYTHING
+    }
+
+    /// A batch of so many begins: if that is more than is forgotten one by one, none is.
+    #[inline]
+    pub(crate) fn expect(&mut self, count: u32) {
+        if count > self.policy.threshold {
+            self.spent = self.spent.max(self.policy.threshold);
+        }
+    }
+
     /// The strategy that flags ask for, or the core's.
     #[inline]
     pub(super) fn strategy(&self, flags: MapFlags) -> FlushStrategy {
@@ -106,7 +122,7 @@ impl Local {
     /// changed its page, or become absent; `old` is what it was.
     #[inline(always)]
     pub(super) fn forget(&mut self, table: u64, kind: u16, index: u32, old: u64, flags: MapFlags) {
-        if old & Flags::ACCESSED.bits() != 0 {
+        if old & Flags::ACCESSED.bits() != 0 && self.tlb.spent != EVERYTHING {
             self.forget_used(table, kind, index, flags);
         }
     }
@@ -129,17 +145,11 @@ impl Local {
     /// The same for an entry that was used.
     #[inline(never)]
     pub(super) fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
-        if self.tlb.spent == EVERYTHING {
-            return;
-        }
-        if !self.tlb.wants_single(self.tlb.strategy(flags)) {
+        if kind & IS_TABLE != 0 || !self.tlb.wants_single(self.tlb.strategy(flags)) {
             return self.tlb.forget_all();
         }
         let level = (kind & LEVEL) as u8;
         let Some(places) = self.places_here(table, level) else { return self.tlb.forget_all() };
-        if kind & IS_TABLE != 0 && !places.is_empty() {
-            return self.tlb.forget_all();
-        }
         let offset = u64::from(index) << super::page_shift(level);
         for &table_va in places.as_slice() {
             arch::flush_page(table_va + offset);

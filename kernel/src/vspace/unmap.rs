@@ -1,6 +1,6 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
-use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, IS_TABLE, OWN_BITS};
+use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, LEVEL, OWN_BITS};
 use crate::arch;
 use crate::cap::delete::Progress;
 use crate::cap::mem::Table;
@@ -24,12 +24,8 @@ impl Local {
         }
         let index = cap.aux & ENTRY;
         let old = Table::at(cap.word).take(index);
-        if old & Flags::ACCESSED.bits() != 0 {
-            self.forget_used(cap.word, cap.attrs, index, DEFAULT);
-        }
-        if cap.attrs & IS_TABLE != 0 {
-            self.tlb.known.forget();
-        }
+        self.forget(cap.word, cap.attrs, index, old, DEFAULT);
+        self.places_change((cap.attrs & LEVEL) as u8);
     }
 
     /// Clears entries of a Mapping of pages, in groups: most were not used, and then nothing
@@ -142,7 +138,7 @@ impl Local {
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
-                self.tlb.known.forget();
+                self.places_change(level);
                 self.tlb.forget_all();
             }
         }
@@ -167,9 +163,7 @@ impl Local {
         let spare = if first > 0 && behind > 0 { Some(rest?) } else { None };
         let kept = self.db.nearest_ancestor(slot);
         self.clear_many(&cap, mapping.entry + first, count, flags);
-        if mapping.is_table {
-            self.tlb.known.forget();
-        }
+        self.places_change(mapping.level);
         self.drop_slot(slot);
         let tail = (behind > 0).then(|| mapping.part(first + count, behind));
         if first > 0 {
