@@ -40,6 +40,9 @@ const DEFAULT_INIT: &str = "boot/init";
 /// Starts the first domain.
 pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -> ! {
     core.local.set_facts(facts(info));
+    if let Some(policy) = info.option("tlb") {
+        core.local.tlb.set_policy(policy);
+    }
     match build(&mut core.local, info) {
         Ok(dcb) => {
             core.local.wake(dcb);

@@ -5,16 +5,16 @@
 //! of the database; so the way up from a table is a range query at each level, until the root.
 //!
 //! How many ways there are is the user's choice (each level may multiply them by 512), so a search
-//! looks at a bounded number of Mappings. What it found for the present root is remembered until
-//! a table is mapped or unmapped somewhere.
+//! looks at a bounded number of Mappings. What it found for the present root is remembered.
 
-use super::{page_shift, Mapping};
+use super::{is_table, page_shift, Mapping, ENTRY};
 use crate::arch;
+use crate::cap::mem::Table;
 use crate::cap::{memory_cap, CapExt, SlotRef};
 use crate::dispatch::Local;
 use captypes::invocations::Located;
 use captypes::{CapType, Rights, Status};
-use paging::PAGE;
+use paging::{Entry, Flags, PAGE};
 
 /// Most addresses that a search finds.
 pub const MOST_PLACES: usize = 8;
@@ -120,29 +120,45 @@ impl Local {
         Ok(Located { address, count: places.len() as u32 })
     }
 
-    /// Something was mapped or unmapped in a table of `level`: perhaps a table.
-    #[inline]
-    pub(super) fn places_change(&mut self, level: u8) {
-        if level > 1 {
-            self.tlb.known.forget();
+    /// The same below the root in use, from memory if possible.
+    pub(super) fn places_here(&mut self, table: u64, level: u8) -> Here {
+        let root = arch::root();
+        if let Some(known) = self.tlb.known.get(root, table, level) {
+            return known;
         }
+        self.search_here(root, table, level)
     }
 
-    /// The same below the root in use, from memory if possible.
-    pub(super) fn places_here(&mut self, table: u64, level: u8) -> Option<Places> {
-        let root = arch::root();
-        if let Some(known) = self.tlb.known.get(root, table) {
-            return Some(known);
-        }
-        let places = self.places_below(root, table, level)?;
-        self.tlb.known.remember(root, table, &places);
-        Some(places)
+    #[inline(never)]
+    fn search_here(&mut self, root: u64, table: u64, level: u8) -> Here {
+        let here = match self.places_below(root, table, level) {
+            None => return Here::TooMany,
+            Some(places) => match *places.as_slice() {
+                [] => Here::Nowhere,
+                [va] => Here::At(va),
+                _ => return Here::Many(places),
+            },
+        };
+        self.tlb.known.remember(root, table, here);
+        here
     }
 }
 
-/// What was found a moment ago: for tables that are at one place, or at none.
+/// Where a table is in the address space in use.
+#[derive(Clone, Copy)]
+pub(super) enum Here {
+    Nowhere,
+    At(u64),
+    Many(Places),
+    TooMany,
+}
+
+/// What was found before: for tables that are at one place, or at none.
+///
+/// Only mapping a table adds places, so what is known is forgotten then. That a table is still where
+/// it was is checked by a walk.
 pub struct Known {
-    /// Valid are those with this number.
+    /// How often a table was mapped.
     generation: u64,
     entries: [KnownTable; KNOWN],
 }
@@ -174,32 +190,42 @@ impl Known {
     }
 
     #[inline]
-    fn get(&self, root: u64, table: u64) -> Option<Places> {
+    fn get(&self, root: u64, table: u64, level: u8) -> Option<Here> {
         let known = &self.entries[Self::index(table)];
         if (known.generation, known.root, known.table) != (self.generation, root, table) {
             return None;
         }
-        let mut places = Places::none();
-        if known.va != NOWHERE {
-            places.at[0] = known.va;
-            places.len = 1;
+        if known.va == NOWHERE {
+            return Some(Here::Nowhere);
         }
-        Some(places)
+        leads_to(root, known.va, table, level).then_some(Here::At(known.va))
     }
 
-    fn remember(&mut self, root: u64, table: u64, places: &Places) {
-        let va = match *places.as_slice() {
-            [] => NOWHERE,
-            [va] => va,
-            _ => return,
-        };
+    fn remember(&mut self, root: u64, table: u64, here: Here) {
+        let va = if let Here::At(va) = here { va } else { NOWHERE };
         let generation = self.generation;
         self.entries[Self::index(table)] = KnownTable { generation, root, table, va };
     }
 
-    /// A table was mapped or unmapped: nothing is known any more.
+    /// A table was mapped somewhere.
     #[inline]
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.generation += 1;
     }
+}
+
+/// Does `va` translate through `table`, of `level`, below `root`?
+#[inline]
+fn leads_to(root: u64, va: u64, table: u64, level: u8) -> bool {
+    let (mut at, mut above) = (root, super::ROOT_LEVEL);
+    while above > level {
+        let index = va >> page_shift(above) & u64::from(ENTRY);
+        let entry = Table::at(at).get(index as u32);
+        if entry & Flags::PRESENT.bits() == 0 || !is_table(above, entry) {
+            return false;
+        }
+        at = Entry::from_bits(entry).address();
+        above -= 1;
+    }
+    at == table
 }

@@ -134,7 +134,9 @@ impl Local {
             is_table: target.is_table,
             rights: target.rights,
         };
-        self.places_change(level);
+        if level > 1 {
+            self.tlb.known.forget();
+        }
         self.db.insert_near(dst, mapping.to_cap(), src);
         Ok(())
     }
@@ -195,7 +197,9 @@ impl Local {
                 return Err(Status::OutOfRange);
             }
         }
-        self.places_change(level);
+        if level > 1 {
+            self.tlb.known.forget();
+        }
         let mut count = 0;
         for n in 0..src.len() {
             let (slot, index) = (src.get(n), first + n);

@@ -43,6 +43,8 @@ const IS_TABLE: u16 = 8;
 const ENTRY: u32 = 0x1ff;
 const ENTRY_BITS: u32 = 9;
 
+/// Level of a root table.
+const ROOT_LEVEL: u8 = 4;
 /// Entries of a root table that belong to user mode.
 pub const USER_ROOT_ENTRIES: u32 = 256;
 const ENTRIES: u32 = paging::ENTRIES as u32;

@@ -82,7 +82,7 @@ impl Local {
         let bits = rights_bits(self.effective_for(flags, slot));
         if set_rights(&cap, first, count, bits) {
             self.tlb.expect(count);
-            self.forget_range(mapping.table, cap.attrs, mapping.entry + first, count, flags);
+            self.forget_range(&cap, first, count, flags);
         }
         Ok(())
     }
@@ -113,8 +113,8 @@ impl Local {
         self.tlb.expect(slots.len());
         for slot in slots.iter() {
             let cap = slot.cap();
-            if let Some(mapping) = Mapping::of(&cap) {
-                self.forget_range(mapping.table, cap.attrs, mapping.entry, mapping.count, flags);
+            if cap.is(CapType::Mapping) {
+                self.forget_range(&cap, 0, (cap.aux >> ENTRY_BITS) + 1, flags);
             }
             if self.tlb.forgets_all() {
                 break;

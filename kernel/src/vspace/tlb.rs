@@ -22,16 +22,17 @@
 //! So is what a batch takes that is longer than the threshold, and the end of a container: the
 //! addresses of so many are not worth a search.
 
-use super::address::Known;
-use super::{IS_TABLE, LEVEL};
+use super::address::{Here, Known};
+use super::{ENTRY, IS_TABLE, LEVEL};
 use crate::arch;
 use crate::cap::mem::Table;
 use crate::dispatch::Local;
 use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags};
+use mdb::RawCap;
 use paging::Flags;
 
 /// The threshold of the default policy; docs/decisions/0004 has the measurements.
-pub const DEFAULT_THRESHOLD: u32 = 16;
+pub const DEFAULT_THRESHOLD: u32 = 32;
 
 /// What must be flushed before user mode runs again, and how to decide it.
 pub struct Tlb {
@@ -52,6 +53,21 @@ impl Tlb {
     pub const fn new() -> Tlb {
         let policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold: DEFAULT_THRESHOLD };
         Tlb { spent: 0, policy, known: Known::new() }
+    }
+
+    /// Takes the policy that the boot option `tlb` names: `full`, `selective`, `hybrid`, or the
+    /// threshold of the latter. What is none of these changes nothing.
+    pub fn set_policy(&mut self, option: &str) {
+        match option {
+            "full" => self.policy.strategy = FlushStrategy::Full,
+            "selective" => self.policy.strategy = FlushStrategy::Selective,
+            "hybrid" => self.policy.strategy = FlushStrategy::Hybrid,
+            number => {
+                if let Ok(threshold) = number.parse() {
+                    self.policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold };
+                }
+            }
+        }
     }
 
     /// Is there something to do before user mode runs?
@@ -127,18 +143,22 @@ impl Local {
         }
     }
 
-    /// The same for those of entries `start..start + count`, still present, that were used.
-    #[inline(never)]
+    /// The same for those of entries `first..first + count` of a Mapping, still present, that were
+    /// used.
     pub(super) fn forget_range(
         &mut self,
-        table: u64,
-        kind: u16,
-        start: u32,
+        mapping: &RawCap,
+        first: u32,
         count: u32,
         flags: MapFlags,
     ) {
+        let (table, start) = (mapping.word, (mapping.aux & ENTRY) + first);
+        if self.tlb.strategy(flags) == FlushStrategy::Full {
+            return self.tlb.forget_all();
+        }
         for index in start..start + count {
-            self.forget(table, kind, index, Table::at(table).get(index), flags);
+            let entry = Table::at(table).get(index);
+            self.forget(table, mapping.attrs, index, entry, flags);
         }
     }
 
@@ -149,13 +169,25 @@ impl Local {
             return self.tlb.forget_all();
         }
         let level = (kind & LEVEL) as u8;
-        let Some(places) = self.places_here(table, level) else { return self.tlb.forget_all() };
         let offset = u64::from(index) << super::page_shift(level);
-        for &table_va in places.as_slice() {
-            arch::flush_page(table_va + offset);
+        match self.places_here(table, level) {
+            Here::Nowhere => self.spend_flushes(0, 1),
+            Here::At(va) => {
+                arch::flush_page(va + offset);
+                self.spend_flushes(1, 1);
+            }
+            Here::Many(places) => {
+                places.as_slice().iter().for_each(|va| arch::flush_page(va + offset));
+                let pages = places.as_slice().len() as u32;
+                self.spend_flushes(pages, pages);
+            }
+            Here::TooMany => self.tlb.forget_all(),
         }
-        let pages = places.as_slice().len() as u32;
+    }
+
+    #[inline]
+    fn spend_flushes(&mut self, pages: u32, spent: u32) {
         self.add(Counter::TlbPages, u64::from(pages));
-        self.tlb.spent = self.tlb.spent.saturating_add(pages.max(1)).min(EVERYTHING - 1);
+        self.tlb.spent = self.tlb.spent.saturating_add(spent).min(EVERYTHING - 1);
     }
 }

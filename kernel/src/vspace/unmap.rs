@@ -1,6 +1,6 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
-use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, LEVEL, OWN_BITS};
+use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, OWN_BITS};
 use crate::arch;
 use crate::cap::delete::Progress;
 use crate::cap::mem::Table;
@@ -25,7 +25,6 @@ impl Local {
         let index = cap.aux & ENTRY;
         let old = Table::at(cap.word).take(index);
         self.forget(cap.word, cap.attrs, index, old, DEFAULT);
-        self.places_change((cap.attrs & LEVEL) as u8);
     }
 
     /// Clears entries of a Mapping of pages, in groups: most were not used, and then nothing
@@ -138,7 +137,6 @@ impl Local {
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
-                self.places_change(level);
                 self.tlb.forget_all();
             }
         }
@@ -163,7 +161,6 @@ impl Local {
         let spare = if first > 0 && behind > 0 { Some(rest?) } else { None };
         let kept = self.db.nearest_ancestor(slot);
         self.clear_many(&cap, mapping.entry + first, count, flags);
-        self.places_change(mapping.level);
         self.drop_slot(slot);
         let tail = (behind > 0).then(|| mapping.part(first + count, behind));
         if first > 0 {
