@@ -1,8 +1,8 @@
-//! Invocations of the kernel itself, of I/O ports and of interrupt lines.
+//! Invocations of the kernel itself, of I/O ports, interrupt lines and performance counters.
 
 use crate::arch;
 use crate::cap::policy::SCALE;
-use crate::dispatch::{DcbRef, IrqBinding, Local};
+use crate::dispatch::{IrqBinding, Listener, Local};
 use crate::log;
 use captypes::invocations::{Counter, Value};
 use captypes::Status;
@@ -85,6 +85,59 @@ pub fn port_out_bytes(cap: &RawCap, port: u16, len: u32, words: [u64; 5]) -> Res
     Ok(())
 }
 
+/// Number of the time-stamp counter among the counters, of the first programmable and the first fixed.
+const TSC: u32 = 0;
+const PROGRAMMABLE: u32 = 1;
+const FIXED: u32 = 64;
+
+/// What counters there are; see [`captypes::op::PerfInfo`].
+pub fn perf_info() -> u64 {
+    let perf = arch::perf_facts();
+    u64::from(perf.programmable)
+        | u64::from(perf.fixed) << 8
+        | u64::from(perf.width) << 16
+        | u64::from(perf.version) << 24
+        | u64::from(perf.missing) << 32
+}
+
+/// The counter behind a number, if the processor has it. `None` is the time-stamp counter.
+fn perf_counter(number: u32) -> Result<Option<arch::PerfCounter>, Status> {
+    let perf = arch::perf_facts();
+    match number {
+        TSC => Ok(None),
+        PROGRAMMABLE..FIXED if number - PROGRAMMABLE < u32::from(perf.programmable) => {
+            Ok(Some(arch::PerfCounter::Programmable(number - PROGRAMMABLE)))
+        }
+        FIXED.. if number - FIXED < u32::from(perf.fixed) => {
+            Ok(Some(arch::PerfCounter::Fixed(number - FIXED)))
+        }
+        _ => Err(Status::Unsupported),
+    }
+}
+
+/// Starts or stops a counter; see [`captypes::op::PerfProgram`].
+pub fn perf_program(number: u32, event: u64) -> Result<(), Status> {
+    const KNOWN: u64 = 0x3_ffff;
+    let counter = perf_counter(number)?.ok_or(Status::WrongState)?;
+    let fixed = matches!(counter, arch::PerfCounter::Fixed(_));
+    if event & !KNOWN != 0 || fixed && event & 0xffff != 0 {
+        return Err(Status::Invalid);
+    }
+    // SAFETY: CPUID says that the counter is there; what is not an event or a mode was refused.
+    unsafe { arch::perf_start(counter, event) };
+    Ok(())
+}
+
+/// A counter's value.
+pub fn perf_read(number: u32) -> Result<Value, Status> {
+    let value = match perf_counter(number)? {
+        None => arch::tsc(),
+        // SAFETY: CPUID says that the counter is there.
+        Some(counter) => unsafe { arch::perf_read(counter) },
+    };
+    Ok(Value { value })
+}
+
 /// The lines of an Irq capability.
 fn lines(cap: &RawCap) -> core::ops::Range<usize> {
     let first = cap.base >> SCALE;
@@ -103,18 +156,33 @@ impl Local {
         }
     }
 
-    /// Notifies `dcb` of an interrupt from now on.
-    pub(crate) fn bind_irq(&mut self, cap: &RawCap, dcb: DcbRef, bits: u64) -> Result<(), Status> {
+    /// Notifies `to` of an interrupt from now on; no bits: nobody.
+    pub(crate) fn bind_irq(&mut self, cap: &RawCap, to: Listener, bits: u64) -> Result<(), Status> {
         let line = Self::line(cap)?;
-        self.irqs[line] = IrqBinding { dcb: Some(dcb), bits };
+        if bits == 0 {
+            self.irqs[line].to = None;
+            arch::irq_mask(line as u8);
+            return Ok(());
+        }
+        self.irqs[line] = IrqBinding { to: Some(to), bits };
         arch::irq_unmask(line as u8);
         Ok(())
+    }
+
+    /// Somebody who was notified of interrupts is no more.
+    pub(crate) fn silence_irqs(&mut self, gone: Listener) {
+        for (line, binding) in self.irqs.iter_mut().enumerate() {
+            if binding.to == Some(gone) {
+                binding.to = None;
+                arch::irq_mask(line as u8);
+            }
+        }
     }
 
     /// Lets the interrupt come again.
     pub(crate) fn ack_irq(&mut self, cap: &RawCap) -> Result<(), Status> {
         let line = Self::line(cap)?;
-        if self.irqs[line].dcb.is_none() {
+        if self.irqs[line].to.is_none() {
             return Err(Status::WrongState);
         }
         arch::irq_unmask(line as u8);
@@ -124,7 +192,7 @@ impl Local {
     /// The last capability to these lines is gone.
     pub(crate) fn unbind_irqs(&mut self, cap: &RawCap) {
         for line in lines(cap) {
-            if self.irqs[line].dcb.take().is_some() {
+            if self.irqs[line].to.take().is_some() {
                 arch::irq_mask(line as u8);
             }
         }

@@ -34,6 +34,8 @@ const ROOT_BYTES: u64 = 16 * 1024;
 const FIRST_OWN_L1: u32 = 3;
 /// Root indexes from here on belong to `init`.
 const END_OWN_L1: u32 = 16;
+/// Numbers of Ids: as many as the database can tell apart.
+const IDS: u64 = 1 << 39;
 /// The program that is started unless the command line names another.
 const DEFAULT_INIT: &str = "boot/init";
 
@@ -309,6 +311,10 @@ impl Builder<'_> {
         self.local.db.insert(kernel, all(CapType::Kernel, 0));
         self.local.db.insert(io, all(CapType::Io, 1 << 16));
         self.local.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
+        let (id, perf) = (self.fixed(slots::ID), self.fixed(slots::PERFMON));
+        self.local.db.insert(id, all(CapType::Id, IDS));
+        // Another place than the kernel's among the things without extent.
+        self.local.db.insert(perf, RawCap { base: 1 << SCALE, ..all(CapType::PerfMon, 0) });
     }
 
     /// The first slot of home RAM: what is left of the pool.
@@ -436,6 +442,7 @@ fn make_dispatcher(builder: &mut Builder, entry: u64) -> Result<DcbRef, Error> {
         ..Settings::default()
     };
     builder.local.configure(dcb, dcb, settings)?;
+    builder.local.first = Some(dcb);
     dcb.ctx.enter(entry);
     dcb.ctx.rsp.set(NATIVE_STACK_TOP);
     dcb.ctx.rdi.set(NATIVE_FRAME);

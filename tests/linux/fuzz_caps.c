@@ -35,11 +35,15 @@ enum { STOCK = 3 << 20 };
 
 enum {
     COPY = 1, MINT, MOVE, RETYPE, DELETE, REVOKE, IDENTIFY, COPY_RANGE, DELETE_RANGE, RETYPE_COPY,
+    NO_OP, COMPARE, RETYPE_MANY, RESIZE, NEW_ID,
     MAP = 20, MAP_MANY, PROTECT, PROTECT_MANY, UNMAP, READ_ENTRY,
     CALL = 30, REPLY_RECV, POLL,
     REPLY = 40, NOTIFY, CONFIGURE, START, SUSPEND, CONTINUE, YIELD, WAIT, SET_TIMER, SET_FS_BASE, USAGE,
     SHUTDOWN = 60, LOG, COLLECT, READ_COUNTER, CHECK_INVARIANTS, NOTIFY_RECLAIMED,
+    SET_FLUSH_POLICY, COLLECT_CYCLES,
     PORT_IN = 70, PORT_OUT, PORT_OUT_BYTES, IRQ_BIND, IRQ_ACK,
+    PERF_INFO = 80, PERF_PROGRAM, PERF_READ,
+    LABELS
 };
 
 // The status of an invocation of an empty slot.
@@ -158,9 +162,11 @@ static unsigned long size(void) {
     return PICK(PAGE * below(8), PAGE, 16384, 0, 1, 4095, -PAGE, 1ul << 63, 2 << 20, random_word());
 }
 
-// Kinds of arguments by label: Place, Type, Size, Count, Entry, Flags, Word.
-static const char *const shapes[80] = {
+// Kinds of arguments by label: Place, Type, Size, Count, Entry, Flags, paRt, Word.
+static const char *const shapes[LABELS] = {
     [COPY] = "P", [MINT] = "PFW", [MOVE] = "P", [RETYPE] = "TSSCP", [DELETE] = "", [REVOKE] = "",
+    [NO_OP] = "", [COMPARE] = "P", [RETYPE_MANY] = "PRRRRRRR", [RESIZE] = "P", [NEW_ID] = "P",
+    [COLLECT_CYCLES] = "", [PERF_INFO] = "", [PERF_PROGRAM] = "CW", [PERF_READ] = "C",
     [IDENTIFY] = "", [COPY_RANGE] = "PCT", [DELETE_RANGE] = "C", [RETYPE_COPY] = "SPSP",
     [MAP] = "ECPSFP", [MAP_MANY] = "ECPFP", [PROTECT] = "ECF", [PROTECT_MANY] = "CF", [UNMAP] = "ECP",
     [READ_ENTRY] = "E", [CALL] = "WWWWWWPP", [REPLY_RECV] = "WWWWWWPPP", [POLL] = "W",
@@ -168,18 +174,20 @@ static const char *const shapes[80] = {
     [CONTINUE] = "", [YIELD] = "", [WAIT] = "", [SET_TIMER] = "W", [SET_FS_BASE] = "W", [USAGE] = "",
     [SHUTDOWN] = "W", [LOG] = "CWWWWW", [COLLECT] = "", [READ_COUNTER] = "C", [CHECK_INVARIANTS] = "",
     [NOTIFY_RECLAIMED] = "W", [PORT_IN] = "WC", [PORT_OUT] = "WCW", [PORT_OUT_BYTES] = "WCWWWWW",
-    [IRQ_BIND] = "W", [IRQ_ACK] = "",
+    [IRQ_BIND] = "WP", [IRQ_ACK] = "",
 };
 
 static unsigned long argument(char kind) {
     if (below(25) == 0) return random_word() >> below(64);
     switch (kind) {
     case 'P': return place();
-    case 'T': return below(20);
+    case 'T': return below(22);
     case 'S': return size();
     case 'C': return PICK(1, 1, 1, 2, 3, below(20), 255, 256, 512, 0, -1ul);
     case 'E': return PICK(below(512), below(8), 0, 511, 512, -1ul);
     case 'F': return below(32);
+    // A part of a RetypeMany: mostly something small, often nothing.
+    case 'R': return below(3) ? 0 : below(256) | (1ul + below(4)) << 26 | (1ul + below(3)) << 46 | (unsigned long)below(22) << 58;
     default: return word();
     }
 }
@@ -193,20 +201,21 @@ static int is_deadly(unsigned label) {
     return label == DELETE || label == REVOKE || label == DELETE_RANGE || label == MOVE || label == CONFIGURE;
 }
 
-// A CNode that can be reached from itself only is memory that nobody gets back: the CPU driver
-// counts capabilities, and does not look for cycles. So no CNode is put anywhere else.
-static int would_make_cycles(unsigned label, unsigned long target, unsigned long *arguments) {
-    if (label == COPY_RANGE) arguments[2] = PICK(RAM, FRAME_TYPE, PT, EP, DISP);
-    if (label == CONFIGURE) arguments[0] = PICK(0, ROOT, MEMD, own(SANDBOX, 5));
-    if (label != COPY && label != MINT && label != MOVE) return 0;
-    unsigned long asked[11] = {IDENTIFY, target};
-    if (invoke_words(asked, asked) != 0) return 0;
-    return asked[2] == L1 || asked[2] == L2;
+// Cycles: CNodes into each other and into themselves, which at the end only they can reach.
+static void make_cycles(void) {
+    for (unsigned i = 0; i < 2 + below(4); i++) {
+        // The two L2CNodes of the sandbox go to root slots; the sandbox's own is there already.
+        unsigned node = 22 + below(2), at = SANDBOX + 1 + below(4);
+        INVOKE(COPY, own(SANDBOX, node), in_root(0, at));
+        INVOKE(PICK(COPY, MOVE), own(SANDBOX, node), own(PICK(at, SANDBOX), below(256)));
+        INVOKE(COPY, PICK(ROOT, DISPATCHER, own(SANDBOX, 21), in_root(0, SANDBOX)), own(at, below(256)));
+        if (below(2)) INVOKE(DELETE, in_root(0, at), 0);
+    }
 }
 
 static void one_invocation(void) {
-    unsigned label = below(80);
-    while (shapes[label] == NULL) label = below(80);
+    unsigned label = below(LABELS);
+    while (shapes[label] == NULL) label = below(LABELS);
     if (is_final(label) && below(12)) label = PICK(MAP, RETYPE, COPY, UNMAP, IDENTIFY);
     unsigned long target = place(), arguments[9];
     if (is_deadly(label) && below(10)) target = own(SANDBOX, below(56));
@@ -216,12 +225,11 @@ static void one_invocation(void) {
     for (int i = 0; i < 9; i++) arguments[i] = argument(*shape ? *shape++ : 'W');
     // The control plane does what a process may ask for, such as killing others: not here.
     if (label == CALL && (arguments[0] & 0xffff) == 9) arguments[0]++;
-    if (would_make_cycles(label, target, arguments)) return;
     unsigned long rax = label;
     if (below(4) == 0) rax |= PICK(1, 2, 4, 5, 255) << 16;
     // An answer to itself would put capabilities elsewhere, too.
     if (label == REPLY || label == REPLY_RECV) rax &= 0xffff;
-    if (below(50) == 0) rax = 80 + (random_word() >> below(64)) % 65000;
+    if (below(50) == 0) rax = LABELS + (random_word() >> below(64)) % 65000;
     if ((rax & 0xffff) == CALL && (arguments[0] & 0xffff) == 9) return;
     invoke(rax, target, arguments);
 }
@@ -233,7 +241,10 @@ static void child(unsigned long seed, long number) {
     for (unsigned i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
     tracing = getenv("TRACE") != NULL;
     make_sandbox();
-    for (int i = 0; i < CALLS; i++) one_invocation();
+    for (int i = 0; i < CALLS; i++) {
+        if (i % 100 == 50) make_cycles();
+        one_invocation();
+    }
     _exit(0);
 }
 

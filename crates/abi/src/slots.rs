@@ -30,8 +30,12 @@ pub const LIBUNIX_ELF: CapAddr = CapAddr(13);
 pub const ARCHIVE: CapAddr = CapAddr(14);
 /// The endpoint at which `unixd` tells `init` of the start and the end of the session.
 pub const REPORT: CapAddr = CapAddr(15);
+/// The right to make fresh Ids (`init`, which gives copies to whoever wants).
+pub const ID: CapAddr = CapAddr(16);
+/// The performance counters of this core (`init`).
+pub const PERFMON: CapAddr = CapAddr(17);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(16);
+pub const FIRST_FREE: CapAddr = CapAddr(18);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

@@ -13,7 +13,7 @@
 //! `rcx` and `r11` are lost to the instruction, everything else is kept.
 
 pub use crate::counters::Counter;
-pub use crate::words::{ArgWords, FlushStrategy, MapFlags, ReplyWords, StatusBits, Word};
+pub use crate::words::{ArgWords, FlushStrategy, MapFlags, Part, ReplyWords, StatusBits, Word};
 use crate::{CapType, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.
@@ -218,7 +218,8 @@ invocations! {
     ) -> ();
     /// Makes `count` objects of `bytes` each from `[offset, offset + count * bytes)` of the
     /// source, into consecutive slots. Fails with `HasDescendants` where something else was made
-    /// of that range already. Frames, tables and CNodes made from RAM are zeroed.
+    /// of that range already. Frames, tables and CNodes made from RAM are zeroed; where that is more
+    /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated.
     4 Retype(
         /// Type of the objects.
         ty: CapType,
@@ -271,6 +272,52 @@ invocations! {
         /// How much, a multiple of 4 KiB up to 1 MiB.
         bytes: u64
     ) -> ();
+
+    /// Finds the capability and does nothing else.
+    11 NoOp() -> ();
+    /// Is what the invoked place holds the same object as what `other` holds? 1 for yes: copies,
+    /// whatever their rights.
+    12 Compare(
+        /// The other slot.
+        other: Place
+    ) -> Value;
+    /// `Retype` of up to seven parts of the source at once, into consecutive slots in the order of
+    /// the parts. The parts ascend and do not overlap, and together are at most 1 MiB where they
+    /// must be zeroed. All of it is done or nothing.
+    13 RetypeMany(
+        /// First of the empty slots, all in one CNode.
+        dst: Place,
+        /// What to make of a part.
+        p0: Part,
+        /// The next one, or none.
+        p1: Part,
+        /// The next one, or none.
+        p2: Part,
+        /// The next one, or none.
+        p3: Part,
+        /// The next one, or none.
+        p4: Part,
+        /// The next one, or none.
+        p5: Part,
+        /// The next one, or none.
+        p6: Part
+    ) -> Count;
+    /// Gives a CSpace another root, larger or smaller: the invoked L1CNode's contents are copied to
+    /// `root`, an empty one, then every capability to the invoked L1CNode, in slots and dispatchers,
+    /// becomes one to the new root, and `root` becomes the only capability to the old one. What is
+    /// in the way fails with `OutOfRange`: slots in use that the new root does not have. Both have
+    /// at most 16,384 slots. `Again` as `Delete`: until it is done, lookups go through the old root,
+    /// and what is put into slots of it may stay there.
+    14 Resize(
+        /// An L1CNode without copies, which is not the own one.
+        root: Place
+    ) -> ();
+    /// Makes a capability to a number that never was given before, of an Id with more than one
+    /// number.
+    15 NewId(
+        /// An empty slot.
+        dst: Place
+    ) -> Value;
 
     // Page tables (the invoked capability) and mappings.
 
@@ -521,6 +568,10 @@ invocations! {
         /// Bits to set.
         bits: u64
     ) -> ();
+    /// Deletes CNodes and dispatchers that only hold each other: no chain of capabilities leads to
+    /// them from the first dispatcher. Answers how many were found; what goes with those is not
+    /// counted. `Again` asks to be repeated.
+    67 CollectCycles() -> Count;
 
     /// Sets how this core forgets stale translations when an invocation does not say. Answers what
     /// it was before.
@@ -566,13 +617,36 @@ invocations! {
         /// Bytes 32 to 39.
         w4: u64
     ) -> ();
-    /// Notifies the invoker whenever the interrupt comes; it is masked until `IrqAck`.
+    /// Notifies somebody whenever the interrupt comes; it is masked until `IrqAck`.
     73 IrqBind(
-        /// Bits to set.
-        bits: u64
+        /// Bits to set; none ends it.
+        bits: u64,
+        /// A Dispatcher, or an Endpoint with `SEND`, whose receiver it will be; null: the invoker.
+        to: Place
     ) -> ();
     /// Unmasks the interrupt.
     74 IrqAck() -> ();
+
+    // Performance counters. Number 0 is the time-stamp counter, which always runs; from 1 on come
+    // the programmable counters, and from 64 on the fixed ones (instructions, cycles, reference
+    // cycles). What the processor lacks is `Unsupported`.
+
+    /// How many programmable (bits 0..8) and fixed counters (bits 8..16) there are, their width in
+    /// bits (16..24), the version of the architecture (24..32), and events that are missing (32..64).
+    80 PerfInfo() -> Value;
+    /// Starts a counter at zero, or stops it.
+    81 PerfProgram(
+        /// Its number.
+        counter: u32,
+        /// Programmable counters: event in bits 0..8, unit mask in bits 8..16. All: bit 16 counts in
+        /// user mode, bit 17 in the kernel; neither stops it.
+        event: u64
+    ) -> ();
+    /// Reads a counter.
+    82 PerfRead(
+        /// Its number.
+        counter: u32
+    ) -> Value;
 }
 
 /// Flags in `r13` after a call, a reply or a receive.

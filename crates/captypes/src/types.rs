@@ -109,8 +109,13 @@ cap_types! {
     16 Irq: Irq, rank 0, NOTHING, from [Irq];
     /// A range of I/O ports.
     17 Io: Io, rank 0, NOTHING, from [Io];
-    /// An unforgeable number.
-    18 Id: Id, rank 0, NOTHING, from [Id];
+    /// An unforgeable number; or, with more than one, the right to make fresh ones.
+    18 Id: Id, rank 0, NOTHING, from [];
+    /// The performance counters of this core.
+    19 PerfMon: Singleton, rank 0, NOTHING, from [];
+    /// The first slot of a large retype that has not come to its end. It can be deleted, moved and
+    /// identified, and holds the memory until the retype is repeated to its end.
+    20 Blank: Memory, rank 3, PAGE, from [];
 }
 
 impl CapType {
@@ -138,6 +143,30 @@ impl CapType {
         }
     }
 
+    /// The rights that mean something for this type, besides [`Rights::REVOKE`], which every
+    /// capability may have. A Mint may take any of them away, and the operations that need them
+    /// then answer `NoRights`.
+    pub const fn rights(self) -> Rights {
+        match self {
+            CapType::Frame | CapType::DevFrame => Rights::READ.or(Rights::WRITE).or(Rights::EXEC),
+            CapType::Endpoint => Rights::SEND.or(Rights::RECV),
+            CapType::Io => Rights::READ.or(Rights::WRITE),
+            CapType::PerfMon => Rights::READ.or(Rights::WRITE),
+            _ if self.table_level().is_some() => Rights::READ,
+            _ => Rights::NONE,
+        }
+    }
+
+    /// May there be several capabilities to the same object, in several slots?
+    pub const fn can_be_copied(self) -> bool {
+        !matches!(self, CapType::Null | CapType::Mapping | CapType::Blank)
+    }
+
+    /// Objects with slots in them.
+    pub const fn is_container(self) -> bool {
+        matches!(self, CapType::L1CNode | CapType::L2CNode | CapType::Dispatcher)
+    }
+
     /// Kernel objects: memory that must never be mapped writable in user mode.
     pub const fn is_kernel_object(self) -> bool {
         matches!(
@@ -151,6 +180,7 @@ impl CapType {
                 | CapType::L2CNode
                 | CapType::Dispatcher
                 | CapType::Endpoint
+                | CapType::Blank
         )
     }
 }
@@ -163,9 +193,9 @@ pub struct Rights(pub u8);
 impl Rights {
     /// No right.
     pub const NONE: Rights = Rights(0);
-    /// Frames: may be mapped readable.
+    /// Frames and page tables: may be mapped readable. Ports and counters: may be read.
     pub const READ: Rights = Rights(1);
-    /// Frames: may be mapped writable.
+    /// Frames: may be mapped writable. Ports and counters: may be written.
     pub const WRITE: Rights = Rights(2);
     /// Frames: may be mapped executable.
     pub const EXEC: Rights = Rights(4);

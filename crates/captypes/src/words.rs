@@ -203,3 +203,64 @@ impl Word for FlushStrategy {
         }
     }
 }
+
+/// One part of a [`RetypeMany`](crate::op::RetypeMany): `count` objects of a type, of adjacent
+/// sub-ranges. Offset and size are counted in pages (memory), ports or lines.
+///
+/// ```text
+/// bits 0..26   first unit of the source     bits 46..58  objects; none: no part
+/// bits 26..46  units of each object         bits 58..64  type
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct Part(pub u64);
+
+impl Part {
+    /// No part.
+    pub const NONE: Part = Part(0);
+    /// Most parts of one operation.
+    pub const MOST: usize = 7;
+    const UNITS_AT: u32 = 26;
+    const COUNT_AT: u32 = 46;
+    const TYPE_AT: u32 = 58;
+
+    /// `count` objects of `units` each from `first` on; `None` if a number is too large.
+    pub const fn new(ty: CapType, first: u64, units: u64, count: u32) -> Option<Part> {
+        if first >> Self::UNITS_AT != 0 || units >> 20 != 0 || count >> 12 != 0 {
+            return None;
+        }
+        Some(Part(
+            first
+                | units << Self::UNITS_AT
+                | (count as u64) << Self::COUNT_AT
+                | (ty as u64) << Self::TYPE_AT,
+        ))
+    }
+    /// First unit in the source.
+    pub const fn first(self) -> u64 {
+        self.0 & ((1 << Self::UNITS_AT) - 1)
+    }
+    /// Units of each object.
+    pub const fn units(self) -> u64 {
+        self.0 >> Self::UNITS_AT & 0xf_ffff
+    }
+    /// Objects.
+    pub const fn count(self) -> u32 {
+        (self.0 >> Self::COUNT_AT) as u32 & 0xfff
+    }
+    /// Their type, if there is such.
+    pub const fn ty(self) -> Option<CapType> {
+        CapType::from_u8((self.0 >> Self::TYPE_AT) as u8)
+    }
+}
+
+impl Word for Part {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        Ok(Part(word))
+    }
+}

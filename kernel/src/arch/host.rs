@@ -251,6 +251,42 @@ pub unsafe fn io_in(_port: u16, _bytes: u8) -> u32 {
 /// Writing this port must have no effect on memory.
 pub unsafe fn io_out(_port: u16, _bytes: u8, _value: u32) {}
 
+/// What counters there are: one programmable, no other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerfFacts {
+    pub version: u8,
+    pub programmable: u8,
+    pub fixed: u8,
+    pub width: u8,
+    pub missing: u32,
+}
+
+/// One counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerfCounter {
+    Programmable(u32),
+    Fixed(u32),
+}
+
+/// What the pretended processor has.
+pub fn perf_facts() -> PerfFacts {
+    PerfFacts { version: 1, programmable: 1, fixed: 0, width: 40, missing: 0 }
+}
+
+/// Sets a counter to zero.
+///
+/// # Safety
+/// On the machine: the counter must be there. Here: nothing.
+pub unsafe fn perf_start(_counter: PerfCounter, _event: u64) {}
+
+/// A counter's value.
+///
+/// # Safety
+/// As [`perf_start`].
+pub unsafe fn perf_read(_counter: PerfCounter) -> u64 {
+    0
+}
+
 /// Whether user mode may set its FS and GS bases itself.
 pub fn has_fsgsbase() -> bool {
     true

@@ -4,8 +4,10 @@
 //! made by retype (zeros: empty) and their memory is given back only by `delete`, which empties
 //! every slot of a container before.
 
+use super::cycles::Collector;
 use super::mem::{Obj, SlotRun};
 use super::policy::CapPolicy;
+use captypes::CapType;
 use core::ptr::NonNull;
 use mdb::{Class, Mdb, RawCap, Slot, Violation};
 
@@ -18,12 +20,24 @@ pub struct Db {
     newest: Option<SlotRef>,
     /// What the newest object was made of.
     newest_of: RawCap,
+    /// Who looks for cycles must know what happens to capabilities to containers.
+    pub(super) collector: Collector,
+}
+
+/// Is it a type with slots in it?
+#[inline]
+pub(super) fn is_container(ty: u8) -> bool {
+    const FIRST: u8 = CapType::L1CNode as u8;
+    const TYPES: u8 = 3;
+    const _: () =
+        assert!(CapType::L2CNode as u8 == FIRST + 1 && CapType::Dispatcher as u8 == FIRST + 2);
+    ty.wrapping_sub(FIRST) < TYPES
 }
 
 impl Db {
     /// An empty one.
     pub const fn new() -> Db {
-        Db { mdb: Mdb::new(), newest: None, newest_of: RawCap::NULL }
+        Db { mdb: Mdb::new(), newest: None, newest_of: RawCap::NULL, collector: Collector::new() }
     }
 
     /// Slots in use.
@@ -41,13 +55,14 @@ impl Db {
         if slot.set_cap(cap) {
             // SAFETY: the slot holds a capability, was in no database, and stays (see above).
             unsafe { self.mdb.insert(slot.ptr()) };
+            self.arrived(slot, cap.ty);
         }
     }
 
-    /// The same, looking for the place from `near`, which is in use.
+    /// The same for what is no container, looking for the place from `near`, which is in use.
     #[inline]
     pub fn insert_near(&mut self, slot: SlotRef, cap: RawCap, near: SlotRef) {
-        debug_assert!(near.is_linked());
+        debug_assert!(near.is_linked() && !is_container(cap.ty));
         if slot.set_cap(cap) {
             // SAFETY: as above; a slot in use is in the database.
             unsafe { self.mdb.insert_near(slot.ptr(), near.ptr()) };
@@ -76,6 +91,9 @@ impl Db {
             let slot = |n: usize| run.get(n as u32).ptr();
             // SAFETY: as above, for each of them.
             unsafe { self.mdb.insert_run(run.len() as usize, slot, near.ptr()) };
+        }
+        if is_container(first.ty) {
+            run.iter().for_each(|slot| self.arrived(slot, first.ty));
         }
         self.newest = Some(run.get(run.len() - 1));
         self.newest_of = *source;
@@ -106,10 +124,30 @@ impl Db {
     #[inline]
     pub fn insert_copy(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
         debug_assert!(src.is_linked());
+        if self.collector.is_busy() {
+            return self.insert_copy_observed(src, dst, cap);
+        }
         if dst.set_cap(cap) {
             // SAFETY: as above.
             unsafe { self.mdb.insert_copy(src.ptr(), dst.ptr()) };
         }
+    }
+
+    #[inline(never)]
+    fn insert_copy_observed(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
+        if dst.set_cap(cap) {
+            // SAFETY: as above.
+            unsafe { self.mdb.insert_copy(src.ptr(), dst.ptr()) };
+            self.arrived(dst, cap.ty);
+        }
+    }
+
+    /// Empties a slot in use with a Mapping.
+    #[inline]
+    pub fn remove_mapping(&mut self, slot: SlotRef) {
+        debug_assert!(slot.is_linked() && slot.cap().ty == CapType::Mapping as u8);
+        // SAFETY: it is in the database. (A Mapping is never the newest object.)
+        unsafe { self.mdb.remove(slot.ptr()) };
     }
 
     /// Empties a slot in use.
@@ -122,7 +160,11 @@ impl Db {
             self.newest = None;
         }
         // SAFETY: it is in the database.
-        unsafe { self.mdb.remove(slot.ptr()) }
+        let cap = unsafe { self.mdb.remove(slot.ptr()) };
+        if is_container(cap.ty) {
+            self.left(&cap);
+        }
+        cap
     }
 
     /// Moves what `src` holds to the empty slot `dst`.
@@ -132,8 +174,13 @@ impl Db {
             if self.newest == Some(src) {
                 self.newest = Some(dst);
             }
+            let ty = src.cap().ty;
             // SAFETY: just checked; `dst` stays in place as every slot.
             unsafe { self.mdb.relocate(src.ptr(), dst.ptr()) };
+            if is_container(ty) {
+                self.collector.loose += 1;
+                self.arrived(dst, ty);
+            }
         }
     }
 

@@ -16,14 +16,14 @@
 //!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
 
 use super::mem::{slot_at, Obj, SlotRun};
-use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
+use super::{attr, lookup, CapExt, SlotRef, HOME_RAM, MEMORY};
 use crate::dispatch::dcb::{Dcb, PARKING};
 use crate::dispatch::Local;
 use crate::ipc::Endpoint;
 use captypes::invocations::Count;
 use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};
-use mdb::RawCap;
+use mdb::{Class, RawCap};
 
 /// Steps of destruction in one event: some 300 instructions each.
 pub const BUDGET: u32 = 512;
@@ -155,6 +155,14 @@ impl Local {
         Ok(Count { count })
     }
 
+    /// Empties what is parked.
+    pub(super) fn reap_all(&mut self) -> Progress {
+        if self.dying.is_empty() {
+            return Progress::Done;
+        }
+        self.reap()
+    }
+
     #[inline]
     fn finish_reaping(&mut self) -> Result<(), Status> {
         if self.dying.is_empty() || self.reap() == Progress::Done {
@@ -218,7 +226,11 @@ impl Local {
             let cap = slot.cap();
             match cap.kind() {
                 CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
-                CapType::Dispatcher => self.park_dispatcher(slot, &cap),
+                CapType::Dispatcher => {
+                    if self.park_dispatcher(slot, &cap) == Progress::Again {
+                        return Progress::Again;
+                    }
+                }
                 CapType::Mapping => self.remove_mapping(slot),
                 _ => return self.destroy(slot, &cap),
             }
@@ -239,7 +251,7 @@ impl Local {
     /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
-        let covered = above.is_some_and(|above| above.is_frame());
+        let covered = above.is_some_and(|above| above.is_frame() && above.attrs & attr::DYING == 0);
         let unmapped = match cap.kind() {
             CapType::Frame | CapType::DevFrame if !covered => self.unmap_frame(slot, cap),
             _ if cap.level() != 0 => self.tear_down(slot, cap),
@@ -251,27 +263,57 @@ impl Local {
         match cap.kind() {
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
-                    self.close_endpoint(endpoint);
+                    if self.close_endpoint(endpoint) == Progress::Again {
+                        return Progress::Again;
+                    }
                 }
             }
             CapType::Irq => self.unbind_irqs(cap),
             _ => {}
         }
-        self.drop_last(slot, cap, above);
-        Progress::Done
+        self.drop_last(slot, cap, above)
     }
 
     /// Removes the last capability to what is no Mapping. `above`: its nearest ancestor. What
     /// nothing else covers but a home comes home.
-    fn drop_last(&mut self, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) {
+    #[inline]
+    fn drop_last(&mut self, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) -> Progress {
         let at_home = above.is_some_and(|above| above.ty == HOME_RAM) && cap.ty != HOME_RAM;
-        let parts = at_home && self.db.first_descendant(slot).is_some();
+        if at_home && self.db.first_descendant(slot).is_some() {
+            return self.give_back(slot, cap);
+        }
         self.drop_slot(slot);
-        if parts {
-            self.reclaim_parts(cap.base, cap.word);
-        } else if at_home {
+        if at_home {
             self.reclaim(cap.base, cap.word);
         }
+        Progress::Done
+    }
+
+    /// Removes the last capability to memory of which parts belong to others: the rest comes home,
+    /// from its beginning on. When the work of this event is used up, the capability is to what is
+    /// left.
+    fn give_back(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
+        let end = own.base + own.word;
+        let mut at = own.base;
+        while at < end {
+            let is_other = |cap: &RawCap| {
+                cap.ty != HOME_RAM && (cap.ty, cap.base, cap.word) != (own.ty, own.base, own.word)
+            };
+            let inside = self.db.overlapping(MEMORY, at, end - at, Class::Objects);
+            let next = inside.map(|slot| slot.cap()).find(is_other);
+            let (free_end, behind) = next.map_or((end, end), |cap| (cap.base, cap.base + cap.word));
+            if free_end > at {
+                self.reclaim(at, free_end - at);
+            }
+            at = behind;
+            if at < end && !self.spend(1) {
+                let cap = self.db.remove(slot);
+                self.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
+                return Progress::Again;
+            }
+        }
+        self.drop_slot(slot);
+        Progress::Done
     }
 
     /// Empties one slot, and nothing else.
@@ -323,12 +365,15 @@ impl Local {
     }
 
     /// Stops a dispatcher and moves its last capability into it.
-    fn park_dispatcher(&mut self, slot: SlotRef, cap: &RawCap) {
-        let Some(dcb) = Obj::<Dcb>::of(cap) else { return };
-        self.retire(dcb);
+    fn park_dispatcher(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+        let Some(dcb) = Obj::<Dcb>::of(cap) else { return Progress::Done };
+        if self.retire(dcb) == Progress::Again {
+            return Progress::Again;
+        }
         let own = Dcb::slot_at(cap.base, PARKING);
         self.relocate_watched(slot, own);
         self.dying.push(own);
+        Progress::Done
     }
 
     /// Empties parked containers and gives their memory back. Page tables come last: when all else
@@ -347,7 +392,8 @@ impl Local {
                 continue;
             }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
-            self.drop_last(parked, &cap, above);
+            let dropped = self.drop_last(parked, &cap, above);
+            debug_assert!(dropped == Progress::Done, "nothing is made of a container");
         }
         Progress::Done
     }

@@ -94,7 +94,7 @@ pub fn free_slot(dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
 }
 
 /// Most slots in one operation: interrupts wait for it. Only large roots have more.
-const MOST_SLOTS: u32 = 1 << 14;
+const MOST_SLOTS: u32 = 1 << 12;
 
 /// `count` adjacent slots of one CNode, from `place` on.
 pub fn slots(dcb: DcbRef, place: Place, count: u32) -> Result<SlotRun, Status> {

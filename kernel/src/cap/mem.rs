@@ -141,6 +141,11 @@ impl SlotRun {
         // SAFETY: inside the CNode, as the index is below the length.
         Obj(unsafe { self.first.0.add(index.min(self.len - 1) as usize) })
     }
+    /// `len` of them from `first` on, as far as there are so many.
+    pub fn part(self, first: u32, len: u32) -> SlotRun {
+        let first = first.min(self.len);
+        SlotRun::new(self.first.pa(), first, len.min(self.len - first))
+    }
     /// All of them, in order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = SlotRef> {

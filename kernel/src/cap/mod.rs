@@ -6,13 +6,16 @@
 //! | `db` | the database, with slots as safe references |
 //! | `mem` | objects and page tables in physical memory: nearly all `unsafe` of the kernel's core |
 //! | `lookup` | from a [`Place`](captypes::Place) to a slot |
-//! | `ops` | copy, mint, move, identify |
+//! | `ops` | copy, mint, move, compare, identify, fresh Ids |
 //! | `retype` | one capability made of a part of another |
+//! | `resize` | another root for a CSpace |
 //! | `delete` | delete and revoke, in bounded steps |
+//! | `cycles` | CNodes that only hold each other |
 //! | `reclaim` | memory that no capability covers any more |
 //!
 //! A slot is in the database exactly when it is not empty.
 
+pub mod cycles;
 pub mod db;
 pub mod delete;
 pub mod lookup;
@@ -20,6 +23,7 @@ pub mod mem;
 pub mod ops;
 pub mod policy;
 pub mod reclaim;
+pub mod resize;
 pub mod retype;
 
 pub use db::{Db, SlotRef};
@@ -48,7 +52,13 @@ pub mod attr {
     /// … and now they go too.
     pub const SECOND_PASS: u16 = 1 << 12;
     /// What a copy keeps.
-    pub const COPIED: u16 = 0x3ff;
+    pub const COPIED: u16 = INHERITED;
+    /// Containers: capabilities lead here from the first dispatcher …
+    pub const MARKED: u16 = 1 << 9;
+    /// … and its slots have been looked at.
+    pub const SCANNED: u16 = 1 << 10;
+    /// Frames: the last capability, whose deletion has begun. Nothing is mapped by it any more.
+    pub const DYING: u16 = 1 << 10;
 }
 
 /// Level of a page table by type; 0 for everything else.

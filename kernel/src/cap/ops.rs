@@ -1,17 +1,36 @@
-//! Copy, mint, move, identify.
+//! Copy, mint, move, compare, identify, and fresh Ids.
 
 use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, CapExt, SlotRef};
+use super::{attr, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
 
+/// Types (bits) that can be copied.
+const COPYABLE: u32 = {
+    let mut types = 1 << HOME_RAM;
+    let mut at = 0;
+    while at < CapType::ALL.len() {
+        if CapType::ALL[at].can_be_copied() {
+            types |= 1 << CapType::ALL[at] as u32;
+        }
+        at += 1;
+    }
+    types
+};
+
+/// Can a capability of this type be copied?
+#[inline]
+pub(super) fn is_copyable(ty: u8) -> bool {
+    COPYABLE >> (ty & 31) & 1 != 0
+}
+
 /// What a copy of `cap` holds; `None` for what cannot be copied.
 #[inline]
 fn copied(cap: RawCap) -> Option<RawCap> {
-    if cap.ty == CapType::Mapping as u8 || cap.is_null() {
+    if !is_copyable(cap.ty) {
         return None;
     }
     Some(RawCap { attrs: cap.attrs & attr::COPIED, ..cap })
@@ -58,9 +77,8 @@ impl Local {
         dst: SlotRun,
         only: CapType,
     ) -> Result<Count, Status> {
-        let wanted = |ty: u8| {
-            ty != 0 && ty != CapType::Mapping as u8 && (only as u8 == 0 || only as u8 == ty)
-        };
+        let types = if only == CapType::Null { COPYABLE } else { COPYABLE & 1 << only as u32 };
+        let wanted = |ty: u8| types >> (ty & 31) & 1 != 0;
         let taken = |n: u32| wanted(src.get(n).cap().ty) && !dst.get(n).is_empty();
         if (0..src.len()).any(taken) {
             return Err(Status::Occupied);
@@ -76,6 +94,37 @@ impl Local {
             }
         }
         Ok(Count { count })
+    }
+
+    /// Do two slots hold capabilities to the same object?
+    pub fn compare(&self, a: SlotRef, b: SlotRef) -> bool {
+        mdb::is_copy::<super::CapPolicy>(&a.cap(), &b.cap())
+    }
+
+    /// Makes a capability to a number that was never given, of the range of the Id in `source`.
+    pub fn new_id(&mut self, source: SlotRef, dst: SlotRef) -> Result<u64, Status> {
+        let cap = source.cap();
+        if !cap.is(CapType::Id) {
+            return Err(Status::WrongType);
+        }
+        let number = self.next_id;
+        let range = cap.base >> SCALE..(cap.base + cap.word) >> SCALE;
+        if range.end - range.start < 2 {
+            return Err(Status::WrongState);
+        }
+        if !range.contains(&number) {
+            return Err(Status::OutOfRange);
+        }
+        self.next_id += 1;
+        let one = RawCap {
+            base: number << SCALE,
+            word: 1 << SCALE,
+            attrs: cap.attrs & attr::COPIED,
+            rights: Rights::ALL.0,
+            ..cap
+        };
+        self.db.insert_near(dst, one, source);
+        Ok(number)
     }
 
     /// What the capability is.

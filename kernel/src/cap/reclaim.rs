@@ -10,7 +10,6 @@ use super::policy::MEMORY;
 use super::{Db, HOME_RAM};
 use crate::dispatch::{DcbRef, Local};
 use captypes::invocations::Reclaimed;
-use mdb::RawCap;
 use paging::PAGE;
 
 /// The list, and who is told.
@@ -84,15 +83,6 @@ impl Default for Reclaim {
 }
 
 impl Local {
-    /// Puts the parts of `[base, base + bytes)`, inside a home, on the list that nothing else covers.
-    pub(super) fn reclaim_parts(&mut self, base: u64, bytes: u64) {
-        let (db, list) = (&self.db, &mut self.reclaim);
-        let was_empty = list.head == 0;
-        let ignore = |cap: &RawCap| cap.ty == HOME_RAM;
-        db.for_each_gap(MEMORY, base, bytes, ignore, |base, bytes| list.push(base, bytes));
-        self.tell(was_empty);
-    }
-
     /// Puts `[base, base + bytes)` on the list, which only a home covers.
     #[inline]
     pub(super) fn reclaim(&mut self, base: u64, bytes: u64) {

@@ -1,4 +1,9 @@
 //! Retype: capabilities of another type, or to a smaller range, made of a part of a capability.
+//!
+//! Zeroing takes time. What is more than [`MOST_ZEROED`] is zeroed in as many invocations as it
+//! takes; in between, the first destination slot holds a Blank: a capability to the whole range
+//! with which nothing can be done, whose `aux` counts the pages that are zeros already. As it is in
+//! the database, nobody else can make anything of the range, and nothing else must be remembered.
 
 use super::delete::Progress;
 use super::mem::{self, SlotRun};
@@ -6,7 +11,7 @@ use super::policy::{CapPolicy, MEMORY, SCALE};
 use super::{attr, CapExt, SlotRef, HOME_RAM};
 use crate::arch;
 use crate::dispatch::{Dcb, Local};
-use captypes::invocations::Counter;
+use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
 use captypes::{CapType, RamAttrs, Rights, Status};
 use mdb::{is_ancestor, Class, RawCap};
@@ -14,6 +19,8 @@ use paging::PAGE;
 
 /// Most bytes that one invocation copies.
 const MOST_COPIED: u64 = 1 << 20;
+/// Most bytes that one invocation zeroes: some 70,000 instructions.
+pub const MOST_ZEROED: u64 = 1 << 20;
 
 /// What is to be made.
 #[derive(Clone, Copy)]
@@ -44,7 +51,31 @@ fn is_memory(src: &RawCap) -> bool {
     src.kind() == CapType::Ram || src.ram_attrs().has(RamAttrs::PERSISTENT)
 }
 
+/// Must memory be zeroed when something of this type is made of it?
+#[inline]
+fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
+    source.kind() == CapType::Ram && ty != CapType::Ram
+}
+
+/// Brings zeroed memory into the state that the objects begin in.
+fn prepare(order: Order, base: u64) {
+    let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
+    match order.ty {
+        CapType::Pml4 => starts.for_each(install_kernel_half),
+        CapType::Dispatcher => starts.for_each(Dcb::init),
+        _ => {}
+    }
+}
+
 impl Order {
+    /// What a part of a [`captypes::op::RetypeMany`] asks for.
+    fn of_part(part: Part, src: &RawCap) -> Result<Order, Status> {
+        let unit = if CapPolicy::tree_is_scaled(src.ty) { 1 } else { PAGE };
+        let ty = part.ty().ok_or(Status::Invalid)?;
+        let (offset, bytes) = (part.first() * unit, part.units() * unit);
+        Ok(Order { ty, offset, bytes, count: part.count() })
+    }
+
     /// The order with its numbers in the units of the database, and the bytes that it takes.
     fn checked(mut self, src: &RawCap) -> Result<(Order, u64), Status> {
         if !src.kind().can_retype_to(self.ty) || self.ty == CapType::Ram && !is_memory(src) {
@@ -78,12 +109,41 @@ impl Local {
     pub fn retype(&mut self, src: SlotRef, order: Order, dst: SlotRun) -> Result<(), Status> {
         let source = src.cap();
         let (order, total) = order.checked(&source)?;
+        let base = source.base + order.offset;
+        if total > MOST_ZEROED && is_zeroed(&source, order.ty) {
+            return self.retype_in_steps(src, &source, order, base, total, dst);
+        }
         if !dst.all_empty() {
             return Err(Status::Occupied);
         }
-        let base = source.base + order.offset;
         let near = self.free_range(src, &source, base, total)?;
-        self.prepare(&source, order, base, total);
+        if is_zeroed(&source, order.ty) {
+            self.zero(base, total);
+            prepare(order, base);
+        }
+        self.make(&source, order, base, dst, near);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn retype_in_steps(
+        &mut self,
+        src: SlotRef,
+        source: &RawCap,
+        order: Order,
+        base: u64,
+        total: u64,
+        dst: SlotRun,
+    ) -> Result<(), Status> {
+        self.zero_in_steps(src, source, base, total, dst)?;
+        prepare(order, base);
+        self.make(source, order, base, dst, src);
+        Ok(())
+    }
+
+    /// Puts the objects that were ordered, from `base` on, into the slots.
+    #[inline(always)]
+    fn make(&mut self, source: &RawCap, order: Order, base: u64, dst: SlotRun, near: SlotRef) {
         let from_ram = source.kind() == CapType::Ram || source.is(CapType::PhysAddr);
         let first = RawCap {
             ty: order.ty as u8,
@@ -93,7 +153,82 @@ impl Local {
             base,
             word: order.bytes,
         };
-        self.db.insert_objects(dst, first, order.bytes, near, &source);
+        self.db.insert_objects(dst, first, order.bytes, near, source);
+    }
+
+    /// Zeroes as much of `[base, base + total)` as one invocation may. While something is left, the
+    /// range belongs to a Blank in the first slot.
+    fn zero_in_steps(
+        &mut self,
+        src: SlotRef,
+        source: &RawCap,
+        base: u64,
+        total: u64,
+        dst: SlotRun,
+    ) -> Result<(), Status> {
+        let first = dst.get(0);
+        if dst.next_filled(1) < dst.len() {
+            return Err(Status::Occupied);
+        }
+        if first.is_empty() {
+            let near = self.free_range(src, source, base, total)?;
+            let attrs = source.attrs & attr::INHERITED;
+            let blank = super::memory_cap(CapType::Blank as u8, Rights::REVOKE, attrs, base, total);
+            self.db.insert_objects(SlotRun::one(first), blank, total, near, source);
+        }
+        let blank = first.cap();
+        if !blank.is(CapType::Blank) || (blank.base, blank.word) != (base, total) {
+            return Err(Status::Occupied);
+        }
+        let done = u64::from(blank.aux) * PAGE;
+        let step = MOST_ZEROED.min(total - done);
+        self.zero(base + done, step);
+        if done + step < total {
+            first.set_aux(((done + step) / PAGE) as u32);
+            return Err(Status::Again);
+        }
+        self.drop_slot(first);
+        Ok(())
+    }
+
+    /// Makes several kinds of objects of parts of `src`, into the slots of `dst`; see
+    /// [`captypes::op::RetypeMany`]. All is checked before anything is changed.
+    pub fn retype_many(
+        &mut self,
+        src: SlotRef,
+        parts: &[Part],
+        dst: SlotRun,
+    ) -> Result<(), Status> {
+        let source = src.cap();
+        let (mut end, mut zeroed) = (0, 0);
+        for part in parts {
+            let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
+            if order.offset < end {
+                return Err(Status::OutOfRange);
+            }
+            end = order.offset + total;
+            self.free_range(src, &source, source.base + order.offset, total)?;
+            if is_zeroed(&source, order.ty) {
+                zeroed += total;
+            }
+        }
+        if zeroed > MOST_ZEROED {
+            return Err(Status::OutOfRange);
+        }
+        if !dst.all_empty() {
+            return Err(Status::Occupied);
+        }
+        let mut slot = 0;
+        for part in parts {
+            let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
+            let base = source.base + order.offset;
+            if is_zeroed(&source, order.ty) {
+                self.zero(base, total);
+                prepare(order, base);
+            }
+            self.make(&source, order, base, dst.part(slot, order.count), src);
+            slot += order.count;
+        }
         Ok(())
     }
 
@@ -128,19 +263,10 @@ impl Local {
         self.db.descendant_overlaps(src, base, len)
     }
 
-    /// Brings memory into the state that objects of this type begin in.
-    fn prepare(&mut self, source: &RawCap, order: Order, base: u64, total: u64) {
-        if source.kind() != CapType::Ram || order.ty == CapType::Ram {
-            return;
-        }
-        self.with_vectors(|| mem::zero(base, total));
-        self.add(Counter::PagesZeroed, total / PAGE);
-        let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
-        match order.ty {
-            CapType::Pml4 => starts.for_each(install_kernel_half),
-            CapType::Dispatcher => starts.for_each(Dcb::init),
-            _ => {}
-        }
+    /// Fills memory that is nobody's with zeros.
+    fn zero(&mut self, base: u64, bytes: u64) {
+        self.with_vectors(|| mem::zero(base, bytes));
+        self.add(Counter::PagesZeroed, bytes / PAGE);
     }
 
     /// Makes a Frame of `bytes` at `offset` of the RAM in `ram`, with the contents of a part of

@@ -22,7 +22,8 @@ pub(crate) use upcall::{interrupted, log_fault, receive_notifications};
 use crate::arch::{self, Core};
 use crate::cap::delete::{Dying, BUDGET};
 use crate::cap::reclaim::Reclaim;
-use crate::cap::{Db, SlotRef};
+use crate::cap::{Db, Obj, SlotRef};
+use crate::ipc::Endpoint;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
 use mdb::Slot;
@@ -39,10 +40,27 @@ pub struct Facts {
     pub epoch_ns: u64,
 }
 
+/// Who is notified: a dispatcher, or whoever receives at an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listener {
+    Dispatcher(DcbRef),
+    Endpoint(Obj<Endpoint>),
+}
+
+impl Listener {
+    /// The dispatcher, unless the endpoint has no receiver at the moment.
+    pub fn dispatcher(self) -> Option<DcbRef> {
+        match self {
+            Listener::Dispatcher(dcb) => Some(dcb),
+            Listener::Endpoint(endpoint) => Local::receiver_of(endpoint),
+        }
+    }
+}
+
 /// Who is notified of an interrupt line.
 #[derive(Clone, Copy)]
 pub(crate) struct IrqBinding {
-    pub dcb: Option<DcbRef>,
+    pub to: Option<Listener>,
     pub bits: u64,
 }
 
@@ -54,10 +72,16 @@ pub struct Local {
     pub(crate) dying: Dying,
     /// Steps of destruction left in this event.
     pub(crate) work: u32,
+    /// Steps of an event.
+    pub(crate) budget: u32,
     /// A slot that a loop relies on; follows it, and is cut when it is emptied.
     pub(crate) watched: Option<SlotRef>,
     /// For trading the contents of two slots.
     pub(crate) spare: Slot,
+    /// The first dispatcher: what capabilities lead to from here is in use.
+    pub(crate) first: Option<DcbRef>,
+    /// The next number of [`captypes::op::NewId`].
+    pub(crate) next_id: u64,
     /// Memory that came back.
     pub(crate) reclaim: Reclaim,
     pub(crate) tlb: Tlb,
@@ -94,8 +118,11 @@ impl Local {
             db: Db::new(),
             dying: Dying::new(),
             work: BUDGET,
+            budget: BUDGET,
             watched: None,
             spare: Slot::empty(),
+            first: None,
+            next_id: 1,
             reclaim: Reclaim::new(),
             tlb: Tlb::new(),
             counters: [0; Counter::ALL.len()],
@@ -110,7 +137,7 @@ impl Local {
             timers: None,
             wanted: u64::MAX,
             armed: u64::MAX,
-            irqs: [IrqBinding { dcb: None, bits: 0 }; arch::IRQS],
+            irqs: [IrqBinding { to: None, bits: 0 }; arch::IRQS],
             facts: Facts { tsc_hz: 0, epoch_ns: 0 },
             slice: 10_000_000,
         }
@@ -175,7 +202,8 @@ pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
     if vector == arch::VECTOR_TIMER {
         local.on_timer();
     } else if let Some(binding) = local.irqs.get(line as usize).copied() {
-        if let Some(dcb) = binding.dcb {
+        // Without a receiver the line stays masked until somebody acknowledges it.
+        if let Some(dcb) = binding.to.and_then(Listener::dispatcher) {
             local.notify(dcb, binding.bits);
             local.yield_to_woken();
         }

@@ -1,8 +1,9 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
 use super::dcb::flag;
-use super::{DcbRef, Local, State};
+use super::{DcbRef, Listener, Local, State};
 use crate::arch;
+use crate::cap::delete::Progress;
 use captypes::invocations::Counter;
 
 impl Local {
@@ -159,8 +160,10 @@ impl Local {
     }
 
     /// A dispatcher that is to be taken apart leaves everything that it is in.
-    pub(crate) fn retire(&mut self, dcb: DcbRef) {
-        self.abandon_callers(dcb);
+    pub(crate) fn retire(&mut self, dcb: DcbRef) -> Progress {
+        if self.abandon_callers(dcb) == Progress::Again {
+            return Progress::Again;
+        }
         self.stop(dcb);
         self.cancel_timer(dcb);
         if self.current == Some(dcb) {
@@ -170,15 +173,14 @@ impl Local {
         if self.vectors == Some(dcb) {
             self.vectors = None;
         }
+        if self.first == Some(dcb) {
+            self.first = None;
+        }
         if self.reclaim.notify == Some(dcb) {
             self.reclaim.notify = None;
         }
-        for (line, binding) in self.irqs.iter_mut().enumerate() {
-            if binding.dcb == Some(dcb) {
-                binding.dcb = None;
-                arch::irq_mask(line as u8);
-            }
-        }
+        self.silence_irqs(Listener::Dispatcher(dcb));
+        Progress::Done
     }
 
     /// Takes a dispatcher out of every queue.

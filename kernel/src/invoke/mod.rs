@@ -5,7 +5,6 @@
 
 mod rare;
 
-use crate::cap::delete::BUDGET;
 use crate::cap::lookup::{free_slot, slot, slots, used_slot};
 use crate::cap::mem::Obj;
 use crate::cap::retype::Order;
@@ -14,7 +13,7 @@ use crate::dispatch::dcb::flag;
 use crate::dispatch::{Dcb, DcbRef, Local};
 use crate::ipc::Endpoint;
 use crate::vspace::MapArgs;
-use captypes::invocations::{Counter, Reply, Value};
+use captypes::invocations::{Count, Counter, Reply, Value};
 use captypes::{op, Invocation, Label, Place, Rights, Status};
 
 /// The status word of an invocation; [`SETTLED`] if the registers are as they should be already, or
@@ -64,14 +63,18 @@ pub fn invoke(local: &mut Local, dcb: DcbRef) {
 #[inline(always)]
 fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     match label {
+        Label::NoOp => no_op(local, dcb),
         Label::Copy => copy(local, dcb),
         Label::Mint => mint(local, dcb),
         Label::Move => move_cap(local, dcb),
         Label::Retype => retype(local, dcb),
         Label::RetypeCopy => retype_copy(local, dcb),
+        Label::RetypeMany => retype_many(local, dcb),
         Label::Identify => identify(local, dcb),
         Label::CopyRange => copy_range(local, dcb),
-        Label::Delete | Label::Revoke | Label::DeleteRange => destroy(local, dcb, label),
+        Label::Delete | Label::Revoke | Label::DeleteRange | Label::Resize => {
+            destroy(local, dcb, label)
+        }
         Label::Map => map(local, dcb),
         Label::MapMany => map_many(local, dcb),
         Label::Protect => protect(local, dcb),
@@ -101,6 +104,7 @@ macro_rules! handlers {
 }
 
 handlers! {
+    no_op(NoOp) = |_local, d, target, _| used_slot(d, target).map(drop);
     copy(Copy) = |local, d, target, a| {
         let (src, dst) = (used_slot(d, target)?, free_slot(d, a.dst)?);
         local.copy(src, dst)
@@ -116,12 +120,20 @@ handlers! {
         let order = Order { ty: a.ty, offset: a.offset, bytes: a.bytes, count: a.count };
         local.retype(used_slot(d, target)?, order, slots(d, a.dst, a.count)?)
     };
+    retype_many(RetypeMany) = |local, d, target, a| {
+        let parts = [a.p0, a.p1, a.p2, a.p3, a.p4, a.p5, a.p6];
+        let used = parts.iter().take_while(|part| part.count() != 0).count();
+        let parts = &parts[..used];
+        let count = parts.iter().map(|part| part.count()).sum();
+        local.retype_many(used_slot(d, target)?, parts, slots(d, a.dst, count)?)?;
+        Ok(Count { count })
+    };
     retype_copy(RetypeCopy) = |local, d, target, a| {
         let (ram, src, dst) = (used_slot(d, target)?, used_slot(d, a.src)?, slot(d, a.dst)?);
         if dst != src && !dst.is_empty() {
             return Err(Status::Occupied);
         }
-        local.work = BUDGET;
+        local.work = local.budget;
         local.retype_copy(ram, a.offset, a.bytes, src, a.src_offset, dst)
     };
     identify(Identify) = |local, d, target, _| Ok(local.identify(used_slot(d, target)?));
@@ -171,16 +183,20 @@ handlers! {
         }
         local.revoke(slot)
     };
+    resize(Resize) = |local, d, target, a| {
+        local.resize(used_slot(d, target)?, used_slot(d, a.root)?)
+    };
     delete_range(DeleteRange) = |local, d, target, a| {
         local.delete_range(slots(d, target, a.count)?)
     };
 }
 
 fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    local.work = BUDGET;
+    local.work = local.budget;
     let outcome = match label {
         Label::Delete => delete(local, dcb),
         Label::Revoke => revoke(local, dcb),
+        Label::Resize => resize(local, dcb),
         _ => delete_range(local, dcb),
     };
     if local.current == Some(dcb) {

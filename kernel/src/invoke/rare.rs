@@ -1,20 +1,50 @@
-//! Invocations that need not be fast: of dispatchers, the kernel, ports and interrupt lines.
+//! Invocations that need not be fast: of dispatchers, the kernel, ports, interrupt lines, counters.
 
 use super::{endpoint, object, run, settled, Outcome};
 use crate::arch;
-use crate::cap::delete::BUDGET;
-use crate::cap::lookup::used_slot;
+use crate::cap::lookup::{free_slot, used_slot};
 use crate::cap::mem::Obj;
 use crate::cap::{CapExt, SlotRef};
-use crate::dispatch::{Dcb, DcbRef, Local, Settings};
+use crate::dispatch::{Dcb, DcbRef, Listener, Local, Settings};
 use crate::machine;
 use captypes::invocations::{FlushPolicy, Value};
 use captypes::{op, CapType, Label, Place, Rights, Status};
 use mdb::RawCap;
 
-/// Invocations of dispatchers.
+/// Which table of operations the label is in.
 #[inline(never)]
 pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    match label as u16 {
+        ..40 => dispatch_any(local, dcb, label),
+        40..60 => dispatch_dispatcher(local, dcb, label),
+        60..70 => dispatch_kernel(local, dcb, label),
+        70..80 => dispatch_device(local, dcb, label),
+        _ => dispatch_perf(local, dcb, label),
+    }
+}
+
+/// Of any capability.
+#[inline(never)]
+fn dispatch_any(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    match label {
+        Label::Compare => run(local, dcb, |local, t, a: op::Compare| {
+            let same = local.compare(used_slot(dcb, t)?, used_slot(dcb, a.other)?);
+            Ok(Value { value: u64::from(same) })
+        }),
+        Label::Locate => run(local, dcb, |local, t, a: op::Locate| {
+            local.locate(used_slot(dcb, t)?, used_slot(dcb, a.root)?, a.number)
+        }),
+        Label::NewId => run(local, dcb, |local, t, a: op::NewId| {
+            let value = local.new_id(used_slot(dcb, t)?, free_slot(dcb, a.dst)?)?;
+            Ok(Value { value })
+        }),
+        _ => Status::Invalid.to_word(),
+    }
+}
+
+/// Of dispatchers.
+#[inline(never)]
+fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     let dispatcher = |target| object::<Dcb>(dcb, target);
     match label {
         Label::Notify => run(local, dcb, |local, t, a: op::Notify| notify(local, dcb, t, a.bits)),
@@ -42,7 +72,7 @@ pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Usage => run(local, dcb, |local, t, _: op::Usage| {
             Ok(Value { value: local.usage(dispatcher(t)?) })
         }),
-        _ => dispatch_machine(local, dcb, label),
+        _ => Status::Invalid.to_word(),
     }
 }
 
@@ -56,10 +86,20 @@ fn device(dcb: DcbRef, target: Place, ty: CapType) -> Result<RawCap, Status> {
     }
 }
 
-fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+/// The same, with a right.
+fn device_with(dcb: DcbRef, target: Place, ty: CapType, right: Rights) -> Result<RawCap, Status> {
+    let cap = device(dcb, target, ty)?;
+    if cap.rights_set().has(right) {
+        Ok(cap)
+    } else {
+        Err(Status::NoRights)
+    }
+}
+
+/// Of the kernel.
+#[inline(never)]
+fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     let kernel = |target| device(dcb, target, CapType::Kernel);
-    let io = |target| device(dcb, target, CapType::Io);
-    let irq = |target| device(dcb, target, CapType::Irq);
     match label {
         Label::Shutdown => run(local, dcb, |_, t, a: op::Shutdown| {
             kernel(t)?;
@@ -91,37 +131,74 @@ fn dispatch_machine(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             let policy = FlushPolicy { strategy: a.strategy, threshold: a.threshold };
             Ok(core::mem::replace(&mut local.tlb.policy, policy))
         }),
-        Label::Locate => run(local, dcb, |local, t, a: op::Locate| {
-            local.locate(used_slot(dcb, t)?, used_slot(dcb, a.root)?, a.number)
+        Label::CollectCycles => run(local, dcb, |local, t, _: op::CollectCycles| {
+            kernel(t)?;
+            local.work = local.budget;
+            local.collect_cycles()
         }),
-        Label::PortIn => {
-            run(local, dcb, |_, t, a: op::PortIn| machine::port_in(&io(t)?, a.port, a.width))
-        }
+        _ => Status::Invalid.to_word(),
+    }
+}
+
+/// Of ports and interrupt lines.
+#[inline(never)]
+fn dispatch_device(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    let io = |target, right| device_with(dcb, target, CapType::Io, right);
+    let irq = |target| device(dcb, target, CapType::Irq);
+    match label {
+        Label::PortIn => run(local, dcb, |_, t, a: op::PortIn| {
+            machine::port_in(&io(t, Rights::READ)?, a.port, a.width)
+        }),
         Label::PortOut => run(local, dcb, |_, t, a: op::PortOut| {
-            machine::port_out(&io(t)?, a.port, a.width, a.value)
+            machine::port_out(&io(t, Rights::WRITE)?, a.port, a.width, a.value)
         }),
         Label::PortOutBytes => run(local, dcb, |_, t, a: op::PortOutBytes| {
             let words = [a.w0, a.w1, a.w2, a.w3, a.w4];
-            machine::port_out_bytes(&io(t)?, a.port, a.len, words)
+            machine::port_out_bytes(&io(t, Rights::WRITE)?, a.port, a.len, words)
         }),
-        Label::IrqBind => {
-            run(local, dcb, |local, t, a: op::IrqBind| local.bind_irq(&irq(t)?, dcb, a.bits))
-        }
+        Label::IrqBind => run(local, dcb, |local, t, a: op::IrqBind| {
+            let cap = irq(t)?;
+            let to = if a.to.is_null() { Listener::Dispatcher(dcb) } else { listener(dcb, a.to)? };
+            local.bind_irq(&cap, to, a.bits)
+        }),
         Label::IrqAck => run(local, dcb, |local, t, _: op::IrqAck| local.ack_irq(&irq(t)?)),
         _ => Status::Invalid.to_word(),
     }
 }
 
+/// Of performance counters.
+#[inline(never)]
+fn dispatch_perf(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    let perf = |target, right| device_with(dcb, target, CapType::PerfMon, right);
+    match label {
+        Label::PerfInfo => run(local, dcb, |_, t, _: op::PerfInfo| {
+            perf(t, Rights::READ)?;
+            Ok(Value { value: machine::perf_info() })
+        }),
+        Label::PerfProgram => run(local, dcb, |_, t, a: op::PerfProgram| {
+            perf(t, Rights::WRITE)?;
+            machine::perf_program(a.counter, a.event)
+        }),
+        Label::PerfRead => run(local, dcb, |_, t, a: op::PerfRead| {
+            perf(t, Rights::READ)?;
+            machine::perf_read(a.counter)
+        }),
+        _ => Status::Invalid.to_word(),
+    }
+}
+
+/// Who is notified through a capability: a dispatcher, or whoever receives at an endpoint.
+fn listener(dcb: DcbRef, target: Place) -> Result<Listener, Status> {
+    let cap = used_slot(dcb, target)?.cap();
+    match Obj::<Dcb>::of(&cap) {
+        Some(target) => Ok(Listener::Dispatcher(target)),
+        None => Ok(Listener::Endpoint(endpoint(dcb, target, Rights::SEND)?.0)),
+    }
+}
+
 /// Notifies a dispatcher, or the receiver of an endpoint.
 fn notify(local: &mut Local, dcb: DcbRef, target: Place, bits: u64) -> Result<(), Status> {
-    let cap = used_slot(dcb, target)?.cap();
-    let target = match Obj::<Dcb>::of(&cap) {
-        Some(target) => target,
-        None => {
-            let (endpoint, _) = endpoint(dcb, target, Rights::SEND)?;
-            Local::receiver_of(endpoint).ok_or(Status::WrongState)?
-        }
-    };
+    let target = listener(dcb, target)?.dispatcher().ok_or(Status::WrongState)?;
     local.notify(target, bits);
     Ok(())
 }
@@ -132,7 +209,7 @@ fn configure(
     target: DcbRef,
     args: op::Configure,
 ) -> Result<(), Status> {
-    local.work = BUDGET;
+    local.work = local.budget;
     let find = |place: Place| -> Result<Option<SlotRef>, Status> {
         if place.is_null() {
             Ok(None)

@@ -11,10 +11,13 @@
 
 mod transfer;
 
+use crate::cap::delete::Progress;
 use crate::cap::mem::{Obj, Object};
 use crate::dispatch::dcb::flag;
 use crate::dispatch::queue::DcbList;
-use crate::dispatch::{interrupted, log_fault, receive_notifications, DcbRef, Local, State};
+use crate::dispatch::{
+    interrupted, log_fault, receive_notifications, DcbRef, Listener, Local, State,
+};
 use captypes::{CapType, Status};
 use core::cell::Cell;
 
@@ -156,20 +159,27 @@ impl Local {
         endpoint.server.get()
     }
 
-    /// The endpoint goes: everybody who waits is told.
-    pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) {
-        self.dismiss_callers(endpoint);
+    /// The endpoint goes: everybody who waits is told, as far as the work of this event allows.
+    pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) -> Progress {
+        if self.dismiss_callers(endpoint) == Progress::Again {
+            return Progress::Again;
+        }
+        self.silence_irqs(Listener::Endpoint(endpoint));
         if let Some(receiver) = endpoint.receiver.take() {
             receiver.endpoint.set(None);
             interrupted(receiver, Status::PeerGone);
             self.wake(receiver);
         }
         unbind(endpoint);
+        Progress::Done
     }
 
-    fn dismiss_callers(&mut self, endpoint: EndpointRef) {
+    fn dismiss_callers(&mut self, endpoint: EndpointRef) -> Progress {
         for list in [&endpoint.callers, &endpoint.served] {
             while let Some(caller) = list.first() {
+                if !self.spend(1) {
+                    return Progress::Again;
+                }
                 list.remove(caller);
                 forget_caller(endpoint, caller);
                 caller.endpoint.set(None);
@@ -177,6 +187,7 @@ impl Local {
                 self.refuse(caller);
             }
         }
+        Progress::Done
     }
 
     /// Ends a call that nobody will answer. A dispatcher that faulted stops: nobody handles it.
@@ -206,12 +217,15 @@ impl Local {
     }
 
     /// A dispatcher is deleted: the endpoints that it served have no server any more.
-    pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) {
+    pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) -> Progress {
         while let Some(endpoint) = dcb.serves.get() {
-            self.dismiss_callers(endpoint);
+            if self.dismiss_callers(endpoint) == Progress::Again {
+                return Progress::Again;
+            }
             unbind(endpoint);
             endpoint.orphaned.set(true);
         }
+        Progress::Done
     }
 }
 

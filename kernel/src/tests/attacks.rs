@@ -189,7 +189,7 @@ fn machine_operations_need_their_capability() {
     m.retype(IO, CapType::Io, 0x3f8, 8, 1, at(16)).unwrap();
     let port = op::PortIn { port: 0x3f8, width: 3 };
     assert_eq!(m.call(IO, port), Err(Status::Invalid));
-    assert_eq!(m.call(IRQ, op::IrqBind { bits: 1 }), Err(Status::OutOfRange));
+    assert_eq!(m.call(IRQ, op::IrqBind { bits: 1, to: Place::NULL }), Err(Status::OutOfRange));
     let log = op::Log { len: 41, w0: 0, w1: 0, w2: 0, w3: 0, w4: 0 };
     assert_eq!(m.call(KERNEL, log), Err(Status::OutOfRange));
     assert_eq!(m.call(KERNEL, op::CheckInvariants {}), Ok(()));

@@ -11,7 +11,7 @@ fn at(slot: u32) -> CapAddr {
     CapAddr(slot)
 }
 
-fn collect(m: &mut Machine) -> Vec<(u64, u64)> {
+pub fn collect(m: &mut Machine) -> Vec<(u64, u64)> {
     let mut ranges = Vec::new();
     loop {
         let Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 } =
@@ -25,7 +25,7 @@ fn collect(m: &mut Machine) -> Vec<(u64, u64)> {
     }
 }
 
-fn total(ranges: &[(u64, u64)]) -> u64 {
+pub fn total(ranges: &[(u64, u64)]) -> u64 {
     ranges.iter().map(|r| r.1).sum()
 }
 

@@ -32,6 +32,8 @@ pub const DEVICES: CapAddr = CapAddr(6);
 pub const KERNEL: CapAddr = CapAddr(7);
 pub const IO: CapAddr = CapAddr(8);
 pub const IRQ: CapAddr = CapAddr(9);
+pub const ID: CapAddr = CapAddr(10);
+pub const PERFMON: CapAddr = CapAddr(11);
 
 pub struct Machine {
     pub core: Box<Core>,
@@ -97,6 +99,8 @@ impl Machine {
             (KERNEL, scaled(CapType::Kernel, 0)),
             (IO, scaled(CapType::Io, 65536)),
             (IRQ, scaled(CapType::Irq, 16)),
+            (ID, scaled(CapType::Id, 1 << 39)),
+            (PERFMON, RawCap { base: 1 << 12, ..scaled(CapType::PerfMon, 0) }),
         ];
         for (addr, cap) in caps {
             db.insert(slot_at(node, addr.l2()), cap);
@@ -110,6 +114,7 @@ impl Machine {
             ..Settings::default()
         };
         let dcb = self.dcb;
+        self.core.local.first = Some(dcb);
         self.core.local.configure(dcb, dcb, settings).unwrap();
         self.core.local.wake(dcb);
         self.run();
@@ -175,26 +180,34 @@ impl Machine {
         I::Reply::decode(&self.dcb.ctx.words())
     }
 
-    /// Deletes with all repetitions.
-    pub fn delete(&mut self, target: impl Into<Place>) -> Result<(), Status> {
+    /// Executes an invocation with all repetitions.
+    pub fn to_the_end<I: Invocation + Copy>(
+        &mut self,
+        target: impl Into<Place>,
+        args: I,
+    ) -> Result<I::Reply, Status> {
         let target = target.into();
         loop {
-            match self.call(target, op::Delete {}) {
+            match self.call(target, args) {
                 Err(Status::Again) => {}
                 other => return other,
             }
         }
     }
 
+    /// Deletes with all repetitions.
+    pub fn delete(&mut self, target: impl Into<Place>) -> Result<(), Status> {
+        self.to_the_end(target, op::Delete {})
+    }
+
     /// Revokes with all repetitions.
     pub fn revoke(&mut self, target: impl Into<Place>) -> Result<(), Status> {
-        let target = target.into();
-        loop {
-            match self.call(target, op::Revoke {}) {
-                Err(Status::Again) => {}
-                other => return other,
-            }
-        }
+        self.to_the_end(target, op::Revoke {})
+    }
+
+    /// Deletes what nobody can reach.
+    pub fn collect_cycles(&mut self) -> u32 {
+        self.to_the_end(KERNEL, op::CollectCycles {}).unwrap().count
     }
 
     /// Makes one object at `offset` of the RAM.
@@ -211,9 +224,9 @@ impl Machine {
         offset: u64,
         bytes: u64,
         count: u32,
-        dst: CapAddr,
+        dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        self.call(src, op::Retype { ty, offset, bytes, count, dst: dst.into() })
+        self.to_the_end(src, op::Retype { ty, offset, bytes, count, dst: dst.into() })
     }
 
     pub fn map(

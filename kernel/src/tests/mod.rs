@@ -1,11 +1,14 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
 mod attacks;
+mod cycles;
 mod deletion;
 mod flushing;
 mod machine;
 mod mappings;
 mod messages;
+mod operations;
+mod preemption;
 mod processor;
 mod random;
 mod upcalls;

@@ -78,7 +78,26 @@ impl Random {
     /// A label with arguments that fit it more or less.
     fn invocation(&mut self) -> (Label, [u64; 9]) {
         let place = |r: &mut Self| r.place();
-        match self.below(21) {
+        match self.below(23) {
+            21 => match self.below(4) {
+                0 => (Label::Resize, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
+                1 => (Label::Compare, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
+                2 => (Label::NewId, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
+                _ => (Label::CollectCycles, [0; 9]),
+            },
+            22 => {
+                let mut args = [0; 9];
+                args[0] = place(self);
+                let mut first = self.below(200);
+                for word in args[1..].iter_mut().take(self.below(5) as usize) {
+                    let ty = self.ty();
+                    let units = self.bytes(ty) >> 12;
+                    let count = 1 + self.below(3);
+                    *word = first | (units & 0xf_ffff) << 26 | count << 46 | ty << 58;
+                    first += units * count + self.below(4);
+                }
+                (Label::RetypeMany, args)
+            }
             0 => (Label::Copy, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
             1 => (Label::Mint, [place(self), self.below(32), self.below(3), 0, 0, 0, 0, 0, 0]),
             2 => (Label::Move, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
@@ -167,6 +186,8 @@ fn run(seed: u64, steps: u64) {
     let mut random = Random(seed);
     let mut m = Machine::new();
     furnish(&mut m);
+    // Some runs are interrupted all the time.
+    m.core.local.budget = [u32::MAX, 512, 8, 40][seed as usize % 4];
     let mut done = [0u64; 256];
     for step in 0..steps {
         if step % 2000 == 1999 {
@@ -176,8 +197,11 @@ fn run(seed: u64, steps: u64) {
             collect(&mut m);
             furnish(&mut m);
         }
-        let target = random.place();
+        let mut target = random.place();
         let (label, args) = random.invocation();
+        if label == Label::CollectCycles {
+            target = Place::own(KERNEL).0;
+        }
         if !spares(label, target) {
             continue;
         }

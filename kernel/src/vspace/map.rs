@@ -234,6 +234,9 @@ impl Local {
     pub fn read_entry(&self, table: SlotRef, entry: u32) -> Result<u64, Status> {
         let own = table.cap();
         let level = table_level(&own)?;
+        if !own.rights_set().has(Rights::READ) {
+            return Err(Status::NoRights);
+        }
         if entry >= user_entries(level) {
             return Err(Status::OutOfRange);
         }

@@ -4,12 +4,12 @@ use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, OWN_BITS};
 use crate::arch;
 use crate::cap::delete::Progress;
 use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef, MEMORY};
+use crate::cap::{attr, CapExt, CapPolicy, SlotRef, MEMORY};
 use crate::dispatch::Local;
 use captypes::invocations::MapFlags;
-use captypes::{CapType, Status};
-use mdb::RawCap;
-use paging::Flags;
+use captypes::{CapType, Rights, Status};
+use mdb::{is_ancestor, Class, RawCap};
+use paging::{Flags, PAGE};
 
 /// Entries that are cleared together.
 const GROUP: usize = 8;
@@ -52,7 +52,7 @@ impl Local {
     #[inline]
     pub(crate) fn remove_mapping(&mut self, slot: SlotRef) {
         self.clear_mapping(&slot.cap());
-        self.db.remove(slot);
+        self.db.remove_mapping(slot);
         if self.watched == Some(slot) {
             self.watched = None;
         }
@@ -61,6 +61,9 @@ impl Local {
     /// Removes the Mappings that only the Frame in `slot`, the last of its kind and inside no other
     /// Frame, stands behind: those of which it is the innermost object.
     pub(crate) fn unmap_frame(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
+        if own.attrs & attr::DYING != 0 {
+            return self.unmap_rest(slot, own);
+        }
         let end = own.base + own.word;
         let mut next = self.db.next(slot);
         while let Some(at) = next {
@@ -69,15 +72,77 @@ impl Local {
                 break;
             }
             next = self.db.next(at);
-            if !cap.is(CapType::Mapping) || !self.is_innermost(own, &cap) {
-                continue;
+            if !self.spend(1) {
+                // From here on in another way, which knows where it was.
+                slot.set_rights(Rights::NONE.0, own.attrs | attr::DYING);
+                slot.set_aux(0);
+                return Progress::Again;
             }
+            if cap.is(CapType::Mapping) && self.is_innermost(own, &cap) {
+                self.remove_mapping(at);
+            }
+        }
+        Progress::Done
+    }
+
+    /// The same for a Frame full of other Frames with many Mappings, which must be passed over. It
+    /// has no rights any more, so that no Mapping of it comes to those before `aux` pages: those
+    /// that were there are gone. A Mapping is its own if it begins in none of the Frames inside, or
+    /// reaches beyond that in which it begins.
+    fn unmap_rest(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
+        let end = own.base + own.word;
+        let mut at = own.base + u64::from(slot.cap().aux) * PAGE;
+        while at < end {
+            let inside = self.frame_inside(own, at);
+            let (gap_end, behind) =
+                inside.map_or((end, end), |cap| (cap.base, cap.base + cap.word));
+            if self.unmap_overlapping(at, gap_end) == Progress::Again
+                || behind < end && self.unmap_across(behind) == Progress::Again
+            {
+                return Progress::Again;
+            }
+            at = behind;
+            slot.set_aux(((at - own.base) / PAGE) as u32);
+            if at < end && !self.spend(1) {
+                return Progress::Again;
+            }
+        }
+        Progress::Done
+    }
+
+    /// The outermost object made of `own` that begins next at or behind `at`.
+    fn frame_inside(&self, own: &RawCap, at: u64) -> Option<RawCap> {
+        let end = own.base + own.word;
+        let objects = self.db.overlapping(MEMORY, at, end - at, Class::Objects);
+        objects.map(|slot| slot.cap()).find(|cap| is_ancestor::<CapPolicy>(own, cap))
+    }
+
+    /// Removes the Mappings that reach into `[start, end)`.
+    fn unmap_overlapping(&mut self, start: u64, end: u64) -> Progress {
+        if start == end {
+            return Progress::Done;
+        }
+        loop {
+            let leaf = self.db.overlapping(MEMORY, start, end - start, Class::Leaves).next();
+            let Some(leaf) = leaf else { return Progress::Done };
             if !self.spend(1) {
                 return Progress::Again;
             }
-            self.remove_mapping(at);
+            self.remove_mapping(leaf);
         }
-        Progress::Done
+    }
+
+    /// Removes the Mappings that begin before `border` and end behind it.
+    fn unmap_across(&mut self, border: u64) -> Progress {
+        loop {
+            let leaf = self.db.overlapping(MEMORY, border, PAGE, Class::Leaves).next();
+            let leaf = leaf.filter(|slot| slot.cap().base < border);
+            let Some(leaf) = leaf else { return Progress::Done };
+            if !self.spend(1) {
+                return Progress::Again;
+            }
+            self.remove_mapping(leaf);
+        }
     }
 
     /// Is the Frame `own` the innermost object around a Mapping?

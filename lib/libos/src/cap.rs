@@ -5,7 +5,7 @@
 //! in between invokes the operation itself.
 
 use crate::invoke;
-use captypes::invocations::{Identity, MapFlags, StatusBits};
+use captypes::invocations::{Identity, MapFlags, Part, StatusBits};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
 /// Repeats `step` while it answers `Again`.
@@ -63,6 +63,33 @@ pub trait Cap: Into<Place> + Copy {
     ) -> Result<(), Status> {
         let dst = dst.into();
         until_done(|| invoke(self, op::Retype { ty, offset, bytes, count, dst }))
+    }
+
+    /// [`op::RetypeMany`]; answers the number of objects.
+    #[inline(always)]
+    fn retype_many(self, dst: impl Into<Place>, parts: [Part; Part::MOST]) -> Result<u32, Status> {
+        let [p0, p1, p2, p3, p4, p5, p6] = parts;
+        let args = op::RetypeMany { dst: dst.into(), p0, p1, p2, p3, p4, p5, p6 };
+        invoke(self, args).map(|done| done.count)
+    }
+
+    /// [`op::Resize`], on a root CNode, to its end.
+    #[inline(always)]
+    fn resize(self, root: impl Into<Place>) -> Result<(), Status> {
+        let root = root.into();
+        until_done(|| invoke(self, op::Resize { root }))
+    }
+
+    /// [`op::Compare`]: do both slots hold the same object?
+    #[inline(always)]
+    fn is_same(self, other: impl Into<Place>) -> Result<bool, Status> {
+        invoke(self, op::Compare { other: other.into() }).map(|reply| reply.value == 1)
+    }
+
+    /// [`op::NewId`]: answers the number.
+    #[inline(always)]
+    fn new_id(self, dst: impl Into<Place>) -> Result<u64, Status> {
+        invoke(self, op::NewId { dst: dst.into() }).map(|reply| reply.value)
     }
 
     /// [`op::RetypeCopy`]

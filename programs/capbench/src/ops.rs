@@ -10,11 +10,15 @@ const PAGE: u64 = 4096;
 /// Measures everything.
 pub fn measure(lab: &Lab) {
     report("nothing", 1, || time(|| Ok(())));
-    report("unknown_label", 100, || {
+    report("no_op", 100, || time(|| (0..100).try_for_each(|_| invoke(lab.ram, op::NoOp {}))));
+    report("refused", 100, || {
         time(|| {
             (0..100).for_each(|_| _ = invoke(lab.ram, op::IrqAck {}));
             Ok(())
         })
+    });
+    report("compare", 100, || {
+        time(|| (0..100).try_for_each(|_| lab.ram.is_same(lab.ram).map(drop)))
     });
     report("identify", 100, || time(|| (0..100).try_for_each(|_| lab.ram.identify().map(drop))));
     copies(lab);

@@ -5,7 +5,8 @@
 //! the last capability to some pages dies, wherever that was, the kernel puts them on a list, from
 //! which this server takes them. So nobody has to give memory back, and what comes back need not
 //! be what was given: any pages, in any order. The server looks at the list when it is asked for
-//! memory, not when something is put on it: giving back wakes nobody.
+//! memory, not when something is put on it: giving back wakes nobody. CNodes that hold each other
+//! and nobody else are found by the kernel's collector, which this server runs when memory is short.
 //!
 //! Which pages are free is the business of the crate `ramalloc`; here is what has to do with
 //! capabilities.
@@ -85,6 +86,7 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
         }
         [memd::STATS, ..] => {
             homes.empty_transfer();
+            collect_cycles();
             collect(homes.pool, u32::MAX);
             let usage = homes.pool.usage();
             let words = [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), 0];
@@ -101,10 +103,23 @@ fn alloc(homes: &mut Homes, request: Request) -> Result<(), Status> {
     match homes.alloc(request) {
         Err(Status::NoMemory) => {
             collect(homes.pool, u32::MAX);
-            homes.alloc(request)
+            match homes.alloc(request) {
+                Err(Status::NoMemory) => {
+                    collect_cycles();
+                    collect(homes.pool, u32::MAX);
+                    homes.alloc(request)
+                }
+                result => result,
+            }
         }
         result => result,
     }
+}
+
+/// Has CNodes deleted that only hold each other, which is seldom anything: done only before memory
+/// is said to be used up, or counted.
+fn collect_cycles() {
+    while invoke(KERNEL, op::CollectCycles {}) == Err(Status::Again) {}
 }
 
 /// Takes what came back, up to `times` times three ranges.

@@ -6,7 +6,7 @@ use crate::clock::Due;
 use crate::server::{note, Unixd};
 use abi::slots::{DISPATCHER, IO, IRQ};
 use alloc::vec::Vec;
-use libos::{invoke, op, Cap, CapAddr};
+use libos::{invoke, op, Cap, CapAddr, Place};
 
 const COM1: u16 = 0x3f8;
 const COM2: u16 = 0x2f8;
@@ -61,7 +61,7 @@ fn port_out_bytes(port: u16, bytes: &[u8]) {
 
 /// Asks for the interrupts of a port that the kernel has set up.
 fn listen(port: u16, irq: CapAddr, bits: u64) {
-    let _ = invoke(irq, op::IrqBind { bits });
+    let _ = invoke(irq, op::IrqBind { bits, to: Place::NULL });
     port_out(port + reg::INTERRUPTS, 0x01);
 }
 

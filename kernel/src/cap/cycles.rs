@@ -1,0 +1,333 @@
+//! Containers that only hold each other.
+//!
+//! The last delete destroys an object, so a CNode that holds the last capability to itself, or two
+//! that hold each other, stay for ever: nobody can reach them, and capabilities to them exist. A
+//! collector finds them: *in use* is what a chain of capabilities leads to from the first dispatcher
+//! (and from whoever runs the collector); every other CNode and dispatcher is taken apart.
+//!
+//! It works in steps between which everybody else runs, so it is the tricolour marking of Dijkstra,
+//! Lamport, Martin, Scholten and Steffens, *On-the-Fly Garbage Collection*, 1978, over containers:
+//!
+//! * white: neither [`attr::MARKED`] nor [`attr::SCANNED`]; grey: marked; black: both. The marks are
+//!   attributes of that slot which stands for the object in the database.
+//! * A capability to a container that arrives in a slot of a marked container marks what it leads to
+//!   (`Db::arrived`). What arrives in an unmarked one does not: it is found when that is
+//!   scanned, or is as unreachable as its holder. So domains that nobody can reach cannot keep
+//!   themselves alive by being busy.
+//! * Grey containers wait on a small stack. When that overflows, a walk over all containers finds
+//!   them again.
+//! * The sweep goes over all containers by address: marks are cleared, what has none is deleted.
+//!
+//! All that is remembered between steps are addresses, which are looked up again.
+//!
+//! A cycle can only come loose when a capability to a container goes or moves. These are counted;
+//! without any since the last time there is nothing to do.
+
+use super::db::{is_container, Db};
+use super::delete::Progress;
+use super::mem::SlotRun;
+use super::policy::MEMORY;
+use super::{attr, lookup, CapExt, SlotRef};
+use crate::dispatch::dcb::Dcb;
+use crate::dispatch::Local;
+use captypes::invocations::Count;
+use captypes::place::{L2_SLOTS, SLOT_BYTES};
+use captypes::{CapType, Status};
+use mdb::{Class, RawCap};
+use paging::PAGE;
+
+/// Grey containers that are remembered.
+const STACK: usize = 128;
+/// The highest rank of containers.
+const RANK: u8 = CapType::L1CNode.rank();
+/// Objects passed over for the price of one step of work.
+const OBJECTS_PER_STEP: u32 = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Idle,
+    Marking,
+    Sweeping,
+}
+
+/// What is remembered between steps.
+pub struct Collector {
+    phase: Phase,
+    /// Capabilities to containers that went or moved since the last collection began.
+    pub(super) loose: u64,
+    /// Addresses of grey containers.
+    grey: [u64; STACK],
+    depth: usize,
+    /// A grey container found no room on the stack.
+    overflow: bool,
+    /// The container that is being scanned, and its next slot.
+    scanning: Option<(u64, u32)>,
+    /// A walk over all containers has come to this address.
+    walk: Option<u64>,
+    collected: u32,
+}
+
+impl Collector {
+    /// Nothing to do.
+    pub const fn new() -> Self {
+        Collector {
+            phase: Phase::Idle,
+            loose: 0,
+            grey: [0; STACK],
+            depth: 0,
+            overflow: false,
+            scanning: None,
+            walk: None,
+            collected: 0,
+        }
+    }
+
+    fn push(&mut self, base: u64) {
+        match self.grey.get_mut(self.depth) {
+            Some(place) => {
+                *place = base;
+                self.depth += 1;
+            }
+            None => self.overflow = true,
+        }
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.depth = self.depth.checked_sub(1)?;
+        Some(self.grey[self.depth])
+    }
+
+    /// Must it know of what arrives?
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+
+    /// Has the sweep been here?
+    fn is_swept(&self, base: u64) -> bool {
+        self.phase == Phase::Sweeping && self.walk.is_some_and(|at| base < at)
+    }
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The slots of a container.
+fn slots_of(container: &RawCap) -> SlotRun {
+    match container.kind() {
+        CapType::Dispatcher => Dcb::slots(container.base),
+        CapType::L1CNode => SlotRun::new(container.base, 0, lookup::root_slots(container.word)),
+        _ => SlotRun::new(container.base, 0, L2_SLOTS),
+    }
+}
+
+impl Db {
+    /// A capability was put into `slot`. One that leads from a container in use leads to another.
+    #[inline]
+    pub(super) fn arrived(&mut self, slot: SlotRef, ty: u8) {
+        if self.collector.is_busy() && is_container(ty) {
+            self.shade_arrived(slot);
+        }
+    }
+
+    #[inline(never)]
+    fn shade_arrived(&mut self, slot: SlotRef) {
+        if let Some(holder) = self.container_around(slot.pa(), SLOT_BYTES) {
+            let cap = holder.cap();
+            if cap.attrs & attr::MARKED != 0 || self.collector.is_swept(cap.base) {
+                self.shade(&slot.cap());
+            }
+        }
+    }
+
+    /// A capability to a container was taken out of the database. Another one to the same inherits
+    /// the marks.
+    #[inline(never)]
+    pub(super) fn left(&mut self, cap: &RawCap) {
+        const MARKS: u16 = attr::MARKED | attr::SCANNED;
+        self.collector.loose += 1;
+        if self.collector.phase != Phase::Idle && cap.attrs & MARKS != 0 {
+            if let Some(heir) = self.find(cap) {
+                let own = heir.cap();
+                heir.set_rights(own.rights, own.attrs | cap.attrs & MARKS);
+            }
+        }
+    }
+
+    /// The container, not parked, that holds a range; the slot that stands for it.
+    fn container_around(&self, base: u64, bytes: u64) -> Option<SlotRef> {
+        let found = self.surrounding(MEMORY, base, bytes, RANK)?;
+        let cap = found.cap();
+        (is_container(cap.ty) && cap.attrs & attr::PARKED == 0).then_some(found)
+    }
+
+    /// Marks what a capability leads to.
+    fn shade(&mut self, cap: &RawCap) {
+        if !is_container(cap.ty) || self.collector.is_swept(cap.base) {
+            return;
+        }
+        let Some(head) = self.find(cap) else { return };
+        let own = head.cap();
+        if own.attrs & (attr::MARKED | attr::PARKED) == 0 {
+            head.set_rights(own.rights, own.attrs | attr::MARKED);
+            if self.collector.phase == Phase::Marking {
+                self.collector.push(own.base);
+            }
+        }
+    }
+}
+
+impl Local {
+    /// Takes containers apart that nobody can reach; see [`captypes::op::CollectCycles`].
+    pub fn collect_cycles(&mut self) -> Result<Count, Status> {
+        if self.db.collector.phase == Phase::Idle {
+            let first = self.first.ok_or(Status::WrongState)?;
+            if self.db.collector.loose == 0 {
+                return Ok(Count { count: 0 });
+            }
+            self.db.collector = Collector { phase: Phase::Marking, ..Collector::new() };
+            for root in [Some(first), self.current].into_iter().flatten() {
+                let ty = CapType::Dispatcher as u8;
+                self.db.shade(&RawCap { ty, base: root.pa(), word: PAGE, ..RawCap::NULL });
+            }
+        }
+        if self.db.collector.phase == Phase::Marking && self.mark() == Progress::Again
+            || self.sweep() == Progress::Again
+        {
+            return Err(Status::Again);
+        }
+        self.db.collector.phase = Phase::Idle;
+        Ok(Count { count: self.db.collector.collected })
+    }
+
+    /// Scans grey containers until there are none.
+    fn mark(&mut self) -> Progress {
+        loop {
+            let next = self.db.collector.scanning.or_else(|| Some((self.db.collector.pop()?, 0)));
+            if let Some((base, from)) = next {
+                if self.scan(base, from) == Progress::Again {
+                    return Progress::Again;
+                }
+                continue;
+            }
+            if self.db.collector.walk.is_none() {
+                if !core::mem::take(&mut self.db.collector.overflow) {
+                    break;
+                }
+                self.db.collector.walk = Some(0);
+            }
+            match self.next_container() {
+                Ok(Some(found)) => {
+                    let cap = found.cap();
+                    self.db.collector.walk = Some(cap.base + PAGE);
+                    if cap.attrs & (attr::MARKED | attr::SCANNED) == attr::MARKED {
+                        self.db.collector.push(cap.base);
+                    }
+                }
+                Ok(None) => self.db.collector.walk = None,
+                Err(Again) => return Progress::Again,
+            }
+        }
+        self.db.collector.phase = Phase::Sweeping;
+        self.db.collector.walk = Some(0);
+        Progress::Done
+    }
+
+    /// Marks what the slots of the container at `base` lead to, from slot `from` on. It may have
+    /// gone in the meantime.
+    fn scan(&mut self, base: u64, from: u32) -> Progress {
+        self.db.collector.scanning = None;
+        let Some(head) = self.db.container_around(base, PAGE) else { return Progress::Done };
+        let container = head.cap();
+        if container.base != base {
+            return Progress::Done;
+        }
+        let slots = slots_of(&container);
+        let mut at = slots.next_filled(from.min(slots.len()));
+        while at < slots.len() {
+            if !self.spend(1) {
+                self.db.collector.scanning = Some((base, at));
+                return Progress::Again;
+            }
+            // Most are no containers.
+            let end = slots.len().min(at + OBJECTS_PER_STEP);
+            while at < end {
+                self.db.shade(&slots.get(at).cap());
+                at = slots.next_filled(at + 1);
+            }
+        }
+        let own = head.cap();
+        head.set_rights(own.rights, own.attrs | attr::SCANNED);
+        Progress::Done
+    }
+
+    /// The next container of the walk.
+    fn next_container(&mut self) -> Result<Option<SlotRef>, Again> {
+        let at = self.db.collector.walk.unwrap_or(0);
+        let (mut found, mut passed, mut reached) = (None, 0, at);
+        let most = self.work.saturating_mul(OBJECTS_PER_STEP);
+        for slot in self.db.overlapping(MEMORY, at, u64::MAX - at, Class::Objects) {
+            let cap = slot.cap();
+            passed += 1;
+            if cap.base >= at && is_container(cap.ty) && cap.attrs & attr::PARKED == 0 {
+                found = Some(slot);
+                break;
+            }
+            if passed >= most {
+                reached = cap.base.max(at);
+                break;
+            }
+        }
+        let enough = self.spend(1 + passed / OBJECTS_PER_STEP);
+        if found.is_some() || enough && passed < most {
+            return Ok(found);
+        }
+        self.db.collector.walk = Some(reached);
+        Err(Again)
+    }
+
+    /// Goes over all containers: marks are cleared, what has none is deleted.
+    fn sweep(&mut self) -> Progress {
+        if self.reap_all() == Progress::Again {
+            return Progress::Again;
+        }
+        loop {
+            let found = match self.next_container() {
+                Ok(Some(found)) => found,
+                Ok(None) => return self.reap_all(),
+                Err(Again) => return Progress::Again,
+            };
+            let cap = found.cap();
+            if cap.attrs & attr::MARKED != 0 {
+                let marks = attr::MARKED | attr::SCANNED;
+                found.set_rights(cap.rights, cap.attrs & !marks);
+            } else {
+                let loose = self.db.collector.loose;
+                let progress = self.discard(found);
+                self.db.collector.loose = loose;
+                if progress == Progress::Again {
+                    return Progress::Again;
+                }
+                self.db.collector.collected += 1;
+            }
+            self.db.collector.walk = Some(cap.base + PAGE);
+        }
+    }
+
+    /// Deletes all capabilities to a container.
+    fn discard(&mut self, slot: SlotRef) -> Progress {
+        while let Some(copy) = self.db.a_copy(slot) {
+            if !self.spend(1) {
+                return Progress::Again;
+            }
+            self.drop_slot(copy);
+        }
+        self.delete_slot(slot)
+    }
+}
+
+/// The work of this event is used up.
+struct Again;

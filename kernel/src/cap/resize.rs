@@ -1,0 +1,115 @@
+//! Another root for a CSpace: larger or smaller (G18 §2.6).
+//!
+//! Copying comes first, in as many invocations as it takes: the old root stays in use. What cannot
+//! be copied (Mappings) is moved. Then every capability to the old root, one after the other,
+//! becomes one to the new root: either names the same L2CNodes meanwhile, so whoever runs on a
+//! dispatcher with one or the other finds its capabilities. At the end the old root, full of copies,
+//! is left in the slot that the new one came from, and goes like every CNode.
+
+use super::mem::{Obj, SlotRun};
+use super::ops::is_copyable;
+use super::{attr, lookup, CapExt, SlotRef};
+use crate::dispatch::Local;
+use captypes::{CapType, Rights, Status};
+use mdb::RawCap;
+use paging::PAGE;
+
+/// Most slots of either root: all are looked at in every invocation.
+pub const MOST_SLOTS: u32 = 1 << 14;
+
+impl Local {
+    /// Makes the L1CNode in `new` the root of all who have that in `old`; see
+    /// [`captypes::op::Resize`].
+    pub fn resize(&mut self, old: SlotRef, new: SlotRef) -> Result<(), Status> {
+        let (from, to) = self.check_resize(old, new)?;
+        if !self.copy_root(from, to) || !self.redirect_copies(old, new) {
+            return Err(Status::Again);
+        }
+        let (before, after) = (old.cap(), new.cap());
+        self.redirect(old, new);
+        self.db.remove(new);
+        let attrs = after.attrs & attr::COPIED;
+        self.db.insert(new, RawCap { rights: after.rights, attrs, aux: 0, ..before });
+        Ok(())
+    }
+
+    /// The slots of both roots, if the one may follow the other.
+    fn check_resize(&self, old: SlotRef, new: SlotRef) -> Result<(SlotRun, SlotRun), Status> {
+        let (own, next) = (old.cap(), new.cap());
+        if !own.is(CapType::L1CNode) || !next.is(CapType::L1CNode) {
+            return Err(Status::WrongType);
+        }
+        if !own.rights_set().has(Rights::REVOKE) {
+            return Err(Status::NoRights);
+        }
+        let inside = (own.base..own.base + own.word).contains(&new.pa());
+        // Remembers of whom it is becoming the successor.
+        let mark = (own.base / PAGE) as u32;
+        let begun = next.aux == mark;
+        if own.base == next.base || inside || !begun && self.db.has_copies(new) {
+            return Err(Status::WrongState);
+        }
+        let slots = |cap: RawCap| lookup::root_slots(cap.word);
+        if slots(own).max(slots(next)) > MOST_SLOTS {
+            return Err(Status::OutOfRange);
+        }
+        let from = SlotRun::new(own.base, 0, slots(own));
+        let to = SlotRun::new(next.base, 0, slots(next));
+        if to.len() < from.len() && from.next_filled(to.len()) < from.len() {
+            return Err(Status::OutOfRange);
+        }
+        match next.aux {
+            0 if !to.all_empty() => return Err(Status::Occupied),
+            0 => new.set_aux(mark),
+            other if other != mark => return Err(Status::WrongState),
+            _ => {}
+        }
+        Ok((from, to))
+    }
+
+    /// Copies what is not there yet; `false` if the work of this event is used up.
+    fn copy_root(&mut self, from: SlotRun, to: SlotRun) -> bool {
+        let mut at = from.next_filled(0);
+        while at < from.len().min(to.len()) {
+            let (src, dst) = (from.get(at), to.get(at));
+            if dst.is_empty() {
+                if !self.spend(1) {
+                    return false;
+                }
+                let cap = src.cap();
+                if is_copyable(cap.ty) {
+                    let copy = RawCap { attrs: cap.attrs & attr::COPIED, ..cap };
+                    self.db.insert_copy(src, dst, copy);
+                } else {
+                    self.db.relocate(src, dst);
+                }
+            }
+            at = from.next_filled(at + 1);
+        }
+        true
+    }
+
+    /// Redirects everybody but `old` itself.
+    fn redirect_copies(&mut self, old: SlotRef, new: SlotRef) -> bool {
+        while let Some(copy) = self.db.a_copy(old) {
+            if !self.spend(1) {
+                return false;
+            }
+            self.redirect(copy, new);
+        }
+        new.set_aux(0);
+        true
+    }
+
+    /// Makes the capability in `slot` one to the root in `new`, with the rights that it has.
+    fn redirect(&mut self, slot: SlotRef, new: SlotRef) {
+        let old = slot.cap();
+        self.db.remove(slot);
+        let attrs = old.attrs & (attr::COPIED | attr::IN_DISPATCHER);
+        let cap = RawCap { rights: old.rights, attrs, aux: 0, ..new.cap() };
+        self.db.insert_copy(new, slot, cap);
+        if attrs & attr::IN_DISPATCHER != 0 {
+            self.refresh_dispatcher(Obj::around(slot));
+        }
+    }
+}
