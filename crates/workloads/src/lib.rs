@@ -1,0 +1,49 @@
+//! The programs of G18's evaluation whose memory accesses matter, as libraries.
+//!
+//! The same code runs twice: in the machine, over memory that it maps itself, where it is timed and
+//! its results are checked; and on the host, where an [`Observer`] sees each access to its arrays and
+//! a model of a processor's TLBs or caches counts what they would have missed. So the model gets the
+//! access stream of the program that was measured, not an imitation of it.
+//!
+//! * [`random_access`]: HPC Challenge RandomAccess (G18 §3.6.3);
+//! * [`graph`]: a power-law graph; [`page_rank`]: PageRank over it (G18 §3.6.4).
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod graph;
+pub mod page_rank;
+pub mod random_access;
+
+/// Sees accesses to the arrays of a workload.
+pub trait Observer {
+    /// Element `index` of the array with this number is read, written, or both.
+    fn access(&mut self, array: usize, index: usize);
+}
+
+/// Sees nothing and costs nothing.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    #[inline(always)]
+    fn access(&mut self, _: usize, _: usize) {}
+}
+
+/// A generator whose whole state is its seed (xorshift64*).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The generator with this seed, which is not zero.
+    pub const fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
