@@ -18,6 +18,9 @@ pub mod graph;
 pub mod page_rank;
 pub mod random_access;
 
+/// Where the machine maps the arrays of workloads, and so where models see them.
+pub const ARRAYS_VA: u64 = 0x2000_0000_0000;
+
 /// Sees accesses to the arrays of a workload.
 pub trait Observer {
     /// Element `index` of the array with this number is read, written, or both.

@@ -6,18 +6,50 @@
 //! of the accesses to them are those of the program with doubles, and the result is the same on
 //! every machine, to the last bit.
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Parameters};
 use crate::Observer;
 
 /// The fixed-point number 1.
 pub const ONE: u64 = 1 << 56;
 /// Damping, 0.85, in 1/65536.
 const DAMPING: u64 = 55_706;
-/// Iteration ends when ranks change by less than this in sum: 10⁻⁶ (or after the most iterations).
-pub const TOLERANCE: u64 = ONE / 1_000_000;
+/// Iteration ends when ranks change by less than this in sum: Green-Marl's 0.001.
+pub const TOLERANCE: u64 = ONE / 1000;
+
+/// Most iterations of the measured run; it converges before.
+pub const MOST_ITERATIONS: u32 = 100;
+/// The measured graph: 262,144 vertices, 2,097,152 edges; 14 MiB in five arrays.
+pub const MEASURED_GRAPH: Parameters = Parameters { scale: 18, edge_factor: 8, seed: 0x7e55_e7a5 };
+
+/// The measured configurations: a name, and for each array the level of the page tables that map it
+/// (1: pages of 4 KiB, 2: 2 MiB, 3: 1 GiB).
+pub const CONFIGURATIONS: [(&str, [u8; array::COUNT]); 4] = [
+    ("4k", [1; array::COUNT]),
+    ("2M", [2; array::COUNT]),
+    ("1G", [3; array::COUNT]),
+    // What is read in order in small pages, what is read at random in larger ones.
+    ("mixed", [1, 1, 2, 2, 1]),
+];
+
+/// Where the arrays of a configuration lie, as offsets from the first address: those with pages of
+/// one size together, each at the start of a page (but of 1 GiB), 64 GiB for each size.
+pub fn layout(graph: &Parameters, levels: [u8; array::COUNT]) -> [u64; array::COUNT] {
+    let elements = array::elements(graph);
+    let mut next = [0; 4];
+    core::array::from_fn(|number| {
+        let level = levels[number] as usize;
+        let at = next[level];
+        let alignment = [0, 4096, 2 << 20, 2 << 20][level];
+        let bytes = (elements[number] * array::ELEMENT_BYTES[number]) as u64;
+        next[level] = (at + bytes).next_multiple_of(alignment);
+        at + ((level as u64 - 1) << 36)
+    })
+}
 
 /// Numbers of the arrays, for the observer.
 pub mod array {
+    use crate::graph::Parameters;
+
     /// Rows of the graph, 4 bytes each.
     pub const ROWS: usize = 0;
     /// Incoming neighbours, 4 bytes each.
@@ -32,6 +64,12 @@ pub mod array {
     pub const COUNT: usize = 5;
     /// Bytes of an element of each.
     pub const ELEMENT_BYTES: [usize; COUNT] = [4, 4, 4, 8, 8];
+
+    /// Elements of each.
+    pub const fn elements(graph: &Parameters) -> [usize; COUNT] {
+        let (vertices, edges) = (graph.vertices(), graph.edges());
+        [vertices + 1, edges, vertices, vertices, vertices]
+    }
 }
 
 /// How it ended.
@@ -169,5 +207,18 @@ mod tests {
         assert!(outcome.converged);
         assert!(ranks[0] > ranks[1] && ranks[1] > ranks[2] && ranks[2] == ranks[3]);
         assert!(outcome.sum.abs_diff(ONE) < ONE / 1_000_000);
+    }
+
+    #[test]
+    fn arrays_do_not_overlap() {
+        for (name, levels) in CONFIGURATIONS {
+            let places = layout(&MEASURED_GRAPH, levels);
+            let elements = array::elements(&MEASURED_GRAPH);
+            let mut ranges: std::vec::Vec<_> = (0..array::COUNT)
+                .map(|i| (places[i], places[i] + (elements[i] * array::ELEMENT_BYTES[i]) as u64))
+                .collect();
+            ranges.sort();
+            assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{name}: {ranges:x?}");
+        }
     }
 }

@@ -16,6 +16,23 @@ pub const STREAMS: usize = 128;
 /// Updates for each word of the table.
 pub const UPDATES_PER_WORD: u64 = 4;
 
+/// Sizes of the tables that are measured, in MiB, and of one more.
+pub const MEASURED_MIB: [u64; 5] = [1, 4, 16, 64, 256];
+/// The large one. The paper's has 32 GiB.
+pub const MEASURED_LARGE_MIB: u64 = 1024;
+/// Most updates that are measured: more of the same stream cost the same each.
+const MOST_UPDATES: u64 = 4 << 20;
+
+/// How many updates of a table of `bytes` are measured.
+pub const fn measured_updates(bytes: u64) -> u64 {
+    let all = bytes / 8 * UPDATES_PER_WORD;
+    if all < MOST_UPDATES {
+        all
+    } else {
+        MOST_UPDATES
+    }
+}
+
 /// The next number of the stream.
 #[inline(always)]
 const fn next(x: u64) -> u64 {

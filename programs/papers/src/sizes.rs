@@ -1,0 +1,61 @@
+//! G18 figure 3.3: mapping, protecting and unmapping whole buffers, by size and page size.
+
+use crate::lab::{Lab, PLAY_VA};
+use crate::region::Region;
+use crate::report::{sample, time, Case};
+use alloc::format;
+use libos::vspace::{entry_bytes, R, RW};
+use libos::{CapType, Status};
+
+const FIGURE: &str = "G18-figure-3.3";
+/// Samples of each number.
+const ROUNDS: usize = 5;
+/// The names of page sizes by level.
+pub const PAGE_NAMES: [&str; 4] = ["", "4k", "2M", "1G"];
+
+/// Measures everything here.
+pub fn measure(lab: &mut Lab) -> Result<(), Status> {
+    for level in 1..=3 {
+        let page = entry_bytes(level);
+        let most = largest(lab, page);
+        if most < page {
+            continue;
+        }
+        let frame = lab.make(CapType::Frame, most, 1, page)?;
+        let mut bytes = page;
+        while bytes <= most {
+            let region = Region::new(lab, frame, PLAY_VA, bytes, level)?;
+            buffer(&region)?;
+            bytes *= if bytes * 4 <= most { 4 } else { 2 };
+        }
+        lab.clean()?;
+    }
+    Ok(())
+}
+
+/// The largest buffer of a power of two that memory allows, with room for tables.
+fn largest(lab: &Lab, page: u64) -> u64 {
+    let room = lab.left().saturating_sub(64 << 20).saturating_sub(page);
+    match room {
+        0 => 0,
+        room => 1 << room.ilog2(),
+    }
+}
+
+fn buffer(region: &Region) -> Result<(), Status> {
+    let pages = PAGE_NAMES[region.level as usize];
+    let report = |what, samples: &[u64]| {
+        let name = format!("{what}_{pages}_pages");
+        Case::new(FIGURE, &name).at(region.bytes >> 10, "KiB").samples(samples);
+    };
+    let (mut maps, mut protects) = (alloc::vec![], alloc::vec![]);
+    let unmaps = sample(ROUNDS, 1, || {
+        maps.push(time(|| region.map(RW))?);
+        protects.push(time(|| region.protect(R))?);
+        time(|| region.unmap())
+    })?;
+    report("map", &maps[1..]);
+    report("protect", &protects[1..]);
+    report("unmap", &unmaps);
+    Ok(())
+}
