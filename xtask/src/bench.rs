@@ -4,13 +4,15 @@
 //! benchmark is a C program `bench/micro/NAME.c` that prints lines `bench …`; or it is `caps`, the
 //! native program `capbench` that takes the place of `init` and writes `@bench …` to the kernel's
 //! log, saying what capability invocations cost. The lines are those of [`crate::results::line`].
-//! What Linux needs, and what Tessera aims at, is in `bench/linux-baseline.tsv`.
+//! What Linux needs, and what Tessera aims at, is in `bench/linux-baseline.tsv`. `papers` is
+//! [`crate::papers`].
 
 use crate::bench_host;
 use crate::compile;
 use crate::image::{Addition, Base};
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
+use crate::papers;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::change::{changes, Change};
@@ -31,7 +33,7 @@ use std::time::Duration;
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations), caps (capability invocations), mdb (the mapping
-    /// database and others, on the host); default: all
+    /// database and others, on the host), papers (the papers' figures and tables); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -61,6 +63,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
             Some(context) => context,
             None => context.insert(prepare(project)?),
         };
+        if name == PAPERS {
+            all.extend(papers::measure(context, options.timeout)?);
+            continue;
+        }
         let measured = match source {
             Some(source) => measure(context, &name, &source, options.timeout)?,
             None => measure_invocations(context, options.timeout)?,
@@ -95,6 +101,8 @@ fn tell(changes: &[Change]) -> i32 {
 
 /// The benchmark of capability invocations, which has no C source.
 const INVOCATIONS: &str = "caps";
+/// The figures and tables of the papers.
+const PAPERS: &str = "papers";
 
 /// Names, with the source of those that have one.
 fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, Option<PathBuf>)>> {
@@ -104,6 +112,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, Option<Pat
         .map(|path| (name(&path), Some(path)))
         .collect();
     all.push((INVOCATIONS.to_owned(), None));
+    all.push((PAPERS.to_owned(), None));
     all.push((bench_host::MAPPING_DATABASE.to_owned(), None));
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|(known, _)| known == *name)) {
         let known: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
@@ -165,7 +174,7 @@ fn measure_invocations(context: &Context, timeout: u64) -> Result<Vec<Measuremen
 }
 
 /// The measurements in `@bench …` of the kernel's log.
-fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Measurement>> {
+pub fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Measurement>> {
     let records = records.iter().filter(|record| record.kind == "bench");
     records
         .map(|record| {

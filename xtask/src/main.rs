@@ -14,6 +14,7 @@ mod kvm;
 mod linux;
 mod log;
 mod machine;
+mod papers;
 mod ports;
 mod program;
 mod project;

@@ -18,7 +18,7 @@ const PAGES: u32 = 256;
 /// Pages that are protected at once, and accesses in a round.
 const N: u32 = 100;
 /// Samples of each number.
-const ROUNDS: usize = 11;
+const ROUNDS: usize = 5;
 
 /// What a fault is answered with.
 #[derive(Clone, Copy, PartialEq)]
@@ -80,25 +80,23 @@ fn store(page: u32) {
     unsafe { asm!("mov [rdi], al", in("rdi") va, in("al") 1u8, options(nostack)) }
 }
 
-/// The time of `work`, for each of its `each` parts, several times.
-fn sample(
-    each: u32,
-    mut work: impl FnMut() -> Result<(), Status>,
-) -> Result<[u64; ROUNDS], Status> {
+/// The time of `work`, several times.
+fn sample(mut work: impl FnMut() -> Result<(), Status>) -> Result<[u64; ROUNDS], Status> {
     let mut samples = [0; ROUNDS];
     for sample in &mut samples {
         let before = ticks();
         work()?;
-        *sample = (ticks() - before) / u64::from(each);
+        *sample = ticks() - before;
     }
     Ok(samples)
 }
 
+/// Reports what each of N pages or accesses took.
 fn report(name: &str, samples: [u64; ROUNDS]) {
-    invoking(|| Case::new(FIGURE, name).samples(&samples));
+    invoking(|| Case::new(FIGURE, name).each(&samples, N.into()));
 }
 
-/// Protecting one page, all pages (for each page), and unprotecting one page.
+/// Protecting one page, all pages in one step, and unprotecting one page.
 fn primitives(region: &Region) -> Result<(), Status> {
     let each = |flags| (0..N).try_for_each(|page| invoking(|| region.protect_page(page, flags)));
     let all = |flags| invoking(|| region.protect_pages(0, N, flags));
@@ -106,7 +104,7 @@ fn primitives(region: &Region) -> Result<(), Status> {
     for round in 0..ROUNDS {
         let timed = |work: &dyn Fn() -> Result<(), Status>| {
             let before = ticks();
-            work().map(|()| (ticks() - before) / u64::from(N))
+            work().map(|()| ticks() - before)
         };
         prot1[round] = timed(&|| each(R))?;
         unprot[round] = timed(&|| each(RW))?;
@@ -123,7 +121,7 @@ fn primitives(region: &Region) -> Result<(), Status> {
 fn trap(region: &Region, answer: &Cell<Answer>) -> Result<(), Status> {
     answer.set(Answer::Skip);
     invoking(|| region.protect(R))?;
-    let samples = sample(N, || {
+    let samples = sample(|| {
         (0..N).for_each(store);
         Ok(())
     })?;
@@ -142,7 +140,7 @@ fn prot1_trap_unprot(
     invoking(|| region.protect(R))?;
     let mut random = Random(0x0a99_e11a);
     other.set(PAGES - 1);
-    let samples = sample(N, || {
+    let samples = sample(|| {
         for _ in 0..N {
             let mut page = random.below(u64::from(PAGES)) as u32;
             if page == other.get() {
@@ -165,7 +163,7 @@ fn prot_n_trap_unprot(region: &Region, answer: &Cell<Answer>) -> Result<(), Stat
     for n in (1..order.len()).rev() {
         order.swap(n, random.below(n as u64 + 1) as usize);
     }
-    let samples = sample(N, || {
+    let samples = sample(|| {
         invoking(|| region.protect_pages(0, N, R))?;
         order.iter().for_each(|&page| store(page));
         Ok(())

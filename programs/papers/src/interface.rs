@@ -9,7 +9,7 @@ use libos::{invoke, op, Cap, CapType, Place, Status};
 
 const PAGE: u64 = 4096;
 /// Samples of each number.
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 5;
 /// Operations timed in one go, where one alone is too short for the clock.
 const MANY: u64 = 100;
 /// Pages of the figures' x-axis.
@@ -45,24 +45,24 @@ fn empty_loop() -> Result<u64, Status> {
 
 fn system_calls(lab: &mut Lab) -> Result<(), Status> {
     let Lab { ram, .. } = *lab;
-    Case::new(TABLE, "empty_loop").samples(&sample(ROUNDS, MANY, empty_loop)?);
+    Case::new(TABLE, "empty_loop").each(&sample(ROUNDS, empty_loop)?, MANY);
     // No operation has this number.
     const UNKNOWN: u64 = 1 << 15;
-    let null = sample(ROUNDS, MANY, || {
+    let null = sample(ROUNDS, || {
         time(|| {
             (0..MANY).for_each(|_| _ = libos::invoke::raw(Place::NULL, UNKNOWN, op::Yield {}));
             Ok(())
         })
     })?;
-    Case::new(TABLE, "no-op").samples(&null);
+    Case::new(TABLE, "no-op").each(&null, MANY);
     // One that finds its capability, and that this is of another type.
-    let nothing = sample(ROUNDS, MANY, || {
+    let nothing = sample(ROUNDS, || {
         time(|| {
             (0..MANY).for_each(|_| _ = invoke(ram, op::IrqAck {}));
             Ok(())
         })
     })?;
-    Case::new(TABLE, "invoke").samples(&nothing);
+    Case::new(TABLE, "invoke").each(&nothing, MANY);
     Ok(())
 }
 
@@ -74,7 +74,7 @@ fn map_and_unmap(lab: &mut Lab, figure: &str, suffix: &str, pages: u64) -> Resul
     };
     report(
         "map",
-        &sample(ROUNDS, 1, || {
+        &sample(ROUNDS, || {
             let cost = time(|| region.map(RW))?;
             region.unmap()?;
             Ok(cost)
@@ -82,14 +82,14 @@ fn map_and_unmap(lab: &mut Lab, figure: &str, suffix: &str, pages: u64) -> Resul
     );
     report(
         "unmap",
-        &sample(ROUNDS, 1, || {
+        &sample(ROUNDS, || {
             region.map(RW)?;
             time(|| region.unmap())
         })?,
     );
     report(
         "protect",
-        &sample(ROUNDS, 1, || {
+        &sample(ROUNDS, || {
             region.map(RW)?;
             let cost = time(|| region.protect(R))?;
             region.unmap()?;

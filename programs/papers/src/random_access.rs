@@ -47,6 +47,6 @@ fn run(lab: &mut Lab, figure: &str, mib: u64, level: u8) -> Result<(), Status> {
         return Err(Status::Invalid);
     }
     let name = alloc::format!("update_{}_pages", PAGE_NAMES[level as usize]);
-    Case::new(figure, &name).at(mib, "MiB").samples(&[cost / updates]);
+    Case::new(figure, &name).at(mib, "MiB").each(&[cost], updates);
     lab.clean()
 }

@@ -43,19 +43,29 @@ impl<'a> Case<'a> {
 
     /// Reports samples in instructions.
     pub fn samples(self, samples: &[u64]) {
-        self.with_unit(samples, "instructions");
+        self.each(samples, 1);
+    }
+
+    /// Reports instructions for each of the `count` things that samples are of together.
+    pub fn each(self, samples: &[u64], count: u64) {
+        self.line(samples, count, "instructions");
     }
 
     /// Reports one number of another kind.
     pub fn value(self, value: u64, unit: &str) {
-        self.with_unit(&[value], unit);
+        self.line(&[value], 1, unit);
     }
 
-    fn with_unit(self, samples: &[u64], unit: &str) {
+    fn line(self, samples: &[u64], count: u64, unit: &str) {
         let mut line = String::new();
         let _ = write!(line, "@bench {}", self.name);
         for sample in samples {
-            let _ = write!(line, " {sample}");
+            let thousandths = (sample % count * 1000 + count / 2) / count;
+            let whole = sample / count + thousandths / 1000;
+            let _ = match thousandths % 1000 {
+                0 => write!(line, " {whole}"),
+                rest => write!(line, " {whole}.{rest:03}"),
+            };
         }
         if let Some((value, unit)) = self.at {
             let _ = write!(line, " at={value}:{unit}");
@@ -64,13 +74,12 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Takes `rounds` samples, each divided by `each`.
+/// Takes `rounds` samples.
 pub fn sample(
     rounds: usize,
-    each: u64,
     mut work: impl FnMut() -> Result<u64, Status>,
 ) -> Result<Vec<u64>, Status> {
     // Warms up what is filled on first use.
     work()?;
-    (0..rounds).map(|_| work().map(|cost| cost / each)).collect()
+    (0..rounds).map(|_| work()).collect()
 }

@@ -44,12 +44,13 @@ fn largest(lab: &Lab, page: u64) -> u64 {
 
 fn buffer(region: &Region) -> Result<(), Status> {
     let pages = PAGE_NAMES[region.level as usize];
+    let count = region.bytes / entry_bytes(region.level);
     let report = |what, samples: &[u64]| {
         let name = format!("{what}_{pages}_pages");
-        Case::new(FIGURE, &name).at(region.bytes >> 10, "KiB").samples(samples);
+        Case::new(FIGURE, &name).at(region.bytes >> 10, "KiB").each(samples, count);
     };
     let (mut maps, mut protects) = (alloc::vec![], alloc::vec![]);
-    let unmaps = sample(ROUNDS, 1, || {
+    let unmaps = sample(ROUNDS, || {
         maps.push(time(|| region.map(RW))?);
         protects.push(time(|| region.protect(R))?);
         time(|| region.unmap())

@@ -1,0 +1,105 @@
+//! `bench/papers.tsv`: what the papers print, what they say, and what Tessera aims at.
+
+use anyhow::{bail, ensure, Context, Result};
+
+/// A case of a figure, at a size if it has one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    pub figure: String,
+    pub case: String,
+    pub size: Option<f64>,
+}
+
+/// Everything in the file.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Figure and title, in the order of the file.
+    pub titles: Vec<(String, String)>,
+    /// Numbers with their units.
+    pub papers: Vec<(Key, f64, String)>,
+    pub aims: Vec<(Key, f64)>,
+    /// Figure and text.
+    pub says: Vec<(String, String)>,
+    pub differs: Vec<(String, String)>,
+}
+
+impl Facts {
+    pub fn parse(text: &str) -> Result<Facts> {
+        let mut facts = Facts::default();
+        for (number, line) in text.lines().enumerate() {
+            if line.starts_with('#') || line.is_empty() {
+                continue;
+            }
+            facts.add(line).with_context(|| format!("line {}: {line:?}", number + 1))?;
+        }
+        Ok(facts)
+    }
+
+    fn add(&mut self, line: &str) -> Result<()> {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let text = |figure: &str, text: &str| (figure.to_owned(), text.to_owned());
+        match fields[..] {
+            ["title", figure, words] => self.titles.push(text(figure, words)),
+            ["says", figure, words] => self.says.push(text(figure, words)),
+            ["differs", figure, words] => self.differs.push(text(figure, words)),
+            ["paper", figure, case, size, value, unit] => {
+                self.papers.push((key(figure, case, size)?, value.parse()?, unit.to_owned()));
+            }
+            ["aim", figure, case, size, value] => {
+                self.aims.push((key(figure, case, size)?, value.parse()?));
+            }
+            _ => bail!("unknown kind of line, or a wrong number of fields"),
+        }
+        Ok(())
+    }
+
+    /// The paper's number for a case, and its unit.
+    pub fn paper(&self, key: &Key) -> Option<(f64, &str)> {
+        let mut numbers = self.papers.iter();
+        numbers.find_map(|(own, value, unit)| (own == key).then_some((*value, unit.as_str())))
+    }
+
+    /// The aim for a case.
+    pub fn aim(&self, key: &Key) -> Option<f64> {
+        self.aims.iter().find_map(|(own, value)| (own == key).then_some(*value))
+    }
+}
+
+fn key(figure: &str, case: &str, size: &str) -> Result<Key> {
+    ensure!(!case.is_empty(), "a case has a name");
+    let size = match size {
+        "-" => None,
+        size => Some(size.parse()?),
+    };
+    Ok(Key { figure: figure.to_owned(), case: case.to_owned(), size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_whole() {
+        let facts = Facts::parse(include_str!("../../../bench/papers.tsv")).unwrap();
+        let is_titled = |figure: &str| facts.titles.iter().any(|(own, _)| own == figure);
+        for (key, ..) in &facts.papers {
+            assert!(is_titled(&key.figure), "{key:?}");
+        }
+        for (key, _) in &facts.aims {
+            assert!(is_titled(&key.figure), "{key:?}");
+        }
+        for (figure, _) in facts.says.iter().chain(&facts.differs) {
+            assert!(is_titled(figure), "{figure}");
+        }
+        let key = key("G12-table-4.2", "map", "32").unwrap();
+        assert_eq!(facts.paper(&key), Some((1339.0, "cycles")));
+        assert_eq!(facts.aim(&key), Some(900.0));
+    }
+
+    #[test]
+    fn wrong_lines() {
+        for wrong in ["paper\ta\tb\t1\tx\tu", "aim\ta\tb\t1", "note\ta\tb", "aim\ta\t\t-\t1"] {
+            assert!(Facts::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `./x bench papers`: the figures and tables of the papers, measured in the emulator, beside what the
+//! papers print.
+//!
+//! The native program `programs/papers` measures, one boot for each of its sections; models of the
+//! papers' machines count on the host what its workloads would have missed there ([`models`]). The
+//! papers' numbers and the aims are in `bench/papers.tsv` ([`facts`]).
+
+mod facts;
+mod models;
+mod tables;
+
+use crate::bench::bench_records;
+use crate::log::Record;
+use crate::machine::{MachineOptions, MemorySize};
+use crate::program::Invocation;
+use crate::results::line::Defaults;
+use crate::results::{Clock, Measurement, Provenance, System};
+use crate::testing::guest::GuestRun;
+use crate::testing::Context;
+use anyhow::{ensure, Context as _, Result};
+use facts::Facts;
+use models::Counted;
+use std::fs;
+use std::time::Duration;
+
+/// Sections of the program, with the memory that each needs, in MiB.
+const SECTIONS: [(&str, u64); 6] = [
+    ("interface", 1024),
+    ("appel_li", 1024),
+    ("gc_bench", 1024),
+    ("sizes", 6144),
+    ("random_access", 6144),
+    ("page_rank", 6144),
+];
+
+/// Measures everything and prints it; answers what was measured.
+pub fn measure(context: &Context, timeout: u64) -> Result<Vec<Measurement>> {
+    let text = fs::read_to_string(context.project.path("bench/papers.tsv"))?;
+    let facts = Facts::parse(&text).context("bench/papers.tsv")?;
+    let mut all = Vec::new();
+    for (section, mib) in SECTIONS {
+        all.extend(measure_section(context, section, mib, timeout)?);
+    }
+    for (figure, title) in &facts.titles {
+        let text = tables::figure(&facts, figure, title, &all);
+        if !text.is_empty() {
+            println!("{text}");
+        }
+    }
+    println!("{}", tables::aims(&facts, &all));
+    Ok(all)
+}
+
+/// Boots the program for one section.
+fn measure_section(
+    context: &Context,
+    section: &str,
+    mib: u64,
+    timeout: u64,
+) -> Result<Vec<Measurement>> {
+    let mem = MemorySize { mib };
+    let machine = MachineOptions { cores: 1, mem, icount: true, gdb: false };
+    let provenance = Provenance::emulated(&context.project, &machine, false);
+    let run = GuestRun {
+        test: format!("bench/papers-{section}"),
+        invocation: Invocation::new(vec!["papers".into()], &[])?,
+        additions: Vec::new(),
+        stdin: Vec::new(),
+        machine,
+        timeout: Duration::from_secs(timeout),
+        command_line: format!("init=boot/programs/papers only={section}"),
+    };
+    let observed = run.run(context)?;
+    let records = &observed.finished.records;
+    let status = observed.status(false)?;
+    ensure!(status == 0, "papers, section {section}: exit status {status}");
+    let defaults = Defaults {
+        benchmark: section.to_owned(),
+        clock: Clock::Instructions,
+        system: System::Tessera,
+        provenance,
+    };
+    let mut measured = bench_records(records, &defaults)?;
+    ensure!(!measured.is_empty(), "papers, section {section}: nothing was measured");
+    measured.extend(modelled(section, records, &defaults.provenance)?);
+    Ok(measured)
+}
+
+/// What models say about a section.
+fn modelled(
+    section: &str,
+    records: &[Record],
+    provenance: &Provenance,
+) -> Result<Vec<Measurement>> {
+    let counted = Counted { provenance };
+    match section {
+        "random_access" => Ok(counted.random_access()),
+        "page_rank" => counted.page_rank(records),
+        _ => Ok(Vec::new()),
+    }
+}
