@@ -4,7 +4,6 @@ use crate::lab::{Lab, PLAY_VA};
 use crate::region::{view, Region};
 use crate::report::{ticks, Case};
 use crate::self_paging::{invoking, run, Fault};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -12,7 +11,7 @@ use libos::captypes::invocations::StatusBits;
 use libos::status::TableView;
 use libos::vspace::{R, RW};
 use libos::{log, Cap, CapAddr, Status};
-use workloads::gc::{gc_bench, tree_objects, Barrier, Heap};
+use workloads::gc::{gc_bench, tree_objects, Barrier, Heap, Statistics, Wrong};
 
 const FIGURE: &str = "G18-figure-3.6";
 const PAGE: u64 = 4096;
@@ -27,16 +26,38 @@ const OBJECT: u64 = 32;
 
 /// Measures everything here.
 pub fn measure(lab: &mut Lab) -> Result<(), Status> {
-    for (number, depth) in DEPTHS.into_iter().enumerate() {
-        let name = format!("C{}", number + 1);
-        protection(lab, &name, depth)?;
+    for depth in DEPTHS {
+        let protection = protection(lab, depth)?;
         lab.clean()?;
-        dirty_bits(lab, &name, depth)?;
+        let dirty_bits = dirty_bits(lab, depth)?;
         lab.clean()?;
-        none(lab, &name, depth)?;
+        let none = none(lab, depth)?;
         lab.clean()?;
+        // Both barriers see the same writes, so the collector does the same.
+        if protection.statistics != dirty_bits.statistics {
+            log!("papers: GCBench: the barriers differ at depth {depth}");
+            return Err(Status::Invalid);
+        }
+        let case = |name| Case::new(FIGURE, name).at(depth.into(), "levels");
+        case("protection").samples(&[protection.cost]);
+        case("dirty_bits").samples(&[dirty_bits.cost]);
+        case("no_barrier").samples(&[none.cost]);
+        case("dirty_over_protection").ratio(dirty_bits.cost, protection.cost);
+        let Statistics { minor, full, dirty_pages, freed, .. } = protection.statistics;
+        case("minor").value(minor, "collections");
+        case("full").value(full, "collections");
+        case("dirty_pages").value(dirty_pages, "pages");
+        case("freed").value(freed, "objects");
+        case("heap_KiB").value(heap_bytes(depth) >> 10, "KiB");
     }
     Ok(())
+}
+
+/// How a run went.
+#[derive(Clone, Copy)]
+struct Run {
+    cost: u64,
+    statistics: Statistics,
 }
 
 /// Bytes of the heap: twice what lives at most.
@@ -44,8 +65,8 @@ fn heap_bytes(depth: u32) -> u64 {
     (2 * OBJECT * tree_objects(depth)).next_multiple_of(PAGE)
 }
 
-/// Runs it and reports. Enabled, in the second dispatcher.
-fn bench<B: Barrier>(region: &Region, kind: &str, name: &str, depth: u32, barrier: B) -> bool {
+/// Runs it, enabled, in the second dispatcher.
+fn bench<B: Barrier>(region: &Region, depth: u32, barrier: B) -> Result<Run, Wrong> {
     // SAFETY: the region is mapped writable; faults on it are repaired.
     let words: &mut [u64] = unsafe { view(region.va, region.bytes as usize / 8) };
     let mut heap = invoking(|| {
@@ -55,24 +76,21 @@ fn bench<B: Barrier>(region: &Region, kind: &str, name: &str, depth: u32, barrie
         Heap::new(words, barrier)
     });
     let before = ticks();
-    let result = gc_bench(&mut heap, depth);
-    let cost = ticks() - before;
-    invoking(|| {
-        if let Err(wrong) = result {
-            log!("papers: GCBench {name} with {kind}: {wrong:?}");
-            return false;
-        }
-        let done = heap.statistics();
-        let report = |what: &str, value, unit| {
-            Case::new(FIGURE, &format!("{name}_{kind}{what}")).value(value, unit);
-        };
-        report("", cost, "instructions");
-        report("_minor", done.minor, "collections");
-        report("_full", done.full, "collections");
-        report("_dirty", done.dirty_pages, "pages");
-        report("_freed", done.freed, "objects");
-        report("_heap", region.bytes >> 10, "KiB");
-        true
+    gc_bench(&mut heap, depth)?;
+    Ok(Run { cost: ticks() - before, statistics: heap.statistics() })
+}
+
+/// Runs `body` in the second dispatcher.
+fn run_bench<H: Fn(&mut Fault)>(
+    lab: &mut Lab,
+    handler: &H,
+    body: impl Fn() -> Result<Run, Wrong>,
+) -> Result<Run, Status> {
+    let result = Cell::new(Err(Wrong::Exhausted));
+    run(lab, handler, &mut || result.set(body()))?;
+    result.get().map_err(|wrong| {
+        log!("papers: GCBench: {wrong:?}");
+        Status::Invalid
     })
 }
 
@@ -96,46 +114,38 @@ impl Barrier for Protection<'_> {
     }
 }
 
-fn protection(lab: &mut Lab, name: &str, depth: u32) -> Result<(), Status> {
+fn protection(lab: &mut Lab, depth: u32) -> Result<Run, Status> {
     let region = Region::make(lab, PLAY_VA, heap_bytes(depth), 1, RW)?;
     let dirty: Vec<_> = vec![Cell::new(false); (region.bytes / PAGE) as usize];
-    let failed = Cell::new(false);
     let handler = |fault: &mut Fault| {
         let page = (fault.address - PLAY_VA) / PAGE;
         dirty[page as usize].set(true);
         region.protect_page(page as u32, RW).expect("a page of the heap can be unprotected");
     };
-    let mut body = || {
-        let barrier = Protection { region: &region, dirty: &dirty };
-        failed.set(!bench(&region, "protection", name, depth, barrier));
-    };
-    run(lab, &handler, &mut body)?;
-    if failed.get() {
-        Err(Status::Invalid)
-    } else {
-        Ok(())
-    }
+    run_bench(lab, &handler, || {
+        bench(&region, depth, Protection { region: &region, dirty: &dirty })
+    })
 }
 
 /// Pages that are written to are known from the page tables.
-struct DirtyBits {
-    tables: Vec<CapAddr>,
+struct DirtyBits<'a> {
+    tables: &'a [CapAddr],
 }
 
-impl DirtyBits {
+impl DirtyBits<'_> {
     fn view(&self, table: usize) -> TableView<'_> {
         // SAFETY: `dirty_bits` has mapped the tables there, before this value was made.
         unsafe { TableView::at((VIEW_VA + table as u64 * PAGE) as *const _) }
     }
 }
 
-impl Barrier for DirtyBits {
+impl Barrier for DirtyBits<'_> {
     #[inline(always)]
     fn wrote(&mut self, _: usize) {}
 
     fn arm(&mut self, _: usize) {
         invoking(|| {
-            for table in &self.tables {
+            for table in self.tables {
                 table.clear_status(0, 512, StatusBits::DIRTY).expect("the heap's own table");
             }
         });
@@ -146,16 +156,14 @@ impl Barrier for DirtyBits {
     }
 }
 
-fn dirty_bits(lab: &mut Lab, name: &str, depth: u32) -> Result<(), Status> {
+fn dirty_bits(lab: &mut Lab, depth: u32) -> Result<Run, Status> {
     let region = Region::make(lab, PLAY_VA, heap_bytes(depth), 1, RW)?;
     let tables: Vec<_> = region.tables().collect();
     let views = lab.table(1, VIEW_VA)?;
     for (entry, &table) in tables.iter().enumerate() {
         views.map(entry as u32, 1, table, 0, R, lab.slots(1)?)?;
     }
-    run_without_faults(lab, || {
-        bench(&region, "dirty-bits", name, depth, DirtyBits { tables: tables.clone() })
-    })
+    run_bench(lab, &unexpected, || bench(&region, depth, DirtyBits { tables: &tables }))
 }
 
 /// Every page counts as written: what the barrier saves.
@@ -170,19 +178,12 @@ impl Barrier for Everything {
     }
 }
 
-fn none(lab: &mut Lab, name: &str, depth: u32) -> Result<(), Status> {
+fn none(lab: &mut Lab, depth: u32) -> Result<Run, Status> {
     let region = Region::make(lab, PLAY_VA, heap_bytes(depth), 1, RW)?;
-    run_without_faults(lab, || bench(&region, "no-barrier", name, depth, Everything))
+    run_bench(lab, &unexpected, || bench(&region, depth, Everything))
 }
 
-/// Runs `work` in the second dispatcher, like the others; no fault is expected.
-fn run_without_faults(lab: &mut Lab, work: impl Fn() -> bool) -> Result<(), Status> {
-    let failed = Cell::new(false);
-    let handler = |fault: &mut Fault| panic!("a fault at {:#x}", fault.address);
-    run(lab, &handler, &mut || failed.set(!work()))?;
-    if failed.get() {
-        Err(Status::Invalid)
-    } else {
-        Ok(())
-    }
+/// Handles faults where there are none.
+fn unexpected(fault: &mut Fault) {
+    panic!("a fault at {:#x}", fault.address)
 }

@@ -56,6 +56,11 @@ impl<'a> Case<'a> {
         self.line(&[value], 1, unit);
     }
 
+    /// Reports one number over another.
+    pub fn ratio(self, number: u64, over: u64) {
+        self.line(&[number], over, "times");
+    }
+
     fn line(self, samples: &[u64], count: u64, unit: &str) {
         let mut line = String::new();
         let _ = write!(line, "@bench {}", self.name);

@@ -17,8 +17,13 @@ pub fn figure(facts: &Facts, name: &str, title: &str, measured: &[Measurement]) 
     }
     let mut text = format!("{title}\n{}\n\n", "=".repeat(title.chars().count()));
     let sizes = sizes(&own);
-    let (sized, rest): (Vec<_>, Vec<_>) =
+    let (sized, mut rest): (Vec<_>, Vec<_>) =
         own.into_iter().partition(|m| sizes.len() >= MATRIX && m.question.at.is_some());
+    let is_known = |m: &&Measurement| {
+        let key = key(m);
+        facts.paper(&key).is_some() || facts.aim(&key).is_some()
+    };
+    rest.extend(sized.iter().copied().filter(is_known));
     if !sized.is_empty() {
         text += &matrix(&sized, &sizes);
         text.push('\n');
@@ -81,11 +86,7 @@ fn rows(facts: &Facts, figure: &str, measured: &[&Measurement]) -> String {
     let mut shown = Vec::new();
     for m in measured {
         let at = m.question.at.as_ref();
-        let key = Key {
-            figure: figure.to_owned(),
-            case: m.question.case.clone(),
-            size: at.map(|size| size.value),
-        };
+        let key = key(m);
         let label = match at {
             Some(size) => format!("{}, {} {}", key.case, grouped(size.value), size.unit),
             None => key.case.clone(),
@@ -119,6 +120,16 @@ fn rows(facts: &Facts, figure: &str, measured: &[&Measurement]) -> String {
     text
 }
 
+/// What a measurement is of.
+fn key(measurement: &Measurement) -> Key {
+    let question = &measurement.question;
+    Key {
+        figure: question.benchmark.clone(),
+        case: question.case.clone(),
+        size: question.at.as_ref().map(|size| size.value),
+    }
+}
+
 /// Met or missed.
 pub fn verdict(value: f64, aim: f64) -> &'static str {
     if value <= aim {
@@ -140,11 +151,7 @@ fn plain(value: f64) -> String {
 pub fn aims(facts: &Facts, measured: &[Measurement]) -> String {
     let mut text = String::from("Aims, in instructions\n=====================\n\n");
     for (key, aim) in &facts.aims {
-        let found = measured.iter().find(|m| {
-            m.question.benchmark == key.figure
-                && m.question.case == key.case
-                && m.question.at.as_ref().map(|size| size.value) == key.size
-        });
+        let found = measured.iter().find(|m| self::key(m) == *key);
         let size = key.size.map_or(String::new(), |size| format!(", {}", grouped(size)));
         let label = format!("{} {}{size}", key.figure, key.case);
         let (value, verdict) = match found.and_then(|m| m.median()) {
