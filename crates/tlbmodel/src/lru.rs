@@ -10,7 +10,7 @@ pub struct Geometry {
 impl Geometry {
     /// `entries` in sets of `ways`.
     pub const fn new(entries: usize, ways: usize) -> Self {
-        assert!(ways > 0 && entries % ways == 0);
+        assert!(ways > 0 && entries.is_multiple_of(ways));
         Geometry { entries, ways }
     }
 

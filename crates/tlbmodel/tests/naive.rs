@@ -126,7 +126,7 @@ fn translation() {
                 let size = PageSize::ALL[(random.bits() % 3) as usize];
                 // Some locality, and enough distance to miss everywhere; each size in its own part.
                 let spread = if step % 4 == 0 { 1 << 40 } else { size.bytes() * 60 };
-                let va = (size as u64) << 45 | random.bits() % spread;
+                let va = ((size as u64) << 45) | (random.bits() % spread);
                 model.access(va, size);
                 naive.access(va, size);
                 assert_eq!(model.counts(), naive.counts, "{} step {step}", description.name);
