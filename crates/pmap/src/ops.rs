@@ -7,8 +7,9 @@ use crate::{entry_of, Backend, Error, PageSize, Pmap, Run, Runs, Shadow, Values,
 const BATCH: usize = 64;
 
 impl<B: Backend, S: Shadow> Pmap<B, S> {
-    /// Maps the `bytes` of `frame` from `offset` on at `va`, in pages of `size`; all three numbers
-    /// are multiples of that. Nothing may be mapped there.
+    /// Maps the `bytes` of `frame` from `offset` on at `va`, in pages of `size`; `va` and `bytes` are
+    /// multiples of that, and the frame's memory must be, as the backend will see. Nothing may be
+    /// mapped there.
     #[allow(clippy::too_many_arguments)]
     pub fn map(
         &mut self,
@@ -21,7 +22,7 @@ impl<B: Backend, S: Shadow> Pmap<B, S> {
         size: PageSize,
     ) -> Result<(), Error<B::Error>> {
         let end = self.check(va, bytes)?;
-        if !(va | offset | bytes).is_multiple_of(size.bytes()) {
+        if !(va | bytes).is_multiple_of(size.bytes()) {
             return Err(Error::Misaligned);
         }
         if bytes > size.bytes() && !self.is_free(va, bytes) {

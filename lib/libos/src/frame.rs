@@ -39,6 +39,7 @@ const SMALL: u64 = 64 << 10;
 #[derive(PartialEq, Eq, Debug)]
 pub struct Frame {
     cap: CapAddr,
+    base: u64,
     bytes: u64,
 }
 
@@ -56,7 +57,7 @@ impl Frame {
         }
         if bytes <= SMALL && alignment <= PAGE && attrs == RamAttrs(0) {
             let cap = domain::with(|domain| domain.make(CapType::Frame, bytes))?;
-            return Ok(Frame { cap, bytes });
+            return Ok(Frame { cap, base: 0, bytes });
         }
         let (ram, cap) = (Slot::new()?, Slot::new()?);
         let has_server = domain::with(|domain| Ok(domain.arena.has_server()))?;
@@ -65,20 +66,22 @@ impl Frame {
                 arena.make(CapType::Frame, bytes, 1, cap.addr.into())
             };
             domain::with(|domain| make(&mut domain.arena))?;
-            return Ok(Frame { cap: cap.keep(), bytes });
+            return Frame::from_cap(cap.keep());
         }
         memd::alloc(MEMD, bytes, alignment, attrs, ram.addr)?;
         let made = ram.addr.retype(CapType::Frame, 0, bytes, 1, cap.addr);
         ram.addr.delete()?;
         made?;
-        Ok(Frame { cap: cap.keep(), bytes })
+        Frame::from_cap(cap.keep())
     }
 
     /// A Frame capability that is there already; it belongs to the result from now on.
     pub fn from_cap(cap: CapAddr) -> Result<Frame, Status> {
         let what = cap.identify()?;
         match what.ty {
-            CapType::Frame | CapType::DevFrame => Ok(Frame { cap, bytes: what.bytes }),
+            CapType::Frame | CapType::DevFrame => {
+                Ok(Frame { cap, base: what.base, bytes: what.bytes })
+            }
             _ => Err(Status::WrongType),
         }
     }
@@ -86,6 +89,12 @@ impl Frame {
     /// Its capability.
     pub fn cap(&self) -> CapAddr {
         self.cap
+    }
+
+    /// Its physical address, for the alignment of large pages. Of a Frame smaller than a large page
+    /// it may be given as zero.
+    pub fn base(&self) -> u64 {
+        self.base
     }
 
     /// Its bytes.
@@ -104,7 +113,10 @@ impl Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         // The slot is this value's alone. One that cannot be emptied is not used again.
-        let _ = self.cap.delete().and_then(|()| domain::free_slot(self.cap));
+        // It is empty already when the Frame was revoked.
+        if matches!(self.cap.delete(), Ok(()) | Err(Status::Empty)) {
+            let _ = domain::free_slot(self.cap);
+        }
     }
 }
 

@@ -50,3 +50,4 @@ pub use cap::Cap;
 pub use captypes;
 pub use captypes::{op, CapAddr, CapType, Place, RamAttrs, Rights, Status};
 pub use invoke::invoke;
+pub use selfpaging;

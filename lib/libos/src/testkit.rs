@@ -53,6 +53,14 @@ impl Machine {
     }
 }
 
+/// NUMA nodes with memory, by the RAM capabilities that the kernel gave its first program. One that
+/// has given them away to a memory server sees one node.
+pub fn nodes() -> u32 {
+    let caps = (0..256).map(|i| CapAddr::new(BOOT_RAM_L1, i));
+    let nodes = caps.map_while(|cap| cap.identify().ok()).map(|what| u32::from(what.attrs.node()));
+    nodes.max().map_or(1, |highest| highest + 1)
+}
+
 /// Why a test failed.
 pub struct Failure {
     /// Where.

@@ -8,6 +8,8 @@
 #![no_main]
 
 mod anonymous;
+mod objects;
+mod paged;
 mod probe;
 mod setup;
 
@@ -20,7 +22,7 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&mut Lab) -> Outcome);
 
-const TESTS: &[&[Test]] = &[anonymous::TESTS];
+const TESTS: &[&[Test]] = &[anonymous::TESTS, objects::TESTS, paged::TESTS];
 
 fn main(_: Start) {
     // SAFETY: this is the program that the kernel started, and it happens once.

@@ -50,7 +50,7 @@ impl Backend for Kernel {
     }
 
     fn delete_table(&mut self, table: CapAddr) {
-        if table.delete().is_ok() {
+        if matches!(table.delete(), Ok(()) | Err(Status::Empty)) {
             Kernel::free(&[table]);
         }
     }
@@ -111,10 +111,17 @@ impl Backend for Kernel {
         splits: bool,
     ) -> Result<Option<CapAddr>, Status> {
         if splits {
-            return Kernel::in_slot(|rest| mapping.unmap(first, count, rest)).map(Some);
+            let unmap = |rest| match mapping.unmap(first, count, rest) {
+                Ok(()) | Err(Status::Empty) => Ok(()),
+                Err(error) => Err(error),
+            };
+            return Kernel::in_slot(unmap).map(Some);
         }
-        mapping.unmap(first, count, CapAddr::NULL)?;
-        Ok(None)
+        match mapping.unmap(first, count, CapAddr::NULL) {
+            // Revoked: gone already.
+            Ok(()) | Err(Status::Empty) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn delete(&mut self, mut mappings: &[CapAddr]) {
@@ -124,7 +131,8 @@ impl Backend for Kernel {
                 1 => first.delete(),
                 _ => first.delete_range(count as u32),
             };
-            if gone.is_ok() {
+            // Empty: what was mapped was revoked.
+            if matches!(gone, Ok(()) | Err(Status::Empty)) {
                 Kernel::free(&mappings[..count]);
             }
             mappings = &mappings[count..];

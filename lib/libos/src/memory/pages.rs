@@ -3,6 +3,7 @@
 use super::kernel::Kernel;
 use super::object::{Access, View};
 use super::{Error, Prot};
+use crate::frame::Frame;
 use crate::vspace::{R, RW};
 use crate::Cap;
 use captypes::invocations::{MapFlags, StatusBits};
@@ -50,11 +51,12 @@ impl Pages {
         Ok(self.map.map(&mut self.kernel, va, frame, offset, bytes, prot, size)?)
     }
 
-    /// Maps the same range in the largest pages, up to `size`, that its parts allow.
+    /// Maps the same range in the largest pages, up to `size`, that the alignment of its parts in
+    /// memory and in the address space allows.
     pub fn map_mixed(
         &mut self,
         va: u64,
-        frame: CapAddr,
+        frame: &Frame,
         offset: u64,
         bytes: u64,
         prot: Prot,
@@ -63,8 +65,9 @@ impl Pages {
         let end = va + bytes;
         let mut at = va;
         while at < end {
-            let (size, until) = stretch(at, end, offset + (at - va), size);
-            let part = self.map(at, frame, offset + (at - va), until - at, prot, size);
+            let from = offset + (at - va);
+            let (size, until) = stretch(at, end, frame.base() + from, size);
+            let part = self.map(at, frame.cap(), from, until - at, prot, size);
             if let Err(error) = part {
                 if at > va {
                     self.unmap(va, at - va)?;
@@ -127,6 +130,11 @@ impl Pages {
         self.map.table(va, level)
     }
 
+    /// First address at or behind `va` where something is mapped.
+    pub fn next_mapped(&self, va: u64) -> Option<u64> {
+        self.map.next_mapped(va)
+    }
+
     /// The status bits of the page at `va`; `None` if there is none.
     pub fn used(&self, va: u64) -> Result<Option<Used>, Error> {
         let Some((table, entry)) = self.entry(va) else { return Ok(None) };
@@ -142,18 +150,48 @@ impl Pages {
         Ok(())
     }
 
-    /// The block of the largest pages, up to those of the view and up to `limit`, around `va` which
-    /// lies in the view, is aligned in memory as well, and has nothing mapped. Address and size; a
-    /// base page if nothing else fits.
-    pub fn fit(&self, view: &View, va: u64, limit: PageSize) -> (u64, PageSize) {
+    /// Maps the page around `va`, which lies in the view, or the largest block around it, up to the
+    /// view's page size and `limit`, that fits into the view and has nothing mapped. The object's
+    /// offset `first` is the first byte of `frame`, from its byte `skip` on.
+    pub fn map_around(
+        &mut self,
+        view: &View,
+        va: u64,
+        (frame, skip): (&Frame, u64),
+        first: u64,
+        limit: PageSize,
+    ) -> Result<(), Error> {
+        let end = first + (frame.bytes() - skip);
+        let (at, size) = self.fit(view, va, frame.base() + skip, (first, end), limit);
+        let offset = skip + (view.offset_of(at) - first);
+        if !self.is_free(at, size.bytes()) {
+            // Mapped already, with fewer rights than the view has.
+            return self.protect(at, size.bytes(), view.prot);
+        }
+        self.map(at, frame.cap(), offset, size.bytes(), view.prot, size)
+    }
+
+    /// Address and size of the block for [`Pages::map_around`]: `base` is the physical address of
+    /// the object's offset `first`.
+    fn fit(
+        &self,
+        view: &View,
+        va: u64,
+        base: u64,
+        (first, end): (u64, u64),
+        limit: PageSize,
+    ) -> (u64, PageSize) {
         let most = view.size.min(limit);
         for size in [PageSize::Huge, PageSize::Large] {
             let at = va & !(size.bytes() - 1);
-            let fits = size <= most
-                && at >= view.va
-                && at + size.bytes() <= view.end()
-                && view.offset_of(at).is_multiple_of(size.bytes());
-            if fits && self.is_free(at, size.bytes()) {
+            if size > most || at < view.va || at + size.bytes() > view.end() {
+                continue;
+            }
+            let offset = view.offset_of(at);
+            let aligned = offset >= first
+                && offset + size.bytes() <= end
+                && (base + (offset - first)).is_multiple_of(size.bytes());
+            if aligned && self.is_free(at, size.bytes()) {
                 return (at, size);
             }
         }
@@ -184,23 +222,23 @@ pub fn permits(prot: Prot, access: Access) -> bool {
     }
 }
 
-/// The size of the pages with which to map at `at`, and how far.
-fn stretch(at: u64, end: u64, offset: u64, most: PageSize) -> (PageSize, u64) {
-    for size in [PageSize::Huge, PageSize::Large] {
+/// The size of the pages with which to map the memory at physical address `memory` at `at`, and how
+/// far.
+fn stretch(at: u64, end: u64, memory: u64, most: PageSize) -> (PageSize, u64) {
+    for (size, smaller) in [(PageSize::Huge, PageSize::Large), (PageSize::Large, PageSize::Base)] {
         let bytes = size.bytes();
-        if size > most || !(at ^ offset).is_multiple_of(bytes) {
+        if size > most || !(at ^ memory).is_multiple_of(bytes) {
             continue;
         }
-        if at.is_multiple_of(bytes) && end - at >= bytes {
+        let border = at.next_multiple_of(bytes);
+        if border >= end || end - border < bytes {
+            continue;
+        }
+        if border == at {
             return (size, end & !(bytes - 1));
         }
         // Smaller pages up to where larger ones can begin.
-        let border = at.next_multiple_of(bytes);
-        if !at.is_multiple_of(bytes) && border < end && end - border >= bytes {
-            let smaller = if size == PageSize::Huge { PageSize::Large } else { PageSize::Base };
-            let (size, until) = stretch(at, border, offset, smaller);
-            return (size, until);
-        }
+        return stretch(at, border, memory, smaller);
     }
     (PageSize::Base, end)
 }

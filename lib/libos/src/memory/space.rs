@@ -132,18 +132,18 @@ impl Space {
         Ok((va, bytes))
     }
 
-    /// Removes what regions there are in `[va, va + bytes)`.
-    fn unmap(&mut self, va: u64, bytes: u64) -> Result<(), Error> {
+    /// Removes the first region, or part of one, in `[va, va + bytes)`. Its object is to be dropped
+    /// after the address space is free: that may be the end of other regions.
+    fn unmap_first(&mut self, va: u64, bytes: u64) -> Result<Option<AnyObject>, Error> {
         let end = check(va, bytes)?;
         self.regions.cut(va, end)?;
-        while let Some(region) = self.regions.overlapping(va, end).first() {
-            let view = view_of(region);
-            let object = region.value.object.clone();
-            let detached = object.try_with(|object| object.detach(&mut self.pages, &view));
-            detached.unwrap_or(Err(Error::Busy))?;
-            self.regions.take(view.va, view.end());
-        }
-        Ok(())
+        let Some(region) = self.regions.overlapping(va, end).first() else { return Ok(None) };
+        let view = view_of(region);
+        let object = region.value.object.clone();
+        let detached = object.try_with(|object| object.detach(&mut self.pages, &view));
+        detached.unwrap_or(Err(Error::Busy))?;
+        self.regions.take(view.va, view.end());
+        Ok(Some(object))
     }
 
     /// Sets the rights of `[va, va + bytes)`, which regions cover without a hole.
@@ -209,7 +209,8 @@ pub fn map<T: MemoryObject + 'static>(object: &Object<T>, map: Map) -> Result<VR
 
 /// Removes all regions, and parts of regions, in `[va, va + bytes)`.
 pub fn unmap(va: u64, bytes: u64) -> Result<(), Error> {
-    with(|space| space.unmap(va, bytes))
+    while with(|space| space.unmap_first(va, bytes))?.is_some() {}
+    Ok(())
 }
 
 /// Sets the rights of `[va, va + bytes)`, in one or many regions without a hole between them.

@@ -83,9 +83,7 @@ impl MemoryObject for Anonymous {
         let request = FrameRequest::bytes(unit).aligned(unit).attrs(self.attrs);
         let page = view.offset_of(fault.address) / unit;
         let frame = self.frames.get_or_make(page, || Ok(Frame::with(request)?))?;
-        let (va, size) = pages.fit(view, fault.address, self.size);
-        let offset = view.offset_of(va) - page * unit;
-        pages.map(va, frame.cap(), offset, size.bytes(), view.prot, size)
+        pages.map_around(view, fault.address, (frame, 0), page * unit, self.size)
     }
 
     fn detach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {

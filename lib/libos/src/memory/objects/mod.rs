@@ -2,10 +2,25 @@
 //!
 //! | object | memory | when it is mapped |
 //! |---|---|---|
+//! | [`Fixed`] | a Frame or DevFrame whose physical address matters | at once |
+//! | [`OneFrame`] | one Frame, in any number of regions | at once |
+//! | [`OneMap`] | one Frame, in one region at most | at once |
+//! | [`LazyFrame`] | one Frame | page by page, at the fault |
 //! | [`Anonymous`] | a Frame for each page, made when it is first touched | at the fault |
+//! | [`Append`] | Frames appended while it is visible | at once |
+//! | [`Numa`] | a Frame of each NUMA node in turn | at once |
+//! | [`Paged`] | a pool of pages that show the contents of a [`Store`] | at the fault |
 
 mod anonymous;
 mod frames;
+mod paged;
+mod pieces;
+mod single;
+mod store;
 
 pub use anonymous::Anonymous;
 pub use frames::FrameTable;
+pub use paged::{Paged, PagedStats};
+pub use pieces::{Append, Numa};
+pub use single::{Fixed, LazyFrame, OneFrame, OneMap};
+pub use store::{RamDisk, Store};
