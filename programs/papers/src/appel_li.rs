@@ -1,12 +1,15 @@
 //! G18 figure 3.2: the benchmark of Appel and Li (*Virtual Memory Primitives for User Programs*,
 //! ASPLOS 1991).
 
+use crate::flushing::{with_strategy, STRATEGIES};
 use crate::lab::{Lab, PLAY_VA};
 use crate::region::Region;
 use crate::report::{ticks, Case};
 use crate::self_paging::{invoking, run, Fault};
+use alloc::format;
 use core::arch::asm;
 use core::cell::Cell;
+use libos::captypes::invocations::FlushStrategy;
 use libos::testkit::Random;
 use libos::vspace::{R, RW};
 use libos::Status;
@@ -31,8 +34,18 @@ enum Answer {
     Exchange,
 }
 
-/// Measures everything here.
+/// Measures everything here: with the kernel's default policy of flushing the TLB, and with others.
 pub fn measure(lab: &mut Lab) -> Result<(), Status> {
+    with_suffix(lab, "")?;
+    for (name, strategy) in STRATEGIES {
+        if strategy != FlushStrategy::Hybrid {
+            with_strategy(strategy, || with_suffix(lab, &format!(",_{name}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn with_suffix(lab: &mut Lab, suffix: &str) -> Result<(), Status> {
     let region = Region::make(lab, PLAY_VA, u64::from(PAGES) * PAGE, 1, RW)?;
     let answer = Cell::new(Answer::Skip);
     let other = Cell::new(0);
@@ -57,15 +70,16 @@ pub fn measure(lab: &mut Lab) -> Result<(), Status> {
         }
     };
     let mut body = || {
-        let result = primitives(&region)
-            .and_then(|()| trap(&region, &answer))
-            .and_then(|()| prot1_trap_unprot(&region, &answer, &other))
-            .and_then(|()| prot_n_trap_unprot(&region, &answer));
+        let result = primitives(&region, suffix)
+            .and_then(|()| trap(&region, &answer, suffix))
+            .and_then(|()| prot1_trap_unprot(&region, &answer, &other, suffix))
+            .and_then(|()| prot_n_trap_unprot(&region, &answer, suffix));
         if let Err(error) = result {
             failed.set(Some(error));
         }
     };
     run(lab, &handler, &mut body)?;
+    lab.clean()?;
     failed.get().map_or(Ok(()), Err)
 }
 
@@ -92,12 +106,15 @@ fn sample(mut work: impl FnMut() -> Result<(), Status>) -> Result<[u64; ROUNDS],
 }
 
 /// Reports what each of N pages or accesses took.
-fn report(name: &str, samples: [u64; ROUNDS]) {
-    invoking(|| Case::new(FIGURE, name).each(&samples, N.into()));
+fn report(name: &str, suffix: &str, samples: [u64; ROUNDS]) {
+    invoking(|| {
+        let name = format!("{name}{suffix}");
+        Case::new(FIGURE, &name).each(&samples, N.into());
+    });
 }
 
 /// Protecting one page, all pages in one step, and unprotecting one page.
-fn primitives(region: &Region) -> Result<(), Status> {
+fn primitives(region: &Region, suffix: &str) -> Result<(), Status> {
     let each = |flags| (0..N).try_for_each(|page| invoking(|| region.protect_page(page, flags)));
     let all = |flags| invoking(|| region.protect_pages(0, N, flags));
     let (mut prot1, mut unprot, mut prot_n) = ([0; ROUNDS], [0; ROUNDS], [0; ROUNDS]);
@@ -106,19 +123,22 @@ fn primitives(region: &Region) -> Result<(), Status> {
             let before = ticks();
             work().map(|()| ticks() - before)
         };
+        // Pages that were written to: their translations must be forgotten.
+        (0..N).for_each(store);
         prot1[round] = timed(&|| each(R))?;
         unprot[round] = timed(&|| each(RW))?;
+        (0..N).for_each(store);
         prot_n[round] = timed(&|| all(R))?;
         all(RW)?;
     }
-    report("prot1", prot1);
-    report("protN", prot_n);
-    report("unprot", unprot);
+    report("prot1", suffix, prot1);
+    report("protN", suffix, prot_n);
+    report("unprot", suffix, unprot);
     Ok(())
 }
 
 /// A write to a protected page, and the handler that does nothing.
-fn trap(region: &Region, answer: &Cell<Answer>) -> Result<(), Status> {
+fn trap(region: &Region, answer: &Cell<Answer>, suffix: &str) -> Result<(), Status> {
     answer.set(Answer::Skip);
     invoking(|| region.protect(R))?;
     let samples = sample(|| {
@@ -126,7 +146,7 @@ fn trap(region: &Region, answer: &Cell<Answer>) -> Result<(), Status> {
         Ok(())
     })?;
     invoking(|| region.protect(RW))?;
-    report("trap", samples);
+    report("trap", suffix, samples);
     Ok(())
 }
 
@@ -135,6 +155,7 @@ fn prot1_trap_unprot(
     region: &Region,
     answer: &Cell<Answer>,
     other: &Cell<u32>,
+    suffix: &str,
 ) -> Result<(), Status> {
     answer.set(Answer::Exchange);
     invoking(|| region.protect(R))?;
@@ -151,12 +172,12 @@ fn prot1_trap_unprot(
         Ok(())
     })?;
     invoking(|| region.protect(RW))?;
-    report("prot1-trap-unprot", samples);
+    report("prot1-trap-unprot", suffix, samples);
     Ok(())
 }
 
 /// Protects pages in one step, then accesses each in random order; the handler unprotects its page.
-fn prot_n_trap_unprot(region: &Region, answer: &Cell<Answer>) -> Result<(), Status> {
+fn prot_n_trap_unprot(region: &Region, answer: &Cell<Answer>, suffix: &str) -> Result<(), Status> {
     answer.set(Answer::Unprotect);
     let mut order: [u32; N as usize] = core::array::from_fn(|n| n as u32);
     let mut random = Random(0x0a99_e11b);
@@ -168,6 +189,6 @@ fn prot_n_trap_unprot(region: &Region, answer: &Cell<Answer>) -> Result<(), Stat
         order.iter().for_each(|&page| store(page));
         Ok(())
     })?;
-    report("protN-trap-unprot", samples);
+    report("protN-trap-unprot", suffix, samples);
     Ok(())
 }

@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod appel_li;
+mod flushing;
 mod gc_bench;
 mod interface;
 mod lab;
@@ -33,6 +34,7 @@ type Section = fn(&mut Lab) -> Result<(), Status>;
 /// All parts, by the name that `only=` chooses.
 const SECTIONS: &[(&str, Section)] = &[
     ("interface", interface::measure),
+    ("flushing", flushing::measure),
     ("sizes", sizes::measure),
     ("appel_li", appel_li::measure),
     ("random_access", random_access::measure),

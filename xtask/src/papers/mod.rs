@@ -24,8 +24,9 @@ use std::fs;
 use std::time::Duration;
 
 /// Sections of the program, with the memory that each needs, in MiB.
-const SECTIONS: [(&str, u64); 6] = [
+const SECTIONS: [(&str, u64); 7] = [
     ("interface", 1024),
+    ("flushing", 1024),
     ("appel_li", 1024),
     ("gc_bench", 1024),
     ("sizes", 6144),
