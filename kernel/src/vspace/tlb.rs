@@ -109,7 +109,7 @@ impl Tlb {
 
     /// Are single pages still the way for this event?
     #[inline]
-    fn wants_single(&self, strategy: FlushStrategy) -> bool {
+    pub(super) fn wants_single(&self, strategy: FlushStrategy) -> bool {
         match strategy {
             FlushStrategy::Full => false,
             FlushStrategy::Selective => true,

@@ -11,8 +11,6 @@ use captypes::{CapType, Rights, Status};
 use mdb::{is_ancestor, Class, RawCap};
 use paging::{Flags, PAGE};
 
-/// Entries that are cleared together.
-const GROUP: usize = 8;
 const DEFAULT: MapFlags = MapFlags(0);
 
 impl Local {
@@ -27,25 +25,24 @@ impl Local {
         self.forget(cap.word, cap.attrs, index, old, DEFAULT);
     }
 
-    /// Clears entries of a Mapping of pages, in groups: most were not used, and then nothing
-    /// remembers them.
+    /// Clears entries of a Mapping of pages. Most were not used, and then nothing remembers them; of
+    /// many that were, everything is forgotten. Both leave nothing to look at one by one.
     #[inline(never)]
     fn clear_many(&mut self, cap: &RawCap, start: u32, count: u32, flags: MapFlags) {
-        let (table, end) = (Table::at(cap.word), start + count);
-        let mut index = start;
-        while index + GROUP as u32 <= end {
-            let olds: [u64; GROUP] = core::array::from_fn(|n| table.take(index + n as u32));
-            if olds.iter().fold(0, |all, old| all | old) & Flags::ACCESSED.bits() != 0 {
-                for (n, old) in (index..).zip(olds) {
-                    self.forget(cap.word, cap.attrs, n, old, flags);
+        let table = Table::at(cap.word);
+        let (union, _) = table.union_and_intersection(start, count);
+        if union & Flags::ACCESSED.bits() != 0 {
+            self.tlb.expect(count);
+            if self.tlb.wants_single(self.tlb.strategy(flags)) {
+                for index in start..start + count {
+                    let old = table.take(index);
+                    self.forget(cap.word, cap.attrs, index, old, flags);
                 }
+                return;
             }
-            index += GROUP as u32;
+            self.tlb.forget_all();
         }
-        for index in index..end {
-            let old = table.take(index);
-            self.forget(cap.word, cap.attrs, index, old, flags);
-        }
+        table.fill(start, count, 0, 0);
     }
 
     /// Removes a Mapping with its entries.
