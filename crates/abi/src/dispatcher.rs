@@ -75,8 +75,8 @@ pub struct DispatcherFrame {
     pub reserved: u32,
     /// Notification bits: set by the kernel, taken by the library with an exchange.
     pub notifications: AtomicU64,
-    /// Entry points, by [`Upcall`]. A native dispatcher is entered for faults only where it has put
-    /// an address; without one, its faults are reported to its fault endpoint.
+    /// Entry points, by [`Upcall`]. A native dispatcher is entered only where it has put an address;
+    /// without one, its faults are reported to its fault endpoint, and notifications wait.
     pub upcall: [u64; UPCALLS],
     /// Stack pointer for upcalls.
     pub upcall_stack: u64,
@@ -96,8 +96,10 @@ pub struct DispatcherFrame {
     pub epoch_ns: u64,
     /// Non-zero if user mode may use `wrfsbase`. Set by the kernel.
     pub fsgsbase: u64,
+    /// Non-zero once the domain uses vector registers. Set by the kernel.
+    pub vectors: AtomicU64,
     /// Room for more facts.
-    pub reserved2: [u64; 13],
+    pub reserved2: [u64; 12],
     /// Registers of the program.
     pub save: Regs,
 }

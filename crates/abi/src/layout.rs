@@ -39,15 +39,17 @@ pub const NATIVE_FRAME: u64 = 0x1f_0000;
 /// Top of a native program's stack.
 pub const NATIVE_STACK_TOP: u64 = 0x1e_0000;
 /// Bytes of that stack; the page below is never mapped.
-pub const NATIVE_STACK_BYTES: u64 = 0x1_0000;
+pub const NATIVE_STACK_BYTES: u64 = 0x2_0000;
 /// Where a native process finds the session frame that it shares with `unixd`.
 pub const NATIVE_SESSION: u64 = 0x12_0000;
 /// Where a native process finds its arguments ([`crate::native`]).
 pub const NATIVE_ARGUMENTS: u64 = 0x13_0000;
 /// Most bytes of them, whole pages.
-pub const NATIVE_ARGUMENTS_MAX: u64 = 0x9_0000;
+pub const NATIVE_ARGUMENTS_MAX: u64 = 0x8_0000;
 /// Heap of a native program, in an upper-level entry of its own.
 pub const NATIVE_HEAP: u64 = 0x100_0000_0000;
+/// Stacks of its threads.
+pub const NATIVE_STACKS: u64 = 0x140_0000_0000;
 /// Whatever else the runtime of a native program maps.
 pub const NATIVE_WINDOWS: u64 = 0x180_0000_0000;
 /// Regions of a native program (`libos::memory`), up to [`NATIVE_REGIONS_END`].

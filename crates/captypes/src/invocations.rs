@@ -461,10 +461,16 @@ invocations! {
         /// The dispatcher to answer, or [`Place::CALLER`].
         to: Place
     ) -> ();
-    /// Like `ReplyRecv` but returns `Empty` at once when nothing waits.
+    /// Like `ReplyRecv` without an answer, but returns `Empty` at once when nothing waits.
     32 Poll(
-        /// Unused.
-        zero: u64
+        /// First of the slots for received capabilities, or null.
+        recv: Place
+    ) -> ();
+    /// Makes the invoker the one who receives from the endpoint, and notifies it whenever a call
+    /// finds nobody waiting in `ReplyRecv`. For domains that do other things meanwhile.
+    33 Listen(
+        /// Notification bits to set; 0: none any more.
+        bits: u64
     ) -> ();
 
     // Dispatchers (the invoked capability).

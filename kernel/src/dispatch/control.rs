@@ -116,6 +116,9 @@ impl Local {
             dcb.fs_base.set(arch::read_fs_base());
             dcb.gs_base.set(arch::read_gs_base());
         }
+        if dcb.has(flag::VECTORS) && dcb.frame.get().is_some() {
+            dcb.frame.get().set_vectors();
+        }
     }
 
     /// Reads again what a dispatcher caches of its slots. One that lost what it needs cannot go on.

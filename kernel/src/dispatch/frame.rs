@@ -77,6 +77,11 @@ impl Frame {
         word!(self, fsgsbase).set(u64::from(fsgsbase));
     }
 
+    /// Tells the library that its domain uses vector registers.
+    pub fn set_vectors(self) {
+        word!(self, vectors).set(1);
+    }
+
     /// Notification bits, shared with the library.
     #[inline]
     pub fn notifications(self) -> UserWord {

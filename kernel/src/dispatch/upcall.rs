@@ -21,9 +21,7 @@ impl Local {
     pub(super) fn fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
         let frame = dcb.frame.get();
         let reason = if vector == PAGE_FAULT { Upcall::PageFault } else { Upcall::Exception };
-        // A native domain pages itself once it has said where.
-        let upcalled = dcb.has(flag::LINUX) || frame.is_some() && frame.has_entry(reason);
-        if upcalled && !frame.is_disabled(dcb.ctx.rip.get()) {
+        if is_upcalled(dcb, reason) && !frame.is_disabled(dcb.ctx.rip.get()) {
             frame.set_fault(vector, error, address);
             if reason == Upcall::PageFault {
                 self.add(Counter::PageFaults, 1);
@@ -65,7 +63,8 @@ impl Local {
                 receive_notifications(dcb, frame.notifications().take());
                 self.wake(dcb);
             }
-            State::Ready if self.current == Some(dcb) => self.consider_upcall(),
+            // Not before the present event has left its results in the registers.
+            State::Ready if self.current == Some(dcb) => self.block(),
             _ => {}
         }
     }
@@ -75,7 +74,7 @@ impl Local {
     pub(super) fn consider_upcall(&mut self) {
         let Some(dcb) = self.current else { return };
         let frame = dcb.frame.get();
-        if !dcb.has(flag::LINUX) || !frame.is_some() {
+        if !frame.is_some() {
             return;
         }
         let bits = frame.notifications().get();
@@ -83,6 +82,9 @@ impl Local {
             return;
         }
         let reason = if bits == NOTIFY_TIMER { Upcall::Timer } else { Upcall::Message };
+        if !is_upcalled(dcb, reason) {
+            return;
+        }
         frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
     }
 
@@ -95,6 +97,14 @@ impl Local {
         dcb.state.set(State::Waiting);
         self.block();
     }
+}
+
+/// Does the dispatcher's library handle this? That of a native domain does so once it has said
+/// where.
+#[inline]
+fn is_upcalled(dcb: DcbRef, reason: Upcall) -> bool {
+    let frame = dcb.frame.get();
+    dcb.has(flag::LINUX) || frame.is_some() && frame.has_entry(reason)
 }
 
 fn end_wait(dcb: DcbRef, bits: u64) {

@@ -38,6 +38,9 @@ impl Local {
     pub(super) fn first_use_of_vectors(&mut self, dcb: DcbRef) -> bool {
         let first = !dcb.has(flag::VECTORS);
         dcb.set(flag::VECTORS);
+        if dcb.frame.get().is_some() {
+            dcb.frame.get().set_vectors();
+        }
         self.load_vectors(dcb);
         first
     }

@@ -262,8 +262,8 @@ fn reply_recv(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
 fn poll(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
     let target = Place(dcb.ctx.rdi.get());
     let (endpoint, _) = endpoint(dcb, target, Rights::RECV)?;
-    // `Poll` names no slots: whatever the register holds is not meant, and stays.
-    let kept = dcb.ctx.r14.replace(0);
+    // Where `ReplyRecv` names the slots.
+    let kept = dcb.ctx.r14.replace(dcb.ctx.rsi.get());
     let received = local.receive_now(dcb, endpoint);
     dcb.ctx.r14.set(kept);
     if received {

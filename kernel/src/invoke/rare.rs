@@ -61,6 +61,11 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
             local.yield_now(dcb);
             Ok(())
         }),
+        Label::Listen => run(local, dcb, |local, t, a: op::Listen| {
+            let (endpoint, _) = endpoint(dcb, t, Rights::RECV)?;
+            local.listen(dcb, endpoint, a.bits);
+            Ok(())
+        }),
         Label::Wait => settled(wait(local, dcb)),
         Label::SetTimer => run(local, dcb, |local, t, a: op::SetTimer| {
             local.set_timer(dispatcher(t)?, a.deadline);

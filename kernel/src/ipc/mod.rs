@@ -36,6 +36,8 @@ pub struct Endpoint {
     next_served: Cell<Option<Obj<Endpoint>>>,
     /// The server is gone, and nobody has received since.
     orphaned: Cell<bool>,
+    /// Notification bits for the server when a call has to wait.
+    bell: Cell<u64>,
 }
 
 // SAFETY: cells and lists of cells, for which zeros are valid; far smaller than a page.
@@ -61,6 +63,26 @@ impl Local {
         dcb.state.set(State::Calling);
         endpoint.callers.push(dcb);
         self.block();
+        if endpoint.bell.get() != 0 {
+            self.ring(endpoint);
+        }
+    }
+
+    /// A call waits: its server wants to know.
+    #[inline(never)]
+    fn ring(&mut self, endpoint: EndpointRef) {
+        if let Some(server) = endpoint.server.get() {
+            self.notify(server, endpoint.bell.get());
+        }
+    }
+
+    /// `server` receives from `endpoint`, and is notified of calls. Those that wait already count.
+    pub(crate) fn listen(&mut self, server: DcbRef, endpoint: EndpointRef, bits: u64) {
+        self.become_server(server, endpoint);
+        endpoint.bell.set(bits);
+        if bits != 0 && endpoint.callers.first().is_some() {
+            self.ring(endpoint);
+        }
     }
 
     /// Gives `server` the message of `caller`, which waits for the answer from now on.
@@ -148,6 +170,7 @@ impl Local {
     fn become_server(&mut self, server: DcbRef, endpoint: EndpointRef) {
         if endpoint.server.get() != Some(server) {
             unbind(endpoint);
+            endpoint.bell.set(0);
             endpoint.server.set(Some(server));
             endpoint.orphaned.set(false);
             endpoint.next_served.set(server.serves.replace(Some(endpoint)));

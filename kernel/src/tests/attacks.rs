@@ -151,7 +151,7 @@ fn rights_only_shrink() {
     let ep = m.make(CapType::Endpoint, 0x2000, 4096, 25);
     m.call(ep, op::Mint { dst: at(26).into(), rights: Rights::SEND, badge: 7 }).unwrap();
     assert_eq!(m.call(at(26), badge), Err(Status::WrongState));
-    assert_eq!(m.call(at(26), op::Poll { zero: 0 }), Err(Status::NoRights));
+    assert_eq!(m.call(at(26), op::Poll { recv: Place::NULL }), Err(Status::NoRights));
 }
 
 #[test]

@@ -93,9 +93,9 @@ fn notifications_end_a_receive() {
     m.call(at(21), op::Notify { bits: 2 }).unwrap();
     m.raw(DISPATCHER.into(), 0, op::Suspend {});
     assert_eq!(m.current(), Some(server));
-    m.raw(at(20).into(), 0, op::Poll { zero: 0 });
+    m.raw(at(20).into(), 0, op::Poll { recv: Place::NULL });
     assert_eq!(server.ctx.rsi.get(), 2);
-    m.raw(at(20).into(), 0, op::Poll { zero: 0 });
+    m.raw(at(20).into(), 0, op::Poll { recv: Place::NULL });
     assert_eq!(server.ctx.rax.get(), Status::Empty.to_word());
 }
 

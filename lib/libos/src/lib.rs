@@ -15,6 +15,8 @@
 //! * [`memory`]: regions, memory objects, self-paging; [`frame`]: frames that go home when dropped;
 //! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
 //!   a program. They are part of a program only if it uses the macro.
+//! * [`upcall`], [`thread`], [`preempt`]: faults and notifications handled by the domain itself, and
+//!   threads on top of that;
 //! * [`bringup`]: how the memory server comes up;
 //! * [`session`]: what `unixd` reports to `init`;
 //! * [`testkit`]: for tests that the kernel boots instead of `init`.
@@ -36,6 +38,7 @@ pub mod local;
 pub mod log;
 pub mod memd;
 pub mod memory;
+pub mod preempt;
 pub mod ram;
 pub mod runtime;
 pub mod session;
@@ -43,6 +46,8 @@ pub mod slots;
 pub mod spawn;
 pub mod status;
 pub mod testkit;
+pub mod thread;
+pub mod upcall;
 pub mod vspace;
 
 pub use abi;

@@ -1,5 +1,6 @@
-//! A global variable of a domain with one thread.
+//! A global variable of a domain: used by one caller at a time, whatever threads there are.
 
+use crate::preempt::NoPreempt;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +21,8 @@ impl<T> Local<T> {
 }
 
 impl<T: ?Sized> Local<T> {
-    /// Calls `f` with the value, unless somebody further up the stack is using it.
+    /// Calls `f` with the value, unless somebody further up the stack is using it. No other thread
+    /// runs meanwhile, so `f` must not wait for one.
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         struct Release<'a>(&'a AtomicBool);
         impl Drop for Release<'_> {
@@ -28,6 +30,7 @@ impl<T: ?Sized> Local<T> {
                 self.0.store(false, Ordering::Release);
             }
         }
+        let _section = NoPreempt::begin();
         if self.busy.swap(true, Ordering::Acquire) {
             return None;
         }

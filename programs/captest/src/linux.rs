@@ -270,7 +270,7 @@ fn timer(lab: &mut Lab) -> Outcome {
 /// Nothing from `EP` in a while.
 fn silence() -> Result<bool, Status> {
     crate::scheduling::sleep(10 * crate::scheduling::ms())?;
-    Ok(invoke(EP, op::Poll { zero: 0 }) == Err(Status::Empty))
+    Ok(invoke(EP, op::Poll { recv: Place::NULL }) == Err(Status::Empty))
 }
 
 fn disabled(lab: &mut Lab) -> Outcome {

@@ -225,7 +225,7 @@ fn suspended(lab: &mut Lab) -> Outcome {
     good!(ipc::reply(dispatcher(0), [6, 0, 0, 0, 0, 1], Caps::NONE));
     for _ in 0..10 {
         good!(invoke(DISPATCHER, op::Yield {}));
-        fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+        fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     }
     good!(invoke(dispatcher(0), op::Continue {}));
     fails!(WrongState, invoke(dispatcher(0), op::Continue {}));
@@ -251,7 +251,7 @@ fn deleted(lab: &mut Lab) -> Outcome {
         good!(ipc::reply_recv(EP, Place::CALLER, [50, 0, 0, 0, 0, 0], Caps::NONE, Place::NULL));
     check!(next.words[0] == 50);
     good!(threads::kill(second));
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     Ok(())
 }
 
@@ -311,7 +311,7 @@ fn notify_ends_receive(lab: &mut Lab) -> Outcome {
 /// Bits set through an endpoint reach whoever receives from it.
 fn notify_endpoint(lab: &mut Lab) -> Outcome {
     good!(threads::make_endpoint(lab));
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(EP.notify(16));
     let message = good!(threads::hear());
     check!(message.is_notification() && message.words[0] == 16);
@@ -320,13 +320,13 @@ fn notify_endpoint(lab: &mut Lab) -> Outcome {
 
 fn poll(lab: &mut Lab) -> Outcome {
     good!(threads::make_endpoint(lab));
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(threads::start(lab, 0, client, [ep(), 5, 0]));
     for _ in 0..20 {
         good!(invoke(DISPATCHER, op::Yield {}));
     }
-    good!(invoke(EP, op::Poll { zero: 0 }));
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    good!(invoke(EP, op::Poll { recv: Place::NULL }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(ipc::reply(Place::CALLER, [0; 6], Caps::NONE));
     good!(threads::kill(0));
     Ok(())

@@ -1,0 +1,32 @@
+//! Tests of libos's threads and channels. Booted in place of `init`; results are lines on the
+//! kernel log.
+//!
+//! `test=NAME` runs the tests whose names contain NAME; `seed=N` and `rounds=N` steer the random
+//! ones.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod random;
+mod sync;
+mod threads;
+
+use libos::runtime::Start;
+use libos::testkit::{Machine, Outcome, Runner};
+
+libos::program!(main);
+
+type Test = (&'static str, fn(&Machine) -> Outcome);
+
+const TESTS: &[&[Test]] = &[threads::TESTS, sync::TESTS, random::TESTS];
+
+fn main(_: Start) {
+    // SAFETY: this is the program that the kernel started, and it happens once.
+    let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
+    let mut runner = Runner::on(machine.boot.cmdline());
+    for &(name, test) in TESTS.iter().copied().flatten() {
+        runner.run(name, || test(&machine));
+    }
+    runner.finish()
+}
