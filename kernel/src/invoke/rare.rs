@@ -34,6 +34,11 @@ fn dispatch_any(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Locate => run(local, dcb, |local, t, a: op::Locate| {
             local.locate(used_slot(dcb, t)?, used_slot(dcb, a.root)?, a.number)
         }),
+        Label::Listen => run(local, dcb, |local, t, a: op::Listen| {
+            let (endpoint, _) = endpoint(dcb, t, Rights::RECV)?;
+            local.listen(dcb, endpoint, a.bits);
+            Ok(())
+        }),
         Label::NewId => run(local, dcb, |local, t, a: op::NewId| {
             let value = local.new_id(used_slot(dcb, t)?, free_slot(dcb, a.dst)?)?;
             Ok(Value { value })
@@ -59,11 +64,6 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
                 return Err(Status::WrongState);
             }
             local.yield_now(dcb);
-            Ok(())
-        }),
-        Label::Listen => run(local, dcb, |local, t, a: op::Listen| {
-            let (endpoint, _) = endpoint(dcb, t, Rights::RECV)?;
-            local.listen(dcb, endpoint, a.bits);
             Ok(())
         }),
         Label::Wait => settled(wait(local, dcb)),

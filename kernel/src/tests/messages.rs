@@ -99,6 +99,38 @@ fn notifications_end_a_receive() {
     assert_eq!(server.ctx.rax.get(), Status::Empty.to_word());
 }
 
+/// Who listens may do something else meanwhile, and finds the call with its capabilities.
+#[test]
+fn a_listener_is_notified_of_calls_that_wait() {
+    let (mut m, server) = setup();
+    m.raw(at(20).into(), 0, op::Listen { bits: 4 });
+    m.core.local.resume(m.dcb).unwrap();
+    m.raw(at(16).into(), 0, op::Wait {});
+    assert_eq!((m.current(), server.state.get()), (Some(m.dcb), State::Waiting));
+    m.raw(at(21).into(), 2, call(77, 7, 0));
+    assert_eq!(m.current(), Some(server));
+    assert_eq!((server.ctx.rax.get(), server.ctx.rsi.get()), (0, 4));
+    m.raw(at(20).into(), 0, op::Poll { recv: at(100).into() });
+    let ctx = &server.ctx;
+    assert_eq!((ctx.rax.get(), ctx.rdi.get(), ctx.r13.get()), (0, 9, 2));
+    assert!(!m.is_empty(at(100)) && !m.is_empty(at(101)));
+    m.raw(
+        Place::CALLER,
+        0,
+        op::Reply { w0: 5, w1: 0, w2: 0, w3: 0, w4: 0, w5: 0, caps: Place::NULL },
+    );
+    // Calls that wait already count; nobody is told who does not want to be.
+    m.raw(at(20).into(), 0, op::Listen { bits: 0 });
+    m.raw(at(16).into(), 0, op::Suspend {});
+    assert_eq!(m.dcb.ctx.rsi.get(), 5);
+    m.raw(at(21).into(), 0, call(78, 0, 0));
+    m.core.local.resume(server).unwrap();
+    m.run();
+    m.raw(at(20).into(), 0, op::Listen { bits: 8 });
+    m.raw(at(16).into(), 0, op::Wait {});
+    assert_eq!((server.ctx.rax.get(), server.ctx.rsi.get()), (0, 8));
+}
+
 #[test]
 fn deleting_the_endpoint_tells_everybody() {
     let (mut m, server) = setup();

@@ -51,6 +51,37 @@ fn setup() -> (Machine, DcbRef) {
     (m, dcb)
 }
 
+/// A native domain's library is entered where it says so; its system calls are invocations.
+#[test]
+fn a_native_domain_is_entered_where_it_says_so() {
+    let (mut m, native) = setup();
+    native.clear(crate::dispatch::dcb::flag::LINUX);
+    // It notifies itself: first the invocation's result, then the upcall.
+    native.ctx.rip.set(0x40_0002);
+    native.ctx.rax.set(Label::Notify as u64);
+    native.ctx.rdi.set(Place::from(captypes::CapAddr(16)).0);
+    native.ctx.rsi.set(4);
+    on_syscall(&mut m.core);
+    assert!(is_in(native, Upcall::Message));
+    let save = offset_of!(DispatcherFrame, save);
+    assert_eq!(field(save + offset_of!(Regs, rax)).get(), 0);
+    assert_eq!(field(save + offset_of!(Regs, rip)).get(), 0x40_0002);
+    field(offset_of!(DispatcherFrame, notifications)).take();
+    enable(native);
+    on_trap(&mut m.core, 14, 6, 0x1234);
+    assert!(is_in(native, Upcall::PageFault));
+    // Without an entry point, notifications wait and faults stop it.
+    enable(native);
+    for n in 0..6 {
+        field(offset_of!(DispatcherFrame, upcall) + 8 * n).set(0);
+    }
+    m.core.local.notify(native, 8);
+    crate::dispatch::leave(&mut m.core);
+    assert_eq!((native.ctx.rip.get(), field(0).get() as u32), (0x40_0000, 0));
+    on_trap(&mut m.core, 14, 6, 0x1234);
+    assert_eq!(native.state.get(), State::Stopped);
+}
+
 fn is_in(dcb: DcbRef, reason: Upcall) -> bool {
     let ctx = &dcb.ctx;
     let entered = ctx.rip.get() == entry(reason);
@@ -113,6 +144,9 @@ fn faults_of_the_program_enter_the_library_and_those_of_the_library_stop_it() {
 fn notifications_enter_the_library_when_the_program_goes_on() {
     let (mut m, linux) = setup();
     m.core.local.notify(linux, 4);
+    // Not before the event that has brought it is over.
+    assert!(!is_in(linux, Upcall::Message));
+    crate::dispatch::leave(&mut m.core);
     assert!(is_in(linux, Upcall::Message));
     // Not a second time, and not while it is disabled.
     m.core.local.notify(linux, 8);

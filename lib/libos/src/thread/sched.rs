@@ -116,8 +116,8 @@ pub fn set_slice(ticks: u64) {
     with(&NoPreempt::begin(), |s| s.slice = ticks);
 }
 
-impl Inner {
-    fn new(id: u64, stack: Option<Stack>, main: Option<Box<dyn FnOnce() + Send>>) -> Thread {
+impl Thread {
+    fn make(id: u64, stack: Option<Stack>, main: Option<Box<dyn FnOnce() + Send>>) -> Thread {
         Thread(Arc::new(Inner {
             id,
             stack_pointer: UnsafeCell::new(0),
@@ -133,7 +133,7 @@ impl Inner {
 
 impl Scheduler {
     fn current(&mut self) -> Thread {
-        self.current.get_or_insert_with(|| Inner::new(0, None, None)).clone()
+        self.current.get_or_insert_with(|| Thread::make(0, None, None)).clone()
     }
 
     fn slice(&self) -> u64 {
@@ -211,7 +211,7 @@ pub fn spawn(stack: Stack, main: Box<dyn FnOnce() + Send>) -> Thread {
     let at = stack.top() - size_of::<Context>() as u64;
     // SAFETY: the stack is mapped, larger than this, and nobody uses it yet.
     unsafe { (at as *mut Context).write(first) };
-    let thread = Inner::new(id, Some(stack), Some(main));
+    let thread = Thread::make(id, Some(stack), Some(main));
     // SAFETY: nobody else has the thread yet.
     unsafe { *thread.0.stack_pointer.get() = at };
     make_ready(&section, thread.clone(), Wake::Woken);

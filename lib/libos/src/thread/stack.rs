@@ -6,7 +6,7 @@ use crate::local::Local;
 use crate::vspace::RW;
 use abi::layout::{NATIVE_STACKS, PAGE};
 use alloc::vec::Vec;
-use captypes::{CapType, Status};
+use captypes::Status;
 use core::mem::ManuallyDrop;
 
 /// Bytes of a stack if nothing else is said.
@@ -48,10 +48,7 @@ impl Stack {
             guard + PAGE
         });
         let bottom = place.ok_or(Status::WrongState)?;
-        domain::with(|domain| {
-            let frame = domain.make(CapType::Frame, bytes)?;
-            domain.map_at(bottom, bytes, frame.into(), 0, RW)
-        })?;
+        domain::with(|domain| domain.extend(bottom, bytes, RW))?;
         Ok(Stack { bottom, bytes })
     }
 
