@@ -7,10 +7,14 @@
 #![no_std]
 #![no_main]
 
+mod attacks;
 mod copies;
+mod cspaces;
+mod devices;
 mod faults;
 mod hostile;
 mod linux;
+mod long;
 mod maps;
 mod messages;
 mod probe;
@@ -33,6 +37,7 @@ type Test = (&'static str, fn(&mut Lab) -> Outcome);
 
 const TESTS: &[&[Test]] = &[
     copies::TESTS,
+    cspaces::TESTS,
     retype::TESTS,
     maps::TESTS,
     rights::TESTS,
@@ -43,6 +48,9 @@ const TESTS: &[&[Test]] = &[
     scheduling::TESTS,
     sharing::TESTS,
     status::TESTS,
+    attacks::TESTS,
+    devices::TESTS,
+    long::TESTS,
     random::TESTS,
 ];
 

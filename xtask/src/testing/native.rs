@@ -37,7 +37,7 @@ fn run(context: &Context, name: &str, path: &str) -> Vec<TestResult> {
 
 fn boot(context: &Context, name: &str, path: &str, results: &mut Vec<TestResult>) -> Result<()> {
     let machine =
-        MachineOptions { cores: 1, mem: MemorySize { mib: 512 }, icount: false, gdb: false };
+        MachineOptions { cores: 1, mem: MemorySize { mib: 1536 }, icount: false, gdb: false };
     let run = GuestRun {
         test: name.to_owned(),
         invocation: Invocation::new(vec![path.to_owned()], &[])?,
