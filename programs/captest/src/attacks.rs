@@ -331,7 +331,7 @@ fn memory_runs_out(lab: &mut Lab) -> Outcome {
     let count = capabilities();
     let last = PLAY_BYTES - 4 * PAGE;
     fails!(OutOfRange, ram.retype(Frame, last, PAGE, 5, slot(0)));
-    fails!(OutOfRange, ram.retype(Frame, last, u64::MAX & !0xfff, 5, slot(0)));
+    fails!(OutOfRange, ram.retype(Frame, last, !0xfff, 5, slot(0)));
     fails!(OutOfRange, ram.retype(L2CNode, last, L2_BYTES, 2, slot(0)));
     let part = |first, count| Part::new(Frame, first, 1, count).unwrap_or(Part::NONE);
     let beyond = PLAY_BYTES / PAGE;
