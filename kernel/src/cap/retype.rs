@@ -137,7 +137,8 @@ impl Local {
     ) -> Result<(), Status> {
         self.zero_in_steps(src, source, base, total, dst)?;
         prepare(order, base);
-        self.make(source, order, base, dst, src);
+        let near = self.free_range(src, source, base, total)?;
+        self.make(source, order, base, dst, near);
         Ok(())
     }
 

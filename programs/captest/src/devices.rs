@@ -110,7 +110,7 @@ fn interrupts(lab: &mut Lab) -> Outcome {
     good!(threads::make_endpoint(lab));
     good!(take_clock());
     // Who asks becomes the receiver.
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(EP.mint(slot(3), Rights::SEND));
     good!(invoke(CLOCK_LINE, op::IrqBind { bits: BITS, to: slot(3).into() }));
     good!(tick(true));
@@ -124,7 +124,7 @@ fn interrupts(lab: &mut Lab) -> Outcome {
     check!(good!(next_notification()) == Some(BITS));
     good!(read(REGISTER_C));
     good!(sleep(20 * ms()));
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(read(REGISTER_C));
     good!(invoke(CLOCK_LINE, op::IrqAck {}));
     check!(good!(next_notification()) == Some(BITS));
@@ -132,7 +132,7 @@ fn interrupts(lab: &mut Lab) -> Outcome {
     good!(invoke(CLOCK_LINE, op::IrqBind { bits: 0, to: Place::NULL }));
     good!(read(REGISTER_C));
     good!(sleep(20 * ms()));
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(tick(false));
     Ok(())
 }
@@ -157,7 +157,7 @@ fn to_a_dispatcher(_: &mut Lab) -> Outcome {
 fn end_with_endpoint(lab: &mut Lab) -> Outcome {
     good!(threads::make_endpoint(lab));
     good!(take_clock());
-    fails!(Empty, invoke(EP, op::Poll { zero: 0 }));
+    fails!(Empty, invoke(EP, op::Poll { recv: Place::NULL }));
     good!(invoke(CLOCK_LINE, op::IrqBind { bits: BITS, to: EP.into() }));
     good!(EP.delete());
     good!(tick(true));
