@@ -1,39 +1,41 @@
-//! `./x bench`: measurements in the emulator, beside Linux's in the same.
+//! `./x bench`: measurements in the emulator, beside what Linux needed in the same.
 //!
-//! `mdb` runs on the host, without an emulator; see [`crate::bench_host`]. Any other
-//! benchmark is a C program `bench/micro/NAME.c` that prints lines `bench …`; or it is `caps`, the
-//! native program `capbench` that takes the place of `init` and writes `@bench …` to the kernel's
-//! log, saying what capability invocations cost. The lines are those of [`crate::results::line`].
-//! What Linux needs, and what Tessera aims at, is in `bench/linux-baseline.tsv`. `papers` is
-//! [`crate::papers`].
+//! `mdb` runs on the host, without an emulator; see [`bench_host`].
+//! `basic` is the standard set (`bench/micro`, [`crate::micro`]); `caps` is the native program
+//! `capbench`, which takes the place of `init` and says in the kernel's log what capability
+//! invocations cost; `papers` is [`crate::papers`]. Linux's numbers were left by `./x compare` in `bench/linux.json`; what Tessera
+//! aims at is in `bench/aims.tsv`.
 
-use crate::bench_host;
-use crate::compile;
-use crate::image::{Addition, Base};
+use crate::bench_host::{self, MAPPING_DATABASE};
+use crate::compare::session::Session;
+use crate::compare::table::{ratio, Table};
+use crate::image::Base;
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
+use crate::micro::{self, Program};
 use crate::papers;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::change::{changes, Change};
 use crate::results::line::{self, Defaults};
 use crate::results::{self, grouped, Clock, Measurement, Provenance, System};
-use crate::setup;
 use crate::testing::guest::GuestRun;
-use crate::testing::linux::{compile as compile_c, sources};
 use crate::testing::Context;
-use anyhow::{bail, ensure, Context as _, Result};
+use crate::{compile, setup};
+use anyhow::{ensure, Context as _, Result};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Measure Tessera and print a table with Linux's figures beside it
 ///
 /// The emulator counts instructions, so the numbers are the same on every host and in every run.
+/// Linux's figures are those of an earlier ./x compare.
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
-    /// Which benchmarks: basic (Linux's operations), caps (capability invocations), mdb (the mapping
-    /// database and others, on the host), papers (the papers' figures and tables); default: all
+    /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; caps
+    /// (capability invocations); mdb (the mapping database and others, on the host); papers (the
+    /// papers' figures and tables); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -47,46 +49,46 @@ pub struct BenchOptions {
     baseline: Option<PathBuf>,
 }
 
+/// The standard set.
+const BASIC: &str = "basic";
+/// The benchmark of capability invocations.
+const INVOCATIONS: &str = "caps";
+/// The figures and tables of the papers.
+const PAPERS: &str = "papers";
+
 pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let chosen = choose(project, &options.names)?;
     // Read first: a wrong file is found before all the measuring.
     let before = options.baseline.as_deref().map(results::read).transpose()?;
-    let linux = fs::read_to_string(project.path("bench/linux-baseline.tsv"))?;
-    let mut all = Vec::new();
-    let mut context = None;
-    for (name, source) in chosen {
-        if name == bench_host::MAPPING_DATABASE {
-            all.extend(bench_host::measure(project)?);
-            continue;
-        }
-        let context = match &context {
-            Some(context) => context,
-            None => context.insert(prepare(project)?),
-        };
-        if name == PAPERS {
-            all.extend(papers::measure(context, options.timeout)?);
-            continue;
-        }
-        let measured = match source {
-            Some(source) => measure(context, &name, &source, options.timeout)?,
-            None => measure_invocations(context, options.timeout)?,
-        };
-        println!("{name}, in instructions\n\n{}", table(&linux, &measured));
+    let linux = results::read(&project.path("bench/linux.json"))?;
+    let aims = Aims::read(project)?;
+    let timeout = Duration::from_secs(options.timeout);
+    let (mut all, mut failed) = (Vec::new(), false);
+    if !chosen.programs.is_empty() {
+        let measured = measure(project, &chosen.programs, timeout, &mut failed)?;
+        println!("{}", table("basic, in instructions", &measured, &linux, &aims).render());
         all.extend(measured);
+    }
+    let context = match chosen.invocations || chosen.papers {
+        true => Some(prepare(project)?),
+        false => None,
+    };
+    if let Some(context) = context.as_ref().filter(|_| chosen.papers) {
+        all.extend(papers::measure(context, options.timeout)?);
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.invocations) {
+        let measured = measure_invocations(context, timeout)?;
+        println!("{}", table("caps, in instructions", &measured, &[], &aims).render());
+        all.extend(measured);
+    }
+    if chosen.mapping_database {
+        all.extend(bench_host::measure(project)?);
     }
     if let Some(file) = &options.json {
         results::write(file, &all)?;
     }
-    Ok(before.map_or(0, |before| tell(&changes(&before, &all))))
-}
-
-/// What is measured in the emulator.
-fn prepare(project: &Project) -> Result<Context> {
-    setup::qemu()?;
-    setup::test_tools()?;
-    let built = compile::build(project)?;
-    let base = Base::prepare(project, &built)?;
-    Ok(Context { project: project.clone(), built, base, verbose: false })
+    let worse = before.map_or(0, |before| tell(&changes(&before, &all)));
+    Ok(if failed { 1 } else { worse })
 }
 
 /// Prints what changed; the exit status.
@@ -99,76 +101,78 @@ fn tell(changes: &[Change]) -> i32 {
     i32::from(worse > 0)
 }
 
-/// The benchmark of capability invocations, which has no C source.
-const INVOCATIONS: &str = "caps";
-/// The figures and tables of the papers.
-const PAPERS: &str = "papers";
-
-/// Names, with the source of those that have one.
-fn choose(project: &Project, names: &[String]) -> Result<Vec<(String, Option<PathBuf>)>> {
-    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut all: Vec<_> = sources(&project.path("bench/micro"), "c")?
-        .into_iter()
-        .map(|path| (name(&path), Some(path)))
-        .collect();
-    all.push((INVOCATIONS.to_owned(), None));
-    all.push((PAPERS.to_owned(), None));
-    all.push((bench_host::MAPPING_DATABASE.to_owned(), None));
-    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|(known, _)| known == *name)) {
-        let known: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
-        bail!("there is no benchmark {unknown}; there are: {}", known.join(", "));
-    }
-    Ok(all.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name)).collect())
+/// What is to be measured.
+struct Chosen {
+    /// Of the standard set.
+    programs: Vec<Program>,
+    invocations: bool,
+    papers: bool,
+    mapping_database: bool,
 }
 
-fn defaults(project: &Project, benchmark: &str) -> Defaults {
-    Defaults {
-        benchmark: benchmark.to_owned(),
-        clock: Clock::Instructions,
-        system: System::Tessera,
-        provenance: Provenance::emulated(project, &counting(), false),
-    }
-}
-
-/// What the benchmark printed.
-fn measure(context: &Context, name: &str, source: &Path, timeout: u64) -> Result<Vec<Measurement>> {
-    let program = context.folder("bench")?.join(name);
-    compile_c(source, &program, "gcc")?;
-    let invocation = Invocation::new(vec![format!("./{name}")], &[])?;
-    let run = GuestRun {
-        test: format!("bench/{name}"),
-        invocation,
-        additions: vec![Addition { host: program, guest: format!("/root/{name}") }],
-        stdin: Vec::new(),
-        machine: counting(),
-        timeout: Duration::from_secs(timeout),
-        command_line: String::new(),
+fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
+    let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
+    let groups = [BASIC, INVOCATIONS, PAPERS, MAPPING_DATABASE];
+    let single: Vec<String> =
+        names.iter().filter(|name| !groups.contains(&name.as_str())).cloned().collect();
+    let programs = match (is(BASIC), single.is_empty()) {
+        (true, true) => micro::choose(project, &[])?,
+        (false, true) => Vec::new(),
+        (_, false) => micro::choose(project, &single)?,
     };
-    let observed = run.run(context)?;
-    let output = String::from_utf8_lossy(&observed.stdout).into_owned();
-    let status = observed.status(true).with_context(|| format!("{name}; so far:\n{output}"))?;
-    ensure!(status == 0, "{name}: exit status {status}; its output:\n{output}");
-    let measured = line::parse_output(&output, &defaults(&context.project, name))?;
-    ensure!(!measured.is_empty(), "{name} measured nothing; its output:\n{output}");
-    Ok(measured)
+    let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
+    Ok(Chosen { programs, invocations, papers, mapping_database: is(MAPPING_DATABASE) })
 }
 
-/// What `capbench` says in the log, without what measuring itself costs.
-fn measure_invocations(context: &Context, timeout: u64) -> Result<Vec<Measurement>> {
+/// What the programs say on Tessera.
+fn measure(
+    project: &Project,
+    programs: &[Program],
+    timeout: Duration,
+    failed: &mut bool,
+) -> Result<Vec<Measurement>> {
+    let session = Session::prepare(project, &counting(), timeout)?;
+    let mut all = Vec::new();
+    for program in programs {
+        let answer = program.run(&session, System::Tessera, Clock::Instructions)?;
+        if let Some(why) = answer.failure {
+            eprintln!("x: {}: {why}", program.name);
+            *failed = true;
+        }
+        all.extend(answer.measurements);
+    }
+    Ok(all)
+}
+
+/// What native programs need.
+fn prepare(project: &Project) -> Result<Context> {
+    setup::qemu()?;
+    let built = compile::build(project)?;
+    let base = Base::prepare(project, &built)?;
+    Ok(Context { project: project.clone(), built, base, verbose: false })
+}
+
+/// What `capbench` says in the log.
+fn measure_invocations(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
     let run = GuestRun {
         test: format!("bench/{INVOCATIONS}"),
         invocation: Invocation::new(vec!["capbench".into()], &[])?,
         additions: Vec::new(),
         stdin: Vec::new(),
         machine: counting(),
-        timeout: Duration::from_secs(timeout),
+        timeout,
         command_line: "init=boot/programs/capbench".into(),
     };
     let observed = run.run(context)?;
     let status = observed.status(false)?;
     ensure!(status == 0, "capbench: exit status {status}");
-    let defaults = defaults(&context.project, INVOCATIONS);
-    let measured: Vec<_> = bench_records(&observed.finished.records, &defaults)?;
+    let defaults = Defaults {
+        benchmark: INVOCATIONS.to_owned(),
+        clock: Clock::Instructions,
+        system: System::Tessera,
+        provenance: Provenance::emulated(&context.project, &counting(), false),
+    };
+    let measured = bench_records(&observed.finished.records, &defaults)?;
     ensure!(!measured.is_empty(), "capbench said nothing");
     Ok(measured)
 }
@@ -189,41 +193,68 @@ fn counting() -> MachineOptions {
     MachineOptions { cores: 1, mem: MemorySize { mib: 1024 }, icount: true, gdb: false }
 }
 
-/// A row for each line of the baseline that was measured, then whatever else was.
-fn table(baseline: &str, measured: &[Measurement]) -> String {
-    let mut rows =
-        format!("{:<48}{:>12}{:>12}{:>8}{:>12}\n", "", "Tessera", "Linux", "ratio", "aim");
-    let mut rest: Vec<(&str, f64)> = measured
-        .iter()
-        .filter_map(|measurement| Some((measurement.question.case.as_str(), measurement.median()?)))
-        .collect();
-    for line in baseline.lines().filter(|line| !line.starts_with('#')) {
-        let fields: Vec<_> = line.split('\t').collect();
-        let [key, operation, linux, aim] = fields[..] else { continue };
-        let key = key.replace('_', " ");
-        let Some(at) = rest.iter().position(|(case, _)| *case == key) else { continue };
-        let (_, value) = rest.remove(at);
-        let verdict = match aim.parse::<f64>() {
-            Ok(aim) if value <= aim => "reached",
-            Ok(_) => "missed",
-            Err(_) => "",
-        };
-        let aim = aim.parse().map_or(String::new(), grouped);
-        let (linux_text, ratio) = match linux.parse::<f64>() {
-            Ok(linux) => (grouped(linux), format!("{:.2}", value / linux)),
-            Err(_) => Default::default(),
-        };
-        let value_text = grouped(value);
-        let row = format!(
-            "{operation:<48}{value_text:>12}{linux_text:>12}{ratio:>8}{aim:>12}  {verdict}"
-        );
-        rows += &format!("{}\n", row.trim_end());
+/// What Tessera aims at, and what cases are called in tables.
+#[derive(Default)]
+struct Aims(Vec<Aim>);
+
+struct Aim {
+    /// As [`results::Question`] is displayed.
+    question: String,
+    most: Option<f64>,
+    label: Option<String>,
+}
+
+impl Aims {
+    fn read(project: &Project) -> Result<Aims> {
+        Aims::parse(&fs::read_to_string(project.path("bench/aims.tsv"))?)
     }
-    rest.sort_by(|left, right| left.0.cmp(right.0));
-    for (case, value) in rest {
-        rows += &format!("{case:<48}{:>12}\n", grouped(value));
+
+    /// Lines of a question, the most that it should cost (or nothing) and perhaps a label.
+    fn parse(text: &str) -> Result<Aims> {
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let aims = lines.map(|line| {
+            let mut fields = line.split('\t');
+            let question = fields.next().unwrap_or_default().to_owned();
+            let most = match fields.next() {
+                None | Some("") => None,
+                Some(most) => Some(most.parse().with_context(|| format!("aims.tsv: {line}"))?),
+            };
+            Ok(Aim { question, most, label: fields.next().map(String::from) })
+        });
+        Ok(Aims(aims.collect::<Result<_>>()?))
     }
-    rows
+
+    fn find(&self, question: &str) -> Option<&Aim> {
+        self.0.iter().find(|aim| aim.question == question)
+    }
+}
+
+/// A row for each measurement, beside those of Linux.
+fn table(title: &str, measured: &[Measurement], linux: &[Measurement], aims: &Aims) -> Table {
+    let words = [title, "Tessera", "Linux", "ratio", "aim", ""];
+    let mut table = Table::new(words.map(String::from).to_vec());
+    for own in measured {
+        let peer =
+            |other: &&Measurement| other.system == System::Linux && other.question == own.question;
+        let linux = linux.iter().find(peer).and_then(Measurement::median);
+        let name = own.question.to_string();
+        let aim = aims.find(&name);
+        let most = aim.and_then(|aim| aim.most);
+        let verdict = match (own.median(), most) {
+            (Some(value), Some(most)) if value <= most => "reached",
+            (_, Some(_)) => "missed",
+            _ => "",
+        };
+        table.row(vec![
+            aim.and_then(|aim| aim.label.clone()).unwrap_or(name),
+            own.median().map_or("not supported".to_owned(), grouped),
+            linux.map_or(String::new(), grouped),
+            if linux.is_some() { ratio(own.median(), linux) } else { String::new() },
+            most.map_or(String::new(), grouped),
+            verdict.to_owned(),
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]
@@ -235,10 +266,21 @@ mod tests {
         let provenance = Provenance { machine: "q35".into(), commit: "1234567".into() };
         let (clock, system) = (Clock::Instructions, System::Tessera);
         let defaults = Defaults { benchmark: "b".into(), clock, system, provenance };
-        let measured =
-            line::parse_output("bench a_b 50 60 40\nbench other 1\n", &defaults).unwrap();
-        let text = table("# note\na_b\tan operation\t100\t40\nb\tnot measured\t1\t1\n", &measured);
-        assert!(text.contains("0.50") && text.contains("missed") && text.contains("other"));
-        assert!(!text.contains("not measured"));
+        let own = line::parse_output("bench a_b 50 60 40\nbench c 1\n", &defaults).unwrap();
+        let linux = Defaults { system: System::Linux, ..defaults };
+        let linux = line::parse_output("bench a_b 100\n", &linux).unwrap();
+        let aims = Aims::parse("# note\nb a b\t40\nb c\t\ta label\nb d\t1\n").unwrap();
+        let text = table("b", &own, &linux, &aims).render();
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split("  ").filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert_eq!(
+            rows[1].iter().map(|cell| cell.trim()).collect::<Vec<_>>(),
+            ["b a b", "50", "100", "0.50", "40", "missed"]
+        );
+        assert_eq!(rows[2].iter().map(|cell| cell.trim()).collect::<Vec<_>>(), ["a label", "1"]);
+        assert_eq!(rows.len(), 3);
+        assert!(Aims::parse("b\tx\n").is_err());
     }
 }

@@ -14,6 +14,7 @@ mod kvm;
 mod linux;
 mod log;
 mod machine;
+mod micro;
 mod papers;
 mod ports;
 mod program;

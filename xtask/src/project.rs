@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The target of everything that runs inside the machine.
 pub const BARE_METAL: &str = "x86_64-unknown-none";
@@ -50,7 +51,9 @@ impl Project {
         let logs = self.state().join("runs");
         fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
         remove_old_logs(&logs);
-        Ok(logs.join(format!("{}.{system}.log", std::process::id())))
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(logs.join(format!("{}.{number}.{system}.log", std::process::id())))
     }
 
     /// A new log for a boot that is not a test. `kernel.log` becomes a link to it; the logs of the

@@ -1,20 +1,20 @@
 //! `./x compare`: one and the same program in Tessera and in Linux, in the same emulator.
 //!
 //! [`session`] boots one system with one program; [`command`] compares a single program of the
-//! user's. How the comparison is made fair is in `docs/compare.md`.
+//! user's, [`set`] the standard set. How the comparison is made fair is in `docs/compare.md`.
 
 mod command;
-mod session;
-mod table;
+pub mod session;
+mod set;
+pub mod table;
 
-use crate::image::Base;
 use crate::linux::{Linux, NEWEST};
 use crate::machine::MachineOptions;
+use crate::micro;
 use crate::program::parse_addition;
 use crate::project::Project;
 use crate::results::{Clock, System};
 use crate::testing::linux::compile as compile_c;
-use crate::{compile, setup};
 use anyhow::{bail, ensure, Result};
 use session::Session;
 use std::fs;
@@ -27,6 +27,9 @@ use std::time::Duration;
 /// Linux is Debian's newest 6.1 cloud kernel, which is downloaded and unpacked, not installed; it
 /// boots in the same emulator with the same files. It runs twice, without and with transparent huge
 /// pages. PROG is named as for ./x run. Standard input is read first and given to each.
+///
+/// Without PROG the standard set runs (bench/micro): a table with a row for every operation, and the
+/// results in target/tessera/compare.json for ./x report.
 ///
 /// The exit status is 0 if all ended with the same status and output, else 1.
 #[derive(clap::Args, Debug)]
@@ -48,6 +51,9 @@ pub struct CompareOptions {
     /// End each boot after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
+    /// Of the standard set, run only these programs
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "program")]
+    only: Vec<String>,
     /// Write the results to FILE, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -95,25 +101,19 @@ impl CompareOptions {
 pub fn compare(project: &Project, options: &CompareOptions) -> Result<i32> {
     let clocks = options.clocks()?;
     ensure!(!options.machine.gdb, "--gdb is for ./x run");
-    ensure!(!options.program.is_empty(), "which program? ./x compare -- PROG ARGS…");
     let files = options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
-    let session = prepare(project, options)?;
-    command::compare(&session, options, &clocks, files)
-}
-
-fn prepare(project: &Project, options: &CompareOptions) -> Result<Session> {
-    setup::qemu()?;
-    setup::c_compiler()?;
-    let built = compile::build(project)?;
-    Ok(Session {
-        project: project.clone(),
-        base: Base::prepare(project, &built)?,
-        // Without it there is still the other column.
-        linux: Linux::find(project, &options.package).map_err(|error| format!("{error:#}")),
-        measure: harness(project, "measure")?,
-        machine: options.machine.clone(),
-        timeout: Duration::from_secs(options.timeout),
-    })
+    let programs = match options.program.is_empty() {
+        true => micro::choose(project, &options.only)?,
+        false => Vec::new(),
+    };
+    let timeout = Duration::from_secs(options.timeout);
+    let mut session = Session::prepare(project, &options.machine, timeout)?;
+    // Without it there is still the other column.
+    session.linux = Linux::find(project, &options.package).map_err(|error| format!("{error:#}"));
+    match programs.is_empty() {
+        true => command::compare(&session, options, &clocks, files),
+        false => set::compare(&session, options, &clocks, &programs),
+    }
 }
 
 /// A program of `bench/harness`, compiled.

@@ -1,5 +1,6 @@
 //! One boot of one system with one program, and what came of it.
 
+use super::harness;
 use crate::emulator::{self, Console, End, Limits};
 use crate::image::{Addition, Base, Image};
 use crate::linux::{HugePages, Linux};
@@ -9,6 +10,7 @@ use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
 use crate::testing::guest::Captured;
+use crate::{compile, setup};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -61,17 +63,36 @@ const MEASURE: &str = "/run/measure";
 const STDIN: &str = "/run/stdin";
 
 impl Session {
+    /// Builds what is needed; Linux is still to be found.
+    pub fn prepare(
+        project: &Project,
+        machine: &MachineOptions,
+        timeout: Duration,
+    ) -> Result<Session> {
+        setup::qemu()?;
+        setup::c_compiler()?;
+        let built = compile::build(project)?;
+        Ok(Session {
+            project: project.clone(),
+            base: Base::prepare(project, &built)?,
+            linux: Err("Linux was not asked for".to_owned()),
+            measure: harness(project, "measure")?,
+            machine: machine.clone(),
+            timeout,
+        })
+    }
+
     /// Boots `system` and runs the task; `clock` decides how the machine is emulated.
     pub fn run(&self, system: System, clock: Clock, task: &Task) -> Result<Outcome> {
         let machine =
             MachineOptions { icount: clock == Clock::Instructions, ..self.machine.clone() };
-        let stdin = Scratch(self.project.state().join(format!("stdin.{}", std::process::id())));
-        fs::write(&stdin.0, &task.stdin)?;
+        let stdin = Image::temporary(&self.project);
+        fs::write(&stdin.file, &task.stdin)?;
         // The same image every time.
-        fs::File::options().write(true).open(&stdin.0)?.set_modified(SystemTime::UNIX_EPOCH)?;
+        fs::File::options().write(true).open(&stdin.file)?.set_modified(SystemTime::UNIX_EPOCH)?;
         let mut additions = task.additions.clone();
         additions.push(Addition { host: self.measure.clone(), guest: MEASURE.into() });
-        additions.push(Addition { host: stdin.0.clone(), guest: STDIN.into() });
+        additions.push(Addition { host: stdin.file.clone(), guest: STDIN.into() });
         let mut invocation = task.invocation.clone();
         invocation.arguments.splice(0..0, [MEASURE.to_owned(), STDIN.to_owned()]);
         let image = Image::assemble(&self.project, &self.base, &invocation.encode(), &additions)?;
@@ -136,16 +157,6 @@ impl Session {
 
 fn failed(short: &str, long: &str) -> Outcome {
     Outcome::Failed { short: short.to_owned(), long: long.to_owned() }
-}
-
-/// A file that is deleted when this is dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // One that stays behind is in the build folder and harms nobody.
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 /// What `bench/harness/measure.c` printed: the program's output and the line behind it.

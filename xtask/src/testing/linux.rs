@@ -78,11 +78,12 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
     observed.expect_memory(directives.kept)
 }
 
-/// Compiles unless the program is newer than its source.
+/// Compiles unless the program is newer than its source and the headers beside it.
 pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
     let changed = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    let header = source.with_file_name("test.h");
-    if changed(program) > changed(source).max(changed(&header)) {
+    let headers = sources(source.parent().unwrap_or(Path::new(".")), "h")?;
+    let newest = headers.iter().map(|header| changed(header)).max().flatten();
+    if changed(program) > changed(source).max(newest) {
         return Ok(());
     }
     let (compiler, how) = match build {

@@ -1,0 +1,52 @@
+// What does it cost to start a program and wait for its end, in the three ways of doing so?
+#include "bench.h"
+#include <spawn.h>
+
+extern char **environ;
+enum { STATUS = 37 };
+
+static pid_t by_fork(char **arguments) {
+    pid_t child = fork();
+    if (child == 0) {
+        execv(arguments[0], arguments);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t by_vfork(char **arguments) {
+    pid_t child = vfork();
+    if (child == 0) {
+        execv(arguments[0], arguments);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t by_spawn(char **arguments) {
+    pid_t child;
+    expect("posix_spawn", posix_spawn(&child, arguments[0], NULL, NULL, arguments, environ), 0);
+    return child;
+}
+
+static void measure(const char *name, pid_t (*start)(char **), char *self) {
+    char *arguments[] = {self, "exit", NULL};
+    for (int i = 0; i < 11; i++) {
+        int status;
+        uint64_t from = ticks();
+        pid_t child = start(arguments);
+        pid_t ended = waitpid(child, &status, 0);
+        sample(ticks() - from);
+        expect("waitpid", ended, child);
+        expect("status", status, STATUS << 8);
+    }
+    report(name, 1, "");
+}
+
+int main(int count, char **arguments) {
+    if (count > 1) _exit(STATUS);
+    calibrate();
+    measure("fork,_exec_and_wait", by_fork, arguments[0]);
+    measure("vfork,_exec_and_wait", by_vfork, arguments[0]);
+    measure("posix_spawn_and_wait", by_spawn, arguments[0]);
+}
