@@ -19,6 +19,7 @@ mod papers;
 mod ports;
 mod program;
 mod project;
+mod report;
 mod results;
 mod run;
 mod setup;
@@ -48,6 +49,7 @@ enum Action {
     Test(testing::TestOptions),
     Bench(bench::BenchOptions),
     Compare(compare::CompareOptions),
+    Report(report::ReportOptions),
     /// Build the kernel, the servers and the programs without running them
     Build,
     /// Check what a change must pass besides the tests: formatting, lints, documentation
@@ -74,6 +76,7 @@ fn perform(action: Action) -> Result<i32> {
         Action::Test(options) => testing::test(&project, &options),
         Action::Bench(options) => bench::bench(&project, &options),
         Action::Compare(options) => compare::compare(&project, &options),
+        Action::Report(options) => report::report(&project, &options),
         Action::Build => compile::build(&project).map(|_| 0),
         Action::Check => check::check(&project).map(|()| 0),
         Action::Doc => check::document(&project).map(|()| 0),

@@ -78,8 +78,9 @@ fn remove_old_logs(folder: &Path) {
     const KEPT: usize = 10;
     let Ok(folder) = fs::read_dir(folder) else { return };
     let ended = |path: &Path| {
-        let pid = path.file_stem().map(|pid| Path::new("/proc").join(pid));
-        pid.is_some_and(|process| !process.exists())
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let pid = name.split('.').next().unwrap_or_default();
+        !Path::new("/proc").join(pid).exists()
     };
     let mut old: Vec<_> = folder
         .flatten()

@@ -8,6 +8,8 @@ pub mod session;
 mod set;
 pub mod table;
 
+pub use set::questions;
+
 use crate::linux::{Linux, NEWEST};
 use crate::machine::MachineOptions;
 use crate::micro;

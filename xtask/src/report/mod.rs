@@ -1,0 +1,85 @@
+//! `./x report`: one page with everything that was measured, and pictures of a running system.
+
+mod chart;
+mod live;
+mod memory;
+mod page;
+mod svg;
+mod tree;
+
+use crate::compare::session::Session;
+use crate::machine::{MachineOptions, MemorySize};
+use crate::project::Project;
+use crate::results::{self, Clock, Measurement};
+use anyhow::{ensure, Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Write a page with figures of what ./x compare measured, to be opened in a browser
+///
+/// It is one file that needs no network. Tessera is booted once, for the map of a process's memory,
+/// its capabilities, and counts of events.
+#[derive(clap::Args, Debug)]
+pub struct ReportOptions {
+    /// Results to show, of ./x compare or ./x bench --json (may be repeated) [default:
+    /// target/tessera/compare.json]
+    #[arg(long, value_name = "FILE")]
+    json: Vec<PathBuf>,
+    /// Where to write the page [default: target/tessera/report.html]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Also write every figure as an SVG file to FOLDER
+    #[arg(long, value_name = "FOLDER")]
+    figures: Option<PathBuf>,
+}
+
+pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
+    let all = measurements(project, options)?;
+    let machine =
+        MachineOptions { cores: 1, mem: MemorySize { mib: 512 }, icount: false, gdb: false };
+    let session = Session::prepare(project, &machine, Duration::from_secs(120))?;
+    let live = live::ask(&session)?;
+    let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));
+    fs::write(&output, page::page(&all, &live))
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    if let Some(folder) = &options.figures {
+        write_figures(&all, folder)?;
+    }
+    println!("{}", output.display());
+    Ok(0)
+}
+
+fn measurements(project: &Project, options: &ReportOptions) -> Result<Vec<Measurement>> {
+    let usual = project.state().join("compare.json");
+    let files: Vec<&Path> = match options.json.is_empty() {
+        true => vec![&usual],
+        false => options.json.iter().map(PathBuf::as_path).collect(),
+    };
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(results::read(file).context("first: ./x compare")?);
+    }
+    ensure!(!all.is_empty(), "nothing was measured; first: ./x compare");
+    Ok(all)
+}
+
+/// A file for each figure, named after its title.
+fn write_figures(all: &[Measurement], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (clock, suffix) in [(Clock::Instructions, ""), (Clock::Wall, "-wall")] {
+        let own: Vec<&Measurement> = all.iter().filter(|one| one.question.clock == clock).collect();
+        for figure in page::figures(&own) {
+            let words: Vec<String> = figure
+                .title
+                .split(|c: char| !c.is_ascii_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .map(str::to_lowercase)
+                .collect();
+            let file = folder.join(format!("{}{suffix}.svg", words.join("-")));
+            fs::write(&file, figure.standalone())
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! The page: everything in one file, nothing from a network.
+
+use super::chart::{bars, by_size, Figure};
+use super::live::{Events, Live};
+use super::svg::{escape, STYLE};
+use super::{memory, tree};
+use crate::compare::questions;
+use crate::results::{grouped, Clock, Measurement, System};
+
+const PAGE_STYLE: &str = "\
+:root{color-scheme:light dark}body{margin:0;background:var(--ground);color:var(--text);\
+font:16px/1.5 system-ui,sans-serif}main{max-width:72rem;margin:auto;padding:1rem}\
+h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem}a{color:var(--linux)}p{max-width:44rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+th,td{padding:.25rem .75rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}\
+th:first-child,td:first-child{text-align:left;padding-left:0}td:first-child{white-space:normal;min-width:9rem}\
+.better{color:var(--tessera);font-weight:600}.faint{color:var(--faint)}\
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:1.5rem}\
+figure{margin:0}svg{width:100%;height:auto;display:block}svg .title{font-weight:600}\
+pre{overflow-x:auto}details{margin:.5rem 0}";
+
+/// The whole page.
+pub fn page(all: &[Measurement], live: &Live) -> String {
+    let mut body = String::from("<h1>Tessera beside Linux</h1>\n");
+    body += "<p>The same static programs in the same emulator. A ratio below 1 means that Tessera \
+             needs less. Instructions are those of the program, its library and the kernel together, \
+             counted by the emulator; they repeat exactly. Wall time is that of the emulator, which \
+             has neither the caches nor the TLB of a processor.</p>\n";
+    body += &machines(all);
+    for (clock, title) in [(Clock::Instructions, "Instructions"), (Clock::Wall, "Wall time")] {
+        let own: Vec<&Measurement> = all.iter().filter(|one| one.question.clock == clock).collect();
+        if own.is_empty() {
+            continue;
+        }
+        body += &format!("<h2>{title}</h2>\n{}", summary(&own));
+        body += "<div class=\"figures\">\n";
+        for figure in figures(&own) {
+            body += &format!("<figure>{}</figure>\n", figure.inline());
+        }
+        body += "</div>\n<details><summary>All numbers</summary>\n";
+        body += &format!("{}</details>\n", table(all, clock));
+    }
+    body +=
+        "<h2>Where the kernel is involved</h2>\n<p>What Tessera's CPU driver counts during one \
+             operation of a shell.</p>\n";
+    body += &events(&live.events);
+    body +=
+        "<h2>The memory of a process</h2>\n<p>The regions of <code>cat</code> as its own library \
+             keeps them. Heights grow with the logarithm of the size.</p>\n";
+    body +=
+        &format!("<figure style=\"max-width:44rem\">{}</figure>\n", memory::picture(&live.maps));
+    if let Some(picture) = tree::picture(&live.capabilities) {
+        body += "<h2>The capabilities of a running system</h2>\n<p>Every distinct capability to \
+                 memory, below what it was made from; equal neighbours are drawn as one.</p>\n";
+        body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Tessera beside Linux</title>\n<style>{STYLE}\n{PAGE_STYLE}</style>\n</head>\n\
+         <body><main>\n{body}</main></body>\n</html>\n"
+    )
+}
+
+/// Where and from which commit the measurements are.
+fn machines(all: &[Measurement]) -> String {
+    let mut lines: Vec<String> = all
+        .iter()
+        .map(|one| format!("{}; commit {}", one.provenance.machine, one.provenance.commit))
+        .collect();
+    lines.sort();
+    lines.dedup();
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    format!("<ul class=\"faint\">\n{items}</ul>\n")
+}
+
+/// The figures of some measurements of one clock: of each benchmark one for each case with sizes,
+/// and one for all other cases.
+pub fn figures(own: &[&Measurement]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for benchmark in names(own) {
+        let of: Vec<&Measurement> =
+            own.iter().filter(|one| one.question.benchmark == benchmark).copied().collect();
+        let title = benchmark.replace('_', " ");
+        let (sized, single): (Vec<_>, Vec<_>) =
+            of.into_iter().partition(|one| one.question.at.is_some());
+        let mut cases: Vec<&str> = Vec::new();
+        for one in &sized {
+            if !cases.contains(&one.question.case.as_str()) {
+                cases.push(&one.question.case);
+            }
+        }
+        for case in cases {
+            let of_case: Vec<_> =
+                sized.iter().filter(|one| one.question.case == case).copied().collect();
+            figures.push(by_size(&format!("{title}: {case}"), &of_case));
+        }
+        if !single.is_empty() {
+            figures.push(bars(&title, &single));
+        }
+    }
+    figures
+}
+
+/// The benchmarks, in their order.
+fn names<'a>(own: &[&'a Measurement]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for one in own {
+        if !names.contains(&one.question.benchmark.as_str()) {
+            names.push(&one.question.benchmark);
+        }
+    }
+    names
+}
+
+/// A line for each benchmark: how its ratios to Linux are spread.
+fn summary(own: &[&Measurement]) -> String {
+    let mut rows = String::from(
+        "<div class=\"scroll\"><table><thead><tr><th>benchmark</th><th>least</th>\
+         <th>geometric mean</th><th>greatest</th><th>mean to Linux, THP</th></tr></thead><tbody>\n",
+    );
+    for benchmark in names(own) {
+        let of = |system| ratios(own, benchmark, system);
+        let (plain, huge) = (of(System::Linux), of(System::LinuxThp));
+        let ends = (
+            plain.iter().copied().min_by(f64::total_cmp),
+            plain.iter().copied().max_by(f64::total_cmp),
+        );
+        rows += &format!(
+            "<tr><td>{}</td>{}{}{}{}</tr>\n",
+            escape(&benchmark.replace('_', " ")),
+            ratio_cell(ends.0),
+            ratio_cell(mean(&plain)),
+            ratio_cell(ends.1),
+            ratio_cell(mean(&huge))
+        );
+    }
+    rows + "</tbody></table></div>\n"
+}
+
+/// Tessera's medians divided by those of `system`.
+fn ratios(own: &[&Measurement], benchmark: &str, system: System) -> Vec<f64> {
+    let of = |system: System| own.iter().filter(move |one| one.system == system);
+    let pairs = of(System::Tessera).filter(|one| one.question.benchmark == benchmark);
+    pairs
+        .filter_map(|one| {
+            let other = of(system).find(|other| other.question == one.question)?;
+            let ratio = one.median()? / other.median()?;
+            // Of a rate, more is better.
+            Some(match one.question.better {
+                crate::results::Direction::Lower => ratio,
+                crate::results::Direction::Higher => 1.0 / ratio,
+            })
+        })
+        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        .collect()
+}
+
+/// The geometric mean.
+fn mean(ratios: &[f64]) -> Option<f64> {
+    let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
+}
+
+fn ratio_cell(ratio: Option<f64>) -> String {
+    match ratio {
+        None => "<td>-</td>".to_owned(),
+        Some(ratio) if ratio < 1.0 => format!("<td class=\"better\">{ratio:.2}</td>"),
+        Some(ratio) => format!("<td>{ratio:.2}</td>"),
+    }
+}
+
+fn table(all: &[Measurement], clock: Clock) -> String {
+    const SYSTEMS: [System; 3] = [System::Tessera, System::Linux, System::LinuxThp];
+    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>operation</th>");
+    SYSTEMS.iter().for_each(|system| rows += &format!("<th>{}</th>", system.title()));
+    rows += "<th>unit</th><th>ratio to Linux</th></tr></thead><tbody>\n";
+    for question in questions(all, clock) {
+        let answer =
+            |system| all.iter().find(|one| one.question == *question && one.system == system);
+        let median = |system| answer(system).and_then(Measurement::median);
+        rows += &format!("<tr><td>{}</td>", escape(&question.to_string()));
+        for system in SYSTEMS {
+            rows += &match (answer(system), median(system)) {
+                (_, Some(median)) => format!("<td>{}</td>", grouped(median)),
+                (Some(_), None) => "<td class=\"faint\">not supported</td>".to_owned(),
+                (None, None) => "<td>-</td>".to_owned(),
+            };
+        }
+        let ratio = match (median(System::Tessera), median(System::Linux)) {
+            (Some(own), Some(linux)) if linux > 0.0 => Some(own / linux),
+            _ => None,
+        };
+        rows += &format!("<td class=\"faint\">{}</td>{}</tr>\n", question.unit, ratio_cell(ratio));
+    }
+    rows + "</tbody></table></div>\n"
+}
+
+/// A row for each counter that moves.
+fn events(events: &[Events]) -> String {
+    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>events</th>");
+    for one in events {
+        rows += &format!("<th>{}</th>", escape(one.operation));
+    }
+    rows += "</tr></thead><tbody>\n";
+    let names: Vec<&String> = events
+        .first()
+        .map(|one| one.counters.iter().map(|(name, _)| name).collect())
+        .unwrap_or_default();
+    for (i, name) in names.iter().enumerate() {
+        let counts: Vec<i64> =
+            events.iter().filter_map(|one| Some(one.counters.get(i)?.1)).collect();
+        if counts.iter().all(|count| *count == 0) {
+            continue;
+        }
+        rows += &format!("<tr><td>{}</td>", escape(&name.replace('_', " ")));
+        counts.iter().for_each(|count| rows += &format!("<td>{}</td>", grouped(*count as f64)));
+        rows += "</tr>\n";
+    }
+    rows + "</tbody></table></div>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::line::{parse_output, Defaults};
+    use crate::results::Provenance;
+
+    fn measured() -> Vec<Measurement> {
+        let provenance = Provenance { machine: "q<35".into(), commit: "1234567".into() };
+        let of = |system, text: &str| {
+            let defaults = Defaults {
+                benchmark: "fork".into(),
+                clock: Clock::Instructions,
+                system,
+                provenance: provenance.clone(),
+            };
+            parse_output(text, &defaults).unwrap()
+        };
+        let mut all = of(
+            System::Tessera,
+            "bench exit 10 at=1:MiB\nbench exit 40 at=16:MiB\nbench copy 8\nbench threads not-supported\n",
+        );
+        all.extend(of(
+            System::Linux,
+            "bench exit 20 at=1:MiB\nbench exit 20 at=16:MiB\nbench copy 16\nbench threads 5\n",
+        ));
+        all
+    }
+
+    #[test]
+    fn a_page_stands_alone() {
+        let all = measured();
+        let live = Live { maps: String::new(), events: Vec::new(), capabilities: String::new() };
+        let page = page(&all, &live);
+        assert_eq!(page.matches("<svg").count(), 3, "two figures and the memory");
+        assert!(page.contains("not supported") && page.contains("q&lt;35"));
+        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
+        for one in ["svg", "figure", "table", "div", "tr", "td", "details", "ul"] {
+            let (open, close) = (format!("<{one}"), format!("</{one}>"));
+            let opened = page.matches(&format!("{open}>")).count()
+                + page.matches(&format!("{open} ")).count();
+            assert_eq!(opened, page.matches(&close).count(), "{one}");
+        }
+    }
+
+    #[test]
+    fn ratios_and_means() {
+        let all = measured();
+        let own: Vec<&Measurement> = all.iter().collect();
+        assert_eq!(ratios(&own, "fork", System::Linux), [0.5, 2.0, 0.5]);
+        assert!((mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-12);
+        assert_eq!(mean(&[]), None);
+    }
+}

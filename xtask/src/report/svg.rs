@@ -1,0 +1,129 @@
+//! Drawing: shapes and text in SVG that fits both light and dark surroundings.
+
+use std::fmt::Write;
+
+/// Colours of systems and of text, for light and dark; in a page and in a file of its own.
+pub const STYLE: &str = "\
+:root{--ground:#fff;--text:#1b1f24;--faint:#59636e;--line:#d5dae0;\
+--tessera:#b3400f;--linux:#1f5fa8;--linux-thp:#6f93bd;--paper:#5a7d2a;--host:#6b4fa0}\
+@media (prefers-color-scheme:dark){:root{--ground:#14171b;--text:#e6e9ed;--faint:#9aa4af;\
+--line:#3a414a;--tessera:#ff9a5c;--linux:#7db7ff;--linux-thp:#4b7fb8;--paper:#a5cf6a;--host:#b9a2ea}}\
+svg{font:13px system-ui,sans-serif}svg text{fill:var(--text)}svg .faint{fill:var(--faint)}\
+svg .grid{stroke:var(--line);stroke-width:1}\
+svg .tessera{--own:var(--tessera)}svg .linux{--own:var(--linux)}\
+svg .linux-thp{--own:var(--linux-thp)}svg .paper{--own:var(--paper)}svg .host{--own:var(--host)}\
+svg .fill{fill:var(--own)}svg .stroke{stroke:var(--own);stroke-width:2;fill:none}\
+svg .range{stroke:var(--own);stroke-width:6;opacity:.35}";
+
+/// A drawing whose size is known at the end.
+#[derive(Default)]
+pub struct Drawing {
+    shapes: String,
+}
+
+/// Where a text begins, is centred or ends.
+#[derive(Clone, Copy)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Drawing {
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escape(text);
+        self.add(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>"
+        ));
+    }
+
+    /// A rectangle; `title` is what a pointer over it shows.
+    pub fn rectangle(&mut self, [x, y, w, h]: [f64; 4], class: &str, title: &str) {
+        let title = escape(title);
+        self.add(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"2\" \
+             class=\"{class}\"><title>{title}</title></rect>"
+        ));
+    }
+
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.add(format_args!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"
+        ));
+    }
+
+    pub fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
+        let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let points = points.join(" ");
+        self.add(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
+    }
+
+    pub fn dot(&mut self, (x, y): (f64, f64), class: &str, title: &str) {
+        let title = escape(title);
+        self.add(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" class=\"{class}\"><title>{title}</title></circle>"
+        ));
+    }
+
+    fn add(&mut self, shape: std::fmt::Arguments) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.shapes, "{shape}");
+    }
+
+    /// As part of a page, which has the style.
+    pub fn inline(&self, width: f64, height: f64, label: &str) -> String {
+        let label = escape(label);
+        format!(
+            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{label}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>",
+            self.shapes
+        )
+    }
+
+    /// As a file, which brings its style and its ground along.
+    pub fn standalone(&self, width: f64, height: f64, label: &str) -> String {
+        let label = escape(label);
+        format!(
+            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             role=\"img\" aria-label=\"{label}\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+             <style>{STYLE}</style>\n\
+             <rect width=\"100%\" height=\"100%\" style=\"fill:var(--ground)\"/>\n{}</svg>\n",
+            self.shapes
+        )
+    }
+}
+
+/// Text as it may stand in HTML and SVG.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped() {
+        let mut drawing = Drawing::default();
+        drawing.text(1.0, 2.0, Anchor::End, "faint", "a<b & \"c\"");
+        let svg = drawing.inline(10.0, 20.0, "x>y");
+        assert!(svg.contains(">a&lt;b &amp; &quot;c&quot;</text>"), "{svg}");
+        assert!(svg.contains("aria-label=\"x&gt;y\""), "{svg}");
+    }
+}
