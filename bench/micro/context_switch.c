@@ -36,5 +36,5 @@ int main(void) {
         // They really did alternate: else this is the price of a system call.
         if (shared[1] > TURNS) sample(2 * TURNS * time / shared[1]);
     }
-    report("sched_yield_to_another_process", 2 * TURNS, "");
+    report("sched__yield_to_another_process", 2 * TURNS, "");
 }

@@ -46,7 +46,7 @@ static void measure(const char *name, pid_t (*start)(char **), char *self) {
 int main(int count, char **arguments) {
     if (count > 1) _exit(STATUS);
     calibrate();
-    measure("fork,_exec_and_wait", by_fork, arguments[0]);
-    measure("vfork,_exec_and_wait", by_vfork, arguments[0]);
-    measure("posix_spawn_and_wait", by_spawn, arguments[0]);
+    measure("by_fork,_with_exit_and_wait", by_fork, arguments[0]);
+    measure("by_vfork,_with_exit_and_wait", by_vfork, arguments[0]);
+    measure("by_posix__spawn,_with_exit_and_wait", by_spawn, arguments[0]);
 }

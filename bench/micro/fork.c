@@ -16,9 +16,9 @@ static void forks(size_t mib) {
         wait_for(child);
         whole[i] = ticks() - from;
     }
-    report("fork_until_the_parent_returns", 1, "at=%zu:MiB", mib);
+    report("until_the_parent_returns", 1, "at=%zu:MiB", mib);
     for (int i = 0; i < REPEATS; i++) sample(whole[i]);
-    report("fork,_exit_and_wait", 1, "at=%zu:MiB", mib);
+    report("with_exit_and_wait", 1, "at=%zu:MiB", mib);
     if (pages) unmap(at, pages);
 }
 

@@ -269,7 +269,7 @@ mod tests {
         let own = line::parse_output("bench a_b 50 60 40\nbench c 1\n", &defaults).unwrap();
         let linux = Defaults { system: System::Linux, ..defaults };
         let linux = line::parse_output("bench a_b 100\n", &linux).unwrap();
-        let aims = Aims::parse("# note\nb a b\t40\nb c\t\ta label\nb d\t1\n").unwrap();
+        let aims = Aims::parse("# note\nb: a b\t40\nb: c\t\ta label\nb: d\t1\n").unwrap();
         let text = table("b", &own, &linux, &aims).render();
         let rows: Vec<Vec<&str>> = text
             .lines()
@@ -277,7 +277,7 @@ mod tests {
             .collect();
         assert_eq!(
             rows[1].iter().map(|cell| cell.trim()).collect::<Vec<_>>(),
-            ["b a b", "50", "100", "0.50", "40", "missed"]
+            ["b: a b", "50", "100", "0.50", "40", "missed"]
         );
         assert_eq!(rows[2].iter().map(|cell| cell.trim()).collect::<Vec<_>>(), ["a label", "1"]);
         assert_eq!(rows.len(), 3);

@@ -56,6 +56,9 @@ pub struct CompareOptions {
     /// Of the standard set, run only these programs
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "program")]
     only: Vec<String>,
+    /// Of the standard set, keep Linux's counts in bench/linux.json for ./x bench
+    #[arg(long, conflicts_with = "program")]
+    record: bool,
     /// Write the results to FILE, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,

@@ -107,7 +107,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|change| (change.before, change.worse)).collect();
         assert_eq!(names, [(100.0, true), (100.0, false), (100.0, true)]);
         assert!(found[0].to_string().contains("not supported any more"));
-        assert!(found[2].to_string().starts_with("worse   mprotect slower, 1,024 pages"));
+        assert!(found[2].to_string().starts_with("worse   mprotect: slower, 1,024 pages"));
         assert!(found[2].to_string().ends_with("100 to 110 instructions (+10.0 %)"));
         after[1].question.better = Direction::Higher;
         assert_eq!(changes(&before, &after).len(), 2, "another direction is another question");

@@ -13,7 +13,7 @@
 //! Keys are `at=NUMBER:UNIT` (the size), `unit` (else that of the clock), `better` (`lower` or
 //! `higher`; else `lower`), `clock` (`instructions` or `wall`; else the runner's), `system` (`host`,
 //! `paper`, …; else the runner's) and `benchmark` (else the program's name). No word has spaces; `_`
-//! in a case stands for one. A line `check` is a result that must be the same on every system.
+//! in a case stands for one, and `__` for `_`. A line `check` is a result that must be the same on every system.
 
 use super::{Clock, Direction, Measurement, Provenance, Question, Size, System};
 use anyhow::{bail, ensure, Context, Result};
@@ -44,7 +44,7 @@ pub fn parse(words: &[&str], defaults: &Defaults) -> Result<Measurement> {
     let mut measurement = Measurement {
         question: Question {
             benchmark: defaults.benchmark.clone(),
-            case: case.replace('_', " "),
+            case: case.replace("__", "\0").replace('_', " ").replace('\0', "_"),
             at: None,
             clock: defaults.clock,
             unit: String::new(),
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn lines() {
-        let text = "hello\nbench until_return 3 1 2 at=16:MiB\nbench rate 8 unit=MiB/s \
+        let text = "hello\nbench until__return_of 3 1 2 at=16:MiB\nbench rate 8 unit=MiB/s \
                     better=higher clock=wall system=host\nbench threads not-supported\n";
         let all = parse_output(text, &defaults()).unwrap();
-        assert_eq!(all[0].question.to_string(), "fork until return, 16 MiB");
+        assert_eq!(all[0].question.to_string(), "fork: until_return of, 16 MiB");
         assert_eq!((all[0].samples.len(), all[0].question.unit.as_str()), (3, "instructions"));
         assert_eq!((all[1].question.better, all[1].system), (Direction::Higher, System::Host));
         assert_eq!(all[1].question.unit, "MiB/s");

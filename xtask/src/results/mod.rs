@@ -120,9 +120,10 @@ pub fn range(samples: &[f64]) -> Option<(f64, f64)> {
 
 impl Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} {}", self.benchmark, self.case)?;
+        write!(f, "{}: {}", self.benchmark, self.case)?;
         match &self.at {
-            Some(size) => write!(f, ", {} {}", grouped(size.value), size.unit),
+            Some(Size { value: 1.0, unit }) => write!(f, ", 1 {}", unit.trim_end_matches('s')),
+            Some(Size { value, unit }) => write!(f, ", {} {unit}", grouped(*value)),
             None => Ok(()),
         }
     }
@@ -231,6 +232,6 @@ mod tests {
         assert_eq!(grouped(999.96), "1,000");
         assert_eq!(grouped(12.34), "12.3");
         assert_eq!(grouped(0.5), "0.50");
-        assert_eq!(measured("rw to r", &[]).question.to_string(), "mprotect rw to r, 1,024 pages");
+        assert_eq!(measured("rw to r", &[]).question.to_string(), "mprotect: rw to r, 1,024 pages");
     }
 }
