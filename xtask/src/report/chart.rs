@@ -139,7 +139,8 @@ pub fn by_size(title: &str, measurements: &[&Measurement]) -> Figure {
         drawing.text(LEFT - 8.0, at + 4.0, Anchor::End, "faint", &short(tick));
     }
     label_sizes(&mut drawing, &x, measurements);
-    for system in systems {
+    // Where lines coincide, the first systems lie on top.
+    for system in systems.into_iter().rev() {
         let class = system.slug();
         let mut own: Vec<&Measurement> =
             measurements.iter().filter(|one| one.system == system).copied().collect();
@@ -193,6 +194,7 @@ pub fn bars(title: &str, measurements: &[&Measurement]) -> Figure {
     const VALUE_ROOM: f64 = 150.0;
     let mut drawing = Drawing::default();
     let unit = measurements.first().map(|one| unit_of(one)).unwrap_or_default();
+    let common_unit = measurements.first().map_or("", |one| one.question.unit.as_str());
     heading(&mut drawing, title, &unit, &systems_of(measurements));
     let mut cases: Vec<&str> = Vec::new();
     for one in measurements {
@@ -216,7 +218,10 @@ pub fn bars(title: &str, measurements: &[&Measurement]) -> Figure {
             };
             let length = (median / most * (WIDTH - 24.0 - VALUE_ROOM)).max(2.0);
             drawing.rectangle([12.0, y, length, BAR], &format!("{class} fill"), one.system.title());
-            let value = format!("{} {}", grouped(median), one.question.unit);
+            let mut value = grouped(median);
+            if one.question.unit != common_unit {
+                value += &format!(" {}", one.question.unit);
+            }
             drawing.text(12.0 + length + 6.0, y + 12.0, Anchor::Start, "faint", &value);
             y += BAR + 3.0;
         }

@@ -30,7 +30,7 @@ const OPERATIONS: [(&str, &str); 3] = [
 const TIMES: i64 = 10;
 
 pub fn ask(session: &Session) -> Result<Live> {
-    let mut script = String::from("echo @maps; cat /proc/self/maps; echo @events;");
+    let mut script = String::from("echo @maps; /bin/cat /proc/self/maps; echo @events;");
     for command in std::iter::once(":").chain(OPERATIONS.map(|(_, command)| command)) {
         let loop_of = format!("i=0; while [ $i -lt {TIMES} ]; do {command}; i=$((i+1)); done;");
         script += &format!(

@@ -11,7 +11,7 @@ pub const STYLE: &str = "\
 svg{font:13px system-ui,sans-serif}svg text{fill:var(--text)}svg .faint{fill:var(--faint)}\
 svg .grid{stroke:var(--line);stroke-width:1}\
 svg .tessera{--own:var(--tessera)}svg .linux{--own:var(--linux)}\
-svg .linux-thp{--own:var(--linux-thp)}svg .paper{--own:var(--paper)}svg .host{--own:var(--host)}\
+svg .linux-thp{--own:var(--linux-thp);stroke-dasharray:6 4}svg .fill{stroke:none}svg .paper{--own:var(--paper)}svg .host{--own:var(--host)}\
 svg .fill{fill:var(--own)}svg .stroke{stroke:var(--own);stroke-width:2;fill:none}\
 svg .range{stroke:var(--own);stroke-width:6;opacity:.35}";
 
