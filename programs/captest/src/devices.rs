@@ -52,8 +52,13 @@ fn take_clock() -> Result<(), Status> {
 fn tick(on: bool) -> Result<(), Status> {
     write(REGISTER_A, 0x26)?;
     let other = read(REGISTER_B)? & !PERIODIC;
-    write(REGISTER_B, if on { other | PERIODIC } else { other })?;
-    read(REGISTER_C).map(drop)
+    write(REGISTER_B, other)?;
+    // Forgets what has come already; not what comes from now on.
+    read(REGISTER_C)?;
+    if on {
+        write(REGISTER_B, other | PERIODIC)?;
+    }
+    Ok(())
 }
 
 /// The clock has bytes of memory that nothing else in this machine uses.
