@@ -319,7 +319,8 @@ invocations! {
         dst: Place
     ) -> Value;
 
-    // Page tables (the invoked capability) and mappings.
+    // Page tables (the invoked capability) and mappings. A table changes only through a capability
+    // with `WRITE`.
 
     /// Maps `count` pages of a Frame or DevFrame (each of this table's page size), or one table
     /// of the next level, at consecutive entries. Makes one Mapping.

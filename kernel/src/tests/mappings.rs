@@ -2,7 +2,7 @@
 
 use super::machine::*;
 use captypes::invocations::MapFlags;
-use captypes::{op, CapAddr, CapType, Status};
+use captypes::{op, CapAddr, CapType, Rights, Status};
 
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
 const WRITE: u64 = 2;
@@ -183,4 +183,30 @@ fn copies_of_pages_have_their_contents() {
     m.call(source, op::Copy { dst: at(23).into() }).unwrap();
     m.call(RAM, replace).unwrap();
     assert_eq!(m.call(source, op::Identify {}).unwrap().base, FREE + 0x12000);
+}
+
+/// Every page size in one range, each from a Frame that may only be read.
+#[test]
+fn a_read_only_frame_stays_read_only_in_every_size() {
+    let mut m = Machine::new();
+    let sizes = [(CapType::Pt, 12), (CapType::Pd, 21), (CapType::Pdpt, 30)];
+    m.retype(DEVICES, CapType::DevFrame, 0, 1 << 30, 1, at(20)).unwrap();
+    m.call(at(20), op::Mint { dst: at(21).into(), rights: Rights::READ, badge: 0 }).unwrap();
+    for (n, (ty, shift)) in sizes.into_iter().enumerate() {
+        let table = m.make(ty, n as u64 * 4096, 4096, 16 + n as u32);
+        let count = ((1u64 << 30) >> shift).min(8) as u32;
+        assert_eq!(m.map(table, 0, count, at(21), RW, at(30 + n as u32)), Err(Status::NoRights));
+        m.map(table, 0, count, at(21), MapFlags::READ, at(30 + n as u32)).unwrap();
+        let seen = entry(&mut m, table, count - 1);
+        assert_eq!(seen & !(1 << 63 | 1 << 7 | 0xfff), DEVICE + (u64::from(count - 1) << shift));
+        assert_eq!(seen & WRITE, 0);
+        let (first, flags) = (0, RW);
+        assert_eq!(
+            m.call(at(30 + n as u32), op::Protect { first, count, flags }),
+            Err(Status::NoRights)
+        );
+        let many = op::ProtectMany { count: 1, flags };
+        assert_eq!(m.call(at(30 + n as u32), many), Err(Status::NoRights));
+        assert_eq!(entry(&mut m, table, count - 1), seen);
+    }
 }

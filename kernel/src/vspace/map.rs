@@ -62,6 +62,17 @@ fn table_level(cap: &RawCap) -> Result<u8, Status> {
     }
 }
 
+/// The same, if the capability allows changes.
+#[inline(always)]
+pub(super) fn changed_level(cap: &RawCap) -> Result<u8, Status> {
+    let level = table_level(cap)?;
+    if cap.rights_set().has(Rights::WRITE) {
+        Ok(level)
+    } else {
+        Err(Status::NoRights)
+    }
+}
+
 /// The physical address `offset` into `src`, if `count` pages (or one table) begin there.
 #[inline]
 fn address(level: u8, src: &RawCap, is_table: bool, args: &MapArgs) -> Result<u64, Status> {
@@ -106,7 +117,7 @@ impl Local {
         dst: SlotRef,
     ) -> Result<(), Status> {
         let (own, what) = (table.cap(), src.cap());
-        let level = table_level(&own)?;
+        let level = changed_level(&own)?;
         let target = target(level, &what)?;
         let limit = user_entries(level);
         if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
@@ -175,7 +186,7 @@ impl Local {
         dst: SlotRun,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = table_level(&own)?;
+        let level = changed_level(&own)?;
         let limit = user_entries(level);
         if first >= limit || src.len() > limit - first {
             return Err(Status::OutOfRange);

@@ -4,12 +4,13 @@
 //! them is the kernel's: the processor sets a bit when it walks the tables, not when it uses a
 //! translation that it has cached, so one that stayed cached would hide the next use or write.
 
+use super::map::changed_level;
 use super::{is_table, user_entries, IS_TABLE};
 use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef};
+use crate::cap::SlotRef;
 use crate::dispatch::Local;
 use captypes::invocations::{Count, MapFlags, StatusBits};
-use captypes::{Rights, Status};
+use captypes::Status;
 use paging::Flags;
 
 /// The bits of an entry.
@@ -29,13 +30,7 @@ impl Local {
         bits: StatusBits,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = match own.level() {
-            0 => return Err(Status::WrongType),
-            level => level,
-        };
-        if !own.rights_set().has(Rights::WRITE) {
-            return Err(Status::NoRights);
-        }
+        let level = changed_level(&own)?;
         let limit = user_entries(level);
         if first >= limit || count > limit - first {
             return Err(Status::OutOfRange);

@@ -24,6 +24,7 @@ mod rights;
 mod scheduling;
 mod setup;
 mod sharing;
+mod stale;
 mod status;
 mod threads;
 
@@ -47,6 +48,7 @@ const TESTS: &[&[Test]] = &[
     messages::TESTS,
     scheduling::TESTS,
     sharing::TESTS,
+    stale::TESTS,
     status::TESTS,
     attacks::TESTS,
     devices::TESTS,

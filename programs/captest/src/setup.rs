@@ -86,7 +86,7 @@ impl Lab {
     }
 
     /// Deletes everything made of the RAM and in the slots for tests.
-    fn clean(&mut self) -> Result<(), Status> {
+    pub fn clean(&mut self) -> Result<(), Status> {
         self.ram.revoke()?;
         slot(0).delete_range(256)
     }

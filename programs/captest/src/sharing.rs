@@ -95,6 +95,15 @@ fn in_child(child: &Child) -> Spaces {
     Spaces { cspace: ROOT.into(), vspace: child.slot(VSPACE) }
 }
 
+/// `test` in a second address space that has [`PT`] at [`VA`] as well.
+pub fn with_shared_table(lab: &mut Lab, test: impl FnOnce(&mut Lab, Spaces) -> Outcome) -> Outcome {
+    let child = child(lab)?;
+    good!(map_in_child(lab, &child, PT, slot(105)));
+    test(lab, in_child(&child))?;
+    good!(child.destroy());
+    Ok(())
+}
+
 fn shared_frame(lab: &mut Lab) -> Outcome {
     good!(make_tables(lab));
     let child = child(lab)?;
