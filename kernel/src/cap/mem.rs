@@ -262,6 +262,27 @@ impl Table {
         };
         in_groups(self.entries(start, count), (0, u64::MAX), both)
     }
+    /// Calls `visit` with the number and value of each of entries `start..start + count` that has one
+    /// of `bits`. Most have none, so it looks at eight at a time.
+    #[inline]
+    pub fn for_each_with(self, start: u32, count: u32, bits: u64, mut visit: impl FnMut(u32, u64)) {
+        let mut one = |n: u32, entry: &AtomicU64| {
+            let value = entry.load(Ordering::Relaxed);
+            if value & bits != 0 {
+                visit(n, value);
+            }
+        };
+        let (groups, rest) = self.entries(start, count).as_chunks::<8>();
+        let mut index = start;
+        for group in groups {
+            let union = group.iter().fold(0, |all, entry| all | entry.load(Ordering::Relaxed));
+            if union & bits != 0 {
+                (index..).zip(group).for_each(|(n, entry)| one(n, entry));
+            }
+            index += 8;
+        }
+        (index..).zip(rest).for_each(|(n, entry)| one(n, entry));
+    }
     /// Inverts `bits` in entries `start..start + count`, without losing what the processor writes.
     #[inline]
     pub fn toggle(self, start: u32, count: u32, bits: u64) {

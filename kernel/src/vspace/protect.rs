@@ -81,7 +81,6 @@ impl Local {
         }
         let bits = rights_bits(self.effective_for(flags, slot));
         if set_rights(&cap, first, count, bits) {
-            self.tlb.expect(count);
             self.forget_range(&cap, first, count, flags);
         }
         Ok(())
@@ -111,10 +110,22 @@ impl Local {
     /// Forgets what was used of the Mappings in `slots`.
     fn forget_each(&mut self, slots: SlotRun, flags: MapFlags) {
         self.tlb.expect(slots.len());
+        // Mappings in adjacent slots are mostly in one table.
+        let mut known = None;
         for slot in slots.iter() {
             let cap = slot.cap();
-            if cap.is(CapType::Mapping) {
-                self.forget_range(&cap, 0, (cap.aux >> ENTRY_BITS) + 1, flags);
+            if !cap.is(CapType::Mapping) {
+                continue;
+            }
+            let count = (cap.aux >> ENTRY_BITS) + 1;
+            let holder = (cap.word, cap.attrs);
+            let here = match known {
+                Some((known, here)) if known == holder && count == 1 => here,
+                _ => self.begin_singles(cap.word, cap.attrs, count, flags),
+            };
+            known = Some((holder, here));
+            if let Some(here) = &here {
+                self.forget_range_at(here, &cap, 0, count);
             }
             if self.tlb.forgets_all() {
                 break;

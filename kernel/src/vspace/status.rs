@@ -36,15 +36,20 @@ impl Local {
             return Err(Status::OutOfRange);
         }
         let (entries, bits) = (Table::at(own.base), entry_bits(bits));
-        let mut changed = 0;
-        for index in first..first + count {
-            // Most entries were not touched: look before writing.
-            if entries.get(index) & bits != 0 {
-                let (old, _) = entries.change(index, |entry| entry & !bits);
-                let kind = u16::from(level) | if is_table(level, old) { IS_TABLE } else { 0 };
-                self.forget(own.base, kind, index, old, MapFlags::default());
-                changed += 1;
-            }
+        // How to forget depends on how many there are.
+        let (mut changed, mut kind) = (0, u16::from(level));
+        entries.for_each_with(first, count, bits, |_, entry| {
+            changed += 1;
+            kind |= if is_table(level, entry) { IS_TABLE } else { 0 };
+        });
+        if changed != 0 {
+            let here = self.begin_singles(own.base, kind, changed, MapFlags::default());
+            let mut pages = 0;
+            entries.for_each_with(first, count, bits, |index, _| {
+                entries.change(index, |entry| entry & !bits);
+                pages += here.as_ref().map_or(0, |here| here.flush(kind, index));
+            });
+            self.count_singles(pages);
         }
         Ok(Count { count: changed })
     }

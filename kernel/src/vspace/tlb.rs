@@ -107,13 +107,20 @@ impl Tlb {
         }
     }
 
-    /// Are single pages still the way for this event?
+    /// Are single pages the way for `count` more in this event?
     #[inline]
-    pub(super) fn wants_single(&self, strategy: FlushStrategy) -> bool {
+    fn wants_single(&self, strategy: FlushStrategy, count: u32) -> bool {
         match strategy {
             FlushStrategy::Full => false,
             FlushStrategy::Selective => true,
-            FlushStrategy::Hybrid => self.spent < self.policy.threshold,
+            FlushStrategy::Hybrid => self.spent.saturating_add(count) <= self.policy.threshold,
+        }
+    }
+
+    #[inline]
+    fn spend(&mut self, pages: u32) {
+        if self.spent != EVERYTHING {
+            self.spent = self.spent.saturating_add(pages).min(EVERYTHING - 1);
         }
     }
 
@@ -143,8 +150,15 @@ impl Local {
         }
     }
 
-    /// The same for those of entries `first..first + count` of a Mapping, still present, that were
-    /// used.
+    #[inline(never)]
+    fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
+        if let Some(here) = self.begin_singles(table, kind, 1, flags) {
+            self.count_singles(here.flush(kind, index));
+        }
+    }
+
+    /// For entries `first..first + count` of a Mapping, still present, of which some were used and
+    /// have just lost a right.
     pub(super) fn forget_range(
         &mut self,
         mapping: &RawCap,
@@ -152,42 +166,78 @@ impl Local {
         count: u32,
         flags: MapFlags,
     ) {
-        let (table, start) = (mapping.word, (mapping.aux & ENTRY) + first);
-        if self.tlb.strategy(flags) == FlushStrategy::Full {
-            return self.tlb.forget_all();
+        let (table, kind) = (mapping.word, mapping.attrs);
+        let Some(here) = self.begin_singles(table, kind, count, flags) else { return };
+        self.forget_range_at(&here, mapping, first, count);
+    }
+
+    /// The same, with a table that is `here`.
+    pub(super) fn forget_range_at(
+        &mut self,
+        here: &Here,
+        mapping: &RawCap,
+        first: u32,
+        count: u32,
+    ) {
+        let (start, used) = ((mapping.aux & ENTRY) + first, Flags::ACCESSED.bits());
+        let mut pages = 0;
+        Table::at(mapping.word).for_each_with(start, count, used, |index, _| {
+            pages += here.flush(mapping.attrs, index);
+        });
+        self.count_singles(pages);
+    }
+
+    /// Where to forget up to `count` pages one by one; `None` if that is not the way, or settled.
+    pub(super) fn begin_singles(
+        &mut self,
+        table: u64,
+        kind: u16,
+        count: u32,
+        flags: MapFlags,
+    ) -> Option<Here> {
+        if self.tlb.forgets_all() {
+            return None;
         }
-        for index in start..start + count {
-            let entry = Table::at(table).get(index);
-            self.forget(table, mapping.attrs, index, entry, flags);
+        if kind & IS_TABLE != 0 || !self.tlb.wants_single(self.tlb.strategy(flags), count) {
+            self.tlb.forget_all();
+            return None;
+        }
+        // A search is as dear as a page.
+        self.tlb.spend(1);
+        match self.places_here(table, (kind & LEVEL) as u8) {
+            Here::Nowhere => None,
+            Here::TooMany => {
+                self.tlb.forget_all();
+                None
+            }
+            here => Some(here),
         }
     }
 
-    /// The same for an entry that was used.
-    #[inline(never)]
-    pub(super) fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
-        if kind & IS_TABLE != 0 || !self.tlb.wants_single(self.tlb.strategy(flags)) {
-            return self.tlb.forget_all();
-        }
-        let level = (kind & LEVEL) as u8;
-        let offset = u64::from(index) << super::page_shift(level);
-        match self.places_here(table, level) {
-            Here::Nowhere => self.spend_flushes(0, 1),
-            Here::At(va) => {
-                arch::flush_page(va + offset);
-                self.spend_flushes(1, 1);
-            }
-            Here::Many(places) => {
-                places.as_slice().iter().for_each(|va| arch::flush_page(va + offset));
-                let pages = places.as_slice().len() as u32;
-                self.spend_flushes(pages, pages);
-            }
-            Here::TooMany => self.tlb.forget_all(),
-        }
-    }
-
+    /// So many pages were forgotten.
     #[inline]
-    fn spend_flushes(&mut self, pages: u32, spent: u32) {
+    pub(super) fn count_singles(&mut self, pages: u32) {
         self.add(Counter::TlbPages, u64::from(pages));
-        self.tlb.spent = self.tlb.spent.saturating_add(spent).min(EVERYTHING - 1);
+        self.tlb.spend(pages);
+    }
+}
+
+impl Here {
+    /// Forgets the page of entry `index` of a table, at every address. Returns how many there are.
+    #[inline(always)]
+    pub(super) fn flush(&self, kind: u16, index: u32) -> u32 {
+        let offset = u64::from(index) << super::page_shift((kind & LEVEL) as u8);
+        if let Here::At(va) = self {
+            arch::flush_page(va + offset);
+            return 1;
+        }
+        self.flush_many(offset)
+    }
+
+    #[inline(never)]
+    fn flush_many(&self, offset: u64) -> u32 {
+        let Here::Many(places) = self else { return 0 };
+        places.as_slice().iter().for_each(|va| arch::flush_page(va + offset));
+        places.as_slice().len() as u32
     }
 }

@@ -29,20 +29,18 @@ impl Local {
     /// many that were, everything is forgotten. Both leave nothing to look at one by one.
     #[inline(never)]
     fn clear_many(&mut self, cap: &RawCap, start: u32, count: u32, flags: MapFlags) {
-        let table = Table::at(cap.word);
+        let (table, kind) = (Table::at(cap.word), cap.attrs);
         let (union, _) = table.union_and_intersection(start, count);
-        if union & Flags::ACCESSED.bits() != 0 {
-            self.tlb.expect(count);
-            if self.tlb.wants_single(self.tlb.strategy(flags)) {
-                for index in start..start + count {
-                    let old = table.take(index);
-                    self.forget(cap.word, cap.attrs, index, old, flags);
-                }
-                return;
+        let used = union & Flags::ACCESSED.bits() != 0;
+        let here = if used { self.begin_singles(cap.word, kind, count, flags) } else { None };
+        let Some(here) = here else { return table.fill(start, count, 0, 0) };
+        let mut pages = 0;
+        for index in start..start + count {
+            if table.take(index) & Flags::ACCESSED.bits() != 0 {
+                pages += here.flush(kind, index);
             }
-            self.tlb.forget_all();
         }
-        table.fill(start, count, 0, 0);
+        self.count_singles(pages);
     }
 
     /// Removes a Mapping with its entries.

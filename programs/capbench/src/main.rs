@@ -5,6 +5,7 @@
 #![no_main]
 
 mod ops;
+mod regions;
 mod server;
 mod upcalls;
 
@@ -109,6 +110,7 @@ fn main(_: Start) {
     let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
     let mut lab = Lab::new(&machine).expect("the machine has room");
     ops::measure(&lab);
+    regions::measure(&lab);
     server::measure(&mut lab);
     upcalls::measure(&mut lab);
     let count = libos::log::counter(Counter::TlbFlushes).unwrap_or(0);
