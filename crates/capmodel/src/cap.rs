@@ -1,0 +1,104 @@
+//! Capabilities, and how two of them are related (design §3).
+
+use captypes::types::RamAttrs;
+use captypes::{CapType, Rights, Tree};
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// A capability.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cap {
+    /// Its type.
+    pub ty: CapType,
+    /// First address of its object (port, line, number). Of a Mapping: of what is mapped.
+    pub base: u64,
+    /// Its extent in the same unit.
+    pub bytes: u64,
+    /// Its rights. Of a Mapping: what the mapped capability allowed.
+    pub rights: Rights,
+    /// Attributes of its memory.
+    pub attrs: RamAttrs,
+    /// Of an Endpoint.
+    pub badge: u32,
+    /// Of a Mapping: its entries.
+    pub mapping: Option<Mapping>,
+}
+
+/// The entries for which a Mapping stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// Physical address of the table.
+    pub table: u64,
+    /// Level of the table.
+    pub level: u8,
+    /// First entry.
+    pub first: u32,
+    /// Entries.
+    pub count: u32,
+    /// A table of the next level is mapped, not pages.
+    pub is_table: bool,
+}
+
+/// Bytes that one entry of a table of this level maps.
+pub const fn page_bytes(level: u8) -> u64 {
+    PAGE << (9 * (level as u32 - 1))
+}
+
+impl Cap {
+    /// First address behind it.
+    pub fn end(&self) -> u64 {
+        self.base + self.bytes
+    }
+    /// Memory of which the memory server keeps the home.
+    pub fn is_home(&self) -> bool {
+        self.attrs.has(RamAttrs::HOME)
+    }
+    /// Can pages of it be mapped?
+    pub fn is_frame(&self) -> bool {
+        matches!(self.ty, CapType::Frame | CapType::DevFrame)
+    }
+    /// Does it have slots?
+    pub fn is_container(&self) -> bool {
+        matches!(self.ty, CapType::L1CNode | CapType::L2CNode | CapType::Dispatcher)
+    }
+    /// The level of a page table.
+    pub fn level(&self) -> Option<u8> {
+        self.ty.table_level()
+    }
+    /// Do the two share an address?
+    pub fn overlaps(&self, base: u64, end: u64) -> bool {
+        self.base < end && base < self.end()
+    }
+    /// Does it cover these addresses?
+    pub fn covers(&self, base: u64, end: u64) -> bool {
+        self.base <= base && end <= self.end()
+    }
+
+    /// Do both stand for the same object? Rights and badges do not matter. No two Mappings do.
+    pub fn is_copy_of(&self, other: &Cap) -> bool {
+        self.ty == other.ty
+            && self.ty != CapType::Mapping
+            && self.is_home() == other.is_home()
+            && (self.base, self.bytes) == (other.base, other.bytes)
+    }
+
+    /// Was it made of what `other` stands for? Everything that is inside of another object's range
+    /// was, and of two objects of one range the one whose type comes later in the forest.
+    pub fn descends_from(&self, other: &Cap) -> bool {
+        self.ty.tree() == other.ty.tree()
+            && self.ty.tree() != Tree::Singleton
+            && other.ty != CapType::Mapping
+            && other.covers(self.base, self.end())
+            && (self.bytes < other.bytes || self.place_in_forest() > other.place_in_forest())
+    }
+
+    /// Homes come before everything else.
+    fn place_in_forest(&self) -> u8 {
+        if self.is_home() {
+            0
+        } else {
+            self.ty.rank()
+        }
+    }
+}

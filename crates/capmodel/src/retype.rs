@@ -1,0 +1,142 @@
+//! Retype: objects made of a part of a capability.
+
+use crate::errors::Check;
+use crate::{Answer, Cap, Model, SlotKey, Words, PAGE};
+use captypes::types::ObjectSize;
+use captypes::{op, CapType, Place, RamAttrs, Rights, Status, Tree};
+
+/// Roots have at most 2^24 slots.
+const LARGEST_ROOT: u64 = 64 << 24;
+/// Most bytes that one operation copies.
+const MOST_COPIED: u64 = 1 << 20;
+/// Attributes that objects inherit: the node, and whether memory is persistent.
+const INHERITED: u16 = 0xff | RamAttrs::PERSISTENT.0;
+
+fn may_have_size(ty: CapType, bytes: u64) -> bool {
+    match ty.object_size() {
+        ObjectSize::None => bytes > 0,
+        ObjectSize::Fixed(size) => bytes == size,
+        ObjectSize::Multiple(unit) => {
+            bytes > 0 && bytes % unit == 0 && (ty != CapType::L1CNode || bytes <= LARGEST_ROOT)
+        }
+    }
+}
+
+/// What PhysAddr covers is memory only if it is persistent.
+fn may_be_made(source: &Cap, ty: CapType) -> bool {
+    let is_memory = source.ty == CapType::Ram || source.attrs.has(RamAttrs::PERSISTENT);
+    source.ty.can_retype_to(ty) && (ty != CapType::Ram || is_memory)
+}
+
+impl Model {
+    /// Was something made of `[base, end)` of `source`? The parts of a Frame may be named while it is
+    /// mapped.
+    pub(crate) fn is_taken(&self, source: &Cap, base: u64, end: u64) -> bool {
+        let counts = |cap: &&Cap| !source.is_frame() || cap.ty != CapType::Mapping;
+        let mut others = self.slots.values().filter(counts);
+        others.any(|cap| cap.descends_from(source) && cap.overlaps(base, end))
+    }
+
+    pub(crate) fn retype(&mut self, who: usize, target: Place, args: op::Retype) -> Answer {
+        let mut check = Check::default();
+        let source = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
+        let dst = check.get(self.run(who, args.dst, args.count));
+        let free = |slot: &SlotKey| !self.slots.contains_key(slot);
+        check.demand(dst.iter().flatten().all(free), Status::Occupied);
+        check.demand(args.count > 0, Status::OutOfRange);
+        check.demand(may_have_size(args.ty, args.bytes), Status::OutOfRange);
+        let total = args.bytes.checked_mul(u64::from(args.count));
+        let end = total.and_then(|total| args.offset.checked_add(total));
+        if let Some(source) = source {
+            let aligned = source.ty.tree() != Tree::Memory || args.offset % PAGE == 0;
+            let inside = aligned && end.is_some_and(|end| end <= source.bytes);
+            check.demand(may_be_made(&source, args.ty), Status::WrongType);
+            check.demand(inside, Status::OutOfRange);
+            if let (true, Some(end)) = (inside, end) {
+                let taken = self.is_taken(&source, source.base + args.offset, source.base + end);
+                check.demand(!taken, Status::HasDescendants);
+            }
+        }
+        let (source, dst) = check.passed(source.zip(dst))?;
+        let of_memory = matches!(source.ty, CapType::Ram | CapType::PhysAddr);
+        let first = Cap {
+            ty: args.ty,
+            base: source.base + args.offset,
+            bytes: args.bytes,
+            rights: if of_memory { Rights::ALL } else { source.rights },
+            attrs: RamAttrs(source.attrs.0 & INHERITED),
+            badge: 0,
+            mapping: None,
+        };
+        for (n, slot) in dst.into_iter().enumerate() {
+            let cap = Cap { base: first.base + n as u64 * args.bytes, ..first };
+            self.put(slot, cap);
+            if source.ty == CapType::Ram && args.ty != CapType::Ram {
+                self.forget_contents(cap.base, cap.end());
+            }
+        }
+        Ok(Words::NONE)
+    }
+
+    /// Every page in the range is full of zeros.
+    fn forget_contents(&mut self, base: u64, end: u64) {
+        let pages: Vec<u64> = self.contents.range(base..end).map(|(&page, _)| page).collect();
+        for page in pages {
+            self.contents.remove(&page);
+        }
+    }
+
+    pub(crate) fn retype_copy(
+        &mut self,
+        who: usize,
+        target: Place,
+        args: op::RetypeCopy,
+    ) -> Answer {
+        let mut check = Check::default();
+        let ram = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
+        let src = check.get(self.used(who, args.src));
+        let dst = check.get(self.slot_at(who, args.dst));
+        let frame = src.map(|slot| self.slots[&slot]);
+        let in_place = src.is_some() && src == dst;
+        if let Some(dst) = dst.filter(|_| !in_place) {
+            check.demand(!self.slots.contains_key(&dst), Status::Occupied);
+        }
+        if let Some(src) = src.filter(|_| in_place) {
+            check.demand(self.has_copies(src), Status::WrongState);
+        }
+        check.demand(args.bytes > 0 && args.bytes <= MOST_COPIED, Status::OutOfRange);
+        let pages_of = |cap: &Cap, offset: u64| {
+            let end = offset.checked_add(args.bytes);
+            (offset | args.bytes) % PAGE == 0 && end.is_some_and(|end| end <= cap.bytes)
+        };
+        if let Some(frame) = frame {
+            check.demand(frame.ty == CapType::Frame, Status::WrongType);
+            check.demand(frame.rights.has(Rights::READ), Status::NoRights);
+            check.demand(pages_of(&frame, args.src_offset), Status::OutOfRange);
+        }
+        if let Some(ram) = ram {
+            let inside = pages_of(&ram, args.offset);
+            check.demand(ram.ty == CapType::Ram, Status::WrongType);
+            check.demand(inside, Status::OutOfRange);
+            let base = ram.base.wrapping_add(args.offset);
+            let taken = inside && self.is_taken(&ram, base, base + args.bytes);
+            check.demand(!taken, Status::HasDescendants);
+        }
+        let ((ram, frame), dst) = check.passed(ram.zip(frame).zip(dst))?;
+        let (base, from) = (ram.base + args.offset, frame.base + args.src_offset);
+        for offset in (0..args.bytes).step_by(PAGE as usize) {
+            match self.contents.get(&(from + offset)).copied() {
+                Some(word) => self.contents.insert(base + offset, word),
+                None => self.contents.remove(&(base + offset)),
+            };
+        }
+        if in_place {
+            self.delete_slot(dst);
+        }
+        let attrs = RamAttrs(ram.attrs.0 & INHERITED);
+        let (bytes, rights) = (args.bytes, Rights::ALL);
+        let ty = CapType::Frame;
+        self.put(dst, Cap { ty, base, bytes, rights, attrs, badge: 0, mapping: None });
+        Ok(Words::NONE)
+    }
+}

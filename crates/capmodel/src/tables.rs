@@ -1,0 +1,387 @@
+//! Page tables: map, protect, unmap, replace.
+
+use crate::errors::Check;
+use crate::{page_bytes, Answer, Cap, Mapping, Model, SlotKey, Words, PAGE};
+use captypes::invocations::MapFlags;
+use captypes::{op, CapType, Place, RamAttrs, Rights, Status};
+
+/// Entries of a table.
+const ENTRIES: u32 = 512;
+
+/// An entry of a page table in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Physical address of the page or table.
+    pub address: u64,
+    /// Bytes of the page; 0: a table of the next level.
+    pub page: u64,
+    /// May be written through it.
+    pub write: bool,
+    /// May be executed through it.
+    pub execute: bool,
+    /// Bypasses the caches.
+    pub uncached: bool,
+    /// Made before the first operation: nothing more is known about it.
+    pub opaque: bool,
+}
+
+impl Entry {
+    /// As the processor reads it, but for what it writes itself (accessed, dirty).
+    pub fn word(&self) -> u64 {
+        let bit = |set: bool, bit: u32| u64::from(set) << bit;
+        let (present, user) = (1, 1 << 2);
+        let caching = bit(self.uncached, 3) | bit(self.uncached, 4);
+        self.address
+            | present
+            | bit(self.write, 1)
+            | user
+            | caching
+            | bit(self.page > PAGE, 7)
+            | bit(!self.execute, 63)
+    }
+}
+
+/// Bits of an entry that the processor writes.
+pub(crate) const WRITTEN_BY_PROCESSOR: u64 = 1 << 5 | 1 << 6;
+
+/// What would be mapped.
+#[derive(Clone, Copy)]
+struct Target {
+    is_table: bool,
+    rights: Rights,
+}
+
+/// What a table of `level` can hold of a capability.
+fn target(level: u8, cap: &Cap) -> Result<Target, Status> {
+    let below = cap.level();
+    match below {
+        _ if cap.is_frame() && level <= 3 => Ok(Target { is_table: false, rights: cap.rights }),
+        _ if cap.is_frame() => Err(Status::WrongLevel),
+        None => Err(Status::WrongType),
+        Some(below) if below + 1 == level => Ok(Target { is_table: true, rights: cap.rights }),
+        // A last-level table shows any table as a page, to read.
+        Some(_) if level == 1 => {
+            Ok(Target { is_table: false, rights: cap.rights.and(Rights::READ) })
+        }
+        Some(_) => Err(Status::WrongLevel),
+    }
+}
+
+fn wanted(flags: MapFlags) -> Rights {
+    let right = |flag, right| if flags.has(flag) { right } else { Rights::NONE };
+    let write = right(MapFlags::WRITE, Rights::WRITE);
+    Rights::READ.or(write).or(right(MapFlags::EXEC, Rights::EXEC))
+}
+
+/// Entries of a table that user mode has.
+pub(crate) fn user_entries(level: u8) -> u32 {
+    if level >= 4 {
+        ENTRIES / 2
+    } else {
+        ENTRIES
+    }
+}
+
+/// What one entry of a new Mapping maps.
+struct Page {
+    address: u64,
+    target: Target,
+    flags: MapFlags,
+}
+
+impl Model {
+    /// The base and level of a table in a slot.
+    fn table(&self, slot: SlotKey) -> Result<(u64, u8), Status> {
+        let cap = &self.slots[&slot];
+        cap.level().map(|level| (cap.base, level)).ok_or(Status::WrongType)
+    }
+
+    pub(crate) fn clear(&mut self, table: u64, first: u32, count: u32) {
+        for index in first..first + count {
+            self.entries.remove(&(table, index));
+        }
+    }
+
+    /// May pages of `cap` be written through a mapping with these flags?
+    fn writable(&self, flags: MapFlags, has_copies: bool) -> bool {
+        flags.has(MapFlags::WRITE) && !(flags.has(MapFlags::IF_EXCLUSIVE) && has_copies)
+    }
+
+    /// Writes the entries of a Mapping, and puts it in a slot.
+    fn make_mapping(
+        &mut self,
+        dst: SlotKey,
+        table: (u64, u8),
+        run: (u32, u32),
+        page: Page,
+        has_copies: bool,
+    ) {
+        let ((table, level), (first, count)) = (table, run);
+        let Target { is_table, rights } = page.target;
+        let bytes = if is_table { PAGE } else { page_bytes(level) };
+        for n in 0..count {
+            let entry = Entry {
+                address: page.address + u64::from(n) * bytes,
+                page: if is_table { 0 } else { bytes },
+                write: self.writable(page.flags, has_copies),
+                execute: page.flags.has(MapFlags::EXEC),
+                uncached: page.flags.has(MapFlags::UNCACHED),
+                opaque: false,
+            };
+            self.entries.insert((table, first + n), entry);
+        }
+        let mapping = Mapping { table, level, first, count, is_table };
+        self.put(dst, mapping_cap(mapping, page.address, rights));
+    }
+
+    pub(crate) fn map(&mut self, who: usize, target_place: Place, args: op::Map) -> Answer {
+        let mut check = Check::default();
+        let table = check.get(self.used(who, target_place));
+        let src = check.get(self.used(who, args.src));
+        let dst = check.get(self.free(who, args.mapping));
+        let table = table.and_then(|slot| check.get(self.table(slot)));
+        let what = src.map(|slot| self.slots[&slot]);
+        let target = table.zip(what).and_then(|((_, level), cap)| check.get(target(level, &cap)));
+        check.demand(args.count > 0, Status::OutOfRange);
+        if let Some((base, level)) = table {
+            let end = args.entry.checked_add(args.count);
+            let inside = end.is_some_and(|end| end <= user_entries(level));
+            check.demand(inside && args.entry < user_entries(level), Status::OutOfRange);
+            let used = |index| self.entries.contains_key(&(base, index));
+            check.demand(!inside || !(args.entry..args.entry + args.count).any(used), {
+                Status::Occupied
+            });
+        }
+        if let (Some((_, level)), Some(what), Some(target)) = (table, what, target) {
+            check.demand(target.rights.has(wanted(args.flags)), Status::NoRights);
+            let fits = fits(level, &what, target, args.offset, args.count);
+            check.demand(fits, Status::OutOfRange);
+        }
+        let all = table.zip(what).zip(target).zip(src.zip(dst));
+        let (((table, what), target), (src, dst)) = check.passed(all)?;
+        let page = Page { address: what.base + args.offset, target, flags: args.flags };
+        let has_copies = self.has_copies(src);
+        self.make_mapping(dst, table, (args.entry, args.count), page, has_copies);
+        Ok(Words::NONE)
+    }
+
+    pub(crate) fn map_many(&mut self, who: usize, place: Place, args: op::MapMany) -> Answer {
+        let mut check = Check::default();
+        let src = check.get(self.run(who, args.src, args.count));
+        let dst = check.get(self.run(who, args.mapping, args.count));
+        let table = check.get(self.used(who, place));
+        let table = table.and_then(|slot| check.get(self.table(slot)));
+        if let Some((_, level)) = table {
+            let end = args.entry.checked_add(args.count);
+            let inside = args.entry < user_entries(level)
+                && end.is_some_and(|end| end <= user_entries(level));
+            check.demand(inside, Status::OutOfRange);
+        }
+        if let (Some((base, level)), Some(src), Some(dst)) = (table, &src, &dst) {
+            for (n, (src, dst)) in (args.entry..).zip(src.iter().zip(dst)) {
+                let Some(what) = self.slots.get(src) else { continue };
+                if self.entries.contains_key(&(base, n)) {
+                    continue;
+                }
+                check.demand(!self.slots.contains_key(dst), Status::Occupied);
+                let Some(target) = check.get(target(level, what)) else { continue };
+                check.demand(target.rights.has(wanted(args.flags)), Status::NoRights);
+                check.demand(is_one(level, what, target), Status::OutOfRange);
+            }
+        }
+        let (table, (src, dst)) = check.passed(table.zip(src.zip(dst)))?;
+        let mut count = 0;
+        for (n, (src, dst)) in (args.entry..).zip(src.into_iter().zip(dst)) {
+            let Some(what) = self.slots.get(&src).copied() else { continue };
+            // What this very operation has put into a slot or an entry is passed over.
+            let in_use = self.entries.contains_key(&(table.0, n)) || self.slots.contains_key(&dst);
+            let Ok(target) = target(table.1, &what) else { continue };
+            if in_use {
+                continue;
+            }
+            let page = Page { address: what.base, target, flags: args.flags };
+            let has_copies = self.has_copies(src);
+            self.make_mapping(dst, table, (n, 1), page, has_copies);
+            count += 1;
+        }
+        Ok(Words::one(count))
+    }
+
+    /// Has the innermost object around a Mapping copies?
+    fn is_shared(&self, cap: &Cap) -> bool {
+        let around = self.slots.iter().filter(|(_, other)| cap.descends_from(other));
+        let inner = around.min_by_key(|(_, other)| (other.bytes, u8::MAX - other.ty.rank()));
+        inner.is_none_or(|(&slot, _)| self.has_copies(slot))
+    }
+
+    fn set_rights(&mut self, cap: &Cap, mapping: Mapping, run: (u32, u32), flags: MapFlags) {
+        let write = self.writable(flags, flags.has(MapFlags::IF_EXCLUSIVE) && self.is_shared(cap));
+        for index in mapping.first + run.0..mapping.first + run.0 + run.1 {
+            if let Some(entry) = self.entries.get_mut(&(mapping.table, index)) {
+                (entry.write, entry.execute) = (write, flags.has(MapFlags::EXEC));
+            }
+        }
+    }
+
+    /// The Mapping at a place, and whether entries `first..first + count` are in it.
+    fn part(
+        &self,
+        check: &mut Check,
+        slot: Option<SlotKey>,
+        first: u32,
+        count: u32,
+    ) -> Option<(SlotKey, Cap, Mapping)> {
+        let cap = self.slots[&slot?];
+        let mapping = check.get(cap.mapping.ok_or(Status::WrongType))?;
+        let end = first.checked_add(count);
+        let inside = count > 0 && end.is_some_and(|end| end <= mapping.count);
+        check.demand(inside, Status::OutOfRange);
+        Some((slot?, cap, mapping))
+    }
+
+    pub(crate) fn protect(&mut self, who: usize, target: Place, args: op::Protect) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        let part = self.part(&mut check, slot, args.first, args.count);
+        let allowed = part.is_none_or(|(_, cap, _)| cap.rights.has(wanted(args.flags)));
+        check.demand(allowed, Status::NoRights);
+        let (_, cap, mapping) = check.passed(part)?;
+        self.set_rights(&cap, mapping, (args.first, args.count), args.flags);
+        Ok(Words::NONE)
+    }
+
+    pub(crate) fn protect_many(
+        &mut self,
+        who: usize,
+        target: Place,
+        args: op::ProtectMany,
+    ) -> Answer {
+        let mut check = Check::default();
+        let slots = check.get(self.run(who, target, args.count));
+        let caps = slots.iter().flatten().filter_map(|slot| self.slots.get(slot).copied());
+        let mappings: Vec<Cap> = caps.filter(|cap| cap.mapping.is_some()).collect();
+        let allowed = mappings.iter().all(|cap| cap.rights.has(wanted(args.flags)));
+        check.demand(allowed, Status::NoRights);
+        check.passed(slots)?;
+        for cap in &mappings {
+            let Some(mapping) = cap.mapping else { continue };
+            self.set_rights(cap, mapping, (0, mapping.count), args.flags);
+        }
+        Ok(Words::one(mappings.len() as u64))
+    }
+
+    pub(crate) fn unmap(&mut self, who: usize, target: Place, args: op::Unmap) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        let part = self.part(&mut check, slot, args.first, args.count);
+        let mut rest = None;
+        if let (Some((_, _, mapping)), true) = (part, check.errors().is_empty()) {
+            if args.first > 0 && args.first + args.count < mapping.count {
+                rest = check.get(self.free(who, args.rest));
+            }
+        }
+        let (slot, cap, mapping) = check.passed(part)?;
+        self.clear(mapping.table, mapping.first + args.first, args.count);
+        self.take(slot);
+        let piece = |first: u32, count: u32| {
+            let address = cap.base + u64::from(first) * cap.bytes / u64::from(mapping.count);
+            let mapping = Mapping { first: mapping.first + first, count, ..mapping };
+            mapping_cap(mapping, address, cap.rights)
+        };
+        let behind = args.first + args.count;
+        let tail = (behind < mapping.count).then(|| piece(behind, mapping.count - behind));
+        let head = (args.first > 0).then(|| piece(0, args.first));
+        match (head, tail, rest) {
+            (Some(head), Some(tail), Some(rest)) => {
+                self.put(slot, head);
+                self.put(rest, tail);
+            }
+            (Some(only), ..) | (None, Some(only), _) => self.put(slot, only),
+            (None, None, _) => {}
+        }
+        Ok(Words::NONE)
+    }
+
+    pub(crate) fn replace(&mut self, who: usize, place: Place, args: op::Replace) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, place));
+        let src = check.get(self.used(who, args.src));
+        let old = slot.and_then(|slot| check.get(self.slots[&slot].mapping.ok_or(Status::WrongType)));
+        let what = src.map(|slot| self.slots[&slot]);
+        let new = old.zip(what).and_then(|(old, what)| check.get(target(old.level, &what)));
+        if let (Some(old), Some(what), Some(new)) = (old, what, new) {
+            check.demand(old.count == 1 && !old.is_table && !new.is_table, Status::OutOfRange);
+            check.demand(new.rights.has(wanted(args.flags)), Status::NoRights);
+            let fits = new.is_table || fits(old.level, &what, new, 0, 1);
+            check.demand(fits, Status::OutOfRange);
+        }
+        let all = slot.zip(src).zip(old.zip(what).zip(new));
+        let ((slot, src), ((old, what), target)) = check.passed(all)?;
+        let has_copies = self.has_copies(src);
+        self.take(slot);
+        let page = Page { address: what.base, target, flags: args.flags };
+        self.make_mapping(slot, (old.table, old.level), (old.first, 1), page, has_copies);
+        Ok(Words::NONE)
+    }
+
+    pub(crate) fn read_entry(&mut self, who: usize, target: Place, args: op::ReadEntry) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        let table = slot.and_then(|slot| check.get(self.table(slot)));
+        let inside = table.is_none_or(|(_, level)| args.entry < user_entries(level));
+        check.demand(inside, Status::OutOfRange);
+        let (table, _) = check.passed(table)?;
+        let (value, mask) = self.entry_word(table, args.entry);
+        Ok(Words::masked(value, mask))
+    }
+
+    /// An entry as it is read, and the bits of that which the rules determine.
+    pub(crate) fn entry_word(&self, table: u64, index: u32) -> (u64, u64) {
+        match self.entries.get(&(table, index)) {
+            Some(entry) if entry.opaque => (0, 0),
+            Some(entry) => (entry.word(), !WRITTEN_BY_PROCESSOR),
+            None => (0, u64::MAX),
+        }
+    }
+
+    /// An entry that was made before the first operation.
+    pub fn import_entry(&mut self, table: u64, index: u32) {
+        let entry = Entry {
+            address: 0,
+            page: 0,
+            write: true,
+            execute: true,
+            uncached: false,
+            opaque: true,
+        };
+        self.entries.insert((table, index), entry);
+    }
+}
+
+fn mapping_cap(mapping: Mapping, base: u64, rights: Rights) -> Cap {
+    let page = if mapping.is_table { PAGE } else { page_bytes(mapping.level) };
+    Cap {
+        ty: CapType::Mapping,
+        base,
+        bytes: u64::from(mapping.count) * page,
+        rights,
+        attrs: RamAttrs(0),
+        badge: 0,
+        mapping: Some(mapping),
+    }
+}
+
+/// Do `count` pages of a table of `level`, or one table, begin at `offset` of `what`?
+fn fits(level: u8, what: &Cap, target: Target, offset: u64, count: u32) -> bool {
+    if target.is_table {
+        return offset == 0 && count == 1;
+    }
+    let page = page_bytes(level);
+    let end = u64::from(count).checked_mul(page).and_then(|bytes| offset.checked_add(bytes));
+    end.is_some_and(|end| end <= what.bytes) && (what.base + offset) % page == 0
+}
+
+/// Is it exactly one page of this level, or one table?
+fn is_one(level: u8, what: &Cap, target: Target) -> bool {
+    target.is_table || (what.bytes == page_bytes(level) && what.base % what.bytes == 0)
+}
