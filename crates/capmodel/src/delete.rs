@@ -40,28 +40,27 @@ impl Model {
         let cap = slot.map(|slot| self.slots[&slot]);
         check.demand(cap.is_none_or(|cap| cap.rights.has(Rights::REVOKE)), Status::NoRights);
         let (slot, cap) = check.passed(slot.zip(cap))?;
+        self.revoke_slot(slot, &cap);
+        Ok(Words::NONE)
+    }
+
+    /// The state after revoking what is in `slot`, to see what that would take.
+    pub(crate) fn after_revoking(&self, slot: SlotKey) -> Model {
+        let mut trial = self.clone();
+        if let Some(cap) = self.slots.get(&slot) {
+            trial.revoke_slot(slot, cap);
+        }
+        trial
+    }
+
+    fn revoke_slot(&mut self, slot: SlotKey, cap: &Cap) {
         let goes = |(&key, other): (&SlotKey, &Cap)| {
-            let related = other.is_copy_of(&cap) || other.descends_from(&cap);
+            let related = other.is_copy_of(cap) || other.descends_from(cap);
             (key != slot && related).then_some(key)
         };
         while let Some(key) = self.slots.iter().find_map(goes) {
             self.delete_slot(key);
         }
-        Ok(Words::NONE)
-    }
-
-    /// Would revoking what is in `slot` take the slot itself away? Then how far it comes is open.
-    pub fn revokes_itself(&self, slot: SlotKey) -> bool {
-        let Some(cap) = self.slots.get(&slot) else { return false };
-        let mut trial = self.clone();
-        let goes = |(&key, other): (&SlotKey, &Cap)| {
-            let related = other.is_copy_of(cap) || other.descends_from(cap);
-            (key != slot && related).then_some(key)
-        };
-        while let Some(key) = trial.slots.iter().find_map(goes) {
-            trial.delete_slot(key);
-        }
-        !trial.slots.contains_key(&slot)
     }
 
     /// Removes a capability, and with the last one its object.

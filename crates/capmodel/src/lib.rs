@@ -43,15 +43,12 @@ mod view;
 mod walk;
 mod watch;
 
-
-
-
 pub use cap::{page_bytes, Cap, Mapping, PAGE};
+pub use compare::{Comparison, Failure, Link, Plan};
 pub use errors::Errors;
 pub use place::{Executor, SlotKey};
-pub use compare::{Comparison, Failure, Link, Plan};
-pub use report::Difference;
 pub use random::{Operation, Profile, Random, Source};
+pub use report::Difference;
 pub use tables::Entry;
 pub use walk::{Access, Seen};
 pub use watch::{Touch, Watch};
@@ -154,6 +151,7 @@ impl Model {
             Label::ProtectMany => with!(ProtectMany, Model::protect_many),
             Label::Unmap => with!(Unmap, Model::unmap),
             Label::Replace => with!(Replace, Model::replace),
+            Label::ClearStatus => with!(ClearStatus, Model::clear_status),
             Label::ReadEntry => with!(ReadEntry, Model::read_entry),
             _ => self.invoke_thing(who, label, operation),
         }
@@ -216,7 +214,9 @@ impl Model {
 
     /// The entries of a table in use.
     fn entries_of(&self, table: u64) -> impl Iterator<Item = (u32, Entry)> + '_ {
-        self.entries.range((table, 0)..(table, u32::MAX)).map(|(&(_, index), &entry)| (index, entry))
+        self.entries
+            .range((table, 0)..(table, u32::MAX))
+            .map(|(&(_, index), &entry)| (index, entry))
     }
 
     /// Fills an empty slot.

@@ -1,6 +1,7 @@
 //! Which operations are left out: those that would end the experiment, and those of which the rules do
 //! not say what comes out.
 
+use crate::random::is_known;
 use crate::{Cap, Model, Operation, SlotKey};
 use captypes::{op, CapType, Invocation, Label, Place, Rights, Status};
 
@@ -27,6 +28,9 @@ impl Model {
     pub fn permits(&self, who: usize, operation: &Operation) -> bool {
         let (target, words) = (operation.target, &operation.args);
         let Some(label) = Label::from_u16(operation.label) else { return true };
+        if !is_known(label) {
+            return false;
+        }
         let invoked = self.used(who, target).ok().map(|key| (key, self.slots[&key]));
         let is = |ty: CapType| invoked.is_some_and(|(_, cap)| cap.ty == ty);
         let invoked_spared = invoked.is_none_or(|(key, _)| !self.is_given(key));
@@ -50,7 +54,7 @@ impl Model {
             Label::DeleteRange => self.spares(who, target, args!(DeleteRange).count),
             Label::Revoke => match invoked {
                 Some((key, cap)) if cap.rights.has(Rights::REVOKE) => {
-                    !self.is_given(key) && !self.revokes_itself(key)
+                    !self.is_given(key) && self.may_revoke(key)
                 }
                 _ => true,
             },
@@ -58,13 +62,15 @@ impl Model {
                 let args = args!(Retype);
                 let bytes = args.bytes.saturating_mul(u64::from(args.count));
                 self.spares(who, args.dst, args.count)
-                    && invoked.is_none_or(|(_, cap)| self.may_take(&cap, args.offset, bytes, args.ty))
+                    && invoked
+                        .is_none_or(|(_, cap)| self.may_take(&cap, args.offset, bytes, args.ty))
             }
             Label::RetypeCopy => {
                 let args = args!(RetypeCopy);
                 let ty = CapType::Frame;
                 self.spares(who, args.dst, 1)
-                    && invoked.is_none_or(|(_, cap)| self.may_take(&cap, args.offset, args.bytes, ty))
+                    && invoked
+                        .is_none_or(|(_, cap)| self.may_take(&cap, args.offset, args.bytes, ty))
             }
             Label::CopyRange => {
                 let args = args!(CopyRange);
@@ -84,9 +90,19 @@ impl Model {
             Label::Shutdown | Label::Log | Label::NotifyReclaimed | Label::CheckInvariants => {
                 !is(CapType::Kernel)
             }
+            // Would call an executor out of turn.
+            Label::Notify => args!(Notify).bits & lockstep::TURN == 0,
             Label::IrqBind => !is(CapType::Irq),
             _ => true,
         }
+    }
+
+    /// Does revoking spare what executors live on, and the slot itself? It may be in something that
+    /// was made of what it holds; how far that comes is open.
+    fn may_revoke(&self, slot: SlotKey) -> bool {
+        let after = self.after_revoking(slot);
+        let mut given = self.slots.keys().filter(|&&key| key == slot || self.is_given(key));
+        given.all(|key| after.slots.contains_key(key))
     }
 
     fn endpoint_error(&self, who: usize, place: Place, right: Rights) -> Option<Status> {

@@ -99,12 +99,7 @@ impl Model {
     }
 
     /// `count` adjacent slots of one CNode.
-    pub(crate) fn run(
-        &self,
-        who: usize,
-        place: Place,
-        count: u32,
-    ) -> Result<Vec<SlotKey>, Status> {
+    pub(crate) fn run(&self, who: usize, place: Place, count: u32) -> Result<Vec<SlotKey>, Status> {
         let spot = self.spot(who, place)?;
         if count > spot.slots - spot.index {
             return Err(Status::NoSlot);

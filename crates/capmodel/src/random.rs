@@ -94,6 +94,7 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::Unmap, 25, 80),
     (Label::Replace, 15, 60),
     (Label::ReadEntry, 15, 40),
+    (Label::ClearStatus, 5, 40),
     (Label::Configure, 30, 5),
     (Label::Notify, 10, 1),
     (Label::Poll, 10, 1),
@@ -115,6 +116,15 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::IrqAck, 2, 0),
     (Label::ReadCounter, 2, 0),
 ];
+
+/// Tried by accident only, as they do nothing that could be compared or must not succeed.
+const ACCIDENTS: [Label; 5] =
+    [Label::Shutdown, Label::Log, Label::NotifyReclaimed, Label::CheckInvariants, Label::IrqBind];
+
+/// Does the model know what this operation does?
+pub(crate) fn is_known(label: Label) -> bool {
+    ACCIDENTS.contains(&label) || WEIGHTS.iter().any(|&(known, ..)| known == label)
+}
 
 /// Makes operations.
 #[derive(Clone, Debug)]
@@ -271,6 +281,12 @@ impl Draft<'_> {
                 let entry = self.entry(table.cap.level()?);
                 Some(Operation::new(label, table.place, &[entry]))
             }
+            Label::ClearStatus => {
+                let table = self.table()?;
+                let (entry, count) = (self.entry(table.cap.level()?), 1 + self.random.below(30));
+                let bits = 1 + self.random.below(3);
+                Some(Operation::new(label, table.place, &[entry, count, bits]))
+            }
             Label::Configure => self.configure(),
             _ => self.simple(label),
         }
@@ -336,7 +352,8 @@ impl Draft<'_> {
     /// A type to make of memory.
     fn kind(&mut self) -> CapType {
         use CapType::*;
-        let caps = [Ram, Ram, Frame, Frame, L2CNode, L2CNode, L1CNode, Endpoint, Dispatcher, Pt, Pd];
+        let caps =
+            [Ram, Ram, Frame, Frame, L2CNode, L2CNode, L1CNode, Endpoint, Dispatcher, Pt, Pd];
         let memory = [Frame, Frame, Frame, Frame, Pt, Pt, Pd, Pd, Pdpt, Pdpt, Ram, L2CNode];
         let rare = [Pml4, Pml5, Pdpt, Dispatcher, Endpoint, L1CNode, PhysAddr, Mapping, Null];
         let kinds: &[CapType] = match self.profile {
@@ -390,7 +407,7 @@ impl Draft<'_> {
     fn gap(&mut self, source: &Cap, bytes: u64, unit: u64) -> u64 {
         let home = source.is_home();
         let area = if home { self.model.homeland() } else { source.base..source.end() };
-        let unit = if bytes % (2 << 20) == 0 && bytes > 0 { 2 << 20 } else { unit };
+        let unit = if bytes.is_multiple_of(2 << 20) && bytes > 0 { 2 << 20 } else { unit };
         let places = (area.end - area.start).saturating_sub(bytes) / unit + 1;
         let mut offset = 0;
         for _ in 0..6 {
@@ -476,9 +493,8 @@ impl Draft<'_> {
         let level = table.cap.level()?;
         let below = CapType::table_of_level(level - 1);
         let page = crate::page_bytes(level);
-        let fits = |cap: &Cap| {
-            Some(cap.ty) == below || level <= 3 && cap.is_frame() && cap.bytes == page
-        };
+        let fits =
+            |cap: &Cap| Some(cap.ty) == below || level <= 3 && cap.is_frame() && cap.bytes == page;
         let src = self.cap(fits)?;
         let count = 1 + self.random.below(4);
         let entry = self.entry(level);

@@ -17,7 +17,9 @@ fn may_have_size(ty: CapType, bytes: u64) -> bool {
         ObjectSize::None => bytes > 0,
         ObjectSize::Fixed(size) => bytes == size,
         ObjectSize::Multiple(unit) => {
-            bytes > 0 && bytes % unit == 0 && (ty != CapType::L1CNode || bytes <= LARGEST_ROOT)
+            bytes > 0
+                && bytes.is_multiple_of(unit)
+                && (ty != CapType::L1CNode || bytes <= LARGEST_ROOT)
         }
     }
 }
@@ -48,7 +50,7 @@ impl Model {
         let total = args.bytes.checked_mul(u64::from(args.count));
         let end = total.and_then(|total| args.offset.checked_add(total));
         if let Some(source) = source {
-            let aligned = source.ty.tree() != Tree::Memory || args.offset % PAGE == 0;
+            let aligned = source.ty.tree() != Tree::Memory || args.offset.is_multiple_of(PAGE);
             let inside = aligned && end.is_some_and(|end| end <= source.bytes);
             check.demand(may_be_made(&source, args.ty), Status::WrongType);
             check.demand(inside, Status::OutOfRange);
@@ -107,7 +109,7 @@ impl Model {
         check.demand(args.bytes > 0 && args.bytes <= MOST_COPIED, Status::OutOfRange);
         let pages_of = |cap: &Cap, offset: u64| {
             let end = offset.checked_add(args.bytes);
-            (offset | args.bytes) % PAGE == 0 && end.is_some_and(|end| end <= cap.bytes)
+            (offset | args.bytes).is_multiple_of(PAGE) && end.is_some_and(|end| end <= cap.bytes)
         };
         if let Some(frame) = frame {
             check.demand(frame.ty == CapType::Frame, Status::WrongType);

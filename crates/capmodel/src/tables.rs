@@ -2,7 +2,7 @@
 
 use crate::errors::Check;
 use crate::{page_bytes, Answer, Cap, Mapping, Model, SlotKey, Words, PAGE};
-use captypes::invocations::MapFlags;
+use captypes::invocations::{MapFlags, StatusBits};
 use captypes::{op, CapType, Place, RamAttrs, Rights, Status};
 
 /// Entries of a table.
@@ -23,10 +23,15 @@ pub struct Entry {
     pub uncached: bool,
     /// Made before the first operation: nothing more is known about it.
     pub opaque: bool,
+    /// Used since it was made or this was cleared. If not, the processor may still say so: it looks
+    /// ahead.
+    pub accessed: bool,
+    /// Written through since it was made or this was cleared. The processor says so only then.
+    pub dirty: bool,
 }
 
 impl Entry {
-    /// As the processor reads it, but for what it writes itself (accessed, dirty).
+    /// As it is in memory.
     pub fn word(&self) -> u64 {
         let bit = |set: bool, bit: u32| u64::from(set) << bit;
         let (present, user) = (1, 1 << 2);
@@ -36,13 +41,15 @@ impl Entry {
             | bit(self.write, 1)
             | user
             | caching
+            | bit(self.accessed, 5)
+            | bit(self.dirty, 6)
             | bit(self.page > PAGE, 7)
             | bit(!self.execute, 63)
     }
 }
 
-/// Bits of an entry that the processor writes.
-pub(crate) const WRITTEN_BY_PROCESSOR: u64 = 1 << 5 | 1 << 6;
+/// The accessed bit of an entry.
+const ACCESSED: u64 = 1 << 5;
 
 /// What would be mapped.
 #[derive(Clone, Copy)]
@@ -127,6 +134,8 @@ impl Model {
                 execute: page.flags.has(MapFlags::EXEC),
                 uncached: page.flags.has(MapFlags::UNCACHED),
                 opaque: false,
+                accessed: false,
+                dirty: false,
             };
             self.entries.insert((table, first + n), entry);
         }
@@ -306,7 +315,8 @@ impl Model {
         let mut check = Check::default();
         let slot = check.get(self.used(who, place));
         let src = check.get(self.used(who, args.src));
-        let old = slot.and_then(|slot| check.get(self.slots[&slot].mapping.ok_or(Status::WrongType)));
+        let old =
+            slot.and_then(|slot| check.get(self.slots[&slot].mapping.ok_or(Status::WrongType)));
         let what = src.map(|slot| self.slots[&slot]);
         let new = old.zip(what).and_then(|(old, what)| check.get(target(old.level, &what)));
         if let (Some(old), Some(what), Some(new)) = (old, what, new) {
@@ -335,11 +345,45 @@ impl Model {
         Ok(Words::masked(value, mask))
     }
 
+    pub(crate) fn clear_status(
+        &mut self,
+        who: usize,
+        target: Place,
+        args: op::ClearStatus,
+    ) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        let table = slot.and_then(|slot| check.get(self.table(slot)));
+        if let (Some(slot), Some((_, level))) = (slot, table) {
+            let writable = self.slots[&slot].rights.has(Rights::WRITE);
+            let end = args.entry.checked_add(args.count);
+            let limit = user_entries(level);
+            let inside = args.entry < limit && end.is_some_and(|end| end <= limit);
+            check.demand(writable, Status::NoRights);
+            check.demand(inside, Status::OutOfRange);
+        }
+        let (table, _) = check.passed(table)?;
+        let (clears_accessed, clears_dirty) =
+            (args.bits.has(StatusBits::ACCESSED), args.bits.has(StatusBits::DIRTY));
+        let (mut count, mut certain) = (0, true);
+        for (_, entry) in
+            self.entries.range_mut((table, args.entry)..(table, args.entry + args.count))
+        {
+            let was_set = clears_accessed && entry.accessed || clears_dirty && entry.dirty;
+            count += u64::from(was_set);
+            certain &= was_set || !clears_accessed && !entry.opaque;
+            entry.accessed &= !clears_accessed;
+            entry.dirty &= !clears_dirty;
+        }
+        Ok(Words::masked(count, if certain { u64::MAX } else { 0 }))
+    }
+
     /// An entry as it is read, and the bits of that which the rules determine.
     pub(crate) fn entry_word(&self, table: u64, index: u32) -> (u64, u64) {
         match self.entries.get(&(table, index)) {
             Some(entry) if entry.opaque => (0, 0),
-            Some(entry) => (entry.word(), !WRITTEN_BY_PROCESSOR),
+            Some(entry) if !entry.accessed => (entry.word(), !ACCESSED),
+            Some(entry) => (entry.word(), u64::MAX),
             None => (0, u64::MAX),
         }
     }
@@ -353,6 +397,8 @@ impl Model {
             execute: true,
             uncached: false,
             opaque: true,
+            accessed: false,
+            dirty: false,
         };
         self.entries.insert((table, index), entry);
     }
@@ -378,10 +424,10 @@ fn fits(level: u8, what: &Cap, target: Target, offset: u64, count: u32) -> bool 
     }
     let page = page_bytes(level);
     let end = u64::from(count).checked_mul(page).and_then(|bytes| offset.checked_add(bytes));
-    end.is_some_and(|end| end <= what.bytes) && (what.base + offset) % page == 0
+    end.is_some_and(|end| end <= what.bytes) && (what.base + offset).is_multiple_of(page)
 }
 
 /// Is it exactly one page of this level, or one table?
 fn is_one(level: u8, what: &Cap, target: Target) -> bool {
-    target.is_table || (what.bytes == page_bytes(level) && what.base % what.bytes == 0)
+    target.is_table || (what.bytes == page_bytes(level) && what.base.is_multiple_of(what.bytes))
 }

@@ -56,9 +56,7 @@ impl Model {
         let dispatcher = || self.of_type(who, target, CapType::Dispatcher);
         let kernel = || self.of_type(who, target, CapType::Kernel);
         // Of a dispatcher that never ran.
-        let stopped = |result: Result<Cap, Status>| {
-            simple(result.and_then(|_| Err(Status::WrongState)))
-        };
+        let stopped = |result: Result<Cap, Status>| simple(result.and(Err(Status::WrongState)));
         match label {
             Label::Configure => self.configure(who, target, decode!(Configure)),
             Label::Start | Label::Suspend | Label::Continue | Label::Yield | Label::Wait => {
@@ -79,11 +77,17 @@ impl Model {
             Label::ReplyRecv => stopped(self.endpoint(who, target, Rights::RECV)),
             Label::Reply if target == Place::CALLER => Err(Errors::one(Status::WrongState)),
             Label::Reply => stopped(dispatcher()),
-            Label::Shutdown => simple(kernel().map(|_| Words::NONE)),
-            Label::Log | Label::NotifyReclaimed | Label::CheckInvariants => {
+            Label::Shutdown => {
+                decode!(Shutdown);
                 simple(kernel().map(|_| Words::NONE))
             }
-            Label::CollectReclaimed => simple(kernel().map(|_| Words::NONE)),
+            Label::Log => {
+                decode!(Log);
+                simple(kernel().map(|_| Words::NONE))
+            }
+            Label::NotifyReclaimed | Label::CheckInvariants | Label::CollectReclaimed => {
+                simple(kernel().map(|_| Words::NONE))
+            }
             Label::ReadCounter => {
                 let args = decode!(ReadCounter);
                 let mut check = Check::default();

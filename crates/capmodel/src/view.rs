@@ -51,7 +51,7 @@ impl View {
         let mut view = View { roots: Vec::new(), nodes: Vec::new(), caps: Vec::new() };
         view.add_root(model, Root { cap: CapAddr::NULL, base: model.executors()[who].root });
         let own_nodes = view.nodes.len();
-        let nested: Vec<Root> = view.caps.iter().filter_map(|named| nested_root(named)).collect();
+        let nested: Vec<Root> = view.caps.iter().filter_map(nested_root).collect();
         debug_assert!(own_nodes == view.nodes.len());
         for other in (0..EXECUTORS).filter(|&other| other != who) {
             let cap = CapAddr(slot::ROOTS + other as u32);

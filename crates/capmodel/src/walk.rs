@@ -32,6 +32,9 @@ pub enum Seen {
     },
 }
 
+/// Bits of an entry that the kernel has for itself.
+const IGNORED_BY_PROCESSOR: u64 = 0b111 << 9 | 0x7ff << 52;
+
 const PRESENT: u64 = 1;
 const WRITE: u64 = 2;
 const USER: u64 = 4;
@@ -70,6 +73,20 @@ impl Model {
         None
     }
 
+    /// The processor notes in the entries of every level that they were used.
+    fn mark(&mut self, root: u64, va: u64, write: bool) {
+        let mut table = root;
+        for level in (1..=4).rev() {
+            let Some(entry) = self.entries.get_mut(&(table, index(level, va))) else { return };
+            entry.accessed = true;
+            if entry.page != 0 {
+                entry.dirty |= write;
+                return;
+            }
+            table = entry.address;
+        }
+    }
+
     /// Is this the address of a page table?
     fn is_table(&self, page: u64) -> bool {
         self.slots.values().any(|cap| cap.base == page && cap.level().is_some())
@@ -84,8 +101,8 @@ impl Model {
     fn word_at(&self, address: u64) -> (u64, u64) {
         let page = address - address % PAGE;
         if self.is_table(page) {
-            let entry = (address % PAGE / 8) as u32;
-            return self.entry_word(page, entry);
+            let (word, mask) = self.entry_word(page, (address % PAGE / 8) as u32);
+            return (word, mask & !IGNORED_BY_PROCESSOR);
         }
         let unknown = self.contents.get(&page).copied();
         match unknown {
@@ -105,7 +122,8 @@ impl Model {
 
     /// Executor `who` uses an address of its address space. A write writes `value`.
     pub fn touch(&mut self, who: usize, va: u64, access: Access, value: u64) -> Seen {
-        let found = self.translate(self.executors[who].vspace, va);
+        let root = self.executors[who].vspace;
+        let found = self.translate(root, va);
         let cause = match access {
             Access::Read => 0,
             Access::Write => WRITE,
@@ -120,6 +138,7 @@ impl Model {
         if !allowed {
             return Seen::Fault { error: USER | cause | PRESENT };
         }
+        self.mark(root, va, access == Access::Write);
         match access {
             Access::Read => {
                 let (value, mask) = self.word_at(found.address);
@@ -133,6 +152,11 @@ impl Model {
             }
             Access::Execute => Seen::Done { value: 0, mask: 0 },
         }
+    }
+
+    /// The physical address to which an address of an executor leads.
+    pub fn address_of(&self, who: usize, va: u64) -> Option<u64> {
+        self.translate(self.executors[who].vspace, va).map(|found| found.address)
     }
 
     /// Can this access be tried without harm, whatever the kernel has done? Code must be a return, and

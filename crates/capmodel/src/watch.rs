@@ -102,7 +102,8 @@ impl Source {
             let used = model.entries_of(table).filter(|&(index, _)| own(index)).collect::<Vec<_>>();
             let Some((index, entry)) = self.random.pick(&used).filter(|_| !self.random.one_in(6))
             else {
-                let index = if level == 4 { 4 + self.random.below(3) } else { self.random.below(8) };
+                let index =
+                    if level == 4 { 4 + self.random.below(3) } else { self.random.below(8) };
                 va += index * page_bytes(level);
                 continue;
             };

@@ -45,6 +45,9 @@ const _: () = assert!(ANSWERS_AT + RING * ANSWER_WORDS as u64 * 8 <= MAILBOX_BYT
 /// How many executors there are.
 pub const EXECUTORS: usize = 3;
 
+/// Notification bit that tells an executor that it is its turn.
+pub const TURN: u64 = 1 << 62;
+
 /// Slots of the L2CNode at index 0 of each executor's root, by number.
 pub mod slot {
     /// The executor's own root CNode.
@@ -76,8 +79,25 @@ pub mod slot {
 
     /// All that are in use, in order.
     pub const ALL: [u32; 19] = [
-        ROOT, DISPATCHER, VSPACE, KERNEL, ROOTS, 17, 18, VSPACES, 21, 22, DISPATCHERS, 25, 26, PLAY,
-        BIG, HOME, DEVICE, IO, IRQ,
+        ROOT,
+        DISPATCHER,
+        VSPACE,
+        KERNEL,
+        ROOTS,
+        17,
+        18,
+        VSPACES,
+        21,
+        22,
+        DISPATCHERS,
+        25,
+        26,
+        PLAY,
+        BIG,
+        HOME,
+        DEVICE,
+        IO,
+        IRQ,
     ];
 }
 

@@ -164,7 +164,7 @@ impl Local {
     }
 
     #[inline]
-    fn finish_reaping(&mut self) -> Result<(), Status> {
+    pub(crate) fn finish_reaping(&mut self) -> Result<(), Status> {
         if self.dying.is_empty() || self.reap() == Progress::Done {
             return Ok(());
         }

@@ -77,7 +77,11 @@ impl Local {
         dst: SlotRun,
         only: CapType,
     ) -> Result<Count, Status> {
-        let types = if only == CapType::Null { COPYABLE } else { COPYABLE & 1 << only as u32 };
+        let types = match only {
+            CapType::Null => COPYABLE,
+            CapType::Ram => 1 << CapType::Ram as u32 | 1 << HOME_RAM,
+            only => COPYABLE & 1 << only as u32,
+        };
         let wanted = |ty: u8| types >> (ty & 31) & 1 != 0;
         let taken = |n: u32| wanted(src.get(n).cap().ty) && !dst.get(n).is_empty();
         if (0..src.len()).any(taken) {

@@ -84,7 +84,8 @@ impl Local {
             dcb.frame.get().set_facts(facts.tsc_hz, facts.epoch_ns, arch::has_fsgsbase());
         }
         self.set_options(invoker, dcb, settings.options);
-        Ok(())
+        // What the slots held before may have been the last capabilities to CNodes.
+        self.finish_reaping()
     }
 
     /// Puts a copy of `source` in a slot of the dispatcher; `false` if it must be tried again.

@@ -7,10 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use libos::abi::DispatcherFrame;
 use libos::captypes::Label;
 use libos::{invoke, op, runtime, CapAddr, CapType, Place, Status};
-use lockstep::{slot, Answer, Command, Digest, Kind, EXECUTORS};
+use lockstep::{slot, Answer, Command, Digest, Kind, EXECUTORS, TURN};
 
-/// Notification bit: it is your turn.
-const TURN: u64 = 1 << 62;
 /// Other notification bits that an executor found while it waited for its turn.
 static FOUND: [AtomicU64; EXECUTORS] = [const { AtomicU64::new(0) }; EXECUTORS];
 

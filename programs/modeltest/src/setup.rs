@@ -159,9 +159,8 @@ impl Toys {
 
     /// Fills an executor's slots.
     fn give(&self, own: &Parts, all: &[Parts; EXECUTORS]) -> Result<(), Status> {
-        let give = |cap: CapAddr, number: u32| {
-            cap.mint(Place::within(own.root, CapAddr(number)), LASTING)
-        };
+        let give =
+            |cap: CapAddr, number: u32| cap.mint(Place::within(own.root, CapAddr(number)), LASTING);
         give(own.root, slot::ROOT)?;
         give(own.dispatcher, slot::DISPATCHER)?;
         give(own.vspace, slot::VSPACE)?;

@@ -9,6 +9,8 @@ use crate::program::Invocation;
 use anyhow::{bail, Result};
 use std::fs;
 use std::io::{self, Cursor, Write};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +27,15 @@ pub struct GuestRun {
     pub command_line: String,
 }
 
+/// What few tests need.
+#[derive(Default)]
+pub struct Extras {
+    /// See [`Boot::memory_file`].
+    pub memory_file: Option<PathBuf>,
+    /// See [`Limits::give_up`].
+    pub give_up: Option<Arc<AtomicBool>>,
+}
+
 /// What came of it.
 pub struct Observed {
     pub stdout: Vec<u8>,
@@ -33,9 +44,15 @@ pub struct Observed {
 
 impl GuestRun {
     pub fn run(self, context: &Context) -> Result<Observed> {
+        self.run_with(context, Extras::default())
+    }
+
+    /// The same with more.
+    pub fn run_with(self, context: &Context, extras: Extras) -> Result<Observed> {
         let arguments = self.invocation.encode();
         let image = Image::assemble(&context.project, &context.base, &arguments, &self.additions)?;
         let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
+        boot.memory_file = extras.memory_file;
         boot.command_line =
             format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 {}", self.command_line);
         let logs = context.project.state().join("logs");
@@ -48,7 +65,8 @@ impl GuestRun {
             output: Box::new(output.clone()),
             terminal: false,
         };
-        let limits = Limits { timeout: Some(self.timeout), watch_signals: false };
+        let limits =
+            Limits { timeout: Some(self.timeout), watch_signals: false, give_up: extras.give_up };
         let finished = emulator::run(&boot, console, &log, &limits)?;
         Ok(Observed { stdout: output.take(), finished })
     }

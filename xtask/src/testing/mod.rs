@@ -9,6 +9,8 @@ mod directives;
 pub mod guest;
 mod host;
 pub mod linux;
+mod lockstep;
+mod model;
 mod native;
 mod shell;
 
@@ -26,9 +28,10 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), linux (C programs, whose output on Linux is known), shell (scripts), programs (native
-/// programs as commands), cli (this tool) and compare (beside Linux in the emulator). A test is
-/// named SUITE/NAME. Its kernel log is left in target/tessera/logs.
+/// init), model (random operations compared with a model; `caps` and `memory` run a million), linux
+/// (C programs, whose output on Linux is known), shell (scripts), programs (native programs as
+/// commands), cli (this tool) and compare (beside Linux in the emulator). A test is named SUITE/NAME.
+/// Its kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
     /// Part of a test's name, such as linux/ or shell/pipeline
@@ -54,9 +57,22 @@ pub struct Context {
     pub base: Base,
     /// Show more of the log of what failed.
     pub verbose: bool,
+    /// What tests have to say though they passed.
+    pub notes: Mutex<Vec<String>>,
 }
 
 impl Context {
+    /// Says more about a test than whether it passed.
+    pub fn note(&self, text: &str) {
+        if let Ok(mut notes) = self.notes.lock() {
+            notes.push(text.to_owned());
+        }
+    }
+
+    fn take_notes(&self) -> Vec<String> {
+        self.notes.lock().map(|mut notes| std::mem::take(&mut *notes)).unwrap_or_default()
+    }
+
     /// A folder for files of the tests of `suite`.
     pub fn folder(&self, suite: &str) -> Result<PathBuf> {
         let folder = self.project.state().join("tests").join(suite);
@@ -103,7 +119,7 @@ impl Case {
 
 /// Runs them; the exit status.
 pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
-    let filter = options.filter.as_deref().unwrap_or("");
+    let filter = model::full_name(options.filter.as_deref().unwrap_or(""));
     if options.record {
         setup::test_tools()?;
         linux::record(project, filter)?;
@@ -125,7 +141,7 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
                 return Ok(tally.finish());
             }
         };
-        let cases: Vec<Case> = cases(&context)?.into_iter().filter(selected).collect();
+        let cases: Vec<Case> = cases(&context, filter)?.into_iter().filter(selected).collect();
         if options.list {
             cases.iter().for_each(|case| println!("{}", case.name));
             return Ok(0);
@@ -140,11 +156,12 @@ fn prepare(project: &Project, verbose: bool) -> Result<Context> {
     setup::test_tools()?;
     let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
-    Ok(Context { project: project.clone(), built, base, verbose })
+    Ok(Context { project: project.clone(), built, base, verbose, notes: Mutex::default() })
 }
 
-fn cases(context: &Context) -> Result<Vec<Case>> {
+fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     let mut cases = native::cases(context);
+    cases.extend(model::cases(filter));
     cases.extend(cli::cases());
     cases.extend(compare::cases());
     cases.extend(shell::cases(context)?);
@@ -184,6 +201,9 @@ impl Tally {
                         let Ok(mut tally) = tally.lock() else { return };
                         let time = (results.len() == 1).then(|| started.elapsed());
                         results.into_iter().for_each(|result| tally.add(result, time));
+                        for note in context.take_notes() {
+                            bar.suspend(|| println!("{}", indent(&note)));
+                        }
                         bar.inc(1);
                     }
                 });
