@@ -11,7 +11,7 @@ impl Model {
         let src = check.get(self.used(who, target));
         let dst = check.get(self.free(who, args.dst));
         let cap = src.map(|src| self.slots[&src]);
-        check.demand(cap.is_none_or(|cap| cap.ty != CapType::Mapping), Status::WrongType);
+        check.demand(cap.is_none_or(|cap| cap.ty.can_be_copied()), Status::WrongType);
         let (cap, dst) = check.passed(cap.zip(dst))?;
         self.put(dst, cap);
         Ok(Words::NONE)
@@ -24,7 +24,7 @@ impl Model {
         let cap = src.map(|src| self.slots[&src]);
         if let Some(cap) = cap {
             let is_endpoint = cap.ty == CapType::Endpoint;
-            check.demand(cap.ty != CapType::Mapping, Status::WrongType);
+            check.demand(cap.ty.can_be_copied(), Status::WrongType);
             check.demand(args.badge == 0 || is_endpoint, Status::WrongType);
             check.demand(args.badge == 0 || cap.badge == 0, Status::WrongState);
         }
@@ -83,7 +83,7 @@ impl Model {
         let dst = check.get(self.run(who, args.dst, args.count));
         let pairs = src.zip(dst).map(|(src, dst)| src.into_iter().zip(dst).collect::<Vec<_>>());
         let wanted = |cap: &Cap| {
-            cap.ty != CapType::Mapping && (args.only == CapType::Null || args.only == cap.ty)
+            cap.ty.can_be_copied() && (args.only == CapType::Null || args.only == cap.ty)
         };
         for (src, dst) in pairs.iter().flatten() {
             let taken = self.slots.get(src).is_some_and(wanted) && self.slots.contains_key(dst);

@@ -339,7 +339,9 @@ impl Model {
         let slot = check.get(self.used(who, target));
         let table = slot.and_then(|slot| check.get(self.table(slot)));
         let inside = table.is_none_or(|(_, level)| args.entry < user_entries(level));
+        let readable = slot.is_none_or(|slot| self.slots[&slot].rights.has(Rights::READ));
         check.demand(inside, Status::OutOfRange);
+        check.demand(readable, Status::NoRights);
         let (table, _) = check.passed(table)?;
         let (value, mask) = self.entry_word(table, args.entry);
         Ok(Words::masked(value, mask))

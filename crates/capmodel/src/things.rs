@@ -97,15 +97,16 @@ impl Model {
             }
             Label::PortIn => {
                 let args = decode!(PortIn);
-                self.port(who, target, args.port, args.width)
+                self.port(who, target, Rights::READ, args.port, args.width)
             }
             Label::PortOut => {
                 let args = decode!(PortOut);
-                self.port(who, target, args.port, args.width)
+                self.port(who, target, Rights::WRITE, args.port, args.width)
             }
             Label::PortOutBytes => {
                 let args = decode!(PortOutBytes);
-                let mut errors = self.port(who, target, args.port, 1).err().unwrap_or_default();
+                let mut errors =
+                    self.port(who, target, Rights::WRITE, args.port, 1).err().unwrap_or_default();
                 if args.len > 40 {
                     errors.add(Status::OutOfRange);
                 }
@@ -124,9 +125,10 @@ impl Model {
         }
     }
 
-    fn port(&self, who: usize, target: Place, port: u16, width: u8) -> Answer {
+    fn port(&self, who: usize, target: Place, right: Rights, port: u16, width: u8) -> Answer {
         let mut check = Check::default();
         let io = check.get(self.of_type(who, target, CapType::Io));
+        check.demand(io.is_none_or(|io| io.rights.has(right)), Status::NoRights);
         check.demand(matches!(width, 1 | 2 | 4), Status::Invalid);
         let (first, end) = (u64::from(port), u64::from(port) + u64::from(width));
         check.demand(io.is_none_or(|io| io.covers(first, end)), Status::OutOfRange);

@@ -45,6 +45,8 @@ const FETCH: u64 = 16;
 pub(crate) struct Translation {
     /// Physical address.
     pub address: u64,
+    /// Bytes of the page.
+    pub page: u64,
     /// Allowed at every level.
     pub write: bool,
     /// Allowed at every level.
@@ -66,7 +68,7 @@ impl Model {
             execute &= entry.execute;
             if entry.page != 0 {
                 let address = entry.address + va % entry.page;
-                return Some(Translation { address, write, execute });
+                return Some(Translation { address, page: entry.page, write, execute });
             }
             table = entry.address;
         }
@@ -159,15 +161,20 @@ impl Model {
         self.translate(self.executors[who].vspace, va).map(|found| found.address)
     }
 
-    /// Can this access be tried without harm, whatever the kernel has done? Code must be a return, and
-    /// what is not ours must not be written.
+    /// Can this access be tried, whatever the kernel has done? Code must be a return, and what is not
+    /// ours must not be written. Nor is code executed in a large page but at its beginning: QEMU (at
+    /// least up to 7.2) keeps what it has translated there when such a page is forgotten, unlike a
+    /// processor.
     pub fn is_harmless(&self, who: usize, va: u64, access: Access) -> bool {
         const RETURN: u64 = 0xc3;
         let Some(found) = self.translate(self.executors[who].vspace, va) else { return true };
         match access {
             Access::Read => true,
             Access::Write => !found.write || self.is_memory(found.address - found.address % PAGE),
-            Access::Execute => !found.execute || self.word_at(found.address).0 & 0xff == RETURN,
+            Access::Execute if !found.execute => true,
+            Access::Execute => {
+                va % found.page < PAGE && self.word_at(found.address).0 & 0xff == RETURN
+            }
         }
     }
 }
