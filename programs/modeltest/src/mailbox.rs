@@ -20,7 +20,7 @@ pub unsafe fn open(at: u64) {
 }
 
 fn word(offset: u64) -> &'static AtomicU64 {
-    debug_assert!(offset < lockstep::MAILBOX_BYTES && offset % 8 == 0);
+    debug_assert!(offset < lockstep::MAILBOX_BYTES && offset.is_multiple_of(8));
     // SAFETY: by the promise of `open`; offsets are constants of the layout plus indices below the
     // size of a ring. Host and guest access the words atomically.
     unsafe { &*((MAILBOX.load(Ordering::Relaxed) + offset) as *const AtomicU64) }
