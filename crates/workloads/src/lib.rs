@@ -6,6 +6,7 @@
 //! access stream of the program that was measured, not an imitation of it.
 //!
 //! * [`random_access`]: HPC Challenge RandomAccess (G18 §3.6.3);
+//! * [`colouring`]: two of them that share a cache (G18 §3.6.7);
 //! * [`graph`]: a power-law graph; [`page_rank`]: PageRank over it (G18 §3.6.4);
 //! * [`gc`]: a garbage collector with a write barrier by pages, and GCBench (G18 §3.6.5).
 #![no_std]
@@ -13,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod colouring;
 pub mod gc;
 pub mod graph;
 pub mod page_rank;

@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod appel_li;
+mod colours;
 mod flushing;
 mod gc_bench;
 mod interface;
@@ -40,6 +41,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("random_access", random_access::measure),
     ("page_rank", page_rank::measure),
     ("gc_bench", gc_bench::measure),
+    ("colours", colours::measure),
 ];
 
 fn main(_: Start) {

@@ -24,11 +24,12 @@ use std::fs;
 use std::time::Duration;
 
 /// Sections of the program, with the memory that each needs, in MiB.
-const SECTIONS: [(&str, u64); 7] = [
+const SECTIONS: [(&str, u64); 8] = [
     ("interface", 1024),
     ("flushing", 1024),
     ("appel_li", 1024),
     ("gc_bench", 1024),
+    ("colours", 1024),
     ("sizes", 6144),
     ("random_access", 6144),
     ("page_rank", 6144),
@@ -97,6 +98,7 @@ fn modelled(
     match section {
         "random_access" => Ok(counted.random_access()),
         "page_rank" => counted.page_rank(records),
+        "colours" => counted.colours(records),
         _ => Ok(Vec::new()),
     }
 }

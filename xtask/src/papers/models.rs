@@ -2,11 +2,12 @@
 
 use crate::log::Record;
 use crate::results::{Clock, Direction, Measurement, Provenance, Question, Size, System};
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use std::array::from_fn;
-use tlbmodel::machines::{IVY_BRIDGE, PILEDRIVER};
-use tlbmodel::replay::{self, PageRank, Placement};
+use tlbmodel::machines::{IVY_BRIDGE, IVY_BRIDGE_LLC, PILEDRIVER};
+use tlbmodel::replay::{self, PageRank, PhysicalTable, Placement};
 use tlbmodel::tlb::{Counts, PageSize};
+use workloads::colouring::{COLOURS, UPDATES};
 use workloads::page_rank::{layout, CONFIGURATIONS, MEASURED_GRAPH, MOST_ITERATIONS};
 use workloads::random_access::{measured_updates, MEASURED_LARGE_MIB, MEASURED_MIB};
 use workloads::ARRAYS_VA;
@@ -89,6 +90,30 @@ impl Counted<'_> {
         ]
     }
 
+    /// Page colouring: misses in the shared cache, with the physical pages that the machine told.
+    pub fn colours(&self, records: &[Record]) -> Result<Vec<Measurement>> {
+        let [parallel, colours] = ["parallel", "colours"].map(|name| tables_of(records, name));
+        let (parallel, colours) = (parallel?, colours?);
+        ensure!(IVY_BRIDGE_LLC.colours() == COLOURS, "another number of colours");
+        let [small, large] = &parallel;
+        let mut all = Vec::new();
+        for (scenario, tables) in [
+            ("in isolation", vec![small]),
+            ("in isolation", vec![large]),
+            ("in parallel", vec![small, large]),
+            ("in parallel, colours", colours.iter().collect()),
+        ] {
+            let counts = replay::shared_cache(&IVY_BRIDGE_LLC, &tables, UPDATES);
+            for (table, counts) in tables.iter().zip(counts) {
+                let mib = table.pages.len() / 256;
+                let rate = round(counts.miss_rate());
+                let case = format!("model: misses, {mib} MiB {scenario}");
+                all.push(self.one("G18-table-3.6", case, None, rate, "misses an update"));
+            }
+        }
+        Ok(all)
+    }
+
     /// PageRank: checks the results that the machine told against the host's, and counts misses.
     pub fn page_rank(&self, records: &[Record]) -> Result<Vec<Measurement>> {
         let mut host = PageRank::new(&MEASURED_GRAPH);
@@ -113,6 +138,21 @@ impl Counted<'_> {
         ensure!(!all.is_empty(), "PageRank told no result");
         Ok(all)
     }
+}
+
+/// The small and the large table of `@pages SCENARIO NAME BYTES FIRST RUN STRIDE` records.
+fn tables_of(records: &[Record], scenario: &str) -> Result<[PhysicalTable; 2]> {
+    let table = |name: &str| {
+        let mut words = records.iter().filter(|record| record.kind == "pages");
+        let record = words.find(|record| record.words.starts_with(&[scenario.into(), name.into()]));
+        let record = record.with_context(|| format!("no pages of {scenario} {name}"))?;
+        let numbers: Vec<u64> =
+            record.words[2..].iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+        let [bytes, first, run, stride] = numbers[..] else { bail!("@pages with other words") };
+        let page = |n: u64| first + n / run * stride + n % run * 4096;
+        Ok(PhysicalTable { pages: (0..bytes / 4096).map(page).collect() })
+    };
+    Ok([table("small")?, table("large")?])
 }
 
 fn random_access(mib: u64, pages: PageSize) -> Counts {
