@@ -1,6 +1,8 @@
-//! G12 table 4.2 and figures 4.3 to 4.6: what the kernel interface costs, without a library.
+//! G12 table 4.2: what the kernel interface costs. Figures 4.3 to 4.6: the same for 1 to 1,024 pages,
+//! by invocations and through the library.
 
 use crate::lab::{Lab, PLAY_VA};
+use crate::library::Library;
 use crate::region::Region;
 use crate::report::{sample, time, Case};
 use alloc::format;
@@ -21,11 +23,12 @@ const TABLE_PAGES: [u64; 3] = [1, 32, 128];
 /// Other capabilities with which unmapping is repeated.
 const OTHERS: u32 = 16 << 10;
 const TABLE: &str = "G12-table-4.2";
+const FIGURES: &str = "G12-figures-4.3-4.6";
 
 /// Measures everything here.
 pub fn measure(lab: &mut Lab) -> Result<(), Status> {
     system_calls(lab)?;
-    for (figure, pages) in [(TABLE, &TABLE_PAGES[..]), ("G12-figures-4.3-4.6", &PAGES)] {
+    for (figure, pages) in [(TABLE, &TABLE_PAGES[..]), (FIGURES, &PAGES)] {
         for &pages in pages {
             map_and_unmap(lab, figure, "", pages)?;
         }
@@ -103,5 +106,11 @@ fn map_and_unmap(lab: &mut Lab, figure: &str, suffix: &str, pages: u64) -> Resul
             Ok(cost)
         })?,
     );
+    if figure == FIGURES {
+        let through_library = Library::new(frame, 1)?.samples(ROUNDS, pages * PAGE)?;
+        report("map,_library", &through_library.map);
+        report("unmap,_library", &through_library.unmap);
+        report("protect,_library", &through_library.protect);
+    }
     frame.delete()
 }

@@ -15,6 +15,7 @@ mod flushing;
 mod gc_bench;
 mod interface;
 mod lab;
+mod library;
 mod page_rank;
 mod random_access;
 mod region;
