@@ -1,5 +1,6 @@
 //! `bench/papers.tsv`: what the papers print, what they say, and what Tessera aims at.
 
+use crate::results::{Measurement, System};
 use anyhow::{bail, ensure, Context, Result};
 
 /// A case of a figure, at a size if it has one.
@@ -10,6 +11,15 @@ pub struct Key {
     pub size: Option<f64>,
 }
 
+/// What Linux was asked, and for how many things at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    pub benchmark: String,
+    pub case: String,
+    pub size: Option<f64>,
+    pub each: f64,
+}
+
 /// Everything in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -18,6 +28,8 @@ pub struct Facts {
     /// Numbers with their units.
     pub papers: Vec<(Key, f64, String)>,
     pub aims: Vec<(Key, f64)>,
+    /// Cases that Linux in the same emulator was asked too, in `bench/linux.json`.
+    pub linux: Vec<(Key, Asked)>,
     /// Figure and text.
     pub says: Vec<(String, String)>,
     pub differs: Vec<(String, String)>,
@@ -48,6 +60,11 @@ impl Facts {
             ["aim", figure, case, size, value] => {
                 self.aims.push((key(figure, case, size)?, value.parse()?));
             }
+            ["linux", figure, case, size, benchmark, asked, at, each] => {
+                let Key { figure: benchmark, case: asked, size: at } = key(benchmark, asked, at)?;
+                let asked = Asked { benchmark, case: asked, size: at, each: each.parse()? };
+                self.linux.push((key(figure, case, size)?, asked));
+            }
             _ => bail!("unknown kind of line, or a wrong number of fields"),
         }
         Ok(())
@@ -57,6 +74,19 @@ impl Facts {
     pub fn paper(&self, key: &Key) -> Option<(f64, &str)> {
         let mut numbers = self.papers.iter();
         numbers.find_map(|(own, value, unit)| (own == key).then_some((*value, unit.as_str())))
+    }
+
+    /// Linux's number for a case, from what it was asked.
+    pub fn linux(&self, key: &Key, measured: &[Measurement]) -> Option<f64> {
+        let (_, asked) = self.linux.iter().find(|(own, _)| own == key)?;
+        let answer = measured.iter().find(|m| {
+            let question = &m.question;
+            m.system == System::Linux
+                && question.benchmark == asked.benchmark
+                && question.case == asked.case
+                && question.at.as_ref().map(|at| at.value) == asked.size
+        });
+        Some(answer?.median()? / asked.each)
     }
 
     /// The aim for a case.
@@ -90,6 +120,11 @@ mod tests {
         }
         for (figure, _) in facts.says.iter().chain(&facts.differs) {
             assert!(is_titled(figure), "{figure}");
+        }
+        let linux = crate::results::read(std::path::Path::new("../bench/linux.json")).unwrap();
+        for (key, asked) in &facts.linux {
+            assert!(is_titled(&key.figure), "{key:?}");
+            assert!(facts.linux(key, &linux).is_some(), "{asked:?}");
         }
         let key = key("G12-table-4.2", "map", "32").unwrap();
         assert_eq!(facts.paper(&key), Some((1339.0, "cycles")));

@@ -14,7 +14,7 @@ use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
 use crate::program::Invocation;
 use crate::results::line::Defaults;
-use crate::results::{Clock, Measurement, Provenance, System};
+use crate::results::{self, Clock, Measurement, Provenance, System};
 use crate::testing::guest::GuestRun;
 use crate::testing::Context;
 use anyhow::{ensure, Context as _, Result};
@@ -39,12 +39,13 @@ const SECTIONS: [(&str, u64); 8] = [
 pub fn measure(context: &Context, timeout: u64) -> Result<Vec<Measurement>> {
     let text = fs::read_to_string(context.project.path("bench/papers.tsv"))?;
     let facts = Facts::parse(&text).context("bench/papers.tsv")?;
+    let linux = results::read(&context.project.path("bench/linux.json"))?;
     let mut all = Vec::new();
     for (section, mib) in SECTIONS {
         all.extend(measure_section(context, section, mib, timeout)?);
     }
     for (figure, title) in &facts.titles {
-        let text = tables::figure(&facts, figure, title, &all);
+        let text = tables::figure(&facts, &linux, figure, title, &all);
         if !text.is_empty() {
             println!("{text}");
         }

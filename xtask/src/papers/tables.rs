@@ -10,7 +10,13 @@ const WIDTH: usize = 100;
 
 /// The text for one figure: its title, its numbers, what the paper says and what differs. Empty if
 /// nothing of it was measured.
-pub fn figure(facts: &Facts, name: &str, title: &str, measured: &[Measurement]) -> String {
+pub fn figure(
+    facts: &Facts,
+    linux: &[Measurement],
+    name: &str,
+    title: &str,
+    measured: &[Measurement],
+) -> String {
     let own: Vec<_> = measured.iter().filter(|m| m.question.benchmark == name).collect();
     if own.is_empty() {
         return String::new();
@@ -29,7 +35,7 @@ pub fn figure(facts: &Facts, name: &str, title: &str, measured: &[Measurement]) 
         text.push('\n');
     }
     if !rest.is_empty() {
-        text += &rows(facts, name, &rest);
+        text += &rows(facts, linux, name, &rest);
         text.push('\n');
     }
     let of = |texts: &[(String, String)], label: &str| {
@@ -79,10 +85,12 @@ fn matrix(measured: &[&Measurement], sizes: &[f64]) -> String {
     text
 }
 
-/// A row for each case and size, with the paper's number and the aim.
-fn rows(facts: &Facts, figure: &str, measured: &[&Measurement]) -> String {
-    let mut text =
-        format!("{:<44}{:>14}  {:<14}{:>10}  {:<18}{:>8}\n", "", "Tessera", "", "paper", "", "aim");
+/// A row for each case and size, with Linux's and the paper's number and the aim.
+fn rows(facts: &Facts, linux: &[Measurement], figure: &str, measured: &[&Measurement]) -> String {
+    let mut text = format!(
+        "{:<48}{:>14}  {:<17}{:>8}{:>10}  {:<18}{:>8}\n",
+        "", "Tessera", "", "Linux", "paper", "", "aim"
+    );
     let mut shown = Vec::new();
     for m in measured {
         let at = m.question.at.as_ref();
@@ -95,9 +103,10 @@ fn rows(facts: &Facts, figure: &str, measured: &[&Measurement]) -> String {
         let paper = facts.paper(&key);
         let aim = facts.aim(&key);
         let row = format!(
-            "{label:<44}{:>14}  {:<14}{:>10}  {:<18}{:>8}  {}",
+            "{label:<48}{:>14}  {:<17}{:>8}{:>10}  {:<18}{:>8}  {}",
             grouped(value),
             m.question.unit,
+            facts.linux(&key, linux).map_or(String::new(), grouped),
             paper.map_or(String::new(), |(value, _)| plain(value)),
             paper.map_or("", |(_, unit)| unit),
             aim.map_or(String::new(), grouped),
@@ -113,7 +122,8 @@ fn rows(facts: &Facts, figure: &str, measured: &[&Measurement]) -> String {
                 Some(size) => format!("{}, {}", key.case, grouped(size)),
                 None => key.case.clone(),
             };
-            let row = format!("{label:<44}{:>14}  {:<14}{:>10}  {unit}", "", "", plain(*value));
+            let row =
+                format!("{label:<48}{:>14}  {:<17}{:>8}{:>10}  {unit}", "", "", "", plain(*value));
             let _ = writeln!(text, "{row}");
         }
     }
@@ -199,7 +209,7 @@ mod tests {
         )
         .unwrap();
         let measured = measured("bench map 500 510 520 at=1:pages\n");
-        let text = figure(&facts, "t", "A table", &measured);
+        let text = figure(&facts, &[], "t", "A table", &measured);
         for expected in
             ["map, 1 pages", "510", "1,191", "cycles", "600  met", "0.0122", "- Differs: much"]
         {
@@ -207,7 +217,7 @@ mod tests {
         }
         let text = aims(&facts, &measured);
         assert!(text.contains("met") && text.contains("not measured"), "{text}");
-        assert_eq!(figure(&facts, "u", "Another", &measured), "");
+        assert_eq!(figure(&facts, &[], "u", "Another", &measured), "");
     }
 
     #[test]
@@ -215,7 +225,7 @@ mod tests {
         let text: String = (1..6)
             .map(|n| format!("bench map {n}00 at={n}:pages\nbench unmap {n}5 at={n}:pages\n"))
             .collect();
-        let text = figure(&Facts::default(), "t", "A figure", &measured(&text));
+        let text = figure(&Facts::default(), &[], "t", "A figure", &measured(&text));
         assert!(text.lines().any(|line| line.split_whitespace().eq(["5", "500", "55"])), "{text}");
     }
 
