@@ -579,6 +579,13 @@ invocations! {
     /// them from the first dispatcher. Answers how many were found; what goes with those is not
     /// counted. `Again` asks to be repeated.
     67 CollectCycles() -> Count;
+    /// What the capability to memory is that has this number among the distinct ones of the core, in
+    /// the order of the mapping database: what was made of a capability follows it. `OutOfRange`
+    /// behind the last. Slow: it counts from the first.
+    68 CapabilityAt(
+        /// Its number, from 0.
+        number: u32
+    ) -> Identity;
 
     /// Sets how this core forgets stale translations when an invocation does not say. Answers what
     /// it was before.

@@ -4,7 +4,7 @@ use super::{endpoint, object, run, settled, Outcome};
 use crate::arch;
 use crate::cap::lookup::{free_slot, used_slot};
 use crate::cap::mem::Obj;
-use crate::cap::{CapExt, SlotRef};
+use crate::cap::{CapExt, SlotRef, MEMORY};
 use crate::dispatch::{Dcb, DcbRef, Listener, Local, Settings};
 use crate::machine;
 use captypes::invocations::{FlushPolicy, Value};
@@ -125,6 +125,11 @@ fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::CheckInvariants => run(local, dcb, |local, t, _: op::CheckInvariants| {
             kernel(t)?;
             crate::check::check_and_log(local)
+        }),
+        Label::CapabilityAt => run(local, dcb, |local, t, a: op::CapabilityAt| {
+            kernel(t)?;
+            let slot = local.db.iter(MEMORY).nth(a.number as usize).ok_or(Status::OutOfRange)?;
+            Ok(local.identify(slot))
         }),
         Label::NotifyReclaimed => run(local, dcb, |local, t, a: op::NotifyReclaimed| {
             kernel(t)?;

@@ -239,3 +239,24 @@ fn ports_need_the_right_to_read_or_write() {
     assert_eq!(m.call(at(17), read).map(drop), Err(Status::NoRights));
     assert_eq!(m.call(at(17), write), Ok(()));
 }
+
+#[test]
+fn capabilities_are_listed_in_the_order_of_the_database() {
+    let mut m = Machine::new();
+    m.call(RAM, many(at(20), &[(CapType::Frame, 0, 1, 2), (CapType::Pt, 2, 1, 1)])).unwrap();
+    m.call(at(20), op::Copy { dst: at(30).into() }).unwrap();
+    let mut all = Vec::new();
+    while let Ok(cap) = m.call(KERNEL, op::CapabilityAt { number: all.len() as u32 }) {
+        all.push(cap);
+    }
+    assert!(all.windows(2).all(|pair| pair[0].base <= pair[1].base));
+    let first = all.iter().position(|cap| cap.ty == CapType::Frame && cap.base == FREE).unwrap();
+    // Copies are one; what they were made of comes before.
+    let made: Vec<_> = all[first..].iter().take(3).map(|cap| (cap.ty, cap.base)).collect();
+    let (frame, table) = (CapType::Frame, CapType::Pt);
+    assert_eq!(made, [(frame, FREE), (frame, FREE + 4096), (table, FREE + 8192)]);
+    assert!(all[..first].iter().any(|cap| cap.ty == CapType::Ram && cap.base <= FREE));
+    let behind = op::CapabilityAt { number: all.len() as u32 };
+    assert_eq!(m.call(KERNEL, behind), Err(Status::OutOfRange));
+    assert!(m.call(RAM, behind).is_err());
+}

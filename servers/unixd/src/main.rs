@@ -15,6 +15,7 @@ extern crate alloc;
 
 mod boot;
 mod caps;
+mod captree;
 mod clock;
 mod console;
 mod content;

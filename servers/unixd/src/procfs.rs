@@ -51,7 +51,7 @@ const SYSTEM: [&str; 10] = [
     "version",
     "cmdline",
 ];
-const TESSERA: [&str; 3] = ["counters", "memory", "unixd"];
+const TESSERA: [&str; 4] = ["capabilities", "counters", "memory", "unixd"];
 const FILES: [&str; 8] =
     ["cmdline", "comm", "environ", "maps", "mounts", "stat", "statm", "status"];
 const LINKS: [&str; 3] = ["cwd", "exe", "root"];

@@ -99,6 +99,7 @@ impl Unixd {
                     let _ = writeln!(text, "{name} {value}");
                 }
             }
+            "capabilities" => text = crate::captree::text(),
             "counters" => {
                 for &which in Counter::ALL {
                     let value = libos::log::counter(which).unwrap_or(0);

@@ -51,7 +51,8 @@ pub fn page(all: &[Measurement], live: &Live) -> String {
         &format!("<figure style=\"max-width:44rem\">{}</figure>\n", memory::picture(&live.maps));
     if let Some(picture) = tree::picture(&live.capabilities) {
         body += "<h2>The capabilities of a running system</h2>\n<p>Every distinct capability to \
-                 memory, below what it was made from; equal neighbours are drawn as one.</p>\n";
+                 memory while a shell runs a program, below what it was made from. Those of one type \
+                 below the same parents are drawn as one.</p>\n";
         body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
     }
     format!(

@@ -12,6 +12,7 @@ pub mod linux;
 mod lockstep;
 mod model;
 mod native;
+mod report;
 mod shell;
 
 use crate::compile::{self, Built};
@@ -30,8 +31,8 @@ use std::time::{Duration, Instant};
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
 /// init), model (random operations compared with a model; `caps` and `memory` run a million), linux
 /// (C programs, whose output on Linux is known), shell (scripts), programs (native programs as
-/// commands), cli (this tool) and compare (beside Linux in the emulator). A test is named SUITE/NAME.
-/// Its kernel log is left in target/tessera/logs.
+/// commands), cli (this tool), compare (beside Linux in the emulator) and report (its page). A test is
+/// named SUITE/NAME. Its kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
     /// Part of a test's name, such as linux/ or shell/pipeline
@@ -164,6 +165,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(model::cases(filter));
     cases.extend(cli::cases());
     cases.extend(compare::cases());
+    cases.extend(report::cases());
     cases.extend(shell::cases(context)?);
     cases.extend(linux::cases(context)?);
     Ok(cases)
