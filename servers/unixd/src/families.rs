@@ -86,11 +86,44 @@ impl Unixd {
         Ok(Outcome::Block(0))
     }
 
+    /// Stops a native process, which has no library that does it, wherever it is.
+    pub fn stop_native(&mut self, pid: Pid, signal: u32) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        if proc.stopped {
+            return;
+        }
+        proc.stopped = true;
+        proc.news = Some(News::Stopped(signal));
+        if let Some(dispatcher) = proc.dispatcher() {
+            // One that has just ended is as good as stopped.
+            let _ = invoke(dispatcher, kop::Suspend {});
+        }
+        self.news_for_parent(pid, CLD_STOPPED, signal);
+    }
+
+    /// A native process goes on, unless a signal that came meanwhile ends it.
+    fn resume_native(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        let (Some(dispatcher), Ok(session)) = (proc.dispatcher(), proc.session()) else { return };
+        let header = session.header();
+        let waiting = header.pending.load(Relaxed) & !header.blocked.load(Relaxed);
+        let ends = |signal: &u32| {
+            waiting & bit(*signal) != 0 && default_action(*signal) == DefaultAction::Terminate
+        };
+        if let Some(signal) = (1..=64).find(ends) {
+            return self.strike_down(pid, signal);
+        }
+        let _ = invoke(dispatcher, kop::Continue {});
+    }
+
     /// A stopped process goes on.
     pub fn resume(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.stopped = false;
         proc.news = Some(News::Continued);
+        if proc.native {
+            self.resume_native(pid);
+        }
         self.wake_one(pid);
         self.news_for_parent(pid, CLD_CONTINUED, SIGCONT);
     }

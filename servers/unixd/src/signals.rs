@@ -28,7 +28,7 @@ impl Unixd {
     /// Posts a signal to a process.
     pub fn post(&mut self, pid: Pid, signal: u32, info: SigInfo) {
         let Ok(proc) = self.procs.live(pid) else { return };
-        let (has_domain, stopped) = (proc.has_domain, proc.stopped);
+        let (has_domain, stopped, native) = (proc.has_domain, proc.stopped, proc.native);
         let Ok(session) = proc.session() else { return };
         let header = session.header();
         let mask = bit(signal);
@@ -58,6 +58,9 @@ impl Unixd {
         }
         if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.is_orphaned(pid) {
             return;
+        }
+        if by_default && mask & STOPS != 0 && native {
+            return self.stop_native(pid, signal);
         }
         self.deliver(pid, signal, info, blocked);
     }
