@@ -75,7 +75,7 @@ impl BufferPool {
         &mut self,
         page: u32,
         write: bool,
-        f: impl FnOnce(&mut BufferPool, &mut [u8; PAGE]) -> Result<R, Error>,
+        f: impl FnOnce(&mut BufferPool, &mut [u8; PAGE]) -> R,
     ) -> Result<R, Error> {
         let place = self.find(page)?;
         let at: *mut [u8; PAGE] = self.memory(place);
@@ -86,7 +86,7 @@ impl BufferPool {
         // SAFETY: inside the region; while the place is pinned nobody else has a reference to it.
         let result = f(self, unsafe { &mut *at });
         self.places[place].pinned = false;
-        result
+        Ok(result)
     }
 
     /// Writes all pages that have changed to the file.

@@ -60,7 +60,7 @@ impl<'a> HashTable<'a> {
         while at != 0 {
             let (found, next) = self.pool.with_page(at, false, |_, page| {
                 let found = position(page, key).map(|at| word(page, at + 8));
-                Ok((found, word(page, 8) as u32))
+                (found, word(page, 8) as u32)
             })?;
             if found.is_some() {
                 return Ok(found);
@@ -74,10 +74,10 @@ impl<'a> HashTable<'a> {
     pub fn insert(&mut self, key: u64, value: u64) -> Result<(), Error> {
         let mut at = self.bucket(key);
         loop {
-            let step = self.pool.with_page(at, false, |_, page| Ok(step(page, key)))?;
+            let step = self.pool.with_page(at, false, |_, page| step(page, key))?;
             match step {
                 Step::On(next) => at = next,
-                Step::Here => return self.pool.with_page(at, true, |_, p| Ok(put(p, key, value))),
+                Step::Here => return self.pool.with_page(at, true, |_, p| put(p, key, value)),
                 Step::Full => return self.append(at, key, value),
             }
         }
@@ -90,8 +90,8 @@ impl<'a> HashTable<'a> {
         // The last page stays while the new one comes into the pool.
         self.pool.with_page(last, true, |pool, page| {
             set_word(page, 8, u64::from(new));
-            pool.with_page(new, true, |_, page| Ok(put(page, key, value)))
-        })
+            pool.with_page(new, true, |_, page| put(page, key, value))
+        })?
     }
 }
 

@@ -23,6 +23,9 @@ const ROUNDS: u64 = 4;
 /// Every so many pages one is changed.
 const STRIDE: u64 = 3;
 
+/// Nothing, or what went wrong.
+type Outcome = Result<(), &'static str>;
+
 /// Pages live in a file.
 struct FileStore {
     file: File,
@@ -97,12 +100,7 @@ fn open(pages: u64) -> io::Result<FileStore> {
 }
 
 /// Reads everything in order, some times; then changes some pages.
-fn run<P: Policy + 'static>(
-    name: &str,
-    policy: P,
-    pages: u64,
-    places: u32,
-) -> Result<(), &'static str> {
+fn run<P: Policy + 'static>(name: &str, policy: P, pages: u64, places: u32) -> Outcome {
     let store = open(pages).map_err(|_| "the file cannot be opened")?;
     let paged = Paged::new(store, policy, places, PageSize::Base);
     let object = Object::new(paged.map_err(|_| "no memory for the pool")?);
@@ -110,10 +108,11 @@ fn run<P: Policy + 'static>(
     let words: *mut u64 = region.as_ptr();
     let mut sum = 0u64;
     for _ in 0..ROUNDS {
-        // The first touch of a page that has no memory is a fault, which the pager resolves.
-        // SAFETY: inside the region, which is readable.
-        (0..pages * WORDS)
-            .for_each(|i| sum = sum.wrapping_add(unsafe { words.add(i as usize).read_volatile() }));
+        for index in 0..(pages * WORDS) as usize {
+            // The first touch of a page that has no memory is a fault, which the pager resolves.
+            // SAFETY: inside the region, which is readable.
+            sum = sum.wrapping_add(unsafe { words.add(index).read_volatile() });
+        }
     }
     let once = (0..pages * WORDS).fold(0u64, |sum, index| sum.wrapping_add(word(index)));
     if sum != once.wrapping_mul(ROUNDS) {
@@ -153,11 +152,11 @@ fn check_file(pages: u64) -> io::Result<bool> {
 }
 
 #[tessera::main]
-fn main(args: Args) -> Result<(), &'static str> {
+fn main(args: Args) -> Outcome {
     let pages = args.number(1).unwrap_or(256).max(1);
     let places = args.number(2).unwrap_or(64).max(1) as u32;
     println!("{pages} pages of a file, {places} of them in memory, read {ROUNDS} times:");
-    let policies: [fn(u64, u32) -> Result<(), &'static str>; 3] = [
+    let policies: [fn(u64, u32) -> Outcome; 3] = [
         |pages, places| run("fifo", Fifo::new(), pages, places),
         |pages, places| run("clock", Clock::new(), pages, places),
         |pages, places| run("newest", Newest::default(), pages, places),
