@@ -2,7 +2,7 @@
 
 use crate::local::Local;
 use crate::ram::{Arena, Ram};
-use crate::slots::SlotAllocator;
+use crate::slots::{Growth, SlotAllocator};
 use crate::vspace::{AddressSpace, Supplies, Window, WINDOW_BYTES};
 use abi::layout::{NATIVE_WINDOWS, PAGE};
 use abi::slots;
@@ -28,9 +28,11 @@ pub struct Domain {
     pub space: AddressSpace,
     next_window: u64,
     kept: Kept,
+    /// Bytes of the root CNode, if it was made here.
+    own_root: u64,
 }
 
-/// What the runtime keeps until the program ends, whatever the program gives back: L2CNodes, heap,
+/// What the runtime keeps until the program ends, whatever the program gives back: CNodes, heap,
 /// windows and their tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
@@ -67,18 +69,25 @@ struct Own<'a> {
     slots: &'a mut SlotAllocator,
     arena: &'a mut Arena,
     kept: &'a mut Kept,
+    own_root: &'a mut u64,
+}
+
+impl Own<'_> {
+    fn new_slot(&mut self) -> Result<CapAddr, Status> {
+        self.slots.alloc(&mut Growth { arena: self.arena, own_root: self.own_root })
+    }
 }
 
 impl Supplies for Own<'_> {
     fn table(&mut self, ty: CapType) -> Result<Place, Status> {
-        let slot = self.slots.alloc(self.arena)?.into();
+        let slot = self.new_slot()?.into();
         self.arena.make(ty, PAGE, 1, slot)?;
         self.kept.add(PAGE, 1);
         Ok(slot)
     }
     fn slot(&mut self) -> Result<Place, Status> {
         self.kept.add(0, 1);
-        self.slots.alloc(self.arena).map(Place::own)
+        self.new_slot().map(Place::own)
     }
 }
 
@@ -90,17 +99,20 @@ impl Domain {
             space: AddressSpace::new(Place::own(slots::VSPACE)),
             next_window: NATIVE_WINDOWS,
             kept: Kept { bytes: 0, caps: 0 },
+            own_root: 0,
         }
     }
 
     /// A free slot.
     pub fn slot(&mut self) -> Result<CapAddr, Status> {
-        self.slots.alloc(&mut self.arena)
+        let Domain { slots, arena, own_root, .. } = self;
+        slots.alloc(&mut Growth { arena, own_root })
     }
 
     /// The first of `count` consecutive free slots.
     pub fn slot_range(&mut self, count: u32) -> Result<CapAddr, Status> {
-        self.slots.alloc_range(count, &mut self.arena)
+        let Domain { slots, arena, own_root, .. } = self;
+        slots.alloc_range(count, &mut Growth { arena, own_root })
     }
 
     /// Makes one object in a new slot.
@@ -122,8 +134,8 @@ impl Domain {
         offset: u64,
         flags: MapFlags,
     ) -> Result<(), Status> {
-        let Domain { slots, arena, kept, .. } = self;
-        let mut own = Own { slots, arena, kept };
+        let Domain { slots, arena, kept, own_root, .. } = self;
+        let mut own = Own { slots, arena, kept, own_root };
         self.space.map(1, va, bytes, frame, offset, flags, &mut own)
     }
 
@@ -143,7 +155,8 @@ impl Domain {
     /// What the runtime keeps.
     pub fn kept(&self) -> Kept {
         let nodes = self.slots.made();
-        Kept { bytes: self.kept.bytes + nodes * L2_BYTES, caps: self.kept.caps + nodes }
+        let bytes = self.kept.bytes + nodes * L2_BYTES + self.own_root;
+        Kept { bytes, caps: self.kept.caps + nodes }
     }
 
     /// Makes a Frame and maps it at `va`, for good.
@@ -157,8 +170,8 @@ impl Domain {
     pub fn window(&mut self) -> Result<Window, Status> {
         let va = self.reserve(WINDOW_BYTES);
         let mapping = self.slot()?;
-        let Domain { slots, arena, kept, .. } = self;
-        let mut own = Own { slots, arena, kept };
+        let Domain { slots, arena, kept, own_root, .. } = self;
+        let mut own = Own { slots, arena, kept, own_root };
         let table = self.space.table(1, va, &mut own)?;
         Ok(Window::new(table, va, mapping))
     }

@@ -12,6 +12,7 @@ mod objects;
 mod paged;
 mod probe;
 mod setup;
+mod slots;
 
 use libos::log;
 use libos::runtime::{shutdown, Boot, Start};
@@ -22,7 +23,7 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&mut Lab) -> Outcome);
 
-const TESTS: &[&[Test]] = &[anonymous::TESTS, objects::TESTS, paged::TESTS];
+const TESTS: &[&[Test]] = &[anonymous::TESTS, objects::TESTS, paged::TESTS, slots::TESTS];
 
 fn main(_: Start) {
     // SAFETY: this is the program that the kernel started, and it happens once.
