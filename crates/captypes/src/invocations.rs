@@ -141,6 +141,30 @@ pub trait Invocation: Sized {
     fn decode(words: &ArgWords) -> Result<Self, Status>;
 }
 
+/// One line of the table, in words. Documentation is as the compiler keeps it: `doc = "text"`.
+pub struct Operation {
+    /// Its number.
+    pub number: u16,
+    /// Its name.
+    pub name: &'static str,
+    /// Lines of documentation.
+    pub docs: &'static [&'static str],
+    /// Arguments in order.
+    pub arguments: &'static [Argument],
+    /// Type of the results.
+    pub reply: &'static str,
+}
+
+/// An argument of an operation, in words.
+pub struct Argument {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: &'static str,
+    /// Lines of documentation.
+    pub docs: &'static [&'static str],
+}
+
 macro_rules! invocations {
     ($($(#[$doc:meta])* $id:literal $name:ident ( $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? ) -> $reply:ty;)*) => {
         /// The number of an operation.
@@ -155,6 +179,19 @@ macro_rules! invocations {
                 match id { $($id => Some(Label::$name),)* _ => None }
             }
         }
+
+        /// What this table says, for the reference in `docs/capabilities.md`.
+        pub const OPERATIONS: &[Operation] = &[$(Operation {
+            number: $id,
+            name: stringify!($name),
+            docs: &[$(stringify!($doc)),*],
+            arguments: &[$(Argument {
+                name: stringify!($field),
+                ty: stringify!($fty),
+                docs: &[$(stringify!($fdoc)),*],
+            }),*],
+            reply: stringify!($reply),
+        }),*];
 
         /// One struct for each operation: its arguments.
         pub mod op {

@@ -12,6 +12,11 @@ macro_rules! status {
             /// Every error, in order of its number.
             pub const ALL: &'static [Status] = &[$(Status::$name),*];
 
+            /// What the table says of it, as the compiler keeps it: `doc = "text"`.
+            pub const fn docs(self) -> &'static [&'static str] {
+                match self { $(Status::$name => &[$(stringify!($doc)),*],)* }
+            }
+
             /// The error for a non-zero status word; words of no known error read as `Invalid`.
             #[inline(always)]
             pub const fn from_word(word: u64) -> Result<(), Status> {

@@ -60,6 +60,14 @@ macro_rules! cap_types {
             pub const fn can_retype_to(self, to: CapType) -> bool {
                 match to { $(CapType::$name => { $(if matches!(self, CapType::$from) { return true; })* false })* }
             }
+            /// What the table says of it, as the compiler keeps it: `doc = "text"`.
+            pub const fn docs(self) -> &'static [&'static str] {
+                match self { $(CapType::$name => &[$(stringify!($doc)),*],)* }
+            }
+            /// The types that it may be made of by a retype.
+            pub const fn sources(self) -> &'static [CapType] {
+                match self { $(CapType::$name => &[$(CapType::$from),*],)* }
+            }
             /// The name in the table.
             pub const fn name(self) -> &'static str {
                 match self { $(CapType::$name => stringify!($name),)* }

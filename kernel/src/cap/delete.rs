@@ -25,8 +25,8 @@ use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};
 use mdb::{Class, RawCap};
 
-/// Steps of destruction in one event: some 300 instructions each.
-pub const BUDGET: u32 = 512;
+/// Steps of destruction in one event: some 300 instructions each, 700 at worst.
+pub const BUDGET: u32 = 256;
 /// Empty slots that are looked at for the price of one step.
 const EMPTY_SLOTS_PER_STEP: u32 = 64;
 

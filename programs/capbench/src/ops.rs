@@ -1,9 +1,11 @@
 //! Operations on capabilities and page tables.
 
 use crate::{other, report, slot, third, time, Lab};
-use libos::captypes::invocations::MapFlags;
+use libos::abi::slots::KERNEL;
+use libos::captypes::invocations::{MapFlags, Part};
+use libos::captypes::place::L2_BYTES;
 use libos::vspace::{R, RW};
-use libos::{invoke, op, Cap, CapType, Status};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
 
 const PAGE: u64 = 4096;
 
@@ -25,6 +27,7 @@ pub fn measure(lab: &Lab) {
     retypes(lab);
     maps(lab);
     tables(lab);
+    long(lab);
 }
 
 /// `work` on `count` Frames in the first slots.
@@ -79,6 +82,31 @@ fn retypes(lab: &Lab) {
     });
     report("retype_copy", 1, || {
         with_frames(lab, 16, || time(|| lab.ram.retype_copy(16 * PAGE, slot(3), slot(16))))
+    });
+    report("retype_large_each_mib", 8, || {
+        let cost = time(|| lab.ram.retype(CapType::Frame, 0, 8 << 20, 1, slot(0)))?;
+        lab.clean()?;
+        Ok(cost)
+    });
+    report("retype_large_step", 1, || {
+        let dst = slot(0).into();
+        let args = op::Retype { ty: CapType::Frame, offset: 0, bytes: 8 << 20, count: 1, dst };
+        let cost = time(|| match invoke(lab.ram, args) {
+            Err(Status::Again) => Ok(()),
+            other => other,
+        })?;
+        lab.clean()?;
+        Ok(cost)
+    });
+    report("retype_many_each", 14, || {
+        let kinds = [CapType::Frame, CapType::Pt, CapType::Dispatcher, CapType::Endpoint];
+        let parts = core::array::from_fn(|n| {
+            let part = Part::new(kinds[n % 4], 4 * n as u64, 1, 2);
+            part.unwrap_or(Part::NONE)
+        });
+        let cost = time(|| lab.ram.retype_many(slot(0), parts).map(drop))?;
+        lab.clean()?;
+        Ok(cost)
     });
     report("delete_frame", 1, || with_frames(lab, 16, || time(|| slot(15).delete())));
     report("delete_last_of_page", 1, || {
@@ -158,6 +186,68 @@ fn maps(lab: &Lab) {
     });
     report("read_entry", 1, || {
         with_table(lab, 1, || time(|| invoke(slot(255), op::ReadEntry { entry: 3 }).map(drop)))
+    });
+}
+
+/// Operations that take several steps: the longest of the steps.
+fn long(lab: &Lab) {
+    report("longest_step_of_revoke", 1, || {
+        lab.ram.retype(CapType::Frame, 0, 2 << 20, 1, slot(0))?;
+        for n in 0..3 {
+            lab.ram.retype(CapType::Pt, (4 << 20) + n * PAGE, PAGE, 1, slot(3))?;
+            lab.ram.retype(CapType::L2CNode, (5 << 20) + n * 2 * L2_BYTES, L2_BYTES, 2, slot(4))?;
+            for half in 0..2 {
+                let node = Place::l1(CapAddr::NULL, 210);
+                slot(4 + half).copy_to(node)?;
+                for entry in 0..256 {
+                    let at = CapAddr::new(210, entry);
+                    slot(3).map(half * 256 + entry, 1, slot(0), 0, R, at)?;
+                }
+                node.delete()?;
+            }
+            let kept = slot(10 + 3 * n as u32);
+            slot(3).move_to(kept)?;
+            slot(4).move_to(kept.plus(1))?;
+            slot(5).move_to(kept.plus(2))?;
+        }
+        let mut longest = 0;
+        loop {
+            let mut done = true;
+            let step = || match invoke(slot(0), op::Revoke {}) {
+                Err(Status::Again) => {
+                    done = false;
+                    Ok(())
+                }
+                other => other,
+            };
+            longest = longest.max(time(step)?);
+            if done {
+                break;
+            }
+        }
+        lab.clean()?;
+        Ok(longest)
+    });
+    report("resize_root_of_256_to_512", 1, || {
+        lab.ram.retype(CapType::L1CNode, 0, L2_BYTES, 1, slot(0))?;
+        lab.ram.retype(CapType::L2CNode, 4 * L2_BYTES, L2_BYTES, 16, Place::l1(slot(0), 0))?;
+        lab.ram.retype(CapType::L1CNode, 2 * L2_BYTES, 2 * L2_BYTES, 1, slot(1))?;
+        let cost = time(|| slot(0).resize(slot(1)))?;
+        lab.clean()?;
+        Ok(cost)
+    });
+    report("collect_cycles", 1, || {
+        lab.ram.retype(CapType::L2CNode, 0, L2_BYTES, 1, slot(0))?;
+        slot(0).copy_to(slot(1))?;
+        slot(1).delete()?;
+        let cost = time(|| loop {
+            match invoke(KERNEL, op::CollectCycles {}) {
+                Err(Status::Again) => {}
+                other => return other.map(drop),
+            }
+        })?;
+        lab.clean()?;
+        Ok(cost)
     });
 }
 
