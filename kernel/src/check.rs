@@ -136,7 +136,7 @@ fn check_dispatcher(slot: SlotRef) -> Result<(), Broken> {
         }
     };
     let same = dcb.cspace_base.get() == base(CSPACE, CapType::L1CNode)
-        && dcb.root.get() == base(VSPACE, CapType::Pml4)
+        && dcb.root.get() == base(VSPACE, crate::dispatch::root_type())
         && dcb.frame.get().0 == base(FRAME, CapType::Frame);
     if same {
         Ok(())

@@ -139,7 +139,10 @@ struct Builder<'a> {
     root: u64,
     /// The next slot for what it is made of.
     next: (u32, u32),
+    /// The table of level 4.
     vspace: SlotRef,
+    /// The root table: the same, or one of level 5.
+    top: SlotRef,
 }
 
 impl<'a> Builder<'a> {
@@ -149,11 +152,26 @@ impl<'a> Builder<'a> {
         local.db.insert(slot_at(root, 0), object(CapType::L2CNode, first, L2_BYTES));
         let at = |addr: CapAddr| slot_at(first, addr.l2());
         local.db.insert(at(slots::ROOT), object(CapType::L1CNode, root, ROOT_BYTES));
-        let table = pool.take(PAGE)?;
-        install_kernel_half(table);
-        local.db.insert(at(slots::VSPACE), object(CapType::Pml4, table, PAGE));
+        local.db.insert(at(slots::VSPACE), object(CapType::Pml4, pool.take(PAGE)?, PAGE));
         let next = (FIRST_OWN_L1, 0);
-        Ok(Builder { local, pool, root, next, vspace: at(slots::VSPACE) })
+        let mut builder =
+            Builder { local, pool, root, next, vspace: at(slots::VSPACE), top: at(slots::VSPACE) };
+        if arch::root_level() > 4 {
+            builder.add_top_level()?;
+        }
+        install_kernel_half(builder.top.cap().base);
+        Ok(builder)
+    }
+
+    /// With five levels, the table in `VSPACE` is the first of those below the root.
+    fn add_top_level(&mut self) -> Result<(), Error> {
+        let base = self.pool.take(PAGE)?;
+        self.top = self.fixed(slots::ROOT_TABLE);
+        self.local.db.insert(self.top, object(CapType::Pml5, base, PAGE));
+        let flags = MapFlags(MapFlags::READ.0 | MapFlags::WRITE.0 | MapFlags::EXEC.0);
+        let args = MapArgs { entry: 0, count: 1, offset: 0, flags };
+        let mapping = self.fixed(slots::ROOT_TABLE_MAPPING);
+        Ok(self.local.map(self.top, self.vspace, args, mapping)?)
     }
 
     fn fixed(&self, addr: CapAddr) -> SlotRef {
@@ -436,7 +454,7 @@ fn make_dispatcher(builder: &mut Builder, entry: u64) -> Result<DcbRef, Error> {
     let dcb = Obj::<Dcb>::of(&slot.cap()).ok_or(Error::NoMemory)?;
     let settings = Settings {
         cspace: Some(builder.fixed(slots::ROOT)),
-        vspace: Some(builder.vspace),
+        vspace: Some(builder.top),
         frame: Some(shared),
         frame_va: NATIVE_FRAME,
         ..Settings::default()

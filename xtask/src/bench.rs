@@ -190,7 +190,13 @@ pub fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Meas
 
 /// A machine on which time is instructions.
 fn counting() -> MachineOptions {
-    MachineOptions { cores: 1, mem: MemorySize { mib: 1024 }, icount: true, gdb: false }
+    MachineOptions {
+        cores: 1,
+        mem: MemorySize { mib: 1024 },
+        icount: true,
+        la57: false,
+        gdb: false,
+    }
 }
 
 /// What Tessera aims at, and what cases are called in tables.

@@ -24,6 +24,9 @@ pub struct MachineOptions {
     /// is the same (one core, no KVM)
     #[arg(long)]
     pub icount: bool,
+    /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
+    #[arg(long)]
+    pub la57: bool,
     /// Wait for gdb on TCP port 1234 before the first instruction
     #[arg(long)]
     pub gdb: bool,
@@ -106,7 +109,8 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
     add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
-    arguments.extend(["-append".into(), boot.command_line.clone().into()]);
+    let la57 = if options.la57 { " la57" } else { "" };
+    arguments.extend(["-append".into(), format!("{}{la57}", boot.command_line).into()]);
     arguments
 }
 
@@ -121,7 +125,7 @@ impl Boot {
             image: image.to_owned(),
             command_line: String::new(),
             options: options.clone(),
-            kvm: !options.icount && !options.gdb && crate::kvm::usable(project),
+            kvm: !options.icount && !options.gdb && !options.la57 && crate::kvm::usable(project),
             memory_file: None,
         })
     }

@@ -6,7 +6,8 @@ use captypes::CapAddr;
 pub const ROOT: CapAddr = CapAddr(1);
 /// Its dispatcher.
 pub const DISPATCHER: CapAddr = CapAddr(2);
-/// Its root page table.
+/// Its page table of level 4, which translates the lowest 256 TiB: the root, unless paging has five
+/// levels. Then that is in [`ROOT_TABLE`].
 pub const VSPACE: CapAddr = CapAddr(3);
 /// The frame shared with the kernel.
 pub const FRAME: CapAddr = CapAddr(4);
@@ -34,8 +35,13 @@ pub const REPORT: CapAddr = CapAddr(15);
 pub const ID: CapAddr = CapAddr(16);
 /// The performance counters of this core (`init`).
 pub const PERFMON: CapAddr = CapAddr(17);
+/// The root page table of a native domain, of level 5, on a machine whose paging has five levels;
+/// else empty.
+pub const ROOT_TABLE: CapAddr = CapAddr(18);
+/// The Mapping of [`VSPACE`] in it.
+pub const ROOT_TABLE_MAPPING: CapAddr = CapAddr(19);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(18);
+pub const FIRST_FREE: CapAddr = CapAddr(20);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

@@ -1,18 +1,30 @@
-//! Virtual addresses: 48 bits, sign-extended.
+//! Virtual addresses: as many bits as the levels of the page tables translate, sign-extended.
 
-/// Whether bits 47 to 63 of `va` are all equal, as a four-level machine demands.
-pub const fn is_canonical(va: u64) -> bool {
-    sign_extend(va) == va
+/// Bits of an address that a tree of `levels` levels translates: 48 for four, 57 for five.
+const fn bits(levels: u8) -> u32 {
+    12 + 9 * levels as u32
 }
 
-/// `va` with bits 48 to 63 replaced by copies of bit 47.
-pub const fn sign_extend(va: u64) -> u64 {
-    (((va << 16) as i64) >> 16) as u64
+/// Whether `va` is an address where paging has `levels` levels: the bits that are not translated are
+/// copies of the highest one that is.
+pub const fn is_canonical(va: u64, levels: u8) -> bool {
+    sign_extend(va, levels) == va
 }
 
-/// Whether `va` lies in the lower half, which belongs to user mode.
+/// `va` with the bits that are not translated replaced by copies of the highest one that is.
+pub const fn sign_extend(va: u64, levels: u8) -> u64 {
+    let unused = 64 - bits(levels);
+    (((va << unused) as i64) >> unused) as u64
+}
+
+/// First address above the lower half, which belongs to user mode.
+pub const fn user_end(levels: u8) -> u64 {
+    1 << (bits(levels) - 1)
+}
+
+/// Whether `va` lies in the lower half of any machine: that of four levels.
 pub const fn is_user(va: u64) -> bool {
-    va >> 47 == 0
+    va < user_end(4)
 }
 
 #[cfg(test)]
@@ -21,10 +33,20 @@ mod tests {
 
     #[test]
     fn the_halves_meet_their_borders() {
-        assert!(is_user(0x7fff_ffff_ffff) && is_canonical(0x7fff_ffff_ffff));
-        assert!(!is_user(0x8000_0000_0000) && !is_canonical(0x8000_0000_0000));
-        assert!(is_canonical(0xffff_8000_0000_0000) && !is_user(0xffff_8000_0000_0000));
-        assert!(!is_canonical(0xffff_7fff_ffff_ffff));
-        assert_eq!(sign_extend(0x8000_0000_0000), 0xffff_8000_0000_0000);
+        assert!(is_user(0x7fff_ffff_ffff) && is_canonical(0x7fff_ffff_ffff, 4));
+        assert!(!is_user(0x8000_0000_0000) && !is_canonical(0x8000_0000_0000, 4));
+        assert!(is_canonical(0xffff_8000_0000_0000, 4) && !is_user(0xffff_8000_0000_0000));
+        assert!(!is_canonical(0xffff_7fff_ffff_ffff, 4));
+        assert_eq!(sign_extend(0x8000_0000_0000, 4), 0xffff_8000_0000_0000);
+    }
+
+    #[test]
+    fn a_fifth_level_translates_nine_bits_more() {
+        assert_eq!((user_end(4), user_end(5)), (1 << 47, 1 << 56));
+        assert!(is_canonical(0x8000_0000_0000, 5) && is_canonical((1 << 56) - 1, 5));
+        assert!(!is_canonical(1 << 56, 5) && is_canonical(0xff00_0000_0000_0000, 5));
+        // The addresses of four levels are addresses with five.
+        assert!(is_canonical(0xffff_8000_0000_0000, 5));
+        assert_eq!(sign_extend(1 << 56 | 1, 5), 0xff00_0000_0000_0001);
     }
 }

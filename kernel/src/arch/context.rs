@@ -30,6 +30,8 @@ pub struct Core {
     pub current_ctx: *mut Context,
     /// Top of the kernel's stack of this core.
     stack_top: u64,
+    /// First address that is no user address: the way out of the kernel leads to none beyond.
+    pub(super) user_end: u64,
     /// Number of the core, counted from 0 in the order of `BootInfo::cores`.
     pub id: u32,
     /// Its address for interrupts between cores.
@@ -48,6 +50,7 @@ impl Core {
             scratch: 0,
             current_ctx: core::ptr::null_mut(),
             stack_top,
+            user_end: super::user_end(),
             id,
             apic_id,
             local: Local::new(),
@@ -73,12 +76,14 @@ pub const CORE_SELF: usize = 0;
 pub const CORE_SCRATCH: usize = 8;
 pub const CORE_CTX: usize = 16;
 pub const CORE_STACK: usize = 24;
+pub const CORE_USER_END: usize = 32;
 
 const _: () = {
     assert!(offset_of!(Core, this) == CORE_SELF);
     assert!(offset_of!(Core, scratch) == CORE_SCRATCH);
     assert!(offset_of!(Core, current_ctx) == CORE_CTX);
     assert!(offset_of!(Core, stack_top) == CORE_STACK);
+    assert!(offset_of!(Core, user_end) == CORE_USER_END);
     assert!(size_of::<Context>() == 20 * 8);
     assert!(offset_of!(Context, r8) == 56);
     assert!(offset_of!(Context, rip) == 120);

@@ -110,13 +110,32 @@ pub unsafe fn write_root(pa: u64) {
     }
 }
 
+thread_local! {
+    static ROOT_LEVEL: Cell<u8> = const { Cell::new(4) };
+}
+
+/// Level of root tables: 4, or 5 with LA57.
+pub fn root_level() -> u8 {
+    ROOT_LEVEL.get()
+}
+
+/// Pretends that the machine on this thread was booted with so many levels.
+pub fn set_root_level(level: u8) {
+    ROOT_LEVEL.set(level);
+}
+
+/// First address that is no user address.
+pub fn user_end() -> u64 {
+    paging::user_end(root_level())
+}
+
 /// Physical address of the root page table in use.
 pub fn root() -> u64 {
     ROOT.get()
 }
 
 /// The upper half of every root page table, entries 256 to 511.
-pub fn kernel_pml4_entries() -> &'static [u64; 256] {
+pub fn kernel_half() -> &'static [u64; 256] {
     static ENTRIES: [u64; 256] = [0x8000_0000_0000_0123; 256];
     &ENTRIES
 }

@@ -61,7 +61,7 @@ fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
 fn prepare(order: Order, base: u64) {
     let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
     match order.ty {
-        CapType::Pml4 => starts.for_each(install_kernel_half),
+        ty if ty.table_level() == Some(arch::root_level()) => starts.for_each(install_kernel_half),
         CapType::Dispatcher => starts.for_each(Dcb::init),
         _ => {}
     }
@@ -323,7 +323,7 @@ impl Local {
 /// Gives a new root table the kernel's upper half.
 pub fn install_kernel_half(table: u64) {
     let table = mem::Table::at(table);
-    for (index, &entry) in (256..).zip(arch::kernel_pml4_entries()) {
+    for (index, &entry) in (256..).zip(arch::kernel_half()) {
         table.set(index, entry);
     }
 }

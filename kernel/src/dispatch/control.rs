@@ -25,7 +25,7 @@ impl Settings {
     fn check(&self) -> Result<(), Status> {
         let checks = [
             (self.cspace, CapType::L1CNode),
-            (self.vspace, CapType::Pml4),
+            (self.vspace, root_type()),
             (self.frame, CapType::Frame),
             (self.fault_ep, CapType::Endpoint),
         ];
@@ -44,13 +44,21 @@ impl Settings {
         {
             return Err(Status::NoRights);
         }
-        if self.frame.is_some() && !paging::is_user(self.frame_va) {
+        if self.frame.is_some() && self.frame_va >= arch::user_end() {
             return Err(Status::OutOfRange);
         }
         if self.options & !(options::LINUX | options::COPY_VECTOR_STATE) != 0 {
             return Err(Status::Invalid);
         }
         Ok(())
+    }
+}
+
+/// The type of root tables on this machine.
+pub(crate) fn root_type() -> CapType {
+    match arch::root_level() {
+        5 => CapType::Pml5,
+        _ => CapType::Pml4,
     }
 }
 
@@ -131,7 +139,7 @@ impl Local {
         let cspace = own(CSPACE, CapType::L1CNode);
         dcb.cspace_base.set(cspace.map_or(0, |cap| cap.base));
         dcb.cspace_slots.set(cspace.map_or(0, |cap| lookup::root_slots(cap.word)));
-        dcb.root.set(own(VSPACE, CapType::Pml4).map_or(0, |cap| cap.base));
+        dcb.root.set(own(VSPACE, root_type()).map_or(0, |cap| cap.base));
         dcb.frame.set(Frame(own(FRAME, CapType::Frame).map_or(0, |cap| cap.base)));
         if self.current == Some(dcb) && (dcb.root.get() == 0 || !dcb.frame.get().is_some()) {
             self.block();

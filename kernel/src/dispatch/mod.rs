@@ -15,6 +15,7 @@ mod timer;
 mod upcall;
 mod vectors;
 
+pub(crate) use control::root_type;
 pub use control::Settings;
 pub use dcb::{Dcb, DcbRef, State};
 pub(crate) use upcall::{interrupted, log_fault, receive_notifications};

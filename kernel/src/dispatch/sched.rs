@@ -115,7 +115,7 @@ impl Local {
         }
         arch::write_fs_base(next.fs_base.get());
         arch::write_gs_base(next.gs_base.get());
-        // SAFETY: the root of a dispatcher that may run is a Pml4 with the kernel's half; `tear_down`
+        // SAFETY: the root of a dispatcher that may run is a root table with the kernel's half; `tear_down`
         // and `refresh_dispatcher` clear the field before the table goes.
         unsafe { arch::write_root(next.root.get()) };
         self.load_vectors(next);

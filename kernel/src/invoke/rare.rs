@@ -247,7 +247,7 @@ fn wait(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
 }
 
 fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Status> {
-    if !paging::is_user(base) {
+    if base >= arch::user_end() {
         return Err(Status::OutOfRange);
     }
     target.fs_base.set(base);

@@ -217,7 +217,7 @@ impl Known {
 /// Does `va` translate through `table`, of `level`, below `root`?
 #[inline]
 fn leads_to(root: u64, va: u64, table: u64, level: u8) -> bool {
-    let (mut at, mut above) = (root, super::ROOT_LEVEL);
+    let (mut at, mut above) = (root, arch::root_level());
     while above > level {
         let index = va >> page_shift(above) & u64::from(ENTRY);
         let entry = Table::at(at).get(index as u32);

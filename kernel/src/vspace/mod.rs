@@ -28,6 +28,7 @@ pub use address::{Places, MOST_PLACES};
 pub use map::MapArgs;
 pub use tlb::Tlb;
 
+use crate::arch;
 use crate::cap::CapExt;
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights};
@@ -43,8 +44,6 @@ const IS_TABLE: u16 = 8;
 const ENTRY: u32 = 0x1ff;
 const ENTRY_BITS: u32 = 9;
 
-/// Level of a root table.
-const ROOT_LEVEL: u8 = 4;
 /// Entries of a root table that belong to user mode.
 pub const USER_ROOT_ENTRIES: u32 = 256;
 const ENTRIES: u32 = paging::ENTRIES as u32;
@@ -172,8 +171,9 @@ fn is_table(level: u8, entry: u64) -> bool {
 }
 
 /// How many entries of a table user mode may use.
-pub(crate) const fn user_entries(level: u8) -> u32 {
-    if level >= 4 {
+#[inline]
+pub(crate) fn user_entries(level: u8) -> u32 {
+    if level >= arch::root_level() {
         USER_ROOT_ENTRIES
     } else {
         ENTRIES

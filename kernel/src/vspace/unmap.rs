@@ -155,7 +155,7 @@ impl Local {
 
     /// Removes the Mappings of and in the table in `slot`, the last of its kind.
     pub(crate) fn tear_down(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        if cap.is(CapType::Pml4) && arch::root() == cap.base {
+        if arch::root() == cap.base {
             // SAFETY: the kernel's own table is valid for ever.
             unsafe { arch::write_root(arch::kernel_root()) };
         }
@@ -167,7 +167,7 @@ impl Local {
         }
         let level = cap.kind().table_level().unwrap_or(1);
         let table = Table::at(cap.base);
-        if level < 4 && self.is_table_empty(table) {
+        if level < arch::root_level() && self.is_table_empty(table) {
             return Progress::Done;
         }
         let end = user_entries(level);

@@ -5,6 +5,7 @@
 
 use crate::Cap;
 use abi::layout::PAGE;
+use abi::slots;
 use captypes::invocations::MapFlags;
 use captypes::{CapAddr, CapType, Place, Status};
 
@@ -21,7 +22,7 @@ pub const RWX: MapFlags = RW.or(MapFlags::EXEC);
 pub const ENTRIES: u64 = 512;
 /// Most tables that an [`AddressSpace`] remembers.
 pub const MAX_TABLES: usize = 160;
-/// Level of the root on x86-64 without LA57.
+/// Level of the table in `VSPACE`, below which everything is built.
 const ROOT_LEVEL: u8 = 4;
 
 /// Bytes that one entry of a table of `level` (1 is the last) covers.
@@ -37,6 +38,15 @@ pub const fn table_bytes(level: u8) -> u64 {
 /// Which entry of its table of `level` covers `va`.
 pub const fn entry_of(level: u8, va: u64) -> u32 {
     (va / entry_bytes(level) % ENTRIES) as u32
+}
+
+/// The root table of the own address space, which dispatchers are configured with: the table of
+/// level 4 that everything is built below, unless paging has five levels.
+pub fn root() -> CapAddr {
+    match slots::ROOT_TABLE.identify() {
+        Ok(what) if what.ty == CapType::Pml5 => slots::ROOT_TABLE,
+        _ => slots::VSPACE,
+    }
 }
 
 /// Where an address space gets tables and slots from: in the CSpace that is to own them.

@@ -30,6 +30,7 @@ use abi::slots;
 use captypes::invocations::MapFlags;
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use core::sync::atomic::{AtomicU8, Ordering};
 use libos::ram::Ram;
 use libos::{invoke, Cap};
 
@@ -68,6 +69,11 @@ pub mod own {
     pub const PEEK_MAPPING: CapAddr = CapAddr(38);
     /// Endpoint and session frame of the parent while the process acts as its child; two slots.
     pub const PARENT: CapAddr = CapAddr(39);
+    /// The root page table, of level 5, where paging has five levels; else empty. The table in
+    /// `VSPACE` is its first.
+    pub const ROOT_TABLE: CapAddr = CapAddr(46);
+    /// The Mapping of that.
+    pub const ROOT_TABLE_MAPPING: CapAddr = CapAddr(47);
     /// The first Frames of mapped files; children get copies. To `PIECES`.
     pub const EXTENTS: CapAddr = CapAddr(48);
     /// Pieces of private memory.
@@ -155,6 +161,11 @@ pub fn make_spaces(ram: &mut impl Ram, root: CapAddr, dispatcher: CapAddr) -> Re
     root.mint(at(root, slots::ROOT), OWN)?;
     dispatcher.mint(at(root, slots::DISPATCHER), OWN)?;
     ram.make(CapType::Pml4, PAGE, 1, at(root, slots::VSPACE))?;
+    if has_five_levels() {
+        let (top, mapping) = (at(root, own::ROOT_TABLE), at(root, own::ROOT_TABLE_MAPPING));
+        ram.make(CapType::Pml5, PAGE, 1, top)?;
+        top.map(0, 1, at(root, slots::VSPACE), 0, RWX, mapping)?;
+    }
     ram.make(CapType::Pdpt, PAGE, 1, at(root, own::PDPT))?;
     ram.make(CapType::Pd, PAGE, 1, at(root, own::PD))?;
     ram.make(CapType::Pt, PAGE, 1, at(root, own::PT))?;
@@ -165,6 +176,18 @@ pub fn make_spaces(ram: &mut impl Ram, root: CapAddr, dispatcher: CapAddr) -> Re
         at(root, tables[n]).map(entry, 1, at(root, tables[n + 1]), 0, RWX, mapping)?;
     }
     Ok(())
+}
+
+/// Does paging have five levels? Then whoever calls this has a root table of level 5: the server as
+/// a native domain, a process as one that was made here.
+fn has_five_levels() -> bool {
+    static LEVELS: AtomicU8 = AtomicU8::new(0);
+    if LEVELS.load(Ordering::Relaxed) == 0 {
+        let is_top = |slot: CapAddr| slot.identify().is_ok_and(|what| what.ty == CapType::Pml5);
+        let five = is_top(slots::ROOT_TABLE) || is_top(own::ROOT_TABLE);
+        LEVELS.store(if five { 5 } else { 4 }, Ordering::Relaxed);
+    }
+    LEVELS.load(Ordering::Relaxed) == 5
 }
 
 /// Rights of a process to its own root CNode and dispatcher: all but `REVOKE`.
@@ -247,7 +270,7 @@ pub const fn first_frame(entry: u64) -> Regs {
 pub fn configure(root: CapAddr, dispatcher: CapAddr, options: u32) -> Result<(), Status> {
     let configuration = op::Configure {
         cspace: root.into(),
-        vspace: at(root, slots::VSPACE),
+        vspace: at(root, if has_five_levels() { own::ROOT_TABLE } else { slots::VSPACE }),
         frame: at(root, slots::FRAME),
         frame_va: DISPATCHER_FRAME,
         fault_ep: Place::NULL,

@@ -36,7 +36,7 @@ pub fn objects(lab: &Lab) -> Result<(), Status> {
 pub fn configure(frame_va: u64, options: u32) -> Result<(), Status> {
     let configuration = op::Configure {
         cspace: slots::ROOT.into(),
-        vspace: slots::VSPACE.into(),
+        vspace: libos::vspace::root().into(),
         frame: slot(FRAME).into(),
         frame_va,
         fault_ep: Place::NULL,

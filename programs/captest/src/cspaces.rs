@@ -5,13 +5,13 @@ use crate::probe::{make_tables, probe, Access, PT, VA};
 use crate::setup::{capabilities, slot, Lab};
 use crate::threads::{self, Spaces, EP};
 use crate::Test;
-use libos::abi::slots::{DISPATCHER, ID, ROOT, VSPACE};
+use libos::abi::slots::{DISPATCHER, ID, ROOT};
 use libos::captypes::invocations::Part;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
 use libos::testkit::Outcome;
-use libos::vspace::{R, RW};
+use libos::vspace::{root, R, RW};
 use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status};
 
 pub const TESTS: &[Test] = &[
@@ -150,7 +150,7 @@ fn other_dispatcher(lab: &mut Lab) -> Outcome {
     good!(threads::dispatcher(0).move_to(dispatcher));
     good!(threads::frame(0).move_to(frame));
     good!(ROOT.copy_to(at(4, 2)));
-    good!(VSPACE.copy_to(at(4, 3)));
+    good!(root().copy_to(at(4, 3)));
     good!(EP.copy_to(at(4, 4)));
     let args = op::Configure {
         cspace: at(4, 2),
@@ -216,7 +216,7 @@ fn resize_of_a_running_domain(lab: &mut Lab) -> Outcome {
     let there = |addr: CapAddr| Place::within(slot(0), addr);
     good!(slot(0).copy_to(there(ROOT)));
     good!(EP.copy_to(there(EP)));
-    let spaces = Spaces { cspace: slot(0).into(), vspace: VSPACE.into() };
+    let spaces = Spaces { cspace: slot(0).into(), vspace: root().into() };
     good!(threads::prepare(lab, 0, look, [0; 3], spaces));
     good!(invoke(threads::dispatcher(0), op::Start {}));
     check!(good!(threads::hear()).words[0] == L2_BYTES);

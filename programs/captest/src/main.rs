@@ -12,6 +12,7 @@ mod copies;
 mod cspaces;
 mod devices;
 mod faults;
+mod five_levels;
 mod hostile;
 mod linux;
 mod long;
@@ -49,6 +50,7 @@ const TESTS: &[&[Test]] = &[
     scheduling::TESTS,
     sharing::TESTS,
     stale::TESTS,
+    five_levels::TESTS,
     status::TESTS,
     attacks::TESTS,
     devices::TESTS,

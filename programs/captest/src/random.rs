@@ -8,7 +8,7 @@ use crate::setup::{capabilities, slot, Lab, BENCH_L1};
 use crate::threads::{self, dispatcher, Spaces, EP};
 use crate::Test;
 use core::arch::asm;
-use libos::abi::slots::{DISPATCHER, IO, IRQ, KERNEL, VSPACE};
+use libos::abi::slots::{DISPATCHER, IO, IRQ, KERNEL};
 use libos::captypes::invocations::Label;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
@@ -230,7 +230,7 @@ fn start_player(lab: &mut Lab, seed: u64) -> Result<(), Status> {
     ram.retype(Frame, 4 << 20, 2 << 20, 1, there(0, next))?;
     IO.retype(Io, 0x80, 1, 1, there(0, next + 1))?;
     IRQ.retype(Irq, 7, 1, 1, there(0, next + 2))?;
-    let spaces = Spaces { cspace: PLAYER_ROOT.into(), vspace: VSPACE.into() };
+    let spaces = Spaces { cspace: PLAYER_ROOT.into(), vspace: libos::vspace::root().into() };
     threads::prepare(lab, 0, play, [seed, 0, 0], spaces)?;
     invoke(dispatcher(0), op::Start {})
 }

@@ -92,7 +92,7 @@ fn map_in_child(lab: &Lab, child: &Child, pt: CapAddr, second: CapAddr) -> Resul
 }
 
 fn in_child(child: &Child) -> Spaces {
-    Spaces { cspace: ROOT.into(), vspace: child.slot(VSPACE) }
+    Spaces { cspace: ROOT.into(), vspace: child.root_table() }
 }
 
 /// `test` in a second address space that has [`PT`] at [`VA`] as well.

@@ -43,7 +43,7 @@ pub struct Spaces {
 
 impl Default for Spaces {
     fn default() -> Self {
-        Spaces { cspace: slots::ROOT.into(), vspace: slots::VSPACE.into() }
+        Spaces { cspace: slots::ROOT.into(), vspace: libos::vspace::root().into() }
     }
 }
 

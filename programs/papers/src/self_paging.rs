@@ -180,7 +180,7 @@ pub fn run<H: Fn(&mut Fault), B: FnMut()>(
     shared.critical_high = self_paging_critical_high as *const () as u64;
     let configuration = op::Configure {
         cspace: slots::ROOT.into(),
-        vspace: slots::VSPACE.into(),
+        vspace: libos::vspace::root().into(),
         frame: frame.into(),
         frame_va: va,
         fault_ep: Place::NULL,

@@ -62,7 +62,7 @@ fn measure_section(
     timeout: u64,
 ) -> Result<Vec<Measurement>> {
     let mem = MemorySize { mib };
-    let machine = MachineOptions { cores: 1, mem, icount: true, gdb: false };
+    let machine = MachineOptions { cores: 1, mem, icount: true, la57: false, gdb: false };
     let provenance = Provenance::emulated(&context.project, &machine, false);
     let run = GuestRun {
         test: format!("bench/papers-{section}"),

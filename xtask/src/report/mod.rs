@@ -36,8 +36,13 @@ pub struct ReportOptions {
 
 pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     let all = measurements(project, options)?;
-    let machine =
-        MachineOptions { cores: 1, mem: MemorySize { mib: 512 }, icount: false, gdb: false };
+    let machine = MachineOptions {
+        cores: 1,
+        mem: MemorySize { mib: 512 },
+        icount: false,
+        la57: false,
+        gdb: false,
+    };
     let session = Session::prepare(project, &machine, Duration::from_secs(120))?;
     let live = live::ask(&session)?;
     let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));

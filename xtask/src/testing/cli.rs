@@ -25,10 +25,14 @@ const fn call(name: &'static str, arguments: &'static [&'static str], status: i3
     Call { name, arguments, stdin: b"", status, stdout: b"", complaint: "" }
 }
 
-const CALLS: [Call; 20] = [
+const CALLS: [Call; 21] = [
     Call {
         stdout: b"42\n",
         ..call("arithmetic", &["--", "busybox", "sh", "-c", "echo $((6*7))"], 0)
+    },
+    Call {
+        stdout: b"42\n",
+        ..call("la57", &["--la57", "--", "sh", "-c", "echo $((6*7)) | cat"], 0)
     },
     call("status_7", &["--", "busybox", "sh", "-c", "exit 7"], 7),
     call("status_255", &["--", "sh", "-c", "exit 255"], 255),

@@ -100,7 +100,13 @@ impl Directives {
     /// The machine to run on.
     pub fn machine(&self) -> Result<MachineOptions> {
         let mem = parse_size(self.memory.as_deref().unwrap_or("512M"))?;
-        Ok(MachineOptions { cores: self.cores.unwrap_or(1), mem, icount: false, gdb: false })
+        Ok(MachineOptions {
+            cores: self.cores.unwrap_or(1),
+            mem,
+            icount: false,
+            la57: false,
+            gdb: false,
+        })
     }
 
     pub fn timeout(&self) -> Duration {

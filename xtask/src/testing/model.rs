@@ -112,6 +112,7 @@ fn compare(
             cores: 1,
             mem: MemorySize { mib: setting.mib },
             icount: false,
+            la57: false,
             gdb: false,
         },
         timeout: TIMEOUT,

@@ -12,22 +12,27 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Every program whose manifest says `[package.metadata.tessera] test = true`.
+/// Every program whose manifest says `[package.metadata.tessera] test = true`, on machines with four
+/// and with five levels of paging.
 pub fn cases(context: &Context) -> Vec<Case> {
     let tests = context.built.programs.iter().filter(|program| program.is_test);
     tests
-        .map(|program| {
+        .flat_map(|program| {
             let path = program.image_path.clone();
             let short = path.rsplit('/').next().unwrap_or(&path);
-            let name = format!("native/{short}");
-            Case::several(name.clone(), move |context| run(context, &name, &path))
+            [(format!("native/{short}"), false), (format!("native/{short}+la57"), true)].map(
+                |(name, la57)| {
+                    let path = path.clone();
+                    Case::several(name.clone(), move |context| run(context, &name, &path, la57))
+                },
+            )
         })
         .collect()
 }
 
-fn run(context: &Context, name: &str, path: &str) -> Vec<TestResult> {
+fn run(context: &Context, name: &str, path: &str, la57: bool) -> Vec<TestResult> {
     let mut results = Vec::new();
-    let whole = boot(context, name, path, &mut results).map_err(|error| format!("{error:#}"));
+    let whole = boot(context, name, path, la57, &mut results).map_err(|error| format!("{error:#}"));
     // The program's own end counts only if it tells more than its parts do.
     if whole.is_err() && results.iter().all(|result| result.outcome.is_ok()) || results.is_empty() {
         results.push(TestResult { name: name.to_owned(), outcome: whole });
@@ -35,9 +40,20 @@ fn run(context: &Context, name: &str, path: &str) -> Vec<TestResult> {
     results
 }
 
-fn boot(context: &Context, name: &str, path: &str, results: &mut Vec<TestResult>) -> Result<()> {
-    let machine =
-        MachineOptions { cores: 1, mem: MemorySize { mib: 1536 }, icount: false, gdb: false };
+fn boot(
+    context: &Context,
+    name: &str,
+    path: &str,
+    la57: bool,
+    results: &mut Vec<TestResult>,
+) -> Result<()> {
+    let machine = MachineOptions {
+        cores: 1,
+        mem: MemorySize { mib: 1536 },
+        icount: false,
+        la57: false,
+        gdb: false,
+    };
     let run = GuestRun {
         test: name.to_owned(),
         invocation: Invocation::new(vec![path.to_owned()], &[])?,

@@ -5,7 +5,8 @@
 //! We load page tables that are part of the image, enter long mode and call `kernel_main` on the
 //! boot stack. Those tables map the first 4 GiB three times: where they are, in the direct map, and
 //! (1 GiB) where the kernel is linked. All of it is writable and executable; `memory` replaces it
-//! as soon as it can.
+//! as soon as it can. With the option `la57` on the command line, and a processor that can, a fifth
+//! level is put on top of them, and paging has five levels from the start.
 
 use core::arch::global_asm;
 
@@ -28,10 +29,17 @@ global_asm!(
     .code32
 pvh_start:
     cld
-    movl $(boot_pml4 - KERNEL_BASE), %eax
-    movl %eax, %cr3
+    movl $(boot_stack_top - KERNEL_BASE), %esp
+    call five_levels_wanted         // cannot be changed once paging is on
+    movl $(boot_pml4 - KERNEL_BASE), %edx
+    movl $0x20, %ecx                // PAE
+    testl %eax, %eax
+    jz 1f
+    movl $(boot_pml5 - KERNEL_BASE), %edx
+    movl $0x1020, %ecx              // and LA57
+1:  movl %edx, %cr3
     movl %cr4, %eax
-    orl $0x20, %eax                 // PAE
+    orl %ecx, %eax
     movl %eax, %cr4
     movl $0xc0000080, %ecx          // EFER: system call, long mode, no-execute
     rdmsr
@@ -42,6 +50,42 @@ pvh_start:
     movl %eax, %cr0
     lgdt boot_gdt_pointer - KERNEL_BASE
     ljmp $8, $(boot_long_mode - KERNEL_BASE)
+
+    // Is the word `la57` on the command line, whose address is at 24 in the start information,
+    // and can the processor do it? Keeps ebx.
+five_levels_wanted:
+    movl 24(%ebx), %esi
+    testl %esi, %esi
+    jz 3f
+    movb $0x20, %dl                 // what is in front of a word: a space
+1:  cmpb $0, (%esi)
+    je 3f
+    cmpb $0x20, %dl
+    jne 2f
+    cmpl $0x3735616c, (%esi)        // "la57"
+    jne 2f
+    testb $0xdf, 4(%esi)            // and behind it: a space, or the end
+    jz 4f
+2:  movb (%esi), %dl
+    incl %esi
+    jmp 1b
+3:  xorl %eax, %eax
+    ret
+4:  movl %ebx, %esi
+    xorl %eax, %eax
+    cpuid
+    cmpl $7, %eax
+    jb 5f
+    movl $7, %eax
+    xorl %ecx, %ecx
+    cpuid
+    shrl $16, %ecx                  // LA57
+    andl $1, %ecx
+    movl %ecx, %eax
+    movl %esi, %ebx
+    ret
+5:  movl %esi, %ebx
+    jmp 3b
 
     .code64
 boot_long_mode:
@@ -71,6 +115,10 @@ boot_gdt_pointer:
 
     .section .data
     .balign 4096
+boot_pml5:                          // addresses of 48 bits, sign-extended, are in these two
+    .quad boot_pml4 - KERNEL_BASE + PRESENT_WRITE
+    .fill 510, 8, 0
+    .quad boot_pml4 - KERNEL_BASE + PRESENT_WRITE
 boot_pml4:
     .quad boot_pdpt_low - KERNEL_BASE + PRESENT_WRITE
     .fill 255, 8, 0

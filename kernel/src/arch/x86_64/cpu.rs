@@ -1,5 +1,6 @@
 //! What this processor can do, and the control registers that follow from it.
 
+use super::memory;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,8 @@ pub struct Features {
     pub x2apic: bool,
     pub tsc_deadline: bool,
     pub hypervisor: bool,
+    /// Paging has five levels: chosen by the first instructions, and for good.
+    pub five_levels: bool,
 }
 
 /// A leaf of CPUID; all zero where the processor does not have it.
@@ -52,8 +55,18 @@ impl Features {
             x2apic: bit(basic.ecx, 21),
             tsc_deadline: bit(basic.ecx, 24),
             hypervisor: bit(basic.ecx, 31),
+            five_levels: read_cr4() & CR4_LA57 != 0,
         }
     }
+}
+
+const CR4_LA57: u64 = 1 << 12;
+
+fn read_cr4() -> u64 {
+    let cr4: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack, preserves_flags)) };
+    cr4
 }
 
 /// Model-specific registers.
@@ -110,6 +123,7 @@ pub fn enable(features: &Features) {
     const CR4_OSFXSR_OSXMMEXCPT: u64 = 1 << 9 | 1 << 10;
     let optional = [
         (features.umip, 11),
+        (features.five_levels, 12),
         (features.fsgsbase, 16),
         (features.xsave, 18),
         (features.smep, 20),
@@ -136,6 +150,11 @@ pub fn has_fsgsbase() -> bool {
     FSGSBASE.load(Ordering::Relaxed)
 }
 
+/// `base`, with the bits replaced that would make it no address.
+fn canonical(base: u64) -> u64 {
+    paging::sign_extend(base, memory::root_level())
+}
+
 /// The user's FS base.
 pub fn read_fs_base() -> u64 {
     if has_fsgsbase() {
@@ -150,7 +169,7 @@ pub fn read_fs_base() -> u64 {
 
 /// Sets the user's FS base; bits that would make it non-canonical are replaced.
 pub fn write_fs_base(base: u64) {
-    let base = paging::sign_extend(base);
+    let base = canonical(base);
     if has_fsgsbase() {
         // SAFETY: switched on in `enable`; the kernel does not use FS.
         unsafe { asm!("wrfsbase {}", in(reg) base, options(nomem, nostack, preserves_flags)) };
@@ -169,7 +188,7 @@ pub fn read_gs_base() -> u64 {
 /// Sets the user's GS base; bits that would make it non-canonical are replaced.
 pub fn write_gs_base(base: u64) {
     // SAFETY: every 64-bit processor has it; the address is canonical.
-    unsafe { write_msr(msr::KERNEL_GS_BASE, paging::sign_extend(base)) }
+    unsafe { write_msr(msr::KERNEL_GS_BASE, canonical(base)) }
 }
 
 /// The time stamp counter.

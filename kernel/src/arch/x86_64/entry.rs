@@ -15,7 +15,7 @@
 //! * before `iretq`, `rip` beyond the lower half is made a canonical kernel address, which faults
 //!   in user mode.
 
-use super::super::context::{Core, CORE_CTX, CORE_SCRATCH, CORE_SELF, CORE_STACK};
+use super::super::context::{Core, CORE_CTX, CORE_SCRATCH, CORE_SELF, CORE_STACK, CORE_USER_END};
 use super::{apic, cpu, trap};
 use crate::boot_info::BootInfo;
 use abi::dispatcher::{USER_CS, USER_SS};
@@ -101,9 +101,8 @@ leave_kernel:
     jne leave_by_iret
     cmp r11, [rax + {r11}]
     jne leave_by_iret
-    mov rdx, rcx
-    shr rdx, 47
-    jnz leave_by_iret
+    cmp rcx, gs:[{USER_END}]
+    jae leave_by_iret
     mov edx, r11d
     and edx, {NOT_PLAIN}
     cmp edx, {FORCED}
@@ -115,9 +114,8 @@ leave_kernel:
     sysretq
 
 leave_by_iret:
-    mov rdx, rcx
-    sar rdx, 47
-    jz 1f
+    cmp rcx, gs:[{USER_END}]
+    jb 1f
     movabs rdx, 0xffff800000000000
     or rcx, rdx
 1:  and r11d, {IRET_FLAGS}
@@ -255,6 +253,7 @@ trap_emergency:
     SCRATCH = const CORE_SCRATCH,
     CTX = const CORE_CTX,
     STACK = const CORE_STACK,
+    USER_END = const CORE_USER_END,
     NOT_PLAIN = const !(PLAIN_FLAGS as i32),
     IRET_FLAGS = const PLAIN_FLAGS | DEBUG_FLAGS,
     FORCED = const FORCED_FLAGS,

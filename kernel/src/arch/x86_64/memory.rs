@@ -7,13 +7,15 @@
 //! 0xffff_ffff_d000_0000   stacks of the cores, each above a page that is never mapped
 //! ```
 //!
+//! With five levels of paging these are the same addresses, all below the last entry of the root.
+//!
 //! No page is both writable and executable, under either of its addresses. The upper halves of all
 //! root tables are equal: the tables that entries 256 to 511 point to are made here and stay.
 
 use super::cpu::Features;
 use crate::boot_info::{BootInfo, RegionKind};
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use paging::{Entry, Flags, Level, PAGE};
 
 pub use abi::layout::DIRECT_MAP;
@@ -30,6 +32,20 @@ const READ_EXECUTE: Flags = Flags::PRESENT.with(Flags::GLOBAL);
 
 /// Physical address of the kernel's own root table; never changes after [`build`].
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+
+/// Level of root tables; never changes after [`build`].
+static ROOT_LEVEL: AtomicU8 = AtomicU8::new(Level::Pml4 as u8);
+
+/// Level of root tables: 4, or 5 with LA57.
+#[inline]
+pub fn root_level() -> u8 {
+    ROOT_LEVEL.load(Ordering::Relaxed)
+}
+
+/// First address that is no user address.
+pub fn user_end() -> u64 {
+    paging::user_end(root_level())
+}
 
 /// Where the direct map shows physical address `pa`.
 pub const fn phys_to_virt(pa: u64) -> *mut u8 {
@@ -158,7 +174,7 @@ impl Tables<'_> {
     /// The table of `level` that translates `va`, made where it is missing.
     fn table(&mut self, va: u64, level: Level) -> u64 {
         let mut table = self.root;
-        let mut at = Level::Pml4;
+        let mut at = Level::from_number(root_level()).unwrap_or(Level::Pml4);
         while at > level {
             let place = Self::entry(table, at.index(va));
             // SAFETY: as in `map_one`; nobody else knows these tables.
@@ -209,6 +225,8 @@ impl Tables<'_> {
 pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     let image = Image::get();
     let root = pages.take(1);
+    let top = if features.five_levels { Level::Pml5 } else { Level::Pml4 };
+    ROOT_LEVEL.store(top as u8, Ordering::Relaxed);
     let largest = if features.huge_pages { Level::Pdpt } else { Level::Pd };
     let mut tables = Tables { root, pages, largest };
     tables.map_memory(info.top_of_memory(), &image);
@@ -268,7 +286,7 @@ pub fn is_kernel_stack(va: u64) -> bool {
 }
 
 /// The upper half of every root page table, entries 256 to 511.
-pub fn kernel_pml4_entries() -> &'static [u64; 256] {
+pub fn kernel_half() -> &'static [u64; 256] {
     let root = KERNEL_ROOT.load(Ordering::Relaxed);
     // SAFETY: the kernel's root table stays for ever and is not written after boot.
     unsafe { &*phys_to_virt(root + PAGE / 2).cast() }
@@ -291,7 +309,7 @@ pub fn root() -> u64 {
 /// not the kernel's if it changes.
 ///
 /// # Safety
-/// The table's upper half is [`kernel_pml4_entries`], and it stays valid while in use.
+/// The table's upper half is [`kernel_half`], and it stays valid while in use.
 pub unsafe fn write_root(pa: u64) {
     if root() != pa {
         // SAFETY: the caller's promise.

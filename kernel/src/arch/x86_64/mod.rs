@@ -29,8 +29,8 @@ pub use cpu::{has_fsgsbase, read_fs_base, read_gs_base, tsc, write_fs_base, writ
 pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
 pub use fpu::{vectors_allow, vectors_forbid};
-pub use memory::{flush_page, flush_tlb, kernel_pml4_entries, kernel_root, root, write_root};
-pub use memory::{phys_to_virt, virt_to_phys};
+pub use memory::{flush_page, flush_tlb, kernel_half, kernel_root, root, write_root};
+pub use memory::{phys_to_virt, root_level, user_end, virt_to_phys};
 pub use pages::{copy_page, page_is_zero, zero_page};
 pub use perf::{perf_facts, perf_read, perf_start, PerfCounter, PerfFacts};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogPort};

@@ -13,7 +13,7 @@
 pub mod image;
 
 use crate::ram::Ram;
-use crate::vspace::{AddressSpace, FrameWriter, Supplies, RW};
+use crate::vspace::{self, AddressSpace, FrameWriter, Supplies, RW, RWX};
 use crate::{invoke, Cap};
 use abi::dispatcher::{DispatcherFrame, Regs, USER_CS, USER_SS};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
@@ -175,7 +175,7 @@ impl Child {
         writer.write(self.slot(slots::FRAME), save, bytes_of(&regs))?;
         let configuration = op::Configure {
             cspace: self.root.into(),
-            vspace: self.slot(slots::VSPACE),
+            vspace: self.root_table(),
             frame: self.slot(slots::FRAME),
             frame_va: NATIVE_FRAME,
             fault_ep,
@@ -213,10 +213,20 @@ impl Child {
         arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(self.root, 0))?;
         arena.make(CapType::Dispatcher, PAGE, 1, self.dispatcher.into())?;
         arena.make(CapType::Pml4, PAGE, 1, self.slot(slots::VSPACE))?;
+        if vspace::root() != slots::VSPACE {
+            let (root, mapping) = (self.root_table(), self.slot(slots::ROOT_TABLE_MAPPING));
+            arena.make(CapType::Pml5, PAGE, 1, root)?;
+            root.map(0, 1, self.slot(slots::VSPACE), 0, RWX, mapping)?;
+        }
         arena.make(CapType::Frame, PAGE, 1, self.slot(slots::FRAME))?;
         // With the right to revoke, a child could take the parent's copies away.
         self.root.mint(self.slot(slots::ROOT), OWN)?;
         self.dispatcher.mint(self.slot(slots::DISPATCHER), OWN)
+    }
+
+    /// The child's root page table.
+    pub fn root_table(&self) -> Place {
+        self.slot(vspace::root())
     }
 
     fn first_registers(&self, args: [u64; 5]) -> Regs {
