@@ -51,7 +51,7 @@ fn boot(
         cores: 1,
         mem: MemorySize { mib: 1536 },
         icount: false,
-        la57: false,
+        la57,
         gdb: false,
     };
     let run = GuestRun {
