@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("shared_frame", shared_frame),
     ("shared_table", shared_table),
     ("shared_table_dies", shared_table_dies),
+    ("shared_table_read_only", shared_table_read_only),
 ];
 
 /// First argument of a start as a child.
@@ -164,5 +165,18 @@ fn shared_table_dies(lab: &mut Lab) -> Outcome {
     fails!(Empty, slot(105).identify());
     fails!(Empty, invoke(slot(1), op::Identify {}));
     good!(child.destroy());
+    Ok(())
+}
+
+/// Who may only read through a table may not put anything into it for others to read.
+fn shared_table_read_only(lab: &mut Lab) -> Outcome {
+    good!(make_tables(lab));
+    good!(PT.mint(slot(50), Rights::READ));
+    good!(lab.ram.retype(CapType::Frame, 0, PAGE, 2, slot(0)));
+    fails!(NoRights, slot(50).map(0, 1, slot(0), 0, R, slot(10)));
+    fails!(NoRights, slot(50).map_many(0, 2, slot(0), R, slot(10)));
+    check!(good!(probe::probe(lab, VA, Access::Read)).is_absent(VA, Access::Read));
+    good!(PT.map(0, 1, slot(0), 0, RW, slot(10)));
+    check!(good!(probe::probe(lab, VA, Access::Write)).is_done());
     Ok(())
 }

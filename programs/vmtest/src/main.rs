@@ -10,8 +10,10 @@
 mod anonymous;
 mod objects;
 mod paged;
+mod peer;
 mod probe;
 mod setup;
+mod sharing;
 mod slots;
 
 use libos::log;
@@ -23,9 +25,13 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&mut Lab) -> Outcome);
 
-const TESTS: &[&[Test]] = &[anonymous::TESTS, objects::TESTS, paged::TESTS, slots::TESTS];
+const TESTS: &[&[Test]] =
+    &[anonymous::TESTS, objects::TESTS, paged::TESTS, slots::TESTS, sharing::TESTS];
 
-fn main(_: Start) {
+fn main(start: Start) {
+    if peer::is_peer(&start) {
+        peer::main()
+    }
     // SAFETY: this is the program that the kernel started, and it happens once.
     let boot = unsafe { Boot::new() };
     let mut runner = Runner::on(boot.cmdline());

@@ -5,6 +5,7 @@ use libos::captypes::invocations::Counter;
 use libos::memd::stats;
 use libos::runtime::Boot;
 use libos::testkit::{Failure, Outcome};
+use libos::vspace::Window;
 use libos::{bringup, check, domain, good, invoke, log, op, Status};
 
 /// What tests get.
@@ -13,6 +14,10 @@ pub struct Lab {
     pub seed: u64,
     /// Random operations in one test.
     pub rounds: u64,
+    /// For writing to Frames that are not mapped.
+    pub window: Window,
+    /// The ELF file of this program.
+    pub own_file: &'static [u8],
 }
 
 /// What there is: everything that the test must give back.
@@ -44,7 +49,10 @@ impl Lab {
         bringup::start_memd(boot, file.data, 1, &mut window)
             .map_err(|_| failure("the memory server starts", None))?;
         let rounds = libos::cmdline::number(boot.cmdline(), "rounds").unwrap_or(20_000);
-        Ok(Lab { seed: boot.seed(), rounds })
+        let archive: &'static [u8] = boot.archive();
+        let own = bootarchive::find(archive, "boot/programs/vmtest").ok().flatten();
+        let own_file = own.map_or(&[][..], |entry| entry.data);
+        Ok(Lab { seed: boot.seed(), rounds, window, own_file })
     }
 
     /// Runs a test, which must give back every byte and every capability.

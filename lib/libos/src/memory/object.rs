@@ -65,6 +65,11 @@ pub trait MemoryObject: Send {
     /// Bytes that views may show.
     fn bytes(&self) -> u64;
 
+    /// Of what the addresses of views are multiples, a power of two.
+    fn alignment(&self) -> u64 {
+        PageSize::Base.bytes()
+    }
+
     /// A view has come into being, with nothing mapped. Objects that know their memory map it now.
     /// On an error, the view goes again.
     fn attach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {

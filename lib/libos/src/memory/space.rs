@@ -105,15 +105,18 @@ impl Map {
 
 impl Space {
     fn map(&mut self, object: AnyObject, map: &Map) -> Result<(u64, u64), Error> {
-        let whole = object.try_with(|object| object.bytes()).ok_or(Error::Busy)?;
+        let asked = object.try_with(|object| (object.bytes(), object.alignment()));
+        let (whole, own_alignment) = asked.ok_or(Error::Busy)?;
         let rest = whole.checked_sub(map.offset).ok_or(Error::OutOfRange)?;
         let bytes = map.bytes.unwrap_or(rest);
         if bytes == 0 || bytes > rest {
             return Err(Error::OutOfRange);
         }
-        let alignment = map.size.bytes().max(map.alignment);
-        if !(map.offset | bytes | map.at.unwrap_or(0)).is_multiple_of(map.size.bytes())
-            || !alignment.is_power_of_two()
+        let alignment = map.size.bytes().max(map.alignment).max(own_alignment);
+        let at = map.at.unwrap_or(0);
+        if !alignment.is_power_of_two()
+            || !(map.offset | bytes).is_multiple_of(map.size.bytes())
+            || !at.is_multiple_of(alignment)
         {
             return Err(Error::Misaligned);
         }

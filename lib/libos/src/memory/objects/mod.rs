@@ -9,12 +9,16 @@
 //! | [`Anonymous`] | a Frame for each page, made when it is first touched | at the fault |
 //! | [`Append`] | Frames appended while it is visible | at once |
 //! | [`Numa`] | a Frame of each NUMA node in turn | at once |
+//! | [`SharedFrame`] | one Frame that other domains see, until it is revoked | at once |
+//! | [`SharedTable`] | pages below a table that other domains see | as the owner puts them in |
+//! | [`ForeignTable`] | another domain's table | as its owner puts them in |
 //! | [`Paged`] | a pool of pages that show the contents of a [`Store`] | at the fault |
 
 mod anonymous;
 mod frames;
 mod paged;
 mod pieces;
+mod shared;
 mod single;
 mod store;
 
@@ -22,5 +26,6 @@ pub use anonymous::Anonymous;
 pub use frames::FrameTable;
 pub use paged::{Paged, PagedStats};
 pub use pieces::{Append, Numa};
+pub use shared::{ForeignTable, SharedFrame, SharedTable};
 pub use single::{Fixed, LazyFrame, OneFrame, OneMap};
 pub use store::{RamDisk, Store};
