@@ -197,16 +197,13 @@ impl<B: Backend, S: Shadow> Pmap<B, S> {
         Ok(())
     }
 
-    /// Notes that what was mapped in `[va, va + bytes)` is gone, and its Mappings with it, because
-    /// its frames are. All Mappings there lie inside of the range, or `NotMapped` is the answer.
+    /// Notes that all Mappings that reach into `[va, va + bytes)` are gone with all their entries,
+    /// because what they mapped is.
     pub fn forget(&mut self, b: &mut B, va: u64, bytes: u64) -> Result<(), Error<B::Error>> {
         let end = self.check(va, bytes)?;
         while let Some((number, run)) = self.next_leaf(ROOT, va, end) {
-            let node = self.node_mut(number);
-            if node.address(run.first) < va || node.address(run.end()) > end {
-                return Err(Error::NotMapped);
-            }
             b.forget(mapping_of(&run));
+            let node = self.node_mut(number);
             node.items.remove(run.first);
             node.rights.clear(run.first, run.end());
             self.prune(b, number);

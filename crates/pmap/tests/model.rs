@@ -205,7 +205,7 @@ impl<S: Shadow> Bench<S> {
         result
     }
 
-    /// Only of ranges that end where Mappings do: first everything around is unmapped.
+    /// Of ranges that end where Mappings do: first the pages around are unmapped.
     fn do_forget(&mut self, va: u64, bytes: u64) -> Result<(), Error<Refused>> {
         self.model.fuel = None;
         let (low, high) = (va.saturating_sub(PAGE), (va + bytes + PAGE).min(self.map.end()));

@@ -5,7 +5,7 @@
 
 use crate::probe::{self, load, store, Unresolved};
 use crate::setup::Lab;
-use libos::abi::slots::{MEMD, SELF_EP};
+use libos::abi::slots::{KERNEL, MEMD, SELF_EP};
 use libos::ipc::{self, call, Caps};
 use libos::memory::{self, Error, ForeignTable, LazyFrame, Map, Object, OneFrame, Prot, VRegion};
 use libos::runtime::{stop, Start};
@@ -124,8 +124,8 @@ pub fn main() -> ! {
     let mut peer = Peer::default();
     let mut last = Result::Done(0);
     loop {
-        let Ok(slot) = domain::with(|domain| domain.slot()) else { stop() };
-        let Ok(order) = call(SELF_EP, last.words(), Caps::NONE, slot) else { stop() };
+        let slot = domain::with(|domain| domain.slot()).expect("a peer has slots");
+        let order = call(SELF_EP, last.words(), Caps::NONE, slot).expect("the test is there");
         if order.caps() == 1 {
             peer.cap = slot;
         } else {
@@ -224,6 +224,8 @@ impl Handle {
             _ => return Err(Status::Invalid),
         };
         child.give(MEMD, MEMD)?;
+        // For its log.
+        child.give(KERNEL, KERNEL)?;
         SELF_EP.mint_badged(child.slot(SELF_EP), Rights::SEND, 9)?;
         child.start([PEER, 0, 0, 0, 0], Place::NULL, &mut lab.window)?;
         ipc::recv(SELF_EP, Place::NULL)?;

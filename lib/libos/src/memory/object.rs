@@ -65,8 +65,8 @@ pub trait MemoryObject: Send {
     /// Bytes that views may show.
     fn bytes(&self) -> u64;
 
-    /// Of what the addresses of views are multiples, a power of two.
-    fn alignment(&self) -> u64 {
+    /// Of what the addresses of views are multiples, a power of two. Nor are views cut elsewhere.
+    fn granularity(&self) -> u64 {
         PageSize::Base.bytes()
     }
 

@@ -1,7 +1,7 @@
 //! What is mapped: the shadow page tables with the kernel behind them.
 
 use super::kernel::Kernel;
-use super::object::{Access, View};
+use super::object::{Access, Fault, View};
 use super::{Error, Prot};
 use crate::frame::Frame;
 use crate::vspace::{R, RW};
@@ -93,7 +93,7 @@ impl Pages {
         Ok(self.map.unmap(&mut self.kernel, va, bytes)?)
     }
 
-    /// Notes that the Frames mapped in a range are gone, and their Mappings with them.
+    /// Notes that the Mappings that reach into a range are gone, because their Frames are.
     pub fn forget(&mut self, va: u64, bytes: u64) -> Result<(), Error> {
         Ok(self.map.forget(&mut self.kernel, va, bytes)?)
     }
@@ -119,9 +119,19 @@ impl Pages {
         self.map.is_free(va, bytes)
     }
 
-    /// Would `access` at `va` succeed?
-    pub fn allows(&self, va: u64, access: Access) -> bool {
-        self.lookup(va).is_some_and(|page| permits(page.rights, access))
+    /// Is there nothing left to do about a fault: another thread was faster? What the shadow knows as
+    /// mapped may also be gone because its Frame was revoked by its owner; then it is forgotten.
+    pub fn is_resolved(&mut self, fault: &Fault) -> Result<bool, Error> {
+        let va = fault.address;
+        if !self.lookup(va).is_some_and(|page| permits(page.rights, fault.access)) {
+            return Ok(false);
+        }
+        let Some((table, entry)) = self.entry(va) else { return Ok(false) };
+        if table.read_entry(entry)? & PRESENT != 0 {
+            return Ok(true);
+        }
+        self.forget(fault.address & !(PageSize::Base.bytes() - 1), PageSize::Base.bytes())?;
+        Ok(false)
     }
 
     /// The table of `level` that covers `va`: to read its status bits in memory
@@ -210,6 +220,7 @@ impl Pages {
     }
 }
 
+const PRESENT: u64 = 1;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 

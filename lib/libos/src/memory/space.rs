@@ -105,7 +105,7 @@ impl Map {
 
 impl Space {
     fn map(&mut self, object: AnyObject, map: &Map) -> Result<(u64, u64), Error> {
-        let asked = object.try_with(|object| (object.bytes(), object.alignment()));
+        let asked = object.try_with(|object| (object.bytes(), object.granularity()));
         let (whole, own_alignment) = asked.ok_or(Error::Busy)?;
         let rest = whole.checked_sub(map.offset).ok_or(Error::OutOfRange)?;
         let bytes = map.bytes.unwrap_or(rest);
@@ -135,11 +135,25 @@ impl Space {
         Ok((va, bytes))
     }
 
+    /// Cuts the regions across `va` and `end`, if their objects let them be cut there.
+    fn cut(&mut self, va: u64, end: u64) -> Result<(), Error> {
+        for at in [va, end] {
+            let Some(region) = self.regions.find(at).filter(|region| region.start < at) else {
+                continue;
+            };
+            let granularity = region.value.object.try_with(|object| object.granularity());
+            if !at.is_multiple_of(granularity.ok_or(Error::Busy)?) {
+                return Err(Error::Shared);
+            }
+        }
+        Ok(self.regions.cut(va, end)?)
+    }
+
     /// Removes the first region, or part of one, in `[va, va + bytes)`. Its object is to be dropped
     /// after the address space is free: that may be the end of other regions.
     fn unmap_first(&mut self, va: u64, bytes: u64) -> Result<Option<AnyObject>, Error> {
         let end = check(va, bytes)?;
-        self.regions.cut(va, end)?;
+        self.cut(va, end)?;
         let Some(region) = self.regions.overlapping(va, end).first() else { return Ok(None) };
         let view = view_of(region);
         let object = region.value.object.clone();
@@ -162,7 +176,7 @@ impl Space {
         if at < end {
             return Err(Error::NotMapped);
         }
-        self.regions.cut(va, end)?;
+        self.cut(va, end)?;
         for region in self.regions.overlapping_mut(va, end) {
             let view = View { prot, ..view_of(region) };
             let pages = &mut self.pages;

@@ -76,7 +76,7 @@ impl MemoryObject for Anonymous {
     }
 
     fn fault(&mut self, pages: &mut Pages, view: &View, fault: &Fault) -> Result<(), Error> {
-        if pages.allows(fault.address, fault.access) {
+        if pages.is_resolved(fault)? {
             return Ok(());
         }
         let unit = self.size.bytes();

@@ -270,7 +270,7 @@ impl MemoryObject for Paged {
     }
 
     fn fault(&mut self, pages: &mut Pages, view: &View, fault: &Fault) -> Result<(), Error> {
-        if pages.allows(fault.address, fault.access) {
+        if pages.is_resolved(fault)? {
             return Ok(());
         }
         let unit = self.unit();

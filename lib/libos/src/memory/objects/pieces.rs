@@ -44,7 +44,7 @@ impl Pieces {
     }
 
     fn fault(&self, pages: &mut Pages, view: &View, fault: &Fault) -> Result<(), Error> {
-        if pages.allows(fault.address, fault.access) {
+        if pages.is_resolved(fault)? {
             return Ok(());
         }
         let (first, frame) = self.find(view.offset_of(fault.address)).ok_or(Error::NoPage)?;

@@ -89,7 +89,7 @@ impl MemoryObject for SharedFrame {
         Ok(self.views.set(view.va, view.bytes, view.offset, (view.prot, view.size))?)
     }
     fn fault(&mut self, pages: &mut Pages, view: &View, fault: &Fault) -> Result<(), Error> {
-        if pages.allows(fault.address, fault.access) {
+        if pages.is_resolved(fault)? {
             return Ok(());
         }
         pages.map_around(view, fault.address, (&self.frame, 0), 0, view.size)
@@ -208,7 +208,7 @@ impl MemoryObject for SharedTable {
     fn bytes(&self) -> u64 {
         ENTRIES * self.size.bytes()
     }
-    fn alignment(&self) -> u64 {
+    fn granularity(&self) -> u64 {
         self.bytes()
     }
     fn attach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
@@ -230,12 +230,12 @@ impl MemoryObject for SharedTable {
         self.insert(page, Frame::with(FrameRequest::bytes(unit).aligned(unit))?)
     }
     fn protect(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
-        check_whole(view, self.size).map_err(|_| Error::Shared)?;
+        check_whole(view, self.size)?;
         pages.protect(view.va, view.bytes, view.prot)?;
         Ok(self.views.set(view.va, view.bytes, view.offset, view.prot)?)
     }
     fn detach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
-        check_whole(view, self.size).map_err(|_| Error::Shared)?;
+        check_whole(view, self.size)?;
         pages.unmap(view.va, view.bytes)?;
         Ok(self.views.clear(view.va, view.bytes)?)
     }
@@ -273,7 +273,7 @@ impl MemoryObject for ForeignTable {
     fn bytes(&self) -> u64 {
         ENTRIES * self.size.bytes()
     }
-    fn alignment(&self) -> u64 {
+    fn granularity(&self) -> u64 {
         self.bytes()
     }
     fn attach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
@@ -288,11 +288,11 @@ impl MemoryObject for ForeignTable {
         Err(Error::NoPage)
     }
     fn protect(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
-        check_whole(view, self.size).map_err(|_| Error::Shared)?;
+        check_whole(view, self.size)?;
         pages.protect(view.va, view.bytes, view.prot)
     }
     fn detach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
-        check_whole(view, self.size).map_err(|_| Error::Shared)?;
+        check_whole(view, self.size)?;
         pages.unmap(view.va, view.bytes)
     }
 }

@@ -20,7 +20,7 @@ fn map_some(
     extra: Prot,
     fault: &Fault,
 ) -> Result<(), Error> {
-    if pages.allows(fault.address, fault.access) {
+    if pages.is_resolved(fault)? {
         return Ok(());
     }
     let view = View { prot: view.prot.or(extra), ..*view };
