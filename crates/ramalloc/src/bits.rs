@@ -88,6 +88,28 @@ impl BitSet {
         Some(i)
     }
 
+    /// The smallest member that is not below `from`.
+    pub fn next(&self, words: &[u64], from: u64) -> Option<u64> {
+        let mut i = from;
+        for level in 0..self.levels {
+            let (start, end) = (self.start[level], self.start[level + 1]);
+            let word = words[start..end].get((i / 64) as usize)? & u64::MAX << (i % 64);
+            if word != 0 {
+                let found = i / 64 * 64 + u64::from(word.trailing_zeros());
+                return Some(self.descend(words, level, found));
+            }
+            i = i / 64 + 1;
+        }
+        None
+    }
+
+    /// The smallest member below bit `i` of a level.
+    fn descend(&self, words: &[u64], level: usize, i: u64) -> u64 {
+        (0..level).rev().fold(i, |i, below| {
+            i * 64 + u64::from(words[self.start[below] + i as usize].trailing_zeros())
+        })
+    }
+
     /// Is any of `low..high` a member?
     pub fn any(&self, words: &[u64], low: u64, high: u64) -> bool {
         let high = high.min(self.len);

@@ -101,6 +101,30 @@ impl<'a> Buddy<'a> {
         Some((self.origin + start) * PAGE)
     }
 
+    /// Takes one page whose number modulo `count` (a power of two, at most 64) is in the set `wanted`
+    /// of bits: a page of one of these colours. Small blocks are tried first.
+    pub fn alloc_coloured(&mut self, count: u64, wanted: u64) -> Option<u64> {
+        let (order, block, page) = (0..=self.max_order).find_map(|order| {
+            let mut from = 0;
+            loop {
+                let block = self.free[order as usize].next(self.words, from)?;
+                let first = block << order;
+                // Behind `count` pages, the colours repeat.
+                let pages = first..first + count.min(1 << order);
+                let has_colour = |page: &u64| wanted >> ((self.origin + page) % count) & 1 != 0;
+                if let Some(page) = pages.into_iter().find(has_colour) {
+                    return Some((order, block, page));
+                }
+                from = block + 1;
+            }
+        })?;
+        self.free[order as usize].remove(self.words, block);
+        self.put_range(block << order, page);
+        self.put_range(page + 1, (block + 1) << order);
+        self.free_pages -= 1;
+        Some((self.origin + page) * PAGE)
+    }
+
     /// Gives `[base, base + bytes)` back: any pages of the range that are not free.
     pub fn free(&mut self, base: u64, bytes: u64) -> Result<(), FreeError> {
         let (low, high) = self.pages_of(base, bytes)?;

@@ -112,8 +112,7 @@ impl<'a> Pool<'a> {
         if bytes == 0 || bytes & (PAGE - 1) != 0 || !alignment.is_power_of_two() {
             return Err(AllocError::Invalid);
         }
-        let usable = if trusted { self.free } else { self.free.saturating_sub(self.reserve) };
-        if bytes > usable {
+        if bytes > self.usable(trusted) {
             return Err(AllocError::NoMemory);
         }
         let grant = self
@@ -122,6 +121,43 @@ impl<'a> Pool<'a> {
             .ok_or(AllocError::NoMemory)?;
         self.free -= bytes;
         Ok(grant)
+    }
+
+    /// Gives one page of one of the colours in the set `wanted`, out of `count`, a power of two up to
+    /// 64; see [`Buddy::alloc_coloured`]. The other attributes are those of `request`.
+    pub fn alloc_coloured(
+        &mut self,
+        request: Request,
+        count: u64,
+        wanted: u64,
+    ) -> Result<Grant, AllocError> {
+        let valid = request.bytes == PAGE && count.is_power_of_two() && count <= 64;
+        if !valid || wanted & (u64::MAX >> (64 - count)) == 0 {
+            return Err(AllocError::Invalid);
+        }
+        if self.usable(request.trusted) < PAGE {
+            return Err(AllocError::NoMemory);
+        }
+        let mut take = |wanted_attrs: u16| {
+            let mut ranges = self.ranges.iter_mut().flatten().enumerate();
+            ranges.find_map(|(number, range)| {
+                let suits = (range.attrs ^ request.attrs) & wanted_attrs == 0;
+                let address = suits.then(|| range.buddy.alloc_coloured(count, wanted)).flatten()?;
+                Some(Grant { range: number, offset: address - range.base })
+            })
+        };
+        let grant = take(STRICT | NODE).or_else(|| take(STRICT)).ok_or(AllocError::NoMemory)?;
+        self.free -= PAGE;
+        Ok(grant)
+    }
+
+    /// Bytes that a request may have.
+    fn usable(&self, trusted: bool) -> u64 {
+        if trusted {
+            self.free
+        } else {
+            self.free.saturating_sub(self.reserve)
+        }
     }
 
     /// Takes memory back.

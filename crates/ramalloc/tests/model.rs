@@ -190,3 +190,53 @@ fn a_terabyte_needs_little() {
     let words = Buddy::words_needed(0x1_0000_0000, 1 << 40);
     assert!((words as u64 * 8) < (1 << 40) / 10_000, "{words}");
 }
+
+/// Pages of all colours until there are none of one, given back in another order.
+#[test]
+fn coloured_pages() {
+    for (seed, count) in [(1, 1), (2, 2), (3, 8), (4, 64)] {
+        let (base, pages) = (0x12_3000, 1000);
+        let mut words = vec![0; Buddy::words_needed(base, pages * PAGE)];
+        let mut pool = Pool::new();
+        pool.add(base, pages * PAGE, 0, &mut words).unwrap();
+        pool.free(base, pages * PAGE).unwrap();
+        let request = Request { bytes: PAGE, alignment: 0, attrs: 0, trusted: true };
+        let colour = |address: u64| address / PAGE % count;
+        let mut random = Random(seed);
+        let mut model = Model { base, free: vec![true; pages as usize] };
+        let mut taken = Vec::new();
+        for _ in 0..5000 {
+            if random.below(3) == 0 && !taken.is_empty() {
+                let address = taken.swap_remove(random.below(taken.len() as u64) as usize);
+                pool.free(address, PAGE).unwrap();
+                model.set(address, PAGE, true);
+                continue;
+            }
+            // Mostly of few colours, so that these run out.
+            let wanted = 1 << random.below(count.min(2)) | 1 << random.below(count);
+            let fits = |page: &u64| {
+                wanted >> colour(base + page * PAGE) & 1 != 0 && model.free[*page as usize]
+            };
+            match pool.alloc_coloured(request, count, wanted) {
+                Ok(grant) => {
+                    let address = base + grant.offset;
+                    assert!(wanted >> colour(address) & 1 != 0, "of a wanted colour");
+                    model.set(address, PAGE, false);
+                    taken.push(address);
+                }
+                Err(error) => {
+                    assert_eq!(error, AllocError::NoMemory);
+                    assert!(!(0..pages).any(|page| fits(&page)), "there was one");
+                }
+            }
+            assert_eq!(pool.usage().free, model.free_bytes());
+        }
+        for (count, wanted) in [(0, 1), (3, 1), (128, 1), (4, 0), (4, 16)] {
+            let refused = pool.alloc_coloured(request, count, wanted);
+            assert_eq!(refused, Err(AllocError::Invalid));
+        }
+        taken.into_iter().for_each(|address| pool.free(address, PAGE).unwrap());
+        assert_eq!(pool.usage().free, pages * PAGE);
+        assert_eq!(pool.alloc(Request { bytes: 512 * PAGE, ..request }).map(|_| ()), Ok(()));
+    }
+}

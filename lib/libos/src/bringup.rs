@@ -76,6 +76,8 @@ pub fn start_memd(
 ) -> Result<(), SpawnError> {
     let (_, base) = largest_ram(boot)?;
     let count = boot.info.ram_caps;
+    // Zero: those of the cache.
+    let colours = crate::cmdline::number(boot.cmdline(), "colours").unwrap_or(0);
     start(file, badge, window, |child, domain, _| {
         child.give(KERNEL, KERNEL)?;
         child.give(MEMD_FULL, SELF_EP)?;
@@ -84,7 +86,7 @@ pub fn start_memd(
             let slot = CapAddr::new(BOOT_RAM_L1, i);
             slot.move_to(child.slot(slot))?;
         }
-        Ok([count as u64, base, STARTUP_BYTES, 0, 0])
+        Ok([count as u64, base, STARTUP_BYTES, colours, 0])
     })?;
     domain::with(|domain| {
         domain.arena.release()?;

@@ -14,16 +14,22 @@ pub struct FrameRequest {
     pub alignment: u64,
     /// Node and persistence.
     pub attrs: RamAttrs,
+    /// Colours that will do, as a set of bits ([`crate::colour`]); zero: any. Only of single pages.
+    pub colours: u64,
 }
 
 impl FrameRequest {
     /// Any memory.
     pub const fn bytes(bytes: u64) -> Self {
-        FrameRequest { bytes, alignment: 0, attrs: RamAttrs(0) }
+        FrameRequest { bytes, alignment: 0, attrs: RamAttrs(0), colours: 0 }
     }
     /// At a multiple of this.
     pub const fn aligned(self, alignment: u64) -> Self {
         FrameRequest { alignment, ..self }
+    }
+    /// Of one of these colours.
+    pub const fn coloured(self, colours: u64) -> Self {
+        FrameRequest { colours, ..self }
     }
     /// With these attributes.
     pub const fn attrs(self, attrs: RamAttrs) -> Self {
@@ -51,24 +57,29 @@ impl Frame {
 
     /// New, zeroed memory of a certain kind.
     pub fn with(request: FrameRequest) -> Result<Frame, Status> {
-        let FrameRequest { bytes, alignment, attrs } = request;
-        if bytes == 0 || bytes % PAGE != 0 {
+        let FrameRequest { bytes, alignment, attrs, colours } = request;
+        if bytes == 0 || bytes % PAGE != 0 || colours != 0 && bytes.max(alignment) != PAGE {
             return Err(Status::OutOfRange);
         }
-        if bytes <= SMALL && alignment <= PAGE && attrs == RamAttrs(0) {
+        let any = alignment <= PAGE && attrs == RamAttrs(0) && colours == 0;
+        if bytes <= SMALL && any {
             let cap = domain::with(|domain| domain.make(CapType::Frame, bytes))?;
             return Ok(Frame { cap, base: 0, bytes });
         }
         let (ram, cap) = (Slot::new()?, Slot::new()?);
         let has_server = domain::with(|domain| Ok(domain.arena.has_server()))?;
-        if !has_server && alignment <= PAGE && attrs == RamAttrs(0) {
+        if !has_server && any {
             let make = |arena: &mut crate::ram::Arena| {
                 arena.make(CapType::Frame, bytes, 1, cap.addr.into())
             };
             domain::with(|domain| make(&mut domain.arena))?;
             return Frame::from_cap(cap.keep());
         }
-        memd::alloc(MEMD, bytes, alignment, attrs, ram.addr)?;
+        if colours == 0 {
+            memd::alloc(MEMD, bytes, alignment, attrs, ram.addr)?;
+        } else {
+            memd::alloc_coloured(MEMD, colours, attrs, ram.addr)?;
+        }
         let made = ram.addr.retype(CapType::Frame, 0, bytes, 1, cap.addr);
         ram.addr.delete()?;
         made?;

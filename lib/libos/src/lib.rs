@@ -13,6 +13,7 @@
 //! * [`vspace`]: address spaces and windows; [`status`]: accessed and dirty bits, read from memory;
 //!   [`spawn`]: new domains from ELF programs;
 //! * [`memory`]: regions, memory objects, self-paging; [`frame`]: frames that go home when dropped;
+//!   [`colour`]: page colours;
 //! * [`program`](macro@program), [`runtime`], [`domain`], [`heap`]: entry, panic, state and heap of
 //!   a program. They are part of a program only if it uses the macro.
 //! * [`upcall`], [`thread`], [`preempt`]: faults and notifications handled by the domain itself, and
@@ -29,6 +30,7 @@ extern crate alloc;
 pub mod bringup;
 pub mod cap;
 pub mod cmdline;
+pub mod colour;
 pub mod domain;
 pub mod frame;
 pub mod heap;

@@ -3,7 +3,8 @@
 //! | operation | words | answer |
 //! |---|---|---|
 //! | [`ALLOC`] | bytes, alignment, attributes | status; one RAM capability |
-//! | [`STATS`] | | status, free, total, largest, reserve |
+//! | [`STATS`] | | status, free, total, largest, reserve, colours |
+//! | [`ALLOC_COLOURED`] | set of colours, attributes | status; RAM of one page |
 //!
 //! There is no operation to free: memory comes back when the last capability to it is deleted.
 
@@ -14,6 +15,9 @@ use captypes::{CapAddr, Place, RamAttrs, Status};
 pub const ALLOC: u64 = 1;
 /// Word 0 of a request for numbers.
 pub const STATS: u64 = 2;
+
+/// Word 0 of a request for a page of a certain colour ([`crate::colour`]).
+pub const ALLOC_COLOURED: u64 = 3;
 
 /// What the server says about memory, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +30,8 @@ pub struct Stats {
     pub largest: u64,
     /// What only trusted servers can get.
     pub reserve: u64,
+    /// Page colours that it tells apart, a power of two up to 64.
+    pub colours: u64,
 }
 
 /// Asks for `bytes` (a multiple of a page) of RAM at a multiple of `alignment` (a power of two, or
@@ -38,7 +44,22 @@ pub fn alloc(
     attrs: RamAttrs,
     dst: CapAddr,
 ) -> Result<(), Status> {
-    let words = [ALLOC, bytes, alignment, attrs.0 as u64, 0, 0];
+    request(server, [ALLOC, bytes, alignment, attrs.0 as u64, 0, 0], dst)
+}
+
+/// Asks for a page of RAM whose colour is in the set `wanted` of bits, with `attrs`, into the empty
+/// slot `dst`.
+pub fn alloc_coloured(
+    server: CapAddr,
+    wanted: u64,
+    attrs: RamAttrs,
+    dst: CapAddr,
+) -> Result<(), Status> {
+    request(server, [ALLOC_COLOURED, wanted, attrs.0 as u64, 0, 0, 0], dst)
+}
+
+#[inline]
+fn request(server: CapAddr, words: [u64; 6], dst: CapAddr) -> Result<(), Status> {
     let answer = call(server, words, Caps::NONE, dst)?;
     Status::from_word(answer.words[0])?;
     // An answer without a capability would leave the caller with an empty slot.
@@ -53,6 +74,6 @@ pub fn alloc(
 pub fn stats(server: CapAddr) -> Result<Stats, Status> {
     let answer = call(server, [STATS, 0, 0, 0, 0, 0], Caps::NONE, Place::NULL)?;
     Status::from_word(answer.words[0])?;
-    let [_, free, total, largest, reserve, _] = answer.words;
-    Ok(Stats { free, total, largest, reserve })
+    let [_, free, total, largest, reserve, colours] = answer.words;
+    Ok(Stats { free, total, largest, reserve, colours })
 }

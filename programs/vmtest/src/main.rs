@@ -8,10 +8,12 @@
 #![no_main]
 
 mod anonymous;
+mod colours;
 mod objects;
 mod paged;
 mod peer;
 mod probe;
+mod random;
 mod setup;
 mod sharing;
 mod slots;
@@ -25,8 +27,15 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&mut Lab) -> Outcome);
 
-const TESTS: &[&[Test]] =
-    &[anonymous::TESTS, objects::TESTS, paged::TESTS, slots::TESTS, sharing::TESTS];
+const TESTS: &[&[Test]] = &[
+    anonymous::TESTS,
+    objects::TESTS,
+    paged::TESTS,
+    slots::TESTS,
+    sharing::TESTS,
+    colours::TESTS,
+    random::TESTS,
+];
 
 fn main(start: Start) {
     if peer::is_peer(&start) {

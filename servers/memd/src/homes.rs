@@ -5,7 +5,7 @@ use libos::local::Local;
 use libos::ram::Arena;
 use libos::vspace::RW;
 use libos::{abi, Cap, CapAddr, CapType, RamAttrs, Status};
-use ramalloc::{AllocError, Buddy, Pool, Request, PAGE};
+use ramalloc::{AllocError, Buddy, Grant, Pool, Request, PAGE};
 
 /// Where a new capability waits until the answer has carried it away.
 pub const TRANSFER: CapAddr = CapAddr(libos::domain::ARENA_SLOT.0 + 1);
@@ -20,6 +20,8 @@ static POOL: Local<Pool<'static>> = Local::new(Pool::new());
 pub struct Homes {
     /// Which pages of them are free.
     pub pool: &'static mut Pool<'static>,
+    /// Page colours that are told apart, a power of two up to 64.
+    pub colours: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -42,7 +44,7 @@ fn home(number: usize) -> Result<Home, Status> {
 impl Homes {
     /// Takes `count` homes over. In use already is `[used_base, used_base + used_bytes)`, and the
     /// bitmaps go right behind.
-    pub fn take(count: u32, used_base: u64, used_bytes: u64) -> Result<Self, Status> {
+    pub fn take(count: u32, used_base: u64, used_bytes: u64, colours: u64) -> Result<Self, Status> {
         let mut words = 0;
         let mut first = None;
         for number in 0..count as usize {
@@ -59,17 +61,24 @@ impl Homes {
         // SAFETY: the pool is static, and nobody else takes it out of `POOL`.
         let pool = unsafe { &mut *pool };
         add_all(pool, count, bitmaps, used_base, first.base + own_end)?;
-        Ok(Homes { pool })
+        Ok(Homes { pool, colours })
     }
 
     /// Puts new RAM in the transfer slot.
     pub fn alloc(&mut self, request: Request) -> Result<(), Status> {
-        let grant = self.pool.alloc(request).map_err(|error| match error {
-            AllocError::Invalid => Status::OutOfRange,
-            AllocError::NoMemory => Status::NoMemory,
-        })?;
+        let grant = self.pool.alloc(request).map_err(status)?;
+        self.hand_out(grant, request.bytes)
+    }
+
+    /// The same for a page of one of the colours in the set `wanted`.
+    pub fn alloc_coloured(&mut self, request: Request, wanted: u64) -> Result<(), Status> {
+        let grant = self.pool.alloc_coloured(request, self.colours, wanted).map_err(status)?;
+        self.hand_out(grant, request.bytes)
+    }
+
+    fn hand_out(&mut self, grant: Grant, bytes: u64) -> Result<(), Status> {
         let home = CapAddr::new(abi::slots::BOOT_RAM_L1, grant.range as u32);
-        let make = || home.retype(CapType::Ram, grant.offset, request.bytes, 1, TRANSFER);
+        let make = || home.retype(CapType::Ram, grant.offset, bytes, 1, TRANSFER);
         let mut result = make();
         if result == Err(Status::Occupied) {
             self.empty_transfer();
@@ -77,9 +86,16 @@ impl Homes {
         }
         if result.is_err() {
             let base = home.identify()?.base;
-            let _ = self.pool.free(base + grant.offset, request.bytes);
+            let _ = self.pool.free(base + grant.offset, bytes);
         }
         result
+    }
+}
+
+fn status(error: AllocError) -> Status {
+    match error {
+        AllocError::Invalid => Status::OutOfRange,
+        AllocError::NoMemory => Status::NoMemory,
     }
 }
 

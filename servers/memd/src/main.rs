@@ -20,7 +20,7 @@ use homes::{Homes, TRANSFER};
 use libos::captypes::invocations::Reclaimed;
 use libos::ipc::{self, Caps, Message};
 use libos::runtime::Start;
-use libos::{abi, invoke, log, memd, op, Place, RamAttrs, Status};
+use libos::{abi, colour, invoke, log, memd, op, Place, Status};
 use ramalloc::{Pool, Request};
 
 libos::program!(main);
@@ -30,10 +30,11 @@ const TRUSTED: u64 = 0;
 /// Up to this many times three ranges are taken back at each request.
 const COLLECT_AT_ONCE: u32 = 4;
 
-/// Arguments: number of homes; address and bytes of what is in use already.
+/// Arguments: number of homes; address and bytes of what is in use already; page colours, or zero for
+/// those of the processor's cache.
 fn main(start: Start) {
-    let [count, used_base, used_bytes, ..] = start.args;
-    match Homes::take(count as u32, used_base, used_bytes) {
+    let [count, used_base, used_bytes, colours, _] = start.args;
+    match Homes::take(count as u32, used_base, used_bytes, colour::or_count(colours)) {
         Ok(homes) => serve(homes),
         Err(error) => panic!("memd cannot start: {error:?}"),
     }
@@ -74,45 +75,48 @@ impl Answer {
 }
 
 fn handle(homes: &mut Homes, message: &Message) -> Answer {
+    let trusted = message.badge == TRUSTED;
     match message.words {
         [memd::ALLOC, bytes, alignment, attrs, ..] => {
-            let attrs = RamAttrs(attrs as u16);
-            let trusted = message.badge == TRUSTED;
-            match alloc(homes, Request { bytes, alignment, attrs: attrs.0, trusted }) {
-                // Moved, so that from now on only the caller keeps the memory.
-                Ok(()) => Answer { words: [0; 6], caps: Caps::moved(TRANSFER, 1) },
-                Err(status) => Answer::status(status),
-            }
+            let request = Request { bytes, alignment, attrs: attrs as u16, trusted };
+            give(homes, |homes| homes.alloc(request))
+        }
+        [memd::ALLOC_COLOURED, wanted, attrs, ..] => {
+            let bytes = ramalloc::PAGE;
+            let request = Request { bytes, alignment: 0, attrs: attrs as u16, trusted };
+            give(homes, |homes| homes.alloc_coloured(request, wanted))
         }
         [memd::STATS, ..] => {
             homes.empty_transfer();
             collect_cycles();
             collect(homes.pool, u32::MAX);
             let usage = homes.pool.usage();
-            let words = [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), 0];
+            let words =
+                [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), homes.colours];
             Answer { words, caps: Caps::NONE }
         }
         _ => Answer::status(Status::Invalid),
     }
 }
 
-/// Puts new RAM in the transfer slot. A little of what came back is taken at every request, all of
-/// it before the answer is "none".
-fn alloc(homes: &mut Homes, request: Request) -> Result<(), Status> {
+/// The answer with what `take` puts in the transfer slot. A little of what came back is taken at
+/// every request, all of it before the answer is "none".
+fn give(homes: &mut Homes, take: impl Fn(&mut Homes) -> Result<(), Status>) -> Answer {
     collect(homes.pool, COLLECT_AT_ONCE);
-    match homes.alloc(request) {
-        Err(Status::NoMemory) => {
-            collect(homes.pool, u32::MAX);
-            match homes.alloc(request) {
-                Err(Status::NoMemory) => {
-                    collect_cycles();
-                    collect(homes.pool, u32::MAX);
-                    homes.alloc(request)
-                }
-                result => result,
-            }
-        }
-        result => result,
+    let mut result = take(homes);
+    if result == Err(Status::NoMemory) {
+        collect(homes.pool, u32::MAX);
+        result = take(homes);
+    }
+    if result == Err(Status::NoMemory) {
+        collect_cycles();
+        collect(homes.pool, u32::MAX);
+        result = take(homes);
+    }
+    match result {
+        // Moved, so that from now on only the caller keeps the memory.
+        Ok(()) => Answer { words: [0; 6], caps: Caps::moved(TRANSFER, 1) },
+        Err(status) => Answer::status(status),
     }
 }
 

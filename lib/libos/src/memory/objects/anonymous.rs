@@ -11,6 +11,7 @@ pub struct Anonymous {
     frames: FrameTable,
     size: PageSize,
     attrs: RamAttrs,
+    colours: u64,
     views: Views<()>,
 }
 
@@ -21,12 +22,19 @@ impl Anonymous {
             return Err(Error::Misaligned);
         }
         let frames = FrameTable::new(bytes / size.bytes())?;
-        Ok(Anonymous { frames, size, attrs: RamAttrs(0), views: Views::new() })
+        let (attrs, views) = (RamAttrs(0), Views::new());
+        Ok(Anonymous { frames, size, attrs, colours: 0, views })
     }
 
     /// The same, of RAM with these attributes.
     pub fn with_attrs(self, attrs: RamAttrs) -> Self {
         Anonymous { attrs, ..self }
+    }
+
+    /// The same, of pages whose colours are in this set of bits ([`crate::colour`]): it takes up that
+    /// part of the cache only. For pages of 4 KiB.
+    pub fn with_colours(self, colours: u64) -> Self {
+        Anonymous { colours, ..self }
     }
 
     /// Bytes of RAM that it has.
@@ -80,7 +88,8 @@ impl MemoryObject for Anonymous {
             return Ok(());
         }
         let unit = self.size.bytes();
-        let request = FrameRequest::bytes(unit).aligned(unit).attrs(self.attrs);
+        let request =
+            FrameRequest::bytes(unit).aligned(unit).attrs(self.attrs).coloured(self.colours);
         let page = view.offset_of(fault.address) / unit;
         let frame = self.frames.get_or_make(page, || Ok(Frame::with(request)?))?;
         pages.map_around(view, fault.address, (frame, 0), page * unit, self.size)
