@@ -8,13 +8,13 @@ use crate::setup::{capabilities, slot, Lab, BENCH_L1};
 use crate::threads::{self, dispatcher, Spaces, EP};
 use crate::Test;
 use core::arch::asm;
-use libos::abi::slots::{DISPATCHER, IO, IRQ, KERNEL};
+use libos::abi::slots::{DISPATCHER, ID, IO, IRQ, KERNEL};
 use libos::captypes::invocations::Label;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
 use libos::testkit::{Outcome, Random};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Status};
+use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status};
 
 pub const TESTS: &[Test] = &[("random_invocations", random_invocations)];
 
@@ -131,6 +131,20 @@ fn any_args(label: u64, r: &mut Random) -> [u64; 9] {
             &[ty, any_pages(r, 64), any_bytes(r, ty), any_count(r), any_place(r)]
         }
         Some(Label::RetypeCopy) => &[any_pages(r, 64), any_place(r), any_place(r)],
+        Some(Label::RetypeMany) => {
+            // Parts one behind the other, of a few pages each.
+            let mut words = [any_place(r), 0, 0, 0, 0, 0, 0, 0];
+            let mut first = r.below(64);
+            for word in words[1..].iter_mut().take(r.below(8) as usize) {
+                let ty = any_type(r);
+                let (units, count) = (any_bytes(r, ty) / PAGE % (1 << 20), 1 + r.below(3));
+                *word = first | units << 26 | count << 46 | ty << 58;
+                first += units * count + r.below(3);
+            }
+            args[..8].copy_from_slice(&words);
+            &[]
+        }
+        Some(Label::Compare | Label::NewId | Label::Resize) => &[any_place(r)],
         Some(Label::CopyRange) => &[any_place(r), any_count(r), r.below(3) * any_type(r) / 2],
         Some(Label::DeleteRange) => &[any_count(r)],
         Some(Label::Map) => {
@@ -165,7 +179,7 @@ fn any_label(r: &mut Random) -> u64 {
         2..=6 => 40 + r.below(12),
         7..=20 => 20 + r.below(6),
         21..=26 => Label::Retype as u64,
-        _ => 1 + r.below(10),
+        _ => 1 + r.below(15),
     };
     if BLOCKING.contains(&label) && r.below(100) != 0 {
         return Label::Identify as u64;
@@ -230,6 +244,8 @@ fn start_player(lab: &mut Lab, seed: u64) -> Result<(), Status> {
     ram.retype(Frame, 4 << 20, 2 << 20, 1, there(0, next))?;
     IO.retype(Io, 0x80, 1, 1, there(0, next + 1))?;
     IRQ.retype(Irq, 7, 1, 1, there(0, next + 2))?;
+    // Revoking it would take it from the main thread.
+    ID.mint(there(0, next + 3), Rights::NONE)?;
     let spaces = Spaces { cspace: PLAYER_ROOT.into(), vspace: libos::vspace::root().into() };
     threads::prepare(lab, 0, play, [seed, 0, 0], spaces)?;
     invoke(dispatcher(0), op::Start {})
