@@ -119,12 +119,16 @@ fn interrupts(lab: &mut Lab) -> Outcome {
     good!(EP.mint(slot(3), Rights::SEND));
     good!(invoke(CLOCK_LINE, op::IrqBind { bits: BITS, to: slot(3).into() }));
     good!(tick(true));
-    for _ in 0..20 {
+    // One that was latched while the line was masked may come after its cause was seen: not every
+    // one finds the clock's flag.
+    let (mut flagged, mut all) = (0, 0);
+    while flagged < 20 && all < 40 {
         check!(good!(next_notification()) == Some(BITS));
-        // It did come from the clock.
-        check!(good!(read(REGISTER_C)) & 0xc0 == 0xc0);
+        flagged += u32::from(good!(read(REGISTER_C)) & 0xc0 == 0xc0);
+        all += 1;
         good!(invoke(CLOCK_LINE, op::IrqAck {}));
     }
+    check!(flagged == 20);
     // Not acknowledged: no other one, however often the clock wants.
     check!(good!(next_notification()) == Some(BITS));
     good!(read(REGISTER_C));
