@@ -276,7 +276,8 @@ impl<L: Link> Comparison<L> {
         words[2..].copy_from_slice(&operation.args);
         self.post(who, Kind::Invoke, &words, Expectation::Invoke(operation, answer))?;
         // What comes back decides what can be done next.
-        let decides = operation.label == Label::CollectReclaimed as u16 && answer.is_ok();
+        let deciding = [Label::CollectReclaimed as u16, Label::NewId as u16];
+        let decides = deciding.contains(&operation.label) && answer.is_ok();
         if decides || self.plan.cautious {
             self.settle(0)?;
         }
@@ -447,6 +448,7 @@ impl<L: Link> Comparison<L> {
                 let fits = match expected {
                     Err(errors) => errors.allows(status),
                     // What was counted before a repetition is not in the answer.
+                    Ok(expected) if expected.or.allows(status) => true,
                     Ok(expected) => status == 0 && (repetitions > 0 || expected.fit(&words)),
                 };
                 if !fits {
@@ -455,6 +457,10 @@ impl<L: Link> Comparison<L> {
                 if collects && status == 0 {
                     let problem = self.model.collected(&words).err()?;
                     return Some((problem, format!("{words:x?}")));
+                }
+                if operation.label == Label::NewId as u16 && status == 0 {
+                    let problem = self.model.name_id(a).err()?;
+                    return Some((problem, format!("{a}")));
                 }
                 None
             }

@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    fn remove_mappings(&mut self, goes: impl Fn(&Cap) -> bool) {
+    pub(crate) fn remove_mappings(&mut self, goes: impl Fn(&Cap) -> bool) {
         let found = self.slots.iter().filter(|(_, cap)| cap.mapping.is_some() && goes(cap));
         let keys: Vec<SlotKey> = found.map(|(&key, _)| key).collect();
         for key in keys {

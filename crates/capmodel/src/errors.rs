@@ -12,6 +12,9 @@ use core::fmt;
 pub struct Errors(u32);
 
 impl Errors {
+    /// No error.
+    pub const NONE: Errors = Errors(0);
+
     /// Only this one.
     pub fn one(status: Status) -> Errors {
         Errors(1 << status as u32)

@@ -13,7 +13,8 @@
 //! | `errors` | all errors that an operation may answer |
 //! | `place` | from a [`Place`](captypes::Place) to a slot |
 //! | `ops` | copy, mint, move, identify, ranges |
-//! | `retype` | retype, and with contents |
+//! | `retype` | retype, of several parts, and with contents |
+//! | `roots` | another root, and CNodes that nobody can reach |
 //! | `delete` | delete, revoke, and what goes with an object |
 //! | `tables` | map, protect, unmap, replace |
 //! | `walk` | what the processor does with an address |
@@ -37,11 +38,15 @@ mod place;
 mod random;
 mod report;
 mod retype;
+mod roots;
 mod tables;
 mod things;
 mod view;
 mod walk;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 pub use cap::{page_bytes, Cap, Mapping, PAGE};
 pub use compare::{Comparison, Failure, Link, Plan};
@@ -71,11 +76,13 @@ pub struct Words {
     pub value: [u64; 6],
     /// The bits that count.
     pub mask: [u64; 6],
+    /// Errors that may be answered instead.
+    pub or: Errors,
 }
 
 impl Words {
     /// An operation without results.
-    pub const NONE: Words = Words { value: [0; 6], mask: [0; 6] };
+    pub const NONE: Words = Words { value: [0; 6], mask: [0; 6], or: Errors::NONE };
 
     /// One word.
     pub fn one(value: u64) -> Words {
@@ -84,7 +91,7 @@ impl Words {
     /// One word of which only some bits count.
     pub fn masked(value: u64, mask: u64) -> Words {
         let first = |word| [word, 0, 0, 0, 0, 0];
-        Words { value: first(value), mask: first(mask) }
+        Words { value: first(value), mask: first(mask), or: Errors::NONE }
     }
     /// Are these words as they must be?
     pub fn fit(&self, words: &[u64; 6]) -> bool {
@@ -111,6 +118,11 @@ pub struct Model {
     homeland: core::ops::Range<u64>,
     /// Pages of it that came back and have not been collected.
     returned: BTreeSet<u64>,
+    /// Numbers that were given out, and the slot of one of which we have not heard yet.
+    numbers: BTreeSet<u64>,
+    unnamed: Option<SlotKey>,
+    /// How the core forgets translations, if that was ever set.
+    flushing: Option<[u64; 2]>,
     /// Slots that the last operation changed.
     changed: Vec<SlotKey>,
     /// Objects with slots that the last operation destroyed.
@@ -140,6 +152,11 @@ impl Model {
             Label::Move => with!(Move, Model::move_cap),
             Label::Retype => with!(Retype, Model::retype),
             Label::RetypeCopy => with!(RetypeCopy, Model::retype_copy),
+            Label::RetypeMany => with!(RetypeMany, Model::retype_many),
+            Label::Compare => with!(Compare, Model::compare),
+            Label::NoOp => with!(NoOp, Model::no_op),
+            Label::NewId => with!(NewId, Model::new_id),
+            Label::Resize => with!(Resize, Model::resize),
             Label::Identify => with!(Identify, Model::identify),
             Label::CopyRange => with!(CopyRange, Model::copy_range),
             Label::Delete => with!(Delete, Model::delete),
@@ -151,6 +168,7 @@ impl Model {
             Label::ProtectMany => with!(ProtectMany, Model::protect_many),
             Label::Unmap => with!(Unmap, Model::unmap),
             Label::Replace => with!(Replace, Model::replace),
+            Label::Locate => with!(Locate, Model::locate),
             Label::ClearStatus => with!(ClearStatus, Model::clear_status),
             Label::ReadEntry => with!(ReadEntry, Model::read_entry),
             _ => self.invoke_thing(who, label, operation),

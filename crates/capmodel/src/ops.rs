@@ -1,9 +1,9 @@
 //! Copy, mint, move, identify, and copies of ranges.
 
 use crate::errors::Check;
-use crate::{Answer, Cap, Model, SlotKey, Words};
+use crate::{Answer, Cap, Errors, Model, SlotKey, Words};
 use captypes::invocations::{Identity, Reply};
-use captypes::{op, CapType, Place, RamAttrs, Status};
+use captypes::{op, CapType, Place, RamAttrs, Rights, Status};
 
 impl Model {
     pub(crate) fn copy(&mut self, who: usize, target: Place, args: op::Copy) -> Answer {
@@ -74,7 +74,7 @@ impl Model {
             // A Mapping is not memory.
             mask[2] = 0;
         }
-        Words { value: identity.encode(), mask }
+        Words { value: identity.encode(), mask, or: Errors::NONE }
     }
 
     pub(crate) fn copy_range(&mut self, who: usize, target: Place, args: op::CopyRange) -> Answer {
@@ -99,6 +99,46 @@ impl Model {
             }
         }
         Ok(Words::one(count))
+    }
+
+    pub(crate) fn no_op(&mut self, who: usize, target: Place, _: op::NoOp) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        check.passed(slot).map(|_| Words::NONE)
+    }
+
+    pub(crate) fn compare(&mut self, who: usize, target: Place, args: op::Compare) -> Answer {
+        let mut check = Check::default();
+        let (one, other) =
+            (check.get(self.used(who, target)), check.get(self.used(who, args.other)));
+        let (one, other) = check.passed(one.zip(other))?;
+        let same = one == other || self.slots[&one].is_copy_of(&self.slots[&other]);
+        Ok(Words::one(u64::from(same)))
+    }
+
+    pub(crate) fn new_id(&mut self, who: usize, target: Place, args: op::NewId) -> Answer {
+        let mut check = Check::default();
+        let source = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
+        let dst = check.get(self.free(who, args.dst));
+        check.demand(source.is_none_or(|cap| cap.ty == CapType::Id), Status::WrongType);
+        check.demand(source.is_none_or(|cap| cap.bytes > 1), Status::WrongState);
+        let (source, dst) = check.passed(source.zip(dst))?;
+        self.put(dst, Cap { bytes: 1, rights: Rights::ALL, badge: 0, ..source });
+        self.unnamed = Some(dst);
+        Ok(Words::NONE)
+    }
+
+    /// Checks the number that `NewId` answered: one of its range that was never given.
+    pub fn name_id(&mut self, number: u64) -> Result<(), String> {
+        let id = self.unnamed.take().and_then(|slot| self.slots.get_mut(&slot));
+        if let Some(id) = id {
+            id.base = number;
+        }
+        if self.numbers.insert(number) {
+            Ok(())
+        } else {
+            Err(format!("a number other than {number}, which was given before"))
+        }
     }
 
     /// A capability of the boot: what the machine had before the first operation.

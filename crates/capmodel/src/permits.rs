@@ -72,6 +72,22 @@ impl Model {
                     && invoked
                         .is_none_or(|(_, cap)| self.may_take(&cap, args.offset, args.bytes, ty))
             }
+            Label::RetypeMany => {
+                let args = args!(RetypeMany);
+                let parts = [args.p0, args.p1, args.p2, args.p3, args.p4, args.p5, args.p6];
+                let count = parts.iter().map(|part| part.count()).sum();
+                // Of what is not ours alone one part at a time is enough.
+                let ours = |cap: &Cap| !cap.is_home() && !self.in_homeland(cap);
+                self.spares(who, args.dst, count) && invoked.is_none_or(|(_, cap)| ours(&cap))
+            }
+            Label::NewId => self.spares(who, args!(NewId).dst, 1),
+            Label::Resize => {
+                let args = args!(Resize);
+                let other = self.used(who, args.root).ok();
+                invoked_spared
+                    && self.spares(who, args.root, 1)
+                    && other.zip(invoked).is_none_or(|(new, (old, _))| self.may_resize(old, new))
+            }
             Label::CopyRange => {
                 let args = args!(CopyRange);
                 self.spares(who, args.dst, args.count)
@@ -103,6 +119,15 @@ impl Model {
         let after = self.after_revoking(slot);
         let mut given = self.slots.keys().filter(|&&key| key == slot || self.is_given(key));
         given.all(|key| after.slots.contains_key(key))
+    }
+
+    /// A root that is exchanged must not be on the way to the slots that are named, nor hold what
+    /// executors live on.
+    fn may_resize(&self, old: SlotKey, new: SlotKey) -> bool {
+        let (root, next) = (self.slots[&old].base, self.slots[&new].base);
+        let holds = |base: u64| [old, new].iter().any(|key| key.0 == base);
+        let of_executor = |base: u64| self.executors.iter().any(|own| own.root == base);
+        !holds(root) && !holds(next) && !of_executor(root) && !of_executor(next)
     }
 
     fn endpoint_error(&self, who: usize, place: Place, right: Rights) -> Option<Status> {

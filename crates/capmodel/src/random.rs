@@ -7,7 +7,7 @@
 
 use crate::view::{Named, View, NODES};
 use crate::{Cap, Model, PAGE};
-use captypes::invocations::ArgWords;
+use captypes::invocations::{ArgWords, Part};
 use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Label, Place, Rights};
 use lockstep::{slot, EXECUTORS};
@@ -99,6 +99,18 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::Notify, 10, 1),
     (Label::Poll, 10, 1),
     (Label::CollectReclaimed, 10, 3),
+    (Label::RetypeMany, 40, 20),
+    (Label::Resize, 25, 1),
+    (Label::NewId, 8, 0),
+    (Label::Compare, 20, 3),
+    (Label::NoOp, 3, 1),
+    (Label::Locate, 5, 30),
+    (Label::CollectCycles, 3, 1),
+    (Label::SetFlushPolicy, 2, 8),
+    (Label::Listen, 5, 1),
+    (Label::PerfInfo, 1, 0),
+    (Label::PerfRead, 1, 0),
+    (Label::PerfProgram, 1, 0),
     (Label::Start, 2, 0),
     (Label::Suspend, 2, 0),
     (Label::Continue, 2, 0),
@@ -137,6 +149,9 @@ pub struct Source {
 pub(crate) const SLOTS: u64 = 32;
 /// Capabilities from which on more are deleted than made.
 const CROWD: usize = 420;
+
+/// Bytes at the beginning of RAM from which most objects are made.
+const AGAIN: u64 = 1 << 20;
 
 /// One operation in the making.
 struct Draft<'a> {
@@ -258,8 +273,9 @@ impl Draft<'_> {
         let asked = 1 | self.random.below(8);
         let exclusive = if self.random.one_in(5) { 8 } else { 0 };
         let uncached = if self.random.one_in(24) { 16 } else { 0 };
+        let flushing = if self.random.one_in(3) { 32 * self.random.below(4) } else { 0 };
         let asked = if self.random.one_in(10) { asked } else { asked & allowed };
-        asked | exclusive | uncached
+        asked | exclusive | uncached | flushing
     }
 
     fn operation(&mut self) -> Option<Operation> {
@@ -288,6 +304,23 @@ impl Draft<'_> {
                 Some(Operation::new(label, table.place, &[entry, count, bits]))
             }
             Label::Configure => self.configure(),
+            Label::RetypeMany => self.retype_many(),
+            Label::Resize => {
+                let old = self.cap(|cap| cap.ty == CapType::L1CNode)?;
+                let new = self.cap(|cap| cap.ty == CapType::L1CNode)?;
+                Some(Operation::new(label, old.place, &[new.place.0]))
+            }
+            Label::Compare => {
+                let one = self.any()?;
+                let same = self.random.one_in(2);
+                let other = self.cap(|cap| !same || cap.is_copy_of(&one.cap)).or(self.any())?;
+                Some(Operation::new(label, one.place, &[other.place.0]))
+            }
+            Label::Locate => {
+                let what = self.cap(|cap| cap.level().is_some() || cap.mapping.is_some())?;
+                let root = self.table()?;
+                Some(Operation::new(label, what.place, &[root.place.0, self.random.below(3)]))
+            }
             _ => self.simple(label),
         }
     }
@@ -297,7 +330,15 @@ impl Draft<'_> {
             Label::Delete | Label::Revoke | Label::DeleteRange => self.cap(|_| true)?,
             Label::Notify if self.random.one_in(3) => self.cap(|c| c.ty == CapType::Dispatcher)?,
             Label::Notify | Label::Poll => self.cap(|c| c.ty == CapType::Endpoint)?,
-            Label::CollectReclaimed | Label::ReadCounter => self.given(slot::KERNEL)?,
+            Label::CollectReclaimed
+            | Label::ReadCounter
+            | Label::CollectCycles
+            | Label::SetFlushPolicy => self.given(slot::KERNEL)?,
+            Label::NewId => self.cap(|c| c.ty == CapType::Id).or(self.given(slot::ID))?,
+            Label::PerfInfo | Label::PerfRead | Label::PerfProgram => {
+                self.cap(|c| c.ty == CapType::PerfMon).or(self.given(slot::PERFMON))?
+            }
+            Label::Listen => self.cap(|c| c.ty == CapType::Endpoint)?,
             Label::PortIn | Label::PortOut | Label::PortOutBytes => {
                 self.cap(|c| c.ty == CapType::Io).or(self.given(slot::IO))?
             }
@@ -321,7 +362,9 @@ impl Draft<'_> {
                 [self.empty(few)?.0, few, only]
             }
             Label::DeleteRange => [few, 0, 0],
-            Label::Notify => [word & 0xff, 0, 0],
+            Label::NewId => [self.empty(1)?.0, 0, 0],
+            Label::SetFlushPolicy => [word % 3, word >> 8 & 63, 0],
+            Label::Listen | Label::Notify => [word & 0xff, 0, 0],
             Label::SetTimer => [if word & 1 == 0 { 0 } else { u64::MAX >> 1 }, 0, 0],
             Label::SetFsBase => [word >> (word & 31), 0, 0],
             Label::PortIn | Label::PortOut | Label::PortOutBytes => [0x80 + word % 10, 1, 0],
@@ -385,6 +428,24 @@ impl Draft<'_> {
         Some(Operation::new(Label::Retype, source.place, &args))
     }
 
+    /// Several parts of one capability, in ascending order.
+    fn retype_many(&mut self) -> Option<Operation> {
+        let play = if self.random.one_in(3) { self.given(slot::PLAY) } else { None };
+        let source = play.or(self.cap(|cap| matches!(cap.ty, CapType::Ram | CapType::Frame)))?;
+        let mut args = [0; 8];
+        let (mut first, mut objects) = (self.gap(&source.cap, 4 * PAGE, PAGE) / PAGE, 0);
+        for part in &mut args[1..1 + 1 + self.random.below(4) as usize] {
+            let ty = if source.cap.is_frame() { source.cap.ty } else { self.kind() };
+            let pages = self.size(ty, &source.cap).min(1 << 20) / PAGE;
+            let count = 1 + self.random.below(2);
+            *part = Part::new(ty, first, pages, count as u32).unwrap_or_default().0;
+            first += pages * count + self.random.below(2);
+            objects += count;
+        }
+        args[0] = self.empty(objects)?.0;
+        Some(Operation::new(Label::RetypeMany, source.place, &args))
+    }
+
     /// Bytes of an object.
     fn size(&mut self, ty: CapType, source: &Cap) -> u64 {
         let r = &mut *self.random;
@@ -406,7 +467,12 @@ impl Draft<'_> {
     /// An offset at which `bytes` of a capability are free, if one is found quickly.
     fn gap(&mut self, source: &Cap, bytes: u64, unit: u64) -> u64 {
         let home = source.is_home();
-        let area = if home { self.model.homeland() } else { source.base..source.end() };
+        let mut area = if home { self.model.homeland() } else { source.base..source.end() };
+        // Memory that is used again and again: what was in it must not be seen.
+        if source.ty == CapType::Ram && bytes < AGAIN && !self.random.one_in(4) {
+            let few = bytes <= 2 * PAGE && self.random.one_in(2);
+            area.end = area.end.min(area.start + if few { AGAIN / 8 } else { AGAIN });
+        }
         let unit = if bytes.is_multiple_of(2 << 20) && bytes > 0 { 2 << 20 } else { unit };
         let places = (area.end - area.start).saturating_sub(bytes) / unit + 1;
         let mut offset = 0;
@@ -513,11 +579,12 @@ impl Draft<'_> {
             first = self.random.below(entries);
             count = 1 + self.random.below(entries - first);
         }
-        let last = match label {
-            Label::Protect => self.flags(target.cap.rights),
-            _ => self.empty(1)?.0,
+        let flags = self.flags(target.cap.rights);
+        let args = match label {
+            Label::Protect => [first, count, flags, 0],
+            _ => [first, count, self.empty(1)?.0, flags & 0x60],
         };
-        Some(Operation::new(label, target.place, &[first, count, last]))
+        Some(Operation::new(label, target.place, &args))
     }
 
     fn replace(&mut self) -> Option<Operation> {

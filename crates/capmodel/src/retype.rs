@@ -2,11 +2,14 @@
 
 use crate::errors::Check;
 use crate::{Answer, Cap, Model, SlotKey, Words, PAGE};
+use captypes::invocations::Part;
 use captypes::types::ObjectSize;
 use captypes::{op, CapType, Place, RamAttrs, Rights, Status, Tree};
 
 /// Roots have at most 2^24 slots.
 const LARGEST_ROOT: u64 = 64 << 24;
+/// Most bytes that are zeroed together.
+const MOST_ZEROED: u64 = 1 << 20;
 /// Most bytes that one operation copies.
 const MOST_COPIED: u64 = 1 << 20;
 /// Attributes that objects inherit: the node, and whether memory is persistent.
@@ -78,6 +81,67 @@ impl Model {
             }
         }
         Ok(Words::NONE)
+    }
+
+    pub(crate) fn retype_many(
+        &mut self,
+        who: usize,
+        target: Place,
+        args: op::RetypeMany,
+    ) -> Answer {
+        let all = [args.p0, args.p1, args.p2, args.p3, args.p4, args.p5, args.p6];
+        let parts: Vec<Part> = all.into_iter().take_while(|part| part.count() != 0).collect();
+        let count: u32 = parts.iter().map(|part| part.count()).sum();
+        let mut check = Check::default();
+        let source = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
+        let dst = check.get(self.run(who, args.dst, count));
+        let free = |slot: &SlotKey| !self.slots.contains_key(slot);
+        check.demand(dst.iter().flatten().all(free), Status::Occupied);
+        check.demand(parts.iter().all(|part| part.ty().is_some()), Status::Invalid);
+        let mut objects = Vec::new();
+        if let Some(source) = source {
+            objects = self.objects_of(&mut check, &source, &parts);
+        }
+        let (_, dst) = check.passed(source.zip(dst))?;
+        for (slot, cap) in dst.into_iter().zip(objects) {
+            self.put(slot, cap);
+            if source.is_some_and(|source| source.ty == CapType::Ram) && cap.ty != CapType::Ram {
+                self.forget_contents(cap.base, cap.end());
+            }
+        }
+        Ok(Words::one(u64::from(count)))
+    }
+
+    /// What is made of some parts of a capability, if they are as they must be.
+    fn objects_of(&self, check: &mut Check, source: &Cap, parts: &[Part]) -> Vec<Cap> {
+        let unit = if source.ty.tree() == Tree::Memory { PAGE } else { 1 };
+        let of_memory = matches!(source.ty, CapType::Ram | CapType::PhysAddr);
+        let (mut objects, mut end, mut zeroed) = (Vec::new(), 0, 0);
+        for part in parts {
+            let Some(ty) = part.ty() else { continue };
+            let (first, bytes) = (part.first() * unit, part.units() * unit);
+            let behind = first + bytes * u64::from(part.count());
+            check.demand(may_be_made(source, ty), Status::WrongType);
+            check.demand(may_have_size(ty, bytes), Status::OutOfRange);
+            check.demand(first >= end && behind <= source.bytes, Status::OutOfRange);
+            let taken = self.is_taken(source, source.base + first, source.base + behind);
+            check.demand(!taken, Status::HasDescendants);
+            if source.ty == CapType::Ram && ty != CapType::Ram {
+                zeroed += behind - first;
+            }
+            end = behind;
+            objects.extend((0..u64::from(part.count())).map(|n| Cap {
+                ty,
+                base: source.base + first + n * bytes,
+                bytes,
+                rights: if of_memory { Rights::ALL } else { source.rights },
+                attrs: RamAttrs(source.attrs.0 & INHERITED),
+                badge: 0,
+                mapping: None,
+            }));
+        }
+        check.demand(zeroed <= MOST_ZEROED, Status::OutOfRange);
+        objects
     }
 
     /// Every page in the range is full of zeros.

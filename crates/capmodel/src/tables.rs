@@ -1,7 +1,7 @@
 //! Page tables: map, protect, unmap, replace.
 
 use crate::errors::Check;
-use crate::{page_bytes, Answer, Cap, Mapping, Model, SlotKey, Words, PAGE};
+use crate::{page_bytes, Answer, Cap, Errors, Mapping, Model, SlotKey, Words, PAGE};
 use captypes::invocations::{MapFlags, StatusBits};
 use captypes::{op, CapType, Place, RamAttrs, Rights, Status};
 
@@ -103,6 +103,14 @@ impl Model {
         cap.level().map(|level| (cap.base, level)).ok_or(Status::WrongType)
     }
 
+    /// The same, with the right to change it.
+    fn table_to_change(&self, check: &mut Check, slot: SlotKey) -> Option<(u64, u8)> {
+        let table = check.get(self.table(slot));
+        let writable = self.slots[&slot].rights.has(Rights::WRITE);
+        check.demand(table.is_none() || writable, Status::NoRights);
+        table
+    }
+
     pub(crate) fn clear(&mut self, table: u64, first: u32, count: u32) {
         for index in first..first + count {
             self.entries.remove(&(table, index));
@@ -148,7 +156,7 @@ impl Model {
         let table = check.get(self.used(who, target_place));
         let src = check.get(self.used(who, args.src));
         let dst = check.get(self.free(who, args.mapping));
-        let table = table.and_then(|slot| check.get(self.table(slot)));
+        let table = table.and_then(|slot| self.table_to_change(&mut check, slot));
         let what = src.map(|slot| self.slots[&slot]);
         let target = table.zip(what).and_then(|((_, level), cap)| check.get(target(level, &cap)));
         check.demand(args.count > 0, Status::OutOfRange);
@@ -179,7 +187,7 @@ impl Model {
         let src = check.get(self.run(who, args.src, args.count));
         let dst = check.get(self.run(who, args.mapping, args.count));
         let table = check.get(self.used(who, place));
-        let table = table.and_then(|slot| check.get(self.table(slot)));
+        let table = table.and_then(|slot| self.table_to_change(&mut check, slot));
         if let Some((_, level)) = table {
             let end = args.entry.checked_add(args.count);
             let inside = args.entry < user_entries(level)
@@ -380,6 +388,40 @@ impl Model {
         Ok(Words::masked(count, if certain { u64::MAX } else { 0 }))
     }
 
+    pub(crate) fn locate(&mut self, who: usize, target: Place, args: op::Locate) -> Answer {
+        let mut check = Check::default();
+        let what = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
+        let root = check.get(self.used(who, args.root));
+        let root = root.and_then(|slot| check.get(self.table(slot)));
+        let found = what.and_then(|cap| match cap.mapping {
+            Some(m) => Some((m.table, u64::from(m.first) * page_bytes(m.level))),
+            None => cap.level().map(|_| (cap.base, 0)),
+        });
+        check.demand(what.is_none() || found.is_some(), Status::WrongType);
+        let ((root, _), (table, offset)) = check.passed(root.zip(found))?;
+        let mut places = Vec::new();
+        self.add_places(root, table, 0, &mut places);
+        places.sort_unstable();
+        let address = places.get(args.number as usize).map_or(0, |place| place + offset);
+        let value = [address, places.len() as u64, 0, 0, 0, 0];
+        // How many can be looked at is left open, but for one.
+        let or = if places.len() > 1 { Errors::one(Status::OutOfRange) } else { Errors::NONE };
+        Ok(Words { value, mask: [u64::MAX; 6], or })
+    }
+
+    /// Where a table begins to translate below another one: by every Mapping of it, and so on upwards.
+    pub(crate) fn add_places(&self, root: u64, table: u64, offset: u64, places: &mut Vec<u64>) {
+        if table == root {
+            return places.push(offset);
+        }
+        let tables = self.slots.values().filter_map(|cap| Some((cap.base, cap.mapping?)));
+        let above = tables.filter(|(base, mapping)| mapping.is_table && *base == table);
+        for (_, mapping) in above {
+            let offset = offset + u64::from(mapping.first) * page_bytes(mapping.level);
+            self.add_places(root, mapping.table, offset, places);
+        }
+    }
+
     /// An entry as it is read, and the bits of that which the rules determine.
     pub(crate) fn entry_word(&self, table: u64, index: u32) -> (u64, u64) {
         match self.entries.get(&(table, index)) {
@@ -388,6 +430,10 @@ impl Model {
             Some(entry) => (entry.word(), u64::MAX),
             None => (0, u64::MAX),
         }
+    }
+
+    pub(crate) fn entry(&self, table: u64, index: u32) -> Option<Entry> {
+        self.entries.get(&(table, index)).copied()
     }
 
     /// An entry that was made before the first operation.

@@ -73,6 +73,12 @@ impl Model {
             Label::Usage => simple(dispatcher().map(|_| Words::one(0))),
             Label::Notify => self.notify(who, target, decode!(Notify)),
             Label::Poll => self.poll(who, target),
+            Label::Listen => {
+                decode!(Listen);
+                let endpoint = self.endpoint(who, target, Rights::RECV).map_err(Errors::one)?;
+                self.servers.insert(endpoint.base, who);
+                Ok(Words::NONE)
+            }
             Label::Call => stopped(self.endpoint(who, target, Rights::SEND)),
             Label::ReplyRecv => stopped(self.endpoint(who, target, Rights::RECV)),
             Label::Reply if target == Place::CALLER => Err(Errors::one(Status::WrongState)),
@@ -84,6 +90,24 @@ impl Model {
             Label::Log => {
                 decode!(Log);
                 simple(kernel().map(|_| Words::NONE))
+            }
+            Label::CollectCycles => {
+                simple(kernel().map(|_| Words::NONE))?;
+                self.collect_cycles();
+                Ok(Words::NONE)
+            }
+            Label::SetFlushPolicy => {
+                let args = decode!(SetFlushPolicy);
+                simple(kernel().map(|_| Words::NONE))?;
+                let new = [args.strategy as u64, u64::from(args.threshold)];
+                let before = self.flushing.replace(new);
+                let mask = if before.is_some() { u64::MAX } else { 0 };
+                let [strategy, threshold] = before.unwrap_or_default();
+                let value = [strategy, threshold, 0, 0, 0, 0];
+                Ok(Words { value, mask: [mask; 6], or: Errors::NONE })
+            }
+            Label::PerfInfo | Label::PerfRead | Label::PerfProgram => {
+                self.perf(who, target, label, operation)
             }
             Label::NotifyReclaimed | Label::CheckInvariants | Label::CollectReclaimed => {
                 simple(kernel().map(|_| Words::NONE))
@@ -133,6 +157,29 @@ impl Model {
         let (first, end) = (u64::from(port), u64::from(port) + u64::from(width));
         check.demand(io.is_none_or(|io| io.covers(first, end)), Status::OutOfRange);
         check.passed(io).map(|_| Words::NONE)
+    }
+
+    /// What the processor counts, and whether it does, is not for us to say.
+    fn perf(&self, who: usize, target: Place, label: Label, operation: &Operation) -> Answer {
+        let (right, decoded) = match label {
+            Label::PerfProgram => {
+                (Rights::WRITE, op::PerfProgram::decode(&operation.args).map(|_| ()))
+            }
+            Label::PerfRead => (Rights::READ, op::PerfRead::decode(&operation.args).map(|_| ())),
+            _ => (Rights::READ, Ok(())),
+        };
+        decoded.map_err(Errors::one)?;
+        let mut check = Check::default();
+        let perf = check.get(self.of_type(who, target, CapType::PerfMon));
+        check.demand(perf.is_none_or(|perf| perf.rights.has(right)), Status::NoRights);
+        check.passed(perf)?;
+        let mut or = Errors::one(Status::Unsupported);
+        if label == Label::PerfProgram {
+            or.add(Status::Invalid);
+            // The time-stamp counter always runs.
+            or.add(Status::WrongState);
+        }
+        Ok(Words { or, ..Words::NONE })
     }
 
     fn line(&self, who: usize, target: Place) -> Result<Cap, Errors> {

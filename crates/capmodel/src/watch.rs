@@ -3,7 +3,7 @@
 
 use crate::random::Source;
 use crate::view::View;
-use crate::{page_bytes, Access, Model, SlotKey};
+use crate::{page_bytes, Access, Cap, Model, SlotKey};
 use captypes::Place;
 
 /// Most slots looked at because they changed.
@@ -75,7 +75,8 @@ impl Source {
         let va = match self.random.pick(&watch.addresses) {
             Some(known) if !self.random.one_in(3) => known,
             _ => {
-                let va = self.address(model, who);
+                let mapped = self.mapped_address(model, who);
+                let va = mapped.unwrap_or_else(|| self.address(model, who));
                 if watch.addresses.len() == ADDRESSES {
                     let at = self.random.below(ADDRESSES as u64) as usize;
                     watch.addresses.swap_remove(at);
@@ -92,6 +93,29 @@ impl Source {
         // A return instruction, so that it may be executed.
         let value = self.random.word() << 8 | 0xc3;
         model.is_harmless(who, va, access).then_some(Touch { va, access, value })
+    }
+
+    /// An address at which something is mapped, if one is found quickly.
+    fn mapped_address(&mut self, model: &Model, who: usize) -> Option<u64> {
+        let root = model.executors()[who].vspace;
+        let pages = |cap: &Cap| cap.mapping.filter(|mapping| !mapping.is_table);
+        let changed = model.changed().iter().filter_map(|&key| model.cap(key));
+        let mut leaves: Vec<_> = changed.filter_map(pages).collect();
+        if leaves.is_empty() || self.random.one_in(3) {
+            leaves = model.slots().filter_map(|(_, cap)| pages(cap)).collect();
+        }
+        for _ in 0..3 {
+            let mapping = self.random.pick(&leaves)?;
+            let mut places = Vec::new();
+            model.add_places(root, mapping.table, 0, &mut places);
+            let Some(place) = self.random.pick(&places) else { continue };
+            let index = mapping.first + self.random.below(u64::from(mapping.count)) as u32;
+            let entry = model.entry(mapping.table, index)?;
+            let inside = crate::PAGE * self.random.below(entry.page / crate::PAGE);
+            let va = place + u64::from(index) * page_bytes(mapping.level) + inside;
+            return Some(va + self.word_of(model, &entry));
+        }
+        None
     }
 
     /// An address in an executor's space: along entries that are in use, mostly.

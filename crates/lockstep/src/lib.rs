@@ -76,9 +76,13 @@ pub mod slot {
     pub const IO: u32 = 32;
     /// Interrupt lines that nobody uses.
     pub const IRQ: u32 = 33;
+    /// The right to make fresh Ids.
+    pub const ID: u32 = 34;
+    /// The performance counters.
+    pub const PERFMON: u32 = 35;
 
     /// All that are in use, in order.
-    pub const ALL: [u32; 19] = [
+    pub const ALL: [u32; 21] = [
         ROOT,
         DISPATCHER,
         VSPACE,
@@ -98,6 +102,8 @@ pub mod slot {
         DEVICE,
         IO,
         IRQ,
+        ID,
+        PERFMON,
     ];
 }
 

@@ -174,6 +174,8 @@ impl Toys {
         give(self.home, slot::HOME)?;
         give(self.io, slot::IO)?;
         give(self.irq, slot::IRQ)?;
+        give(slots::ID, slot::ID)?;
+        give(slots::PERFMON, slot::PERFMON)?;
         // A machine without firmware tables has none.
         if self.device.identify().is_ok() {
             give(self.device, slot::DEVICE)?;
