@@ -2,7 +2,7 @@
 
 use super::machine::*;
 use captypes::invocations::{MapFlags, Reclaimed};
-use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, Place, RamAttrs, Rights, Status};
 
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
 const NODE: u64 = 16384;
@@ -278,4 +278,38 @@ fn a_container_that_comes_twice_finds_its_new_neighbour() {
     m.call(at(23), op::Move { dst: inner(3) }).unwrap();
     m.delete(Place::l1(ROOT, 1)).unwrap();
     assert_eq!(total(&collect(&mut m)), 3 * NODE + 3 * 4096);
+}
+
+/// What a dispatcher had before is destroyed when it gets something else, not at somebody's next delete.
+#[test]
+fn configuring_destroys_what_it_replaces() {
+    let mut m = Machine::new();
+    let dispatcher = m.make(CapType::Dispatcher, 0, 4096, 16);
+    let configure = |cspace: CapAddr| op::Configure {
+        cspace: cspace.into(),
+        vspace: Place::NULL,
+        frame: Place::NULL,
+        frame_va: 0,
+        fault_ep: Place::NULL,
+        options: 0,
+    };
+    let first = m.make(CapType::L1CNode, 0x4000, NODE, 20);
+    m.make(CapType::L2CNode, 0x8000, NODE, 21);
+    m.call(at(21), op::Move { dst: Place::l1(first, 1) }).unwrap();
+    m.call(dispatcher, configure(first)).unwrap();
+    m.delete(first).unwrap();
+    assert_eq!(collect(&mut m), [], "the dispatcher has it");
+    let second = m.make(CapType::L1CNode, 0xc000, NODE, 22);
+    m.call(dispatcher, configure(second)).unwrap();
+    assert_eq!(total(&collect(&mut m)), 2 * NODE);
+}
+
+/// A home is RAM, for whoever copies only that.
+#[test]
+fn a_range_of_ram_includes_homes() {
+    let mut m = Machine::new();
+    let copies = m.call(RAM, op::CopyRange { dst: at(16).into(), count: 1, only: CapType::Ram });
+    assert_eq!(copies.unwrap().count, 1);
+    let what = m.call(at(16), op::Identify {}).unwrap();
+    assert!(what.attrs.has(RamAttrs::HOME));
 }
