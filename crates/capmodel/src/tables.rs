@@ -48,6 +48,8 @@ impl Entry {
     }
 }
 
+/// Mappings that `Locate` can look at in any case.
+const FEW: usize = 16;
 /// The accessed bit of an entry.
 const ACCESSED: u64 = 1 << 5;
 
@@ -188,13 +190,12 @@ impl Model {
         let dst = check.get(self.run(who, args.mapping, args.count));
         let table = check.get(self.used(who, place));
         let table = table.and_then(|slot| self.table_to_change(&mut check, slot));
-        if let Some((_, level)) = table {
+        let inside = table.is_some_and(|(_, level)| {
             let end = args.entry.checked_add(args.count);
-            let inside = args.entry < user_entries(level)
-                && end.is_some_and(|end| end <= user_entries(level));
-            check.demand(inside, Status::OutOfRange);
-        }
-        if let (Some((base, level)), Some(src), Some(dst)) = (table, &src, &dst) {
+            args.entry < user_entries(level) && end.is_some_and(|end| end <= user_entries(level))
+        });
+        check.demand(table.is_none() || inside, Status::OutOfRange);
+        if let (Some((base, level)), Some(src), Some(dst), true) = (table, &src, &dst, inside) {
             for (n, (src, dst)) in (args.entry..).zip(src.iter().zip(dst)) {
                 let Some(what) = self.slots.get(src) else { continue };
                 if self.entries.contains_key(&(base, n)) {
@@ -400,26 +401,39 @@ impl Model {
         check.demand(what.is_none() || found.is_some(), Status::WrongType);
         let ((root, _), (table, offset)) = check.passed(root.zip(found))?;
         let mut places = Vec::new();
-        self.add_places(root, table, 0, &mut places);
+        let looked_at = self.add_places(root, table, 0, &mut places);
         places.sort_unstable();
         let address = places.get(args.number as usize).map_or(0, |place| place + offset);
         let value = [address, places.len() as u64, 0, 0, 0, 0];
-        // How many can be looked at is left open, but for one.
-        let or = if places.len() > 1 { Errors::one(Status::OutOfRange) } else { Errors::NONE };
+        // How many can be looked at is left open, but for a few.
+        let many = places.len() > 1 || looked_at > FEW;
+        let or = if many { Errors::one(Status::OutOfRange) } else { Errors::NONE };
         Ok(Words { value, mask: [u64::MAX; 6], or })
     }
 
     /// Where a table begins to translate below another one: by every Mapping of it, and so on upwards.
-    pub(crate) fn add_places(&self, root: u64, table: u64, offset: u64, places: &mut Vec<u64>) {
+    /// Answers how many Mappings were looked at.
+    pub(crate) fn add_places(
+        &self,
+        root: u64,
+        table: u64,
+        offset: u64,
+        places: &mut Vec<u64>,
+    ) -> usize {
         if table == root {
-            return places.push(offset);
+            places.push(offset);
+            return 0;
         }
-        let tables = self.slots.values().filter_map(|cap| Some((cap.base, cap.mapping?)));
-        let above = tables.filter(|(base, mapping)| mapping.is_table && *base == table);
-        for (_, mapping) in above {
-            let offset = offset + u64::from(mapping.first) * page_bytes(mapping.level);
-            self.add_places(root, mapping.table, offset, places);
+        let mappings = self.slots.values().filter(|cap| cap.base == table);
+        let mut looked_at = 0;
+        for mapping in mappings.filter_map(|cap| cap.mapping) {
+            looked_at += 1;
+            if mapping.is_table {
+                let offset = offset + u64::from(mapping.first) * page_bytes(mapping.level);
+                looked_at += self.add_places(root, mapping.table, offset, places);
+            }
         }
+        looked_at
     }
 
     /// An entry as it is read, and the bits of that which the rules determine.

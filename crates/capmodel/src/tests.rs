@@ -129,9 +129,10 @@ impl Twin {
             Ok(words) => words.value,
             Err(errors) => {
                 if self.flaw == Flaw::FailingDelete && label == Some(Label::Copy) {
-                    let random =
-                        self.model.slots.keys().copied().find(|key| !before.is_given(*key));
-                    random.map(|key| self.model.delete_slot(key));
+                    let slots = self.model.slots.keys().copied();
+                    if let Some(key) = slots.into_iter().find(|key| !before.is_given(*key)) {
+                        self.model.delete_slot(key);
+                    }
                 }
                 let first = Status::ALL.iter().find(|&&status| errors.allows(status as u64));
                 return [*first.expect("a reason") as u64, 0, 0, 0, 0, 0, 0, 0];
