@@ -36,6 +36,9 @@ pub struct ReportOptions {
 
 pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     let all = measurements(project, options)?;
+    if let Some(folder) = &options.figures {
+        write_figures(&all, folder)?;
+    }
     let machine = MachineOptions {
         cores: 1,
         mem: MemorySize { mib: 512 },
@@ -48,9 +51,6 @@ pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));
     fs::write(&output, page::page(&all, &live))
         .with_context(|| format!("cannot write {}", output.display()))?;
-    if let Some(folder) = &options.figures {
-        write_figures(&all, folder)?;
-    }
     println!("{}", output.display());
     Ok(0)
 }
