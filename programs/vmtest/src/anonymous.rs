@@ -3,16 +3,18 @@
 use crate::probe::{load, store, Unresolved};
 use crate::setup::Lab;
 use crate::Test;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libos::memory::{self, Access, Anonymous, Error, Map, Object, PageSize, NONE};
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, good};
+use libos::{check, good, log, thread};
 
 pub const TESTS: &[Test] = &[
     ("anonymous_zero_until_written", zero),
     ("anonymous_large_pages", large),
     ("anonymous_rights_of_parts", parts),
     ("anonymous_discard", discard),
+    ("faults_and_threads", threads),
 ];
 
 const PAGE: u64 = 4096;
@@ -122,5 +124,35 @@ fn discard(_: &mut Lab) -> Outcome {
         check!(load(b.start() + page * PAGE) == Ok(expected));
         check!(load(a.start() + page * PAGE) == Ok(expected));
     }
+    Ok(())
+}
+
+/// A thread that does nothing but fault is taken off the processor as any other: what the kernel
+/// has to say while a fault is handled is heard afterwards.
+fn threads(_: &mut Lab) -> Outcome {
+    static TURNS: AtomicU64 = AtomicU64::new(0);
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let object = Object::new(good!(Anonymous::new(64 * PAGE, PageSize::Base)));
+    let region = good!(memory::map(&object, Map::default()));
+    let other = thread::spawn(|| {
+        while !DONE.load(Ordering::Relaxed) {
+            TURNS.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let (mut faults, mut switches, mut seen) = (0u64, 0, 0);
+    while switches < 5 && faults < 1 << 20 {
+        for page in 0..64 {
+            check!(store(region.start() + page * PAGE, page) == Ok(()));
+        }
+        faults += 64;
+        good!(object.manage(|object, pages| object.discard(pages, 0, 64 * PAGE)));
+        let turns = TURNS.load(Ordering::Relaxed);
+        switches += u64::from(turns != seen);
+        seen = turns;
+    }
+    DONE.store(true, Ordering::Relaxed);
+    good!(other).join();
+    log!("faults_and_threads: {switches} switches in {faults} faults");
+    check!(switches == 5);
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::setup::Lab;
 use crate::Test;
 use libos::frame::{Frame, FrameRequest};
 use libos::memory::{self, Access, Append, Error, Fixed, LazyFrame, Map, Numa, Object, OneFrame};
-use libos::memory::{OneMap, PageSize, NONE};
+use libos::memory::{OneMap, PageSize, Reserved, NONE};
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RX};
 use libos::{check, good, Cap};
@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("numa_interleaves", numa),
     ("executable_pages", execute),
     ("large_pages_in_the_middle", mixed),
+    ("reserved_is_mapped_by_hand", reserved),
 ];
 
 const PAGE: u64 = 4096;
@@ -232,4 +233,23 @@ fn check_mixed(
     pages.unmap(va, bytes)?;
     let right = right && pages.is_free(va, bytes) && base % LARGE == 0;
     right.then_some(()).ok_or(Error::NotAllowed)
+}
+
+fn reserved(_: &mut Lab) -> Outcome {
+    let object = Object::new(Reserved::new(16 * PAGE));
+    let region = good!(memory::map(&object, Map::default()));
+    let at = region.start() + 3 * PAGE;
+    check!(load(at) == Err(absent(at, Access::Read, Error::NoPage)));
+    let frame = good!(Frame::new(2 * PAGE));
+    let map =
+        |va| memory::pages(|pages| pages.map(va, frame.cap(), 0, 2 * PAGE, RW, PageSize::Base));
+    good!(map(at));
+    check!(map(at + PAGE) == Err(Error::Occupied));
+    check!(store(at + PAGE, 4) == Ok(()) && load(at + PAGE) == Ok(4));
+    good!(region.unmap(3 * PAGE, PAGE));
+    check!(load(at) == Err(absent(at, Access::Read, Error::NotMapped)));
+    check!(load(at + PAGE) == Ok(4));
+    drop(region);
+    check!(load(at + PAGE) == Err(absent(at + PAGE, Access::Read, Error::NotMapped)));
+    Ok(())
 }

@@ -147,6 +147,18 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
             end(&fault, error);
         }
     }
+    resume(shared)
+}
+
+/// Goes on with the program; first with what it is told by notifications that have come meanwhile.
+fn resume(frame: &mut DispatcherFrame) -> ! {
+    let entry = frame.upcall[Upcall::Message as usize];
+    if entry != 0 && frame.notifications.load(Ordering::Relaxed) != 0 {
+        type Entry = unsafe extern "C" fn(*mut DispatcherFrame) -> !;
+        // SAFETY: what the library has put there is such an entry point. The dispatcher is disabled
+        // and the save area holds the program's registers, as when the kernel enters it.
+        unsafe { core::mem::transmute::<u64, Entry>(entry)(frame) }
+    }
     // SAFETY: the save area holds the program's registers.
     unsafe { libos_resume(frame) }
 }

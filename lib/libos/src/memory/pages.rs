@@ -23,7 +23,7 @@ pub struct Used {
 }
 
 /// The page tables of the program, through their shadow. Memory objects map with this; a program
-/// that wants to map by hand can too (see [`super::reserve`]).
+/// that wants to map by hand can too in a region of [`super::Reserved`].
 pub struct Pages {
     map: Pmap<Kernel, Arrays>,
     kernel: Kernel,

@@ -9,6 +9,7 @@
 //! | [`Anonymous`] | a Frame for each page, made when it is first touched | at the fault |
 //! | [`Append`] | Frames appended while it is visible | at once |
 //! | [`Numa`] | a Frame of each NUMA node in turn | at once |
+//! | [`Reserved`] | none | by the program |
 //! | [`SharedFrame`] | one Frame that other domains see, until it is revoked | at once |
 //! | [`SharedTable`] | pages below a table that other domains see | as the owner puts them in |
 //! | [`ForeignTable`] | another domain's table | as its owner puts them in |
@@ -27,5 +28,5 @@ pub use frames::FrameTable;
 pub use paged::{Paged, PagedStats};
 pub use pieces::{Append, Numa};
 pub use shared::{ForeignTable, SharedFrame, SharedTable};
-pub use single::{Fixed, LazyFrame, OneFrame, OneMap};
+pub use single::{Fixed, LazyFrame, OneFrame, OneMap, Reserved};
 pub use store::{RamDisk, Store};

@@ -4,6 +4,27 @@
 use crate::frame::{Frame, FrameRequest};
 use crate::memory::{Error, Fault, MemoryObject, PageSize, Pages, Prot, View};
 
+/// Addresses without memory, for a program that maps there by hand ([`crate::memory::pages`]). What
+/// was mapped so goes with the region.
+pub struct Reserved(u64);
+
+impl Reserved {
+    /// `bytes` of addresses.
+    pub const fn new(bytes: u64) -> Self {
+        Reserved(bytes)
+    }
+}
+
+impl MemoryObject for Reserved {
+    fn bytes(&self) -> u64 {
+        self.0
+    }
+    fn fault(&mut self, pages: &mut Pages, _: &View, fault: &Fault) -> Result<(), Error> {
+        let resolved = pages.is_resolved(fault)?;
+        resolved.then_some(()).ok_or(Error::NoPage)
+    }
+}
+
 /// Maps all of a view.
 fn map_all(pages: &mut Pages, view: &View, frame: &Frame, extra: Prot) -> Result<(), Error> {
     if view.prot == crate::memory::NONE {
