@@ -118,6 +118,11 @@ pub fn recv(endpoint: impl Into<Place>, slots: impl Into<Place>) -> Result<Messa
     reply_recv(endpoint, Place::NULL, [0; 6], Caps::NONE, slots)
 }
 
+/// Takes a message or notification that is there. `Empty`: there is none.
+pub fn poll(endpoint: impl Into<Place>, slots: impl Into<Place>) -> Result<Message, Status> {
+    raw(endpoint.into(), 0, op::Poll { recv: slots.into() }).message()
+}
+
 /// Answers the dispatcher `to` (or [`Place::CALLER`]) and goes on.
 #[inline(always)]
 pub fn reply(to: impl Into<Place>, words: [u64; 6], caps: Caps) -> Result<(), Status> {

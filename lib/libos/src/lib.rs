@@ -18,6 +18,7 @@
 //!   a program. They are part of a program only if it uses the macro.
 //! * [`upcall`], [`thread`], [`preempt`]: faults and notifications handled by the domain itself, and
 //!   threads on top of that;
+//! * [`mod@interface`], [`channel`]: typed calls between domains, and shared memory;
 //! * [`bringup`]: how the memory server comes up;
 //! * [`session`]: what `unixd` reports to `init`;
 //! * [`testkit`]: for tests that the kernel boots instead of `init`.
@@ -29,11 +30,13 @@ extern crate alloc;
 
 pub mod bringup;
 pub mod cap;
+pub mod channel;
 pub mod cmdline;
 pub mod colour;
 pub mod domain;
 pub mod frame;
 pub mod heap;
+pub mod interface;
 pub mod invoke;
 pub mod ipc;
 pub mod local;

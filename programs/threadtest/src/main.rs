@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod channels;
 mod random;
 mod sync;
 mod threads;
@@ -19,9 +20,12 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&Machine) -> Outcome);
 
-const TESTS: &[&[Test]] = &[threads::TESTS, sync::TESTS, random::TESTS];
+const TESTS: &[&[Test]] = &[threads::TESTS, sync::TESTS, random::TESTS, channels::TESTS];
 
-fn main(_: Start) {
+fn main(start: Start) {
+    if start.args[0] == channels::CHILD {
+        channels::child_main()
+    }
     // SAFETY: this is the program that the kernel started, and it happens once.
     let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
     let mut runner = Runner::on(machine.boot.cmdline());

@@ -274,7 +274,7 @@ fn stacks(_: &Machine) -> Outcome {
         let sum: u64 = threads?.into_iter().map(thread::JoinHandle::join).sum();
         (sum == 28).then_some(()).ok_or(Status::Invalid)
     };
-    for _ in 0..4 {
+    for _ in 0..50 {
         good!(round());
     }
     let left = good!(domain::with(|domain| Ok(domain.arena.left())));

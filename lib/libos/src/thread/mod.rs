@@ -209,6 +209,21 @@ pub fn wait_for(bits: u64) -> u64 {
     }
 }
 
+/// Waits until one of these notification bits is set, unless `ready` by now. For threads that share
+/// a bit: all of them go on when it comes, and look what it was for. No other thread runs between the
+/// look at `ready` and the waiting.
+pub fn wait_unless(bits: u64, ready: impl FnOnce() -> bool) {
+    let section = NoPreempt::begin();
+    if !ready() && sched::take_notes(&section, bits) == 0 {
+        sched::block_for(section, bits);
+    }
+}
+
+/// Notification bits that were received with a message, for whom they are meant.
+pub fn deliver(bits: u64) {
+    sched::deliver(&NoPreempt::begin(), bits);
+}
+
 /// A notification bit that nobody else in the domain uses.
 pub fn new_bit() -> Result<u64, Status> {
     sched::new_bit(&NoPreempt::begin()).ok_or(Status::NoSlot)

@@ -313,6 +313,11 @@ pub fn take_notes(section: &NoPreempt, bits: u64) -> u64 {
     })
 }
 
+/// See [`super::deliver`].
+pub fn deliver(section: &NoPreempt, bits: u64) {
+    with(section, |s| s.note(bits));
+}
+
 /// See [`super::new_bit`].
 pub fn new_bit(section: &NoPreempt) -> Option<u64> {
     with(section, |s| {

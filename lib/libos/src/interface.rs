@@ -1,0 +1,364 @@
+//! Interfaces between domains, declared once: the calls, their arguments and results, and the
+//! capabilities that go along. [`interface!`](crate::interface!) makes both sides of the declaration.
+//!
+//! ```no_run
+//! libos::interface! {
+//!     /// Keeps a total, and pages.
+//!     pub mod store {
+//!         /// Adds to the total, and says what it is.
+//!         1 fn add(amount: u64) -> u64;
+//!         /// Takes a Frame, of so many bytes.
+//!         2 fn put(frame: OwnedCap, bytes: u64);
+//!         /// Gives it back.
+//!         3 fn take() -> (OwnedCap, u64);
+//!     }
+//! }
+//! use libos::interface::OwnedCap;
+//! ```
+//!
+//! `store::Client` has these as methods, over an endpoint; `store::Server` is a trait with them, and
+//! [`serve`] calls it for what comes. Up to five words and four capabilities fit a message, in either
+//! direction. What crosses is checked where it arrives: a message that is none is an error of its
+//! sender, and capabilities that nobody wanted are deleted.
+
+use crate::ipc::{self, Caps, Message};
+use crate::thread;
+use crate::{domain, invoke, Cap};
+use captypes::invocations::Word;
+use captypes::{op, CapAddr, Place, Status};
+
+/// Words of a message behind the first.
+const WORDS: usize = 5;
+/// Capabilities of a message.
+const MOST_CAPS: usize = 4;
+
+/// A capability in a slot of its own, which is emptied and given back when this is dropped.
+#[derive(PartialEq, Eq, Debug)]
+pub struct OwnedCap(CapAddr);
+
+impl OwnedCap {
+    /// A copy of a capability.
+    pub fn copy_of(cap: CapAddr) -> Result<OwnedCap, Status> {
+        let copy = OwnedCap(domain::with(|domain| domain.slot())?);
+        cap.copy_to(copy.0)?;
+        Ok(copy)
+    }
+
+    /// The capability in this slot, which belongs to the result from now on.
+    pub fn own(slot: CapAddr) -> OwnedCap {
+        OwnedCap(slot)
+    }
+
+    /// Its slot.
+    pub fn cap(&self) -> CapAddr {
+        self.0
+    }
+
+    /// The slot, which belongs to the caller from now on.
+    pub fn into_cap(self) -> CapAddr {
+        let slot = self.0;
+        core::mem::forget(self);
+        slot
+    }
+}
+
+impl Drop for OwnedCap {
+    fn drop(&mut self) {
+        // It may have gone with a message.
+        let _ = self.0.delete();
+        let _ = domain::free_slot(self.0);
+    }
+}
+
+/// A message that is being put together or taken apart.
+#[derive(Debug, Default)]
+pub struct Packet {
+    /// The operation, or of an answer the status.
+    first: u64,
+    words: [u64; WORDS],
+    caps: [Option<OwnedCap>; MOST_CAPS],
+    /// The next word and capability to be put or taken.
+    word: usize,
+    cap: usize,
+}
+
+impl Packet {
+    /// A request without arguments yet.
+    pub fn request(operation: u64) -> Packet {
+        Packet { first: operation, ..Packet::default() }
+    }
+
+    /// The answer with a result.
+    pub fn answer(value: impl Payload) -> Result<Packet, Status> {
+        let mut packet = Packet::default();
+        value.put(&mut packet)?;
+        Ok(packet)
+    }
+
+    /// The answer that is an error.
+    pub fn error(status: Status) -> Packet {
+        Packet { first: status.to_word(), ..Packet::default() }
+    }
+
+    /// The operation of a request.
+    pub fn operation(&self) -> u64 {
+        self.first
+    }
+
+    /// From what was received, with capabilities in the slots from `slots` on, of which the packet
+    /// owns as many as came.
+    fn received(message: &Message, slots: CapAddr) -> Packet {
+        let [first, words @ ..] = message.words;
+        let mut packet = Packet { first, words, ..Packet::default() };
+        for (place, n) in packet.caps.iter_mut().zip(0..message.caps()) {
+            *place = Some(OwnedCap(slots.plus(n)));
+        }
+        packet
+    }
+
+    fn to_words(&self) -> [u64; 6] {
+        let [a, b, c, d, e] = self.words;
+        [self.first, a, b, c, d, e]
+    }
+
+    /// The capabilities in consecutive slots, to be moved; the slots must live until they are sent.
+    fn gather(&self) -> Result<(Caps, Slots), Status> {
+        let count = self.caps.iter().flatten().count() as u32;
+        let slots = Slots::new(count)?;
+        for (cap, n) in self.caps.iter().flatten().zip(0..) {
+            cap.0.move_to(slots.first.plus(n))?;
+        }
+        Ok((if count == 0 { Caps::NONE } else { Caps::moved(slots.first, count) }, slots))
+    }
+}
+
+/// Consecutive slots; those that are not taken out are emptied and given back.
+struct Slots {
+    first: CapAddr,
+    count: u32,
+}
+
+impl Slots {
+    fn new(count: u32) -> Result<Slots, Status> {
+        let first = match count {
+            0 => CapAddr::NULL,
+            _ => domain::with(|domain| domain.slot_range(count))?,
+        };
+        Ok(Slots { first, count })
+    }
+
+    /// The first `taken` slots belong to somebody else now.
+    fn give(mut self, taken: u32) {
+        let taken = taken.min(self.count);
+        self.first = self.first.plus(taken);
+        self.count -= taken;
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        (0..self.count).for_each(|n| drop(OwnedCap(self.first.plus(n))));
+    }
+}
+
+/// What crosses in messages.
+pub trait Payload: Sized {
+    /// How many capabilities it has.
+    const CAPS: u32 = 0;
+    /// Adds it to a message. `OutOfRange`: it does not fit.
+    fn put(self, packet: &mut Packet) -> Result<(), Status>;
+    /// Takes it from one. `Invalid`: the message has none, or something else.
+    fn take(packet: &mut Packet) -> Result<Self, Status>;
+}
+
+macro_rules! word_payloads {
+    ($($ty:ty)*) => { $(impl Payload for $ty {
+        fn put(self, packet: &mut Packet) -> Result<(), Status> {
+            *packet.words.get_mut(packet.word).ok_or(Status::OutOfRange)? = self.to_word();
+            packet.word += 1;
+            Ok(())
+        }
+        fn take(packet: &mut Packet) -> Result<Self, Status> {
+            let word = *packet.words.get(packet.word).ok_or(Status::Invalid)?;
+            packet.word += 1;
+            <$ty>::from_word(word)
+        }
+    })* };
+}
+word_payloads!(u64 u32 u16 u8 bool captypes::Rights captypes::RamAttrs);
+
+impl Payload for OwnedCap {
+    const CAPS: u32 = 1;
+    fn put(self, packet: &mut Packet) -> Result<(), Status> {
+        *packet.caps.get_mut(packet.cap).ok_or(Status::OutOfRange)? = Some(self);
+        packet.cap += 1;
+        Ok(())
+    }
+    fn take(packet: &mut Packet) -> Result<Self, Status> {
+        packet.cap += 1;
+        packet.caps.get_mut(packet.cap - 1).and_then(Option::take).ok_or(Status::Invalid)
+    }
+}
+
+macro_rules! tuple_payloads {
+    ($(($($name:ident)*))*) => { $(
+        #[allow(non_snake_case, unused_variables)]
+        impl<$($name: Payload),*> Payload for ($($name,)*) {
+            const CAPS: u32 = 0 $(+ $name::CAPS)*;
+            fn put(self, packet: &mut Packet) -> Result<(), Status> {
+                let ($($name,)*) = self;
+                $($name.put(packet)?;)*
+                Ok(())
+            }
+            #[allow(clippy::unused_unit)]
+            fn take(packet: &mut Packet) -> Result<Self, Status> {
+                Ok(($($name::take(packet)?,)*))
+            }
+        }
+    )* };
+}
+tuple_payloads!(() (A) (A B) (A B C) (A B C D) (A B C D E));
+
+/// A server, by an endpoint capability with the right to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote(pub CapAddr);
+
+impl Remote {
+    /// Sends a request and waits for its result, with the whole domain. The capabilities in it are
+    /// gone then.
+    pub fn call<R: Payload>(self, request: Packet) -> Result<R, Status> {
+        let (caps, _sent) = request.gather()?;
+        let received = Slots::new(R::CAPS)?;
+        let answer = ipc::call(self.0, request.to_words(), caps, received.first)?;
+        let mut packet = Packet::received(&answer, received.first);
+        received.give(answer.caps());
+        Status::from_word(packet.first)?;
+        R::take(&mut packet)
+    }
+}
+
+/// Where a server gets its requests. Threads of the domain run while there are none.
+#[derive(Debug)]
+pub struct Receiver {
+    endpoint: CapAddr,
+    bit: u64,
+}
+
+impl Receiver {
+    /// Receives from an endpoint, by a capability with the right to do so.
+    pub fn new(endpoint: CapAddr) -> Result<Receiver, Status> {
+        crate::upcall::install();
+        let bit = thread::new_bit()?;
+        invoke(endpoint, op::Listen { bits: bit })?;
+        Ok(Receiver { endpoint, bit })
+    }
+
+    /// The next request, and the badge of who sent it. It is to be [answered](Receiver::answer)
+    /// before the one after.
+    pub fn receive(&mut self) -> Result<(u64, Packet), Status> {
+        let slots = Slots::new(MOST_CAPS as u32)?;
+        loop {
+            match ipc::poll(self.endpoint, slots.first) {
+                Ok(message) if message.is_notification() => thread::deliver(message.words[0]),
+                Ok(message) => {
+                    let packet = Packet::received(&message, slots.first);
+                    slots.give(message.caps());
+                    return Ok((message.badge, packet));
+                }
+                Err(Status::Empty) => drop(thread::wait_for(self.bit)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers the last request. An error: whoever sent it has gone.
+    pub fn answer(&mut self, answer: Packet) -> Result<(), Status> {
+        let (caps, _sent) = answer.gather()?;
+        ipc::reply(Place::CALLER, answer.to_words(), caps)
+    }
+}
+
+/// Serves requests until `handle` says that it was the last: with an answer, and whether to go on.
+pub fn serve(
+    endpoint: CapAddr,
+    mut handle: impl FnMut(u64, &mut Packet) -> (Result<Packet, Status>, bool),
+) -> Result<(), Status> {
+    let mut receiver = Receiver::new(endpoint)?;
+    loop {
+        let (from, mut request) = receiver.receive()?;
+        let (answer, goes_on) = handle(from, &mut request);
+        drop(request);
+        // Who does not wait for it any more needs none.
+        let _ = receiver.answer(answer.unwrap_or_else(Packet::error));
+        if !goes_on {
+            return Ok(());
+        }
+    }
+}
+
+/// The type behind `->`, or nothing.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __reply {
+    () => {
+        ()
+    };
+    ($ty:ty) => {
+        $ty
+    };
+}
+
+/// Declares an interface; see [`mod@crate::interface`].
+#[macro_export]
+macro_rules! interface {
+    ($(#[$doc:meta])* $vis:vis mod $name:ident {
+        $($(#[$fdoc:meta])* $op:literal fn $method:ident($($arg:ident: $ty:ty),* $(,)?)
+            $(-> $reply:ty)?;)*
+    }) => {
+        $(#[$doc])*
+        $vis mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            use $crate::interface::{Packet, Payload, Remote};
+            use $crate::Status;
+
+            /// The side that serves. `from` is the badge of the endpoint capability that the caller
+            /// used.
+            pub trait Server {
+                $($(#[$fdoc])*
+                fn $method(&mut self, from: u64, $($arg: $ty),*)
+                    -> Result<$crate::__reply!($($reply)?), Status>;)*
+            }
+
+            /// The side that calls.
+            #[derive(Clone, Copy, Debug)]
+            pub struct Client(pub Remote);
+
+            impl Client {
+                $($(#[$fdoc])*
+                pub fn $method(&self, $($arg: $ty),*)
+                    -> Result<$crate::__reply!($($reply)?), Status> {
+                    #[allow(unused_mut)]
+                    let mut request = Packet::request($op);
+                    $(Payload::put($arg, &mut request)?;)*
+                    self.0.call(request)
+                })*
+            }
+
+            /// Has `server` do what a request asks for.
+            pub fn dispatch(
+                server: &mut impl Server,
+                from: u64,
+                request: &mut Packet,
+            ) -> Result<Packet, Status> {
+                match request.operation() {
+                    $($op => {
+                        $(let $arg: $ty = Payload::take(request)?;)*
+                        Packet::answer(server.$method(from, $($arg),*)?)
+                    })*
+                    _ => Err(Status::Invalid),
+                }
+            }
+        }
+    };
+}
