@@ -36,20 +36,17 @@ impl Parameters {
     /// One edge: at each level into one of the four quadrants of the adjacency matrix, with the
     /// probabilities 0.57, 0.19, 0.19 and 0.05.
     fn one(&self, random: &mut Random) -> (u32, u32) {
-        const A: u64 = 57 << 16;
-        const B: u64 = A + (19 << 16);
-        const C: u64 = B + (19 << 16);
-        const WHOLE: u64 = 100 << 16;
+        const A: u64 = 57 * 0x1_0000 / 100;
+        const B: u64 = A + 19 * 0x1_0000 / 100;
+        const C: u64 = B + 19 * 0x1_0000 / 100;
         let (mut from, mut to) = (0, 0);
-        for _ in 0..self.scale {
-            // 32 random bits, scaled without a division.
-            let choice = ((random.bits() >> 32) * WHOLE) >> 32;
-            let (down, right) = match choice {
-                c if c < A => (0, 0),
-                c if c < B => (0, 1),
-                c if c < C => (1, 0),
-                _ => (1, 1),
-            };
+        let mut bits = 0;
+        for level in 0..self.scale {
+            // Sixteen random bits for each level.
+            bits = if level % 4 == 0 { random.bits() } else { bits >> 16 };
+            let choice = bits & 0xffff;
+            let down = u32::from(choice >= B);
+            let right = u32::from(choice >= C) | u32::from(choice >= A) & !down;
             from = from << 1 | down;
             to = to << 1 | right;
         }

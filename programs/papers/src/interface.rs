@@ -6,6 +6,7 @@ use crate::library::Library;
 use crate::region::Region;
 use crate::report::{sample, time, Case};
 use alloc::format;
+use alloc::vec::Vec;
 use core::arch::asm;
 use libos::captypes::Label;
 use libos::vspace::{R, RW};
@@ -73,11 +74,17 @@ fn system_calls(lab: &mut Lab) -> Result<(), Status> {
     Case::new(TABLE, "no-op").each(&null, MANY);
     // Operations that find their capability, and that it is of another type: one of those that
     // the kernel takes to be frequent, and one of the others.
-    let frequent = sample(ROUNDS, || repeat::<{ Label::ReadEntry as u32 }>(ram))?;
-    Case::new(TABLE, "invoke").each(&frequent, MANY);
+    let (frequent, each) = no_op(lab, ROUNDS)?;
+    Case::new(TABLE, "invoke").each(&frequent, each);
     let rare = sample(ROUNDS, || repeat::<{ Label::IrqAck as u32 }>(ram))?;
     Case::new(TABLE, "invoke,_a_rare_operation").each(&rare, MANY);
     Ok(())
+}
+
+/// Samples of invocations that do nothing, and how many each is of.
+pub fn no_op(lab: &Lab, rounds: usize) -> Result<(Vec<u64>, u64), Status> {
+    let samples = sample(rounds, || repeat::<{ Label::ReadEntry as u32 }>(lab.ram))?;
+    Ok((samples, MANY))
 }
 
 fn map_and_unmap(lab: &mut Lab, figure: &str, suffix: &str, pages: u64) -> Result<(), Status> {

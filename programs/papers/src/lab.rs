@@ -13,11 +13,18 @@ const NODES: u32 = 150;
 /// Addresses for measurements: one entry of the root table.
 pub const PLAY_VA: u64 = workloads::ARRAYS_VA;
 const PAGE: u64 = 4096;
+/// Bytes for [`Lab::make_of_home`], which never come back to it.
+const HOME_BYTES: u64 = 32 << 20;
 
 /// RAM, slots and tables; all of it comes back with [`Lab::clean`].
 pub struct Lab {
     /// RAM of which everything here is made.
     pub ram: CapAddr,
+    /// Home RAM, of which memory goes home when its last capability is deleted.
+    home: CapAddr,
+    /// The next free byte of it, and the first that is not.
+    next_home: u64,
+    end_home: u64,
     /// Its first physical address.
     base: u64,
     bytes: u64,
@@ -30,7 +37,7 @@ impl Lab {
     /// Of the machine's largest RAM, without the part that is the program's own.
     pub fn new(machine: &Machine) -> Result<Self, Status> {
         let own = ARENA_BYTES.min(machine.ram_bytes / 2);
-        let bytes = (machine.ram_bytes - own) & !(PAGE - 1);
+        let bytes = (machine.ram_bytes - own - HOME_BYTES) & !(PAGE - 1);
         let ram = domain::with(|domain| {
             let nodes = Place::l1(CapAddr::NULL, FIRST_NODE);
             domain.arena.make(CapType::L2CNode, L2_BYTES, NODES, nodes)?;
@@ -38,7 +45,10 @@ impl Lab {
         })?;
         machine.ram.retype(CapType::Ram, own, bytes, 1, ram)?;
         let base = machine.ram_base + own;
-        Ok(Lab { ram, base, bytes, next_byte: 0, next_slot: 0, tables: BTreeMap::new() })
+        let (home, next_home) = (machine.ram, own + bytes);
+        let end_home = next_home + HOME_BYTES;
+        let (next_byte, next_slot, tables) = (0, 0, BTreeMap::new());
+        Ok(Lab { ram, home, next_home, end_home, base, bytes, next_byte, next_slot, tables })
     }
 
     /// Bytes of RAM that are left.
@@ -81,6 +91,24 @@ impl Lab {
         let offset = self.reserve(bytes * u64::from(count), alignment)?;
         self.ram.retype(ty, offset, bytes, count, slot)?;
         Ok(slot)
+    }
+
+    /// Makes objects whose memory goes home with the last capability to it: of memory that is used
+    /// once.
+    pub fn make_of_home(
+        &mut self,
+        ty: CapType,
+        bytes: u64,
+        count: u32,
+        dst: impl Into<Place>,
+    ) -> Result<(), Status> {
+        let offset = self.next_home.next_multiple_of(bytes);
+        let end = offset + bytes * u64::from(count);
+        if end > self.end_home {
+            return Err(Status::NoMemory);
+        }
+        self.next_home = end;
+        self.home.retype(ty, offset, bytes, count, dst)
     }
 
     /// The table of `level` that covers `va`, made and mapped if need be.

@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod appel_li;
+mod capabilities;
 mod colours;
 mod flushing;
 mod gc_bench;
@@ -37,6 +38,7 @@ type Section = fn(&mut Lab) -> Result<(), Status>;
 const SECTIONS: &[(&str, Section)] = &[
     ("interface", interface::measure),
     ("flushing", flushing::measure),
+    ("capabilities", capabilities::measure),
     ("sizes", sizes::measure),
     ("appel_li", appel_li::measure),
     ("random_access", random_access::measure),

@@ -24,9 +24,10 @@ use std::fs;
 use std::time::Duration;
 
 /// Sections of the program, with the memory that each needs, in MiB.
-const SECTIONS: [(&str, u64); 8] = [
+const SECTIONS: [(&str, u64); 9] = [
     ("interface", 1024),
     ("flushing", 1024),
+    ("capabilities", 1024),
     ("appel_li", 1024),
     ("gc_bench", 1024),
     ("colours", 1024),

@@ -166,6 +166,58 @@ pub fn by_size(title: &str, measurements: &[&Measurement]) -> Figure {
     Figure { title: title.to_owned(), drawing, height: HEIGHT }
 }
 
+/// How many colours cases have; further ones begin again.
+const SERIES: usize = 9;
+/// Cases in a row of the legend.
+const PER_ROW: usize = 4;
+
+/// Lines over the size, one for each case; all measurements are of one system and one unit.
+pub fn by_case(title: &str, measurements: &[&Measurement]) -> Figure {
+    let mut drawing = Drawing::default();
+    let unit = measurements.first().map(|one| unit_of(one)).unwrap_or_default();
+    let mut cases: Vec<&str> = Vec::new();
+    for one in measurements {
+        if !cases.contains(&one.question.case.as_str()) {
+            cases.push(&one.question.case);
+        }
+    }
+    drawing.text(12.0, 20.0, Anchor::Start, "title", title);
+    drawing.text(LEFT, 38.0, Anchor::Start, "faint", &unit);
+    let column = (WIDTH - 24.0) / PER_ROW as f64;
+    for (number, case) in cases.iter().enumerate() {
+        let x = 12.0 + column * (number % PER_ROW) as f64;
+        let y = 48.0 + 18.0 * (number / PER_ROW) as f64;
+        drawing.rectangle([x, y, 12.0, 12.0], &format!("series-{} fill", number % SERIES), "");
+        drawing.text(x + 17.0, y + 11.0, Anchor::Start, "", case);
+    }
+    let top = 64.0 + 18.0 * cases.len().div_ceil(PER_ROW) as f64;
+    let size = |one: &Measurement| one.question.at.as_ref().map_or(0.0, |at| at.value.max(0.5));
+    let x = Axis::around(measurements.iter().map(|one| size(one)), LEFT + 16.0, RIGHT - 24.0);
+    let y = Axis::around(measurements.iter().filter_map(|one| one.median()), BOTTOM, top).rounded();
+    for tick in y.ticks() {
+        let at = y.place(tick);
+        drawing.line((LEFT, at), (RIGHT, at), "grid");
+        drawing.text(LEFT - 8.0, at + 4.0, Anchor::End, "faint", &short(tick));
+    }
+    label_sizes(&mut drawing, &x, measurements);
+    for (number, case) in cases.iter().enumerate().rev() {
+        let class = format!("series-{}", number % SERIES);
+        let mut own: Vec<(f64, f64)> = measurements
+            .iter()
+            .filter(|one| one.question.case == *case)
+            .filter_map(|one| Some((size(one), one.median()?)))
+            .collect();
+        own.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let place = |&(size, value): &(f64, f64)| (x.place(size), y.place(value));
+        drawing.polyline(&own.iter().map(place).collect::<Vec<_>>(), &format!("{class} stroke"));
+        for point in &own {
+            let text = format!("{case}: {}", grouped(point.1));
+            drawing.dot(place(point), &format!("{class} fill"), &text);
+        }
+    }
+    Figure { title: title.to_owned(), drawing, height: HEIGHT }
+}
+
 /// The sizes under the axis, with the unit.
 fn label_sizes(drawing: &mut Drawing, x: &Axis, measurements: &[&Measurement]) {
     let mut sizes: Vec<f64> =

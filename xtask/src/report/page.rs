@@ -1,6 +1,6 @@
 //! The page: everything in one file, nothing from a network.
 
-use super::chart::{bars, by_size, Figure};
+use super::chart::{bars, by_case, by_size, Figure};
 use super::live::{Events, Live};
 use super::svg::{escape, STYLE};
 use super::{memory, tree};
@@ -91,6 +91,10 @@ pub fn figures(own: &[&Measurement]) -> Vec<Figure> {
                 cases.push(&one.question.case);
             }
         }
+        if is_paper_figure(benchmark) {
+            figures.extend(figure_of_paper(&title, &sized));
+            cases.clear();
+        }
         for case in cases {
             let of_case: Vec<_> =
                 sized.iter().filter(|one| one.question.case == case).copied().collect();
@@ -101,6 +105,30 @@ pub fn figures(own: &[&Measurement]) -> Vec<Figure> {
         }
     }
     figures
+}
+
+/// Figures of the papers (`./x bench papers`) show their cases side by side.
+fn is_paper_figure(benchmark: &str) -> bool {
+    benchmark.starts_with("G12-") || benchmark.starts_with("G18-")
+}
+
+/// A figure for each unit.
+fn figure_of_paper(title: &str, sized: &[&Measurement]) -> Vec<Figure> {
+    let mut units: Vec<&str> = Vec::new();
+    for one in sized {
+        if !units.contains(&one.question.unit.as_str()) {
+            units.push(&one.question.unit);
+        }
+    }
+    let of_unit = |unit: &str| {
+        let own: Vec<_> = sized.iter().filter(|one| one.question.unit == unit).copied().collect();
+        let title = match units.len() {
+            1 => title.to_owned(),
+            _ => format!("{title}: {unit}"),
+        };
+        by_case(&title, &own)
+    };
+    units.iter().map(|unit| of_unit(unit)).collect()
 }
 
 /// The benchmarks, in their order.

@@ -12,6 +12,9 @@ svg{font:13px system-ui,sans-serif}svg text{fill:var(--text)}svg .faint{fill:var
 svg .grid{stroke:var(--line);stroke-width:1}\
 svg .tessera{--own:var(--tessera)}svg .linux{--own:var(--linux)}\
 svg .linux-thp{--own:var(--linux-thp);stroke-dasharray:6 4}svg .fill{stroke:none}svg .paper{--own:var(--paper)}svg .host{--own:var(--host)}\
+svg .series-0{--own:var(--tessera)}svg .series-1{--own:var(--linux)}svg .series-2{--own:var(--paper)}\
+svg .series-3{--own:var(--host)}svg .series-4{--own:#c2a000}svg .series-5{--own:#c2477f}\
+svg .series-6{--own:#2c8f8f}svg .series-7{--own:#8a6a4a}svg .series-8{--own:#7f7f7f}\
 svg .fill{fill:var(--own)}svg .stroke{stroke:var(--own);stroke-width:2;fill:none}\
 svg .range{stroke:var(--own);stroke-width:6;opacity:.35}";
 
