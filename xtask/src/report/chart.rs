@@ -169,7 +169,7 @@ pub fn by_size(title: &str, measurements: &[&Measurement]) -> Figure {
 /// How many colours cases have; further ones begin again.
 const SERIES: usize = 9;
 /// Cases in a row of the legend.
-const PER_ROW: usize = 4;
+const PER_ROW: usize = 3;
 
 /// Lines over the size, one for each case; all measurements are of one system and one unit.
 pub fn by_case(title: &str, measurements: &[&Measurement]) -> Figure {
