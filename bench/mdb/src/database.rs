@@ -21,6 +21,9 @@ pub trait Database<'a>: Default {
     /// A heading of a table.
     const NAME: &'static str;
 
+    /// Gets ready, while empty, for capabilities to so many bytes of memory.
+    fn prepare(&mut self, _bytes: u64) {}
+
     /// Inserts many into an empty database, one after the other or so that nothing tells it apart.
     fn fill(&mut self, slots: &[&'a Self::Slot]) {
         slots.iter().for_each(|slot| self.insert(slot));

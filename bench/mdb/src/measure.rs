@@ -47,6 +47,7 @@ pub fn measure<'a, D: Database<'a>>(
         pages: memory_bytes(caps.len()) >> 12,
         idle: 0.0,
     };
+    bench.database.prepare(memory_bytes(caps.len()));
     bench.database.fill(&bench.members);
     bench.idle = median(&(0..1000).map(|_| ticks(&[(); TOGETHER], |_| ())).collect::<Vec<_>>());
     for _ in 0..OUT / TOGETHER {

@@ -2,7 +2,7 @@
 
 use crate::database::{Database, Place};
 use crate::order::{Types, RAM};
-use mdb::{Class, Mdb, Policy, RawCap, Slot};
+use mdb::{Class, Entry, Mdb, Policy, RawCap, Slot, PIECE};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -36,6 +36,13 @@ impl<'a> Database<'a> for Ours<'a> {
     type Slot = Slot;
 
     const NAME: &'static str = "Tessera";
+
+    /// The directory is never freed: the database keeps it for ever, as that of a kernel does.
+    fn prepare(&mut self, bytes: u64) {
+        let count = mdb::directory_entries((bytes / PIECE) as usize + 1);
+        let entries = (0..count).map(|_| Entry::default()).collect();
+        self.mdb.divide(Types::tree(RAM), bytes, Box::leak(entries));
+    }
 
     #[inline]
     fn insert(&mut self, slot: &'a Slot) {

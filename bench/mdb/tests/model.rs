@@ -6,7 +6,7 @@ use mdb_bench::database::{Database, Place};
 use mdb_bench::list::List;
 use mdb_bench::order::{compare, is_ancestor, memory, FRAME, PHYS, RAM};
 use mdb_bench::ours::Ours;
-use mdb_bench::workload::{capabilities, Numbers};
+use mdb_bench::workload::{capabilities, memory_bytes, Numbers};
 use proptest::prelude::*;
 use std::cmp::Ordering;
 use std::ptr;
@@ -171,6 +171,7 @@ fn stays_sound<'a, D: Database<'a>>(slots: &'a [D::Slot]) {
     let caps = capabilities(slots.len(), &mut numbers);
     slots.iter().zip(&caps).for_each(|(slot, cap)| slot.fill(*cap));
     let mut database = D::default();
+    database.prepare(memory_bytes(slots.len()));
     database.fill(&slots.iter().collect::<Vec<_>>());
     assert!(database.is_sound());
     let mut present = vec![true; slots.len()];

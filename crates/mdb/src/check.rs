@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use crate::order::{is_ancestor, is_leaf, span, Key};
 use crate::slot::{page_end, Ref, Slot};
-use crate::tree::{ends_of, leftmost, next, prev_object};
+use crate::tree::{ends_of, leftmost, next};
 use crate::{Mdb, Policy, MAX_TREES};
 
 /// A broken invariant, and the slot where it shows.
@@ -17,7 +17,7 @@ pub enum Violation {
     Mark(NonNull<Slot>),
     /// A slot hangs below another that it does not name as its parent.
     Parent(NonNull<Slot>),
-    /// A slot is in the wrong type tree.
+    /// A slot is in the tree of another type, or of another piece of memory.
     Tree(NonNull<Slot>),
     /// Ranks differ by something else than 1 or 2 below this slot, or a childless slot has not 0.
     Balance(NonNull<Slot>),
@@ -33,6 +33,8 @@ pub enum Violation {
     Range(NonNull<Slot>),
     /// Two objects overlap, and neither is an ancestor of the other.
     Overlap(NonNull<Slot>, NonNull<Slot>),
+    /// The directory notes other ends than those of its trees.
+    Directory,
     /// The number of slots is not what was put in less what was taken out.
     Count { counted: usize, noted: usize },
 }
@@ -43,19 +45,53 @@ impl<P: Policy> Mdb<P> {
     pub fn check(&self) -> Result<(), Violation> {
         let mut counted = 0;
         for tree in 0..MAX_TREES {
-            let Some(root) = self.roots[tree] else { continue };
-            check_subtree::<P>(root, None, tree)?;
-            let mut node = Some(leftmost(root));
-            while let Some(n) = node {
-                counted += check_copies::<P>(n)?;
-                check_order::<P>(n)?;
-                node = next(n);
+            for home in self.trees(tree) {
+                let Some(root) = self.root(home) else { continue };
+                check_subtree::<P>(root, None, tree)?;
+                let mut node = Some(leftmost(root));
+                while let Some(n) = node {
+                    if self.home(&n.cap()) != home {
+                        return Err(Violation::Tree(n.ptr()));
+                    }
+                    counted += check_copies::<P>(n)?;
+                    self.check_order(n)?;
+                    node = next(n);
+                }
             }
+        }
+        if !self.is_directory_right() {
+            return Err(Violation::Directory);
         }
         if counted != self.slots {
             return Err(Violation::Count { counted, noted: self.slots });
         }
         Ok(())
+    }
+
+    /// `node` against the one after it and, for an object, against the last object before it that it
+    /// overlaps; if that is an ancestor throughout, all overlaps are nested.
+    fn check_order(&self, node: Ref) -> Result<(), Violation> {
+        let cap = node.cap();
+        if self
+            .next_node(node)
+            .is_some_and(|n| Key::of::<P>(&cap).cmp::<P>(&n.cap()) != Ordering::Less)
+        {
+            return Err(Violation::Order(node.ptr()));
+        }
+        if is_leaf::<P>(&cap) {
+            return Ok(());
+        }
+        let target = page_end(cap.base.saturating_add(1));
+        let mut before = self.object_before(node, target);
+        while let Some(b) = before.filter(|b| span::<P>(&b.cap()).1 <= cap.base) {
+            before = self.object_before(b, target);
+        }
+        match before {
+            Some(b) if !is_ancestor::<P>(&b.cap(), &cap) => {
+                Err(Violation::Overlap(b.ptr(), node.ptr()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -123,28 +159,5 @@ fn check_copies<P: Policy>(head: Ref) -> Result<usize, Violation> {
             return Ok(count);
         }
         at = next;
-    }
-}
-
-/// `node` against the one after it and, for an object, against the last object before it that it
-/// overlaps; if that is an ancestor throughout, all overlaps are nested.
-fn check_order<P: Policy>(node: Ref) -> Result<(), Violation> {
-    let cap = node.cap();
-    if next(node).is_some_and(|n| Key::of::<P>(&cap).cmp::<P>(&n.cap()) != Ordering::Less) {
-        return Err(Violation::Order(node.ptr()));
-    }
-    if is_leaf::<P>(&cap) {
-        return Ok(());
-    }
-    let target = page_end(cap.base.saturating_add(1));
-    let mut before = prev_object::<P>(node, target);
-    while let Some(b) = before.filter(|b| span::<P>(&b.cap()).1 <= cap.base) {
-        before = prev_object::<P>(b, target);
-    }
-    match before {
-        Some(b) if !is_ancestor::<P>(&b.cap(), &cap) => {
-            Err(Violation::Overlap(b.ptr(), node.ptr()))
-        }
-        _ => Ok(()),
     }
 }

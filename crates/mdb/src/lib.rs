@@ -51,6 +51,8 @@
 #![no_std]
 
 mod check;
+mod directory;
+mod forest;
 mod order;
 mod query;
 mod ring;
@@ -61,10 +63,13 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 pub use check::Violation;
+pub use directory::{entries as directory_entries, Entry, PIECE};
 pub use order::{is_ancestor, is_copy};
 pub use slot::{RawCap, Slot};
 pub use tree::Class;
 
+use directory::Directory;
+use forest::Home;
 use order::{is_before, is_leaf, Key};
 use ring::Member;
 use slot::Ref;
@@ -95,9 +100,21 @@ pub trait Policy {
 /// How many type trees there may be; [`Policy::tree`] is taken modulo this.
 pub const MAX_TREES: usize = 16;
 
+/// Where a run of new slots belongs: how many of them, in which tree, and between which nodes.
+struct Gap {
+    home: Home,
+    before: Option<Ref>,
+    after: Option<Ref>,
+    count: usize,
+}
+
 /// A mapping database. See the [crate] for the contract.
 pub struct Mdb<P: Policy> {
+    /// Of the type trees, but for the divided one.
     roots: [Option<Ref>; MAX_TREES],
+    directory: Directory,
+    /// The type tree that the directory divides, or [`MAX_TREES`].
+    divided: usize,
     slots: usize,
     policy: PhantomData<fn() -> P>,
 }
@@ -109,9 +126,15 @@ impl<P: Policy> Default for Mdb<P> {
 }
 
 impl<P: Policy> Mdb<P> {
-    /// An empty database.
+    /// An empty database with one search tree for each type tree.
     pub const fn new() -> Self {
-        Self { roots: [None; MAX_TREES], slots: 0, policy: PhantomData }
+        Self {
+            roots: [None; MAX_TREES],
+            directory: Directory::none(),
+            divided: MAX_TREES,
+            slots: 0,
+            policy: PhantomData,
+        }
     }
 
     /// How many slots are in the database, copies included. O(1).
@@ -138,9 +161,9 @@ impl<P: Policy> Mdb<P> {
         // SAFETY: the caller keeps the contract of the crate.
         let node = unsafe { Ref::new(slot) };
         let cap = node.cap();
-        let tree = Self::tree_of(&cap);
-        let place = self.seek(tree, &Key::of::<P>(&cap));
-        self.put(tree, node, place)
+        let home = self.home(&cap);
+        let place = self.seek(home, &Key::of::<P>(&cap));
+        self.put(home, node, place)
     }
 
     /// The same as [`insert`](Self::insert), but looks for the place from `near`. O(1) expected if
@@ -166,9 +189,9 @@ impl<P: Policy> Mdb<P> {
     #[inline(never)]
     fn insert_in_tree(&mut self, node: Ref, near: Ref) -> bool {
         let cap = node.cap();
-        let tree = Self::tree_of(&cap);
-        let place = self.place_near(tree, &Key::of::<P>(&cap), near);
-        self.put(tree, node, place)
+        let home = self.home(&cap);
+        let place = self.place_near(home, &Key::of::<P>(&cap), near);
+        self.put(home, node, place)
     }
 
     /// Whether a leaf may hang from an object: same range, and nothing can lie between them.
@@ -201,62 +224,74 @@ impl<P: Policy> Mdb<P> {
     ) -> usize {
         // SAFETY: the caller keeps the contract of the crate for every slot.
         let (node, mut near) = unsafe { (|i| Ref::new(slot(i)), Ref::new(near)) };
-        let Some((before, after)) = self.gap_for(count, &node, near) else {
-            let mut copies = 0;
-            for node in (0..count).map(node) {
-                let cap = node.cap();
-                let place = self.place_near(Self::tree_of(&cap), &Key::of::<P>(&cap), near);
-                copies += usize::from(self.put(Self::tree_of(&cap), node, place));
-                near = node;
-            }
-            return copies;
-        };
-        let tree = Self::tree_of(&node(0).cap());
-        // Positions count from 1. At each level those are in that are multiples of `2 * step`.
-        let mut step = count.next_power_of_two();
-        while step > 0 {
-            for at in (step..=count).step_by(2 * step) {
-                let left = if at > step { Some(node(at - step - 1)) } else { before };
-                let right = if at + step <= count { Some(node(at + step - 1)) } else { after };
-                self.put(tree, node(at - 1), tree::between(left, right));
-            }
-            step /= 2;
+        let mut done = 0;
+        while done < count {
+            let rest = |i| node(done + i);
+            let Some(gap) = self.gap_for(count - done, &rest, near) else {
+                return self.insert_each((done..count).map(node), near);
+            };
+            self.fill_gap(&gap, &rest);
+            done += gap.count;
+            near = node(done - 1);
         }
         0
     }
 
-    /// The neighbours between which all `count` slots belong, if they ascend and there are such.
-    fn gap_for(
-        &self,
-        count: usize,
-        node: &impl Fn(usize) -> Ref,
-        near: Ref,
-    ) -> Option<(Option<Ref>, Option<Ref>)> {
-        let mut last = if count > 0 { node(0).cap() } else { return None };
-        let tree = Self::tree_of(&last);
-        let (before, after) = match self.place_near(tree, &Key::of::<P>(&last), near) {
+    fn insert_each(&mut self, nodes: impl Iterator<Item = Ref>, near: Ref) -> usize {
+        let (mut near, mut copies) = (near, 0);
+        for node in nodes {
+            copies += usize::from(self.insert_in_tree(node, near));
+            near = node;
+        }
+        copies
+    }
+
+    fn fill_gap(&mut self, gap: &Gap, node: &impl Fn(usize) -> Ref) {
+        // Positions count from 1. At each level those are in that are multiples of `2 * step`.
+        let mut step = gap.count.next_power_of_two();
+        while step > 0 {
+            for at in (step..=gap.count).step_by(2 * step) {
+                let left = if at > step { Some(node(at - step - 1)) } else { gap.before };
+                let right =
+                    if at + step <= gap.count { Some(node(at + step - 1)) } else { gap.after };
+                self.put(gap.home, node(at - 1), tree::between(left, right));
+            }
+            step /= 2;
+        }
+    }
+
+    /// Where the first of `limit` slots belong, as many as belong in one search tree; if all of them
+    /// ascend and there is a place where nothing lies between them.
+    fn gap_for(&self, limit: usize, node: &impl Fn(usize) -> Ref, near: Ref) -> Option<Gap> {
+        let mut last = node(0).cap();
+        let home = self.home(&last);
+        let (before, after) = match self.place_near(home, &Key::of::<P>(&last), near) {
             Place::Found(_) => return None,
             Place::Root => (None, None),
             Place::LeftOf(after) => (tree::prev(after), Some(after)),
             Place::RightOf(before) => (Some(before), tree::next(before)),
         };
-        for node in (1..count).map(node) {
-            let cap = node.cap();
-            if Self::tree_of(&cap) != tree || !is_before::<P>(&last, &cap) {
+        let mut count = 1;
+        while count < limit {
+            let cap = node(count).cap();
+            if self.home(&cap) != home {
+                break;
+            }
+            if !is_before::<P>(&last, &cap) {
                 return None;
             }
-            last = cap;
+            (last, count) = (cap, count + 1);
         }
         let fits = after.is_none_or(|a| is_before::<P>(&last, &a.cap()));
-        fits.then_some((before, after))
+        fits.then_some(Gap { home, before, after, count })
     }
 
     #[inline]
-    fn place_near(&self, tree: usize, key: &Key, near: Ref) -> Place {
-        if Self::tree_of(&near.cap()) == tree {
+    fn place_near(&self, home: Home, key: &Key, near: Ref) -> Place {
+        if self.home(&near.cap()) == home {
             Self::seek_near(self.head(near), key)
         } else {
-            self.seek(tree, key)
+            self.seek(home, key)
         }
     }
 
@@ -274,13 +309,13 @@ impl<P: Policy> Mdb<P> {
         self.join_copy(src, dst);
     }
 
-    fn put(&mut self, tree: usize, node: Ref, place: Place) -> bool {
+    fn put(&mut self, home: Home, node: Ref, place: Place) -> bool {
         debug_assert!(!node.is_linked() && !node.is_empty(), "a capability in no database");
         if let Place::Found(original) = place {
             self.join_copy(original, node);
             return true;
         }
-        self.attach(tree, node, place);
+        self.attach(home, node, place);
         self.slots += 1;
         false
     }
@@ -314,11 +349,11 @@ impl<P: Policy> Mdb<P> {
             self.leave(heir);
             return self.succeed(node, heir);
         }
-        let tree = Self::tree_of(cap);
+        let home = self.home(cap);
         if node.copies().is_some() {
-            self.dissolve(tree, node);
+            self.dissolve(home, node);
         }
-        self.detach(tree, node);
+        self.detach(home, node);
     }
 
     /// Gives `heir` the place of `node`, in the tree or in a ring.
@@ -327,7 +362,7 @@ impl<P: Policy> Mdb<P> {
         if node.is_member() {
             return self.succeed_in_ring(node, heir);
         }
-        self.relink(Self::tree_of(&heir.cap()), node.parent(), node, Some(heir));
+        self.relink(self.home(&heir.cap()), node.parent(), node, Some(heir));
         for child in [node.left(), node.right()].into_iter().flatten() {
             child.set_parent(Some(heir));
         }
@@ -371,7 +406,7 @@ impl<P: Policy> Mdb<P> {
             steps += 1;
             if steps == NEAR && !slot.is_leaf_member() {
                 let cap = slot.cap();
-                if let Place::Found(head) = self.seek(Self::tree_of(&cap), &Key::of::<P>(&cap)) {
+                if let Place::Found(head) = self.seek(self.home(&cap), &Key::of::<P>(&cap)) {
                     return head;
                 }
             }

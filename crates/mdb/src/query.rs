@@ -9,14 +9,10 @@ use core::ptr::NonNull;
 use crate::order::{end_of, is_ancestor, is_leaf, span, Extent, Key};
 use crate::ring;
 use crate::slot::{page_end, RawCap, Ref, Slot};
-use crate::tree::{leftmost, next, prev_object, Class, Place};
+use crate::tree::{Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
 
 impl<P: Policy> Mdb<P> {
-    fn root(&self, tree: u8) -> Option<Ref> {
-        self.roots[usize::from(tree) % MAX_TREES]
-    }
-
     /// Whether another slot holds a copy of what `slot` holds. O(1).
     ///
     /// # Safety
@@ -64,7 +60,7 @@ impl<P: Policy> Mdb<P> {
                 return Some(leaf.ptr());
             }
         }
-        match self.seek(tree, &position) {
+        match self.seek(self.home_at(tree, key.base), &position) {
             Place::Found(head) => Some(head.ptr()),
             _ => None,
         }
@@ -72,14 +68,15 @@ impl<P: Policy> Mdb<P> {
 
     fn find_in_ring(&self, tree: usize, key: &RawCap, position: &Key) -> Option<Ref> {
         let last = Key::last(position.base, position.len, P::LEAF_RANK.saturating_sub(1));
-        let host = self.floor(tree, &last).filter(|host| Self::may_host(&host.cap(), key))?;
+        let home = self.home_at(tree, key.base);
+        let host = self.floor(home, &last).filter(|host| Self::may_host(&host.cap(), key))?;
         let same = |leaf: &Ref| position.cmp::<P>(&leaf.cap()) == Ordering::Equal;
         walk(ring::first_leaf(host), ring::leaf_after).find(same)
     }
 
     /// The first capability of a tree in the order. O(log n).
     pub fn first(&self, tree: u8) -> Option<NonNull<Slot>> {
-        self.root(tree).map(|root| leftmost(root).ptr())
+        self.first_node(usize::from(tree) % MAX_TREES).map(Ref::ptr)
     }
 
     /// The next distinct capability of the same tree. O(log n), O(1) amortised over a walk.
@@ -103,28 +100,39 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn next_behind(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
-        next(self.head(slot)).map(Ref::ptr)
+        self.next_node(self.head(slot)).map(Ref::ptr)
     }
 
     /// The leaves in the ring of a slot in the tree come after it, and before the next one.
     #[inline]
     fn next_distinct(&self, slot: Ref) -> Option<Ref> {
         if slot.is_leaf_member() {
-            return ring::leaf_after(slot).or_else(|| next(self.head(slot)));
+            return ring::leaf_after(slot).or_else(|| self.next_node(self.head(slot)));
         }
         let head = self.head(slot);
-        ring::first_leaf(head).or_else(|| next(head))
+        ring::first_leaf(head).or_else(|| self.next_node(head))
+    }
+
+    /// The next distinct one, unless it begins at `end` or behind it.
+    #[inline]
+    fn next_inside(&self, slot: Ref, end: u64) -> Option<Ref> {
+        if slot.is_leaf_member() {
+            let leaf = ring::leaf_after(slot);
+            return leaf.or_else(|| self.next_node_before(self.head(slot), end));
+        }
+        let head = self.head(slot);
+        ring::first_leaf(head).or_else(|| self.next_node_before(head, end))
     }
 
     /// Every distinct capability of a tree.
     pub fn iter(&self, tree: u8) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        walk(self.root(tree).map(leftmost), move |n| self.next_distinct(n)).map(Ref::ptr)
+        walk(self.first_node(usize::from(tree) % MAX_TREES), move |n| self.next_distinct(n))
+            .map(Ref::ptr)
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
         let own = Extent::of::<P>(&slot.cap());
-        walk(self.next_distinct(slot), move |n| self.next_distinct(n))
-            .take_while(move |n| n.cap().base < own.end)
+        walk(self.next_inside(slot, own.end), move |n| self.next_inside(n, own.end))
             .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
     }
 
@@ -190,8 +198,8 @@ impl<P: Policy> Mdb<P> {
         if let Some(leaf) = ring::first_leaf(head).filter(|_| overlaps::<P>(&cap, base, len)) {
             return Some(leaf.ptr());
         }
-        let start = Class::All.next::<P>(head, past_page(base));
-        overlaps_from::<P>(start, base, len, Class::All)
+        let start = self.next_of(Class::All, head, past_page(base));
+        self.overlaps_from(start, base, len, Class::All)
             .find(|n| is_ancestor::<P>(&cap, &n.cap()))
             .map(Ref::ptr)
     }
@@ -211,7 +219,7 @@ impl<P: Policy> Mdb<P> {
         }
         let own = Extent::of::<P>(&cap);
         let end = page_end(own.end);
-        backwards::<P>(prev_object::<P>(head, end), end)
+        self.backwards(self.object_before(head, end), end)
             .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of(own, P::LEAF_RANK))
             .map(Ref::ptr)
     }
@@ -228,8 +236,8 @@ impl<P: Policy> Mdb<P> {
     ) -> Option<NonNull<Slot>> {
         let end = end_of(base, len);
         let key = Key::last(base, len, max_rank);
-        let start = self.floor(usize::from(tree) % MAX_TREES, &key)?;
-        backwards::<P>(Some(start), page_end(end))
+        let start = self.floor_or_object(usize::from(tree) % MAX_TREES, &key, page_end(end));
+        self.backwards(start, page_end(end))
             .find(|n| {
                 let cap = n.cap();
                 let rank = P::rank(cap.ty);
@@ -258,8 +266,8 @@ impl<P: Policy> Mdb<P> {
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let nodes = class.of_nodes();
-        let start = nodes.first::<P>(self.root(tree), past_page(base));
-        overlaps_from::<P>(start, base, len, nodes)
+        let start = self.first_of(usize::from(tree) % MAX_TREES, nodes, past_page(base));
+        self.overlaps_from(start, base, len, nodes)
             .flat_map(move |n| with_leaves::<P>(n, class))
             .map(Ref::ptr)
     }
@@ -277,8 +285,9 @@ impl<P: Policy> Mdb<P> {
         let (end, wanted) = (end_of(base, len), class);
         let class = class.of_nodes();
         let near = past_page(base);
-        let start = class.first::<P>(self.root(tree), near);
-        let front = walk(start, move |n| class.next::<P>(n, near))
+        let tree = usize::from(tree) % MAX_TREES;
+        let start = self.first_of(tree, class, near);
+        let front = walk(start, move |n| self.next_of(class, n, near))
             .take_while(move |n| n.cap().base < base)
             .filter(move |n| {
                 let past = span::<P>(&n.cap()).1;
@@ -286,10 +295,9 @@ impl<P: Policy> Mdb<P> {
             });
 
         let beyond = past_page(end);
-        let first = self
-            .ceiling(usize::from(tree) % MAX_TREES, &Key::first(base.saturating_add(1), u64::MAX));
-        let first = first.and_then(|n| class.at_or_after::<P>(n, beyond));
-        let back = walk(first, move |n| class.next::<P>(n, beyond))
+        let first = self.ceiling(tree, &Key::first(base.saturating_add(1), u64::MAX));
+        let first = first.and_then(|n| self.at_or_next_of(class, n, beyond));
+        let back = walk(first, move |n| self.next_of(class, n, beyond))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 > end);
         front.chain(back).flat_map(move |n| with_leaves::<P>(n, wanted)).map(Ref::ptr)
@@ -309,7 +317,8 @@ impl<P: Policy> Mdb<P> {
     ) {
         let end = base.saturating_add(len);
         let mut at = base;
-        let mut node = Class::Objects.first::<P>(self.root(tree), past_page(at));
+        let tree = usize::from(tree) % MAX_TREES;
+        let mut node = self.first_of(tree, Class::Objects, past_page(at));
         while let Some(n) = node.filter(|_| at < end) {
             let (first, past) = span::<P>(&n.cap());
             if first >= end {
@@ -321,11 +330,32 @@ impl<P: Policy> Mdb<P> {
                 }
                 at = past;
             }
-            node = Class::Objects.next::<P>(n, past_page(at));
+            node = self.next_of(Class::Objects, n, past_page(at));
         }
         if at < end {
             gap(at, end - at);
         }
+    }
+}
+
+impl<P: Policy> Mdb<P> {
+    /// `start` and the objects before it whose end, in pages, is `end` or more.
+    fn backwards(&self, start: Option<Ref>, end: u64) -> impl Iterator<Item = Ref> + '_ {
+        walk(start, move |n| self.object_before(n, end))
+    }
+
+    /// `start` and what follows it of the class, as far as it overlaps `[base, base + len)`.
+    fn overlaps_from(
+        &self,
+        start: Option<Ref>,
+        base: u64,
+        len: u64,
+        class: Class,
+    ) -> impl Iterator<Item = Ref> + '_ {
+        let (target, end) = (past_page(base), end_of(base, len));
+        walk(start, move |n| self.next_of(class, n, target))
+            .take_while(move |n| n.cap().base < end)
+            .filter(move |n| span::<P>(&n.cap()).1 > base)
     }
 }
 
@@ -360,25 +390,7 @@ fn overlaps<P: Policy>(cap: &RawCap, base: u64, len: u64) -> bool {
     first < end_of(base, len) && past > base
 }
 
-/// `start` and the objects before it whose end, in pages, is `end` or more.
-fn backwards<P: Policy>(start: Option<Ref>, end: u64) -> impl Iterator<Item = Ref> {
-    walk(start, move |n| prev_object::<P>(n, end))
-}
-
 /// The smallest end, in pages, of what reaches beyond `address`.
 fn past_page(address: u64) -> u64 {
     page_end(address.saturating_add(1))
-}
-
-/// `start` and what follows it of the class, as far as it overlaps `[base, base + len)`.
-fn overlaps_from<P: Policy>(
-    start: Option<Ref>,
-    base: u64,
-    len: u64,
-    class: Class,
-) -> impl Iterator<Item = Ref> {
-    let (target, end) = (past_page(base), end_of(base, len));
-    walk(start, move |n| class.next::<P>(n, target))
-        .take_while(move |n| n.cap().base < end)
-        .filter(move |n| span::<P>(&n.cap()).1 > base)
 }

@@ -14,6 +14,7 @@
 //! can lie between it and them. Other leaves are in the tree, and so are those that were there
 //! before an object of their range.
 
+use crate::forest::Home;
 use crate::order::is_leaf;
 use crate::slot::Ref;
 use crate::{Mdb, Policy};
@@ -113,17 +114,17 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// Puts the leaves in the ring of `head`, which is about to go and has no copies, in the tree.
-    pub(crate) fn dissolve(&mut self, tree: usize, head: Ref) {
+    pub(crate) fn dissolve(&mut self, home: Home, head: Ref) {
         while let Some(leaf) = head.copies() {
             self.leave(leaf);
             let key = crate::order::Key::of::<P>(&leaf.cap());
-            let place = self.seek(tree, &key);
+            let place = self.seek(home, &key);
             leaf.clear_links();
             if let crate::tree::Place::Found(other) = place {
                 self.slots -= 1;
                 self.join_copy(other, leaf);
             } else {
-                self.attach(tree, leaf, place);
+                self.attach(home, leaf, place);
             }
         }
     }

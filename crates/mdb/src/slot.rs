@@ -357,7 +357,7 @@ impl Default for Slot {
 }
 
 /// The highest ends in a subtree, in pages rounded up; 0 where there is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ends {
     pub object: u64,
     pub leaf: u64,

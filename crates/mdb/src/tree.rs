@@ -9,6 +9,7 @@
 
 use core::cmp::Ordering;
 
+use crate::forest::Home;
 use crate::order::{is_leaf, own_ends, span, Key};
 use crate::slot::{page_end, Ends, Ref};
 use crate::{Mdb, Policy, RawCap};
@@ -34,6 +35,9 @@ pub enum Class {
 
 /// A class known at compile time, so that a search decodes only the end that it needs.
 pub(crate) trait Reach {
+    /// The one of two ends that matters, in pages.
+    fn of(ends: &Ends) -> u64;
+
     /// The highest end of the class in the subtree of `node`, in pages.
     fn subtree(node: Ref) -> u64;
 
@@ -47,6 +51,11 @@ pub(crate) enum All {}
 
 impl Reach for Objects {
     #[inline]
+    fn of(ends: &Ends) -> u64 {
+        ends.object
+    }
+
+    #[inline]
     fn subtree(node: Ref) -> u64 {
         node.object_end()
     }
@@ -59,6 +68,11 @@ impl Reach for Objects {
 
 impl Reach for Leaves {
     #[inline]
+    fn of(ends: &Ends) -> u64 {
+        ends.leaf
+    }
+
+    #[inline]
     fn subtree(node: Ref) -> u64 {
         node.leaf_end()
     }
@@ -70,6 +84,11 @@ impl Reach for Leaves {
 }
 
 impl Reach for All {
+    #[inline]
+    fn of(ends: &Ends) -> u64 {
+        ends.object.max(ends.leaf)
+    }
+
     #[inline]
     fn subtree(node: Ref) -> u64 {
         node.object_end().max(node.leaf_end())
@@ -104,7 +123,7 @@ pub(crate) fn leftmost(mut node: Ref) -> Ref {
     node
 }
 
-/// The next node in the order. O(log n), O(1) amortised over a walk.
+/// The next node in the order of its tree. O(log n), O(1) amortised over a walk.
 pub(crate) fn next(node: Ref) -> Option<Ref> {
     match node.right() {
         Some(right) => Some(leftmost(right)),
@@ -112,7 +131,7 @@ pub(crate) fn next(node: Ref) -> Option<Ref> {
     }
 }
 
-/// The node before in the order. O(log n), O(1) amortised over a walk.
+/// The node before in the order of its tree. O(log n), O(1) amortised over a walk.
 pub(crate) fn prev(node: Ref) -> Option<Ref> {
     let Some(mut last) = node.left() else { return first_parent(node, false) };
     while let Some(right) = last.right() {
@@ -157,42 +176,10 @@ impl Class {
     pub(crate) fn has<P: Policy>(self, cap: &RawCap) -> bool {
         self == Class::All || is_leaf::<P>(cap) == (self == Class::Leaves)
     }
-
-    /// The first node of the class in a tree whose end, in pages, is `end` or more. O(log n).
-    pub(crate) fn first<P: Policy>(self, root: Option<Ref>, end: u64) -> Option<Ref> {
-        let root = root?;
-        match self {
-            Class::Objects => first_reaching::<P, Objects>(root, end),
-            Class::Leaves => first_reaching::<P, Leaves>(root, end),
-            Class::All => first_reaching::<P, All>(root, end),
-        }
-    }
-
-    /// The first such node after `node`. O(log n).
-    pub(crate) fn next<P: Policy>(self, node: Ref, end: u64) -> Option<Ref> {
-        match self {
-            Class::Objects => next_reaching::<P, Objects>(node, end),
-            Class::Leaves => next_reaching::<P, Leaves>(node, end),
-            Class::All => next_reaching::<P, All>(node, end),
-        }
-    }
-
-    /// The first such node at `node` or after it. O(log n).
-    pub(crate) fn at_or_after<P: Policy>(self, node: Ref, end: u64) -> Option<Ref> {
-        let own = match self {
-            Class::Objects => Objects::own::<P>(node),
-            Class::Leaves => Leaves::own::<P>(node),
-            Class::All => All::own::<P>(node),
-        };
-        if own >= end {
-            Some(node)
-        } else {
-            self.next::<P>(node, end)
-        }
-    }
 }
 
-fn next_reaching<P: Policy, R: Reach>(node: Ref, end: u64) -> Option<Ref> {
+/// The first node after `node` in its tree whose end, in pages, is `end` or more. O(log n).
+pub(crate) fn next_reaching<P: Policy, R: Reach>(node: Ref, end: u64) -> Option<Ref> {
     let mut at = node;
     loop {
         if let Some(subtree) = reaches::<R>(at.right(), end) {
@@ -205,7 +192,8 @@ fn next_reaching<P: Policy, R: Reach>(node: Ref, end: u64) -> Option<Ref> {
     }
 }
 
-fn first_reaching<P: Policy, R: Reach>(root: Ref, end: u64) -> Option<Ref> {
+/// The first such node below `root`. O(log n).
+pub(crate) fn first_reaching<P: Policy, R: Reach>(root: Ref, end: u64) -> Option<Ref> {
     let mut at = reaches::<R>(Some(root), end)?;
     loop {
         if let Some(left) = reaches::<R>(at.left(), end) {
@@ -218,7 +206,7 @@ fn first_reaching<P: Policy, R: Reach>(root: Ref, end: u64) -> Option<Ref> {
     }
 }
 
-/// The last object before `node` whose end, in pages, is `end` or more. O(log n).
+/// The last object before `node` in its tree whose end, in pages, is `end` or more. O(log n).
 pub(crate) fn prev_object<P: Policy>(node: Ref, end: u64) -> Option<Ref> {
     let mut at = node;
     loop {
@@ -232,7 +220,8 @@ pub(crate) fn prev_object<P: Policy>(node: Ref, end: u64) -> Option<Ref> {
     }
 }
 
-fn last_object<P: Policy>(root: Ref, end: u64) -> Option<Ref> {
+/// The last such object below `root`. O(log n).
+pub(crate) fn last_object<P: Policy>(root: Ref, end: u64) -> Option<Ref> {
     let mut at = root;
     loop {
         if let Some(right) = reaches::<Objects>(at.right(), end) {
@@ -259,8 +248,9 @@ pub(crate) fn ends_of<P: Policy>(node: Ref) -> Ends {
 }
 
 /// Corrects the ends from `node` upwards, where a node with the ends `lost` is gone, until one is
-/// right already or `stop` is reached. One of the two ends lost is 0.
-fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>, lost: Ends) {
+/// right already or `stop` is reached; returns whether that of the root changed. One of the two ends
+/// lost is 0.
+fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>, lost: Ends) -> bool {
     let mut at = node;
     while let Some(n) = at.filter(|_| at != stop) {
         let beyond = match lost.leaf {
@@ -268,20 +258,21 @@ fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>, lost: Ends) {
             leaf => n.leaf_end() > leaf,
         };
         if beyond {
-            return;
+            return false;
         }
         let ends = ends_of::<P>(n);
         if ends == n.ends() {
-            return;
+            return false;
         }
         n.set_ends(ends);
         at = n.parent();
     }
+    at.is_none()
 }
 
 /// Raises the ends from `node` upwards to `own`, the ends of a new node below it. One of the two is
-/// 0, and the loop for the other reads nothing else.
-fn raise_up(node: Option<Ref>, own: Ends) {
+/// 0, and the loop for the other reads nothing else. Returns whether that of the root changed.
+fn raise_up(node: Option<Ref>, own: Ends) -> bool {
     let mut at = node;
     if own.leaf == 0 {
         while let Some(n) = at.filter(|n| n.object_end() < own.object) {
@@ -294,12 +285,13 @@ fn raise_up(node: Option<Ref>, own: Ends) {
             at = n.parent();
         }
     }
+    at.is_none()
 }
 
 impl<P: Policy> Mdb<P> {
     /// Looks for `key` from the root. O(log n).
-    pub(crate) fn seek(&self, tree: usize, key: &Key) -> Place {
-        match self.roots[tree] {
+    pub(crate) fn seek(&self, home: Home, key: &Key) -> Place {
+        match self.root(home) {
             Some(root) => Self::descend(root, key),
             None => Place::Root,
         }
@@ -342,9 +334,9 @@ impl<P: Policy> Mdb<P> {
         }
     }
 
-    /// The last node at `key` or before it.
-    pub(crate) fn floor(&self, tree: usize, key: &Key) -> Option<Ref> {
-        let (mut at, mut best) = (self.roots[tree], None);
+    /// The last node of a tree at `key` or before it.
+    pub(crate) fn floor(&self, home: Home, key: &Key) -> Option<Ref> {
+        let (mut at, mut best) = (self.root(home), None);
         while let Some(n) = at {
             let Some(after) = key.is_after::<P>(&n.cap()) else { return at };
             best = if after { at } else { best };
@@ -353,9 +345,9 @@ impl<P: Policy> Mdb<P> {
         best
     }
 
-    /// The first node at `key` or after it.
-    pub(crate) fn ceiling(&self, tree: usize, key: &Key) -> Option<Ref> {
-        let (mut at, mut best) = (self.roots[tree], None);
+    /// The first node of a tree at `key` or after it.
+    pub(crate) fn ceiling_in(&self, home: Home, key: &Key) -> Option<Ref> {
+        let (mut at, mut best) = (self.root(home), None);
         while let Some(n) = at {
             let Some(after) = key.is_after::<P>(&n.cap()) else { return at };
             best = if after { best } else { at };
@@ -366,16 +358,16 @@ impl<P: Policy> Mdb<P> {
 
     /// Makes whatever pointed at `old` from above point at `new`.
     #[inline]
-    pub(crate) fn relink(&mut self, tree: usize, parent: Option<Ref>, old: Ref, new: Option<Ref>) {
+    pub(crate) fn relink(&mut self, home: Home, parent: Option<Ref>, old: Ref, new: Option<Ref>) {
         match parent {
-            None => self.roots[tree] = new,
+            None => self.set_root(home, new),
             Some(p) if is_left(old, p) => p.set_left(new),
             Some(p) => p.set_right(new),
         }
     }
 
     /// Turns the edge between `node` and its parent `top` around.
-    fn rotate(&mut self, tree: usize, node: Ref, top: Ref) {
+    fn rotate(&mut self, home: Home, node: Ref, top: Ref) {
         let above = top.parent();
         let middle = if is_left(node, top) {
             let middle = node.right();
@@ -391,7 +383,7 @@ impl<P: Policy> Mdb<P> {
         if let Some(middle) = middle {
             middle.set_parent(Some(top));
         }
-        self.relink(tree, above, top, Some(node));
+        self.relink(home, above, top, Some(node));
         node.set_parent(above);
         top.set_parent(Some(node));
         node.set_ends(top.ends());
@@ -399,7 +391,7 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// Puts `node` at a free place. O(1) amortised, O(log n) at worst.
-    pub(crate) fn attach(&mut self, tree: usize, node: Ref, place: Place) {
+    pub(crate) fn attach(&mut self, home: Home, node: Ref, place: Place) {
         let own = own_ends::<P>(&node.cap());
         let parent = match place {
             Place::LeftOf(p) => {
@@ -411,17 +403,19 @@ impl<P: Policy> Mdb<P> {
                 Some(p)
             }
             Place::Root | Place::Found(_) => {
-                self.roots[tree] = Some(node);
+                self.set_root(home, Some(node));
                 None
             }
         };
         node.start_node(parent, own);
-        raise_up(parent, own);
-        self.repair_insert(tree, node);
+        if raise_up(parent, own) {
+            self.raise_directory(home, own);
+        }
+        self.repair_insert(home, node);
     }
 
     /// `node` may have the rank of its parent; moves that upwards or ends it with rotations.
-    fn repair_insert(&mut self, tree: usize, node: Ref) {
+    fn repair_insert(&mut self, home: Home, node: Ref) {
         let mut node = node;
         while let Some(p) = node.parent().filter(|p| p.parity() == node.parity()) {
             let left = is_left(node, p);
@@ -434,12 +428,12 @@ impl<P: Policy> Mdb<P> {
             let inner = if left { node.right() } else { node.left() };
             match inner {
                 Some(inner) if inner.parity() != node.parity() => {
-                    self.rotate(tree, inner, node);
-                    self.rotate(tree, inner, p);
+                    self.rotate(home, inner, node);
+                    self.rotate(home, inner, p);
                     inner.flip();
                     node.flip();
                 }
-                _ => self.rotate(tree, node, p),
+                _ => self.rotate(home, node, p),
             }
             p.flip();
             return;
@@ -447,28 +441,30 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// Takes `node` out of the tree. Its own links are left as they are.
-    pub(crate) fn detach(&mut self, tree: usize, node: Ref) {
+    pub(crate) fn detach(&mut self, home: Home, node: Ref) {
         let parent = node.parent();
         let (child, above) = match (node.left(), node.right()) {
-            (Some(left), Some(right)) => self.swap_out(tree, node, left, right),
+            (Some(left), Some(right)) => self.swap_out(home, node, left, right),
             (child, None) | (None, child) => {
-                self.relink(tree, parent, node, child);
+                self.relink(home, parent, node, child);
                 if let Some(child) = child {
                     child.set_parent(parent);
                 }
-                refresh_up::<P>(parent, None, own_ends::<P>(&node.cap()));
+                if refresh_up::<P>(parent, None, own_ends::<P>(&node.cap())) {
+                    self.refresh_directory(home);
+                }
                 (child, parent)
             }
         };
         if let Some(above) = above {
-            self.repair_remove(tree, child, above);
+            self.repair_remove(home, child, above);
         }
     }
 
     /// Puts the successor of `node` in its place; returns the hole that the successor leaves.
     fn swap_out(
         &mut self,
-        tree: usize,
+        home: Home,
         node: Ref,
         left: Ref,
         right: Ref,
@@ -488,17 +484,19 @@ impl<P: Policy> Mdb<P> {
         }
         successor.set_left(Some(left));
         left.set_parent(Some(successor));
-        self.relink(tree, node.parent(), node, Some(successor));
+        self.relink(home, node.parent(), node, Some(successor));
         successor.take_place(&node);
         let (moved, gone) = (own_ends::<P>(&successor.cap()), own_ends::<P>(&node.cap()));
         refresh_up::<P>(Some(above), Some(successor), moved);
-        refresh_up::<P>(Some(successor), None, gone);
+        if refresh_up::<P>(Some(successor), None, gone) {
+            self.refresh_directory(home);
+        }
         (child, Some(above))
     }
 
     /// `node` (perhaps missing) below `parent` has lost one rank: repairs a difference of 3, or a
     /// parent of rank 1 without children.
-    fn repair_remove(&mut self, tree: usize, node: Option<Ref>, parent: Ref) {
+    fn repair_remove(&mut self, home: Home, node: Option<Ref>, parent: Ref) {
         let (mut node, mut parent) = (node, Some(parent));
         if let Some(p) = parent.filter(|p| p.left().is_none() && p.right().is_none()) {
             if p.parity() {
@@ -515,11 +513,11 @@ impl<P: Policy> Mdb<P> {
             };
             if sibling.parity() != p.parity() {
                 if parity(outer) != sibling.parity() {
-                    return self.lift_sibling(tree, sibling, p);
+                    return self.lift_sibling(home, sibling, p);
                 }
                 if let Some(inner) = inner.filter(|i| i.parity() != sibling.parity()) {
-                    self.rotate(tree, inner, sibling);
-                    self.rotate(tree, inner, p);
+                    self.rotate(home, inner, sibling);
+                    self.rotate(home, inner, p);
                     return sibling.flip();
                 }
                 sibling.flip();
@@ -530,8 +528,8 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// The single rotation of a deletion.
-    fn lift_sibling(&mut self, tree: usize, sibling: Ref, p: Ref) {
-        self.rotate(tree, sibling, p);
+    fn lift_sibling(&mut self, home: Home, sibling: Ref, p: Ref) {
+        self.rotate(home, sibling, p);
         sibling.flip();
         if p.left().is_some() || p.right().is_some() {
             p.flip();

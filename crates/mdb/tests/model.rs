@@ -81,8 +81,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Self {
-        Self { mdb: Mdb::new(), arena: Arena::new(SLOTS), slots: vec![RawCap::NULL; SLOTS] }
+    fn new(division: Option<(usize, u64)>) -> Self {
+        Self { mdb: database(division), arena: Arena::new(SLOTS), slots: vec![RawCap::NULL; SLOTS] }
     }
 
     fn full(&self) -> Vec<usize> {
@@ -345,6 +345,12 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Pieces of the memory, and pages in each; with three levels of groups, and for less than the memory.
+fn any_division() -> impl Strategy<Value = Option<(usize, u64)>> {
+    let some = prop_oneof![Just((24, 1)), Just((80, 1)), Just((9, 2)), Just((6, 4)), Just((1, 1))];
+    prop_oneof![1 => Just(None), 3 => some.prop_map(Some)]
+}
+
 fn config() -> ProptestConfig {
     let cases = if cfg!(miri) { 8 } else { 4000 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -358,8 +364,9 @@ proptest! {
         ops in prop::collection::vec(any_op(), 1..if cfg!(miri) { 60 } else { 120 }),
         range in (0..PAGES, 1..8u64),
         max_rank in prop_oneof![0..4u8, Just(255)],
+        division in any_division(),
     ) {
-        let mut pair = Pair::new();
+        let mut pair = Pair::new(division);
         for op in &ops {
             pair.apply(op);
             pair.verify();
@@ -390,9 +397,19 @@ impl Numbers {
 /// Deep trees: thousands of Frames and Mappings come and go, with full checks now and then.
 #[test]
 fn large_trees_stay_balanced() {
+    come_and_go(None);
+}
+
+/// The same with a search tree for each eight pages.
+#[test]
+fn many_trees_stay_balanced() {
+    come_and_go(Some((if cfg!(miri) { 8 } else { 512 }, 8)));
+}
+
+fn come_and_go(division: Option<(usize, u64)>) {
     let (frames, steps) = if cfg!(miri) { (64, 400) } else { (4096, 200_000) };
     let arena = Arena::new(2 * frames + 1);
-    let mut mdb = Mdb::<Types>::new();
+    let mut mdb = database(division);
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let ram = arena.put(2 * frames, object(RAM, 0, frames as u64 * PAGE));
     // SAFETY: the slots of the arena stay in place and outlive the database.

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use mdb::{Policy, RawCap, Slot};
+use mdb::{directory_entries, Entry, Mdb, Policy, RawCap, Slot};
 
 pub const PAGE: u64 = 4096;
 
@@ -68,6 +68,18 @@ pub fn object(ty: u8, base: u64, len: u64) -> RawCap {
 pub fn mapping(base: u64, pages: u64, table: u64, entry: u16) -> RawCap {
     let aux = (pages as u32) << 16 | u32::from(entry);
     RawCap { ty: MAPPING, rights: 7, attrs: 0, aux, base, word: table }
+}
+
+/// A database whose memory is divided into so many pieces of so many pages, a power of two; none if
+/// that is `None`.
+pub fn database(division: Option<(usize, u64)>) -> Mdb<Types> {
+    let mut mdb = Mdb::new();
+    if let Some((pieces, pages)) = division {
+        let count = directory_entries(pieces);
+        let entries: &mut [Entry] = Box::leak((0..count).map(|_| Entry::default()).collect());
+        assert!(mdb.divide_into(0, pieces, (pages * PAGE).ilog2(), entries));
+    }
+    mdb
 }
 
 /// Slots that stay in place.
