@@ -12,6 +12,8 @@ use std::hint::black_box;
 pub const MEASUREMENTS: usize = 40;
 /// Operations in a measurement.
 const TOGETHER: usize = 8;
+/// After so many ticks, as a list needs to be searched, less measurements of an operation have to do.
+const LONG_ENOUGH: f64 = 3e6;
 /// So many capabilities are out of the database while it is measured: what was just removed, whose
 /// neighbourhood is still in the cache, is not what is inserted next.
 const OUT: usize = 32;
@@ -56,8 +58,10 @@ pub fn measure<'a, D: Database<'a>>(
     let mut samples = Samples(Default::default());
     for _ in 0..MEASUREMENTS {
         for operation in Operation::ALL {
-            let taken = bench.run(operation) - bench.idle;
-            samples.0[operation as usize].push(taken.max(0.0) / TOGETHER as f64);
+            let taken = &mut samples.0[operation as usize];
+            if taken.iter().sum::<f64>() < LONG_ENOUGH {
+                taken.push((bench.run(operation) - bench.idle).max(0.0) / TOGETHER as f64);
+            }
         }
     }
     assert!(bench.database.is_sound(), "{} is damaged", D::NAME);

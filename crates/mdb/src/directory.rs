@@ -14,10 +14,10 @@
 //! ```
 //!
 //! The memory of the directory is given by whoever owns the database, in proportion to the memory that
-//! capabilities are for: 27 bytes for each piece.
+//! capabilities are for: 37 bytes for each piece.
 
 use crate::slot::{Ends, Ref};
-use crate::tree::Reach;
+use crate::tree::{Objects, Reach};
 
 /// Pieces in a group.
 const GROUP: usize = 8;
@@ -30,12 +30,14 @@ pub struct Entry {
     /// Of a piece only.
     root: Option<Ref>,
     ends: Ends,
+    /// The highest end of an object in the members of the group before this one.
+    before: u64,
 }
 
-const _: () = assert!(size_of::<Entry>() == 24);
+const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Bytes of memory that should have a tree to themselves: a tree of few levels for pages, and one
-/// entry for 38,000 bytes of memory.
+/// entry for 29,000 bytes of memory.
 pub const PIECE: u64 = 1 << 20;
 
 /// How many entries a directory of so many pieces needs, groups included.
@@ -146,8 +148,17 @@ impl Directory {
                 return;
             }
             entry.ends = raised;
+            self.raise_behind(level, index, ends.object);
             index /= GROUP;
         }
+    }
+
+    /// Raises what the members behind `index` note of those before them.
+    #[inline]
+    fn raise_behind(&mut self, level: usize, index: usize, end: u64) {
+        let (_, past) = self.group(level, index);
+        let behind = &mut self.entries[self.starts[level]..][index + 1..past];
+        behind.iter_mut().take_while(|entry| entry.before < end).for_each(|e| e.before = end);
     }
 
     /// Notes the highest ends of a piece.
@@ -159,8 +170,22 @@ impl Directory {
                 return;
             }
             entry.ends = ends;
+            self.refresh_behind(level, index);
             ends = self.highest(level, index);
             index /= GROUP;
+        }
+    }
+
+    /// Corrects what the members behind `index` note of those before them.
+    fn refresh_behind(&mut self, level: usize, index: usize) {
+        let (_, past) = self.group(level, index);
+        let group = &mut self.entries[self.starts[level]..][index..past];
+        for i in 1..group.len() {
+            let before = group[i - 1].before.max(group[i - 1].ends.object);
+            if group[i].before == before {
+                return;
+            }
+            group[i].before = before;
         }
     }
 
@@ -191,16 +216,41 @@ impl Directory {
         None
     }
 
-    /// The last such tree before a piece.
-    pub fn before<R: Reach>(&self, piece: usize, end: u64) -> Option<Ref> {
+    /// The last tree before a piece in which an object ends at `end` or behind it.
+    #[inline]
+    pub fn before(&self, piece: usize, end: u64) -> Option<Ref> {
         let mut index = piece;
         for level in 0..self.levels {
-            let (first, _) = self.group(level, index);
-            let found = (first..index).rev().find(|&i| self.reaches::<R>(level, i, end));
-            if let Some(found) = found {
-                return self.last_below::<R>(level, found, end);
+            if self.at(level, index).before >= end {
+                return self.last_before(level, index, end);
             }
             index /= GROUP;
+        }
+        None
+    }
+
+    /// Whether an object in a piece before this one ends at `end` or behind it.
+    #[inline]
+    pub fn is_reached(&self, piece: usize, end: u64) -> bool {
+        let mut index = piece;
+        (0..self.levels).any(|level| {
+            let reached = self.at(level, index).before >= end;
+            index /= GROUP;
+            reached
+        })
+    }
+
+    /// [`Self::before`] among the members of the group before `index`, one of which has it.
+    fn last_before(&self, level: usize, index: usize, end: u64) -> Option<Ref> {
+        let mut members = self.group(level, index).0..index;
+        for level in (0..=level).rev() {
+            let reaches = |&i: &usize| self.reaches::<Objects>(level, i, end);
+            let found = members.rev().find(reaches)?;
+            if level == 0 {
+                return self.root(found);
+            }
+            let (first, past) = self.group(level - 1, found * GROUP);
+            members = first..past;
         }
         None
     }
@@ -219,22 +269,19 @@ impl Directory {
         self.root(index)
     }
 
-    fn last_below<R: Reach>(&self, level: usize, index: usize, end: u64) -> Option<Ref> {
-        let mut index = index;
-        for below in (0..level).rev() {
-            let (first, past) = self.group(below, index * GROUP);
-            index = (first..past).rev().find(|&i| self.reaches::<R>(below, i, end))?;
-        }
-        self.root(index)
-    }
-
-    /// A piece whose noted ends are not those of its tree, or a group's that are not its members'.
-    pub fn misnoted(&self, ends: impl Fn(Ref) -> Ends) -> Option<usize> {
-        let piece = |i: &usize| self.at(0, *i).ends != self.root(*i).map(&ends).unwrap_or_default();
+    /// Whether everything noted is right, given the ends of a root.
+    pub fn is_right(&self, ends: impl Fn(Ref) -> Ends) -> bool {
+        let piece = |i: usize| self.at(0, i).ends == self.root(i).map(&ends).unwrap_or_default();
         let group =
-            |level: usize, i: usize| self.at(level, i).ends != self.highest(level - 1, i * GROUP);
-        let groups = (1..self.levels).flat_map(|l| (0..self.len(l)).map(move |i| (l, i)));
-        let wrong = (0..self.pieces()).find(piece);
-        wrong.or_else(|| groups.into_iter().find(|&(l, i)| group(l, i)).map(|(_, i)| i))
+            |level: usize, i: usize| self.at(level, i).ends == self.highest(level - 1, i * GROUP);
+        let before = |level: usize, i: usize| {
+            let members = self.group(level, i).0..i;
+            let highest = members.map(|m| self.at(level, m).ends.object).max();
+            self.at(level, i).before == highest.unwrap_or(0)
+        };
+        (0..self.levels).all(|level| {
+            (0..self.len(level))
+                .all(|i| before(level, i) && if level == 0 { piece(i) } else { group(level, i) })
+        })
     }
 }

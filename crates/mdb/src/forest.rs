@@ -3,7 +3,7 @@
 
 use crate::directory::{Directory, Entry};
 use crate::order::Key;
-use crate::slot::Ref;
+use crate::slot::{past_page, Ref};
 use crate::tree::{
     first_reaching, last_object, leftmost, next_reaching, prev_object, All, Class, Leaves, Objects,
     Reach,
@@ -103,11 +103,6 @@ impl<P: Policy> Mdb<P> {
         self.directory.after::<R>(home.piece()?, end)
     }
 
-    /// The last tree before `home` that reaches `end`.
-    fn ahead<R: Reach>(&self, home: Home, end: u64) -> Option<Ref> {
-        self.directory.before::<R>(home.piece()?, end)
-    }
-
     /// Every search tree of a type tree, in order.
     pub(crate) fn trees(&self, tree: usize) -> impl Iterator<Item = Home> {
         let pieces = if tree == self.divided { self.directory.pieces() } else { 0 };
@@ -117,7 +112,7 @@ impl<P: Policy> Mdb<P> {
 
     /// Whether what the directory notes of all trees is right.
     pub(crate) fn is_directory_right(&self) -> bool {
-        self.directory.misnoted(|root| root.ends()).is_none()
+        self.directory.is_right(|root| root.ends())
     }
 
     /// The next node in the order. O(log n), O(1) amortised over a walk.
@@ -162,7 +157,7 @@ impl<P: Policy> Mdb<P> {
 
     /// The last such object in the trees before `home`.
     pub(crate) fn object_ahead(&self, home: Home, end: u64) -> Option<Ref> {
-        last_object::<P>(self.ahead::<Objects>(home, end)?, end)
+        last_object::<P>(self.directory.before(home.piece()?, end)?, end)
     }
 
     /// The last node at `key` or before it, or, if there is none in its tree, the last object before
@@ -178,10 +173,11 @@ impl<P: Policy> Mdb<P> {
         self.ceiling_in(home, key).or_else(|| self.behind::<All>(home, 1).map(leftmost))
     }
 
-    /// The first node of the class in a type tree whose end, in pages, is `end` or more. O(log n).
-    pub(crate) fn first_of(&self, tree: usize, class: Class, end: u64) -> Option<Ref> {
+    /// The first node of the class in a type tree that reaches beyond `address`. O(log n).
+    pub(crate) fn first_beyond(&self, tree: usize, class: Class, address: u64) -> Option<Ref> {
+        let end = past_page(address);
         match class {
-            Class::Objects => self.first_of_class::<Objects>(tree, end),
+            Class::Objects => self.first_object(tree, address, end),
             Class::Leaves => self.first_of_class::<Leaves>(tree, end),
             Class::All => self.first_of_class::<All>(tree, end),
         }
@@ -208,6 +204,20 @@ impl<P: Policy> Mdb<P> {
         } else {
             self.next_of(class, node, end)
         }
+    }
+
+    /// Mostly nothing reaches there from another piece, and this is quick to see.
+    fn first_object(&self, tree: usize, address: u64, end: u64) -> Option<Ref> {
+        let home = self.home_at(tree, address);
+        let Some(piece) = home.piece().filter(|&piece| !self.directory.is_reached(piece, end))
+        else {
+            return self.first_of_class::<Objects>(tree, end);
+        };
+        let own = self.directory.root(piece);
+        let own = own.and_then(|root| first_reaching::<P, Objects>(root, end));
+        own.or_else(|| {
+            first_reaching::<P, Objects>(self.directory.after::<Objects>(piece, end)?, end)
+        })
     }
 
     fn first_of_class<R: Reach>(&self, tree: usize, end: u64) -> Option<Ref> {

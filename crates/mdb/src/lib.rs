@@ -268,8 +268,8 @@ impl<P: Policy> Mdb<P> {
         let (before, after) = match self.place_near(home, &Key::of::<P>(&last), near) {
             Place::Found(_) => return None,
             Place::Root => (None, None),
-            Place::LeftOf(after) => (tree::prev(after), Some(after)),
-            Place::RightOf(before) => (Some(before), tree::next(before)),
+            Place::Below { parent, right: false } => (tree::prev(parent), Some(parent)),
+            Place::Below { parent, right: true } => (Some(parent), tree::next(parent)),
         };
         let mut count = 1;
         while count < limit {

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use crate::order::{end_of, is_ancestor, is_leaf, span, Extent, Key};
 use crate::ring;
-use crate::slot::{page_end, RawCap, Ref, Slot};
+use crate::slot::{page_end, past_page, RawCap, Ref, Slot};
 use crate::tree::{Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
 
@@ -266,7 +266,7 @@ impl<P: Policy> Mdb<P> {
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let nodes = class.of_nodes();
-        let start = self.first_of(usize::from(tree) % MAX_TREES, nodes, past_page(base));
+        let start = self.first_beyond(usize::from(tree) % MAX_TREES, nodes, base);
         self.overlaps_from(start, base, len, nodes)
             .flat_map(move |n| with_leaves::<P>(n, class))
             .map(Ref::ptr)
@@ -286,7 +286,7 @@ impl<P: Policy> Mdb<P> {
         let class = class.of_nodes();
         let near = past_page(base);
         let tree = usize::from(tree) % MAX_TREES;
-        let start = self.first_of(tree, class, near);
+        let start = self.first_beyond(tree, class, base);
         let front = walk(start, move |n| self.next_of(class, n, near))
             .take_while(move |n| n.cap().base < base)
             .filter(move |n| {
@@ -318,7 +318,7 @@ impl<P: Policy> Mdb<P> {
         let end = base.saturating_add(len);
         let mut at = base;
         let tree = usize::from(tree) % MAX_TREES;
-        let mut node = self.first_of(tree, Class::Objects, past_page(at));
+        let mut node = self.first_beyond(tree, Class::Objects, at);
         while let Some(n) = node.filter(|_| at < end) {
             let (first, past) = span::<P>(&n.cap());
             if first >= end {
@@ -388,9 +388,4 @@ fn with_leaves<P: Policy>(node: Ref, class: Class) -> impl Iterator<Item = Ref> 
 fn overlaps<P: Policy>(cap: &RawCap, base: u64, len: u64) -> bool {
     let (first, past) = span::<P>(cap);
     first < end_of(base, len) && past > base
-}
-
-/// The smallest end, in pages, of what reaches beyond `address`.
-fn past_page(address: u64) -> u64 {
-    page_end(address.saturating_add(1))
 }

@@ -77,8 +77,8 @@ pub struct Slot {
 
 #[repr(C)]
 struct Node {
-    left: Cell<Option<Ref>>,
-    right: Cell<Option<Ref>>,
+    /// Left and right.
+    children: [Cell<Option<Ref>>; 2],
     parent: Cell<*mut Slot>,
     copies: Cell<u64>,
     ends: Cell<u64>,
@@ -91,8 +91,7 @@ impl Slot {
     /// A slot with `cap` in it that is in no database.
     pub const fn new(cap: RawCap) -> Self {
         let node = Node {
-            left: Cell::new(None),
-            right: Cell::new(None),
+            children: [const { Cell::new(None) }; 2],
             parent: Cell::new(ptr::null_mut()),
             copies: Cell::new(0),
             ends: Cell::new(0),
@@ -203,19 +202,24 @@ impl Slot {
 
     #[inline]
     pub(crate) fn left(&self) -> Option<Ref> {
-        self.node.left.get()
+        self.node.children[0].get()
     }
 
     #[inline]
     pub(crate) fn right(&self) -> Option<Ref> {
-        self.node.right.get()
+        self.node.children[1].get()
     }
 
     /// The right child if `right`, else the left one, chosen without a branch.
     #[inline]
     pub(crate) fn child(&self, right: bool) -> Option<Ref> {
-        let children = [&self.node.left, &self.node.right];
-        children[usize::from(right)].get()
+        self.node.children[usize::from(right)].get()
+    }
+
+    /// Sets the right child if `right`, else the left one.
+    #[inline]
+    pub(crate) fn set_child(&self, right: bool, to: Option<Ref>) {
+        self.node.children[usize::from(right)].set(to);
     }
 
     #[inline]
@@ -225,12 +229,12 @@ impl Slot {
 
     #[inline]
     pub(crate) fn set_left(&self, to: Option<Ref>) {
-        self.node.left.set(to);
+        self.node.children[0].set(to);
     }
 
     #[inline]
     pub(crate) fn set_right(&self, to: Option<Ref>) {
-        self.node.right.set(to);
+        self.node.children[1].set(to);
     }
 
     #[inline]
@@ -307,8 +311,8 @@ impl Slot {
     /// Makes this slot a lone node of rank 0 whose parent is `parent`.
     #[inline]
     pub(crate) fn start_node(&self, parent: Option<Ref>, ends: Ends) {
-        self.node.left.set(None);
-        self.node.right.set(None);
+        self.node.children[0].set(None);
+        self.node.children[1].set(None);
         self.set_parent_word(parent, LINKED);
         self.node.copies.set(ends.leaf >> LEAF_LOW);
         self.node.ends.set(ends.object << LEAF_LOW | ends.leaf & ((1 << LEAF_LOW) - 1));
@@ -317,8 +321,8 @@ impl Slot {
     /// Makes this slot a member of a ring, between two others or alone.
     #[inline]
     pub(crate) fn start_member(&self, before: Ref, after: Ref, leaf: bool) {
-        self.node.left.set(Some(before));
-        self.node.right.set(Some(after));
+        self.node.children[0].set(Some(before));
+        self.node.children[1].set(Some(after));
         self.set_parent_word(None, LINKED | MEMBER | if leaf { LEAF } else { 0 });
         self.node.copies.set(0);
         self.node.ends.set(0);
@@ -327,8 +331,8 @@ impl Slot {
     /// Takes over every link and mark of `from`; the neighbours still point at `from`.
     #[inline]
     pub(crate) fn take_links(&self, from: &Slot) {
-        self.node.left.set(from.node.left.get());
-        self.node.right.set(from.node.right.get());
+        self.node.children[0].set(from.node.children[0].get());
+        self.node.children[1].set(from.node.children[1].get());
         self.node.parent.set(from.node.parent.get());
         self.node.copies.set(from.node.copies.get());
         self.node.ends.set(from.node.ends.get());
@@ -342,8 +346,8 @@ impl Slot {
     }
 
     pub(crate) fn clear_links(&self) {
-        self.node.left.set(None);
-        self.node.right.set(None);
+        self.node.children[0].set(None);
+        self.node.children[1].set(None);
         self.node.parent.set(ptr::null_mut());
         self.node.copies.set(0);
         self.node.ends.set(0);
@@ -374,6 +378,12 @@ impl Ends {
 #[inline]
 pub(crate) fn page_end(end: u64) -> u64 {
     ((end >> 12) + u64::from(end & 0xfff != 0)).min(END_MAX)
+}
+
+/// The smallest end, in pages, of what reaches beyond `address`.
+#[inline]
+pub(crate) fn past_page(address: u64) -> u64 {
+    page_end(address.saturating_add(1))
 }
 
 /// A slot that is in a database, or about to be.

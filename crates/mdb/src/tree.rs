@@ -18,8 +18,11 @@ use crate::{Mdb, Policy, RawCap};
 pub(crate) enum Place {
     Found(Ref),
     Root,
-    LeftOf(Ref),
-    RightOf(Ref),
+    /// A free child, the right one if `right`.
+    Below {
+        parent: Ref,
+        right: bool,
+    },
 }
 
 /// Which ends a search looks at.
@@ -112,8 +115,8 @@ fn parity(node: Option<Ref>) -> bool {
 }
 
 #[inline]
-fn is_left(node: Ref, parent: Ref) -> bool {
-    parent.left() == Some(node)
+fn is_right(node: Ref, parent: Ref) -> bool {
+    parent.right() == Some(node)
 }
 
 pub(crate) fn leftmost(mut node: Ref) -> Ref {
@@ -144,8 +147,10 @@ pub(crate) fn prev(node: Ref) -> Option<Ref> {
 #[inline]
 pub(crate) fn between(before: Option<Ref>, after: Option<Ref>) -> Place {
     match (before, after) {
-        (Some(before), _) if before.right().is_none() => Place::RightOf(before),
-        (_, Some(after)) => Place::LeftOf(after),
+        (Some(before), _) if before.right().is_none() => {
+            Place::Below { parent: before, right: true }
+        }
+        (_, Some(after)) => Place::Below { parent: after, right: false },
         _ => Place::Root,
     }
 }
@@ -156,7 +161,7 @@ fn first_parent(node: Ref, after: bool) -> Option<Ref> {
     let mut child = node;
     loop {
         let parent = child.parent()?;
-        if is_left(child, parent) == after {
+        if is_right(child, parent) != after {
             return Some(parent);
         }
         child = parent;
@@ -303,8 +308,7 @@ impl<P: Policy> Mdb<P> {
             let Some(after) = key.is_after::<P>(&at.cap()) else { return Place::Found(at) };
             match at.child(after) {
                 Some(child) => at = child,
-                None if after => return Place::RightOf(at),
-                None => return Place::LeftOf(at),
+                None => return Place::Below { parent: at, right: after },
             }
         }
     }
@@ -326,11 +330,9 @@ impl<P: Policy> Mdb<P> {
             }
         }
         // Between `from` and the bound there is only that subtree of `from`.
-        let subtree = if after { from.right() } else { from.left() };
-        match subtree {
+        match from.child(after) {
             Some(subtree) => Self::descend(subtree, key),
-            None if after => Place::RightOf(from),
-            None => Place::LeftOf(from),
+            None => Place::Below { parent: from, right: after },
         }
     }
 
@@ -361,25 +363,17 @@ impl<P: Policy> Mdb<P> {
     pub(crate) fn relink(&mut self, home: Home, parent: Option<Ref>, old: Ref, new: Option<Ref>) {
         match parent {
             None => self.set_root(home, new),
-            Some(p) if is_left(old, p) => p.set_left(new),
-            Some(p) => p.set_right(new),
+            Some(p) => p.set_child(is_right(old, p), new),
         }
     }
 
     /// Turns the edge between `node` and its parent `top` around.
     fn rotate(&mut self, home: Home, node: Ref, top: Ref) {
         let above = top.parent();
-        let middle = if is_left(node, top) {
-            let middle = node.right();
-            top.set_left(middle);
-            node.set_right(Some(top));
-            middle
-        } else {
-            let middle = node.left();
-            top.set_right(middle);
-            node.set_left(Some(top));
-            middle
-        };
+        let right = is_right(node, top);
+        let middle = node.child(!right);
+        top.set_child(right, middle);
+        node.set_child(!right, Some(top));
         if let Some(middle) = middle {
             middle.set_parent(Some(top));
         }
@@ -394,13 +388,9 @@ impl<P: Policy> Mdb<P> {
     pub(crate) fn attach(&mut self, home: Home, node: Ref, place: Place) {
         let own = own_ends::<P>(&node.cap());
         let parent = match place {
-            Place::LeftOf(p) => {
-                p.set_left(Some(node));
-                Some(p)
-            }
-            Place::RightOf(p) => {
-                p.set_right(Some(node));
-                Some(p)
+            Place::Below { parent, right } => {
+                parent.set_child(right, Some(node));
+                Some(parent)
             }
             Place::Root | Place::Found(_) => {
                 self.set_root(home, Some(node));
@@ -418,14 +408,14 @@ impl<P: Policy> Mdb<P> {
     fn repair_insert(&mut self, home: Home, node: Ref) {
         let mut node = node;
         while let Some(p) = node.parent().filter(|p| p.parity() == node.parity()) {
-            let left = is_left(node, p);
-            let sibling = if left { p.right() } else { p.left() };
+            let right = is_right(node, p);
+            let sibling = p.child(!right);
             if parity(sibling) != p.parity() {
                 p.flip();
                 node = p;
                 continue;
             }
-            let inner = if left { node.right() } else { node.left() };
+            let inner = node.child(!right);
             match inner {
                 Some(inner) if inner.parity() != node.parity() => {
                     self.rotate(home, inner, node);
@@ -505,12 +495,9 @@ impl<P: Policy> Mdb<P> {
             (node, parent) = (Some(p), p.parent());
         }
         while let Some(p) = parent.filter(|p| p.parity() != parity(node)) {
-            let left = p.left() == node;
-            let Some(sibling) = (if left { p.right() } else { p.left() }) else { return };
-            let (inner, outer) = match left {
-                true => (sibling.left(), sibling.right()),
-                false => (sibling.right(), sibling.left()),
-            };
+            let right = p.left() != node;
+            let Some(sibling) = p.child(!right) else { return };
+            let (inner, outer) = (sibling.child(right), sibling.child(!right));
             if sibling.parity() != p.parity() {
                 if parity(outer) != sibling.parity() {
                     return self.lift_sibling(home, sibling, p);
