@@ -32,6 +32,7 @@ pub trait Database<'a>: Default {
     /// Inserts a capability of which nothing is known but its value.
     fn insert(&mut self, slot: &'a Self::Slot);
 
+    /// What the slot holds then is not said.
     fn remove(&mut self, slot: &'a Self::Slot);
 
     /// The next one in the order.

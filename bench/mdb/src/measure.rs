@@ -73,7 +73,7 @@ struct Bench<'a, 'n, D: Database<'a>> {
     /// Slots in the database.
     members: Vec<&'a D::Slot>,
     /// Slots out of it, the longest-removed one first.
-    out: VecDeque<&'a D::Slot>,
+    out: VecDeque<(&'a D::Slot, RawCap)>,
     numbers: &'n mut Numbers,
     /// Of how many pages of memory the capabilities are.
     pages: u64,
@@ -91,12 +91,16 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
             let index = self.pick();
             self.members.swap_remove(index)
         });
-        self.out.extend(slots);
+        self.out.extend(slots.map(|slot| (slot, slot.cap())));
         ticks(&slots, |slot| self.database.remove(slot))
     }
 
     fn insert(&mut self) -> f64 {
-        let slots: Vec<_> = self.out.drain(..TOGETHER).collect();
+        let fill = |(slot, cap): (&'a D::Slot, RawCap)| {
+            slot.fill(cap);
+            slot
+        };
+        let slots: Vec<_> = self.out.drain(..TOGETHER).map(fill).collect();
         self.members.extend(&slots);
         ticks(&slots, |slot| self.database.insert(slot))
     }

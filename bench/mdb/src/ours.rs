@@ -52,10 +52,8 @@ impl<'a> Database<'a> for Ours<'a> {
 
     #[inline]
     fn remove(&mut self, slot: &'a Slot) {
-        let cap = slot.cap();
         // SAFETY: the slot is in the database.
         unsafe { self.mdb.remove(slot.into()) };
-        slot.set_cap(cap);
     }
 
     #[inline]

@@ -179,7 +179,10 @@ fn stays_sound<'a, D: Database<'a>>(slots: &'a [D::Slot]) {
         let i = numbers.below(slots.len() as u64) as usize;
         match present[i] {
             true => database.remove(&slots[i]),
-            false => database.insert(&slots[i]),
+            false => {
+                slots[i].fill(caps[i]);
+                database.insert(&slots[i]);
+            }
         }
         present[i] = !present[i];
         assert!(step % 100 > 0 || database.is_sound());

@@ -37,8 +37,8 @@ pub struct Entry {
 const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Bytes of memory that should have a tree to themselves: a tree of few levels for pages, and one
-/// entry for 29,000 bytes of memory.
-pub const PIECE: u64 = 1 << 20;
+/// entry for 14,000 bytes of memory.
+pub const PIECE: u64 = 1 << 19;
 
 /// How many entries a directory of so many pieces needs, groups included.
 pub const fn entries(pieces: usize) -> usize {
@@ -162,30 +162,47 @@ impl Directory {
     }
 
     /// Notes the highest ends of a piece.
+    #[inline]
     pub fn set(&mut self, piece: usize, ends: Ends) {
-        let (mut index, mut ends) = (piece, ends);
+        let noted = self.at(0, piece).ends;
+        if noted.object != ends.object {
+            self.set_object(piece, ends.object);
+        }
+        if noted.leaf != ends.leaf {
+            self.set_leaf(piece, ends.leaf);
+        }
+    }
+
+    fn set_object(&mut self, piece: usize, end: u64) {
+        let (mut index, mut end) = (piece, end);
         for level in 0..self.levels {
-            let entry = &mut self.entries[self.starts[level] + index];
-            if entry.ends == ends {
-                return;
+            let (_, past) = self.group(level, index);
+            let group = &mut self.entries[self.starts[level]..][index..past];
+            group[0].ends.object = end;
+            for i in 1..group.len() {
+                end = end.max(group[i - 1].before);
+                if group[i].before == end {
+                    // So are those behind it, and what the groups above note.
+                    return;
+                }
+                group[i].before = end;
+                end = end.max(group[i].ends.object);
             }
-            entry.ends = ends;
-            self.refresh_behind(level, index);
-            ends = self.highest(level, index);
+            end = group.last().map_or(0, |last| last.before.max(last.ends.object));
             index /= GROUP;
         }
     }
 
-    /// Corrects what the members behind `index` note of those before them.
-    fn refresh_behind(&mut self, level: usize, index: usize) {
-        let (_, past) = self.group(level, index);
-        let group = &mut self.entries[self.starts[level]..][index..past];
-        for i in 1..group.len() {
-            let before = group[i - 1].before.max(group[i - 1].ends.object);
-            if group[i].before == before {
+    fn set_leaf(&mut self, piece: usize, end: u64) {
+        let (mut index, mut end) = (piece, end);
+        for level in 0..self.levels {
+            let entry = &mut self.entries[self.starts[level] + index];
+            if entry.ends.leaf == end {
                 return;
             }
-            group[i].before = before;
+            entry.ends.leaf = end;
+            end = self.highest(level, index).leaf;
+            index /= GROUP;
         }
     }
 

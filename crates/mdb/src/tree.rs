@@ -254,25 +254,41 @@ pub(crate) fn ends_of<P: Policy>(node: Ref) -> Ends {
 
 /// Corrects the ends from `node` upwards, where a node with the ends `lost` is gone, until one is
 /// right already or `stop` is reached; returns whether that of the root changed. One of the two ends
-/// lost is 0.
+/// lost is 0, and the other kind needs no correction.
 fn refresh_up<P: Policy>(node: Option<Ref>, stop: Option<Ref>, lost: Ends) -> bool {
     let mut at = node;
     while let Some(n) = at.filter(|_| at != stop) {
-        let beyond = match lost.leaf {
-            0 => n.object_end() > lost.object,
-            leaf => n.leaf_end() > leaf,
+        let corrected = match lost.leaf {
+            0 => refresh_object_end::<P>(n, lost.object),
+            leaf => n.leaf_end() <= leaf && refresh_ends::<P>(n),
         };
-        if beyond {
+        if !corrected {
             return false;
         }
-        let ends = ends_of::<P>(n);
-        if ends == n.ends() {
-            return false;
-        }
-        n.set_ends(ends);
         at = n.parent();
     }
     at.is_none()
+}
+
+/// Corrects the object end of `node`, if one of `lost` may have been the highest; returns whether it
+/// changed.
+#[inline]
+fn refresh_object_end<P: Policy>(node: Ref, lost: u64) -> bool {
+    let noted = node.object_end();
+    if noted > lost {
+        return false;
+    }
+    let below = |child: Option<Ref>| child.map_or(0, |c| c.object_end());
+    let end = Objects::own::<P>(node).max(below(node.left())).max(below(node.right()));
+    node.set_object_end(end);
+    end != noted
+}
+
+fn refresh_ends<P: Policy>(node: Ref) -> bool {
+    let ends = ends_of::<P>(node);
+    let changed = ends != node.ends();
+    node.set_ends(ends);
+    changed
 }
 
 /// Raises the ends from `node` upwards to `own`, the ends of a new node below it. One of the two is
