@@ -256,7 +256,8 @@ fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
     let path = info.option("init").unwrap_or(DEFAULT_INIT);
     let path = path.strip_prefix('/').unwrap_or(path);
     let file = bootarchive::find(archive, path).map_err(Error::Damaged)?.ok_or(Error::NotFound)?;
-    let (pool, from) = Pool::new(info)?;
+    let (mut pool, from) = Pool::new(info)?;
+    divide_memory(local, info, &mut pool)?;
     let mut builder = Builder::new(local, pool)?;
     let entry = load(&mut builder, file.data)?;
     builder.add_singletons();
@@ -268,6 +269,18 @@ fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
     // Nothing is taken from the pool from here on: the rest of it is the first RAM capability.
     builder.give_pool(from, info)?;
     Ok(dcb)
+}
+
+/// Gives the database a directory of the memory.
+fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
+    let usable = info.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
+    let top = usable.map(|r| r.end).max().unwrap_or(0);
+    let entries = mdb::directory_entries((top / mdb::PIECE) as usize + 1);
+    let bytes = (entries * size_of::<mdb::Entry>()) as u64;
+    let base = pool.take(bytes.next_multiple_of(PAGE))?;
+    // SAFETY: the pool gives zeros that nobody else gets; zeros are an entry of an empty directory.
+    local.db.divide_memory(top, unsafe { mem::slice(base, entries) });
+    Ok(())
 }
 
 fn archive(info: &BootInfo) -> Result<&'static [u8], Error> {

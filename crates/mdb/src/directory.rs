@@ -3,24 +3,27 @@
 //! Memory is divided into pieces of one size, and the capabilities that begin in a piece have a search
 //! tree of their own. So a search passes over what a single tree would have for its upper levels, and
 //! what climbs, to raise an end or to look for an ancestor, soon arrives at a root. For range queries,
-//! which go from tree to tree, each group of eight pieces notes the highest ends of its trees, and so
-//! does each group of eight groups, up to a group of at most eight:
+//! which go from tree to tree, each group of sixteen pieces notes the highest ends of its trees, and
+//! which of its pieces have any; so does each group of sixteen groups, up to a group that is the last:
 //!
 //! ```text
-//! level 2                    ┌─0────1────2─┐             highest ends of 64 pieces
-//! level 1        ┌─0────1───…────7─┬─8─…               … of 8 pieces
-//! level 0    ┌─0────1────2───…──7─┬─8─…                … of one piece, and its tree
-//!              △    △    ·     △    △
+//! level 2                     ┌─0────1────2─┐             256 pieces each
+//! level 1        ┌─0────1───…────15─┬─16─…                16 pieces each
+//! level 0    ┌─0────1────2───…──15─┬─16─…                 one piece each, with its tree
+//!              △    △    ·     △     △
 //! ```
 //!
+//! Each member of a group also notes how far the members before it reach, so that whether anything
+//! from before reaches an address is one comparison at each level.
+//!
 //! The memory of the directory is given by whoever owns the database, in proportion to the memory that
-//! capabilities are for: 37 bytes for each piece.
+//! capabilities are for: 34 bytes for each piece.
 
 use crate::slot::{Ends, Ref};
-use crate::tree::{Objects, Reach};
+use crate::tree::Reach;
 
 /// Pieces in a group.
-const GROUP: usize = 8;
+const GROUP: usize = 16;
 /// So many levels are enough for any directory that fits into memory.
 const LEVELS: usize = 12;
 
@@ -30,14 +33,37 @@ pub struct Entry {
     /// Of a piece only.
     root: Option<Ref>,
     ends: Ends,
-    /// The highest end of an object in the members of the group before this one.
-    before: u64,
+    /// From bit 16: the highest end of an object in the members of the group before this one. Below:
+    /// which members this one has, being a group, that have any capabilities.
+    noted: u64,
+}
+
+impl Entry {
+    #[inline]
+    fn before(&self) -> u64 {
+        self.noted >> GROUP
+    }
+
+    #[inline]
+    fn set_before(&mut self, end: u64) {
+        self.noted = end << GROUP | u64::from(self.members());
+    }
+
+    #[inline]
+    fn members(&self) -> u16 {
+        self.noted as u16
+    }
+
+    #[inline]
+    fn set_members(&mut self, members: u16) {
+        self.noted = self.before() << GROUP | u64::from(members);
+    }
 }
 
 const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Bytes of memory that should have a tree to themselves: a tree of few levels for pages, and one
-/// entry for 14,000 bytes of memory.
+/// byte for 15,000 bytes of memory.
 pub const PIECE: u64 = 1 << 19;
 
 /// How many entries a directory of so many pieces needs, groups included.
@@ -56,6 +82,8 @@ pub(crate) struct Directory {
     starts: [usize; LEVELS + 1],
     /// How many levels there are.
     levels: usize,
+    /// Which members of the last group have any capabilities.
+    members: u16,
     /// Logarithm of the bytes in a piece.
     shift: u32,
 }
@@ -63,7 +91,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// Without pieces.
     pub const fn none() -> Self {
-        Self { entries: &mut [], starts: [0; LEVELS + 1], levels: 0, shift: 0 }
+        Self { entries: &mut [], starts: [0; LEVELS + 1], levels: 0, members: 0, shift: 0 }
     }
 
     /// For memory up to `top`, in pieces as small as the entries allow and not smaller than
@@ -116,7 +144,37 @@ impl Directory {
 
     #[inline]
     pub fn set_root(&mut self, piece: usize, root: Option<Ref>) {
-        self.entries[piece].root = root;
+        let before = core::mem::replace(&mut self.entries[piece].root, root);
+        if before.is_none() != root.is_none() {
+            self.set_used(piece, root.is_some());
+        }
+    }
+
+    /// Notes in the groups around a piece whether it has any capabilities.
+    fn set_used(&mut self, piece: usize, used: bool) {
+        let mut index = piece;
+        for level in 0..self.levels {
+            let bit = 1 << (index % GROUP);
+            let members = self.members(level, index);
+            let changed = if used { members | bit } else { members & !bit };
+            index /= GROUP;
+            match self.entries.get_mut(self.starts[level + 1] + index) {
+                Some(group) if level + 1 < self.levels => group.set_members(changed),
+                _ => self.members = changed,
+            }
+            if members != 0 && changed != 0 {
+                return;
+            }
+        }
+    }
+
+    /// Which members have any capabilities, of the group that `index` belongs to.
+    #[inline]
+    fn members(&self, level: usize, index: usize) -> u16 {
+        match level + 1 < self.levels {
+            true => self.at(level + 1, index / GROUP).members(),
+            false => self.members,
+        }
     }
 
     /// The entry of a piece or group of a level.
@@ -158,7 +216,7 @@ impl Directory {
     fn raise_behind(&mut self, level: usize, index: usize, end: u64) {
         let (_, past) = self.group(level, index);
         let behind = &mut self.entries[self.starts[level]..][index + 1..past];
-        behind.iter_mut().take_while(|entry| entry.before < end).for_each(|e| e.before = end);
+        behind.iter_mut().take_while(|e| e.before() < end).for_each(|e| e.set_before(end));
     }
 
     /// Notes the highest ends of a piece.
@@ -180,15 +238,15 @@ impl Directory {
             let group = &mut self.entries[self.starts[level]..][index..past];
             group[0].ends.object = end;
             for i in 1..group.len() {
-                end = end.max(group[i - 1].before);
-                if group[i].before == end {
+                end = end.max(group[i - 1].before());
+                if group[i].before() == end {
                     // So are those behind it, and what the groups above note.
                     return;
                 }
-                group[i].before = end;
+                group[i].set_before(end);
                 end = end.max(group[i].ends.object);
             }
-            end = group.last().map_or(0, |last| last.before.max(last.ends.object));
+            end = group.last().map_or(0, |last| last.before().max(last.ends.object));
             index /= GROUP;
         }
     }
@@ -215,20 +273,44 @@ impl Directory {
 
     /// The first tree of all in which something ends at `end` or behind it. O(log pieces).
     pub fn first<R: Reach>(&self, end: u64) -> Option<Ref> {
-        let top = self.levels.checked_sub(1)?;
-        let found = (0..self.len(top)).find(|&i| self.reaches::<R>(top, i, end))?;
-        self.first_below::<R>(top, found, end)
+        self.first_of::<R>(self.levels.checked_sub(1)?, 0, self.members, end)
     }
 
     /// The first such tree behind a piece.
     pub fn after<R: Reach>(&self, piece: usize, end: u64) -> Option<Ref> {
         let mut index = piece;
         for level in 0..self.levels {
-            let (_, past) = self.group(level, index);
-            if let Some(found) = (index + 1..past).find(|&i| self.reaches::<R>(level, i, end)) {
-                return self.first_below::<R>(level, found, end);
+            let behind = self.members(level, index) & (!1 << (index % GROUP));
+            if let Some(found) = self.first_of::<R>(level, index & !(GROUP - 1), behind, end) {
+                return Some(found);
             }
             index /= GROUP;
+        }
+        None
+    }
+
+    /// The first such tree in some `members` of the group that begins at `first`.
+    #[inline]
+    fn first_of<R: Reach>(
+        &self,
+        level: usize,
+        first: usize,
+        members: u16,
+        end: u64,
+    ) -> Option<Ref> {
+        let (mut first, mut members) = (first, members);
+        let mut level = level;
+        while members != 0 {
+            let index = first + members.trailing_zeros() as usize;
+            if R::of(&self.at(level, index).ends) < end {
+                members &= members - 1;
+            } else if level == 0 {
+                return self.root(index);
+            } else {
+                level -= 1;
+                first = index * GROUP;
+                members = self.members(level, first);
+            }
         }
         None
     }
@@ -238,7 +320,7 @@ impl Directory {
     pub fn before(&self, piece: usize, end: u64) -> Option<Ref> {
         let mut index = piece;
         for level in 0..self.levels {
-            if self.at(level, index).before >= end {
+            if self.at(level, index).before() >= end {
                 return self.last_before(level, index, end);
             }
             index /= GROUP;
@@ -251,7 +333,7 @@ impl Directory {
     pub fn is_reached(&self, piece: usize, end: u64) -> bool {
         let mut index = piece;
         (0..self.levels).any(|level| {
-            let reached = self.at(level, index).before >= end;
+            let reached = self.at(level, index).before() >= end;
             index /= GROUP;
             reached
         })
@@ -261,7 +343,7 @@ impl Directory {
     fn last_before(&self, level: usize, index: usize, end: u64) -> Option<Ref> {
         let mut members = self.group(level, index).0..index;
         for level in (0..=level).rev() {
-            let reaches = |&i: &usize| self.reaches::<Objects>(level, i, end);
+            let reaches = |&i: &usize| self.at(level, i).ends.object >= end;
             let found = members.rev().find(reaches)?;
             if level == 0 {
                 return self.root(found);
@@ -272,20 +354,6 @@ impl Directory {
         None
     }
 
-    #[inline]
-    fn reaches<R: Reach>(&self, level: usize, index: usize, end: u64) -> bool {
-        R::of(&self.at(level, index).ends) >= end
-    }
-
-    fn first_below<R: Reach>(&self, level: usize, index: usize, end: u64) -> Option<Ref> {
-        let mut index = index;
-        for below in (0..level).rev() {
-            let (first, past) = self.group(below, index * GROUP);
-            index = (first..past).find(|&i| self.reaches::<R>(below, i, end))?;
-        }
-        self.root(index)
-    }
-
     /// Whether everything noted is right, given the ends of a root.
     pub fn is_right(&self, ends: impl Fn(Ref) -> Ends) -> bool {
         let piece = |i: usize| self.at(0, i).ends == self.root(i).map(&ends).unwrap_or_default();
@@ -294,7 +362,7 @@ impl Directory {
         let before = |level: usize, i: usize| {
             let members = self.group(level, i).0..i;
             let highest = members.map(|m| self.at(level, m).ends.object).max();
-            self.at(level, i).before == highest.unwrap_or(0)
+            self.at(level, i).before() == highest.unwrap_or(0)
         };
         (0..self.levels).all(|level| {
             (0..self.len(level))

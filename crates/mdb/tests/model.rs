@@ -347,7 +347,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 
 /// Pieces of the memory, and pages in each; with three levels of groups, and for less than the memory.
 fn any_division() -> impl Strategy<Value = Option<(usize, u64)>> {
-    let some = prop_oneof![Just((24, 1)), Just((80, 1)), Just((9, 2)), Just((6, 4)), Just((1, 1))];
+    let some = prop_oneof![Just((24, 1)), Just((300, 1)), Just((9, 2)), Just((6, 4)), Just((1, 1))];
     prop_oneof![1 => Just(None), 3 => some.prop_map(Some)]
 }
 

@@ -6,10 +6,10 @@
 
 use super::cycles::Collector;
 use super::mem::{Obj, SlotRun};
-use super::policy::CapPolicy;
+use super::policy::{CapPolicy, MEMORY};
 use captypes::CapType;
 use core::ptr::NonNull;
-use mdb::{Class, Mdb, RawCap, Slot, Violation};
+use mdb::{Class, Entry, Mdb, RawCap, Slot, Violation};
 
 /// A slot in a CNode or dispatcher.
 pub type SlotRef = Obj<Slot>;
@@ -38,6 +38,13 @@ impl Db {
     /// An empty one.
     pub const fn new() -> Db {
         Db { mdb: Mdb::new(), newest: None, newest_of: RawCap::NULL, collector: Collector::new() }
+    }
+
+    /// Searches memory below `top` in pieces; `entries` are as many as [`mdb::directory_entries`]
+    /// says. Before anything is inserted.
+    pub fn divide_memory(&mut self, top: u64, entries: &'static mut [Entry]) {
+        let empty = self.mdb.divide(MEMORY, top, entries);
+        debug_assert!(empty, "divided before anything is inserted");
     }
 
     /// Slots in use.

@@ -394,3 +394,14 @@ pub unsafe fn bytes<'a>(pa: u64, len: u64) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(phys_to_virt(pa), len as usize) }
 }
+
+/// A slice of what is zeros to begin with, at the page-aligned address `pa`, for as long as the kernel
+/// runs.
+///
+/// # Safety
+/// `len` times a `T` at `pa` are zeros without owner, and nobody else ever refers to them; a `T` of
+/// zeros is valid and aligned at pages.
+pub unsafe fn slice<T>(pa: u64, len: usize) -> &'static mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts_mut(phys_to_virt(pa).cast(), len) }
+}
