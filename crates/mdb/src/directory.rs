@@ -3,29 +3,31 @@
 //! Memory is divided into pieces of one size, and the capabilities that begin in a piece have a search
 //! tree of their own. So a search passes over what a single tree would have for its upper levels, and
 //! what climbs, to raise an end or to look for an ancestor, soon arrives at a root. For range queries,
-//! which go from tree to tree, each group of sixteen pieces notes the highest ends of its trees, and
-//! which of its pieces have any; so does each group of sixteen groups, up to a group that is the last:
+//! which go from tree to tree, each group of 64 pieces notes the highest ends of its trees, which of its
+//! pieces have any capabilities, and from which an object reaches into the next piece; so does each
+//! group of 64 groups, and so on up to one group of all:
 //!
 //! ```text
-//! level 2                     ┌─0────1────2─┐             256 pieces each
-//! level 1        ┌─0────1───…────15─┬─16─…                16 pieces each
-//! level 0    ┌─0────1────2───…──15─┬─16─…                 one piece each, with its tree
-//!              △    △    ·     △     △
+//! level 2                       ┌─0─┐                    4,096 pieces
+//! level 1        ┌─0─────1─────2───…────63─┐             64 pieces each
+//! level 0   ┌─0────1────2────…──63─┬─64─…                one piece each, with its tree
+//!             △    △         △    △
 //! ```
 //!
-//! Each member of a group also notes how far the members before it reach, so that whether anything
-//! from before reaches an address is one comparison at each level.
+//! Few objects reach beyond the piece in which they begin, so that the question what reaches an address
+//! from before is mostly answered by a word of zeros at each level.
 //!
 //! The memory of the directory is given by whoever owns the database, in proportion to the memory that
-//! capabilities are for: 34 bytes for each piece.
+//! capabilities are for: 41 bytes for each piece.
 
 use crate::slot::{Ends, Ref};
 use crate::tree::Reach;
 
-/// Pieces in a group.
-const GROUP: usize = 16;
+/// Pieces in a group, as a logarithm: one bit of a word for each.
+const GROUP: u32 = 6;
+const MEMBERS: usize = 1 << GROUP;
 /// So many levels are enough for any directory that fits into memory.
-const LEVELS: usize = 12;
+const LEVELS: usize = 8;
 
 /// Memory of a directory; zeros to begin with.
 #[derive(Default)]
@@ -33,65 +35,52 @@ pub struct Entry {
     /// Of a piece only.
     root: Option<Ref>,
     ends: Ends,
-    /// From bit 16: the highest end of an object in the members of the group before this one. Below:
-    /// which members this one has, being a group, that have any capabilities.
-    noted: u64,
+    /// Of a group: which members have any capabilities.
+    used: u64,
+    /// Of a group: in which members there is an object that ends behind the member.
+    spanning: u64,
 }
 
-impl Entry {
-    #[inline]
-    fn before(&self) -> u64 {
-        self.noted >> GROUP
-    }
-
-    #[inline]
-    fn set_before(&mut self, end: u64) {
-        self.noted = end << GROUP | u64::from(self.members());
-    }
-
-    #[inline]
-    fn members(&self) -> u16 {
-        self.noted as u16
-    }
-
-    #[inline]
-    fn set_members(&mut self, members: u16) {
-        self.noted = self.before() << GROUP | u64::from(members);
-    }
-}
-
-const _: () = assert!(size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<Entry>() == 40);
 
 /// Bytes of memory that should have a tree to themselves: a tree of few levels for pages, and one
-/// byte for 15,000 bytes of memory.
+/// byte for 12,000 bytes of memory.
 pub const PIECE: u64 = 1 << 19;
 
 /// How many entries a directory of so many pieces needs, groups included.
 pub const fn entries(pieces: usize) -> usize {
     let (mut all, mut level) = (pieces, pieces);
-    while level > GROUP {
-        level = level.div_ceil(GROUP);
+    while level > 0 {
+        level = level.div_ceil(MEMBERS);
         all += level;
+        if level == 1 {
+            break;
+        }
     }
     all
 }
 
 pub(crate) struct Directory {
     entries: &'static mut [Entry],
-    /// Where each level begins, and where the last one ends.
+    /// Where each level begins.
     starts: [usize; LEVELS + 1],
-    /// How many levels there are.
+    /// How many levels there are below the group of all.
     levels: usize,
-    /// Which members of the last group have any capabilities.
-    members: u16,
+    pieces: usize,
     /// Logarithm of the bytes in a piece.
     shift: u32,
+}
+
+/// The bit of a piece or group in the words of its group.
+#[inline]
+fn bit(index: usize) -> u64 {
+    1 << (index % MEMBERS)
 }
 
 impl Directory {
     /// Without pieces.
     pub const fn none() -> Self {
-        Self { entries: &mut [], starts: [0; LEVELS + 1], levels: 0, members: 0, shift: 0 }
+        Self { entries: &mut [], starts: [0; LEVELS + 1], levels: 0, pieces: 0, shift: 0 }
     }
 
     /// For memory up to `top`, in pieces as small as the entries allow and not smaller than
@@ -105,30 +94,32 @@ impl Directory {
         Self::with_pieces(entries, pieces(shift), shift)
     }
 
-    /// In so many pieces of 2^`shift` bytes; what lies beyond counts to the last one.
+    /// In so many pieces of 2^`shift` bytes, not less than a page; what lies beyond counts to the
+    /// last one.
     pub fn with_pieces(entries: &'static mut [Entry], pieces: usize, shift: u32) -> Self {
-        if self::entries(pieces) > entries.len() || shift > 63 {
+        let fits = self::entries(pieces) <= entries.len() && (12..64).contains(&shift);
+        if pieces == 0 || !fits {
             return Self::none();
         }
-        let mut directory = Self { entries, shift, ..Self::none() };
+        let mut directory = Self { entries, shift, pieces, ..Self::none() };
         let mut len = pieces;
-        while len > 0 && directory.levels < LEVELS {
+        while directory.levels == 0 || len > 1 {
             let start = directory.starts[directory.levels];
             directory.levels += 1;
             directory.starts[directory.levels] = start + len;
-            len = if len > GROUP { len.div_ceil(GROUP) } else { 0 };
+            len = len.div_ceil(MEMBERS);
         }
         directory
     }
 
     pub fn pieces(&self) -> usize {
-        self.starts[1]
+        self.pieces
     }
 
     /// The piece in which an address lies.
     #[inline]
     pub fn piece_of(&self, base: u64) -> usize {
-        ((base >> self.shift) as usize).min(self.starts[1].wrapping_sub(1))
+        ((base >> self.shift) as usize).min(self.pieces.wrapping_sub(1))
     }
 
     /// Whether something that ends at `end` reaches beyond the piece.
@@ -154,26 +145,13 @@ impl Directory {
     fn set_used(&mut self, piece: usize, used: bool) {
         let mut index = piece;
         for level in 0..self.levels {
-            let bit = 1 << (index % GROUP);
-            let members = self.members(level, index);
-            let changed = if used { members | bit } else { members & !bit };
-            index /= GROUP;
-            match self.entries.get_mut(self.starts[level + 1] + index) {
-                Some(group) if level + 1 < self.levels => group.set_members(changed),
-                _ => self.members = changed,
-            }
-            if members != 0 && changed != 0 {
+            let group = self.group_mut(level, index);
+            let before = group.used;
+            group.used = if used { before | bit(index) } else { before & !bit(index) };
+            if before != 0 && group.used != 0 {
                 return;
             }
-        }
-    }
-
-    /// Which members have any capabilities, of the group that `index` belongs to.
-    #[inline]
-    fn members(&self, level: usize, index: usize) -> u16 {
-        match level + 1 < self.levels {
-            true => self.at(level + 1, index / GROUP).members(),
-            false => self.members,
+            index >>= GROUP;
         }
     }
 
@@ -184,15 +162,25 @@ impl Directory {
     }
 
     #[inline]
-    fn len(&self, level: usize) -> usize {
-        self.starts[level + 1] - self.starts[level]
+    fn at_mut(&mut self, level: usize, index: usize) -> &mut Entry {
+        &mut self.entries[self.starts[level] + index]
     }
 
-    /// The members of the group that `index` of a level belongs to.
+    /// The group that `index` of a level belongs to.
     #[inline]
-    fn group(&self, level: usize, index: usize) -> (usize, usize) {
-        let first = index & !(GROUP - 1);
-        (first, (first + GROUP).min(self.len(level)))
+    fn group(&self, level: usize, index: usize) -> &Entry {
+        self.at(level + 1, index >> GROUP)
+    }
+
+    #[inline]
+    fn group_mut(&mut self, level: usize, index: usize) -> &mut Entry {
+        self.at_mut(level + 1, index >> GROUP)
+    }
+
+    /// Whether something that ends at `end`, in pages, ends behind a piece or group of a level.
+    #[inline]
+    fn spans(&self, level: usize, index: usize, end: u64) -> bool {
+        end > (index as u64 + 1) << (self.shift - 12 + GROUP * level as u32)
     }
 
     /// Notes that something in a piece ends at `ends`.
@@ -200,23 +188,17 @@ impl Directory {
     pub fn raise(&mut self, piece: usize, ends: Ends) {
         let mut index = piece;
         for level in 0..self.levels {
-            let entry = &mut self.entries[self.starts[level] + index];
+            let entry = self.at_mut(level, index);
             let raised = entry.ends.max(ends);
             if raised == entry.ends {
                 return;
             }
             entry.ends = raised;
-            self.raise_behind(level, index, ends.object);
-            index /= GROUP;
+            if self.spans(level, index, ends.object) {
+                self.group_mut(level, index).spanning |= bit(index);
+            }
+            index >>= GROUP;
         }
-    }
-
-    /// Raises what the members behind `index` note of those before them.
-    #[inline]
-    fn raise_behind(&mut self, level: usize, index: usize, end: u64) {
-        let (_, past) = self.group(level, index);
-        let behind = &mut self.entries[self.starts[level]..][index + 1..past];
-        behind.iter_mut().take_while(|e| e.before() < end).for_each(|e| e.set_before(end));
     }
 
     /// Notes the highest ends of a piece.
@@ -234,57 +216,70 @@ impl Directory {
     fn set_object(&mut self, piece: usize, end: u64) {
         let (mut index, mut end) = (piece, end);
         for level in 0..self.levels {
-            let (_, past) = self.group(level, index);
-            let group = &mut self.entries[self.starts[level]..][index..past];
-            group[0].ends.object = end;
-            for i in 1..group.len() {
-                end = end.max(group[i - 1].before());
-                if group[i].before() == end {
-                    // So are those behind it, and what the groups above note.
-                    return;
-                }
-                group[i].set_before(end);
-                end = end.max(group[i].ends.object);
+            if core::mem::replace(&mut self.at_mut(level, index).ends.object, end) == end {
+                return;
             }
-            end = group.last().map_or(0, |last| last.before().max(last.ends.object));
-            index /= GROUP;
+            let spans = self.spans(level, index, end);
+            let group = self.group_mut(level, index);
+            let others = group.spanning & !bit(index);
+            group.spanning = others | if spans { bit(index) } else { 0 };
+            end = self.highest_object(level, index);
+            index >>= GROUP;
         }
     }
 
     fn set_leaf(&mut self, piece: usize, end: u64) {
         let (mut index, mut end) = (piece, end);
         for level in 0..self.levels {
-            let entry = &mut self.entries[self.starts[level] + index];
-            if entry.ends.leaf == end {
+            if core::mem::replace(&mut self.at_mut(level, index).ends.leaf, end) == end {
                 return;
             }
-            entry.ends.leaf = end;
-            end = self.highest(level, index).leaf;
-            index /= GROUP;
+            let members = Self::members(index, self.group(level, index).used);
+            end = members.map(|i| self.at(level, i).ends.leaf).max().unwrap_or(0);
+            index >>= GROUP;
         }
     }
 
-    /// The highest ends of the group that `index` belongs to.
-    fn highest(&self, level: usize, index: usize) -> Ends {
-        let (first, past) = self.group(level, index);
-        let group = &self.entries[self.starts[level]..][first..past];
-        group.iter().fold(Ends::default(), |highest, entry| highest.max(entry.ends))
+    /// Members of the group that `index` belongs to, the last one first.
+    #[inline]
+    fn members(index: usize, chosen: u64) -> impl Iterator<Item = usize> {
+        let first = index & !(MEMBERS - 1);
+        let mut chosen = chosen;
+        core::iter::from_fn(move || {
+            let last = chosen.checked_ilog2()?;
+            chosen &= !(1 << last);
+            Some(first + last as usize)
+        })
+    }
+
+    /// The highest end of an object in the group that `index` belongs to: that of one that reaches
+    /// beyond its piece, or of the last one.
+    fn highest_object(&self, level: usize, index: usize) -> u64 {
+        let group = self.group(level, index);
+        let end = |i: usize| self.at(level, i).ends.object;
+        let spanning = Self::members(index, group.spanning).map(end).max().unwrap_or(0);
+        let last = Self::members(index, group.used).map(end).find(|&end| end > 0);
+        last.unwrap_or(0).max(spanning)
     }
 
     /// The first tree of all in which something ends at `end` or behind it. O(log pieces).
     pub fn first<R: Reach>(&self, end: u64) -> Option<Ref> {
-        self.first_of::<R>(self.levels.checked_sub(1)?, 0, self.members, end)
+        let top = self.levels.checked_sub(1)?;
+        self.first_of::<R>(top, 0, self.group(top, 0).used, end)
     }
 
     /// The first such tree behind a piece.
     pub fn after<R: Reach>(&self, piece: usize, end: u64) -> Option<Ref> {
         let mut index = piece;
         for level in 0..self.levels {
-            let behind = self.members(level, index) & (!1 << (index % GROUP));
-            if let Some(found) = self.first_of::<R>(level, index & !(GROUP - 1), behind, end) {
-                return Some(found);
+            let behind = self.group(level, index).used & (!1 << (index % MEMBERS));
+            if behind != 0 {
+                let first = index & !(MEMBERS - 1);
+                if let Some(found) = self.first_of::<R>(level, first, behind, end) {
+                    return Some(found);
+                }
             }
-            index /= GROUP;
+            index >>= GROUP;
         }
         None
     }
@@ -295,78 +290,87 @@ impl Directory {
         &self,
         level: usize,
         first: usize,
-        members: u16,
+        members: u64,
         end: u64,
     ) -> Option<Ref> {
-        let (mut first, mut members) = (first, members);
-        let mut level = level;
+        let (mut level, mut first, mut members) = (level, first, members);
         while members != 0 {
             let index = first + members.trailing_zeros() as usize;
-            if R::of(&self.at(level, index).ends) < end {
+            let entry = self.at(level, index);
+            if R::of(&entry.ends) < end {
                 members &= members - 1;
             } else if level == 0 {
-                return self.root(index);
+                return entry.root;
             } else {
-                level -= 1;
-                first = index * GROUP;
-                members = self.members(level, first);
+                (level, first, members) = (level - 1, index << GROUP, entry.used);
             }
         }
         None
     }
 
-    /// The last tree before a piece in which an object ends at `end` or behind it.
+    /// The last piece or group before a piece in which an object ends at `end` or behind it, which is
+    /// behind the beginning of the piece; and its level.
     #[inline]
-    pub fn before(&self, piece: usize, end: u64) -> Option<Ref> {
+    fn reaching(&self, piece: usize, end: u64) -> Option<(usize, usize)> {
         let mut index = piece;
         for level in 0..self.levels {
-            if self.at(level, index).before() >= end {
-                return self.last_before(level, index, end);
+            let before = self.group(level, index).spanning & (bit(index) - 1);
+            if before != 0 {
+                if let Some(found) = self.last_of(level, index, before, end) {
+                    return Some((level, found));
+                }
             }
-            index /= GROUP;
+            index >>= GROUP;
         }
         None
     }
 
-    /// Whether an object in a piece before this one ends at `end` or behind it.
+    /// The last such member, of some, of the group that `index` belongs to.
+    fn last_of(&self, level: usize, index: usize, members: u64, end: u64) -> Option<usize> {
+        Self::members(index, members).find(|&i| self.at(level, i).ends.object >= end)
+    }
+
+    /// Whether an object in a piece before this one ends at `end` or behind it, which is behind the
+    /// beginning of the piece.
     #[inline]
     pub fn is_reached(&self, piece: usize, end: u64) -> bool {
-        let mut index = piece;
-        (0..self.levels).any(|level| {
-            let reached = self.at(level, index).before() >= end;
-            index /= GROUP;
-            reached
-        })
+        self.reaching(piece, end).is_some()
     }
 
-    /// [`Self::before`] among the members of the group before `index`, one of which has it.
-    fn last_before(&self, level: usize, index: usize, end: u64) -> Option<Ref> {
-        let mut members = self.group(level, index).0..index;
-        for level in (0..=level).rev() {
-            let reaches = |&i: &usize| self.at(level, i).ends.object >= end;
-            let found = members.rev().find(reaches)?;
-            if level == 0 {
-                return self.root(found);
-            }
-            let (first, past) = self.group(level - 1, found * GROUP);
-            members = first..past;
+    /// The last tree before a piece with such an object.
+    #[inline]
+    pub fn before(&self, piece: usize, end: u64) -> Option<Ref> {
+        let (mut level, mut index) = self.reaching(piece, end)?;
+        while level > 0 {
+            let members = self.at(level, index).spanning;
+            level -= 1;
+            index = self.last_of(level, index << GROUP, members, end)?;
         }
-        None
+        self.root(index)
     }
 
     /// Whether everything noted is right, given the ends of a root.
     pub fn is_right(&self, ends: impl Fn(Ref) -> Ends) -> bool {
-        let piece = |i: usize| self.at(0, i).ends == self.root(i).map(&ends).unwrap_or_default();
-        let group =
-            |level: usize, i: usize| self.at(level, i).ends == self.highest(level - 1, i * GROUP);
-        let before = |level: usize, i: usize| {
-            let members = self.group(level, i).0..i;
-            let highest = members.map(|m| self.at(level, m).ends.object).max();
-            self.at(level, i).before() == highest.unwrap_or(0)
+        let mut lens = [self.pieces; LEVELS];
+        (1..LEVELS).for_each(|level| lens[level] = lens[level - 1].div_ceil(MEMBERS));
+        let noted = |level: usize, index: usize| {
+            let entry = self.at(level, index);
+            if level == 0 {
+                return entry.ends == entry.root.map(&ends).unwrap_or_default();
+            }
+            let first = index << GROUP;
+            let members = first..(first + MEMBERS).min(lens[level - 1]);
+            let highest = members
+                .map(|member| self.at(level - 1, member).ends)
+                .fold(Ends::default(), |highest, ends| highest.max(ends));
+            level == self.levels || entry.ends == highest
         };
-        (0..self.levels).all(|level| {
-            (0..self.len(level))
-                .all(|i| before(level, i) && if level == 0 { piece(i) } else { group(level, i) })
-        })
+        let marked = |level: usize, index: usize| {
+            let (entry, group) = (self.at(level, index), self.group(level, index));
+            let used = if level == 0 { entry.root.is_some() } else { entry.used != 0 };
+            let spans = self.spans(level, index, entry.ends.object);
+            used == (group.used & bit(index) != 0) && spans == (group.spanning & bit(index) != 0)
+        };
+        (0..self.levels).all(|l| (0..lens[l]).all(|i| noted(l, i) && marked(l, i)))
     }
 }
