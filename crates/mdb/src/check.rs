@@ -73,7 +73,7 @@ impl<P: Policy> Mdb<P> {
     fn check_order(&self, node: Ref) -> Result<(), Violation> {
         let cap = node.cap();
         if self
-            .next_node(node)
+            .next_node(node, u64::MAX)
             .is_some_and(|n| Key::of::<P>(&cap).cmp::<P>(&n.cap()) != Ordering::Less)
         {
             return Err(Violation::Order(node.ptr()));

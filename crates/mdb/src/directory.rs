@@ -122,12 +122,6 @@ impl Directory {
         ((base >> self.shift) as usize).min(self.pieces.wrapping_sub(1))
     }
 
-    /// Whether something that ends at `end` reaches beyond the piece.
-    #[inline]
-    pub fn leaves_piece(&self, piece: usize, end: u64) -> bool {
-        end.saturating_sub(1) >> self.shift > piece as u64
-    }
-
     #[inline]
     pub fn root(&self, piece: usize) -> Option<Ref> {
         self.entries[piece].root
@@ -268,18 +262,25 @@ impl Directory {
         self.first_of::<R>(top, 0, self.group(top, 0).used, end)
     }
 
-    /// The first such tree behind a piece.
-    pub fn after<R: Reach>(&self, piece: usize, end: u64) -> Option<Ref> {
-        let mut index = piece;
+    /// The first such tree behind a piece, if it is that of piece `last` or one before.
+    #[inline]
+    pub fn after<R: Reach>(&self, piece: usize, last: usize, end: u64) -> Option<Ref> {
+        let (mut index, mut last) = (piece, last);
         for level in 0..self.levels {
-            let behind = self.group(level, index).used & (!1 << (index % MEMBERS));
+            if index >= last {
+                return None;
+            }
+            let mut behind = self.group(level, index).used & (!1 << (index % MEMBERS));
+            if index >> GROUP == last >> GROUP {
+                behind &= !(!1 << (last % MEMBERS));
+            }
             if behind != 0 {
                 let first = index & !(MEMBERS - 1);
                 if let Some(found) = self.first_of::<R>(level, first, behind, end) {
                     return Some(found);
                 }
             }
-            index >>= GROUP;
+            (index, last) = (index >> GROUP, last >> GROUP);
         }
         None
     }

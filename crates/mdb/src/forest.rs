@@ -98,9 +98,12 @@ impl<P: Policy> Mdb<P> {
         }
     }
 
-    /// The first tree behind `home`, of the same type tree, that reaches `end`, in pages.
-    fn behind<R: Reach>(&self, home: Home, end: u64) -> Option<Ref> {
-        self.directory.after::<R>(home.piece()?, end)
+    /// The first tree behind `home`, of the same type tree, that reaches `end`, in pages; none if all
+    /// of it begins at the address `limit` or behind it.
+    #[inline]
+    fn behind<R: Reach>(&self, home: Home, end: u64, limit: u64) -> Option<Ref> {
+        let last = self.directory.piece_of(limit.saturating_sub(1));
+        self.directory.after::<R>(home.piece()?, last, end)
     }
 
     /// Every search tree of a type tree, in order.
@@ -115,26 +118,16 @@ impl<P: Policy> Mdb<P> {
         self.directory.is_right(|root| root.ends())
     }
 
-    /// The next node in the order. O(log n), O(1) amortised over a walk.
+    /// The next node in the order, if it begins before `limit`. O(log n), O(1) amortised over a walk.
     #[inline]
-    pub(crate) fn next_node(&self, node: Ref) -> Option<Ref> {
-        crate::tree::next(node).or_else(|| self.first_node_behind(node))
+    pub(crate) fn next_node(&self, node: Ref, limit: u64) -> Option<Ref> {
+        let next = crate::tree::next(node).or_else(|| self.first_node_behind(node, limit));
+        next.filter(|next| limit == u64::MAX || next.cap().base < limit)
     }
 
-    #[inline(never)]
-    fn first_node_behind(&self, node: Ref) -> Option<Ref> {
-        self.behind::<All>(self.home(&node.cap()), 1).map(leftmost)
-    }
-
-    /// The next node, unless it begins at `end` or behind it.
     #[inline]
-    pub(crate) fn next_node_before(&self, node: Ref, end: u64) -> Option<Ref> {
-        let next = crate::tree::next(node).or_else(|| {
-            let piece = self.home(&node.cap()).piece()?;
-            let leaves = self.directory.leaves_piece(piece, end);
-            leaves.then(|| self.first_node_behind(node)).flatten()
-        });
-        next.filter(|next| next.cap().base < end)
+    fn first_node_behind(&self, node: Ref, limit: u64) -> Option<Ref> {
+        self.behind::<All>(self.home(&node.cap()), 1, limit).map(leftmost)
     }
 
     /// The first node of a type tree.
@@ -170,30 +163,44 @@ impl<P: Policy> Mdb<P> {
     /// The first node at `key` or after it. O(log n).
     pub(crate) fn ceiling(&self, tree: usize, key: &Key) -> Option<Ref> {
         let home = self.home_at(tree, key.base);
-        self.ceiling_in(home, key).or_else(|| self.behind::<All>(home, 1).map(leftmost))
+        self.ceiling_in(home, key).or_else(|| self.behind::<All>(home, 1, u64::MAX).map(leftmost))
     }
 
-    /// The first node of the class in a type tree that reaches beyond `address`. O(log n).
-    pub(crate) fn first_beyond(&self, tree: usize, class: Class, address: u64) -> Option<Ref> {
+    /// The first node of the class in a type tree that reaches beyond `address`; perhaps none if it
+    /// begins at `limit` or behind it. O(log n).
+    pub(crate) fn first_beyond(
+        &self,
+        tree: usize,
+        class: Class,
+        address: u64,
+        limit: u64,
+    ) -> Option<Ref> {
         let end = past_page(address);
         match class {
-            Class::Objects => self.first_object(tree, address, end),
+            Class::Objects => self.first_object(tree, address, end, limit),
             Class::Leaves => self.first_of_class::<Leaves>(tree, end),
             Class::All => self.first_of_class::<All>(tree, end),
         }
     }
 
-    /// The first such node after `node`. O(log n).
-    pub(crate) fn next_of(&self, class: Class, node: Ref, end: u64) -> Option<Ref> {
+    /// The first node of the class after `node` whose end, in pages, is `end` or more; perhaps none if
+    /// it begins at the address `limit` or behind it. O(log n).
+    pub(crate) fn next_of(&self, class: Class, node: Ref, end: u64, limit: u64) -> Option<Ref> {
         match class {
-            Class::Objects => self.next_of_class::<Objects>(node, end),
-            Class::Leaves => self.next_of_class::<Leaves>(node, end),
-            Class::All => self.next_of_class::<All>(node, end),
+            Class::Objects => self.next_of_class::<Objects>(node, end, limit),
+            Class::Leaves => self.next_of_class::<Leaves>(node, end, limit),
+            Class::All => self.next_of_class::<All>(node, end, limit),
         }
     }
 
     /// The first such node at `node` or after it. O(log n).
-    pub(crate) fn at_or_next_of(&self, class: Class, node: Ref, end: u64) -> Option<Ref> {
+    pub(crate) fn at_or_next_of(
+        &self,
+        class: Class,
+        node: Ref,
+        end: u64,
+        limit: u64,
+    ) -> Option<Ref> {
         let own = match class {
             Class::Objects => Objects::own::<P>(node),
             Class::Leaves => Leaves::own::<P>(node),
@@ -202,31 +209,32 @@ impl<P: Policy> Mdb<P> {
         if own >= end {
             Some(node)
         } else {
-            self.next_of(class, node, end)
+            self.next_of(class, node, end, limit)
         }
     }
 
     /// Mostly nothing reaches there from another piece, and this is quick to see.
-    fn first_object(&self, tree: usize, address: u64, end: u64) -> Option<Ref> {
+    fn first_object(&self, tree: usize, address: u64, end: u64, limit: u64) -> Option<Ref> {
         let home = self.home_at(tree, address);
-        let Some(piece) = home.piece().filter(|&piece| !self.directory.is_reached(piece, end))
-        else {
-            return self.first_of_class::<Objects>(tree, end);
-        };
-        let own = self.directory.root(piece);
-        let own = own.and_then(|root| first_reaching::<P, Objects>(root, end));
-        own.or_else(|| {
-            first_reaching::<P, Objects>(self.directory.after::<Objects>(piece, end)?, end)
-        })
+        match home.piece() {
+            Some(piece) if !self.directory.is_reached(piece, end) => {
+                let own = self.root(home).and_then(|n| first_reaching::<P, Objects>(n, end));
+                own.or_else(|| {
+                    let behind = self.behind::<Objects>(home, end, limit)?;
+                    first_reaching::<P, Objects>(behind, end)
+                })
+            }
+            _ => self.first_of_class::<Objects>(tree, end),
+        }
     }
 
     fn first_of_class<R: Reach>(&self, tree: usize, end: u64) -> Option<Ref> {
         first_reaching::<P, R>(self.first_root::<R>(tree, end)?, end)
     }
 
-    fn next_of_class<R: Reach>(&self, node: Ref, end: u64) -> Option<Ref> {
+    fn next_of_class<R: Reach>(&self, node: Ref, end: u64, limit: u64) -> Option<Ref> {
         next_reaching::<P, R>(node, end).or_else(|| {
-            let behind = self.behind::<R>(self.home(&node.cap()), end)?;
+            let behind = self.behind::<R>(self.home(&node.cap()), end, limit)?;
             first_reaching::<P, R>(behind, end)
         })
     }

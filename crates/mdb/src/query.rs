@@ -84,55 +84,58 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// `slot` is in this database.
+    #[inline]
     pub unsafe fn next(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
-        // SAFETY: the caller keeps the contract of the crate.
-        let slot = unsafe { Ref::new(slot) };
-        self.next_distinct(slot).map(Ref::ptr)
+        // SAFETY: the same contract.
+        unsafe { self.next_before(slot, u64::MAX) }
     }
 
-    /// The next distinct capability but for the leaves in the ring of `slot`, which is in the tree:
-    /// what begins next, unless it is inside. O(log n), O(1) amortised over a walk.
+    /// The same, if it begins before the address `limit`: then nobody looks far for it.
     ///
     /// # Safety
     ///
     /// `slot` is in this database.
     #[inline]
-    pub unsafe fn next_behind(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
+    pub unsafe fn next_before(&self, slot: NonNull<Slot>, limit: u64) -> Option<NonNull<Slot>> {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
-        self.next_node(self.head(slot)).map(Ref::ptr)
+        self.next_distinct(slot, limit).map(Ref::ptr)
+    }
+
+    /// Whether anything begins in front of `limit` and behind `slot`, which is in the tree, but for the
+    /// leaves in its ring. O(log n).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    #[inline]
+    pub unsafe fn is_followed(&self, slot: NonNull<Slot>, limit: u64) -> bool {
+        // SAFETY: the caller keeps the contract of the crate.
+        let slot = unsafe { Ref::new(slot) };
+        self.next_node(self.head(slot), limit).is_some()
     }
 
     /// The leaves in the ring of a slot in the tree come after it, and before the next one.
     #[inline]
-    fn next_distinct(&self, slot: Ref) -> Option<Ref> {
+    fn next_distinct(&self, slot: Ref, limit: u64) -> Option<Ref> {
         if slot.is_leaf_member() {
-            return ring::leaf_after(slot).or_else(|| self.next_node(self.head(slot)));
+            return ring::leaf_after(slot).or_else(|| self.next_node(self.head(slot), limit));
         }
         let head = self.head(slot);
-        ring::first_leaf(head).or_else(|| self.next_node(head))
-    }
-
-    /// The next distinct one, unless it begins at `end` or behind it.
-    #[inline]
-    fn next_inside(&self, slot: Ref, end: u64) -> Option<Ref> {
-        if slot.is_leaf_member() {
-            let leaf = ring::leaf_after(slot);
-            return leaf.or_else(|| self.next_node_before(self.head(slot), end));
-        }
-        let head = self.head(slot);
-        ring::first_leaf(head).or_else(|| self.next_node_before(head, end))
+        ring::first_leaf(head).or_else(|| self.next_node(head, limit))
     }
 
     /// Every distinct capability of a tree.
     pub fn iter(&self, tree: u8) -> impl Iterator<Item = NonNull<Slot>> + '_ {
-        walk(self.first_node(usize::from(tree) % MAX_TREES), move |n| self.next_distinct(n))
-            .map(Ref::ptr)
+        walk(self.first_node(usize::from(tree) % MAX_TREES), move |n| {
+            self.next_distinct(n, u64::MAX)
+        })
+        .map(Ref::ptr)
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
         let own = Extent::of::<P>(&slot.cap());
-        walk(self.next_inside(slot, own.end), move |n| self.next_inside(n, own.end))
+        walk(self.next_distinct(slot, own.end), move |n| self.next_distinct(n, own.end))
             .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
     }
 
@@ -198,7 +201,7 @@ impl<P: Policy> Mdb<P> {
         if let Some(leaf) = ring::first_leaf(head).filter(|_| overlaps::<P>(&cap, base, len)) {
             return Some(leaf.ptr());
         }
-        let start = self.next_of(Class::All, head, past_page(base));
+        let start = self.next_of(Class::All, head, past_page(base), end_of(base, len));
         self.overlaps_from(start, base, len, Class::All)
             .find(|n| is_ancestor::<P>(&cap, &n.cap()))
             .map(Ref::ptr)
@@ -251,7 +254,7 @@ impl<P: Policy> Mdb<P> {
     pub fn inner(&self, tree: u8, base: u64, len: u64) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let end = end_of(base, len);
         let start = self.ceiling(usize::from(tree) % MAX_TREES, &Key::first(base, len));
-        walk(start, move |n| self.next_distinct(n))
+        walk(start, move |n| self.next_distinct(n, end))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 <= end)
             .map(Ref::ptr)
@@ -266,7 +269,8 @@ impl<P: Policy> Mdb<P> {
         class: Class,
     ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         let nodes = class.of_nodes();
-        let start = self.first_beyond(usize::from(tree) % MAX_TREES, nodes, base);
+        let start =
+            self.first_beyond(usize::from(tree) % MAX_TREES, nodes, base, end_of(base, len));
         self.overlaps_from(start, base, len, nodes)
             .flat_map(move |n| with_leaves::<P>(n, class))
             .map(Ref::ptr)
@@ -286,8 +290,8 @@ impl<P: Policy> Mdb<P> {
         let class = class.of_nodes();
         let near = past_page(base);
         let tree = usize::from(tree) % MAX_TREES;
-        let start = self.first_beyond(tree, class, base);
-        let front = walk(start, move |n| self.next_of(class, n, near))
+        let start = self.first_beyond(tree, class, base, base);
+        let front = walk(start, move |n| self.next_of(class, n, near, base))
             .take_while(move |n| n.cap().base < base)
             .filter(move |n| {
                 let past = span::<P>(&n.cap()).1;
@@ -296,8 +300,8 @@ impl<P: Policy> Mdb<P> {
 
         let beyond = past_page(end);
         let first = self.ceiling(tree, &Key::first(base.saturating_add(1), u64::MAX));
-        let first = first.and_then(|n| self.at_or_next_of(class, n, beyond));
-        let back = walk(first, move |n| self.next_of(class, n, beyond))
+        let first = first.and_then(|n| self.at_or_next_of(class, n, beyond, end));
+        let back = walk(first, move |n| self.next_of(class, n, beyond, end))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 > end);
         front.chain(back).flat_map(move |n| with_leaves::<P>(n, wanted)).map(Ref::ptr)
@@ -318,7 +322,7 @@ impl<P: Policy> Mdb<P> {
         let end = base.saturating_add(len);
         let mut at = base;
         let tree = usize::from(tree) % MAX_TREES;
-        let mut node = self.first_beyond(tree, Class::Objects, at);
+        let mut node = self.first_beyond(tree, Class::Objects, at, end);
         while let Some(n) = node.filter(|_| at < end) {
             let (first, past) = span::<P>(&n.cap());
             if first >= end {
@@ -330,7 +334,7 @@ impl<P: Policy> Mdb<P> {
                 }
                 at = past;
             }
-            node = self.next_of(Class::Objects, n, past_page(at));
+            node = self.next_of(Class::Objects, n, past_page(at), end);
         }
         if at < end {
             gap(at, end - at);
@@ -353,7 +357,7 @@ impl<P: Policy> Mdb<P> {
         class: Class,
     ) -> impl Iterator<Item = Ref> + '_ {
         let (target, end) = (past_page(base), end_of(base, len));
-        walk(start, move |n| self.next_of(class, n, target))
+        walk(start, move |n| self.next_of(class, n, target, end))
             .take_while(move |n| n.cap().base < end)
             .filter(move |n| span::<P>(&n.cap()).1 > base)
     }

@@ -121,10 +121,8 @@ impl Db {
             return None;
         }
         // SAFETY: `remove` and `relocate` keep the newest one in the database.
-        match unsafe { self.mdb.next_behind(newest.ptr()) }.map(Obj::from_slot) {
-            Some(next) if next.cap().base < base + len => None,
-            _ => Some(newest),
-        }
+        let followed = unsafe { self.mdb.is_followed(newest.ptr(), base + len) };
+        (!followed).then_some(newest)
     }
 
     /// Puts `cap`, a copy of what `src` holds, into the empty slot `dst`.
@@ -217,14 +215,14 @@ impl Db {
         unsafe { self.mdb.first_descendant(slot.ptr()) }.map(Obj::from_slot)
     }
 
-    /// The distinct capability after a slot in use.
+    /// The distinct capability after a slot in use, if it begins before `limit`.
     #[inline]
-    pub fn next(&self, slot: SlotRef) -> Option<SlotRef> {
+    pub fn next_before(&self, slot: SlotRef, limit: u64) -> Option<SlotRef> {
         if !slot.is_linked() {
             return None;
         }
         // SAFETY: it is in the database.
-        unsafe { self.mdb.next(slot.ptr()) }.map(Obj::from_slot)
+        unsafe { self.mdb.next_before(slot.ptr(), limit) }.map(Obj::from_slot)
     }
 
     /// The innermost capability from which that in `slot` descends.

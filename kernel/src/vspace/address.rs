@@ -84,9 +84,6 @@ impl Local {
         let mut at = self.db.find(&key);
         while let Some(slot) = at {
             let cap = slot.cap();
-            if cap.base != table {
-                break;
-            }
             if search.steps == 0 {
                 return false;
             }
@@ -98,7 +95,7 @@ impl Local {
                     return false;
                 }
             }
-            at = self.db.next(slot);
+            at = self.db.next_before(slot, table + 1);
         }
         true
     }

@@ -60,13 +60,10 @@ impl Local {
             return self.unmap_rest(slot, own);
         }
         let end = own.base + own.word;
-        let mut next = self.db.next(slot);
+        let mut next = self.db.next_before(slot, end);
         while let Some(at) = next {
             let cap = at.cap();
-            if cap.base >= end {
-                break;
-            }
-            next = self.db.next(at);
+            next = self.db.next_before(at, end);
             if !self.spend(1) {
                 // From here on in another way, which knows where it was.
                 slot.set_rights(Rights::NONE.0, own.attrs | attr::DYING);
