@@ -21,7 +21,7 @@
 //! capabilities are for: 41 bytes for each piece.
 
 use crate::slot::{Ends, Ref};
-use crate::tree::Reach;
+use crate::tree::{All, Reach};
 
 /// Pieces in a group, as a logarithm: one bit of a word for each.
 const GROUP: u32 = 6;
@@ -171,6 +171,12 @@ impl Directory {
         self.at_mut(level + 1, index >> GROUP)
     }
 
+    /// Where a piece begins, in pages.
+    #[inline]
+    pub fn start_of(&self, piece: usize) -> u64 {
+        (piece as u64) << (self.shift - 12)
+    }
+
     /// Whether something that ends at `end`, in pages, ends behind a piece or group of a level.
     #[inline]
     fn spans(&self, level: usize, index: usize, end: u64) -> bool {
@@ -210,13 +216,18 @@ impl Directory {
     fn set_object(&mut self, piece: usize, end: u64) {
         let (mut index, mut end) = (piece, end);
         for level in 0..self.levels {
-            if core::mem::replace(&mut self.at_mut(level, index).ends.object, end) == end {
+            let before = core::mem::replace(&mut self.at_mut(level, index).ends.object, end);
+            if before == end {
                 return;
             }
             let spans = self.spans(level, index, end);
+            let last = level + 1 == self.levels;
             let group = self.group_mut(level, index);
             let others = group.spanning & !bit(index);
             group.spanning = others | if spans { bit(index) } else { 0 };
+            if last || group.ends.object > before.max(end) {
+                return;
+            }
             end = self.highest_object(level, index);
             index >>= GROUP;
         }
@@ -262,8 +273,23 @@ impl Directory {
         self.first_of::<R>(top, 0, self.group(top, 0).used, end)
     }
 
-    /// The first such tree behind a piece, if it is that of piece `last` or one before.
+    /// The first tree behind a piece, if it is that of piece `last` or one before.
     #[inline]
+    pub fn next(&self, piece: usize, last: usize) -> Option<Ref> {
+        let behind = self.group(0, piece).used & (!1 << (piece % MEMBERS));
+        if behind == 0 {
+            return self.after::<All>(piece, last, 1);
+        }
+        let found = (piece & !(MEMBERS - 1)) + behind.trailing_zeros() as usize;
+        if found <= last {
+            self.root(found)
+        } else {
+            None
+        }
+    }
+
+    /// The first tree behind a piece in which something ends at `end` or behind it, if it is that of
+    /// piece `last` or one before.
     pub fn after<R: Reach>(&self, piece: usize, last: usize, end: u64) -> Option<Ref> {
         let (mut index, mut last) = (piece, last);
         for level in 0..self.levels {

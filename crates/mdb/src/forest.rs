@@ -21,6 +21,19 @@ impl Home {
     }
 }
 
+/// The last object before a piece that reaches into it, as it was found: what is deleted one after the
+/// other mostly lies in the same piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Outer {
+    piece: usize,
+    object: Option<Ref>,
+}
+
+impl Outer {
+    /// Of no piece.
+    pub const UNKNOWN: Outer = Outer { piece: usize::MAX, object: None };
+}
+
 impl<P: Policy> Mdb<P> {
     /// Divides the type tree `tree`, for memory up to `top`, into pieces with a search tree each, as
     /// small as `entries` suffice for; see [`PIECE`](crate::PIECE). Memory beyond `top` counts to the
@@ -45,6 +58,7 @@ impl<P: Policy> Mdb<P> {
         let empty = self.is_empty();
         if empty {
             self.directory = directory();
+            self.outer.set(Outer::UNKNOWN);
             let divided = self.directory.pieces() > 0;
             self.divided = if divided { usize::from(tree) % MAX_TREES } else { MAX_TREES };
         }
@@ -106,6 +120,13 @@ impl<P: Policy> Mdb<P> {
         self.directory.after::<R>(home.piece()?, last, end)
     }
 
+    /// The root of the first tree behind `home`; none if all of it begins at `limit` or behind it.
+    #[inline]
+    fn next_root(&self, home: Home, limit: u64) -> Option<Ref> {
+        let last = self.directory.piece_of(limit.saturating_sub(1));
+        self.directory.next(home.piece()?, last)
+    }
+
     /// Every search tree of a type tree, in order.
     pub(crate) fn trees(&self, tree: usize) -> impl Iterator<Item = Home> {
         let pieces = if tree == self.divided { self.directory.pieces() } else { 0 };
@@ -127,7 +148,7 @@ impl<P: Policy> Mdb<P> {
 
     #[inline]
     fn first_node_behind(&self, node: Ref, limit: u64) -> Option<Ref> {
-        self.behind::<All>(self.home(&node.cap()), 1, limit).map(leftmost)
+        self.next_root(self.home(&node.cap()), limit).map(leftmost)
     }
 
     /// The first node of a type tree.
@@ -144,13 +165,49 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// The last object before `node` whose end, in pages, is `end` or more. O(log n).
+    #[inline]
     pub(crate) fn object_before(&self, node: Ref, end: u64) -> Option<Ref> {
         prev_object::<P>(node, end).or_else(|| self.object_ahead(self.home(&node.cap()), end))
     }
 
-    /// The last such object in the trees before `home`.
+    /// The last such object in the trees before `home`; `end` is behind the beginning of the piece.
+    #[inline]
     pub(crate) fn object_ahead(&self, home: Home, end: u64) -> Option<Ref> {
-        last_object::<P>(self.directory.before(home.piece()?, end)?, end)
+        let piece = home.piece()?;
+        let mut outer = self.outer.get();
+        if outer.piece != piece {
+            let into = self.directory.start_of(piece) + 1;
+            outer = Outer { piece, object: self.search_ahead(piece, into) };
+            self.outer.set(outer);
+        }
+        // One that reaches `end` would have been found if it were behind this one.
+        let object = outer.object?;
+        match Objects::own::<P>(object) >= end {
+            true => Some(object),
+            false => self.search_ahead(piece, end),
+        }
+    }
+
+    #[inline(never)]
+    fn search_ahead(&self, piece: usize, end: u64) -> Option<Ref> {
+        last_object::<P>(self.directory.before(piece, end)?, end)
+    }
+
+    /// An object that ends at `end`, in pages, comes into a tree: it may be the outer one of pieces
+    /// that it reaches into.
+    #[inline]
+    pub(crate) fn forget_outer(&mut self, home: Home, end: u64) {
+        if home.piece().is_some_and(|piece| end > self.directory.start_of(piece + 1)) {
+            self.outer.set(Outer::UNKNOWN);
+        }
+    }
+
+    /// A node goes, or moves to another slot.
+    #[inline]
+    pub(crate) fn forget_outer_node(&mut self, node: Ref) {
+        if self.outer.get().object == Some(node) {
+            self.outer.set(Outer::UNKNOWN);
+        }
     }
 
     /// The last node at `key` or before it, or, if there is none in its tree, the last object before
@@ -163,7 +220,7 @@ impl<P: Policy> Mdb<P> {
     /// The first node at `key` or after it. O(log n).
     pub(crate) fn ceiling(&self, tree: usize, key: &Key) -> Option<Ref> {
         let home = self.home_at(tree, key.base);
-        self.ceiling_in(home, key).or_else(|| self.behind::<All>(home, 1, u64::MAX).map(leftmost))
+        self.ceiling_in(home, key).or_else(|| self.next_root(home, u64::MAX).map(leftmost))
     }
 
     /// The first node of the class in a type tree that reaches beyond `address`; perhaps none if it

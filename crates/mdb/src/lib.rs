@@ -59,6 +59,7 @@ mod ring;
 mod slot;
 mod tree;
 
+use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -69,7 +70,7 @@ pub use slot::{RawCap, Slot};
 pub use tree::Class;
 
 use directory::Directory;
-use forest::Home;
+use forest::{Home, Outer};
 use order::{is_before, is_leaf, Key};
 use ring::Member;
 use slot::Ref;
@@ -115,6 +116,7 @@ pub struct Mdb<P: Policy> {
     directory: Directory,
     /// The type tree that the directory divides, or [`MAX_TREES`].
     divided: usize,
+    outer: Cell<Outer>,
     slots: usize,
     policy: PhantomData<fn() -> P>,
 }
@@ -132,6 +134,7 @@ impl<P: Policy> Mdb<P> {
             roots: [None; MAX_TREES],
             directory: Directory::none(),
             divided: MAX_TREES,
+            outer: Cell::new(Outer::UNKNOWN),
             slots: 0,
             policy: PhantomData,
         }
@@ -362,6 +365,7 @@ impl<P: Policy> Mdb<P> {
         if node.is_member() {
             return self.succeed_in_ring(node, heir);
         }
+        self.forget_outer_node(node);
         self.relink(self.home(&heir.cap()), node.parent(), node, Some(heir));
         for child in [node.left(), node.right()].into_iter().flatten() {
             child.set_parent(Some(heir));
