@@ -277,15 +277,14 @@ impl Directory {
     #[inline]
     pub fn next(&self, piece: usize, last: usize) -> Option<Ref> {
         let behind = self.group(0, piece).used & (!1 << (piece % MEMBERS));
-        if behind == 0 {
-            return self.after::<All>(piece, last, 1);
+        if behind != 0 {
+            let found = (piece & !(MEMBERS - 1)) + behind.trailing_zeros() as usize;
+            return if found <= last { self.root(found) } else { None };
         }
-        let found = (piece & !(MEMBERS - 1)) + behind.trailing_zeros() as usize;
-        if found <= last {
-            self.root(found)
-        } else {
-            None
+        if last >> GROUP == piece >> GROUP {
+            return None;
         }
+        self.after::<All>(piece, last, 1)
     }
 
     /// The first tree behind a piece in which something ends at `end` or behind it, if it is that of
