@@ -4,7 +4,7 @@
 //! tree of their own. So a search passes over what a single tree would have for its upper levels, and
 //! what climbs, to raise an end or to look for an ancestor, soon arrives at a root. For range queries,
 //! which go from tree to tree, each group of 64 pieces notes the highest ends of its trees, which of its
-//! pieces have any capabilities, and from which an object reaches into the next piece; so does each
+//! pieces have any capabilities, and from which one reaches into the next piece; so does each
 //! group of 64 groups, and so on up to one group of all:
 //!
 //! ```text
@@ -37,7 +37,7 @@ pub struct Entry {
     ends: Ends,
     /// Of a group: which members have any capabilities.
     used: u64,
-    /// Of a group: in which members there is an object that ends behind the member.
+    /// Of a group: in which members something ends behind the member.
     spanning: u64,
 }
 
@@ -194,7 +194,7 @@ impl Directory {
                 return;
             }
             entry.ends = raised;
-            if self.spans(level, index, ends.object) {
+            if self.spans(level, index, ends.object.max(ends.leaf)) {
                 self.group_mut(level, index).spanning |= bit(index);
             }
             index >>= GROUP;
@@ -220,17 +220,23 @@ impl Directory {
             if before == end {
                 return;
             }
-            let spans = self.spans(level, index, end);
-            let last = level + 1 == self.levels;
-            let group = self.group_mut(level, index);
-            let others = group.spanning & !bit(index);
-            group.spanning = others | if spans { bit(index) } else { 0 };
-            if last || group.ends.object > before.max(end) {
+            self.mark_spanning(level, index);
+            if level + 1 == self.levels || self.group(level, index).ends.object > before.max(end) {
                 return;
             }
             end = self.highest_object(level, index);
             index >>= GROUP;
         }
+    }
+
+    /// Notes whether something in a piece or group ends behind it.
+    #[inline]
+    fn mark_spanning(&mut self, level: usize, index: usize) {
+        let ends = self.at(level, index).ends;
+        let spans = self.spans(level, index, ends.object.max(ends.leaf));
+        let group = self.group_mut(level, index);
+        let others = group.spanning & !bit(index);
+        group.spanning = others | if spans { bit(index) } else { 0 };
     }
 
     fn set_leaf(&mut self, piece: usize, end: u64) {
@@ -239,6 +245,7 @@ impl Directory {
             if core::mem::replace(&mut self.at_mut(level, index).ends.leaf, end) == end {
                 return;
             }
+            self.mark_spanning(level, index);
             let members = Self::members(index, self.group(level, index).used);
             end = members.map(|i| self.at(level, i).ends.leaf).max().unwrap_or(0);
             index >>= GROUP;
@@ -269,8 +276,7 @@ impl Directory {
 
     /// The first tree of all in which something ends at `end` or behind it. O(log pieces).
     pub fn first<R: Reach>(&self, end: u64) -> Option<Ref> {
-        let top = self.levels.checked_sub(1)?;
-        self.first_of::<R>(top, 0, self.group(top, 0).used, end)
+        self.first_of::<R>(self.levels.checked_sub(1)?, 0, !0, end)
     }
 
     /// The first tree behind a piece, if it is that of piece `last` or one before.
@@ -295,31 +301,24 @@ impl Directory {
             if index >= last {
                 return None;
             }
-            let mut behind = self.group(level, index).used & (!1 << (index % MEMBERS));
+            let mut behind = !1 << (index % MEMBERS);
             if index >> GROUP == last >> GROUP {
                 behind &= !(!1 << (last % MEMBERS));
             }
-            if behind != 0 {
-                let first = index & !(MEMBERS - 1);
-                if let Some(found) = self.first_of::<R>(level, first, behind, end) {
-                    return Some(found);
-                }
+            let first = index & !(MEMBERS - 1);
+            if let Some(found) = self.first_of::<R>(level, first, behind, end) {
+                return Some(found);
             }
             (index, last) = (index >> GROUP, last >> GROUP);
         }
         None
     }
 
-    /// The first such tree in some `members` of the group that begins at `first`.
+    /// The first such tree in some members of the group that begins at `first`.
     #[inline]
-    fn first_of<R: Reach>(
-        &self,
-        level: usize,
-        first: usize,
-        members: u64,
-        end: u64,
-    ) -> Option<Ref> {
-        let (mut level, mut first, mut members) = (level, first, members);
+    fn first_of<R: Reach>(&self, level: usize, first: usize, chosen: u64, end: u64) -> Option<Ref> {
+        let (mut level, mut first) = (level, first);
+        let mut members = self.may_reach(level, first, end) & chosen;
         while members != 0 {
             let index = first + members.trailing_zeros() as usize;
             let entry = self.at(level, index);
@@ -328,10 +327,24 @@ impl Directory {
             } else if level == 0 {
                 return entry.root;
             } else {
-                (level, first, members) = (level - 1, index << GROUP, entry.used);
+                (level, first) = (level - 1, index << GROUP);
+                members = self.may_reach(level, first, end);
             }
         }
         None
+    }
+
+    /// The members of the group that begins at `first` that may reach `end`: they have capabilities,
+    /// and begin no earlier than the one that `end` lies in or reach beyond themselves.
+    #[inline]
+    fn may_reach(&self, level: usize, first: usize, end: u64) -> u64 {
+        let group = self.group(level, first);
+        let target = (end.saturating_sub(1) >> (self.shift - 12 + GROUP * level as u32)) as usize;
+        let from = match target.saturating_sub(first) {
+            far if far >= MEMBERS => 0,
+            near => !0 << near,
+        };
+        group.used & (group.spanning | from)
     }
 
     /// The last piece or group before a piece in which an object ends at `end` or behind it, which is
@@ -394,7 +407,7 @@ impl Directory {
         let marked = |level: usize, index: usize| {
             let (entry, group) = (self.at(level, index), self.group(level, index));
             let used = if level == 0 { entry.root.is_some() } else { entry.used != 0 };
-            let spans = self.spans(level, index, entry.ends.object);
+            let spans = self.spans(level, index, entry.ends.object.max(entry.ends.leaf));
             used == (group.used & bit(index) != 0) && spans == (group.spanning & bit(index) != 0)
         };
         (0..self.levels).all(|l| (0..lens[l]).all(|i| noted(l, i) && marked(l, i)))
