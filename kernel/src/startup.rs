@@ -257,7 +257,9 @@ fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let file = bootarchive::find(archive, path).map_err(Error::Damaged)?.ok_or(Error::NotFound)?;
     let (mut pool, from) = Pool::new(info)?;
-    divide_memory(local, info, &mut pool)?;
+    if info.option("mdb") != Some("undivided") {
+        divide_memory(local, info, &mut pool)?;
+    }
     let mut builder = Builder::new(local, pool)?;
     let entry = load(&mut builder, file.data)?;
     builder.add_singletons();

@@ -250,6 +250,8 @@ impl<P: Policy> Mdb<P> {
     }
 
     fn fill_gap(&mut self, gap: &Gap, node: &impl Fn(usize) -> Ref) {
+        // The last end is the highest: noted first, it is noted once.
+        self.raise_directory(gap.home, order::own_ends::<P>(&node(gap.count - 1).cap()));
         // Positions count from 1. At each level those are in that are multiples of `2 * step`.
         let mut step = gap.count.next_power_of_two();
         while step > 0 {
