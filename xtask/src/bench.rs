@@ -7,6 +7,7 @@
 //! aims at is in `bench/aims.tsv`.
 
 use crate::bench_host::{self, MAPPING_DATABASE};
+use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
 use crate::compare::table::{ratio, Table};
 use crate::image::Base;
@@ -34,7 +35,7 @@ use std::time::Duration;
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; caps
-    /// (capability invocations); mdb (the mapping database and others, on the host); papers (the
+    /// (capability invocations); capsize (the same by the number of capabilities); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
@@ -69,7 +70,7 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         println!("{}", table("basic, in instructions", &measured, &linux, &aims).render());
         all.extend(measured);
     }
-    let context = match chosen.invocations || chosen.papers {
+    let context = match chosen.invocations || chosen.papers || chosen.sizes {
         true => Some(prepare(project)?),
         false => None,
     };
@@ -80,6 +81,9 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         let measured = measure_invocations(context, timeout)?;
         println!("{}", table("caps, in instructions", &measured, &[], &aims).render());
         all.extend(measured);
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.sizes) {
+        all.extend(bench_sizes::measure(context, timeout)?);
     }
     if chosen.mapping_database {
         all.extend(bench_host::measure(project)?);
@@ -107,12 +111,13 @@ struct Chosen {
     programs: Vec<Program>,
     invocations: bool,
     papers: bool,
+    sizes: bool,
     mapping_database: bool,
 }
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
-    let groups = [BASIC, INVOCATIONS, PAPERS, MAPPING_DATABASE];
+    let groups = [BASIC, INVOCATIONS, PAPERS, SIZES, MAPPING_DATABASE];
     let single: Vec<String> =
         names.iter().filter(|name| !groups.contains(&name.as_str())).cloned().collect();
     let programs = match (is(BASIC), single.is_empty()) {
@@ -121,7 +126,8 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
         (_, false) => micro::choose(project, &single)?,
     };
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
-    Ok(Chosen { programs, invocations, papers, mapping_database: is(MAPPING_DATABASE) })
+    let (sizes, mapping_database) = (is(SIZES), is(MAPPING_DATABASE));
+    Ok(Chosen { programs, invocations, papers, sizes, mapping_database })
 }
 
 /// What the programs say on Tessera.
@@ -189,7 +195,7 @@ pub fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Meas
 }
 
 /// A machine on which time is instructions.
-fn counting() -> MachineOptions {
+pub fn counting() -> MachineOptions {
     MachineOptions {
         cores: 1,
         mem: MemorySize { mib: 1024 },

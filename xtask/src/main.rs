@@ -3,6 +3,7 @@
 mod backtrace;
 mod bench;
 mod bench_host;
+mod bench_sizes;
 mod check;
 mod compare;
 mod compile;
