@@ -9,7 +9,8 @@
 //! range, so that making and deleting those never touches the tree. (Leaves in a ring have no order
 //! among each other.) The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
 //! Trees*, 2015), augmented for the range queries *surrounding*, *inner* and *partial* of G12 §3.1.3.
-//! There is one root per type tree.
+//! There is one root per type tree; the tree of memory may be [divided](Mdb::divide) into pieces with a
+//! root each, under a directory: see `docs/mapping-database.md`.
 //!
 //! # Relations
 //!
@@ -25,7 +26,7 @@
 //!
 //! # Contract
 //!
-//! The database holds no memory of its own. Whoever puts a slot in (`unsafe`) promises that the slot
+//! The database holds no memory of its own but the directory's, which its owner gives it. Whoever puts a slot in (`unsafe`) promises that the slot
 //! stays where it is, and valid, until [`Mdb::remove`] or [`Mdb::relocate`] takes it out; that there
 //! is never a `&mut` to a slot in a database (all fields are cells, `&` is enough); and that the slot
 //! is in one database only. A database belongs to one core and is neither `Send` nor `Sync`.
@@ -36,7 +37,9 @@
 //!
 //! # Costs
 //!
-//! For `n` distinct capabilities. The figure is the worst case unless it says otherwise.
+//! For `n` distinct capabilities, or so many that begin in the same piece; a piece more or less costs one
+//! step for each level of the directory. The figure is the worst case unless it says otherwise, and
+//! counts Mappings of one range as one where that is said at the operation.
 //!
 //! | operation | cost |
 //! |---|---|
