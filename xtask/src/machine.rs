@@ -91,9 +91,6 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
         // The date and what the machine calls random are the same in every run too.
         add("-icount shift=0,sleep=off -seed 1 -rtc base=2026-01-01,clock=vm");
     }
-    if std::env::var_os("TESSERA_MON").is_some() {
-        add("-monitor unix:/tmp/model-mon,server,nowait");
-    }
     if options.gdb {
         add("-gdb tcp::1234 -S");
     }
