@@ -31,8 +31,8 @@ use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags};
 use mdb::RawCap;
 use paging::Flags;
 
-/// The threshold of the default policy; docs/decisions/0004 has the measurements.
-pub const DEFAULT_THRESHOLD: u32 = 32;
+/// The threshold of the default policy; docs/decisions/0011 has the measurements.
+pub const DEFAULT_THRESHOLD: u32 = 24;
 
 /// What must be flushed before user mode runs again, and how to decide it.
 pub struct Tlb {
