@@ -295,22 +295,28 @@ impl Local {
     fn give_back(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
         let end = own.base + own.word;
         let mut at = own.base;
-        while at < end {
-            let is_other = |cap: &RawCap| {
-                cap.ty != HOME_RAM && (cap.ty, cap.base, cap.word) != (own.ty, own.base, own.word)
-            };
-            let inside = self.db.overlapping(MEMORY, at, end - at, Class::Objects);
-            let next = inside.map(|slot| slot.cap()).find(is_other);
-            let (free_end, behind) = next.map_or((end, end), |cap| (cap.base, cap.base + cap.word));
-            if free_end > at {
-                self.reclaim(at, free_end - at);
+        let mut next = self.db.first_descendant(slot);
+        while let Some(inner) = next {
+            let cap = inner.cap();
+            // What lies in another descendant, and Mappings, are behind `at` already.
+            if cap.base >= at && cap.ty != CapType::Mapping as u8 {
+                if cap.base > at {
+                    self.reclaim(at, cap.base - at);
+                }
+                at = cap.base + cap.word;
             }
-            at = behind;
-            if at < end && !self.spend(1) {
+            if at >= end {
+                break;
+            }
+            if !self.spend(1) {
                 let cap = self.db.remove(slot);
                 self.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
                 return Progress::Again;
             }
+            next = self.db.next_before(inner, end);
+        }
+        if at < end {
+            self.reclaim(at, end - at);
         }
         self.drop_slot(slot);
         Progress::Done

@@ -23,6 +23,8 @@ use unixproto::{op, Errno, Reply};
 
 /// Largest piece that a file grows by.
 const GROW_MAX: u64 = 1 << 20;
+/// Most bytes that a file gets at once because a page of it is written through a mapping.
+const MAPPED_MAX: u64 = 1 << 20;
 /// Most bytes that one `WriteBegin` grants.
 const GRANT_MAX: u64 = 4 << 20;
 
@@ -144,6 +146,19 @@ impl Unixd {
         Ok(end)
     }
 
+    /// Allocates a page that is to be written through a mapping, and as many of its neighbours as
+    /// the file has pages already: a mapping that is filled gets few extents, one that is touched
+    /// here and there at most twice the memory that it needs.
+    fn allocate_around(&mut self, ino: Ino, page: u64) -> Result<(), Errno> {
+        let (size, file) = self.file(ino)?;
+        let end = pages(*size).max(page + PAGE);
+        let window = (2 * file.extents.allocated()).next_power_of_two().clamp(PAGE, MAPPED_MAX);
+        let start = page & !(window - 1);
+        // Not all of that need be there; the page itself must.
+        let _ = self.allocate(ino, start, end.min(start + window));
+        self.allocate(ino, page, page + PAGE).map(|_| ())
+    }
+
     /// The file of a description.
     fn file_of(&self, pid: Pid, desc: u32) -> Result<Ino, Errno> {
         match self.desc(pid, desc)?.object {
@@ -227,7 +242,7 @@ impl Unixd {
         }
         if op.write {
             self.own(ino)?;
-            self.allocate(ino, op.offset & !(PAGE - 1), (op.offset & !(PAGE - 1)) + PAGE)?;
+            self.allocate_around(ino, op.offset & !(PAGE - 1))?;
         } else {
             self.materialise(ino)?;
         }
