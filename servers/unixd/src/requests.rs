@@ -139,7 +139,7 @@ impl Unixd {
         // One line of printable text: records for the host start lines of their own.
         let text = alloc::string::String::from_utf8_lossy(&text);
         let text = text.replace(|letter: char| letter.is_control(), "?");
-        if proc.execed {
+        if proc.execed || pid != crate::procs::FIRST {
             libos::log!("{name}[{pid}]: {text}");
         } else {
             libos::log!("@error {text}");
