@@ -16,14 +16,14 @@
 //!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
 
 use super::mem::{slot_at, Obj, SlotRun};
-use super::{attr, lookup, CapExt, SlotRef, HOME_RAM, MEMORY};
+use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::dcb::{Dcb, PARKING};
 use crate::dispatch::Local;
 use crate::ipc::Endpoint;
 use captypes::invocations::Count;
 use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};
-use mdb::{Class, RawCap};
+use mdb::RawCap;
 
 /// Steps of destruction in one event: some 300 instructions each, 700 at worst.
 pub const BUDGET: u32 = 256;
