@@ -233,13 +233,14 @@ impl Fds {
 
     /// A descriptor of a file has been closed, maybe not the last: record locks end with the first.
     fn closed(&mut self, index: u32) {
+        self.release(index);
+        // With the last, `unixd` has ended them already.
         if self.has_locks {
             if let Ok(Object::Description { desc, .. }) = self.at(index).map(|file| &file.object) {
                 let request = op::SetLock { desc: *desc, how: lock::UNLOCK, start: 0, len: 0 };
                 let _ = server::call(request);
             }
         }
-        self.release(index);
     }
 
     fn forget_rings(&mut self, descriptions: &[u32]) {
