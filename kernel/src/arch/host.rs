@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
-use super::Core;
+use super::{Core, PerfCounter, PerfFacts};
 
 /// What a real core keeps for its hardware: nothing here.
 pub struct Hw;
@@ -270,24 +270,7 @@ pub unsafe fn io_in(_port: u16, _bytes: u8) -> u32 {
 /// Writing this port must have no effect on memory.
 pub unsafe fn io_out(_port: u16, _bytes: u8, _value: u32) {}
 
-/// What counters there are: one programmable, no other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PerfFacts {
-    pub version: u8,
-    pub programmable: u8,
-    pub fixed: u8,
-    pub width: u8,
-    pub missing: u32,
-}
-
-/// One counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PerfCounter {
-    Programmable(u32),
-    Fixed(u32),
-}
-
-/// What the pretended processor has.
+/// What the pretended processor has: one programmable counter, no other.
 pub fn perf_facts() -> PerfFacts {
     PerfFacts { version: 1, programmable: 1, fixed: 0, width: 40, missing: 0 }
 }

@@ -17,3 +17,25 @@ mod host;
 use host as imp;
 
 pub use imp::*;
+
+/// What counters there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerfFacts {
+    /// Version of the architecture; 0 without counters.
+    pub version: u8,
+    /// Programmable counters.
+    pub programmable: u8,
+    /// Counters of one event each: instructions, cycles, reference cycles.
+    pub fixed: u8,
+    /// Bits of a programmable counter.
+    pub width: u8,
+    /// Bit n: architectural event n is missing.
+    pub missing: u32,
+}
+
+/// One counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerfCounter {
+    Programmable(u32),
+    Fixed(u32),
+}

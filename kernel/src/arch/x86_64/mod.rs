@@ -32,7 +32,7 @@ pub use fpu::{vectors_allow, vectors_forbid};
 pub use memory::{flush_page, flush_tlb, kernel_half, kernel_root, root, write_root};
 pub use memory::{phys_to_virt, root_level, user_end, virt_to_phys};
 pub use pages::{copy_page, page_is_zero, zero_page};
-pub use perf::{perf_facts, perf_read, perf_start, PerfCounter, PerfFacts};
+pub use perf::{perf_facts, perf_read, perf_start};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogPort};
 pub use trap::{enter_panic, report_panic};
 
