@@ -1,13 +1,11 @@
 //! `./x run` itself, as a user meets it: statuses, streams, wrong input, time-out.
 
 use super::guest::difference;
-use super::{Case, Context};
+use super::{feed, this_tool, Case, Context};
 use anyhow::{ensure, Result};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// A call of `./x run` and what must come of it.
 struct Call {
@@ -110,21 +108,12 @@ fn expect(context: &Context, call: &Call) -> Result<()> {
 fn x_run(context: &Context, arguments: &[&str], stdin: &[u8]) -> Result<(i32, Vec<u8>, String)> {
     let folder = context.folder("cli")?;
     make_files(context, &folder)?;
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut command = this_tool(context, &folder)?;
+    command
         .args(["run", "--mem", "512M"])
         .args((!arguments.contains(&"--timeout")).then_some("--timeout=60"))
-        .args(arguments)
-        .current_dir(&folder)
-        .env("TESSERA_ROOT", &context.project.root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // Wrong calls end before they read it.
-        let _ = pipe.write_all(stdin);
-    }
-    let output = child.wait_with_output()?;
+        .args(arguments);
+    let output = feed(&mut command, stdin)?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     Ok((output.status.code().unwrap_or(-1), output.stdout, stderr))
 }

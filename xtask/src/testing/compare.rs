@@ -3,13 +3,11 @@
 //! Linux's kernel comes from Debian's archive. Where it cannot be had, the tests that need it are
 //! passed over, and say so.
 
-use super::{Case, Context, TestResult};
+use super::{feed, this_tool, Case, Context, TestResult};
 use crate::linux::{Linux, NEWEST};
 use crate::results::{self, Clock, Measurement, System};
 use anyhow::{ensure, Context as _, Result};
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 type Body = fn(&Context) -> Result<()>;
 
@@ -76,20 +74,8 @@ impl std::fmt::Display for Said {
 }
 
 fn x_compare(context: &Context, arguments: &[&str], stdin: &[u8]) -> Result<Said> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .args(["compare", "--mem", "512M"])
-        .args(arguments)
-        .current_dir(context.folder("compare")?)
-        .env("TESSERA_ROOT", &context.project.root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // Wrong calls end before they read it.
-        let _ = pipe.write_all(stdin);
-    }
-    let output = child.wait_with_output()?;
+    let mut command = this_tool(context, &context.folder("compare")?)?;
+    let output = feed(command.args(["compare", "--mem", "512M"]).args(arguments), stdin)?;
     Ok(Said {
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

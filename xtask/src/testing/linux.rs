@@ -7,13 +7,12 @@
 
 use super::directives::Directives;
 use super::guest::GuestRun;
-use super::{Case, Context};
+use super::{feed, Case, Context};
 use crate::image::Addition;
 use crate::program::Invocation;
 use crate::project::Project;
 use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
-use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -173,22 +172,15 @@ fn ask_linux(program: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i
 
 fn ask_linux_in(folder: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i32, Vec<u8>)> {
     let (program, arguments) = invocation.arguments.split_first().context("no program")?;
-    let mut child = Command::new("timeout")
+    let mut command = Command::new("timeout");
+    command
         .args(["--foreground", "60", program])
         .args(arguments)
         .current_dir(folder)
         .env_clear()
         .envs(invocation.environment.iter().map(|(key, value)| (key, value)))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start the program on this machine")?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // It need not read it.
-        let _ = pipe.write_all(stdin);
-    }
-    let output = child.wait_with_output()?;
+        .stderr(Stdio::null());
+    let output = feed(&mut command, stdin).context("cannot run the program on this machine")?;
     match (output.status.code(), output.status.signal()) {
         (Some(124), _) => bail!("took too long on this machine's own Linux"),
         (Some(status), _) => Ok((status, output.stdout)),

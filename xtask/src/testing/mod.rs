@@ -22,7 +22,9 @@ use crate::setup;
 use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -86,6 +88,23 @@ impl Context {
 pub struct TestResult {
     pub name: String,
     pub outcome: Result<(), String>,
+}
+
+/// This tool itself, to be run in `folder` on the same project.
+fn this_tool(context: &Context, folder: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.current_dir(folder).env("TESSERA_ROOT", &context.project.root).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Runs a command to its end with `stdin` as its standard input; its standard output is kept.
+fn feed(command: &mut Command, stdin: &[u8]) -> Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // It need not read it.
+        let _ = pipe.write_all(stdin);
+    }
+    Ok(child.wait_with_output()?)
 }
 
 type Body = Box<dyn FnOnce(&Context) -> Vec<TestResult> + Send>;
