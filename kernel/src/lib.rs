@@ -11,6 +11,7 @@ pub mod arch;
 pub mod boot_info;
 pub mod cap;
 pub mod check;
+pub mod cores;
 pub mod dispatch;
 pub mod invoke;
 pub mod ipc;

@@ -24,6 +24,7 @@ use crate::arch::{self, Core};
 use crate::cap::delete::{Dying, BUDGET};
 use crate::cap::reclaim::Reclaim;
 use crate::cap::{Db, Obj, SlotRef};
+use crate::cores::{CoreId, Cores};
 use crate::ipc::Endpoint;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
@@ -67,6 +68,9 @@ pub(crate) struct IrqBinding {
 
 /// Everything that the kernel keeps for one core besides the objects in memory.
 pub struct Local {
+    /// Which core this is, and the others.
+    pub id: CoreId,
+    pub cores: Cores,
     /// All capabilities.
     pub db: Db,
     /// Containers that are being emptied.
@@ -116,6 +120,8 @@ impl Local {
     /// Nothing runs, nothing exists.
     pub const fn new() -> Self {
         Local {
+            id: CoreId(0),
+            cores: Cores::ALONE,
             db: Db::new(),
             dying: Dying::new(),
             work: BUDGET,

@@ -1,0 +1,125 @@
+//! What the cores know of each other: all state of the kernel that they share.
+//!
+//! Each core has one [`Shared`], one page line apart from the next. Others write to it only to leave
+//! a message: a dispatcher that comes to this core, a request, a notification. Whoever leaves one
+//! interrupts the core afterwards ([`Local::interrupt`](crate::dispatch::Local::interrupt)), and the
+//! core looks at everything then.
+
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Most cores.
+pub const MAX_CORES: usize = 64;
+
+/// Number of a core, counted from 0 in the order of `BootInfo::cores`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct CoreId(pub u8);
+
+impl CoreId {
+    /// The set with this core alone.
+    #[inline]
+    pub const fn bit(self) -> u64 {
+        1 << self.0
+    }
+    /// As an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What others may see and change of a core.
+#[repr(C, align(128))]
+pub struct Shared {
+    /// Dispatchers that come here, newest first: physical address of the control block, 0 for none,
+    /// linked by [`Dcb::below`](crate::dispatch::Dcb).
+    pub inbox: AtomicU64,
+    /// The root page table that is loaded, or about to be; 0: the kernel's own.
+    pub root: AtomicU64,
+    /// Has it nothing to run?
+    pub idle: AtomicBool,
+    /// Does it take interrupts already?
+    pub online: AtomicBool,
+    /// Its address for interrupts.
+    pub apic_id: AtomicU32,
+    /// The dispatcher that another core wants back, 0 for none.
+    pub recall: AtomicU64,
+}
+
+impl Shared {
+    /// A core that is not running yet.
+    pub const fn new() -> Shared {
+        Shared {
+            inbox: AtomicU64::new(0),
+            root: AtomicU64::new(0),
+            idle: AtomicBool::new(false),
+            online: AtomicBool::new(false),
+            apic_id: AtomicU32::new(0),
+            recall: AtomicU64::new(0),
+        }
+    }
+
+    /// Is it waiting for work? Claims it, so that nobody else sends some at the same time.
+    pub fn claim(&self) -> bool {
+        self.online.load(Ordering::Acquire)
+            && self.idle.load(Ordering::Relaxed)
+            && self.idle.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// All cores of the machine.
+#[derive(Clone, Copy)]
+pub struct Cores(&'static [Shared]);
+
+/// A machine with one core.
+static ALONE: [Shared; 1] = [Shared::new()];
+
+impl Cores {
+    /// One core, alone.
+    pub const ALONE: Cores = Cores(&ALONE);
+
+    /// These cores.
+    ///
+    /// # Panics
+    /// There is at least one, and at most [`MAX_CORES`].
+    pub const fn new(all: &'static [Shared]) -> Cores {
+        assert!(!all.is_empty() && all.len() <= MAX_CORES);
+        Cores(all)
+    }
+
+    /// What core `id` shows. An unknown one reads as the first.
+    #[inline]
+    pub fn get(self, id: CoreId) -> &'static Shared {
+        self.0.get(id.index()).unwrap_or(&self.0[0])
+    }
+
+    /// Is there more than one?
+    #[inline]
+    pub fn are_many(self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The set of all.
+    pub fn mask(self) -> u64 {
+        u64::MAX >> (MAX_CORES - self.0.len())
+    }
+
+    /// All of them with their numbers.
+    pub fn iter(self) -> impl Iterator<Item = (CoreId, &'static Shared)> {
+        self.0.iter().enumerate().map(|(n, shared)| (CoreId(n as u8), shared))
+    }
+}
+
+impl Deref for Cores {
+    type Target = [Shared];
+    fn deref(&self) -> &[Shared] {
+        self.0
+    }
+}
