@@ -174,6 +174,17 @@ impl BootInfo {
         memory.filter(|r| r.kind != RegionKind::Reserved).map(|r| r.end).max().unwrap_or(0)
     }
 
+    /// The last whole page of usable memory in `range`.
+    pub fn last_usable_page(&self, range: Range<u64>) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let usable = self.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
+        let pages = usable.filter_map(|r| {
+            let page = (r.end.min(range.end) & !(PAGE - 1)).checked_sub(PAGE)?;
+            (page >= r.start.max(range.start)).then_some(page)
+        });
+        pages.max()
+    }
+
     fn change(&mut self, range: Range<u64>, new: impl Fn(Region) -> Region) {
         let range = Region { start: range.start, end: range.end, ..NOTHING };
         self.split_around(&range, |part| Some(new(part)));
@@ -279,6 +290,19 @@ mod tests {
         info.add_memory(usable(0xa_0010, 0xa_0fff));
         info.round_to_pages();
         assert_eq!(map(&info), [(0x1000, 0x9_f000, RegionKind::Usable, 0)]);
+    }
+
+    #[test]
+    fn the_last_usable_page_is_whole_and_in_the_range() {
+        let mut info = BootInfo::new();
+        info.add_memory(usable(0, 0x9_fc00));
+        info.add_memory(usable(0x10_0000, 0x80_0000));
+        assert_eq!(info.last_usable_page(0x1000..0xa_0000), Some(0x9_e000));
+        assert_eq!(info.last_usable_page(0x1000..0x9_e800), Some(0x9_d000));
+        assert_eq!(info.last_usable_page(0x9_e001..0xa_0000), None);
+        assert_eq!(info.last_usable_page(0x9_f000..0x10_1000), Some(0x10_0000));
+        info.mark(0..0x10_0000, RegionKind::Reserved);
+        assert_eq!(info.last_usable_page(0x1000..0xa_0000), None);
     }
 
     #[test]

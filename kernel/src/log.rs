@@ -13,6 +13,7 @@ macro_rules! log {
 #[cfg(target_os = "none")]
 pub fn line(text: core::fmt::Arguments) {
     use core::fmt::Write;
+    let _lock = crate::arch::LogLock::take();
     // Writing to the port cannot fail.
     let _ = writeln!(crate::arch::LogPort, "{text}");
 }
@@ -27,6 +28,7 @@ pub fn line(text: core::fmt::Arguments) {
 #[cfg(target_os = "none")]
 pub fn bytes(bytes: &[u8]) {
     use core::fmt::Write;
+    let _lock = crate::arch::LogLock::take();
     for chunk in bytes.utf8_chunks() {
         // Writing to the port cannot fail.
         let _ = crate::arch::LogPort.write_str(chunk.valid());

@@ -48,6 +48,7 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -
     match build(&mut core.local, info) {
         Ok(dcb) => {
             core.local.wake(dcb);
+            arch::start_all(info);
             run(core)
         }
         Err(error) => {
@@ -56,6 +57,12 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -
             arch::shutdown()
         }
     }
+}
+
+/// Where every other core begins.
+pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
+    core.local.set_facts(facts(info));
+    run(core)
 }
 
 #[cfg(target_os = "none")]

@@ -85,7 +85,8 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
         add("-accel kvm -cpu host");
     } else {
         // Byte-counting string instructions (ERMS) and protection keys distort what TCG measures.
-        add("-accel tcg -cpu max,-erms,-pku");
+        let threads = if options.cores > 1 { ",thread=multi" } else { "" };
+        add(&format!("-accel tcg{threads} -cpu max,-erms,-pku"));
     }
     if options.icount {
         // The date and what the machine calls random are the same in every run too.

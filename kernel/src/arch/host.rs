@@ -304,7 +304,10 @@ pub const VECTOR_TIMER: u64 = 0xe0;
 pub const VECTOR_IPI: u64 = 0xe1;
 
 /// Interrupts another core.
-pub fn send_ipi(_apic_id: u32) {}
+pub fn send_ipi(_core: usize) {}
+
+/// Starts the other cores: there are none.
+pub fn start_all(_info: &crate::boot_info::BootInfo) {}
 
 /// Physical address of the kernel's own root table, for when no domain's is wanted.
 pub fn kernel_root() -> u64 {

@@ -15,6 +15,7 @@ use super::clock::Rates;
 use super::cpu::{self, msr, Features};
 use super::memory::{map_device, BootPages};
 use super::port::out8;
+use crate::boot_info::MAX_CORES;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Vector of line 0.
@@ -103,19 +104,23 @@ impl Timer {
     }
 }
 
-/// Switches this core's local APIC on, with the timer free-running and silent.
-///
-/// `base`: physical address of its registers.
+/// Finds the registers of the local APICs, at physical address `base` on every core, and switches
+/// this core's on.
 pub fn init(base: u64, features: &Features, pages: &mut BootPages) {
+    if !features.x2apic {
+        REGISTERS.store(map_device(0, base, pages).cast(), Ordering::Relaxed);
+    }
+    enable(features);
+}
+
+/// Switches this core's local APIC on, with the timer free-running and silent.
+pub fn enable(features: &Features) {
     const ENABLE: u64 = 1 << 11;
     const X2APIC: u64 = 1 << 10;
     // SAFETY: every 64-bit processor has the register, and the bits as CPUID says.
     unsafe {
         let mode = if features.x2apic { ENABLE | X2APIC } else { ENABLE };
         cpu::write_msr(msr::APIC_BASE, cpu::read_msr(msr::APIC_BASE) | mode);
-    }
-    if !features.x2apic {
-        REGISTERS.store(map_device(0, base, pages).cast(), Ordering::Relaxed);
     }
     write(Register::TaskPriority, 0);
     write(Register::Spurious, VECTOR_SPURIOUS as u32 | 1 << 8);
@@ -168,18 +173,63 @@ pub fn eoi() {
     write(Register::EndOfInterrupt, 0);
 }
 
-/// Interrupts the core whose local APIC has address `apic_id`, with [`VECTOR_IPI`].
-pub fn send_ipi(apic_id: u32) {
+/// Addresses of the cores' local APICs, by the numbers of the cores.
+static ADDRESSES: [AtomicU32; MAX_CORES] = [const { AtomicU32::new(0) }; MAX_CORES];
+
+/// Says which address core `core` has.
+pub fn set_address(core: usize, apic_id: u32) {
+    ADDRESSES[core].store(apic_id, Ordering::Relaxed);
+}
+
+/// What a core can be made to do.
+mod command {
+    pub const INIT: u32 = 0x4500;
+    pub const STARTUP: u32 = 0x4600;
+    pub const NMI: u32 = 0x4400;
+    /// Destination: all others.
+    pub const TO_OTHERS: u32 = 0xc_0000;
+    /// The last command is still on its way (not with x2APIC).
+    pub const PENDING: u32 = 1 << 12;
+}
+
+/// Interrupts core `core`, which is online, with [`VECTOR_IPI`].
+pub fn send_ipi(core: usize) {
+    send(core, VECTOR_IPI as u32);
+}
+
+/// Resets core `core`.
+pub fn send_init(core: usize) {
+    send(core, command::INIT);
+}
+
+/// Makes core `core`, which was reset, execute the page at `page` in real mode.
+pub fn send_startup(core: usize, page: u64) {
+    send(core, command::STARTUP | (page >> 12) as u32);
+}
+
+/// Interrupts all other cores, whatever they do. Those that do not run take no notice.
+pub fn send_nmi_to_others() {
+    write_command(0, command::NMI | command::TO_OTHERS);
+}
+
+fn send(core: usize, what: u32) {
+    write_command(ADDRESSES[core].load(Ordering::Relaxed), what);
+}
+
+fn write_command(apic_id: u32, what: u32) {
     if REGISTERS.load(Ordering::Relaxed).is_null() {
         const COMMAND: u32 = 0x830;
         // Unlike one to memory, this write does not wait for the stores before it.
         fence();
         // SAFETY: interrupts another core, whose kernel expects that.
-        unsafe { cpu::write_msr(COMMAND, u64::from(apic_id) << 32 | VECTOR_IPI) };
+        unsafe { cpu::write_msr(COMMAND, u64::from(apic_id) << 32 | u64::from(what)) };
         return;
     }
+    while read(Register::CommandLow) & command::PENDING != 0 {
+        core::hint::spin_loop();
+    }
     write(Register::CommandHigh, apic_id << 24);
-    write(Register::CommandLow, VECTOR_IPI as u32);
+    write(Register::CommandLow, what);
 }
 
 /// Waits until everything before it has happened.

@@ -7,7 +7,12 @@
 //! (1 GiB) where the kernel is linked. All of it is writable and executable; `memory` replaces it
 //! as soon as it can. With the option `la57` on the command line, and a processor that can, a fifth
 //! level is put on top of them, and paging has five levels from the start.
+//!
+//! Any other core begins in real mode, with a copy of `core_trampoline` in a page below 1 MiB, and
+//! goes the same way with the same tables, which stay in the image for that. It finds in
+//! `starting_core` which [`Core`](super::super::Core) it is; `smp` says who puts that there.
 
+use super::super::context::CORE_STACK;
 use core::arch::global_asm;
 
 global_asm!(
@@ -37,7 +42,10 @@ pvh_start:
     jz 1f
     movl $(boot_pml5 - KERNEL_BASE), %edx
     movl $0x1020, %ecx              // and LA57
-1:  movl %edx, %cr3
+1:  movl %edx, boot_root - KERNEL_BASE
+    movl %ecx, boot_cr4 - KERNEL_BASE
+enter_long_mode:                    // edx: root table; ecx: bits of CR4
+    movl %edx, %cr3
     movl %cr4, %eax
     orl %ecx, %eax
     movl %eax, %cr4
@@ -46,10 +54,20 @@ pvh_start:
     orl $0x901, %eax
     wrmsr
     movl %cr0, %eax
+    andl $0x9fffffff, %eax          // caches are off after a reset
     orl $0x80010001, %eax           // paging, write protection, protected mode
     movl %eax, %cr0
     lgdt boot_gdt_pointer - KERNEL_BASE
     ljmp $8, $(boot_long_mode - KERNEL_BASE)
+
+    // Where the trampoline leads.
+core_protected_mode:
+    movl $24, %eax
+    movl %eax, %ds
+    xorl %ebx, %ebx                 // no start information: not the boot core
+    movl boot_root - KERNEL_BASE, %edx
+    movl boot_cr4 - KERNEL_BASE, %ecx
+    jmp enter_long_mode
 
     // Is the word `la57` on the command line, whose address is at 24 in the start information,
     // and can the processor do it? Keeps ebx.
@@ -98,22 +116,67 @@ boot_high:
     movl %eax, %ss
     movl %eax, %fs
     movl %eax, %gs
-    movq $boot_stack_top, %rsp
     xorl %ebp, %ebp                 // the last frame of a backtrace
+    testl %ebx, %ebx
+    jz core_high
+    movq $boot_stack_top, %rsp
     movl %ebx, %edi
     call kernel_main
     ud2
 
+core_high:
+    xorl %edi, %edi
+    xchgq %rdi, starting_core(%rip)
+    testq %rdi, %rdi
+    jz 1f                           // too late: nobody waits for this core any more
+    movq kernel_root(%rip), %rax
+    movq %rax, %cr3
+    movq {STACK}(%rdi), %rsp
+    call {core_main}
+1:  cli
+    hlt
+    jmp 1b
+
     .section .rodata
+    // Copied elsewhere: nothing in it depends on where it is. CS is its address / 16.
+    .global core_trampoline
+    .code16
+core_trampoline:
+    cli
+    cld
+    lgdtl %cs:(1f - core_trampoline)
+    movl %cr0, %eax
+    orl $1, %eax
+    movl %eax, %cr0
+    ljmpl $16, $(core_protected_mode - KERNEL_BASE)
+1:  .word 31
+    .long boot_gdt - KERNEL_BASE
+    .global core_trampoline_end
+core_trampoline_end:
+    .code64
+
     .balign 8
 boot_gdt:
     .quad 0
     .quad 0x00af9b000000ffff        // 64-bit kernel code
+    .quad 0x00cf9b000000ffff        // 32-bit code
+    .quad 0x00cf93000000ffff        // data
 boot_gdt_pointer:
-    .word 15
+    .word 31
     .quad boot_gdt - KERNEL_BASE
 
     .section .data
+    .balign 8
+    .global starting_core
+starting_core:                      // the core that is to start, 0 for none
+    .quad 0
+    .global kernel_root
+kernel_root:                        // the tables that it uses from then on
+    .quad 0
+boot_root:
+    .long 0
+boot_cr4:
+    .long 0
     .balign 4096
 boot_pml5:                          // addresses of 48 bits, sign-extended, are in these two
     .quad boot_pml4 - KERNEL_BASE + PRESENT_WRITE
@@ -148,5 +211,7 @@ boot_pds:
 boot_stack_top:
     .text
     "#,
+    STACK = const CORE_STACK,
+    core_main = sym super::smp::core_main,
     options(att_syntax)
 );

@@ -6,7 +6,7 @@ use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What CPUID says of the features that the kernel uses where it finds them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     pub huge_pages: bool,
     pub smep: bool,
@@ -57,6 +57,16 @@ impl Features {
             hypervisor: bit(basic.ecx, 31),
             five_levels: read_cr4() & CR4_LA57 != 0,
         }
+    }
+}
+
+/// The address of this core's local APIC, which need not be switched on.
+pub fn apic_id() -> u32 {
+    let topology = cpuid(0xb, 0);
+    if topology.ebx != 0 {
+        topology.edx
+    } else {
+        cpuid(1, 0).ebx >> 24
     }
 }
 

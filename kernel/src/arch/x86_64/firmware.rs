@@ -103,7 +103,8 @@ fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> In
     let mut routing =
         Routing { base: 0xfec0_0000, lines: core::array::from_fn(|n| line(n as u32)) };
     let mut add_core = |apic_id, flags| {
-        if flags & ENABLED != 0 {
+        let known = info.cores.as_slice().iter().any(|core| core.apic_id == apic_id);
+        if flags & ENABLED != 0 && !known {
             info.cores.push(CoreInfo { apic_id, node: 0 });
         }
     };

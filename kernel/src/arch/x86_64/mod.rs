@@ -15,6 +15,7 @@ mod pages;
 mod perf;
 mod port;
 mod pvh;
+mod smp;
 mod tables;
 mod trap;
 
@@ -33,18 +34,21 @@ pub use memory::{flush_page, flush_tlb, kernel_half, kernel_root, root, write_ro
 pub use memory::{phys_to_virt, root_level, user_end, virt_to_phys};
 pub use pages::{copy_page, page_is_zero, zero_page};
 pub use perf::{perf_facts, perf_read, perf_start};
-pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogPort};
+pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogLock, LogPort};
+pub use smp::{online, start_all};
 pub use trap::{enter_panic, report_panic};
 
 /// What a core's hardware needs in memory.
 pub struct Hw {
     tables: tables::Tables,
     timer: apic::Timer,
+    features: cpu::Features,
 }
 
 impl Hw {
     pub(super) fn new() -> Self {
-        Hw { tables: tables::Tables::new(), timer: apic::Timer::Deadline }
+        let features = cpu::Features::default();
+        Hw { tables: tables::Tables::new(), timer: apic::Timer::Deadline, features }
     }
 }
 
@@ -68,32 +72,21 @@ pub unsafe fn start(
 
     let mut pages = BootPages::new(&info);
     memory::build(&info, &mut pages, &features);
-    let core = make_core(&mut pages);
+    let core = smp::make_core(0, 0, &mut pages);
+    core.hw.features = features;
+    // SAFETY: made for this core.
+    unsafe { smp::use_core(core) };
     apic::init(interrupts.local_apic, &features, &mut pages);
     apic::init_io(&interrupts.routing, &mut pages);
     core.apic_id = apic::id();
     put_boot_core_first(&mut info, core.apic_id);
     read_clocks(&mut info, core, &features);
+    smp::prepare(&info, core, &mut pages);
 
     let info = pages.keep(info);
     memory::record(info, &pages);
     log_summary(info, &features);
     entry::call_on_stack(core, info, then)
-}
-
-/// Makes the structures of the boot core, and makes it use them.
-fn make_core(pages: &mut BootPages) -> &'static mut Core {
-    let stack = memory::make_stack(0, pages);
-    let emergency = core::array::from_fn(|n| memory::make_stack(1 + n as u64, pages));
-    let core = pages.keep(Core::new(0, 0, stack));
-    core.place();
-    core.hw.tables.set_stacks(stack, emergency);
-    // SAFETY: the core and its stacks stay for ever.
-    unsafe {
-        core.hw.tables.load();
-        entry::init(core);
-    }
-    core
 }
 
 fn put_boot_core_first(info: &mut BootInfo, apic_id: u32) {

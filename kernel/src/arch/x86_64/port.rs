@@ -3,7 +3,9 @@
 //! The first serial port belongs to programs and is never touched here. The second one is shared
 //! with a user-mode server that reads its input, so the kernel only ever polls for room and writes.
 
+use super::smp::{self, Ender};
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Reads one byte.
 ///
@@ -91,6 +93,35 @@ impl LogPort {
     }
 }
 
+/// A lock around the log, for whole lines.
+pub struct LogLock;
+
+static LOG_TAKEN: AtomicBool = AtomicBool::new(false);
+
+impl LogLock {
+    /// Waits until no other core writes.
+    pub fn take() -> LogLock {
+        while LOG_TAKEN.swap(true, Ordering::Acquire) {
+            while LOG_TAKEN.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        }
+        LogLock
+    }
+
+    /// Opens the lock, whoever has it: no other core runs any more. `true` if somebody had it, in
+    /// the middle of a line.
+    pub fn break_open() -> bool {
+        LOG_TAKEN.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Drop for LogLock {
+    fn drop(&mut self) {
+        LOG_TAKEN.store(false, Ordering::Release);
+    }
+}
+
 impl core::fmt::Write for LogPort {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         text.bytes().for_each(Self::put);
@@ -103,12 +134,18 @@ const EXIT_PORT: u16 = 0xf4;
 const EXIT_SHUTDOWN: u8 = 0x10;
 const EXIT_PANIC: u8 = 0x11;
 
-/// Ends the machine in order.
+/// Ends the machine in order, from any core: the others stop between two lines of the log.
 pub fn shutdown() -> ! {
-    end(EXIT_SHUTDOWN)
+    let lock = LogLock::take();
+    if smp::claim_end() == Ender::Me {
+        smp::stop_others();
+        end(EXIT_SHUTDOWN)
+    }
+    drop(lock);
+    smp::stop()
 }
 
-/// Ends the machine after a panic.
+/// Ends the machine after a panic, which has called `enter_panic`.
 pub fn shutdown_after_panic() -> ! {
     end(EXIT_PANIC)
 }

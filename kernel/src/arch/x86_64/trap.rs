@@ -1,11 +1,12 @@
 //! Exceptions that end the kernel: its own, and those that report broken hardware.
 
 use super::super::Core;
+use super::port::{self, LogLock};
+use super::smp::{self, Ender};
 use super::tables::vector;
-use super::{entry, memory, port};
+use super::{entry, memory};
 use crate::log;
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What the entry code has on the stack when it calls [`on_emergency`].
 #[repr(C)]
@@ -60,7 +61,8 @@ const NAMES: [&str; 22] = [
     "control protection exception",
 ];
 
-/// Reports an exception that the kernel cannot go on after, and ends the machine.
+/// Reports an exception that the kernel cannot go on after, and ends the machine. A non-maskable
+/// interrupt may also be another core's word that it does so.
 pub extern "C" fn on_emergency(frame: &Frame) -> ! {
     enter_panic();
     let name = NAMES.get(frame.vector as usize).copied().unwrap_or("unknown exception");
@@ -98,12 +100,27 @@ fn cr2() -> u64 {
     value
 }
 
-/// Notes that the kernel is ending. A second failure on the way ends the machine at once.
+/// Notes that the kernel is ending, and stops the other cores. A second failure on the way ends the
+/// machine at once; if another core was first, this one just stops.
 pub fn enter_panic() {
-    static ENDING: AtomicBool = AtomicBool::new(false);
-    if ENDING.swap(true, Ordering::Relaxed) {
-        log!("kernel panic: another failure while reporting the first");
-        port::shutdown_after_panic()
+    match smp::claim_end() {
+        Ender::Other => smp::stop(),
+        Ender::Me => {
+            smp::stop_others();
+            break_log_lock();
+        }
+        Ender::MeAgain => {
+            break_log_lock();
+            log!("kernel panic: another failure while reporting the first");
+            port::shutdown_after_panic()
+        }
+    }
+}
+
+/// The report begins on a line of its own, whoever was writing one.
+fn break_log_lock() {
+    if LogLock::break_open() {
+        log!("");
     }
 }
 
