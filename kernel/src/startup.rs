@@ -25,6 +25,7 @@ use abi::slots::{self, BOOT_DEVICES_L1, BOOT_RAM_L1};
 use captypes::invocations::MapFlags;
 use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::{CapAddr, CapType, RamAttrs, Rights, Status};
+use core::sync::atomic::Ordering;
 use mdb::RawCap;
 use paging::{Level, PAGE};
 
@@ -48,6 +49,7 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -
     match build(&mut core.local, info) {
         Ok(dcb) => {
             core.local.wake(dcb);
+            go_online(core);
             arch::start_all(info);
             run(core)
         }
@@ -62,7 +64,13 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -
 /// Where every other core begins.
 pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
     core.local.set_facts(facts(info));
+    go_online(core);
     run(core)
+}
+
+/// From now on this core takes interrupts, as soon as it leaves the kernel.
+fn go_online(core: &Core) {
+    core.local.cores.get(core.local.id).online.store(true, Ordering::Release);
 }
 
 #[cfg(target_os = "none")]

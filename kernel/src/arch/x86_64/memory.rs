@@ -125,6 +125,18 @@ impl BootPages {
         }
     }
 
+    /// `count` values that stay for ever.
+    pub fn keep_many<T>(&mut self, count: usize, value: impl Fn() -> T) -> &'static mut [T] {
+        const { assert!(align_of::<T>() <= PAGE as usize) };
+        let pa = self.take(((size_of::<T>() * count) as u64).div_ceil(PAGE));
+        let place: *mut T = phys_to_virt(pa).cast();
+        // SAFETY: as in `keep`, for so many.
+        unsafe {
+            (0..count).for_each(|n| place.add(n).write(value()));
+            core::slice::from_raw_parts_mut(place, count)
+        }
+    }
+
     /// What was handed out so far.
     pub fn used(&self) -> core::ops::Range<u64> {
         self.start..self.next

@@ -14,6 +14,7 @@ use super::cpu::{self, tsc, Features};
 use super::memory::{self, phys_to_virt, BootPages};
 use super::{apic, entry, fpu, tables};
 use crate::boot_info::{BootInfo, MAX_CORES};
+use crate::cores::{CoreId, Cores, Shared};
 use crate::log;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -107,13 +108,20 @@ pub unsafe fn use_core(core: &mut Core) {
     }
 }
 
-/// Makes the structures of all cores but the boot core.
-pub fn prepare(info: &BootInfo, boot_core: &Core, pages: &mut BootPages) {
+/// Makes what all cores share, and the structures of all but the boot core.
+pub fn prepare(info: &BootInfo, boot_core: &mut Core, pages: &mut BootPages) {
     /// A start-up interrupt names a page below 640 KiB; the first holds the BIOS's vectors.
     const STARTABLE: core::ops::Range<u64> = 0x1000..0xa_0000;
-    for (id, listed) in info.cores.as_slice().iter().enumerate().skip(1) {
+    let listed = info.cores.as_slice();
+    let shared = pages.keep_many(listed.len(), Shared::new);
+    for (shared, listed) in shared.iter().zip(listed) {
+        shared.apic_id.store(listed.apic_id, Ordering::Relaxed);
+    }
+    boot_core.local.cores = Cores::new(shared);
+    for (id, listed) in listed.iter().enumerate().skip(1) {
         let core = make_core(id as u32, listed.apic_id, pages);
         (core.hw.timer, core.hw.features) = (boot_core.hw.timer, boot_core.hw.features);
+        (core.local.id, core.local.cores) = (CoreId(id as u8), boot_core.local.cores);
         CORES[id].store(core, Ordering::Relaxed);
     }
     TRAMPOLINE.store(info.last_usable_page(STARTABLE).unwrap_or(0), Ordering::Relaxed);
