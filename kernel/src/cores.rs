@@ -6,7 +6,7 @@
 //! core looks at everything then.
 
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Most cores.
 pub const MAX_CORES: usize = 64;
@@ -41,8 +41,6 @@ pub struct Shared {
     pub idle: AtomicBool,
     /// Does it take interrupts already?
     pub online: AtomicBool,
-    /// Its address for interrupts.
-    pub apic_id: AtomicU32,
     /// The dispatcher that another core wants back, 0 for none.
     pub recall: AtomicU64,
 }
@@ -55,7 +53,6 @@ impl Shared {
             root: AtomicU64::new(0),
             idle: AtomicBool::new(false),
             online: AtomicBool::new(false),
-            apic_id: AtomicU32::new(0),
             recall: AtomicU64::new(0),
         }
     }

@@ -478,7 +478,7 @@ fn make_dispatcher(builder: &mut Builder, entry: u64) -> Result<DcbRef, Error> {
     let shared = builder.fixed(slots::FRAME);
     builder.local.copy(frame, shared)?;
     let base = builder.pool.take(PAGE)?;
-    Dcb::init(base);
+    Dcb::init(base, builder.local.id);
     let slot = builder.fixed(slots::DISPATCHER);
     builder.local.db.insert(slot, object(CapType::Dispatcher, base, PAGE));
     let dcb = Obj::<Dcb>::of(&slot.cap()).ok_or(Error::NoMemory)?;

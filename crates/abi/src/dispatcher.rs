@@ -98,8 +98,12 @@ pub struct DispatcherFrame {
     pub fsgsbase: u64,
     /// Non-zero once the domain uses vector registers. Set by the kernel.
     pub vectors: AtomicU64,
+    /// Number of the core that it runs on. Set by the kernel when it begins to.
+    pub core: AtomicU64,
+    /// How many cores there are. Set by the kernel at `Configure`.
+    pub cores: u64,
     /// Room for more facts.
-    pub reserved2: [u64; 12],
+    pub reserved2: [u64; 10],
     /// Registers of the program.
     pub save: Regs,
 }

@@ -41,4 +41,12 @@ counters! {
     9 Capabilities "capabilities";
     /// Ticks of the time-stamp counter during which the core had nothing to run.
     10 IdleTicks "idle_ticks";
+    /// Interrupts sent to other cores.
+    11 Interrupts "interrupts_sent";
+    /// Dispatchers that came home for an invocation or a fault.
+    12 Visits "visits";
+    /// Dispatchers that were called home because somebody changed them.
+    13 Recalls "recalls";
+    /// Dispatchers that had waited here too long and went to an idle core.
+    14 Migrations "migrations";
 }

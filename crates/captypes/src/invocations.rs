@@ -574,6 +574,12 @@ invocations! {
     ) -> ();
     /// Processor time that the dispatcher has used, in ticks of the time-stamp counter.
     50 Usage() -> Value;
+    /// Lets the dispatcher run on the cores of a set only, from now on. `OutOfRange` if the machine
+    /// has none of them. What it invokes is still done where its capabilities are.
+    51 SetAffinity(
+        /// Bit n: core n; 0: any core.
+        mask: u64,
+    ) -> ();
 
     // The kernel.
 

@@ -17,6 +17,9 @@ impl Hw {
     }
 }
 
+/// Most cores of a pretended machine.
+pub const CORES: usize = 8;
+
 /// What the pretended processor was told to do.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Counts {
@@ -31,7 +34,9 @@ pub struct Counts {
 
 thread_local! {
     static OFFSET: Cell<u64> = const { Cell::new(0) };
-    static ROOT: Cell<u64> = const { Cell::new(0) };
+    static ROOTS: Cell<[u64; CORES]> = const { Cell::new([0; CORES]) };
+    static CORE: Cell<usize> = const { Cell::new(0) };
+    static INTERRUPTED: Cell<u64> = const { Cell::new(0) };
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static DEADLINE: Cell<u64> = const { Cell::new(u64::MAX) };
     static COUNTS: Cell<Counts> = const { Cell::new(Counts {
@@ -104,7 +109,10 @@ pub fn flush_page(va: u64) {
 /// # Safety
 /// On the machine: the table must map the kernel. Here: nothing.
 pub unsafe fn write_root(pa: u64) {
-    if ROOT.replace(pa) != pa {
+    let (mut roots, core) = (ROOTS.get(), CORE.get());
+    let old = core::mem::replace(&mut roots[core], pa);
+    ROOTS.set(roots);
+    if old != pa {
         count(|c| c.root_writes += 1);
         flushed(Flush::All);
     }
@@ -131,7 +139,7 @@ pub fn user_end() -> u64 {
 
 /// Physical address of the root page table in use.
 pub fn root() -> u64 {
-    ROOT.get()
+    ROOTS.get()[CORE.get()]
 }
 
 /// The upper half of every root page table, entries 256 to 511.
@@ -303,8 +311,36 @@ pub const VECTOR_TIMER: u64 = 0xe0;
 /// Vector for requests between cores.
 pub const VECTOR_IPI: u64 = 0xe1;
 
-/// Interrupts another core.
-pub fn send_ipi(_core: usize) {}
+thread_local! {
+    static RELAX: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// What other cores do while one waits for them, on this thread.
+pub fn set_relax(others: Option<fn()>) {
+    RELAX.set(others);
+}
+
+/// Lets other cores go on.
+pub fn relax() {
+    RELAX.get().expect("a core waits for another, and there is none")();
+}
+
+/// Interrupts another core: see [`take_interrupt`].
+pub fn send_ipi(core: usize) {
+    INTERRUPTED.set(INTERRUPTED.get() | 1 << core);
+}
+
+/// Was this core interrupted by another since the last call, on this thread?
+pub fn take_interrupt(core: usize) -> bool {
+    let all = INTERRUPTED.get();
+    INTERRUPTED.set(all & !(1 << core));
+    all & 1 << core != 0
+}
+
+/// What this thread executes from now on, it executes on this core. Returns which it was.
+pub fn become_core(core: usize) -> usize {
+    CORE.replace(core)
+}
 
 /// Starts the other cores: there are none.
 pub fn start_all(_info: &crate::boot_info::BootInfo) {}

@@ -89,6 +89,12 @@ impl<T> Obj<T> {
 }
 
 impl<T: Object> Obj<T> {
+    /// The object at `pa`, which the caller knows to be one.
+    #[inline]
+    pub(crate) fn at(pa: u64) -> Obj<T> {
+        Obj::at_pa(pa)
+    }
+
     /// The object of a capability; `None` if the type differs.
     #[inline]
     pub fn of(cap: &RawCap) -> Option<Obj<T>> {

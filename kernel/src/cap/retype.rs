@@ -10,6 +10,7 @@ use super::mem::{self, SlotRun};
 use super::policy::{CapPolicy, MEMORY, SCALE};
 use super::{attr, CapExt, SlotRef, HOME_RAM};
 use crate::arch;
+use crate::cores::CoreId;
 use crate::dispatch::{Dcb, Local};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
@@ -58,11 +59,11 @@ fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
 }
 
 /// Brings zeroed memory into the state that the objects begin in.
-fn prepare(order: Order, base: u64) {
+fn prepare(order: Order, base: u64, home: CoreId) {
     let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
     match order.ty {
         ty if ty.table_level() == Some(arch::root_level()) => starts.for_each(install_kernel_half),
-        CapType::Dispatcher => starts.for_each(Dcb::init),
+        CapType::Dispatcher => starts.for_each(|at| Dcb::init(at, home)),
         _ => {}
     }
 }
@@ -119,7 +120,7 @@ impl Local {
         let near = self.free_range(src, &source, base, total)?;
         if is_zeroed(&source, order.ty) {
             self.zero(base, total);
-            prepare(order, base);
+            prepare(order, base, self.id);
         }
         self.make(&source, order, base, dst, near);
         Ok(())
@@ -136,7 +137,7 @@ impl Local {
         dst: SlotRun,
     ) -> Result<(), Status> {
         self.zero_in_steps(src, source, base, total, dst)?;
-        prepare(order, base);
+        prepare(order, base, self.id);
         let near = self.free_range(src, source, base, total)?;
         self.make(source, order, base, dst, near);
         Ok(())
@@ -225,7 +226,7 @@ impl Local {
             let base = source.base + order.offset;
             if is_zeroed(&source, order.ty) {
                 self.zero(base, total);
-                prepare(order, base);
+                prepare(order, base, self.id);
             }
             self.make(&source, order, base, dst.part(slot, order.count), src);
             slot += order.count;

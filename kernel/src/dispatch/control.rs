@@ -89,7 +89,8 @@ impl Local {
         if settings.frame.is_some() {
             dcb.frame_va.set(settings.frame_va);
             let facts = self.facts;
-            dcb.frame.get().set_facts(facts.tsc_hz, facts.epoch_ns, arch::has_fsgsbase());
+            let cores = self.cores.len();
+            dcb.frame.get().set_facts(facts.tsc_hz, facts.epoch_ns, arch::has_fsgsbase(), cores);
         }
         self.set_options(invoker, dcb, settings.options);
         // What the slots held before may have been the last capabilities to CNodes.
@@ -132,6 +133,7 @@ impl Local {
 
     /// Reads again what a dispatcher caches of its slots. One that lost what it needs cannot go on.
     pub(crate) fn refresh_dispatcher(&mut self, dcb: DcbRef) {
+        self.bring_home(dcb);
         let own = |index, ty| {
             let cap = dcb.slot(index).cap();
             (cap.is(ty) && cap.attrs & attr::IN_DISPATCHER != 0).then_some(cap)
@@ -160,6 +162,7 @@ impl Local {
 
     /// Stops it where it is, until `Continue`.
     pub fn suspend(&mut self, dcb: DcbRef) -> Result<(), Status> {
+        self.bring_home(dcb);
         if dcb.state.get() == State::Stopped {
             return Err(Status::WrongState);
         }

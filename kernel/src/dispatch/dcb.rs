@@ -8,10 +8,12 @@ use super::frame::Frame;
 use crate::arch;
 use crate::cap::mem::{Obj, Object};
 use crate::cap::{SlotRef, SlotRun};
+use crate::cores::CoreId;
 use crate::ipc::Endpoint;
 use captypes::CapType;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use mdb::Slot;
 
 /// A dispatcher.
@@ -63,6 +65,22 @@ pub mod flag {
     pub const QUEUED: u32 = 32;
     /// It is in the list of timers.
     pub const TIMER: u32 = 64;
+    /// It has come to this core, and what it came for has not been done yet.
+    pub const ARRIVED: u32 = 128;
+}
+
+/// Why a dispatcher moves from one core to another; see [`visit`](super::visit).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Errand {
+    /// To run there.
+    Run = 0,
+    /// Home, to invoke what its registers say.
+    Invoke,
+    /// Home, to report the fault in its block.
+    Fault,
+    /// Home, where somebody wants it.
+    Recalled,
 }
 
 /// Neighbours in a list.
@@ -98,9 +116,24 @@ pub struct Dcb {
     pub deadline: Cell<u64>,
     /// Bucket of the run queue that it is in.
     pub bucket: Cell<u64>,
-    /// Virtual runtime, and processor time used, in ticks.
+    /// Virtual runtime in ticks.
     pub runtime: Cell<u64>,
-    pub usage: Cell<u64>,
+    /// Processor time used, in ticks. Other cores read it at any time.
+    pub usage: AtomicU64,
+    /// The core in whose database its capabilities are.
+    pub home: Cell<CoreId>,
+    /// What it moves for, while it does.
+    pub errand: Cell<Errand>,
+    /// Home's word: it is at another core, or on the way back.
+    pub away: Cell<bool>,
+    /// The core that has it, or that it is on the way to. Written by whoever had it last.
+    pub at: AtomicU8,
+    /// The core that it runs on, or ran on last.
+    pub runs_on: Cell<CoreId>,
+    /// The cores that it may run on; none: any.
+    pub allowed: AtomicU64,
+    /// Physical address of the one that is below it in an inbox.
+    pub below: AtomicU64,
     /// Called, or receiving from.
     pub endpoint: Cell<Option<Obj<Endpoint>>>,
     /// Whose message it received last.
@@ -119,22 +152,26 @@ const _: () = {
     assert!(size_of::<Dcb>() <= 4096);
     assert!(offset_of!(Dcb, ctx) == 0);
     assert!(offset_of!(Dcb, slots) % 64 == 0 && offset_of!(Dcb, vectors) % 64 == 0);
-    assert!(State::Stopped as u8 == 0);
+    assert!(State::Stopped as u8 == 0 && Errand::Run as u8 == 0);
 };
 
 // SAFETY: all fields are cells of types for which zeros are valid (`None` of pointers is null, and
-// `State::Stopped` is zero); the size is asserted above.
+// `State::Stopped` and `Errand::Run` are zero); the size is asserted above.
 unsafe impl Object for Dcb {
     const TYPE: CapType = CapType::Dispatcher;
 }
 
 impl Dcb {
-    /// Makes a dispatcher of the zeroed page at `pa`.
-    pub fn init(pa: u64) {
+    /// Makes a dispatcher of the zeroed page at `pa`, at home on core `home`.
+    pub fn init(pa: u64, home: CoreId) {
         let area = arch::phys_to_virt(pa + offset_of!(Dcb, vectors) as u64);
         assert!(arch::fpu_area_size() <= AREA, "vector state larger than its room");
         // SAFETY: inside a page that nobody refers to yet, large enough, aligned.
         unsafe { arch::fpu_init_image(area) };
+        let dcb = DcbRef::at(pa);
+        dcb.home.set(home);
+        dcb.at.store(home.0, Ordering::Relaxed);
+        dcb.runs_on.set(home);
     }
 
     /// Slot `index` of the dispatcher at `pa`.

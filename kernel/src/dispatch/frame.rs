@@ -71,10 +71,17 @@ impl Frame {
     }
 
     /// Tells the library what it must know of the machine.
-    pub fn set_facts(self, tsc_hz: u64, epoch_ns: u64, fsgsbase: bool) {
+    pub fn set_facts(self, tsc_hz: u64, epoch_ns: u64, fsgsbase: bool, cores: usize) {
+        word!(self, cores).set(cores as u64);
         word!(self, tsc_hz).set(tsc_hz);
         word!(self, epoch_ns).set(epoch_ns);
         word!(self, fsgsbase).set(u64::from(fsgsbase));
+    }
+
+    /// Tells the library on which core it runs.
+    #[inline]
+    pub fn set_core(self, core: u8) {
+        word!(self, core).set(u64::from(core));
     }
 
     /// Tells the library that its domain uses vector registers.

@@ -14,6 +14,7 @@ mod sched;
 mod timer;
 mod upcall;
 mod vectors;
+mod visit;
 
 pub(crate) use control::root_type;
 pub use control::Settings;
@@ -28,8 +29,9 @@ use crate::cores::{CoreId, Cores};
 use crate::ipc::Endpoint;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
+use dcb::Errand;
 use mdb::Slot;
-use queue::RunQueue;
+use queue::{DcbList, RunQueue};
 
 /// Numbers of exceptions.
 const NO_VECTORS: u64 = 7;
@@ -98,6 +100,14 @@ pub struct Local {
     resched: bool,
     /// Where to switch to without a look at the queue.
     direct: Option<DcbRef>,
+    /// Whose segment bases the processor has: that of the current dispatcher, or nobody's.
+    loaded: Option<DcbRef>,
+    /// The current dispatcher goes to another core.
+    leaving: Option<(DcbRef, CoreId)>,
+    /// Those that have come from other cores.
+    arrived: DcbList,
+    /// When dispatchers that wait here are offered to idle cores.
+    spill_at: u64,
     /// Whose vector state the registers hold.
     vectors: Option<DcbRef>,
     /// Vector instructions raise [`NO_VECTORS`]: the current dispatcher has no vector state (yet).
@@ -137,6 +147,10 @@ impl Local {
             queue: RunQueue::new(),
             resched: false,
             direct: None,
+            loaded: None,
+            leaving: None,
+            arrived: DcbList::new(),
+            spill_at: u64::MAX,
             vectors: None,
             vectors_off: false,
             since: 0,
@@ -186,7 +200,11 @@ pub extern "C" fn on_syscall(core: &mut Core) {
         local.upcall_syscall(dcb);
         return;
     }
-    crate::invoke::invoke(local, dcb);
+    if local.is_visiting(dcb) {
+        local.go_home(dcb, Errand::Invoke);
+    } else {
+        crate::invoke::invoke(local, dcb);
+    }
     leave(core);
 }
 
@@ -208,6 +226,8 @@ pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
     let line = vector.wrapping_sub(arch::VECTOR_IRQ0);
     if vector == arch::VECTOR_TIMER {
         local.on_timer();
+    } else if vector == arch::VECTOR_IPI {
+        local.attend();
     } else if let Some(binding) = local.irqs.get(line as usize).copied() {
         // Without a receiver the line stays masked until somebody acknowledges it.
         if let Some(dcb) = binding.to.and_then(Listener::dispatcher) {

@@ -114,7 +114,17 @@ pub struct DcbList {
     tail: Cell<Option<DcbRef>>,
 }
 
+impl Default for DcbList {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl DcbList {
+    /// An empty list.
+    pub const fn new() -> DcbList {
+        DcbList { head: Cell::new(None), tail: Cell::new(None) }
+    }
     /// The first one.
     #[inline]
     pub fn first(&self) -> Option<DcbRef> {

@@ -1,18 +1,22 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
-use super::dcb::flag;
+use super::dcb::{flag, Errand};
 use super::{DcbRef, Listener, Local, State};
 use crate::arch;
 use crate::cap::delete::Progress;
 use captypes::invocations::Counter;
+use core::sync::atomic::Ordering;
 
 impl Local {
     /// Makes a dispatcher ready.
     #[inline]
     pub(crate) fn wake(&mut self, dcb: DcbRef) {
         dcb.state.set(State::Ready);
-        if dcb.has(flag::SUSPENDED) || self.current == Some(dcb) {
+        if dcb.has(flag::SUSPENDED | flag::ARRIVED) || self.current == Some(dcb) {
             return;
+        }
+        if self.cores.are_many() {
+            return self.place(dcb, false);
         }
         self.queue.push(dcb);
         if self.current.is_none() {
@@ -31,7 +35,11 @@ impl Local {
     pub(crate) fn switch_directly(&mut self, next: DcbRef) {
         next.state.set(State::Ready);
         if !next.has(flag::SUSPENDED) {
-            self.direct = Some(next);
+            if self.cores.are_many() && self.allowed(next) & self.id.bit() == 0 {
+                self.place(next, false);
+            } else {
+                self.direct = Some(next);
+            }
         }
         self.resched = true;
     }
@@ -47,10 +55,10 @@ impl Local {
         }
         self.since = now;
         let direct = self.direct.take();
-        // Who gave way but is ready goes back to the queue.
-        if let Some(last) = last.filter(|&l| Some(l) != direct && self.may_run(l)) {
-            self.queue.push(last);
+        if let Some(last) = last.filter(|&l| Some(l) != direct) {
+            self.give_way(last);
         }
+        self.see_off();
         let next = match direct.filter(|&d| self.may_run(d)) {
             Some(next) => next,
             None => match self.next_runnable() {
@@ -58,14 +66,64 @@ impl Local {
                     self.slice_end = now + self.slice;
                     next
                 }
-                None => return self.go_idle(last),
+                None => return self.go_idle(),
             },
         };
         self.want_timer(self.slice_end);
-        if last != Some(next) {
-            self.switch(last, next);
+        if self.cores.are_many() {
+            self.cores.get(self.id).idle.store(false, Ordering::Relaxed);
+            self.plan_spill(now);
         }
+        if self.loaded != Some(next) {
+            self.switch(next);
+        }
+        self.current = Some(next);
+        next.runs_on.set(self.id);
         self.consider_upcall();
+    }
+
+    /// Who gave way but is ready goes back to the queue, unless it goes elsewhere.
+    #[inline]
+    fn give_way(&mut self, last: DcbRef) {
+        if self.leaving.is_some() || !self.may_run(last) {
+            return;
+        }
+        if self.cores.are_many() && self.allowed(last) & self.id.bit() == 0 {
+            return self.give_away(last);
+        }
+        self.queue.push(last);
+    }
+
+    /// The current dispatcher may not run here any more.
+    fn give_away(&mut self, last: DcbRef) {
+        if self.is_visiting(last) {
+            return self.go_home(last, Errand::Recalled);
+        }
+        self.unload();
+        self.current = None;
+        self.place(last, false);
+    }
+
+    /// Whoever leaves this core does so with nothing of it loaded any more: home may take its
+    /// address space apart.
+    #[inline]
+    pub(super) fn see_off(&mut self) {
+        if let Some((dcb, to)) = self.leaving.take() {
+            self.unload();
+            self.load_kernel_root();
+            self.send(dcb, to);
+        }
+    }
+
+    fn load_kernel_root(&mut self) {
+        // SAFETY: the kernel's own root is always valid.
+        unsafe { arch::write_root(arch::kernel_root()) };
+    }
+
+    /// Is it the one to switch to without a look at the queue?
+    #[cfg(test)]
+    pub(crate) fn is_next(&self, dcb: DcbRef) -> bool {
+        self.direct == Some(dcb)
     }
 
     /// The first of the queue that has all that it needs; others are stopped.
@@ -78,7 +136,7 @@ impl Local {
         }
     }
 
-    fn may_run(&self, dcb: DcbRef) -> bool {
+    pub(super) fn may_run(&self, dcb: DcbRef) -> bool {
         dcb.state.get() == State::Ready
             && !dcb.has(flag::SUSPENDED)
             && dcb.root.get() != 0
@@ -86,32 +144,32 @@ impl Local {
     }
 
     #[inline]
-    fn charge(&mut self, dcb: DcbRef, now: u64) {
+    pub(super) fn charge(&mut self, dcb: DcbRef, now: u64) {
         let used = now.saturating_sub(self.since);
-        dcb.usage.set(dcb.usage.get() + used);
+        dcb.usage.store(dcb.usage.load(Ordering::Relaxed) + used, Ordering::Relaxed);
         dcb.runtime.set(dcb.runtime.get() + used);
     }
 
     /// Processor time that a dispatcher has used.
     pub(crate) fn usage(&self, dcb: DcbRef) -> u64 {
         let running = if self.current == Some(dcb) { arch::tsc() - self.since } else { 0 };
-        dcb.usage.get() + running
+        dcb.usage.load(Ordering::Relaxed) + running
     }
 
-    fn go_idle(&mut self, last: Option<DcbRef>) {
-        if let Some(last) = last {
-            unload(last);
-        }
+    fn go_idle(&mut self) {
+        self.unload();
         self.current = None;
+        self.cores.get(self.id).idle.store(true, Ordering::Release);
         // Whoever ran last may be gone by the time of the next event, with its tables.
-        // SAFETY: the kernel's own root is always valid.
-        unsafe { arch::write_root(arch::kernel_root()) };
+        self.load_kernel_root();
     }
 
-    fn switch(&mut self, last: Option<DcbRef>, next: DcbRef) {
+    fn switch(&mut self, next: DcbRef) {
         self.add(Counter::Switches, 1);
-        if let Some(last) = last {
-            unload(last);
+        self.unload();
+        self.loaded = Some(next);
+        if self.cores.are_many() {
+            next.frame.get().set_core(self.id.0);
         }
         arch::write_fs_base(next.fs_base.get());
         arch::write_gs_base(next.gs_base.get());
@@ -119,7 +177,6 @@ impl Local {
         // and `refresh_dispatcher` clear the field before the table goes.
         unsafe { arch::write_root(next.root.get()) };
         self.load_vectors(next);
-        self.current = Some(next);
     }
 
     /// The current dispatcher offers the rest of its slice.
@@ -141,6 +198,7 @@ impl Local {
         let now = arch::tsc();
         (self.armed, self.wanted) = (u64::MAX, u64::MAX);
         self.expire_timers(now);
+        self.spill(now);
         // The slice may not be over, but who runs is decided anew: by the runtimes, not by that.
         self.resched = true;
     }
@@ -170,6 +228,9 @@ impl Local {
             // Its memory may be somebody else's before this event ends.
             self.current = None;
         }
+        if self.loaded == Some(dcb) {
+            self.loaded = None;
+        }
         if self.vectors == Some(dcb) {
             self.vectors = None;
         }
@@ -185,6 +246,8 @@ impl Local {
 
     /// Takes a dispatcher out of every queue.
     pub(crate) fn stop(&mut self, dcb: DcbRef) {
+        self.bring_home(dcb);
+        self.turn_away(dcb);
         self.leave_endpoints(dcb);
         self.queue.remove(dcb);
         dcb.state.set(State::Stopped);
@@ -195,10 +258,13 @@ impl Local {
             self.resched = true;
         }
     }
-}
 
-/// Keeps what is in registers that the entry code does not store.
-fn unload(last: DcbRef) {
-    last.fs_base.set(arch::read_fs_base());
-    last.gs_base.set(arch::read_gs_base());
+    /// Keeps what is in registers that the entry code does not store.
+    #[inline]
+    pub(super) fn unload(&mut self) {
+        if let Some(last) = self.loaded.take() {
+            last.fs_base.set(arch::read_fs_base());
+            last.gs_base.set(arch::read_gs_base());
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
-use super::dcb::{flag, FAULT_EP};
+use super::dcb::{flag, Errand, FAULT_EP};
 use super::{DcbRef, Local, State, PAGE_FAULT};
 use crate::cap::Obj;
 use crate::ipc::Endpoint;
@@ -28,16 +28,19 @@ impl Local {
             }
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
         }
-        self.report_fault(dcb, vector, error, address);
-    }
-
-    /// Makes the dispatcher call its fault endpoint; without one it is stopped.
-    fn report_fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
-        let cap = dcb.slot(FAULT_EP).cap();
         let words = [vector, error, address, dcb.ctx.rip.get()];
         for (cell, word) in dcb.fault.iter().zip(words) {
             cell.set(word);
         }
+        if self.is_visiting(dcb) {
+            return self.go_home(dcb, Errand::Fault);
+        }
+        self.deliver_fault(dcb);
+    }
+
+    /// Makes the current dispatcher, at home, call its fault endpoint; without one it is stopped.
+    pub(super) fn deliver_fault(&mut self, dcb: DcbRef) {
+        let cap = dcb.slot(FAULT_EP).cap();
         if let Some(endpoint) = Obj::<Endpoint>::of(&cap) {
             dcb.set(flag::FAULT);
             return self.call_endpoint(dcb, endpoint, cap.aux);
@@ -53,6 +56,9 @@ impl Local {
             return;
         }
         frame.notifications().or(bits);
+        if dcb.away.get() {
+            return self.poke(dcb);
+        }
         match dcb.state.get() {
             State::Waiting => {
                 end_wait(dcb, frame.notifications().take());

@@ -74,6 +74,9 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
         Label::SetFsBase => {
             run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
         }
+        Label::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
+            local.set_affinity(dispatcher(t)?, a.mask)
+        }),
         Label::Usage => run(local, dcb, |local, t, _: op::Usage| {
             Ok(Value { value: local.usage(dispatcher(t)?) })
         }),
@@ -250,6 +253,7 @@ fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Statu
     if base >= arch::user_end() {
         return Err(Status::OutOfRange);
     }
+    local.bring_home(target);
     target.fs_base.set(base);
     if local.current == Some(target) {
         arch::write_fs_base(base);

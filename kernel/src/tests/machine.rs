@@ -6,6 +6,7 @@ use crate::cap::mem::{slot_at, Obj};
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, SlotRef};
 use crate::check;
+use crate::cores::Cores;
 use crate::dispatch::{on_syscall, Dcb, DcbRef, Settings, State};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
@@ -62,14 +63,20 @@ fn object(ty: CapType, base: u64, bytes: u64) -> RawCap {
 
 impl Machine {
     pub fn new() -> Machine {
+        Machine::with_cores(Cores::ALONE)
+    }
+
+    /// The first of these cores.
+    pub fn with_cores(cores: Cores) -> Machine {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(LAYOUT) };
         arch::set_phys_memory(memory, FIRST);
         let mut core = Box::new(Core::new(0, 0, 0));
         core.place();
+        core.local.cores = cores;
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();
         let mut machine = Machine { core, dcb, next: FIRST + 4096, checking: true, memory };
-        Dcb::init(FIRST);
+        Dcb::init(FIRST, machine.core.local.id);
         machine.build();
         machine
     }

@@ -12,3 +12,4 @@ mod preemption;
 mod processor;
 mod random;
 mod upcalls;
+mod visiting;

@@ -201,6 +201,12 @@ pub fn write_gs_base(base: u64) {
     unsafe { write_msr(msr::KERNEL_GS_BASE, canonical(base)) }
 }
 
+/// Lets the processor know that this is a loop that waits for another.
+#[inline]
+pub fn relax() {
+    core::hint::spin_loop();
+}
+
 /// The time stamp counter.
 pub fn tsc() -> u64 {
     let (low, high): (u32, u32);

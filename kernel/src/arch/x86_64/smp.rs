@@ -114,9 +114,6 @@ pub fn prepare(info: &BootInfo, boot_core: &mut Core, pages: &mut BootPages) {
     const STARTABLE: core::ops::Range<u64> = 0x1000..0xa_0000;
     let listed = info.cores.as_slice();
     let shared = pages.keep_many(listed.len(), Shared::new);
-    for (shared, listed) in shared.iter().zip(listed) {
-        shared.apic_id.store(listed.apic_id, Ordering::Relaxed);
-    }
     boot_core.local.cores = Cores::new(shared);
     for (id, listed) in listed.iter().enumerate().skip(1) {
         let core = make_core(id as u32, listed.apic_id, pages);

@@ -1,0 +1,387 @@
+//! Dispatchers that run on another core than their home.
+//!
+//! A dispatcher's *home* is the core in whose database its capabilities are. It may run on any core:
+//! user mode, upcalls and faults that its own library handles need nothing from home. For an
+//! invocation it is carried home, in its control block with its registers in it; the CPU driver
+//! there does what it would have done had the dispatcher trapped there, and sends it back, or keeps
+//! it if it has nothing else to run. So a capability, a page table or a database is only ever
+//! touched by one core, and none of them needs a lock.
+//!
+//! ```text
+//!   core r                              home
+//!   runs ── invokes ──► [inbox] ─────► on_behalf ── waits ──► endpoint, notification, …
+//!    ▲                                    │                        │
+//!    └────────────────── [inbox] ◄────── place ◄────── wake ◄──────╯
+//! ```
+//!
+//! A control block belongs to the core that has it; ownership goes with it through the inbox, a
+//! stack that anybody may push on and only its owner empties. A dispatcher that waits is at home.
+//! Home alone changes what is not about running: state, slots, suspension. When the dispatcher is
+//! away, home *recalls* it first. Home waits for that, and other cores may wait for this one at the
+//! same time; so whoever waits serves the others meanwhile ([`Local::serve_requests`]).
+
+use super::dcb::{flag, Errand};
+use super::{DcbRef, Local, State};
+use crate::arch;
+use crate::cores::CoreId;
+use captypes::invocations::Counter;
+use captypes::Status;
+use core::sync::atomic::Ordering;
+
+/// Bit of [`Dcb::at`](super::Dcb::at): it is on the way there.
+const MOVING: u8 = 0x80;
+/// Bit of a recall: the core is looking.
+const SEEN: u64 = 1;
+/// How often an idle core may be asked to help, as a fraction of a second.
+const SPILLS_PER_SECOND: u64 = 1000;
+
+impl Local {
+    /// Is its home another core?
+    #[inline]
+    pub(super) fn is_visiting(&self, dcb: DcbRef) -> bool {
+        dcb.home.get() != self.id
+    }
+
+    /// Makes a core look at what was left for it.
+    #[inline]
+    pub(crate) fn interrupt(&mut self, core: CoreId) {
+        self.add(Counter::Interrupts, 1);
+        arch::send_ipi(core.index());
+    }
+
+    /// The current dispatcher leaves when the next one is loaded.
+    pub(super) fn leave_for(&mut self, dcb: DcbRef, to: CoreId, errand: Errand) {
+        dcb.errand.set(errand);
+        self.leaving = Some((dcb, to));
+        self.resched = true;
+    }
+
+    /// The current dispatcher, a visitor, goes home.
+    pub(super) fn go_home(&mut self, dcb: DcbRef, errand: Errand) {
+        self.leave_for(dcb, dcb.home.get(), errand);
+    }
+
+    /// Hands a dispatcher that is in no queue and not loaded to another core.
+    pub(super) fn send(&mut self, dcb: DcbRef, to: CoreId) {
+        self.settle_vectors(dcb, true);
+        if !self.is_visiting(dcb) {
+            dcb.away.set(true);
+        }
+        dcb.at.store(to.0 | MOVING, Ordering::Release);
+        let inbox = &self.cores.get(to).inbox;
+        let mut top = inbox.load(Ordering::Relaxed);
+        loop {
+            dcb.below.store(top, Ordering::Relaxed);
+            match inbox.compare_exchange_weak(top, dcb.pa(), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(other) => top = other,
+            }
+        }
+        self.interrupt(to);
+    }
+
+    /// Takes what came to this core out of the inbox, the oldest first.
+    fn collect(&mut self) {
+        let inbox = &self.cores.get(self.id).inbox;
+        if inbox.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let (mut top, mut oldest) = (inbox.swap(0, Ordering::Acquire), 0);
+        while top != 0 {
+            let below = DcbRef::at(top).below.swap(oldest, Ordering::Relaxed);
+            (oldest, top) = (top, below);
+        }
+        while oldest != 0 {
+            let dcb = DcbRef::at(oldest);
+            oldest = dcb.below.load(Ordering::Relaxed);
+            dcb.at.store(self.id.0, Ordering::Release);
+            if !self.is_visiting(dcb) {
+                dcb.away.set(false);
+            }
+            dcb.set(flag::ARRIVED);
+            self.arrived.push(dcb);
+        }
+    }
+
+    /// Takes a dispatcher out of those that have arrived.
+    pub(super) fn turn_away(&mut self, dcb: DcbRef) {
+        if dcb.has(flag::ARRIVED) {
+            dcb.clear(flag::ARRIVED);
+            self.arrived.remove(dcb);
+        }
+    }
+
+    /// Another core has left something here.
+    pub(super) fn attend(&mut self) {
+        self.serve_requests();
+        while let Some(dcb) = self.arrived.first() {
+            self.turn_away(dcb);
+            match dcb.errand.get() {
+                Errand::Run => self.host(dcb),
+                Errand::Recalled => self.wake_again(dcb),
+                Errand::Invoke => self.on_behalf(dcb, crate::invoke::invoke),
+                Errand::Fault => self.on_behalf(dcb, Local::deliver_fault),
+            }
+            self.serve_requests();
+        }
+    }
+
+    /// What others want that does not depend on what this core is doing. Whoever waits for another
+    /// core calls this again and again.
+    pub(crate) fn serve_requests(&mut self) {
+        self.collect();
+        self.answer_recall();
+    }
+
+    /// A dispatcher has come to run here.
+    fn host(&mut self, dcb: DcbRef) {
+        dcb.runs_on.set(self.id);
+        // Its runtime was measured against that of others.
+        dcb.runtime.set(self.queue.present());
+        self.queue.push(dcb);
+        if self.current.is_none() {
+            self.resched = true;
+        } else {
+            self.yield_to_woken();
+        }
+    }
+
+    /// A dispatcher that was recalled goes on, unless that is why.
+    fn wake_again(&mut self, dcb: DcbRef) {
+        if dcb.state.get() == State::Ready {
+            self.wake(dcb);
+        }
+    }
+
+    /// Does what a dispatcher has come home for: it is current meanwhile.
+    fn on_behalf(&mut self, dcb: DcbRef, work: impl FnOnce(&mut Local, DcbRef)) {
+        self.add(Counter::Visits, 1);
+        self.put_aside();
+        arch::write_fs_base(dcb.fs_base.get());
+        arch::write_gs_base(dcb.gs_base.get());
+        (self.current, self.loaded) = (Some(dcb), Some(dcb));
+        work(self, dcb);
+        // Before it can run anywhere.
+        if self.tlb.is_pending() {
+            self.flush_tlb();
+        }
+        self.resched = true;
+        if self.current != Some(dcb) {
+            return;
+        }
+        self.put_aside_current();
+        if dcb.state.get() == State::Ready && !dcb.has(flag::SUSPENDED) {
+            self.place(dcb, true);
+        }
+    }
+
+    /// The current dispatcher, if any, goes to the queue; so does who would have been next.
+    fn put_aside(&mut self) {
+        if let Some(next) = self.direct.take() {
+            self.queue.push(next);
+        }
+        let Some(last) = self.current else {
+            let now = arch::tsc();
+            self.add(Counter::IdleTicks, now.saturating_sub(self.since));
+            self.since = now;
+            return;
+        };
+        let leaves = self.leaving.is_some();
+        self.put_aside_current();
+        self.see_off();
+        if !leaves && self.may_run(last) {
+            self.queue.push(last);
+        }
+    }
+
+    fn put_aside_current(&mut self) {
+        let Some(last) = self.current.take() else { return };
+        let now = arch::tsc();
+        self.charge(last, now);
+        self.since = now;
+        self.unload();
+    }
+
+    /// Chooses a core for a dispatcher that is at home, ready, and not current. `visited`: it has
+    /// just come from where it runs.
+    ///
+    /// At home it costs least, so it stays if nobody else runs there. Otherwise it goes where it ran
+    /// before, if that is not busy with something else. What waits here too long is moved by
+    /// [`spill`](Self::spill), so that a dispatcher which only wakes to wait again does not travel.
+    pub(super) fn place(&mut self, dcb: DcbRef, visited: bool) {
+        let allowed = self.allowed(dcb);
+        let here = allowed & self.id.bit() != 0;
+        let last = dcb.runs_on.get();
+        let free = self.current.is_none() && self.queue.is_empty();
+        let back = last != self.id
+            && allowed & last.bit() != 0
+            && (visited || self.cores.get(last).idle.load(Ordering::Relaxed));
+        if here && (free || !back) {
+            return self.enqueue(dcb);
+        }
+        let to = if back { last } else { self.idle_core(allowed).unwrap_or(first_of(allowed)) };
+        dcb.errand.set(Errand::Run);
+        self.send(dcb, to);
+    }
+
+    fn enqueue(&mut self, dcb: DcbRef) {
+        dcb.runs_on.set(self.id);
+        self.queue.push(dcb);
+        if self.current.is_none() {
+            self.resched = true;
+        } else {
+            self.plan_spill(arch::tsc());
+        }
+    }
+
+    /// The cores that a dispatcher may run on: all if it may run on none that there is.
+    pub(super) fn allowed(&self, dcb: DcbRef) -> u64 {
+        let all = self.cores.mask();
+        match dcb.allowed.load(Ordering::Relaxed) & all {
+            0 => all,
+            some => some,
+        }
+    }
+
+    /// An idle core of a set, but for this one; nobody else sends it work now.
+    fn idle_core(&self, set: u64) -> Option<CoreId> {
+        let others = self.cores.iter().filter(|&(id, _)| id != self.id && set & id.bit() != 0);
+        others.into_iter().find(|(_, core)| core.claim()).map(|(id, _)| id)
+    }
+
+    /// Whoever waits here since the last look goes to idle cores.
+    pub(super) fn spill(&mut self, now: u64) {
+        if now < self.spill_at {
+            return;
+        }
+        self.spill_at = u64::MAX;
+        while let Some(dcb) = self.queue.pop() {
+            match self.idle_core(self.allowed(dcb)) {
+                Some(to) => {
+                    self.add(Counter::Migrations, 1);
+                    dcb.errand.set(Errand::Run);
+                    self.send(dcb, to);
+                }
+                None => return self.queue.push(dcb),
+            }
+        }
+    }
+
+    /// Somebody waits, or nobody does.
+    pub(super) fn plan_spill(&mut self, now: u64) {
+        if self.queue.is_empty() {
+            self.spill_at = u64::MAX;
+            return;
+        }
+        if self.spill_at == u64::MAX {
+            self.spill_at = now + self.facts.tsc_hz / SPILLS_PER_SECOND;
+        }
+        self.want_timer(self.spill_at);
+    }
+
+    /// Before home changes a dispatcher: it is here afterwards.
+    #[inline]
+    pub(crate) fn bring_home(&mut self, dcb: DcbRef) {
+        if dcb.away.get() {
+            self.recall(dcb);
+        }
+    }
+
+    #[inline(never)]
+    fn recall(&mut self, dcb: DcbRef) {
+        self.add(Counter::Recalls, 1);
+        let request = dcb.pa();
+        let mut asked = None;
+        while dcb.away.get() {
+            let at = dcb.at.load(Ordering::Acquire);
+            let core = CoreId(at & !MOVING);
+            let slot = &self.cores.get(core).recall;
+            let free = slot.load(Ordering::Relaxed) == 0;
+            if core != self.id
+                && free
+                && slot.compare_exchange(0, request, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                asked = Some(slot);
+                self.interrupt(core);
+            }
+            arch::relax();
+            self.serve_requests();
+        }
+        // It may have come by itself; nobody must look at it later on our account.
+        let Some(slot) = asked else { return };
+        let _ = slot.compare_exchange(request, 0, Ordering::AcqRel, Ordering::Relaxed);
+        while slot.load(Ordering::Acquire) == request | SEEN {
+            arch::relax();
+            self.serve_requests();
+        }
+    }
+
+    /// Sends a dispatcher home that another core wants back, if it is here.
+    fn answer_recall(&mut self) {
+        let slot = &self.cores.get(self.id).recall;
+        let request = slot.load(Ordering::Acquire);
+        if request == 0 || request & SEEN != 0 {
+            return;
+        }
+        let seen = request | SEEN;
+        if slot.compare_exchange(request, seen, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return;
+        }
+        self.collect();
+        let dcb = DcbRef::at(request);
+        if dcb.at.load(Ordering::Relaxed) == self.id.0 && self.is_visiting(dcb) {
+            self.release(dcb);
+        }
+        slot.store(0, Ordering::Release);
+    }
+
+    /// A visitor that is not about to leave anyway goes home.
+    fn release(&mut self, dcb: DcbRef) {
+        if self.leaving.is_some_and(|(leaving, _)| leaving == dcb) {
+            return;
+        }
+        if self.current == Some(dcb) {
+            return self.go_home(dcb, Errand::Recalled);
+        }
+        self.turn_away(dcb);
+        self.queue.remove(dcb);
+        if self.direct == Some(dcb) {
+            self.direct = None;
+        }
+        dcb.errand.set(Errand::Recalled);
+        self.send(dcb, dcb.home.get());
+    }
+
+    /// A dispatcher that is away has something to look at.
+    #[inline]
+    pub(super) fn poke(&mut self, dcb: DcbRef) {
+        let core = CoreId(dcb.at.load(Ordering::Acquire) & !MOVING);
+        if core != self.id {
+            self.interrupt(core);
+        }
+    }
+
+    /// Says where a dispatcher may run; see [`captypes::op::SetAffinity`].
+    pub fn set_affinity(&mut self, dcb: DcbRef, mask: u64) -> Result<(), Status> {
+        if mask != 0 && mask & self.cores.mask() == 0 {
+            return Err(Status::OutOfRange);
+        }
+        dcb.allowed.store(mask, Ordering::Relaxed);
+        let allowed = self.allowed(dcb);
+        if self.current == Some(dcb) {
+            // If it came for this, it is placed anew anyway.
+            self.resched |= allowed & self.id.bit() == 0;
+        } else if dcb.away.get() {
+            self.bring_home(dcb);
+        } else if dcb.has(flag::QUEUED) && allowed & self.id.bit() == 0 {
+            self.queue.remove(dcb);
+            self.place(dcb, false);
+        }
+        Ok(())
+    }
+}
+
+/// The lowest core of a set that is not empty.
+fn first_of(set: u64) -> CoreId {
+    CoreId(set.trailing_zeros() as u8)
+}
