@@ -4,7 +4,7 @@ macro_rules! status {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
         /// The error of an invocation. A failed invocation changes nothing unless its
         /// documentation says otherwise.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum Status { $($(#[$doc])* $name = $value,)* }
 

@@ -1,0 +1,133 @@
+//! The books of a home: which cores may have something of its memory, and which operation may work on
+//! which part of it.
+//!
+//! Both are about regions, so that copies, ancestors and descendants meet here: an operation that
+//! concerns several cores locks its region at one place, before it does anything. That is why no two
+//! operations can wait for one another, and why what one core has said is still so when the next
+//! one is asked.
+
+use crate::{Change, CoreId, Cores, OpId, Region, MAX_CORES};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Operations that a home lets work at a time.
+pub const GRANTS: usize = 4;
+/// Locks that a CPU driver may be asked to hold at a time: one for each operation at work.
+pub const MAX_LOCKS: usize = GRANTS * MAX_CORES as usize;
+/// Regions of which the books know more than that they are within a larger one.
+const MAX_ENTRIES: usize = 1024;
+
+/// `cores` may have capabilities within `region`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Entry {
+    region: Region,
+    cores: Cores,
+}
+
+/// An operation that has, or wants, a region for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Claim {
+    pub core: CoreId,
+    pub op: OpId,
+    pub region: Region,
+}
+
+/// The books. What another core has within a region is within an entry that names this core.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Books {
+    /// Sorted; regions differ.
+    entries: Vec<Entry>,
+    /// At work.
+    granted: Vec<Claim>,
+    /// In order of arrival.
+    queue: VecDeque<Claim>,
+}
+
+impl Books {
+    /// The cores that may have something that overlaps `region`.
+    fn cores(&self, region: Region) -> Cores {
+        let concerned = self.entries.iter().filter(|entry| entry.region.overlaps(region));
+        concerned.fold(Cores::NONE, |all, entry| all.or(entry.cores))
+    }
+
+    /// An operation wants a region: see [`next`](Self::next).
+    pub fn lock(&mut self, claim: Claim) {
+        self.queue.push_back(claim);
+    }
+
+    /// The next operation that can begin, and the cores that it concerns. It waits for those that
+    /// work on, or came before it for, something that overlaps its region.
+    pub fn next(&mut self) -> Option<(Claim, Cores)> {
+        if self.granted.len() >= GRANTS {
+            return None;
+        }
+        let at = (0..self.queue.len()).find(|&at| self.is_free(at))?;
+        let claim = self.queue.remove(at)?;
+        self.granted.push(claim);
+        Some((claim, self.cores(claim.region)))
+    }
+
+    fn is_free(&self, at: usize) -> bool {
+        let Some(wanted) = self.queue.get(at) else { return false };
+        let earlier = self.queue.iter().take(at);
+        !self.granted.iter().chain(earlier).any(|claim| claim.region.overlaps(wanted.region))
+    }
+
+    /// An operation has ended; `home` keeps these books.
+    pub fn unlock(&mut self, home: CoreId, core: CoreId, op: OpId, change: Change) {
+        let Some(at) = self.granted.iter().position(|c| c.core == core && c.op == op) else {
+            return;
+        };
+        let region = self.granted.remove(at).region;
+        match change {
+            Change::Same => {}
+            Change::Sent(to) => self.note(region, Cores::only(to), home),
+            Change::Alone => {
+                self.forget(region);
+                self.note(region, Cores::only(core), home);
+            }
+            Change::Gone => self.forget(region),
+        }
+    }
+
+    fn forget(&mut self, region: Region) {
+        self.entries.retain(|entry| !region.contains(entry.region));
+    }
+
+    /// `cores` may have something of `region` from now on. The home needs no entry.
+    fn note(&mut self, region: Region, cores: Cores, home: CoreId) {
+        let cores = cores.without(Cores::only(home));
+        if cores.is_empty() {
+            return;
+        }
+        self.add(region, cores);
+        if self.entries.len() > MAX_ENTRIES {
+            self.coarsen();
+        }
+    }
+
+    /// Joins two neighbours: what is known less precisely costs messages, and nothing else.
+    fn coarsen(&mut self) {
+        let gap = |at: &usize| {
+            let (a, b) = (&self.entries[*at].region, &self.entries[*at + 1].region);
+            (a.tree != b.tree, b.base.saturating_sub(a.end))
+        };
+        let Some(at) = (0..self.entries.len().saturating_sub(1)).min_by_key(gap) else { return };
+        let (a, b) = (self.entries.remove(at), self.entries.remove(at));
+        let end = a.region.end.max(b.region.end);
+        // The bases ascend, but another entry may have just this region.
+        self.add(Region { end, ..a.region }, a.cores.or(b.cores));
+    }
+
+    fn add(&mut self, region: Region, cores: Cores) {
+        match self.entries.binary_search_by_key(&region, |entry| entry.region) {
+            Ok(at) => self.entries[at].cores = self.entries[at].cores.or(cores),
+            Err(at) => self.entries.insert(at, Entry { region, cores }),
+        }
+    }
+
+    /// Is no operation at work or waiting?
+    pub fn is_quiet(&self) -> bool {
+        self.granted.is_empty() && self.queue.is_empty()
+    }
+}
