@@ -155,7 +155,14 @@ fn prepare(project: &Project) -> Result<Context> {
     setup::qemu()?;
     let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
-    Ok(Context { project: project.clone(), built, base, verbose: false, notes: Default::default() })
+    Ok(Context {
+        project: project.clone(),
+        built,
+        base,
+        verbose: false,
+        cores: 1,
+        notes: Default::default(),
+    })
 }
 
 /// What `capbench` says in the log.

@@ -97,11 +97,11 @@ impl Directives {
         self.builds.is_empty() || self.builds.iter().any(|wanted| wanted == build)
     }
 
-    /// The machine to run on.
-    pub fn machine(&self) -> Result<MachineOptions> {
+    /// The machine to run on, with so many cores unless the test says.
+    pub fn machine(&self, cores: u32) -> Result<MachineOptions> {
         let mem = parse_size(self.memory.as_deref().unwrap_or("512M"))?;
         Ok(MachineOptions {
-            cores: self.cores.unwrap_or(1),
+            cores: self.cores.unwrap_or(cores),
             mem,
             icount: false,
             la57: false,

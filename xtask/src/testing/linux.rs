@@ -68,7 +68,7 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
         invocation,
         additions: vec![Addition { host: program, guest }],
         stdin: directives.stdin.clone(),
-        machine: directives.machine()?,
+        machine: directives.machine(context.cores)?,
         timeout: directives.timeout(),
         command_line: directives.command_line,
     };

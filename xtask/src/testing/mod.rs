@@ -42,6 +42,9 @@ pub struct TestOptions {
     /// How many emulators run at a time
     #[arg(long, short, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
+    /// Cores of the machine, where a test does not say itself
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    cores: u32,
     /// Only list the tests
     #[arg(long)]
     list: bool,
@@ -60,6 +63,8 @@ pub struct Context {
     pub base: Base,
     /// Show more of the log of what failed.
     pub verbose: bool,
+    /// Cores, where a test does not say.
+    pub cores: u32,
     /// What tests have to say though they passed.
     pub notes: Mutex<Vec<String>>,
 }
@@ -153,7 +158,7 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
         host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
     }
     if !filter.starts_with("host") {
-        let context = match prepare(project, options.verbose) {
+        let context = match prepare(project, &options) {
             Ok(context) => context,
             Err(error) => {
                 let outcome = Err(format!("{error:#}"));
@@ -171,12 +176,19 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     Ok(tally.finish())
 }
 
-fn prepare(project: &Project, verbose: bool) -> Result<Context> {
+fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
     setup::qemu()?;
     setup::test_tools()?;
     let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
-    Ok(Context { project: project.clone(), built, base, verbose, notes: Mutex::default() })
+    Ok(Context {
+        project: project.clone(),
+        built,
+        base,
+        verbose: options.verbose,
+        cores: options.cores,
+        notes: Mutex::default(),
+    })
 }
 
 fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {

@@ -47,8 +47,13 @@ fn boot(
     la57: bool,
     results: &mut Vec<TestResult>,
 ) -> Result<()> {
-    let machine =
-        MachineOptions { cores: 1, mem: MemorySize { mib: 1536 }, icount: false, la57, gdb: false };
+    let machine = MachineOptions {
+        cores: context.cores,
+        mem: MemorySize { mib: 1536 },
+        icount: false,
+        la57,
+        gdb: false,
+    };
     let run = GuestRun {
         test: name.to_owned(),
         invocation: Invocation::new(vec![path.to_owned()], &[])?,
