@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 /// Most regions that a memory map may have; what does not fit is left out, and so never used.
-pub const MAX_REGIONS: usize = 96;
+pub const MAX_REGIONS: usize = 160;
 /// Most cores that are listed.
 pub const MAX_CORES: usize = 64;
 /// Longest command line that is kept, in bytes.
@@ -27,6 +27,8 @@ pub enum RegionKind {
     KernelData,
     /// The boot archive (module 0).
     Archive,
+    /// Another core's share, or the channels between cores (`shares`).
+    Given,
     /// Memory that keeps its contents without power.
     Persistent,
 }
@@ -95,6 +97,11 @@ pub struct BootInfo {
     pub archive: Range<u64>,
     /// The boot core first.
     pub cores: List<CoreInfo, MAX_CORES>,
+    /// The memory of the other cores' first domains, by the numbers of the cores; empty for a core
+    /// that has none.
+    pub shares: [Range<u64>; MAX_CORES],
+    /// The memory for channels between the monitors; empty if there is none.
+    pub channels: Range<u64>,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
     /// Wall clock at boot, in seconds since 1970 (UTC).
@@ -110,6 +117,8 @@ impl BootInfo {
             cmdline: List::new(0),
             archive: 0..0,
             cores: List::new(CoreInfo { apic_id: 0, node: 0 }),
+            shares: [const { 0..0 }; MAX_CORES],
+            channels: 0..0,
             tsc_hz: 0,
             epoch_seconds: 0,
             epoch_tsc: 0,

@@ -19,6 +19,7 @@ pub mod log;
 pub mod machine;
 #[cfg(target_os = "none")]
 mod panic;
+pub mod shares;
 pub mod startup;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
-//! The first domain: all memory becomes capabilities, and `init` gets them.
+//! The first domain of a core: all its memory becomes capabilities, and the domain gets them.
 //!
-//! What `init` itself is made of comes from the end of the largest piece of free memory; everything
-//! else that is free becomes home RAM. Its CSpace:
+//! On the boot core that is `init`, which gets everything but the [`shares`] of the
+//! other cores; there it is the monitor, if the boot archive has one. What the domain itself is made
+//! of comes from the end of the largest piece of free memory, or of the share; everything else that
+//! is free becomes home RAM. Its CSpace:
 //!
 //! | root index | |
 //! |---|---|
@@ -11,13 +13,15 @@
 //! | 3 to 15 | its frames, page tables and Mappings, in the order in which they were made |
 
 use crate::arch::{self, Core};
-use crate::boot_info::{BootInfo, Region, RegionKind};
+use crate::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
 use crate::cap::mem::{self, slot_at};
 use crate::cap::policy::SCALE;
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{attr, memory_cap, Obj, SlotRef};
+use crate::cores::CoreId;
 use crate::dispatch::{Dcb, DcbRef, Facts, Local, Settings};
 use crate::log;
+use crate::shares;
 use crate::vspace::MapArgs;
 use abi::boot::{ARCHIVE_VA, BOOT_INFO};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP};
@@ -29,6 +33,7 @@ use core::sync::atomic::Ordering;
 use mdb::RawCap;
 use paging::{Level, PAGE};
 
+const BOOT_CORE: CoreId = CoreId(0);
 /// Bytes of the root CNode of `init`.
 const ROOT_BYTES: u64 = 16 * 1024;
 /// First root index for what `init` is made of.
@@ -37,15 +42,21 @@ const FIRST_OWN_L1: u32 = 3;
 const END_OWN_L1: u32 = 16;
 /// Numbers of Ids: as many as the database can tell apart.
 const IDS: u64 = 1 << 39;
-/// The program that is started unless the command line names another.
+/// Of these, every core has a range of its own.
+const IDS_OF_CORE: u64 = IDS / MAX_CORES as u64;
+/// The program that is started on the boot core unless the command line names another (`init=`).
 const DEFAULT_INIT: &str = "boot/init";
+/// Likewise for every other core (`monitor=`).
+const DEFAULT_MONITOR: &str = "boot/monitor";
 
-/// Starts the first domain.
-pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -> ! {
-    core.local.set_facts(facts(info));
-    if let Some(policy) = info.option("tlb") {
-        core.local.tlb.set_policy(policy);
+/// Starts the first domain of the boot core, and the other cores.
+pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {
+    if monitor(info).is_ok() {
+        shares::divide(info);
+        mem::zero(info.channels.start, info.channels.end - info.channels.start);
     }
+    let info: &'static BootInfo = info;
+    prepare(&mut core.local, info);
     match build(&mut core.local, info) {
         Ok(dcb) => {
             core.local.wake(dcb);
@@ -63,9 +74,23 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static BootInfo) -
 
 /// Where every other core begins.
 pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
-    core.local.set_facts(facts(info));
+    prepare(&mut core.local, info);
     go_online(core);
+    if !info.shares[core.local.id.index()].is_empty() {
+        match build(&mut core.local, info) {
+            Ok(dcb) => core.local.wake(dcb),
+            Err(error) => log!("core {} has no first domain: {error}", core.id),
+        }
+    }
     run(core)
+}
+
+fn prepare(local: &mut Local, info: &BootInfo) {
+    local.set_facts(facts(info));
+    if let Some(policy) = info.option("tlb") {
+        local.tlb.set_policy(policy);
+    }
+    local.next_id += IDS_OF_CORE * local.id.index() as u64;
 }
 
 /// From now on this core takes interrupts, as soon as it leaves the kernel.
@@ -127,8 +152,12 @@ struct Pool {
 }
 
 impl Pool {
-    /// The largest piece.
-    fn new(info: &BootInfo) -> Result<(Pool, u64), Error> {
+    /// The share of a core; for the boot core, the largest piece.
+    fn new(id: CoreId, info: &BootInfo) -> Result<(Pool, u64), Error> {
+        if id != BOOT_CORE {
+            let core::ops::Range { start, end } = info.shares[id.index()];
+            return Ok((Pool { start, end }, start));
+        }
         let usable = info.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
         let largest = usable.max_by_key(|r| r.end - r.start).ok_or(Error::NoMemory)?;
         let start = largest.start.next_multiple_of(PAGE);
@@ -267,20 +296,22 @@ fn object(ty: CapType, base: u64, bytes: u64) -> RawCap {
 }
 
 fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
-    let archive = archive(info)?;
-    let path = info.option("init").unwrap_or(DEFAULT_INIT);
-    let path = path.strip_prefix('/').unwrap_or(path);
-    let file = bootarchive::find(archive, path).map_err(Error::Damaged)?.ok_or(Error::NotFound)?;
-    let (mut pool, from) = Pool::new(info)?;
+    let is_boot_core = local.id == BOOT_CORE;
+    let program = if is_boot_core { init(info)? } else { monitor(info)? };
+    let (mut pool, from) = Pool::new(local.id, info)?;
     if info.option("mdb") != Some("undivided") {
         divide_memory(local, info, &mut pool)?;
     }
     let mut builder = Builder::new(local, pool)?;
-    let entry = load(&mut builder, file.data)?;
+    let entry = load(&mut builder, program)?;
     builder.add_singletons();
     map_archive(&mut builder, info)?;
-    let ram = give_memory(&mut builder, info, from)?;
-    let devices = give_devices(&mut builder, info)?;
+    builder.add_channels(info);
+    let (mut ram, mut devices) = (1, 0);
+    if is_boot_core {
+        ram = give_memory(&mut builder, info, from)?;
+        devices = give_devices(&mut builder, info)?;
+    }
     map_boot_info(&mut builder, info, ram, devices)?;
     let dcb = make_dispatcher(&mut builder, entry)?;
     // Nothing is taken from the pool from here on: the rest of it is the first RAM capability.
@@ -291,13 +322,32 @@ fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
 /// Gives the database a directory of the memory.
 fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
     let usable = info.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
-    let top = usable.map(|r| r.end).max().unwrap_or(0);
+    let top = match local.id {
+        BOOT_CORE => usable.map(|r| r.end).max().unwrap_or(0),
+        _ => pool.end,
+    };
     let entries = mdb::directory_entries((top / mdb::PIECE) as usize + 1);
     let bytes = (entries * size_of::<mdb::Entry>()) as u64;
     let base = pool.take(bytes.next_multiple_of(PAGE))?;
     // SAFETY: the pool gives zeros that nobody else gets; zeros are an entry of an empty directory.
     local.db.divide_memory(top, unsafe { mem::slice(base, entries) });
     Ok(())
+}
+
+/// The program of the boot core's first domain.
+fn init(info: &BootInfo) -> Result<&'static [u8], Error> {
+    program(info, info.option("init").unwrap_or(DEFAULT_INIT))
+}
+
+/// The program of the others'.
+fn monitor(info: &BootInfo) -> Result<&'static [u8], Error> {
+    program(info, info.option("monitor").unwrap_or(DEFAULT_MONITOR))
+}
+
+fn program(info: &BootInfo, path: &str) -> Result<&'static [u8], Error> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let file = bootarchive::find(archive(info)?, path).map_err(Error::Damaged)?;
+    Ok(file.ok_or(Error::NotFound)?.data)
 }
 
 fn archive(info: &BootInfo) -> Result<&'static [u8], Error> {
@@ -354,15 +404,26 @@ impl Builder<'_> {
             base: 0,
             word: count << SCALE,
         };
-        let (kernel, io, irq) =
-            (self.fixed(slots::KERNEL), self.fixed(slots::IO), self.fixed(slots::IRQ));
-        self.local.db.insert(kernel, all(CapType::Kernel, 0));
-        self.local.db.insert(io, all(CapType::Io, 1 << 16));
-        self.local.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
+        if self.local.id == BOOT_CORE {
+            let (io, irq) = (self.fixed(slots::IO), self.fixed(slots::IRQ));
+            self.local.db.insert(io, all(CapType::Io, 1 << 16));
+            self.local.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
+        }
+        self.local.db.insert(self.fixed(slots::KERNEL), all(CapType::Kernel, 0));
         let (id, perf) = (self.fixed(slots::ID), self.fixed(slots::PERFMON));
-        self.local.db.insert(id, all(CapType::Id, IDS));
+        let ids = self.local.id.index() as u64 * IDS_OF_CORE;
+        self.local.db.insert(id, RawCap { base: ids << SCALE, ..all(CapType::Id, IDS_OF_CORE) });
         // Another place than the kernel's among the things without extent.
         self.local.db.insert(perf, RawCap { base: 1 << SCALE, ..all(CapType::PerfMon, 0) });
+    }
+
+    /// A Frame with the channels between the monitors.
+    fn add_channels(&mut self, info: &BootInfo) {
+        let core::ops::Range { start, end } = info.channels;
+        if start < end {
+            let slot = self.fixed(slots::CHANNELS);
+            self.local.db.insert(slot, object(CapType::Frame, start, end - start));
+        }
     }
 
     /// The first slot of home RAM: what is left of the pool.
@@ -377,7 +438,7 @@ impl Builder<'_> {
 
 fn node_of(info: &BootInfo, start: u64) -> u8 {
     let mut regions = info.memory.as_slice().iter();
-    regions.find(|r| r.start == start).map_or(0, |r| r.node as u8)
+    regions.find(|r| (r.start..r.end).contains(&start)).map_or(0, |r| r.node as u8)
 }
 
 /// The archive: a Frame, mapped read-only.
@@ -456,6 +517,11 @@ fn map_boot_info(
     let facts = facts(info);
     let ram = |kind| !matches!(kind, RegionKind::Reserved | RegionKind::Persistent);
     let regions = info.memory.as_slice().iter().filter(|r| ram(r.kind));
+    let mut nodes = [0; MAX_CORES];
+    for (place, core) in nodes.iter_mut().zip(info.cores.as_slice()) {
+        *place = core.node as u8;
+    }
+    let shares = info.shares.iter().enumerate().filter(|(_, share)| !share.is_empty());
     let page = abi::boot::BootInfo {
         archive_bytes: info.archive.end - info.archive.start,
         archive_base: info.archive.start,
@@ -464,8 +530,13 @@ fn map_boot_info(
         tsc_hz: facts.tsc_hz,
         epoch_ns: facts.epoch_ns,
         cores: info.cores.as_slice().len() as u32,
+        core: builder.local.id.index() as u32,
         cmdline_len: used as u32,
+        reserved: 0,
         ram_bytes: regions.map(|r| r.end - r.start).sum(),
+        first_domains: shares.fold(BOOT_CORE.bit(), |set, (core, _)| set | 1 << core),
+        channel_bytes: info.channels.end - info.channels.start,
+        nodes,
         cmdline,
     };
     mem::write_value(frame.cap().base, page);

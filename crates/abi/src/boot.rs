@@ -1,4 +1,5 @@
-//! What the kernel tells `init`: a page at [`BOOT_INFO`], read-only.
+//! What the kernel tells the first domain of a core (`init`, a monitor): a page at [`BOOT_INFO`],
+//! read-only.
 
 use crate::layout::NATIVE_IMAGE;
 
@@ -6,6 +7,9 @@ use crate::layout::NATIVE_IMAGE;
 pub const BOOT_INFO: u64 = NATIVE_IMAGE - 0x10_0000;
 /// Where `init` finds the boot archive, mapped read-only.
 pub const ARCHIVE_VA: u64 = 0x10_0000_0000;
+
+/// Most cores.
+pub const MAX_CORES: usize = 64;
 
 /// Everything that user mode must know about the machine.
 #[derive(Clone, Copy)]
@@ -25,10 +29,21 @@ pub struct BootInfo {
     pub epoch_ns: u64,
     /// Cores that the firmware reports.
     pub cores: u32,
+    /// The number of this one, from 0. Core 0 runs `init` and has most of the memory, all devices and
+    /// all lines of interrupts.
+    pub core: u32,
     /// Bytes used of `cmdline`.
     pub cmdline_len: u32,
+    /// Not used.
+    pub reserved: u32,
     /// All usable RAM of the machine, in bytes, kernel image included.
     pub ram_bytes: u64,
+    /// Bit k: core k has memory and a first domain of its own.
+    pub first_domains: u64,
+    /// Bytes of the Frame at [`crate::slots::CHANNELS`], 0 if there is none.
+    pub channel_bytes: u64,
+    /// NUMA nodes of the cores.
+    pub nodes: [u8; MAX_CORES],
     /// The kernel command line.
     pub cmdline: [u8; 2048],
 }

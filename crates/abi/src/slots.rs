@@ -17,11 +17,11 @@ pub const MEMD: CapAddr = CapAddr(5);
 pub const UNIXD: CapAddr = CapAddr(6);
 /// The frame shared with `unixd` (Linux processes).
 pub const SESSION: CapAddr = CapAddr(7);
-/// The CPU driver (`init`; `memd` and `unixd` get copies).
+/// The CPU driver of the core (`init`; `memd` and `unixd` get copies).
 pub const KERNEL: CapAddr = CapAddr(8);
-/// All I/O ports (`init`; `unixd` gets the serial ports).
+/// All I/O ports (`init`, on the boot core only; `unixd` gets the serial ports).
 pub const IO: CapAddr = CapAddr(9);
-/// All interrupt lines (`init`; `unixd` gets IRQ 3 and 4 in this slot and the next).
+/// All interrupt lines (`init`, on the boot core only; `unixd` gets IRQ 3 and 4 in this slot and the next).
 pub const IRQ: CapAddr = CapAddr(10);
 /// The endpoint on which a server receives.
 pub const SELF_EP: CapAddr = CapAddr(12);
@@ -40,8 +40,11 @@ pub const PERFMON: CapAddr = CapAddr(17);
 pub const ROOT_TABLE: CapAddr = CapAddr(18);
 /// The Mapping of [`VSPACE`] in it.
 pub const ROOT_TABLE_MAPPING: CapAddr = CapAddr(19);
+/// A Frame with the channels between the cores' monitors (the first domain of every core); empty if
+/// there are none. Page `i * cores + j` is the ring from core `i` to core `j`.
+pub const CHANNELS: CapAddr = CapAddr(20);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(20);
+pub const FIRST_FREE: CapAddr = CapAddr(21);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

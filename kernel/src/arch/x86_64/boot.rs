@@ -207,7 +207,7 @@ boot_pds:
 
     .section .bss
     .balign 16
-    .skip 32768
+    .skip 65536
 boot_stack_top:
     .text
     "#,

@@ -302,8 +302,8 @@ pub unsafe fn init(core: &mut Core) {
 /// Leaves the boot stack for good: calls `then` at the top of the core's own.
 pub fn call_on_stack(
     core: &'static mut Core,
-    info: &'static BootInfo,
-    then: extern "C" fn(&'static mut Core, &'static BootInfo) -> !,
+    info: &'static mut BootInfo,
+    then: extern "C" fn(&'static mut Core, &'static mut BootInfo) -> !,
 ) -> ! {
     // SAFETY: the stack is mapped and empty; nothing on the present one is used again.
     unsafe {

@@ -58,7 +58,7 @@ impl Hw {
 /// Called once, by the entry code, with what the loader passed.
 pub unsafe fn start(
     start_info: u64,
-    then: extern "C" fn(&'static mut Core, &'static BootInfo) -> !,
+    then: extern "C" fn(&'static mut Core, &'static mut BootInfo) -> !,
 ) -> ! {
     LogPort::init();
     log!("Tessera {}", env!("CARGO_PKG_VERSION"));
