@@ -13,7 +13,7 @@ const MOST_ZEROED: u64 = 1 << 20;
 /// Most bytes that one operation copies.
 const MOST_COPIED: u64 = 1 << 20;
 /// Attributes that objects inherit: the node, and whether memory is persistent.
-const INHERITED: u16 = 0xff | RamAttrs::PERSISTENT.0;
+const INHERITED: u16 = RamAttrs::NODE | RamAttrs::PERSISTENT.0;
 
 fn may_have_size(ty: CapType, bytes: u64) -> bool {
     match ty.object_size() {

@@ -231,20 +231,22 @@ impl Rights {
     }
 }
 
-/// Attributes of RAM, inherited by what is made of it: bits 0..8 are the NUMA node.
+/// Attributes of RAM, inherited by what is made of it: bits 0..6 are the NUMA node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct RamAttrs(pub u16);
 
 impl RamAttrs {
+    /// The bits of the NUMA node.
+    pub const NODE: u16 = 0x3f;
     /// Survives a power cut.
-    pub const PERSISTENT: RamAttrs = RamAttrs(1 << 8);
+    pub const PERSISTENT: RamAttrs = RamAttrs(1 << 6);
     /// Held by the memory server as the home of its RAM: it does not keep memory alive.
-    pub const HOME: RamAttrs = RamAttrs(1 << 9);
+    pub const HOME: RamAttrs = RamAttrs(1 << 7);
 
-    /// The NUMA node.
+    /// The NUMA node, 0 to 63.
     pub const fn node(self) -> u8 {
-        self.0 as u8
+        (self.0 & Self::NODE) as u8
     }
     /// Are all bits of `other` set?
     pub const fn has(self, other: RamAttrs) -> bool {

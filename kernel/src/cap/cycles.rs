@@ -24,7 +24,7 @@
 //! without any since the last time there is nothing to do.
 
 use super::db::{is_container, Db};
-use super::delete::Progress;
+use super::delete::{Pause, Progress};
 use super::mem::SlotRun;
 use super::policy::MEMORY;
 use super::{attr, lookup, CapExt, SlotRef};
@@ -124,6 +124,11 @@ fn slots_of(container: &RawCap) -> SlotRun {
     }
 }
 
+/// A container of this core that is not being taken apart?
+fn is_whole_container(cap: &RawCap) -> bool {
+    is_container(cap.ty) && !cap.is_foreign() && cap.attrs & attr::PARKED == 0
+}
+
 impl Db {
     /// A capability was put into `slot`. One that leads from a container in use leads to another.
     #[inline]
@@ -149,7 +154,7 @@ impl Db {
     pub(super) fn left(&mut self, cap: &RawCap) {
         const MARKS: u16 = attr::MARKED | attr::SCANNED;
         self.collector.loose += 1;
-        if self.collector.phase != Phase::Idle && cap.attrs & MARKS != 0 {
+        if self.collector.phase != Phase::Idle && cap.has_remote(MARKS) {
             if let Some(heir) = self.find(cap) {
                 let own = heir.cap();
                 heir.set_rights(own.rights, own.attrs | cap.attrs & MARKS);
@@ -161,12 +166,12 @@ impl Db {
     fn container_around(&self, base: u64, bytes: u64) -> Option<SlotRef> {
         let found = self.surrounding(MEMORY, base, bytes, RANK)?;
         let cap = found.cap();
-        (is_container(cap.ty) && cap.attrs & attr::PARKED == 0).then_some(found)
+        is_whole_container(&cap).then_some(found)
     }
 
     /// Marks what a capability leads to.
-    fn shade(&mut self, cap: &RawCap) {
-        if !is_container(cap.ty) || self.collector.is_swept(cap.base) {
+    pub(super) fn shade(&mut self, cap: &RawCap) {
+        if !is_container(cap.ty) || cap.is_foreign() || self.collector.is_swept(cap.base) {
             return;
         }
         let Some(head) = self.find(cap) else { return };
@@ -188,17 +193,18 @@ impl Local {
             if self.db.collector.loose == 0 {
                 return Ok(Count { count: 0 });
             }
-            self.db.collector = Collector { phase: Phase::Marking, ..Collector::new() };
+            // What other cores have capabilities to is in use; a walk finds it.
+            let overflow = self.db.shares_containers;
+            self.db.collector = Collector { phase: Phase::Marking, overflow, ..Collector::new() };
             for root in [Some(first), self.current].into_iter().flatten() {
                 let ty = CapType::Dispatcher as u8;
                 self.db.shade(&RawCap { ty, base: root.pa(), word: PAGE, ..RawCap::NULL });
             }
         }
-        if self.db.collector.phase == Phase::Marking && self.mark() == Progress::Again
-            || self.sweep() == Progress::Again
-        {
-            return Err(Status::Again);
+        if self.db.collector.phase == Phase::Marking {
+            self.mark()?;
         }
+        self.sweep()?;
         self.db.collector.phase = Phase::Idle;
         Ok(Count { count: self.db.collector.collected })
     }
@@ -208,9 +214,7 @@ impl Local {
         loop {
             let next = self.db.collector.scanning.or_else(|| Some((self.db.collector.pop()?, 0)));
             if let Some((base, from)) = next {
-                if self.scan(base, from) == Progress::Again {
-                    return Progress::Again;
-                }
+                self.scan(base, from)?;
                 continue;
             }
             if self.db.collector.walk.is_none() {
@@ -225,32 +229,34 @@ impl Local {
                     self.db.collector.walk = Some(cap.base + PAGE);
                     if cap.attrs & (attr::MARKED | attr::SCANNED) == attr::MARKED {
                         self.db.collector.push(cap.base);
+                    } else if cap.has_remote(attr::REMOTE_COPIES) || self.db.locks.holds(&cap) {
+                        self.db.shade(&cap);
                     }
                 }
                 Ok(None) => self.db.collector.walk = None,
-                Err(Again) => return Progress::Again,
+                Err(Again) => return Err(Pause::Again),
             }
         }
         self.db.collector.phase = Phase::Sweeping;
         self.db.collector.walk = Some(0);
-        Progress::Done
+        Ok(())
     }
 
     /// Marks what the slots of the container at `base` lead to, from slot `from` on. It may have
     /// gone in the meantime.
     fn scan(&mut self, base: u64, from: u32) -> Progress {
         self.db.collector.scanning = None;
-        let Some(head) = self.db.container_around(base, PAGE) else { return Progress::Done };
+        let Some(head) = self.db.container_around(base, PAGE) else { return Ok(()) };
         let container = head.cap();
         if container.base != base {
-            return Progress::Done;
+            return Ok(());
         }
         let slots = slots_of(&container);
         let mut at = slots.next_filled(from.min(slots.len()));
         while at < slots.len() {
             if !self.spend(1) {
                 self.db.collector.scanning = Some((base, at));
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             // Most are no containers.
             let end = slots.len().min(at + OBJECTS_PER_STEP);
@@ -261,7 +267,7 @@ impl Local {
         }
         let own = head.cap();
         head.set_rights(own.rights, own.attrs | attr::SCANNED);
-        Progress::Done
+        Ok(())
     }
 
     /// The next container of the walk.
@@ -272,7 +278,7 @@ impl Local {
         for slot in self.db.overlapping(MEMORY, at, u64::MAX - at, Class::Objects) {
             let cap = slot.cap();
             passed += 1;
-            if cap.base >= at && is_container(cap.ty) && cap.attrs & attr::PARKED == 0 {
+            if cap.base >= at && is_whole_container(&cap) {
                 found = Some(slot);
                 break;
             }
@@ -291,26 +297,23 @@ impl Local {
 
     /// Goes over all containers: marks are cleared, what has none is deleted.
     fn sweep(&mut self) -> Progress {
-        if self.reap_all() == Progress::Again {
-            return Progress::Again;
-        }
+        self.reap_all()?;
         loop {
             let found = match self.next_container() {
                 Ok(Some(found)) => found,
                 Ok(None) => return self.reap_all(),
-                Err(Again) => return Progress::Again,
+                Err(Again) => return Err(Pause::Again),
             };
             let cap = found.cap();
-            if cap.attrs & attr::MARKED != 0 {
+            let shared = cap.has_remote(attr::REMOTE_COPIES) || self.db.locks.holds(&cap);
+            if cap.attrs & attr::MARKED != 0 || shared {
                 let marks = attr::MARKED | attr::SCANNED;
                 found.set_rights(cap.rights, cap.attrs & !marks);
             } else {
                 let loose = self.db.collector.loose;
                 let progress = self.discard(found);
                 self.db.collector.loose = loose;
-                if progress == Progress::Again {
-                    return Progress::Again;
-                }
+                progress?;
                 self.db.collector.collected += 1;
             }
             self.db.collector.walk = Some(cap.base + PAGE);
@@ -321,7 +324,7 @@ impl Local {
     fn discard(&mut self, slot: SlotRef) -> Progress {
         while let Some(copy) = self.db.a_copy(slot) {
             if !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             self.drop_slot(copy);
         }

@@ -5,6 +5,7 @@
 //! every slot of a container before.
 
 use super::cycles::Collector;
+use super::locks::Locks;
 use super::mem::{Obj, SlotRun};
 use super::policy::{CapPolicy, MEMORY};
 use captypes::CapType;
@@ -22,6 +23,10 @@ pub struct Db {
     newest_of: RawCap,
     /// Who looks for cycles must know what happens to capabilities to containers.
     pub(super) collector: Collector,
+    /// Capabilities on which the monitors work.
+    pub(crate) locks: Locks,
+    /// A container may have copies on other cores.
+    pub(super) shares_containers: bool,
 }
 
 /// Is it a type with slots in it?
@@ -37,7 +42,14 @@ pub(super) fn is_container(ty: u8) -> bool {
 impl Db {
     /// An empty one.
     pub const fn new() -> Db {
-        Db { mdb: Mdb::new(), newest: None, newest_of: RawCap::NULL, collector: Collector::new() }
+        Db {
+            mdb: Mdb::new(),
+            newest: None,
+            newest_of: RawCap::NULL,
+            collector: Collector::new(),
+            locks: Locks::new(),
+            shares_containers: false,
+        }
     }
 
     /// Searches memory below `top` in pieces; `entries` are as many as [`mdb::directory_entries`]
@@ -164,6 +176,9 @@ impl Db {
         if self.newest == Some(slot) {
             self.newest = None;
         }
+        if !self.locks.is_empty() {
+            self.locks.follow(slot, None);
+        }
         // SAFETY: it is in the database.
         let cap = unsafe { self.mdb.remove(slot.ptr()) };
         if is_container(cap.ty) {
@@ -178,6 +193,9 @@ impl Db {
         if src.is_linked() && !dst.is_linked() {
             if self.newest == Some(src) {
                 self.newest = Some(dst);
+            }
+            if !self.locks.is_empty() {
+                self.locks.follow(src, Some(dst));
             }
             let ty = src.cap().ty;
             // SAFETY: just checked; `dst` stays in place as every slot.

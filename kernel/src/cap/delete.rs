@@ -20,7 +20,7 @@ use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::dcb::{Dcb, PARKING};
 use crate::dispatch::Local;
 use crate::ipc::Endpoint;
-use captypes::invocations::Count;
+use captypes::invocations::{Count, Need};
 use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};
 use mdb::RawCap;
@@ -30,60 +30,107 @@ pub const BUDGET: u32 = 256;
 /// Empty slots that are looked at for the price of one step.
 const EMPTY_SLOTS_PER_STEP: u32 = 64;
 
-/// Is it done, or must the invocation be repeated?
+/// Why destruction stops before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Progress {
-    Done,
+pub enum Pause {
+    /// The work of this event is used up: the invocation is to be repeated.
     Again,
+    /// This core alone cannot go on; [`Local::asks`] says with what.
+    Remote,
 }
 
-/// The queue of parked containers.
-pub struct Dying {
+/// Whether destruction came to its end.
+pub type Progress = Result<(), Pause>;
+
+impl From<Pause> for Status {
+    fn from(pause: Pause) -> Status {
+        match pause {
+            Pause::Again => Status::Again,
+            Pause::Remote => Status::RetryThroughMonitor,
+        }
+    }
+}
+
+/// A queue of parked containers, linked through the parked capabilities.
+struct Queue {
     head: Option<SlotRef>,
     tail: Option<SlotRef>,
-    /// The next slot of the first container to look at.
-    cursor: u32,
 }
 
-impl Dying {
-    /// An empty queue.
-    pub const fn new() -> Dying {
-        Dying { head: None, tail: None, cursor: 0 }
-    }
-    /// Is nothing left to empty?
-    pub fn is_empty(&self) -> bool {
-        self.head.is_none()
+/// The parked containers.
+pub struct Dying {
+    /// Those to empty.
+    ready: Queue,
+    /// The next slot of the first of them to look at.
+    cursor: u32,
+    /// The first of them has slots that this core alone cannot empty.
+    stalls: bool,
+    /// Those that wait until the monitor has emptied such slots.
+    stalled: Queue,
+}
+
+impl Queue {
+    const fn new() -> Queue {
+        Queue { head: None, tail: None }
     }
 
     /// Adds the container whose last capability is in `slot`, its own parking slot.
     fn push(&mut self, slot: SlotRef) {
-        let cap = slot.cap();
-        slot.set_rights(cap.rights, cap.attrs | attr::PARKED);
         match self.tail {
-            Some(tail) => link(tail, cap),
+            Some(tail) => link(tail, slot.cap()),
             None => self.head = Some(slot),
         }
         self.tail = Some(slot);
     }
 
-    /// The first container will need a second pass.
-    fn tables_left(&self) {
-        if let Some(first) = self.head {
-            let cap = first.cap();
-            first.set_rights(cap.rights, cap.attrs | attr::TABLES_LEFT);
-        }
-    }
-
     fn pop(&mut self) -> Option<SlotRef> {
         let first = self.head?;
-        self.cursor = 0;
         if self.tail == Some(first) {
             (self.head, self.tail) = (None, None);
         } else {
             self.head = Some(linked(first.cap()));
         }
         Some(first)
+    }
+}
+
+impl Dying {
+    /// An empty queue.
+    pub const fn new() -> Dying {
+        Dying { ready: Queue::new(), cursor: 0, stalls: false, stalled: Queue::new() }
+    }
+    /// Is nothing left to empty that this core could?
+    pub fn is_empty(&self) -> bool {
+        self.ready.head.is_none()
+    }
+    /// Does nothing wait for the monitor?
+    pub fn none_stalled(&self) -> bool {
+        self.stalled.head.is_none()
+    }
+
+    /// Adds the container whose last capability is in `slot`, its own parking slot. The marks of
+    /// the collector mean something else from now on.
+    fn push(&mut self, slot: SlotRef) {
+        let cap = slot.cap();
+        let kept = attr::INHERITED | attr::REMOTE_ANCESTORS;
+        slot.set_rights(cap.rights, cap.attrs & kept | attr::PARKED);
+        slot.set_aux(0);
+        self.ready.push(slot);
+    }
+
+    /// The first container will need a second pass.
+    fn tables_left(&self) {
+        if let Some(first) = self.ready.head {
+            let cap = first.cap();
+            first.set_rights(cap.rights, cap.attrs | attr::TABLES_LEFT);
+        }
+    }
+
+    /// Takes the first container, and whether something is left in it that must stall.
+    fn pop(&mut self) -> Option<(SlotRef, bool)> {
+        self.cursor = 0;
+        let stalls = core::mem::take(&mut self.stalls);
+        Some((self.ready.pop()?, stalls))
     }
 }
 
@@ -121,6 +168,12 @@ fn contents(parked: &RawCap) -> SlotRun {
     }
 }
 
+/// Does memory come home when its last capability goes, with `above` its nearest ancestor?
+#[inline]
+pub(super) fn comes_home(cap: &RawCap, above: Option<&RawCap>) -> bool {
+    above.is_some_and(|above| above.ty == HOME_RAM) && cap.ty != HOME_RAM
+}
+
 impl Local {
     /// Spends `steps`; `false` if the budget of this event is used up.
     #[inline]
@@ -134,9 +187,7 @@ impl Local {
 
     /// Removes the capability in `slot`.
     pub fn delete(&mut self, slot: SlotRef) -> Result<(), Status> {
-        if self.delete_slot(slot) == Progress::Again {
-            return Err(Status::Again);
-        }
+        self.delete_slot(slot)?;
         self.finish_reaping()
     }
 
@@ -145,9 +196,7 @@ impl Local {
         self.tlb.expect(slots.len());
         let (mut count, mut at) = (0, slots.next_filled(0));
         while at < slots.len() {
-            if self.delete_slot(slots.get(at)) == Progress::Again {
-                return Err(Status::Again);
-            }
+            self.delete_slot(slots.get(at))?;
             count += 1;
             at = slots.next_filled(at + 1);
         }
@@ -155,24 +204,31 @@ impl Local {
         Ok(Count { count })
     }
 
-    /// Empties what is parked.
+    /// Empties what is parked, as far as this core can.
     pub(super) fn reap_all(&mut self) -> Progress {
         if self.dying.is_empty() {
-            return Progress::Done;
+            return Ok(());
         }
         self.reap()
     }
 
     #[inline]
     pub(crate) fn finish_reaping(&mut self) -> Result<(), Status> {
-        if self.dying.is_empty() || self.reap() == Progress::Done {
-            return Ok(());
-        }
-        Err(Status::Again)
+        self.reap_all().map_err(Status::from)
     }
 
     /// Deletes all copies and descendants of what `slot` holds.
     pub fn revoke(&mut self, slot: SlotRef) -> Result<(), Status> {
+        let cap = slot.cap();
+        if cap.attrs & attr::FOREIGN != 0 || cap.has_remote(attr::COPIES_OR_DESCENDANTS) {
+            return Err(self.ask(Need::Revoke, slot).into());
+        }
+        self.check_lock(Need::Revoke, slot)?;
+        self.revoke_here(slot).map_err(Status::from)
+    }
+
+    /// Deletes all copies and descendants of what `slot` holds on this core.
+    pub(super) fn revoke_here(&mut self, slot: SlotRef) -> Progress {
         self.watched = Some(slot);
         let result = self.revoke_watched();
         self.watched = None;
@@ -180,21 +236,26 @@ impl Local {
     }
 
     /// The slot itself may be in a container that descends from it, and move or vanish.
-    fn revoke_watched(&mut self) -> Result<(), Status> {
+    fn revoke_watched(&mut self) -> Progress {
         while let Some(copy) = self.watched.and_then(|slot| self.db.a_copy(slot)) {
             if !self.spend(1) {
-                return Err(Status::Again);
+                return Err(Pause::Again);
             }
             self.drop_slot(copy);
         }
         while let Some(child) = self.watched.and_then(|slot| self.db.first_descendant(slot)) {
-            let parked = child.cap().attrs & attr::PARKED != 0;
-            let progress = if parked { self.reap() } else { self.delete_slot(child) };
-            if progress == Progress::Again {
-                return Err(Status::Again);
+            if child.cap().attrs & attr::PARKED == 0 {
+                self.delete_slot(child)?;
+                continue;
+            }
+            self.reap_all()?;
+            // Those that are parked still wait for the monitor.
+            let next = self.watched.and_then(|slot| self.db.first_descendant(slot));
+            if let Some(stuck) = next.filter(|slot| slot.cap().attrs & attr::PARKED != 0) {
+                return Err(self.ask(Need::Stalled, stuck));
             }
         }
-        self.finish_reaping()
+        self.reap_all()
     }
 
     /// Removes what `slot` holds, and destroys the object if nobody else has it.
@@ -202,18 +263,19 @@ impl Local {
     pub(crate) fn delete_slot(&mut self, slot: SlotRef) -> Progress {
         let ty = slot.cap().ty;
         if ty == CapType::Null as u8 {
-            return Progress::Done;
+            return Ok(());
         }
         if !self.spend(1) {
-            return Progress::Again;
+            return Err(Pause::Again);
         }
         if ty == CapType::Mapping as u8 {
             self.remove_mapping(slot);
-            return Progress::Done;
+            return Ok(());
         }
+        self.check_lock(Need::Delete, slot)?;
         if self.db.has_copies(slot) {
             self.drop_slot(slot);
-            return Progress::Done;
+            return Ok(());
         }
         self.delete_last(slot)
     }
@@ -224,26 +286,29 @@ impl Local {
     fn delete_last(&mut self, slot: SlotRef) -> Progress {
         loop {
             let cap = slot.cap();
+            if cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0 && !cap.is(CapType::Mapping) {
+                if cap.is_foreign() {
+                    return self.drop_foreign(slot, &cap);
+                }
+                self.check_relatives(slot, &cap)?;
+            }
             match cap.kind() {
                 CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
-                CapType::Dispatcher => {
-                    if self.park_dispatcher(slot, &cap) == Progress::Again {
-                        return Progress::Again;
-                    }
-                }
+                CapType::Dispatcher => self.park_dispatcher(slot, &cap)?,
                 CapType::Mapping => self.remove_mapping(slot),
                 _ => return self.destroy(slot, &cap),
             }
             let left = slot.cap();
             if left.is_null() || left.attrs & attr::PARKED != 0 {
-                return Progress::Done;
+                return Ok(());
             }
+            self.check_lock(Need::Delete, slot)?;
             if self.db.has_copies(slot) {
                 self.drop_slot(slot);
-                return Progress::Done;
+                return Ok(());
             }
             if !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
         }
     }
@@ -251,21 +316,12 @@ impl Local {
     /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
-        let covered = above.is_some_and(|above| above.is_frame() && above.attrs & attr::DYING == 0);
-        let unmapped = match cap.kind() {
-            CapType::Frame | CapType::DevFrame if !covered => self.unmap_frame(slot, cap),
-            _ if cap.level() != 0 => self.tear_down(slot, cap),
-            _ => Progress::Done,
-        };
-        if unmapped == Progress::Again {
-            return Progress::Again;
-        }
         match cap.kind() {
+            CapType::Frame | CapType::DevFrame => self.unmap_uncovered(slot, cap, above.as_ref())?,
+            _ if cap.level() != 0 => self.tear_down(slot, cap)?,
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
-                    if self.close_endpoint(endpoint) == Progress::Again {
-                        return Progress::Again;
-                    }
+                    self.close_endpoint(endpoint)?;
                 }
             }
             CapType::Irq => self.unbind_irqs(cap),
@@ -274,11 +330,25 @@ impl Local {
         self.drop_last(slot, cap, above)
     }
 
+    /// Removes the Mappings of a Frame whose last capability goes, unless another Frame stands behind
+    /// them.
+    pub(super) fn unmap_uncovered(
+        &mut self,
+        slot: SlotRef,
+        cap: &RawCap,
+        above: Option<&RawCap>,
+    ) -> Progress {
+        if above.is_some_and(|above| above.is_frame() && above.aux == 0) {
+            return Ok(());
+        }
+        self.unmap_frame(slot, cap)
+    }
+
     /// Removes the last capability to what is no Mapping. `above`: its nearest ancestor. What
     /// nothing else covers but a home comes home.
     #[inline]
     fn drop_last(&mut self, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) -> Progress {
-        let at_home = above.is_some_and(|above| above.ty == HOME_RAM) && cap.ty != HOME_RAM;
+        let at_home = comes_home(cap, above.as_ref());
         if at_home && self.db.first_descendant(slot).is_some() {
             return self.give_back(slot, cap);
         }
@@ -286,7 +356,7 @@ impl Local {
         if at_home {
             self.reclaim(cap.base, cap.word);
         }
-        Progress::Done
+        Ok(())
     }
 
     /// Removes the last capability to memory of which parts belong to others: the rest comes home,
@@ -311,7 +381,7 @@ impl Local {
             if !self.spend(1) {
                 let cap = self.db.remove(slot);
                 self.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             next = self.db.next_before(inner, end);
         }
@@ -319,7 +389,7 @@ impl Local {
             self.reclaim(at, end - at);
         }
         self.drop_slot(slot);
-        Progress::Done
+        Ok(())
     }
 
     /// Empties one slot, and nothing else.
@@ -345,7 +415,7 @@ impl Local {
             self.swap(slot, own);
         }
         if cap.attrs & attr::IN_DISPATCHER != 0 {
-            own.set_rights(cap.rights, cap.attrs & attr::COPIED);
+            own.set_rights(cap.rights, cap.attrs & !attr::IN_DISPATCHER);
             self.refresh_dispatcher(Obj::around(slot));
         }
         self.dying.push(own);
@@ -372,36 +442,69 @@ impl Local {
 
     /// Stops a dispatcher and moves its last capability into it.
     fn park_dispatcher(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        let Some(dcb) = Obj::<Dcb>::of(cap) else { return Progress::Done };
-        if self.retire(dcb) == Progress::Again {
-            return Progress::Again;
-        }
+        let Some(dcb) = Obj::<Dcb>::of(cap) else { return Ok(()) };
+        self.retire(dcb)?;
         let own = Dcb::slot_at(cap.base, PARKING);
         self.relocate_watched(slot, own);
         self.dying.push(own);
-        Progress::Done
+        Ok(())
     }
 
     /// Empties parked containers and gives their memory back. Page tables come last: when all else
     /// is gone, nothing is mapped in them any more by the Mappings of these containers.
     fn reap(&mut self) -> Progress {
         self.tlb.expect(u32::MAX);
-        while let Some(parked) = self.dying.head {
-            if self.empty_first(parked.cap()) == Progress::Again {
-                return Progress::Again;
-            }
-            self.dying.pop();
+        while let Some(first) = self.dying.ready.head {
+            self.empty_first(first.cap())?;
+            let Some((parked, stalls)) = self.dying.pop() else { break };
             let cap = parked.cap();
             if cap.attrs & attr::TABLES_LEFT != 0 && cap.attrs & attr::SECOND_PASS == 0 {
                 parked.set_rights(cap.rights, cap.attrs | attr::SECOND_PASS);
-                self.dying.push(parked);
+                self.dying.ready.push(parked);
                 continue;
             }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
+            if stalls || cap.has_remote(attr::REMOTE_ANCESTORS) && comes_home(&cap, above.as_ref()) {
+                self.stall(parked);
+                continue;
+            }
             let dropped = self.drop_last(parked, &cap, above);
-            debug_assert!(dropped == Progress::Done, "nothing is made of a container");
+            debug_assert!(dropped == Ok(()), "nothing is made of a container");
         }
-        Progress::Done
+        Ok(())
+    }
+
+    /// This core alone cannot empty a container, or cannot tell where its memory goes: the monitor
+    /// will ask for it.
+    fn stall(&mut self, parked: SlotRef) {
+        let was_empty = self.dying.none_stalled();
+        self.dying.stalled.push(parked);
+        if was_empty {
+            self.tell_monitor();
+        }
+    }
+
+    /// The first slot that stalls the emptying of containers: in a container, or the parking slot
+    /// of one that is empty.
+    pub(super) fn next_stalled(&mut self) -> Result<Option<SlotRef>, Pause> {
+        loop {
+            self.reap_all()?;
+            let Some(parked) = self.dying.stalled.head else { return Ok(None) };
+            let slots = contents(&parked.cap());
+            let first = slots.next_filled(0);
+            if first == slots.len() {
+                return Ok(Some(parked));
+            }
+            if self.is_remote(slots.get(first)) {
+                return Ok(Some(slots.get(first)));
+            }
+            if !self.spend(1) {
+                return Err(Pause::Again);
+            }
+            if let Some(parked) = self.dying.stalled.pop() {
+                self.dying.ready.push(parked);
+            }
+        }
     }
 
     /// Empties the first container, `parked`, but for tables in the first pass.
@@ -413,16 +516,20 @@ impl Local {
             let looked_at = next - self.dying.cursor;
             self.dying.cursor = next;
             if next >= slots.len() {
-                return Progress::Done;
+                return Ok(());
             }
             if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             let slot = slots.get(next);
             if !second && slot.cap().level() != 0 && !self.db.has_copies(slot) {
                 self.dying.tables_left();
-            } else if self.delete_slot(slot) == Progress::Again {
-                return Progress::Again;
+            } else {
+                match self.delete_slot(slot) {
+                    Err(Pause::Again) => return Err(Pause::Again),
+                    Err(Pause::Remote) => self.dying.stalls = true,
+                    Ok(()) => {}
+                }
             }
             self.dying.cursor += 1;
         }

@@ -26,7 +26,7 @@ fn l2_base(base: u64, slots: u32, l1: u32) -> Result<u64, Status> {
         return Err(Status::NoSlot);
     }
     let cap = slot_at(base, l1).cap();
-    if cap.is(CapType::L2CNode) {
+    if cap.is(CapType::L2CNode) && !cap.is_foreign() {
         Ok(cap.base)
     } else {
         Err(Status::NoSlot)
@@ -51,6 +51,9 @@ fn spot(dcb: DcbRef, place: Place) -> Result<Spot, Status> {
         let root = own_slot(dcb, place.root())?.cap();
         if !root.is(CapType::L1CNode) {
             return Err(Status::WrongType);
+        }
+        if root.is_foreign() {
+            return Err(Status::NoSlot);
         }
         (root.base, root_slots(root.word))
     };

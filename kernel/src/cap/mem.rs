@@ -95,10 +95,10 @@ impl<T: Object> Obj<T> {
         Obj::at_pa(pa)
     }
 
-    /// The object of a capability; `None` if the type differs.
+    /// The object of a capability; `None` if the type differs, or if it is another core's.
     #[inline]
     pub fn of(cap: &RawCap) -> Option<Obj<T>> {
-        cap.is(T::TYPE).then(|| Obj::at_pa(cap.base))
+        (cap.is(T::TYPE) && !cap.is_foreign()).then(|| Obj::at_pa(cap.base))
     }
 
     /// The object in which `slot`, one of its own slots, lies. Objects are one page.

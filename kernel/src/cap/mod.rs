@@ -12,17 +12,21 @@
 //! | `delete` | delete and revoke, in bounded steps |
 //! | `cycles` | CNodes that only hold each other |
 //! | `reclaim` | memory that no capability covers any more |
+//! | `remote` | what this core alone cannot do, and asks its monitor for |
+//! | `locks` | capabilities on which the monitors work |
 //!
 //! A slot is in the database exactly when it is not empty.
 
 pub mod cycles;
 pub mod db;
 pub mod delete;
+pub mod locks;
 pub mod lookup;
 pub mod mem;
 pub mod ops;
 pub mod policy;
 pub mod reclaim;
+pub mod remote;
 pub mod resize;
 pub mod retype;
 
@@ -30,6 +34,7 @@ pub use db::{Db, SlotRef};
 pub use mem::{Obj, SlotRun};
 pub use policy::{CapPolicy, MEMORY};
 
+use crate::cores::CoreId;
 use captypes::{CapType, RamAttrs, Rights};
 use mdb::RawCap;
 
@@ -37,28 +42,52 @@ use mdb::RawCap;
 /// the same range, so that a client's RAM of the same size is a descendant of it, not a copy.
 pub const HOME_RAM: u8 = 31;
 
-/// Internal attributes, above those of [`RamAttrs`].
+/// Internal attributes: what [`RamAttrs`] says, to which core the capability belongs, and marks.
+///
+/// ```text
+///           0..6   6        7        8 … 13                                    14             15
+/// owned     node   PERSIST  0        REMOTE_* (8..11)  MARKED SCANNED  –       IN_DISPATCHER  0
+/// foreign   node   PERSIST  FOREIGN  number of the owner core                  IN_DISPATCHER  0
+/// parked    node   PERSIST  0        REMOTE_* (8..11)  T_LEFT SECOND   NEXT_IS 0              PARKED
+/// ```
+///
+/// Zeros mean: owned by this core, without relatives on others. Mappings have a layout of their own
+/// and never leave their core.
 pub mod attr {
+    use captypes::RamAttrs;
+
     /// Attributes that a capability passes on to what is made of it.
-    pub const INHERITED: u16 = 0x1ff;
-    /// The slot is inside a dispatcher, which caches what it says.
-    pub const IN_DISPATCHER: u16 = 1 << 14;
-    /// The slot holds the last capability to a container that is being emptied, inside of it.
-    pub const PARKED: u16 = 1 << 15;
-    /// What `aux` of a parked capability links to is a dispatcher, not a CNode.
-    pub const NEXT_IS_DISPATCHER: u16 = 1 << 13;
+    pub const INHERITED: u16 = RamAttrs::NODE | RamAttrs::PERSISTENT.0;
+    /// Another core owns the capability: its number is in the bits of [`OWNER`].
+    pub const FOREIGN: u16 = 1 << 7;
+    /// First bit of the owner's number.
+    pub const OWNER_SHIFT: u32 = 8;
+    /// The owner's number, of what is foreign.
+    pub const OWNER: u16 = 0x3f << OWNER_SHIFT;
+    /// Hints of what is owned here: other cores may have copies,
+    pub const REMOTE_COPIES: u16 = 1 << 8;
+    /// descendants,
+    pub const REMOTE_DESCENDANTS: u16 = 1 << 9;
+    /// or ancestors that this core has not.
+    pub const REMOTE_ANCESTORS: u16 = 1 << 10;
+    /// What stands against a local revoke.
+    pub const COPIES_OR_DESCENDANTS: u16 = REMOTE_COPIES | REMOTE_DESCENDANTS;
+    /// All hints.
+    pub const REMOTE: u16 = REMOTE_COPIES | REMOTE_DESCENDANTS | REMOTE_ANCESTORS;
+    /// Containers: capabilities lead here from the first dispatcher …
+    pub const MARKED: u16 = 1 << 11;
+    /// … and its slots have been looked at.
+    pub const SCANNED: u16 = 1 << 12;
     /// Page tables were passed over when this parked container was emptied …
     pub const TABLES_LEFT: u16 = 1 << 11;
     /// … and now they go too.
     pub const SECOND_PASS: u16 = 1 << 12;
-    /// What a copy keeps.
-    pub const COPIED: u16 = INHERITED;
-    /// Containers: capabilities lead here from the first dispatcher …
-    pub const MARKED: u16 = 1 << 9;
-    /// … and its slots have been looked at.
-    pub const SCANNED: u16 = 1 << 10;
-    /// Frames: the last capability, whose deletion has begun. Nothing is mapped by it any more.
-    pub const DYING: u16 = 1 << 10;
+    /// What `aux` of a parked capability links to is a dispatcher, not a CNode.
+    pub const NEXT_IS_DISPATCHER: u16 = 1 << 13;
+    /// The slot is inside a dispatcher, which caches what it says.
+    pub const IN_DISPATCHER: u16 = 1 << 14;
+    /// The slot holds the last capability to a container that is being emptied, inside of it.
+    pub const PARKED: u16 = 1 << 15;
 }
 
 /// Level of a page table by type; 0 for everything else.
@@ -88,6 +117,28 @@ pub trait CapExt {
     fn is_frame(&self) -> bool;
     /// Attributes that user mode sees.
     fn ram_attrs(&self) -> RamAttrs;
+    /// Does another core own it? (Of capabilities that are no Mappings.)
+    fn is_foreign(&self) -> bool;
+    /// Is it owned here, and may it have relatives of these kinds on other cores?
+    fn has_remote(&self, hints: u16) -> bool;
+    /// The core that owns it, seen from core `here`.
+    fn owner(&self, here: CoreId) -> CoreId;
+}
+
+/// The attributes of a copy: the same owner and hints, and no marks of the slot.
+#[inline]
+pub(crate) const fn copied_attrs(attrs: u16) -> u16 {
+    const ALWAYS: u16 = attr::INHERITED | attr::FOREIGN | attr::REMOTE;
+    const _: () = assert!(attr::FOREIGN == 1 << 7 && attr::REMOTE & !attr::OWNER == 0);
+    // Without a branch: the bits of `OWNER` if `FOREIGN` is set.
+    attrs & (ALWAYS | (attrs >> 7 & 1) * attr::OWNER)
+}
+
+/// The attributes of what is made of something: what has copies elsewhere is an ancestor there.
+#[inline]
+pub(crate) const fn made_attrs(attrs: u16) -> u16 {
+    let above = attrs & (attr::REMOTE_COPIES | attr::REMOTE_ANCESTORS);
+    attrs & attr::INHERITED | if above != 0 { attr::REMOTE_ANCESTORS } else { 0 }
 }
 
 impl CapExt for RawCap {
@@ -118,6 +169,21 @@ impl CapExt for RawCap {
     fn ram_attrs(&self) -> RamAttrs {
         let home = if self.ty == HOME_RAM { RamAttrs::HOME.0 } else { 0 };
         RamAttrs(self.attrs & attr::INHERITED | home)
+    }
+    #[inline]
+    fn is_foreign(&self) -> bool {
+        self.attrs & attr::FOREIGN != 0
+    }
+    #[inline]
+    fn has_remote(&self, hints: u16) -> bool {
+        self.attrs & hints != 0 && !self.is_foreign()
+    }
+    fn owner(&self, here: CoreId) -> CoreId {
+        if self.is_foreign() {
+            CoreId(((self.attrs & attr::OWNER) >> attr::OWNER_SHIFT) as u8)
+        } else {
+            here
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
-use captypes::invocations::{Count, Identity};
+use captypes::invocations::{Count, Identity, Need};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
 
@@ -33,12 +33,19 @@ fn copied(cap: RawCap) -> Option<RawCap> {
     if !is_copyable(cap.ty) {
         return None;
     }
-    Some(RawCap { attrs: cap.attrs & attr::COPIED, ..cap })
+    Some(RawCap { attrs: copied_attrs(cap.attrs), ..cap })
 }
 
 impl Local {
     /// Makes another capability to the same object, in the empty slot `dst`.
     pub fn copy(&mut self, src: SlotRef, dst: SlotRef) -> Result<(), Status> {
+        self.check_lock(Need::Copy, src)?;
+        self.copy_unlocked(src, dst)
+    }
+
+    /// The same of what may be locked: messages are delivered whatever the monitors do. A lock
+    /// keeps the set of relatives together, and one copy more on this core changes nothing of it.
+    pub(crate) fn copy_unlocked(&mut self, src: SlotRef, dst: SlotRef) -> Result<(), Status> {
         let cap = copied(src.cap()).ok_or(Status::WrongType)?;
         self.db.insert_copy(src, dst, cap);
         Ok(())
@@ -52,6 +59,7 @@ impl Local {
         rights: Rights,
         badge: u32,
     ) -> Result<(), Status> {
+        self.check_lock(Need::Copy, src)?;
         let mut cap = copied(src.cap()).ok_or(Status::WrongType)?;
         cap.rights = cap.rights_set().and(rights).0;
         if badge != 0 {
@@ -93,7 +101,7 @@ impl Local {
             let cap = from.cap();
             // Overlapping runs: what was empty a moment ago may be in use by now.
             if wanted(cap.ty) && to.is_empty() {
-                self.db.insert_copy(from, to, RawCap { attrs: cap.attrs & attr::COPIED, ..cap });
+                self.db.insert_copy(from, to, RawCap { attrs: copied_attrs(cap.attrs), ..cap });
                 count += 1;
             }
         }
@@ -123,7 +131,7 @@ impl Local {
         let one = RawCap {
             base: number << SCALE,
             word: 1 << SCALE,
-            attrs: cap.attrs & attr::COPIED,
+            attrs: cap.attrs & attr::INHERITED,
             rights: Rights::ALL.0,
             ..cap
         };
@@ -138,7 +146,7 @@ impl Local {
         if matches!(cap.kind(), CapType::Io | CapType::Irq | CapType::Id) {
             (base, bytes) = (base >> SCALE, bytes >> SCALE);
         }
-        let mut relations = 0;
+        let mut relations = self.remote_relations(&cap);
         if self.db.has_copies(slot) {
             relations |= Identity::COPIES;
         }

@@ -8,7 +8,7 @@
 
 use super::mem::{Obj, SlotRun};
 use super::ops::is_copyable;
-use super::{attr, lookup, CapExt, SlotRef};
+use super::{attr, copied_attrs, lookup, CapExt, SlotRef};
 use crate::dispatch::Local;
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
@@ -28,7 +28,7 @@ impl Local {
         let (before, after) = (old.cap(), new.cap());
         self.redirect(old, new);
         self.db.remove(new);
-        let attrs = after.attrs & attr::COPIED;
+        let attrs = copied_attrs(after.attrs);
         self.db.insert(new, RawCap { rights: after.rights, attrs, aux: 0, ..before });
         Ok(())
     }
@@ -41,6 +41,13 @@ impl Local {
         }
         if !own.rights_set().has(Rights::REVOKE) {
             return Err(Status::NoRights);
+        }
+        // Other cores would go on to call the old root by the new one's name.
+        if (own.attrs | next.attrs) & (attr::FOREIGN | attr::REMOTE_COPIES) != 0
+            || self.db.locks.holds(&own)
+            || self.db.locks.holds(&next)
+        {
+            return Err(Status::Unsupported);
         }
         let inside = (own.base..own.base + own.word).contains(&new.pa());
         // Remembers of whom it is becoming the successor.
@@ -78,7 +85,7 @@ impl Local {
                 }
                 let cap = src.cap();
                 if is_copyable(cap.ty) {
-                    let copy = RawCap { attrs: cap.attrs & attr::COPIED, ..cap };
+                    let copy = RawCap { attrs: copied_attrs(cap.attrs), ..cap };
                     self.db.insert_copy(src, dst, copy);
                 } else {
                     self.db.relocate(src, dst);
@@ -105,7 +112,7 @@ impl Local {
     fn redirect(&mut self, slot: SlotRef, new: SlotRef) {
         let old = slot.cap();
         self.db.remove(slot);
-        let attrs = old.attrs & (attr::COPIED | attr::IN_DISPATCHER);
+        let attrs = copied_attrs(old.attrs) | old.attrs & attr::IN_DISPATCHER;
         let cap = RawCap { rights: old.rights, attrs, aux: 0, ..new.cap() };
         self.db.insert_copy(new, slot, cap);
         if attrs & attr::IN_DISPATCHER != 0 {

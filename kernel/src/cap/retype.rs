@@ -8,7 +8,7 @@
 use super::delete::Progress;
 use super::mem::{self, SlotRun};
 use super::policy::{CapPolicy, MEMORY, SCALE};
-use super::{attr, CapExt, SlotRef, HOME_RAM};
+use super::{attr, made_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::arch;
 use crate::cores::CoreId;
 use crate::dispatch::{Dcb, Local};
@@ -118,6 +118,7 @@ impl Local {
             return Err(Status::Occupied);
         }
         let near = self.free_range(src, &source, base, total)?;
+        self.check_source(src, &source, base, total)?;
         if is_zeroed(&source, order.ty) {
             self.zero(base, total);
             prepare(order, base, self.id);
@@ -150,7 +151,7 @@ impl Local {
         let first = RawCap {
             ty: order.ty as u8,
             rights: if from_ram { Rights::ALL.0 } else { source.rights },
-            attrs: source.attrs & attr::INHERITED,
+            attrs: made_attrs(source.attrs),
             aux: 0,
             base,
             word: order.bytes,
@@ -174,7 +175,8 @@ impl Local {
         }
         if first.is_empty() {
             let near = self.free_range(src, source, base, total)?;
-            let attrs = source.attrs & attr::INHERITED;
+            self.check_source(src, source, base, total)?;
+            let attrs = made_attrs(source.attrs);
             let blank = super::memory_cap(CapType::Blank as u8, Rights::REVOKE, attrs, base, total);
             self.db.insert_objects(SlotRun::one(first), blank, total, near, source);
         }
@@ -202,12 +204,13 @@ impl Local {
         dst: SlotRun,
     ) -> Result<(), Status> {
         let source = src.cap();
-        let (mut end, mut zeroed) = (0, 0);
+        let (mut first, mut end, mut zeroed) = (None, 0, 0);
         for part in parts {
             let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
             if order.offset < end {
                 return Err(Status::OutOfRange);
             }
+            first.get_or_insert(order.offset);
             end = order.offset + total;
             self.free_range(src, &source, source.base + order.offset, total)?;
             if is_zeroed(&source, order.ty) {
@@ -220,6 +223,9 @@ impl Local {
         if !dst.all_empty() {
             return Err(Status::Occupied);
         }
+        // For other cores the parts and what is between them are one range.
+        let first = first.unwrap_or(0);
+        self.check_source(src, &source, source.base + first, end - first)?;
         let mut slot = 0;
         for part in parts {
             let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
@@ -251,6 +257,34 @@ impl Local {
             return Err(Status::HasDescendants);
         }
         Ok(src)
+    }
+
+    /// May something be made of `[base, base + len)` of `src` by this core alone?
+    #[inline]
+    fn check_source(&mut self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> Progress {
+        let elsewhere = source.attrs & (attr::FOREIGN | attr::REMOTE_DESCENDANTS) != 0;
+        if elsewhere || !self.db.locks.is_empty() {
+            return self.check_remote_source(src, source, base, len);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn check_remote_source(
+        &mut self,
+        src: SlotRef,
+        source: &RawCap,
+        base: u64,
+        len: u64,
+    ) -> Progress {
+        if self.remote.grant.is_some_and(|(at, bytes)| at <= base && base + len <= at + bytes) {
+            return Ok(());
+        }
+        let elsewhere = source.is_foreign() || source.has_remote(attr::REMOTE_DESCENDANTS);
+        if elsewhere || self.db.locks.holds(source) {
+            return Err(self.ask_range(src, base, len));
+        }
+        Ok(())
     }
 
     /// Was something else made of `[base, base + len)` of `src` already? Mappings of a Frame do not
@@ -297,10 +331,11 @@ impl Local {
             return Err(Status::OutOfRange);
         }
         let base = source.base + offset;
-        if dst == original && !self.db.has_copies(original) {
+        if dst == original && self.is_exclusive(original) {
             return Err(Status::WrongState);
         }
         let near = self.free_range(ram, &source, base, bytes)?;
+        self.check_source(ram, &source, base, bytes)?;
         self.with_vectors(|| {
             for at in (0..bytes).step_by(PAGE as usize) {
                 mem::copy_page(base + at, frame.base + from + at);
@@ -308,11 +343,9 @@ impl Local {
         });
         if dst == original {
             self.add(Counter::PageCopies, bytes / PAGE);
-            if self.delete_slot(original) == Progress::Again {
-                return Err(Status::Again);
-            }
+            self.delete_slot(original)?;
         }
-        let attrs = source.attrs & attr::INHERITED;
+        let attrs = made_attrs(source.attrs);
         let cap = super::memory_cap(CapType::Frame as u8, Rights::ALL, attrs, base, bytes);
         // Deleting the original may have taken what was near.
         let near = if near.is_empty() { ram } else { near };

@@ -4,8 +4,7 @@ use super::dcb::{flag, CSPACE, FAULT_EP, FRAME, VSPACE};
 use super::frame::Frame;
 use super::{DcbRef, Local, State};
 use crate::arch;
-use crate::cap::delete::Progress;
-use crate::cap::{attr, lookup, CapExt, SlotRef};
+use crate::cap::{attr, copied_attrs, lookup, CapExt, SlotRef};
 use captypes::invocations::options;
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
@@ -30,8 +29,13 @@ impl Settings {
             (self.fault_ep, CapType::Endpoint),
         ];
         for (slot, ty) in checks {
-            if slot.is_some_and(|slot| !slot.cap().is(ty)) {
+            let Some(cap) = slot.map(|slot| slot.cap()) else { continue };
+            if !cap.is(ty) {
                 return Err(Status::WrongType);
+            }
+            // Another core's objects cannot be used here, only memory.
+            if cap.is_foreign() && ty != CapType::Frame {
+                return Err(Status::Unsupported);
             }
         }
         let frame = self.frame.map(|slot| slot.cap());
@@ -82,9 +86,7 @@ impl Local {
         ];
         for (index, source) in slots {
             let Some(source) = source else { continue };
-            if !self.install(dcb, dcb.slot(index), source)? {
-                return Err(Status::Again);
-            }
+            self.install(dcb, dcb.slot(index), source)?;
         }
         if settings.frame.is_some() {
             dcb.frame_va.set(settings.frame_va);
@@ -97,20 +99,18 @@ impl Local {
         self.finish_reaping()
     }
 
-    /// Puts a copy of `source` in a slot of the dispatcher; `false` if it must be tried again.
-    fn install(&mut self, dcb: DcbRef, own: SlotRef, source: SlotRef) -> Result<bool, Status> {
-        if self.delete_slot(own) == Progress::Again {
-            return Ok(false);
-        }
+    /// Puts a copy of `source` in a slot of the dispatcher.
+    fn install(&mut self, dcb: DcbRef, own: SlotRef, source: SlotRef) -> Result<(), Status> {
+        self.delete_slot(own)?;
         let cap = source.cap();
         if cap.is_null() {
             // What was deleted just now had the source in it.
             return Err(Status::Empty);
         }
-        let attrs = cap.attrs & attr::COPIED | attr::IN_DISPATCHER;
+        let attrs = copied_attrs(cap.attrs) | attr::IN_DISPATCHER;
         self.db.insert_copy(source, own, RawCap { attrs, ..cap });
         self.refresh_dispatcher(dcb);
-        Ok(true)
+        Ok(())
     }
 
     fn set_options(&mut self, invoker: DcbRef, dcb: DcbRef, options: u32) {

@@ -67,6 +67,8 @@ pub mod flag {
     pub const TIMER: u32 = 64;
     /// It has come to this core, and what it came for has not been done yet.
     pub const ARRIVED: u32 = 128;
+    /// It did not call: the kernel hands its invocation on to the monitor.
+    pub const REDIRECTED: u32 = 256;
 }
 
 /// Why a dispatcher moves from one core to another; see [`visit`](super::visit).

@@ -85,6 +85,8 @@ pub struct Local {
     pub(crate) watched: Option<SlotRef>,
     /// For trading the contents of two slots.
     pub(crate) spare: Slot,
+    /// What needs other cores.
+    pub(crate) remote: Remote,
     /// The first dispatcher: what capabilities lead to from here is in use.
     pub(crate) first: Option<DcbRef>,
     /// The next number of [`captypes::op::NewId`].

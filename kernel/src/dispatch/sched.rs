@@ -3,7 +3,7 @@
 use super::dcb::{flag, Errand};
 use super::{DcbRef, Listener, Local, State};
 use crate::arch;
-use crate::cap::delete::Progress;
+use crate::cap::delete::{Pause, Progress};
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
 
@@ -219,9 +219,7 @@ impl Local {
 
     /// A dispatcher that is to be taken apart leaves everything that it is in.
     pub(crate) fn retire(&mut self, dcb: DcbRef) -> Progress {
-        if self.abandon_callers(dcb) == Progress::Again {
-            return Progress::Again;
-        }
+        self.abandon_callers(dcb)?;
         self.stop(dcb);
         self.cancel_timer(dcb);
         if self.current == Some(dcb) {
@@ -241,7 +239,7 @@ impl Local {
             self.reclaim.notify = None;
         }
         self.silence_irqs(Listener::Dispatcher(dcb));
-        Progress::Done
+        Ok(())
     }
 
     /// Takes a dispatcher out of every queue.

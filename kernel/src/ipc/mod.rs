@@ -11,7 +11,7 @@
 
 mod transfer;
 
-use crate::cap::delete::Progress;
+use crate::cap::delete::{Pause, Progress};
 use crate::cap::mem::{Obj, Object};
 use crate::dispatch::dcb::flag;
 use crate::dispatch::queue::DcbList;
@@ -184,9 +184,7 @@ impl Local {
 
     /// The endpoint goes: everybody who waits is told, as far as the work of this event allows.
     pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) -> Progress {
-        if self.dismiss_callers(endpoint) == Progress::Again {
-            return Progress::Again;
-        }
+        self.dismiss_callers(endpoint)?;
         self.silence_irqs(Listener::Endpoint(endpoint));
         if let Some(receiver) = endpoint.receiver.take() {
             receiver.endpoint.set(None);
@@ -194,14 +192,14 @@ impl Local {
             self.wake(receiver);
         }
         unbind(endpoint);
-        Progress::Done
+        Ok(())
     }
 
     fn dismiss_callers(&mut self, endpoint: EndpointRef) -> Progress {
         for list in [&endpoint.callers, &endpoint.served] {
             while let Some(caller) = list.first() {
                 if !self.spend(1) {
-                    return Progress::Again;
+                    return Err(Pause::Again);
                 }
                 list.remove(caller);
                 forget_caller(endpoint, caller);
@@ -210,7 +208,7 @@ impl Local {
                 self.refuse(caller);
             }
         }
-        Progress::Done
+        Ok(())
     }
 
     /// Ends a call that nobody will answer. A dispatcher that faulted stops: nobody handles it.
@@ -242,13 +240,11 @@ impl Local {
     /// A dispatcher is deleted: the endpoints that it served have no server any more.
     pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) -> Progress {
         while let Some(endpoint) = dcb.serves.get() {
-            if self.dismiss_callers(endpoint) == Progress::Again {
-                return Progress::Again;
-            }
+            self.dismiss_callers(endpoint)?;
             unbind(endpoint);
             endpoint.orphaned.set(true);
         }
-        Progress::Done
+        Ok(())
     }
 }
 

@@ -72,7 +72,7 @@ impl Local {
             }
             if moved {
                 self.move_cap(src, dst);
-            } else if self.copy(src, dst).is_err() {
+            } else if self.copy_unlocked(src, dst).is_err() {
                 return u64::from(n);
             }
         }

@@ -44,6 +44,8 @@ fn target(level: u8, src: &RawCap) -> Result<Target, Status> {
     }
     match src.level() {
         0 => Err(Status::WrongType),
+        // Its entries are another core's business.
+        _ if src.is_foreign() => Err(Status::Unsupported),
         below if below + 1 == level => Ok(Target { bits: PRESENT_USER, is_table: true, rights }),
         _ if level == 1 => {
             let rights = rights.and(Rights::READ);
@@ -58,6 +60,7 @@ fn target(level: u8, src: &RawCap) -> Result<Target, Status> {
 fn table_level(cap: &RawCap) -> Result<u8, Status> {
     match cap.level() {
         0 => Err(Status::WrongType),
+        _ if cap.is_foreign() => Err(Status::Unsupported),
         level => Ok(level),
     }
 }
@@ -102,7 +105,7 @@ impl Local {
     /// `flags` without `WRITE` if that was asked for exclusive pages only and `src` has copies.
     #[inline]
     fn effective(&self, flags: MapFlags, src: SlotRef) -> MapFlags {
-        if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) && self.db.has_copies(src) {
+        if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) && !self.is_exclusive(src) {
             return MapFlags(flags.0 & !MapFlags::WRITE.0);
         }
         flags

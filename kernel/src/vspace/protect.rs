@@ -53,7 +53,7 @@ impl Local {
             return flags;
         }
         let shared = match self.db.nearest_ancestor(slot) {
-            Some(mapped) => self.db.has_copies(mapped),
+            Some(mapped) => !self.is_exclusive(mapped),
             None => true,
         };
         if shared {

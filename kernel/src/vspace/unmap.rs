@@ -2,9 +2,9 @@
 
 use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, OWN_BITS};
 use crate::arch;
-use crate::cap::delete::Progress;
+use crate::cap::delete::{Pause, Progress};
 use crate::cap::mem::Table;
-use crate::cap::{attr, CapExt, CapPolicy, SlotRef, MEMORY};
+use crate::cap::{CapExt, CapPolicy, SlotRef, MEMORY};
 use crate::dispatch::Local;
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights, Status};
@@ -56,7 +56,7 @@ impl Local {
     /// Removes the Mappings that only the Frame in `slot`, the last of its kind and inside no other
     /// Frame, stands behind: those of which it is the innermost object.
     pub(crate) fn unmap_frame(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
-        if own.attrs & attr::DYING != 0 {
+        if own.aux != 0 {
             return self.unmap_rest(slot, own);
         }
         let end = own.base + own.word;
@@ -66,40 +66,39 @@ impl Local {
             next = self.db.next_before(at, end);
             if !self.spend(1) {
                 // From here on in another way, which knows where it was.
-                slot.set_rights(Rights::NONE.0, own.attrs | attr::DYING);
-                slot.set_aux(0);
-                return Progress::Again;
+                slot.set_rights(Rights::NONE.0, own.attrs);
+                slot.set_aux(1);
+                return Err(Pause::Again);
             }
             if cap.is(CapType::Mapping) && self.is_innermost(own, &cap) {
                 self.remove_mapping(at);
             }
         }
-        Progress::Done
+        Ok(())
     }
 
     /// The same for a Frame full of other Frames with many Mappings, which must be passed over. It
-    /// has no rights any more, so that no Mapping of it comes to those before `aux` pages: those
+    /// has no rights any more, so that no Mapping of it comes to those before `aux - 1` pages: those
     /// that were there are gone. A Mapping is its own if it begins in none of the Frames inside, or
     /// reaches beyond that in which it begins.
     fn unmap_rest(&mut self, slot: SlotRef, own: &RawCap) -> Progress {
         let end = own.base + own.word;
-        let mut at = own.base + u64::from(slot.cap().aux) * PAGE;
+        let mut at = own.base + u64::from(slot.cap().aux - 1) * PAGE;
         while at < end {
             let inside = self.frame_inside(own, at);
             let (gap_end, behind) =
                 inside.map_or((end, end), |cap| (cap.base, cap.base + cap.word));
-            if self.unmap_overlapping(at, gap_end) == Progress::Again
-                || behind < end && self.unmap_across(behind) == Progress::Again
-            {
-                return Progress::Again;
+            self.unmap_overlapping(at, gap_end)?;
+            if behind < end {
+                self.unmap_across(behind)?;
             }
             at = behind;
-            slot.set_aux(((at - own.base) / PAGE) as u32);
+            slot.set_aux(((at - own.base) / PAGE) as u32 + 1);
             if at < end && !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
         }
-        Progress::Done
+        Ok(())
     }
 
     /// The outermost object made of `own` that begins next at or behind `at`.
@@ -112,13 +111,13 @@ impl Local {
     /// Removes the Mappings that reach into `[start, end)`.
     fn unmap_overlapping(&mut self, start: u64, end: u64) -> Progress {
         if start == end {
-            return Progress::Done;
+            return Ok(());
         }
         loop {
             let leaf = self.db.overlapping(MEMORY, start, end - start, Class::Leaves).next();
-            let Some(leaf) = leaf else { return Progress::Done };
+            let Some(leaf) = leaf else { return Ok(()) };
             if !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             self.remove_mapping(leaf);
         }
@@ -129,9 +128,9 @@ impl Local {
         loop {
             let leaf = self.db.overlapping(MEMORY, border, PAGE, Class::Leaves).next();
             let leaf = leaf.filter(|slot| slot.cap().base < border);
-            let Some(leaf) = leaf else { return Progress::Done };
+            let Some(leaf) = leaf else { return Ok(()) };
             if !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             self.remove_mapping(leaf);
         }
@@ -158,25 +157,25 @@ impl Local {
         }
         while let Some(mapping) = self.db.first_descendant(slot) {
             if !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             self.remove_mapping(mapping);
         }
         let level = cap.kind().table_level().unwrap_or(1);
         let table = Table::at(cap.base);
         if level < arch::root_level() && self.is_table_empty(table) {
-            return Progress::Done;
+            return Ok(());
         }
         let end = user_entries(level);
         let mut index = table.next_used(0, end);
         while index < end {
             if !self.spend(1) {
-                return Progress::Again;
+                return Err(Pause::Again);
             }
             self.remove_at(cap.base, level, index, table.get(index));
             index = table.next_used(index, end);
         }
-        Progress::Done
+        Ok(())
     }
 
     /// Is the table empty? Most are when they go, and this is a quick look.
