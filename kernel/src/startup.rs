@@ -495,7 +495,7 @@ fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32, Error> {
 }
 
 fn device_attrs(region: &Region) -> Option<u16> {
-    let node = region.node as u16 & 0xff;
+    let node = region.node as u16 & RamAttrs::NODE;
     match region.kind {
         RegionKind::Acpi => Some(node),
         RegionKind::Persistent => Some((node | RamAttrs::PERSISTENT.0) & attr::INHERITED),

@@ -13,7 +13,7 @@
 //! `rcx` and `r11` are lost to the instruction, everything else is kept.
 
 pub use crate::counters::Counter;
-pub use crate::words::{ArgWords, FlushStrategy, MapFlags, Part, ReplyWords, StatusBits, Word};
+pub use crate::words::{ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, WireWords, Word};
 use crate::{CapType, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.
@@ -81,7 +81,8 @@ replies! {
         base: u64,
         /// Bytes (or ports) from there.
         bytes: u64,
-        /// Bit 0: it has copies. Bit 1: it has descendants. Bits 32..64: badge.
+        /// Bit 0: it has copies. Bit 1: it has descendants. Bits 2 to 5: other cores may have copies,
+        /// descendants, ancestors of it; another core owns it. Bits 32..64: badge.
         relations: u64,
     }
     /// A value.
@@ -102,6 +103,35 @@ replies! {
         strategy: FlushStrategy,
         /// Of [`FlushStrategy::Hybrid`]: most pages that are forgotten one by one in an event.
         threshold: u32,
+    }
+    /// What an invocation that the monitor has performed needs now.
+    Asked {
+        /// What; `Nothing` when it has come to its end and the invoker goes on.
+        need: Need,
+        /// Physical address of the slot in question.
+        slot: u64,
+        /// Of a retype: first address of the range in question.
+        base: u64,
+        /// Its bytes.
+        bytes: u64,
+    }
+    /// What a slot holds, and how it stands to other slots and cores.
+    Held {
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64,
+        /// Flags: `OWNED` and so on.
+        flags: u64,
+    }
+    /// A range.
+    Span {
+        /// Its beginning.
+        base: u64,
+        /// Its length; 0 for none.
+        bytes: u64,
     }
     /// Memory that came back: up to three ranges, empty ones have no bytes.
     Reclaimed {
@@ -125,6 +155,32 @@ impl Identity {
     pub const COPIES: u64 = 1;
     /// Bit of `relations`: something was made of it, or it is mapped.
     pub const DESCENDANTS: u64 = 2;
+    /// Bit of `relations`: other cores may have copies of what this core owns.
+    pub const REMOTE_COPIES: u64 = 4;
+    /// Bit of `relations`: other cores may have something made of it.
+    pub const REMOTE_DESCENDANTS: u64 = 8;
+    /// Bit of `relations`: other cores may have what it was made of.
+    pub const REMOTE_ANCESTORS: u64 = 16;
+    /// Bit of `relations`: another core owns it.
+    pub const FOREIGN: u64 = 32;
+}
+
+impl Held {
+    /// This core owns it.
+    pub const OWNED: u64 = 1;
+    /// No other slot of this core holds a copy.
+    pub const ALONE: u64 = 2;
+    /// Hint: other cores may have copies.
+    pub const REMOTE_COPIES: u64 = 4;
+    /// Hint: other cores may have descendants.
+    pub const REMOTE_DESCENDANTS: u64 = 8;
+    /// Hint: other cores may have ancestors.
+    pub const REMOTE_ANCESTORS: u64 = 16;
+
+    /// The capability.
+    pub const fn cap(&self) -> WireWords {
+        WireWords { head: self.head, base: self.base, size: self.size }
+    }
 }
 
 /// One operation of the table.
@@ -704,6 +760,188 @@ invocations! {
         /// Its number.
         counter: u32
     ) -> Value;
+
+    // The kernel, for the core's monitor.
+
+    /// Names the endpoint of the core's monitor. From now on an invocation that this core alone
+    /// cannot perform makes its invoker wait as if it had called that endpoint. The message has the
+    /// flag [`received::REDIRECTED`], and words: a [`Need`]; the invoker's name; the number of the
+    /// request; the address of the slot in question; of a retype the range (address, bytes).
+    90 SetMonitor(
+        /// An Endpoint with `RECV`, from which the monitor receives.
+        endpoint: Place,
+        /// Notification bits: something was left that the monitor must delete; see [`op::NextLeft`].
+        bits: u64,
+        /// An L2CNode, of which all slots belong to the kernel: there it leaves what it finds in
+        /// containers that are deleted and cannot delete alone.
+        left: Place
+    ) -> ();
+    /// Performs the invocation of a message with [`received::REDIRECTED`], with the registers that
+    /// the invoker had. When it comes to an end the invoker goes on; else it waits on, and the
+    /// answer says for what. `Empty` if the invoker is gone.
+    91 Proceed(
+        /// The invoker's name.
+        client: u64,
+        /// The number of the request.
+        ticket: u64,
+        /// No other core has anything in the range of the retype.
+        checked: bool
+    ) -> Asked;
+    /// Ends such an invocation with a status word. `Empty` if the invoker is gone.
+    92 Finish(
+        /// The invoker's name.
+        client: u64,
+        /// The number of the request.
+        ticket: u64,
+        /// The status, 0 for success.
+        status: u64
+    ) -> ();
+    /// The physical address of the slot of a place: the name under which the operations below know
+    /// slots.
+    93 SlotAt(
+        /// The place.
+        place: Place
+    ) -> Value;
+    /// What a slot holds. `Empty` if nothing.
+    94 HeldAt(
+        /// Address of the slot.
+        slot: u64
+    ) -> Held;
+    /// Deletes what a slot holds, as `Delete` by whoever has it. `Again` as there; what needs other
+    /// cores is answered.
+    95 DeleteAt(
+        /// Address of the slot.
+        slot: u64
+    ) -> Asked;
+    /// The next slot in which the kernel has left something to be deleted; 0 for none that was not
+    /// answered before.
+    96 NextLeft() -> Value;
+    /// Sets the hints of copies, ancestors and descendants, before a copy goes to another core.
+    /// `Again` asks to be repeated, also below.
+    97 Share(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Deletes all copies but that in `slot`, and all descendants, when no other core has any; this
+    /// core is the owner then. `slot` may hold something else: then any copy stays.
+    98 RevokeRest(
+        /// Address of the slot, or 0.
+        slot: u64,
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Another core has become the owner: makes all copies foreign.
+    99 Disown(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Makes all copies owned, with all hints. Answers 1 if there are any.
+    100 Own(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> Value;
+    /// Are there copies? 1 for yes.
+    101 HasCopy(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> Value;
+    /// Deletes the last copy on all cores of what is locked, and destroys the object. Memory within it
+    /// is not given back.
+    102 DeleteEverywhere(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Puts a copy that came from another core in a slot.
+    103 InsertCopy(
+        /// An empty slot.
+        dst: Place,
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Does a descendant overlap a range? 1 for yes.
+    104 InUse(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64,
+        /// The range.
+        start: u64,
+        /// Its length.
+        bytes: u64
+    ) -> Value;
+    /// Locks the capability with its descendants: nobody copies, moves, deletes, revokes or retypes
+    /// them, and memory within is not given back. Locking twice does nothing. `NoMemory` if too many
+    /// are locked.
+    105 Lock(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Unlocks it.
+    106 Unlock(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Deletes all copies and descendants of what is locked.
+    107 Sweep(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// The first part of a range of memory that a capability covers which is no home.
+    108 FirstCover(
+        /// The range.
+        start: u64,
+        /// Its length.
+        bytes: u64
+    ) -> Span;
+    /// Memory that no capability of any core covers but a home of this core: gives it to the server.
+    109 GiveBack(
+        /// The range.
+        start: u64,
+        /// Its length.
+        bytes: u64
+    ) -> ();
 }
 
 /// Flags in `r13` after a call, a reply or a receive.
@@ -715,6 +953,8 @@ pub mod received {
     /// A fault report by the kernel on behalf of the dispatcher with this badge: words are
     /// vector, error code, address, instruction pointer.
     pub const FAULT: u64 = 1 << 9;
+    /// An invocation that needs other cores; see [`op::SetMonitor`](super::op::SetMonitor).
+    pub const REDIRECTED: u64 = 1 << 10;
 }
 
 /// Bit of `rax`: the capabilities of the message are moved; those that have no place to go stay.

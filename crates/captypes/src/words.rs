@@ -204,6 +204,82 @@ impl Word for FlushStrategy {
     }
 }
 
+/// A capability as cores tell each other of it: what a slot holds but for links, owner and hints.
+///
+/// ```text
+/// head   bits 0..8 type, 8..16 rights, 16..32 attributes, 32..64 badge of an Endpoint
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WireWords {
+    /// See above.
+    pub head: u64,
+    /// First byte (port, line, number), in the units of the kernel's database.
+    pub base: u64,
+    /// Size, likewise.
+    pub size: u64,
+}
+
+impl WireWords {
+    /// The words of a capability.
+    pub const fn new(
+        ty: CapType,
+        rights: Rights,
+        attrs: RamAttrs,
+        aux: u32,
+        base: u64,
+        size: u64,
+    ) -> WireWords {
+        let head =
+            ty as u64 | (rights.0 as u64) << 8 | (attrs.0 as u64) << 16 | (aux as u64) << 32;
+        WireWords { head, base, size }
+    }
+    /// The type, if it is one.
+    pub const fn kind(&self) -> Option<CapType> {
+        CapType::from_u8(self.head as u8)
+    }
+    /// The rights.
+    pub const fn rights(&self) -> u8 {
+        (self.head >> 8) as u8
+    }
+    /// The attributes.
+    pub const fn attrs(&self) -> u16 {
+        (self.head >> 16) as u16
+    }
+    /// The badge of an Endpoint.
+    pub const fn aux(&self) -> u32 {
+        (self.head >> 32) as u32
+    }
+}
+
+/// What an invocation needs of other cores before it can go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Need {
+    /// Nothing: it has come to its end.
+    Nothing = 0,
+    /// The capability is locked: nothing but that the lock goes.
+    Unlocked = 1,
+    /// The last capability on its owner core is to be deleted.
+    Delete = 2,
+    /// Copies and descendants are to be deleted on all cores.
+    Revoke = 3,
+    /// Something is to be made of a range of it.
+    Retype = 4,
+}
+
+impl Word for Need {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        use Need::*;
+        let all = [Nothing, Unlocked, Delete, Revoke, Retype];
+        all.get(usize::try_from(word).unwrap_or(usize::MAX)).copied().ok_or(Status::Invalid)
+    }
+}
+
 /// One part of a [`RetypeMany`](crate::op::RetypeMany): `count` objects of a type, of adjacent
 /// sub-ranges. Offset and size are counted in pages (memory), ports or lines.
 ///

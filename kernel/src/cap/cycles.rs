@@ -169,6 +169,14 @@ impl Db {
         is_whole_container(&cap).then_some(found)
     }
 
+    /// Other cores may get copies of a capability to a container, so that it is in use from now on.
+    pub(super) fn share_container(&mut self, cap: &RawCap) {
+        self.shares_containers = true;
+        if self.collector.is_busy() {
+            self.shade(cap);
+        }
+    }
+
     /// Marks what a capability leads to.
     pub(super) fn shade(&mut self, cap: &RawCap) {
         if !is_container(cap.ty) || cap.is_foreign() || self.collector.is_swept(cap.base) {

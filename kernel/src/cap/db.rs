@@ -176,9 +176,6 @@ impl Db {
         if self.newest == Some(slot) {
             self.newest = None;
         }
-        if !self.locks.is_empty() {
-            self.locks.follow(slot, None);
-        }
         // SAFETY: it is in the database.
         let cap = unsafe { self.mdb.remove(slot.ptr()) };
         if is_container(cap.ty) {
@@ -193,9 +190,6 @@ impl Db {
         if src.is_linked() && !dst.is_linked() {
             if self.newest == Some(src) {
                 self.newest = Some(dst);
-            }
-            if !self.locks.is_empty() {
-                self.locks.follow(src, Some(dst));
             }
             let ty = src.cap().ty;
             // SAFETY: just checked; `dst` stays in place as every slot.
@@ -212,6 +206,13 @@ impl Db {
     pub fn has_copies(&self, slot: SlotRef) -> bool {
         // SAFETY: callers pass slots in use.
         slot.is_linked() && unsafe { self.mdb.has_copies(slot.ptr()) }
+    }
+
+    /// The other slots with the same capability as a slot in use.
+    pub fn copies(&self, slot: SlotRef) -> impl Iterator<Item = SlotRef> + '_ {
+        debug_assert!(slot.is_linked());
+        // SAFETY: it is in the database; only attributes are changed while the copies are visited.
+        unsafe { self.mdb.copies(slot.ptr()) }.map(Obj::from_slot)
     }
 
     /// One of the copies of a slot in use.

@@ -51,86 +51,56 @@ impl From<Pause> for Status {
     }
 }
 
-/// A queue of parked containers, linked through the parked capabilities.
-struct Queue {
+/// The queue of parked containers.
+pub struct Dying {
     head: Option<SlotRef>,
     tail: Option<SlotRef>,
-}
-
-/// The parked containers.
-pub struct Dying {
-    /// Those to empty.
-    ready: Queue,
-    /// The next slot of the first of them to look at.
+    /// The next slot of the first container to look at.
     cursor: u32,
-    /// The first of them has slots that this core alone cannot empty.
-    stalls: bool,
-    /// Those that wait until the monitor has emptied such slots.
-    stalled: Queue,
 }
 
-impl Queue {
-    const fn new() -> Queue {
-        Queue { head: None, tail: None }
+impl Dying {
+    /// An empty queue.
+    pub const fn new() -> Dying {
+        Dying { head: None, tail: None, cursor: 0 }
+    }
+    /// Is nothing left to empty?
+    pub fn is_empty(&self) -> bool {
+        self.head.is_none()
     }
 
-    /// Adds the container whose last capability is in `slot`, its own parking slot.
+    /// Adds the container whose last capability is in `slot`, its own parking slot. Marks of the
+    /// collector mean something else from now on.
     fn push(&mut self, slot: SlotRef) {
+        let cap = slot.cap();
+        let own = attr::SECOND_PASS | attr::TABLES_LEFT;
+        let kept = if cap.attrs & attr::PARKED != 0 { own } else { 0 };
+        let attrs = cap.attrs & (attr::INHERITED | attr::REMOTE | kept) | attr::PARKED;
+        slot.set_rights(cap.rights, attrs);
         match self.tail {
-            Some(tail) => link(tail, slot.cap()),
+            Some(tail) => link(tail, cap),
             None => self.head = Some(slot),
         }
         self.tail = Some(slot);
     }
 
+    /// The first container will need a second pass.
+    fn tables_left(&self) {
+        if let Some(first) = self.head {
+            let cap = first.cap();
+            first.set_rights(cap.rights, cap.attrs | attr::TABLES_LEFT);
+        }
+    }
+
     fn pop(&mut self) -> Option<SlotRef> {
         let first = self.head?;
+        self.cursor = 0;
         if self.tail == Some(first) {
             (self.head, self.tail) = (None, None);
         } else {
             self.head = Some(linked(first.cap()));
         }
         Some(first)
-    }
-}
-
-impl Dying {
-    /// An empty queue.
-    pub const fn new() -> Dying {
-        Dying { ready: Queue::new(), cursor: 0, stalls: false, stalled: Queue::new() }
-    }
-    /// Is nothing left to empty that this core could?
-    pub fn is_empty(&self) -> bool {
-        self.ready.head.is_none()
-    }
-    /// Does nothing wait for the monitor?
-    pub fn none_stalled(&self) -> bool {
-        self.stalled.head.is_none()
-    }
-
-    /// Adds the container whose last capability is in `slot`, its own parking slot. The marks of
-    /// the collector mean something else from now on.
-    fn push(&mut self, slot: SlotRef) {
-        let cap = slot.cap();
-        let kept = attr::INHERITED | attr::REMOTE_ANCESTORS;
-        slot.set_rights(cap.rights, cap.attrs & kept | attr::PARKED);
-        slot.set_aux(0);
-        self.ready.push(slot);
-    }
-
-    /// The first container will need a second pass.
-    fn tables_left(&self) {
-        if let Some(first) = self.ready.head {
-            let cap = first.cap();
-            first.set_rights(cap.rights, cap.attrs | attr::TABLES_LEFT);
-        }
-    }
-
-    /// Takes the first container, and whether something is left in it that must stall.
-    fn pop(&mut self) -> Option<(SlotRef, bool)> {
-        self.cursor = 0;
-        let stalls = core::mem::take(&mut self.stalls);
-        Some((self.ready.pop()?, stalls))
     }
 }
 
@@ -204,7 +174,7 @@ impl Local {
         Ok(Count { count })
     }
 
-    /// Empties what is parked, as far as this core can.
+    /// Empties what is parked.
     pub(super) fn reap_all(&mut self) -> Progress {
         if self.dying.is_empty() {
             return Ok(());
@@ -223,7 +193,7 @@ impl Local {
         if cap.attrs & attr::FOREIGN != 0 || cap.has_remote(attr::COPIES_OR_DESCENDANTS) {
             return Err(self.ask(Need::Revoke, slot).into());
         }
-        self.check_lock(Need::Revoke, slot)?;
+        self.check_lock(slot)?;
         self.revoke_here(slot).map_err(Status::from)
     }
 
@@ -244,15 +214,11 @@ impl Local {
             self.drop_slot(copy);
         }
         while let Some(child) = self.watched.and_then(|slot| self.db.first_descendant(slot)) {
-            if child.cap().attrs & attr::PARKED == 0 {
+            let parked = child.cap().attrs & attr::PARKED != 0;
+            if parked {
+                self.reap_all()?;
+            } else {
                 self.delete_slot(child)?;
-                continue;
-            }
-            self.reap_all()?;
-            // Those that are parked still wait for the monitor.
-            let next = self.watched.and_then(|slot| self.db.first_descendant(slot));
-            if let Some(stuck) = next.filter(|slot| slot.cap().attrs & attr::PARKED != 0) {
-                return Err(self.ask(Need::Stalled, stuck));
             }
         }
         self.reap_all()
@@ -272,7 +238,7 @@ impl Local {
             self.remove_mapping(slot);
             return Ok(());
         }
-        self.check_lock(Need::Delete, slot)?;
+        self.check_delete(slot)?;
         if self.db.has_copies(slot) {
             self.drop_slot(slot);
             return Ok(());
@@ -302,7 +268,7 @@ impl Local {
             if left.is_null() || left.attrs & attr::PARKED != 0 {
                 return Ok(());
             }
-            self.check_lock(Need::Delete, slot)?;
+            self.check_delete(slot)?;
             if self.db.has_copies(slot) {
                 self.drop_slot(slot);
                 return Ok(());
@@ -349,11 +315,12 @@ impl Local {
     #[inline]
     fn drop_last(&mut self, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) -> Progress {
         let at_home = comes_home(cap, above.as_ref());
-        if at_home && self.db.first_descendant(slot).is_some() {
+        let withheld = at_home && self.db.locks.withholds(cap);
+        if at_home && !withheld && self.db.first_descendant(slot).is_some() {
             return self.give_back(slot, cap);
         }
         self.drop_slot(slot);
-        if at_home {
+        if at_home && !withheld {
             self.reclaim(cap.base, cap.word);
         }
         Ok(())
@@ -454,57 +421,27 @@ impl Local {
     /// is gone, nothing is mapped in them any more by the Mappings of these containers.
     fn reap(&mut self) -> Progress {
         self.tlb.expect(u32::MAX);
-        while let Some(first) = self.dying.ready.head {
-            self.empty_first(first.cap())?;
-            let Some((parked, stalls)) = self.dying.pop() else { break };
+        while let Some(parked) = self.dying.head {
+            self.empty_first(parked.cap())?;
             let cap = parked.cap();
             if cap.attrs & attr::TABLES_LEFT != 0 && cap.attrs & attr::SECOND_PASS == 0 {
+                self.dying.pop();
                 parked.set_rights(cap.rights, cap.attrs | attr::SECOND_PASS);
-                self.dying.ready.push(parked);
+                self.dying.push(parked);
                 continue;
             }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
-            if stalls || cap.has_remote(attr::REMOTE_ANCESTORS) && comes_home(&cap, above.as_ref()) {
-                self.stall(parked);
+            if cap.attrs & attr::REMOTE != 0 && self.needs_others(&cap, above.as_ref()) {
+                self.leave_memory(&cap)?;
+                self.dying.pop();
+                self.drop_slot(parked);
                 continue;
             }
+            self.dying.pop();
             let dropped = self.drop_last(parked, &cap, above);
             debug_assert!(dropped == Ok(()), "nothing is made of a container");
         }
         Ok(())
-    }
-
-    /// This core alone cannot empty a container, or cannot tell where its memory goes: the monitor
-    /// will ask for it.
-    fn stall(&mut self, parked: SlotRef) {
-        let was_empty = self.dying.none_stalled();
-        self.dying.stalled.push(parked);
-        if was_empty {
-            self.tell_monitor();
-        }
-    }
-
-    /// The first slot that stalls the emptying of containers: in a container, or the parking slot
-    /// of one that is empty.
-    pub(super) fn next_stalled(&mut self) -> Result<Option<SlotRef>, Pause> {
-        loop {
-            self.reap_all()?;
-            let Some(parked) = self.dying.stalled.head else { return Ok(None) };
-            let slots = contents(&parked.cap());
-            let first = slots.next_filled(0);
-            if first == slots.len() {
-                return Ok(Some(parked));
-            }
-            if self.is_remote(slots.get(first)) {
-                return Ok(Some(slots.get(first)));
-            }
-            if !self.spend(1) {
-                return Err(Pause::Again);
-            }
-            if let Some(parked) = self.dying.stalled.pop() {
-                self.dying.ready.push(parked);
-            }
-        }
     }
 
     /// Empties the first container, `parked`, but for tables in the first pass.
@@ -527,7 +464,7 @@ impl Local {
             } else {
                 match self.delete_slot(slot) {
                     Err(Pause::Again) => return Err(Pause::Again),
-                    Err(Pause::Remote) => self.dying.stalls = true,
+                    Err(Pause::Remote) => self.leave_slot(slot)?,
                     Ok(()) => {}
                 }
             }

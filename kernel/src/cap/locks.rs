@@ -1,20 +1,31 @@
 //! Capabilities on which the monitors work together: nobody else changes them meanwhile.
 //!
-//! A lock is on a capability, whatever slots hold it (G18 figure 4.1). There are few at a time, so
-//! they are in a small table of the core and not in the slots: where nothing is locked, an operation
-//! finds out by one load. The table remembers one slot with the capability and follows it.
+//! A lock is on a capability and all that descends from it, whatever slots hold them (G18 figure
+//! 4.1). There are few at a time, so they are in a small table of the core and not in the slots: where
+//! nothing is locked, an operation finds out by one load. Memory within a locked capability is not
+//! given back: the monitors do that when they know who else has a part of it.
 
 use super::policy::CapPolicy;
-use super::SlotRef;
-use mdb::{is_copy, RawCap};
+use mdb::{is_ancestor, is_copy, Policy, RawCap};
 
 /// Most capabilities that are locked at a time on one core.
-pub const MOST: usize = 64;
+pub const MOST: usize = 256;
+
+/// What may be deleted although it is locked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sweep {
+    /// Nothing.
+    Nothing,
+    /// What descends from the locked capability: it is revoked.
+    Descendants,
+    /// The capability, too: it is deleted on all cores.
+    All,
+}
 
 #[derive(Clone, Copy)]
 struct Lock {
     cap: RawCap,
-    slot: Option<SlotRef>,
+    sweep: Sweep,
 }
 
 /// The table of one core.
@@ -26,7 +37,8 @@ pub struct Locks {
 impl Locks {
     /// Nothing is locked.
     pub const fn new() -> Locks {
-        Locks { entries: [Lock { cap: RawCap::NULL, slot: None }; MOST], used: 0 }
+        const FREE: Lock = Lock { cap: RawCap::NULL, sweep: Sweep::Nothing };
+        Locks { entries: [FREE; MOST], used: 0 }
     }
 
     /// Is nothing locked?
@@ -35,47 +47,80 @@ impl Locks {
         self.used == 0
     }
 
+    fn all(&self) -> &[Lock] {
+        &self.entries[..self.used]
+    }
+
     fn position(&self, cap: &RawCap) -> Option<usize> {
-        self.entries[..self.used].iter().position(|lock| is_copy::<CapPolicy>(&lock.cap, cap))
+        self.all().iter().position(|lock| is_copy::<CapPolicy>(&lock.cap, cap))
     }
 
     /// Is this capability locked?
     #[inline]
     pub fn holds(&self, cap: &RawCap) -> bool {
-        !self.is_empty() && self.position(cap).is_some()
+        !self.is_empty() && self.all().iter().any(|lock| lock.covers(cap))
     }
 
-    /// Locks a capability, found in `slot` if this core has one; `false` if it is locked already, or
-    /// too many are.
-    pub(super) fn insert(&mut self, cap: RawCap, slot: Option<SlotRef>) -> bool {
-        if self.used == MOST || self.position(&cap).is_some() {
-            return false;
+    /// Is it locked, and must not be deleted?
+    #[inline]
+    pub(super) fn keeps(&self, cap: &RawCap) -> bool {
+        !self.is_empty() && self.all().iter().any(|lock| lock.covers(cap) && !lock.sweeps(cap))
+    }
+
+    /// Is it deleted on all cores?
+    #[inline]
+    pub(super) fn sweeps(&self, cap: &RawCap) -> bool {
+        !self.is_empty() && self.all().iter().any(|lock| lock.sweeps(cap))
+    }
+
+    /// Do the monitors find out where this memory goes?
+    #[inline]
+    pub(super) fn withholds(&self, cap: &RawCap) -> bool {
+        let ((base, len), tree) = (CapPolicy::range(cap), CapPolicy::tree(cap.ty));
+        let contains = |lock: &Lock| {
+            let (at, bytes) = CapPolicy::range(&lock.cap);
+            CapPolicy::tree(lock.cap.ty) == tree && at <= base && base + len <= at + bytes
+        };
+        !self.is_empty() && self.all().iter().any(contains)
+    }
+
+    /// Locks a capability; `false` if too many are. Locking twice does nothing.
+    pub(super) fn insert(&mut self, cap: RawCap) -> bool {
+        if self.position(&cap).is_some() {
+            return true;
         }
-        self.entries[self.used] = Lock { cap, slot };
+        let Some(free) = self.entries.get_mut(self.used) else { return false };
+        *free = Lock { cap, sweep: Sweep::Nothing };
         self.used += 1;
         true
     }
 
-    /// Unlocks a capability; was it locked?
-    pub(super) fn remove(&mut self, cap: &RawCap) -> bool {
-        let Some(at) = self.position(cap) else { return false };
-        self.used -= 1;
-        self.entries[at] = self.entries[self.used];
-        true
+    /// Lets what is locked be deleted.
+    pub(super) fn sweep(&mut self, cap: &RawCap, sweep: Sweep) {
+        if let Some(at) = self.position(cap) {
+            self.entries[at].sweep = self.entries[at].sweep.max(sweep);
+        }
     }
 
-    /// Where a locked capability is, if the slot that was known when it was locked still has it.
-    pub(super) fn slot_of(&self, cap: &RawCap) -> Option<SlotRef> {
-        self.entries[self.position(cap)?].slot
+    /// Unlocks a capability.
+    pub(super) fn remove(&mut self, cap: &RawCap) {
+        if let Some(at) = self.position(cap) {
+            self.used -= 1;
+            self.entries[at] = self.entries[self.used];
+        }
+    }
+}
+
+impl Lock {
+    fn covers(&self, cap: &RawCap) -> bool {
+        is_copy::<CapPolicy>(&self.cap, cap) || is_ancestor::<CapPolicy>(&self.cap, cap)
     }
 
-    /// What `from` held is in `to` from now on, or nowhere.
-    #[inline(never)]
-    pub(super) fn follow(&mut self, from: SlotRef, to: Option<SlotRef>) {
-        for lock in &mut self.entries[..self.used] {
-            if lock.slot == Some(from) {
-                lock.slot = to;
-            }
+    fn sweeps(&self, cap: &RawCap) -> bool {
+        match self.sweep {
+            Sweep::Nothing => false,
+            Sweep::Descendants => is_ancestor::<CapPolicy>(&self.cap, cap),
+            Sweep::All => self.covers(cap),
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | `reclaim` | memory that no capability covers any more |
 //! | `remote` | what this core alone cannot do, and asks its monitor for |
 //! | `locks` | capabilities on which the monitors work |
+//! | `protocol` | the steps that the monitors have this core do |
 //!
 //! A slot is in the database exactly when it is not empty.
 
@@ -25,6 +26,7 @@ pub mod lookup;
 pub mod mem;
 pub mod ops;
 pub mod policy;
+pub mod protocol;
 pub mod reclaim;
 pub mod remote;
 pub mod resize;
@@ -34,7 +36,6 @@ pub use db::{Db, SlotRef};
 pub use mem::{Obj, SlotRun};
 pub use policy::{CapPolicy, MEMORY};
 
-use crate::cores::CoreId;
 use captypes::{CapType, RamAttrs, Rights};
 use mdb::RawCap;
 
@@ -45,25 +46,23 @@ pub const HOME_RAM: u8 = 31;
 /// Internal attributes: what [`RamAttrs`] says, to which core the capability belongs, and marks.
 ///
 /// ```text
-///           0..6   6        7        8 … 13                                    14             15
-/// owned     node   PERSIST  0        REMOTE_* (8..11)  MARKED SCANNED  –       IN_DISPATCHER  0
-/// foreign   node   PERSIST  FOREIGN  number of the owner core                  IN_DISPATCHER  0
-/// parked    node   PERSIST  0        REMOTE_* (8..11)  T_LEFT SECOND   NEXT_IS 0              PARKED
+/// 0..6  NUMA node                       11  MARKED          parked: TABLES_LEFT
+/// 6     persistent                      12  SCANNED         parked: SECOND_PASS
+/// 7     FOREIGN                         13                  parked: NEXT_IS_DISPATCHER
+/// 8..11 REMOTE_*: hints                 14  IN_DISPATCHER
+///                                       15                  PARKED
 /// ```
 ///
-/// Zeros mean: owned by this core, without relatives on others. Mappings have a layout of their own
-/// and never leave their core.
+/// Zeros mean: owned by this core, without relatives on others. All copies on a core agree in bits 0
+/// to 11. Mappings have a layout of their own and never leave their core.
 pub mod attr {
     use captypes::RamAttrs;
 
     /// Attributes that a capability passes on to what is made of it.
     pub const INHERITED: u16 = RamAttrs::NODE | RamAttrs::PERSISTENT.0;
-    /// Another core owns the capability: its number is in the bits of [`OWNER`].
+    /// Another core owns the capability. (Which one, the monitors find out: see
+    /// `docs/capability-protocol.md`.)
     pub const FOREIGN: u16 = 1 << 7;
-    /// First bit of the owner's number.
-    pub const OWNER_SHIFT: u32 = 8;
-    /// The owner's number, of what is foreign.
-    pub const OWNER: u16 = 0x3f << OWNER_SHIFT;
     /// Hints of what is owned here: other cores may have copies,
     pub const REMOTE_COPIES: u16 = 1 << 8;
     /// descendants,
@@ -72,6 +71,8 @@ pub mod attr {
     pub const REMOTE_ANCESTORS: u16 = 1 << 10;
     /// What stands against a local revoke.
     pub const COPIES_OR_DESCENDANTS: u16 = REMOTE_COPIES | REMOTE_DESCENDANTS;
+    /// What stands against giving memory back.
+    pub const RELATIVES: u16 = REMOTE_DESCENDANTS | REMOTE_ANCESTORS;
     /// All hints.
     pub const REMOTE: u16 = REMOTE_COPIES | REMOTE_DESCENDANTS | REMOTE_ANCESTORS;
     /// Containers: capabilities lead here from the first dispatcher …
@@ -121,23 +122,18 @@ pub trait CapExt {
     fn is_foreign(&self) -> bool;
     /// Is it owned here, and may it have relatives of these kinds on other cores?
     fn has_remote(&self, hints: u16) -> bool;
-    /// The core that owns it, seen from core `here`.
-    fn owner(&self, here: CoreId) -> CoreId;
 }
 
 /// The attributes of a copy: the same owner and hints, and no marks of the slot.
 #[inline]
 pub(crate) const fn copied_attrs(attrs: u16) -> u16 {
-    const ALWAYS: u16 = attr::INHERITED | attr::FOREIGN | attr::REMOTE;
-    const _: () = assert!(attr::FOREIGN == 1 << 7 && attr::REMOTE & !attr::OWNER == 0);
-    // Without a branch: the bits of `OWNER` if `FOREIGN` is set.
-    attrs & (ALWAYS | (attrs >> 7 & 1) * attr::OWNER)
+    attrs & (attr::INHERITED | attr::FOREIGN | attr::REMOTE)
 }
 
 /// The attributes of what is made of something: what has copies elsewhere is an ancestor there.
 #[inline]
 pub(crate) const fn made_attrs(attrs: u16) -> u16 {
-    let above = attrs & (attr::REMOTE_COPIES | attr::REMOTE_ANCESTORS);
+    let above = attrs & (attr::FOREIGN | attr::REMOTE_COPIES | attr::REMOTE_ANCESTORS);
     attrs & attr::INHERITED | if above != 0 { attr::REMOTE_ANCESTORS } else { 0 }
 }
 
@@ -177,13 +173,6 @@ impl CapExt for RawCap {
     #[inline]
     fn has_remote(&self, hints: u16) -> bool {
         self.attrs & hints != 0 && !self.is_foreign()
-    }
-    fn owner(&self, here: CoreId) -> CoreId {
-        if self.is_foreign() {
-            CoreId(((self.attrs & attr::OWNER) >> attr::OWNER_SHIFT) as u8)
-        } else {
-            here
-        }
     }
 }
 

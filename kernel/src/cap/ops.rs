@@ -4,7 +4,7 @@ use super::mem::SlotRun;
 use super::policy::SCALE;
 use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
-use captypes::invocations::{Count, Identity, Need};
+use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
 
@@ -39,7 +39,7 @@ fn copied(cap: RawCap) -> Option<RawCap> {
 impl Local {
     /// Makes another capability to the same object, in the empty slot `dst`.
     pub fn copy(&mut self, src: SlotRef, dst: SlotRef) -> Result<(), Status> {
-        self.check_lock(Need::Copy, src)?;
+        self.check_lock(src)?;
         self.copy_unlocked(src, dst)
     }
 
@@ -59,7 +59,7 @@ impl Local {
         rights: Rights,
         badge: u32,
     ) -> Result<(), Status> {
-        self.check_lock(Need::Copy, src)?;
+        self.check_lock(src)?;
         let mut cap = copied(src.cap()).ok_or(Status::WrongType)?;
         cap.rights = cap.rights_set().and(rights).0;
         if badge != 0 {

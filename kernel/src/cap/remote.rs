@@ -7,14 +7,16 @@
 //! has run the protocol it lets the kernel go on with the invocation, whose registers are as they
 //! were.
 
+use super::db::is_container;
 use super::delete::{comes_home, Pause, Progress};
-use super::{attr, CapExt, SlotRef, MEMORY};
-use crate::cap::Obj;
-use crate::dispatch::Local;
+use super::mem::{slot_at, SlotRun};
+use super::{attr, copied_attrs, CapExt, Obj, SlotRef, MEMORY};
+use crate::dispatch::{Dcb, DcbRef, Local};
 use crate::ipc::Endpoint;
 use captypes::invocations::{Identity, Need};
-use captypes::CapType;
-use mdb::{Class, RawCap};
+use captypes::place::{L2_SLOTS, SLOT_BYTES};
+use captypes::{CapType, Rights};
+use mdb::RawCap;
 
 /// What an invocation needs before it can go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,9 +35,14 @@ pub struct Ask {
 #[derive(Clone, Copy)]
 pub struct MonitorRef {
     pub endpoint: Obj<Endpoint>,
-    /// Notification bits: a container stalls.
+    /// Notification bits: something was left for the monitor to delete.
     pub bits: u64,
+    /// Address of the L2CNode where it is left.
+    pub left: u64,
 }
+
+/// Words of a set of slots of an L2CNode.
+const SET: usize = L2_SLOTS as usize / 64;
 
 /// All that [`Local`] keeps for this.
 pub struct Remote {
@@ -47,13 +54,25 @@ pub struct Remote {
     /// Number of the last invocation that was handed on.
     pub(crate) ticket: u64,
     /// Whose invocation the monitor has performed; `None` once it is taken apart.
-    pub(crate) client: Option<crate::dispatch::DcbRef>,
+    pub(crate) client: Option<DcbRef>,
+    /// Slots of the monitor in which something was left that it does not know of yet.
+    news: [u64; SET],
+    /// How far the hints of descendants are set: capability, and the address up to which.
+    pub(super) sharing: Option<(RawCap, u64)>,
 }
 
 impl Remote {
     /// Nobody is asked.
     pub const fn new() -> Remote {
-        Remote { monitor: None, ask: None, grant: None, ticket: 0, client: None }
+        Remote {
+            monitor: None,
+            ask: None,
+            grant: None,
+            ticket: 0,
+            client: None,
+            news: [0; SET],
+            sharing: None,
+        }
     }
 }
 
@@ -80,39 +99,136 @@ impl Local {
 
     /// May what `slot` holds be changed, or do the monitors work on it?
     #[inline]
-    pub(crate) fn check_lock(&mut self, need: Need, slot: SlotRef) -> Progress {
+    pub(crate) fn check_lock(&mut self, slot: SlotRef) -> Progress {
         if self.db.locks.is_empty() || !self.db.locks.holds(&slot.cap()) {
             return Ok(());
         }
-        Err(self.ask(need, slot))
+        Err(self.ask(Need::Unlocked, slot))
+    }
+
+    /// The same of a delete: what the monitors delete on all cores may go.
+    #[inline]
+    pub(super) fn check_delete(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.is_empty() || !self.db.locks.keeps(&slot.cap()) {
+            return Ok(());
+        }
+        Err(self.ask(Need::Unlocked, slot))
     }
 
     /// May the last capability here to something that is owned here go, as far as other cores are
     /// concerned?
     #[inline(never)]
     pub(super) fn check_relatives(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        let above = || self.db.nearest_ancestor(slot).map(|above| above.cap());
-        if cap.has_remote(attr::COPIES_OR_DESCENDANTS) || comes_home_or_nowhere(cap, above()) {
+        if self.db.locks.sweeps(cap) {
+            return Ok(());
+        }
+        let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
+        if cap.has_remote(attr::REMOTE_COPIES) || self.needs_others(cap, above.as_ref()) {
             return Err(self.ask(Need::Delete, slot));
         }
         Ok(())
     }
 
-    /// Does deleting what `slot` holds need others?
-    pub(super) fn is_remote(&self, slot: SlotRef) -> bool {
+    /// Do other cores decide where the memory of the last capability `cap` goes? They do if nobody
+    /// here would still have it but a home.
+    pub(super) fn needs_others(&self, cap: &RawCap, above: Option<&RawCap>) -> bool {
+        cap.has_remote(attr::RELATIVES)
+            && <super::CapPolicy as mdb::Policy>::tree(cap.ty) == MEMORY
+            && (above.is_none() || comes_home(cap, above))
+            && !self.db.locks.withholds(cap)
+    }
+
+    /// Takes what `slot`, in a container that is being emptied, holds, and leaves it to the monitor.
+    #[inline(never)]
+    pub(super) fn leave_slot(&mut self, slot: SlotRef) -> Progress {
+        let (index, free) = self.free_left()?;
         let cap = slot.cap();
-        if cap.is(CapType::Mapping) || cap.is_null() {
-            return false;
+        self.db.relocate(slot, free);
+        if self.watched == Some(slot) {
+            self.watched = Some(free);
         }
-        if self.db.locks.holds(&cap) {
-            return true;
+        if cap.attrs & attr::IN_DISPATCHER != 0 {
+            free.set_rights(cap.rights, copied_attrs(cap.attrs));
+            self.refresh_dispatcher(Obj::around(slot));
         }
-        if cap.is_foreign() || self.db.has_copies(slot) {
-            return false;
+        self.tell_monitor(index);
+        Ok(())
+    }
+
+    /// The same with the memory of an emptied container, as RAM.
+    #[inline(never)]
+    pub(super) fn leave_memory(&mut self, container: &RawCap) -> Progress {
+        let (index, free) = self.free_left()?;
+        let ram = RawCap {
+            ty: CapType::Ram as u8,
+            rights: Rights::ALL.0,
+            attrs: copied_attrs(container.attrs),
+            aux: 0,
+            ..*container
+        };
+        self.db.insert(free, ram);
+        self.tell_monitor(index);
+        Ok(())
+    }
+
+    /// A free slot of the monitor; without one, somebody must wait until there is.
+    fn free_left(&mut self) -> Result<(u32, SlotRef), Pause> {
+        let slots = self.left_slots().ok_or(Pause::Again)?;
+        let free = slots.iter().zip(0..).find(|(slot, _)| slot.is_empty());
+        free.map(|(slot, index)| (index, slot)).ok_or(Pause::Again)
+    }
+
+    /// The slots of the monitor, as long as it has them.
+    fn left_slots(&self) -> Option<SlotRun> {
+        let base = self.remote.monitor?.left;
+        let holder = self.container_at(base)?;
+        let whole = holder.is(CapType::L2CNode) && holder.attrs & attr::PARKED == 0;
+        (whole && holder.base == base).then(|| SlotRun::new(base, 0, L2_SLOTS))
+    }
+
+    /// The container of this core around an address.
+    fn container_at(&self, pa: u64) -> Option<RawCap> {
+        let rank = CapType::L2CNode.rank();
+        let cap = self.db.surrounding(MEMORY, pa, SLOT_BYTES, rank)?.cap();
+        (is_container(cap.ty) && !cap.is_foreign()).then_some(cap)
+    }
+
+    /// The slot at an address that the monitor names.
+    pub(crate) fn slot_at_pa(&self, pa: u64) -> Option<SlotRef> {
+        if pa % SLOT_BYTES != 0 {
+            return None;
         }
-        let above = || self.db.nearest_ancestor(slot).map(|above| above.cap());
-        cap.has_remote(attr::COPIES_OR_DESCENDANTS)
-            || cap.has_remote(attr::REMOTE_ANCESTORS) && comes_home_or_nowhere(&cap, above())
+        let container = self.container_at(pa)?;
+        let slots = match container.kind() {
+            CapType::Dispatcher => Dcb::slots(container.base),
+            _ => SlotRun::new(container.base, 0, (container.word / SLOT_BYTES) as u32),
+        };
+        let first = slots.get(0).pa();
+        let index = pa.checked_sub(first)? / SLOT_BYTES;
+        (index < u64::from(slots.len())).then(|| slot_at(first, index as u32))
+    }
+
+    /// The monitor has something to do that nobody waits for: a slot to delete.
+    fn tell_monitor(&mut self, index: u32) {
+        self.remote.news[index as usize / 64] |= 1 << (index % 64);
+        if let Some(monitor) = self.remote.monitor {
+            if let Some(server) = Local::receiver_of(monitor.endpoint) {
+                self.notify(server, monitor.bits);
+            }
+        }
+    }
+
+    /// The next slot in which something was left for the monitor, if it does not know of it.
+    pub(crate) fn next_left(&mut self) -> Option<SlotRef> {
+        let slots = self.left_slots()?;
+        for (n, word) in self.remote.news.iter_mut().enumerate() {
+            if *word != 0 {
+                let bit = word.trailing_zeros();
+                *word &= *word - 1;
+                return Some(slots.get(n as u32 * 64 + bit));
+            }
+        }
+        None
     }
 
     /// Removes the last capability here to what another core owns. The object stays, but what is
@@ -144,20 +260,4 @@ impl Local {
             | of(attr::REMOTE_DESCENDANTS, Identity::REMOTE_DESCENDANTS)
             | of(attr::REMOTE_ANCESTORS, Identity::REMOTE_ANCESTORS)
     }
-
-    /// The monitor has something to do that nobody waits for.
-    pub(super) fn tell_monitor(&mut self) {
-        if let Some(monitor) = self.remote.monitor {
-            if let Some(server) = Local::receiver_of(monitor.endpoint) {
-                self.notify(server, monitor.bits);
-            }
-        }
-    }
-}
-
-/// Is there nobody on this core who would still have the memory of the last capability `cap`, but
-/// for a home? Then other cores decide where it goes.
-fn comes_home_or_nowhere(cap: &RawCap, above: Option<RawCap>) -> bool {
-    <super::CapPolicy as mdb::Policy>::tree(cap.ty) == MEMORY
-        && (above.is_none() || comes_home(cap, above.as_ref()))
 }

@@ -281,10 +281,10 @@ impl Local {
             return Ok(());
         }
         let elsewhere = source.is_foreign() || source.has_remote(attr::REMOTE_DESCENDANTS);
-        if elsewhere || self.db.locks.holds(source) {
+        if elsewhere {
             return Err(self.ask_range(src, base, len));
         }
-        Ok(())
+        self.check_lock(src)
     }
 
     /// Was something else made of `[base, base + len)` of `src` already? Mappings of a Frame do not
@@ -364,5 +364,5 @@ pub fn install_kernel_half(table: u64) {
 
 /// Home RAM is what `init` gets at boot: its children are plain RAM.
 pub const fn home_ram(base: u64, bytes: u64, node: u8) -> RawCap {
-    super::memory_cap(HOME_RAM, Rights::ALL, node as u16, base, bytes)
+    super::memory_cap(HOME_RAM, Rights::ALL, node as u16 & RamAttrs::NODE, base, bytes)
 }

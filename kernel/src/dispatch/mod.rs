@@ -24,6 +24,7 @@ pub(crate) use upcall::{interrupted, log_fault, receive_notifications};
 use crate::arch::{self, Core};
 use crate::cap::delete::{Dying, BUDGET};
 use crate::cap::reclaim::Reclaim;
+use crate::cap::remote::Remote;
 use crate::cap::{Db, Obj, SlotRef};
 use crate::cores::{CoreId, Cores};
 use crate::ipc::Endpoint;
@@ -140,6 +141,7 @@ impl Local {
             budget: BUDGET,
             watched: None,
             spare: Slot::empty(),
+            remote: Remote::new(),
             first: None,
             next_id: 1,
             reclaim: Reclaim::new(),

@@ -3,7 +3,7 @@
 use super::dcb::{flag, Errand};
 use super::{DcbRef, Listener, Local, State};
 use crate::arch;
-use crate::cap::delete::{Pause, Progress};
+use crate::cap::delete::Progress;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
 
@@ -228,6 +228,9 @@ impl Local {
         }
         if self.loaded == Some(dcb) {
             self.loaded = None;
+        }
+        if self.remote.client == Some(dcb) {
+            self.remote.client = None;
         }
         if self.vectors == Some(dcb) {
             self.vectors = None;

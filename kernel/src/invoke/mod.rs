@@ -3,7 +3,9 @@
 //! What must be fast is here, the rest in `rare`. Everything that arrives here is user input. What is decoded is checked by the type of the
 //! argument; what a place names is checked by `lookup`; all other checks are in the functions.
 
+mod monitor;
 mod rare;
+pub(crate) mod redirect;
 
 use crate::cap::lookup::{free_slot, slot, slots, used_slot};
 use crate::cap::mem::Obj;
@@ -14,7 +16,8 @@ use crate::dispatch::{Dcb, DcbRef, Local};
 use crate::ipc::Endpoint;
 use crate::vspace::MapArgs;
 use captypes::invocations::{Count, Counter, Reply, Value};
-use captypes::{op, Invocation, Label, Place, Rights, Status};
+use captypes::{op, CapType, Invocation, Label, Place, Rights, Status};
+use mdb::RawCap;
 
 /// The status word of an invocation; [`SETTLED`] if the registers are as they should be already, or
 /// the invoker waits.
@@ -49,14 +52,23 @@ fn run<I: Invocation>(
 #[inline(always)]
 pub fn invoke(local: &mut Local, dcb: DcbRef) {
     local.add(Counter::Invocations, 1);
-    let outcome = match Label::from_u16(dcb.ctx.rax.get() as u16) {
+    let mut outcome = match Label::from_u16(dcb.ctx.rax.get() as u16) {
         Some(label) => dispatch(local, dcb, label),
         None => Status::Invalid.to_word(),
     };
+    if outcome == Status::RetryThroughMonitor.to_word() {
+        outcome = redirect::redirect(local, dcb);
+    }
     // A dispatcher that has deleted itself is not current any more, and must not be written to.
     if outcome != SETTLED && local.current == Some(dcb) {
         dcb.ctx.rax.set(outcome);
     }
+}
+
+/// The same for a dispatcher that is not the current one.
+#[inline(never)]
+fn perform(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    dispatch(local, dcb, label)
 }
 
 /// One function for each operation, so that each has only its own registers to save.
@@ -113,7 +125,9 @@ handlers! {
         local.mint(used_slot(d, target)?, free_slot(d, a.dst)?, a.rights, a.badge)
     };
     move_cap(Move) = |local, d, target, a| {
-        local.move_cap(used_slot(d, target)?, free_slot(d, a.dst)?);
+        let (src, dst) = (used_slot(d, target)?, free_slot(d, a.dst)?);
+        local.check_lock(src)?;
+        local.move_cap(src, dst);
         Ok(())
     };
     retype(Retype) = |local, d, target, a| {
@@ -199,7 +213,7 @@ fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Resize => resize(local, dcb),
         _ => delete_range(local, dcb),
     };
-    if local.current == Some(dcb) {
+    if local.is_alive(dcb) {
         dcb.clear(flag::REPEATED);
         if outcome == Status::Again.to_word() {
             dcb.set(flag::REPEATED);
@@ -211,14 +225,25 @@ fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 /// The object of type `T` that `target` names.
 #[inline]
 fn object<T: crate::cap::mem::Object>(dcb: DcbRef, target: Place) -> Result<Obj<T>, Status> {
-    Obj::of(&used_slot(dcb, target)?.cap()).ok_or(Status::WrongType)
+    let cap = used_slot(dcb, target)?.cap();
+    Obj::of(&cap).ok_or_else(|| no_object(&cap, T::TYPE))
+}
+
+/// Why a capability stands for no object of a type that this core could use.
+#[cold]
+fn no_object(cap: &RawCap, ty: CapType) -> Status {
+    if cap.is(ty) {
+        Status::Unsupported
+    } else {
+        Status::WrongType
+    }
 }
 
 /// The endpoint that `target` names with a right, and its badge.
 #[inline]
 fn endpoint(dcb: DcbRef, target: Place, right: Rights) -> Result<(Obj<Endpoint>, u32), Status> {
     let cap = used_slot(dcb, target)?.cap();
-    let endpoint = Obj::of(&cap).ok_or(Status::WrongType)?;
+    let endpoint = Obj::of(&cap).ok_or_else(|| no_object(&cap, CapType::Endpoint))?;
     if !cap.rights_set().has(right) {
         return Err(Status::NoRights);
     }

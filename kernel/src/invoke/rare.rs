@@ -19,7 +19,8 @@ pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         40..60 => dispatch_dispatcher(local, dcb, label),
         60..70 => dispatch_kernel(local, dcb, label),
         70..80 => dispatch_device(local, dcb, label),
-        _ => dispatch_perf(local, dcb, label),
+        80..90 => dispatch_perf(local, dcb, label),
+        _ => super::monitor::dispatch(local, dcb, label),
     }
 }
 
@@ -85,9 +86,11 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
 }
 
 /// The capability that `target` names, of type `ty`.
-fn device(dcb: DcbRef, target: Place, ty: CapType) -> Result<RawCap, Status> {
+pub(super) fn device(dcb: DcbRef, target: Place, ty: CapType) -> Result<RawCap, Status> {
     let cap = used_slot(dcb, target)?.cap();
-    if cap.is(ty) {
+    if cap.is_foreign() {
+        Err(Status::Unsupported)
+    } else if cap.is(ty) {
         Ok(cap)
     } else {
         Err(Status::WrongType)

@@ -13,12 +13,14 @@ mod transfer;
 
 use crate::cap::delete::{Pause, Progress};
 use crate::cap::mem::{Obj, Object};
+use crate::cap::memory_cap;
 use crate::dispatch::dcb::flag;
 use crate::dispatch::queue::DcbList;
+use crate::invoke::redirect;
 use crate::dispatch::{
     interrupted, log_fault, receive_notifications, DcbRef, Listener, Local, State,
 };
-use captypes::{CapType, Status};
+use captypes::{CapType, Rights, Status};
 use core::cell::Cell;
 
 /// The object behind an Endpoint capability.
@@ -115,6 +117,25 @@ impl Local {
         Ok(())
     }
 
+    /// The dispatcher at `pa` whose invocation was handed on to `server` as number `ticket`, if it
+    /// still waits.
+    pub(crate) fn redirected(&self, server: DcbRef, pa: u64, ticket: u64) -> Option<DcbRef> {
+        let key = memory_cap(CapType::Dispatcher as u8, Rights::NONE, 0, pa, paging::PAGE);
+        let caller = Obj::of(&self.db.find(&key)?.cap())?;
+        Self::answerable(server, caller)?;
+        (caller.has(flag::REDIRECTED) && redirect::ticket(caller) == ticket).then_some(caller)
+    }
+
+    /// Ends the wait of a dispatcher whose invocation was handed on.
+    pub(crate) fn end_redirected(&mut self, caller: DcbRef) {
+        if let Some(endpoint) = caller.endpoint.take() {
+            endpoint.served.remove(caller);
+            forget_caller(endpoint, caller);
+        }
+        caller.clear(flag::REDIRECTED);
+        self.wake(caller);
+    }
+
     /// Answers `caller` and goes on.
     pub(crate) fn reply(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
         self.answer(server, caller)?;
@@ -186,6 +207,7 @@ impl Local {
     pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) -> Progress {
         self.dismiss_callers(endpoint)?;
         self.silence_irqs(Listener::Endpoint(endpoint));
+        self.forget_monitor(endpoint);
         if let Some(receiver) = endpoint.receiver.take() {
             receiver.endpoint.set(None);
             interrupted(receiver, Status::PeerGone);
@@ -218,6 +240,7 @@ impl Local {
             log_fault(caller);
             return self.stop(caller);
         }
+        caller.clear(flag::REDIRECTED);
         interrupted(caller, Status::PeerGone);
         self.wake(caller);
     }
@@ -234,7 +257,7 @@ impl Local {
             State::Receiving => endpoint.receiver.set(None),
             _ => {}
         }
-        dcb.clear(flag::FAULT);
+        dcb.clear(flag::FAULT | flag::REDIRECTED);
     }
 
     /// A dispatcher is deleted: the endpoints that it served have no server any more.

@@ -4,6 +4,7 @@
 use crate::cap::lookup;
 use crate::dispatch::dcb::flag;
 use crate::dispatch::{DcbRef, Local};
+use crate::invoke::redirect;
 use captypes::invocations::{received, Counter, MOVE_CAPS};
 use captypes::{CapType, Place};
 
@@ -23,6 +24,11 @@ impl Local {
             to.ctx.r13.set(received::FAULT);
             return;
         }
+        if from.has(flag::REDIRECTED) {
+            to.ctx.set_words(&redirect::message(from));
+            to.ctx.r13.set(received::REDIRECTED);
+            return;
+        }
         let caps = self.transfer_caps(from, to);
         to.ctx.set_words(&from.ctx.words());
         to.ctx.r13.set(caps);
@@ -33,6 +39,11 @@ impl Local {
     pub(super) fn transfer_answer(&mut self, from: DcbRef, to: DcbRef) {
         if to.has(flag::FAULT) {
             return to.clear(flag::FAULT);
+        }
+        if to.has(flag::REDIRECTED) {
+            // The monitor answers as everybody: the first word is the status.
+            to.clear(flag::REDIRECTED);
+            return to.ctx.rax.set(from.ctx.words()[0]);
         }
         let caps = self.transfer_caps(from, to);
         to.ctx.set_words(&from.ctx.words());

@@ -1,0 +1,300 @@
+//! The steps that the monitors have this core do (`capproto::CpuDriver`).
+//!
+//! They name capabilities by value and slots by address. Each is one bounded event, or answers
+//! [`Pause::Again`] and goes on when it is repeated.
+
+use super::delete::{Pause, Progress};
+use super::locks::Sweep;
+use super::policy::{CapPolicy, MEMORY};
+use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
+use crate::dispatch::Local;
+use captypes::invocations::{Held, WireWords};
+use captypes::types::ObjectSize;
+use captypes::{CapType, RamAttrs, Rights, Status};
+use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
+use paging::PAGE;
+
+/// Types of which every core has its own, or that stay where they are.
+fn can_travel(ty: CapType) -> bool {
+    ty.can_be_copied() && !matches!(ty, CapType::Kernel | CapType::PerfMon)
+}
+
+/// What another core says of a capability, as this core would hold it; `Invalid` for what cannot be.
+pub fn from_wire(wire: &WireWords) -> Result<RawCap, Status> {
+    let ty = wire.kind().filter(|&ty| can_travel(ty)).ok_or(Status::Invalid)?;
+    let attrs = RamAttrs(wire.attrs());
+    let fits = match ty.object_size() {
+        ObjectSize::Fixed(size) => wire.size == size,
+        ObjectSize::Multiple(unit) => wire.size != 0 && wire.size % unit == 0,
+        ObjectSize::None => wire.size != 0,
+    };
+    let aligned = (wire.base | wire.size) & (PAGE - 1) == 0;
+    const END: u64 = 1 << 52;
+    if !fits || !aligned || wire.base > END || wire.size > END - wire.base {
+        return Err(Status::Invalid);
+    }
+    let home = ty == CapType::Ram && attrs.has(RamAttrs::HOME);
+    Ok(RawCap {
+        ty: if home { HOME_RAM } else { ty as u8 },
+        rights: wire.rights() & Rights::ALL.0,
+        attrs: attrs.0 & attr::INHERITED,
+        aux: if ty == CapType::Endpoint { wire.aux() } else { 0 },
+        base: wire.base,
+        word: wire.size,
+    })
+}
+
+/// What other cores are told of a capability.
+pub fn to_wire(cap: &RawCap) -> WireWords {
+    let aux = if cap.is(CapType::Endpoint) { cap.aux } else { 0 };
+    WireWords::new(cap.kind(), Rights(cap.rights), cap.ram_attrs(), aux, cap.base, cap.word)
+}
+
+impl Local {
+    /// What a slot holds, and how it stands to other slots and cores.
+    pub fn held(&self, slot: SlotRef) -> Result<Held, Status> {
+        let cap = slot.cap();
+        if cap.is_null() {
+            return Err(Status::Empty);
+        }
+        if cap.is(CapType::Mapping) || cap.attrs & attr::PARKED != 0 {
+            return Err(Status::WrongType);
+        }
+        let flag = |set, bit| if set { bit } else { 0 };
+        let flags = flag(!cap.is_foreign(), Held::OWNED)
+            | flag(!self.db.has_copies(slot), Held::ALONE)
+            | flag(cap.has_remote(attr::REMOTE_COPIES), Held::REMOTE_COPIES)
+            | flag(cap.has_remote(attr::REMOTE_DESCENDANTS), Held::REMOTE_DESCENDANTS)
+            | flag(cap.has_remote(attr::REMOTE_ANCESTORS), Held::REMOTE_ANCESTORS);
+        let wire = to_wire(&cap);
+        Ok(Held { head: wire.head, base: wire.base, size: wire.size, flags })
+    }
+
+    /// A slot with the capability, if it is no container that is being taken apart.
+    fn find_whole(&self, cap: &RawCap) -> Option<SlotRef> {
+        self.db.find(cap).filter(|slot| slot.cap().attrs & attr::PARKED == 0)
+    }
+
+    /// Changes the attributes of a capability in `slot` and of all its copies on this core.
+    fn change_all(&mut self, slot: SlotRef, change: impl Fn(u16) -> u16) {
+        let mut changed = 0;
+        for copy in self.db.copies(slot).chain([slot]) {
+            let cap = copy.cap();
+            copy.set_rights(cap.rights, change(cap.attrs));
+            changed += 1;
+        }
+        self.spend(changed / 8);
+    }
+
+    /// Other cores may get relatives of the capability: sets the hints of its copies, ancestors and
+    /// descendants.
+    pub fn share(&mut self, cap: &RawCap) -> Progress {
+        let Some(slot) = self.find_whole(cap) else { return Ok(()) };
+        let from = match self.remote.sharing.take() {
+            Some((other, from)) if is_copy::<CapPolicy>(&other, cap) => from,
+            _ => {
+                self.share_upwards(slot);
+                cap.base
+            }
+        };
+        if super::db::is_container(cap.ty) {
+            self.db.share_container(cap);
+        }
+        match self.share_downwards(cap, from) {
+            Some(reached) => {
+                self.remote.sharing = Some((*cap, reached));
+                Err(Pause::Again)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Copies and ancestors.
+    fn share_upwards(&mut self, slot: SlotRef) {
+        self.change_all(slot, |attrs| attrs | attr::COPIES_OR_DESCENDANTS);
+        let mut above = self.db.nearest_ancestor(slot);
+        while let Some(ancestor) = above {
+            self.change_all(ancestor, |attrs| attrs | attr::REMOTE_DESCENDANTS);
+            above = self.db.nearest_ancestor(ancestor);
+        }
+    }
+
+    /// Descendants that begin at `from` or behind. `Some`: those that begin before that address have
+    /// their hints, and the work of this event is used up.
+    fn share_downwards(&mut self, cap: &RawCap, from: u64) -> Option<u64> {
+        let end = cap.base + cap.word;
+        let (mut at, mut next) = (from, self.first_below(cap, from));
+        while let Some(slot) = next {
+            let base = slot.cap().base;
+            if base > at {
+                if self.work == 0 {
+                    return Some(base);
+                }
+                at = base;
+            }
+            self.spend(1);
+            self.change_all(slot, |attrs| attrs | attr::REMOTE_ANCESTORS);
+            next = self.next_object(slot, end);
+        }
+        None
+    }
+
+    /// The first object made of `cap` that begins at `from` or behind.
+    fn first_below(&self, cap: &RawCap, from: u64) -> Option<SlotRef> {
+        let (tree, end) = (CapPolicy::tree(cap.ty), cap.base + cap.word);
+        let objects = self.db.overlapping(tree, from, end - from, Class::Objects);
+        objects
+            .filter(|slot| slot.cap().base >= from)
+            .find(|slot| is_ancestor::<CapPolicy>(cap, &slot.cap()))
+    }
+
+    fn next_object(&self, slot: SlotRef, end: u64) -> Option<SlotRef> {
+        let mut next = self.db.next_before(slot, end);
+        while let Some(mapping) = next.filter(|slot| slot.cap().is(CapType::Mapping)) {
+            next = self.db.next_before(mapping, end);
+        }
+        next
+    }
+
+    /// Makes the copies here foreign.
+    pub fn disown(&mut self, cap: &RawCap) {
+        if let Some(slot) = self.find_whole(cap) {
+            self.change_all(slot, |attrs| attrs | attr::FOREIGN);
+        }
+    }
+
+    /// Makes the copies here owned, with all hints. Are there any?
+    pub fn own(&mut self, cap: &RawCap) -> bool {
+        let Some(slot) = self.find_whole(cap) else { return false };
+        self.change_all(slot, |attrs| attrs & !attr::FOREIGN | attr::REMOTE);
+        true
+    }
+
+    /// Is there a copy here?
+    pub fn has_copy(&self, cap: &RawCap) -> bool {
+        self.find_whole(cap).is_some()
+    }
+
+    /// Puts a copy that came from another core into the empty slot `dst`.
+    pub fn insert_remote(&mut self, cap: &RawCap, dst: SlotRef) -> Result<(), Status> {
+        if cap.ty == HOME_RAM {
+            return Err(Status::WrongType);
+        }
+        let Some(like) = self.db.find(cap) else {
+            self.db.insert(dst, RawCap { attrs: cap.attrs | attr::FOREIGN, ..*cap });
+            return Ok(());
+        };
+        let own = like.cap();
+        if own.attrs & attr::PARKED != 0 {
+            return Err(Status::WrongState);
+        }
+        if own.is_frame() && own.aux != 0 {
+            // Deletion has begun, and would pass over what this copy maps.
+            for copy in self.db.copies(like).chain([like]) {
+                copy.set_aux(0);
+            }
+        }
+        self.db.insert_copy(like, dst, RawCap { attrs: copied_attrs(own.attrs), ..*cap });
+        Ok(())
+    }
+
+    /// Does anything made of the capability overlap `[base, base + len)`, so that it cannot be made
+    /// to something else?
+    pub fn in_use(&self, cap: &RawCap, base: u64, len: u64) -> bool {
+        let class = if cap.is_frame() { Class::Objects } else { Class::All };
+        self.db
+            .overlapping(CapPolicy::tree(cap.ty), base, len, class)
+            .any(|slot| is_ancestor::<CapPolicy>(cap, &slot.cap()))
+    }
+
+    /// Locks the capability and what descends from it.
+    pub fn lock(&mut self, cap: &RawCap) -> Result<(), Status> {
+        if self.db.locks.insert(*cap) {
+            Ok(())
+        } else {
+            Err(Status::NoMemory)
+        }
+    }
+
+    /// Unlocks it.
+    pub fn unlock(&mut self, cap: &RawCap) {
+        self.db.locks.remove(cap);
+    }
+
+    /// Deletes all copies and descendants of a locked capability, and what only those hold.
+    pub fn sweep_all(&mut self, cap: &RawCap) -> Progress {
+        self.db.locks.sweep(cap, Sweep::All);
+        let end = cap.base + cap.word;
+        let tree = CapPolicy::tree(cap.ty);
+        let belongs = |slot: &SlotRef| {
+            let other = slot.cap();
+            is_copy::<CapPolicy>(cap, &other) || is_ancestor::<CapPolicy>(cap, &other)
+        };
+        loop {
+            let mut objects = self.db.overlapping(tree, cap.base, end - cap.base, Class::Objects);
+            let Some(slot) = objects.find(belongs) else { break };
+            drop(objects);
+            if slot.cap().attrs & attr::PARKED != 0 {
+                self.reap_all()?;
+            } else {
+                self.delete_slot(slot)?;
+            }
+        }
+        self.reap_all()
+    }
+
+    /// Deletes the last copy on all cores of a locked capability, and destroys the object.
+    pub fn delete_everywhere(&mut self, cap: &RawCap) -> Progress {
+        self.db.locks.sweep(cap, Sweep::All);
+        while let Some(slot) = self.db.find(cap) {
+            if slot.cap().attrs & attr::PARKED != 0 {
+                self.reap_all()?;
+            } else {
+                self.delete_slot(slot)?;
+            }
+        }
+        self.reap_all()
+    }
+
+    /// The local part of a revoke, after no other core has a copy or descendant: what `slot` holds
+    /// remains if it is the capability, else any copy.
+    pub fn revoke_rest(&mut self, slot: Option<SlotRef>, cap: &RawCap) -> Progress {
+        let named = slot.filter(|slot| is_copy::<CapPolicy>(cap, &slot.cap()));
+        let Some(kept) = named.or_else(|| self.find_whole(cap)) else { return Ok(()) };
+        self.db.locks.sweep(cap, Sweep::Descendants);
+        self.revoke_here(kept)?;
+        if let Some(left) = self.find_whole(cap) {
+            self.change_all(left, |attrs| {
+                let ancestors =
+                    if attrs & attr::FOREIGN != 0 { attr::REMOTE_ANCESTORS } else { 0 };
+                attrs & !(attr::FOREIGN | attr::COPIES_OR_DESCENDANTS) | ancestors
+            });
+        }
+        Ok(())
+    }
+
+    /// The first part of `[base, base + len)` of memory that a capability covers which is no home.
+    pub fn first_cover(&self, base: u64, len: u64) -> Option<(u64, u64)> {
+        let end = base.checked_add(len)?;
+        let mut objects = self.db.overlapping(MEMORY, base, len, Class::Objects);
+        let first = objects.find(|slot| slot.cap().ty != HOME_RAM)?.cap();
+        let (start, past) = (first.base.max(base), (first.base + first.word).min(end));
+        Some((start, past - start))
+    }
+
+    /// Gives memory to the server of its home, as far as nothing else covers it.
+    pub fn give_back_region(&mut self, base: u64, len: u64) -> Result<(), Status> {
+        let has_home = self
+            .db
+            .surrounding(MEMORY, base, len, 0)
+            .is_some_and(|home| home.cap().ty == HOME_RAM && !home.cap().is_foreign());
+        if (base | len) & (PAGE - 1) != 0 || len == 0 || !has_home {
+            return Err(Status::OutOfRange);
+        }
+        if self.first_cover(base, len).is_some() {
+            return Err(Status::WrongState);
+        }
+        self.reclaim(base, len);
+        Ok(())
+    }
+}
