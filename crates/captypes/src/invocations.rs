@@ -13,7 +13,9 @@
 //! `rcx` and `r11` are lost to the instruction, everything else is kept.
 
 pub use crate::counters::Counter;
-pub use crate::words::{ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, WireWords, Word};
+pub use crate::words::{
+    ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, WireWords, Word,
+};
 use crate::{CapType, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.

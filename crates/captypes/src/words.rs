@@ -229,8 +229,7 @@ impl WireWords {
         base: u64,
         size: u64,
     ) -> WireWords {
-        let head =
-            ty as u64 | (rights.0 as u64) << 8 | (attrs.0 as u64) << 16 | (aux as u64) << 32;
+        let head = ty as u64 | (rights.0 as u64) << 8 | (attrs.0 as u64) << 16 | (aux as u64) << 32;
         WireWords { head, base, size }
     }
     /// The type, if it is one.

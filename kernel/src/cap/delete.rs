@@ -283,7 +283,9 @@ impl Local {
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         match cap.kind() {
-            CapType::Frame | CapType::DevFrame => self.unmap_uncovered(slot, cap, above.as_ref())?,
+            CapType::Frame | CapType::DevFrame => {
+                self.unmap_uncovered(slot, cap, above.as_ref())?
+            }
             _ if cap.level() != 0 => self.tear_down(slot, cap)?,
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {

@@ -265,8 +265,7 @@ impl Local {
         self.revoke_here(kept)?;
         if let Some(left) = self.find_whole(cap) {
             self.change_all(left, |attrs| {
-                let ancestors =
-                    if attrs & attr::FOREIGN != 0 { attr::REMOTE_ANCESTORS } else { 0 };
+                let ancestors = if attrs & attr::FOREIGN != 0 { attr::REMOTE_ANCESTORS } else { 0 };
                 attrs & !(attr::FOREIGN | attr::COPIES_OR_DESCENDANTS) | ancestors
             });
         }

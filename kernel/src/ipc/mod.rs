@@ -16,10 +16,10 @@ use crate::cap::mem::{Obj, Object};
 use crate::cap::memory_cap;
 use crate::dispatch::dcb::flag;
 use crate::dispatch::queue::DcbList;
-use crate::invoke::redirect;
 use crate::dispatch::{
     interrupted, log_fault, receive_notifications, DcbRef, Listener, Local, State,
 };
+use crate::invoke::redirect;
 use captypes::{CapType, Rights, Status};
 use core::cell::Cell;
 
