@@ -25,7 +25,7 @@ pub fn from_wire(wire: &WireWords) -> Result<RawCap, Status> {
     let attrs = RamAttrs(wire.attrs());
     let fits = match ty.object_size() {
         ObjectSize::Fixed(size) => wire.size == size,
-        ObjectSize::Multiple(unit) => wire.size != 0 && wire.size % unit == 0,
+        ObjectSize::Multiple(unit) => wire.size != 0 && wire.size.is_multiple_of(unit),
         ObjectSize::None => wire.size != 0,
     };
     let aligned = (wire.base | wire.size) & (PAGE - 1) == 0;

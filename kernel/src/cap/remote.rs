@@ -195,7 +195,7 @@ impl Local {
 
     /// The slot at an address that the monitor names.
     pub(crate) fn slot_at_pa(&self, pa: u64) -> Option<SlotRef> {
-        if pa % SLOT_BYTES != 0 {
+        if !pa.is_multiple_of(SLOT_BYTES) {
             return None;
         }
         let container = self.container_at(pa)?;
