@@ -5,6 +5,7 @@
 //! interrupts the core afterwards ([`Local::interrupt`](crate::dispatch::Local::interrupt)), and the
 //! core looks at everything then.
 
+use captypes::invocations::Counter;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -39,10 +40,14 @@ pub struct Shared {
     pub root: AtomicU64,
     /// Has it nothing to run?
     pub idle: AtomicBool,
+    /// Since when, in ticks of the time-stamp counter.
+    pub idle_since: AtomicU64,
     /// Does it take interrupts already?
     pub online: AtomicBool,
     /// The dispatcher that another core wants back, 0 for none.
     pub recall: AtomicU64,
+    /// What it counts. Only the core itself writes them.
+    counters: [AtomicU64; Counter::ALL.len()],
 }
 
 impl Shared {
@@ -52,9 +57,27 @@ impl Shared {
             inbox: AtomicU64::new(0),
             root: AtomicU64::new(0),
             idle: AtomicBool::new(false),
+            idle_since: AtomicU64::new(0),
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
+            counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
         }
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// Sets a counter. For the core itself.
+    #[inline]
+    pub fn set_counter(&self, counter: Counter, value: u64) {
+        self.counters[counter as usize].store(value, Ordering::Relaxed);
+    }
+
+    /// For how many ticks it has been idle, if it is.
+    pub fn idle_for(&self, now: u64) -> u64 {
+        now.saturating_sub(self.idle_since.load(Ordering::Relaxed))
     }
 
     /// Is it waiting for work? Claims it, so that nobody else sends some at the same time.
@@ -82,6 +105,9 @@ impl Cores {
     /// One core, alone.
     pub const ALONE: Cores = Cores(&ALONE);
 
+    /// What the only core of [`ALONE`](Self::ALONE) shows.
+    pub const FIRST: &'static Shared = &ALONE[0];
+
     /// These cores.
     ///
     /// # Panics
@@ -95,6 +121,11 @@ impl Cores {
     #[inline]
     pub fn get(self, id: CoreId) -> &'static Shared {
         self.0.get(id.index()).unwrap_or(&self.0[0])
+    }
+
+    /// What core `index` shows, if there is one.
+    pub fn at(self, index: usize) -> Option<&'static Shared> {
+        self.0.get(index)
     }
 
     /// Is there more than one?

@@ -6,6 +6,7 @@ use crate::dispatch::{IrqBinding, Listener, Local};
 use crate::log;
 use captypes::invocations::{Counter, Value};
 use captypes::Status;
+use core::sync::atomic::Ordering;
 use mdb::RawCap;
 
 /// Bytes that five words hold.
@@ -38,10 +39,18 @@ pub fn shutdown(_status: u32) -> ! {
     arch::shutdown()
 }
 
-/// A counter by its number.
-pub fn read_counter(local: &Local, number: u32) -> Result<Value, Status> {
-    let counter = Counter::ALL.get(number as usize).ok_or(Status::OutOfRange)?;
-    Ok(Value { value: local.counter(*counter) })
+/// A counter by its number, of core `core - 1`; of the core of `local` for 0.
+pub fn read_counter(local: &Local, number: u32, core: u32) -> Result<Value, Status> {
+    let counter = *Counter::ALL.get(number as usize).ok_or(Status::OutOfRange)?;
+    let value = match core.checked_sub(1) {
+        None => local.counter(counter),
+        Some(core) => {
+            let shared = local.cores.at(core as usize).ok_or(Status::OutOfRange)?;
+            let idles = counter == Counter::IdleTicks && shared.idle.load(Ordering::Acquire);
+            shared.counter(counter) + if idles { shared.idle_for(arch::tsc()) } else { 0 }
+        }
+    };
+    Ok(Value { value })
 }
 
 /// Are ports `[port, port + width)` in the range of `cap`, and is the width one that exists?

@@ -368,7 +368,7 @@ impl Draft<'_> {
             Label::SetTimer => [if word & 1 == 0 { 0 } else { u64::MAX >> 1 }, 0, 0],
             Label::SetFsBase => [word >> (word & 31), 0, 0],
             Label::PortIn | Label::PortOut | Label::PortOutBytes => [0x80 + word % 10, 1, 0],
-            Label::ReadCounter => [word % 12, 0, 0],
+            Label::ReadCounter => [word % 20, word >> 8 & 3, 0],
             _ => [0; 3],
         };
         Some(Operation::new(label, target.place, &args))

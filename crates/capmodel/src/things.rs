@@ -116,7 +116,8 @@ impl Model {
                 let args = decode!(ReadCounter);
                 let mut check = Check::default();
                 let found = check.get(kernel());
-                check.demand((args.counter as usize) < Counter::ALL.len(), Status::OutOfRange);
+                let exists = (args.counter as usize) < Counter::ALL.len() && args.core <= 1;
+                check.demand(exists, Status::OutOfRange);
                 check.passed(found).map(|_| Words::NONE)
             }
             Label::PortIn => {

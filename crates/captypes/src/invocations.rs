@@ -666,7 +666,9 @@ invocations! {
     /// A counter of the kernel, by [`Counter`] number.
     63 ReadCounter(
         /// Its number.
-        counter: u32
+        counter: u32,
+        /// The core, counted from 1; 0: this one.
+        core: u32
     ) -> Value;
     /// Checks every invariant of the mapping database and the page tables of the core; `Invalid`
     /// and a line in the log when one is broken. Slow.

@@ -26,7 +26,7 @@ use crate::cap::delete::{Dying, BUDGET};
 use crate::cap::reclaim::Reclaim;
 use crate::cap::remote::Remote;
 use crate::cap::{Db, Obj, SlotRef};
-use crate::cores::{CoreId, Cores};
+use crate::cores::{CoreId, Cores, Shared};
 use crate::ipc::Endpoint;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
@@ -74,6 +74,8 @@ pub struct Local {
     /// Which core this is, and the others.
     pub id: CoreId,
     pub cores: Cores,
+    /// What the others see of this one.
+    shared: &'static Shared,
     /// All capabilities.
     pub db: Db,
     /// Containers that are being emptied.
@@ -95,7 +97,6 @@ pub struct Local {
     /// Memory that came back.
     pub(crate) reclaim: Reclaim,
     pub(crate) tlb: Tlb,
-    counters: [u64; Counter::ALL.len()],
     /// The dispatcher whose registers the entry code stores; `None` while idle.
     pub(crate) current: Option<DcbRef>,
     queue: RunQueue,
@@ -135,6 +136,7 @@ impl Local {
         Local {
             id: CoreId(0),
             cores: Cores::ALONE,
+            shared: Cores::FIRST,
             db: Db::new(),
             dying: Dying::new(),
             work: BUDGET,
@@ -146,7 +148,6 @@ impl Local {
             next_id: 1,
             reclaim: Reclaim::new(),
             tlb: Tlb::new(),
-            counters: [0; Counter::ALL.len()],
             current: None,
             queue: RunQueue::new(),
             resched: false,
@@ -168,6 +169,11 @@ impl Local {
         }
     }
 
+    /// Makes this the core `id` of several. Before anything else.
+    pub fn set_core(&mut self, id: CoreId, cores: Cores) {
+        (self.id, self.cores, self.shared) = (id, cores, cores.get(id));
+    }
+
     /// What libraries will be told.
     pub fn set_facts(&mut self, facts: Facts) {
         const SLICES_PER_SECOND: u64 = 100;
@@ -178,14 +184,14 @@ impl Local {
     /// Adds to a counter.
     #[inline]
     pub fn add(&mut self, counter: Counter, n: u64) {
-        self.counters[counter as usize] += n;
+        self.shared.set_counter(counter, self.shared.counter(counter) + n);
     }
 
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
         match counter {
             Counter::Capabilities => self.db.len() as u64,
-            other => self.counters[other as usize],
+            other => self.shared.counter(other),
         }
     }
 }

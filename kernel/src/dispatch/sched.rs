@@ -71,7 +71,7 @@ impl Local {
         };
         self.want_timer(self.slice_end);
         if self.cores.are_many() {
-            self.cores.get(self.id).idle.store(false, Ordering::Relaxed);
+            self.shared.idle.store(false, Ordering::Relaxed);
             self.plan_spill(now);
         }
         if self.loaded != Some(next) {
@@ -159,7 +159,10 @@ impl Local {
     fn go_idle(&mut self) {
         self.unload();
         self.current = None;
-        self.cores.get(self.id).idle.store(true, Ordering::Release);
+        // The others cannot ask the database.
+        self.shared.set_counter(Counter::Capabilities, self.db.len() as u64);
+        self.shared.idle_since.store(self.since, Ordering::Relaxed);
+        self.shared.idle.store(true, Ordering::Release);
         // Whoever ran last may be gone by the time of the next event, with its tables.
         self.load_kernel_root();
     }

@@ -82,7 +82,7 @@ impl Local {
 
     /// Takes what came to this core out of the inbox, the oldest first.
     fn collect(&mut self) {
-        let inbox = &self.cores.get(self.id).inbox;
+        let inbox = &self.shared.inbox;
         if inbox.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -318,7 +318,7 @@ impl Local {
 
     /// Sends a dispatcher home that another core wants back, if it is here.
     fn answer_recall(&mut self) {
-        let slot = &self.cores.get(self.id).recall;
+        let slot = &self.shared.recall;
         let request = slot.load(Ordering::Acquire);
         if request == 0 || request & SEEN != 0 {
             return;

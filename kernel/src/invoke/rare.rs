@@ -126,7 +126,7 @@ fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         }),
         Label::ReadCounter => run(local, dcb, |local, t, a: op::ReadCounter| {
             kernel(t)?;
-            machine::read_counter(local, a.counter)
+            machine::read_counter(local, a.counter, a.core)
         }),
         Label::CheckInvariants => run(local, dcb, |local, t, _: op::CheckInvariants| {
             kernel(t)?;

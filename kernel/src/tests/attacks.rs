@@ -185,7 +185,10 @@ fn large_pages_need_aligned_memory() {
 fn machine_operations_need_their_capability() {
     let mut m = Machine::new();
     assert_eq!(m.call(RAM, op::CollectReclaimed {}), Err(Status::WrongType));
-    assert_eq!(m.call(KERNEL, op::ReadCounter { counter: 99 }), Err(Status::OutOfRange));
+    for (counter, core) in [(99, 0), (0, 2), (0, u32::MAX)] {
+        let read = m.call(KERNEL, op::ReadCounter { counter, core });
+        assert_eq!(read, Err(Status::OutOfRange));
+    }
     m.retype(IO, CapType::Io, 0x3f8, 8, 1, at(16)).unwrap();
     let port = op::PortIn { port: 0x3f8, width: 3 };
     assert_eq!(m.call(IO, port), Err(Status::Invalid));

@@ -77,7 +77,7 @@ fn each_strategy_forgets_in_its_way() {
     let both = R.or(MapFlags::FLUSH_ALL).or(MapFlags::FLUSH_PAGES);
     assert_eq!(protect(&mut m, &mut cpu, 2, both), (0, 2));
     let counted = |m: &mut Machine, counter: Counter| {
-        m.call(KERNEL, op::ReadCounter { counter: counter as u32 }).unwrap().value
+        m.call(KERNEL, op::ReadCounter { counter: counter as u32, core: 0 }).unwrap().value
     };
     assert_eq!(counted(&mut m, Counter::TlbPages), 9 + 4 + 9 + 2);
     assert_eq!(counted(&mut m, Counter::TlbFlushes), 3);

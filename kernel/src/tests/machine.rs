@@ -6,7 +6,7 @@ use crate::cap::mem::{slot_at, Obj};
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, SlotRef};
 use crate::check;
-use crate::cores::Cores;
+use crate::cores::{CoreId, Cores, Shared};
 use crate::dispatch::{on_syscall, Dcb, DcbRef, Settings, State};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
@@ -63,7 +63,8 @@ fn object(ty: CapType, base: u64, bytes: u64) -> RawCap {
 
 impl Machine {
     pub fn new() -> Machine {
-        Machine::with_cores(Cores::ALONE)
+        // Not those of other tests: they count.
+        Machine::with_cores(Cores::new(Box::leak(Box::new([Shared::new()]))))
     }
 
     /// The first of these cores.
@@ -73,7 +74,7 @@ impl Machine {
         arch::set_phys_memory(memory, FIRST);
         let mut core = Box::new(Core::new(0, 0, 0));
         core.place();
-        core.local.cores = cores;
+        core.local.set_core(CoreId(0), cores);
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();
         let mut machine = Machine { core, dcb, next: FIRST + 4096, checking: true, memory };
         Dcb::init(FIRST, machine.core.local.id);

@@ -57,7 +57,7 @@ impl Cluster {
         let others = (1..count as u32).map(|id| {
             let mut core = Box::new(Core::new(id, id, 0));
             core.place();
-            (core.local.id, core.local.cores) = (CoreId(id as u8), cores);
+            core.local.set_core(CoreId(id as u8), cores);
             on(&mut core, |core| {
                 core.local.block();
                 crate::dispatch::leave(core);

@@ -72,7 +72,13 @@ macro_rules! log {
 
 /// The value of a counter of the kernel.
 pub fn counter(counter: Counter) -> Result<u64, Status> {
-    invoke(KERNEL, op::ReadCounter { counter: counter as u32 }).map(|reply| reply.value)
+    invoke(KERNEL, op::ReadCounter { counter: counter as u32, core: 0 }).map(|reply| reply.value)
+}
+
+/// A counter of one core, whichever this is.
+pub fn counter_of(core: u32, counter: Counter) -> Result<u64, Status> {
+    let args = op::ReadCounter { counter: counter as u32, core: core + 1 };
+    invoke(KERNEL, args).map(|reply| reply.value)
 }
 
 /// Writes every counter of the kernel to its log, as `@counter NAME VALUE`.
@@ -81,5 +87,9 @@ pub fn print_counters() {
         if let Ok(value) = counter(which) {
             line(format_args!("@counter {} {value}", which.name()));
         }
+    }
+    for core in 1.. {
+        let Ok(ticks) = counter_of(core, Counter::IdleTicks) else { break };
+        line(format_args!("@counter idle_ticks_{core} {ticks}"));
     }
 }

@@ -164,7 +164,7 @@ pub fn tell(words: [u64; 6]) -> Result<Message, Status> {
 /// For threads: nothing is left to do.
 pub fn idle() -> ! {
     loop {
-        let _ = invoke(slots::KERNEL, op::ReadCounter { counter: u32::MAX });
+        let _ = invoke(slots::KERNEL, op::ReadCounter { counter: u32::MAX, core: 0 });
         core::hint::spin_loop();
     }
 }

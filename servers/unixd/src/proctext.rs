@@ -29,7 +29,7 @@ impl Unixd {
     fn system_text(&self, name: &str) -> String {
         let uptime = self.clock.now();
         match name {
-            "cpuinfo" => cpuinfo(),
+            "cpuinfo" => cpuinfo(idle_ticks().count()),
             "filesystems" => String::from("nodev\tproc\nnodev\ttmpfs\n"),
             "loadavg" => {
                 format!("0.00 0.00 0.00 1/{} {}\n", self.procs.len(), self.procs.len() + 1)
@@ -74,13 +74,19 @@ impl Unixd {
     }
 
     fn stat_text(&self) -> String {
-        let all: u64 = self.procs.iter().map(|proc| self.cpu_ns(proc)).sum();
-        let busy = all / (SECOND / TICKS);
-        let idle = (self.clock.now() / (SECOND / TICKS)).saturating_sub(busy);
+        let now = self.clock.now() / (SECOND / TICKS);
+        let (mut lines, mut all) = (String::new(), (0, 0));
+        for (core, ticks) in idle_ticks().enumerate() {
+            let idle = (self.clock.ns(ticks) / (SECOND / TICKS)).min(now);
+            all = (all.0 + now - idle, all.1 + idle);
+            let _ = writeln!(lines, "cpu{core} {} 0 0 {idle} 0 0 0 0 0 0", now - idle);
+        }
         let boot = self.clock.boot_wall() / SECOND;
         format!(
-            "cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 {busy} 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\n\
+            "cpu  {} 0 0 {} 0 0 0 0 0 0\n{lines}intr 0\nctxt 0\n\
              btime {boot}\nprocesses {}\nprocs_running 1\nprocs_blocked 0\n",
+            all.0,
+            all.1,
             self.procs.len()
         )
     }
@@ -221,7 +227,12 @@ fn mounts() -> String {
     String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n")
 }
 
-fn cpuinfo() -> String {
+/// Of each core, the ticks during which it had nothing to do.
+fn idle_ticks() -> impl Iterator<Item = u64> {
+    (0..).map_while(|core| libos::log::counter_of(core, Counter::IdleTicks).ok())
+}
+
+fn cpuinfo(cores: usize) -> String {
     use core::arch::x86_64::__cpuid;
     let mut name = Vec::new();
     for leaf in 0x8000_0002..=0x8000_0004 {
@@ -232,8 +243,14 @@ fn cpuinfo() -> String {
     }
     name.retain(|&byte| byte != 0);
     let name = String::from_utf8_lossy(&name);
-    format!(
-        "processor\t: 0\nvendor_id\t: unknown\nmodel name\t: {}\nflags\t\t: fpu sse sse2\n\n",
-        name.trim()
-    )
+    let mut text = String::new();
+    for core in 0..cores {
+        let _ = write!(
+            text,
+            "processor\t: {core}\nvendor_id\t: unknown\nmodel name\t: {}\n\
+             flags\t\t: fpu sse sse2\n\n",
+            name.trim()
+        );
+    }
+    text
 }

@@ -114,11 +114,11 @@ pub fn prepare(info: &BootInfo, boot_core: &mut Core, pages: &mut BootPages) {
     const STARTABLE: core::ops::Range<u64> = 0x1000..0xa_0000;
     let listed = info.cores.as_slice();
     let shared = pages.keep_many(listed.len(), Shared::new);
-    boot_core.local.cores = Cores::new(shared);
+    boot_core.local.set_core(CoreId(0), Cores::new(shared));
     for (id, listed) in listed.iter().enumerate().skip(1) {
         let core = make_core(id as u32, listed.apic_id, pages);
         (core.hw.timer, core.hw.features) = (boot_core.hw.timer, boot_core.hw.features);
-        (core.local.id, core.local.cores) = (CoreId(id as u8), boot_core.local.cores);
+        core.local.set_core(CoreId(id as u8), boot_core.local.cores);
         CORES[id].store(core, Ordering::Relaxed);
     }
     TRAMPOLINE.store(info.last_usable_page(STARTABLE).unwrap_or(0), Ordering::Relaxed);
