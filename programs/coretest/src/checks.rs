@@ -79,7 +79,7 @@ fn common(machine: &Machine) -> Result<u64, libos::testkit::Failure> {
     for _ in 0..3 {
         check!(good!(sleep(2 * ms())) == NOTIFY_TIMER);
     }
-    let counter = op::ReadCounter { counter: Counter::Invocations as u32 };
+    let counter = op::ReadCounter { counter: Counter::Invocations as u32, core: 0 };
     check!(good!(invoke(KERNEL, counter)).value > 0);
     let slot = good!(domain::with(|domain| domain.slot()));
     let id = good!(ID.new_id(slot));

@@ -158,7 +158,7 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
         host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
     }
     if !filter.starts_with("host") {
-        let context = match prepare(project, &options) {
+        let context = match prepare(project, options) {
             Ok(context) => context,
             Err(error) => {
                 let outcome = Err(format!("{error:#}"));
