@@ -27,15 +27,16 @@ fn unpack(
     Ok(&bytes[..len as usize])
 }
 
-/// Writes bytes to the kernel's log, as they are.
-pub fn log_bytes(len: u32, words: [u64; 5]) -> Result<(), Status> {
+/// Writes bytes to the kernel's log, as they are, as soon as their line is whole.
+pub fn log_bytes(local: &mut Local, len: u32, words: [u64; 5]) -> Result<(), Status> {
     let mut bytes = [0; MOST_BYTES as usize];
-    log::bytes(unpack(len, words, &mut bytes)?);
+    local.line.add(unpack(len, words, &mut bytes)?, log::bytes);
     Ok(())
 }
 
 /// Ends the machine in order.
-pub fn shutdown(_status: u32) -> ! {
+pub fn shutdown(local: &mut Local, _status: u32) -> ! {
+    local.line.end(log::bytes);
     arch::shutdown()
 }
 

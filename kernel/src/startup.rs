@@ -85,7 +85,11 @@ pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
     run(core)
 }
 
+/// What a core needs before its first domain. The option `panic=N` makes core N fail here, for tests
+/// of how that ends.
 fn prepare(local: &mut Local, info: &BootInfo) {
+    let number = info.option("panic").and_then(|number| number.parse().ok());
+    assert!(number != Some(local.id.0), "the command line says so");
     local.set_facts(facts(info));
     if let Some(policy) = info.option("tlb") {
         local.tlb.set_policy(policy);

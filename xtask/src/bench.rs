@@ -203,13 +203,7 @@ pub fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Meas
 
 /// A machine on which time is instructions.
 pub fn counting() -> MachineOptions {
-    MachineOptions {
-        cores: 1,
-        mem: MemorySize { mib: 1024 },
-        icount: true,
-        la57: false,
-        gdb: false,
-    }
+    MachineOptions { mem: MemorySize { mib: 1024 }, icount: true, ..MachineOptions::default() }
 }
 
 /// What Tessera aims at, and what cases are called in tables.

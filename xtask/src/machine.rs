@@ -17,6 +17,9 @@ pub struct MachineOptions {
     /// Processor cores
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cores: u32,
+    /// NUMA nodes: cores and memory are divided evenly over them, in order
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub nodes: u32,
     /// Memory, such as 512M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub mem: MemorySize,
@@ -30,6 +33,13 @@ pub struct MachineOptions {
     /// Wait for gdb on TCP port 1234 before the first instruction
     #[arg(long)]
     pub gdb: bool,
+}
+
+impl Default for MachineOptions {
+    fn default() -> Self {
+        let mem = MemorySize { mib: 1024 };
+        MachineOptions { cores: 1, nodes: 1, mem, icount: false, la57: false, gdb: false }
+    }
 }
 
 /// A whole number of MiB.
@@ -96,6 +106,11 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
         add("-gdb tcp::1234 -S");
     }
     add(&format!("-smp {} -m {}M", options.cores, options.mem.mib));
+    if options.nodes > 1 {
+        // A node is at least a socket.
+        add(&format!("-smp sockets={}", options.cores));
+        (0..options.nodes).for_each(|node| add(&numa_node(options, node)));
+    }
     if let Some(file) = &boot.memory_file {
         let (size, path) = (options.mem.mib, file.display());
         let backend =
@@ -112,11 +127,28 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
     arguments
 }
 
+/// One NUMA node with its cores and its memory.
+fn numa_node(options: &MachineOptions, node: u32) -> String {
+    let MachineOptions { cores, nodes, .. } = *options;
+    let first = |node: u32| (node * cores).div_ceil(nodes);
+    let cpus = format!("{}-{}", first(node), first(node + 1) - 1);
+    let even = options.mem.mib / u64::from(nodes);
+    let rest = if node + 1 == nodes { options.mem.mib % u64::from(nodes) } else { 0 };
+    format!(
+        "-object memory-backend-ram,id=node{node},size={}M \
+         -numa node,nodeid={node},memdev=node{node},cpus={cpus}",
+        even + rest
+    )
+}
+
 impl Boot {
     /// A boot of the built kernel with `image`; picks the accelerator.
     pub fn new(project: &Project, image: &Path, options: &MachineOptions) -> Result<Boot> {
         if options.icount && options.cores > 1 {
             bail!("--icount works with one core only");
+        }
+        if options.nodes > options.cores {
+            bail!("every NUMA node has a core: --nodes cannot be more than --cores");
         }
         Ok(Boot {
             kernel: project.kernel(),
@@ -132,6 +164,19 @@ impl Boot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_have_all_cores_and_all_memory() {
+        let mem = MemorySize { mib: 1000 };
+        let options = MachineOptions { cores: 7, nodes: 3, mem, ..MachineOptions::default() };
+        let nodes = [0, 1, 2].map(|node| numa_node(&options, node));
+        for (node, expected) in
+            nodes.iter().zip([("333M", "0-2"), ("333M", "3-4"), ("334M", "5-6")])
+        {
+            let (size, cpus) = expected;
+            assert!(node.contains(&format!("size={size} ")) && node.ends_with(cpus), "{node}");
+        }
+    }
 
     #[test]
     fn sizes() {

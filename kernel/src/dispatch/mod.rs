@@ -28,6 +28,7 @@ use crate::cap::remote::Remote;
 use crate::cap::{Db, Obj, SlotRef};
 use crate::cores::{CoreId, Cores, Shared};
 use crate::ipc::Endpoint;
+use crate::log::Line;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
 use dcb::Errand;
@@ -97,6 +98,9 @@ pub struct Local {
     /// Memory that came back.
     pub(crate) reclaim: Reclaim,
     pub(crate) tlb: Tlb,
+    /// What user mode of this core writes to the log.
+    pub(crate) line: Line,
+    counters: [u64; Counter::ALL.len()],
     /// The dispatcher whose registers the entry code stores; `None` while idle.
     pub(crate) current: Option<DcbRef>,
     queue: RunQueue,
@@ -148,6 +152,8 @@ impl Local {
             next_id: 1,
             reclaim: Reclaim::new(),
             tlb: Tlb::new(),
+            line: Line::new(),
+            counters: [0; Counter::ALL.len()],
             current: None,
             queue: RunQueue::new(),
             resched: false,

@@ -112,13 +112,13 @@ fn device_with(dcb: DcbRef, target: Place, ty: CapType, right: Rights) -> Result
 fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     let kernel = |target| device(dcb, target, CapType::Kernel);
     match label {
-        Label::Shutdown => run(local, dcb, |_, t, a: op::Shutdown| {
+        Label::Shutdown => run(local, dcb, |local, t, a: op::Shutdown| {
             kernel(t)?;
-            machine::shutdown(a.status)
+            machine::shutdown(local, a.status)
         }),
-        Label::Log => run(local, dcb, |_, t, a: op::Log| {
+        Label::Log => run(local, dcb, |local, t, a: op::Log| {
             kernel(t)?;
-            machine::log_bytes(a.len, [a.w0, a.w1, a.w2, a.w3, a.w4])
+            machine::log_bytes(local, a.len, [a.w0, a.w1, a.w2, a.w3, a.w4])
         }),
         Label::CollectReclaimed => run(local, dcb, |local, t, _: op::CollectReclaimed| {
             kernel(t)?;

@@ -3,7 +3,8 @@
 //!
 //! The first domain of each core looks at what it was given and says so in its channel to core 0.
 //! Core 0 compares what they say, sends something round, and writes the results to the kernel log.
-//! With `panic=K`, core K makes the kernel panic instead.
+//! With `shutdown=K`, all cores write lines to the log, without a pause, until core K ends the machine
+//! in the middle of it.
 #![no_std]
 #![no_main]
 
@@ -11,7 +12,7 @@ mod board;
 mod checks;
 
 use board::Board;
-use libos::runtime::{stop, Boot, Start};
+use libos::runtime::{shutdown, stop, Boot, Start};
 use libos::testkit::{Machine, Runner};
 use libos::{cmdline, log};
 
@@ -21,6 +22,9 @@ fn main(_: Start) {
     // SAFETY: this is the first program of its core, and it happens once there.
     let machine = unsafe { Machine::take() }.expect("the kernel gives a first program RAM");
     let core = machine.boot.info.core;
+    if let Some(last) = number(&machine.boot, "shutdown") {
+        make_noise(&machine.boot, last)
+    }
     if core == 0 {
         lead(&machine)
     }
@@ -32,7 +36,7 @@ fn main(_: Start) {
             board.report_failure();
         }
     }
-    board.echo(&machine.boot);
+    board.echo();
     stop()
 }
 
@@ -55,6 +59,24 @@ fn lead(machine: &Machine) -> ! {
         }
     }
     runner.finish()
+}
+
+/// Writes lines; core `last` ends the machine when everybody has written some.
+fn make_noise(boot: &Boot, last: u64) -> ! {
+    const LINES: u64 = 50;
+    let core = u64::from(boot.info.core);
+    let board = Board::map(boot).expect("every first program gets the channels");
+    for line in 0.. {
+        log!("noise of core {core:02}, line {line:08}, of which every one must arrive whole: end");
+        board.count_line(line + 1);
+        if core == last && line >= LINES {
+            if board.all_have_written(LINES) {
+                shutdown(0)
+            }
+            let _ = checks::sleep(checks::ms());
+        }
+    }
+    stop()
 }
 
 /// The number in `name=N` on the command line.

@@ -63,7 +63,7 @@ fn measure_section(
     timeout: u64,
 ) -> Result<Vec<Measurement>> {
     let mem = MemorySize { mib };
-    let machine = MachineOptions { cores: 1, mem, icount: true, la57: false, gdb: false };
+    let machine = MachineOptions { mem, icount: true, ..MachineOptions::default() };
     let provenance = Provenance::emulated(&context.project, &machine, false);
     let run = GuestRun {
         test: format!("bench/papers-{section}"),

@@ -39,13 +39,7 @@ pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     if let Some(folder) = &options.figures {
         write_figures(&all, folder)?;
     }
-    let machine = MachineOptions {
-        cores: 1,
-        mem: MemorySize { mib: 512 },
-        icount: false,
-        la57: false,
-        gdb: false,
-    };
+    let machine = MachineOptions { mem: MemorySize { mib: 512 }, ..MachineOptions::default() };
     let session = Session::prepare(project, &machine, Duration::from_secs(120))?;
     let live = live::ask(&session)?;
     let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));

@@ -11,7 +11,7 @@
 //! | `expect-status` | exit status (default 0) |
 //! | `expect-stdout` | text, with `\n`; else the file NAME.out beside the source |
 //! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
-//! | `mem`, `cores` | the machine's |
+//! | `mem`, `cores`, `nodes` | the machine's |
 //! | `timeout` | seconds (default 30) |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
 //! | `keeps` | bytes that the servers may keep after the session (default 0: all memory comes back) |
@@ -34,11 +34,12 @@ pub struct Directives {
     pub timeout: Option<Duration>,
     pub memory: Option<String>,
     pub cores: Option<u32>,
+    pub nodes: Option<u32>,
     pub command_line: String,
     pub kept: u64,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "build",
     "args",
     "env",
@@ -48,6 +49,7 @@ const KEYS: [&str; 14] = [
     "oracle",
     "mem",
     "cores",
+    "nodes",
     "timeout",
     "shell",
     "kernel",
@@ -85,6 +87,7 @@ impl Directives {
             "kernel" => self.command_line = value.to_owned(),
             "mem" => self.memory = Some(value.to_owned()),
             "cores" => self.cores = Some(value.parse()?),
+            "nodes" => self.nodes = Some(value.parse()?),
             "timeout" => self.timeout = Some(Duration::from_secs(value.parse()?)),
             "why" => {}
             _ => bail!("{key} cannot be {value:?}"),
@@ -102,10 +105,9 @@ impl Directives {
         let mem = parse_size(self.memory.as_deref().unwrap_or("512M"))?;
         Ok(MachineOptions {
             cores: self.cores.unwrap_or(cores),
+            nodes: self.nodes.unwrap_or(1),
             mem,
-            icount: false,
-            la57: false,
-            gdb: false,
+            ..MachineOptions::default()
         })
     }
 

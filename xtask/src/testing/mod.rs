@@ -5,6 +5,7 @@
 
 mod cli;
 mod compare;
+mod cores;
 mod directives;
 pub mod guest;
 mod host;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), model (random operations compared with a model; `caps` and `memory` run a million), linux
+/// init), cores (machines with many), model (random operations compared with a model; `caps` and `memory` run a million), linux
 /// (C programs, whose output on Linux is known), shell (scripts), programs (native programs as
 /// commands), cli (this tool), compare (beside Linux in the emulator) and report (its page). A test is
 /// named SUITE/NAME. Its kernel log is left in target/tessera/logs.
@@ -194,6 +195,7 @@ fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
 fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     let mut cases = native::cases(context);
     cases.extend(model::cases(filter));
+    cases.extend(cores::cases());
     cases.extend(cli::cases());
     cases.extend(compare::cases());
     cases.extend(report::cases());

@@ -109,11 +109,8 @@ fn compare(
         additions: Vec::new(),
         stdin: Vec::new(),
         machine: MachineOptions {
-            cores: 1,
             mem: MemorySize { mib: setting.mib },
-            icount: false,
-            la57: false,
-            gdb: false,
+            ..MachineOptions::default()
         },
         timeout: TIMEOUT,
         command_line: format!(

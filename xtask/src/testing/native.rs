@@ -3,7 +3,7 @@
 //! They write `@test NAME ok` or `@test NAME FAILED remark` to the kernel's log for each thing that
 //! they tried, and `@exit 0` at the end.
 
-use super::guest::GuestRun;
+use super::guest::{GuestRun, Observed};
 use super::{Case, Context, TestResult};
 use crate::machine::{MachineOptions, MemorySize};
 use crate::program::Invocation;
@@ -31,8 +31,16 @@ pub fn cases(context: &Context) -> Vec<Case> {
 }
 
 fn run(context: &Context, name: &str, path: &str, la57: bool) -> Vec<TestResult> {
+    collect(name, |results| boot(context, name, path, la57, results))
+}
+
+/// The results that `boot` has found, and its own.
+pub fn collect(
+    name: &str,
+    boot: impl FnOnce(&mut Vec<TestResult>) -> Result<()>,
+) -> Vec<TestResult> {
     let mut results = Vec::new();
-    let whole = boot(context, name, path, la57, &mut results).map_err(|error| format!("{error:#}"));
+    let whole = boot(&mut results).map_err(|error| format!("{error:#}"));
     // The program's own end counts only if it tells more than its parts do.
     if whole.is_err() && results.iter().all(|result| result.outcome.is_ok()) || results.is_empty() {
         results.push(TestResult { name: name.to_owned(), outcome: whole });
@@ -50,9 +58,8 @@ fn boot(
     let machine = MachineOptions {
         cores: context.cores,
         mem: MemorySize { mib: 1536 },
-        icount: false,
         la57,
-        gdb: false,
+        ..MachineOptions::default()
     };
     let run = GuestRun {
         test: name.to_owned(),
@@ -63,7 +70,16 @@ fn boot(
         timeout: TIMEOUT,
         command_line: format!("init={path}"),
     };
-    let observed = run.run(context)?;
+    read_results(context, name, &run.run(context)?, results)
+}
+
+/// What such a program says about its parts, and whether it ended well.
+pub fn read_results(
+    context: &Context,
+    name: &str,
+    observed: &Observed,
+    results: &mut Vec<TestResult>,
+) -> Result<()> {
     for (part, ok, remark) in observed.finished.records.iter().filter_map(|record| record.test()) {
         let outcome = if ok { Ok(()) } else { Err(remark) };
         results.push(TestResult { name: format!("{name}/{part}"), outcome });

@@ -142,7 +142,7 @@ pub fn shutdown() -> ! {
         end(EXIT_SHUTDOWN)
     }
     drop(lock);
-    smp::stop()
+    smp::halt()
 }
 
 /// Ends the machine after a panic, which has called `enter_panic`.

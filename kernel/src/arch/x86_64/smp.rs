@@ -260,8 +260,8 @@ fn give_up(why: u32) -> ! {
     halt()
 }
 
-/// Lets this core do nothing for ever.
-fn halt() -> ! {
+/// Lets this core do nothing for ever, but for [`stop`].
+pub fn halt() -> ! {
     loop {
         // SAFETY: nothing happens any more.
         unsafe { core::arch::asm!("cli", "hlt", options(nomem, nostack)) };
@@ -292,14 +292,21 @@ pub enum Ender {
     Other,
 }
 
-/// Claims the end of the machine for this core.
+/// Claims the end of the machine for this core. One that comes too late should [`halt`]: it will be
+/// told to [`stop`].
 pub fn claim_end() -> Ender {
     let me = cpu::apic_id() + 1;
     match ENDING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ender::Me,
-        Err(other) if other == me => Ender::MeAgain,
+        Err(ender) if ender == me => Ender::MeAgain,
         Err(_) => Ender::Other,
     }
+}
+
+/// Was this core told to [`stop`], if it has received a non-maskable interrupt?
+pub fn must_stop() -> bool {
+    let ender = ENDING.load(Ordering::Acquire);
+    ender != 0 && ender != cpu::apic_id() + 1
 }
 
 /// Stops all other cores, wherever they are, for [`claim_end`] was won. Waits for them, but not for
@@ -319,7 +326,7 @@ pub fn stop_others() {
     }
 }
 
-/// Stops this core, because another one ends the machine.
+/// Stops this core, because another one ends the machine and waits for that.
 pub fn stop() -> ! {
     STOPPED.fetch_add(1, Ordering::AcqRel);
     halt()

@@ -64,6 +64,9 @@ const NAMES: [&str; 22] = [
 /// Reports an exception that the kernel cannot go on after, and ends the machine. A non-maskable
 /// interrupt may also be another core's word that it does so.
 pub extern "C" fn on_emergency(frame: &Frame) -> ! {
+    if frame.vector == u64::from(vector::NMI) && smp::must_stop() {
+        smp::stop()
+    }
     enter_panic();
     let name = NAMES.get(frame.vector as usize).copied().unwrap_or("unknown exception");
     let cr2 = cr2();
@@ -104,7 +107,7 @@ fn cr2() -> u64 {
 /// machine at once; if another core was first, this one just stops.
 pub fn enter_panic() {
     match smp::claim_end() {
-        Ender::Other => smp::stop(),
+        Ender::Other => smp::halt(),
         Ender::Me => {
             smp::stop_others();
             break_log_lock();

@@ -1,0 +1,142 @@
+//! Machines with many cores: that all of them start, what the first domain of each gets, and how a
+//! machine ends from any of them.
+//!
+//! `programs/coretest` boots in place of `init` and of the monitors.
+
+use super::guest::{GuestRun, Observed};
+use super::native::{collect, read_results};
+use super::{Case, Context, TestResult};
+use crate::emulator::End;
+use crate::machine::{parse_size, MachineOptions};
+use crate::program::Invocation;
+use anyhow::{bail, ensure, Result};
+use std::fs;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(200);
+const PROGRAM: &str = "boot/programs/coretest";
+
+/// A machine.
+#[derive(Clone, Copy)]
+struct Machine {
+    cores: u32,
+    nodes: u32,
+    mem: &'static str,
+    la57: bool,
+}
+
+const fn machine(cores: u32, mem: &'static str) -> Machine {
+    Machine { cores, nodes: 1, mem, la57: false }
+}
+
+const FOUR: Machine = machine(4, "512M");
+
+/// Those on which every core must come.
+const MACHINES: [(&str, Machine); 8] = [
+    ("one", machine(1, "512M")),
+    ("two", machine(2, "512M")),
+    ("four", FOUR),
+    ("four+la57", Machine { la57: true, ..FOUR }),
+    ("many", machine(64, "4G")),
+    ("two-nodes", Machine { nodes: 2, ..machine(4, "1G") }),
+    ("uneven-nodes", Machine { nodes: 3, ..machine(7, "1G") }),
+    ("many-nodes", Machine { nodes: 8, ..machine(64, "4G") }),
+];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = MACHINES
+        .iter()
+        .map(|&(name, machine)| {
+            let name = format!("cores/{name}");
+            Case::several(name.clone(), move |context| all_come(context, &name, machine))
+        })
+        .collect();
+    cases.push(Case::single("cores/little-memory".into(), little_memory));
+    for core in [0, 2] {
+        let name = format!("cores/panic-{core}");
+        cases.push(Case::single(name.clone(), move |context| panic(context, &name, core)));
+        let name = format!("cores/shutdown-{core}");
+        cases.push(Case::single(name.clone(), move |context| shutdown(context, &name, core)));
+    }
+    cases
+}
+
+fn boot(context: &Context, name: &str, machine: Machine, words: &str) -> Result<Observed> {
+    let Machine { cores, nodes, mem, la57 } = machine;
+    let mem = parse_size(mem)?;
+    let run = GuestRun {
+        test: name.to_owned(),
+        invocation: Invocation::new(vec![PROGRAM.to_owned()], &[])?,
+        additions: Vec::new(),
+        stdin: Vec::new(),
+        machine: MachineOptions { cores, nodes, mem, la57, ..MachineOptions::default() },
+        timeout: TIMEOUT,
+        command_line: format!("init={PROGRAM} monitor={PROGRAM} {words}"),
+    };
+    run.run(context)
+}
+
+/// All lines of the kernel's log.
+fn log_of(context: &Context, name: &str) -> Result<Vec<String>> {
+    let file = context.project.state().join("logs").join(format!("{}.log", name.replace('/', "-")));
+    let text = String::from_utf8_lossy(&fs::read(file)?).into_owned();
+    Ok(text.lines().map(|line| line.trim_end().to_owned()).collect())
+}
+
+fn all_come(context: &Context, name: &str, machine: Machine) -> Vec<TestResult> {
+    collect(name, |results| {
+        let Machine { cores, nodes, .. } = machine;
+        let words = format!("expect-cores={cores} expect-nodes={nodes}");
+        read_results(context, name, &boot(context, name, machine, &words)?, results)?;
+        let said = format!("{cores} of {cores} cores are online");
+        ensure!(cores == 1 || log_of(context, name)?.contains(&said), "no line {said:?}");
+        ensure!(results.len() > if cores == 1 { 1 } else { 6 }, "parts are missing");
+        Ok(())
+    })
+}
+
+/// With too little memory for all, the boot core has it, and the others just wait for work.
+fn little_memory(context: &Context) -> Result<()> {
+    let name = "cores/little-memory";
+    let observed = boot(context, name, machine(16, "128M"), "expect-cores=16")?;
+    observed.expect(0, None, context.verbose)?;
+    let tests = observed.finished.records.iter().filter_map(|record| record.test());
+    let passed: Vec<_> = tests.filter(|(_, ok, _)| *ok).map(|(part, ..)| part).collect();
+    ensure!(passed == ["nodes", "boot-core"], "these passed: {passed:?}");
+    Ok(())
+}
+
+/// The report of a panic is one, whole, and names the core.
+fn panic(context: &Context, name: &str, core: u32) -> Result<()> {
+    let observed = boot(context, name, FOUR, &format!("panic={core}"))?;
+    if observed.finished.end != End::Panic {
+        bail!("it ended so: {:?}", observed.finished.end);
+    }
+    let log = log_of(context, name)?;
+    let count = |start: &str| log.iter().filter(|line| line.starts_with(start)).count();
+    ensure!(count("kernel panic: ") == 1 && count("@backtrace") == 1, "not one report: {log:#?}");
+    ensure!(count(&format!("  core {core}, idle")) == 1, "another core: {log:#?}");
+    Ok(())
+}
+
+/// A core ends the machine while all cores write to the log: every line arrives whole, and the last
+/// one is the last.
+fn shutdown(context: &Context, name: &str, core: u32) -> Result<()> {
+    boot(context, name, FOUR, &format!("shutdown={core}"))?.expect(0, None, context.verbose)?;
+    let log = log_of(context, name)?;
+    let noise = log.iter().filter(|line| line.contains("noise") || line.contains("whole"));
+    let mut heard = [0; 4];
+    for line in noise {
+        let words: Vec<_> = line.split(' ').collect();
+        let ["noise", "of", "core", number, "line", _, "of", "which", "every", "one", "must", "arrive", "whole:", "end"] =
+            words[..]
+        else {
+            bail!("a broken line: {line:?}");
+        };
+        let number: usize = number.trim_end_matches(',').parse()?;
+        *heard.get_mut(number).ok_or_else(|| anyhow::anyhow!("core {number}?"))? += 1;
+    }
+    ensure!(heard.iter().all(|&lines| lines > 0), "lines of each core: {heard:?}");
+    ensure!(log.last().is_some_and(|line| line == "@exit 0"), "the last line: {:?}", log.last());
+    Ok(())
+}
