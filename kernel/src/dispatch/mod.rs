@@ -100,7 +100,6 @@ pub struct Local {
     pub(crate) tlb: Tlb,
     /// What user mode of this core writes to the log.
     pub(crate) line: Line,
-    counters: [u64; Counter::ALL.len()],
     /// The dispatcher whose registers the entry code stores; `None` while idle.
     pub(crate) current: Option<DcbRef>,
     queue: RunQueue,
@@ -153,7 +152,6 @@ impl Local {
             reclaim: Reclaim::new(),
             tlb: Tlb::new(),
             line: Line::new(),
-            counters: [0; Counter::ALL.len()],
             current: None,
             queue: RunQueue::new(),
             resched: false,
