@@ -2,7 +2,7 @@
 //!
 //! Each core has one [`Shared`], one page line apart from the next. Others write to it only to leave
 //! a message: a dispatcher that comes to this core, a request, a notification. Whoever leaves one
-//! interrupts the core afterwards ([`Local::interrupt`](crate::dispatch::Local::interrupt)), and the
+//! interrupts the core afterwards, and the
 //! core looks at everything then.
 
 use captypes::invocations::Counter;

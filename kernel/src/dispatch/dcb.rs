@@ -71,7 +71,7 @@ pub mod flag {
     pub const REDIRECTED: u32 = 256;
 }
 
-/// Why a dispatcher moves from one core to another; see [`visit`](super::visit).
+/// Why a dispatcher moves from one core to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Errand {

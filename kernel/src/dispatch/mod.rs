@@ -14,7 +14,7 @@ mod sched;
 mod timer;
 mod upcall;
 mod vectors;
-mod visit;
+pub mod visit;
 
 pub(crate) use control::root_type;
 pub use control::Settings;

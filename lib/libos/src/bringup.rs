@@ -6,15 +6,17 @@
 //! for memory like everybody else.
 
 use crate::domain::{self, ARENA_SLOT};
+use crate::invoke::invoke;
 use crate::ram::{Arena, Ram};
 use crate::runtime::Boot;
 use crate::spawn::{Child, SpawnError};
+use crate::upcall;
 use crate::vspace::Window;
 use crate::Cap;
 use abi::layout::PAGE;
 use abi::slots::{BOOT_RAM_L1, KERNEL, MEMD, SELF_EP};
 use captypes::place::L2_BYTES;
-use captypes::{CapAddr, CapType, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
 /// RAM for the memory server and for what starts it.
 const STARTUP_BYTES: u64 = 2 << 20;
@@ -60,6 +62,8 @@ pub fn start(
             Status::Invalid
         })?;
         let args = equip(&mut child, domain, window)?;
+        // Nearly all that a server does is an invocation, so it runs where those are done.
+        invoke(dispatcher, op::SetAffinity { mask: 1 << upcall::core() })?;
         let watcher = domain.slot()?;
         SELF_EP.mint_badged(watcher, Rights::SEND, badge)?;
         child.start(args, watcher.into(), window)

@@ -79,6 +79,18 @@ pub fn frame() -> *mut DispatcherFrame {
     NATIVE_FRAME as *mut DispatcherFrame
 }
 
+/// The core that this runs on at the moment, counted from 0.
+pub fn core() -> u64 {
+    // SAFETY: every native domain has its frame there.
+    unsafe { (*frame()).core.load(Relaxed) }
+}
+
+/// How many cores there are.
+pub fn cores() -> u64 {
+    // SAFETY: as above; the kernel wrote it before the domain began.
+    unsafe { (*frame()).cores }
+}
+
 /// Makes the kernel enter this library when notification bits are set.
 pub fn install() {
     preempt::set_catch_up(thread::take_events);
