@@ -17,10 +17,12 @@ pub const MAX_LOCKS: usize = GRANTS * MAX_CORES as usize;
 /// Regions of which the books know more than that they are within a larger one.
 const MAX_ENTRIES: usize = 1024;
 
-/// `cores` may have capabilities within `region`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// A capability that was sent to other cores: `cores` may have that, and what was made of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Entry {
     region: Region,
+    /// Tells it from its ancestors and descendants of the same region.
+    rank: u8,
     cores: Cores,
 }
 
@@ -30,12 +32,13 @@ pub(crate) struct Claim {
     pub core: CoreId,
     pub op: OpId,
     pub region: Region,
+    pub rank: u8,
 }
 
-/// The books. What another core has within a region is within an entry that names this core.
+/// The books. What another core has is, or was made of, what an entry is for that names this core.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Books {
-    /// Sorted; regions differ.
+    /// Sorted by region and rank.
     entries: Vec<Entry>,
     /// At work.
     granted: Vec<Claim>,
@@ -78,29 +81,31 @@ impl Books {
         let Some(at) = self.granted.iter().position(|c| c.core == core && c.op == op) else {
             return;
         };
-        let region = self.granted.remove(at).region;
+        let Claim { region, rank, .. } = self.granted.remove(at);
         match change {
             Change::Same => {}
-            Change::Sent(to) => self.note(region, Cores::only(to), home),
+            Change::Sent(to) => self.note(region, rank, Cores::only(to), home),
             Change::Alone => {
-                self.forget(region);
-                self.note(region, Cores::only(core), home);
+                self.forget(region, rank);
+                self.note(region, rank, Cores::only(core), home);
             }
-            Change::Gone => self.forget(region),
+            Change::Gone => self.forget(region, rank),
         }
     }
 
-    fn forget(&mut self, region: Region) {
-        self.entries.retain(|entry| !region.contains(entry.region));
+    /// No other core has this any more, nor what was made of it. Ancestors are another matter.
+    fn forget(&mut self, region: Region, rank: u8) {
+        let ancestor = |entry: &Entry| entry.region == region && entry.rank < rank;
+        self.entries.retain(|entry| !region.contains(entry.region) || ancestor(entry));
     }
 
     /// `cores` may have something of `region` from now on. The home needs no entry.
-    fn note(&mut self, region: Region, cores: Cores, home: CoreId) {
+    fn note(&mut self, region: Region, rank: u8, cores: Cores, home: CoreId) {
         let cores = cores.without(Cores::only(home));
         if cores.is_empty() {
             return;
         }
-        self.add(region, cores);
+        self.add(region, rank, cores);
         if self.entries.len() > MAX_ENTRIES {
             self.coarsen();
         }
@@ -116,13 +121,14 @@ impl Books {
         let (a, b) = (self.entries.remove(at), self.entries.remove(at));
         let end = a.region.end.max(b.region.end);
         // The bases ascend, but another entry may have just this region.
-        self.add(Region { end, ..a.region }, a.cores.or(b.cores));
+        self.add(Region { end, ..a.region }, a.rank.min(b.rank), a.cores.or(b.cores));
     }
 
-    fn add(&mut self, region: Region, cores: Cores) {
-        match self.entries.binary_search_by_key(&region, |entry| entry.region) {
+    fn add(&mut self, region: Region, rank: u8, cores: Cores) {
+        match self.entries.binary_search_by_key(&(region, rank), |entry| (entry.region, entry.rank))
+        {
             Ok(at) => self.entries[at].cores = self.entries[at].cores.or(cores),
-            Err(at) => self.entries.insert(at, Entry { region, cores }),
+            Err(at) => self.entries.insert(at, Entry { region, rank, cores }),
         }
     }
 

@@ -106,6 +106,10 @@ impl WireCap {
         let tree = self.kind().map_or(Tree::None, CapType::tree) as u8;
         Region { tree, base: self.base, end: self.base.saturating_add(self.size.max(1)) }
     }
+    /// Order among capabilities to the same region: an ancestor has the lower rank.
+    pub fn rank(&self) -> u8 {
+        self.kind().map_or(0, CapType::rank)
+    }
     /// Can another core become the owner? Objects of the CPU driver stay where they are (G18 §4.2).
     pub fn is_moveable(&self) -> bool {
         self.kind().is_some_and(|kind| !kind.is_kernel_object())

@@ -95,7 +95,8 @@ pub struct Held {
 /// locked (even if there are copies), *moves* it to a free slot of the monitor and reports it: the
 /// monitor calls [`Monitor::request`](crate::Monitor::request) with no client and a request that deletes
 /// that slot. So a container never waits for another core. If no such slot is free, the step answers
-/// `Again` until one is.
+/// `Again` until one is. A container covers its memory until it is empty. If nothing on this core covers
+/// it then, for what did was inside, and it has `RA`, its own capability is moved to such a slot.
 pub trait CpuDriver {
     /// A redirected invocation. It names slots; every step looks anew at what they hold.
     type Request: Clone;
@@ -126,8 +127,9 @@ pub trait CpuDriver {
     fn retype(&mut self, request: &Self::Request) -> Attempt<Self::Answer>;
 
     /// The local part of a Revoke, when no other core has a copy or descendant: deletes all copies of
-    /// `cap` but one, the slot of the request if that still holds it, and all descendants, locked or
-    /// not; what remains is owned, without `RC` and `RD`. No memory within `cap` is given back.
+    /// `cap` but one, and all descendants, locked or not. The one is the slot of the request, or if
+    /// that was in a container which has died since, the slot of the monitor that it was moved to.
+    /// What remains is owned, without `RC` and `RD`. No memory within `cap` is given back.
     fn revoke(&mut self, request: &Self::Request, cap: &WireCap) -> Progress;
 
     /// Makes the copies of `cap` foreign: another core has become the owner.

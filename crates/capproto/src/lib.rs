@@ -17,11 +17,15 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod books;
 mod cap;
 mod driver;
 mod message;
+#[cfg(test)]
+mod model;
 mod monitor;
 mod operation;
 

@@ -37,8 +37,9 @@ pub enum Change {
 /// A message. Those that answer name the operation of the core that asked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Message {
-    /// To the home: an operation wants the region for itself.
-    Lock { op: OpId, region: Region },
+    /// To the home: an operation wants the region for itself. `rank`: that of the capability that it
+    /// is about, if that has this region.
+    Lock { op: OpId, region: Region, rank: u8 },
     /// From the home: it has it. `others`: the cores that may have something that overlaps it.
     Granted { op: OpId, others: Cores },
     /// To the home: the operation has ended.
@@ -107,7 +108,7 @@ impl Message {
         let none = [0; 2];
         let op = self.op().unwrap_or(OpId(0));
         let (kind, detail, cap, tail, tree) = match *self {
-            Lock { region, .. } => (1, 0, NO_CAP, span(region), region.tree),
+            Lock { region, rank, .. } => (1, rank, NO_CAP, span(region), region.tree),
             Granted { others, .. } => (2, 0, NO_CAP, [others.0, 0], 0),
             Unlock { change, .. } => (3, change_code(change), NO_CAP, none, 0),
             Copy { cap, place, .. } => (4, 0, cap_words(&cap), [place, 0], 0),
@@ -156,7 +157,7 @@ impl Message {
         };
         let cover = |some: bool| if some { region().map(Some) } else { Ok(None) };
         Ok(match head as u8 {
-            1 => Lock { op, region: region()? },
+            1 => Lock { op, region: region()?, rank: detail },
             2 => Granted { op, others: Cores(t0) },
             3 => Unlock { op, change: change_of(detail)? },
             4 => Copy { op, cap: cap()?, place: t0 },
@@ -260,7 +261,7 @@ mod tests {
         let cover = prop::option::of(regions());
         (0..16u8, ops, caps(), regions(), (cover, errors, changes), any::<(u64, bool)>()).prop_map(
             |(kind, op, cap, region, (cover, error, change), (word, flag))| match kind {
-                0 => Lock { op, region },
+                0 => Lock { op, region, rank: word as u8 },
                 1 => Granted { op, others: Cores(word) },
                 2 => Unlock { op, change },
                 3 => Copy { op, cap, place: word },

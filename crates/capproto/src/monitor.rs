@@ -156,7 +156,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
                     let operation = Operation::new(request, cap, need, home);
                     let region = operation.region();
                     self.operations.push((id, operation));
-                    self.post(world, home, Message::Lock { op: id, region });
+                    self.post(world, home, Message::Lock { op: id, region, rank: cap.rank() });
                 }
                 None => answer_to(world, request.client, Err(Status::Unsupported).into()),
             },
@@ -194,8 +194,8 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     {
         use Message::*;
         match message {
-            Lock { op, region } => {
-                self.books.lock(Claim { core: from, op, region });
+            Lock { op, region, rank } => {
+                self.books.lock(Claim { core: from, op, region, rank });
                 self.grant(world);
             }
             Unlock { op, change } => {
