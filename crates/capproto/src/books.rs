@@ -6,6 +6,7 @@
 //! operations can wait for one another, and why what one core has said is still so when the next
 //! one is asked.
 
+use crate::mutation::{Bug, Mutation};
 use crate::{Change, CoreId, Cores, OpId, Region, MAX_CORES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -44,6 +45,7 @@ pub(crate) struct Books {
     granted: Vec<Claim>,
     /// In order of arrival.
     queue: VecDeque<Claim>,
+    pub bug: Bug,
 }
 
 impl Books {
@@ -73,7 +75,8 @@ impl Books {
     fn is_free(&self, at: usize) -> bool {
         let Some(wanted) = self.queue.get(at) else { return false };
         let earlier = self.queue.iter().take(at);
-        !self.granted.iter().chain(earlier).any(|claim| claim.region.overlaps(wanted.region))
+        let blocks = |claim: &Claim| claim.region.overlaps(wanted.region);
+        !self.granted.iter().chain(earlier).any(blocks) || self.bug.is(Mutation::SkipLock)
     }
 
     /// An operation has ended; `home` keeps these books.
@@ -84,6 +87,7 @@ impl Books {
         let Claim { region, rank, .. } = self.granted.remove(at);
         match change {
             Change::Same => {}
+            Change::Sent(_) if self.bug.is(Mutation::ForgetForeignCopy) => {}
             Change::Sent(to) => self.note(region, rank, Cores::only(to), home),
             Change::Alone => {
                 self.forget(region, rank);
@@ -95,6 +99,7 @@ impl Books {
 
     /// No other core has this any more, nor what was made of it. Ancestors are another matter.
     fn forget(&mut self, region: Region, rank: u8) {
+        let rank = if self.bug.is(Mutation::ForgetAncestors) { 0 } else { rank };
         let ancestor = |entry: &Entry| entry.region == region && entry.rank < rank;
         self.entries.retain(|entry| !region.contains(entry.region) || ancestor(entry));
     }

@@ -12,6 +12,8 @@
 //! | `books` | who may have what, and who may work on it: kept by the home of the memory |
 //! | `monitor` | events in, steps and messages out |
 //! | `operation` | an operation on the core that coordinates it |
+//! | `mutation` | deliberate bugs, for the tests |
+//! | `model` | the model check |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,6 +29,7 @@ mod message;
 #[cfg(test)]
 mod model;
 mod monitor;
+mod mutation;
 mod operation;
 
 pub use books::{GRANTS, MAX_LOCKS};

@@ -1,6 +1,7 @@
 //! The monitor of one core: events in, steps of the CPU driver and messages out.
 
 use crate::books::{Books, Claim};
+use crate::mutation::{Bug, Mutation};
 use crate::operation::Operation;
 use crate::{Attempt, Change, CoreId, Cores, Message, OpId, Outside, Progress, WireCap};
 use alloc::collections::VecDeque;
@@ -42,6 +43,7 @@ pub struct Monitor<Q, C> {
     sweeping: Vec<Sweeping>,
     /// From this core to itself.
     to_self: VecDeque<Message>,
+    pub(crate) bug: Bug,
 }
 
 impl<Q: Clone, C: Clone> Monitor<Q, C> {
@@ -54,7 +56,17 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             waiting: VecDeque::new(),
             sweeping: Vec::new(),
             to_self: VecDeque::new(),
+            bug: Bug::default(),
         }
+    }
+
+    /// A monitor that is wrong.
+    #[cfg(test)]
+    pub(crate) fn with_bug(core: CoreId, mutation: Option<Mutation>) -> Self {
+        let mut monitor = Self::new(core);
+        monitor.bug = Bug { mutation };
+        monitor.books.bug = monitor.bug;
+        monitor
     }
 
     /// An invocation that the CPU driver has redirected; without a client, the delete of something
@@ -174,6 +186,9 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
+        if self.bug.is(Mutation::NoWake) {
+            return;
+        }
         for request in core::mem::take(&mut self.waiting) {
             self.begin(world, request);
         }
@@ -260,7 +275,9 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             Progress::Again => self.sweeping.push(Sweeping { from, op, cap }),
             Progress::Done => {
                 self.unlock(world, &cap);
-                self.post(world, from, Message::Swept { op });
+                if !self.bug.is(Mutation::DropAcknowledgement) {
+                    self.post(world, from, Message::Swept { op });
+                }
             }
         }
     }
@@ -278,7 +295,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         let at = self.operations.iter().position(|(other, _)| *other == id)?;
         let (_, operation) = self.operations.remove(at);
         self.post(world, operation.home, Message::Unlock { op: id, change });
-        if operation.locked {
+        if operation.locked && !self.bug.is(Mutation::StayLocked) {
             world.unlock(&operation.cap);
         }
         self.wake(world);

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::monitor::{answer_to, Monitor, Request};
+use crate::mutation::Mutation;
 use crate::{
     Attempt, Change, CoreId, Cores, Held, Message, Need, OpId, Outside, Progress, Region, WireCap,
 };
@@ -127,6 +128,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         let rest = |waiting: Cores| waiting.without(Cores::only(from));
         match (operation.phase, message) {
@@ -143,7 +145,8 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
                 self.end(world, id, change, result);
             }
             (Phase::Checking { waiting, in_use }, Message::Checked { in_use: also, .. }) => {
-                let (waiting, in_use) = (rest(waiting), in_use || also);
+                let before = in_use && !bug.is(Mutation::LastAnswerWins);
+                let (waiting, in_use) = (rest(waiting), before || also);
                 operation.phase = Phase::Checking { waiting, in_use };
                 self.checked(world, id, waiting, in_use);
             }
@@ -154,7 +157,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
                     true => copies.or(Cores::only(from)),
                     false => copies,
                 };
-                if !copy {
+                if !copy || bug.is(Mutation::StaleCover) {
                     operation.note_cover(cover);
                 }
                 operation.phase = Phase::Finding { waiting, copies };
@@ -213,11 +216,20 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
-        let Some(held) = self.held(world, id) else { return self.retry(world, id) };
+        let Some(held) = self.held(world, id) else {
+            return match self.bug.is(Mutation::TrustOldSlot) {
+                true => self.share(world, id),
+                false => self.retry(world, id),
+            };
+        };
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         let (cap, others) = (operation.cap, operation.others);
         match operation.need {
             Need::Send { .. } => self.share(world, id),
+            Need::Retype { .. } if bug.is(Mutation::CheckLocally) => {
+                self.checked(world, id, Cores::NONE, false);
+            }
             Need::Retype { part } => {
                 self.set_phase(id, Phase::Checking { waiting: others, in_use: false });
                 self.post_all(world, others, Message::Check { op: id, cap, part });
@@ -244,6 +256,10 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
+        if self.bug.is(Mutation::KeepRegion) {
+            self.operations.retain(|(other, _)| *other != id);
+            return;
+        }
         if let Some(operation) = self.release(world, id, Change::Same) {
             self.begin(world, operation.request);
         }
@@ -265,13 +281,14 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
-        if self.held(world, id).is_none() {
+        if self.held(world, id).is_none() && !self.bug.is(Mutation::TrustOldSlot) {
             return self.retry(world, id);
         }
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         let (cap, Need::Send { to, place }) = (operation.cap, operation.need) else { return };
         operation.phase = Phase::Sharing;
-        if world.share(&cap) == Progress::Done {
+        if bug.is(Mutation::SendUnmarked) || world.share(&cap) == Progress::Done {
             self.set_phase(id, Phase::Copying);
             self.post(world, to, Message::Copy { op: id, cap, place });
         }
@@ -311,9 +328,11 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         let cap = operation.cap;
         match copies.iter().next() {
+            Some(_) if bug.is(Mutation::DeleteWithoutHeir) => self.last(world, id),
             Some(core) => {
                 operation.phase = Phase::Taking { copies: copies.without(Cores::only(core)) };
                 self.post(world, core, Message::Find { op: id, cap, take: true });
@@ -327,11 +346,12 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
-        if let Some(operation) = self.operation(id) {
-            let cap = operation.cap;
-            world.disown(&cap);
-            self.retry(world, id);
+        let bug = self.bug;
+        let Some(operation) = self.operation(id) else { return };
+        if !bug.is(Mutation::KeepOwnership) {
+            world.disown(&operation.cap);
         }
+        self.retry(world, id);
     }
 
     /// No other core has a copy: deletes the last one, unless it is not the last any more.
@@ -362,6 +382,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         operation.phase = Phase::Deleting;
         let (region, asked) = (operation.cap.region(), operation.asked);
@@ -370,8 +391,10 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         }
         match (region.is_memory(), asked) {
             (false, _) => self.end(world, id, Change::Gone, Ok(())),
-            (true, true) => self.covered(world, id, region.base),
-            (true, false) => self.cover(world, id, region.base),
+            (true, false) if !bug.is(Mutation::ReclaimUnasked) => {
+                self.cover(world, id, region.base);
+            }
+            (true, _) => self.covered(world, id, region.base),
         }
     }
 
@@ -405,8 +428,11 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         if at < gap_end {
             let region = Region { end: gap_end, ..region };
             self.post(world, home, Message::GiveBack { region });
+            if self.bug.is(Mutation::ReclaimTwice) {
+                self.post(world, home, Message::GiveBack { region });
+            }
         }
-        match next < region.end {
+        match next < region.end && !self.bug.is(Mutation::StopAtCover) {
             true => self.cover(world, id, next),
             false => {
                 let change = if covered { Change::Same } else { Change::Gone };
@@ -436,8 +462,12 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
-        let (cap, waiting) = (operation.cap, operation.others);
+        let (cap, mut waiting) = (operation.cap, operation.others);
+        if bug.is(Mutation::SweepOne) {
+            waiting = waiting.iter().next().map_or(waiting, Cores::only);
+        }
         operation.phase = Phase::Sweeping { waiting };
         self.post_all(world, waiting, Message::Sweep { op: id, cap });
         if waiting.is_empty() {

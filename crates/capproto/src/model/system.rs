@@ -7,6 +7,7 @@
 use super::caps::{is_copy, Made, Place, Request, Show};
 use super::database::{Database, Shape, Slot, World};
 use super::spec::Spec;
+use crate::mutation::Mutation;
 use crate::{CoreId, Message, Monitor};
 use captypes::{CapType, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,10 +30,29 @@ pub struct Op {
     pub started: bool,
     pub result: Option<Result<(), Status>>,
     /// Bit n: it started after operation n had ended.
-    pub after: u8,
+    pub after: u16,
 }
 
 impl Op {
+    pub fn new(core: u8, request: Request) -> Op {
+        Op { core, request, started: false, result: None, after: 0 }
+    }
+
+    /// Does it make a capability?
+    pub fn makes(&self) -> bool {
+        self.destination().is_some()
+    }
+
+    /// Where it puts one.
+    pub fn destination(&self) -> Option<(u8, Place)> {
+        match self.request {
+            Request::Copy { dst, .. } | Request::Retype { dst, .. } => Some((self.core, dst)),
+            Request::Allocate { dst, .. } => Some((self.core, dst)),
+            Request::Send { to, dst, .. } => Some((to, dst)),
+            Request::Delete { .. } | Request::Revoke { .. } => None,
+        }
+    }
+
     fn is_delete(&self) -> bool {
         matches!(self.request, Request::Delete { .. })
     }
@@ -51,7 +71,14 @@ pub struct State {
     pub start: Arc<Spec>,
     /// Rounds so far.
     pub rounds: u8,
+    /// Steps of this round so far.
+    pub steps: u16,
+    /// Is the outcome compared with the specification?
+    pub compared: bool,
 }
+
+/// Steps that no round needs. Whoever takes more goes round in circles.
+const MOST_STEPS: u16 = 400;
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -90,11 +117,22 @@ pub enum Step {
 }
 
 impl State {
-    pub fn new(shape: &Shape, cores: u8) -> State {
-        let core = |n| Core { db: Database::new(n, shape), monitor: Monitor::new(CoreId(n)) };
+    pub fn new(shape: &Shape, cores: u8, mutation: Option<Mutation>) -> State {
+        let core = |n| Core {
+            db: Database::new(n, shape),
+            monitor: Monitor::with_bug(CoreId(n), mutation),
+        };
         let (channels, ops) = (Channels::new(), Vec::new());
         let cores = (0..cores).map(core).collect();
-        State { cores, channels, ops, start: Arc::new(Spec::default()), rounds: 0 }
+        State {
+            cores,
+            channels,
+            ops,
+            start: Arc::new(Spec::default()),
+            rounds: 0,
+            steps: 0,
+            compared: true,
+        }
     }
 
     /// Does `event` on a core, then deletes what that found in dying containers.
@@ -135,6 +173,7 @@ impl State {
     }
 
     pub fn step(&mut self, shape: &Shape, step: &Step) {
+        self.steps += 1;
         match step {
             Step::Round(ops) => {
                 self.start = Arc::new(self.spec());
@@ -144,7 +183,7 @@ impl State {
             Step::Rest => self.rest(),
             &Step::Start(n) => {
                 let ended = (0..).zip(&self.ops).filter(|(_, op)| op.result.is_some());
-                let after = ended.fold(0, |after, (at, _): (u8, _)| after | 1 << at);
+                let after = ended.fold(0, |after, (at, _): (u8, _)| after | 1u16 << at);
                 let op = &mut self.ops[usize::from(n)];
                 (op.started, op.after) = (true, after);
                 let (core, request) = (op.core, op.request);
@@ -186,6 +225,7 @@ impl State {
     /// Forgets the round, and which of the slots outside CNodes holds what.
     fn rest(&mut self) {
         self.ops.clear();
+        self.steps = 0;
         for core in &mut self.cores {
             let slots = &mut core.db.slots;
             slots.sort_unstable_by_key(|slot| {
@@ -243,6 +283,9 @@ impl State {
         if let Some(wrong) = self.cores.iter().find_map(|core| core.db.wrong) {
             return Some(wrong);
         }
+        if self.steps > MOST_STEPS {
+            return Some("operations go round in circles");
+        }
         if self.slots().any(|(_, slot)| self.is_free(shape, slot)) {
             return Some("free memory is covered");
         }
@@ -291,7 +334,7 @@ impl State {
         if !self.all_memory_is_somewhere(shape) {
             return Some("memory is lost");
         }
-        if !self.ops.is_empty() && !self.outcome_is_allowed(shape) {
+        if self.compared && !self.ops.is_empty() && !self.outcome_is_allowed(shape) {
             return Some("no order of the operations gives this");
         }
         None
@@ -349,8 +392,8 @@ impl State {
         self.some_order(shape, start, 0, &end)
     }
 
-    fn some_order(&self, shape: &Shape, now: BTreeSet<Spec>, done: u8, end: &Spec) -> bool {
-        let all = (1u8 << self.ops.len()) - 1;
+    fn some_order(&self, shape: &Shape, now: BTreeSet<Spec>, done: u16, end: &Spec) -> bool {
+        let all = (1u16 << self.ops.len()) - 1;
         if done == all {
             return now.contains(end);
         }
