@@ -10,6 +10,7 @@ mod messages;
 mod operations;
 mod preemption;
 mod processor;
+mod protocol;
 mod random;
 mod upcalls;
 mod visiting;

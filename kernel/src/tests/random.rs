@@ -25,7 +25,7 @@ impl Random {
     }
 
     /// A place: mostly one that exists.
-    fn place(&mut self) -> u64 {
+    pub fn place(&mut self) -> u64 {
         let l1 = self.one_of(&[0, 0, 0, 1, 2]) as u32;
         let addr = CapAddr::new(l1, self.below(48) as u32);
         let root = CapAddr(self.one_of(&[1, 1, 16, 17, 18]) as u32);
@@ -76,7 +76,7 @@ impl Random {
     }
 
     /// A label with arguments that fit it more or less.
-    fn invocation(&mut self) -> (Label, [u64; 9]) {
+    pub fn invocation(&mut self) -> (Label, [u64; 9]) {
         let place = |r: &mut Self| r.place();
         match self.below(23) {
             21 => match self.below(4) {
@@ -174,7 +174,7 @@ fn furnish(m: &mut Machine) {
 }
 
 /// The domain's own capabilities must stay, or there is nobody left to go on.
-fn spares(label: Label, place: u64) -> bool {
+pub fn spares(label: Label, place: u64) -> bool {
     let harmless =
         !matches!(label, Label::Delete | Label::DeleteRange | Label::Revoke | Label::Move);
     let place = Place(place);

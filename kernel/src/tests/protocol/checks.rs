@@ -1,0 +1,175 @@
+//! What must hold of all cores together when nothing is going on.
+
+use super::node::home;
+use super::world::Site;
+use crate::cap::{attr, CapExt, CapPolicy, HOME_RAM};
+use crate::dispatch::Local;
+use captypes::{CapType, Tree};
+use mdb::{is_ancestor, is_copy, Policy, RawCap};
+use std::vec::Vec;
+
+/// A distinct capability of one core; its attributes are what all copies agree on.
+struct Entry {
+    core: usize,
+    cap: RawCap,
+}
+
+/// Attributes in which copies on a core agree.
+const AGREED: u16 = attr::FOREIGN | attr::REMOTE;
+
+const TREES: [Tree; 4] = [Tree::Memory, Tree::Irq, Tree::Io, Tree::Id];
+
+fn entries(core: usize, local: &Local) -> Vec<Entry> {
+    let slots = TREES.iter().flat_map(|&tree| local.db.iter(tree as u8));
+    let slots = slots.filter(|slot| !slot.cap().is(CapType::Mapping));
+    slots
+        .map(|slot| {
+            let cap = slot.cap();
+            let same = |other: u16| other & AGREED == cap.attrs & AGREED;
+            let agree = local.db.copies(slot).all(|copy| same(copy.cap().attrs));
+            assert!(agree, "core {core}: copies of {cap:x?} do not agree whose it is");
+            assert!(cap.attrs & attr::PARKED == 0, "core {core}: {cap:x?} is still parked");
+            Entry { core, cap }
+        })
+        .collect()
+}
+
+fn is_home(cap: &RawCap) -> bool {
+    cap.ty == HOME_RAM
+}
+
+fn overlap(a: &RawCap, b: &RawCap) -> bool {
+    CapPolicy::tree(a.ty) == CapPolicy::tree(b.ty)
+        && a.base < b.base + b.word
+        && b.base < a.base + a.word
+}
+
+/// Checks owners and hints of everything.
+pub fn check_relations(sites: &[Site]) {
+    let all: Vec<Entry> = sites
+        .iter()
+        .enumerate()
+        .flat_map(|(core, site)| entries(core, &site.node.core.local))
+        .collect();
+    for one in &all {
+        if !one.cap.is_foreign() {
+            check_owned(one, &all);
+        } else {
+            let owned = all.iter().filter(|other| {
+                is_copy::<CapPolicy>(&one.cap, &other.cap) && !other.cap.is_foreign()
+            });
+            assert_eq!(owned.count(), 1, "owners of {:x?} on core {}", one.cap, one.core);
+        }
+    }
+}
+
+/// No other core owns it, and what others have of it the hints say.
+fn check_owned(one: &Entry, all: &[Entry]) {
+    let cap = &one.cap;
+    let has = |hint: u16| cap.attrs & hint != 0;
+    for other in all.iter().filter(|other| other.core != one.core && overlap(cap, &other.cap)) {
+        let (there, core) = (&other.cap, other.core);
+        let what = || std::format!("{cap:x?} on core {}, {there:x?} on core {core}", one.core);
+        if is_copy::<CapPolicy>(cap, there) {
+            assert!(there.is_foreign(), "two owners: {}", what());
+            assert!(has(attr::REMOTE_COPIES), "an unknown copy: {}", what());
+        } else if is_ancestor::<CapPolicy>(cap, there) {
+            assert!(has(attr::REMOTE_DESCENDANTS), "an unknown descendant: {}", what());
+        } else {
+            assert!(is_ancestor::<CapPolicy>(there, cap), "strangers overlap: {}", what());
+            assert!(
+                is_home(there) || has(attr::REMOTE_ANCESTORS),
+                "an unknown ancestor: {}",
+                what()
+            );
+        }
+    }
+}
+
+/// No page that user mode can write on one core is a kernel object of another.
+pub fn check_mappings(sites: &[Site]) {
+    for site in sites {
+        let mappings: Vec<RawCap> = site
+            .node
+            .core
+            .local
+            .db
+            .iter(Tree::Memory as u8)
+            .map(|slot| slot.cap())
+            .filter(|cap| cap.is(CapType::Mapping))
+            .collect();
+        for other in sites.iter().filter(|other| other.node.id != site.node.id) {
+            for object in other.node.objects().filter(|cap| cap.kind().is_kernel_object()) {
+                let bytes = |mapping: &RawCap| CapPolicy::range(mapping).1;
+                let reaches = |mapping: &&RawCap| {
+                    mapping.base < object.base + object.word
+                        && object.base < mapping.base + bytes(mapping)
+                };
+                let found = mappings.iter().find(reaches);
+                assert!(found.is_none(), "{object:x?} is mapped on another core: {found:x?}");
+            }
+        }
+    }
+}
+
+/// Which pages of all homes are free, as their servers know it.
+pub struct Free(Vec<Vec<bool>>);
+
+const PAGE: u64 = 4096;
+
+impl Free {
+    /// All of them.
+    pub fn all(cores: usize) -> Free {
+        let pages = |core| ((home(core).end - home(core).start) / PAGE) as usize;
+        Free((0..cores as u8).map(|core| std::vec![true; pages(core)]).collect())
+    }
+
+    fn set(&mut self, base: u64, bytes: u64, free: bool) -> bool {
+        let mut all = true;
+        for (core, pages) in self.0.iter_mut().enumerate() {
+            let home = home(core as u8);
+            let (from, to) = (base.max(home.start), (base + bytes).min(home.end));
+            for at in (from..to.max(from)).step_by(PAGE as usize) {
+                let page = &mut pages[((at - home.start) / PAGE) as usize];
+                all &= *page != free;
+                *page = free;
+            }
+        }
+        all
+    }
+
+    /// What a core has something of is not free.
+    pub fn note(&mut self, site: &Site) {
+        for cap in site.node.objects() {
+            self.set(cap.base, cap.word, false);
+        }
+    }
+
+    /// Memory came back to its server.
+    pub fn came_back(&mut self, base: u64, bytes: u64, sites: &[Site]) {
+        assert!(self.set(base, bytes, true), "{base:#x} + {bytes:#x} came back twice");
+        for site in sites {
+            let cover = site.node.core.local.first_cover(base, bytes);
+            assert!(
+                cover.is_none(),
+                "{base:#x} + {bytes:#x} came back, and core {} has {cover:x?}",
+                site.node.id
+            );
+        }
+    }
+
+    /// Every page is free, or somebody has a capability to it.
+    pub fn check(&self, sites: &[Site]) {
+        for (core, pages) in self.0.iter().enumerate() {
+            let start = home(core as u8).start;
+            for (n, &free) in pages.iter().enumerate() {
+                let base = start + n as u64 * PAGE;
+                let cover = sites.iter().find_map(|s| s.node.core.local.first_cover(base, PAGE));
+                assert!(
+                    free != cover.is_some(),
+                    "page {base:#x}: free {free}, covered by {cover:x?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The cases of the protocol one by one.
+
+use super::node::{Node, RAM};
+use super::{Cluster, Random};
+use crate::cap::{attr, CapExt};
+use captypes::{op, CapAddr, CapType, Label, Place, Status};
+
+const A: CapAddr = CapAddr(10);
+const B: CapAddr = CapAddr(11);
+const C: CapAddr = CapAddr(12);
+
+struct Test {
+    cluster: Cluster,
+    random: Random,
+}
+
+impl Test {
+    fn new(cores: usize) -> Test {
+        let mut cluster = Cluster::new(cores);
+        cluster.checking = true;
+        Test { cluster, random: Random(7) }
+    }
+
+    fn node(&self, core: usize) -> &Node {
+        &self.cluster.sites[core].node
+    }
+
+    /// One object of core `core`'s RAM.
+    fn make(&mut self, core: usize, ty: CapType, bytes: u64, dst: CapAddr) {
+        let dst = dst.into();
+        let args = op::Retype { ty, offset: 0, bytes, count: 1, dst };
+        assert_eq!(self.call(core, RAM, args), 0);
+    }
+
+    fn settle(&mut self) {
+        self.cluster.settle(&mut self.random);
+        self.cluster.check_at_rest();
+    }
+
+    fn send(&mut self, from: usize, slot: CapAddr, to: usize, dst: CapAddr) {
+        self.cluster.send(from, slot, to, dst);
+        self.settle();
+        assert!(!self.is_empty(to, dst));
+    }
+
+    /// The status in the end, of an invocation that may wait for the monitor.
+    fn call<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) -> u64 {
+        self.cluster.call(core, target, args);
+        self.settle();
+        self.node(core).clients[0].ctx.rax.get()
+    }
+
+    fn redirected<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) {
+        assert_eq!(self.cluster.call(core, target, args), None, "it does not wait");
+        self.settle();
+        assert_eq!(self.node(core).clients[0].ctx.rax.get(), 0);
+    }
+
+    fn is_empty(&self, core: usize, slot: CapAddr) -> bool {
+        self.node(core).slot(slot).is_empty()
+    }
+
+    fn is_foreign(&self, core: usize, slot: CapAddr) -> bool {
+        self.node(core).slot(slot).cap().is_foreign()
+    }
+}
+
+#[test]
+fn a_copy_on_another_core_is_foreign_and_goes_alone() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::Frame, 0x4000, A);
+    t.send(0, A, 1, B);
+    assert!(t.is_foreign(1, B) && !t.is_foreign(0, A));
+    // Copies of it, and their deletes, stay on the core.
+    assert_eq!(t.cluster.call(1, B, op::Copy { dst: C.into() }), Some(0));
+    assert!(t.is_foreign(1, C));
+    assert_eq!(t.cluster.call(1, B, op::Delete {}), Some(0));
+    assert_eq!(t.cluster.call(1, C, op::Delete {}), Some(0));
+    t.settle();
+    // The owner does not know that, and asks.
+    t.redirected(0, A, op::Delete {});
+    assert!(t.is_empty(0, A));
+}
+
+#[test]
+fn the_last_copy_of_the_owner_makes_another_core_the_owner() {
+    let mut t = Test::new(3);
+    t.make(0, CapType::Frame, 0x4000, A);
+    t.send(0, A, 1, A);
+    t.send(0, A, 2, A);
+    t.redirected(0, A, op::Delete {});
+    assert!(t.is_empty(0, A) && !t.is_empty(1, A) && !t.is_empty(2, A));
+    assert!(t.is_foreign(1, A) != t.is_foreign(2, A));
+    for core in [1, 2] {
+        assert_eq!(t.call(core, A, op::Delete {}), 0);
+    }
+    // `settle` has found that its memory is free again, on its home.
+}
+
+#[test]
+fn a_kernel_object_goes_with_the_last_copy_of_its_owner() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::L2CNode, 16384, A);
+    t.send(0, A, 1, A);
+    t.redirected(0, A, op::Delete {});
+    assert!(t.is_empty(0, A) && t.is_empty(1, A));
+}
+
+#[test]
+fn what_belongs_to_another_core_cannot_be_used_here() {
+    let mut t = Test::new(2);
+    let objects = [
+        (CapType::L1CNode, 16384),
+        (CapType::L2CNode, 16384),
+        (CapType::Pt, 4096),
+        (CapType::Endpoint, 4096),
+        (CapType::Dispatcher, 4096),
+    ];
+    for (ty, bytes) in objects {
+        t.make(0, ty, bytes, A);
+        t.send(0, A, 1, A);
+        let unsupported = Some(Status::Unsupported as u64);
+        match ty {
+            CapType::L1CNode => {
+                let dst = Place::l1(A, 1);
+                assert_eq!(t.cluster.call(1, RAM, op::Copy { dst }), Some(Status::NoSlot as u64));
+            }
+            CapType::L2CNode => {
+                let dst = Place::l1(CapAddr(1), 5);
+                assert_eq!(t.cluster.call(1, A, op::Move { dst }), Some(0));
+                let dst = Place::own(CapAddr::new(5, 1));
+                let no_slot = Some(Status::NoSlot as u64);
+                assert_eq!(t.cluster.call(1, RAM, op::Copy { dst }), no_slot);
+            }
+            CapType::Pt => {
+                assert_eq!(t.cluster.call(1, A, op::ReadEntry { entry: 0 }), unsupported);
+            }
+            CapType::Endpoint => {
+                assert_eq!(t.cluster.call(1, A, op::Listen { bits: 1 }), unsupported);
+            }
+            _ => assert_eq!(t.cluster.call(1, A, op::Start {}), unsupported),
+        }
+        t.redirected(0, A, op::Delete {});
+    }
+}
+
+#[test]
+fn retypes_of_shared_ram_never_overlap() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::Ram, 0x10000, A);
+    t.send(0, A, 1, A);
+    let part = |offset, dst: CapAddr| op::Retype {
+        ty: CapType::Frame,
+        offset,
+        bytes: 0x4000,
+        count: 1,
+        dst: dst.into(),
+    };
+    t.redirected(1, A, part(0, B));
+    assert!(!t.is_foreign(1, B), "what is made here belongs here");
+    assert_eq!(t.call(0, A, part(0x3000, B)), Status::HasDescendants as u64);
+    t.redirected(0, A, part(0x4000, B));
+    t.redirected(0, A, op::Delete {});
+    assert!(!t.is_foreign(1, A), "the only one left");
+    assert_eq!(t.call(1, B, op::Delete {}), 0);
+}
+
+#[test]
+fn a_revoke_reaches_everything_on_all_cores() {
+    for by in [0, 1] {
+        let mut t = Test::new(3);
+        t.make(0, CapType::Ram, 0x10000, A);
+        t.send(0, A, 1, A);
+        t.send(1, A, 2, A);
+        let part = op::Retype {
+            ty: CapType::Frame,
+            offset: 0x1000,
+            bytes: 0x1000,
+            count: 2,
+            dst: B.into(),
+        };
+        t.redirected(2, A, part);
+        t.send(2, B, 0, B);
+        t.redirected(by, A, op::Revoke {});
+        for core in 0..3 {
+            assert_eq!(t.is_empty(core, A), core != by);
+            assert!(t.is_empty(core, B) && t.is_empty(core, C));
+        }
+        assert!(!t.is_foreign(by, A));
+        assert_eq!(t.node(by).slot(A).cap().attrs & attr::COPIES_OR_DESCENDANTS, 0);
+    }
+}
+
+#[test]
+fn a_container_leaves_what_it_cannot_delete_to_the_monitor() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::L2CNode, 16384, A);
+    let args =
+        op::Retype { ty: CapType::Frame, offset: 0x8000, bytes: 0x4000, count: 1, dst: B.into() };
+    assert_eq!(t.cluster.call(0, RAM, args), Some(0));
+    t.send(0, B, 1, B);
+    // Into the CNode with the owner's last copy, and away with it.
+    assert_eq!(t.cluster.call(0, A, op::Move { dst: Place::l1(CapAddr(1), 5) }), Some(0));
+    let inside = Place::own(CapAddr::new(5, 9));
+    assert_eq!(t.cluster.call(0, B, op::Move { dst: inside }), Some(0));
+    let root = Place::l1(CapAddr(1), 5);
+    assert_eq!(t.cluster.invoke(0, 0, Label::Delete, root, [0; 9]), Some(0));
+    t.settle();
+    assert!(!t.is_empty(1, B) && !t.is_foreign(1, B), "it has a new owner");
+}
+
+#[test]
+fn whoever_waits_may_vanish() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::Frame, 0x4000, A);
+    t.send(0, A, 1, A);
+    let delete =
+        |t: &mut Test, client, target| t.cluster.invoke(0, client, Label::Delete, target, [0; 9]);
+    assert_eq!(delete(&mut t, 0, A.into()), None);
+    assert_eq!(delete(&mut t, 1, super::client_at(0).into()), Some(0));
+    t.cluster.node(0).revive(0);
+    t.settle();
+    // Somebody else does it.
+    t.redirected(0, A, op::Delete {});
+}

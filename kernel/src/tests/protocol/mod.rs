@@ -1,0 +1,345 @@
+//! The capability protocol over real CPU drivers: several cores with databases of their own over one
+//! memory, their monitors, and channels on which messages take as long as chance will have it.
+//!
+//! Clients do whatever comes to a random mind, send capabilities to other cores, and are killed while
+//! they wait. Whenever everything has come to rest, what must hold of all cores together is checked:
+//! every capability has one owner, hints are never wrong when they are clear, what overlaps is
+//! related, and every page of every core is free or somebody's.
+//!
+//! `TESSERA_SEED=n` repeats a run; `TESSERA_STEPS=n` makes it longer.
+
+mod checks;
+mod directed;
+mod node;
+mod world;
+
+use self::checks::{check_mappings, check_relations, Free};
+use self::node::{client_at, Node, CLIENTS, FIRST_FREE, RAM, SHARE};
+use self::world::{Site, Wires};
+use super::machine::FIRST;
+use super::random::{number, spares, Random};
+use crate::{arch, check};
+use captypes::{op, CapAddr, CapType, Invocation, Label, Place};
+use std::alloc::{alloc_zeroed, Layout};
+use std::vec::Vec;
+
+/// All cores.
+pub struct Cluster {
+    pub sites: Vec<Site>,
+    pub wires: Wires,
+    free: Free,
+    /// Check every core after every event?
+    checking: bool,
+    memory: (*mut u8, Layout),
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; nothing of the cluster is used any more.
+        unsafe { std::alloc::dealloc(self.memory.0, self.memory.1) };
+    }
+}
+
+impl Cluster {
+    pub fn new(cores: usize) -> Cluster {
+        let layout = Layout::from_size_align(cores * SHARE as usize, 1 << 21).unwrap();
+        // SAFETY: the size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        arch::set_phys_memory(memory, FIRST);
+        let sites = (0..cores as u8).map(Site::new).collect();
+        let (wires, free) = (Wires::default(), Free::all(cores));
+        Cluster { sites, wires, free, checking: false, memory: (memory, layout) }
+    }
+
+    fn node(&mut self, core: usize) -> &mut Node {
+        &mut self.sites[core].node
+    }
+
+    /// After an event on a core: its server takes what came back.
+    fn after(&mut self, core: usize) {
+        self.free.note(&self.sites[core]);
+        loop {
+            let got = self.node(core).kernel(op::CollectReclaimed {}).unwrap();
+            let ranges =
+                [(got.base0, got.bytes0), (got.base1, got.bytes1), (got.base2, got.bytes2)];
+            for (base, bytes) in ranges.into_iter().filter(|&(_, bytes)| bytes != 0) {
+                self.free.came_back(base, bytes, &self.sites);
+            }
+            if got.bytes2 == 0 {
+                break;
+            }
+        }
+        if self.checking {
+            self.check_core(core);
+        }
+    }
+
+    fn check_core(&self, core: usize) {
+        if let Err(broken) = check::check(&self.sites[core].node.core.local) {
+            panic!("core {core}: invariant broken: {broken:x?}");
+        }
+    }
+
+    /// An invocation of a client; the status word, if it does not wait.
+    fn invoke(
+        &mut self,
+        core: usize,
+        client: usize,
+        label: Label,
+        target: Place,
+        args: [u64; 9],
+    ) -> Option<u64> {
+        let node = self.node(core);
+        let dcb = node.clients[client];
+        let status = node.raw(dcb, label as u64, target.0, args);
+        self.after(core);
+        status
+    }
+
+    /// An invocation of a client that comes to an end at once.
+    pub fn call<I: Invocation>(&mut self, core: usize, target: CapAddr, args: I) -> Option<u64> {
+        self.invoke(core, 0, I::LABEL, target.into(), args.encode())
+    }
+
+    /// Sends what is in a slot to another core.
+    pub fn send(&mut self, from: usize, slot: CapAddr, to: usize, dst: CapAddr) {
+        let pa = self.sites[from].node.slot(slot).pa();
+        self.sites[from].send(&mut self.wires, pa, to as u8, dst.into());
+        self.after(from);
+    }
+
+    /// A step of some monitor; `false` if nobody has anything to do.
+    pub fn pump(&mut self, random: &mut Random) -> bool {
+        let wires = self.wires.busy();
+        let cores = self.sites.len();
+        let choice = random.below((wires.len() + 2 * cores) as u64) as usize;
+        if let Some(&(from, to)) = wires.get(choice) {
+            self.sites[usize::from(to)].deliver(&mut self.wires, from);
+            self.after(usize::from(to));
+            return true;
+        }
+        let core = (choice - wires.len()) % cores;
+        let site = &mut self.sites[core];
+        let done = if (choice - wires.len()) < cores {
+            site.receive(&mut self.wires)
+        } else {
+            site.work(&mut self.wires)
+        };
+        self.after(core);
+        done || !wires.is_empty()
+    }
+
+    /// Until nothing is going on.
+    pub fn settle(&mut self, random: &mut Random) {
+        let mut idle = 0;
+        for _ in 0..2_000_000 {
+            idle = if self.pump(random) { 0 } else { idle + 1 };
+            if idle > 40 * self.sites.len()
+                && self.sites.iter().all(|site| !site.monitor.has_work())
+            {
+                return;
+            }
+        }
+        panic!("it does not come to rest: {:?}", self.wires.0);
+    }
+
+    /// All invariants, at rest.
+    pub fn check_at_rest(&mut self) {
+        for core in 0..self.sites.len() {
+            assert!(self.sites[core].monitor.is_quiet(), "core {core}: the monitor is at work");
+            for client in 0..CLIENTS {
+                let waits = self.sites[core].node.waits(client);
+                assert!(!waits, "core {core}: client {client} waits for ever");
+            }
+            assert!(self.sites[core].node.core.local.db.locks.is_empty(), "core {core}: locks");
+            self.check_core(core);
+        }
+        check_relations(&self.sites);
+        check_mappings(&self.sites);
+        self.free.check(&self.sites);
+    }
+
+    /// Objects that random numbers alone would need long to make.
+    fn furnish(&mut self, core: usize, random: &mut Random) {
+        let mut make = |this: &mut Self, ty, offset, bytes, dst| {
+            let dst = CapAddr(dst).into();
+            this.call(core, RAM, op::Retype { ty, offset, bytes, count: 1, dst });
+            this.settle(random);
+        };
+        for n in 1..3 {
+            make(self, CapType::L2CNode, 0x20_0000 + u64::from(n) * 16384, 16384, 40);
+            self.call(core, CapAddr(40), op::Move { dst: Place::l1(CapAddr(1), n) });
+        }
+        let tables = [CapType::Pt, CapType::Pt, CapType::Pd, CapType::Pdpt];
+        for (n, ty) in tables.into_iter().enumerate() {
+            make(self, ty, 0x30_0000 + n as u64 * 4096, 4096, 20 + n as u32);
+        }
+        make(self, CapType::L1CNode, 0x31_0000, 16384, 16);
+        make(self, CapType::Dispatcher, 0x32_0000, 4096, 28);
+        make(self, CapType::Endpoint, 0x32_1000, 4096, 29);
+        for n in 0..4u32 {
+            make(self, CapType::Ram, 0x40_0000 + u64::from(n) * 0x4_0000, 0x4_0000, 12 + n);
+        }
+        make(self, CapType::Frame, 0x50_0000, 0x1_0000, 11);
+    }
+
+    /// Everything that the clients have on a core goes.
+    fn clear(&mut self, core: usize, random: &mut Random) {
+        for target in [FIRST_FREE, 0x100, 0x200] {
+            for at in 0..256 - (target & 0xff) {
+                loop {
+                    let target = Place::own(CapAddr(target + at));
+                    let label = Label::Delete;
+                    let status = self.invoke(core, 0, label, target, [0; 9]);
+                    if status.is_none() {
+                        self.settle(random);
+                    }
+                    if status != Some(captypes::Status::Again as u64) {
+                        break;
+                    }
+                }
+            }
+        }
+        for n in 1..6 {
+            self.invoke(core, 0, Label::Delete, Place::l1(CapAddr(1), n), [0; 9]);
+            self.settle(random);
+        }
+    }
+}
+
+/// What clients do.
+struct Run {
+    cluster: Cluster,
+    random: Random,
+    done: u64,
+    sent: u64,
+    redirected: u64,
+    killed: u64,
+}
+
+impl Run {
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..45 => self.invoke(),
+            45..53 => self.send(),
+            53 => self.kill(),
+            _ => {
+                self.cluster.pump(&mut self.random);
+            }
+        }
+    }
+
+    /// A client that can do something, on a random core.
+    fn client(&mut self) -> Option<(usize, usize)> {
+        let core = self.random.below(self.cluster.sites.len() as u64) as usize;
+        let client = self.random.below(CLIENTS as u64) as usize;
+        self.cluster.sites[core].node.is_ready(client).then_some((core, client))
+    }
+
+    fn invoke(&mut self) {
+        let Some((core, client)) = self.client() else { return };
+        let target = Place(self.random.place());
+        let (label, args) = match self.random.below(8) {
+            0 => (Label::Revoke, [0; 9]),
+            1 => (Label::Delete, [0; 9]),
+            _ => self.random.invocation(),
+        };
+        if !spares(label, target.0) {
+            return;
+        }
+        let target = if label == Label::CollectCycles { node::KERNEL.into() } else { target };
+        match self.cluster.invoke(core, client, label, target, args) {
+            Some(0) => self.done += 1,
+            Some(_) => {}
+            None => self.redirected += 1,
+        }
+    }
+
+    fn send(&mut self) {
+        let Some((core, _)) = self.client() else { return };
+        let to = self.random.below(self.cluster.sites.len() as u64) as usize;
+        let mut slot = || CapAddr(FIRST_FREE + self.random.below(38) as u32);
+        let (slot, dst) = (slot(), slot());
+        if to != core && !self.cluster.sites[core].node.slot(slot).is_empty() {
+            self.cluster.send(core, slot, to, dst);
+            self.sent += 1;
+        }
+    }
+
+    /// A client vanishes, and another begins in its place.
+    fn kill(&mut self) {
+        let Some((core, client)) = self.client() else { return };
+        let victim = self.random.below(CLIENTS as u64) as usize;
+        if victim != client {
+            let target = client_at(victim).into();
+            let again = captypes::Status::Again as u64;
+            while self.cluster.invoke(core, client, Label::Delete, target, [0; 9]) == Some(again) {}
+            self.cluster.node(core).revive(victim);
+            self.killed += 1;
+        }
+    }
+}
+
+fn run(seed: u64, cores: usize, steps: u64) {
+    let mut run = Run {
+        cluster: Cluster::new(cores),
+        random: Random(seed),
+        done: 0,
+        sent: 0,
+        redirected: 0,
+        killed: 0,
+    };
+    for site in &mut run.cluster.sites {
+        // Some runs are interrupted all the time.
+        site.node.core.local.budget = [u32::MAX, 512, 8, 40][seed as usize % 4];
+    }
+    run.cluster.checking = seed % 3 == 0;
+    for core in 0..cores {
+        run.cluster.furnish(core, &mut run.random);
+    }
+    for step in 0..steps {
+        run.step();
+        if step % 200 == 199 {
+            run.cluster.settle(&mut run.random);
+            run.cluster.check_at_rest();
+        }
+        if step % 2000 == 1999 {
+            for core in 0..cores {
+                run.cluster.clear(core, &mut run.random);
+            }
+            for core in 0..cores {
+                run.cluster.furnish(core, &mut run.random);
+            }
+        }
+    }
+    std::println!(
+        "{} of {steps} succeeded at once, {} redirected, {} sent, {} killed",
+        run.done,
+        run.redirected,
+        run.sent,
+        run.killed
+    );
+    for core in 0..cores {
+        run.cluster.clear(core, &mut run.random);
+    }
+    run.cluster.settle(&mut run.random);
+    run.cluster.check_at_rest();
+    for site in &run.cluster.sites {
+        let left: Vec<_> = site.node.objects().filter(|cap| world::home_of_cap(cap)).collect();
+        assert!(left.is_empty(), "seed {seed}: core {} still has {left:x?}", site.node.id);
+    }
+    assert!(run.redirected > 0 && run.done * 20 > steps, "nothing happens");
+}
+
+#[test]
+fn random_operations_on_several_cores_keep_the_invariants() {
+    let steps = number("TESSERA_STEPS").unwrap_or(4000);
+    let seeds = match number("TESSERA_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..9,
+    };
+    for seed in seeds {
+        std::println!("TESSERA_SEED={seed} TESSERA_STEPS={steps}");
+        run(seed, 2 + seed as usize % 2, steps);
+    }
+}
