@@ -8,14 +8,14 @@
 use super::delete::Progress;
 use super::mem::{self, SlotRun};
 use super::policy::{CapPolicy, MEMORY, SCALE};
-use super::{attr, made_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::arch;
 use crate::cores::CoreId;
 use crate::dispatch::{Dcb, Local};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
 use captypes::{CapType, RamAttrs, Rights, Status};
-use mdb::{is_ancestor, Class, RawCap};
+use mdb::{is_ancestor, is_copy, Class, RawCap};
 use paging::PAGE;
 
 /// Most bytes that one invocation copies.
@@ -148,7 +148,7 @@ impl Local {
     #[inline(always)]
     fn make(&mut self, source: &RawCap, order: Order, base: u64, dst: SlotRun, near: SlotRef) {
         let from_ram = source.kind() == CapType::Ram || source.is(CapType::PhysAddr);
-        let first = RawCap {
+        let mut first = RawCap {
             ty: order.ty as u8,
             rights: if from_ram { Rights::ALL.0 } else { source.rights },
             attrs: made_attrs(source.attrs),
@@ -156,6 +156,10 @@ impl Local {
             base,
             word: order.bytes,
         };
+        if first.attrs & attr::REMOTE_ANCESTORS != 0 && is_copy::<CapPolicy>(source, &first) {
+            // All of a Frame as a Frame.
+            first.attrs = copied_attrs(source.attrs);
+        }
         self.db.insert_objects(dst, first, order.bytes, near, source);
     }
 
@@ -224,8 +228,9 @@ impl Local {
             return Err(Status::Occupied);
         }
         // For other cores the parts and what is between them are one range.
-        let first = first.unwrap_or(0);
-        self.check_source(src, &source, source.base + first, end - first)?;
+        if let Some(first) = first {
+            self.check_source(src, &source, source.base + first, end - first)?;
+        }
         let mut slot = 0;
         for part in parts {
             let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;

@@ -99,7 +99,8 @@ pub fn check_mappings(sites: &[Site]) {
             .filter(|cap| cap.is(CapType::Mapping))
             .collect();
         for other in sites.iter().filter(|other| other.node.id != site.node.id) {
-            for object in other.node.objects().filter(|cap| cap.kind().is_kernel_object()) {
+            let own = |cap: &RawCap| cap.kind().is_kernel_object() && !cap.is_foreign();
+            for object in other.node.objects().filter(own) {
                 let bytes = |mapping: &RawCap| CapPolicy::range(mapping).1;
                 let reaches = |mapping: &&RawCap| {
                     mapping.base < object.base + object.word

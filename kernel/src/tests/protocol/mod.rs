@@ -18,8 +18,9 @@ use self::node::{client_at, Node, CLIENTS, FIRST_FREE, RAM, SHARE};
 use self::world::{Site, Wires};
 use super::machine::FIRST;
 use super::random::{number, spares, Random};
+use crate::cap::CapExt;
 use crate::{arch, check};
-use captypes::{op, CapAddr, CapType, Invocation, Label, Place};
+use captypes::{op, CapAddr, CapType, Invocation, Label, Place, Status};
 use std::alloc::{alloc_zeroed, Layout};
 use std::vec::Vec;
 
@@ -194,7 +195,7 @@ impl Cluster {
                     if status.is_none() {
                         self.settle(random);
                     }
-                    if status != Some(captypes::Status::Again as u64) {
+                    if status != Some(Status::Again as u64) {
                         break;
                     }
                 }
@@ -204,6 +205,11 @@ impl Cluster {
             self.invoke(core, 0, Label::Delete, Place::l1(CapAddr(1), n), [0; 9]);
             self.settle(random);
         }
+        while self.node(core).kernel(op::CollectCycles {}) == Err(Status::Again) {
+            self.after(core);
+        }
+        self.after(core);
+        self.settle(random);
     }
 }
 
@@ -220,7 +226,8 @@ struct Run {
 impl Run {
     fn step(&mut self) {
         match self.random.below(100) {
-            0..45 => self.invoke(),
+            0..12 => self.invoke_anything(),
+            12..45 => self.invoke(),
             45..53 => self.send(),
             53 => self.kill(),
             _ => {
@@ -236,18 +243,78 @@ impl Run {
         self.cluster.sites[core].node.is_ready(client).then_some((core, client))
     }
 
+    /// A slot of the domain, in use or not.
+    fn slot(&mut self, core: usize, used: bool) -> Option<CapAddr> {
+        let node = &self.cluster.sites[core].node;
+        for _ in 0..40 {
+            let l1 = self.random.one_of(&[0, 0, 0, 1, 2]) as u32;
+            let first = if l1 == 0 { FIRST_FREE as u64 } else { 1 };
+            let addr = CapAddr::new(l1, self.random.below(40 - first) as u32 + first as u32);
+            let found = crate::cap::lookup::own_slot(node.monitor, addr);
+            if found.is_ok_and(|slot| slot.is_empty() != used) {
+                return Some(addr);
+            }
+        }
+        None
+    }
+
+    /// Something that could succeed.
     fn invoke(&mut self) {
         let Some((core, client)) = self.client() else { return };
-        let target = Place(self.random.place());
-        let (label, args) = match self.random.below(8) {
-            0 => (Label::Revoke, [0; 9]),
-            1 => (Label::Delete, [0; 9]),
-            _ => self.random.invocation(),
+        let (Some(target), Some(dst)) = (self.slot(core, true), self.slot(core, false)) else {
+            return;
         };
+        let cap = self.cluster.sites[core].node.slot(target).cap();
+        let dst = Place::own(dst).0;
+        let (label, args) = match self.random.below(20) {
+            0..4 => (Label::Copy, [dst, 0, 0, 0, 0, 0, 0, 0, 0]),
+            4 => (Label::Mint, [dst, self.random.below(64), 0, 0, 0, 0, 0, 0, 0]),
+            5 | 6 => (Label::Move, [dst, 0, 0, 0, 0, 0, 0, 0, 0]),
+            7..11 => (Label::Delete, [0; 9]),
+            11 => (Label::Revoke, [0; 9]),
+            12 => self.map(core, dst),
+            _ => self.retype(&cap, dst),
+        };
+        // Capabilities to RAM are few, and all else is made of them.
+        let target = if label == Label::Retype && self.random.below(4) == 0 { RAM } else { target };
+        self.perform(core, client, label, target.into(), args);
+    }
+
+    /// A part of something, as something else.
+    fn retype(&mut self, cap: &mdb::RawCap, dst: u64) -> (Label, [u64; 9]) {
+        let types: &[u64] =
+            if cap.kind() == CapType::Frame { &[4] } else { &[2, 2, 4, 4, 4, 9, 11, 13] };
+        let ty = self.random.one_of(types);
+        let bytes = match CapType::from_u8(ty as u8) {
+            Some(CapType::L2CNode) => 0x4000,
+            Some(CapType::Ram) => self.random.one_of(&[0x4000, 0x8000, 0x10000]),
+            Some(CapType::Frame) => self.random.one_of(&[0x1000, 0x2000, 0x20_0000]),
+            _ => 0x1000,
+        };
+        let pages = (cap.word >> 12).clamp(1, 64);
+        let offset = self.random.below(pages) << 12;
+        (Label::Retype, [ty, offset, bytes, 1, dst, 0, 0, 0, 0])
+    }
+
+    /// A Frame or table in a table.
+    fn map(&mut self, core: usize, mapping: u64) -> (Label, [u64; 9]) {
+        let what = self.slot(core, true).unwrap_or(RAM);
+        let entry = self.random.below(512);
+        (Label::Map, [entry, 1, Place::own(what).0, 0, 3, mapping, 0, 0, 0])
+    }
+
+    fn invoke_anything(&mut self) {
+        let Some((core, client)) = self.client() else { return };
+        let target = Place(self.random.place());
+        let (label, args) = self.random.invocation();
         if !spares(label, target.0) {
             return;
         }
         let target = if label == Label::CollectCycles { node::KERNEL.into() } else { target };
+        self.perform(core, client, label, target, args);
+    }
+
+    fn perform(&mut self, core: usize, client: usize, label: Label, target: Place, args: [u64; 9]) {
         match self.cluster.invoke(core, client, label, target, args) {
             Some(0) => self.done += 1,
             Some(_) => {}
@@ -258,9 +325,10 @@ impl Run {
     fn send(&mut self) {
         let Some((core, _)) = self.client() else { return };
         let to = self.random.below(self.cluster.sites.len() as u64) as usize;
-        let mut slot = || CapAddr(FIRST_FREE + self.random.below(38) as u32);
-        let (slot, dst) = (slot(), slot());
-        if to != core && !self.cluster.sites[core].node.slot(slot).is_empty() {
+        if to == core {
+            return;
+        }
+        if let (Some(slot), Some(dst)) = (self.slot(core, true), self.slot(to, false)) {
             self.cluster.send(core, slot, to, dst);
             self.sent += 1;
         }
@@ -272,7 +340,7 @@ impl Run {
         let victim = self.random.below(CLIENTS as u64) as usize;
         if victim != client {
             let target = client_at(victim).into();
-            let again = captypes::Status::Again as u64;
+            let again = Status::Again as u64;
             while self.cluster.invoke(core, client, Label::Delete, target, [0; 9]) == Some(again) {}
             self.cluster.node(core).revive(victim);
             self.killed += 1;
@@ -325,7 +393,12 @@ fn run(seed: u64, cores: usize, steps: u64) {
     run.cluster.settle(&mut run.random);
     run.cluster.check_at_rest();
     for site in &run.cluster.sites {
-        let left: Vec<_> = site.node.objects().filter(|cap| world::home_of_cap(cap)).collect();
+        let left: Vec<_> = site.node.objects().filter(world::home_of_cap).collect();
+        for cap in &left {
+            let db = &site.node.core.local.db;
+            let head = db.find(cap).unwrap();
+            std::println!("left {cap:x?} in {head:?} {:?}", db.copies(head).collect::<Vec<_>>());
+        }
         assert!(left.is_empty(), "seed {seed}: core {} still has {left:x?}", site.node.id);
     }
     assert!(run.redirected > 0 && run.done * 20 > steps, "nothing happens");

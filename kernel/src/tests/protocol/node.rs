@@ -23,6 +23,8 @@ const OWN: u64 = 1 << 20;
 pub const CLIENTS: usize = 3;
 
 const ROOT: CapAddr = CapAddr(1);
+/// Random numbers spare it.
+const UNUSED: CapAddr = CapAddr(2);
 const VSPACE: CapAddr = CapAddr(3);
 const FRAME: CapAddr = CapAddr(4);
 /// The home.
@@ -98,6 +100,7 @@ impl Node {
         db.insert(slot_at(root, CONTROL_L1), l2(control));
         let caps = [
             (ROOT, object(CapType::L1CNode, root, L2_BYTES)),
+            (UNUSED, object(CapType::Frame, pages[1], 4096)),
             (VSPACE, object(CapType::Pml4, pml4, 4096)),
             (FRAME, object(CapType::Frame, pages[1], 4096)),
             (RAM, RawCap { rights: KEPT.0, ..home_ram(range.start, range.end - range.start, 0) }),
