@@ -361,7 +361,7 @@ fn run(seed: u64, cores: usize, steps: u64) {
         // Some runs are interrupted all the time.
         site.node.core.local.budget = [u32::MAX, 512, 8, 40][seed as usize % 4];
     }
-    run.cluster.checking = seed % 3 == 0;
+    run.cluster.checking = seed.is_multiple_of(3);
     for core in 0..cores {
         run.cluster.furnish(core, &mut run.random);
     }
