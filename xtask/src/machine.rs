@@ -95,7 +95,12 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
         add("-accel kvm -cpu host");
     } else {
         // Byte-counting string instructions (ERMS) and protection keys distort what TCG measures.
-        let threads = if options.cores > 1 { ",thread=multi" } else { "" };
+        // Counted instructions are those of all cores, which take turns then.
+        let threads = match (options.cores, options.icount) {
+            (1, _) => "",
+            (_, true) => ",thread=single",
+            (_, false) => ",thread=multi",
+        };
         add(&format!("-accel tcg{threads} -cpu max,-erms,-pku"));
     }
     if options.icount {
@@ -144,9 +149,6 @@ fn numa_node(options: &MachineOptions, node: u32) -> String {
 impl Boot {
     /// A boot of the built kernel with `image`; picks the accelerator.
     pub fn new(project: &Project, image: &Path, options: &MachineOptions) -> Result<Boot> {
-        if options.icount && options.cores > 1 {
-            bail!("--icount works with one core only");
-        }
         if options.nodes > options.cores {
             bail!("every NUMA node has a core: --nodes cannot be more than --cores");
         }
