@@ -24,7 +24,7 @@ pub struct MachineOptions {
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub mem: MemorySize,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
-    /// is the same (one core, no KVM)
+    /// is the same (no KVM; several cores take turns)
     #[arg(long)]
     pub icount: bool,
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
