@@ -1,7 +1,7 @@
 //! Builds everything that goes into the machine, if its sources have changed.
 
 use crate::project::Project;
-use crate::toolchain::{bare_metal, host, Part};
+use crate::toolchain::{bare_metal, host, Part, Variant};
 use anyhow::{bail, ensure, Context, Result};
 use serde_json::Value;
 use std::collections::hash_map::DefaultHasher;
@@ -33,18 +33,30 @@ pub struct UserProgram {
 }
 
 /// What a build left behind.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Built {
+    pub variant: Variant,
+    pub kernel: PathBuf,
     pub programs: Vec<UserProgram>,
 }
 
 /// Builds what is out of date.
 pub fn build(project: &Project) -> Result<Built> {
-    let record = project.state().join("built");
+    build_variant(project, Variant::Plain)
+}
+
+/// The same, with or without places for probes.
+pub fn build_variant(project: &Project, variant: Variant) -> Result<Built> {
+    let record = project.state().join(match variant {
+        Variant::Plain => "built",
+        Variant::Traced => "built.traced",
+    });
     let now = fingerprint(project);
-    if let Some(built) = fs::read_to_string(&record).ok().and_then(|text| recall(&text, now)) {
-        if project.kernel().exists() && built.programs.iter().all(|program| program.file.exists()) {
-            return Ok(built);
+    let kernel = project.kernel(variant);
+    let recalled = fs::read_to_string(&record).ok().and_then(|text| recall(&text, now));
+    if let Some(programs) = recalled {
+        if kernel.exists() && programs.iter().all(|program| program.file.exists()) {
+            return Ok(Built { variant, kernel, programs });
         }
     }
     let packages = packages(project)?;
@@ -53,26 +65,27 @@ pub fn build(project: &Project) -> Result<Built> {
         "there is no kernel to build in {}",
         project.path("kernel").display()
     );
-    if !project.kernel().exists() && !std::io::stderr().is_terminal() {
-        eprintln!("x: building the kernel, the servers and the programs (first use only)");
+    if !kernel.exists() && !std::io::stderr().is_terminal() {
+        let with = if variant == Variant::Traced { ", with probes" } else { "" };
+        eprintln!("x: building the kernel, the servers and the programs{with} (first use only)");
     }
     for part in [Part::Kernel, Part::User] {
-        compile(project, &packages, part)?;
+        compile(project, &packages, part, variant)?;
     }
-    let programs = packages.into_iter().filter_map(|package| package.program(project));
-    let built = Built { programs: programs.collect() };
+    let programs = packages.into_iter().filter_map(|package| package.program(project, variant));
+    let built = Built { variant, kernel, programs: programs.collect() };
     // As it was before the build: what has been changed meanwhile may not be in it.
-    fs::write(&record, remember(&built, now))
+    fs::write(&record, remember(&built.programs, now))
         .with_context(|| format!("cannot write {}", record.display()))?;
     Ok(built)
 }
 
-fn compile(project: &Project, packages: &[Package], part: Part) -> Result<()> {
+fn compile(project: &Project, packages: &[Package], part: Part, variant: Variant) -> Result<()> {
     let names: Vec<_> = packages.iter().filter(|package| package.part == part).collect();
     if names.is_empty() {
         return Ok(());
     }
-    let mut cargo = bare_metal(project, "build", part)?;
+    let mut cargo = bare_metal(project, "build", part, variant)?;
     if !std::io::stderr().is_terminal() {
         cargo.arg("--quiet");
     }
@@ -99,14 +112,14 @@ pub struct Package {
 }
 
 impl Package {
-    fn program(self, project: &Project) -> Option<UserProgram> {
+    fn program(self, project: &Project, variant: Variant) -> Option<UserProgram> {
         let image_path = match self.folder.as_str() {
             "kernel" => return None,
             _ if self.is_command => format!("root/bin/{}", self.name),
             "programs" => format!("boot/programs/{}", self.name),
             _ => format!("boot/{}", self.name),
         };
-        let file = project.user_program(&self.name);
+        let file = project.user_program(&self.name, variant);
         Some(UserProgram { image_path, file, is_test: self.is_test })
     }
 }
@@ -170,14 +183,14 @@ fn add_to_fingerprint(path: &Path, hasher: &mut DefaultHasher) {
 }
 
 /// The record of a build: the fingerprint, then a line for each program.
-fn remember(built: &Built, fingerprint: u64) -> String {
+fn remember(programs: &[UserProgram], fingerprint: u64) -> String {
     let line = |program: &UserProgram| {
         format!("{}\t{}\t{}\n", program.image_path, program.is_test, program.file.display())
     };
-    format!("{fingerprint}\n{}", built.programs.iter().map(line).collect::<String>())
+    format!("{fingerprint}\n{}", programs.iter().map(line).collect::<String>())
 }
 
-fn recall(text: &str, fingerprint: u64) -> Option<Built> {
+fn recall(text: &str, fingerprint: u64) -> Option<Vec<UserProgram>> {
     let (first, rest) = text.split_once('\n')?;
     if first.parse() != Ok(fingerprint) {
         return None;
@@ -188,7 +201,7 @@ fn recall(text: &str, fingerprint: u64) -> Option<Built> {
         let is_test = fields.next()?.parse().ok()?;
         Some(UserProgram { image_path, is_test, file: fields.next()?.into() })
     };
-    Some(Built { programs: rest.lines().map(program).collect::<Option<_>>()? })
+    rest.lines().map(program).collect()
 }
 
 /// `cargo COMMAND` of all packages of `part`, for checks; `None` if there are none.
@@ -201,7 +214,7 @@ pub fn for_all(
     if !packages.iter().any(|package| package.part == part) {
         return Ok(None);
     }
-    let mut cargo = bare_metal(project, command, part)?;
+    let mut cargo = bare_metal(project, command, part, Variant::Plain)?;
     for package in packages.iter().filter(|package| package.part == part) {
         cargo.args(["--package", &package.name]);
     }

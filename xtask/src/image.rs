@@ -8,6 +8,7 @@ use crate::compile::Built;
 use crate::cpio::Archive;
 use crate::project::Project;
 use crate::setup;
+use crate::toolchain::Variant;
 use anyhow::{ensure, Context, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -59,8 +60,12 @@ impl Base {
         remove_stale_images(project);
         let busybox = setup::busybox()?;
         let bash = setup::find_in_path("bash-static");
-        let file = project.state().join("base.cpio");
-        let index_file = project.state().join("base.index");
+        let name = match built.variant {
+            Variant::Plain => "base",
+            Variant::Traced => "base.traced",
+        };
+        let file = project.state().join(format!("{name}.cpio"));
+        let index_file = project.state().join(format!("{name}.index"));
         let inputs: Vec<&Path> = (built.programs.iter().map(|program| program.file.as_path()))
             .chain([busybox.as_path()])
             .chain(bash.as_deref())
@@ -70,7 +75,7 @@ impl Base {
         if let (Some(index), true) = (remembered.strip_prefix(&key), file.exists()) {
             return Ok(Base { file, index: index.lines().map(String::from).collect() });
         }
-        let temporary = project.state().join(format!("base.{}", std::process::id()));
+        let temporary = project.state().join(format!("{name}.{}", std::process::id()));
         let index = write_base(&temporary, built, &busybox, bash.as_deref())
             .with_context(|| format!("cannot write {}", temporary.display()))?;
         // Not even an emulator that is starting sees half an image.

@@ -1,6 +1,7 @@
 //! The emulated machine: what a user may choose about it, and QEMU's command line for it.
 
 use crate::project::Project;
+use crate::toolchain::Variant;
 use anyhow::{bail, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -153,7 +154,7 @@ impl Boot {
             bail!("every NUMA node has a core: --nodes cannot be more than --cores");
         }
         Ok(Boot {
-            kernel: project.kernel(),
+            kernel: project.kernel(Variant::Plain),
             image: image.to_owned(),
             command_line: String::new(),
             options: options.clone(),

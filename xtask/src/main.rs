@@ -27,6 +27,7 @@ mod setup;
 mod terminal;
 mod testing;
 mod toolchain;
+mod tracing;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -51,6 +52,7 @@ enum Action {
     Bench(bench::BenchOptions),
     Compare(compare::CompareOptions),
     Report(report::ReportOptions),
+    Trace(tracing::command::TraceOptions),
     /// Build the kernel, the servers and the programs without running them
     Build,
     /// Check what a change must pass besides the tests: formatting, lints, documentation
@@ -77,6 +79,7 @@ fn perform(action: Action) -> Result<i32> {
         Action::Test(options) => testing::test(&project, &options),
         Action::Bench(options) => bench::bench(&project, &options),
         Action::Compare(options) => compare::compare(&project, &options),
+        Action::Trace(options) => tracing::command::trace(&options),
         Action::Report(options) => report::report(&project, &options),
         Action::Build => compile::build(&project).map(|_| 0),
         Action::Check => check::check(&project).map(|()| 0),

@@ -1,5 +1,6 @@
 //! Where things are.
 
+use crate::toolchain::{Part, Variant};
 use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,13 +38,17 @@ impl Project {
         self.path("target/tessera")
     }
 
-    pub fn kernel(&self) -> PathBuf {
-        self.path("target/kernel").join(BARE_METAL).join("release/kernel")
+    pub fn kernel(&self, variant: Variant) -> PathBuf {
+        self.released(Part::Kernel, variant).join("kernel")
+    }
+
+    fn released(&self, part: Part, variant: Variant) -> PathBuf {
+        self.path(variant.target_folder(part)).join(BARE_METAL).join("release")
     }
 
     /// The executable of a package that runs in user mode.
-    pub fn user_program(&self, name: &str) -> PathBuf {
-        self.path("target/user").join(BARE_METAL).join("release").join(name)
+    pub fn user_program(&self, name: &str, variant: Variant) -> PathBuf {
+        self.released(Part::User, variant).join(name)
     }
 
     /// A new log for one boot of several in one call; those of the last few calls are kept.

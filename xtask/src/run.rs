@@ -4,17 +4,17 @@ use crate::backtrace::Symbols;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::image::{Addition, Base, Image};
 use crate::log::{panic_report, Log, Record};
-use crate::machine::{Boot, MachineOptions};
+use crate::machine::{parse_size, Boot, MachineOptions, MemorySize};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
 use crate::terminal::{window_size, RawMode};
-use crate::{compile, setup};
-use anyhow::{bail, Result};
+use crate::{compile, setup, tracing};
+use anyhow::{bail, Context, Result};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::isatty;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Exit statuses of our own. A program's own statuses are 0 to 255 too: the message on standard
@@ -49,6 +49,13 @@ pub struct RunOptions {
     /// End the emulator after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
+    /// Record entry and exit of every function of the kernel, the libraries and the servers, and
+    /// write that to FILE, for ./x trace (builds everything a second time, with probes)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Memory for the trace, for each core: 8 bytes for each event
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size, requires = "trace")]
+    pub trace_buffer: MemorySize,
     /// Leave it to the guest to refuse what it cannot run
     #[arg(long)]
     pub no_check: bool,
@@ -72,7 +79,11 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     setup::qemu()?;
     // Sought again when the image is made; installed now, so that all of that comes first.
     setup::busybox()?;
-    let built = compile::build(project)?;
+    let traced = options.trace.is_some().then(|| tracing::build(project)).transpose()?;
+    let built = match &traced {
+        Some(traced) => traced.built.clone(),
+        None => compile::build(project)?,
+    };
     let base = Base::prepare(project, &built)?;
     if !options.program.is_empty() {
         additions.extend(invocation.locate(&base, !options.no_check)?);
@@ -80,6 +91,12 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let image = Image::assemble(project, &base, &invocation.encode(), &additions)?;
     let mut boot = Boot::new(project, &image.file, &options.machine)?;
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
+    boot.kernel = built.kernel;
+    let memory = tracing::Memory::new(project);
+    if traced.is_some() {
+        boot.memory_file = Some(memory.0.clone());
+        boot.command_line += &format!(" trace={}", options.trace_buffer.mib << 20);
+    }
     if options.machine.gdb {
         let kernel = boot.kernel.display();
         eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
@@ -94,6 +111,11 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
     drop(raw_mode);
+    if let (Some(traced), Some(file)) = (&traced, &options.trace) {
+        let dump = tracing::collect(traced, &boot, &memory, &finished.records)?;
+        fs::write(file, dump.to_bytes())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
     Ok(report(&finished, &boot.kernel, &log.file, options.verbose))
 }
 

@@ -3,8 +3,9 @@
 
 use crate::project::{Project, BARE_METAL};
 use crate::setup;
-use anyhow::{bail, Context, Result};
-use std::path::Path;
+use anyhow::{bail, ensure, Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Flags for both; what differs is in [`Part`].
@@ -20,14 +21,37 @@ pub enum Part {
     User,
 }
 
-impl Part {
-    pub fn target_folder(self) -> &'static str {
-        match self {
-            Part::Kernel => "target/kernel",
-            Part::User => "target/user",
+/// With or without places for the probes of the function trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Variant {
+    Plain,
+    Traced,
+}
+
+impl Variant {
+    /// Where what is built goes.
+    pub fn target_folder(self, part: Part) -> &'static str {
+        match (self, part) {
+            (Variant::Plain, Part::Kernel) => "target/kernel",
+            (Variant::Plain, Part::User) => "target/user",
+            (Variant::Traced, Part::Kernel) => "target/traced/kernel",
+            (Variant::Traced, Part::User) => "target/traced/user",
         }
     }
 
+    /// The linker is told to keep the code of the probes, which nothing names before the tool
+    /// patches calls of it into the image.
+    fn flags(self) -> &'static str {
+        match self {
+            Variant::Plain => "",
+            Variant::Traced => {
+                " --cfg tessera_trace -Z instrument-xray=always -C link-arg=--undefined=trace_probe"
+            }
+        }
+    }
+}
+
+impl Part {
     /// Position-independent code reaches its own data wherever it is linked, which the small model's
     /// absolute addresses do not; the executable itself has a fixed address and no relocations.
     fn flags(self) -> &'static str {
@@ -47,9 +71,26 @@ enum Compiler {
     Debian,
 }
 
+impl Compiler {
+    fn rustc(self) -> &'static str {
+        match self {
+            Compiler::Path => "rustc",
+            Compiler::Debian => "/usr/bin/rustc",
+        }
+    }
+}
+
 /// `cargo COMMAND` for bare-metal packages of `part`.
-pub fn bare_metal(project: &Project, command: &str, part: Part) -> Result<Command> {
-    let compiler = compiler()?;
+pub fn bare_metal(
+    project: &Project,
+    command: &str,
+    part: Part,
+    variant: Variant,
+) -> Result<Command> {
+    let compiler = match variant {
+        Variant::Plain => compiler()?,
+        Variant::Traced => compiler_with_source()?,
+    };
     let mut cargo = host_with(compiler);
     let linker = match compiler {
         Compiler::Path => "",
@@ -60,17 +101,47 @@ pub fn bare_metal(project: &Project, command: &str, part: Part) -> Result<Comman
     cargo
         .current_dir(&project.root)
         .arg(command)
-        .args(["--release", "--target", BARE_METAL])
+        .arg("--release")
         .arg("--target-dir")
-        .arg(project.path(part.target_folder()))
-        .env("RUSTFLAGS", format!("{COMMON} {}{linker}{warnings}", part.flags()));
-    if compiler == Compiler::Debian {
+        .arg(project.path(variant.target_folder(part)))
+        .env(
+            "RUSTFLAGS",
+            format!("{COMMON} {}{}{linker}{warnings}", part.flags(), variant.flags()),
+        );
+    match variant {
+        Variant::Plain => cargo.args(["--target", BARE_METAL]),
+        Variant::Traced => {
+            cargo.arg("-Zjson-target-spec").arg("--target").arg(traced_target(project, compiler)?)
+        }
+    };
+    if compiler == Compiler::Debian || variant == Variant::Traced {
         cargo.env("RUSTC_BOOTSTRAP", "1").args([
             "-Zbuild-std=core,alloc,compiler_builtins",
             "-Zbuild-std-features=compiler-builtins-mem",
         ]);
     }
     Ok(cargo)
+}
+
+/// A description of the bare-metal target that lets the compiler keep places for probes free, which
+/// it has for every x86-64 but allows only where it knows of a library for them. (Decision 12.)
+fn traced_target(project: &Project, compiler: Compiler) -> Result<PathBuf> {
+    let mut rustc = Command::new(compiler.rustc());
+    rustc.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--print=target-spec-json"]);
+    let output = rustc.args(["--target", BARE_METAL]).stdin(Stdio::null()).output()?;
+    ensure!(output.status.success(), "{} does not describe {BARE_METAL}", compiler.rustc());
+    let mut target: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    target["supports-xray"] = true.into();
+    let folder = project.path("target/traced");
+    // Cargo names the target after the file.
+    let file = folder.join(format!("{BARE_METAL}.json"));
+    let text = serde_json::to_string_pretty(&target)?;
+    if !fs::read_to_string(&file).is_ok_and(|old| old == text) {
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&file, text))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(file)
 }
 
 /// `cargo` for the host's own packages.
@@ -110,6 +181,27 @@ fn compiler() -> Result<Compiler> {
             return Ok(Compiler::Path);
         }
     }
+    debian()
+}
+
+/// A compiler with the source of its library.
+fn compiler_with_source() -> Result<Compiler> {
+    if runs("rustc") && source_of("rustc") {
+        return Ok(Compiler::Path);
+    }
+    if runs("rustup") {
+        setup::announce("rust-src", "the source of Rust's library, to build it with probes");
+        let mut rustup = Command::new("timeout");
+        rustup.args(["300", "rustup", "component", "add", "rust-src"]);
+        let output = rustup.stdin(Stdio::null()).output();
+        if output.is_ok_and(|output| output.status.success()) && source_of("rustc") {
+            return Ok(Compiler::Path);
+        }
+    }
+    debian()
+}
+
+fn debian() -> Result<Compiler> {
     setup::packages(
         &["rustc-web", "cargo-web", "rust-web-src"],
         "Debian's Rust and its library's source, because rustup's library could not be had",

@@ -174,6 +174,7 @@ impl Dcb {
         dcb.home.set(home);
         dcb.at.store(home.0, Ordering::Relaxed);
         dcb.runs_on.set(home);
+        trace::mark(trace::Mark::Created(trace_number(pa)));
     }
 
     /// Slot `index` of the dispatcher at `pa`.
@@ -221,7 +222,17 @@ impl Dcb {
     }
 }
 
+/// What the function trace calls the dispatcher at `pa`.
+const fn trace_number(pa: u64) -> u32 {
+    (pa / paging::PAGE) as u32
+}
+
 impl DcbRef {
+    /// What the function trace calls it.
+    #[inline]
+    pub fn trace_number(self) -> u32 {
+        trace_number(self.pa())
+    }
     /// Slot `index` of its own.
     #[inline]
     pub fn slot(self, index: u32) -> SlotRef {

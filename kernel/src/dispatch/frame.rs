@@ -52,6 +52,7 @@ impl Frame {
         ctx.enter(UserWord::at(self.0 + entry as u64).get());
         ctx.rsp.set(word!(self, upcall_stack).get());
         ctx.rdi.set(va);
+        trace::mark(trace::Mark::Upcall(reason as u32));
     }
 
     /// Loads the registers that the save area holds.

@@ -34,6 +34,7 @@ use captypes::invocations::Counter;
 use dcb::Errand;
 use mdb::Slot;
 use queue::{DcbList, RunQueue};
+use trace::Mark;
 
 /// Numbers of exceptions.
 const NO_VECTORS: u64 = 7;
@@ -286,5 +287,6 @@ fn reschedule(core: &mut Core) {
 pub fn run(core: &mut Core) -> ! {
     core.local.resched = true;
     leave(core);
+    trace::mark(Mark::Leave);
     arch::resume(core)
 }

@@ -6,6 +6,7 @@ use crate::arch;
 use crate::cap::delete::Progress;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
+use trace::Mark;
 
 impl Local {
     /// Makes a dispatcher ready.
@@ -78,6 +79,7 @@ impl Local {
             self.switch(next);
         }
         self.current = Some(next);
+        trace::mark(Mark::Switch(next.trace_number()));
         next.runs_on.set(self.id);
         self.consider_upcall();
     }
@@ -159,6 +161,7 @@ impl Local {
     fn go_idle(&mut self) {
         self.unload();
         self.current = None;
+        trace::mark(Mark::Idle);
         // The others cannot ask the database.
         self.shared.set_counter(Counter::Capabilities, self.db.len() as u64);
         self.shared.idle_since.store(self.since, Ordering::Relaxed);

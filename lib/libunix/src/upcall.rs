@@ -8,6 +8,7 @@ use crate::{exec, fork, sys, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
+use trace::Mark;
 use unixproto::signals::{killed, SIGKILL};
 use uvm::Access;
 
@@ -33,6 +34,7 @@ fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
     signal::deliver(p, regs);
     // A trap flag would trap in the middle of the way back.
     regs.rflags &= !TRAP_FLAG;
+    trace::mark(Mark::Program(p.pid));
     // SAFETY: the upcall ends here; the save area holds the program's registers.
     unsafe { resume_program(frame) }
 }
@@ -42,6 +44,7 @@ extern "C" fn syscall(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     p.call = regs.rax;
+    trace::mark(Mark::LinuxCall(regs.rax as u32));
     sys::dispatch(p, regs);
     finish(p, regs, frame)
 }
@@ -55,8 +58,11 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     p.faults += 1;
     let cause = match access(error) {
         Some(access) => match p.mm.space.fault(&mut p.mm.caps, address, access) {
-            // SAFETY: the upcall ends here; the program's registers are as the kernel saved them.
-            Ok(()) => unsafe { resume_program(frame) },
+            Ok(()) => {
+                trace::mark(Mark::Program(p.pid));
+                // SAFETY: the upcall ends here; the program's registers are as the kernel saved them.
+                unsafe { resume_program(frame) }
+            }
             Err(problem) => Cause::page_fault(problem, address, error),
         },
         None => Cause::exception(GENERAL_PROTECTION, 0, regs),

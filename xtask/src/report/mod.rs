@@ -4,7 +4,7 @@ mod chart;
 mod live;
 mod memory;
 mod page;
-mod svg;
+pub mod svg;
 mod tree;
 
 use crate::compare::session::Session;

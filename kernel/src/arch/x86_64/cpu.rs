@@ -90,6 +90,8 @@ pub mod msr {
     pub const FS_BASE: u32 = 0xc000_0100;
     pub const GS_BASE: u32 = 0xc000_0101;
     pub const KERNEL_GS_BASE: u32 = 0xc000_0102;
+    #[cfg(tessera_trace)]
+    pub const TSC_AUX: u32 = 0xc000_0103;
 }
 
 /// Reads a model-specific register.

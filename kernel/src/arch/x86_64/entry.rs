@@ -283,6 +283,8 @@ pub fn stub(vector: u8) -> u64 {
 /// # Safety
 /// `core` is placed, this core's own, and stays for ever.
 pub unsafe fn init(core: &mut Core) {
+    #[cfg(tessera_trace)]
+    super::trace::init_core(core.id);
     use super::tables::{KERNEL_CS, KERNEL_SS};
     use cpu::msr;
     // `syscall` takes CS from bits 32 to 47 (SS is 8 more); `sysretq` takes SS 8 and CS 16 above

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 0xffff_8000_0000_0000   direct map: all physical memory, RW NX; the image as below
+//! 0xffff_fe00_0000_0000   in a traced build: buffers of events, RW NX for user mode
 //! 0xffff_ffff_8020_0000   the image: text RX, read-only data R NX, data RW NX
 //! 0xffff_ffff_c000_0000   registers of devices, uncached
 //! 0xffff_ffff_d000_0000   stacks of the cores, each above a page that is never mapped
@@ -113,6 +114,15 @@ impl BootPages {
         pa
     }
 
+    /// Physical address of `bytes` (whole pages) of memory as it was, a multiple of `alignment`.
+    #[cfg(tessera_trace)]
+    pub fn take_uncleared(&mut self, bytes: u64, alignment: u64) -> u64 {
+        let pa = self.next.next_multiple_of(alignment);
+        assert!(pa + bytes <= self.end, "no memory behind the kernel image for buffers of events");
+        self.next = pa + bytes;
+        pa
+    }
+
     /// A value that stays for ever.
     pub fn keep<T>(&mut self, value: T) -> &'static mut T {
         const { assert!(align_of::<T>() <= PAGE as usize) };
@@ -203,6 +213,23 @@ impl Tables<'_> {
         table
     }
 
+    /// Lets user mode through the entries that lead to the table of level `Pd` for `va`.
+    #[cfg(tessera_trace)]
+    fn open_to_user_mode(&mut self, va: u64) {
+        let mut table = self.root;
+        for level in [Level::Pml5, Level::Pml4, Level::Pdpt] {
+            if level as u8 > root_level() {
+                continue;
+            }
+            let place = Self::entry(table, level.index(va));
+            // SAFETY: a table of this tree, which nobody changes after boot.
+            unsafe {
+                table = place.read().address();
+                place.write(Entry::new(table, Flags::PRESENT | Flags::WRITE | Flags::USER));
+            }
+        }
+    }
+
     /// The direct map. The image keeps the rights that it has at its own address.
     fn map_memory(&mut self, top: u64, image: &Image) {
         let whole = DIRECT_MAP_AT_LEAST.max(top).next_multiple_of(self.largest.entry_span());
@@ -258,6 +285,17 @@ pub fn map_device(window: u64, pa: u64, pages: &mut BootPages) -> *mut u8 {
     let flags = READ_WRITE | Flags::DEVICE;
     Tables { root, pages, largest: Level::Pt }.map(va, pa & !(PAGE - 1), PAGE, flags);
     (va + pa % PAGE) as *mut u8
+}
+
+/// Maps `[pa, pa + bytes)` at `va` in the kernel's half, readable and writable in user mode too.
+#[cfg(tessera_trace)]
+pub fn share_with_user_mode(va: u64, pa: u64, bytes: u64, pages: &mut BootPages) {
+    let root = KERNEL_ROOT.load(Ordering::Relaxed);
+    let mut tables = Tables { root, pages, largest: Level::Pd };
+    tables.map(va, pa, bytes, READ_WRITE | Flags::USER);
+    for at in (va..va + bytes).step_by(Level::Pd.entry_span() as usize) {
+        tables.open_to_user_mode(at);
+    }
 }
 
 /// Pages of a kernel stack.

@@ -17,6 +17,8 @@ mod port;
 mod pvh;
 mod smp;
 mod tables;
+#[cfg(tessera_trace)]
+mod trace;
 mod trap;
 
 use super::Core;
@@ -72,6 +74,8 @@ pub unsafe fn start(
 
     let mut pages = BootPages::new(&info);
     memory::build(&info, &mut pages, &features);
+    #[cfg(tessera_trace)]
+    trace::init(&info, &mut pages);
     let core = smp::make_core(0, 0, &mut pages);
     core.hw.features = features;
     // SAFETY: made for this core.

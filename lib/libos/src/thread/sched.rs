@@ -22,6 +22,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use core::time::Duration;
+use trace::Mark;
 
 /// Time slices in a second, if nothing else is said.
 const SLICES_PER_SECOND: u64 = 200;
@@ -365,10 +366,17 @@ fn switch(section: &NoPreempt) {
     }
     // A thread that has ended never comes back here to let go of itself.
     drop(me);
+    trace::mark(Mark::Thread(trace_number(from)));
+    trace::mark(Mark::Thread(trace_number(to)));
     // SAFETY: both threads stay alive, one as the current one, the other in the queue that it waits
     // in or as the one that has ended; `to` is where it left its registers when it last came here.
     unsafe { switch_thread(from, *to) };
     bury(section);
+}
+
+/// What the function trace calls the thread that keeps its stack pointer here.
+fn trace_number(stack_pointer: *const u64) -> u32 {
+    (stack_pointer as u64 / size_of::<u64>() as u64) as u32
 }
 
 /// No thread can run: the domain waits.

@@ -1,0 +1,452 @@
+//! From events to calls with times.
+//!
+//! Time is cut at the events of a core, and each piece belongs to what was running there: the
+//! innermost function of the kernel, if that is running; else that of the running dispatcher's
+//! library; else its program. What a probe itself costs, measured where the trace begins, is taken
+//! off every piece, so that times are those of a system without probes.
+//!
+//! Calls of the kernel are made on behalf of the dispatcher that entered it, and stand below the
+//! function that did. A dispatcher that does not run does not get older: a call that waits takes no
+//! time. (As UVM §5.1.2 has it for threads.)
+//!
+//! Everything between a program's leaving user mode and its going on is an [`Episode`]: a page
+//! fault, a system call, an interrupt.
+
+use crate::dump::Dump;
+use crate::event::{Event, Mark, What, TIME_BITS};
+use std::collections::HashMap;
+
+/// Number of a [`Call`] in [`Timeline::calls`].
+pub type CallId = usize;
+/// Number of a [`Dispatcher`] in [`Timeline::dispatchers`].
+pub type DispatcherId = usize;
+
+/// Why a program was left.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Episode {
+    /// The first entry of a library, or one again from the start.
+    Run,
+    PageFault,
+    Exception,
+    /// Notifications, such as signals.
+    Message,
+    Timer,
+    /// A Linux system call, by its number.
+    LinuxCall(u32),
+    /// The kernel did something and went back to the program.
+    Kernel,
+}
+
+/// What a call is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Name {
+    Function(u32),
+    Episode(Episode),
+}
+
+/// A function while it runs, or an episode. Times are since the beginning of the trace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    pub name: Name,
+    pub dispatcher: Option<DispatcherId>,
+    pub core: usize,
+    pub parent: Option<CallId>,
+    /// On its core's clock.
+    pub start: u64,
+    pub end: u64,
+    /// Time in itself.
+    pub own: u64,
+    /// And in what it called.
+    pub total: u64,
+    /// It has ended: not by the trace's end.
+    pub ended: bool,
+}
+
+/// Somebody who runs.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Dispatcher {
+    /// The number of its Linux process.
+    pub process: Option<u32>,
+    /// The image of the first function that it was seen in.
+    pub image: Option<u32>,
+    /// Time in code without probes: the program.
+    pub program: u64,
+}
+
+/// What there is to be known about a trace.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Timeline {
+    /// In the order in which they began.
+    pub calls: Vec<Call>,
+    pub dispatchers: Vec<Dispatcher>,
+    /// Time in which nothing ran.
+    pub idle: u64,
+    /// What one probe costs, and was taken off for each event.
+    pub probe_cost: u64,
+    pub events: usize,
+    pub lost: u64,
+    /// Exits of functions that had not been entered.
+    pub strays: usize,
+}
+
+impl Timeline {
+    /// Reads the events of a trace.
+    pub fn new(dump: &Dump) -> Timeline {
+        Self::between(dump, 0, u64::MAX)
+    }
+
+    /// The same, with the time outside `[from, to)` left out: times of the time-stamp counter, which
+    /// began at less than 2⁴⁰ when the trace did.
+    pub fn between(dump: &Dump, from: u64, to: u64) -> Timeline {
+        let mut builder = Builder::new(dump, from, to);
+        let mut streams: Vec<_> =
+            dump.cores.iter().map(|core| unwrapped(&core.events).into_iter().peekable()).collect();
+        // The cores in the order of time: a dispatcher may run on one after the other.
+        while let Some((core, _)) = streams
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(core, stream)| Some((core, stream.peek()?.0)))
+            .min_by_key(|(_, time)| *time)
+        {
+            if let Some((time, what)) = streams[core].next() {
+                builder.event(core, time, what);
+            }
+        }
+        builder.finish()
+    }
+
+    /// All of the time in which something ran.
+    pub fn busy(&self) -> u64 {
+        let program = self.dispatchers.iter().map(|dispatcher| dispatcher.program);
+        program.chain(self.calls.iter().map(|call| call.own)).sum()
+    }
+
+    /// For each call, the calls that it made, in their order.
+    pub fn children(&self) -> Vec<Vec<CallId>> {
+        let mut children = vec![Vec::new(); self.calls.len()];
+        for (id, call) in self.calls.iter().enumerate() {
+            if let Some(parent) = call.parent {
+                children[parent].push(id);
+            }
+        }
+        children
+    }
+}
+
+/// The events of a core with times that do not wrap, in their order. A probe that was interrupted
+/// between reading the time and taking its place comes a little late.
+fn unwrapped(events: &[Event]) -> Vec<(u64, What)> {
+    const SPAN: u64 = 1 << TIME_BITS;
+    let mut last = events.first().map_or(0, |event| event.time());
+    let mut timed: Vec<_> = events
+        .iter()
+        .filter_map(|event| {
+            let ahead = event.time().wrapping_sub(last) % SPAN;
+            let time = match ahead < SPAN / 2 {
+                true => last + ahead,
+                false => last.saturating_sub(SPAN - ahead),
+            };
+            last = last.max(time);
+            Some((time, event.what().ok()?))
+        })
+        .collect();
+    timed.sort_by_key(|(time, _)| *time);
+    timed
+}
+
+/// The least time between two marks for calibration: nothing but the cost of a probe.
+fn probe_cost(events: &[(u64, What)]) -> Option<u64> {
+    let calibration = What::Mark(Mark::Calibrate);
+    events
+        .windows(2)
+        .filter(|pair| pair[0].1 == calibration && pair[1].1 == calibration)
+        .map(|pair| pair[1].0 - pair[0].0)
+        .min()
+}
+
+/// What is known of a dispatcher while events are read.
+#[derive(Default)]
+struct Runner {
+    /// The functions that each of its threads is in.
+    stacks: HashMap<u32, Vec<CallId>>,
+    thread: u32,
+    /// Of its program.
+    episode: Option<CallId>,
+    in_library: bool,
+}
+
+impl Runner {
+    fn stack(&mut self) -> &mut Vec<CallId> {
+        self.stacks.entry(self.thread).or_default()
+    }
+
+    fn innermost(&self) -> Option<CallId> {
+        self.stacks.get(&self.thread).and_then(|stack| stack.last().copied()).or(self.episode)
+    }
+}
+
+#[derive(Default)]
+struct CoreState {
+    /// When the event before was, and its cost.
+    last: Option<(u64, u64)>,
+    clock: u64,
+    /// Functions of the kernel, and for whom they run.
+    kernel: Vec<CallId>,
+    client: Option<DispatcherId>,
+    current: Option<DispatcherId>,
+}
+
+struct Builder<'a> {
+    dump: &'a Dump,
+    from: u64,
+    to: u64,
+    cores: Vec<CoreState>,
+    runners: Vec<Runner>,
+    by_number: HashMap<u32, DispatcherId>,
+    made: Timeline,
+}
+
+/// The number of the kernel among images.
+const KERNEL: u32 = 0;
+
+impl<'a> Builder<'a> {
+    fn new(dump: &'a Dump, from: u64, to: u64) -> Self {
+        let first = dump.cores.first().map(|core| unwrapped(&core.events)).unwrap_or_default();
+        let made = Timeline {
+            probe_cost: probe_cost(&first).unwrap_or(0),
+            lost: dump.cores.iter().map(|core| core.lost).sum(),
+            ..Timeline::default()
+        };
+        let cores = dump.cores.iter().map(|_| CoreState::default()).collect();
+        Builder { dump, from, to, cores, runners: vec![], by_number: HashMap::new(), made }
+    }
+
+    fn event(&mut self, core: usize, time: u64, what: What) {
+        self.made.events += 1;
+        self.pass_time(core, time);
+        // At a function's exit the return is its own, not the probe's.
+        let own = u64::from(matches!(what, What::Exit(_)) && self.dump.counts_instructions);
+        self.cores[core].last = Some((time, self.made.probe_cost.saturating_sub(own)));
+        match what {
+            What::Enter(function) => self.enter(core, function),
+            What::Exit(function) => self.exit(core, function),
+            What::Mark(mark) => self.mark(core, mark),
+        }
+    }
+
+    /// The time since the event before belongs to what runs.
+    fn pass_time(&mut self, core: usize, now: u64) {
+        let state = &mut self.cores[core];
+        let Some((then, cost)) = state.last else { return };
+        if then < self.from || now > self.to {
+            return;
+        }
+        let passed = (now - then).saturating_sub(cost);
+        state.clock += passed;
+        let running = state.kernel.last().copied();
+        let innermost = state.current.and_then(|current| self.runners[current].innermost());
+        match (running.or(innermost), state.current) {
+            (Some(call), _) => self.made.calls[call].own += passed,
+            (None, Some(dispatcher)) => self.made.dispatchers[dispatcher].program += passed,
+            (None, None) => self.made.idle += passed,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        core: usize,
+        name: Name,
+        dispatcher: Option<DispatcherId>,
+        parent: Option<CallId>,
+    ) -> CallId {
+        let start = self.cores[core].clock;
+        self.made.calls.push(Call {
+            name,
+            dispatcher,
+            core,
+            parent,
+            start,
+            end: start,
+            own: 0,
+            total: 0,
+            ended: false,
+        });
+        self.made.calls.len() - 1
+    }
+
+    fn end(&mut self, core: usize, call: CallId) {
+        self.made.calls[call].end = self.cores[core].clock;
+        self.made.calls[call].ended = true;
+    }
+
+    fn enter(&mut self, core: usize, function: u32) {
+        let image = self.dump.functions.get(&function).map_or(KERNEL, |found| found.image);
+        if image == KERNEL {
+            return self.enter_kernel(core, function);
+        }
+        // The kernel has left without a word.
+        self.leave_kernel(core);
+        let Some(current) = self.cores[core].current else {
+            self.made.strays += 1;
+            return;
+        };
+        self.made.dispatchers[current].image.get_or_insert(image);
+        let parent = self.runners[current].innermost();
+        let call = self.begin(core, Name::Function(function), Some(current), parent);
+        self.runners[current].stack().push(call);
+    }
+
+    fn enter_kernel(&mut self, core: usize, function: u32) {
+        if self.cores[core].kernel.is_empty() {
+            let client = self.cores[core].current;
+            self.cores[core].client = client;
+            if let Some(client) = client {
+                if self.runners[client].innermost().is_none() && !self.runners[client].in_library {
+                    let name = Name::Episode(Episode::Kernel);
+                    let episode = self.begin(core, name, Some(client), None);
+                    self.runners[client].episode = Some(episode);
+                }
+            }
+        }
+        let state = &self.cores[core];
+        let client = state.client;
+        let below = client.and_then(|client| self.runners[client].innermost());
+        let parent = state.kernel.last().copied().or(below);
+        let call = self.begin(core, Name::Function(function), client, parent);
+        self.cores[core].kernel.push(call);
+    }
+
+    fn exit(&mut self, core: usize, function: u32) {
+        let image = self.dump.functions.get(&function).map_or(KERNEL, |found| found.image);
+        let current = self.cores[core].current;
+        let stack = match (image, current) {
+            (KERNEL, _) => &self.cores[core].kernel,
+            (_, Some(current)) => &*self.runners[current].stack(),
+            (_, None) => &Vec::new(),
+        };
+        let is_it = |call: &CallId| self.made.calls[*call].name == Name::Function(function);
+        let Some(at) = stack.iter().rposition(is_it) else {
+            self.made.strays += 1;
+            return;
+        };
+        let stack = match current {
+            Some(current) if image != KERNEL => self.runners[current].stack(),
+            _ => &mut self.cores[core].kernel,
+        };
+        let left = stack.split_off(at);
+        left.into_iter().rev().for_each(|call| self.end(core, call));
+        if image == KERNEL && self.cores[core].kernel.is_empty() {
+            self.kernel_left(core);
+        }
+    }
+
+    fn leave_kernel(&mut self, core: usize) {
+        let left = std::mem::take(&mut self.cores[core].kernel);
+        if left.is_empty() {
+            return;
+        }
+        left.into_iter().rev().for_each(|call| self.end(core, call));
+        self.kernel_left(core);
+    }
+
+    /// An episode ends here if the kernel has not entered the library.
+    fn kernel_left(&mut self, core: usize) {
+        let Some(client) = self.cores[core].client.take() else { return };
+        if !self.runners[client].in_library {
+            if let Some(episode) = self.runners[client].episode.take() {
+                self.end(core, episode);
+            }
+        }
+    }
+
+    fn mark(&mut self, core: usize, mark: Mark) {
+        let current = self.cores[core].current;
+        match (mark, current) {
+            (Mark::Calibrate, _) => {}
+            (Mark::Switch(number), _) => {
+                let next = self.dispatcher(number);
+                self.cores[core].current = Some(next);
+            }
+            (Mark::Idle, _) => self.cores[core].current = None,
+            (Mark::Created(number), _) => {
+                self.by_number.remove(&number);
+            }
+            (Mark::Leave, _) => self.leave_kernel(core),
+            (_, None) => self.made.strays += 1,
+            (Mark::Upcall(entry), Some(current)) => self.upcall(current, entry),
+            (Mark::Program(process), Some(current)) => self.program(core, current, process),
+            (Mark::LinuxCall(number), Some(current)) => {
+                self.name_episode(current, Episode::LinuxCall(number));
+            }
+            (Mark::Thread(thread), Some(current)) => self.switch_thread(current, thread),
+        }
+    }
+
+    fn dispatcher(&mut self, number: u32) -> DispatcherId {
+        *self.by_number.entry(number).or_insert_with(|| {
+            self.runners.push(Runner::default());
+            self.made.dispatchers.push(Dispatcher::default());
+            self.runners.len() - 1
+        })
+    }
+
+    /// The order of `abi::dispatcher::Upcall`.
+    fn upcall(&mut self, current: DispatcherId, entry: u32) {
+        let episode = match entry {
+            1 => Episode::PageFault,
+            2 => Episode::Exception,
+            3 => Episode::Message,
+            4 => Episode::Timer,
+            5 => Episode::LinuxCall(u32::MAX),
+            _ => Episode::Run,
+        };
+        self.runners[current].in_library = true;
+        self.name_episode(current, episode);
+    }
+
+    fn name_episode(&mut self, current: DispatcherId, episode: Episode) {
+        if let Some(id) = self.runners[current].episode {
+            self.made.calls[id].name = Name::Episode(episode);
+        }
+    }
+
+    /// The library is left for the program, with all functions that it was in.
+    fn program(&mut self, core: usize, current: DispatcherId, process: u32) {
+        self.made.dispatchers[current].process = Some(process);
+        let runner = &mut self.runners[current];
+        runner.in_library = false;
+        let left = std::mem::take(runner.stack());
+        let episode = runner.episode.take();
+        left.into_iter().rev().chain(episode).for_each(|call| self.end(core, call));
+    }
+
+    /// Each switch names the thread that is left, and then the one that goes on. The first thread of
+    /// a dispatcher has no name before.
+    fn switch_thread(&mut self, current: DispatcherId, thread: u32) {
+        let runner = &mut self.runners[current];
+        if !runner.stacks.contains_key(&thread) && runner.thread == 0 {
+            let stack = runner.stacks.remove(&0).unwrap_or_default();
+            runner.stacks.insert(thread, stack);
+        }
+        runner.thread = thread;
+    }
+
+    fn finish(mut self) -> Timeline {
+        for id in 0..self.made.calls.len() {
+            if !self.made.calls[id].ended {
+                let core = self.made.calls[id].core;
+                self.made.calls[id].end = self.cores[core].clock;
+            }
+        }
+        // Callers began before what they called.
+        for id in (0..self.made.calls.len()).rev() {
+            let call = &mut self.made.calls[id];
+            call.total += call.own;
+            let (parent, total) = (call.parent, call.total);
+            if let Some(parent) = parent {
+                self.made.calls[parent].total += total;
+            }
+        }
+        self.made
+    }
+}

@@ -1,0 +1,198 @@
+//! Times and trees of small traces that were worked out by hand.
+
+use std::collections::BTreeMap;
+use trace::dump::{CoreEvents, Dump, Function};
+use trace::profile::{folded, label, matching, median_call, rows, Trees};
+use trace::timeline::{Episode, Name, Timeline};
+use trace::What::{Enter, Exit};
+use trace::{Event, Mark, What};
+
+const TRAP: u32 = 0;
+const SYSCALL: u32 = 1;
+const FAULT: u32 = 2;
+const LOOK_UP: u32 = 3;
+const SERVE: u32 = 4;
+const ANSWER: u32 = 5;
+
+/// Instructions that the probes of these traces cost.
+const COST: u64 = 10;
+
+fn dump(cores: &[&[(u64, What)]]) -> Dump {
+    let name = |image, name: &str| Function { image, name: name.into() };
+    let functions = BTreeMap::from([
+        (TRAP, name(0, "on_trap")),
+        (SYSCALL, name(0, "on_syscall")),
+        (FAULT, name(1, "page_fault")),
+        (LOOK_UP, name(1, "look_up")),
+        (SERVE, name(2, "serve")),
+        (ANSWER, name(2, "answer")),
+    ]);
+    let core = |events: &&[(u64, What)]| CoreEvents {
+        events: events.iter().map(|&(time, what)| Event::new(time, what)).collect(),
+        lost: 0,
+    };
+    Dump {
+        counts_instructions: false,
+        images: ["kernel", "libunix", "unixd"].map(String::from).into(),
+        functions,
+        cores: cores.iter().map(core).collect(),
+    }
+}
+
+/// Events at these times net of the probes: each costs [`COST`] after it.
+fn with_probes(events: &[(u64, What)]) -> Vec<(u64, What)> {
+    let calibration = [(0, What::Mark(Mark::Calibrate)); 3];
+    let all = calibration.iter().chain(events);
+    all.zip(0..).map(|(&(time, what), n)| (time + n * COST, what)).collect()
+}
+
+/// A page fault of process 7 that makes an invocation, which a server answers.
+fn page_fault() -> Vec<(u64, What)> {
+    let mark = What::Mark;
+    with_probes(&[
+        (100, mark(Mark::Switch(70))),
+        (100, mark(Mark::Program(7))),
+        (600, Enter(TRAP)),
+        (650, mark(Mark::Upcall(1))),
+        (660, Exit(TRAP)),
+        (670, Enter(FAULT)),
+        (700, Enter(LOOK_UP)),
+        (720, Exit(LOOK_UP)),
+        (730, Enter(SYSCALL)),
+        (750, mark(Mark::Switch(80))),
+        (755, Exit(SYSCALL)),
+        (760, Enter(SERVE)),
+        (765, Enter(ANSWER)),
+        (795, Exit(ANSWER)),
+        (800, Enter(SYSCALL)),
+        (810, mark(Mark::Switch(70))),
+        (815, Exit(SYSCALL)),
+        (820, mark(Mark::Program(7))),
+        (900, Enter(TRAP)),
+        (930, Exit(TRAP)),
+        (950, mark(Mark::Idle)),
+        (970, mark(Mark::Switch(70))),
+    ])
+}
+
+fn function(number: u32) -> Name {
+    Name::Function(number)
+}
+
+#[test]
+fn time_belongs_to_what_runs() {
+    let timeline = Timeline::new(&dump(&[&page_fault()]));
+    assert_eq!(timeline.probe_cost, COST);
+    assert_eq!(timeline.strays, 0);
+    let rows = rows(&timeline);
+    let row = |name| rows.iter().find(|row| row.name == name).expect("it has run");
+    // (own, total): what was called is in the second, what only happened meanwhile is not.
+    let times = |name| (row(name).own, row(name).total);
+    assert_eq!(times(function(TRAP)), (60 + 30, 90));
+    assert_eq!(times(function(LOOK_UP)), (20, 20));
+    assert_eq!(times(function(SYSCALL)), (25 + 15, 40));
+    assert_eq!(times(function(FAULT)), (30 + 10 + 5, 45 + 20 + 25));
+    assert_eq!(times(function(ANSWER)), (30, 30));
+    let fault = Name::Episode(Episode::PageFault);
+    assert_eq!(times(fault), (10, 10 + 60 + 90));
+    assert_eq!(row(fault).count, 1);
+    assert_eq!(times(Name::Episode(Episode::Kernel)), (0, 30));
+    assert_eq!(timeline.dispatchers[0].program, 500 + 80 + 20);
+    // Nobody runs before the first switch either.
+    assert_eq!(timeline.idle, 100 + 20);
+    assert_eq!(timeline.busy() + timeline.idle, 970);
+    let folded = folded(&dump(&[&page_fault()]), &timeline);
+    assert_eq!(folded.values().sum::<u64>(), timeline.busy());
+    assert_eq!(folded["process 7;page fault;page_fault;look_up"], 20);
+}
+
+#[test]
+fn a_tree_shows_who_else_worked() {
+    let dump = dump(&[&page_fault()]);
+    let timeline = Timeline::new(&dump);
+    let found = matching(&dump, &timeline, "page fault");
+    let tree = Trees::new(&timeline).of(median_call(&timeline, found).expect("there is one"));
+    let names = |tree: &trace::profile::Tree| -> Vec<String> {
+        tree.children.iter().map(|child| label(&dump, child.name)).collect()
+    };
+    assert_eq!(names(&tree), ["on_trap", "page_fault"]);
+    assert_eq!(names(&tree.children[1]), ["look_up", "on_syscall", "answer", "on_syscall"]);
+    assert_eq!(tree.elsewhere(), 30 + 15);
+}
+
+#[test]
+fn a_window_cuts_time_off() {
+    let dump = dump(&[&page_fault()]);
+    let events = unwrapped_times(&dump);
+    // From the entry of `look_up` to the switch to the server.
+    let timeline = Timeline::between(&dump, events[9], events[12]);
+    assert_eq!(timeline.busy(), 750 - 700);
+    assert_eq!(timeline.idle, 0);
+}
+
+fn unwrapped_times(dump: &Dump) -> Vec<u64> {
+    dump.cores[0].events.iter().map(|event| event.time()).collect()
+}
+
+#[test]
+fn times_may_wrap() {
+    let near_the_end = (1 << 40) - 5;
+    let events = [
+        (near_the_end, What::Mark(Mark::Switch(1))),
+        (near_the_end + 2, Enter(FAULT)),
+        (near_the_end + 12, Exit(FAULT)),
+    ];
+    let timeline = Timeline::new(&dump(&[&events]));
+    assert_eq!(timeline.calls[0].total, 10);
+}
+
+#[test]
+fn a_late_event_takes_its_place() {
+    let mark = |at| (at, What::Mark(Mark::Switch(1)));
+    let events = [mark(0), (10, Enter(FAULT)), (30, Exit(LOOK_UP)), (20, Enter(LOOK_UP))];
+    let timeline = Timeline::new(&dump(&[&events]));
+    assert_eq!(timeline.strays, 0);
+    assert_eq!(timeline.calls[1].total, 10);
+}
+
+#[test]
+fn what_never_returned_ends_with_what_called_it() {
+    let events = [
+        (0, What::Mark(Mark::Switch(1))),
+        (10, Enter(FAULT)),
+        (20, Enter(LOOK_UP)),
+        (50, Exit(FAULT)),
+        (60, Exit(ANSWER)),
+    ];
+    let timeline = Timeline::new(&dump(&[&events]));
+    assert_eq!(timeline.strays, 1);
+    assert!(timeline.calls.iter().all(|call| call.ended));
+    assert_eq!(timeline.calls[0].total, 40);
+}
+
+#[test]
+fn a_dispatcher_moves_between_cores() {
+    let here = [(0, What::Mark(Mark::Switch(1))), (10, Enter(FAULT)), (20, What::Mark(Mark::Idle))];
+    let there = [(30, What::Mark(Mark::Switch(1))), (45, Exit(FAULT))];
+    let timeline = Timeline::new(&dump(&[&here, &there]));
+    assert_eq!(timeline.strays, 0);
+    assert_eq!(timeline.calls[0].total, 10 + 15);
+}
+
+#[test]
+fn threads_have_stacks_of_their_own() {
+    let thread = |at, n| (at, What::Mark(Mark::Thread(n)));
+    let events = [
+        (0, What::Mark(Mark::Switch(1))),
+        (10, Enter(SERVE)),
+        thread(20, 5),
+        thread(20, 6),
+        (30, Enter(ANSWER)),
+        thread(40, 6),
+        thread(40, 5),
+        (55, Exit(SERVE)),
+    ];
+    let timeline = Timeline::new(&dump(&[&events]));
+    assert_eq!(timeline.strays, 0);
+    assert_eq!((timeline.calls[0].total, timeline.calls[1].total), (10 + 15, 10));
+}
