@@ -4,8 +4,9 @@ use super::{page, text};
 use ::trace::dump::Dump;
 use ::trace::profile::{matching, median_call, rows, Trees};
 use ::trace::timeline::Timeline;
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Show what a trace says: which functions ran, how often, how long, and called by whom
@@ -39,12 +40,14 @@ pub fn trace(options: &TraceOptions) -> Result<i32> {
     let dump = Dump::from_bytes(&bytes).with_context(|| format!("{}", options.file.display()))?;
     let timeline = Timeline::new(&dump);
     let rows = rows(&timeline);
-    println!("{}", text::summary(&dump, &timeline));
+    let mut text = text::summary(&dump, &timeline);
     let functions = rows.iter().filter(|row| !text::is_episode(row)).take(options.top);
-    println!("{}", text::table(&dump, "function", functions));
+    text += &format!("\n{}", text::table(&dump, "function", functions));
     let episodes = rows.iter().filter(|row| text::is_episode(row));
-    println!("{}", text::table(&dump, "why programs were left", episodes));
-    print_trees(options, &dump, &timeline)?;
+    text += &format!("\n{}", text::table(&dump, "why programs were left", episodes));
+    text += &trees(options, &dump, &timeline)?;
+    // Who reads may have seen enough.
+    let _ = io::stdout().write_all(text.as_bytes());
     let html = options.html.clone().unwrap_or_else(|| {
         let mut name = options.file.clone().into_os_string();
         name.push(".html");
@@ -59,25 +62,24 @@ pub fn trace(options: &TraceOptions) -> Result<i32> {
 /// What a fork is called: the three system calls that do it.
 const FORKS: [&str; 3] = ["system call fork", "system call clone", "system call vfork"];
 
-fn print_trees(options: &TraceOptions, dump: &Dump, timeline: &Timeline) -> Result<()> {
+fn trees(options: &TraceOptions, dump: &Dump, timeline: &Timeline) -> Result<String> {
     let trees = Trees::new(timeline);
-    let print = |heading: &str, patterns: &[&str]| {
+    let median = |heading: &str, patterns: &[&str]| -> Option<String> {
         let calls: Vec<_> =
             patterns.iter().flat_map(|pattern| matching(dump, timeline, pattern)).collect();
         let count = calls.len();
-        let Some(call) = median_call(timeline, calls) else { return false };
-        println!("{heading}: the median of {count}\n");
-        println!("{}", text::tree(dump, timeline, &trees.of(call)));
-        true
+        let tree = trees.of(median_call(timeline, calls)?);
+        let tree = text::tree(dump, timeline, &tree);
+        Some(format!("\n{heading}: the median of {count}\n\n{tree}"))
     };
     if options.tree.is_empty() {
-        print("a page fault", &["page fault"]);
-        print("a fork", &FORKS);
+        let usual = [median("a page fault", &["page fault"]), median("a fork", &FORKS)];
+        return Ok(usual.into_iter().flatten().collect());
     }
-    for pattern in &options.tree {
-        if !print(pattern, &[pattern]) {
-            bail!("no call in the trace has a name with {pattern:?} in it and has ended");
-        }
-    }
-    Ok(())
+    let chosen = options.tree.iter().map(|pattern| {
+        median(pattern, &[pattern]).with_context(|| {
+            format!("no call in the trace has a name with {pattern:?} in it and has ended")
+        })
+    });
+    chosen.collect()
 }

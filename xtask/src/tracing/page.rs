@@ -15,6 +15,9 @@ const FUNCTIONS: usize = 12;
 /// Calls that make a distribution worth looking at.
 const CALLS: usize = 8;
 
+/// Quarters of powers of two that a distribution shows at least.
+const LEAST_BUCKETS: i32 = 12;
+
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 64.0;
@@ -60,7 +63,6 @@ fn flame_graph(dump: &Dump, timeline: &Timeline) -> Result<String> {
     let mut options = Options::default();
     options.title = "Where the time went".into();
     options.count_name = unit(dump).into();
-    options.image_width = Some(1160);
     // Those that would be seen at all: less than half a pixel is not drawn.
     options.min_width = 0.05;
     let mut out = Vec::new();
@@ -78,8 +80,9 @@ fn histogram(title: &str, times: &[u64], unit: &str) -> String {
     let (first, last) = times.iter().fold((i32::MAX, i32::MIN), |(first, last), &time| {
         (first.min(bucket(time)), last.max(bucket(time)))
     });
-    // Room around a single bar.
-    let (first, last) = (first - 1, last + 1);
+    // Room beside the bars, and for marks under the axis.
+    let room = (LEAST_BUCKETS - (last - first)).max(2);
+    let (first, last) = (first - room / 2, last + room.div_ceil(2));
     let mut counts = vec![0_usize; (last - first + 1) as usize];
     times.iter().for_each(|&time| counts[(bucket(time) - first) as usize] += 1);
     let most = counts.iter().copied().max().unwrap_or(1);
