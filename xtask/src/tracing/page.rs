@@ -82,7 +82,7 @@ fn histogram(title: &str, times: &[u64], unit: &str) -> String {
     });
     // Room beside the bars, and for marks under the axis.
     let room = (LEAST_BUCKETS - (last - first)).max(2);
-    let (first, last) = (first - room / 2, last + room.div_ceil(2));
+    let (first, last) = (first - room / 2, last + (room + 1) / 2);
     let mut counts = vec![0_usize; (last - first + 1) as usize];
     times.iter().for_each(|&time| counts[(bucket(time) - first) as usize] += 1);
     let most = counts.iter().copied().max().unwrap_or(1);
