@@ -91,6 +91,7 @@ fn prepare(local: &mut Local, info: &BootInfo) {
     let number = info.option("panic").and_then(|number| number.parse().ok());
     assert!(number != Some(local.id.0), "the command line says so");
     local.set_facts(facts(info));
+    local.node = info.cores.as_slice()[local.id.index()].node as u8;
     if let Some(policy) = info.option("tlb") {
         local.tlb.set_policy(policy);
     }

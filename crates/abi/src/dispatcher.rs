@@ -102,8 +102,10 @@ pub struct DispatcherFrame {
     pub core: AtomicU64,
     /// How many cores there are. Set by the kernel at `Configure`.
     pub cores: u64,
+    /// The NUMA node of that core.
+    pub node: AtomicU64,
     /// Room for more facts.
-    pub reserved2: [u64; 10],
+    pub reserved2: [u64; 9],
     /// Registers of the program.
     pub save: Regs,
 }

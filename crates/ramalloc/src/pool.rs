@@ -2,6 +2,7 @@
 
 use crate::buddy::{Buddy, FreeError};
 use crate::PAGE;
+use captypes::RamAttrs;
 
 /// Most ranges.
 pub const MAX_RANGES: usize = 64;
@@ -10,8 +11,8 @@ const RESERVE_PART: u64 = 32;
 /// … but not less than this.
 const RESERVE_MIN: u64 = 1 << 20;
 /// Attributes that a range must have exactly as asked for; the node is a wish.
-const STRICT: u16 = 1 << 8;
-const NODE: u16 = 0xff;
+const STRICT: u16 = RamAttrs::PERSISTENT.0;
+const NODE: u16 = RamAttrs::NODE;
 
 /// What somebody asks for.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +117,7 @@ impl<'a> Pool<'a> {
             return Err(AllocError::NoMemory);
         }
         let grant = self
-            .take(bytes, alignment, |range| range.attrs & (STRICT | NODE) == attrs)
+            .take(bytes, alignment, |range| (range.attrs ^ attrs) & (STRICT | NODE) == 0)
             .or_else(|| self.take(bytes, alignment, |range| (range.attrs ^ attrs) & STRICT == 0))
             .ok_or(AllocError::NoMemory)?;
         self.free -= bytes;

@@ -164,7 +164,9 @@ fn the_reserve_is_for_the_trusted() {
 fn attributes_choose_the_range() {
     let bytes = 8 << 20;
     let bases = [0, 1 << 30, 2 << 30];
-    let attrs = [0, 1, 1 << 8];
+    let home = captypes::RamAttrs::HOME.0;
+    let persistent = captypes::RamAttrs::PERSISTENT.0;
+    let attrs = [home, home | 1, home | persistent];
     let mut words = [(); 3].map(|()| vec![0; Buddy::words_needed(1 << 30, bytes)]);
     let mut pool = Pool::new();
     for ((base, attrs), words) in bases.into_iter().zip(attrs).zip(&mut words) {
@@ -176,12 +178,12 @@ fn attributes_choose_the_range() {
         pool.alloc(request).map(|grant| grant.range)
     };
     assert_eq!(ask(1, PAGE), Ok(1));
-    assert_eq!(ask(1 << 8, PAGE), Ok(2));
+    assert_eq!(ask(persistent, PAGE), Ok(2));
     assert_eq!(ask(1, 4 << 20), Ok(1));
     // Node 1 has no such block any more, node 0 has.
     assert_eq!(ask(1, 8 << 20), Ok(0));
     // Ordinary memory never stands in for persistent memory.
-    assert_eq!(ask(1 << 8, 8 << 20), Err(AllocError::NoMemory));
+    assert_eq!(ask(persistent, 8 << 20), Err(AllocError::NoMemory));
     assert_eq!(ask(0, 100), Err(AllocError::Invalid));
 }
 

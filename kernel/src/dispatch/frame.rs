@@ -79,10 +79,11 @@ impl Frame {
         word!(self, fsgsbase).set(u64::from(fsgsbase));
     }
 
-    /// Tells the library on which core it runs.
+    /// Tells the library on which core it runs, and on which NUMA node that is.
     #[inline]
-    pub fn set_core(self, core: u8) {
+    pub fn set_core(self, core: u8, node: u8) {
         word!(self, core).set(u64::from(core));
+        word!(self, node).set(u64::from(node));
     }
 
     /// Tells the library that its domain uses vector registers.

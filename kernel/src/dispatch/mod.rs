@@ -76,6 +76,8 @@ pub struct Local {
     /// Which core this is, and the others.
     pub id: CoreId,
     pub cores: Cores,
+    /// Its NUMA node.
+    pub node: u8,
     /// What the others see of this one.
     shared: &'static Shared,
     /// All capabilities.
@@ -140,6 +142,7 @@ impl Local {
         Local {
             id: CoreId(0),
             cores: Cores::ALONE,
+            node: 0,
             shared: Cores::FIRST,
             db: Db::new(),
             dying: Dying::new(),

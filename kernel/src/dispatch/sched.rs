@@ -175,7 +175,7 @@ impl Local {
         self.unload();
         self.loaded = Some(next);
         if self.cores.are_many() {
-            next.frame.get().set_core(self.id.0);
+            next.frame.get().set_core(self.id.0, self.node);
         }
         arch::write_fs_base(next.fs_base.get());
         arch::write_gs_base(next.gs_base.get());

@@ -1,7 +1,7 @@
 //! Frames that go home when they are dropped.
 
 use crate::{domain, Cap, CapAddr, CapType, RamAttrs, Status};
-use crate::{memd, ram::Ram};
+use crate::{memd, ram::Ram, upcall};
 use abi::layout::PAGE;
 use abi::slots::MEMD;
 
@@ -12,8 +12,8 @@ pub struct FrameRequest {
     pub bytes: u64,
     /// Of which power of two the physical address is a multiple; less than a page means a page.
     pub alignment: u64,
-    /// Node and persistence.
-    pub attrs: RamAttrs,
+    /// Node and persistence; without, memory of the node on which the domain runs if it can be.
+    pub attrs: Option<RamAttrs>,
     /// Colours that will do, as a set of bits ([`crate::colour`]); zero: any. Only of single pages.
     pub colours: u64,
 }
@@ -21,7 +21,7 @@ pub struct FrameRequest {
 impl FrameRequest {
     /// Any memory.
     pub const fn bytes(bytes: u64) -> Self {
-        FrameRequest { bytes, alignment: 0, attrs: RamAttrs(0), colours: 0 }
+        FrameRequest { bytes, alignment: 0, attrs: None, colours: 0 }
     }
     /// At a multiple of this.
     pub const fn aligned(self, alignment: u64) -> Self {
@@ -33,7 +33,7 @@ impl FrameRequest {
     }
     /// With these attributes.
     pub const fn attrs(self, attrs: RamAttrs) -> Self {
-        FrameRequest { attrs, ..self }
+        FrameRequest { attrs: Some(attrs), ..self }
     }
 }
 
@@ -61,7 +61,7 @@ impl Frame {
         if bytes == 0 || bytes % PAGE != 0 || colours != 0 && bytes.max(alignment) != PAGE {
             return Err(Status::OutOfRange);
         }
-        let any = alignment <= PAGE && attrs == RamAttrs(0) && colours == 0;
+        let any = alignment <= PAGE && attrs.is_none() && colours == 0;
         if bytes <= SMALL && any {
             let cap = domain::with(|domain| domain.make(CapType::Frame, bytes))?;
             return Ok(Frame { cap, base: 0, bytes });
@@ -75,6 +75,7 @@ impl Frame {
             domain::with(|domain| make(&mut domain.arena))?;
             return Frame::from_cap(cap.keep());
         }
+        let attrs = attrs.unwrap_or_else(|| memd::near(upcall::own_frame()));
         if colours == 0 {
             memd::alloc(MEMD, bytes, alignment, attrs, ram.addr)?;
         } else {

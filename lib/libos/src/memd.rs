@@ -6,10 +6,15 @@
 //! | [`STATS`] | | status, free, total, largest, reserve, colours |
 //! | [`ALLOC_COLOURED`] | set of colours, attributes | status; RAM of one page |
 //!
+//! The NUMA node in the attributes is a wish: where it has none, any other's is given. Who has no
+//! other wish asks for memory [`near`] itself.
+//!
 //! There is no operation to free: memory comes back when the last capability to it is deleted.
 
 use crate::ipc::{call, Caps};
+use abi::DispatcherFrame;
 use captypes::{CapAddr, Place, RamAttrs, Status};
+use core::sync::atomic::Ordering;
 
 /// Word 0 of a request for memory.
 pub const ALLOC: u64 = 1;
@@ -32,6 +37,12 @@ pub struct Stats {
     pub reserve: u64,
     /// Page colours that it tells apart, a power of two up to 64.
     pub colours: u64,
+}
+
+/// Attributes of memory of the NUMA node on which the dispatcher with this frame runs.
+#[inline]
+pub fn near(frame: &DispatcherFrame) -> RamAttrs {
+    RamAttrs(frame.node.load(Ordering::Relaxed) as u16 & RamAttrs::NODE)
 }
 
 /// Asks for `bytes` (a multiple of a page) of RAM at a multiple of `alignment` (a power of two, or

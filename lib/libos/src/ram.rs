@@ -1,8 +1,8 @@
 //! Where a domain's objects come from.
 
-use crate::memd;
 use crate::Cap;
-use captypes::{CapAddr, CapType, Place, RamAttrs, Status};
+use crate::{memd, upcall};
+use captypes::{CapAddr, CapType, Place, Status};
 
 /// A source of objects made of RAM.
 pub trait Ram {
@@ -76,9 +76,10 @@ impl Arena {
         }
         self.release()?;
         let chunk = bytes.max(CHUNK);
-        let got = match memd::alloc(self.server, chunk, 0, RamAttrs(0), self.ram) {
+        let near = memd::near(upcall::own_frame());
+        let got = match memd::alloc(self.server, chunk, 0, near, self.ram) {
             Err(Status::NoMemory) if bytes < chunk => {
-                memd::alloc(self.server, bytes, 0, RamAttrs(0), self.ram).map(|()| bytes)
+                memd::alloc(self.server, bytes, 0, near, self.ram).map(|()| bytes)
             }
             result => result.map(|()| chunk),
         }?;

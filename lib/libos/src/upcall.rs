@@ -91,6 +91,12 @@ pub fn cores() -> u64 {
     unsafe { (*frame()).cores }
 }
 
+/// The same, for what the kernel tells in it.
+pub fn own_frame() -> &'static DispatcherFrame {
+    // SAFETY: mapped in every native domain for good; what the kernel changes is atomic.
+    unsafe { &*frame() }
+}
+
 /// Makes the kernel enter this library when notification bits are set.
 pub fn install() {
     preempt::set_catch_up(thread::take_events);

@@ -1,5 +1,6 @@
 //! What a first domain can see of its own core.
 
+use core::sync::atomic::Ordering;
 use libos::abi::layout::NATIVE_FRAME;
 use libos::abi::slots::{ARCHIVE, CHANNELS, DISPATCHER, ID, IO, IRQ, KERNEL, PERFMON};
 use libos::abi::DispatcherFrame;
@@ -71,6 +72,11 @@ fn common(machine: &Machine) -> Result<u64, libos::testkit::Failure> {
     let archive = good!(ARCHIVE.identify());
     check!(archive.ty == CapType::Frame && !archive.rights.has(Rights::WRITE));
     check!(machine.boot.archive().starts_with(b"070701"));
+    // Told by the kernel when it began to run.
+    let (own, info) = (libos::upcall::own_frame(), machine.boot.info);
+    check!(own.core.load(Ordering::Relaxed) == u64::from(info.core));
+    let node = info.nodes.get(info.core as usize).copied().unwrap_or(u8::MAX);
+    check!(own.node.load(Ordering::Relaxed) == u64::from(node));
     if machine.boot.info.channel_bytes > 0 {
         check!(good!(CHANNELS.identify()).bytes == machine.boot.info.channel_bytes);
     }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libos::abi::slots::{KERNEL, MEMD};
-use libos::memd::{alloc, stats, Stats};
+use libos::memd::{self, alloc, stats, Stats};
 use libos::runtime::{Boot, Start};
 use libos::testkit::{Failure, Outcome, Random, Runner};
 use libos::{bringup, check, domain, fails, good, invoke, log, op};
@@ -32,6 +32,7 @@ fn main(_: Start) {
     runner.run("memd_random", || random(boot.seed()));
     runner.run("memd_exhausted", exhausted);
     runner.run("memd_reserve", reserve);
+    runner.run("memd_nodes", || nodes(&boot));
     runner.run("memd_cost", cost);
     runner.finish()
 }
@@ -57,6 +58,49 @@ fn start(boot: &Boot) -> Outcome {
 
 fn failure(what: &'static str) -> Failure {
     Failure { line: line!(), what, status: None }
+}
+
+/// NUMA nodes of the machine.
+fn count_nodes(boot: &Boot) -> u8 {
+    let cores = boot.info.nodes.get(..boot.info.cores as usize).unwrap_or(&[0]);
+    cores.iter().max().map_or(1, |last| last + 1)
+}
+
+/// The node of a new piece in `dst`.
+fn node_of_new(bytes: u64, wish: u16, dst: CapAddr) -> Result<u8, Status> {
+    alloc(MEMD, bytes, 0, RamAttrs(wish), dst)?;
+    Ok(dst.identify()?.attrs.node())
+}
+
+/// Memory is of the node that is wished for while that has any, and then of another.
+fn nodes(boot: &Boot) -> Outcome {
+    const PIECE: u64 = 8 << 20;
+    let before = good!(numbers());
+    let count = count_nodes(boot);
+    let own = libos::upcall::own_frame();
+    let core = own.core.load(core::sync::atomic::Ordering::Relaxed) as usize;
+    check!(boot.info.nodes.get(core).is_some_and(|&node| memd::near(own).node() == node));
+    for node in 0..count {
+        check!(good!(node_of_new(PAGE, node.into(), slot(0))) == node);
+        check!(good!(node_of_new(PIECE, node.into(), slot(1))) == node);
+        good!(slot(0).delete_range(2));
+    }
+    // One that does not exist.
+    check!(good!(node_of_new(PAGE, 63, slot(0))) < count);
+    good!(slot(0).delete());
+    // All of the last, and one more.
+    let mut pieces = 0;
+    let last = count - 1;
+    while count > 1 && good!(node_of_new(PIECE, last.into(), slot(pieces))) == last {
+        pieces += 1;
+        check!(pieces < 255);
+    }
+    check!(count == 1 || pieces > 2);
+    if count > 1 {
+        good!(slot(0).delete_range(pieces + 1));
+    }
+    check!(good!(numbers()).free == before.free);
+    Ok(())
 }
 
 fn numbers() -> Result<Stats, Status> {

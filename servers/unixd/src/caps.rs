@@ -2,7 +2,7 @@
 
 use abi::slots::MEMD;
 use libos::domain;
-use libos::{memd, Cap, CapAddr, CapType, Place, RamAttrs, Rights, Status};
+use libos::{memd, Cap, CapAddr, CapType, Place, Rights, Status};
 use unixproto::Errno;
 
 /// Memory that file contents leave to everything else.
@@ -69,7 +69,8 @@ impl Drop for Slots {
 /// A Frame of fresh zeroed memory. `ENOMEM`: there is none.
 pub fn frame(bytes: u64) -> Result<Slots, Errno> {
     let ram = Slots::new(1)?;
-    memd::alloc(MEMD, bytes, 0, RamAttrs(0), ram.first()).map_err(errno)?;
+    let near = memd::near(libos::upcall::own_frame());
+    memd::alloc(MEMD, bytes, 0, near, ram.first()).map_err(errno)?;
     let frame = Slots::new(1)?;
     ram.first().retype(CapType::Frame, 0, bytes, 1, frame.first()).map_err(errno)?;
     Ok(frame)

@@ -52,6 +52,7 @@ pub fn cases() -> Vec<Case> {
         })
         .collect();
     cases.push(Case::single("cores/little-memory".into(), little_memory));
+    cases.push(Case::several("cores/memory-server".into(), memory_server));
     for core in [0, 2] {
         let name = format!("cores/panic-{core}");
         cases.push(Case::single(name.clone(), move |context| panic(context, &name, core)));
@@ -61,17 +62,28 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
+/// Boots [`PROGRAM`] on every core.
 fn boot(context: &Context, name: &str, machine: Machine, words: &str) -> Result<Observed> {
+    boot_program(context, name, machine, PROGRAM, &format!("monitor={PROGRAM} {words}"))
+}
+
+fn boot_program(
+    context: &Context,
+    name: &str,
+    machine: Machine,
+    program: &str,
+    words: &str,
+) -> Result<Observed> {
     let Machine { cores, nodes, mem, la57 } = machine;
     let mem = parse_size(mem)?;
     let run = GuestRun {
         test: name.to_owned(),
-        invocation: Invocation::new(vec![PROGRAM.to_owned()], &[])?,
+        invocation: Invocation::new(vec![program.to_owned()], &[])?,
         additions: Vec::new(),
         stdin: Vec::new(),
         machine: MachineOptions { cores, nodes, mem, la57, ..MachineOptions::default() },
         timeout: TIMEOUT,
-        command_line: format!("init={PROGRAM} monitor={PROGRAM} {words}"),
+        command_line: format!("init={program} {words}"),
     };
     run.run(context)
 }
@@ -92,6 +104,16 @@ fn all_come(context: &Context, name: &str, machine: Machine) -> Vec<TestResult> 
         ensure!(cores == 1 || log_of(context, name)?.contains(&said), "no line {said:?}");
         ensure!(results.len() > if cores == 1 { 1 } else { 6 }, "parts are missing");
         Ok(())
+    })
+}
+
+/// The memory server gives memory of the node that is wished for.
+fn memory_server(context: &Context) -> Vec<TestResult> {
+    let name = "cores/memory-server";
+    collect(name, |results| {
+        let machine = Machine { nodes: 3, ..machine(6, "1G") };
+        let observed = boot_program(context, name, machine, "boot/programs/memtest", "")?;
+        read_results(context, name, &observed, results)
     })
 }
 

@@ -4,9 +4,10 @@
 //! home by itself when the last capability to it dies. The more the process needs, the more it
 //! asks for at a time.
 
+use crate::process::frame;
 use abi::layout::PAGE;
 use abi::slots::MEMD;
-use captypes::{CapAddr, CapType, Place, RamAttrs, Status};
+use captypes::{CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::{memd, Cap};
 
@@ -62,8 +63,10 @@ impl Arena {
     fn refill(&mut self, bytes: u64) -> Result<(), Status> {
         self.release();
         let mut ask = bytes.max(self.pages * PAGE);
+        // SAFETY: mapped as long as the process lives; what the kernel changes is atomic.
+        let near = memd::near(unsafe { &*frame() });
         loop {
-            match memd::alloc(MEMD, ask, 0, RamAttrs(0), self.slot) {
+            match memd::alloc(MEMD, ask, 0, near, self.slot) {
                 Ok(()) => break,
                 Err(Status::NoMemory) if ask > bytes => ask = bytes.max((ask / 2) & !(PAGE - 1)),
                 Err(error) => return Err(error),

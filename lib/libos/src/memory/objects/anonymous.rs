@@ -10,7 +10,7 @@ use selfpaging::Views;
 pub struct Anonymous {
     frames: FrameTable,
     size: PageSize,
-    attrs: RamAttrs,
+    attrs: Option<RamAttrs>,
     colours: u64,
     views: Views<()>,
 }
@@ -22,13 +22,13 @@ impl Anonymous {
             return Err(Error::Misaligned);
         }
         let frames = FrameTable::new(bytes / size.bytes())?;
-        let (attrs, views) = (RamAttrs(0), Views::new());
+        let (attrs, views) = (None, Views::new());
         Ok(Anonymous { frames, size, attrs, colours: 0, views })
     }
 
     /// The same, of RAM with these attributes.
     pub fn with_attrs(self, attrs: RamAttrs) -> Self {
-        Anonymous { attrs, ..self }
+        Anonymous { attrs: Some(attrs), ..self }
     }
 
     /// The same, of pages whose colours are in this set of bits ([`crate::colour`]): it takes up that
@@ -88,8 +88,10 @@ impl MemoryObject for Anonymous {
             return Ok(());
         }
         let unit = self.size.bytes();
-        let request =
-            FrameRequest::bytes(unit).aligned(unit).attrs(self.attrs).coloured(self.colours);
+        let request = FrameRequest {
+            attrs: self.attrs,
+            ..FrameRequest::bytes(unit).aligned(unit).coloured(self.colours)
+        };
         let page = view.offset_of(fault.address) / unit;
         let frame = self.frames.get_or_make(page, || Ok(Frame::with(request)?))?;
         pages.map_around(view, fault.address, (frame, 0), page * unit, self.size)
