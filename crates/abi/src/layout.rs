@@ -28,6 +28,10 @@ pub const LIBRARY_PEEK: u64 = LIBRARY_START + 0xb000;
 pub const LIBRARY_IMAGE: u64 = LIBRARY_START + 0x1_0000;
 /// Windows: file contents, pipe buffers. The heap ends here at the latest.
 pub const LIBRARY_WINDOWS: u64 = LIBRARY_START + 0x1000_0000;
+/// Areas of the threads of a Linux process but the first, up to the end of the library's part.
+pub const LIBRARY_THREADS: u64 = LIBRARY_START + 0x1400_0000;
+/// Bytes of each, and its alignment.
+pub const THREAD_BYTES: u64 = 0x2_0000;
 /// First address that is no user address.
 pub const USER_END: u64 = 0x8000_0000_0000;
 /// Where native programs and servers are linked.

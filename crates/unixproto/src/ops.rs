@@ -237,8 +237,78 @@ requests! {
 
     /// Sends capabilities [Dispatcher, L1CNode] of a native domain that is not started yet, and that
     /// has the caller's endpoint and session frame: it becomes the process. No answer; the caller's
-    /// own domain is taken apart. Default actions of signals are `unixd`'s from then on.
-    18 Replace() -> ();
+    /// own domain is taken apart with all its threads. Default actions of signals are `unixd`'s from
+    /// then on. With `linux` the domain is not a native one, but that of a Linux process which begins
+    /// anew, with one thread.
+    18 Replace(
+        /// It is a Linux process.
+        linux: bool
+    ) -> ();
+
+    // Threads.
+
+    /// A new thread of the calling process. Sends the capability [Dispatcher] of the caller's domain,
+    /// not started yet. Answers capabilities [UNIXD endpoint, session Frame] for it. `EAGAIN`: too
+    /// many threads.
+    90 Thread() -> Process;
+    /// The calling thread ends, the process with the last one. No answer; `unixd` takes the
+    /// dispatcher from the process.
+    91 ThreadExit(
+        /// Wait status of the process if this is its first thread.
+        status: u32
+    ) -> ();
+    /// Posts a signal (0: only checks) to a thread.
+    92 KillThread(
+        /// The process that it is a thread of; 0: any.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
+    /// The caller blocks signals now that wait for the process: other threads are to look.
+    93 Retarget() -> ();
+    /// Ends a `Poll` of a thread of the caller's process with `EINTR`, the present one or the next.
+    95 Stir(
+        /// The thread.
+        tid: u32
+    ) -> ();
+    /// How often futexes in shared memory were woken.
+    96 FutexCount() -> Count;
+    /// Waits for a futex in shared memory. `EAGAIN`: some futex was woken since `seen`;
+    /// `ETIMEDOUT`: the time is over; `EINTR`.
+    97 FutexWait(
+        /// File that is mapped there.
+        inode: u64,
+        /// Where in the file.
+        offset: u64,
+        /// What `FutexCount` has answered.
+        seen: u64,
+        /// How long, or `FOREVER`.
+        ns: u64,
+        /// Wakes that have one of these bits are for the caller.
+        bits: u32
+    ) -> ();
+    /// Wakes those who wait for a futex in shared memory. Answers how many.
+    98 FutexWake(
+        /// File that is mapped there.
+        inode: u64,
+        /// Where in the file.
+        offset: u64,
+        /// At most so many.
+        count: u32,
+        /// With one of these bits.
+        bits: u32
+    ) -> Count;
+    /// The process of a thread.
+    94 ThreadOf(
+        /// The thread.
+        tid: u32
+    ) -> Process;
 
     // Time and signals. All may answer `EINTR`.
 

@@ -15,11 +15,18 @@ pub const DATA_OFFSET: usize = HEADER_BYTES;
 /// Bytes of the data area.
 pub const DATA_BYTES: usize = SESSION_BYTES as usize - HEADER_BYTES;
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
-pub const SHOWN_FDS: usize = 256;
-/// Notification bit: something is new in `pending`.
+pub const SHOWN_FDS: usize = 128;
+/// Notification bit: something is new in `pending` or `own`.
 pub const NOTE_SIGNAL: u64 = 1;
+/// Notification bits that the threads of a process have for each other.
+pub const NOTE_LIBRARY: u64 = 0xff00;
 
 /// The first page of a session frame.
+///
+/// Every thread of a process has a session frame. What is about the process as a whole is in that
+/// of its first thread only, which stays when that thread ends: `umask`, `child_flags`, `ignored`,
+/// `caught`, `pending`, the statistics and `fds`. Of each thread are `tid`, `blocked` and `own`; all
+/// have the same ids otherwise.
 #[repr(C)]
 pub struct Header {
     /// Process id. By `unixd`, like all ids here.
@@ -43,19 +50,20 @@ pub struct Header {
     pub ignored: AtomicU64,
     /// Signals that have a handler. By the library.
     pub caught: AtomicU64,
-    /// Signals that wait to be delivered. Bits are set by `unixd` (after `info`) and cleared by
-    /// the library (after it has read `info`).
-    pub pending: AtomicU64,
-    /// What is known of each pending signal: index N-1 for signal N.
-    pub info: [InfoCell; 64],
+    /// Signals that wait to be delivered to any thread of the process.
+    pub pending: Pending,
+    /// Signals that wait to be delivered to this thread.
+    pub own: Pending,
     /// Pages of address space in use. By the library, like all statistics.
     pub vm_pages: AtomicU64,
     /// Pages resident.
     pub rss_pages: AtomicU64,
     /// Page faults handled.
     pub faults: AtomicU64,
+    /// The thread's id. By `unixd`.
+    pub tid: AtomicU32,
     /// Room.
-    pub reserved: [AtomicU64; 5],
+    pub reserved: AtomicU32,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }
@@ -84,25 +92,43 @@ impl InfoCell {
     }
 }
 
-impl Header {
+/// A set of signals that wait to be delivered. Bits are set by `unixd` (after `info`) and cleared
+/// by the library (after it has read `info`).
+#[repr(C)]
+pub struct Pending {
+    set: AtomicU64,
+    /// What is known of each: index N-1 for signal N.
+    info: [InfoCell; 64],
+}
+
+impl Pending {
+    /// The set.
+    #[inline(always)]
+    pub fn set(&self) -> u64 {
+        self.set.load(Ordering::Acquire)
+    }
+    /// Takes signals out without a look at them.
+    pub fn clear(&self, signals: u64) {
+        self.set.fetch_and(!signals, Ordering::AcqRel);
+    }
     /// Posts a signal unless it is pending already. True if it is new.
     pub fn post(&self, signal: u32, info: SigInfo) -> bool {
         let bit = crate::signals::bit(signal);
-        if bit == 0 || self.pending.load(Ordering::Acquire) & bit != 0 {
+        if bit == 0 || self.set() & bit != 0 {
             return false;
         }
         self.info[signal as usize - 1].store(info);
-        self.pending.fetch_or(bit, Ordering::Release);
+        self.set.fetch_or(bit, Ordering::Release);
         true
     }
     /// Takes a pending signal, if it is (still) pending.
     pub fn take(&self, signal: u32) -> Option<SigInfo> {
         let bit = crate::signals::bit(signal);
-        if bit == 0 || self.pending.load(Ordering::Acquire) & bit == 0 {
+        if bit == 0 || self.set() & bit == 0 {
             return None;
         }
         let info = self.info[signal as usize - 1].load();
-        self.pending.fetch_and(!bit, Ordering::AcqRel);
+        self.clear(bit);
         Some(info)
     }
 }

@@ -10,7 +10,7 @@
 //! there the dispatcher counts as disabled although the flag is clear.
 
 use abi::dispatcher::{DispatcherFrame, Regs};
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
 const _: () = {
@@ -75,8 +75,7 @@ global_asm!(
 extern "C" {
     /// First entry of a domain that `unixd` has made.
     fn upcall_run();
-    /// Goes on with the program as the frame's save area says.
-    pub fn resume_program(frame: *mut DispatcherFrame) -> !;
+    fn resume_program(frame: *mut DispatcherFrame) -> !;
     static __stack_top: u8;
     fn critical_low();
     fn critical_high();
@@ -87,9 +86,37 @@ pub fn stack() -> u64 {
     &raw const __stack_top as u64 - 8
 }
 
-/// The critical range.
-pub fn critical() -> (u64, u64) {
-    (critical_low as *const () as u64, critical_high as *const () as u64)
+/// How far the code of the way back to the program that is for `frame` is from the first thread's.
+fn distance(frame: *mut DispatcherFrame) -> u64 {
+    frame as u64 - abi::layout::DISPATCHER_FRAME
+}
+
+/// The page of that code.
+pub fn way_back(frame: *mut DispatcherFrame) -> u64 {
+    upcall_run as *const () as u64 + distance(frame) & !(abi::layout::PAGE - 1)
+}
+
+/// The critical range of the dispatcher with this frame.
+pub fn critical(frame: *mut DispatcherFrame) -> (u64, u64) {
+    let range = [critical_low as *const () as u64, critical_high as *const () as u64];
+    let [low, high] = range.map(|address| address + distance(frame));
+    (low, high)
+}
+
+/// Goes on with the program as the frame's save area says.
+///
+/// # Safety
+///
+/// `frame` is the frame of the running dispatcher, and its save area is good.
+#[inline(always)]
+pub unsafe fn resume(frame: *mut DispatcherFrame) -> ! {
+    if distance(frame) == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { resume_program(frame) }
+    }
+    let code = resume_program as *const () as u64 + distance(frame);
+    // SAFETY: the code of the frame's area is the same (`thread::area`).
+    unsafe { asm!("jmp {}", in(reg) code, in("rdi") frame, options(noreturn)) }
 }
 
 /// The entry point in the ELF header, kept by naming it.

@@ -10,7 +10,8 @@ use crate::exec::{self, Request};
 use crate::mm::arena::Arena;
 use crate::mm::{library, user, Mm};
 use crate::process::{frame, Process};
-use crate::server::{self, header, op, Caps};
+use crate::server::{self, header, main_header, op, Caps};
+use crate::thread::{self, area, create, lock};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
 use abi::layout::PAGE;
@@ -37,6 +38,7 @@ pub struct Handover {
     gs: u64,
     /// Where the child stores its process id, or 0.
     child_tid: u64,
+    clear_tid: u64,
     /// What the child is to execute at once, without the parent's memory.
     pub execute: Option<Request>,
 }
@@ -50,6 +52,7 @@ impl Handover {
             fs: 0,
             gs: 0,
             child_tid: 0,
+            clear_tid: 0,
             execute: None,
         }
     }
@@ -66,6 +69,8 @@ pub struct How {
     pub tls: Option<u64>,
     pub parent_tid: u64,
     pub child_tid: u64,
+    /// Where the child's end is shown.
+    pub clear_tid: u64,
 }
 
 pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -73,7 +78,11 @@ pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    share(p, regs, How { wait: true, ..How::default() })
+    let how = How { wait: true, ..How::default() };
+    match lock::is_shared() {
+        true => make(p, regs, how),
+        false => share(p, regs, how),
+    }
 }
 
 /// Parent and child share their memory, and the parent waits.
@@ -85,33 +94,116 @@ fn share(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     }
 }
 
+/// Flags of `clone`.
+mod flag {
+    pub const VM: u64 = 0x100;
+    pub const FS: u64 = 0x200;
+    pub const FILES: u64 = 0x400;
+    pub const SIGHAND: u64 = 0x800;
+    pub const PIDFD: u64 = 0x1000;
+    pub const VFORK: u64 = 0x4000;
+    pub const THREAD: u64 = 0x1_0000;
+    /// `CLONE_NEW*`, with `NEWTIME` of `clone3`.
+    pub const NEW_SPACES: u64 = 0x7e02_0080;
+    pub const SETTLS: u64 = 0x8_0000;
+    pub const PARENT_SETTID: u64 = 0x10_0000;
+    pub const CHILD_CLEARTID: u64 = 0x20_0000;
+    pub const CHILD_SETTID: u64 = 0x100_0000;
+    /// Signal actions become default ones (`clone3`).
+    pub const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+    /// In a certain control group (`clone3`).
+    pub const INTO_CGROUP: u64 = 0x2_0000_0000;
+}
+
+/// What `clone` and `clone3` are asked for.
+struct Wish {
+    flags: u64,
+    stack: u64,
+    tls: u64,
+    parent_tid: u64,
+    child_tid: u64,
+}
+
 pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    const VM: u64 = 0x100;
-    const VFORK: u64 = 0x4000;
-    const THREAD_LIKE: u64 = 0x1_0e00; // FS, FILES, SIGHAND, THREAD
-    const NEW_SPACES: u64 = 0x7e02_0080; // CLONE_NEW*
-    const SETTLS: u64 = 0x8_0000;
-    const PARENT_SETTID: u64 = 0x10_0000;
-    const CHILD_SETTID: u64 = 0x100_0000;
-    let flags = regs.rdi;
-    let vfork = flags & VFORK != 0;
-    if flags & NEW_SPACES != 0 {
+    const NOT_SIGNAL: u64 = !0xff;
+    const LOWER: u64 = u32::MAX as u64;
+    let wish = Wish {
+        // `NEWTIME` is among the bits of the signal, which nobody else uses so.
+        flags: regs.rdi & NOT_SIGNAL & LOWER,
+        stack: regs.rsi,
+        tls: regs.r8,
+        parent_tid: regs.rdx,
+        child_tid: regs.r10,
+    };
+    fulfil(p, regs, &wish)
+}
+
+pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    const FIRST_BYTES: usize = 64;
+    const MOST_BYTES: u64 = 4096;
+    const SIGNAL: u64 = 0xff;
+    const SIGNALS: u64 = 64;
+    let (addr, bytes) = (regs.rdi, regs.rsi);
+    if bytes > MOST_BYTES {
+        return Err(Errno::E2BIG);
+    }
+    if bytes < FIRST_BYTES as u64 {
+        return Err(Errno::EINVAL);
+    }
+    let more = user::slice_in(p, addr, bytes as usize)?[FIRST_BYTES..].iter();
+    if more.copied().any(|byte| byte != 0) {
+        // A chosen id, a control group, or something that is newer than this.
+        return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
+    }
+    let [flags, _, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
+        user::copy_in(p, addr)?;
+    let is_thread = flags & flag::THREAD != 0;
+    let bad = flags & SIGNAL & !flag::NEW_SPACES != 0
+        || signal > SIGNALS
+        || is_thread && signal != 0
+        || (stack == 0) != (stack_bytes == 0);
+    if bad {
+        return Err(Errno::EINVAL);
+    }
+    let stack = stack.wrapping_add(stack_bytes);
+    fulfil(p, regs, &Wish { flags, stack, tls, parent_tid, child_tid })
+}
+
+fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
+    use flag::*;
+    let &Wish { flags, stack, .. } = wish;
+    let has = |flag| flags & flag != 0;
+    if has(SIGHAND) && !has(VM) || has(THREAD) && !has(SIGHAND) {
+        return Err(Errno::EINVAL);
+    }
+    if has(NEW_SPACES) {
         return Err(Errno::EPERM);
     }
-    if flags & THREAD_LIKE & 0x1_0800 != 0 || flags & VM != 0 && !vfork {
-        // Threads and shared address spaces are not there.
+    if has(PIDFD) || has(CLEAR_SIGHAND) || has(INTO_CGROUP) {
+        return Err(Errno::EINVAL);
+    }
+    let optional = |flag, value| if flags & flag != 0 { value } else { 0 };
+    let tls = has(SETTLS).then_some(wish.tls);
+    let parent_tid = optional(PARENT_SETTID, wish.parent_tid);
+    let child_tid = optional(CHILD_SETTID, wish.child_tid);
+    let clear_tid = optional(CHILD_CLEARTID, wish.child_tid);
+    if has(THREAD) {
+        if !has(FS) || !has(FILES) {
+            // Threads of a process have the same files here.
+            return Err(Errno::EINVAL);
+        }
+        let request = create::Request { stack, tls, parent_tid, child_tid, clear_tid };
+        return create::create(p, regs, &request);
+    }
+    if has(VM) && !has(VFORK) || has(SIGHAND) {
+        // Processes with one address space are not there.
         return Err(Errno::EAGAIN);
     }
-    let how = How {
-        wait: vfork,
-        stack: regs.rsi,
-        tls: (flags & SETTLS != 0).then_some(regs.r8),
-        parent_tid: if flags & PARENT_SETTID != 0 { regs.rdx } else { 0 },
-        child_tid: if flags & CHILD_SETTID != 0 { regs.r10 } else { 0 },
-    };
-    match flags & VM {
-        0 => make(p, regs, how),
-        _ => share(p, regs, how),
+    let how = How { wait: has(VFORK), stack, tls, parent_tid, child_tid, clear_tid };
+    match has(VM) && !lock::is_shared() {
+        true => share(p, regs, how),
+        // While other threads run, nobody can act as the child.
+        false => make(p, regs, how),
     }
 }
 
@@ -131,21 +223,33 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.fs = how.tls.unwrap_or(fs);
     p.fork.gs = gs;
     p.fork.child_tid = how.child_tid;
+    p.fork.clear_tid = how.clear_tid;
     let made = make_domain(p, regs);
     p.mm.space.forked();
     let pid = made.inspect_err(|_| forget_child(true))?;
     if how.parent_tid != 0 {
         let _ = user::copy_out(p, how.parent_tid, &pid);
     }
-    match server::call(op::ForkCommit { pid, wait: how.wait }) {
+    let commit = op::ForkCommit { pid, wait: how.wait };
+    let committed = match how.wait {
+        true => {
+            // Another thread may make a child meanwhile.
+            forget_child(false);
+            server::wait(p, commit)
+        }
+        false => server::call(commit),
+    };
+    match committed {
         // With `wait`, a signal can end the waiting early; the child runs all the same.
         Ok(()) | Err(Errno::EINTR) => {
-            forget_child(false);
+            if !how.wait {
+                forget_child(false);
+            }
             Ok(pid as u64)
         }
         Err(error) => {
             let _ = server::call(op::ForkAbort { pid });
-            forget_child(true);
+            forget_child(!how.wait);
             Err(error)
         }
     }
@@ -189,6 +293,22 @@ pub fn make_executor(p: &mut Process, regs: &mut Regs) -> Result<()> {
     });
     forget_child(made.is_err());
     made.map(|_| ())
+}
+
+/// Makes a domain that executes what `p.fork.execute` says, in place of this one and all its threads.
+pub fn replace(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    let made = make_empty(p, regs).map_err(errno);
+    if made.is_ok() {
+        thread::end::release_all(p);
+        // The one that is left is the first one.
+        let blocked = header().blocked.load(Relaxed);
+        main_header().blocked.store(blocked, Relaxed);
+        let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
+        // There is an answer only if something went wrong.
+        let _ = server::call_caps(op::Replace { linux: true }, 0, 0, gifts);
+    }
+    forget_child(true);
+    Err(made.err().unwrap_or(Errno::EAGAIN))
 }
 
 fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
@@ -275,7 +395,7 @@ fn has_fsgsbase() -> bool {
 
 /// The program's FS and GS bases.
 pub fn bases(p: &Process) -> (u64, u64) {
-    let (mut fs, mut gs) = (p.sys.fs_base, 0);
+    let (mut fs, mut gs) = (p.me.fs_base, 0);
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions.
         unsafe { asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs, options(nostack)) };
@@ -285,13 +405,13 @@ pub fn bases(p: &Process) -> (u64, u64) {
 
 /// Sets them.
 pub fn set_bases(p: &mut Process, fs: u64, gs: u64) {
-    p.sys.fs_base = fs;
+    p.me.fs_base = fs;
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions, and the library uses neither register.
         unsafe { asm!("wrfsbase {}", "wrgsbase {}", in(reg) fs, in(reg) gs, options(nostack)) };
     } else {
         let set = captypes::op::SetFsBase { base: fs };
-        let _ = invoke(abi::slots::DISPATCHER, set);
+        let _ = invoke(area::own_dispatcher(), set);
     }
 }
 
@@ -302,8 +422,12 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.mm.caps.arena = core::mem::replace(&mut p.fork.arena, Arena::new(linuxdomain::own::ARENA));
     p.parent = None;
     fd::after_fork(p);
-    p.signals.child();
     p.pid = header().pid.load(Relaxed);
+    let pid = p.pid;
+    thread::after_fork(p, pid);
+    p.me.signals.child();
+    p.me.clear_tid = p.fork.clear_tid;
+    p.me.robust_list = 0;
     p.faults = 0;
     if let Some(request) = p.fork.execute.take() {
         p.mm.abandon();

@@ -5,9 +5,9 @@
 //! (`exec`), forks (`fork`) and delivers signals (`signal`). System calls are decoded and, where
 //! they are about files, handled in `sys` and `fd`, with the help of the server `unixd` (`server`).
 //!
-//! There is one thread. While it runs, the dispatcher is disabled: nothing interrupts it, and it
-//! never faults, because its own memory is always mapped and program memory is made resident
-//! before it is touched (`mm::user`).
+//! While the library runs, the dispatcher is disabled: nothing enters it again, and it never faults,
+//! because its own memory is always mapped and program memory is made resident before it is touched
+//! (`mm::user`). Of several threads one at a time is in the library (`thread`).
 #![no_std]
 #![no_main]
 
@@ -26,6 +26,7 @@ mod process;
 mod server;
 mod signal;
 mod sys;
+mod thread;
 mod upcall;
 mod vfork;
 

@@ -1,5 +1,6 @@
 //! The process: all state of the library, in one static.
 
+use crate::thread::{self, area, lock, park};
 use crate::{fd, fork, mm, signal, sys, vfork};
 use abi::DispatcherFrame;
 use alloc::boxed::Box;
@@ -11,7 +12,13 @@ pub struct Process {
     pub pid: u32,
     /// Program memory.
     pub mm: mm::Mm,
-    /// Signal actions and masks.
+    /// The thread that runs in the library.
+    pub me: thread::Me,
+    /// The other threads.
+    pub threads: thread::Threads,
+    /// Threads that wait for each other.
+    pub futexes: park::Queues,
+    /// Signal actions.
     pub signals: signal::Signals,
     /// What system calls remember.
     pub sys: sys::State,
@@ -23,8 +30,6 @@ pub struct Process {
     pub parent: Option<Box<vfork::Parent>>,
     /// Page faults handled.
     pub faults: u64,
-    /// Number of the system call that is being handled, or `NO_CALL`.
-    pub call: u64,
 }
 
 /// No system call is being handled.
@@ -32,12 +37,15 @@ pub const NO_CALL: u64 = u64::MAX;
 
 struct TheProcess(UnsafeCell<Process>);
 
-// SAFETY: a domain has one dispatcher, and the library runs only while that is disabled: there is
-// never a second thread of control.
+// SAFETY: the library runs only while the dispatcher is disabled, and where a process has several
+// dispatchers, `thread::lock` lets one of them at a time use this.
 unsafe impl Sync for TheProcess {}
 
 static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     pid: 0,
+    me: thread::Me::first(),
+    threads: thread::Threads::new(),
+    futexes: park::Queues::new(),
     mm: mm::Mm::new(),
     signals: signal::Signals::new(),
     sys: sys::State::new(),
@@ -45,21 +53,37 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     fork: fork::Handover::new(),
     parent: None,
     faults: 0,
-    call: NO_CALL,
 }));
 
 /// The process.
 ///
 /// # Safety
 ///
-/// Only the upcall entry points call this, once each, and hand the reference down. No reference
-/// from an earlier upcall is alive then, since an upcall never returns.
+/// The lock is held, and no reference from an earlier time is used any more.
 pub unsafe fn current() -> &'static mut Process {
     // SAFETY: by this function's contract the reference is the only one.
     unsafe { &mut *PROCESS.0.get() }
 }
 
+/// The process, for a thread that enters the library: waits until it can have it.
+///
+/// # Safety
+///
+/// Only the upcall entry points call this, once each, and hand the reference down. No reference
+/// from an earlier upcall of this thread is alive then, since an upcall never returns.
+#[inline(always)]
+pub unsafe fn enter() -> &'static mut Process {
+    lock::enter();
+    // SAFETY: by this function's contract, and the lock, the reference is the only one.
+    let p = unsafe { current() };
+    if lock::is_shared() {
+        thread::become_current(p);
+    }
+    p
+}
+
 /// The frame shared with the kernel.
+#[inline(always)]
 pub fn frame() -> *mut DispatcherFrame {
-    abi::layout::DISPATCHER_FRAME as *mut DispatcherFrame
+    area::own_frame()
 }

@@ -1,22 +1,34 @@
 //! Calls to `unixd`.
 //!
 //! A request's words go by registers; its byte strings lie in the data area of the session frame,
-//! and so do those of the answer. There is one thread and `unixd` writes to the data area only
-//! while the library waits for an answer, so what lies there stays until the next call.
+//! and so do those of the answer. Every thread has a session frame, and `unixd` writes to its data
+//! area only while the thread waits for an answer, so what lies there stays until the next call.
+//!
+//! A request that may be answered late goes out by [`wait`] or [`wait_filled`], which let other
+//! threads use the library meanwhile.
 
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke_raw;
+use crate::process::Process;
+use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
-use abi::slots::UNIXD;
 use captypes::invocations::received;
 use captypes::{Label, Place, Status};
 pub use unixproto::op;
-use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
+pub use unixproto::session::Header;
+use unixproto::session::{DATA_BYTES, DATA_OFFSET};
 use unixproto::{Reply, Request, Words};
 
-/// The header that both sides see.
+/// The header that both sides see, of the thread that runs here.
 #[inline]
 pub fn header() -> &'static Header {
+    // SAFETY: as in `main_header`.
+    unsafe { &*(area::own_session() as *const Header) }
+}
+
+/// The header of the first thread, with what is the process's. It stays when that thread ends.
+#[inline]
+pub fn main_header() -> &'static Header {
     // SAFETY: the session frame is mapped for as long as the library runs, and all fields of the
     // header are atomics.
     unsafe { &*(SESSION_FRAME as *const Header) }
@@ -27,15 +39,18 @@ pub fn data(len: usize) -> &'static [u8] {
     let len = len.min(DATA_BYTES);
     // SAFETY: inside the session frame. `unixd` writes there only during a call; callers use the
     // slice before the next one.
-    unsafe { core::slice::from_raw_parts((SESSION_FRAME as usize + DATA_OFFSET) as *const u8, len) }
+    unsafe {
+        core::slice::from_raw_parts((area::own_session() as usize + DATA_OFFSET) as *const u8, len)
+    }
 }
 
 /// The first `len` bytes of the data area, to be filled before a call.
 pub fn data_mut(len: usize) -> &'static mut [u8] {
     let len = len.min(DATA_BYTES);
-    // SAFETY: as in `data`; nobody else in this domain uses the area between two calls.
+    // SAFETY: as in `data`; no other thread uses this one's area.
     unsafe {
-        core::slice::from_raw_parts_mut((SESSION_FRAME as usize + DATA_OFFSET) as *mut u8, len)
+        let start = area::own_session() as usize + DATA_OFFSET;
+        core::slice::from_raw_parts_mut(start as *mut u8, len)
     }
 }
 
@@ -89,7 +104,7 @@ fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
     let [w0, w1, w2, w3, w4, w5] = words;
     let rax = Label::Call as u64 | (caps.count as u64) << 16;
     let args = [w0, w1, w2, w3, w4, w5, caps.first.0, caps.recv.0, 0];
-    let raw = invoke_raw(rax, Place::own(UNIXD), args);
+    let raw = invoke_raw(rax, Place::own(area::own_endpoint()), args);
     match Status::from_word(raw.status) {
         Ok(()) => Ok((raw.words, (raw.received & received::CAPS) as u32)),
         Err(Status::Interrupted) => Err(Errno::EINTR),
@@ -101,6 +116,16 @@ fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
 #[inline]
 pub fn call<R: Request>(request: R) -> Result<R::Reply> {
     Ok(call_caps(request, 0, 0, Caps::NONE)?.0)
+}
+
+/// Sends a request that may be answered late.
+pub fn wait<R: Request>(p: &mut Process, request: R) -> Result<R::Reply> {
+    lock::without(p, || call(request))
+}
+
+/// The same with byte string `a`, whose bytes are in the data area already.
+pub fn wait_filled<R: Request>(p: &mut Process, request: R, a: usize) -> Result<R::Reply> {
+    lock::without(p, || call_filled(request, a))
 }
 
 /// Sends a request with byte string `a`, whose bytes are in the data area already.

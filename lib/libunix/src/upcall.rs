@@ -1,9 +1,10 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
-use crate::entry::{critical, resume_program};
-use crate::process::{self, current, Process, NO_CALL};
+use crate::entry::{self, resume};
+use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
+use crate::thread::{area, create, lock};
 use crate::{exec, fork, sys, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
@@ -25,7 +26,7 @@ const GENERAL_PROTECTION: u64 = 13;
 unsafe fn begin(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static mut Regs) {
     // SAFETY: upcalls never return, so no reference from an earlier one is alive; the kernel
     // writes to the save area only when it enters the next upcall.
-    unsafe { (current(), &mut (*frame).save) }
+    unsafe { (enter(), &mut (*frame).save) }
 }
 
 /// Goes back to the program. Signals that have become deliverable are delivered first.
@@ -35,15 +36,16 @@ fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
     // A trap flag would trap in the middle of the way back.
     regs.rflags &= !TRAP_FLAG;
     trace::mark(Mark::Program(p.pid));
+    lock::leave();
     // SAFETY: the upcall ends here; the save area holds the program's registers.
-    unsafe { resume_program(frame) }
+    unsafe { resume(frame) }
 }
 
 /// The program executed `syscall`.
 extern "C" fn syscall(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
-    p.call = regs.rax;
+    p.me.call = regs.rax;
     trace::mark(Mark::LinuxCall(regs.rax as u32));
     sys::dispatch(p, regs);
     finish(p, regs, frame)
@@ -60,14 +62,16 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
         Some(access) => match p.mm.space.fault(&mut p.mm.caps, address, access) {
             Ok(()) => {
                 trace::mark(Mark::Program(p.pid));
-                // SAFETY: the upcall ends here; the program's registers are as the kernel saved them.
-                unsafe { resume_program(frame) }
+                lock::leave();
+                // SAFETY: the upcall ends here; the program's registers are as the kernel saved
+                // them.
+                unsafe { resume(frame) }
             }
             Err(problem) => Cause::page_fault(problem, address, error),
         },
         None => Cause::exception(GENERAL_PROTECTION, 0, regs),
     };
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     signal::raise(p, regs, cause);
     finish(p, regs, frame)
 }
@@ -96,7 +100,7 @@ extern "C" fn exception(frame: *mut DispatcherFrame) -> ! {
     let (p, regs) = unsafe { begin(frame) };
     // SAFETY: as in `page_fault`.
     let (vector, error) = unsafe { ((*frame).fault_vector, (*frame).fault_error) };
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     let cause = Cause::exception(vector, error, regs);
     signal::raise(p, regs, cause);
     finish(p, regs, frame)
@@ -108,12 +112,12 @@ extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
     let (p, regs) = unsafe { begin(frame) };
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     finish(p, regs, frame)
 }
 
 /// Makes the kernel enter this library's upcalls.
-pub fn install(frame: *mut DispatcherFrame) {
+pub fn install(frame: *mut DispatcherFrame, stack: u64) {
     let entries: [(Upcall, extern "C" fn(*mut DispatcherFrame) -> !); 5] = [
         (Upcall::PageFault, page_fault),
         (Upcall::Exception, exception),
@@ -121,15 +125,15 @@ pub fn install(frame: *mut DispatcherFrame) {
         (Upcall::Timer, message),
         (Upcall::Syscall, syscall),
     ];
-    let (low, high) = critical();
+    let (low, high) = entry::critical(frame);
     // SAFETY: the frame is mapped, and the kernel reads these fields only when the dispatcher is
     // enabled, which it is not yet.
     unsafe {
         for (reason, entry) in entries {
             (*frame).upcall[reason as usize] = entry as *const () as u64;
         }
-        (*frame).upcall[Upcall::Run as usize] = crate::entry::first_entry();
-        (*frame).upcall_stack = crate::entry::stack();
+        (*frame).upcall[Upcall::Run as usize] = entry::first_entry();
+        (*frame).upcall_stack = stack;
         (*frame).critical_low = low;
         (*frame).critical_high = high;
     }
@@ -137,7 +141,7 @@ pub fn install(frame: *mut DispatcherFrame) {
 
 /// The first process: executes what `unixd` says.
 pub extern "C" fn run(frame: *mut DispatcherFrame) -> ! {
-    install(frame);
+    install(frame, entry::stack());
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     exec::first(p, regs);
@@ -152,6 +156,14 @@ pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
     finish(p, regs, frame)
 }
 
+/// A new thread.
+pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    create::started(p, regs);
+    finish(p, regs, frame)
+}
+
 /// Ends the process as by a signal.
 pub fn die(signal: u32) -> ! {
     vfork::exit(killed(signal))
@@ -161,7 +173,7 @@ pub fn die(signal: u32) -> ! {
 pub fn go_on(change: impl FnOnce(&mut Process, &mut Regs)) -> ! {
     let frame = process::frame();
     // SAFETY: first in what is the rest of this upcall: whatever came before is left.
-    let (p, regs) = unsafe { begin(frame) };
+    let (p, regs) = unsafe { (current(), &mut (*frame).save) };
     change(p, regs);
     finish(p, regs, frame)
 }
@@ -181,7 +193,7 @@ fn panic(info: &PanicInfo) -> ! {
     let mut line = Line([0; 200], 0);
     let pid = header().pid.load(Relaxed);
     // SAFETY: a panic never returns: whoever had a reference does not use it any more.
-    let call = sys::name(unsafe { current() }.call);
+    let call = sys::name(unsafe { current() }.me.call);
     let _ = core::fmt::write(&mut line, format_args!("libunix: process {pid}: {call}: {info}"));
     let _ = server::call_a(op::Log {}, &line.0[..line.1]);
     die(SIGKILL)

@@ -19,6 +19,7 @@ use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
 use crate::sys;
+use crate::thread::Thread;
 use abi::dispatcher::Regs;
 use abi::layout::SESSION_FRAME;
 use abi::slots::{SESSION, UNIXD};
@@ -35,6 +36,7 @@ pub struct Parent {
     gs: u64,
     pid: u32,
     signals: Signals,
+    me: Thread,
     sys: sys::State,
     fds: Fds,
 }
@@ -77,6 +79,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         gs,
         pid: p.pid,
         signals: p.signals.clone(),
+        me: Thread::clone(&p.me),
         sys: p.sys.clone(),
         fds: p.fds.copy(),
     };
@@ -85,7 +88,9 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     identify(own::SCRATCH);
     p.parent = Some(Box::new(parent));
     p.pid = child.pid;
-    p.signals.child();
+    p.me.tid = child.pid;
+    p.me.signals.child();
+    (p.me.clear_tid, p.me.robust_list) = (how.clear_tid, 0);
     if how.stack != 0 {
         regs.rsp = how.stack;
     }
@@ -102,7 +107,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
 /// returns from its `vfork`.
 pub fn resume(p: &mut Process, regs: &mut Regs) {
     let Some(parent) = p.parent.take() else { return };
-    let Parent { regs: saved, fs, gs, pid, signals, sys, fds } = *parent;
+    let Parent { regs: saved, fs, gs, pid, signals, me, sys, fds } = *parent;
     // These are the child's, who has copies if it still runs.
     for slot in [UNIXD, SESSION] {
         let _ = slot.delete();
@@ -110,9 +115,10 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     identify(own::PARENT);
     p.pid = pid;
     p.signals = signals;
+    *p.me = me;
     p.sys = sys;
     p.fds.restore(fds);
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     set_bases(p, fs, gs);
     *regs = saved;
 }

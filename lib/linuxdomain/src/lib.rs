@@ -7,6 +7,7 @@
 //! 0            abi::slots, then what `own` names: pieces of private memory, tables
 //! 1            last-level tables for a large heap; slot + 128: their Mappings
 //! 2 … 16       tables for program memory, when node 0 is full; slot + 128: their Mappings
+//! 17 … 31      dispatchers, frames and stacks of threads
 //! 32, 33       windows on files
 //! 34 … 63      Frames of mapped files
 //! 64 …         chunks of the amap, and Mappings of the program's last-level tables
@@ -102,6 +103,10 @@ pub const LIBRARY_TABLES_L1: u32 = 1;
 pub const TABLES_L1: u32 = 2;
 /// First root index behind those.
 pub const TABLES_END_L1: u32 = 17;
+/// First root index of what threads are made of.
+pub const THREADS_L1: u32 = TABLES_END_L1;
+/// Most groups of threads, each with a root index.
+pub const THREAD_GROUPS: u32 = WINDOWS_L1 - THREADS_L1;
 /// First root index of windows on files.
 pub const WINDOWS_L1: u32 = 32;
 /// First root index of Frames of mapped files.

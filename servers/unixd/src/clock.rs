@@ -12,7 +12,7 @@ pub const SECOND: u64 = 1_000_000_000;
 /// What is due for a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Due {
-    /// The end of what it waits for.
+    /// The end of what a thread waits for.
     Wait(Pid),
     /// An interval timer.
     Timer(Pid),

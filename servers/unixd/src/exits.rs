@@ -76,6 +76,7 @@ impl Unixd {
         proc.children_faults += faults;
         // From here on nobody looks at what the process writes; the frame goes with the domain.
         proc.last_session = proc.session.take();
+        self.remove_threads(pid);
         if pid == FIRST {
             self.ended = Some(status);
         }
@@ -208,7 +209,7 @@ impl Unixd {
         };
         let info = SigInfo { code, pid, uid, status: value as i32, value: 0 };
         // First the wait, which a handler's EINTR would otherwise end.
-        self.wake_one(parent);
+        self.wake_process(parent);
         self.run_retries();
         self.post(parent, SIGCHLD, info);
     }

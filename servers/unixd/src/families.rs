@@ -82,6 +82,9 @@ impl Unixd {
         call.kept = 1;
         proc.stopped = true;
         proc.news = Some(News::Stopped(signal));
+        if !proc.threads.is_empty() {
+            self.suspend_others(pid);
+        }
         self.news_for_parent(pid, CLD_STOPPED, signal);
         Ok(Outcome::Block(0))
     }
@@ -106,7 +109,7 @@ impl Unixd {
         let Ok(proc) = self.procs.get(pid) else { return };
         let (Some(dispatcher), Ok(session)) = (proc.dispatcher(), proc.session()) else { return };
         let header = session.header();
-        let waiting = header.pending.load(Relaxed) & !header.blocked.load(Relaxed);
+        let waiting = header.pending.set() & !header.blocked.load(Relaxed);
         let ends = |signal: &u32| {
             waiting & bit(*signal) != 0 && default_action(*signal) == DefaultAction::Terminate
         };
@@ -123,15 +126,17 @@ impl Unixd {
         proc.news = Some(News::Continued);
         if proc.native {
             self.resume_native(pid);
+        } else if !proc.threads.is_empty() {
+            self.continue_others(pid);
         }
-        self.wake_one(pid);
+        self.wake_process(pid);
         self.news_for_parent(pid, CLD_CONTINUED, SIGCONT);
     }
 
     fn news_for_parent(&mut self, pid: Pid, code: i32, signal: u32) {
         let Ok(proc) = self.procs.get(pid) else { return };
         let (parent, uid) = (proc.parent, proc.ids[0]);
-        self.wake_one(parent);
+        self.wake_process(parent);
         self.run_retries();
         let Ok(Ok(session)) = self.procs.live(parent).map(|proc| proc.session()) else { return };
         if session.header().child_flags.load(Relaxed) & CHLD_NOSTOP != 0 {
@@ -245,7 +250,10 @@ impl Unixd {
     /// Processor time that a process has used.
     pub fn cpu_ns(&self, proc: &Proc) -> u64 {
         let ticks = proc.dispatcher().and_then(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
-        proc.cpu_ns + ticks.map_or(0, |ticks| self.clock.ns(ticks.value))
+        let first = ticks.map_or(0, |ticks| self.clock.ns(ticks.value));
+        let others = proc.threads.iter().filter_map(|&tid| self.voice(tid));
+        let others = others.filter_map(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
+        proc.cpu_ns + first + others.map(|ticks| self.clock.ns(ticks.value)).sum::<u64>()
     }
 
     /// Names a process.

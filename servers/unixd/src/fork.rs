@@ -102,6 +102,7 @@ impl Unixd {
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.ids, self.clock.now())
         };
         copy_header(parent.session()?.header(), session.header());
+        session.header().blocked.store(self.procs.mask_of(self.speaker), Relaxed);
         self.procs.add(Proc { session: Some(session), ..proc });
         self.inherit(child);
         self.publish(child);
@@ -135,14 +136,9 @@ impl Unixd {
     /// Writes a process's ids into its header.
     pub fn publish(&self, pid: Pid) {
         let Ok(proc) = self.procs.get(pid) else { return };
-        let Ok(session) = proc.session() else { return };
-        let header = session.header();
-        header.pid.store(proc.pid, Relaxed);
-        header.ppid.store(proc.parent, Relaxed);
-        header.pgid.store(proc.pgid, Relaxed);
-        header.sid.store(proc.sid, Relaxed);
-        for (cell, id) in header.ids.iter().zip(proc.ids) {
-            cell.store(id, Relaxed);
+        for tid in core::iter::once(pid).chain(proc.threads.iter().copied()) {
+            let Ok(session) = self.procs.session_of(tid) else { continue };
+            publish_to(session.header(), proc, tid);
         }
     }
 
@@ -212,8 +208,8 @@ impl Unixd {
         done(())
     }
 
-    /// The caller goes on as the native domain that it has made.
-    pub fn replace(&mut self, pid: Pid, received: u32) -> Tried {
+    /// The caller goes on as the domain that it has made, a native one or one for a Linux program.
+    pub fn replace(&mut self, pid: Pid, received: u32, linux: bool) -> Tried {
         let proc = self.procs.get(pid)?;
         if !proc.has_domain || received != 2 {
             return Err(Errno::EINVAL);
@@ -222,12 +218,17 @@ impl Unixd {
         for index in [ENDPOINT, SESSION] {
             proc.caps.at(index).copy_to(caps.at(index)).map_err(errno)?;
         }
-        self.take_domain(&caps, 0)?;
+        self.take_domain(&caps, if linux { options::LINUX } else { 0 })?;
+        // The first thread may be waiting for something; no other thread runs any further.
+        self.unblock(pid);
+        self.suspend_others(pid);
+        self.remove_threads(pid);
         invoke(caps.at(DISPATCHER), op::Start {}).map_err(errno)?;
         let cpu_ns = self.cpu_ns(self.procs.get(pid)?);
         let proc = self.procs.get_mut(pid)?;
         let old = core::mem::replace(&mut proc.caps, caps);
-        (proc.native, proc.cpu_ns) = (true, cpu_ns);
+        (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
+        proc.first_ended = None;
         self.ending.push_back(Ending::of_domain(old));
         Ok(Outcome::Never)
     }
@@ -251,7 +252,7 @@ impl Unixd {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         if core::mem::take(&mut proc.vfork) {
             let parent = proc.parent;
-            self.wake_one(parent);
+            self.wake_process(parent);
         }
     }
 
@@ -279,11 +280,22 @@ pub fn watch_faults(caps: &Slots, options: u32) -> Result<(), Errno> {
     invoke(caps.at(DISPATCHER), configure).map_err(errno)
 }
 
+/// Writes a process's ids into the header of one of its threads.
+fn publish_to(header: &Header, proc: &Proc, tid: Pid) {
+    header.tid.store(tid, Relaxed);
+    header.pid.store(proc.pid, Relaxed);
+    header.ppid.store(proc.parent, Relaxed);
+    header.pgid.store(proc.pgid, Relaxed);
+    header.sid.store(proc.sid, Relaxed);
+    for (cell, id) in header.ids.iter().zip(proc.ids) {
+        cell.store(id, Relaxed);
+    }
+}
+
 /// What a child's header has in common with its parent's.
 fn copy_header(from: &Header, to: &Header) {
     to.umask.store(from.umask.load(Relaxed), Relaxed);
     to.child_flags.store(from.child_flags.load(Relaxed), Relaxed);
-    to.blocked.store(from.blocked.load(Relaxed), Relaxed);
     to.ignored.store(from.ignored.load(Relaxed), Relaxed);
     to.caught.store(from.caught.load(Relaxed), Relaxed);
     for (to, from) in to.fds.iter().zip(&from.fds) {
@@ -335,6 +347,8 @@ impl Proc {
             children_faults: 0,
             ids,
             execed: false,
+            threads: Vec::new(),
+            first_ended: None,
         }
     }
 }

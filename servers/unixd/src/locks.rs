@@ -113,7 +113,7 @@ impl Unixd {
             return Err(Errno::EDEADLK);
         }
         if let Some(locks) = self.locks.get_mut(&file) {
-            locks.waiters.add(pid);
+            locks.waiters.add(self.speaker);
         }
         Ok(Outcome::Block(0))
     }
@@ -145,7 +145,11 @@ impl Unixd {
 
     /// Whose lock a process waits for.
     fn lock_waited_for(&mut self, pid: Pid) -> Option<Owner> {
-        let Any::SetLock(op) = self.procs.get(pid).ok()?.blocked?.call.any else { return None };
+        let waited = |tid| match self.procs.blocked(tid)?.call.any {
+            Any::SetLock(op) => Some(op),
+            _ => None,
+        };
+        let op = self.procs.threads_of(pid).into_iter().find_map(waited)?;
         let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len).ok()?;
         let other = self.locks.get_mut(&file)?.table(op.how).conflict(&wanted)?;
         Some(other.owner)

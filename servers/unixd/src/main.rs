@@ -24,6 +24,7 @@ mod dirs;
 mod exits;
 mod families;
 mod fork;
+mod futexes;
 mod inout;
 mod locks;
 mod names;
@@ -39,6 +40,7 @@ mod requests;
 mod server;
 mod signals;
 mod terminal;
+mod threads;
 mod wait;
 mod window;
 

@@ -9,6 +9,7 @@ use crate::descs::Object;
 use crate::procs::Pid;
 use crate::server::{Unixd, SCRATCH};
 use crate::signals::from_kernel;
+use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
 use crate::window::Shared;
 use alloc::collections::BTreeMap;
@@ -45,8 +46,8 @@ pub struct Pipe {
     writers: u32,
     /// How often each end was ever opened (fifos wait for that).
     opened: [u32; 2],
-    taken: Option<(Pid, usize)>,
-    put: Option<(Pid, usize)>,
+    taken: Option<(Tid, usize)>,
+    put: Option<(Tid, usize)>,
     waiters: Waiters,
     fifo: Option<Ino>,
 }
@@ -143,9 +144,9 @@ impl Pipes {
         }
     }
     /// Notes that a process waits for a pipe.
-    pub fn wait(&mut self, pipe: u32, pid: Pid) {
+    pub fn wait(&mut self, pipe: u32, tid: Tid) {
         if let Ok(pipe) = self.get_mut(pipe) {
-            pipe.waiters.add(pid);
+            pipe.waiters.add(tid);
         }
     }
     /// `POLL*` bits of an end.
@@ -228,7 +229,7 @@ impl Unixd {
             _ => true,
         };
         if !open {
-            it.waiters.add(pid);
+            it.waiters.add(self.speaker);
         }
         open
     }
@@ -238,11 +239,13 @@ impl Unixd {
         let Ok(Object::Pipe(pipe, _)) = self.descs.get(desc).map(|desc| desc.object.clone()) else {
             return;
         };
+        let procs = &self.procs;
+        let others = |part: &(Tid, usize)| procs.leader(part.0) != pid;
         let Ok(it) = self.pipes.get_mut(pipe) else { return };
-        let ours = |part: &Option<(Pid, usize)>| part.is_some_and(|(owner, _)| owner == pid);
-        if ours(&it.taken) || ours(&it.put) {
-            it.taken = it.taken.filter(|(owner, _)| *owner != pid);
-            it.put = it.put.filter(|(owner, _)| *owner != pid);
+        let before = (it.taken, it.put);
+        it.taken = it.taken.filter(others);
+        it.put = it.put.filter(others);
+        if before != (it.taken, it.put) {
             self.wake_pipe(pipe);
         }
     }
@@ -258,7 +261,7 @@ impl Unixd {
         if nonblocking {
             return Err(Errno::EAGAIN);
         }
-        self.pipes.wait(pipe, pid);
+        self.pipes.wait(pipe, self.speaker);
         Ok(Outcome::Block(0))
     }
 
@@ -272,9 +275,10 @@ impl Unixd {
 
     /// Reads through the data area.
     pub fn pipe_read(&mut self, pid: Pid, pipe: u32, bytes: usize, nonblocking: bool) -> Tried {
-        let session = self.procs.get(pid)?.session()?;
+        let speaker = self.speaker;
+        let session = self.procs.session_of(speaker)?;
         let it = self.pipes.get_mut(pipe)?;
-        it.taken = it.taken.filter(|(owner, _)| *owner != pid);
+        it.taken = it.taken.filter(|(owner, _)| *owner != speaker);
         if bytes == 0 {
             return count(0);
         }
@@ -297,10 +301,11 @@ impl Unixd {
 
     /// Writes from the data area: all of it, unless the description never waits.
     pub fn pipe_write(&mut self, pid: Pid, call: &mut Call, pipe: u32, nonblocking: bool) -> Tried {
-        let session = self.procs.get(pid)?.session()?;
+        let speaker = self.speaker;
+        let session = self.procs.session_of(speaker)?;
         let it = self.pipes.get_mut(pipe)?;
         let left = call.lengths.0 - call.done;
-        it.put = it.put.filter(|(owner, _)| *owner != pid);
+        it.put = it.put.filter(|(owner, _)| *owner != speaker);
         if left == 0 {
             return count(call.done);
         }
@@ -360,9 +365,10 @@ impl Unixd {
     /// Commits what was copied out, and reserves more.
     pub fn pipe_take(&mut self, pid: Pid, desc: u32, copied: u64, bytes: u64) -> Tried {
         let (pipe, nonblocking) = self.pipe_of(pid, desc)?;
+        let speaker = self.speaker;
         self.desc(pid, desc)?.readable()?;
         let it = self.pipes.get_mut(pipe)?;
-        if let Some((_, reserved)) = it.taken.filter(|(owner, _)| *owner == pid) {
+        if let Some((_, reserved)) = it.taken.filter(|(owner, _)| *owner == speaker) {
             it.consume(reserved.min(copied as usize));
             it.taken = None;
             self.wake_pipe(pipe);
@@ -375,16 +381,17 @@ impl Unixd {
             return self.pipe_wait(pid, pipe, nonblocking);
         }
         let bytes = bytes.min(it.length as u64);
-        it.taken = Some((pid, bytes as usize));
+        it.taken = Some((speaker, bytes as usize));
         done(Ring { offset: it.head as u64, bytes })
     }
 
     /// Commits what was copied in, and reserves room for more.
     pub fn pipe_put(&mut self, pid: Pid, desc: u32, copied: u64, bytes: u64) -> Tried {
         let (pipe, nonblocking) = self.pipe_of(pid, desc)?;
+        let speaker = self.speaker;
         self.desc(pid, desc)?.writable()?;
         let it = self.pipes.get_mut(pipe)?;
-        if let Some((_, reserved)) = it.put.filter(|(owner, _)| *owner == pid) {
+        if let Some((_, reserved)) = it.put.filter(|(owner, _)| *owner == speaker) {
             it.length += reserved.min(copied as usize).min(it.room());
             it.put = None;
             self.wake_pipe(pipe);
@@ -401,7 +408,7 @@ impl Unixd {
             return self.pipe_wait(pid, pipe, nonblocking);
         }
         let bytes = bytes.min(it.room() as u64);
-        it.put = Some((pid, bytes as usize));
+        it.put = Some((speaker, bytes as usize));
         done(Ring { offset: it.tail() as u64, bytes })
     }
 }

@@ -23,6 +23,10 @@ impl Unixd {
             entry.revents = self.ready(pid, entry.desc) & mask;
             ready += (entry.revents != 0) as usize;
         }
+        if self.stirred.contains(&self.speaker) {
+            self.stirred.retain(|tid| *tid != self.speaker);
+            return Err(Errno::EINTR);
+        }
         if ready == 0 && ns != 0 && !call.late {
             set.iter().for_each(|entry| self.wait_for(pid, entry.desc));
             return Ok(Outcome::Block(self.deadline(ns)));
@@ -46,8 +50,8 @@ impl Unixd {
     fn wait_for(&mut self, pid: Pid, id: u32) {
         let Ok(desc) = self.desc(pid, id) else { return };
         match desc.object {
-            Object::Pipe(pipe, _) => self.pipes.wait(pipe, pid),
-            Object::Tty(_) | Object::Stream => self.terminal.wait(pid),
+            Object::Pipe(pipe, _) => self.pipes.wait(pipe, self.speaker),
+            Object::Tty(_) | Object::Stream => self.terminal.wait(self.speaker),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::caps::Slots;
 use crate::nodes::Node;
+use crate::threads::{Thread, Tid};
 use crate::wait::Blocked;
 use crate::window::Session;
 use alloc::boxed::Box;
@@ -100,7 +101,7 @@ pub struct Proc {
     pub exe: Vec<u8>,
     /// Arguments, with a NUL behind each.
     pub cmdline: Vec<u8>,
-    /// What it waits for.
+    /// What its first thread waits for.
     pub blocked: Option<Blocked>,
     /// Stopped by a signal: waits in a `Stop`.
     pub stopped: bool,
@@ -122,6 +123,10 @@ pub struct Proc {
     pub ids: [u32; 6],
     /// Has executed a program since fork.
     pub execed: bool,
+    /// Its threads but for the first.
+    pub threads: Vec<Tid>,
+    /// The status with which the first thread has ended, while others go on.
+    pub first_ended: Option<u32>,
 }
 
 impl Proc {
@@ -151,6 +156,7 @@ impl Proc {
 #[derive(Default)]
 pub struct Procs {
     table: BTreeMap<Pid, Box<Proc>>,
+    threads: BTreeMap<Tid, Box<Thread>>,
     last: Pid,
 }
 
@@ -181,14 +187,15 @@ impl Procs {
     }
     /// An id that is in use neither for a process nor for a group or session.
     pub fn new_pid(&mut self) -> Result<Pid, Errno> {
-        if self.len() >= PROCESSES_MAX {
+        if self.len() + self.threads.len() >= PROCESSES_MAX {
             return Err(Errno::EAGAIN);
         }
         for _ in 0..PID_MAX {
             self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };
             let pid = self.last;
             let taken = |proc: &Proc| proc.pgid == pid || proc.sid == pid;
-            if !self.table.contains_key(&pid) && !self.iter().any(taken) {
+            let is_process = self.table.contains_key(&pid);
+            if !is_process && !self.threads.contains_key(&pid) && !self.iter().any(taken) {
                 return Ok(pid);
             }
         }
@@ -197,6 +204,26 @@ impl Procs {
     /// Adds one.
     pub fn add(&mut self, proc: Proc) {
         self.table.insert(proc.pid, Box::new(proc));
+    }
+    /// A thread that is not the first of its process.
+    #[inline]
+    pub fn thread(&self, tid: Tid) -> Option<&Thread> {
+        self.threads.get(&tid).map(|thread| &**thread)
+    }
+    /// What a thread waits for, to be changed.
+    pub fn blocked_mut(&mut self, tid: Tid) -> Option<&mut Option<Blocked>> {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            return Some(&mut thread.blocked);
+        }
+        self.table.get_mut(&tid).map(|proc| &mut proc.blocked)
+    }
+    /// Adds one.
+    pub fn add_thread(&mut self, tid: Tid, thread: Box<Thread>) {
+        self.threads.insert(tid, thread);
+    }
+    /// Takes one out.
+    pub fn remove_thread(&mut self, tid: Tid) -> Option<Box<Thread>> {
+        self.threads.remove(&tid)
     }
     /// Takes one out.
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {

@@ -165,9 +165,10 @@ impl Unixd {
         );
         let _ = writeln!(
             text,
-            "{} 0 {} 0 20 0 1 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            "{} 0 {} 0 20 0 {} 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
             ticks(self.cpu_ns(proc)),
             ticks(proc.children_ns),
+            self.procs.threads_of(proc.pid).len().max(1),
             ticks(proc.started),
             vm * 4096,
         );
@@ -184,6 +185,7 @@ impl Unixd {
         };
         let [uid, euid, suid, gid, egid, sgid] = proc.ids;
         let (vm, rss) = pages(proc);
+        let threads = self.procs.threads_of(proc.pid).len().max(1);
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -191,16 +193,22 @@ impl Unixd {
             proc.pid, proc.parent
         );
         let _ = writeln!(text, "TracerPid:\t0\nUid:\t{uid}\t{euid}\t{suid}\t{euid}\nGid:\t{gid}\t{egid}\t{sgid}\t{egid}");
-        let _ = writeln!(text, "VmSize:\t{:>8} kB\nVmRSS:\t{:>8} kB\nThreads:\t1", vm * 4, rss * 4);
+        let _ = writeln!(
+            text,
+            "VmSize:\t{:>8} kB\nVmRSS:\t{:>8} kB\nThreads:\t{threads}",
+            vm * 4,
+            rss * 4
+        );
         if let Ok(session) = proc.session() {
             let header = session.header();
             for (name, mask) in [
-                ("SigPnd", &header.pending),
-                ("SigBlk", &header.blocked),
-                ("SigIgn", &header.ignored),
-                ("SigCgt", &header.caught),
+                ("SigPnd", header.own.set()),
+                ("ShdPnd", header.pending.set()),
+                ("SigBlk", header.blocked.load(Relaxed)),
+                ("SigIgn", header.ignored.load(Relaxed)),
+                ("SigCgt", header.caught.load(Relaxed)),
             ] {
-                let _ = writeln!(text, "{name}:\t{:016x}", mask.load(Relaxed));
+                let _ = writeln!(text, "{name}:\t{mask:016x}");
             }
         }
         text

@@ -2,7 +2,8 @@
 
 use crate::procs::Pid;
 use crate::server::Unixd;
-use crate::wait::{done, Call, Outcome, Tried};
+use crate::wait::{count, done, Call, Outcome, Tried};
+use crate::window::Session;
 use alloc::vec::Vec;
 use unixproto::{Any, Errno};
 
@@ -12,7 +13,8 @@ impl Unixd {
         match call.any {
             Any::Fork(_) => Some(self.fork(pid, caps)),
             Any::Become(_) => Some(self.become_domain(pid, caps)),
-            Any::Replace(_) => Some(self.replace(pid, caps)),
+            Any::Replace(op) => Some(self.replace(pid, caps, op.linux)),
+            Any::Thread(_) => Some(self.new_thread(pid, caps)),
             _ => None,
         }
     }
@@ -21,13 +23,24 @@ impl Unixd {
     pub fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Attach(_) => self.attach(pid),
-            Any::Fork(_) | Any::Become(_) | Any::Replace(_) => Err(Errno::EINVAL),
+            Any::Fork(_) | Any::Become(_) | Any::Replace(_) | Any::Thread(_) => Err(Errno::EINVAL),
             Any::ForkCommit(op) => self.fork_commit(pid, call, op.pid, op.wait),
             Any::ForkAbort(op) => self.fork_abort(pid, op.pid),
             Any::Exec(_) => self.exec(pid, call),
             Any::Exit(op) => self.exit(pid, op.status),
+            Any::ThreadExit(op) => self.thread_exit(pid, op.status),
+            Any::Stir(op) => self.stir(pid, op.tid),
+            Any::FutexCount(_) => count(self.futex_wakes as usize),
+            Any::FutexWait(op) => self.futex_wait(call, op),
+            Any::FutexWake(op) => self.futex_wake(op),
+            Any::ThreadOf(op) => self.thread_of(op.tid),
             Any::Wait(op) => self.wait_child(pid, op.pid, op.options),
             Any::Kill(op) => self.kill(pid, op),
+            Any::KillThread(op) => self.kill_thread(pid, op),
+            Any::Retarget(_) => {
+                self.retarget(pid);
+                done(())
+            }
             Any::Stop(op) => self.stop(pid, call, op.signal),
             Any::SetPgid(op) => self.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.get_pgid(pid, op.pid),
@@ -38,7 +51,7 @@ impl Unixd {
             Any::SetName(_) => self.set_name(pid, call),
             Any::Sleep(op) => self.sleep(call, op.ns),
             Any::Pause(_) => Ok(Outcome::Block(0)),
-            Any::SigWait(op) => self.sig_wait(pid, call, op.set, op.ns),
+            Any::SigWait(op) => self.sig_wait(call, op.set, op.ns),
             Any::SetTimer(op) => self.set_timer(pid, op),
             Any::GetTimer(op) => self.get_timer(pid, op.which),
             _ => self.attempt_names(pid, call),
@@ -113,15 +126,22 @@ impl Unixd {
 
     /// Byte string `a` of a request.
     pub fn a(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
-        Ok(self.procs.get(pid)?.session()?.data(0, call.lengths.0))
+        Ok(self.session(pid)?.data(0, call.lengths.0))
     }
     /// Byte string `b` of a request.
     pub fn b(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
-        Ok(self.procs.get(pid)?.session()?.data(call.lengths.0, call.lengths.1))
+        Ok(self.session(pid)?.data(call.lengths.0, call.lengths.1))
     }
-    /// Puts bytes into the data area of a process.
+    /// The session frame of the thread that speaks for a process.
+    pub fn session(&self, pid: Pid) -> Result<&Session, Errno> {
+        match self.procs.leader(self.speaker) == pid {
+            true => self.procs.session_of(self.speaker),
+            false => self.procs.get(pid)?.session(),
+        }
+    }
+    /// Puts bytes into the data area of the thread that speaks for a process.
     pub fn put(&self, pid: Pid, bytes: &[u8]) -> Result<(), Errno> {
-        self.procs.get(pid)?.session()?.put(bytes);
+        self.session(pid)?.put(bytes);
         Ok(())
     }
 

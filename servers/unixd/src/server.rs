@@ -10,10 +10,12 @@ use crate::locks::AllLocks;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::terminal::Terminal;
+use crate::threads::Tid;
 use crate::wait::{Call, Outcome};
 use crate::window::Session;
 use abi::slots::{DISPATCHER, SELF_EP};
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
@@ -63,8 +65,16 @@ pub struct Unixd {
     pub console: Console,
     /// Time.
     pub clock: Clock,
-    /// Processes whose requests are to be tried again.
-    pub retry: VecDeque<Pid>,
+    /// Threads whose requests are to be tried again.
+    pub retry: VecDeque<Tid>,
+    /// How often futexes in shared memory were woken.
+    pub futex_wakes: u64,
+    /// Threads that wait for one.
+    pub futex_waiters: Vec<Tid>,
+    /// Threads whose next `Poll` is to end at once.
+    pub stirred: Vec<Tid>,
+    /// The thread whose request is being worked on.
+    pub speaker: Tid,
     /// Domains that are being taken apart.
     pub ending: VecDeque<Ending>,
     /// Unknown system calls, with how often each was seen.
@@ -144,7 +154,8 @@ impl Unixd {
             self.notified(message.words[0]);
             return None;
         }
-        let pid = message.badge as Pid;
+        self.speaker = message.badge as Tid;
+        let pid = self.procs.leader(self.speaker);
         if message.is_fault() {
             self.fault(pid, message);
             return None;
@@ -162,19 +173,19 @@ impl Unixd {
     }
 
     fn request(&mut self, pid: Pid, message: &Message) -> crate::wait::Tried {
-        if self.procs.live(pid).is_err() {
+        if !self.procs.is_thread(self.speaker) || self.procs.live(pid).is_err() {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
         }
         let any = Any::decode(&message.words)?;
         let mut call = Call::new(any, lengths(&message.words)?);
-        // A process with a request that waits has no business here: it has more than one voice.
-        self.unblock(pid);
+        // A thread with a request that waits has no business here: it has more than one voice.
+        self.unblock(self.speaker);
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
             return outcome;
         }
         match self.attempt(pid, &mut call)? {
-            Outcome::Block(deadline) => self.block(pid, call, deadline),
+            Outcome::Block(deadline) => self.block(self.speaker, call, deadline),
             outcome => Ok(outcome),
         }
     }
@@ -191,7 +202,7 @@ impl Unixd {
         }
         while let Some(due) = self.clock.take_due() {
             match due {
-                Due::Wait(pid) => self.wait_is_over(pid),
+                Due::Wait(tid) => self.wait_is_over(tid),
                 Due::Timer(pid) => self.timer_expired(pid),
                 Due::Console => self.console_resume(),
             }

@@ -7,12 +7,11 @@
 use crate::clock::Due;
 use crate::procs::{Pid, Timer, INIT};
 use crate::server::Unixd;
+use crate::threads::Tid;
 use crate::wait::{done, first_of, Call, Outcome, Tried};
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use libos::Cap;
+use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::FOREVER;
-use unixproto::session::NOTE_SIGNAL;
 use unixproto::signals::*;
 use unixproto::{op, Any, Errno};
 
@@ -27,6 +26,11 @@ pub fn from_kernel() -> SigInfo {
 impl Unixd {
     /// Posts a signal to a process.
     pub fn post(&mut self, pid: Pid, signal: u32, info: SigInfo) {
+        self.post_to(pid, None, signal, info);
+    }
+
+    /// Posts a signal to one thread of a process, or to whichever takes it.
+    pub fn post_to(&mut self, pid: Pid, thread: Option<Tid>, signal: u32, info: SigInfo) {
         let Ok(proc) = self.procs.live(pid) else { return };
         let (has_domain, stopped, native) = (proc.has_domain, proc.stopped, proc.native);
         let Ok(session) = proc.session() else { return };
@@ -35,14 +39,16 @@ impl Unixd {
         if signal == SIGKILL && has_domain {
             return self.strike_down(pid, SIGKILL);
         }
-        if signal == SIGCONT {
-            header.pending.fetch_and(!STOPS, AcqRel);
-        } else if mask & STOPS != 0 {
-            header.pending.fetch_and(!bit(SIGCONT), AcqRel);
-        }
-        let blocked = header.blocked.load(Relaxed) & !UNSTOPPABLE & mask != 0;
-        let caught = header.caught.load(Relaxed) & !UNSTOPPABLE & mask != 0;
-        let ignored = header.ignored.load(Relaxed) & !UNSTOPPABLE & mask != 0;
+        let (caught, ignored) = (header.caught.load(Relaxed), header.ignored.load(Relaxed));
+        let caught = caught & !UNSTOPPABLE & mask != 0;
+        let ignored = ignored & !UNSTOPPABLE & mask != 0;
+        self.cancel_opposite(pid, signal);
+        let taker = match thread {
+            Some(tid) => Some(tid).filter(|tid| self.procs.mask_of(*tid) & mask == 0),
+            None => self.taker(pid, mask),
+        };
+        let awaited = taker.is_some_and(|tid| self.procs.awaits(tid, mask));
+        let blocked = taker.is_none() || awaited;
         let action = default_action(signal);
         if signal == SIGCONT && stopped {
             self.resume(pid);
@@ -62,26 +68,42 @@ impl Unixd {
         if by_default && mask & STOPS != 0 && native {
             return self.stop_native(pid, signal);
         }
-        self.deliver(pid, signal, info, blocked);
+        self.deliver(pid, thread, signal, info, taker);
     }
 
-    /// Puts a signal into the header and lets the process know.
-    fn deliver(&mut self, pid: Pid, signal: u32, info: SigInfo, blocked: bool) {
-        let Ok(proc) = self.procs.get(pid) else { return };
-        let Ok(session) = proc.session() else { return };
-        session.header().post(signal, info);
-        if let Some(waiting) = &proc.blocked {
-            if matches!(waiting.call.any, Any::SigWait(op) if op.set & bit(signal) != 0) {
-                return self.wake_one(pid);
-            }
-            if !blocked {
-                self.interrupt(pid);
-            }
-        } else if !blocked {
-            if let Some(dispatcher) = self.voice(pid) {
-                // A dispatcher that has just ended needs no notification.
-                let _ = dispatcher.notify(NOTE_SIGNAL);
-            }
+    /// Signals that stop and the one that continues take each other back.
+    fn cancel_opposite(&mut self, pid: Pid, signal: u32) {
+        let cancelled = match bit(signal) {
+            mask if mask & STOPS != 0 => bit(SIGCONT),
+            _ if signal == SIGCONT => STOPS,
+            _ => return,
+        };
+        for tid in self.procs.threads_of(pid) {
+            let Ok(session) = self.procs.session_of(tid) else { continue };
+            session.header().own.clear(cancelled);
+        }
+        if let Ok(Ok(session)) = self.procs.get(pid).map(|proc| proc.session()) {
+            session.header().pending.clear(cancelled);
+        }
+    }
+
+    /// Puts a signal into a header and lets a thread know that takes it.
+    fn deliver(
+        &mut self,
+        pid: Pid,
+        thread: Option<Tid>,
+        signal: u32,
+        info: SigInfo,
+        taker: Option<Tid>,
+    ) {
+        let Ok(session) = self.procs.session_of(thread.unwrap_or(pid)) else { return };
+        let header = session.header();
+        let pending = if thread.is_some() { &header.own } else { &header.pending };
+        pending.post(signal, info);
+        // One who waits for just this signal has it blocked.
+        let awaits = |tid: &Tid| self.procs.awaits(*tid, bit(signal));
+        if let Some(tid) = taker.or(thread.filter(awaits)) {
+            self.nudge(tid, bit(signal));
         }
     }
 
@@ -99,10 +121,11 @@ impl Unixd {
         }
         let caller = self.procs.get(pid)?;
         let (uid, pgid, ids) = (caller.ids[0], caller.pgid, caller.ids);
+        let leader = self.procs.leader(op.pid.max(0) as Tid);
         let targets: Vec<Pid> = match op.pid {
             0 => self.procs.select(|proc| proc.pgid == pgid),
             -1 => self.procs.select(|proc| proc.pid != pid),
-            target if target > 0 => self.procs.select(|proc| proc.pid == target as Pid),
+            target if target > 0 => self.procs.select(|proc| proc.pid == leader),
             group => self.procs.select(|proc| proc.pgid as i64 == -(group as i64)),
         };
         if targets.is_empty() {
@@ -124,8 +147,8 @@ impl Unixd {
     }
 
     /// Waits for a signal of a set.
-    pub fn sig_wait(&mut self, pid: Pid, call: &Call, set: u64, ns: u64) -> Tried {
-        let pending = self.procs.get(pid)?.session()?.header().pending.load(Acquire);
+    pub fn sig_wait(&mut self, call: &Call, set: u64, ns: u64) -> Tried {
+        let pending = self.procs.pending_for(self.speaker);
         if pending & set != 0 {
             return done(unixproto::ops::Signal { signal: first_of(pending & set) });
         }
@@ -206,6 +229,7 @@ fn remaining(timer: Timer, now: u64) -> unixproto::ops::Timer {
     unixproto::ops::Timer { value, interval: timer.interval }
 }
 
-fn may_signal(from: &[u32; 6], to: &[u32; 6]) -> bool {
+/// May somebody with the ids `from` send signals to one with the ids `to`?
+pub fn may_signal(from: &[u32; 6], to: &[u32; 6]) -> bool {
     from[1] == 0 || [from[0], from[1]].iter().any(|id| *id == to[0] || *id == to[2])
 }

@@ -129,8 +129,8 @@ impl Unixd {
     /// `None`: it may, since it does not care for the signal.
     fn check_background(&mut self, pid: Pid, signal: u32) -> Option<Errno> {
         let Ok(Ok(session)) = self.procs.get(pid).map(|proc| proc.session()) else { return None };
-        let header = session.header();
-        let mask = header.blocked.load(Relaxed) | header.ignored.load(Relaxed);
+        let ignored = session.header().ignored.load(Relaxed);
+        let mask = self.procs.mask_of(self.speaker) | ignored;
         if mask & bit(signal) != 0 {
             return if signal == SIGTTIN { Some(Errno::EIO) } else { None };
         }
@@ -166,7 +166,7 @@ impl Unixd {
             Input::None if at_end => count(0),
             Input::None if nonblocking => Err(Errno::EAGAIN),
             Input::None => {
-                self.terminal.wait(pid);
+                self.terminal.wait(self.speaker);
                 let timeout = self.terminal.tty.read_timeout_ns();
                 Ok(Outcome::Block(timeout.map_or(0, |ns| self.deadline(ns))))
             }
@@ -200,7 +200,7 @@ impl Unixd {
         let mut buffer = [0; 2048];
         while call.done < total {
             let part = &mut buffer[..2048.min(total - call.done)];
-            self.procs.get(pid)?.session()?.read(call.done, part);
+            self.session(pid)?.read(call.done, part);
             let written = write(&mut self.terminal.tty, part);
             call.done += written;
             if written < part.len() {
@@ -216,7 +216,7 @@ impl Unixd {
         if nonblocking {
             return Err(Errno::EAGAIN);
         }
-        self.terminal.wait(pid);
+        self.terminal.wait(self.speaker);
         Ok(Outcome::Block(0))
     }
 
@@ -227,7 +227,7 @@ impl Unixd {
             if nonblocking {
                 return Err(Errno::EAGAIN);
             }
-            self.terminal.wait(pid);
+            self.terminal.wait(self.speaker);
             return Ok(Outcome::Block(0));
         }
         let was_full = !self.terminal.has_room();

@@ -7,6 +7,7 @@
 use crate::clock::Due;
 use crate::procs::Pid;
 use crate::server::Unixd;
+use crate::threads::Tid;
 use alloc::vec::Vec;
 use libos::ipc::Caps;
 use libos::{Place, Status};
@@ -70,122 +71,133 @@ pub fn count(count: usize) -> Tried {
     done(unixproto::ops::Count { count: count as u64 })
 }
 
-/// Processes that wait for something.
+/// Threads that wait for something.
 #[derive(Default)]
-pub struct Waiters(Vec<Pid>);
+pub struct Waiters(Vec<Tid>);
 
 impl Waiters {
     /// One more.
-    pub fn add(&mut self, pid: Pid) {
-        if !self.0.contains(&pid) {
-            self.0.push(pid);
+    pub fn add(&mut self, tid: Tid) {
+        if !self.0.contains(&tid) {
+            self.0.push(tid);
         }
     }
     /// All of them, no longer waiting.
-    pub fn take(&mut self) -> Vec<Pid> {
+    pub fn take(&mut self) -> Vec<Tid> {
         core::mem::take(&mut self.0)
     }
 }
 
 impl Unixd {
     /// Has those tried again who waited for something.
-    pub fn wake(&mut self, waiters: Vec<Pid>) {
-        for pid in waiters {
-            self.wake_one(pid);
+    pub fn wake(&mut self, waiters: Vec<Tid>) {
+        for tid in waiters {
+            self.wake_one(tid);
         }
     }
 
-    /// Has a process's request tried again.
-    pub fn wake_one(&mut self, pid: Pid) {
-        if self.procs.get(pid).is_ok_and(|proc| proc.blocked.is_some()) {
-            self.retry.push_back(pid);
+    /// Has a thread's request tried again.
+    pub fn wake_one(&mut self, tid: Tid) {
+        if self.procs.blocked(tid).is_some() {
+            self.retry.push_back(tid);
+        }
+    }
+
+    /// Has the requests of all threads of a process tried again.
+    pub fn wake_process(&mut self, pid: Pid) {
+        self.wake_one(pid);
+        let Ok(proc) = self.procs.get(pid) else { return };
+        if !proc.threads.is_empty() {
+            self.wake(proc.threads.clone());
         }
     }
 
     /// Keeps a request for later, unless a signal keeps the process from waiting.
-    pub fn block(&mut self, pid: Pid, call: Call, deadline: u64) -> Tried {
-        if is_interruptible(&call.any) && self.has_signal(pid) {
+    pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
+        if is_interruptible(&call.any) && self.has_signal(tid) {
             return interrupted(&call);
         }
-        self.unblock(pid);
-        let proc = self.procs.get_mut(pid)?;
-        proc.blocked = Some(Blocked { call, deadline });
+        self.unblock(tid);
+        *self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)? = Some(Blocked { call, deadline });
         if deadline != 0 {
-            self.clock.add(deadline, Due::Wait(pid));
+            self.clock.add(deadline, Due::Wait(tid));
         }
         Ok(Outcome::Never)
     }
 
-    /// The process does not wait any more.
-    pub fn unblock(&mut self, pid: Pid) -> Option<Blocked> {
-        let blocked = self.procs.get_mut(pid).ok()?.blocked.take()?;
+    /// The thread does not wait any more.
+    pub fn unblock(&mut self, tid: Tid) -> Option<Blocked> {
+        let blocked = self.procs.blocked_mut(tid)?.take()?;
         if blocked.deadline != 0 {
-            self.clock.remove(blocked.deadline, Due::Wait(pid));
+            self.clock.remove(blocked.deadline, Due::Wait(tid));
         }
         Some(blocked)
     }
 
     /// Tries everything again that was woken.
     pub fn run_retries(&mut self) {
-        while let Some(pid) = self.retry.pop_front() {
-            self.try_again(pid);
+        while let Some(tid) = self.retry.pop_front() {
+            let speaker = core::mem::replace(&mut self.speaker, tid);
+            self.try_again(tid);
+            self.speaker = speaker;
         }
     }
 
-    fn try_again(&mut self, pid: Pid) {
-        let Some(blocked) = self.unblock(pid) else { return };
+    fn try_again(&mut self, tid: Tid) {
+        let Some(blocked) = self.unblock(tid) else { return };
         let mut call = blocked.call;
-        let outcome = self.attempt(pid, &mut call);
+        let outcome = self.attempt(self.procs.leader(tid), &mut call);
         let outcome = match outcome {
             // The time runs from the first try, unless it began to run only now.
-            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.block(pid, call, new),
-            Ok(Outcome::Block(_)) => self.block(pid, call, blocked.deadline),
+            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.block(tid, call, new),
+            Ok(Outcome::Block(_)) => self.block(tid, call, blocked.deadline),
             other => other,
         };
-        self.answer_later(pid, outcome);
+        self.answer_later(tid, outcome);
     }
 
-    /// The time of what a process waits for is over.
-    pub fn wait_is_over(&mut self, pid: Pid) {
-        let Ok(proc) = self.procs.get_mut(pid) else { return };
-        let Some(blocked) = &mut proc.blocked else { return };
+    /// The time of what a thread waits for is over.
+    pub fn wait_is_over(&mut self, tid: Tid) {
+        let Some(Some(blocked)) = self.procs.blocked_mut(tid) else { return };
         blocked.deadline = 0;
         blocked.call.late = true;
-        self.retry.push_back(pid);
+        self.retry.push_back(tid);
     }
 
-    /// Ends what a process waits for, because of a signal.
-    pub fn interrupt(&mut self, pid: Pid) {
-        let Ok(proc) = self.procs.get(pid) else { return };
-        let Some(blocked) = &proc.blocked else { return };
+    /// Ends what a thread waits for, because of a signal.
+    pub fn interrupt(&mut self, tid: Tid) {
+        let Some(blocked) = self.procs.blocked(tid) else { return };
         if !is_interruptible(&blocked.call.any) {
             return;
         }
         let call = blocked.call;
-        self.unblock(pid);
-        self.drop_kept(pid, &call);
-        self.answer_later(pid, interrupted(&call));
+        self.unblock(tid);
+        self.drop_kept(self.procs.leader(tid), &call);
+        self.answer_later(tid, interrupted(&call));
     }
 
-    /// Answers a process that waits in a call, other than the caller of the moment.
-    pub fn answer_later(&mut self, pid: Pid, outcome: Tried) {
+    /// Answers a thread that waits in a call, other than the caller of the moment.
+    pub fn answer_later(&mut self, tid: Tid, outcome: Tried) {
         let (words, caps) = match outcome {
             Ok(Outcome::Done(words)) => (words, Caps::NONE),
             Ok(Outcome::WithCaps(words, caps)) => (words, caps),
             Ok(Outcome::Block(_) | Outcome::Never) => return,
             Err(error) => (error_words(error), Caps::NONE),
         };
-        let Some(to) = self.voice(pid) else { return };
-        // A process that is not waiting here has itself to blame.
+        let Some(to) = self.voice(tid) else { return };
+        // A thread that is not waiting here has itself to blame.
         if let Err(Status::Again) = libos::ipc::reply(Place::own(to), words, caps) {
-            libos::log!("unixd: answer to {pid} not taken");
+            libos::log!("unixd: answer to {tid} not taken");
         }
     }
 
-    /// The dispatcher on which a process's calls come: its own, or that of the parent that acts
-    /// as it.
-    pub fn voice(&self, pid: Pid) -> Option<libos::CapAddr> {
-        let proc = self.procs.get(pid).ok()?;
+    /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
+    /// its process.
+    pub fn voice(&self, tid: Tid) -> Option<libos::CapAddr> {
+        if let Some(thread) = self.procs.thread(tid) {
+            return Some(thread.caps.at(crate::procs::DISPATCHER));
+        }
+        let proc = self.procs.get(tid).ok()?;
         match proc.has_domain {
             true => proc.dispatcher(),
             false => self.procs.get(proc.parent).ok()?.dispatcher(),
@@ -193,11 +205,8 @@ impl Unixd {
     }
 
     /// Is a signal pending that interrupts waiting?
-    pub fn has_signal(&self, pid: Pid) -> bool {
-        let Ok(session) = self.procs.get(pid).and_then(|proc| proc.session()) else { return false };
-        use core::sync::atomic::Ordering::{Acquire, Relaxed};
-        let header = session.header();
-        header.pending.load(Acquire) & !header.blocked.load(Relaxed) != 0
+    pub fn has_signal(&self, tid: Tid) -> bool {
+        self.procs.pending_for(tid) & !self.procs.mask_of(tid) != 0
     }
 }
 

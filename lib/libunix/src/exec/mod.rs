@@ -21,8 +21,9 @@ use crate::fork::set_bases;
 use crate::mm::{self, user, Mm, STACK_GAP};
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, op};
+use crate::thread::{end, lock};
 use crate::upcall::die;
-use crate::vfork;
+use crate::{fork, vfork};
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
@@ -66,7 +67,7 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 pub fn first(p: &mut Process, regs: &mut Regs) {
     let attached = server::call(op::Attach {});
     let Ok(attached) = attached else { die(SIGKILL) };
-    p.pid = attached.pid;
+    (p.pid, p.me.tid) = (attached.pid, attached.pid);
     let block = server::data(attached.bytes as usize).to_vec();
     let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
@@ -107,19 +108,25 @@ pub fn requested(p: &mut Process, regs: &mut Regs, request: Request) {
 /// Replaces the program. On success the registers are those of the new one.
 fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result<u64> {
     if p.parent.is_some() {
-        return spawn(p, regs, dir, args);
+        return spawn(p, regs, dir, args, vfork::spawn);
+    }
+    if lock::is_shared() {
+        return spawn(p, regs, dir, args, fork::replace);
     }
     let (file, program) = find(p, dir, &mut args)?;
     if file.is_native(&program) {
         return native::execute(p, &file, &program, &args);
     }
     // From here on there is no way back.
+    end::release_all(p);
     fd::close_on_exec(p);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     p.mm.clear();
     mm::settle(p);
     p.signals.exec();
-    p.sys.exec(&args.path);
+    p.me.signals.exec();
+    p.sys.parent_death_signal = 0;
+    p.me.exec(&args.path);
     match load(p, &file, &program, &args) {
         Ok(sp) => start(p, regs, program.entry, sp),
         Err(_) => die(SIGKILL),
@@ -143,18 +150,25 @@ fn find(p: &mut Process, dir: u32, args: &mut Args) -> Result<(Executable, Progr
     }
 }
 
-/// The child of a vfork executes a program: in a domain of its own, if it can be executed at all.
-fn spawn(p: &mut Process, regs: &mut Regs, dir: u32, args: Args) -> Result<u64> {
+/// Executes a program in another domain, if it can be executed at all: as the child of a vfork, which
+/// has none of its own, or as a process with several threads, of which one goes on there.
+fn spawn(
+    p: &mut Process,
+    regs: &mut Regs,
+    dir: u32,
+    args: Args,
+    how: fn(&mut Process, &mut Regs) -> Result<u64>,
+) -> Result<u64> {
     let (file, _) = find(p, dir, &mut args.clone())?;
     file.close(p);
     p.fork.execute = Some(Request { dir, args });
-    let spawned = vfork::spawn(p, regs);
+    let spawned = how(p, regs);
     p.fork.execute = None;
     spawned
 }
 
 fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     set_bases(p, 0, 0);
     *regs =
         Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };

@@ -48,10 +48,11 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
     p.mm.clear();
     crate::mm::settle(p);
     p.signals.exec();
+    p.me.signals.exec();
     if bytes.is_ok_and(|bytes| build(p, &bytes, args).is_ok()) {
         let domain = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
         // There is an answer only if the domain was refused.
-        let _ = server::call_caps(op::Replace {}, 0, 0, domain);
+        let _ = server::call_caps(op::Replace { linux: false }, 0, 0, domain);
     }
     die(SIGKILL)
 }

@@ -133,7 +133,7 @@ fn auxiliary(
         (AT_HWCAP2, if fsgsbase { HWCAP2_FSGSBASE } else { 0 }),
         (AT_EXECFN, name),
         (AT_PLATFORM, platform),
-        (AT_MINSIGSTKSZ, p.signals.vector_bytes() + FRAME_BYTES),
+        (AT_MINSIGSTKSZ, p.me.signals.vector_bytes() + FRAME_BYTES),
         (0, 0),
     ]
 }

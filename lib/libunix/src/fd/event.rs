@@ -5,8 +5,9 @@ use super::transfer::Source;
 use super::{File, Object};
 use crate::errno::{Errno, Result};
 use crate::process::Process;
-use crate::server::{self, op, restart};
+use crate::server::restart;
 use crate::sys::time;
+use crate::thread::park::{tell_watchers, watch};
 use unixproto::files::{O_NONBLOCK, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 
 /// An `eventfd`.
@@ -77,6 +78,8 @@ pub fn read(p: &mut Process, fd: i32, to: &mut Cursor) -> Result<u64> {
         let file = p.fds.get_mut(fd)?;
         let value = take(file);
         if value > 0 {
+            // A writer may have waited for room.
+            tell_watchers(p);
             return to.scatter(p, &value.to_le_bytes());
         }
         if file.flags & O_NONBLOCK != 0 {
@@ -84,10 +87,9 @@ pub fn read(p: &mut Process, fd: i32, to: &mut Cursor) -> Result<u64> {
         }
         match file.object {
             Object::Timer(Timer { deadline, .. }) if deadline > 0 => {
-                let ns = deadline.saturating_sub(time::monotonic());
-                server::call(op::Sleep { ns }).map_err(restart)?;
+                watch(p, Some(deadline)).map_err(restart)?;
             }
-            _ => server::call(op::Pause {}).map_err(restart)?,
+            _ => watch(p, None).map_err(restart)?,
         }
     }
 }
@@ -117,17 +119,19 @@ pub fn write(p: &mut Process, fd: i32, from: &mut impl Source) -> Result<u64> {
     if add == u64::MAX {
         return Err(Errno::EINVAL);
     }
-    let file = p.fds.get_mut(fd)?;
-    let nonblock = file.flags & O_NONBLOCK != 0;
-    let Object::Event(event) = &mut file.object else { return Err(Errno::EINVAL) };
-    if event.count <= EVENT_MAX - add {
-        event.count += add;
-        return Ok(8);
+    loop {
+        let file = p.fds.get_mut(fd)?;
+        let nonblock = file.flags & O_NONBLOCK != 0;
+        let Object::Event(event) = &mut file.object else { return Err(Errno::EINVAL) };
+        if event.count <= EVENT_MAX - add {
+            event.count += add;
+            tell_watchers(p);
+            return Ok(8);
+        }
+        if nonblock {
+            return Err(Errno::EAGAIN);
+        }
+        // Another thread may read the counter.
+        watch(p, None).map_err(restart)?;
     }
-    if nonblock {
-        return Err(Errno::EAGAIN);
-    }
-    // Nobody else can read this counter: only a signal ends the wait.
-    server::call(op::Pause {}).map_err(restart)?;
-    Err(Errno::EINTR)
 }

@@ -265,7 +265,7 @@ impl Fds {
 
     /// Shows `/proc` what `fd` names.
     fn show(&self, fd: i32) {
-        if let Some(cell) = server::header().fds.get(fd as usize) {
+        if let Some(cell) = server::main_header().fds.get(fd as usize) {
             let desc = match self.get(fd).map(|f| &f.object) {
                 Ok(Object::Description { desc, .. }) => *desc,
                 _ => 0,
@@ -321,7 +321,7 @@ pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Resul
 pub fn close(p: &mut Process, fd: i32) -> Result<()> {
     let entry = p.fds.table.remove(fd).ok_or(Errno::EBADF)?;
     if (fd as usize) < SHOWN_FDS {
-        server::header().fds[fd as usize].store(0, Ordering::Relaxed);
+        server::main_header().fds[fd as usize].store(0, Ordering::Relaxed);
     }
     p.fds.closed(entry.file);
     Ok(())

@@ -19,7 +19,7 @@ const RING_FROM: u64 = 4096;
 pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     to.probe_out(p)?;
     let bytes = to.left().min(DATA_BYTES as u64) as u32;
-    let count = server::call(op::Read { desc, bytes }).map_err(restart)?.count;
+    let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
     to.scatter(p, server::data(count as usize))
 }
 
@@ -59,7 +59,7 @@ fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64
         if done > 0 {
             server::data_mut(wanted).copy_within(done.., 0);
         }
-        match server::call_filled(op::Write { desc }, wanted - done) {
+        match server::wait_filled(p, op::Write { desc }, wanted - done) {
             Ok(reply) if reply.count == 0 => break,
             Ok(reply) => done += (reply.count as usize).min(wanted - done),
             Err(error) if done == 0 => return Err(error),
@@ -87,8 +87,17 @@ pub fn read_pipe(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
         return read(p, desc, to);
     }
     to.probe_out(p)?;
-    let ring = windows::ring(p, desc)?;
-    let taken = server::call(op::PipeTake { desc, done: 0, bytes: to.left() }).map_err(restart)?;
+    windows::ring(p, desc)?;
+    let taken =
+        server::wait(p, op::PipeTake { desc, done: 0, bytes: to.left() }).map_err(restart)?;
+    // Another thread may have opened windows meanwhile.
+    let ring = match windows::ring(p, desc) {
+        Ok(ring) => ring,
+        Err(error) => {
+            let _ = server::call(op::PipeTake { desc, done: 0, bytes: 0 });
+            return Err(error);
+        }
+    };
     let offset = taken.offset % PIPE_BYTES;
     let bytes = taken.bytes.min(PIPE_BYTES);
     let first = bytes.min(PIPE_BYTES - offset);
@@ -109,13 +118,13 @@ pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<
     if from.left() <= RING_FROM {
         return write(p, desc, from);
     }
-    let ring = windows::ring(p, desc)?;
+    windows::ring(p, desc)?;
     let (mut total, mut copied) = (0, 0);
     let error = loop {
         if from.left() == 0 {
             break None;
         }
-        let put = match server::call(op::PipePut { desc, done: copied, bytes: from.left() }) {
+        let put = match server::wait(p, op::PipePut { desc, done: copied, bytes: from.left() }) {
             Ok(put) => put,
             Err(error) => {
                 copied = 0;
@@ -126,6 +135,11 @@ pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<
         let bytes = put.bytes.min(PIPE_BYTES);
         let first = bytes.min(PIPE_BYTES - offset);
         copied = 0;
+        // Another thread may have opened windows meanwhile.
+        let ring = match windows::ring(p, desc) {
+            Ok(ring) => ring,
+            Err(error) => break Some(error),
+        };
         let mut result = from.gather(p, ring.bytes_mut(offset, first)).map(|n| n as u64);
         if result == Ok(first) && first < bytes {
             let rest = from.gather(p, ring.bytes_mut(0, bytes - first)).unwrap_or(0);

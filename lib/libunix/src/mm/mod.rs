@@ -15,7 +15,7 @@ pub mod user;
 
 use crate::errno::Errno;
 use crate::process::Process;
-use crate::server::{self, header, op};
+use crate::server::{self, main_header, op};
 use crate::{fd, sys};
 use abi::layout::{PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
@@ -125,7 +125,7 @@ pub fn maps_text(p: &mut Process) -> String {
 /// Shows `/proc` how much memory the process uses.
 pub fn publish_usage(p: &Process) {
     let (mapped, resident) = p.mm.space.usage();
-    header().vm_pages.store(mapped, Relaxed);
-    header().rss_pages.store(resident, Relaxed);
-    header().faults.store(p.faults, Relaxed);
+    main_header().vm_pages.store(mapped, Relaxed);
+    main_header().rss_pages.store(resident, Relaxed);
+    main_header().faults.store(p.faults, Relaxed);
 }

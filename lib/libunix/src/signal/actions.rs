@@ -1,7 +1,8 @@
 //! What signals do: the table of actions.
 
-use super::Signals;
-use crate::server::header;
+use super::{Own, Signals};
+use crate::server::{header, main_header};
+use crate::thread;
 use core::sync::atomic::Ordering;
 use linuxabi::general as raw;
 use unixproto::session::{CHLD_NOSTOP, CHLD_NOWAIT};
@@ -73,20 +74,23 @@ impl Signals {
         let by_default = action.handler == SIG_DFL
             && matches!(default_action(signal), DefaultAction::Ignore | DefaultAction::Continue);
         if action.handler == SIG_IGN || by_default {
-            header().take(signal);
+            main_header().pending.take(signal);
+            thread::each_header(|header| drop(header.own.take(signal)));
         }
     }
 
     /// Lets `unixd` know.
     pub fn publish(&self) {
-        header().ignored.store(self.ignored, Ordering::Relaxed);
-        header().caught.store(self.caught, Ordering::Relaxed);
+        main_header().ignored.store(self.ignored, Ordering::Relaxed);
+        main_header().caught.store(self.caught, Ordering::Relaxed);
         let child = self.action(SIGCHLD);
         let flag = |flag, shown| if child.has(flag) { shown } else { 0 };
         let flags = flag(raw::SA_NOCLDWAIT, CHLD_NOWAIT) | flag(raw::SA_NOCLDSTOP, CHLD_NOSTOP);
-        header().child_flags.store(flags, Ordering::Relaxed);
+        main_header().child_flags.store(flags, Ordering::Relaxed);
     }
+}
 
+impl Own {
     /// Sets the mask of blocked signals.
     #[inline(always)]
     pub fn set_blocked(&mut self, mask: u64) {

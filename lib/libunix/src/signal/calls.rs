@@ -54,10 +54,10 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
     const UNBLOCK: u32 = 1;
     const SET: u32 = 2;
     check_size(size)?;
-    let before = p.signals.blocked;
+    let before = p.me.signals.blocked;
     if new != 0 {
         let set: u64 = user::copy_in(p, new)?;
-        p.signals.set_blocked(match how {
+        p.me.signals.set_blocked(match how {
             BLOCK => before | set,
             UNBLOCK => before & !set,
             SET => set,
@@ -74,7 +74,7 @@ pub fn rt_sigpending(p: &mut Process, out: u64, size: u64) -> Result<u64> {
     if size > SET_BYTES {
         return Err(Errno::EINVAL);
     }
-    let pending = header().pending.load(Ordering::Acquire) & p.signals.blocked;
+    let pending = super::pending() & p.me.signals.blocked;
     user::bytes_out(p, out, &pending.to_le_bytes()[..size as usize])?;
     Ok(0)
 }
@@ -86,8 +86,8 @@ pub fn rt_sigsuspend(p: &mut Process, set: u64, size: u64) -> Result<u64> {
     pause(p)
 }
 
-pub fn pause(_p: &mut Process) -> Result<u64> {
-    server::call(op::Pause {}).map_err(restart_no_handler)?;
+pub fn pause(p: &mut Process) -> Result<u64> {
+    server::wait(p, op::Pause {}).map_err(restart_no_handler)?;
     Err(Errno::ERESTARTNOHAND)
 }
 
@@ -111,16 +111,16 @@ pub fn rt_sigtimedwait(
         ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, timeout)?)?;
     }
     let taken = loop {
-        let pending = header().pending.load(Ordering::Acquire) & set;
+        let pending = super::pending() & set;
         if pending != 0 {
             let signal = first(pending);
-            if let Some(info) = header().take(signal) {
+            if let Some(info) = super::take(signal) {
                 break Info::sent(signal, info);
             }
         } else if ns == 0 {
             return Err(Errno::EAGAIN);
         } else {
-            server::call(op::SigWait { set, ns })?;
+            server::wait(p, op::SigWait { set, ns })?;
         }
     };
     if info != 0 {
@@ -141,23 +141,21 @@ pub fn rt_tgsigqueueinfo(
     if pid <= 0 || tid <= 0 || bit(signal) == 0 && signal != 0 {
         return Err(Errno::EINVAL);
     }
-    if pid != tid {
-        return Err(Errno::ESRCH);
-    }
     if pid != own && (code >= 0 || code == SI_TKILL) {
         return Err(Errno::EPERM);
     }
-    server::call(op::Kill { pid, signal, code, value: raw[3] }).map(|()| 0)
+    let (pid, tid) = (pid as u32, tid as u32);
+    server::call(op::KillThread { pid, tid, signal, code, value: raw[3] }).map(|()| 0)
 }
 
 /// `sigaltstack`, which must know the stack pointer.
 pub fn sigaltstack(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let (new, old) = (regs.rdi, regs.rsi);
-    let told = p.signals.stack.told(regs.rsp);
+    let told = p.me.signals.stack.told(regs.rsp);
     if new != 0 {
         let [sp, flags, size]: [u64; 3] = user::copy_in(p, new)?;
         let wanted = Stack { sp, flags: flags as u32, padding: 0, size };
-        p.signals.stack = p.signals.stack.changed(&wanted, regs.rsp)?;
+        p.me.signals.stack = p.me.signals.stack.changed(&wanted, regs.rsp)?;
     }
     if old != 0 {
         user::copy_out(p, old, &[told.sp, told.flags as u64, told.size])?;

@@ -1,10 +1,10 @@
 //! From a pending signal to its effect.
 
 use super::actions::{Action, SIG_DFL, SIG_IGN};
-use super::{force, frame, mask, restart_wish, Signals, SYNCHRONOUS};
+use super::{force, frame, mask, pending, restart_wish, take, Own, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, NO_CALL};
-use crate::server::{self, header, op};
+use crate::server::{self, op};
 use crate::upcall::die;
 use abi::layout::USER_END;
 use abi::Regs;
@@ -49,18 +49,18 @@ pub fn first(set: u64) -> u32 {
 }
 
 /// Takes the next signal that has to be delivered.
-fn next(signals: &mut Signals) -> Option<Info> {
+fn next(signals: &mut Own) -> Option<Info> {
     if let Some(fault) = signals.fault.take() {
         let details = [fault.address, 0];
         return Some(Info { signal: fault.signal, code: fault.code, details });
     }
     loop {
-        let set = header().pending.load(Ordering::Acquire) & !signals.blocked;
+        let set = pending() & !signals.blocked;
         if set == 0 {
             return None;
         }
         let signal = first(set);
-        if let Some(info) = header().take(signal) {
+        if let Some(info) = take(signal) {
             return Some(Info::sent(signal, info));
         }
     }
@@ -69,13 +69,13 @@ fn next(signals: &mut Signals) -> Option<Info> {
 /// Delivers everything, then lets an interrupted call go on and its mask end.
 #[inline(never)]
 pub fn settle(p: &mut Process, regs: &mut Regs) {
-    p.signals.attention = false;
+    p.me.signals.attention = false;
     // SAFETY: the frame is always mapped; the field is atomic.
     let notifications = unsafe { &(*process::frame()).notifications };
     if notifications.load(Ordering::Relaxed) & NOTE_SIGNAL != 0 {
         notifications.fetch_and(!NOTE_SIGNAL, Ordering::AcqRel);
     }
-    while let Some(info) = next(&mut p.signals) {
+    while let Some(info) = next(&mut p.me.signals) {
         act(p, regs, &info);
     }
     if restart_wish(p, regs).is_some() {
@@ -88,16 +88,16 @@ fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
     let action = *p.signals.action(info.signal);
     match action.handler {
         SIG_IGN => {}
-        SIG_DFL => default(info.signal),
+        SIG_DFL => default(p, info.signal),
         _ => handle(p, regs, &action, info),
     }
 }
 
-fn default(signal: u32) {
+fn default(p: &mut Process, signal: u32) {
     match default_action(signal) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
-        DefaultAction::Stop => drop(server::call(op::Stop { signal })),
+        DefaultAction::Stop => drop(server::wait(p, op::Stop { signal })),
         DefaultAction::Terminate => die(signal),
     }
 }
@@ -114,13 +114,14 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
         Some(Errno::ERESTARTSYS) if !action.has(SA_RESTART) => regs.rax = Errno::EINTR.to_rax(),
         Some(_) => repeat(p, regs),
     }
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     if frame::push(p, regs, action, info).is_err() {
         return cannot_handle(p, signal);
     }
-    p.signals.saved = None;
+    p.me.signals.saved = None;
     let own = if action.has(SA_NODEFER) { 0 } else { bit(signal) };
-    p.signals.set_blocked(p.signals.blocked | action.mask | own);
+    let blocked = p.me.signals.blocked | action.mask | own;
+    p.me.signals.set_blocked(blocked);
     check_rip(p, regs);
 }
 
@@ -136,9 +137,9 @@ fn cannot_handle(p: &mut Process, signal: u32) {
 /// Executes the interrupted call again, as soon as the program goes on.
 fn repeat(p: &mut Process, regs: &mut Regs) {
     const SYSCALL_BYTES: u64 = 2;
-    regs.rax = p.call;
+    regs.rax = p.me.call;
     regs.rip = regs.rip.wrapping_sub(SYSCALL_BYTES);
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
 }
 
 /// An address of the program that is no address would fault on the way there.

@@ -22,7 +22,7 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
     }
     let place = choose(p, regs.rsp, action)?;
     let memory = user::slice_out(p, place.frame, place.bytes)?.as_mut_ptr();
-    let signals = &mut p.signals;
+    let signals = &mut p.me.signals;
     // SAFETY: `memory` has room for the frame and is aligned to 8, as `place` made it; any bytes
     // are a frame.
     let frame = unsafe { &mut *memory.cast::<Frame>() };
@@ -61,8 +61,8 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
 
 /// Where the frame goes. A frame that begins on the alternate stack must fit there.
 fn choose(p: &mut Process, rsp: u64, action: &Action) -> Result<Placement> {
-    let bytes = p.signals.vectors.bytes();
-    let stack = p.signals.stack;
+    let bytes = p.me.signals.vectors.bytes();
+    let stack = p.me.signals.stack;
     let below = rsp.wrapping_sub(RED_ZONE);
     let used = stack.size != 0 && stack.is_used(below);
     let enters = action.has(SA_ONSTACK) && stack.size != 0 && !used;
@@ -120,7 +120,7 @@ fn load_registers(from: &Machine, regs: &mut Regs) {
 
 /// `rt_sigreturn`: goes on where a handler interrupted. Its result is the `rax` from then.
 pub fn rt_sigreturn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    p.call = NO_CALL;
+    p.me.call = NO_CALL;
     if pop(p, regs).is_err() {
         super::force(p, SIGSEGV, SI_KERNEL, 0);
         return Ok(0);
@@ -140,13 +140,13 @@ fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
     // SAFETY: `memory` has the size of a frame and its alignment; any bytes are a frame.
     let context: &Context = unsafe { &(*memory.as_ptr().cast::<Frame>()).context };
     let (stack, vectors) = (context.stack, context.machine.vectors);
-    p.signals.set_blocked(context.mask);
+    p.me.signals.set_blocked(context.mask);
     load_registers(&context.machine, regs);
     vectors::restore(p, vectors)?;
-    if stack != p.signals.stack.saved() {
+    if stack != p.me.signals.stack.saved() {
         // As on Linux, an alternate stack that cannot be set stays as it is.
-        if let Ok(changed) = p.signals.stack.changed(&stack, regs.rsp) {
-            p.signals.stack = changed;
+        if let Ok(changed) = p.me.signals.stack.changed(&stack, regs.rsp) {
+            p.me.signals.stack = changed;
         }
     }
     Ok(())

@@ -4,9 +4,9 @@ use crate::process::Process;
 
 /// Blocks the signals of `mask` instead of the present ones, until the call ends.
 pub fn set_temporary(p: &mut Process, mask: u64) {
-    p.signals.saved = Some(p.signals.blocked);
-    p.signals.attention = true;
-    p.signals.set_blocked(mask);
+    p.me.signals.saved = Some(p.me.signals.blocked);
+    p.me.signals.attention = true;
+    p.me.signals.set_blocked(mask);
 }
 
 /// The call ends. When it was interrupted, the mask before it comes back after the handler.
@@ -18,7 +18,7 @@ pub fn end_temporary(p: &mut Process, interrupted: bool) {
 
 /// The mask before the call comes back.
 pub fn restore(p: &mut Process) {
-    if let Some(mask) = p.signals.saved.take() {
-        p.signals.set_blocked(mask);
+    if let Some(mask) = p.me.signals.saved.take() {
+        p.me.signals.set_blocked(mask);
     }
 }

@@ -23,7 +23,7 @@ pub mod mask;
 mod vectors;
 
 use crate::process::{Process, NO_CALL};
-use crate::server::{self, header, op};
+use crate::server::{self, header, main_header, op};
 use abi::Regs;
 use actions::Action;
 pub use cause::Cause;
@@ -57,15 +57,20 @@ struct Exception {
     cr2: u64,
 }
 
-/// Signal actions and masks.
+/// What signals do, for all threads.
 #[derive(Clone)]
 pub struct Signals {
     actions: [Action; 64],
-    blocked: u64,
     /// Signals whose action is `SIG_IGN`.
     ignored: u64,
     /// Signals that have a handler.
     caught: u64,
+}
+
+/// What a thread has of its own.
+#[derive(Clone)]
+pub struct Own {
+    blocked: u64,
     /// [`deliver()`] has something to do besides pending signals: `fault` or `saved`.
     attention: bool,
     fault: Option<Fault>,
@@ -79,11 +84,26 @@ pub struct Signals {
 impl Signals {
     /// All default, nothing blocked.
     pub const fn new() -> Self {
-        Signals {
-            actions: [Action::DEFAULT; 64],
+        Signals { actions: [Action::DEFAULT; 64], ignored: 0, caught: 0 }
+    }
+
+    /// execve: caught signals become default.
+    pub fn exec(&mut self) {
+        for (signal, action) in (1..).zip(&mut self.actions) {
+            let keep =
+                if self.ignored & bit(signal) != 0 { Action::IGNORE } else { Action::DEFAULT };
+            *action = keep;
+        }
+        self.caught = 0;
+        self.publish();
+    }
+}
+
+impl Own {
+    /// Nothing blocked.
+    pub const fn new() -> Self {
+        Own {
             blocked: 0,
-            ignored: 0,
-            caught: 0,
             attention: false,
             fault: None,
             saved: None,
@@ -93,19 +113,22 @@ impl Signals {
         }
     }
 
-    /// execve: caught signals become default, the alternate stack is gone, vector registers are
-    /// as at the start of a program.
+    /// Of a new thread of the same process: it blocks the same signals.
+    pub fn of_new_thread(&self) -> Self {
+        let blocked = self.saved.unwrap_or(self.blocked);
+        Own { blocked, vectors: self.vectors, ..Own::new() }
+    }
+
+    /// execve: the alternate stack is gone, vector registers are as at the start of a program.
     pub fn exec(&mut self) {
-        for (signal, action) in (1..).zip(&mut self.actions) {
-            let keep =
-                if self.ignored & bit(signal) != 0 { Action::IGNORE } else { Action::DEFAULT };
-            *action = keep;
-        }
-        self.caught = 0;
-        self.publish();
         self.fault = None;
         self.stack = AltStack::NONE;
         self.vectors.reset();
+    }
+
+    /// Signals that are blocked.
+    pub fn mask(&self) -> u64 {
+        self.blocked
     }
 
     /// Bytes of vector state in a handler's frame.
@@ -124,10 +147,10 @@ impl Signals {
 /// the current system call returns to the program.
 pub fn post_self(p: &mut Process, signal: u32) {
     let mask = bit(signal);
-    if p.signals.ignored & !p.signals.blocked & mask == 0 {
+    if p.signals.ignored & !p.me.signals.blocked & mask == 0 {
         let pid = header().pid.load(Ordering::Relaxed);
         let uid = header().ids[0].load(Ordering::Relaxed);
-        header().post(signal, SigInfo { code: SI_USER, pid, uid, status: 0, value: 0 });
+        header().own.post(signal, SigInfo { code: SI_USER, pid, uid, status: 0, value: 0 });
     }
 }
 
@@ -140,11 +163,27 @@ pub fn deliver(p: &mut Process, regs: &mut Regs) {
     }
 }
 
+/// The signals that wait for this thread, or for any of the process.
+#[inline(always)]
+pub fn pending() -> u64 {
+    main_header().pending.set() | header().own.set()
+}
+
+/// Takes a pending signal, if it is (still) pending.
+fn take(signal: u32) -> Option<SigInfo> {
+    header().own.take(signal).or_else(|| main_header().pending.take(signal))
+}
+
+/// Would a wait of this thread end at once because of a signal?
+pub fn is_interrupted(p: &Process) -> bool {
+    pending() & !p.me.signals.blocked != 0
+}
+
 /// Is there anything for [`deliver()`] to do?
 #[inline(always)]
 pub fn needs_attention(p: &Process, regs: &Regs) -> bool {
-    let waiting = header().pending.load(Ordering::Acquire) & !p.signals.blocked;
-    waiting != 0 || p.signals.attention || restart_wish(p, regs).is_some()
+    let waiting = pending() & !p.me.signals.blocked;
+    waiting != 0 || p.me.signals.attention || restart_wish(p, regs).is_some()
 }
 
 /// Does the system call want to be repeated, and how?
@@ -153,7 +192,7 @@ fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
     const FIRST: u64 = Errno::ERESTARTSYS as u64;
     const LAST: u64 = Errno::ERESTARTNOHAND as u64;
     let number = regs.rax.wrapping_neg();
-    if !(FIRST..=LAST).contains(&number) || p.call == NO_CALL {
+    if !(FIRST..=LAST).contains(&number) || p.me.call == NO_CALL {
         return None;
     }
     Some(Errno::from_number(number))
@@ -162,10 +201,10 @@ fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
 /// by the next [`deliver()`]; blocked or ignored ones kill, as on Linux.
 pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
-    p.signals.last.vector = vector;
-    p.signals.last.error = error;
+    p.me.signals.last.vector = vector;
+    p.me.signals.last.error = error;
     if vector == PAGE_FAULT {
-        p.signals.last.cr2 = address;
+        p.me.signals.last.cr2 = address;
     }
     force(p, signal, code, address);
 }
@@ -187,11 +226,11 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
 
 /// A signal that the process cannot hold off.
 fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
-    let signals = &mut p.signals;
-    if (signals.blocked | signals.ignored) & bit(signal) != 0 {
-        signals.set_action(signal, Action::DEFAULT);
-        signals.set_blocked(signals.blocked & !bit(signal));
+    let own = &mut p.me.signals;
+    if (own.blocked | p.signals.ignored) & bit(signal) != 0 {
+        p.signals.set_action(signal, Action::DEFAULT);
+        own.set_blocked(own.blocked & !bit(signal));
     }
-    signals.fault = Some(Fault { signal, code, address });
-    signals.attention = true;
+    own.fault = Some(Fault { signal, code, address });
+    own.attention = true;
 }

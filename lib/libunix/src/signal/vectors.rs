@@ -150,11 +150,11 @@ impl Vectors {
 /// Restores what lies at `address` in the program's memory; it may be anything.
 pub fn restore(p: &mut Process, address: u64) -> Result<()> {
     if address == 0 {
-        p.signals.vectors.reset();
+        p.me.signals.vectors.reset();
         return Ok(());
     }
-    let bytes = p.signals.vectors.bytes();
-    let vectors = p.signals.vectors;
+    let bytes = p.me.signals.vectors.bytes();
+    let vectors = p.me.signals.vectors;
     if vectors.extended() {
         if let Some(parts) = described(p, address, bytes, vectors.parts) {
             return restore_extended(p, address, bytes, parts);
@@ -177,7 +177,7 @@ fn described(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Option<
 }
 
 fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Result<()> {
-    let vectors = p.signals.vectors;
+    let vectors = p.me.signals.vectors;
     let area = user::slice_in(p, address, bytes)?.as_ptr();
     if address & 63 != 0 {
         return Err(Errno::EFAULT);
@@ -191,7 +191,7 @@ fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> 
         return Err(Errno::EFAULT);
     }
     if parts != vectors.parts {
-        p.signals.vectors.reset();
+        p.me.signals.vectors.reset();
     }
     // SAFETY: aligned, readable, and nothing in it that the CPU would refuse.
     unsafe { vectors.load(area, parts) };
@@ -209,7 +209,7 @@ fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
     if mxcsr & !MXCSR_BITS != 0 {
         return Err(Errno::EFAULT);
     }
-    p.signals.vectors.reset();
+    p.me.signals.vectors.reset();
     // SAFETY: aligned, readable, and MXCSR is good.
     unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack, readonly, preserves_flags)) };
     Ok(())

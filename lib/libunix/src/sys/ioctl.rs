@@ -38,7 +38,7 @@ pub fn ioctl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
         a = server::put_a(user::slice_in(p, arg, shape.input)?);
     }
     let request = op::Ioctl { desc, command, value: arg };
-    server::call_filled(request, a).map_err(restart)?;
+    server::wait_filled(p, request, a).map_err(restart)?;
     if shape.output > 0 {
         user::bytes_out(p, arg, server::data(shape.output))?;
     }

@@ -60,7 +60,7 @@ pub fn set(p: &mut Process, fd: i32, addr: u64, more: u32) -> Result<u64> {
     }
     let (desc, ..) = file.description(Errno::EINVAL)?;
     let Flock { start, len, .. } = request;
-    server::call(op::SetLock { desc, how: how(&request, more), start, len }).map_err(restart)?;
+    server::wait(p, op::SetLock { desc, how: how(&request, more), start, len }).map_err(restart)?;
     p.fds.has_locks |= more & lock::DESCRIPTION == 0;
     Ok(0)
 }
@@ -79,5 +79,5 @@ pub fn flock(p: &mut Process, fd: i32, operation: u32) -> Result<u64> {
     let (desc, ..) = p.fds.get_open(fd)?.description(Errno::EINVAL)?;
     let wait = if operation & NONBLOCK == 0 { lock::WAIT } else { 0 };
     let request = op::SetLock { desc, how: kind | wait | lock::WHOLE, start: 0, len: 0 };
-    server::call(request).map(|()| 0).map_err(restart)
+    server::wait(p, request).map(|()| 0).map_err(restart)
 }

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod descriptors;
+pub mod futex;
 mod info;
 mod ioctl;
 mod limits;
@@ -13,6 +14,7 @@ mod polling;
 mod processes;
 pub mod random;
 mod readwrite;
+pub mod robust;
 mod scheduling;
 mod table;
 mod thread;
@@ -29,16 +31,12 @@ use abi::Regs;
 pub struct State {
     /// Limits as `getrlimit` tells them: soft, hard.
     limits: [limits::Limit; limits::LIMITS],
-    /// Name of the thread, as `prctl` sets it.
-    name: [u8; 16],
     /// Answer of `getpriority`.
     nice: i32,
     /// Execution domain.
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
-    parent_death_signal: u32,
-    /// FS base, as the program set it.
-    pub fs_base: u64,
+    pub parent_death_signal: u32,
     random: Option<random::Random>,
 }
 
@@ -47,22 +45,11 @@ impl State {
     pub const fn new() -> State {
         State {
             limits: limits::INITIAL,
-            name: [0; 16],
             nice: 0,
             personality: 0,
             parent_death_signal: 0,
-            fs_base: 0,
             random: None,
         }
-    }
-
-    /// `execve`: the thread has the name of the program.
-    pub fn exec(&mut self, path: &[u8]) {
-        let base = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let base = &base[..base.len().min(self.name.len() - 1)];
-        self.name = [0; 16];
-        self.name[..base.len()].copy_from_slice(base);
-        self.parent_death_signal = 0;
     }
 
     /// Descriptors are below this.

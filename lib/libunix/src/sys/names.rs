@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::{self, File};
 use crate::mm::user;
 use crate::process::Process;
-use crate::server::{self, header, op, restart};
+use crate::server::{self, main_header, op, restart};
 use core::sync::atomic::Ordering;
 use linuxabi::bytes::get_u64;
 use unixproto::files as abi;
@@ -25,7 +25,7 @@ const OPEN_FLAGS: u32 = abi::O_ACCMODE
     | abi::O_TMPFILE;
 
 fn masked(mode: u32) -> u32 {
-    mode & 0o7777 & !header().umask.load(Ordering::Relaxed)
+    mode & 0o7777 & !main_header().umask.load(Ordering::Relaxed)
 }
 
 pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
@@ -36,7 +36,9 @@ pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> 
         return fd::text::open_own_maps(p, flags);
     }
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
-    let opened = paths::call(request, &path).map_err(restart)?;
+    // A fifo may wait for its other end.
+    let a = server::put_a(path.text);
+    let opened = server::wait_filled(p, request, a).map_err(restart)?;
     let file = File::opened(opened, flags);
     Ok(fd::install(p, file, flags & abi::O_CLOEXEC != 0)? as u64)
 }
@@ -204,7 +206,7 @@ pub fn getcwd(p: &mut Process, buf: u64, size: u64) -> Result<u64> {
 }
 
 pub fn umask(_p: &mut Process, mask: u32) -> u64 {
-    header().umask.swap(mask & 0o777, Ordering::Relaxed) as u64
+    main_header().umask.swap(mask & 0o777, Ordering::Relaxed) as u64
 }
 
 pub fn memfd_create(p: &mut Process, name: u64, flags: u32) -> Result<u64> {

@@ -92,7 +92,7 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
         let until = end.min(first_deadline(p, wants));
         let left = if own > 0 { 0 } else { until.saturating_sub(now) };
         let left = if ns == FOREVER && until >= end && own == 0 { FOREVER } else { left };
-        let asked = ask(wants, left)?;
+        let asked = ask(p, wants, left)?;
         let expired = ns != FOREVER && time::monotonic() >= end;
         if own + asked > 0 || expired || ns == 0 {
             return Ok(own + asked);
@@ -101,13 +101,13 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
 }
 
 /// Asks `unixd` about its descriptions, for `ns`. Answers how many are ready.
-fn ask(wants: &mut [Want], ns: u64) -> Result<u64> {
+fn ask(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
     let asked = wants.iter().flat_map(Want::asked).count();
     if asked == 0 {
         return match ns {
             0 => Ok(0),
-            FOREVER => server::call(op::Pause {}).map(|()| 0),
-            _ => server::call(op::Sleep { ns }).map(|()| 0),
+            FOREVER => server::wait(p, op::Pause {}).map(|()| 0),
+            _ => server::wait(p, op::Sleep { ns }).map(|()| 0),
         }
         .map_err(restart_no_handler);
     }
@@ -119,7 +119,7 @@ fn ask(wants: &mut [Want], ns: u64) -> Result<u64> {
     for ((desc, events), entry) in wants.iter().flat_map(Want::asked).zip(entries) {
         entry.copy_from_slice(&PollEntry { desc, events, revents: 0 }.to_bytes());
     }
-    server::call_filled(op::Poll { ns }, bytes).map_err(restart_no_handler)?;
+    server::wait_filled(p, op::Poll { ns }, bytes).map_err(restart_no_handler)?;
     let mut ready = 0;
     let mut entries = server::data(bytes).chunks_exact(ENTRY_BYTES);
     for want in wants.iter_mut() {

@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op, restart};
+use crate::thread::{end, lock};
 use crate::vfork;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linuxabi::bytes::Bytes;
@@ -188,7 +189,7 @@ pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -
         return Err(Errno::ESRCH);
     }
     let options = options & (WNOHANG | WSTOPPED | WCONTINUED) | WEXITED;
-    let waited = server::call(op::Wait { pid, options }).map_err(restart)?;
+    let waited = server::wait(p, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
             user::copy_out(p, status, &waited.status)?;
@@ -224,7 +225,7 @@ pub fn waitid(
     options: u32,
     usage: u64,
 ) -> Result<u64> {
-    let result = wait_any(which, id, options);
+    let result = wait_any(p, which, id, options);
     let waited = result.as_ref().ok().filter(|waited| waited.pid != 0);
     if let (Some(waited), true) = (waited, usage != 0) {
         user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
@@ -241,7 +242,7 @@ pub fn waitid(
     result.map(|_| 0)
 }
 
-fn wait_any(which: u32, id: i32, options: u32) -> Result<Waited> {
+fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited> {
     const KINDS: u32 = WEXITED | WSTOPPED | WCONTINUED;
     const LINUX_ONLY: u32 = 0xe000_0000;
     if options & !(KINDS | WNOHANG | WNOWAIT | LINUX_ONLY) != 0 || options & KINDS == 0 {
@@ -255,7 +256,7 @@ fn wait_any(which: u32, id: i32, options: u32) -> Result<Waited> {
         _ => return Err(Errno::EINVAL),
     };
     let options = options & !LINUX_ONLY;
-    server::call(op::Wait { pid, options }).map_err(restart)
+    server::wait(p, op::Wait { pid, options }).map_err(restart)
 }
 
 fn signal_number(signal: u32) -> Result<u32> {
@@ -279,17 +280,19 @@ pub fn tkill(_p: &mut Process, tid: i32, signal: u32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let signal = signal_number(signal)?;
-    server::call(op::Kill { pid: tid, signal, code: SI_TKILL, value: 0 }).map(|()| 0)
+    send_thread(0, tid as u32, signal)
 }
 
-pub fn tgkill(p: &mut Process, pid: i32, tid: i32, signal: u32) -> Result<u64> {
+pub fn tgkill(_p: &mut Process, pid: i32, tid: i32, signal: u32) -> Result<u64> {
     if pid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    if pid != tid {
-        return Err(Errno::ESRCH);
-    }
-    tkill(p, tid, signal)
+    let signal = signal_number(signal)?;
+    send_thread(pid as u32, tid as u32, signal)
+}
+
+fn send_thread(pid: u32, tid: u32, signal: u32) -> Result<u64> {
+    server::call(op::KillThread { pid, tid, signal, code: SI_TKILL, value: 0 }).map(|()| 0)
 }
 
 pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Result<u64> {
@@ -304,6 +307,15 @@ pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Res
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
 pub fn exit_group(p: &mut Process, code: u32) -> Result<u64> {
+    end::release_all(p);
     mm::publish_usage(p);
     vfork::exit(signals::exited(code))
+}
+
+/// Ends the calling thread.
+pub fn exit(p: &mut Process, code: u32) -> Result<u64> {
+    match lock::is_shared() {
+        true => end::exit(p, code),
+        false => exit_group(p, code),
+    }
 }

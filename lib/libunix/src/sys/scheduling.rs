@@ -5,11 +5,11 @@ use crate::invoke::invoke;
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, header, op};
-use abi::slots::DISPATCHER;
+use crate::thread::area;
 use core::sync::atomic::Ordering;
 
 pub fn sched_yield(_p: &mut Process) -> u64 {
-    let _ = invoke(DISPATCHER, captypes::op::Yield {});
+    let _ = invoke(area::own_dispatcher(), captypes::op::Yield {});
     0
 }
 

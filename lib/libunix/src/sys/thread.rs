@@ -1,16 +1,15 @@
-//! The one thread: its identity, its registers, its name, its locks.
+//! The calling thread: its identity, its registers, its name.
 
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
 use crate::process::{frame, Process};
 use crate::server::{self, header, op};
+use crate::thread::area;
 use abi::layout::USER_END;
-use abi::slots::DISPATCHER;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
 use linuxabi::prctl as raw;
-use linuxabi::time::{from_timespec, TIME_BYTES};
 
 fn has_fsgsbase() -> bool {
     // SAFETY: the frame is mapped; the kernel wrote the field before the dispatcher was started.
@@ -26,16 +25,16 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
         return Err(Errno::EPERM);
     }
     let fast = has_fsgsbase();
-    let mut base = p.sys.fs_base;
+    let mut base = p.me.fs_base;
     match code {
         SET_FS => {
-            p.sys.fs_base = addr;
+            p.me.fs_base = addr;
             if fast {
                 // SAFETY: the CPU has the instruction; the library does not use FS.
                 unsafe { asm!("wrfsbase {}", in(reg) addr, options(nostack)) };
             } else {
                 let set = captypes::op::SetFsBase { base: addr };
-                invoke(DISPATCHER, set).map_err(|_| Errno::EPERM)?;
+                invoke(area::own_dispatcher(), set).map_err(|_| Errno::EPERM)?;
             }
             return Ok(0);
         }
@@ -59,25 +58,20 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
     Ok(0)
 }
 
-/// `set_tid_address` and `gettid`.
 pub fn gettid(_p: &mut Process) -> u64 {
-    header().pid.load(Ordering::Relaxed) as u64
+    header().tid.load(Ordering::Relaxed) as u64
 }
 
-pub fn set_robust_list(_p: &mut Process, _head: u64, len: u64) -> Result<u64> {
-    const HEAD_BYTES: u64 = 24;
-    if len == HEAD_BYTES {
-        Ok(0)
-    } else {
-        Err(Errno::EINVAL)
-    }
+pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
+    p.me.clear_tid = addr;
+    gettid(p)
 }
 
 pub fn prctl(p: &mut Process, option: u32, a: u64, _b: u64) -> Result<u64> {
     match option {
         raw::PR_SET_NAME => set_name(p, a),
         raw::PR_GET_NAME => {
-            let name = p.sys.name;
+            let name = p.me.name;
             user::copy_out(p, a, &name).map(|()| 0)
         }
         raw::PR_SET_PDEATHSIG if a <= 64 => {
@@ -106,54 +100,9 @@ fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
     };
     let mut name = [0; LONGEST + 1];
     name[..text.len().min(LONGEST)].copy_from_slice(&text[..text.len().min(LONGEST)]);
-    p.sys.name = name;
+    p.me.name = name;
     let len = name.iter().position(|b| *b == 0).unwrap_or(LONGEST);
     server::call_a(op::SetName {}, &name[..len]).map(|()| 0)
-}
-
-/// `futex` of a process with one thread: nobody else can wake it or wait for it, except a signal.
-pub fn futex(p: &mut Process, addr: u64, operation: u32, value: u32, timeout: u64) -> Result<u64> {
-    const PRIVATE: u32 = 128;
-    const REALTIME: u32 = 256;
-    const WAIT: u32 = 0;
-    const WAKE: u32 = 1;
-    const REQUEUE: u32 = 3;
-    const WAKE_OP: u32 = 5;
-    const WAIT_BITSET: u32 = 9;
-    const WAKE_BITSET: u32 = 10;
-    let command = operation & !(PRIVATE | REALTIME);
-    if !matches!(command, WAIT | WAKE | REQUEUE..=WAKE_OP | WAIT_BITSET | WAKE_BITSET) {
-        return Err(Errno::ENOSYS);
-    }
-    if addr & 3 != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let waits = matches!(command, WAIT | WAIT_BITSET);
-    let mut ns = None;
-    if waits && timeout != 0 {
-        let span = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, timeout)?)?;
-        ns = Some(match (command, operation & REALTIME) {
-            (WAIT, _) => span,
-            (_, 0) => span.saturating_sub(super::time::monotonic()),
-            _ => span.saturating_sub(super::time::realtime()),
-        });
-    }
-    let now = user::copy_in::<u32>(p, addr)?;
-    match command {
-        WAIT | WAIT_BITSET if now != value => Err(Errno::EAGAIN),
-        WAIT | WAIT_BITSET => wait(ns),
-        _ => Ok(0),
-    }
-}
-
-fn wait(ns: Option<u64>) -> Result<u64> {
-    match ns {
-        Some(ns) => {
-            server::call(op::Sleep { ns }).map_err(server::restart_no_handler)?;
-            Err(Errno::ETIMEDOUT)
-        }
-        None => server::call(op::Pause {}).map(|()| 0).map_err(server::restart),
-    }
 }
 
 pub fn membarrier(_p: &mut Process, command: u32, flags: u32) -> Result<u64> {

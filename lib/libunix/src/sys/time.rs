@@ -5,7 +5,7 @@ use crate::invoke::invoke;
 use crate::mm::user;
 use crate::process::{frame, Process};
 use crate::server::{self, op};
-use abi::slots::DISPATCHER;
+use crate::thread::area;
 use linuxabi::time::{from_timespec, multiplier, scale, ticks_to_ns, to_timespec, TIME_BYTES};
 
 const REALTIME: u32 = 0;
@@ -33,6 +33,13 @@ pub fn monotonic() -> u64 {
     scale(ticks(), multiplier(facts().0))
 }
 
+/// The counter when the monotonic clock will show `ns`.
+pub fn ticks_at(ns: u64) -> u64 {
+    const SECOND: u128 = 1_000_000_000;
+    let ticks = (ns as u128 * facts().0 as u128).div_ceil(SECOND);
+    (ticks.min(u64::MAX as u128) as u64).max(1)
+}
+
 /// Nanoseconds since 1970.
 pub fn realtime() -> u64 {
     facts().1.saturating_add(monotonic())
@@ -40,7 +47,8 @@ pub fn realtime() -> u64 {
 
 /// Processor time of this process, in nanoseconds.
 pub fn processor() -> u64 {
-    let used = invoke(DISPATCHER, captypes::op::Usage {}).map_or(0, |reply| reply.value);
+    let used =
+        invoke(area::own_dispatcher(), captypes::op::Usage {}).map_or(0, |reply| reply.value);
     ticks_to_ns(used, facts().0)
 }
 
@@ -112,7 +120,7 @@ pub fn clock_nanosleep(
     // To the end whatever the reason of waking up early: the deadline is absolute.
     match ns.saturating_sub(read(clock)?) {
         0 => Ok(0),
-        ns => server::call(op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
+        ns => server::wait(p, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
     }
 }
 
@@ -123,7 +131,7 @@ pub fn nanosleep(p: &mut Process, request: u64, left: u64) -> Result<u64> {
 
 fn sleep(p: &mut Process, ns: u64, left: u64) -> Result<u64> {
     let end = monotonic().saturating_add(ns);
-    match server::call(op::Sleep { ns }) {
+    match server::wait(p, op::Sleep { ns }) {
         Ok(()) => Ok(0),
         Err(error) => {
             if left != 0 {

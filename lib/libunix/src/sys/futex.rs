@@ -1,0 +1,253 @@
+//! Futexes.
+//!
+//! One that lies in private memory, or that the program says is private, is a matter of this
+//! process: `thread::park`. One in shared memory is known by its file and its place there, and
+//! those that wait for it wait with `unixd`, which counts the wakes: whoever is about to wait asks
+//! for the count, then looks at the futex, then waits unless the count is another.
+//!
+//! There are no futexes that hand on priorities (`FUTEX_LOCK_PI` and relatives): `ENOSYS`, as on a
+//! Linux kernel without them.
+
+use super::time::{monotonic, realtime};
+use crate::errno::{Errno, Result};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op, restart, restart_no_handler};
+use crate::thread::park;
+use core::sync::atomic::{AtomicU32, Ordering};
+use linuxabi::time::{from_timespec, TIME_BYTES};
+use unixproto::files::FOREVER;
+use uvm::{Flags, PAGE};
+
+const PRIVATE: u32 = 128;
+const REALTIME: u32 = 256;
+
+const WAIT: u32 = 0;
+const WAKE: u32 = 1;
+const REQUEUE: u32 = 3;
+const CMP_REQUEUE: u32 = 4;
+const WAKE_OP: u32 = 5;
+const WAIT_BITSET: u32 = 9;
+const WAKE_BITSET: u32 = 10;
+const ALL_BITS: u32 = u32::MAX;
+
+/// Where a futex is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In memory of this process.
+    Private(u64),
+    /// In a file.
+    Shared { inode: u64, offset: u64 },
+}
+
+fn place(p: &Process, addr: u64, private: bool) -> Place {
+    let page = addr / PAGE;
+    let entries = p.mm.space.map().entries();
+    let entry =
+        if private { None } else { entries.iter().find(|e| e.start <= page && page < e.end) };
+    let entry = entry.filter(|entry| entry.flags.has(Flags::SHARED));
+    let object = entry.and_then(|entry| Some((entry, p.mm.caps.objects.get(entry.object?)?)));
+    match object {
+        Some((entry, object)) => {
+            let offset = entry.object_page(addr / PAGE) * PAGE + addr % PAGE;
+            Place::Shared { inode: object.inode, offset }
+        }
+        None => Place::Private(addr),
+    }
+}
+
+pub fn futex(
+    p: &mut Process,
+    addr: u64,
+    operation: u32,
+    value: u32,
+    fourth: u64,
+    second: u64,
+    third: u32,
+) -> Result<u64> {
+    let command = operation & !(PRIVATE | REALTIME);
+    let waits = matches!(command, WAIT | WAIT_BITSET);
+    if !matches!(command, WAIT | WAKE | REQUEUE..=WAKE_OP | WAIT_BITSET | WAKE_BITSET)
+        || operation & REALTIME != 0 && !waits
+    {
+        return Err(Errno::ENOSYS);
+    }
+    let mut deadline = None;
+    if waits && fourth != 0 {
+        deadline = Some(deadline_of(p, command, operation & REALTIME != 0, fourth)?);
+    }
+    check(addr)?;
+    let private = operation & PRIVATE != 0;
+    let bits = if matches!(command, WAIT_BITSET | WAKE_BITSET) { third } else { ALL_BITS };
+    if bits == 0 {
+        return Err(Errno::EINVAL);
+    }
+    match command {
+        WAIT | WAIT_BITSET => wait(p, (addr, private), value, bits, deadline),
+        WAKE | WAKE_BITSET => {
+            let place = place(p, addr, private);
+            Ok(wake(p, place, at_least_one(value), bits))
+        }
+        WAKE_OP => {
+            check(second)?;
+            wake_op(p, [addr, second], private, [value, fourth as u32], third)
+        }
+        _ => {
+            check(second)?;
+            let compared = (command == CMP_REQUEUE).then_some(third);
+            requeue(p, [addr, second], private, [value, fourth as u32], compared)
+        }
+    }
+}
+
+fn check(addr: u64) -> Result<()> {
+    match addr {
+        _ if addr & 3 != 0 => Err(Errno::EINVAL),
+        _ if addr >= abi::layout::USER_END => Err(Errno::EFAULT),
+        _ => Ok(()),
+    }
+}
+
+/// Linux wakes one before it looks at the number.
+fn at_least_one(count: u32) -> u32 {
+    if count as i32 <= 0 {
+        1
+    } else {
+        count
+    }
+}
+
+fn deadline_of(p: &mut Process, command: u32, real: bool, addr: u64) -> Result<u64> {
+    let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, addr)?)?;
+    Ok(match (command, real) {
+        (WAIT, _) => monotonic().saturating_add(time),
+        (_, false) => time,
+        (_, true) => monotonic().saturating_add(time.saturating_sub(realtime())),
+    })
+}
+
+fn wait(
+    p: &mut Process,
+    (addr, private): (u64, bool),
+    value: u32,
+    bits: u32,
+    deadline: Option<u64>,
+) -> Result<u64> {
+    let place = place(p, addr, private);
+    let waited = loop {
+        let seen = match place {
+            Place::Private(_) => 0,
+            Place::Shared { .. } => server::call(op::FutexCount {})?.count,
+        };
+        if user::copy_in::<u32>(p, addr)? != value {
+            return Err(Errno::EAGAIN);
+        }
+        let waited = match place {
+            Place::Private(addr) => park::wait(p, addr, bits, deadline),
+            Place::Shared { inode, offset } => {
+                let ns = deadline.map_or(FOREVER, |end| end.saturating_sub(monotonic()));
+                server::wait(p, op::FutexWait { inode, offset, seen, ns, bits })
+            }
+        };
+        if !matches!((waited, place), (Err(Errno::EAGAIN), Place::Shared { .. })) {
+            break waited;
+        }
+    };
+    match (waited, deadline) {
+        (Ok(()), _) => Ok(0),
+        (Err(error), None) => Err(restart(error)),
+        (Err(error), Some(_)) => Err(restart_no_handler(error)),
+    }
+}
+
+fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
+    match place {
+        Place::Private(addr) => park::wake(p, addr, count, bits) as u64,
+        Place::Shared { inode, offset } => {
+            let woken = server::call(op::FutexWake { inode, offset, count, bits });
+            woken.map_or(0, |woken| woken.count)
+        }
+    }
+}
+
+/// Wakes those that wait for a futex, whichever way.
+pub fn wake_at(p: &mut Process, addr: u64, count: u32) {
+    let place = place(p, addr, false);
+    wake(p, place, count, ALL_BITS);
+    if let Place::Shared { .. } = place {
+        park::wake(p, addr, count, ALL_BITS);
+    }
+}
+
+fn requeue(
+    p: &mut Process,
+    addrs: [u64; 2],
+    private: bool,
+    [wakes, moves]: [u32; 2],
+    compared: Option<u32>,
+) -> Result<u64> {
+    if wakes as i32 | moves as i32 > i32::MAX || (wakes as i32) < 0 || (moves as i32) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(value) = compared {
+        if user::copy_in::<u32>(p, addrs[0])? != value {
+            return Err(Errno::EAGAIN);
+        }
+    }
+    match addrs.map(|addr| place(p, addr, private)) {
+        [Place::Private(from), Place::Private(to)] => {
+            let woken = park::wake(p, from, wakes, ALL_BITS);
+            Ok((woken + park::requeue(p, from, to, moves)) as u64)
+        }
+        // Those that would be moved wake up: they must be ready for that at any time.
+        [from, _] => Ok(wake(p, from, wakes.saturating_add(moves), ALL_BITS)),
+    }
+}
+
+/// Changes the second futex as `how` says, wakes the first, and the second if it was as `how` says.
+fn wake_op(
+    p: &mut Process,
+    addrs: [u64; 2],
+    private: bool,
+    counts: [u32; 2],
+    how: u32,
+) -> Result<u64> {
+    const SHIFT: u32 = 8;
+    let (op, compare) = (how >> 28, how >> 24 & 15);
+    let signed = |field: u32| ((field << 20) as i32 >> 20) as u32;
+    let (mut arg, against) = (signed(how >> 12 & 0xfff), signed(how & 0xfff) as i32);
+    if op & SHIFT != 0 {
+        arg = 1u32.wrapping_shl(arg & 31);
+    }
+    let change: fn(u32, u32) -> u32 = match op & !SHIFT {
+        0 => |_, arg| arg,
+        1 => |old, arg| old.wrapping_add(arg),
+        2 => |old, arg| old | arg,
+        3 => |old, arg| old & !arg,
+        4 => |old, arg| old ^ arg,
+        _ => return Err(Errno::ENOSYS),
+    };
+    if compare > 5 {
+        return Err(Errno::ENOSYS);
+    }
+    let word = user::slice_out(p, addrs[1], 4)?.as_ptr().cast::<AtomicU32>();
+    // SAFETY: aligned (checked by the caller) and writable; programs change it at the same time.
+    let word = unsafe { &*word };
+    let update = |old| Some(change(old, arg));
+    let old = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, update).unwrap_or(0) as i32;
+    let first = place(p, addrs[0], private);
+    let mut woken = wake(p, first, at_least_one(counts[0]), ALL_BITS);
+    let matches = match compare {
+        0 => old == against,
+        1 => old != against,
+        2 => old < against,
+        3 => old <= against,
+        4 => old > against,
+        _ => old >= against,
+    };
+    if matches {
+        let second = place(p, addrs[1], private);
+        woken += wake(p, second, at_least_one(counts[1]), ALL_BITS);
+    }
+    Ok(woken)
+}

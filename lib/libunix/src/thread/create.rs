@@ -1,0 +1,141 @@
+//! `clone` of a thread.
+
+use super::{area, lock, Thread};
+use crate::errno::{Errno, Result};
+use crate::fork::{bases, set_bases};
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op, Caps};
+use crate::upcall;
+use abi::dispatcher::Regs;
+use captypes::{op as kop, CapType, Rights, Status};
+use core::sync::atomic::Ordering;
+use libos::ram::Ram;
+use libos::{invoke, Cap};
+use linuxdomain::{first_frame, own};
+
+/// How a thread starts.
+#[derive(Clone, Copy)]
+pub struct Start {
+    pub regs: Regs,
+    pub fs: u64,
+    pub gs: u64,
+    /// Where it stores its id, or 0.
+    pub set_tid: u64,
+}
+
+impl Start {
+    /// Not at all.
+    pub const NONE: Start = Start { regs: first_frame(0), fs: 0, gs: 0, set_tid: 0 };
+}
+
+/// What the program asks for.
+pub struct Request {
+    /// Stack pointer, or 0 for the caller's.
+    pub stack: u64,
+    /// FS base.
+    pub tls: Option<u64>,
+    /// Where the caller and the new thread find the id, or 0.
+    pub parent_tid: u64,
+    pub child_tid: u64,
+    /// Where the thread's end is shown, or 0.
+    pub clear_tid: u64,
+}
+
+/// Makes a thread. Answers its id.
+pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
+    if p.parent.is_some() {
+        // This process acts as its own child, which is to have a domain first.
+        return Err(Errno::EAGAIN);
+    }
+    lock::share();
+    let index = p.threads.areas.take(&mut p.mm.caps.arena).map_err(errno)?;
+    let made = make(p, regs, request, index);
+    if made.is_err() {
+        area::clear(index);
+        p.threads.remove(index);
+    }
+    made
+}
+
+fn errno(status: Status) -> Errno {
+    match status {
+        Status::NoMemory => Errno::ENOMEM,
+        _ => Errno::EAGAIN,
+    }
+}
+
+fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
+    area::clear(index);
+    let new = own::SCRATCH;
+    p.mm.caps.arena.make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into()).map_err(errno)?;
+    let made = settle(p, regs, request, index);
+    // `unixd` has one that can take it from the process; what is kept cannot.
+    let _ = new.delete();
+    let tid = made?;
+    if request.parent_tid != 0 {
+        let _ = user::copy_out(p, request.parent_tid, &tid);
+    }
+    invoke(area::dispatcher(index), kop::Start {}).map_err(errno)?;
+    p.threads.running += 1;
+    Ok(tid as u64)
+}
+
+fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u32> {
+    const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
+    let dispatcher = area::dispatcher(index);
+    own::SCRATCH.mint(dispatcher, OWN).map_err(errno)?;
+    let frame = area::frame(index);
+    // SAFETY: mapped, and of a dispatcher that is not started.
+    unsafe {
+        // It starts in the library.
+        (*frame).disabled.store(1, Ordering::Relaxed);
+        (*frame).notifications.store(0, Ordering::Relaxed);
+        (*frame).save = start_regs(index);
+    }
+    upcall::install(frame, area::stack(index));
+    area::configure(dispatcher, index).map_err(errno)?;
+    let caps = Caps { first: own::SCRATCH.into(), count: 1, recv: area::voice(index).into() };
+    let (thread, received) = server::call_caps(op::Thread {}, 0, 0, caps)?;
+    if received != 2 {
+        return Err(Errno::EAGAIN);
+    }
+    let tid = thread.pid;
+    area::map_session(index).map_err(errno)?;
+    let (fs, gs) = bases(p);
+    let mut start =
+        Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.child_tid };
+    start.regs.rax = 0;
+    if request.stack != 0 {
+        start.regs.rsp = request.stack;
+    }
+    let thread = Thread {
+        index,
+        tid,
+        signals: p.me.signals.of_new_thread(),
+        name: p.me.name,
+        clear_tid: request.clear_tid,
+        start,
+        ..Thread::first()
+    };
+    p.threads.add(thread);
+    Ok(tid)
+}
+
+fn start_regs(index: u32) -> Regs {
+    let entry = upcall::thread as *const () as u64;
+    Regs { rdi: area::frame(index) as u64, rsp: area::stack(index), ..first_frame(entry) }
+}
+
+/// The first thing that a thread does.
+pub fn started(p: &mut Process, regs: &mut Regs) {
+    let start = core::mem::replace(&mut p.me.start, Start::NONE);
+    *regs = start.regs;
+    set_bases(p, start.fs, start.gs);
+    let blocked = p.me.signals.mask();
+    p.me.signals.set_blocked(blocked);
+    if start.set_tid != 0 {
+        let tid = p.me.tid;
+        let _ = user::copy_out(p, start.set_tid, &tid);
+    }
+}

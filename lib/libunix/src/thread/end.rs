@@ -1,0 +1,50 @@
+//! The end of a thread.
+
+use super::lock;
+use crate::mm::user;
+use crate::process::Process;
+use crate::server::{self, op};
+use crate::sys::{futex, robust};
+use alloc::vec::Vec;
+use unixproto::signals::exited;
+
+/// `exit`: the calling thread ends, and the process with the last.
+pub fn exit(p: &mut Process, code: u32) -> ! {
+    show_end(p);
+    p.threads.running -= 1;
+    if p.threads.running == 0 {
+        // `unixd` knows with what status.
+        crate::mm::publish_usage(p);
+    }
+    match p.me.index {
+        0 => p.threads.first_ended = true,
+        index => p.threads.remove(index),
+    }
+    // The area is not used again before the dispatcher is gone, which `unixd` sees to now.
+    lock::leave();
+    loop {
+        let _ = server::call(op::ThreadExit { status: exited(code) });
+    }
+}
+
+/// What a thread leaves in the program's memory: owners of robust mutexes, and the word that
+/// `pthread_join` waits for.
+pub fn show_end(p: &mut Process) {
+    let (tid, list) = (p.me.tid, core::mem::take(&mut p.me.robust_list));
+    robust::release(p, tid, list);
+    let word = core::mem::take(&mut p.me.clear_tid);
+    // As on Linux, a process with one thread has nobody to tell.
+    if word != 0 && user::copy_out(p, word, &0u32).is_ok() {
+        futex::wake_at(p, word, 1);
+    }
+}
+
+/// The robust mutexes of all threads, when the process ends or executes a program.
+pub fn release_all(p: &mut Process) {
+    let indexes: Vec<u32> = p.threads.indexes().collect();
+    for index in indexes {
+        let Some(thread) = p.threads.find(index) else { continue };
+        let (tid, list) = (thread.tid, core::mem::take(&mut thread.robust_list));
+        robust::release(p, tid, list);
+    }
+}

@@ -1,0 +1,63 @@
+//! Futexes in memory that processes share.
+//!
+//! This server does not look at them. Whoever is about to wait asks for the number of wakes so far,
+//! then looks at the futex, then waits with that number: a wake that came in between is seen by it.
+
+use crate::server::Unixd;
+use crate::threads::Tid;
+use crate::wait::{count, done, Call, Outcome, Tried};
+use alloc::vec::Vec;
+use unixproto::{op, Any, Errno};
+
+/// States of a request that waits, in [`Call::kept`].
+const WAITS: u32 = 1;
+const WOKEN: u32 = 2;
+
+impl Unixd {
+    /// Waits.
+    pub fn futex_wait(&mut self, call: &mut Call, op: op::FutexWait) -> Tried {
+        let tid = self.speaker;
+        let result = match call.kept {
+            WOKEN => done(()),
+            _ if call.late || op.ns == 0 => Err(Errno::ETIMEDOUT),
+            0 if op.seen != self.futex_wakes => Err(Errno::EAGAIN),
+            _ => Ok(Outcome::Block(self.deadline(op.ns))),
+        };
+        self.futex_waiters.retain(|waiter| *waiter != tid || call.kept == WAITS);
+        match result {
+            Ok(Outcome::Block(_)) if call.kept == 0 => {
+                call.kept = WAITS;
+                self.futex_waiters.push(tid);
+            }
+            Ok(Outcome::Block(_)) => {}
+            _ => self.futex_waiters.retain(|waiter| *waiter != tid),
+        }
+        result
+    }
+
+    /// Wakes.
+    pub fn futex_wake(&mut self, op: op::FutexWake) -> Tried {
+        self.futex_wakes += 1;
+        let procs = &self.procs;
+        // Those that were interrupted have left nothing else behind.
+        let waited = |tid: &Tid| match procs.blocked(*tid)?.call {
+            Call { any: Any::FutexWait(op), kept: WAITS, .. } => Some(op),
+            _ => None,
+        };
+        self.futex_waiters.retain(|tid| waited(tid).is_some());
+        let meant = |tid: &&Tid| {
+            waited(tid).is_some_and(|wait| {
+                (wait.inode, wait.offset) == (op.inode, op.offset) && wait.bits & op.bits != 0
+            })
+        };
+        let all = self.futex_waiters.iter().filter(meant).copied();
+        let woken: Vec<Tid> = all.take(op.count as usize).collect();
+        for &tid in &woken {
+            if let Some(Some(blocked)) = self.procs.blocked_mut(tid) {
+                blocked.call.kept = WOKEN;
+            }
+            self.wake_one(tid);
+        }
+        count(woken.len())
+    }
+}

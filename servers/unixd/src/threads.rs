@@ -1,0 +1,264 @@
+//! Threads.
+//!
+//! A thread has an id of the same space as processes, an endpoint with that as its badge, a session
+//! frame and a dispatcher; everything else is its process's. The first thread of a process has the
+//! process's id, and its parts are those of the process. While a request is worked on,
+//! [`Unixd::speaker`] says which thread has sent it: its data is in that one's session frame, and
+//! that one waits if somebody has to.
+
+use crate::caps::{errno, mint, Slots};
+use crate::exits::Ending;
+use crate::fork::watch_faults;
+use crate::procs::*;
+use crate::server::{Unixd, RECEIVED, SCRATCH};
+use crate::wait::{done, Blocked, Outcome, Tried};
+use crate::window::Session;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use captypes::invocations::options;
+use core::sync::atomic::Ordering::Relaxed;
+use libos::ipc::Caps;
+use libos::{invoke, op as kop, Cap, CapAddr, CapType, Rights};
+use unixproto::ops::Process;
+use unixproto::session::{Header, NOTE_SIGNAL};
+use unixproto::signals::bit;
+use unixproto::{op, Any, Errno, Reply};
+
+/// The id of a thread, which is a process id for the first one.
+pub type Tid = Pid;
+
+/// A thread other than the first of its process.
+pub struct Thread {
+    /// Its process.
+    pub leader: Pid,
+    /// Its capabilities: [`ENDPOINT`], [`SESSION`] and [`DISPATCHER`].
+    pub caps: Slots,
+    /// What it shares with its library.
+    pub session: Session,
+    /// What it waits for.
+    pub blocked: Option<Blocked>,
+}
+
+impl Procs {
+    /// The process of a thread.
+    pub fn leader(&self, tid: Tid) -> Pid {
+        self.thread(tid).map_or(tid, |thread| thread.leader)
+    }
+    /// The threads of a process that have not ended, the first of all at the front.
+    pub fn threads_of(&self, pid: Pid) -> Vec<Tid> {
+        let Ok(proc) = self.get(pid) else { return Vec::new() };
+        let first = proc.first_ended.is_none().then_some(pid);
+        first.into_iter().chain(proc.threads.iter().copied()).collect()
+    }
+    /// Is this a thread of a live process?
+    pub fn is_thread(&self, tid: Tid) -> bool {
+        match self.thread(tid) {
+            Some(_) => true,
+            None => self.live(tid).is_ok_and(|proc| proc.first_ended.is_none()),
+        }
+    }
+    /// The session frame of a thread.
+    pub fn session_of(&self, tid: Tid) -> Result<&Session, Errno> {
+        match self.thread(tid) {
+            Some(thread) => Ok(&thread.session),
+            None => self.get(tid)?.session(),
+        }
+    }
+    /// What a thread waits for.
+    pub fn blocked(&self, tid: Tid) -> Option<&Blocked> {
+        match self.thread(tid) {
+            Some(thread) => thread.blocked.as_ref(),
+            None => self.get(tid).ok()?.blocked.as_ref(),
+        }
+    }
+    fn header_of(&self, tid: Tid) -> Option<&Header> {
+        Some(self.session_of(tid).ok()?.header())
+    }
+    /// The signals that a thread blocks.
+    pub fn mask_of(&self, tid: Tid) -> u64 {
+        self.header_of(tid).map_or(0, |header| header.blocked.load(Relaxed))
+    }
+    /// The signals that wait for a thread, or for any of its process.
+    pub fn pending_for(&self, tid: Tid) -> u64 {
+        let shared = self.header_of(self.leader(tid)).map_or(0, |header| header.pending.set());
+        shared | self.header_of(tid).map_or(0, |header| header.own.set())
+    }
+    /// Does a thread wait for one of these signals in `SigWait`?
+    pub fn awaits(&self, tid: Tid, signals: u64) -> bool {
+        let call = self.blocked(tid).map(|blocked| blocked.call.any);
+        matches!(call, Some(Any::SigWait(op)) if op.set & signals != 0)
+    }
+}
+
+impl Unixd {
+    /// A new thread of the caller's process.
+    pub fn new_thread(&mut self, pid: Pid, received: u32) -> Tried {
+        if received != 1 || !self.procs.get(pid)?.has_domain {
+            return Err(Errno::EINVAL);
+        }
+        let tid = self.procs.new_pid()?;
+        let (caps, session) = self.equip(tid)?;
+        RECEIVED.move_to(caps.at(DISPATCHER)).map_err(errno)?;
+        if !caps.at(DISPATCHER).identify().is_ok_and(|what| what.ty == CapType::Dispatcher) {
+            return Err(Errno::EINVAL);
+        }
+        watch_faults(&caps, options::LINUX)?;
+        let blocked = self.procs.mask_of(self.speaker);
+        session.header().blocked.store(blocked, Relaxed);
+        mint(caps.at(ENDPOINT), SCRATCH, Rights::SEND)?;
+        mint(caps.at(SESSION), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))?;
+        let thread = Thread { leader: pid, caps, session, blocked: None };
+        self.procs.add_thread(tid, Box::new(thread));
+        self.procs.get_mut(pid)?.threads.push(tid);
+        self.publish(pid);
+        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 2)))
+    }
+
+    /// The caller ends, with its process if it is the last thread.
+    pub fn thread_exit(&mut self, pid: Pid, status: u32) -> Tried {
+        let tid = self.speaker;
+        if tid == pid {
+            self.procs.get_mut(pid)?.first_ended = Some(status & 0xffff);
+        } else {
+            self.remove_thread(tid);
+        }
+        let proc = self.procs.get(pid)?;
+        match proc.first_ended {
+            Some(status) if proc.threads.is_empty() => self.terminate(pid, status),
+            // Somebody else has to take the signals that this thread was meant to.
+            _ => self.retarget(pid),
+        }
+        Ok(Outcome::Never)
+    }
+
+    /// Takes a thread apart, and with it what it was doing.
+    fn remove_thread(&mut self, tid: Tid) {
+        if let Some(blocked) = self.unblock(tid) {
+            self.drop_kept(self.procs.leader(tid), &blocked.call);
+        }
+        let Some(thread) = self.procs.remove_thread(tid) else { return };
+        let dispatcher = thread.caps.at(DISPATCHER);
+        // It does not run any more from here on.
+        let _ = invoke(dispatcher, kop::Suspend {});
+        let ticks = invoke(dispatcher, kop::Usage {}).map_or(0, |usage| usage.value);
+        let used = self.clock.ns(ticks);
+        if let Ok(proc) = self.procs.get_mut(thread.leader) {
+            proc.threads.retain(|&other| other != tid);
+            proc.cpu_ns += used;
+        }
+        self.ending.push_back(Ending::of_domain(thread.caps));
+    }
+
+    /// Takes all threads of a process apart but the first.
+    pub fn remove_threads(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        for tid in proc.threads.clone() {
+            self.remove_thread(tid);
+        }
+    }
+
+    /// Dispatchers of all threads but the one whose request is being worked on.
+    pub fn other_dispatchers(&self, pid: Pid) -> Vec<CapAddr> {
+        let others = self.procs.threads_of(pid).into_iter().filter(|tid| *tid != self.speaker);
+        others.filter_map(|tid| self.voice(tid)).collect()
+    }
+
+    /// Stops all threads but the caller's.
+    pub fn suspend_others(&self, pid: Pid) {
+        for dispatcher in self.other_dispatchers(pid) {
+            // One that has just ended is as good as stopped.
+            let _ = invoke(dispatcher, kop::Suspend {});
+        }
+    }
+
+    /// Lets them go on.
+    pub fn continue_others(&self, pid: Pid) {
+        for tid in self.procs.threads_of(pid) {
+            if let Some(dispatcher) = self.voice(tid) {
+                // The one that was not suspended stays as it is.
+                let _ = invoke(dispatcher, kop::Continue {});
+            }
+        }
+    }
+
+    /// The process of a thread.
+    pub fn thread_of(&self, tid: Tid) -> Tried {
+        match self.procs.is_thread(tid) {
+            true => done(Process { pid: self.procs.leader(tid) }),
+            false => Err(Errno::ESRCH),
+        }
+    }
+
+    /// Ends a `Poll` of a thread, the present one or the next.
+    pub fn stir(&mut self, pid: Pid, tid: Tid) -> Tried {
+        if self.procs.leader(tid) != pid {
+            return Err(Errno::ESRCH);
+        }
+        match self.procs.blocked(tid).map(|blocked| blocked.call.any) {
+            Some(Any::Poll(_)) => self.interrupt(tid),
+            _ if !self.stirred.contains(&tid) => self.stirred.push(tid),
+            _ => {}
+        }
+        done(())
+    }
+
+    /// Posts a signal to a thread.
+    pub fn kill_thread(&mut self, pid: Pid, op: op::KillThread) -> Tried {
+        if op.signal > 64 {
+            return Err(Errno::EINVAL);
+        }
+        let leader = self.procs.leader(op.tid);
+        if !self.procs.is_thread(op.tid) || op.pid != 0 && op.pid != leader {
+            return Err(Errno::ESRCH);
+        }
+        let caller = self.procs.get(pid)?;
+        let (uid, ids) = (caller.ids[0], caller.ids);
+        if !crate::signals::may_signal(&ids, &self.procs.get(leader)?.ids) {
+            return Err(Errno::EPERM);
+        }
+        if op.signal != 0 {
+            let info =
+                unixproto::signals::SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
+            self.post_to(leader, Some(op.tid), op.signal, info);
+        }
+        match self.procs.live(pid) {
+            Ok(_) => done(()),
+            Err(_) => Ok(Outcome::Never),
+        }
+    }
+
+    /// Has those threads look at the process's signals that can take them.
+    pub fn retarget(&mut self, pid: Pid) {
+        let Ok(Ok(session)) = self.procs.get(pid).map(|proc| proc.session()) else { return };
+        let pending = session.header().pending.set();
+        for signal in (1..=64).filter(|&signal| pending & bit(signal) != 0) {
+            if let Some(tid) = self.taker(pid, bit(signal)) {
+                self.nudge(tid, bit(signal));
+            }
+        }
+    }
+
+    /// The thread that takes a signal of the process: the first that does not block it.
+    pub fn taker(&self, pid: Pid, signal: u64) -> Option<Tid> {
+        let takes =
+            |&tid: &Tid| self.procs.mask_of(tid) & signal == 0 || self.procs.awaits(tid, signal);
+        match self.procs.get(pid) {
+            Ok(proc) if proc.threads.is_empty() => Some(pid).filter(takes),
+            _ => self.procs.threads_of(pid).into_iter().find(takes),
+        }
+    }
+
+    /// Makes a thread look at its signals.
+    pub fn nudge(&mut self, tid: Tid, signal: u64) {
+        if self.procs.blocked(tid).is_some() {
+            return match self.procs.awaits(tid, signal) {
+                true => self.wake_one(tid),
+                false => self.interrupt(tid),
+            };
+        }
+        if let Some(dispatcher) = self.voice(tid) {
+            // A dispatcher that has just ended needs no notification.
+            let _ = dispatcher.notify(NOTE_SIGNAL);
+        }
+    }
+}
