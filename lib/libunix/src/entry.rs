@@ -93,7 +93,7 @@ fn distance(frame: *mut DispatcherFrame) -> u64 {
 
 /// The page of that code.
 pub fn way_back(frame: *mut DispatcherFrame) -> u64 {
-    upcall_run as *const () as u64 + distance(frame) & !(abi::layout::PAGE - 1)
+    (upcall_run as *const () as u64 + distance(frame)) & !(abi::layout::PAGE - 1)
 }
 
 /// The critical range of the dispatcher with this frame.

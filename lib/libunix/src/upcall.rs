@@ -4,7 +4,7 @@ use crate::entry::{self, resume};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
-use crate::thread::{area, create, lock};
+use crate::thread::{create, lock};
 use crate::{exec, fork, sys, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;

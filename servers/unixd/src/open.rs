@@ -156,7 +156,7 @@ impl Unixd {
         let desc = self.desc(pid, call.kept)?;
         let Object::Pipe(pipe, Some(ino)) = desc.object else { return Err(Errno::EBADF) };
         let flags = desc.flags;
-        if !self.fifo_is_open(pid, pipe, flags) {
+        if !self.fifo_is_open(pipe, flags) {
             let writer = flags & O_ACCMODE == O_WRONLY;
             if flags & O_NONBLOCK == 0 {
                 return Ok(Outcome::Block(0));

@@ -221,7 +221,7 @@ impl Unixd {
     }
 
     /// Is a fifo's other end open?
-    pub fn fifo_is_open(&mut self, pid: Pid, pipe: u32, flags: u32) -> bool {
+    pub fn fifo_is_open(&mut self, pipe: u32, flags: u32) -> bool {
         let Ok(it) = self.pipes.get_mut(pipe) else { return true };
         let open = match flags & O_ACCMODE {
             O_RDONLY => it.writers > 0,
@@ -257,7 +257,7 @@ impl Unixd {
     }
 
     /// Waits for a pipe, unless the description never waits.
-    fn pipe_wait(&mut self, pid: Pid, pipe: u32, nonblocking: bool) -> Tried {
+    fn pipe_wait(&mut self, pipe: u32, nonblocking: bool) -> Tried {
         if nonblocking {
             return Err(Errno::EAGAIN);
         }
@@ -274,7 +274,7 @@ impl Unixd {
     }
 
     /// Reads through the data area.
-    pub fn pipe_read(&mut self, pid: Pid, pipe: u32, bytes: usize, nonblocking: bool) -> Tried {
+    pub fn pipe_read(&mut self, pipe: u32, bytes: usize, nonblocking: bool) -> Tried {
         let speaker = self.speaker;
         let session = self.procs.session_of(speaker)?;
         let it = self.pipes.get_mut(pipe)?;
@@ -286,7 +286,7 @@ impl Unixd {
             return count(0);
         }
         if it.length == 0 || it.taken.is_some() {
-            return self.pipe_wait(pid, pipe, nonblocking);
+            return self.pipe_wait(pipe, nonblocking);
         }
         let bytes = bytes.min(it.length).min(DATA_BYTES);
         let (area, mut to) = session.area();
@@ -317,7 +317,7 @@ impl Unixd {
             if nonblocking && call.done > 0 {
                 return count(call.done);
             }
-            return self.pipe_wait(pid, pipe, nonblocking);
+            return self.pipe_wait(pipe, nonblocking);
         }
         let bytes = left.min(it.room());
         let (area, data) = session.area();
@@ -332,7 +332,7 @@ impl Unixd {
         if call.done == call.lengths.0 || nonblocking {
             return count(call.done);
         }
-        self.pipe_wait(pid, pipe, false)
+        self.pipe_wait(pipe, false)
     }
 
     fn broken_pipe(&mut self, pid: Pid, done: usize) -> Tried {
@@ -378,7 +378,7 @@ impl Unixd {
             return done(Ring { offset: 0, bytes: 0 });
         }
         if it.length == 0 || it.taken.is_some() {
-            return self.pipe_wait(pid, pipe, nonblocking);
+            return self.pipe_wait(pipe, nonblocking);
         }
         let bytes = bytes.min(it.length as u64);
         it.taken = Some((speaker, bytes as usize));
@@ -405,7 +405,7 @@ impl Unixd {
         }
         let least = if bytes <= ATOMIC as u64 { bytes as usize } else { 1 };
         if it.room() < least || it.put.is_some() {
-            return self.pipe_wait(pid, pipe, nonblocking);
+            return self.pipe_wait(pipe, nonblocking);
         }
         let bytes = bytes.min(it.room() as u64);
         it.put = Some((speaker, bytes as usize));

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::FOREVER;
 use unixproto::signals::*;
-use unixproto::{op, Any, Errno};
+use unixproto::{op, Errno};
 
 const STOPS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
 const UNSTOPPABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);

@@ -74,8 +74,8 @@ impl Signals {
         let by_default = action.handler == SIG_DFL
             && matches!(default_action(signal), DefaultAction::Ignore | DefaultAction::Continue);
         if action.handler == SIG_IGN || by_default {
-            main_header().pending.take(signal);
-            thread::each_header(|header| drop(header.own.take(signal)));
+            main_header().pending.clear(mask);
+            thread::each_header(|header| header.own.clear(mask));
         }
     }
 

@@ -186,7 +186,7 @@ fn requeue(
     [wakes, moves]: [u32; 2],
     compared: Option<u32>,
 ) -> Result<u64> {
-    if wakes as i32 | moves as i32 > i32::MAX || (wakes as i32) < 0 || (moves as i32) < 0 {
+    if (wakes as i32) < 0 || (moves as i32) < 0 {
         return Err(Errno::EINVAL);
     }
     if let Some(value) = compared {

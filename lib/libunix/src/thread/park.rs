@@ -56,7 +56,7 @@ fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
             // The own dispatcher has a timer.
             let _ = invoke(area::own_dispatcher(), timer);
         }
-        lock::without(p, || invoke(area::own_dispatcher(), op::Wait {}));
+        let _ = lock::without(p, || invoke(area::own_dispatcher(), op::Wait {}));
     };
     if deadline.is_some() {
         let _ = invoke(area::own_dispatcher(), op::SetTimer { deadline: 0 });
