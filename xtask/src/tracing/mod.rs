@@ -54,7 +54,11 @@ fn put_probes(patcher: &mut Patcher, folder: &Path, image: &Path, kernel: bool) 
     let copy = folder.join(name);
     // What is the same stays as old as it is: the boot image need not be made again.
     if !fs::read(&copy).is_ok_and(|old| old == patched) {
-        fs::write(&copy, patched).with_context(|| format!("cannot write {}", copy.display()))?;
+        // Another call of this tool may do the same.
+        let temporary = folder.join(format!("{name}.{}", std::process::id()));
+        fs::write(&temporary, patched)
+            .and_then(|()| fs::rename(&temporary, &copy))
+            .with_context(|| format!("cannot write {}", copy.display()))?;
     }
     Ok(copy)
 }
