@@ -427,7 +427,11 @@ impl Builder<'_> {
         let core::ops::Range { start, end } = info.channels;
         if start < end {
             let slot = self.fixed(slots::CHANNELS);
-            self.local.db.insert(slot, object(CapType::Frame, start, end - start));
+            // All cores have copies from the start; the boot core's are the owner's.
+            let own = self.local.id == BOOT_CORE;
+            let attrs = if own { attr::REMOTE_COPIES } else { attr::FOREIGN };
+            let frame = object(CapType::Frame, start, end - start);
+            self.local.db.insert(slot, RawCap { attrs, ..frame });
         }
     }
 

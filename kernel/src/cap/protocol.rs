@@ -1,9 +1,9 @@
 //! The steps that the monitors have this core do (`capproto::CpuDriver`).
 //!
 //! They name capabilities by value and slots by address. Each is one bounded event, or answers
-//! [`Pause::Again`] and goes on when it is repeated.
+//! `Again` and goes on when it is repeated.
 
-use super::delete::{Pause, Progress};
+use super::delete::Progress;
 use super::locks::Sweep;
 use super::policy::{CapPolicy, MEMORY};
 use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
@@ -14,14 +14,15 @@ use captypes::{CapType, RamAttrs, Rights, Status};
 use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
 use paging::PAGE;
 
-/// Types of which every core has its own, or that stay where they are.
-fn can_travel(ty: CapType) -> bool {
-    ty.can_be_copied() && !matches!(ty, CapType::Kernel | CapType::PerfMon)
+/// Types of which other cores can have copies: of the others each core has its own.
+fn can_travel(cap: &RawCap) -> bool {
+    let own = matches!(cap.kind(), CapType::Kernel | CapType::PerfMon);
+    cap.ty != HOME_RAM && cap.kind().can_be_copied() && !own
 }
 
-/// What another core says of a capability, as this core would hold it; `Invalid` for what cannot be.
+/// What is said of a capability, as this core would hold it; `Invalid` for what cannot be.
 pub fn from_wire(wire: &WireWords) -> Result<RawCap, Status> {
-    let ty = wire.kind().filter(|&ty| can_travel(ty)).ok_or(Status::Invalid)?;
+    let ty = wire.kind().filter(|&ty| ty != CapType::Mapping).ok_or(Status::Invalid)?;
     let attrs = RamAttrs(wire.attrs());
     let fits = match ty.object_size() {
         ObjectSize::Fixed(size) => wire.size == size,
@@ -88,7 +89,10 @@ impl Local {
 
     /// Other cores may get relatives of the capability: sets the hints of its copies, ancestors and
     /// descendants.
-    pub fn share(&mut self, cap: &RawCap) -> Progress {
+    pub fn share(&mut self, cap: &RawCap) -> Result<(), Status> {
+        if !can_travel(cap) {
+            return Err(Status::WrongType);
+        }
         let Some(slot) = self.find_whole(cap) else { return Ok(()) };
         let from = match self.remote.sharing.take() {
             Some((other, from)) if is_copy::<CapPolicy>(&other, cap) => from,
@@ -103,7 +107,7 @@ impl Local {
         match self.share_downwards(cap, from) {
             Some(reached) => {
                 self.remote.sharing = Some((*cap, reached));
-                Err(Pause::Again)
+                Err(Status::Again)
             }
             None => Ok(()),
         }
@@ -177,7 +181,7 @@ impl Local {
 
     /// Puts a copy that came from another core into the empty slot `dst`.
     pub fn insert_remote(&mut self, cap: &RawCap, dst: SlotRef) -> Result<(), Status> {
-        if cap.ty == HOME_RAM {
+        if !can_travel(cap) {
             return Err(Status::WrongType);
         }
         let Some(like) = self.db.find(cap) else {

@@ -234,6 +234,9 @@ impl Local {
     /// Removes the last capability here to what another core owns. The object stays, but what is
     /// mapped here by it is unmapped.
     pub(super) fn drop_foreign(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+        if cap.is(CapType::Irq) {
+            self.unbind_irqs(cap);
+        }
         if cap.is_frame() {
             let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
             self.unmap_uncovered(slot, cap, above.as_ref())?;

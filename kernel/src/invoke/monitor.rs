@@ -111,7 +111,7 @@ macro_rules! steps {
 fn dispatch_steps(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     let yes = |answer: bool| Value { value: u64::from(answer) };
     steps! { local, dcb, label;
-        Share |a, cap| Ok(local.share(cap)?);
+        Share |a, cap| local.share(cap);
         RevokeRest |a, cap| Ok(local.revoke_rest(local.slot_at_pa(a.slot), cap)?);
         Disown |a, cap| {
             local.disown(cap);

@@ -166,6 +166,38 @@ fn retypes_of_shared_ram_never_overlap() {
 }
 
 #[test]
+fn a_large_retype_of_foreign_ram_asks_once_and_can_be_given_up() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::Ram, 4 << 20, A);
+    t.send(0, A, 1, A);
+    let frame =
+        op::Retype { ty: CapType::Frame, offset: 1 << 20, bytes: 3 << 20, count: 1, dst: B.into() };
+    let again = Status::Again as u64;
+    assert_eq!(t.call(1, A, frame), again);
+    assert!(t.node(1).slot(B).cap().is(CapType::Blank));
+    assert_eq!(t.cluster.call(1, A, frame), Some(again), "it has the memory already");
+    assert_eq!(t.cluster.call(1, A, frame), Some(0));
+    assert_eq!(t.call(1, B, op::Delete {}), 0);
+    assert_eq!(t.call(1, A, frame), again);
+    t.redirected(0, A, op::Delete {});
+    let ram = op::Retype { ty: CapType::Ram, offset: 0, bytes: 4096, count: 1, dst: C.into() };
+    assert_eq!(t.call(0, RAM, ram), Status::HasDescendants as u64, "core 1 has it");
+    // The Blank is all that is left of it, once the new owner has deleted the RAM.
+    assert_eq!(t.call(1, A, op::Delete {}), 0);
+    t.redirected(1, B, op::Delete {});
+}
+
+#[test]
+fn what_every_core_has_of_its_own_is_not_sent() {
+    let mut t = Test::new(2);
+    for slot in [super::node::KERNEL, RAM] {
+        t.cluster.send(0, slot, 1, A);
+        t.settle();
+        assert!(t.is_empty(1, A));
+    }
+}
+
+#[test]
 fn a_revoke_reaches_everything_on_all_cores() {
     for by in [0, 1] {
         let mut t = Test::new(3);

@@ -201,7 +201,7 @@ impl Cluster {
                 }
             }
         }
-        for n in 1..6 {
+        for n in 1..16 {
             self.invoke(core, 0, Label::Delete, Place::l1(CapAddr(1), n), [0; 9]);
             self.settle(random);
         }

@@ -6,7 +6,7 @@ use capproto::{
     Attempt, CoreId, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region, WireCap,
 };
 use captypes::invocations::{received, Asked, Held as Flags, Need as Asks};
-use captypes::{op, CapType, Place, Status};
+use captypes::{op, CapType, Place, RamAttrs, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
 
@@ -139,6 +139,12 @@ impl World<'_> {
     }
 }
 
+fn can_travel(cap: &WireCap) -> bool {
+    let home = RamAttrs(cap.attrs).has(RamAttrs::HOME);
+    let own = |kind| matches!(kind, CapType::Kernel | CapType::PerfMon);
+    !home && cap.kind().is_some_and(|kind| kind.can_be_copied() && !own(kind))
+}
+
 /// The core whose memory this is.
 pub fn home_of(region: Region) -> Option<CoreId> {
     if !region.is_memory() {
@@ -168,7 +174,7 @@ impl CpuDriver for World<'_> {
                 }
             },
             Request::Send { slot, to, place } => match self.held_at(slot) {
-                Some((cap, _)) if cap.kind().is_some_and(CapType::can_be_copied) => {
+                Some((cap, _)) if can_travel(&cap) => {
                     Attempt::Remote { cap, need: Need::Send { to: CoreId(to), place } }
                 }
                 _ => Attempt::Done(Answer::Status(Err(Status::Empty))),
