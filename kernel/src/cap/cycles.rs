@@ -20,6 +20,10 @@
 //!
 //! All that is remembered between steps are addresses, which are looked up again.
 //!
+//! Other cores' capabilities to a container of this one do not count: they go with the last one of
+//! this core anyway (G18 §4.2, kernel objects do not move). So cycles over several cores, too, come
+//! to an end, each container by the collector of its own core.
+//!
 //! A cycle can only come loose when a capability to a container goes or moves. These are counted;
 //! without any since the last time there is nothing to do.
 
@@ -169,16 +173,8 @@ impl Db {
         is_whole_container(&cap).then_some(found)
     }
 
-    /// Other cores may get copies of a capability to a container, so that it is in use from now on.
-    pub(super) fn share_container(&mut self, cap: &RawCap) {
-        self.shares_containers = true;
-        if self.collector.is_busy() {
-            self.shade(cap);
-        }
-    }
-
     /// Marks what a capability leads to.
-    pub(super) fn shade(&mut self, cap: &RawCap) {
+    fn shade(&mut self, cap: &RawCap) {
         if !is_container(cap.ty) || cap.is_foreign() || self.collector.is_swept(cap.base) {
             return;
         }
@@ -201,9 +197,7 @@ impl Local {
             if self.db.collector.loose == 0 {
                 return Ok(Count { count: 0 });
             }
-            // What other cores have capabilities to is in use; a walk finds it.
-            let overflow = self.db.shares_containers;
-            self.db.collector = Collector { phase: Phase::Marking, overflow, ..Collector::new() };
+            self.db.collector = Collector { phase: Phase::Marking, ..Collector::new() };
             for root in [Some(first), self.current].into_iter().flatten() {
                 let ty = CapType::Dispatcher as u8;
                 self.db.shade(&RawCap { ty, base: root.pa(), word: PAGE, ..RawCap::NULL });
@@ -237,8 +231,6 @@ impl Local {
                     self.db.collector.walk = Some(cap.base + PAGE);
                     if cap.attrs & (attr::MARKED | attr::SCANNED) == attr::MARKED {
                         self.db.collector.push(cap.base);
-                    } else if cap.has_remote(attr::REMOTE_COPIES) || self.db.locks.holds(&cap) {
-                        self.db.shade(&cap);
                     }
                 }
                 Ok(None) => self.db.collector.walk = None,
@@ -313,30 +305,39 @@ impl Local {
                 Err(Again) => return Err(Pause::Again),
             };
             let cap = found.cap();
-            let shared = cap.has_remote(attr::REMOTE_COPIES) || self.db.locks.holds(&cap);
-            if cap.attrs & attr::MARKED != 0 || shared {
+            self.db.collector.walk = Some(cap.base + PAGE);
+            if cap.attrs & attr::MARKED != 0 {
                 let marks = attr::MARKED | attr::SCANNED;
                 found.set_rights(cap.rights, cap.attrs & !marks);
             } else {
                 let loose = self.db.collector.loose;
                 let progress = self.discard(found);
                 self.db.collector.loose = loose;
+                if progress.is_err() {
+                    self.db.collector.walk = Some(cap.base);
+                }
                 progress?;
                 self.db.collector.collected += 1;
             }
-            self.db.collector.walk = Some(cap.base + PAGE);
         }
     }
 
-    /// Deletes all capabilities to a container.
+    /// Deletes all capabilities to a container, or leaves the last one to the monitor. One on which
+    /// monitors work is passed over.
     fn discard(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.keeps(&slot.cap()) {
+            return Ok(());
+        }
         while let Some(copy) = self.db.a_copy(slot) {
             if !self.spend(1) {
                 return Err(Pause::Again);
             }
             self.drop_slot(copy);
         }
-        self.delete_slot(slot)
+        match self.delete_slot(slot) {
+            Err(Pause::Remote) => self.leave_slot(slot),
+            other => other,
+        }
     }
 }
 

@@ -25,8 +25,6 @@ pub struct Db {
     pub(super) collector: Collector,
     /// Capabilities on which the monitors work.
     pub(crate) locks: Locks,
-    /// A container may have copies on other cores.
-    pub(super) shares_containers: bool,
 }
 
 /// Is it a type with slots in it?
@@ -48,7 +46,6 @@ impl Db {
             newest_of: RawCap::NULL,
             collector: Collector::new(),
             locks: Locks::new(),
-            shares_containers: false,
         }
     }
 

@@ -16,9 +16,11 @@ pub const MOST: usize = 256;
 pub enum Sweep {
     /// Nothing.
     Nothing,
-    /// What descends from the locked capability: it is revoked.
+    /// The locked capability alone: it is the last one, and something may be made of it.
+    Itself,
+    /// What descends from it: it is revoked.
     Descendants,
-    /// The capability, too: it is deleted on all cores.
+    /// Both: they are deleted on all cores.
     All,
 }
 
@@ -119,6 +121,7 @@ impl Lock {
     fn sweeps(&self, cap: &RawCap) -> bool {
         match self.sweep {
             Sweep::Nothing => false,
+            Sweep::Itself => is_copy::<CapPolicy>(&self.cap, cap),
             Sweep::Descendants => is_ancestor::<CapPolicy>(&self.cap, cap),
             Sweep::All => self.covers(cap),
         }

@@ -101,9 +101,6 @@ impl Local {
                 cap.base
             }
         };
-        if super::db::is_container(cap.ty) {
-            self.db.share_container(cap);
-        }
         match self.share_downwards(cap, from) {
             Some(reached) => {
                 self.remote.sharing = Some((*cap, reached));
@@ -249,7 +246,7 @@ impl Local {
 
     /// Deletes the last copy on all cores of a locked capability, and destroys the object.
     pub fn delete_everywhere(&mut self, cap: &RawCap) -> Progress {
-        self.db.locks.sweep(cap, Sweep::All);
+        self.db.locks.sweep(cap, Sweep::Itself);
         while let Some(slot) = self.db.find(cap) {
             if slot.cap().attrs & attr::PARKED != 0 {
                 self.reap_all()?;

@@ -242,6 +242,32 @@ fn a_container_leaves_what_it_cannot_delete_to_the_monitor() {
 }
 
 #[test]
+fn cnodes_of_two_cores_that_hold_each_other_do_not_leak() {
+    let mut t = Test::new(2);
+    for core in [0, 1] {
+        t.make(core, CapType::L2CNode, 16384, A);
+        t.send(core, A, 1 - core, B);
+    }
+    for core in [0, 1] {
+        // The CNode holds itself, and the other core's; nobody else has it any more.
+        assert_eq!(t.call(core, A, op::Copy { dst: Place::l1(CapAddr(1), 5) }), 0);
+        let inside = |n| Place::own(CapAddr::new(5, n));
+        assert_eq!(t.call(core, A, op::Move { dst: inside(1) }), 0);
+        assert_eq!(t.call(core, B, op::Move { dst: inside(2) }), 0);
+        let root = Place::l1(CapAddr(1), 5);
+        assert_eq!(t.cluster.invoke(core, 0, Label::Delete, root, [0; 9]), Some(0));
+    }
+    t.settle();
+    for core in [0, 1] {
+        assert_eq!(t.cluster.node(core).kernel(op::CollectCycles {}).unwrap().count, 1);
+        t.cluster.after(core);
+        t.settle();
+        let objects = t.node(core).objects().filter(super::world::home_of_cap);
+        assert!(objects.filter(|cap| !cap.is_foreign()).count() == 0, "core {core}");
+    }
+}
+
+#[test]
 fn whoever_waits_may_vanish() {
     let mut t = Test::new(2);
     t.make(0, CapType::Frame, 0x4000, A);
