@@ -1,0 +1,222 @@
+//! TLB shootdown: how a core has others forget what they have cached of page tables.
+//!
+//! Each core has a [`Port`] that all may see. On it the core says which root page table its processor
+//! has loaded, so that nobody is asked in vain; and there it is asked, and answered.
+//!
+//! ```text
+//!  core that takes a right away               another core
+//!  ────────────────────────────               ────────────
+//!  changes entries                            change_root:  root ← CHANGING
+//!  concerned: fence, reads the roots                        loads CR3
+//!  ask: what to forget → own port                           root ← the new one
+//!       whom → `unanswered`
+//!       own bit → their `askers` ─ interrupt ─►  answer:  takes `askers`
+//!  waits until nobody is `unanswered`                       reads what each wants, forgets it
+//!  (and answers others meanwhile)  ◄──────────────────────  own bit out of their `unanswered`
+//! ```
+//!
+//! **Nobody is missed.** A core publishes that its root changes before it loads one, and the load is
+//! a barrier; the other stores to entries and reads the roots with a barrier between. So either it
+//! sees the root and asks, or the other's walks see what is in the tables now.
+//!
+//! **Nobody walks what is gone.** A processor reads page tables on its own account, and writes
+//! accessed bits, as long as their root is loaded. So a root is published until the next one *has*
+//! been loaded, and who sees [`Port::root`] in between waits for the outcome. A table that no published
+//! root reaches any more, and that all have answered for, may become anything else.
+//!
+//! **Nobody waits for ever.** Between being asked and answering, a core does only what is bounded, or
+//! waits for others and answers meanwhile. A core waits for one set of answers at a time, so one port
+//! for each is enough; there are no locks. Whoever asks a core that nobody asks at the moment
+//! interrupts it; one that joins later needs not.
+//!
+//! The pure protocol is here, and its tests run it in [loom](https://docs.rs/loom); what to ask and of
+//! whom is the kernel's `vspace::shootdown`. It has no processor context identifiers: only translations
+//! of the root that is loaded are cached.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod pages;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+pub use pages::{Forget, Pages, Request, MOST_RANGES};
+
+use sync::{fence, relax, AtomicU64, Ordering};
+
+/// Most cores.
+pub const MAX_CORES: usize = 64;
+
+/// The root while it changes. No root is there: they are pages.
+const CHANGING: u64 = 1;
+/// Instead of a number of ranges: everything is to be forgotten.
+const EVERYTHING: u64 = u64::MAX;
+
+/// What a core shows the others.
+pub struct Port {
+    /// Physical address of the root page table that is loaded, 0 for the kernel's own, or
+    /// [`CHANGING`]. Its core writes it.
+    root: AtomicU64,
+    /// The cores that want something of this one. Each sets its own bit; this one takes them all.
+    askers: AtomicU64,
+    /// The cores that this one waits for. It writes them when there are none; then each clears its own
+    /// bit.
+    unanswered: AtomicU64,
+    /// What they are to forget: so many of `pages`, or [`EVERYTHING`]. Written by this core while
+    /// nobody is unanswered, and published by its bit in `askers` of others.
+    ranges: AtomicU64,
+    pages: [AtomicU64; MOST_RANGES],
+}
+
+impl Port {
+    /// A core with the kernel's own root loaded, of which nobody wants anything.
+    #[cfg(not(test))]
+    pub const fn new() -> Port {
+        Port {
+            root: AtomicU64::new(0),
+            askers: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
+            ranges: AtomicU64::new(0),
+            pages: [const { AtomicU64::new(0) }; MOST_RANGES],
+        }
+    }
+
+    /// Makes `root`, 0 for the kernel's own, the one that this core's processor has. `load` makes it so,
+    /// and is a barrier for every access to memory (as loading CR3 is).
+    #[inline]
+    pub fn change_root(&self, root: u64, load: impl FnOnce()) {
+        self.root.store(CHANGING, Ordering::Relaxed);
+        load();
+        self.root.store(root, Ordering::Release);
+    }
+
+    /// The root that the core has loaded, 0 for the kernel's own. While it changes this waits for the
+    /// next, which takes a core a few instructions.
+    #[inline]
+    pub fn root(&self) -> u64 {
+        loop {
+            match self.root.load(Ordering::Acquire) {
+                CHANGING => relax(),
+                root => return root,
+            }
+        }
+    }
+
+    /// This core, number `me`, wants that the cores `whom`, a set that is not empty and without itself,
+    /// forget `what`. `port` knows the others; `interrupt` is called for those that would not look.
+    ///
+    /// It may not ask again before [`is_answered`](Port::is_answered).
+    pub fn ask<'a>(
+        &self,
+        me: usize,
+        whom: u64,
+        what: &Forget,
+        port: impl Fn(usize) -> &'a Port,
+        mut interrupt: impl FnMut(usize),
+    ) {
+        debug_assert!(self.is_answered() && whom != 0 && whom & bit(me) == 0);
+        match what.pages() {
+            Some(pages) => {
+                for (place, range) in self.pages.iter().zip(pages) {
+                    place.store(range.to_word(), Ordering::Relaxed);
+                }
+                self.ranges.store(pages.len() as u64, Ordering::Relaxed);
+            }
+            None => self.ranges.store(EVERYTHING, Ordering::Relaxed),
+        }
+        self.unanswered.store(whom, Ordering::Relaxed);
+        for core in members(whom) {
+            if port(core).askers.fetch_or(bit(me), Ordering::Release) == 0 {
+                interrupt(core);
+            }
+        }
+    }
+
+    /// Have all answered?
+    #[inline]
+    pub fn is_answered(&self) -> bool {
+        self.unanswered.load(Ordering::Acquire) == 0
+    }
+
+    /// Answers everybody who has asked this core, number `me`, after `forget` has done it. Returns how
+    /// many there were.
+    #[inline]
+    pub fn answer<'a>(
+        &self,
+        me: usize,
+        port: impl Fn(usize) -> &'a Port,
+        forget: impl FnMut(Request),
+    ) -> u32 {
+        if self.askers.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.answer_all(me, port, forget)
+    }
+
+    #[inline(never)]
+    fn answer_all<'a>(
+        &self,
+        me: usize,
+        port: impl Fn(usize) -> &'a Port,
+        mut forget: impl FnMut(Request),
+    ) -> u32 {
+        let askers = self.askers.swap(0, Ordering::Acquire);
+        for core in members(askers) {
+            let asker = port(core);
+            asker.for_each_request(&mut forget);
+            asker.unanswered.fetch_and(!bit(me), Ordering::Release);
+        }
+        askers.count_ones()
+    }
+
+    fn for_each_request(&self, forget: &mut impl FnMut(Request)) {
+        let ranges = self.ranges.load(Ordering::Relaxed);
+        if ranges == EVERYTHING {
+            return forget(Request::Everything);
+        }
+        for range in self.pages.iter().take(ranges as usize) {
+            forget(Request::Pages(Pages::from_word(range.load(Ordering::Relaxed))));
+        }
+    }
+}
+
+impl Default for Port {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Those of `others` which have a root loaded that is `affected`, as a set. Entries that were changed
+/// before this call are seen by whoever is not in it.
+pub fn concerned<'a>(
+    others: impl Iterator<Item = (usize, &'a Port)>,
+    affected: impl Fn(u64) -> bool,
+) -> u64 {
+    fence(Ordering::SeqCst);
+    others.fold(0, |set, (core, port)| {
+        let root = port.root();
+        if root != 0 && affected(root) {
+            set | bit(core)
+        } else {
+            set
+        }
+    })
+}
+
+/// The set with one core.
+#[inline]
+const fn bit(core: usize) -> u64 {
+    1 << core
+}
+
+/// The cores of a set.
+fn members(mut set: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let first = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        first
+    })
+}
