@@ -8,9 +8,10 @@
 use captypes::invocations::Counter;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use shootdown::Port;
 
 /// Most cores.
-pub const MAX_CORES: usize = 64;
+pub const MAX_CORES: usize = shootdown::MAX_CORES;
 
 /// Number of a core, counted from 0 in the order of `BootInfo::cores`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,8 +37,8 @@ pub struct Shared {
     /// Dispatchers that come here, newest first: physical address of the control block, 0 for none,
     /// linked by [`Dcb::below`](crate::dispatch::Dcb).
     pub inbox: AtomicU64,
-    /// The root page table that is loaded, or about to be; 0: the kernel's own.
-    pub root: AtomicU64,
+    /// The root page table that is loaded, and who is to forget translations.
+    pub tlb: Port,
     /// Has it nothing to run?
     pub idle: AtomicBool,
     /// Since when, in ticks of the time-stamp counter.
@@ -55,7 +56,7 @@ impl Shared {
     pub const fn new() -> Shared {
         Shared {
             inbox: AtomicU64::new(0),
-            root: AtomicU64::new(0),
+            tlb: Port::new(),
             idle: AtomicBool::new(false),
             idle_since: AtomicU64::new(0),
             online: AtomicBool::new(false),

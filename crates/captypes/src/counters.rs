@@ -49,4 +49,14 @@ counters! {
     13 Recalls "recalls";
     /// Dispatchers that had waited here too long and went to an idle core.
     14 Migrations "migrations";
+    /// Events at whose end other cores had to forget translations.
+    15 Shootdowns "shootdowns";
+    /// Cores that were asked to, in all of them.
+    16 ShootdownRequests "shootdown_requests";
+    /// Of these, those that were to forget everything.
+    17 RemoteFlushes "remote_flushes";
+    /// Single pages that the others were to forget.
+    18 RemotePages "remote_pages";
+    /// Requests of other cores that this one has answered.
+    19 ShootdownAnswers "shootdown_answers";
 }

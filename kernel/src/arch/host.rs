@@ -53,16 +53,16 @@ pub enum Flush {
 }
 
 thread_local! {
-    static FLUSHES: RefCell<Vec<Flush>> = const { RefCell::new(Vec::new()) };
+    static FLUSHES: RefCell<[Vec<Flush>; CORES]> = const { RefCell::new([const { Vec::new() }; CORES]) };
 }
 
 fn flushed(flush: Flush) {
-    FLUSHES.with_borrow_mut(|flushes| flushes.push(flush));
+    FLUSHES.with_borrow_mut(|flushes| flushes[CORE.get()].push(flush));
 }
 
-/// What was to be forgotten on this thread since the last call.
+/// What this core was to forget since the last call.
 pub fn take_flushes() -> Vec<Flush> {
-    FLUSHES.take()
+    FLUSHES.with_borrow_mut(|flushes| core::mem::take(&mut flushes[CORE.get()]))
 }
 
 fn count(change: impl FnOnce(&mut Counts)) {

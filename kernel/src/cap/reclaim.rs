@@ -18,7 +18,13 @@ pub struct Reclaim {
     head: u64,
     pub(crate) notify: Option<DcbRef>,
     pub(crate) bits: u64,
+    /// Ranges that other cores may still write to by old translations, with their lengths.
+    kept: [(u64, u64); KEPT],
+    kept_count: usize,
 }
+
+/// How many ranges wait until other cores have forgotten them.
+const KEPT: usize = 64;
 
 fn next_of(range: u64) -> UserWord {
     UserWord::at(range)
@@ -31,7 +37,20 @@ fn bytes_of(range: u64) -> UserWord {
 impl Reclaim {
     /// An empty list.
     pub const fn new() -> Reclaim {
-        Reclaim { head: 0, notify: None, bits: 0 }
+        Reclaim { head: 0, notify: None, bits: 0, kept: [(0, 0); KEPT], kept_count: 0 }
+    }
+
+    /// Keeps a range for later; `false` if there is no room.
+    fn keep(&mut self, base: u64, bytes: u64) -> bool {
+        let last = self.kept_count.checked_sub(1).and_then(|last| self.kept.get_mut(last));
+        if let Some((_, length)) = last.filter(|(start, length)| *start + *length == base) {
+            *length += bytes;
+            return true;
+        }
+        let Some(place) = self.kept.get_mut(self.kept_count) else { return false };
+        *place = (base, bytes);
+        self.kept_count += 1;
+        true
     }
 
     /// Adds a range; one that adjoins the newest is joined with it.
@@ -86,6 +105,34 @@ impl Local {
     /// Puts `[base, base + bytes)` on the list, which only a home covers.
     #[inline]
     pub(super) fn reclaim(&mut self, base: u64, bytes: u64) {
+        if self.tlb.is_pending_elsewhere() {
+            return self.reclaim_later(base, bytes);
+        }
+        self.reclaim_now(base, bytes);
+    }
+
+    /// The same with memory that programs on other cores may be writing to: the list is in there.
+    #[inline(never)]
+    fn reclaim_later(&mut self, base: u64, bytes: u64) {
+        if !self.reclaim.keep(base, bytes) {
+            self.shoot_down();
+            self.reclaim_kept();
+            self.reclaim_now(base, bytes);
+        }
+    }
+
+    /// Nobody writes any more to what was kept.
+    #[inline]
+    pub(crate) fn reclaim_kept(&mut self) {
+        let count = core::mem::take(&mut self.reclaim.kept_count);
+        for n in 0..count {
+            let (base, bytes) = self.reclaim.kept[n];
+            self.reclaim_now(base, bytes);
+        }
+    }
+
+    #[inline]
+    fn reclaim_now(&mut self, base: u64, bytes: u64) {
         let was_empty = self.reclaim.head == 0;
         self.reclaim.push(base, bytes);
         self.tell(was_empty);

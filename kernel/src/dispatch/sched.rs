@@ -117,11 +117,6 @@ impl Local {
         }
     }
 
-    fn load_kernel_root(&mut self) {
-        // SAFETY: the kernel's own root is always valid.
-        unsafe { arch::write_root(arch::kernel_root()) };
-    }
-
     /// Is it the one to switch to without a look at the queue?
     #[cfg(test)]
     pub(crate) fn is_next(&self, dcb: DcbRef) -> bool {
@@ -181,7 +176,7 @@ impl Local {
         arch::write_gs_base(next.gs_base.get());
         // SAFETY: the root of a dispatcher that may run is a root table with the kernel's half; `tear_down`
         // and `refresh_dispatcher` clear the field before the table goes.
-        unsafe { arch::write_root(next.root.get()) };
+        unsafe { self.load_root(next.root.get()) };
         self.load_vectors(next);
     }
 
@@ -214,12 +209,6 @@ impl Local {
     pub(super) fn want_timer(&mut self, deadline: u64) {
         if deadline < self.wanted {
             self.wanted = deadline;
-        }
-    }
-
-    pub(super) fn flush_tlb(&mut self) {
-        if self.tlb.flush() {
-            self.add(Counter::TlbFlushes, 1);
         }
     }
 

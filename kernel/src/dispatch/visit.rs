@@ -66,6 +66,7 @@ impl Local {
         self.settle_vectors(dcb, true);
         if !self.is_visiting(dcb) {
             dcb.away.set(true);
+            self.tlb.goes_away();
         }
         dcb.at.store(to.0 | MOVING, Ordering::Release);
         let inbox = &self.cores.get(to).inbox;
@@ -97,6 +98,7 @@ impl Local {
             dcb.at.store(self.id.0, Ordering::Release);
             if !self.is_visiting(dcb) {
                 dcb.away.set(false);
+                self.tlb.comes_back();
             }
             dcb.set(flag::ARRIVED);
             self.arrived.push(dcb);
@@ -129,6 +131,7 @@ impl Local {
     /// What others want that does not depend on what this core is doing. Whoever waits for another
     /// core calls this again and again.
     pub(crate) fn serve_requests(&mut self) {
+        self.answer_flushes();
         self.collect();
         self.answer_recall();
     }
@@ -347,6 +350,10 @@ impl Local {
         self.queue.remove(dcb);
         if self.direct == Some(dcb) {
             self.direct = None;
+        }
+        // It may be the one that was interrupted.
+        if self.current.is_none_or(|current| current.root != dcb.root) {
+            self.leave_root(dcb.root.get());
         }
         dcb.errand.set(Errand::Recalled);
         self.send(dcb, dcb.home.get());

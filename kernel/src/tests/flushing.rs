@@ -7,6 +7,9 @@ use super::random::{collect, number, Random};
 use crate::arch::{take_counts, Counts};
 use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags, StatusBits};
 use captypes::{op, CapAddr, CapType, Status};
+use core::ops::DerefMut;
+use std::boxed::Box;
+use std::vec::Vec;
 
 const R: MapFlags = MapFlags::READ;
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
@@ -20,7 +23,7 @@ const PT: u32 = 22;
 /// Where the tables translate.
 const VA: u64 = 3 << 39;
 
-fn at(slot: u32) -> CapAddr {
+pub fn at(slot: u32) -> CapAddr {
     CapAddr(slot)
 }
 
@@ -43,7 +46,7 @@ fn page(n: u64) -> u64 {
     VA + n * PAGE
 }
 
-fn policy(m: &mut Machine, strategy: FlushStrategy, threshold: u32) -> FlushPolicy {
+pub fn policy(m: &mut Machine, strategy: FlushStrategy, threshold: u32) -> FlushPolicy {
     m.call(KERNEL, op::SetFlushPolicy { strategy, threshold }).unwrap()
 }
 
@@ -205,23 +208,21 @@ const FRAMES: [u32; 4] = [40, 41, 42, 43];
 const ABOVE: core::ops::Range<u64> = 60..76;
 const BELOW: core::ops::Range<u64> = 76..100;
 
-struct Play {
-    m: Machine,
-    cpu: Processor,
-    random: Random,
+pub struct Play<M> {
+    pub m: M,
+    pub random: Random,
 }
 
-impl Play {
-    fn new(seed: u64) -> Play {
-        let mut m = Machine::new();
+impl<M: DerefMut<Target = Machine>> Play<M> {
+    pub fn new(mut m: M, seed: u64) -> Self {
         m.checking = false;
-        let mut play = Play { m, cpu: Processor::default(), random: Random(seed) };
+        let mut play = Play { m, random: Random(seed) };
         play.furnish();
         play
     }
 
     /// Tables and Frames that are missing: small ones, one of two large pages, two gigantic ones.
-    fn furnish(&mut self) {
+    pub fn furnish(&mut self) {
         for (n, (slot, ty)) in TABLES.into_iter().enumerate() {
             let _ = self.m.retype(RAM, ty, n as u64 * PAGE, PAGE, 1, at(slot));
         }
@@ -231,7 +232,7 @@ impl Play {
         let _ = self.m.retype(DEVICES, CapType::DevFrame, 0, 2 << 30, 1, at(43));
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.random.below(n)
     }
 
@@ -284,7 +285,7 @@ impl Play {
     }
 
     /// One invocation; most are possible.
-    fn invoke(&mut self) {
+    pub fn invoke(&mut self) {
         let (flags, mapping) = (self.flags(), self.mapping());
         let (first, count) = (self.one_of_first(), 1 + self.below(3) as u32);
         let table = at(self.table());
@@ -329,11 +330,11 @@ impl Play {
         };
     }
 
-    fn touch(&mut self) {
+    /// Somewhere in what the tables may translate, and whether it is written to.
+    pub fn access(&mut self) -> (u64, bool) {
         let shifts = [39, 30, 21, 12];
         let va = shifts.iter().map(|shift| self.random.below(4) << shift).sum();
-        let write = self.below(2) == 0;
-        self.cpu.touch(va, write);
+        (va, self.below(2) == 0)
     }
 
     /// The way up from a table and the ways down to it agree.
@@ -343,22 +344,26 @@ impl Play {
         let (root, level) = (self.m.root(), captypes::CapType::from_u8(slot.ty));
         let level = level.and_then(CapType::table_level).unwrap_or(0);
         if let Some(found) = self.m.core.local.places_below(root, slot.base, level) {
-            assert_eq!(found.as_slice(), places(root, 4, slot.base));
+            let found: Vec<u64> = found.as_slice().iter().map(|place| place.va).collect();
+            assert_eq!(found, places(root, 4, slot.base));
         }
     }
 }
 
 fn play(seed: u64, steps: u64) -> u64 {
-    let mut play = Play::new(seed);
-    let mut kept = 0;
+    let mut play = Play::new(Box::new(Machine::new()), seed);
+    let (mut kept, mut cpu) = (0, Processor::default());
     for step in 0..steps {
-        (0..12).for_each(|_| play.touch());
-        let before = play.cpu.len();
+        for _ in 0..12 {
+            let (va, write) = play.access();
+            cpu.touch(va, write);
+        }
+        let before = cpu.len();
         play.invoke();
         collect(&mut play.m);
-        play.cpu.obey();
-        kept += u64::from(play.cpu.len() > 0 && play.cpu.len() < before);
-        play.cpu.check();
+        cpu.obey();
+        kept += u64::from(cpu.len() > 0 && cpu.len() < before);
+        cpu.check();
         play.compare_places();
         if step % 64 == 0 {
             play.m.check();

@@ -12,5 +12,6 @@ mod preemption;
 mod processor;
 mod protocol;
 mod random;
+mod shootdown;
 mod upcalls;
 mod visiting;

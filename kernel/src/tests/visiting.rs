@@ -18,9 +18,9 @@ use std::cell::Cell;
 use std::vec::Vec;
 
 /// Several cores in one thread, which take turns.
-struct Cluster {
-    m: Machine,
-    others: Vec<Box<Core>>,
+pub(super) struct Cluster {
+    pub m: Machine,
+    pub others: Vec<Box<Core>>,
 }
 
 thread_local! {
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// What the other cores do while core 0 waits: they take their interrupts.
-fn others_go_on() {
+pub(super) fn others_go_on() {
     // SAFETY: set by `Cluster::new` to a box that outlives every use; the machine of core 0, which
     // waits, is not touched.
     let others = unsafe { &mut (*CLUSTER.get()).others };
@@ -40,7 +40,7 @@ fn others_go_on() {
 }
 
 /// Executes something on a core.
-fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
+pub(super) fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
     let before = arch::become_core(core.id as usize);
     let result = event(core);
     arch::become_core(before);
@@ -48,7 +48,7 @@ fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
 }
 
 impl Cluster {
-    fn new(count: usize) -> Box<Cluster> {
+    pub fn new(count: usize) -> Box<Cluster> {
         let shared: Vec<Shared> = (0..count).map(|_| Shared::new()).collect();
         let cores = Cores::new(shared.leak());
         for core in cores.iter() {
@@ -71,7 +71,7 @@ impl Cluster {
         cluster
     }
 
-    fn core(&mut self, id: usize) -> &mut Core {
+    pub fn core(&mut self, id: usize) -> &mut Core {
         match id {
             0 => &mut self.m.core,
             _ => &mut self.others[id - 1],
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// A core takes the interrupt of others, if there is one.
-    fn interrupt(&mut self, id: usize) -> bool {
+    pub fn interrupt(&mut self, id: usize) -> bool {
         let pending = arch::take_interrupt(id);
         if pending {
             on(self.core(id), |core| on_irq(core, arch::VECTOR_IPI));
@@ -88,13 +88,13 @@ impl Cluster {
     }
 
     /// Everybody takes interrupts until there are no more.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         let all = self.others.len() + 1;
         while (0..all).any(|id| self.interrupt(id)) {}
     }
 
     /// The current dispatcher of a core invokes something.
-    fn invoke<I: Invocation>(&mut self, id: usize, target: impl Into<Place>, args: I) {
+    pub fn invoke<I: Invocation>(&mut self, id: usize, target: impl Into<Place>, args: I) {
         let core = self.core(id);
         let dcb = core.local.current.expect("somebody runs");
         let ctx = &dcb.ctx;
@@ -109,12 +109,12 @@ impl Cluster {
         on(core, |core| on_syscall(core));
     }
 
-    fn current(&mut self, id: usize) -> Option<DcbRef> {
+    pub fn current(&mut self, id: usize) -> Option<DcbRef> {
         self.core(id).local.current
     }
 
     /// Two dispatchers: the first runs on core 0, the second on core 1.
-    fn apart(offset: u64) -> (Box<Cluster>, DcbRef) {
+    pub fn apart(offset: u64) -> (Box<Cluster>, DcbRef) {
         let mut c = Cluster::new(2);
         let second = c.m.second(offset, 100);
         c.m.call(CapAddr(100), op::SetAffinity { mask: 2 }).unwrap();

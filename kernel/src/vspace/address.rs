@@ -21,21 +21,30 @@ pub const MOST_PLACES: usize = 8;
 /// Most Mappings that a search looks at.
 const MOST_STEPS: u32 = 64;
 
-/// Addresses at which a table begins to translate, in ascending order.
+/// Where a table begins to translate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Physical address of the root table.
+    pub root: u64,
+    /// The address below it.
+    pub va: u64,
+}
+
+/// Where a table is, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    at: [u64; MOST_PLACES],
+    at: [Place; MOST_PLACES],
     len: usize,
 }
 
 impl Places {
     const fn none() -> Places {
-        Places { at: [0; MOST_PLACES], len: 0 }
+        Places { at: [Place { root: 0, va: 0 }; MOST_PLACES], len: 0 }
     }
 
     /// All of them.
     #[inline]
-    pub fn as_slice(&self) -> &[u64] {
+    pub fn as_slice(&self) -> &[Place] {
         &self.at[..self.len]
     }
 
@@ -46,21 +55,32 @@ impl Places {
     }
 
     /// `false` if there is no room.
-    fn add(&mut self, va: u64) -> bool {
-        let at = self.as_slice().partition_point(|&other| other < va);
+    fn add(&mut self, place: Place) -> bool {
+        let at = self.as_slice().partition_point(|&other| other < place);
         if self.len == MOST_PLACES {
             return false;
         }
         self.at.copy_within(at..self.len, at + 1);
-        self.at[at] = va;
+        self.at[at] = place;
         self.len += 1;
         true
+    }
+
+    /// Those below one root.
+    fn below(&self, root: u64) -> Places {
+        let mut some = Places::none();
+        for place in self.as_slice().iter().filter(|place| place.root == root) {
+            some.at[some.len] = *place;
+            some.len += 1;
+        }
+        some
     }
 }
 
 /// A search under way.
 struct Search {
-    root: u64,
+    /// Where it ends; `None` for every root table.
+    root: Option<u64>,
     steps: u32,
     found: Places,
 }
@@ -69,6 +89,10 @@ impl Local {
     /// Where the table at physical address `table`, of `level`, begins to translate below the table
     /// at `root`; `None` if there are too many places to look at.
     pub fn places_below(&self, root: u64, table: u64, level: u8) -> Option<Places> {
+        self.search(Some(root), table, level)
+    }
+
+    fn search(&self, root: Option<u64>, table: u64, level: u8) -> Option<Places> {
         let mut search = Search { root, steps: MOST_STEPS, found: Places::none() };
         self.climb(&mut search, table, level, 0).then_some(search.found)
     }
@@ -76,8 +100,12 @@ impl Local {
     /// Adds the ways from `table` up to the root; `va` is what was collected on the way to it. The
     /// recursion ends as each step is one level up.
     fn climb(&self, search: &mut Search, table: u64, level: u8, va: u64) -> bool {
-        if table == search.root {
-            return search.found.add(va);
+        let arrived = match search.root {
+            Some(root) => table == root,
+            None => level == arch::root_level(),
+        };
+        if arrived {
+            return search.found.add(Place { root: table, va });
         }
         let Some(ty) = CapType::table_of_level(level) else { return true };
         let key = memory_cap(ty as u8, Rights::NONE, 0, table, PAGE);
@@ -113,49 +141,68 @@ impl Local {
         }
         let places = self.places_below(root.base, table, level).ok_or(Status::OutOfRange)?;
         let places = places.as_slice();
-        let address = places.get(number as usize).map_or(0, |place| place + offset);
+        let address = places.get(number as usize).map_or(0, |place| place.va + offset);
         Ok(Located { address, count: places.len() as u32 })
     }
 
-    /// The same below the root in use, from memory if possible.
-    pub(super) fn places_here(&mut self, table: u64, level: u8) -> Here {
-        let root = arch::root();
-        if let Some(known) = self.tlb.known.get(root, table, level) {
-            return known;
+    /// Where the table at `table`, of `level`, is below any root, from memory if possible.
+    #[inline]
+    pub(super) fn places(&mut self, table: u64, level: u8) -> Found {
+        match self.tlb.known.get(table, level) {
+            Some(known) => known,
+            None => self.look_for(table, level),
         }
-        self.search_here(root, table, level)
     }
 
     #[inline(never)]
-    fn search_here(&mut self, root: u64, table: u64, level: u8) -> Here {
-        let here = match self.places_below(root, table, level) {
-            None => return Here::TooMany,
-            Some(places) => match *places.as_slice() {
-                [] => Here::Nowhere,
-                [va] => Here::At(va),
-                _ => return Here::Many(places),
-            },
-        };
-        self.tlb.known.remember(root, table, here);
-        here
+    fn look_for(&mut self, table: u64, level: u8) -> Found {
+        let found = Found::of(self.search(None, table, level));
+        if let Found::Nowhere | Found::At(_) = found {
+            self.tlb.known.remember(table, found);
+        }
+        found
+    }
+
+    /// The same below the root in use.
+    #[inline]
+    pub(super) fn places_here(&mut self, table: u64, level: u8) -> Found {
+        let root = arch::root();
+        match self.places(table, level) {
+            Found::At(place) if place.root != root => Found::Nowhere,
+            Found::Many(places) => Found::of(Some(places.below(root))),
+            // There may be few below this one.
+            Found::TooMany => Found::of(self.places_below(root, table, level)),
+            found => found,
+        }
     }
 }
 
-/// Where a table is in the address space in use.
+/// Where a table is.
 #[derive(Clone, Copy)]
-pub(super) enum Here {
+pub(super) enum Found {
     Nowhere,
-    At(u64),
+    At(Place),
     Many(Places),
     TooMany,
 }
 
+impl Found {
+    fn of(places: Option<Places>) -> Found {
+        let Some(places) = places else { return Found::TooMany };
+        match *places.as_slice() {
+            [] => Found::Nowhere,
+            [place] => Found::At(place),
+            _ => Found::Many(places),
+        }
+    }
+}
+
 /// What was found before: for tables that are at one place, or at none.
 ///
-/// Only mapping a table adds places, so what is known is forgotten then. That a table is still where
-/// it was is checked by a walk.
+/// Only mapping a table adds places, so what is known is forgotten then, and when a root goes. That a
+/// table is still where it was is checked by a walk.
 pub struct Known {
-    /// How often a table was mapped.
+    /// How often a table was mapped, or a root destroyed.
     generation: u64,
     entries: [KnownTable; KNOWN],
 }
@@ -166,18 +213,14 @@ const KNOWN: usize = 32;
 #[derive(Clone, Copy)]
 struct KnownTable {
     generation: u64,
-    root: u64,
     table: u64,
-    /// Where; [`NOWHERE`] for not below that root.
-    va: u64,
+    /// Where; root 0 for nowhere.
+    place: Place,
 }
-
-/// No address at which a table begins.
-const NOWHERE: u64 = 1;
 
 impl Known {
     pub(super) const fn new() -> Known {
-        let none = KnownTable { generation: 0, root: 0, table: 0, va: 0 };
+        let none = KnownTable { generation: 0, table: 0, place: Place { root: 0, va: 0 } };
         Known { generation: 1, entries: [none; KNOWN] }
     }
 
@@ -187,33 +230,34 @@ impl Known {
     }
 
     #[inline]
-    fn get(&self, root: u64, table: u64, level: u8) -> Option<Here> {
+    fn get(&self, table: u64, level: u8) -> Option<Found> {
         let known = &self.entries[Self::index(table)];
-        if (known.generation, known.root, known.table) != (self.generation, root, table) {
+        if (known.generation, known.table) != (self.generation, table) {
             return None;
         }
-        if known.va == NOWHERE {
-            return Some(Here::Nowhere);
+        if known.place.root == 0 {
+            return Some(Found::Nowhere);
         }
-        leads_to(root, known.va, table, level).then_some(Here::At(known.va))
+        leads_to(known.place, table, level).then_some(Found::At(known.place))
     }
 
-    fn remember(&mut self, root: u64, table: u64, here: Here) {
-        let va = if let Here::At(va) = here { va } else { NOWHERE };
+    fn remember(&mut self, table: u64, found: Found) {
+        let place = if let Found::At(place) = found { place } else { Place { root: 0, va: 0 } };
         let generation = self.generation;
-        self.entries[Self::index(table)] = KnownTable { generation, root, table, va };
+        self.entries[Self::index(table)] = KnownTable { generation, table, place };
     }
 
-    /// A table was mapped somewhere.
+    /// A table was mapped somewhere, or a root is about to go.
     #[inline]
     pub(super) fn forget(&mut self) {
         self.generation += 1;
     }
 }
 
-/// Does `va` translate through `table`, of `level`, below `root`?
+/// Does this address, below a root that exists, translate through `table`, of `level`?
 #[inline]
-fn leads_to(root: u64, va: u64, table: u64, level: u8) -> bool {
+fn leads_to(place: Place, table: u64, level: u8) -> bool {
+    let Place { root, va } = place;
     let (mut at, mut above) = (root, arch::root_level());
     while above > level {
         let index = va >> page_shift(above) & u64::from(ENTRY);

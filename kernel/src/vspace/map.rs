@@ -137,8 +137,9 @@ impl Local {
         let flags = self.effective(args.flags, src);
         let bits = target.bits | rights_bits(flags) | uncached(flags);
         let step = 1u64 << super::page_shift(level);
-        entries.fill(args.entry, args.count, base | bits, step);
+        // Once each: other cores may use an entry, and mark it, as soon as it is there.
         entries.set(args.entry, base | bits | first_bits(args.count));
+        entries.fill(args.entry + 1, args.count - 1, (base | bits) + step, step);
         let mapping = Mapping {
             base,
             table: own.base,

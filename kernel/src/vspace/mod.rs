@@ -20,11 +20,12 @@
 mod address;
 mod map;
 mod protect;
+mod shootdown;
 mod status;
 mod tlb;
 mod unmap;
 
-pub use address::{Places, MOST_PLACES};
+pub use address::{Place, Places, MOST_PLACES};
 pub use map::MapArgs;
 pub use tlb::Tlb;
 

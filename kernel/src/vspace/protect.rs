@@ -9,7 +9,9 @@ use captypes::{CapType, Status};
 use mdb::RawCap;
 use paging::Flags;
 
-/// Do entries with this union and intersection have rights that `new` lacks, and were they used?
+/// Do entries with this union and intersection have rights that `new` lacks, and were they used? What
+/// the processors know they have marked as used before, and it stays so: it does not matter whether the
+/// mark was seen before the change or after it.
 #[inline]
 fn loses(union: u64, intersection: u64, new: u64) -> bool {
     // No-execute is a right when it is clear.
@@ -43,7 +45,8 @@ fn set_many(table: Table, start: u32, count: u32, bits: u64) -> bool {
             table.change(index, |entry| entry & !RIGHTS_BITS | bits);
         }
     }
-    loses(union, intersection, bits)
+    let (after, _) = table.union_and_intersection(start, count);
+    loses(union | after & Flags::ACCESSED.bits(), intersection, bits)
 }
 
 impl Local {
@@ -110,6 +113,9 @@ impl Local {
     /// Forgets what was used of the Mappings in `slots`.
     fn forget_each(&mut self, slots: SlotRun, flags: MapFlags) {
         self.tlb.expect(slots.len());
+        if self.tlb.elsewhere.may_be() {
+            self.forget_each_elsewhere(slots, flags);
+        }
         // Mappings in adjacent slots are mostly in one table.
         let mut known = None;
         for slot in slots.iter() {

@@ -44,12 +44,21 @@ impl Local {
         });
         if changed != 0 {
             let here = self.begin_singles(own.base, kind, changed, MapFlags::default());
-            let mut pages = 0;
-            entries.for_each_with(first, count, bits, |index, _| {
+            let (mut pages, mut last) = (0, first);
+            entries.for_each_with(first, count, bits, |index, entry| {
+                if is_table(level, entry) && kind & IS_TABLE == 0 {
+                    // Marked a moment ago.
+                    return;
+                }
                 entries.change(index, |entry| entry & !bits);
                 pages += here.as_ref().map_or(0, |here| here.flush(kind, index));
+                last = index;
             });
             self.count_singles(pages);
+            if self.tlb.elsewhere.may_be() {
+                let changed = last + 1 - first;
+                self.forget_elsewhere(own.base, kind, first, changed, MapFlags::default());
+            }
         }
         Ok(Count { count: changed })
     }

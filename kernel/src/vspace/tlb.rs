@@ -21,8 +21,12 @@
 //! An upper-level entry stands for up to 512 GiB; losing one that was used is always a full flush.
 //! So is what a batch takes that is longer than the threshold, and the end of a container: the
 //! addresses of so many are not worth a search.
+//!
+//! This is about the translations of this core's processor; what other cores must forget is found in
+//! [`shootdown`](super::shootdown), from the same changes.
 
-use super::address::{Here, Known};
+use super::address::{Found, Known};
+use super::shootdown::Elsewhere;
 use super::{ENTRY, IS_TABLE, LEVEL};
 use crate::arch;
 use crate::cap::mem::Table;
@@ -37,31 +41,37 @@ pub const DEFAULT_THRESHOLD: u32 = 24;
 /// What must be flushed before user mode runs again, and how to decide it.
 pub struct Tlb {
     /// What this event has spent on single pages: those forgotten, and searches for their addresses.
-    /// [`EVERYTHING`]: all must be forgotten at its end.
+    /// [`EVERYTHING`]: all must be forgotten at its end; [`EVERYTHING_HERE`]: likewise, but other
+    /// cores may have to forget more than is known yet.
     spent: u32,
     /// The core's policy.
     pub(crate) policy: FlushPolicy,
     /// Where tables were found before.
     pub(super) known: Known,
+    /// What other cores must forget.
+    pub(super) elsewhere: Elsewhere,
 }
 
 /// More than any number of single pages.
 const EVERYTHING: u32 = u32::MAX;
+const EVERYTHING_HERE: u32 = EVERYTHING - 1;
 
 impl Tlb {
     /// Nothing.
     pub const fn new() -> Tlb {
         let policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold: DEFAULT_THRESHOLD };
-        Tlb { spent: 0, policy, known: Known::new() }
+        Tlb { spent: 0, policy, known: Known::new(), elsewhere: Elsewhere::new() }
     }
 
     /// Takes the policy that the boot option `tlb` names: `full`, `selective`, `hybrid`, or the
-    /// threshold of the latter. What is none of these changes nothing.
+    /// threshold of the latter. `unsafe-local` asks no other core, which shows what is asked for
+    /// otherwise (docs/tlb.md). What is none of these changes nothing.
     pub fn set_policy(&mut self, option: &str) {
         match option {
             "full" => self.policy.strategy = FlushStrategy::Full,
             "selective" => self.policy.strategy = FlushStrategy::Selective,
             "hybrid" => self.policy.strategy = FlushStrategy::Hybrid,
+            "unsafe-local" => self.elsewhere.never_ask(),
             number => {
                 if let Ok(threshold) = number.parse() {
                     self.policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold };
@@ -76,16 +86,58 @@ impl Tlb {
         self.spent != 0
     }
 
-    /// Everything must be forgotten.
+    /// Everything must be forgotten here.
     #[inline]
     pub(super) fn forget_all(&mut self) {
-        self.spent = EVERYTHING;
+        self.spent = if self.elsewhere.may_be() { EVERYTHING_HERE } else { EVERYTHING };
     }
 
     /// Is it so already?
     #[inline]
     pub(super) fn forgets_all(&self) -> bool {
+        self.spent >= EVERYTHING_HERE
+    }
+
+    /// Can no further change make a difference?
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
         self.spent == EVERYTHING
+    }
+
+    /// Must other cores forget something?
+    #[inline]
+    pub(crate) fn is_pending_elsewhere(&self) -> bool {
+        self.elsewhere.is_pending()
+    }
+
+    /// Something is to be done at the end of the event.
+    #[inline]
+    pub(super) fn set_pending(&mut self) {
+        self.spent = self.spent.max(1);
+    }
+
+    /// A dispatcher of this core goes to another: from now on that one may have what it had.
+    pub(crate) fn goes_away(&mut self) {
+        self.elsewhere.goes_away();
+        if self.is_settled() {
+            self.spent = EVERYTHING_HERE;
+        }
+    }
+
+    /// It has come back, and has left nothing there.
+    pub(crate) fn comes_back(&mut self) {
+        self.elsewhere.comes_back();
+    }
+
+    /// Most pages that another core forgets one by one.
+    pub(super) fn most_elsewhere(&self, flags: MapFlags) -> u32 {
+        match self.strategy(flags) {
+            FlushStrategy::Full => 0,
+            FlushStrategy::Selective => u32::MAX,
+            // A batch that is too long, or was so far.
+            FlushStrategy::Hybrid if self.spent >= self.policy.threshold => 0,
+            FlushStrategy::Hybrid => self.policy.threshold,
+        }
     }
 
     /// A batch of so many begins: if that is more than is forgotten one by one, none is.
@@ -119,14 +171,14 @@ impl Tlb {
 
     #[inline]
     fn spend(&mut self, pages: u32) {
-        if self.spent != EVERYTHING {
-            self.spent = self.spent.saturating_add(pages).min(EVERYTHING - 1);
+        if !self.forgets_all() {
+            self.spent = self.spent.saturating_add(pages).min(EVERYTHING_HERE - 1);
         }
     }
 
     /// Forgets everything if that is still to be done. Returns whether it was.
     pub fn flush(&mut self) -> bool {
-        let full = core::mem::replace(&mut self.spent, 0) == EVERYTHING;
+        let full = core::mem::replace(&mut self.spent, 0) >= EVERYTHING_HERE;
         if full {
             arch::flush_tlb();
         }
@@ -145,13 +197,16 @@ impl Local {
     /// changed its page, or become absent; `old` is what it was.
     #[inline(always)]
     pub(super) fn forget(&mut self, table: u64, kind: u16, index: u32, old: u64, flags: MapFlags) {
-        if old & Flags::ACCESSED.bits() != 0 && self.tlb.spent != EVERYTHING {
+        if old & Flags::ACCESSED.bits() != 0 && !self.tlb.is_settled() {
             self.forget_used(table, kind, index, flags);
         }
     }
 
     #[inline(never)]
     fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
+        if self.tlb.elsewhere.may_be() {
+            self.forget_elsewhere(table, kind, index, 1, flags);
+        }
         if let Some(here) = self.begin_singles(table, kind, 1, flags) {
             self.count_singles(here.flush(kind, index));
         }
@@ -167,6 +222,9 @@ impl Local {
         flags: MapFlags,
     ) {
         let (table, kind) = (mapping.word, mapping.attrs);
+        if self.tlb.elsewhere.may_be() {
+            self.forget_elsewhere(table, kind, (mapping.aux & ENTRY) + first, count, flags);
+        }
         let Some(here) = self.begin_singles(table, kind, count, flags) else { return };
         self.forget_range_at(&here, mapping, first, count);
     }
@@ -174,7 +232,7 @@ impl Local {
     /// The same, with a table that is `here`.
     pub(super) fn forget_range_at(
         &mut self,
-        here: &Here,
+        here: &Found,
         mapping: &RawCap,
         first: u32,
         count: u32,
@@ -194,7 +252,7 @@ impl Local {
         kind: u16,
         count: u32,
         flags: MapFlags,
-    ) -> Option<Here> {
+    ) -> Option<Found> {
         if self.tlb.forgets_all() {
             return None;
         }
@@ -205,8 +263,8 @@ impl Local {
         // A search is as dear as a page.
         self.tlb.spend(1);
         match self.places_here(table, (kind & LEVEL) as u8) {
-            Here::Nowhere => None,
-            Here::TooMany => {
+            Found::Nowhere => None,
+            Found::TooMany => {
                 self.tlb.forget_all();
                 None
             }
@@ -222,13 +280,13 @@ impl Local {
     }
 }
 
-impl Here {
+impl Found {
     /// Forgets the page of entry `index` of a table, at every address. Returns how many there are.
     #[inline(always)]
     pub(super) fn flush(&self, kind: u16, index: u32) -> u32 {
         let offset = u64::from(index) << super::page_shift((kind & LEVEL) as u8);
-        if let Here::At(va) = self {
-            arch::flush_page(va + offset);
+        if let Found::At(place) = self {
+            arch::flush_page(place.va + offset);
             return 1;
         }
         self.flush_many(offset)
@@ -236,8 +294,8 @@ impl Here {
 
     #[inline(never)]
     fn flush_many(&self, offset: u64) -> u32 {
-        let Here::Many(places) = self else { return 0 };
-        places.as_slice().iter().for_each(|va| arch::flush_page(va + offset));
+        let Found::Many(places) = self else { return 0 };
+        places.as_slice().iter().for_each(|place| arch::flush_page(place.va + offset));
         places.as_slice().len() as u32
     }
 }

@@ -30,6 +30,9 @@ impl Local {
     #[inline(never)]
     fn clear_many(&mut self, cap: &RawCap, start: u32, count: u32, flags: MapFlags) {
         let (table, kind) = (Table::at(cap.word), cap.attrs);
+        if self.tlb.elsewhere.may_be() {
+            return self.take_many(cap, start, count, flags);
+        }
         let (union, _) = table.union_and_intersection(start, count);
         let used = union & Flags::ACCESSED.bits() != 0;
         let here = if used { self.begin_singles(cap.word, kind, count, flags) } else { None };
@@ -41,6 +44,22 @@ impl Local {
             }
         }
         self.count_singles(pages);
+    }
+
+    /// The same while other cores may use the entries: whether one was used is known when it is gone.
+    #[inline(never)]
+    fn take_many(&mut self, cap: &RawCap, start: u32, count: u32, flags: MapFlags) {
+        let (table, kind) = (Table::at(cap.word), cap.attrs);
+        let entries = start..start + count;
+        let used = entries.clone().fold(0, |all, index| all | table.take(index));
+        if used & Flags::ACCESSED.bits() == 0 || self.tlb.is_settled() {
+            return;
+        }
+        self.forget_elsewhere(cap.word, kind, start, count, flags);
+        if let Some(here) = self.begin_singles(cap.word, kind, count, flags) {
+            let pages = entries.map(|index| here.flush(kind, index)).sum();
+            self.count_singles(pages);
+        }
     }
 
     /// Removes a Mapping with its entries.
@@ -151,9 +170,11 @@ impl Local {
 
     /// Removes the Mappings of and in the table in `slot`, the last of its kind.
     pub(crate) fn tear_down(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        if arch::root() == cap.base {
-            // SAFETY: the kernel's own table is valid for ever.
-            unsafe { arch::write_root(arch::kernel_root()) };
+        let level = cap.kind().table_level().unwrap_or(1);
+        if level == arch::root_level() {
+            self.leave_root(cap.base);
+            self.tlb.known.forget();
+            debug_assert!(!self.is_loaded_elsewhere(cap.base), "a root in use goes");
         }
         while let Some(mapping) = self.db.first_descendant(slot) {
             if !self.spend(1) {
@@ -161,7 +182,6 @@ impl Local {
             }
             self.remove_mapping(mapping);
         }
-        let level = cap.kind().table_level().unwrap_or(1);
         let table = Table::at(cap.base);
         if level < arch::root_level() && self.is_table_empty(table) {
             return Ok(());
@@ -194,6 +214,7 @@ impl Local {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
                 self.tlb.forget_all();
+                self.tlb.elsewhere.everything();
             }
         }
     }
