@@ -122,7 +122,7 @@ impl Whole {
     }
 
     fn counter(&mut self, counter: Counter) -> u64 {
-        self.call(KERNEL, op::ReadCounter { counter: counter as u32 }).unwrap().value
+        self.call(KERNEL, op::ReadCounter { counter: counter as u32, core: 0 }).unwrap().value
     }
 
     /// Three tables at 512 GiB, and 16 pages in the last.
@@ -245,7 +245,7 @@ fn travel(play: &mut Play<Whole>) {
     let guest = at(200 + 2 * guest as u32);
     match play.below(6) {
         0 => {
-            let mask = 1 + play.below((1 << (cores - 1)) - 1) << 1;
+            let mask = (1 + play.below((1 << (cores - 1)) - 1)) << 1;
             let _ = play.m.call(guest, op::SetAffinity { mask });
         }
         1 => drop(play.m.call(guest, op::Suspend {})),
