@@ -49,6 +49,8 @@ pub struct Shared {
     pub recall: AtomicU64,
     /// What it counts. Only the core itself writes them.
     counters: [AtomicU64; Counter::ALL.len()],
+    /// Somebody has rung, and nobody here has heard it yet; see [`captypes::op::RingCore`].
+    pub rung: AtomicBool,
 }
 
 impl Shared {
@@ -62,6 +64,7 @@ impl Shared {
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
+            rung: AtomicBool::new(false),
         }
     }
 

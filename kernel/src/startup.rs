@@ -1,7 +1,7 @@
 //! The first domain of a core: all its memory becomes capabilities, and the domain gets them.
 //!
 //! On the boot core that is `init`, which gets everything but the [`shares`] of the
-//! other cores; there it is the monitor, if the boot archive has one. What the domain itself is made
+//! other cores; there it is `spawnd`, if the boot archive has it. What the domain itself is made
 //! of comes from the end of the largest piece of free memory, or of the share; everything else that
 //! is free becomes home RAM. Its CSpace:
 //!
@@ -47,7 +47,7 @@ const IDS_OF_CORE: u64 = IDS / MAX_CORES as u64;
 /// The program that is started on the boot core unless the command line names another (`init=`).
 const DEFAULT_INIT: &str = "boot/init";
 /// Likewise for every other core (`monitor=`).
-const DEFAULT_MONITOR: &str = "boot/monitor";
+const DEFAULT_MONITOR: &str = "boot/spawnd";
 
 /// Starts the first domain of the boot core, and the other cores.
 pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {

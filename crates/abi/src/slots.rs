@@ -29,7 +29,8 @@ pub const SELF_EP: CapAddr = CapAddr(12);
 pub const LIBUNIX_ELF: CapAddr = CapAddr(13);
 /// A Frame with the boot archive (`init`, `unixd`).
 pub const ARCHIVE: CapAddr = CapAddr(14);
-/// The endpoint at which `unixd` tells `init` of the start and the end of the session.
+/// The endpoint at which `unixd` tells `init` of the start and the end of the session, and a program
+/// that was started by `spawnd` tells it of its own end.
 pub const REPORT: CapAddr = CapAddr(15);
 /// The right to make fresh Ids (`init`, which gives copies to whoever wants).
 pub const ID: CapAddr = CapAddr(16);
@@ -43,8 +44,10 @@ pub const ROOT_TABLE_MAPPING: CapAddr = CapAddr(19);
 /// A Frame with the channels between the cores' monitors (the first domain of every core); empty if
 /// there are none. Page `i * cores + j` is the ring from core `i` to core `j`.
 pub const CHANNELS: CapAddr = CapAddr(20);
+/// The endpoint of the core's monitor; empty where there is one core only.
+pub const MONITOR: CapAddr = CapAddr(21);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(21);
+pub const FIRST_FREE: CapAddr = CapAddr(22);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

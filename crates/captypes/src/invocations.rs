@@ -946,6 +946,20 @@ invocations! {
         /// Its length.
         bytes: u64
     ) -> ();
+
+    // Doorbells between cores.
+
+    /// Notifies the dispatcher that has asked for it ([`op::NotifyRung`]) on another core or this one.
+    /// Rings of which it has not been told yet are one. `OutOfRange`: there is no such core.
+    110 RingCore(
+        /// Its number.
+        core: u32
+    ) -> ();
+    /// Names the dispatcher (the invoker) that is notified when this core is rung.
+    111 NotifyRung(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
 }
 
 /// Flags in `r13` after a call, a reply or a receive.

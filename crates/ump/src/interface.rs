@@ -432,12 +432,14 @@ macro_rules! interface {
             }
 
             impl Reply {
-                /// As the reply to `call`.
-                pub fn encode(self, call: &Packet) -> Packet {
-                    let body = match self {
-                        $(Reply::$method(result) => $crate::interface::encode_reply(result),)*
+                /// As the reply to the call with this number.
+                pub fn encode(self, call: u16) -> Packet {
+                    let (operation, body) = match self {
+                        $(Reply::$method(result) => {
+                            ($op, $crate::interface::encode_reply(result))
+                        })*
                     };
-                    call.reply(body)
+                    Packet { kind: Kind::Reply, operation, call, body }
                 }
 
                 /// From a packet that is a reply.

@@ -8,6 +8,7 @@
 pub mod context;
 mod control;
 pub mod dcb;
+mod doorbell;
 pub mod frame;
 pub mod queue;
 mod sched;
@@ -100,6 +101,8 @@ pub struct Local {
     pub(crate) next_id: u64,
     /// Memory that came back.
     pub(crate) reclaim: Reclaim,
+    /// Who hears other cores.
+    pub(crate) doorbell: doorbell::Doorbell,
     pub(crate) tlb: Tlb,
     /// What user mode of this core writes to the log.
     pub(crate) line: Line,
@@ -154,6 +157,7 @@ impl Local {
             first: None,
             next_id: 1,
             reclaim: Reclaim::new(),
+            doorbell: doorbell::Doorbell::new(),
             tlb: Tlb::new(),
             line: Line::new(),
             current: None,

@@ -236,6 +236,7 @@ impl Local {
         if self.reclaim.notify == Some(dcb) {
             self.reclaim.notify = None;
         }
+        self.doorbell.forget(dcb);
         self.silence_irqs(Listener::Dispatcher(dcb));
         Ok(())
     }

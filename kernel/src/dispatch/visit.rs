@@ -116,6 +116,7 @@ impl Local {
     /// Another core has left something here.
     pub(super) fn attend(&mut self) {
         self.serve_requests();
+        self.answer_door();
         while let Some(dcb) = self.arrived.first() {
             self.turn_away(dcb);
             match dcb.errand.get() {

@@ -20,7 +20,8 @@ pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         60..70 => dispatch_kernel(local, dcb, label),
         70..80 => dispatch_device(local, dcb, label),
         80..90 => dispatch_perf(local, dcb, label),
-        _ => super::monitor::dispatch(local, dcb, label),
+        90..110 => super::monitor::dispatch(local, dcb, label),
+        _ => dispatch_bell(local, dcb, label),
     }
 }
 
@@ -198,6 +199,24 @@ fn dispatch_perf(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::PerfRead => run(local, dcb, |_, t, a: op::PerfRead| {
             perf(t, Rights::READ)?;
             machine::perf_read(a.counter)
+        }),
+        _ => Status::Invalid.to_word(),
+    }
+}
+
+/// Of doorbells.
+#[inline(never)]
+fn dispatch_bell(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+    let kernel = |target| device(dcb, target, CapType::Kernel);
+    match label {
+        Label::RingCore => run(local, dcb, |local, t, a: op::RingCore| {
+            kernel(t)?;
+            local.ring_core(a.core)
+        }),
+        Label::NotifyRung => run(local, dcb, |local, t, a: op::NotifyRung| {
+            kernel(t)?;
+            local.doorbell.listen(dcb, a.bits);
+            Ok(())
         }),
         _ => Status::Invalid.to_word(),
     }

@@ -11,12 +11,16 @@ use crate::ram::{Arena, Ram};
 use crate::runtime::Boot;
 use crate::spawn::{Child, SpawnError};
 use crate::upcall;
-use crate::vspace::Window;
+use crate::vspace::{Window, R, RW};
 use crate::Cap;
+use abi::boot::{ARCHIVE_VA, BOOT_INFO};
 use abi::layout::PAGE;
-use abi::slots::{BOOT_RAM_L1, KERNEL, MEMD, SELF_EP};
+use abi::slots::{ARCHIVE, BOOT_RAM_L1, CHANNELS, KERNEL, MEMD, MONITOR, SELF_EP};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+
+/// The argument of `spawnd` where another domain of its core was first.
+pub const NOT_FIRST: u64 = 1;
 
 /// RAM for the memory server and for what starts it.
 const STARTUP_BYTES: u64 = 2 << 20;
@@ -98,4 +102,55 @@ pub fn start_memd(
         MEMD_FULL.delete()
     })?;
     Ok(())
+}
+
+/// Starts the core's monitor, which every domain here reaches by its endpoint in `MONITOR` then. It is
+/// told which core this is, how many there are, and which have a first domain.
+pub fn start_monitor(
+    boot: &Boot,
+    file: &[u8],
+    badge: u32,
+    window: &mut Window,
+) -> Result<(), SpawnError> {
+    start(file, badge, window, |child, domain, _| {
+        for slot in [MEMD, KERNEL, CHANNELS] {
+            child.give(slot, slot)?;
+        }
+        domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
+        child.slot(SELF_EP).mint(MONITOR, Rights::SEND)?;
+        let info = boot.info;
+        Ok([u64::from(info.core), u64::from(info.cores), info.first_domains, 0, 0])
+    })
+}
+
+/// Starts `spawnd` on the boot core. On the others it is the first domain.
+pub fn start_spawnd(
+    boot: &Boot,
+    file: &[u8],
+    badge: u32,
+    window: &mut Window,
+) -> Result<(), SpawnError> {
+    start(file, badge, window, |child, domain, window| {
+        for slot in [MEMD, KERNEL, MONITOR] {
+            child.give(slot, slot)?;
+        }
+        domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
+        give_boot(boot, child, domain, window)?;
+        Ok([NOT_FIRST, 0, 0, 0, 0])
+    })
+}
+
+/// Gives a child what makes it a [`Boot`]: the page that the kernel wrote, and the archive.
+pub fn give_boot(
+    boot: &Boot,
+    child: &mut Child,
+    domain: &mut domain::Domain,
+    window: &mut Window,
+) -> Result<(), Status> {
+    child.give(ARCHIVE, ARCHIVE)?;
+    let page = child.frame(PAGE, &mut domain.arena)?;
+    window.open(page, 0, PAGE, RW)?.write(0, boot.page())?;
+    child.map(BOOT_INFO, PAGE, page, 0, R, &mut domain.arena)?;
+    let archive = boot.info.archive_bytes.next_multiple_of(PAGE);
+    child.map(ARCHIVE_VA, archive, ARCHIVE.into(), 0, R, &mut domain.arena)
 }

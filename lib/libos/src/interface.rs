@@ -30,7 +30,7 @@ use captypes::{op, CapAddr, Place, Status};
 /// Words of a message behind the first.
 const WORDS: usize = 5;
 /// Capabilities of a message.
-const MOST_CAPS: usize = 4;
+pub const MOST_CAPS: u32 = 4;
 
 /// A capability in a slot of its own, which is emptied and given back when this is dropped.
 #[derive(PartialEq, Eq, Debug)]
@@ -47,6 +47,17 @@ impl OwnedCap {
     /// The capability in this slot, which belongs to the result from now on.
     pub fn own(slot: CapAddr) -> OwnedCap {
         OwnedCap(slot)
+    }
+
+    /// Moves it to a slot of its own, if there is one.
+    fn relocate(&mut self) {
+        let moved = domain::with(|domain| domain.slot())
+            .and_then(|slot| self.0.move_to(slot).map(|()| slot));
+        match moved {
+            Ok(slot) => self.0 = slot,
+            // It stays a capability that nobody has.
+            Err(_) => drop(self.0.delete()),
+        }
     }
 
     /// Its slot.
@@ -76,7 +87,7 @@ pub struct Packet {
     /// The operation, or of an answer the status.
     first: u64,
     words: [u64; WORDS],
-    caps: [Option<OwnedCap>; MOST_CAPS],
+    caps: [Option<OwnedCap>; MOST_CAPS as usize],
     /// The next word and capability to be put or taken.
     word: usize,
     cap: usize,
@@ -107,7 +118,7 @@ impl Packet {
 
     /// From what was received, with capabilities in the slots from `slots` on, of which the packet
     /// owns as many as came.
-    fn received(message: &Message, slots: CapAddr) -> Packet {
+    pub fn received(message: &Message, slots: CapAddr) -> Packet {
         let [first, words @ ..] = message.words;
         let mut packet = Packet { first, words, ..Packet::default() };
         for (place, n) in packet.caps.iter_mut().zip(0..message.caps()) {
@@ -256,7 +267,7 @@ impl Receiver {
     /// The next request, and the badge of who sent it. It is to be [answered](Receiver::answer)
     /// before the one after.
     pub fn receive(&mut self) -> Result<(u64, Packet), Status> {
-        let slots = Slots::new(MOST_CAPS as u32)?;
+        let slots = Slots::new(MOST_CAPS)?;
         loop {
             match ipc::poll(self.endpoint, slots.first) {
                 Ok(message) if message.is_notification() => thread::deliver(message.words[0]),
@@ -275,6 +286,62 @@ impl Receiver {
     pub fn answer(&mut self, answer: Packet) -> Result<(), Status> {
         let (caps, _sent) = answer.gather()?;
         ipc::reply(Place::CALLER, answer.to_words(), caps)
+    }
+}
+
+/// Has `handle` answer one request, if there is any; for servers with an event loop of their own.
+/// `slots` are as many empty slots as a message has capabilities at most. `false`: there is none.
+pub fn serve_one(
+    endpoint: CapAddr,
+    slots: CapAddr,
+    handle: impl FnOnce(Incoming) -> Option<Packet>,
+) -> Result<bool, Status> {
+    let message = match ipc::poll(endpoint, slots) {
+        Ok(message) => message,
+        Err(Status::Empty) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    answer(&message, slots, handle);
+    Ok(true)
+}
+
+/// Waits for one request or notification and has `handle` answer it; see [`serve_one`].
+pub fn wait_one(
+    endpoint: CapAddr,
+    slots: CapAddr,
+    handle: impl FnOnce(Incoming) -> Option<Packet>,
+) -> Result<(), Status> {
+    answer(&ipc::recv(endpoint, slots)?, slots, handle);
+    Ok(())
+}
+
+/// What a server with an event loop of its own gets.
+pub enum Incoming<'a> {
+    /// Notification bits. Nobody waits for an answer.
+    Notification(u64),
+    /// A request, with the badge of its sender.
+    Request(u64, Packet),
+    /// Something that the kernel reports.
+    Report(&'a Message),
+}
+
+fn answer(message: &Message, slots: CapAddr, handle: impl FnOnce(Incoming) -> Option<Packet>) {
+    let incoming = match message {
+        _ if message.is_notification() => Incoming::Notification(message.words[0]),
+        _ if message.is_fault() => Incoming::Report(message),
+        _ => {
+            let mut packet = Packet::received(message, slots);
+            // The slots are used again at once.
+            for cap in packet.caps.iter_mut().flatten() {
+                cap.relocate();
+            }
+            Incoming::Request(message.badge, packet)
+        }
+    };
+    let Some(answer) = handle(incoming) else { return };
+    // Who does not wait for it any more needs none.
+    if let Ok((caps, _sent)) = answer.gather() {
+        let _ = ipc::reply(Place::CALLER, answer.to_words(), caps);
     }
 }
 

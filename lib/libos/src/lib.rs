@@ -19,7 +19,7 @@
 //! * [`upcall`], [`thread`], [`preempt`]: faults and notifications handled by the domain itself, and
 //!   threads on top of that;
 //! * [`mod@interface`], [`channel`]: typed calls between domains, and shared memory;
-//! * [`bringup`]: how the memory server comes up;
+//! * [`bringup`]: how the memory server comes up; [`cores`]: parts of a program on other cores;
 //! * [`session`]: what `unixd` reports to `init`;
 //! * [`testkit`]: for tests that the kernel boots instead of `init`.
 //!
@@ -33,6 +33,7 @@ pub mod cap;
 pub mod channel;
 pub mod cmdline;
 pub mod colour;
+pub mod cores;
 pub mod domain;
 pub mod frame;
 pub mod heap;

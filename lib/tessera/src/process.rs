@@ -57,6 +57,9 @@ impl<T: Termination, E: Debug> Termination for Result<T, E> {
 pub fn exit(code: impl Into<ExitCode>) -> ! {
     let ExitCode(code) = code.into();
     io::flush();
+    if !unix::is_process() {
+        libos::cores::exit(code.into());
+    }
     let _ = unix::with(|session| session.call(Exit { status: exited(code.into()) }, &[], &[]));
     runtime::stop()
 }

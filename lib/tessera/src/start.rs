@@ -4,7 +4,9 @@ use crate::env::Args;
 use crate::process::{exit, ExitCode, Termination};
 use crate::{env, io, unix};
 use core::panic::PanicInfo;
+use libos::abi::slots::UNIXD;
 use libos::runtime::{self, Start};
+use libos::Cap;
 
 /// Exit status after a panic.
 const PANICKED: ExitCode = ExitCode(101);
@@ -33,7 +35,10 @@ pub fn run<A>(start: Start, main: impl Main<A>) -> ! {
     if arguments == libos::abi::layout::NATIVE_ARGUMENTS {
         // SAFETY: whoever made this process has mapped its arguments there, read-only, for good.
         unsafe { env::set(arguments as *const u8, bytes as usize) };
-        unix::attach();
+        // A part on another core has none.
+        if UNIXD.identify().is_ok() {
+            unix::attach();
+        }
     }
     exit(main.call())
 }

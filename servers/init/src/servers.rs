@@ -1,6 +1,5 @@
 //! Starting the servers.
 
-use crate::abi::boot::{ARCHIVE_VA, BOOT_INFO};
 use crate::abi::layout::PAGE;
 use crate::abi::slots::*;
 use bootarchive::{find, Damage, Entry};
@@ -9,18 +8,22 @@ use libos::bringup;
 use libos::ram::Ram;
 use libos::runtime::Boot;
 use libos::spawn::SpawnError;
-use libos::vspace::{Window, R, RW};
+use libos::vspace::Window;
 use libos::{Cap, CapType, Rights, Status};
 
 /// Badges of the servers on the endpoint that is told of their faults.
 const MEMD_BADGE: u32 = 1;
 const UNIXD_BADGE: u32 = 2;
+const MONITOR_BADGE: u32 = 3;
+const SPAWND_BADGE: u32 = 4;
 
 /// The name of the server with a badge.
 pub fn name(badge: u64) -> &'static str {
     match badge as u32 {
         MEMD_BADGE => "memd",
         UNIXD_BADGE => "unixd",
+        MONITOR_BADGE => "monitor",
+        SPAWND_BADGE => "spawnd",
         _ => "somebody",
     }
 }
@@ -58,12 +61,20 @@ fn file<'a>(boot: &'a Boot, path: &'static str) -> Result<Entry<'a>, StartError>
     find(boot.archive(), path).map_err(StartError::Archive)?.ok_or(StartError::NoFile(path))
 }
 
-/// Starts the memory server and then `unixd`.
+/// Starts the memory server, on machines with many cores what speaks to the others, and `unixd`.
 pub fn start_all(boot: &Boot) -> Result<(), StartError> {
     let mut window = bringup::prepare(boot)?;
     let path = "boot/memd";
     bringup::start_memd(boot, file(boot, path)?.data, MEMD_BADGE, &mut window)
         .map_err(|error| StartError::Server(path, error))?;
+    if boot.info.channel_bytes > 0 {
+        let path = "boot/monitor";
+        bringup::start_monitor(boot, file(boot, path)?.data, MONITOR_BADGE, &mut window)
+            .map_err(|error| StartError::Server(path, error))?;
+        let path = "boot/spawnd";
+        bringup::start_spawnd(boot, file(boot, path)?.data, SPAWND_BADGE, &mut window)
+            .map_err(|error| StartError::Server(path, error))?;
+    }
     start_unixd(boot, &mut window)
 }
 
@@ -73,7 +84,7 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
     let library = file(boot, "boot/libunix")?;
     let path = "boot/unixd";
     bringup::start(file(boot, path)?.data, UNIXD_BADGE, window, |child, domain, window| {
-        for slot in [MEMD, KERNEL, IO, ARCHIVE] {
+        for slot in [MEMD, KERNEL, IO] {
             child.give(slot, slot)?;
         }
         for (line, slot) in [(3, IRQ), (4, IRQ.plus(1))] {
@@ -84,11 +95,7 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         ARCHIVE.retype(CapType::Frame, offset, pages, 1, child.slot(LIBUNIX_ELF))?;
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         SELF_EP.mint_badged(child.slot(REPORT), Rights::SEND, UNIXD_BADGE)?;
-        let page = child.frame(PAGE, &mut domain.arena)?;
-        window.open(page, 0, PAGE, RW)?.write(0, boot.page())?;
-        child.map(BOOT_INFO, PAGE, page, 0, R, &mut domain.arena)?;
-        let archive = boot.info.archive_bytes.next_multiple_of(PAGE);
-        child.map(ARCHIVE_VA, archive, ARCHIVE.into(), 0, R, &mut domain.arena)?;
+        bringup::give_boot(boot, child, domain, window)?;
         Ok([bytes, 0, 0, 0, 0])
     })
     .map_err(|error| StartError::Server(path, error))

@@ -12,6 +12,7 @@ mod host;
 pub mod linux;
 mod lockstep;
 mod model;
+mod monitors;
 mod native;
 mod report;
 mod shell;
@@ -33,11 +34,11 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), cores (machines with many), model (random operations compared with a model; `caps` and
-/// `memory` run a million), linux (C programs, whose output on Linux is known), shell (scripts),
-/// programs (native programs as commands), cli (this tool), compare (beside Linux in the emulator),
-/// report (its page) and trace (of functions). A test is named SUITE/NAME. Its kernel log is left in
-/// target/tessera/logs.
+/// init), cores (machines with many), monitors (and programs on many cores), model (random operations
+/// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
+/// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
+/// (beside Linux in the emulator), report (its page) and trace (of functions). A test is named
+/// SUITE/NAME. Its kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
     /// Part of a test's name, such as linux/ or shell/pipeline
@@ -198,6 +199,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     let mut cases = native::cases(context);
     cases.extend(model::cases(filter));
     cases.extend(cores::cases());
+    cases.extend(monitors::cases());
     cases.extend(cli::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());

@@ -1,0 +1,186 @@
+//! Other cores: how many there are, and parts of a program on them.
+//!
+//! Every core has a *monitor*, and a `spawnd` that starts programs of the boot archive there. A program
+//! asks the monitor of its own core; the monitors talk to one another. What takes longer is begun by a
+//! call and told by a notification:
+//!
+//! ```text
+//! program ─ spawn ─► monitor 0 ═ ring ═► monitor 2 ─ bell ─► spawnd 2 ─► the part
+//!    ▲                  │  ▲                 │  ▲                │ ▲        │
+//!    ╰──── bell ◄───────╯  ╰══════ ring ═════╯  ╰──── ended ─────╯ ╰─ exit ─╯
+//! ```
+
+use crate::interface::{OwnedCap, Remote};
+use crate::ipc::{self, Caps};
+use crate::local::Local;
+use crate::vspace::{Window, RW};
+use crate::{channel, domain, runtime, thread, Cap};
+use abi::layout::PAGE;
+use abi::slots::{MONITOR, REPORT};
+use alloc::vec::Vec;
+use captypes::{CapType, Place, Rights, Status};
+
+/// Bytes that the name and the arguments of a part may have, with a NUL behind each.
+pub const WORDS_BYTES: usize = 160;
+/// Bytes of a piece of them ([`monitor::Client::job_text`]).
+pub const PIECE: usize = 32;
+/// Word 0 of what a part tells `spawnd` at [`REPORT`]: its end, with the exit status in word 1.
+pub const EXIT: u64 = 1;
+/// Exit status of a part that has failed with an exception that it does not handle.
+pub const CRASHED: u64 = 139;
+
+crate::interface! {
+    /// What a monitor does for the domains of its core.
+    pub mod monitor {
+        /// The number of this core, how many there are, and the set of those with a monitor.
+        1 fn machine() -> (u32, u32, u64);
+        /// Begins to send something to the monitor of a core and back, so many times. The result are
+        /// the ticks of the time-stamp counter that it took.
+        2 fn ping(core: u32, rounds: u32, bell: OwnedCap, bit: u64) -> u32;
+        /// Begins to run a program on a core: a Frame begins with its name and arguments, of so many
+        /// bytes. The result is its exit status.
+        3 fn spawn(core: u32, bytes: u32, words: OwnedCap, bell: OwnedCap, bit: u64) -> u32;
+        /// The result of what was begun; `Again`: there is none yet. It is forgotten then.
+        4 fn result(ticket: u32) -> u64;
+        /// Messages that this monitor has sent to others and received from them.
+        5 fn traffic() -> (u64, u64);
+
+        /// From `spawnd`: jobs are told by this bell.
+        20 fn serve(bell: OwnedCap, bit: u64);
+        /// From `spawnd`: a new job, and the bytes of its words. `Empty`: there is none.
+        21 fn next_job() -> (u32, u32);
+        /// From `spawnd`: a piece of its words.
+        22 fn job_text(job: u32, piece: u32) -> (u64, u64, u64, u64);
+        /// From `spawnd`: the end of a job, with its exit status, or the status by which it failed
+        /// before.
+        23 fn ended(job: u32, error: u32, status: u64);
+    }
+}
+
+fn client() -> monitor::Client {
+    monitor::Client(Remote(MONITOR))
+}
+
+/// The cores of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// The one that keeps this domain's capabilities.
+    pub this: u32,
+    /// How many.
+    pub count: u32,
+    /// Bit n: core n can run parts.
+    pub usable: u64,
+}
+
+/// Which cores there are.
+pub fn machine() -> Machine {
+    match client().machine() {
+        Ok((this, count, usable)) => Machine { this, count, usable },
+        Err(_) => Machine { this: 0, count: 1, usable: 1 },
+    }
+}
+
+/// How many cores there are.
+pub fn count() -> u32 {
+    machine().count
+}
+
+/// To be woken by the monitor. Those that nobody uses are kept: there are few notification bits.
+struct Waiter {
+    endpoint: OwnedCap,
+    bit: u64,
+}
+
+static WAITERS: Local<Vec<Waiter>> = Local::new(Vec::new());
+static WINDOW: Local<Option<Window>> = Local::new(None);
+
+impl Waiter {
+    fn new() -> Result<Waiter, Status> {
+        if let Some(Some(waiter)) = WAITERS.try_with(Vec::pop) {
+            return Ok(waiter);
+        }
+        let endpoint = OwnedCap::own(domain::with(|domain| domain.make(CapType::Endpoint, PAGE))?);
+        let bit = channel::listen(endpoint.cap())?;
+        Ok(Waiter { endpoint, bit })
+    }
+
+    fn bell(&self) -> Result<OwnedCap, Status> {
+        let slot = domain::with(|domain| domain.slot())?;
+        self.endpoint.cap().mint(slot, Rights::SEND)?;
+        Ok(OwnedCap::own(slot))
+    }
+
+    fn wait(self, ticket: u32) -> Result<u64, Status> {
+        let result = loop {
+            match client().result(ticket) {
+                Err(Status::Again) => drop(thread::wait_for(self.bit)),
+                result => break result,
+            }
+        };
+        WAITERS.try_with(|waiters| waiters.push(self));
+        result
+    }
+}
+
+/// Sends something to the monitor of a core and back, `rounds` times: ticks that it took.
+pub fn ping(core: u32, rounds: u32) -> Result<u64, Status> {
+    let waiter = Waiter::new()?;
+    let ticket = client().ping(core, rounds, waiter.bell()?, waiter.bit)?;
+    waiter.wait(ticket)
+}
+
+/// Messages that the monitor of this core has sent to others and received from them.
+pub fn traffic() -> Result<(u64, u64), Status> {
+    client().traffic()
+}
+
+/// A part of a program that was started on some core.
+pub struct Part {
+    ticket: u32,
+    waiter: Waiter,
+}
+
+/// Starts a program of the boot archive (or of `/bin` in it) on a core, with these words: its name
+/// and its arguments. `OutOfRange`: they are too long, or there is no such core.
+pub fn spawn_on(core: u32, words: &[&str]) -> Result<Part, Status> {
+    let mut text = [0; WORDS_BYTES];
+    let mut used = 0;
+    for word in words {
+        let end = used + word.len();
+        text.get_mut(used..end).ok_or(Status::OutOfRange)?.copy_from_slice(word.as_bytes());
+        used = end + 1;
+    }
+    if used > WORDS_BYTES {
+        return Err(Status::OutOfRange);
+    }
+    let frame = OwnedCap::own(domain::with(|domain| domain.make(CapType::Frame, PAGE))?);
+    write(&frame, &text[..used])?;
+    let waiter = Waiter::new()?;
+    let ticket = client().spawn(core, used as u32, frame, waiter.bell()?, waiter.bit)?;
+    Ok(Part { ticket, waiter })
+}
+
+fn write(frame: &OwnedCap, text: &[u8]) -> Result<(), Status> {
+    let written = WINDOW.try_with(|place| {
+        let window = match place {
+            Some(window) => window,
+            None => place.insert(domain::with(|domain| domain.window())?),
+        };
+        window.open(frame.cap(), 0, PAGE, RW)?.write(0, text)
+    });
+    written.unwrap_or(Err(Status::WrongState))
+}
+
+impl Part {
+    /// Waits for its end: its exit status.
+    pub fn wait(self) -> Result<u64, Status> {
+        self.waiter.wait(self.ticket)
+    }
+}
+
+/// Ends a part of a program that runs on another core (or was started like one), with a status.
+pub fn exit(status: u64) -> ! {
+    // Not answered.
+    let _ = ipc::call(REPORT, [EXIT, status, 0, 0, 0, 0], Caps::NONE, Place::NULL);
+    runtime::stop()
+}

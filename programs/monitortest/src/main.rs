@@ -1,0 +1,64 @@
+//! Tests of monitors, and of parts of a program on several cores. Booted in place of `init`; results
+//! are lines on the kernel log. The parts on other cores are this program, too.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod part;
+mod pings;
+mod spawning;
+
+use libos::abi::layout::NATIVE_ARGUMENTS;
+use libos::cores::{self, Machine};
+use libos::runtime::{Boot, Start};
+use libos::spawn::SpawnError;
+use libos::testkit::{Outcome, Runner};
+use libos::{bringup, log, Status};
+
+libos::program!(main);
+
+type Test = (&'static str, fn(&Machine) -> Outcome);
+
+const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS];
+/// Of servers on the endpoint that is told of faults.
+const BADGE: u32 = 1;
+
+fn main(start: Start) {
+    if start.args[0] == NATIVE_ARGUMENTS {
+        cores::exit(part::run(start.args[1] as usize))
+    }
+    // SAFETY: this is the program that the kernel started, and it happens once.
+    let boot = unsafe { Boot::new() };
+    let mut runner = Runner::on(boot.cmdline());
+    match prepare(&boot) {
+        Ok(()) => run(&boot, &mut runner),
+        Err(error) => log!("@test prepare FAILED {error:?}"),
+    }
+    runner.finish()
+}
+
+fn run(boot: &Boot, runner: &mut Runner) {
+    let machine = cores::machine();
+    let expected = Machine { this: 0, count: boot.info.cores, usable: boot.info.first_domains };
+    runner.run("machine", || {
+        libos::check!(machine == expected && machine.count > 1);
+        libos::check!(machine.usable.count_ones() == machine.count);
+        Ok(())
+    });
+    for &(name, test) in TESTS.iter().copied().flatten() {
+        runner.run(name, || test(&machine));
+    }
+}
+
+/// What `init` does.
+fn prepare(boot: &Boot) -> Result<(), SpawnError> {
+    let file = |path| {
+        let found = bootarchive::find(boot.archive(), path).map_err(|_| Status::Invalid)?;
+        found.map(|entry| entry.data).ok_or(Status::NoSlot)
+    };
+    let mut window = bringup::prepare(boot)?;
+    bringup::start_memd(boot, file("boot/memd")?, BADGE, &mut window)?;
+    bringup::start_monitor(boot, file("boot/monitor")?, BADGE, &mut window)?;
+    bringup::start_spawnd(boot, file("boot/spawnd")?, BADGE, &mut window)
+}

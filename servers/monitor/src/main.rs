@@ -1,0 +1,113 @@
+//! The monitor of a core: whatever concerns several cores.
+//!
+//! Monitors talk through shared memory, each pair through two rings ([`ump`]). This one never waits
+//! for anybody: it does what has come, and when nothing has come for a while it sleeps until another
+//! core rings or a domain of this core calls.
+//!
+//! | file | what |
+//! |---|---|
+//! | `peers` | the rings to the other monitors, and what is said there |
+//! | `local` | what domains of this core ask for |
+//! | `jobs` | programs that are started for others, by `spawnd` |
+//! | `tickets` | what was begun for a domain of this core, and its result |
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod jobs;
+mod local;
+mod peers;
+mod tickets;
+
+use libos::abi::slots::{DISPATCHER, KERNEL, MEMD, SELF_EP};
+use libos::cores::monitor;
+use libos::interface::{self, Incoming, Packet};
+use libos::ram::Arena;
+use libos::runtime::Start;
+use libos::{domain, invoke, log, memd, op, CapAddr, RamAttrs, Status};
+use local::State;
+use peers::Peers;
+use ump::Patience;
+
+libos::program!(main);
+
+/// The notification: another core rang.
+const RUNG: u64 = 1;
+/// RAM for all that the monitor will ever keep. It takes it at the start, for it must not wait for the
+/// memory server later: that one may wait for the monitor.
+const OWN_BYTES: u64 = 1 << 20;
+/// So often it looks at its rings before it sleeps.
+const ROUNDS: u32 = 6;
+/// Requests of this core that are served before the rings are looked at again.
+const AT_ONCE: usize = 16;
+
+fn main(start: Start) {
+    let [core, cores, online, ..] = start.args;
+    if let Err(error) = run(core as u32, cores as u32, online) {
+        log!("the monitor of core {core} has ended: {error:?}");
+    }
+}
+
+fn run(core: u32, cores: u32, online: u64) -> Result<(), Status> {
+    take_memory()?;
+    invoke(DISPATCHER, op::SetAffinity { mask: 1 << core })?;
+    invoke(KERNEL, op::NotifyRung { bits: RUNG })?;
+    // Calls find it, and notifications.
+    invoke(SELF_EP, op::Listen { bits: 0 })?;
+    let slots = domain::with(|domain| domain.slot_range(interface::MOST_CAPS))?;
+    let mut state = State::new(Peers::map(core, cores, online)?);
+    let mut patience = Patience::new(ROUNDS);
+    loop {
+        if state.serve_peers() | serve_calls(&mut state, slots)? {
+            patience.reset();
+        } else if !patience.pause() {
+            sleep(&mut state, slots)?;
+            patience.reset();
+        }
+    }
+}
+
+fn take_memory() -> Result<(), Status> {
+    let slot = domain::with(|domain| domain.slot())?;
+    memd::alloc(MEMD, OWN_BYTES, 0, RamAttrs(0), slot)?;
+    domain::with(|domain| {
+        domain.arena.release()?;
+        domain.arena = Arena::over(slot, 0, OWN_BYTES);
+        Ok(())
+    })
+}
+
+/// Serves what domains of this core have asked for. Was there anything?
+fn serve_calls(state: &mut State, slots: CapAddr) -> Result<bool, Status> {
+    for served in 0..AT_ONCE {
+        if !interface::serve_one(SELF_EP, slots, |incoming| handle(state, incoming))? {
+            return Ok(served > 0);
+        }
+    }
+    Ok(true)
+}
+
+/// Sleeps until there is something to do.
+fn sleep(state: &mut State, slots: CapAddr) -> Result<(), Status> {
+    state.peers.sleeper().announce();
+    if state.peers.is_ready() {
+        state.peers.sleeper().cancel();
+        return Ok(());
+    }
+    interface::wait_one(SELF_EP, slots, |incoming| {
+        state.peers.sleeper().cancel();
+        handle(state, incoming)
+    })
+}
+
+fn handle(state: &mut State, incoming: Incoming) -> Option<Packet> {
+    match incoming {
+        Incoming::Request(from, mut request) => {
+            let answer = monitor::dispatch(state, from, &mut request);
+            Some(answer.unwrap_or_else(Packet::error))
+        }
+        // The rings are looked at anyway.
+        Incoming::Notification(_) | Incoming::Report(_) => None,
+    }
+}
