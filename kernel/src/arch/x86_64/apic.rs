@@ -7,7 +7,8 @@
 //! | 0xe1 | a request of another core |
 //! | 0xff | spurious |
 //!
-//! A line is masked when its interrupt is taken, and stays so until [`irq_unmask`]: the driver in
+//! Lines arrive at the boot core, and nobody else touches the I/O APIC. A line is masked when its
+//! interrupt is taken, and stays so until [`irq_unmask`]: the driver in
 //! user mode says when the device is quiet again.
 
 use super::super::Core;

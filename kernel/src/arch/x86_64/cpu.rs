@@ -15,6 +15,8 @@ pub struct Features {
     pub fsgsbase: bool,
     pub xsave: bool,
     pub avx: bool,
+    /// Parts of the vector state that there are, as in XCR0.
+    pub vector_parts: u64,
     pub x2apic: bool,
     pub tsc_deadline: bool,
     pub hypervisor: bool,
@@ -44,6 +46,7 @@ impl Features {
         let structured = cpuid(7, 0);
         let extended = cpuid(0x8000_0001, 0);
         let xsave = bit(basic.ecx, 26);
+        let state = cpuid(0xd, 0);
         Features {
             huge_pages: bit(extended.edx, 26),
             smep: bit(structured.ebx, 7),
@@ -52,6 +55,7 @@ impl Features {
             fsgsbase: bit(structured.ebx, 0),
             xsave,
             avx: xsave && bit(basic.ecx, 28),
+            vector_parts: u64::from(state.edx) << 32 | u64::from(state.eax),
             x2apic: bit(basic.ecx, 21),
             tsc_deadline: bit(basic.ecx, 24),
             hypervisor: bit(basic.ecx, 31),

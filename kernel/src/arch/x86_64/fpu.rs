@@ -41,8 +41,7 @@ pub fn init(features: &Features) -> Width {
     if !features.xsave {
         return Width::Bytes16;
     }
-    let supported = cpu::cpuid(0xd, 0);
-    let mut parts = (u64::from(supported.edx) << 32 | u64::from(supported.eax)) & WANTED;
+    let mut parts = features.vector_parts & WANTED;
     if parts & AVX == 0 || !features.avx {
         parts &= !(AVX | AVX512);
     }

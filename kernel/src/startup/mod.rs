@@ -1,0 +1,172 @@
+//! The first domain of a core: all its memory becomes capabilities, and the domain gets them.
+//!
+//! On the boot core that is `init`, which gets everything but the [`shares`] of the other cores; there
+//! it is `spawnd`, if the boot archive has it. What the domain itself is made of comes from the
+//! end of the largest piece of free memory, or of the share; everything else that is free becomes
+//! home RAM. Its CSpace:
+//!
+//! | root index | |
+//! |---|---|
+//! | 0 | the slots that every domain has, [`abi::slots`] |
+//! | [`BOOT_RAM_L1`](abi::slots::BOOT_RAM_L1) | home RAM |
+//! | [`BOOT_DEVICES_L1`](abi::slots::BOOT_DEVICES_L1) | PhysAddr of what is not RAM |
+//! | 3 to 15 | its frames, page tables and Mappings, in the order in which they were made |
+
+mod builder;
+mod contents;
+
+use crate::arch::{self, Core};
+use crate::boot_info::{BootInfo, RegionKind};
+use crate::cap::mem;
+use crate::cores::CoreId;
+use crate::dispatch::{DcbRef, Facts, Local};
+use crate::log;
+use crate::shares;
+use builder::{Builder, Error, Pool};
+use contents::IDS_OF_CORE;
+use contents::{give_devices, give_memory, load, make_dispatcher, map_archive, map_boot_info};
+use core::sync::atomic::Ordering;
+use paging::PAGE;
+
+const BOOT_CORE: CoreId = CoreId(0);
+/// The program that is started on the boot core unless the command line names another (`init=`).
+const DEFAULT_INIT: &str = "boot/init";
+/// Likewise for every other core (`monitor=`).
+const DEFAULT_MONITOR: &str = "boot/spawnd";
+
+/// Starts the first domain of the boot core, and the other cores.
+pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {
+    if monitor(info).is_ok() {
+        shares::divide(info);
+        mem::zero(info.channels.start, info.channels.end - info.channels.start);
+    }
+    let info: &'static BootInfo = info;
+    prepare(&mut core.local, info);
+    match build(&mut core.local, info) {
+        Ok(dcb) => {
+            core.local.wake(dcb);
+            go_online(core);
+            arch::start_all(info);
+            run(core)
+        }
+        Err(error) => {
+            log!("init cannot be started: {error}");
+            log!("@exit 125");
+            arch::shutdown()
+        }
+    }
+}
+
+/// Where every other core begins.
+pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
+    prepare(&mut core.local, info);
+    go_online(core);
+    if !info.shares[core.local.id.index()].is_empty() {
+        match build(&mut core.local, info) {
+            Ok(dcb) => core.local.wake(dcb),
+            Err(error) => log!("core {} has no first domain: {error}", core.id),
+        }
+    }
+    run(core)
+}
+
+/// What a core needs before its first domain. The option `panic=N` makes core N fail here, for tests
+/// of how that ends.
+fn prepare(local: &mut Local, info: &BootInfo) {
+    let number = info.option("panic").and_then(|number| number.parse().ok());
+    assert!(number != Some(local.id.0), "the command line says so");
+    local.set_facts(facts(info));
+    local.node = info.cores.as_slice()[local.id.index()].node as u8;
+    if let Some(policy) = info.option("tlb") {
+        local.tlb.set_policy(policy);
+    }
+    local.next_id += IDS_OF_CORE * local.id.index() as u64;
+}
+
+/// From now on this core takes interrupts, as soon as it leaves the kernel.
+fn go_online(core: &Core) {
+    core.local.cores.get(core.local.id).online.store(true, Ordering::Release);
+}
+
+#[cfg(target_os = "none")]
+fn run(core: &mut Core) -> ! {
+    crate::dispatch::run(core)
+}
+
+#[cfg(not(target_os = "none"))]
+fn run(_: &mut Core) -> ! {
+    arch::shutdown()
+}
+
+fn facts(info: &BootInfo) -> Facts {
+    const NS: u128 = 1_000_000_000;
+    let hz = u128::from(info.tsc_hz.max(1));
+    let since = u128::from(info.epoch_tsc) * NS / hz;
+    let epoch_ns = u128::from(info.epoch_seconds) * NS;
+    Facts { tsc_hz: info.tsc_hz, epoch_ns: epoch_ns.saturating_sub(since) as u64 }
+}
+
+/// Makes the first domain of this core.
+fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
+    let is_boot_core = local.id == BOOT_CORE;
+    let program = if is_boot_core { init(info)? } else { monitor(info)? };
+    let (mut pool, from) = Pool::new(local.id, info)?;
+    if info.option("mdb") != Some("undivided") {
+        divide_memory(local, info, &mut pool)?;
+    }
+    let mut builder = Builder::new(local, pool)?;
+    let entry = load(&mut builder, program)?;
+    builder.add_singletons();
+    map_archive(&mut builder, info)?;
+    builder.add_channels(info);
+    let (mut ram, mut devices) = (1, 0);
+    if is_boot_core {
+        ram = give_memory(&mut builder, info, from)?;
+        devices = give_devices(&mut builder, info)?;
+    }
+    map_boot_info(&mut builder, info, ram, devices)?;
+    let dcb = make_dispatcher(&mut builder, entry)?;
+    // Nothing is taken from the pool from here on: the rest of it is the first RAM capability.
+    builder.give_pool(from, info)?;
+    Ok(dcb)
+}
+
+/// Gives the database a directory of the memory.
+fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
+    let usable = info.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
+    let top = match local.id {
+        BOOT_CORE => usable.map(|r| r.end).max().unwrap_or(0),
+        _ => pool.end,
+    };
+    let entries = mdb::directory_entries((top / mdb::PIECE) as usize + 1);
+    let bytes = (entries * size_of::<mdb::Entry>()) as u64;
+    let base = pool.take(bytes.next_multiple_of(PAGE))?;
+    // SAFETY: the pool gives zeros that nobody else gets; zeros are an entry of an empty directory.
+    local.db.divide_memory(top, unsafe { mem::slice(base, entries) });
+    Ok(())
+}
+
+/// The program of the boot core's first domain.
+fn init(info: &BootInfo) -> Result<&'static [u8], Error> {
+    program(info, info.option("init").unwrap_or(DEFAULT_INIT))
+}
+
+/// The program of the others'.
+fn monitor(info: &BootInfo) -> Result<&'static [u8], Error> {
+    program(info, info.option("monitor").unwrap_or(DEFAULT_MONITOR))
+}
+
+fn program(info: &BootInfo, path: &str) -> Result<&'static [u8], Error> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let file = bootarchive::find(archive(info)?, path).map_err(Error::Damaged)?;
+    Ok(file.ok_or(Error::NotFound)?.data)
+}
+
+fn archive(info: &BootInfo) -> Result<&'static [u8], Error> {
+    if info.archive.is_empty() {
+        return Err(Error::NoArchive);
+    }
+    // SAFETY: the loader's module, which the memory map keeps apart; it is only ever given away
+    // as a Frame without the right to write.
+    Ok(unsafe { mem::bytes(info.archive.start, info.archive.end - info.archive.start) })
+}
