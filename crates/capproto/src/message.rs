@@ -62,8 +62,8 @@ pub enum Message {
     Marked { op: OpId },
     /// Delete all copies and descendants of this.
     Sweep { op: OpId, cap: WireCap },
-    /// Answer to `Sweep`.
-    Swept { op: OpId },
+    /// Answer to `Sweep`. `cover`: as in `Found`.
+    Swept { op: OpId, cover: Option<Region> },
     /// Which is the first part of this memory that something covers?
     Cover { op: OpId, region: Region },
     /// Answer to `Cover`.
@@ -97,7 +97,7 @@ impl Message {
             Lock { op, .. } | Granted { op, .. } | Unlock { op, .. } | Copy { op, .. } => Some(op),
             Copied { op, .. } | Check { op, .. } | Checked { op, .. } | Find { op, .. } => Some(op),
             Found { op, .. } | Mark { op, .. } | Marked { op } | Sweep { op, .. } => Some(op),
-            Swept { op } | Cover { op, .. } | Covered { op, .. } => Some(op),
+            Swept { op, .. } | Cover { op, .. } | Covered { op, .. } => Some(op),
             GiveBack { .. } => None,
         }
     }
@@ -123,7 +123,10 @@ impl Message {
             Mark { cap, .. } => (10, 0, cap_words(&cap), none, 0),
             Marked { .. } => (11, 0, NO_CAP, none, 0),
             Sweep { cap, .. } => (12, 0, cap_words(&cap), none, 0),
-            Swept { .. } => (13, 0, NO_CAP, none, 0),
+            Swept { cover, .. } => {
+                let (some, tail, tree) = cover_words(cover);
+                (13, some, NO_CAP, tail, tree)
+            }
             Cover { region, .. } => (14, 0, NO_CAP, span(region), region.tree),
             Covered { cover, .. } => {
                 let (some, tail, tree) = cover_words(cover);
@@ -170,7 +173,7 @@ impl Message {
             10 => Mark { op, cap: cap()? },
             11 => Marked { op },
             12 => Sweep { op, cap: cap()? },
-            13 => Swept { op },
+            13 => Swept { op, cover: cover(flag()?)? },
             14 => Cover { op, region: region()? },
             15 => Covered { op, cover: cover(flag()?)? },
             16 => GiveBack { region: region()? },
@@ -273,7 +276,7 @@ mod tests {
                 9 => Mark { op, cap },
                 10 => Marked { op },
                 11 => Sweep { op, cap },
-                12 => Swept { op },
+                12 => Swept { op, cover },
                 13 => Cover { op, region },
                 14 => Covered { op, cover },
                 _ => GiveBack { region },

@@ -3,7 +3,7 @@
 use crate::books::{Books, Claim};
 use crate::mutation::{Bug, Mutation};
 use crate::operation::Operation;
-use crate::{Attempt, Change, CoreId, Cores, Message, OpId, Outside, Progress, WireCap};
+use crate::{Attempt, Change, CoreId, Cores, Message, OpId, Outside, Progress, Region, WireCap};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use captypes::Status;
@@ -228,8 +228,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             }
             Find { op, cap, take } => {
                 let copy = if take { world.own(&cap) } else { world.has_copy(&cap) };
-                let region = cap.region();
-                let cover = if region.is_memory() { world.first_cover(region) } else { None };
+                let cover = first_cover(world, &cap);
                 self.post(world, from, Found { op, copy, cover });
             }
             Cover { op, region } => {
@@ -250,7 +249,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             | Found { op, .. }
             | Covered { op, .. }
             | Marked { op }
-            | Swept { op } => {
+            | Swept { op, .. } => {
                 self.answered(world, op, from, message);
             }
         }
@@ -276,7 +275,8 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             Progress::Done => {
                 self.unlock(world, &cap);
                 if !self.bug.is(Mutation::DropAcknowledgement) {
-                    self.post(world, from, Message::Swept { op });
+                    let cover = first_cover(world, &cap);
+                    self.post(world, from, Message::Swept { op, cover });
                 }
             }
         }
@@ -300,6 +300,16 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         }
         self.wake(world);
         Some(operation)
+    }
+}
+
+/// The first part of a capability, if to memory, that something on this core covers.
+fn first_cover<W: Outside>(world: &mut W, cap: &WireCap) -> Option<Region> {
+    let region = cap.region();
+    if region.is_memory() {
+        world.first_cover(region)
+    } else {
+        None
     }
 }
 

@@ -179,8 +179,9 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
                     self.sweep_others(world, id);
                 }
             }
-            (Phase::Sweeping { waiting }, Message::Swept { .. }) => {
+            (Phase::Sweeping { waiting }, Message::Swept { cover, .. }) => {
                 let waiting = rest(waiting);
+                operation.note_cover(cover);
                 operation.phase = Phase::Sweeping { waiting };
                 if waiting.is_empty() {
                     self.swept(world, id);

@@ -8,8 +8,10 @@
 //! | `spec` | what operations do when each is atomic |
 //! | `universe` | everything that can happen with a few capabilities, for stateright |
 //! | `random` | runs that lead deep |
+//! | `costs` | what operations cost in messages |
 
 mod caps;
+mod costs;
 mod database;
 mod random;
 mod spec;
@@ -119,5 +121,21 @@ fn mutations_are_found() {
         let found = universes.into_iter().find_map(|universe| universe.with(mutation).violation());
         let found = found.unwrap_or_else(|| panic!("{mutation:?} is not found"));
         println!("{mutation:?}: {}", found.lines().next().unwrap_or_default());
+    }
+}
+
+#[test]
+#[ignore]
+fn tune() {
+    let get = |name: &str, default: u8| {
+        std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+    };
+    for rounds in 2..=get("ROUNDS", 5) {
+        println!("{rounds} rounds");
+        match get("U", 0) {
+            0 => two_cores(rounds).check(),
+            1 => two_homes(rounds).check(),
+            _ => three_cores(rounds).check(),
+        }
     }
 }
