@@ -5,18 +5,25 @@ use crate::project::Project;
 use crate::toolchain::host;
 use std::process::Stdio;
 
-/// Runs `cargo test` for the workspace's default members.
+/// Runs the tests of the workspace's default members.
 pub fn run(project: &Project, filter: &str) -> Vec<TestResult> {
+    cargo_test(project, &["--no-fail-fast", "--", filter]).0
+}
+
+/// Runs `cargo test` with these arguments; results, and what it printed.
+pub fn cargo_test(project: &Project, args: &[&str]) -> (Vec<TestResult>, String) {
     let mut cargo = host(project);
-    cargo.args(["test", "--no-fail-fast", "--quiet", "--", "--format=pretty"]).arg(filter);
+    cargo.args(["test", "--quiet"]).args(args).arg("--format=pretty");
     // Colour would hide the words.
     cargo.env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
     let failed_to_run = |why: String| vec![TestResult { name: "host".into(), outcome: Err(why) }];
     let output = match cargo.output() {
         Ok(output) => output,
-        Err(error) => return failed_to_run(format!("cannot start cargo: {error}")),
+        Err(error) => {
+            return (failed_to_run(format!("cannot start cargo: {error}")), String::new())
+        }
     };
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut results: Vec<_> = text.lines().filter_map(result).collect();
     let all_passed = results.iter().all(|result| result.outcome.is_ok());
     if !output.status.success() {
@@ -26,7 +33,7 @@ pub fn run(project: &Project, filter: &str) -> Vec<TestResult> {
             false => explain(&mut results, &text),
         }
     }
-    results
+    (results, text)
 }
 
 /// `test NAME ... ok`

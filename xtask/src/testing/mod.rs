@@ -14,6 +14,7 @@ mod lockstep;
 mod model;
 mod monitors;
 mod native;
+mod protocol;
 mod report;
 mod shell;
 mod tracing;
@@ -37,8 +38,9 @@ use std::time::{Duration, Instant};
 /// init), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
-/// (beside Linux in the emulator), report (its page) and trace (of functions). A test is named
-/// SUITE/NAME. Its kernel log is left in target/tessera/logs.
+/// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
+/// model check of the capability protocol, of which host has a part. A test is named SUITE/NAME. Its
+/// kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
     /// Part of a test's name, such as linux/ or shell/pipeline
@@ -160,6 +162,11 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     if wants_host && !options.list {
         let inner = filter.strip_prefix("host/").unwrap_or("");
         host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
+    }
+    if protocol::is_asked_for(filter) && !options.list {
+        let (results, notes) = protocol::run(project, filter);
+        results.into_iter().for_each(|result| tally.add(result, None));
+        notes.iter().for_each(|note| println!("{}", indent(note)));
     }
     if !filter.starts_with("host") {
         let context = match prepare(project, options) {

@@ -123,6 +123,9 @@ impl Spec {
             self.slots.retain(|_, other| !is_copy(other, cap));
             self.doomed.retain(|(_, other)| !is_copy(other, cap));
             self.empty(cap);
+            // Its memory may have been covered by something inside only.
+            self.doomed.push((core, *cap));
+            self.doomed.sort_unstable();
         }
     }
 

@@ -6,14 +6,15 @@ use super::database::Shape;
 use super::system::{requests, Op, State, Step};
 use crate::mutation::Mutation;
 use captypes::CapType;
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, Model, Path, Property};
+use std::collections::HashSet;
 use std::string::String;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use std::vec::Vec;
 use std::{format, println};
 
 /// What there is, and how far to go.
-#[derive(Debug)]
 pub struct Universe {
     pub shape: Shape,
     cores: u8,
@@ -46,18 +47,28 @@ impl Universe {
         }
     }
 
-    /// What is wrong, and how it comes to that, if anything is.
+    /// What is wrong, and how it comes to that in the last round, if anything is.
     pub fn violation(self) -> Option<String> {
         let started = Instant::now();
-        let checker = self.checker().threads(2).spawn_bfs().join();
-        let (states, time) = (checker.unique_state_count(), started.elapsed().as_secs_f64());
-        println!("{states} states, at most {} steps deep, {time:.1} s", checker.max_depth());
-        let path = checker.discovery("right")?;
-        let steps: Vec<_> =
-            path.clone().into_actions().iter().map(|step| format!("{step:?}")).collect();
-        let end = path.into_states().pop()?;
-        let why = end.violation(&checker.model().shape)?;
-        Some(format!("{why}, after {} steps\n{}\n{end:?}", steps.len(), steps.join("\n")))
+        let first = State::new(&self.shape, self.cores, self.mutation);
+        let mut seen: HashSet<State> = [first.clone()].into();
+        let (mut starts, mut states, mut round) = (Vec::from([first]), 0, 0);
+        let model = Arc::new(self);
+        while round < model.rounds && !starts.is_empty() {
+            round += 1;
+            let level = Level { universe: model.clone(), starts, ends: Mutex::default() };
+            let checker = level.checker().threads(2).spawn_bfs().join();
+            states += checker.unique_state_count();
+            if let Some(path) = checker.discovery(RIGHT) {
+                return explain(&model.shape, path);
+            }
+            let mut ends = checker.model().ends.lock().expect("no thread panicked");
+            starts = ends.drain(..).filter(|end| seen.insert(end.clone())).collect();
+        }
+        let (quiet, time) = (seen.len(), started.elapsed().as_secs_f64());
+        let all = if starts.is_empty() { "all" } else { "at most" };
+        println!("{all} {round} rounds: {states} states, {quiet} of them at rest, {time:.1} s");
+        None
     }
 
     /// Every two requests that fit in, and each alone where no two do.
@@ -102,12 +113,37 @@ impl Universe {
     }
 }
 
-impl Model for Universe {
+/// One round from each of some states at rest.
+struct Level {
+    universe: Arc<Universe>,
+    starts: Vec<State>,
+    /// The states at rest after it.
+    ends: Mutex<Vec<State>>,
+}
+
+const RIGHT: &str = "right";
+
+fn explain(shape: &Shape, path: Path<State, Step>) -> Option<String> {
+    let (mut states, mut steps) = (Vec::new(), Vec::new());
+    for (state, step) in path.into_vec() {
+        states.push(state);
+        steps.extend(step.map(|step| format!("{step:?}")));
+    }
+    let (first, last) = (states.first()?, states.last()?);
+    let why = last.violation(shape)?;
+    Some(format!(
+        "{why}, after {} steps from\n{first:?}\n{}\n{last:?}",
+        steps.len(),
+        steps.join("\n")
+    ))
+}
+
+impl Model for Level {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        [State::new(&self.shape, self.cores, self.mutation)].into()
+        self.starts.clone()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Step>) {
@@ -115,19 +151,24 @@ impl Model for Universe {
             actions.extend(state.steps());
         } else if !state.ops.is_empty() {
             actions.push(Step::Rest);
-        } else if state.rounds < self.rounds {
-            actions.extend(self.rounds(state).into_iter().map(Step::Round));
+        } else if state.round == 0 {
+            actions.extend(self.universe.rounds(state).into_iter().map(Step::Round));
         }
     }
 
     fn next_state(&self, state: &State, step: Step) -> Option<State> {
         let mut next = state.clone();
-        next.step(&self.shape, &step);
+        next.step(&self.universe.shape, &step);
+        if step == Step::Rest {
+            let mut end = next.clone();
+            end.round = 0;
+            self.ends.lock().expect("no thread panicked").push(end);
+        }
         Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let right = |model: &Universe, state: &State| state.violation(&model.shape).is_none();
-        [Property::always("right", right)].into()
+        let right = |level: &Level, state: &State| state.violation(&level.universe.shape).is_none();
+        [Property::always(RIGHT, right)].into()
     }
 }
