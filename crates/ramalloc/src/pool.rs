@@ -58,6 +58,7 @@ pub struct Usage {
 
 struct Range<'a> {
     base: u64,
+    end: u64,
     attrs: u16,
     buddy: Buddy<'a>,
 }
@@ -88,7 +89,8 @@ impl<'a> Pool<'a> {
     ) -> Option<usize> {
         let number = self.count;
         let place = self.ranges.get_mut(number)?;
-        *place = Some(Range { base, attrs, buddy: Buddy::new(base, bytes, words) });
+        *place =
+            Some(Range { base, end: base + bytes, attrs, buddy: Buddy::new(base, bytes, words) });
         self.count += 1;
         self.total += bytes;
         self.reserve = (self.total / RESERVE_PART).next_multiple_of(PAGE).max(RESERVE_MIN);
@@ -161,13 +163,20 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Takes memory back.
+    /// Takes memory back, which may begin in one range and end in others: those of two nodes often
+    /// meet. On an error, nothing behind the first page that is wrong has been taken.
     pub fn free(&mut self, base: u64, bytes: u64) -> Result<(), FreeError> {
-        let mut ranges = self.ranges.iter_mut().flatten();
-        let range =
-            ranges.find(|range| range.buddy.covers(base, bytes)).ok_or(FreeError::OutOfRange)?;
-        range.buddy.free(base, bytes)?;
-        self.free += bytes;
+        let mut at = base;
+        let end = base.checked_add(bytes).ok_or(FreeError::OutOfRange)?;
+        while at < end {
+            let mut ranges = self.ranges.iter_mut().flatten();
+            let range = ranges.find(|range| (range.base..range.end).contains(&at));
+            let range = range.ok_or(FreeError::OutOfRange)?;
+            let part = range.end.min(end) - at;
+            range.buddy.free(at, part)?;
+            self.free += part;
+            at += part;
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The allocator against a naive model: one flag for every page.
 
-use ramalloc::{AllocError, Buddy, FreeError, Pool, Request, PAGE};
+use ramalloc::{AllocError, Buddy, FreeError, Grant, Pool, Request, PAGE};
 
 /// A generator whose whole state is the seed that a failure prints.
 struct Random(u64);
@@ -185,6 +185,26 @@ fn attributes_choose_the_range() {
     // Ordinary memory never stands in for persistent memory.
     assert_eq!(ask(persistent, 8 << 20), Err(AllocError::NoMemory));
     assert_eq!(ask(0, 100), Err(AllocError::Invalid));
+}
+
+#[test]
+fn what_comes_back_may_lie_in_two_ranges() {
+    let bytes = 1 << 20;
+    let mut words = [(); 3].map(|()| vec![0; Buddy::words_needed(0, 4 * bytes)]);
+    let mut pool = Pool::new();
+    // The third does not meet the second.
+    for ((base, node), words) in [(0, 0), (bytes, 1), (3 * bytes, 2)].into_iter().zip(&mut words) {
+        pool.add(base, bytes, node, words).unwrap();
+    }
+    pool.free(bytes / 2, bytes).unwrap();
+    assert_eq!(pool.usage().free, bytes);
+    assert_eq!(pool.free(0, bytes), Err(FreeError::AlreadyFree));
+    let take = |pool: &mut Pool, attrs| {
+        pool.alloc(Request { bytes: bytes / 2, alignment: 0, attrs, trusted: true })
+    };
+    assert_eq!(take(&mut pool, 1), Ok(Grant { range: 1, offset: 0 }));
+    assert_eq!(take(&mut pool, 0), Ok(Grant { range: 0, offset: bytes / 2 }));
+    assert_eq!(pool.free(bytes / 2, 2 * bytes), Err(FreeError::OutOfRange));
 }
 
 #[test]

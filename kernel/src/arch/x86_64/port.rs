@@ -5,7 +5,7 @@
 
 use super::smp::{self, Ender};
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Reads one byte.
 ///
@@ -93,32 +93,35 @@ impl LogPort {
     }
 }
 
-/// A lock around the log, for whole lines.
+/// A lock around the log, for whole lines. Cores get it in the order in which they come: one that
+/// writes without a pause keeps nobody out.
 pub struct LogLock;
 
-static LOG_TAKEN: AtomicBool = AtomicBool::new(false);
+/// The next number to be drawn, and the one whose turn it is.
+static DRAWN: AtomicU32 = AtomicU32::new(0);
+static TURN: AtomicU32 = AtomicU32::new(0);
 
 impl LogLock {
     /// Waits until no other core writes.
     pub fn take() -> LogLock {
-        while LOG_TAKEN.swap(true, Ordering::Acquire) {
-            while LOG_TAKEN.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
-            }
+        let number = DRAWN.fetch_add(1, Ordering::Relaxed);
+        while TURN.load(Ordering::Acquire) != number {
+            core::hint::spin_loop();
         }
         LogLock
     }
 
-    /// Opens the lock, whoever has it: no other core runs any more. `true` if somebody had it, in
-    /// the middle of a line.
+    /// Opens the lock, whoever has it or waits: no other core runs any more. `true` if somebody had
+    /// it, perhaps in the middle of a line.
     pub fn break_open() -> bool {
-        LOG_TAKEN.swap(false, Ordering::AcqRel)
+        let drawn = DRAWN.load(Ordering::Acquire);
+        TURN.swap(drawn, Ordering::AcqRel) != drawn
     }
 }
 
 impl Drop for LogLock {
     fn drop(&mut self) {
-        LOG_TAKEN.store(false, Ordering::Release);
+        TURN.fetch_add(1, Ordering::Release);
     }
 }
 
