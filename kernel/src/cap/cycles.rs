@@ -305,20 +305,16 @@ impl Local {
                 Err(Again) => return Err(Pause::Again),
             };
             let cap = found.cap();
-            self.db.collector.walk = Some(cap.base + PAGE);
             if cap.attrs & attr::MARKED != 0 {
-                let marks = attr::MARKED | attr::SCANNED;
-                found.set_rights(cap.rights, cap.attrs & !marks);
+                clear_marks(found);
             } else {
                 let loose = self.db.collector.loose;
                 let progress = self.discard(found);
                 self.db.collector.loose = loose;
-                if progress.is_err() {
-                    self.db.collector.walk = Some(cap.base);
-                }
                 progress?;
                 self.db.collector.collected += 1;
             }
+            self.db.collector.walk = Some(cap.base + PAGE);
         }
     }
 
@@ -334,11 +330,23 @@ impl Local {
             }
             self.drop_slot(copy);
         }
+        let cap = slot.cap();
         match self.delete_slot(slot) {
-            Err(Pause::Remote) => self.leave_slot(slot),
-            other => other,
+            Err(Pause::Remote) => self.leave_slot(slot)?,
+            other => return other,
         }
+        // It has come to a container in use, which marked it; but it is the monitor's to delete.
+        if let Some(left) = self.db.find(&cap) {
+            clear_marks(left);
+        }
+        Ok(())
     }
+}
+
+/// The sweep passes a container.
+fn clear_marks(slot: SlotRef) {
+    let cap = slot.cap();
+    slot.set_rights(cap.rights, cap.attrs & !(attr::MARKED | attr::SCANNED));
 }
 
 /// The work of this event is used up.

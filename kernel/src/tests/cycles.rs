@@ -42,6 +42,27 @@ fn a_cnode_moved_into_itself_is_found() {
     assert_eq!(total(&collect(&mut m)), NODE + 5 * 4096);
 }
 
+/// Taking the first one apart moves the capability to the second, from its slot 0 to another of its
+/// slots: that must not look as if somebody in use had got it.
+#[test]
+fn what_lies_in_slot_0_of_a_lost_cnode_is_lost_with_it() {
+    let mut m = Machine::new();
+    m.make(CapType::L2CNode, 0, NODE, 16);
+    m.make(CapType::L2CNode, NODE, NODE, 17);
+    for n in [1, 2] {
+        let dst = Place::l1(ROOT, n);
+        m.call(at(15 + n), op::Move { dst }).unwrap();
+    }
+    // The second holds itself too, or it would go with the first.
+    m.call(Place::l1(ROOT, 2), op::Copy { dst: CapAddr::new(2, 7).into() }).unwrap();
+    m.call(Place::l1(ROOT, 2), op::Move { dst: Place::l1(CapAddr::NULL, 3) }).unwrap();
+    m.call(Place::l1(ROOT, 3), op::Move { dst: CapAddr::new(1, 0).into() }).unwrap();
+    m.call(Place::l1(ROOT, 1), op::Move { dst: CapAddr::new(1, 21).into() }).unwrap();
+    assert_eq!(m.collect_cycles(), 2);
+    assert_eq!(total(&collect(&mut m)), 2 * NODE);
+    assert_eq!(m.collect_cycles(), 0);
+}
+
 /// A ring of roots and nodes, hundreds of them, larger than the collector's stack; built in an order
 /// of addresses that makes it look at them again and again. Garbage in the middle of what is in use.
 #[test]
