@@ -142,3 +142,84 @@ impl Books {
         self.granted.is_empty() && self.queue.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOME: CoreId = CoreId(0);
+
+    fn region(tree: u8, base: u64, size: u64) -> Region {
+        Region { tree, base, end: base + size }
+    }
+
+    fn claim(op: u32, region: Region) -> Claim {
+        Claim { core: CoreId(1), op: OpId(op), region, rank: 1 }
+    }
+
+    /// Locks and unlocks at once.
+    fn change(books: &mut Books, region: Region, change: Change) {
+        books.lock(claim(0, region));
+        assert!(books.next().is_some());
+        books.unlock(HOME, CoreId(1), OpId(0), change);
+    }
+
+    #[test]
+    fn overlapping_regions_wait_in_order_of_arrival() {
+        let mut books = Books::default();
+        let regions = [region(1, 0, 2), region(1, 1, 2), region(1, 2, 2), region(1, 8, 1)];
+        (0..).zip(regions).for_each(|(op, region)| books.lock(claim(op, region)));
+        let mut next = || books.next().map(|(claim, _)| claim.op.0);
+        // The third waits for the second, which came first, though nobody works on its region.
+        assert_eq!([next(), next(), next()], [Some(0), Some(3), None]);
+        books.unlock(HOME, CoreId(1), OpId(0), Change::Same);
+        assert_eq!(books.next().map(|(claim, _)| claim.op.0), Some(1));
+        assert_eq!(books.next(), None);
+        books.unlock(HOME, CoreId(1), OpId(1), Change::Same);
+        assert_eq!(books.next().map(|(claim, _)| claim.op.0), Some(2));
+    }
+
+    #[test]
+    fn no_more_work_at_a_time_than_locks_are_promised_for() {
+        let mut books = Books::default();
+        (0..10).for_each(|op| books.lock(claim(op, region(1, op.into(), 1))));
+        assert_eq!((0..10).filter_map(|_| books.next()).count(), GRANTS);
+    }
+
+    #[test]
+    fn a_region_is_forgotten_but_not_its_ancestors() {
+        let mut books = Books::default();
+        let (outer, inner) = (region(1, 0, 4), region(1, 0, 2));
+        books.note(outer, 1, Cores::only(CoreId(2)), HOME);
+        books.note(inner, 1, Cores::only(CoreId(3)), HOME);
+        books.note(inner, 3, Cores::only(CoreId(4)), HOME);
+        books.forget(inner, 2);
+        assert_eq!(books.cores(inner), Cores::only(CoreId(2)).or(Cores::only(CoreId(3))));
+        books.forget(outer, 1);
+        assert_eq!(books.cores(outer), Cores::NONE);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// However many capabilities are sent away, no core is forgotten, and there is an end to
+        /// what is noted.
+        #[test]
+        fn full_books_know_less_precisely(
+            sent in prop::collection::vec((1..3u8, 0..5000u64, 1..40u64, 0..64u8), 1..3000)
+        ) {
+            let mut books = Books::default();
+            for &(tree, base, size, core) in &sent {
+                change(&mut books, region(tree, base, size), Change::Sent(CoreId(core)));
+            }
+            prop_assert!(books.entries.len() <= MAX_ENTRIES);
+            let sorted = |a: &Entry, b: &Entry| (a.region, a.rank) < (b.region, b.rank);
+            prop_assert!(books.entries.windows(2).all(|pair| sorted(&pair[0], &pair[1])));
+            for &(tree, base, size, core) in &sent {
+                let known = books.cores(region(tree, base, size)).has(CoreId(core));
+                prop_assert!(known || CoreId(core) == HOME);
+            }
+        }
+    }
+}
