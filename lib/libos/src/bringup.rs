@@ -36,6 +36,13 @@ fn largest_ram(boot: &Boot) -> Result<(CapAddr, u64), Status> {
     Ok((cap, what.base))
 }
 
+/// The memory that a core other than the boot core had at the start, address and bytes: one piece. To be
+/// asked before the memory server has it.
+pub fn home(boot: &Boot) -> Result<(u64, u64), Status> {
+    let what = largest_ram(boot)?.0.identify()?;
+    Ok((what.base, what.bytes))
+}
+
 /// Takes the startup RAM, and makes the own endpoint and the memory server's of it.
 pub fn prepare(boot: &Boot) -> Result<Window, Status> {
     let (home, _) = largest_ram(boot)?;
@@ -105,9 +112,11 @@ pub fn start_memd(
 }
 
 /// Starts the core's monitor, which every domain here reaches by its endpoint in `MONITOR` then. It is
-/// told which core this is, how many there are, and which have a first domain.
+/// told which core this is, how many there are, which have a first domain, and the memory (`home`: address
+/// and bytes) that this one had at the start.
 pub fn start_monitor(
     boot: &Boot,
+    home: (u64, u64),
     file: &[u8],
     badge: u32,
     window: &mut Window,
@@ -119,7 +128,7 @@ pub fn start_monitor(
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         child.slot(SELF_EP).mint(MONITOR, Rights::SEND)?;
         let info = boot.info;
-        Ok([u64::from(info.core), u64::from(info.cores), info.first_domains, 0, 0])
+        Ok([u64::from(info.core), u64::from(info.cores), info.first_domains, home.0, home.1])
     })
 }
 

@@ -44,6 +44,12 @@ crate::interface! {
         4 fn result(ticket: u32) -> u64;
         /// Messages that this monitor has sent to others and received from them.
         5 fn traffic() -> (u64, u64);
+        /// Begins to send a capability to a core, for whoever knows the key there. The result is 0.
+        6 fn send(core: u32, key: u64, bit: u64, cap: OwnedCap, bell: OwnedCap) -> u32;
+        /// Wants to be told when there is a capability with this key.
+        7 fn expect(key: u64, bell: OwnedCap, bit: u64);
+        /// The next capability with this key. `Again`: there is none yet.
+        8 fn take(key: u64) -> OwnedCap;
 
         /// From `spawnd`: jobs are told by this bell.
         20 fn serve(bell: OwnedCap, bit: u64);
@@ -111,8 +117,13 @@ impl Waiter {
     }
 
     fn wait(self, ticket: u32) -> Result<u64, Status> {
+        self.until(|| client().result(ticket))
+    }
+
+    /// Asks again whenever the bell has rung, until the answer is not `Again`.
+    fn until<T>(self, ask: impl Fn() -> Result<T, Status>) -> Result<T, Status> {
         let result = loop {
-            match client().result(ticket) {
+            match ask() {
                 Err(Status::Again) => drop(thread::wait_for(self.bit)),
                 result => break result,
             }
@@ -176,6 +187,22 @@ impl Part {
     pub fn wait(self) -> Result<u64, Status> {
         self.waiter.wait(self.ticket)
     }
+}
+
+/// Sends a copy of a capability to another core (or this one), for whoever asks there with the same
+/// `key`, which should be hard to guess. Both can use it then, as if it had been copied on one core;
+/// what only all cores together can do (deleting the last one, revoking) the monitors arrange.
+pub fn send(core: u32, key: u64, cap: OwnedCap) -> Result<(), Status> {
+    let waiter = Waiter::new()?;
+    let ticket = client().send(core, key, waiter.bit, cap, waiter.bell()?)?;
+    waiter.wait(ticket).map(|_| ())
+}
+
+/// Waits for a capability that somebody sends to this core with this key.
+pub fn receive(key: u64) -> Result<OwnedCap, Status> {
+    let waiter = Waiter::new()?;
+    client().expect(key, waiter.bell()?, waiter.bit)?;
+    waiter.until(|| client().take(key))
 }
 
 /// Ends a part of a program that runs on another core (or was started like one), with a status.

@@ -321,14 +321,17 @@ pub enum Incoming<'a> {
     Notification(u64),
     /// A request, with the badge of its sender.
     Request(u64, Packet),
-    /// Something that the kernel reports.
-    Report(&'a Message),
+    /// The fault of a domain, with the badge that it has here, as the kernel reports it.
+    Fault(&'a Message),
+    /// An invocation that needs other cores; see [`captypes::op::SetMonitor`].
+    Redirected([u64; 6]),
 }
 
 fn answer(message: &Message, slots: CapAddr, handle: impl FnOnce(Incoming) -> Option<Packet>) {
     let incoming = match message {
         _ if message.is_notification() => Incoming::Notification(message.words[0]),
-        _ if message.is_fault() => Incoming::Report(message),
+        _ if message.is_fault() => Incoming::Fault(message),
+        _ if message.is_redirected() => Incoming::Redirected(message.words),
         _ => {
             let mut packet = Packet::received(message, slots);
             // The slots are used again at once.

@@ -65,6 +65,11 @@ impl Message {
     pub fn is_notification(&self) -> bool {
         self.flags & received::NOTIFICATION != 0
     }
+    /// An invocation that needs other cores; see [`op::SetMonitor`].
+    #[inline(always)]
+    pub fn is_redirected(&self) -> bool {
+        self.flags & received::REDIRECTED != 0
+    }
     /// The kernel reports a fault: words are vector, error code, address, instruction pointer.
     #[inline(always)]
     pub fn is_fault(&self) -> bool {

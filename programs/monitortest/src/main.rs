@@ -7,6 +7,7 @@ extern crate alloc;
 
 mod part;
 mod pings;
+mod sharing;
 mod spawning;
 
 use libos::abi::layout::NATIVE_ARGUMENTS;
@@ -20,7 +21,7 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&Machine) -> Outcome);
 
-const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS];
+const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS, sharing::TESTS];
 /// Of servers on the endpoint that is told of faults.
 const BADGE: u32 = 1;
 
@@ -59,6 +60,6 @@ fn prepare(boot: &Boot) -> Result<(), SpawnError> {
     };
     let mut window = bringup::prepare(boot)?;
     bringup::start_memd(boot, file("boot/memd")?, BADGE, &mut window)?;
-    bringup::start_monitor(boot, file("boot/monitor")?, BADGE, &mut window)?;
+    bringup::start_monitor(boot, (0, 0), file("boot/monitor")?, BADGE, &mut window)?;
     bringup::start_spawnd(boot, file("boot/spawnd")?, BADGE, &mut window)
 }

@@ -37,7 +37,11 @@ pub fn run(bytes: usize) -> u64 {
             }
             _ => 1002,
         },
-        _ => 1003,
+        Some(what) => match number(2) {
+            Some(key) => crate::sharing::part(what, key),
+            None => 1003,
+        },
+        None => 1004,
     }
 }
 

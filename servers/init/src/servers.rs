@@ -69,7 +69,7 @@ pub fn start_all(boot: &Boot) -> Result<(), StartError> {
         .map_err(|error| StartError::Server(path, error))?;
     if boot.info.channel_bytes > 0 {
         let path = "boot/monitor";
-        bringup::start_monitor(boot, file(boot, path)?.data, MONITOR_BADGE, &mut window)
+        bringup::start_monitor(boot, (0, 0), file(boot, path)?.data, MONITOR_BADGE, &mut window)
             .map_err(|error| StartError::Server(path, error))?;
         let path = "boot/spawnd";
         bringup::start_spawnd(boot, file(boot, path)?.data, SPAWND_BADGE, &mut window)

@@ -1,14 +1,16 @@
 //! What domains of this core ask for, and what the other monitors say.
 
 use crate::jobs::{Jobs, Origin};
+use crate::mail::Mail;
 use crate::peers::{peer, Peers, WORDS};
+use crate::protocol::Protocol;
 use crate::tickets::{Outcome, Tickets};
 use alloc::collections::BTreeMap;
 use libos::abi::layout::PAGE;
 use libos::cores::{monitor, WORDS_BYTES};
 use libos::interface::OwnedCap;
 use libos::vspace::{Window, R};
-use libos::{domain, log, Status};
+use libos::{domain, log, CapAddr, Status};
 use ump::interface::{Kind, Packet};
 use ump::wire::Text;
 
@@ -21,6 +23,17 @@ enum Pending {
     Ping { ticket: u32, left: u32, since: u64 },
     /// A program there.
     Spawn { ticket: u32 },
+    /// A slot there for a capability.
+    Slot { ticket: u32, key: u64, cap: OwnedCap },
+}
+
+/// A capability on its way to another core.
+struct Sending {
+    ticket: u32,
+    core: u32,
+    place: u64,
+    key: u64,
+    cap: CapAddr,
 }
 
 /// Everything that this monitor knows.
@@ -32,6 +45,10 @@ pub struct State {
     /// By core and number.
     pending: BTreeMap<(u32, u16), Pending>,
     window: Option<Window>,
+    protocol: Protocol,
+    mail: Mail,
+    /// By the numbers under which the protocol knows them.
+    sending: BTreeMap<u32, Sending>,
 }
 
 fn now() -> u64 {
@@ -41,9 +58,37 @@ fn now() -> u64 {
 
 impl State {
     /// Nothing has happened yet.
-    pub fn new(peers: Peers) -> State {
-        let (tickets, jobs) = (Tickets::default(), Jobs::default());
-        State { peers, tickets, jobs, pending: BTreeMap::new(), window: None }
+    pub fn new(peers: Peers, protocol: Protocol) -> State {
+        State {
+            peers,
+            protocol,
+            tickets: Tickets::default(),
+            jobs: Jobs::default(),
+            mail: Mail::default(),
+            pending: BTreeMap::new(),
+            sending: BTreeMap::new(),
+            window: None,
+        }
+    }
+
+    /// The kernel has handed on an invocation.
+    pub fn redirected(&mut self, words: [u64; 6]) {
+        self.protocol.redirected(&mut self.peers, words);
+    }
+
+    /// The kernel may have left something to be deleted.
+    pub fn look_for_left(&mut self) {
+        self.protocol.look_for_left(&mut self.peers);
+    }
+
+    /// Goes on with the protocol. Is there more to do?
+    pub fn work(&mut self) -> bool {
+        let mut any = self.protocol.work(&mut self.peers);
+        while let Some((number, result)) = self.protocol.take_ended() {
+            any = true;
+            self.sent(number, result);
+        }
+        any
     }
 
     /// Does what the other monitors have sent. Was there anything?
@@ -76,6 +121,17 @@ impl State {
             peer::Request::ping { value } => {
                 self.peers.send(core, peer::Reply::ping(Ok(value)).encode(packet.call));
             }
+            peer::Request::protocol { words } => {
+                self.protocol.message(&mut self.peers, core, &words);
+            }
+            // Said and heard at the start.
+            peer::Request::home { .. } => {}
+            peer::Request::slot {} => {
+                let reply = peer::Reply::slot(self.mail.announce().map_err(Status::to_word));
+                self.peers.send(core, reply.encode(packet.call));
+            }
+            peer::Request::arrived { place, key } => self.mail.arrived(place, key),
+            peer::Request::withdrawn { place } => self.mail.withdraw(place),
             peer::Request::spawn { words } => {
                 let origin = Origin::Peer(core, packet.call);
                 if let Err(error) = self.jobs.add(words, origin) {
@@ -102,6 +158,17 @@ impl State {
             (Pending::Spawn { ticket }, peer::Reply::spawn(result)) => {
                 self.tickets.settle(ticket, result.map_err(error));
             }
+            (Pending::Slot { ticket, key, cap }, peer::Reply::slot(Ok(place))) => {
+                self.send_cap(Sending { ticket, core, place, key, cap: cap.into_cap() });
+            }
+            (Pending::Slot { ticket, cap, .. }, reply) => {
+                let failed = match reply {
+                    peer::Reply::slot(Err(word)) => error(word),
+                    _ => Status::Invalid,
+                };
+                self.discard(cap.into_cap());
+                self.tickets.settle(ticket, Err(failed));
+            }
             (Pending::Ping { ticket, .. } | Pending::Spawn { ticket }, _) => {
                 self.tickets.settle(ticket, Err(Status::Invalid));
             }
@@ -123,6 +190,33 @@ impl State {
         self.pending.insert((core, call), then);
         self.peers.send(core, request.encode(call));
         Ok(())
+    }
+
+    fn send_cap(&mut self, sending: Sending) {
+        let Sending { ticket: number, core, place, cap, .. } = sending;
+        self.sending.insert(number, sending);
+        if let Err(error) = self.protocol.send(&mut self.peers, cap, core, place, number) {
+            self.sent(number, Err(error));
+        }
+    }
+
+    /// A capability has been sent, or not.
+    fn sent(&mut self, number: u32, result: Result<(), Status>) {
+        let Some(Sending { ticket, core, place, key, cap }) = self.sending.remove(&number) else {
+            return;
+        };
+        let said = match result {
+            Ok(()) => peer::Request::arrived { place, key },
+            Err(_) => peer::Request::withdrawn { place },
+        };
+        self.peers.send(core, said.encode(0));
+        self.discard(cap);
+        self.tickets.settle(ticket, result.map(|()| 0));
+    }
+
+    /// The last capability on this core is not the monitor's alone to delete.
+    fn discard(&mut self, cap: CapAddr) {
+        self.protocol.discard(&mut self.peers, cap);
     }
 
     fn job_ended(&mut self, origin: Origin, outcome: Outcome) {
@@ -202,6 +296,37 @@ impl monitor::Server for State {
 
     fn result(&mut self, _: u64, ticket: u32) -> Result<u64, Status> {
         self.tickets.take(ticket)
+    }
+
+    fn send(
+        &mut self,
+        _: u64,
+        core: u32,
+        key: u64,
+        bit: u64,
+        cap: OwnedCap,
+        bell: OwnedCap,
+    ) -> Result<u32, Status> {
+        let ticket = self.tickets.new_ticket(bell, bit)?;
+        if core == self.peers.core {
+            self.mail.put(key, cap);
+            self.tickets.settle(ticket, Ok(0));
+            return Ok(ticket);
+        }
+        let then = Pending::Slot { ticket, key, cap };
+        let begun = self.call(core, peer::Request::slot {}, then);
+        if begun.is_err() {
+            self.tickets.cancel(ticket);
+        }
+        begun.map(|()| ticket)
+    }
+
+    fn expect(&mut self, _: u64, key: u64, bell: OwnedCap, bit: u64) -> Result<(), Status> {
+        self.mail.expect(key, bell, bit)
+    }
+
+    fn take(&mut self, _: u64, key: u64) -> Result<OwnedCap, Status> {
+        self.mail.take(key)
     }
 
     fn traffic(&mut self, _: u64) -> Result<(u64, u64), Status> {

@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `peers` | the rings to the other monitors, and what is said there |
 //! | `local` | what domains of this core ask for |
+//! | `protocol` | capabilities that several cores have |
+//! | `mail` | capabilities that were sent to domains of this core |
 //! | `jobs` | programs that are started for others, by `spawnd` |
 //! | `tickets` | what was begun for a domain of this core, and its result |
 #![no_std]
@@ -17,9 +19,12 @@ extern crate alloc;
 
 mod jobs;
 mod local;
+mod mail;
 mod peers;
+mod protocol;
 mod tickets;
 
+use core::ops::Range;
 use libos::abi::slots::{DISPATCHER, KERNEL, MEMD, SELF_EP};
 use libos::cores::monitor;
 use libos::interface::{self, Incoming, Packet};
@@ -27,39 +32,42 @@ use libos::ram::Arena;
 use libos::runtime::Start;
 use libos::{domain, invoke, log, memd, op, CapAddr, RamAttrs, Status};
 use local::State;
-use peers::Peers;
+use peers::{Peers, ROUNDS};
+use protocol::Protocol;
 use ump::Patience;
 
 libos::program!(main);
 
 /// The notification: another core rang.
 const RUNG: u64 = 1;
+/// The notification: the kernel has left something to be deleted.
+const LEFT: u64 = 2;
 /// RAM for all that the monitor will ever keep. It takes it at the start, for it must not wait for the
 /// memory server later: that one may wait for the monitor.
 const OWN_BYTES: u64 = 1 << 20;
-/// So often it looks at its rings before it sleeps.
-const ROUNDS: u32 = 6;
 /// Requests of this core that are served before the rings are looked at again.
 const AT_ONCE: usize = 16;
 
 fn main(start: Start) {
-    let [core, cores, online, ..] = start.args;
-    if let Err(error) = run(core as u32, cores as u32, online) {
+    let [core, cores, online, base, bytes] = start.args;
+    if let Err(error) = run(core as u32, cores as u32, online, base..base.saturating_add(bytes)) {
         log!("the monitor of core {core} has ended: {error:?}");
     }
 }
 
-fn run(core: u32, cores: u32, online: u64) -> Result<(), Status> {
+fn run(core: u32, cores: u32, online: u64, home: Range<u64>) -> Result<(), Status> {
     take_memory()?;
     invoke(DISPATCHER, op::SetAffinity { mask: 1 << core })?;
     invoke(KERNEL, op::NotifyRung { bits: RUNG })?;
     // Calls find it, and notifications.
     invoke(SELF_EP, op::Listen { bits: 0 })?;
     let slots = domain::with(|domain| domain.slot_range(interface::MOST_CAPS))?;
-    let mut state = State::new(Peers::map(core, cores, online)?);
+    let mut peers = Peers::map(core, cores, online)?;
+    let homes = peers.exchange_homes(home)?;
+    let mut state = State::new(peers, Protocol::begin(core, homes, LEFT)?);
     let mut patience = Patience::new(ROUNDS);
     loop {
-        if state.serve_peers() | serve_calls(&mut state, slots)? {
+        if state.serve_peers() | serve_calls(&mut state, slots)? | state.work() {
             patience.reset();
         } else if !patience.pause() {
             sleep(&mut state, slots)?;
@@ -107,7 +115,17 @@ fn handle(state: &mut State, incoming: Incoming) -> Option<Packet> {
             let answer = monitor::dispatch(state, from, &mut request);
             Some(answer.unwrap_or_else(Packet::error))
         }
+        Incoming::Redirected(words) => {
+            state.redirected(words);
+            None
+        }
         // The rings are looked at anyway.
-        Incoming::Notification(_) | Incoming::Report(_) => None,
+        Incoming::Notification(bits) => {
+            if bits & LEFT != 0 {
+                state.look_for_left();
+            }
+            None
+        }
+        Incoming::Fault(_) => None,
     }
 }

@@ -5,14 +5,17 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 use libos::abi::layout::PAGE;
-use libos::abi::slots::{CHANNELS, KERNEL};
+use libos::abi::slots::{CHANNELS, DISPATCHER, KERNEL};
 use libos::vspace::RW;
 use libos::{domain, invoke, log, op, Cap, Status};
 use ump::interface::{Packet, CALLS};
 use ump::wire::Text;
-use ump::{Receiver, Ring, SendError, Sender, Sleeper};
+use ump::{Patience, Receiver, Ring, SendError, Sender, Sleeper};
 
+/// So often the rings are looked at before this monitor sleeps.
+pub const ROUNDS: u32 = 6;
 /// Words of a program's name and arguments.
 pub const WORDS: usize = libos::cores::WORDS_BYTES / 8;
 
@@ -24,6 +27,16 @@ ump::interface! {
         /// Runs a program: its name and arguments, a NUL behind each. Answered when it ends, with its
         /// exit status.
         2 call spawn(words: Text<WORDS>) -> u64;
+        /// The capability protocol; see `protocol`.
+        3 message protocol(words: [u64; capproto::WORDS]);
+        /// The first thing that a monitor says: the memory that its core had at the start.
+        4 message home(base: u64, bytes: u64);
+        /// Makes a slot for a capability that will be sent: the word of its place.
+        5 call slot() -> u64;
+        /// The capability is there, for whoever knows the key.
+        6 message arrived(place: u64, key: u64);
+        /// It will not come.
+        7 message withdrawn(place: u64);
     }
 }
 
@@ -151,6 +164,51 @@ impl Peers {
             let _ = invoke(KERNEL, op::RingCore { core });
         }
         wanted
+    }
+
+    /// Says what memory this core had at the start, and waits until all others have said the same: by
+    /// the numbers of the cores. What they say afterwards stays in the rings.
+    pub fn exchange_homes(&mut self, own: Range<u64>) -> Result<Vec<Range<u64>>, Status> {
+        for core in 0..self.cores {
+            let home = peer::Request::home { base: own.start, bytes: own.end - own.start };
+            self.send(core, home.encode(0));
+        }
+        self.settle();
+        let mut homes = alloc::vec![None; self.cores as usize];
+        homes[self.core as usize] = Some(own);
+        let mut patience = Patience::new(ROUNDS);
+        loop {
+            for core in 0..self.cores {
+                let index = core as usize;
+                if self.peers[index].is_none() {
+                    homes[index].get_or_insert(0..0);
+                } else if homes[index].is_none() {
+                    let Some(packet) = self.receive(core) else { continue };
+                    match peer::Request::decode(&packet) {
+                        Ok(peer::Request::home { base, bytes }) => {
+                            homes[index] = Some(base..base.saturating_add(bytes));
+                        }
+                        _ => drop(self.give_up::<()>(core)),
+                    }
+                }
+            }
+            if homes.iter().all(Option::is_some) {
+                return Ok(homes.into_iter().flatten().collect());
+            }
+            if !patience.pause() {
+                self.sleep_for_homes(&homes)?;
+            }
+        }
+    }
+
+    fn sleep_for_homes(&mut self, homes: &[Option<Range<u64>>]) -> Result<(), Status> {
+        self.sleeper.announce();
+        let mut missing = homes.iter().zip(&self.peers).filter(|(home, _)| home.is_none());
+        if !missing.any(|(_, peer)| peer.as_ref().is_some_and(|p| p.receiver.peek().is_some())) {
+            invoke(DISPATCHER, op::Wait {})?;
+        }
+        self.sleeper.cancel();
+        Ok(())
     }
 
     /// Is there anything to do? To be asked after the announcement that this monitor sleeps.

@@ -53,8 +53,15 @@ fn prepare(boot: &Boot, first: bool) -> Result<Parts<'_>, SpawnError> {
     let window = match first {
         true => {
             let mut window = bringup::prepare(boot)?;
+            let home = bringup::home(boot)?;
             bringup::start_memd(boot, file(boot, "boot/memd")?, MEMD_BADGE, &mut window)?;
-            bringup::start_monitor(boot, file(boot, "boot/monitor")?, MONITOR_BADGE, &mut window)?;
+            bringup::start_monitor(
+                boot,
+                home,
+                file(boot, "boot/monitor")?,
+                MONITOR_BADGE,
+                &mut window,
+            )?;
             window
         }
         false => domain::with(|domain| domain.window())?,
