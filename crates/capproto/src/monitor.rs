@@ -260,8 +260,11 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
-        while let Some((Claim { core, op, .. }, cores)) = self.books.next() {
-            let others = cores.or(Cores::only(self.core)).without(Cores::only(core));
+        while let Some((Claim { core, op, region, .. }, cores)) = self.books.next() {
+            // The books do not say what the home itself has, but here it can be seen.
+            let uncovered = region.is_memory() && world.first_cover(region).is_none();
+            let here = if uncovered { Cores::NONE } else { Cores::only(self.core) };
+            let others = cores.or(here).without(Cores::only(core));
             self.post(world, core, Message::Granted { op, others });
         }
     }

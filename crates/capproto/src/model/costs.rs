@@ -154,6 +154,15 @@ fn a_revoke_is_one_round_trip_or_two() {
 }
 
 #[test]
+fn a_home_without_a_copy_only_keeps_the_books() {
+    let mut machine = Machine::new(4, RAM, &[1, 2]);
+    assert_eq!(machine.run(0, Request::Delete { at: A }).messages, 6);
+    let [lock_and_unlock, check] = [3, 2];
+    let retype = machine.run(1, Request::Retype { src: A, cap: FRAME, dst: B });
+    assert_eq!(retype, cost(lock_and_unlock + check, 4));
+}
+
+#[test]
 fn cores_that_have_nothing_of_it_hear_nothing() {
     let run = |cores| {
         let mut machine = Machine::new(cores, RAM, &[1, 2]);
