@@ -19,6 +19,7 @@ mod long;
 mod maps;
 mod messages;
 mod probe;
+mod race;
 mod random;
 mod retype;
 mod rights;
@@ -55,6 +56,7 @@ const TESTS: &[&[Test]] = &[
     attacks::TESTS,
     devices::TESTS,
     long::TESTS,
+    race::TESTS,
     random::TESTS,
 ];
 

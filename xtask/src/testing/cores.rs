@@ -53,6 +53,8 @@ pub fn cases() -> Vec<Case> {
         .collect();
     cases.push(Case::single("cores/little-memory".into(), little_memory));
     cases.push(Case::several("cores/memory-server".into(), memory_server));
+    cases.push(Case::several("cores/shootdown".into(), shootdown));
+    cases.push(Case::single("cores/no-shootdown".into(), no_shootdown));
     for core in [0, 2] {
         let name = format!("cores/panic-{core}");
         cases.push(Case::single(name.clone(), move |context| panic(context, &name, core)));
@@ -115,6 +117,32 @@ fn memory_server(context: &Context) -> Vec<TestResult> {
         let observed = boot_program(context, name, machine, "boot/programs/memtest", "")?;
         read_results(context, name, &observed, results)
     })
+}
+
+/// Pages go while programs on other cores use them: `programs/captest/src/race.rs`.
+fn race(context: &Context, name: &str, rounds: u32, words: &str) -> Result<Vec<TestResult>> {
+    let words = format!("test=race_with_other_cores rounds={rounds} {words}");
+    let mut results = Vec::new();
+    let observed = boot_program(context, name, FOUR, "boot/programs/captest", &words)?;
+    let ended = read_results(context, name, &observed, &mut results);
+    ensure!(results.len() == 1, "no result: {ended:?}");
+    Ok(results)
+}
+
+fn shootdown(context: &Context) -> Vec<TestResult> {
+    let name = "cores/shootdown";
+    collect(name, |results| {
+        results.extend(race(context, name, 200, "")?);
+        Ok(())
+    })
+}
+
+/// The same fails if no other core is asked to forget anything.
+fn no_shootdown(context: &Context) -> Result<()> {
+    let results = race(context, "cores/no-shootdown", 200, "tlb=unsafe-local")?;
+    let outcome = results.first().map(|result| &result.outcome);
+    ensure!(matches!(outcome, Some(Err(remark)) if remark.contains("wrong == 0")), "{outcome:?}");
+    Ok(())
 }
 
 /// With too little memory for all, the boot core has it, and the others just wait for work.
