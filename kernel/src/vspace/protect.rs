@@ -21,13 +21,13 @@ fn loses(union: u64, intersection: u64, new: u64) -> bool {
 }
 
 /// Gives entries `first..first + count` of a Mapping other rights. Each changes by one atomic store:
-/// there is no moment in which it is absent, or has neither the old nor the new rights. Returns
-/// whether translations may be stale now.
+/// there is no moment in which it is absent, or has neither the old nor the new rights. `shared`: other
+/// cores may be using them. Returns whether translations may be stale now.
 #[inline(always)]
-fn set_rights(mapping: &RawCap, first: u32, count: u32, bits: u64) -> bool {
+fn set_rights(mapping: &RawCap, first: u32, count: u32, bits: u64, shared: bool) -> bool {
     let (table, index) = (mapping.word, (mapping.aux & ENTRY) + first);
     if count != 1 {
-        return set_many(Table::at(table), index, count, bits);
+        return set_many(Table::at(table), index, count, bits, shared);
     }
     let (old, _) = Table::at(table).change(index, |entry| entry & !RIGHTS_BITS | bits);
     loses(old, old, bits)
@@ -35,7 +35,7 @@ fn set_rights(mapping: &RawCap, first: u32, count: u32, bits: u64) -> bool {
 
 /// The entries of a Mapping mostly have the same rights, so that the same bits change in all.
 #[inline(never)]
-fn set_many(table: Table, start: u32, count: u32, bits: u64) -> bool {
+fn set_many(table: Table, start: u32, count: u32, bits: u64, shared: bool) -> bool {
     let (union, intersection) = table.union_and_intersection(start, count);
     let mixed = (union ^ intersection) & RIGHTS_BITS;
     if mixed == 0 {
@@ -45,7 +45,8 @@ fn set_many(table: Table, start: u32, count: u32, bits: u64) -> bool {
             table.change(index, |entry| entry & !RIGHTS_BITS | bits);
         }
     }
-    let (after, _) = table.union_and_intersection(start, count);
+    // Other processors may have used some between the look and the change.
+    let after = if shared { table.union_and_intersection(start, count).0 } else { 0 };
     loses(union | after & Flags::ACCESSED.bits(), intersection, bits)
 }
 
@@ -83,7 +84,8 @@ impl Local {
             return Err(Status::NoRights);
         }
         let bits = rights_bits(self.effective_for(flags, slot));
-        if set_rights(&cap, first, count, bits) {
+        let shared = self.tlb.elsewhere.may_be();
+        if set_rights(&cap, first, count, bits, shared) {
             self.forget_range(&cap, first, count, flags);
         }
         Ok(())
@@ -98,11 +100,12 @@ impl Local {
         if !slots.iter().all(allowed) {
             return Err(Status::NoRights);
         }
+        let shared = self.tlb.elsewhere.may_be();
         let (count, stale) = if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) {
-            set_each(slots, |slot| rights_bits(self.effective_for(flags, slot)))
+            set_each(slots, shared, |slot| rights_bits(self.effective_for(flags, slot)))
         } else {
             let bits = rights_bits(flags);
-            set_each(slots, |_| bits)
+            set_each(slots, shared, |_| bits)
         };
         if stale {
             self.forget_each(slots, flags);
@@ -143,12 +146,12 @@ impl Local {
 /// Gives the entries of every Mapping in `slots` the rights that `bits` says. Returns how many there
 /// were, and whether translations may be stale now.
 #[inline(always)]
-fn set_each(slots: SlotRun, bits: impl Fn(SlotRef) -> u64) -> (u32, bool) {
+fn set_each(slots: SlotRun, shared: bool, bits: impl Fn(SlotRef) -> u64) -> (u32, bool) {
     let (mut count, mut stale) = (0, false);
     for slot in slots.iter() {
         let cap = slot.cap();
         if cap.is(CapType::Mapping) {
-            stale |= set_rights(&cap, 0, (cap.aux >> ENTRY_BITS) + 1, bits(slot));
+            stale |= set_rights(&cap, 0, (cap.aux >> ENTRY_BITS) + 1, bits(slot), shared);
             count += 1;
         }
     }
