@@ -104,10 +104,15 @@ pub struct DispatcherFrame {
     pub cores: u64,
     /// The NUMA node of that core.
     pub node: AtomicU64,
+    /// Its own address in the domain. Set by the kernel at `Configure`, when it also makes it the GS
+    /// base of a dispatcher that is not marked with the Linux ABI.
+    pub address: u64,
     /// Room for more facts.
-    pub reserved2: [u64; 9],
+    pub reserved2: [u64; 8],
     /// Registers of the program.
     pub save: Regs,
+    /// For the library.
+    pub library: [AtomicU64; 4],
 }
 
 const _: () = assert!(core::mem::size_of::<DispatcherFrame>() <= 512);

@@ -54,6 +54,8 @@ pub const NATIVE_ARGUMENTS_MAX: u64 = 0x8_0000;
 pub const NATIVE_HEAP: u64 = 0x100_0000_0000;
 /// Stacks of its threads.
 pub const NATIVE_STACKS: u64 = 0x140_0000_0000;
+/// Frames and stacks of its workers.
+pub const NATIVE_WORKERS: u64 = 0x170_0000_0000;
 /// Whatever else the runtime of a native program maps.
 pub const NATIVE_WINDOWS: u64 = 0x180_0000_0000;
 /// Regions of a native program (`libos::memory`), up to [`NATIVE_REGIONS_END`].

@@ -92,7 +92,11 @@ impl Local {
             dcb.frame_va.set(settings.frame_va);
             let facts = self.facts;
             let cores = self.cores.len();
-            dcb.frame.get().set_facts(facts.tsc_hz, facts.epoch_ns, arch::has_fsgsbase(), cores);
+            let (address, hz) = (settings.frame_va, facts.tsc_hz);
+            let frame = dcb.frame.get();
+            frame.set_facts(address, hz, facts.epoch_ns, arch::has_fsgsbase(), cores);
+            let own = settings.options & options::LINUX == 0;
+            dcb.gs_base.set(if own { address } else { 0 });
         }
         self.set_options(invoker, dcb, settings.options);
         // What the slots held before may have been the last capabilities to CNodes.

@@ -72,7 +72,8 @@ impl Frame {
     }
 
     /// Tells the library what it must know of the machine.
-    pub fn set_facts(self, tsc_hz: u64, epoch_ns: u64, fsgsbase: bool, cores: usize) {
+    pub fn set_facts(self, address: u64, tsc_hz: u64, epoch_ns: u64, fsgsbase: bool, cores: usize) {
+        word!(self, address).set(address);
         word!(self, cores).set(cores as u64);
         word!(self, tsc_hz).set(tsc_hz);
         word!(self, epoch_ns).set(epoch_ns);

@@ -55,6 +55,7 @@ pub mod testkit;
 pub mod thread;
 pub mod upcall;
 pub mod vspace;
+pub mod worker;
 
 pub use abi;
 pub use cap::Cap;

@@ -19,7 +19,9 @@ use crate::abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use crate::abi::layout::NATIVE_FRAME;
 use crate::preempt;
 use crate::thread;
-use core::arch::global_asm;
+use abi::slots;
+use captypes::CapAddr;
+use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -74,10 +76,35 @@ pub fn set_fault_handler(handler: FaultHandler) -> Option<FaultHandler> {
     (!old.is_null()).then(|| unsafe { core::mem::transmute::<*mut (), FaultHandler>(old) })
 }
 
-/// The frame shared with the kernel.
+/// The frame that the kernel shares with the dispatcher that runs this.
+#[inline]
 pub fn frame() -> *mut DispatcherFrame {
-    NATIVE_FRAME as *mut DispatcherFrame
+    let frame;
+    // SAFETY: GS is the base of the frame, which has its own address.
+    unsafe {
+        asm!("mov {}, gs:[{field}]", out(reg) frame, field = const offset_of!(DispatcherFrame, address),
+            options(nostack, readonly, pure, preserves_flags));
+    }
+    frame
 }
+
+/// Does this run on the dispatcher with which the domain began?
+#[inline]
+pub(crate) fn is_first() -> bool {
+    frame() as u64 == NATIVE_FRAME
+}
+
+/// Slot of the dispatcher that runs this.
+pub(crate) fn dispatcher() -> CapAddr {
+    // SAFETY: the frame is mapped, the field atomic.
+    match unsafe { (*frame()).library[OWN_SLOT].load(Relaxed) } {
+        0 => slots::DISPATCHER,
+        slot => CapAddr(slot as u32),
+    }
+}
+
+/// Which of the library's words in a frame has the dispatcher's slot; 0: the usual one.
+pub(crate) const OWN_SLOT: usize = 2;
 
 /// The core that this runs on at the moment, counted from 0.
 pub fn core() -> u64 {
@@ -105,8 +132,9 @@ pub fn install() {
 }
 
 fn set_entry(reason: Upcall, entry: unsafe extern "C" fn()) {
+    let first = NATIVE_FRAME as *mut DispatcherFrame;
     // SAFETY: the frame is mapped in every native domain, and the kernel alone reads the field.
-    unsafe { (&raw mut (*frame()).upcall[reason as usize]).write(entry as *const () as u64) };
+    unsafe { (&raw mut (*first).upcall[reason as usize]).write(entry as *const () as u64) };
 }
 
 // From the frame at `rdi` (`SAVE` is its save area) to a context on the interrupted stack.
@@ -150,7 +178,7 @@ global_asm!(
     "jnz resume_checked",
     // Nobody handles it. Tried again while disabled, the instruction faults for whoever watches over
     // the domain.
-    "mov dword ptr [{frame} + {disabled}], 1",
+    "mov dword ptr gs:[{disabled}], 1",
     "jmp 1f",
     // Notification bits were set.
     ".global upcall_event",
@@ -185,7 +213,7 @@ global_asm!(
     "jmp 1f",
     // Something may have come while the dispatcher was disabled.
     "resume_checked:",
-    "cmp qword ptr [{frame} + {notifications}], 0",
+    "cmp qword ptr gs:[{notifications}], 0",
     "jne 2f",
     "1:",
     "pop rax",
@@ -230,7 +258,6 @@ global_asm!(
     address = const offset_of!(DispatcherFrame, fault_address),
     error = const offset_of!(DispatcherFrame, fault_error),
     vector = const offset_of!(DispatcherFrame, fault_vector),
-    frame = const NATIVE_FRAME,
     on_fault = sym on_fault,
     on_event = sym on_event,
     thread_main = sym thread::thread_main,

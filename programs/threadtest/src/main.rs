@@ -12,6 +12,7 @@ mod channels;
 mod random;
 mod sync;
 mod threads;
+mod workers;
 
 use libos::runtime::Start;
 use libos::testkit::{Machine, Outcome, Runner};
@@ -20,7 +21,8 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&Machine) -> Outcome);
 
-const TESTS: &[&[Test]] = &[threads::TESTS, sync::TESTS, random::TESTS, channels::TESTS];
+const TESTS: &[&[Test]] =
+    &[threads::TESTS, sync::TESTS, random::TESTS, channels::TESTS, workers::TESTS];
 
 fn main(start: Start) {
     if start.args[0] == channels::CHILD {

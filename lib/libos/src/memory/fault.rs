@@ -36,8 +36,6 @@ const _: () = {
     assert!(offset_of!(Regs, rbp) == 48 && offset_of!(Regs, r8) == 56);
     assert!(offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
     assert!(offset_of!(Regs, rflags) == 136);
-    // Its last loads name it with 32 bits.
-    assert!(NATIVE_FRAME < 1 << 31);
 };
 
 global_asm!(
@@ -65,16 +63,16 @@ global_asm!(
     "pop r15",
     "lea rsp, [rsp + 16]",
     "popfq",
-    "mov rsp, [{rsp}]",
-    "jmp qword ptr [{rip}]",
+    "mov rsp, gs:[{rsp}]",
+    "jmp qword ptr gs:[{rip}]",
     ".global libos_critical_high",
     "libos_critical_high:",
     "ud2",
     ".text",
     save = const SAVE,
     disabled = const offset_of!(DispatcherFrame, disabled),
-    rsp = const NATIVE_FRAME as usize + SAVE + offset_of!(Regs, rsp),
-    rip = const NATIVE_FRAME as usize + SAVE + offset_of!(Regs, rip),
+    rsp = const SAVE + offset_of!(Regs, rsp),
+    rip = const SAVE + offset_of!(Regs, rip),
 );
 
 extern "C" {

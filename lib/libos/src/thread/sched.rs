@@ -8,7 +8,7 @@
 use super::stack::Stack;
 use super::{vectors, Inner, Thread};
 use crate::invoke;
-use crate::preempt::{self, NoPreempt, DEPTH};
+use crate::preempt::{self, NoPreempt};
 use crate::upcall::{self, begin_thread, frame, switch_thread, Context};
 use abi::slots;
 use alloc::boxed::Box;
@@ -31,6 +31,8 @@ const FIRST_BIT: u32 = 16;
 const LAST_BIT: u32 = 61;
 /// A slice is no shorter than a second divided by this: giving way takes time itself.
 const MOST_SLICES: u64 = 20_000;
+/// Tells the first dispatcher that a thread was readied by another.
+const NOTIFY_READY: u64 = 1 << 62;
 /// Flags of a new thread: interrupts on.
 const FLAGS: u64 = 0x202;
 
@@ -157,8 +159,10 @@ impl Scheduler {
             return;
         }
         let now = now();
-        while let Some(due) = self.sleepers.iter().position(|(deadline, _)| *deadline <= now) {
-            let (_, thread) = self.sleepers.swap_remove(due);
+        loop {
+            let due = self.sleepers.iter().enumerate().filter(|(_, (at, _))| *at <= now);
+            let Some((first, _)) = due.min_by_key(|(_, (at, _))| *at) else { return };
+            let (_, thread) = self.sleepers.swap_remove(first);
             self.ready(thread, Wake::TimedOut);
         }
     }
@@ -168,7 +172,7 @@ impl Scheduler {
         if bits & NOTIFY_TIMER != 0 {
             self.armed = 0;
         }
-        self.notes |= bits & !NOTIFY_TIMER;
+        self.notes |= bits & !(NOTIFY_TIMER | NOTIFY_READY);
         let notes = self.notes;
         let mut index = 0;
         while index < self.listeners.len() {
@@ -253,6 +257,10 @@ pub fn make_ready(section: &NoPreempt, thread: Thread, wake: Wake) {
         s.ready(thread, wake);
         s.arm();
     });
+    if !upcall::is_first() {
+        // The first dispatcher may be waiting, or run somebody for long.
+        let _ = invoke(slots::DISPATCHER, op::Notify { bits: NOTIFY_READY });
+    }
 }
 
 /// See [`super::yield_now`].
@@ -339,7 +347,8 @@ fn pending() -> u64 {
 
 /// Runs the next thread. The current one is in some queue, or has ended.
 fn switch(section: &NoPreempt) {
-    assert!(DEPTH.load(Relaxed) == 1, "a thread waits where no other may run");
+    assert!(preempt::depth() == 1, "a thread waits where no other may run");
+    assert!(upcall::is_first(), "threads run on the first dispatcher of a domain");
     let next = loop {
         let next = with(section, |s| {
             s.wake_sleepers();
@@ -381,19 +390,22 @@ fn trace_number(stack_pointer: *const u64) -> u32 {
 
 /// No thread can run: the domain waits.
 fn idle(section: &NoPreempt) {
-    let waited = invoke(slots::DISPATCHER, op::Wait {});
+    let waited = section.wait(|| invoke(slots::DISPATCHER, op::Wait {}));
     let bits = waited.map_or(0, |answer| answer.value);
     with(section, |s| s.note(bits));
 }
 
 /// Notification bits have come. In a section that is put off to its end.
 pub fn take_events() {
-    if DEPTH.load(Relaxed) != 0 {
-        preempt::MISSED.store(1, Relaxed);
+    if !upcall::is_first() {
+        return;
+    }
+    if preempt::depth() != 0 {
+        preempt::set_missed(true);
         return;
     }
     let section = NoPreempt::begin();
-    preempt::MISSED.store(0, Relaxed);
+    preempt::set_missed(false);
     let preempted = with(&section, |s| {
         s.note(pending());
         let over = !s.ready.is_empty() && now() >= s.slice_end;
