@@ -88,6 +88,10 @@ fn heap(machine: &Machine) -> Outcome {
     Ok(())
 }
 
+fn stamp(core: u64, page: u64, round: u64) -> u64 {
+    (core << 32) + page * round
+}
+
 /// Maps a region, touches all of it, and unmaps it: each page begins with zeros.
 fn touch(core: u64) -> Result<u64, memory::Error> {
     const PAGES: u64 = 64;
@@ -100,13 +104,13 @@ fn touch(core: u64) -> Result<u64, memory::Error> {
             // SAFETY: inside the region, which nobody else has.
             unsafe {
                 sum += u64::from(word.read_volatile() != 0);
-                word.write_volatile(core << 32 | page * round);
+                word.write_volatile(stamp(core, page, round));
             }
         }
         for page in 0..PAGES {
             let word: *mut u64 = region.as_ptr::<u8>().wrapping_add((page * PAGE) as usize).cast();
             // SAFETY: as above.
-            sum += u64::from(unsafe { word.read_volatile() } != core << 32 | page * round);
+            sum += u64::from(unsafe { word.read_volatile() } != stamp(core, page, round));
         }
     }
     Ok(sum)
@@ -185,7 +189,7 @@ fn moves(_: &Machine) -> Outcome {
 /// Places are used again: what many workers leave behind is what few do.
 fn many(_: &Machine) -> Outcome {
     let round = || -> Result<(), Status> {
-        let workers = everywhere(|core| Box::new(core))?;
+        let workers = everywhere(Box::new)?;
         let values = join(workers)?;
         values.iter().enumerate().try_for_each(|(core, value)| {
             (core as u64 == **value).then_some(()).ok_or(Status::WrongState)
