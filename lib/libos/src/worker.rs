@@ -5,7 +5,7 @@
 //! and memory; its page faults are resolved as those of the first dispatcher. What it invokes is
 //! done by the CPU driver of the domain's home core, to which it is carried for that; what it
 //! computes is not. So page tables and shadow page tables exist once, and have one owner (of the
-//! options of G18 §6.1, the one that shares both; see docs/decisions/0012).
+//! options of G18 §6.1, the one that shares both; see docs/cores.md).
 //!
 //! The library's own state (heap, slots, regions) is used in sections of
 //! [`preempt`](crate::preempt), which hold the lock of the domain. [Threads](crate::thread) belong to
