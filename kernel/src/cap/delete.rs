@@ -254,9 +254,9 @@ impl Local {
             let cap = slot.cap();
             if cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0 && !cap.is(CapType::Mapping) {
                 if cap.is_foreign() {
-                    return self.drop_foreign(slot, &cap);
+                    return self.drop_foreign(slot);
                 }
-                self.check_relatives(slot, &cap)?;
+                self.check_relatives(slot)?;
             }
             match cap.kind() {
                 CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),

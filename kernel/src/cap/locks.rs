@@ -58,19 +58,16 @@ impl Locks {
     }
 
     /// Is this capability locked?
-    #[inline]
     pub fn holds(&self, cap: &RawCap) -> bool {
         !self.is_empty() && self.all().iter().any(|lock| lock.covers(cap))
     }
 
     /// Is it locked, and must not be deleted?
-    #[inline]
     pub(super) fn keeps(&self, cap: &RawCap) -> bool {
         !self.is_empty() && self.all().iter().any(|lock| lock.covers(cap) && !lock.sweeps(cap))
     }
 
     /// Is it deleted on all cores?
-    #[inline]
     pub(super) fn sweeps(&self, cap: &RawCap) -> bool {
         !self.is_empty() && self.all().iter().any(|lock| lock.sweeps(cap))
     }
@@ -78,12 +75,18 @@ impl Locks {
     /// Do the monitors find out where this memory goes?
     #[inline]
     pub(super) fn withholds(&self, cap: &RawCap) -> bool {
+        !self.is_empty() && self.withhold(cap)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn withhold(&self, cap: &RawCap) -> bool {
         let ((base, len), tree) = (CapPolicy::range(cap), CapPolicy::tree(cap.ty));
         let contains = |lock: &Lock| {
             let (at, bytes) = CapPolicy::range(&lock.cap);
             CapPolicy::tree(lock.cap.ty) == tree && at <= base && base + len <= at + bytes
         };
-        !self.is_empty() && self.all().iter().any(contains)
+        self.all().iter().any(contains)
     }
 
     /// Locks a capability; `false` if too many are. Locking twice does nothing.

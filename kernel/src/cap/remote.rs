@@ -100,25 +100,44 @@ impl Local {
     /// May what `slot` holds be changed, or do the monitors work on it?
     #[inline]
     pub(crate) fn check_lock(&mut self, slot: SlotRef) -> Progress {
-        if self.db.locks.is_empty() || !self.db.locks.holds(&slot.cap()) {
+        if self.db.locks.is_empty() {
             return Ok(());
         }
-        Err(self.ask(Need::Unlocked, slot))
+        self.find_lock(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_lock(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.holds(&slot.cap()) {
+            return Err(self.ask(Need::Unlocked, slot));
+        }
+        Ok(())
     }
 
     /// The same of a delete: what the monitors delete on all cores may go.
     #[inline]
     pub(super) fn check_delete(&mut self, slot: SlotRef) -> Progress {
-        if self.db.locks.is_empty() || !self.db.locks.keeps(&slot.cap()) {
+        if self.db.locks.is_empty() {
             return Ok(());
         }
-        Err(self.ask(Need::Unlocked, slot))
+        self.find_keeping_lock(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_keeping_lock(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.keeps(&slot.cap()) {
+            return Err(self.ask(Need::Unlocked, slot));
+        }
+        Ok(())
     }
 
     /// May the last capability here to something that is owned here go, as far as other cores are
     /// concerned?
     #[inline(never)]
-    pub(super) fn check_relatives(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+    pub(super) fn check_relatives(&mut self, slot: SlotRef) -> Progress {
+        let cap = &slot.cap();
         if self.db.locks.sweeps(cap) {
             return Ok(());
         }
@@ -233,7 +252,9 @@ impl Local {
 
     /// Removes the last capability here to what another core owns. The object stays, but what is
     /// mapped here by it is unmapped.
-    pub(super) fn drop_foreign(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+    #[inline(never)]
+    pub(super) fn drop_foreign(&mut self, slot: SlotRef) -> Progress {
+        let cap = &slot.cap();
         if cap.is(CapType::Irq) {
             self.unbind_irqs(cap);
         }

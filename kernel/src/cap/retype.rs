@@ -274,6 +274,7 @@ impl Local {
         Ok(())
     }
 
+    #[cold]
     #[inline(never)]
     fn check_remote_source(
         &mut self,
