@@ -165,6 +165,36 @@ fn those_that_have_it_are_asked_and_nobody_else() {
     assert_eq!([1, 2, 3].map(|id| answers(&mut m, id)), [2, 2, 0]);
 }
 
+/// What it takes depends on who has the address space, not on how many cores there are.
+#[test]
+fn messages_are_as_many_as_cores_concerned() {
+    for cores in [4, 8] {
+        let mut m = Whole::new(cores);
+        m.furnish_pages();
+        for n in 1..cores as u32 {
+            m.call(at(200 + 2 * n), op::Suspend {}).unwrap();
+        }
+        m.0.settle();
+        let mut before = 0;
+        for concerned in 0..3 {
+            if concerned > 0 {
+                m.call(at(200 + 2 * concerned), op::Continue {}).unwrap();
+                m.0.settle();
+            }
+            m.call(at(41), op::Protect { first: 0, count: 1, flags: RW }).unwrap();
+            assert!(touch(0, VA, true));
+            let interrupts = m.counter(Counter::Interrupts);
+            m.call(at(41), op::Protect { first: 0, count: 1, flags: R }).unwrap();
+            check_all();
+            let requests = m.counter(Counter::ShootdownRequests);
+            assert_eq!(requests - before, u64::from(concerned), "{cores} cores");
+            let interrupts = m.counter(Counter::Interrupts) - interrupts;
+            assert_eq!(interrupts, u64::from(concerned), "{cores} cores");
+            before = requests;
+        }
+    }
+}
+
 #[test]
 fn nobody_is_asked_about_what_nobody_has_used() {
     let mut m = Whole::new(2);

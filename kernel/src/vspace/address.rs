@@ -149,7 +149,8 @@ impl Local {
     #[inline]
     pub(super) fn places(&mut self, table: u64, level: u8) -> Found {
         match self.tlb.known.get(table, level) {
-            Some(known) => known,
+            Some(Some(place)) => Found::At(place),
+            Some(None) => Found::Nowhere,
             None => self.look_for(table, level),
         }
     }
@@ -167,7 +168,16 @@ impl Local {
     #[inline]
     pub(super) fn places_here(&mut self, table: u64, level: u8) -> Found {
         let root = arch::root();
-        match self.places(table, level) {
+        match self.tlb.known.get(table, level) {
+            Some(Some(place)) if place.root == root => Found::At(place),
+            Some(_) => Found::Nowhere,
+            None => self.look_here(root, table, level),
+        }
+    }
+
+    #[inline(never)]
+    fn look_here(&mut self, root: u64, table: u64, level: u8) -> Found {
+        match self.look_for(table, level) {
             Found::At(place) if place.root != root => Found::Nowhere,
             Found::Many(places) => Found::of(Some(places.below(root))),
             // There may be few below this one.
@@ -229,16 +239,17 @@ impl Known {
         (table / PAGE) as usize % KNOWN
     }
 
+    /// Where it is or `None` for nowhere, if that is known.
     #[inline]
-    fn get(&self, table: u64, level: u8) -> Option<Found> {
+    fn get(&self, table: u64, level: u8) -> Option<Option<Place>> {
         let known = &self.entries[Self::index(table)];
         if (known.generation, known.table) != (self.generation, table) {
             return None;
         }
         if known.place.root == 0 {
-            return Some(Found::Nowhere);
+            return Some(None);
         }
-        leads_to(known.place, table, level).then_some(Found::At(known.place))
+        leads_to(known.place, table, level).then_some(Some(known.place))
     }
 
     fn remember(&mut self, table: u64, found: Found) {
