@@ -36,16 +36,17 @@ crate::interface! {
         1 fn machine() -> (u32, u32, u64);
         /// Begins to send something to the monitor of a core and back, so many times. The result are
         /// the ticks of the time-stamp counter that it took.
-        2 fn ping(core: u32, rounds: u32, bell: OwnedCap, bit: u64) -> u32;
+        2 fn ping(core: u32, rounds: u32) -> u32;
         /// Begins to run a program on a core: a Frame begins with its name and arguments, of so many
         /// bytes. The result is its exit status.
-        3 fn spawn(core: u32, bytes: u32, words: OwnedCap, bell: OwnedCap, bit: u64) -> u32;
-        /// The result of what was begun; `Again`: there is none yet. It is forgotten then.
-        4 fn result(ticket: u32) -> u64;
+        3 fn spawn(core: u32, bytes: u32, words: OwnedCap) -> u32;
+        /// The result of what was begun, which is forgotten then. `Again`: there is none yet, and the
+        /// bell will ring when there is.
+        4 fn result(ticket: u32, bell: OwnedCap, bit: u64) -> u64;
         /// Messages that this monitor has sent to others and received from them.
         5 fn traffic() -> (u64, u64);
         /// Begins to send a capability to a core, for whoever knows the key there. The result is 0.
-        6 fn send(core: u32, key: u64, bit: u64, cap: OwnedCap, bell: OwnedCap) -> u32;
+        6 fn send(core: u32, key: u64, cap: OwnedCap) -> u32;
         /// Wants to be told when there is a capability with this key.
         7 fn expect(key: u64, bell: OwnedCap, bit: u64);
         /// The next capability with this key. `Again`: there is none yet.
@@ -116,14 +117,15 @@ impl Waiter {
         Ok(OwnedCap::own(slot))
     }
 
-    fn wait(self, ticket: u32) -> Result<u64, Status> {
-        self.until(|| client().result(ticket))
+    /// Waits for the result of what was begun.
+    fn wait(ticket: u32) -> Result<u64, Status> {
+        Waiter::new()?.until(|waiter| client().result(ticket, waiter.bell()?, waiter.bit))
     }
 
     /// Asks again whenever the bell has rung, until the answer is not `Again`.
-    fn until<T>(self, ask: impl Fn() -> Result<T, Status>) -> Result<T, Status> {
+    fn until<T>(self, ask: impl Fn(&Waiter) -> Result<T, Status>) -> Result<T, Status> {
         let result = loop {
-            match ask() {
+            match ask(&self) {
                 Err(Status::Again) => drop(thread::wait_for(self.bit)),
                 result => break result,
             }
@@ -135,9 +137,7 @@ impl Waiter {
 
 /// Sends something to the monitor of a core and back, `rounds` times: ticks that it took.
 pub fn ping(core: u32, rounds: u32) -> Result<u64, Status> {
-    let waiter = Waiter::new()?;
-    let ticket = client().ping(core, rounds, waiter.bell()?, waiter.bit)?;
-    waiter.wait(ticket)
+    Waiter::wait(client().ping(core, rounds)?)
 }
 
 /// Messages that the monitor of this core has sent to others and received from them.
@@ -146,9 +146,9 @@ pub fn traffic() -> Result<(u64, u64), Status> {
 }
 
 /// A part of a program that was started on some core.
+#[derive(Debug)]
 pub struct Part {
     ticket: u32,
-    waiter: Waiter,
 }
 
 /// Starts a program of the boot archive (or of `/bin` in it) on a core, with these words: its name
@@ -166,9 +166,7 @@ pub fn spawn_on(core: u32, words: &[&str]) -> Result<Part, Status> {
     }
     let frame = OwnedCap::own(domain::with(|domain| domain.make(CapType::Frame, PAGE))?);
     write(&frame, &text[..used])?;
-    let waiter = Waiter::new()?;
-    let ticket = client().spawn(core, used as u32, frame, waiter.bell()?, waiter.bit)?;
-    Ok(Part { ticket, waiter })
+    Ok(Part { ticket: client().spawn(core, used as u32, frame)? })
 }
 
 fn write(frame: &OwnedCap, text: &[u8]) -> Result<(), Status> {
@@ -185,7 +183,7 @@ fn write(frame: &OwnedCap, text: &[u8]) -> Result<(), Status> {
 impl Part {
     /// Waits for its end: its exit status.
     pub fn wait(self) -> Result<u64, Status> {
-        self.waiter.wait(self.ticket)
+        Waiter::wait(self.ticket)
     }
 }
 
@@ -193,16 +191,14 @@ impl Part {
 /// `key`, which should be hard to guess. Both can use it then, as if it had been copied on one core;
 /// what only all cores together can do (deleting the last one, revoking) the monitors arrange.
 pub fn send(core: u32, key: u64, cap: OwnedCap) -> Result<(), Status> {
-    let waiter = Waiter::new()?;
-    let ticket = client().send(core, key, waiter.bit, cap, waiter.bell()?)?;
-    waiter.wait(ticket).map(|_| ())
+    Waiter::wait(client().send(core, key, cap)?).map(|_| ())
 }
 
 /// Waits for a capability that somebody sends to this core with this key.
 pub fn receive(key: u64) -> Result<OwnedCap, Status> {
     let waiter = Waiter::new()?;
     client().expect(key, waiter.bell()?, waiter.bit)?;
-    waiter.until(|| client().take(key))
+    waiter.until(|_| client().take(key))
 }
 
 /// Ends a part of a program that runs on another core (or was started like one), with a status.

@@ -260,15 +260,8 @@ impl monitor::Server for State {
         Ok((self.peers.core, self.peers.cores, self.peers.online))
     }
 
-    fn ping(
-        &mut self,
-        _: u64,
-        core: u32,
-        rounds: u32,
-        bell: OwnedCap,
-        bit: u64,
-    ) -> Result<u32, Status> {
-        let ticket = self.tickets.new_ticket(bell, bit)?;
+    fn ping(&mut self, _: u64, core: u32, rounds: u32) -> Result<u32, Status> {
+        let ticket = self.tickets.new_ticket()?;
         match core == self.peers.core || rounds == 0 {
             true => self.tickets.settle(ticket, Ok(0)),
             false => self.send_ping(core, ticket, rounds, now()),
@@ -276,17 +269,9 @@ impl monitor::Server for State {
         Ok(ticket)
     }
 
-    fn spawn(
-        &mut self,
-        _: u64,
-        core: u32,
-        bytes: u32,
-        words: OwnedCap,
-        bell: OwnedCap,
-        bit: u64,
-    ) -> Result<u32, Status> {
+    fn spawn(&mut self, _: u64, core: u32, bytes: u32, words: OwnedCap) -> Result<u32, Status> {
         let words = self.words(&words, bytes)?;
-        let ticket = self.tickets.new_ticket(bell, bit)?;
+        let ticket = self.tickets.new_ticket()?;
         let begun = self.begin_spawn(core, words, ticket);
         if begun.is_err() {
             self.tickets.cancel(ticket);
@@ -294,20 +279,12 @@ impl monitor::Server for State {
         begun.map(|()| ticket)
     }
 
-    fn result(&mut self, _: u64, ticket: u32) -> Result<u64, Status> {
-        self.tickets.take(ticket)
+    fn result(&mut self, _: u64, ticket: u32, bell: OwnedCap, bit: u64) -> Result<u64, Status> {
+        self.tickets.take(ticket, bell, bit)
     }
 
-    fn send(
-        &mut self,
-        _: u64,
-        core: u32,
-        key: u64,
-        bit: u64,
-        cap: OwnedCap,
-        bell: OwnedCap,
-    ) -> Result<u32, Status> {
-        let ticket = self.tickets.new_ticket(bell, bit)?;
+    fn send(&mut self, _: u64, core: u32, key: u64, cap: OwnedCap) -> Result<u32, Status> {
+        let ticket = self.tickets.new_ticket()?;
         if core == self.peers.core {
             self.mail.put(key, cap);
             self.tickets.settle(ticket, Ok(0));

@@ -10,9 +10,10 @@ pub type Outcome = Result<u64, Status>;
 /// Tickets that there may be at a time.
 const MOST: usize = 1024;
 
+#[derive(Default)]
 struct Ticket {
-    bell: OwnedCap,
-    bit: u64,
+    /// Who waits for it is told by this bell.
+    bell: Option<(OwnedCap, u64)>,
     outcome: Option<Outcome>,
 }
 
@@ -24,13 +25,13 @@ pub struct Tickets {
 }
 
 impl Tickets {
-    /// A new one, whose owner is told by a bell. `NoMemory`: there are too many.
-    pub fn new_ticket(&mut self, bell: OwnedCap, bit: u64) -> Result<u32, Status> {
+    /// A new one. `NoMemory`: there are too many.
+    pub fn new_ticket(&mut self) -> Result<u32, Status> {
         if self.all.len() >= MOST {
             return Err(Status::NoMemory);
         }
         self.last = self.last.wrapping_add(1);
-        self.all.insert(self.last, Ticket { bell, bit, outcome: None });
+        self.all.insert(self.last, Ticket::default());
         Ok(self.last)
     }
 
@@ -43,21 +44,22 @@ impl Tickets {
     pub fn settle(&mut self, number: u32, outcome: Outcome) {
         if let Some(ticket) = self.all.get_mut(&number) {
             ticket.outcome = Some(outcome);
-            // Its owner may have gone.
-            let _ = ticket.bell.cap().notify(ticket.bit);
+            if let Some((bell, bit)) = &ticket.bell {
+                // Who waits may have gone.
+                let _ = bell.cap().notify(*bit);
+            }
         }
     }
 
-    /// The outcome, once. `Again`: there is none yet. `Empty`: there is no such ticket.
-    pub fn take(&mut self, number: u32) -> Outcome {
-        match self.all.get(&number) {
-            None => Err(Status::Empty),
-            Some(Ticket { outcome: None, .. }) => Err(Status::Again),
-            Some(Ticket { outcome: Some(outcome), .. }) => {
-                let outcome = *outcome;
-                self.cancel(number);
-                outcome
-            }
-        }
+    /// The outcome, once. `Again`: there is none yet, and the bell will ring when there is. `Empty`:
+    /// there is no such ticket.
+    pub fn take(&mut self, number: u32, bell: OwnedCap, bit: u64) -> Outcome {
+        let ticket = self.all.get_mut(&number).ok_or(Status::Empty)?;
+        let Some(outcome) = ticket.outcome else {
+            ticket.bell = Some((bell, bit));
+            return Err(Status::Again);
+        };
+        self.cancel(number);
+        outcome
     }
 }
