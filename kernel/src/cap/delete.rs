@@ -156,8 +156,9 @@ impl Local {
     }
 
     /// Removes the capability in `slot`.
+    #[inline]
     pub fn delete(&mut self, slot: SlotRef) -> Result<(), Status> {
-        self.delete_slot(slot)?;
+        self.delete_at_once(slot)?;
         self.finish_reaping()
     }
 
@@ -166,7 +167,7 @@ impl Local {
         self.tlb.expect(slots.len());
         let (mut count, mut at) = (0, slots.next_filled(0));
         while at < slots.len() {
-            self.delete_slot(slots.get(at))?;
+            self.delete_at_once(slots.get(at))?;
             count += 1;
             at = slots.next_filled(at + 1);
         }
@@ -184,7 +185,10 @@ impl Local {
 
     #[inline]
     pub(crate) fn finish_reaping(&mut self) -> Result<(), Status> {
-        self.reap_all().map_err(Status::from)
+        if self.dying.is_empty() {
+            return Ok(());
+        }
+        Ok(self.reap()?)
     }
 
     /// Deletes all copies and descendants of what `slot` holds.
@@ -225,8 +229,13 @@ impl Local {
     }
 
     /// Removes what `slot` holds, and destroys the object if nobody else has it.
-    #[inline]
     pub(crate) fn delete_slot(&mut self, slot: SlotRef) -> Progress {
+        self.delete_at_once(slot)
+    }
+
+    /// The same, in line: most often a few loads and stores.
+    #[inline(always)]
+    fn delete_at_once(&mut self, slot: SlotRef) -> Progress {
         let ty = slot.cap().ty;
         if ty == CapType::Null as u8 {
             return Ok(());
