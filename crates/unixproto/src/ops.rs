@@ -254,7 +254,7 @@ requests! {
     /// The calling thread ends, the process with the last one. No answer; `unixd` takes the
     /// dispatcher from the process.
     91 ThreadExit(
-        /// Wait status of the process if this is its first thread.
+        /// Wait status of the process if this is its last thread.
         status: u32
     ) -> ();
     /// Posts a signal (0: only checks) to a thread.

@@ -150,6 +150,10 @@ pub extern "C" fn run(frame: *mut DispatcherFrame) -> ! {
 
 /// A forked child.
 pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
+    // The frame may be a copy of that of another thread than the first.
+    install(frame, entry::stack());
+    // Whoever held the lock in the parent is not here.
+    lock::reset();
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     fork::child(p, regs);

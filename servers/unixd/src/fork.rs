@@ -228,7 +228,7 @@ impl Unixd {
         let proc = self.procs.get_mut(pid)?;
         let old = core::mem::replace(&mut proc.caps, caps);
         (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
-        proc.first_ended = None;
+        proc.first_ended = false;
         self.ending.push_back(Ending::of_domain(old));
         Ok(Outcome::Never)
     }
@@ -348,7 +348,7 @@ impl Proc {
             ids,
             execed: false,
             threads: Vec::new(),
-            first_ended: None,
+            first_ended: false,
         }
     }
 }

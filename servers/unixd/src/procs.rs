@@ -125,8 +125,8 @@ pub struct Proc {
     pub execed: bool,
     /// Its threads but for the first.
     pub threads: Vec<Tid>,
-    /// The status with which the first thread has ended, while others go on.
-    pub first_ended: Option<u32>,
+    /// The first thread has ended, while others go on.
+    pub first_ended: bool,
 }
 
 impl Proc {

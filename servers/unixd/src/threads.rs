@@ -47,14 +47,14 @@ impl Procs {
     /// The threads of a process that have not ended, the first of all at the front.
     pub fn threads_of(&self, pid: Pid) -> Vec<Tid> {
         let Ok(proc) = self.get(pid) else { return Vec::new() };
-        let first = proc.first_ended.is_none().then_some(pid);
+        let first = (!proc.first_ended).then_some(pid);
         first.into_iter().chain(proc.threads.iter().copied()).collect()
     }
     /// Is this a thread of a live process?
     pub fn is_thread(&self, tid: Tid) -> bool {
         match self.thread(tid) {
             Some(_) => true,
-            None => self.live(tid).is_ok_and(|proc| proc.first_ended.is_none()),
+            None => self.live(tid).is_ok_and(|proc| !proc.first_ended),
         }
     }
     /// The session frame of a thread.
@@ -118,15 +118,17 @@ impl Unixd {
     pub fn thread_exit(&mut self, pid: Pid, status: u32) -> Tried {
         let tid = self.speaker;
         if tid == pid {
-            self.procs.get_mut(pid)?.first_ended = Some(status & 0xffff);
+            self.procs.get_mut(pid)?.first_ended = true;
         } else {
             self.remove_thread(tid);
         }
         let proc = self.procs.get(pid)?;
-        match proc.first_ended {
-            Some(status) if proc.threads.is_empty() => self.terminate(pid, status),
+        if proc.first_ended && proc.threads.is_empty() {
+            // As on Linux, the last one's status is that of the process.
+            self.terminate(pid, status & 0xffff);
+        } else {
             // Somebody else has to take the signals that this thread was meant to.
-            _ => self.retarget(pid),
+            self.retarget(pid);
         }
         Ok(Outcome::Never)
     }

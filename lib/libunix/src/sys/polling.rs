@@ -6,7 +6,9 @@ use crate::fd::{self, epoll::Epoll, event, File, Object};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, restart_no_handler};
+use crate::signal;
 use crate::sys::time;
+use crate::thread::{lock, park};
 use alloc::vec;
 use alloc::vec::Vec;
 use linuxabi::bytes::{get_u16, get_u32, get_u64, Bytes};
@@ -88,11 +90,22 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
     let end = start.saturating_add(ns);
     loop {
         let own = look(p, wants);
+        // Objects of the library change by what other threads do.
+        let is_watching = own == 0 && ns != 0 && lock::is_shared();
+        if is_watching {
+            park::start_watching(p);
+        }
         let now = time::monotonic();
         let until = end.min(first_deadline(p, wants));
         let left = if own > 0 { 0 } else { until.saturating_sub(now) };
         let left = if ns == FOREVER && until >= end && own == 0 { FOREVER } else { left };
-        let asked = ask(p, wants, left)?;
+        let asked = ask(p, wants, left);
+        // An event of another thread has ended it: look again.
+        let stirred = is_watching && park::stop_watching(p);
+        let asked = match asked {
+            Err(Errno::ERESTARTNOHAND) if stirred && !signal::is_interrupted(p) => 0,
+            asked => asked?,
+        };
         let expired = ns != FOREVER && time::monotonic() >= end;
         if own + asked > 0 || expired || ns == 0 {
             return Ok(own + asked);
@@ -104,12 +117,16 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
 fn ask(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
     let asked = wants.iter().flat_map(Want::asked).count();
     if asked == 0 {
+        p.me.woken = false;
+        let deadline = (ns != FOREVER).then(|| time::monotonic().saturating_add(ns));
         return match ns {
             0 => Ok(0),
-            FOREVER => server::wait(p, op::Pause {}).map(|()| 0),
-            _ => server::wait(p, op::Sleep { ns }).map(|()| 0),
-        }
-        .map_err(restart_no_handler);
+            // Nothing but another thread, a signal or time ends this.
+            _ => match park::park(p, deadline) {
+                Ok(()) | Err(Errno::ETIMEDOUT) => Ok(0),
+                Err(error) => Err(restart_no_handler(error)),
+            },
+        };
     }
     let bytes = asked * ENTRY_BYTES;
     if bytes > DATA_BYTES {

@@ -92,6 +92,14 @@ pub fn own_frame() -> *mut DispatcherFrame {
     own_area().map_or(DISPATCHER_FRAME, |area| area + FRAME) as *mut DispatcherFrame
 }
 
+/// The capability to it.
+pub fn own_frame_slot() -> CapAddr {
+    match own_index() {
+        0 => slots::FRAME,
+        index => place(index, slot::FRAME),
+    }
+}
+
 /// Its session frame.
 #[inline(always)]
 pub fn own_session() -> u64 {

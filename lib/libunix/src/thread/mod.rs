@@ -200,5 +200,4 @@ pub fn after_fork(p: &mut Process, tid: u32) {
     // What the others had was not copied: their places are empty.
     p.threads = Threads::new();
     p.futexes = park::Queues::new();
-    lock::reset();
 }

@@ -40,7 +40,7 @@ impl Queues {
 
 /// Sleeps until the thread is woken. `EINTR`: a signal came first; `ETIMEDOUT`: it is past
 /// `deadline` on the monotonic clock.
-fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
+pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
     let result = loop {
         if p.me.woken {
             break Ok(());
