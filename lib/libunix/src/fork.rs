@@ -11,6 +11,7 @@ use crate::mm::arena::Arena;
 use crate::mm::{library, user, Mm};
 use crate::process::{frame, Process};
 use crate::server::{self, header, main_header, op, Caps};
+use crate::sys::scheduling::set_affinity;
 use crate::thread::{self, area, create, lock};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
@@ -425,6 +426,9 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
     thread::after_fork(p, pid);
+    if p.me.affinity != u64::MAX {
+        let _ = set_affinity(area::own_dispatcher(), p.me.affinity);
+    }
     p.me.signals.child();
     p.me.clear_tid = p.fork.clear_tid;
     p.me.robust_list = 0;

@@ -15,7 +15,7 @@ mod processes;
 pub mod random;
 mod readwrite;
 pub mod robust;
-mod scheduling;
+pub mod scheduling;
 mod table;
 mod thread;
 pub mod time;

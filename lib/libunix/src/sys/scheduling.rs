@@ -3,9 +3,10 @@
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::{frame, Process};
 use crate::server::{self, header, op};
-use crate::thread::area;
+use crate::thread::{area, Thread};
+use captypes::CapAddr;
 use core::sync::atomic::Ordering;
 
 pub fn sched_yield(_p: &mut Process) -> u64 {
@@ -24,23 +25,58 @@ fn check(pid: i32) -> Result<()> {
     server::call(op::GetPgid { pid: pid as u32 }).map(|_| ())
 }
 
-pub fn sched_getaffinity(p: &mut Process, pid: i32, len: u32, mask: u64) -> Result<u64> {
+/// The cores that there are, at most 64.
+fn all_cores() -> u64 {
+    // SAFETY: the frame is mapped; the kernel wrote the field before the dispatcher was started.
+    let cores = unsafe { (*frame()).cores };
+    u64::MAX >> (64 - cores.clamp(1, 64))
+}
+
+/// The thread of this process with an id, 0 for the caller.
+fn thread(p: &mut Process, tid: i32) -> Option<&mut Thread> {
+    match tid as u32 {
+        0 => Some(&mut p.me),
+        tid if tid == p.me.tid => Some(&mut p.me),
+        tid => p.threads.by_tid(tid),
+    }
+}
+
+pub fn sched_getaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Result<u64> {
     if len < 8 || len & 7 != 0 {
         return Err(Errno::EINVAL);
     }
-    check(pid)?;
-    user::copy_out(p, mask, &1u64)?;
+    let cores = match thread(p, tid) {
+        Some(thread) => thread.affinity & all_cores(),
+        None => check(tid).map(|()| all_cores())?,
+    };
+    user::copy_out(p, mask, &cores)?;
     Ok(8)
 }
 
-pub fn sched_setaffinity(p: &mut Process, pid: i32, len: u32, mask: u64) -> Result<u64> {
-    let first = if len == 0 { 0 } else { user::copy_in::<u8>(p, mask)? };
-    check(pid)?;
-    if first & 1 != 0 {
-        Ok(0)
-    } else {
-        Err(Errno::EINVAL)
+pub fn sched_setaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Result<u64> {
+    let mut bytes = [0; 8];
+    let len = (len as usize).min(bytes.len());
+    user::bytes_in(p, mask, &mut bytes[..len])?;
+    let cores = u64::from_le_bytes(bytes) & all_cores();
+    let Some(thread) = thread(p, tid) else {
+        check(tid)?;
+        // Other processes go where the kernel finds it best.
+        return Err(Errno::EPERM);
+    };
+    if cores == 0 {
+        return Err(Errno::EINVAL);
     }
+    thread.affinity = cores;
+    let index = thread.index;
+    set_affinity(area::dispatcher(index), cores)?;
+    Ok(0)
+}
+
+/// Lets a thread run on these cores only.
+pub fn set_affinity(dispatcher: CapAddr, cores: u64) -> Result<()> {
+    // All cores, whichever there are, need no set.
+    let mask = if cores & all_cores() == all_cores() { 0 } else { cores };
+    invoke(dispatcher, captypes::op::SetAffinity { mask }).map_err(|_| Errno::EINVAL)
 }
 
 pub fn sched_getparam(p: &mut Process, pid: i32, param: u64) -> Result<u64> {
@@ -102,8 +138,12 @@ pub fn sched_rr_get_interval(p: &mut Process, pid: i32, out: u64) -> Result<u64>
 }
 
 pub fn getcpu(p: &mut Process, cpu: u64, node: u64) -> Result<u64> {
-    for addr in [cpu, node].into_iter().filter(|addr| *addr != 0) {
-        user::copy_out(p, addr, &0u32)?;
+    // SAFETY: the frame is mapped; the fields are atomic.
+    let (core, of_node) = unsafe { (&(*frame()).core, &(*frame()).node) };
+    for (addr, number) in [(cpu, core), (node, of_node)] {
+        if addr != 0 {
+            user::copy_out(p, addr, &(number.load(Ordering::Relaxed) as u32))?;
+        }
     }
     Ok(0)
 }

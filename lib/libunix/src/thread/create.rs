@@ -6,6 +6,7 @@ use crate::fork::{bases, set_bases};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, Caps};
+use crate::sys::scheduling::set_affinity;
 use crate::upcall;
 use abi::dispatcher::Regs;
 use captypes::{op as kop, CapType, Rights, Status};
@@ -114,10 +115,14 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
         tid,
         signals: p.me.signals.of_new_thread(),
         name: p.me.name,
+        affinity: p.me.affinity,
         clear_tid: request.clear_tid,
         start,
         ..Thread::first()
     };
+    if thread.affinity != u64::MAX {
+        set_affinity(dispatcher, thread.affinity)?;
+    }
     p.threads.add(thread);
     Ok(tid)
 }

@@ -41,6 +41,8 @@ pub struct Thread {
     pub clear_tid: u64,
     /// Its list of robust mutexes, or 0.
     pub robust_list: u64,
+    /// The cores on which it may run: bit N is core N.
+    pub affinity: u64,
     /// What it waits for in the library has happened.
     pub woken: bool,
     /// How it starts.
@@ -59,6 +61,7 @@ impl Thread {
             name: [0; 16],
             clear_tid: 0,
             robust_list: 0,
+            affinity: u64::MAX,
             woken: false,
             start: create::Start::NONE,
         }
