@@ -6,6 +6,7 @@
 //! invocations cost; `papers` is [`crate::papers`]. Linux's numbers were left by `./x compare` in `bench/linux.json`; what Tessera
 //! aims at is in `bench/aims.tsv`.
 
+use crate::bench_cores::{self, CORES};
 use crate::bench_host::{self, MAPPING_DATABASE};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
@@ -35,7 +36,8 @@ use std::time::Duration;
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; caps
-    /// (capability invocations); capsize (the same by the number of capabilities); mdb (the mapping database and others, on the host); papers (the
+    /// (capability invocations); capsize (the same by the number of capabilities); cores (the same on
+    /// machines with many cores); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
@@ -70,7 +72,7 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         println!("{}", table("basic, in instructions", &measured, &linux, &aims).render());
         all.extend(measured);
     }
-    let context = match chosen.invocations || chosen.papers || chosen.sizes {
+    let context = match chosen.invocations || chosen.papers || chosen.sizes || chosen.cores {
         true => Some(prepare(project)?),
         false => None,
     };
@@ -84,6 +86,9 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sizes) {
         all.extend(bench_sizes::measure(context, timeout)?);
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
+        all.extend(bench_cores::measure(context, timeout)?);
     }
     if chosen.mapping_database {
         all.extend(bench_host::measure(project)?);
@@ -112,12 +117,13 @@ struct Chosen {
     invocations: bool,
     papers: bool,
     sizes: bool,
+    cores: bool,
     mapping_database: bool,
 }
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
-    let groups = [BASIC, INVOCATIONS, PAPERS, SIZES, MAPPING_DATABASE];
+    let groups = [BASIC, INVOCATIONS, PAPERS, SIZES, CORES, MAPPING_DATABASE];
     let single: Vec<String> =
         names.iter().filter(|name| !groups.contains(&name.as_str())).cloned().collect();
     let programs = match (is(BASIC), single.is_empty()) {
@@ -126,8 +132,8 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
         (_, false) => micro::choose(project, &single)?,
     };
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
-    let (sizes, mapping_database) = (is(SIZES), is(MAPPING_DATABASE));
-    Ok(Chosen { programs, invocations, papers, sizes, mapping_database })
+    let (sizes, cores, mapping_database) = (is(SIZES), is(CORES), is(MAPPING_DATABASE));
+    Ok(Chosen { programs, invocations, papers, sizes, cores, mapping_database })
 }
 
 /// What the programs say on Tessera.

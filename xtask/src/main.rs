@@ -2,6 +2,7 @@
 
 mod backtrace;
 mod bench;
+mod bench_cores;
 mod bench_host;
 mod bench_sizes;
 mod check;

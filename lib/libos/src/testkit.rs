@@ -11,12 +11,17 @@
 //! @exit STATUS
 //! ```
 
+pub mod crowd;
+
 use crate::domain;
 use crate::ram::Arena;
 use crate::runtime::{shutdown, Boot};
-use crate::{cmdline, log, Cap};
-use abi::slots::BOOT_RAM_L1;
-use captypes::{CapAddr, Status};
+use crate::{cmdline, invoke, log, Cap};
+use abi::layout::NATIVE_FRAME;
+use abi::slots::{BOOT_RAM_L1, DISPATCHER};
+use abi::DispatcherFrame;
+use captypes::invocations::Counter;
+use captypes::{op, CapAddr, Status};
 use core::fmt;
 
 /// The machine, as the first program gets it.
@@ -51,6 +56,26 @@ impl Machine {
         })?;
         Ok(Machine { boot, ram, ram_base: what.base, ram_bytes: what.bytes })
     }
+}
+
+/// Waits until the first domains of the other cores have nothing to do any more: they have invoked
+/// nothing for a while. For measurements of all cores together.
+pub fn settle(boot: &Boot) -> Result<(), Status> {
+    let invocations = || -> Result<u64, Status> {
+        let others = (0..boot.info.cores).filter(|&core| core != boot.info.core);
+        others.map(|core| log::counter_of(core, Counter::Invocations)).sum()
+    };
+    // SAFETY: every program's frame is mapped there, for good.
+    let hz = unsafe { (*(NATIVE_FRAME as *const DispatcherFrame)).tsc_hz };
+    let mut before = None;
+    while boot.info.cores > 1 && before != Some(invocations()?) {
+        before = Some(invocations()?);
+        // SAFETY: reads a counter.
+        let deadline = unsafe { core::arch::x86_64::_rdtsc() } + hz / 50;
+        invoke(DISPATCHER, op::SetTimer { deadline })?;
+        invoke(DISPATCHER, op::Wait {})?;
+    }
+    Ok(())
 }
 
 /// NUMA nodes with memory, by the RAM capabilities that the kernel gave its first program. One that

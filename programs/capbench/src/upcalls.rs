@@ -2,7 +2,7 @@
 //! library and straight back.
 
 use crate::server::{configure, objects, DISPATCHER, FRAME};
-use crate::{report, slot, Lab};
+use crate::{report_cost, slot, wanted, Lab};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -91,8 +91,10 @@ pub fn measure(lab: &mut Lab) {
     if let Err(error) = run(lab) {
         return log!("capbench: no program: {error:?}");
     }
-    report("upcall_of_syscall", EVENTS, || Ok(CALL_TICKS.load(Ordering::Relaxed)));
-    report("upcall_of_page_fault", EVENTS, || Ok(FAULT_TICKS.load(Ordering::Relaxed)));
+    let upcalls = [("upcall_of_syscall", &CALL_TICKS), ("upcall_of_page_fault", &FAULT_TICKS)];
+    for (name, ticks) in upcalls.into_iter().filter(|(name, _)| wanted(name)) {
+        report_cost(name, EVENTS, || Ok(ticks.load(Ordering::Relaxed)));
+    }
     let _ = slot(DISPATCHER).delete();
 }
 

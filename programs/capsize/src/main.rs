@@ -5,14 +5,13 @@
 #![no_std]
 #![no_main]
 
-mod crowd;
 mod ops;
 
-use crowd::Crowd;
 use libos::captypes::place::L2_BYTES;
 use libos::ram::Ram;
 use libos::runtime::Start;
-use libos::testkit::{Machine, ARENA_BYTES};
+use libos::testkit::crowd::Crowd;
+use libos::testkit::{settle, Machine, ARENA_BYTES};
 use libos::{domain, log, Cap, CapAddr, CapType, Place, Status};
 
 libos::program!(main);
@@ -81,6 +80,7 @@ fn main(_: Start) {
 }
 
 fn measure(machine: &Machine) -> Result<(), Status> {
+    settle(&machine.boot)?;
     let (lab, mut crowd) = Lab::new(machine)?;
     for size in SIZES {
         crowd.grow_to(size)?;

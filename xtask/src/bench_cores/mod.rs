@@ -1,0 +1,114 @@
+//! `./x bench cores`: what machines with many cores cost.
+//!
+//! The emulator lets the cores take turns and counts the instructions of all of them together; a core
+//! with nothing to do executes none. So an operation costs what the cores that it concerns have to do
+//! for it, and the same whenever it is repeated.
+//!
+//! | part | question |
+//! |---|---|
+//! | [`local`] | does a local operation cost the same, however many cores there are? |
+//! | [`visits`] | what does a dispatcher pay for operations far from home? |
+//! | [`shootdown`] | what does it cost to forget translations, by the cores that may have them? |
+//! | [`remote`] | what do capability operations cost that concern several cores? |
+
+mod local;
+mod remote;
+mod shootdown;
+mod visits;
+
+use crate::bench::{bench_records, counting};
+use crate::machine::{MachineOptions, MemorySize};
+use crate::program::Invocation;
+use crate::results::line::Defaults;
+use crate::results::{Clock, Measurement, Provenance, Size, System};
+use crate::testing::guest::GuestRun;
+use crate::testing::Context;
+use anyhow::{ensure, Result};
+use std::time::Duration;
+
+/// The benchmark.
+pub const CORES: &str = "cores";
+/// Memory of most machines.
+const MIB: u64 = 1024;
+/// Of operations on one core.
+const INVOCATIONS: &str = "capbench";
+
+/// Measures everything and prints it.
+pub fn measure(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
+    let lab = Lab { context, timeout };
+    let mut all = local::measure(&lab)?;
+    all.extend(visits::measure(&lab)?);
+    all.extend(shootdown::measure(&lab)?);
+    all.extend(remote::measure(&lab)?);
+    Ok(all)
+}
+
+/// Where programs are booted.
+struct Lab<'a> {
+    context: &'a Context,
+    timeout: Duration,
+}
+
+/// One boot of a program in place of `init`.
+struct Run<'a> {
+    /// What the measurements belong to.
+    benchmark: &'a str,
+    program: &'a str,
+    cores: u32,
+    mib: u64,
+    /// Further words of the command line.
+    words: &'a str,
+}
+
+impl Lab<'_> {
+    /// What a program says on the kernel's log. What it measures at no size is measured at so many
+    /// cores.
+    fn boot(&self, run: &Run) -> Result<Vec<Measurement>> {
+        let Run { benchmark, program, cores, mib, words } = *run;
+        let machine = MachineOptions { cores, mem: MemorySize { mib }, ..counting() };
+        let name = format!("bench/{benchmark}-{cores}").replace([' ', ','], "-");
+        let defaults = Defaults {
+            benchmark: benchmark.to_owned(),
+            clock: Clock::Instructions,
+            system: System::Tessera,
+            provenance: Provenance::emulated(&self.context.project, &machine, false),
+        };
+        let boot = GuestRun {
+            test: name.clone(),
+            invocation: Invocation::new(vec![program.into()], &[])?,
+            additions: Vec::new(),
+            stdin: Vec::new(),
+            machine,
+            timeout: self.timeout,
+            command_line: format!("init=boot/programs/{program} {words}"),
+        };
+        let observed = boot.run(self.context)?;
+        let status = observed.status(false)?;
+        ensure!(status == 0, "{name}: exit status {status}");
+        let mut measured = bench_records(&observed.finished.records, &defaults)?;
+        ensure!(!measured.is_empty(), "{name}: nothing was measured");
+        for measurement in &mut measured {
+            let size = || Size { value: f64::from(cores), unit: "cores".into() };
+            measurement.question.at.get_or_insert_with(size);
+        }
+        Ok(measured)
+    }
+}
+
+/// The unit of interrupts that cores sent each other.
+const INTERRUPTS: &str = "interrupts";
+
+/// A case's median in a unit.
+fn value(measured: &[Measurement], case: &str, unit: &str) -> Option<f64> {
+    let own = measured.iter().find(|m| m.question.case == case && m.question.unit == unit);
+    own.and_then(Measurement::median)
+}
+
+/// A number of interrupts, without decimals that say nothing.
+fn plain(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value}")
+    } else {
+        format!("{value:.2}")
+    }
+}
