@@ -29,7 +29,7 @@ static void crowd(void) {
 
 static void *exit_process(void *argument) { exit((long)argument); }
 static void *exit_later(void *argument) {
-    usleep(20000);
+    usleep(400000);
     syscall(SYS_exit, (long)argument);
     return NULL;
 }
@@ -91,7 +91,7 @@ int main(int count, char **values) {
     IN_CHILD("exit in a thread", crowd(), pthread_create(&thread, NULL, exit_process, (void *)6l), pause());
     IN_CHILD("KILL", crowd(), raise(SIGKILL));
     IN_CHILD("the first ends, then the last", pthread_create(&thread, NULL, exit_later, (void *)7l), syscall(SYS_exit, 8));
-    IN_CHILD("the last is the first", pthread_create(&thread, NULL, exit_later, (void *)7l), usleep(60000), syscall(SYS_exit, 9));
+    IN_CHILD("the last is the first", pthread_create(&thread, NULL, exit_later, (void *)7l), usleep(1200000), syscall(SYS_exit, 9));
     IN_CHILD("pthread_exit in main", pthread_create(&thread, NULL, exit_later, (void *)7l), pthread_exit(NULL));
     IN_CHILD("exec in a thread", crowd(), pthread_create(&thread, NULL, run, NULL), pause());
     IN_CHILD("exec in main", crowd(), run(NULL));

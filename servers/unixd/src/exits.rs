@@ -51,6 +51,7 @@ impl Unixd {
     /// A process asks for its end.
     pub fn exit(&mut self, pid: Pid, status: u32) -> Tried {
         let acted = !self.procs.get(pid)?.has_domain;
+        self.suspend_others(pid);
         self.terminate(pid, status & 0xffff);
         // The parent, which acted as the process, goes on as itself.
         if acted {

@@ -8,7 +8,8 @@ use super::{mask, UNBLOCKABLE};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
-use crate::server::{self, header, op, restart_no_handler};
+use crate::server::{self, header, main_header, op, restart_no_handler};
+use crate::thread::lock;
 use abi::Regs;
 use core::sync::atomic::Ordering;
 use linuxabi::sigframe::Stack;
@@ -63,11 +64,20 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
             SET => set,
             _ => return Err(Errno::EINVAL),
         });
+        retarget(p, before);
     }
     if old != 0 {
         user::copy_out(p, old, &before)?;
     }
     Ok(0)
+}
+
+/// Signals of the process that this thread was to take, and now blocks, are for another one.
+fn retarget(p: &Process, before: u64) {
+    let newly = p.me.signals.blocked & !before;
+    if lock::is_shared() && main_header().pending.set() & newly != 0 {
+        let _ = server::call(op::Retarget {});
+    }
 }
 
 pub fn rt_sigpending(p: &mut Process, out: u64, size: u64) -> Result<u64> {
