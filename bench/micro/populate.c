@@ -1,4 +1,8 @@
 // What does it cost 1, 2 and 4 threads together to touch all pages of one region?
+//
+// Each has a core to itself. Instructions are those of all cores together; time is until the last
+// has ended.
+// cores: 4
 #include "bench.h"
 #include <pthread.h>
 

@@ -16,6 +16,8 @@ use std::path::PathBuf;
 pub struct Program {
     pub name: String,
     executable: PathBuf,
+    /// Cores that it needs at least: what its source says in a line `// cores: N`.
+    cores: u32,
 }
 
 /// What a program said on one system.
@@ -49,9 +51,17 @@ pub fn choose(project: &Project, names: &[String]) -> Result<Vec<Program>> {
             let executable = folder.join(&name);
             crate::setup::c_compiler()?;
             compile(&source, &executable, "gcc")?;
-            Ok(Program { name, executable })
+            let cores = cores_of(&fs::read_to_string(&source)?)
+                .with_context(|| format!("{}", source.display()))?;
+            Ok(Program { name, executable, cores })
         })
         .collect()
+}
+
+/// One, unless the source says something else.
+fn cores_of(source: &str) -> Result<u32> {
+    let said = source.lines().find_map(|line| line.strip_prefix("// cores: "));
+    Ok(said.map(|number| number.trim().parse()).transpose()?.unwrap_or(1))
 }
 
 impl Program {
@@ -66,6 +76,7 @@ impl Program {
             invocation: Invocation::new(vec![guest.clone()], &[variable.to_owned()])?,
             additions: vec![Addition { host: self.executable.clone(), guest }],
             stdin: Vec::new(),
+            cores: self.cores,
         };
         let ended = match session.run(system, clock, &task)? {
             Outcome::Failed { long, .. } => {
@@ -81,7 +92,7 @@ impl Program {
             benchmark: self.name.clone(),
             clock,
             system,
-            provenance: session.provenance(clock),
+            provenance: session.provenance(clock, self.cores),
         };
         let measurements = line::parse_output(&output, &defaults)
             .with_context(|| format!("{} on {}", self.name, system.title()))?;

@@ -35,8 +35,9 @@ fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
     signal::deliver(p, regs);
     // A trap flag would trap in the middle of the way back.
     regs.rflags &= !TRAP_FLAG;
-    trace::mark(Mark::Program(p.pid));
+    let pid = p.pid;
     lock::leave();
+    trace::mark(Mark::Program(pid));
     // SAFETY: the upcall ends here; the save area holds the program's registers.
     unsafe { resume(frame) }
 }
@@ -61,8 +62,9 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     let cause = match access(error) {
         Some(access) => match p.mm.space.fault(&mut p.mm.caps, address, access) {
             Ok(()) => {
-                trace::mark(Mark::Program(p.pid));
+                let pid = p.pid;
                 lock::leave();
+                trace::mark(Mark::Program(pid));
                 // SAFETY: the upcall ends here; the program's registers are as the kernel saved
                 // them.
                 unsafe { resume(frame) }

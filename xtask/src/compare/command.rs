@@ -200,7 +200,7 @@ fn measurements(
 ) -> Vec<Measurement> {
     let mut all = Vec::new();
     for &clock in clocks {
-        let provenance = session.provenance(clock);
+        let provenance = session.provenance(clock, 1);
         for column in columns {
             let question = Question {
                 benchmark: "compare".into(),

@@ -33,6 +33,8 @@ pub struct Task {
     pub invocation: Invocation,
     pub additions: Vec<Addition>,
     pub stdin: Vec<u8>,
+    /// Cores of the machine, if the session's has fewer.
+    pub cores: u32,
 }
 
 /// What came of a boot.
@@ -84,8 +86,7 @@ impl Session {
 
     /// Boots `system` and runs the task; `clock` decides how the machine is emulated.
     pub fn run(&self, system: System, clock: Clock, task: &Task) -> Result<Outcome> {
-        let machine =
-            MachineOptions { icount: clock == Clock::Instructions, ..self.machine.clone() };
+        let machine = self.machine(clock, task.cores);
         let stdin = Image::temporary(&self.project);
         fs::write(&stdin.file, &task.stdin)?;
         // The same image every time.
@@ -112,10 +113,16 @@ impl Session {
     }
 
     /// Of what a boot with this clock measures.
-    pub fn provenance(&self, clock: Clock) -> Provenance {
+    pub fn provenance(&self, clock: Clock, cores: u32) -> Provenance {
+        let machine = self.machine(clock, cores);
+        let kvm = !machine.icount && crate::kvm::usable(&self.project);
+        Provenance::emulated(&self.project, &machine, kvm)
+    }
+
+    /// The machine, the same for every system, with at least so many cores.
+    fn machine(&self, clock: Clock, cores: u32) -> MachineOptions {
         let icount = clock == Clock::Instructions;
-        let kvm = !icount && crate::kvm::usable(&self.project);
-        Provenance::emulated(&self.project, &MachineOptions { icount, ..self.machine.clone() }, kvm)
+        MachineOptions { icount, cores: self.machine.cores.max(cores), ..self.machine.clone() }
     }
 
     fn tessera(&self, image: &Image, machine: &MachineOptions) -> Result<Boot> {
@@ -226,7 +233,7 @@ pub fn locate(session: &Session, invocation: Invocation, stdin: Vec<u8>) -> Resu
         .context("the program cannot be compared")?
         .into_iter()
         .collect();
-    Ok(Task { invocation, additions, stdin })
+    Ok(Task { invocation, additions, stdin, cores: 1 })
 }
 
 #[cfg(test)]

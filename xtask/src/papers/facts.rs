@@ -1,6 +1,6 @@
 //! `bench/papers.tsv`: what the papers print, what they say, and what Tessera aims at.
 
-use crate::results::{Measurement, System};
+use crate::results::{Measurement, Question, System};
 use anyhow::{bail, ensure, Context, Result};
 
 /// A case of a figure, at a size if it has one.
@@ -87,6 +87,29 @@ impl Facts {
                 && question.at.as_ref().map(|at| at.value) == asked.size
         });
         Some(answer?.median()? / asked.each)
+    }
+
+    /// The key of a question that is one of a figure's.
+    pub fn key_of(&self, question: &Question) -> Key {
+        Key {
+            figure: question.benchmark.clone(),
+            case: question.case.clone(),
+            size: question.at.as_ref().map(|at| at.value),
+        }
+    }
+
+    /// The paper's number for what a benchmark of the standard set asks, and its unit: of the case
+    /// that Linux was asked with it.
+    pub fn paper_of(&self, question: &Question) -> Option<(f64, &str)> {
+        let own = self.key_of(question);
+        let asked = self.linux.iter().filter(|(_, asked)| {
+            asked.benchmark == own.figure && asked.case == own.case && asked.size == own.size
+        });
+        let alike = asked.filter_map(|(key, asked)| {
+            let (value, unit) = self.paper(key)?;
+            Some((value * asked.each, unit))
+        });
+        self.paper(&own).or_else(|| alike.into_iter().next())
     }
 
     /// The aim for a case.

@@ -5,7 +5,7 @@
 //! papers' machines count on the host what its workloads would have missed there ([`models`]). The
 //! papers' numbers and the aims are in `bench/papers.tsv` ([`facts`]).
 
-mod facts;
+pub mod facts;
 mod models;
 mod tables;
 

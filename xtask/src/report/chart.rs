@@ -171,7 +171,8 @@ const SERIES: usize = 9;
 /// Cases in a row of the legend.
 const PER_ROW: usize = 3;
 
-/// Lines over the size, one for each case; all measurements are of one system and one unit.
+/// Lines over the size, one for each case; all measurements are of one unit. Tessera's have dots,
+/// Linux's are dashed; the papers' numbers are rings without lines.
 pub fn by_case(title: &str, measurements: &[&Measurement]) -> Figure {
     let mut drawing = Drawing::default();
     let unit = measurements.first().map(|one| unit_of(one)).unwrap_or_default();
@@ -183,6 +184,11 @@ pub fn by_case(title: &str, measurements: &[&Measurement]) -> Figure {
     }
     drawing.text(12.0, 20.0, Anchor::Start, "title", title);
     drawing.text(LEFT, 38.0, Anchor::Start, "faint", &unit);
+    let systems = systems_of(measurements);
+    let others = [(System::Linux, "dashed: Linux"), (System::Paper, "rings: the paper")];
+    let others = others.iter().filter(|(system, _)| systems.contains(system));
+    let others: Vec<&str> = others.map(|(_, text)| *text).collect();
+    drawing.text(WIDTH - 12.0, 38.0, Anchor::End, "faint", &others.join("; "));
     let column = (WIDTH - 24.0) / PER_ROW as f64;
     for (number, case) in cases.iter().enumerate() {
         let x = 12.0 + column * (number % PER_ROW) as f64;
@@ -202,17 +208,25 @@ pub fn by_case(title: &str, measurements: &[&Measurement]) -> Figure {
     label_sizes(&mut drawing, &x, measurements);
     for (number, case) in cases.iter().enumerate().rev() {
         let class = format!("series-{}", number % SERIES);
-        let mut own: Vec<(f64, f64)> = measurements
-            .iter()
-            .filter(|one| one.question.case == *case)
-            .filter_map(|one| Some((size(one), one.median()?)))
-            .collect();
-        own.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let points = |system: System| {
+            let mut own: Vec<(f64, f64)> = measurements
+                .iter()
+                .filter(|one| one.question.case == *case && one.system == system)
+                .filter_map(|one| Some((size(one), one.median()?)))
+                .collect();
+            own.sort_by(|left, right| left.0.total_cmp(&right.0));
+            own
+        };
         let place = |&(size, value): &(f64, f64)| (x.place(size), y.place(value));
-        drawing.polyline(&own.iter().map(place).collect::<Vec<_>>(), &format!("{class} stroke"));
-        for point in &own {
-            let text = format!("{case}: {}", grouped(point.1));
-            drawing.dot(place(point), &format!("{class} fill"), &text);
+        for (system, line) in [(System::Linux, "stroke dashed"), (System::Tessera, "stroke")] {
+            let line = format!("{class} {line}");
+            drawing.polyline(&points(system).iter().map(place).collect::<Vec<_>>(), &line);
+        }
+        for (system, dot) in [(System::Paper, "stroke"), (System::Tessera, "fill")] {
+            for point in points(system) {
+                let text = format!("{case}, {}: {}", system.title(), grouped(point.1));
+                drawing.dot(place(&point), &format!("{class} {dot}"), &text);
+            }
         }
     }
     Figure { title: title.to_owned(), drawing, height: HEIGHT }
@@ -297,6 +311,17 @@ mod tests {
         let single = Axis::around([5.0].into_iter(), 0.0, 100.0);
         assert!((single.place(5.0) - 50.0).abs() < 1e-9);
         assert_eq!(Axis::around(std::iter::empty(), 0.0, 1.0).ticks().len(), 4);
+    }
+
+    #[test]
+    fn the_paper_has_rings() {
+        let ours = crate::results::tests::measured("map", &[600.0]);
+        let ours = Measurement { system: System::Tessera, ..ours };
+        let paper = Measurement { system: System::Paper, samples: vec![1339.0], ..ours.clone() };
+        let alone = by_case("figure", &[&ours]).inline();
+        assert!(!alone.contains("rings") && !alone.contains("1,339"), "{alone}");
+        let both = by_case("figure", &[&ours, &paper]).inline();
+        assert!(both.contains("rings: the paper") && both.contains("map, paper: 1,339"), "{both}");
     }
 
     #[test]

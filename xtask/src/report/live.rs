@@ -43,6 +43,7 @@ pub fn ask(session: &Session) -> Result<Live> {
         invocation: Invocation::new(["sh", "-c", &script].map(String::from).to_vec(), &[])?,
         additions: Vec::new(),
         stdin: Vec::new(),
+        cores: 1,
     };
     let ended = match session.run(System::Tessera, Clock::Instructions, &task)? {
         Outcome::Ended(ended) => ended,

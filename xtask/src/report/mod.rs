@@ -1,9 +1,11 @@
 //! `./x report`: one page with everything that was measured, and pictures of a running system.
 
+mod breakdown;
 mod chart;
 mod live;
 mod memory;
 mod page;
+mod papers;
 pub mod svg;
 mod tree;
 
@@ -19,7 +21,7 @@ use std::time::Duration;
 /// Write a page with figures of what ./x compare measured, to be opened in a browser
 ///
 /// It is one file that needs no network. Tessera is booted once, for the map of a process's memory,
-/// its capabilities, and counts of events.
+/// its capabilities, and counts of events; and once with probes, for where the instructions go.
 #[derive(clap::Args, Debug)]
 pub struct ReportOptions {
     /// Results to show, of ./x compare or ./x bench --json (may be repeated) [default:
@@ -42,8 +44,9 @@ pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     let machine = MachineOptions { mem: MemorySize { mib: 512 }, ..MachineOptions::default() };
     let session = Session::prepare(project, &machine, Duration::from_secs(120))?;
     let live = live::ask(&session)?;
+    let breakdown = breakdown::measure(project)?;
     let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));
-    fs::write(&output, page::page(&all, &live))
+    fs::write(&output, page::page(&all, &live, &breakdown))
         .with_context(|| format!("cannot write {}", output.display()))?;
     println!("{}", output.display());
     Ok(0)
@@ -60,6 +63,7 @@ fn measurements(project: &Project, options: &ReportOptions) -> Result<Vec<Measur
         all.extend(results::read(file).context("first: ./x compare")?);
     }
     ensure!(!all.is_empty(), "nothing was measured; first: ./x compare");
+    papers::add(project, &mut all)?;
     Ok(all)
 }
 

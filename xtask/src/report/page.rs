@@ -1,5 +1,6 @@
 //! The page: everything in one file, nothing from a network.
 
+use super::breakdown::{self, Breakdown};
 use super::chart::{bars, by_case, by_size, Figure};
 use super::live::{Events, Live};
 use super::svg::{escape, STYLE};
@@ -20,12 +21,14 @@ figure{margin:0}svg{width:100%;height:auto;display:block}svg .title{font-weight:
 pre{overflow-x:auto}details{margin:.5rem 0}";
 
 /// The whole page.
-pub fn page(all: &[Measurement], live: &Live) -> String {
+pub fn page(all: &[Measurement], live: &Live, breakdown: &[Breakdown]) -> String {
     let mut body = String::from("<h1>Tessera beside Linux</h1>\n");
     body += "<p>The same static programs in the same emulator. A ratio below 1 means that Tessera \
              needs less. Instructions are those of the program, its library and the kernel together, \
              counted by the emulator; they repeat exactly. Wall time is that of the emulator, which \
-             has neither the caches nor the TLB of a processor.</p>\n";
+             has neither the caches nor the TLB of a processor. Where a paper prints a number for the \
+             same, it stands beside ours: cycles of its authors' machine, so that shapes may be \
+             compared and heights may not.</p>\n";
     body += &machines(all);
     for (clock, title) in [(Clock::Instructions, "Instructions"), (Clock::Wall, "Wall time")] {
         let own: Vec<&Measurement> = all.iter().filter(|one| one.question.clock == clock).collect();
@@ -44,6 +47,12 @@ pub fn page(all: &[Measurement], live: &Live) -> String {
         "<h2>Where the kernel is involved</h2>\n<p>What Tessera's CPU driver counts during one \
              operation of a shell.</p>\n";
     body += &events(&live.events);
+    body += "<h2>Where the instructions go</h2>\n<p>Of what a shell's programs left user mode for, by \
+             a function trace of the kernel, the library and the servers; without the program itself, \
+             and without what other processes did meanwhile.</p>\n";
+    let picture = breakdown::picture(breakdown);
+    body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
+    body += &breakdown::table(breakdown);
     body +=
         "<h2>The memory of a process</h2>\n<p>The regions of <code>cat</code> as its own library \
              keeps them. Heights grow with the logarithm of the size.</p>\n";
@@ -67,6 +76,7 @@ pub fn page(all: &[Measurement], live: &Live) -> String {
 fn machines(all: &[Measurement]) -> String {
     let mut lines: Vec<String> = all
         .iter()
+        .filter(|one| one.system != System::Paper)
         .map(|one| format!("{}; commit {}", one.provenance.machine, one.provenance.commit))
         .collect();
     lines.sort();
@@ -281,8 +291,8 @@ mod tests {
     fn a_page_stands_alone() {
         let all = measured();
         let live = Live { maps: String::new(), events: Vec::new(), capabilities: String::new() };
-        let page = page(&all, &live);
-        assert_eq!(page.matches("<svg").count(), 3, "two figures and the memory");
+        let page = page(&all, &live, &[]);
+        assert_eq!(page.matches("<svg").count(), 4, "two figures, the memory and the breakdown");
         assert!(page.contains("not supported") && page.contains("q&lt;35"));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
         for one in ["svg", "figure", "table", "div", "tr", "td", "details", "ul"] {

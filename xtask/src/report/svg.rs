@@ -16,6 +16,7 @@ svg .series-0{--own:var(--tessera)}svg .series-1{--own:var(--linux)}svg .series-
 svg .series-3{--own:var(--host)}svg .series-4{--own:#c2a000}svg .series-5{--own:#c2477f}\
 svg .series-6{--own:#2c8f8f}svg .series-7{--own:#8a6a4a}svg .series-8{--own:#7f7f7f}\
 svg .fill{fill:var(--own)}svg .stroke{stroke:var(--own);stroke-width:2;fill:none}\
+svg .dashed{stroke-dasharray:6 4}\
 svg .range{stroke:var(--own);stroke-width:6;opacity:.35}";
 
 /// A drawing whose size is known at the end.

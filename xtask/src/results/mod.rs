@@ -188,7 +188,7 @@ pub fn grouped(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     pub fn measured(case: &str, samples: &[f64]) -> Measurement {

@@ -28,6 +28,9 @@ pub struct TraceOptions {
     /// and a fork
     #[arg(long, value_name = "NAME")]
     pub tree: Vec<String>,
+    /// Levels of the trees
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    pub depth: usize,
     /// Where the page with the pictures goes
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -60,7 +63,7 @@ pub fn trace(options: &TraceOptions) -> Result<i32> {
 }
 
 /// What a fork is called: the three system calls that do it.
-const FORKS: [&str; 3] = ["system call fork", "system call clone", "system call vfork"];
+pub const FORKS: [&str; 3] = ["system call fork", "system call clone", "system call vfork"];
 
 fn trees(options: &TraceOptions, dump: &Dump, timeline: &Timeline) -> Result<String> {
     let trees = Trees::new(timeline);
@@ -69,7 +72,7 @@ fn trees(options: &TraceOptions, dump: &Dump, timeline: &Timeline) -> Result<Str
             patterns.iter().flat_map(|pattern| matching(dump, timeline, pattern)).collect();
         let count = calls.len();
         let tree = trees.of(median_call(timeline, calls)?);
-        let tree = text::tree(dump, timeline, &tree);
+        let tree = text::tree(dump, timeline, &tree, options.depth);
         Some(format!("\n{heading}: the median of {count}\n\n{tree}"))
     };
     if options.tree.is_empty() {

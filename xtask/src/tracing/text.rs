@@ -59,7 +59,7 @@ pub fn table<'a>(dump: &Dump, heading: &str, rows: impl Iterator<Item = &'a Row>
             number(row.own),
             number(row.total),
             row.median().map_or("-".into(), number),
-            label(dump, row.name)
+            short(&label(dump, row.name))
         );
     }
     text
@@ -70,11 +70,11 @@ pub fn is_episode(row: &Row) -> bool {
     matches!(row.name, Name::Episode(_))
 }
 
-/// A call tree: time with callees, own time, name.
-pub fn tree(dump: &Dump, timeline: &Timeline, tree: &Tree) -> String {
-    let mut text = format!("{:>14} {:>12}  \n", "with callees", "own time");
+/// A call tree: time with callees, own time, name; calls more than `depth` levels down are not shown.
+pub fn tree(dump: &Dump, timeline: &Timeline, tree: &Tree, depth: usize) -> String {
+    let mut text = format!("{:>14} {:>12}\n", "with callees", "own time");
     let whose = who(dump, timeline, tree.dispatcher);
-    branch(&mut text, dump, timeline, tree, &[], &whose);
+    Branches { dump, timeline, depth }.write(&mut text, tree, &[], &whose);
     let elsewhere = tree.elsewhere();
     if elsewhere > 0 {
         let _ =
@@ -83,31 +83,78 @@ pub fn tree(dump: &Dump, timeline: &Timeline, tree: &Tree) -> String {
     text
 }
 
-fn branch(
-    text: &mut String,
-    dump: &Dump,
-    timeline: &Timeline,
-    tree: &Tree,
-    above: &[bool],
-    whose: &str,
-) {
-    let lines: String = match above.split_last() {
-        None => String::new(),
-        Some((last, before)) => {
-            let bars = before.iter().map(|more| if *more { "│ " } else { "  " });
-            bars.collect::<String>() + if *last { "├─" } else { "└─" }
+/// Writes the lines of a tree.
+struct Branches<'a> {
+    dump: &'a Dump,
+    timeline: &'a Timeline,
+    depth: usize,
+}
+
+impl Branches<'_> {
+    /// `above`: for each level, whether more comes there below this line. `whose`: who did what is one
+    /// level up.
+    fn write(&self, text: &mut String, tree: &Tree, above: &[bool], whose: &str) {
+        let lines: String = match above.split_last() {
+            None => String::new(),
+            Some((last, before)) => {
+                let bars = before.iter().map(|more| if *more { "│ " } else { "  " });
+                bars.collect::<String>() + if *last { "├─" } else { "└─" }
+            }
+        };
+        let own = who(self.dump, self.timeline, tree.dispatcher);
+        let mut name = short(&label(self.dump, tree.name));
+        if tree.count > 1 {
+            name += &format!("  ×{}", tree.count);
         }
-    };
-    let own = who(dump, timeline, tree.dispatcher);
-    let marked =
-        if own == whose && !above.is_empty() { String::new() } else { format!("  [{own}]") };
-    let times = if tree.count > 1 { format!("  ×{}", tree.count) } else { String::new() };
-    let name = label(dump, tree.name);
-    let (total, time) = (number(tree.total), number(tree.own));
-    let _ = writeln!(text, "{total:>14} {time:>12}  {lines}{name}{times}{marked}");
-    for (n, child) in tree.children.iter().enumerate() {
-        let mut next = above.to_vec();
-        next.push(n + 1 < tree.children.len());
-        branch(text, dump, timeline, child, &next, &own);
+        if own != whose || above.is_empty() {
+            name += &format!("  [{own}]");
+        }
+        let is_cut = above.len() == self.depth && !tree.children.is_empty();
+        if is_cut {
+            name += "  …";
+        }
+        let (total, time) = (number(tree.total), number(tree.own));
+        let _ = writeln!(text, "{total:>14} {time:>12}  {lines}{name}");
+        if is_cut {
+            return;
+        }
+        for (n, child) in tree.children.iter().enumerate() {
+            let next = [above, &[n + 1 < tree.children.len()]].concat();
+            self.write(text, child, &next, &own);
+        }
+    }
+}
+
+/// Without the types that a generic function was made for.
+fn short(name: &str) -> String {
+    let mut short = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find("::<") {
+        short += &rest[..at];
+        rest = &rest[at + 2..];
+        let mut open = 0;
+        let end = rest.char_indices().find_map(|(at, c)| {
+            open += i32::from(c == '<') - i32::from(c == '>');
+            (open == 0).then_some(at + 1)
+        });
+        rest = &rest[end.unwrap_or(rest.len())..];
+    }
+    short + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_types() {
+        for (name, expected) in [
+            ("uvm::space::Space", "uvm::space::Space"),
+            ("<uvm::Space>::fork::<libunix::Caps>", "<uvm::Space>::fork"),
+            ("a::b::<c::<d>, e>::{closure#0}", "a::b::{closure#0}"),
+            ("a::<b", "a"),
+        ] {
+            assert_eq!(short(name), expected);
+        }
     }
 }

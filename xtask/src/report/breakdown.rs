@@ -1,0 +1,174 @@
+//! Where the instructions of an operation go: from a function trace of a shell at work.
+
+use super::svg::{escape, Anchor, Drawing};
+use crate::project::Project;
+use crate::results::grouped;
+use crate::tracing;
+use ::trace::dump::Dump;
+use ::trace::profile::{label, matching, Tree, Trees};
+use ::trace::timeline::{Name, Timeline};
+use anyhow::Result;
+
+/// What a program leaves user mode for, and what that is called in a trace.
+const OPERATIONS: [(&str, &[&str]); 4] = [
+    ("a page fault", &["page fault"]),
+    ("a fork", &tracing::command::FORKS),
+    ("an exec", &["system call execve"]),
+    ("a wait", &["system call wait4"]),
+];
+
+/// What a shell does meanwhile.
+const SCRIPT: &str =
+    "i=0; while [ $i -lt 10 ]; do ( : ); busybox true | busybox cat; i=$((i+1)); done";
+
+/// Parts of the system and the functions that belong to them: the first whose beginning fits.
+const PARTS: [(&str, &[&str]); 9] = [
+    ("mapping database", &["mdb::", "kernel::cap::db::"]),
+    ("zeroing and copying", &["kernel::cap::mem::", "kernel::arch::x86_64::pages::", "mem"]),
+    ("page tables, TLB", &["kernel::vspace::", "paging::"]),
+    ("messages, scheduling", &["kernel::dispatch::", "kernel::ipc::", "kernel::arch::"]),
+    ("capabilities", &["kernel::", "captypes::"]),
+    ("UVM", &["uvm::"]),
+    ("libunix", &["libunix::", "linuxdomain::"]),
+    ("unixd", &["unixd::", "memfs::", "bootarchive::"]),
+    ("the rest", &[""]),
+];
+
+/// An operation, the mean of all that were done.
+pub struct Breakdown {
+    operation: &'static str,
+    times: usize,
+    /// Instructions in each of [`PARTS`].
+    parts: [f64; PARTS.len()],
+}
+
+impl Breakdown {
+    fn total(&self) -> f64 {
+        self.parts.iter().sum()
+    }
+}
+
+/// Boots the traced build once.
+pub fn measure(project: &Project) -> Result<Vec<Breakdown>> {
+    let traced = tracing::build(project)?;
+    let dump = tracing::record(project, &traced, &["sh", "-c", SCRIPT])?;
+    let timeline = Timeline::new(&dump);
+    let trees = Trees::new(&timeline);
+    let of = |(operation, patterns): (&'static str, &[&str])| {
+        let calls: Vec<_> =
+            patterns.iter().flat_map(|pattern| matching(&dump, &timeline, pattern)).collect();
+        let mut parts = [0.0; PARTS.len()];
+        calls.iter().for_each(|&call| add(&mut parts, &dump, &timeline, &trees.of(call)));
+        parts.iter_mut().for_each(|part| *part /= calls.len() as f64);
+        (!calls.is_empty()).then_some(Breakdown { operation, times: calls.len(), parts })
+    };
+    Ok(OPERATIONS.into_iter().filter_map(of).collect())
+}
+
+/// The time of a tree, with what servers did for it, but not what other processes did meanwhile.
+fn add(parts: &mut [f64], dump: &Dump, timeline: &Timeline, tree: &Tree) {
+    parts[part_of(dump, tree.name)] += tree.own as f64;
+    for child in &tree.children {
+        let is_process = |id: usize| timeline.dispatchers[id].process.is_some();
+        if child.dispatcher == tree.dispatcher || !child.dispatcher.is_some_and(is_process) {
+            add(parts, dump, timeline, child);
+        }
+    }
+}
+
+fn part_of(dump: &Dump, name: Name) -> usize {
+    // A method is written <TYPE>::name, and a trait's <TYPE as TRAIT>::name.
+    let name = label(dump, name);
+    let path = name.trim_start_matches(['<', '&']);
+    let fits = |(_, beginnings): &(&str, &[&str])| {
+        beginnings.iter().any(|beginning| path.starts_with(beginning))
+    };
+    PARTS.iter().position(fits).unwrap_or(PARTS.len() - 1)
+}
+
+const WIDTH: f64 = 640.0;
+
+/// A bar for each operation, all of the same length: shares, with the totals beside the names.
+pub fn picture(all: &[Breakdown]) -> String {
+    const COLUMNS: usize = 3;
+    let mut drawing = Drawing::default();
+    let title = "Where the instructions go";
+    drawing.text(12.0, 20.0, Anchor::Start, "title", title);
+    let column = (WIDTH - 24.0) / COLUMNS as f64;
+    for (n, (part, _)) in PARTS.iter().enumerate() {
+        let (x, y) = (12.0 + column * (n % COLUMNS) as f64, 32.0 + 18.0 * (n / COLUMNS) as f64);
+        drawing.rectangle([x, y, 12.0, 12.0], &format!("series-{n} fill"), "");
+        drawing.text(x + 17.0, y + 11.0, Anchor::Start, "", part);
+    }
+    let mut y = 50.0 + 18.0 * PARTS.len().div_ceil(COLUMNS) as f64;
+    for one in all {
+        let total = one.total();
+        let name = format!("{} (mean of {})", one.operation, one.times);
+        drawing.text(12.0, y, Anchor::Start, "", &name);
+        let sum = format!("{} instructions", grouped(total.round()));
+        drawing.text(WIDTH - 12.0, y, Anchor::End, "faint", &sum);
+        let mut x = 12.0;
+        for (n, part) in one.parts.iter().enumerate().filter(|(_, part)| **part > 0.0) {
+            let width = part / total * (WIDTH - 24.0);
+            let text = format!("{}: {}", PARTS[n].0, grouped(part.round()));
+            drawing.rectangle([x, y + 8.0, width, 22.0], &format!("series-{n} fill"), &text);
+            x += width;
+        }
+        y += 58.0;
+    }
+    drawing.inline(WIDTH, y - 14.0, title)
+}
+
+/// The same in numbers.
+pub fn table(all: &[Breakdown]) -> String {
+    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>instructions</th>");
+    all.iter().for_each(|one| rows += &format!("<th>{}</th>", escape(one.operation)));
+    rows += "</tr></thead><tbody>\n";
+    for (n, (part, _)) in PARTS.iter().enumerate() {
+        rows += &format!("<tr><td>{}</td>", escape(part));
+        all.iter().for_each(|one| {
+            rows += &format!("<td>{}</td>", grouped(one.parts[n].round()));
+        });
+        rows += "</tr>\n";
+    }
+    rows += "<tr><td>together</td>";
+    all.iter().for_each(|one| rows += &format!("<td>{}</td>", grouped(one.total().round())));
+    rows + "</tr>\n</tbody></table></div>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::trace::dump::Function;
+
+    #[test]
+    fn functions_belong_to_parts() {
+        let names = [
+            ("<mdb::Mdb<kernel::cap::policy::CapPolicy>>::attach", "mapping database"),
+            ("<kernel::cap::db::Db>::insert", "mapping database"),
+            ("kernel::arch::x86_64::pages::zero_page", "zeroing and copying"),
+            ("memcpy", "zeroing and copying"),
+            ("kernel::dispatch::on_trap", "messages, scheduling"),
+            ("kernel::invoke::retype", "capabilities"),
+            ("<uvm::space::Space>::fault::<libunix::mm::backend::Caps>", "UVM"),
+            ("<alloc::vec::Vec<u8>>::grow", "the rest"),
+        ];
+        let mut dump = Dump::default();
+        for ((name, _), n) in names.iter().zip(0..) {
+            dump.functions.insert(n, Function { image: 0, name: (*name).to_owned() });
+        }
+        for ((name, part), n) in names.iter().zip(0..) {
+            assert_eq!(PARTS[part_of(&dump, Name::Function(n))].0, *part, "{name}");
+        }
+    }
+
+    #[test]
+    fn shares_fill_the_bar() {
+        let mut parts = [0.0; PARTS.len()];
+        (parts[0], parts[5]) = (300.0, 100.0);
+        let one = Breakdown { operation: "a fork", times: 3, parts };
+        let picture = picture(&[one]);
+        assert!(picture.contains("400 instructions"), "{picture}");
+        assert!(picture.contains("width=\"462.0\"") && picture.contains("width=\"154.0\""));
+    }
+}
