@@ -1,7 +1,7 @@
 // What does it cost 1, 2 and 4 threads together to touch all pages of one region?
 //
-// Each has a core to itself. Instructions are those of all cores together; time is until the last
-// has ended.
+// Each has a core to itself where time is measured, until the last has ended. Instructions are those
+// of all together.
 // cores: 4
 #include "bench.h"
 #include <pthread.h>

@@ -119,10 +119,12 @@ impl Session {
         Provenance::emulated(&self.project, &machine, kvm)
     }
 
-    /// The machine, the same for every system, with at least so many cores.
+    /// The machine, the same for every system, with at least so many cores. Instructions are counted
+    /// on one, which executes what several would have.
     fn machine(&self, clock: Clock, cores: u32) -> MachineOptions {
         let icount = clock == Clock::Instructions;
-        MachineOptions { icount, cores: self.machine.cores.max(cores), ..self.machine.clone() }
+        let cores = if icount { self.machine.cores } else { self.machine.cores.max(cores) };
+        MachineOptions { icount, cores, ..self.machine.clone() }
     }
 
     fn tessera(&self, image: &Image, machine: &MachineOptions) -> Result<Boot> {
