@@ -1,13 +1,14 @@
 //! Where the instructions of an operation go: from a function trace of a shell at work.
 
 use super::svg::{escape, Anchor, Drawing};
-use crate::project::Project;
 use crate::results::grouped;
 use crate::tracing;
 use ::trace::dump::Dump;
 use ::trace::profile::{label, matching, Tree, Trees};
 use ::trace::timeline::{Name, Timeline};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
 
 /// What a program leaves user mode for, and what that is called in a trace.
 const OPERATIONS: [(&str, &[&str]); 4] = [
@@ -16,10 +17,6 @@ const OPERATIONS: [(&str, &[&str]); 4] = [
     ("an exec", &["system call execve"]),
     ("a wait", &["system call wait4"]),
 ];
-
-/// What a shell does meanwhile.
-const SCRIPT: &str =
-    "i=0; while [ $i -lt 10 ]; do ( : ); busybox true | busybox cat; i=$((i+1)); done";
 
 /// Parts of the system and the functions that belong to them: the first whose beginning fits.
 const PARTS: [(&str, &[&str]); 9] = [
@@ -48,10 +45,10 @@ impl Breakdown {
     }
 }
 
-/// Boots the traced build once.
-pub fn measure(project: &Project) -> Result<Vec<Breakdown>> {
-    let traced = tracing::build(project)?;
-    let dump = tracing::record(project, &traced, &["sh", "-c", SCRIPT])?;
+/// Of a trace.
+pub fn read(file: &Path) -> Result<Vec<Breakdown>> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let dump = Dump::from_bytes(&bytes).with_context(|| format!("{}", file.display()))?;
     let timeline = Timeline::new(&dump);
     let trees = Trees::new(&timeline);
     let of = |(operation, patterns): (&'static str, &[&str])| {

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Write a page with figures of what ./x compare measured, to be opened in a browser
 ///
 /// It is one file that needs no network. Tessera is booted once, for the map of a process's memory,
-/// its capabilities, and counts of events; and once with probes, for where the instructions go.
+/// its capabilities, and counts of events.
 #[derive(clap::Args, Debug)]
 pub struct ReportOptions {
     /// Results to show, of ./x compare or ./x bench --json (may be repeated) [default:
@@ -31,6 +31,9 @@ pub struct ReportOptions {
     /// Where to write the page [default: target/tessera/report.html]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Show where the instructions go in this trace, of ./x run --icount --trace FILE
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Also write every figure as an SVG file to FOLDER
     #[arg(long, value_name = "FOLDER")]
     figures: Option<PathBuf>,
@@ -44,7 +47,7 @@ pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     let machine = MachineOptions { mem: MemorySize { mib: 512 }, ..MachineOptions::default() };
     let session = Session::prepare(project, &machine, Duration::from_secs(120))?;
     let live = live::ask(&session)?;
-    let breakdown = breakdown::measure(project)?;
+    let breakdown = options.trace.as_deref().map(breakdown::read).transpose()?.unwrap_or_default();
     let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));
     fs::write(&output, page::page(&all, &live, &breakdown))
         .with_context(|| format!("cannot write {}", output.display()))?;

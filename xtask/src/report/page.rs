@@ -47,12 +47,14 @@ pub fn page(all: &[Measurement], live: &Live, breakdown: &[Breakdown]) -> String
         "<h2>Where the kernel is involved</h2>\n<p>What Tessera's CPU driver counts during one \
              operation of a shell.</p>\n";
     body += &events(&live.events);
-    body += "<h2>Where the instructions go</h2>\n<p>Of what a shell's programs left user mode for, by \
+    if !breakdown.is_empty() {
+        body += "<h2>Where the instructions go</h2>\n<p>Of what a shell's programs left user mode for, by \
              a function trace of the kernel, the library and the servers; without the program itself, \
              and without what other processes did meanwhile.</p>\n";
-    let picture = breakdown::picture(breakdown);
-    body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
-    body += &breakdown::table(breakdown);
+        let picture = breakdown::picture(breakdown);
+        body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
+        body += &breakdown::table(breakdown);
+    }
     body +=
         "<h2>The memory of a process</h2>\n<p>The regions of <code>cat</code> as its own library \
              keeps them. Heights grow with the logarithm of the size.</p>\n";
@@ -292,7 +294,7 @@ mod tests {
         let all = measured();
         let live = Live { maps: String::new(), events: Vec::new(), capabilities: String::new() };
         let page = page(&all, &live, &[]);
-        assert_eq!(page.matches("<svg").count(), 4, "two figures, the memory and the breakdown");
+        assert_eq!(page.matches("<svg").count(), 3, "two figures and the memory");
         assert!(page.contains("not supported") && page.contains("q&lt;35"));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
         for one in ["svg", "figure", "table", "div", "tr", "td", "details", "ul"] {

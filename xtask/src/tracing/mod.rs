@@ -7,11 +7,8 @@ mod patch;
 mod text;
 
 use crate::compile::{self, Built, UserProgram};
-use crate::emulator::{self, Console, End, Limits};
-use crate::image::{Base, Image};
-use crate::log::{Log, Record};
-use crate::machine::{Boot, MachineOptions};
-use crate::program::Invocation;
+use crate::log::Record;
+use crate::machine::Boot;
 use crate::project::Project;
 use crate::toolchain::Variant;
 use ::trace::dump::{CoreEvents, Dump, Function};
@@ -23,11 +20,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// Of [`record`]: bytes for events, and the longest that it may take.
-const RECORD_BYTES: u64 = 128 << 20;
-const RECORD_LIMIT: Duration = Duration::from_secs(180);
 
 /// Images with probes, and the functions that these name.
 pub struct Traced {
@@ -100,36 +92,6 @@ pub fn collect(traced: &Traced, boot: &Boot, memory: &Memory, log: &[Record]) ->
     functions.retain(|number, _| used.contains(number));
     let images = traced.images.clone();
     Ok(Dump { counts_instructions: boot.options.icount, images, functions, cores })
-}
-
-/// Boots the traced build with a program of the image under the instruction counter, and answers
-/// what was recorded. Nothing is shown of the program's output.
-pub fn record(project: &Project, traced: &Traced, program: &[&str]) -> Result<Dump> {
-    let arguments = program.iter().map(|word| (*word).to_owned()).collect();
-    let invocation = Invocation::new(arguments, &[])?;
-    let base = Base::prepare(project, &traced.built)?;
-    let image = Image::assemble(project, &base, &invocation.encode(), &[])?;
-    let machine = MachineOptions { icount: true, ..MachineOptions::default() };
-    let mut boot = Boot::new(project, &image.file, &machine)?;
-    let memory = Memory::new(project);
-    boot.kernel = traced.built.kernel.clone();
-    boot.memory_file = Some(memory.0.clone());
-    boot.command_line =
-        format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 trace={RECORD_BYTES}");
-    let log = Log { file: project.new_system_log("traced")?, to_stderr: false };
-    // Nothing is ever sent, not even the end.
-    let (silence, _open) = std::io::pipe()?;
-    let (input, output) = (Box::new(silence), Box::new(std::io::sink()));
-    let console = Console { input, output, terminal: false };
-    let limits = Limits { timeout: Some(RECORD_LIMIT), watch_signals: false, give_up: None };
-    let finished = emulator::run(&boot, console, &log, &limits)?;
-    ensure!(
-        finished.end == End::Shutdown(Some(0)),
-        "the traced program ended badly ({:?}); see {}",
-        finished.end,
-        log.file.display()
-    );
-    collect(traced, &boot, &memory, &finished.records)
 }
 
 /// The words of `@trace ADDRESS BYTES CORES`.
