@@ -98,7 +98,7 @@ fn spin(lab: &mut Lab, core: usize) -> Result<(), Status> {
     let save = offset_of!(DispatcherFrame, save);
     let fields = [
         (offset_of!(Regs, rdi), rounds.as_ptr() as u64),
-        (offset_of!(Regs, rip), capbench_spin as usize as u64),
+        (offset_of!(Regs, rip), capbench_spin as *const () as u64),
         (offset_of!(Regs, rflags), 0x202),
     ];
     let mut view = lab.window.open(frame, 0, PAGE, RW)?;
