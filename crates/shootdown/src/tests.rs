@@ -224,7 +224,10 @@ impl Cpu {
             },
         );
         self.others_look();
-        while world.mutation != Mutation::NoWait {
+        if world.mutation == Mutation::NoWait {
+            return;
+        }
+        loop {
             self.answer();
             if self.port().is_answered() {
                 break;

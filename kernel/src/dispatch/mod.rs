@@ -35,7 +35,6 @@ use captypes::invocations::Counter;
 use dcb::Errand;
 use mdb::Slot;
 use queue::{DcbList, RunQueue};
-use trace::Mark;
 
 /// Numbers of exceptions.
 const NO_VECTORS: u64 = 7;
@@ -294,6 +293,6 @@ fn reschedule(core: &mut Core) {
 pub fn run(core: &mut Core) -> ! {
     core.local.resched = true;
     leave(core);
-    trace::mark(Mark::Leave);
+    trace::mark(trace::Mark::Leave);
     arch::resume(core)
 }

@@ -94,14 +94,13 @@ struct Victim {
 
 impl Victim {
     const fn new() -> Victim {
-        const ZERO: AtomicU64 = AtomicU64::new(0);
         Victim {
-            passes: ZERO,
-            reads: ZERO,
-            writes: ZERO,
-            faults: ZERO,
-            wrong_reads: ZERO,
-            wrong_writes: ZERO,
+            passes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+            wrong_reads: AtomicU64::new(0),
+            wrong_writes: AtomicU64::new(0),
         }
     }
 }
