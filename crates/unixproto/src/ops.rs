@@ -247,7 +247,7 @@ requests! {
 
     // Threads.
 
-    /// A new thread of the calling process. Sends the capability [Dispatcher] of the caller's domain,
+    /// A new thread of the calling process. Sends the capability of the Dispatcher of its domain,
     /// not started yet. Answers capabilities [UNIXD endpoint, session Frame] for it. `EAGAIN`: too
     /// many threads.
     90 Thread() -> Process;
