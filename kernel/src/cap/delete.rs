@@ -35,7 +35,7 @@ const EMPTY_SLOTS_PER_STEP: u32 = 64;
 pub enum Pause {
     /// The work of this event is used up: the invocation is to be repeated.
     Again,
-    /// This core alone cannot go on; [`Local::asks`] says with what.
+    /// This core alone cannot go on; the monitor is told with what.
     Remote,
 }
 

@@ -18,7 +18,7 @@
 //! stack that anybody may push on and only its owner empties. A dispatcher that waits is at home.
 //! Home alone changes what is not about running: state, slots, suspension. When the dispatcher is
 //! away, home *recalls* it first. Home waits for that, and other cores may wait for this one at the
-//! same time; so whoever waits serves the others meanwhile ([`Local::serve_requests`]).
+//! same time; so whoever waits serves the others meanwhile (`serve_requests`).
 
 use super::dcb::{flag, Errand};
 use super::{DcbRef, Local, State};

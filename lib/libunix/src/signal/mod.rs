@@ -11,8 +11,7 @@
 //! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
 //! * [`post_self`]: pending for this process itself.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
-//! * [`Signals::exec`]: what execve resets. Fork copies the state as it is and calls
-//!   [`Signals::child`].
+//! * [`Signals::exec`]: what execve resets. Fork copies the state as it is.
 
 mod actions;
 pub mod calls;
