@@ -51,6 +51,9 @@ crate::interface! {
         7 fn expect(key: u64, bell: OwnedCap, bit: u64);
         /// The next capability with this key. `Again`: there is none yet.
         8 fn take(key: u64) -> OwnedCap;
+        /// Checks the capabilities of this core, which takes long. Is the protocol at rest here: no
+        /// operation, no lock, nobody who waits?
+        9 fn check() -> bool;
 
         /// From `spawnd`: jobs are told by this bell.
         20 fn serve(bell: OwnedCap, bit: u64);
@@ -143,6 +146,12 @@ pub fn ping(core: u32, rounds: u32) -> Result<u64, Status> {
 /// Messages that the monitor of this core has sent to others and received from them.
 pub fn traffic() -> Result<(u64, u64), Status> {
     client().traffic()
+}
+
+/// Checks every invariant of the capabilities and page tables of this core, which takes long; for tests.
+/// Is its monitor at rest: no operation, no lock, nobody who waits? `Invalid`: an invariant is broken.
+pub fn check() -> Result<bool, Status> {
+    client().check()
 }
 
 /// A part of a program that was started on some core.

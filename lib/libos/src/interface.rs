@@ -60,6 +60,20 @@ impl OwnedCap {
         }
     }
 
+    /// Moves it to another slot, which shows whether it can be moved now: not while the monitors work on
+    /// it.
+    pub fn try_relocate(&mut self) -> bool {
+        let Ok(slot) = domain::with(|domain| domain.slot()) else { return false };
+        let free = match self.0.move_to(slot) {
+            Err(Status::RetryThroughMonitor) => slot,
+            // It is there, or nowhere any more.
+            _ => core::mem::replace(&mut self.0, slot),
+        };
+        let moved = free != slot;
+        let _ = domain::free_slot(free);
+        moved
+    }
+
     /// Its slot.
     pub fn cap(&self) -> CapAddr {
         self.0
@@ -342,9 +356,13 @@ fn answer(message: &Message, slots: CapAddr, handle: impl FnOnce(Incoming) -> Op
         }
     };
     let Some(answer) = handle(incoming) else { return };
-    // Who does not wait for it any more needs none.
-    if let Ok((caps, _sent)) = answer.gather() {
-        let _ = ipc::reply(Place::CALLER, answer.to_words(), caps);
+    let answered = answer
+        .gather()
+        .and_then(|(caps, _sent)| ipc::reply(Place::CALLER, answer.to_words(), caps));
+    if let Err(error) = answered {
+        // What it was to bring has been revoked; who asked must not wait for it. Who does not wait any
+        // more needs no answer.
+        let _ = ipc::reply(Place::CALLER, Packet::error(error).to_words(), Caps::NONE);
     }
 }
 

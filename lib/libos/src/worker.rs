@@ -228,6 +228,15 @@ impl<T> Worker<T> {
         self.shared.done.is_set()
     }
 
+    /// Ends it wherever it is. What its function owns is lost; it must not be in the library, whose lock
+    /// it would keep: only for functions that do nothing but invoke and compute.
+    pub fn kill(self) -> Result<(), Status> {
+        self.dispatcher.delete()?;
+        domain::free_slot(self.dispatcher)?;
+        KNOWN.try_with(|places| places.free.push(self.place));
+        Ok(())
+    }
+
     /// Waits for its end, as a thread of the first dispatcher: what it returned.
     pub fn join(self) -> Result<T, Status> {
         self.shared.done.wait();

@@ -7,10 +7,11 @@ use crate::protocol::Protocol;
 use crate::tickets::{Outcome, Tickets};
 use alloc::collections::BTreeMap;
 use libos::abi::layout::PAGE;
+use libos::abi::slots::KERNEL;
 use libos::cores::{monitor, WORDS_BYTES};
 use libos::interface::OwnedCap;
 use libos::vspace::{Window, R};
-use libos::{domain, log, CapAddr, Status};
+use libos::{domain, invoke, log, op, CapAddr, Status};
 use ump::interface::{Kind, Packet};
 use ump::wire::Text;
 
@@ -308,6 +309,11 @@ impl monitor::Server for State {
 
     fn traffic(&mut self, _: u64) -> Result<(u64, u64), Status> {
         Ok(self.peers.traffic)
+    }
+
+    fn check(&mut self, _: u64) -> Result<bool, Status> {
+        invoke(KERNEL, op::CheckInvariants {})?;
+        Ok(self.protocol.is_quiet() && self.sending.is_empty())
     }
 
     fn serve(&mut self, _: u64, bell: OwnedCap, bit: u64) -> Result<(), Status> {

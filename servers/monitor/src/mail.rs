@@ -71,10 +71,18 @@ impl Mail {
         Ok(())
     }
 
-    /// The next one for this key. `Again`: there is none yet.
+    /// The next one for this key. `Again`: there is none yet, or the monitors work on it and it cannot
+    /// be moved; then the bell rings at once.
     pub fn take(&mut self, key: u64) -> Result<OwnedCap, Status> {
         let place = self.boxes.get_mut(&key).ok_or(Status::Again)?;
-        let cap = place.caps.pop_front().ok_or(Status::Again)?;
+        let mut cap = place.caps.pop_front().ok_or(Status::Again)?;
+        if !cap.try_relocate() {
+            place.caps.push_back(cap);
+            if let Some((bell, bit)) = &place.bell {
+                let _ = bell.cap().notify(*bit);
+            }
+            return Err(Status::Again);
+        }
         if place.caps.is_empty() {
             self.boxes.remove(&key);
         }

@@ -157,6 +157,11 @@ impl Protocol {
         self.world.ended.pop()
     }
 
+    /// Is nothing going on: no operation, no lock, nobody waiting, nothing to be deleted?
+    pub fn is_quiet(&self) -> bool {
+        self.monitor.is_quiet() && self.world.slots.is_empty() && self.emptied.is_empty()
+    }
+
     /// Goes on with what takes several steps. Is there more?
     pub fn work(&mut self, peers: &mut Peers) -> bool {
         if self.monitor.has_work() {

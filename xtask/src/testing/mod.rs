@@ -39,7 +39,8 @@ use std::time::{Duration, Instant};
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
-/// model check of the capability protocol, of which host has a part. A test is named SUITE/NAME. Its
+/// model check of the capability protocol, of which host has a part, and a million random operations of
+/// all cores in the emulator. A test is named SUITE/NAME. Its
 /// kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
 pub struct TestOptions {
@@ -205,6 +206,7 @@ fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
 fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     let mut cases = native::cases(context);
     cases.extend(model::cases(filter));
+    cases.extend(protocol::cases(filter));
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
     cases.extend(cli::cases());

@@ -80,7 +80,8 @@ impl Setting {
     };
 }
 
-fn number(name: &str) -> Result<Option<u64>> {
+/// A number from the environment.
+pub fn number(name: &str) -> Result<Option<u64>> {
     let Ok(text) = env::var(name) else { return Ok(None) };
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),

@@ -2,16 +2,76 @@
 //!
 //! It takes minutes: `./x test` searches less far, as part of the host's tests. `TESSERA_SEED` and
 //! `TESSERA_OPS` choose other random runs.
+//!
+//! And the protocol in the running kernel: `programs/prototest` boots in place of `init`, and all cores
+//! do random operations on capabilities that they share.
 
-use super::{host, TestResult};
+use super::guest::GuestRun;
+use super::model::number;
+use super::native::{collect, read_results};
+use super::{host, Case, Context, TestResult};
+use crate::machine::{MachineOptions, MemorySize};
+use crate::program::Invocation;
 use crate::project::Project;
+use anyhow::{ensure, Result};
+use std::time::Duration;
 
-/// The suite.
+/// The suite, and what of it runs in the emulator.
 const SUITE: &str = "protocol/";
+const EMULATOR: &str = "protocol/emulator";
+const PROGRAM: &str = "boot/programs/prototest";
+/// Cores of the machines.
+const CORES: [u32; 2] = [2, 4];
+/// Random operations of all cores together, and dispatchers that are deleted in the middle of theirs,
+/// when all tests run, and when these are asked for.
+const SOME: (u64, u64) = (4000, 40);
+const ALL: (u64, u64) = (1_000_000, 2000);
+/// The usual seed.
+const SEED: u64 = 0x7e55_e7a5;
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Is `filter` for this suite?
+/// Is `filter` for the model checks of this suite?
 pub fn is_asked_for(filter: &str) -> bool {
-    filter == "protocol" || filter.starts_with(SUITE)
+    filter == "protocol" || filter.starts_with(SUITE) && !filter.starts_with(EMULATOR)
+}
+
+/// The machines on which the protocol runs.
+pub fn cases(filter: &str) -> Vec<Case> {
+    let (operations, kills) = if filter.starts_with("protocol") { ALL } else { SOME };
+    let case = |cores| {
+        let name = format!("{EMULATOR}-{cores}");
+        Case::several(name.clone(), move |context| {
+            emulate(context, &name, cores, operations, kills)
+        })
+    };
+    CORES.into_iter().map(case).collect()
+}
+
+fn emulate(
+    context: &Context,
+    name: &str,
+    cores: u32,
+    operations: u64,
+    kills: u64,
+) -> Vec<TestResult> {
+    collect(name, |results| {
+        let seed = number("TESSERA_SEED")?.unwrap_or(SEED);
+        let operations = number("TESSERA_OPS")?.unwrap_or(operations);
+        context.note(&format!("{name}: seed {seed:#x}, {operations} operations, {kills} deleted"));
+        let options = format!("seed={seed} ops={operations} kills={kills}");
+        let run = GuestRun {
+            test: name.to_owned(),
+            invocation: Invocation::new(vec![PROGRAM.to_owned()], &[])?,
+            additions: Vec::new(),
+            stdin: Vec::new(),
+            machine: MachineOptions { cores, mem: MemorySize { mib: 512 }, ..Default::default() },
+            timeout: TIMEOUT,
+            command_line: format!("init={PROGRAM} {options}"),
+        };
+        read_results(context, name, &run.run(context)?, results)?;
+        ensure!(results.len() >= 5, "parts are missing: there are {}", results.len());
+        Ok(())
+    })
 }
 
 /// Runs those tests whose name contains what `filter` says after the name of the suite. Also answers
