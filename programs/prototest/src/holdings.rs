@@ -255,7 +255,11 @@ impl Holdings {
         if result.is_err() {
             sent.fetch_sub(1, SeqCst);
         }
-        result
+        match result {
+            // It was revoked between here and the monitor, which got a message without it.
+            Err(Status::Invalid) => Err(Status::Empty),
+            result => result,
+        }
     }
 
     /// Sends what is not held here to a random core. It may have been revoked before.
