@@ -71,7 +71,9 @@ impl Holdings {
         })?;
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(core + 1) | 1);
         // The first numbers of similar seeds are similar.
-        (0..8).for_each(|_| drop(random.next()));
+        for _ in 0..8 {
+            random.next();
+        }
         let slots = alloc::vec![None; SLOTS as usize];
         let objects = BTreeMap::new();
         let (made, roots) = (0, 0);
@@ -202,8 +204,8 @@ impl Holdings {
             CapType::Endpoint => PAGE,
             _ => PAGE << self.random.below(3),
         };
-        let offset = self.random.below(pages.max(1)) * PAGE & !(bytes - 1);
-        let fits = offset + bytes <= source.bytes && source.base % bytes == 0;
+        let offset = (self.random.below(pages.max(1)) * PAGE) & !(bytes - 1);
+        let fits = offset + bytes <= source.bytes && source.base.is_multiple_of(bytes);
         let is_copy = ty == source.ty && bytes == source.bytes;
         if !source.ty.can_retype_to(ty) || !fits || is_copy {
             return Ok(());

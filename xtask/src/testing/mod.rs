@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
-/// model check of the capability protocol, of which host has a part, and a million random operations of
+/// model check of the capability protocol, of which host has a part, and random operations of
 /// all cores in the emulator. A test is named SUITE/NAME. Its
 /// kernel log is left in target/tessera/logs.
 #[derive(clap::Args, Debug)]
