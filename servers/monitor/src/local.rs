@@ -184,7 +184,14 @@ impl State {
     }
 
     fn call(&mut self, core: u32, request: peer::Request, then: Pending) -> Result<(), Status> {
-        let call = self.peers.new_call(core)?;
+        // Numbers come round again, and some calls last: as long as a program runs.
+        let mut call = self.peers.new_call(core)?;
+        for _ in 0..self.pending.len() {
+            if !self.pending.contains_key(&(core, call)) {
+                break;
+            }
+            call = self.peers.new_call(core)?;
+        }
         if self.pending.contains_key(&(core, call)) {
             return Err(Status::NoMemory);
         }
