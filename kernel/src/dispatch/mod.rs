@@ -114,8 +114,8 @@ pub struct Local {
     direct: Option<DcbRef>,
     /// Whose segment bases the processor has: that of the current dispatcher, or nobody's.
     loaded: Option<DcbRef>,
-    /// The current dispatcher goes to another core.
-    leaving: Option<(DcbRef, CoreId)>,
+    /// The current dispatcher goes home.
+    leaving: Option<DcbRef>,
     /// Those that have come from other cores.
     arrived: DcbList,
     /// When dispatchers that wait here are offered to idle cores.

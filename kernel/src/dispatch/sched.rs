@@ -19,6 +19,12 @@ impl Local {
         if self.cores.are_many() {
             return self.place(dcb, false);
         }
+        self.enqueue(dcb);
+    }
+
+    /// A ready dispatcher waits here for its turn.
+    #[inline]
+    pub(super) fn enqueue(&mut self, dcb: DcbRef) {
         self.queue.push(dcb);
         if self.current.is_none() {
             self.resched = true;
@@ -110,10 +116,10 @@ impl Local {
     /// address space apart.
     #[inline]
     pub(super) fn see_off(&mut self) {
-        if let Some((dcb, to)) = self.leaving.take() {
+        if let Some(dcb) = self.leaving.take() {
             self.unload();
             self.load_kernel_root();
-            self.send(dcb, to);
+            self.send(dcb, dcb.home.get());
         }
     }
 

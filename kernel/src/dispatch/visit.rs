@@ -49,16 +49,11 @@ impl Local {
         arch::send_ipi(core.index());
     }
 
-    /// The current dispatcher leaves when the next one is loaded.
-    pub(super) fn leave_for(&mut self, dcb: DcbRef, to: CoreId, errand: Errand) {
-        dcb.errand.set(errand);
-        self.leaving = Some((dcb, to));
-        self.resched = true;
-    }
-
-    /// The current dispatcher, a visitor, goes home.
+    /// The current dispatcher, a visitor, goes home as soon as nothing of it is loaded any more.
     pub(super) fn go_home(&mut self, dcb: DcbRef, errand: Errand) {
-        self.leave_for(dcb, dcb.home.get(), errand);
+        dcb.errand.set(errand);
+        self.leaving = Some(dcb);
+        self.resched = true;
     }
 
     /// Hands a dispatcher that is in no queue and not loaded to another core.
@@ -143,11 +138,7 @@ impl Local {
         // Its runtime was measured against that of others.
         dcb.runtime.set(self.queue.present());
         self.queue.push(dcb);
-        if self.current.is_none() {
-            self.resched = true;
-        } else {
-            self.yield_to_woken();
-        }
+        self.resched = true;
     }
 
     /// A dispatcher that was recalled goes on, unless that is why.
@@ -221,19 +212,18 @@ impl Local {
             && allowed & last.bit() != 0
             && (visited || self.cores.get(last).idle.load(Ordering::Relaxed));
         if here && (free || !back) {
-            return self.enqueue(dcb);
+            return self.keep(dcb);
         }
         let to = if back { last } else { self.idle_core(allowed).unwrap_or(first_of(allowed)) };
         dcb.errand.set(Errand::Run);
         self.send(dcb, to);
     }
 
-    fn enqueue(&mut self, dcb: DcbRef) {
+    /// It runs here, or waits here and may be offered to an idle core.
+    fn keep(&mut self, dcb: DcbRef) {
         dcb.runs_on.set(self.id);
-        self.queue.push(dcb);
-        if self.current.is_none() {
-            self.resched = true;
-        } else {
+        self.enqueue(dcb);
+        if self.current.is_some() {
             self.plan_spill(arch::tsc());
         }
     }
@@ -341,7 +331,7 @@ impl Local {
 
     /// A visitor that is not about to leave anyway goes home.
     fn release(&mut self, dcb: DcbRef) {
-        if self.leaving.is_some_and(|(leaving, _)| leaving == dcb) {
+        if self.leaving == Some(dcb) {
             return;
         }
         if self.current == Some(dcb) {
