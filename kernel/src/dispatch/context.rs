@@ -45,6 +45,20 @@ const _: () = {
 pub const CLEAN_FLAGS: u64 = 0x202;
 
 impl Ctx {
+    /// Puts an invocation into the registers, as user mode does.
+    #[cfg(test)]
+    pub fn set_invocation(&self, rax: u64, rdi: u64, args: ArgWords) {
+        let registers = [
+            &self.rsi, &self.rdx, &self.r10, &self.r8, &self.r9, &self.r12, &self.r13, &self.r14,
+            &self.r15,
+        ];
+        for (register, word) in registers.into_iter().zip(args) {
+            register.set(word);
+        }
+        self.rax.set(rax);
+        self.rdi.set(rdi);
+    }
+
     /// The arguments of an invocation.
     #[inline]
     pub fn args(&self) -> ArgWords {

@@ -3,7 +3,7 @@
 
 use super::machine::*;
 use super::processor::{look, places, Processor};
-use super::random::{collect, number, Random};
+use super::random::{collect, each_seed, Random};
 use crate::arch::{take_counts, Counts};
 use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags, StatusBits};
 use captypes::{op, CapAddr, CapType, Status};
@@ -375,15 +375,7 @@ fn play(seed: u64, steps: u64) -> u64 {
 
 #[test]
 fn random_layouts_leave_nothing_stale() {
-    let steps = number("TESSERA_STEPS").unwrap_or(3000);
-    let seeds = match number("TESSERA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..9,
-    };
     let mut kept = 0;
-    for seed in seeds {
-        std::println!("TESSERA_SEED={seed} TESSERA_STEPS={steps}");
-        kept += play(seed, steps);
-    }
+    each_seed(3000, |seed, steps| kept += play(seed, steps));
     assert!(kept > 0, "single pages were never forgotten while others stayed");
 }

@@ -154,15 +154,7 @@ impl Machine {
     /// The same from words.
     pub fn raw_words(&mut self, rax: u64, rdi: u64, args: [u64; 9]) {
         let dcb = self.core.local.current.expect("somebody runs");
-        let ctx = &dcb.ctx;
-        let registers = [
-            &ctx.rsi, &ctx.rdx, &ctx.r10, &ctx.r8, &ctx.r9, &ctx.r12, &ctx.r13, &ctx.r14, &ctx.r15,
-        ];
-        for (register, word) in registers.into_iter().zip(args) {
-            register.set(word);
-        }
-        ctx.rax.set(rax);
-        ctx.rdi.set(rdi);
+        dcb.ctx.set_invocation(rax, rdi, args);
         on_syscall(&mut self.core);
         if self.checking {
             self.check();

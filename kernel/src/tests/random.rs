@@ -147,8 +147,22 @@ impl Random {
     }
 }
 
-pub fn number(name: &str) -> Option<u64> {
+fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs a random test with eight seeds, or the one that is asked for, and so many steps unless
+/// others are.
+pub fn each_seed(steps: u64, mut run: impl FnMut(u64, u64)) {
+    let steps = number("TESSERA_STEPS").unwrap_or(steps);
+    let seeds = match number("TESSERA_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..9,
+    };
+    for seed in seeds {
+        std::println!("TESSERA_SEED={seed} TESSERA_STEPS={steps}");
+        run(seed, steps);
+    }
 }
 
 /// As a memory server does: what came back is known before it is given away again.
@@ -225,13 +239,5 @@ fn run(seed: u64, steps: u64) {
 
 #[test]
 fn random_operations_keep_the_invariants() {
-    let steps = number("TESSERA_STEPS").unwrap_or(4000);
-    let seeds = match number("TESSERA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..9,
-    };
-    for seed in seeds {
-        std::println!("TESSERA_SEED={seed} TESSERA_STEPS={steps}");
-        run(seed, steps);
-    }
+    each_seed(4000, |seed, steps| run(seed, steps));
 }

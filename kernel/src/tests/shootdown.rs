@@ -7,7 +7,7 @@
 use super::flushing::{at, Play};
 use super::machine::*;
 use super::processor::Processor;
-use super::random::{collect, number};
+use super::random::{collect, each_seed};
 use super::visiting::{on, Cluster};
 use crate::arch;
 use crate::cap::mem::{Obj, UserWord};
@@ -293,17 +293,8 @@ fn travel(play: &mut Play<Whole>) {
 
 #[test]
 fn random_layouts_leave_nothing_stale_on_any_core() {
-    let steps = number("TESSERA_STEPS").unwrap_or(1500);
-    let seeds = match number("TESSERA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..9,
-    };
     let mut shootdowns = 0;
-    for seed in seeds {
-        let cores = 2 + seed as usize % 4;
-        std::println!("TESSERA_SEED={seed} TESSERA_STEPS={steps}: {cores} cores");
-        shootdowns += play(seed, steps, cores, true);
-    }
+    each_seed(1500, |seed, steps| shootdowns += play(seed, steps, 2 + seed as usize % 4, true));
     assert!(shootdowns > 100, "{shootdowns}");
 }
 

@@ -97,15 +97,7 @@ impl Cluster {
     pub fn invoke<I: Invocation>(&mut self, id: usize, target: impl Into<Place>, args: I) {
         let core = self.core(id);
         let dcb = core.local.current.expect("somebody runs");
-        let ctx = &dcb.ctx;
-        let registers = [
-            &ctx.rsi, &ctx.rdx, &ctx.r10, &ctx.r8, &ctx.r9, &ctx.r12, &ctx.r13, &ctx.r14, &ctx.r15,
-        ];
-        for (register, word) in registers.into_iter().zip(args.encode()) {
-            register.set(word);
-        }
-        ctx.rax.set(I::LABEL as u64);
-        ctx.rdi.set(target.into().0);
+        dcb.ctx.set_invocation(I::LABEL as u64, target.into().0, args.encode());
         on(core, |core| on_syscall(core));
     }
 

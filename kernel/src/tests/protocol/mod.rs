@@ -17,7 +17,7 @@ use self::checks::{check_mappings, check_relations, Free};
 use self::node::{client_at, Node, CLIENTS, FIRST_FREE, RAM, SHARE};
 use self::world::{Site, Wires};
 use super::machine::FIRST;
-use super::random::{number, spares, Random};
+use super::random::{each_seed, spares, Random};
 use crate::cap::CapExt;
 use crate::{arch, check};
 use captypes::{op, CapAddr, CapType, Invocation, Label, Place, Status};
@@ -406,13 +406,5 @@ fn run(seed: u64, cores: usize, steps: u64) {
 
 #[test]
 fn random_operations_on_several_cores_keep_the_invariants() {
-    let steps = number("TESSERA_STEPS").unwrap_or(4000);
-    let seeds = match number("TESSERA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..9,
-    };
-    for seed in seeds {
-        std::println!("TESSERA_SEED={seed} TESSERA_STEPS={steps}");
-        run(seed, 2 + seed as usize % 2, steps);
-    }
+    each_seed(4000, |seed, steps| run(seed, 2 + seed as usize % 2, steps));
 }

@@ -206,15 +206,7 @@ impl Node {
     /// Executes an invocation as `dcb`; the status word if it did not block.
     pub fn raw(&mut self, dcb: DcbRef, rax: u64, rdi: u64, args: [u64; 9]) -> Option<u64> {
         self.make_current(dcb);
-        let ctx = &dcb.ctx;
-        let registers = [
-            &ctx.rsi, &ctx.rdx, &ctx.r10, &ctx.r8, &ctx.r9, &ctx.r12, &ctx.r13, &ctx.r14, &ctx.r15,
-        ];
-        for (register, word) in registers.into_iter().zip(args) {
-            register.set(word);
-        }
-        ctx.rax.set(rax);
-        ctx.rdi.set(rdi);
+        dcb.ctx.set_invocation(rax, rdi, args);
         on_syscall(&mut self.core);
         (dcb.state.get() == State::Ready).then(|| dcb.ctx.rax.get())
     }
