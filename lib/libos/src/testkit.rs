@@ -16,13 +16,30 @@ pub mod crowd;
 use crate::domain;
 use crate::ram::Arena;
 use crate::runtime::{shutdown, Boot};
-use crate::{cmdline, invoke, log, Cap};
+use crate::spawn::SpawnError;
+use crate::{bringup, cmdline, invoke, log, Cap};
 use abi::layout::NATIVE_FRAME;
 use abi::slots::{BOOT_RAM_L1, DISPATCHER};
 use abi::DispatcherFrame;
 use captypes::invocations::Counter;
 use captypes::{op, CapAddr, Status};
 use core::fmt;
+
+/// Badge of the servers on the endpoint that is told of their faults.
+const SERVERS: u32 = 1;
+
+/// Starts the servers through which cores work together, as `init` does: `memd`, the monitor and
+/// `spawnd`.
+pub fn start_servers(boot: &Boot) -> Result<(), SpawnError> {
+    let file = |path| {
+        let found = bootarchive::find(boot.archive(), path).map_err(|_| Status::Invalid)?;
+        found.map(|entry| entry.data).ok_or(Status::NoSlot)
+    };
+    let mut window = bringup::prepare(boot)?;
+    bringup::start_memd(boot, file("boot/memd")?, SERVERS, &mut window)?;
+    bringup::start_monitor(boot, (0, 0), file("boot/monitor")?, SERVERS, &mut window)?;
+    bringup::start_spawnd(boot, file("boot/spawnd")?, SERVERS, &mut window)
+}
 
 /// The machine, as the first program gets it.
 pub struct Machine {

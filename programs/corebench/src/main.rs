@@ -19,14 +19,11 @@ mod part;
 use lab::Lab;
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::runtime::{shutdown, Boot, Start};
-use libos::spawn::SpawnError;
-use libos::{bringup, cores, log, Status};
+use libos::{cores, log, testkit};
 
 libos::program!(main);
 
 const PAGE: u64 = 4096;
-/// Of servers on the endpoint that is told of faults.
-const BADGE: u32 = 1;
 
 fn main(start: Start) {
     if start.args[0] == NATIVE_ARGUMENTS {
@@ -34,22 +31,11 @@ fn main(start: Start) {
     }
     // SAFETY: this is the program that the kernel started, and it happens once.
     let boot = unsafe { Boot::new() };
-    let measured = prepare(&boot).and_then(|()| Ok(operations::measure(Lab::new(&boot)?)?));
+    let measured =
+        testkit::start_servers(&boot).and_then(|()| Ok(operations::measure(Lab::new(&boot)?)?));
     if let Err(error) = measured {
         log!("corebench: {error:?}");
         shutdown(1)
     }
     shutdown(0)
-}
-
-/// What `init` does.
-fn prepare(boot: &Boot) -> Result<(), SpawnError> {
-    let file = |path| {
-        let found = bootarchive::find(boot.archive(), path).map_err(|_| Status::Invalid)?;
-        found.map(|entry| entry.data).ok_or(Status::NoSlot)
-    };
-    let mut window = bringup::prepare(boot)?;
-    bringup::start_memd(boot, file("boot/memd")?, BADGE, &mut window)?;
-    bringup::start_monitor(boot, (0, 0), file("boot/monitor")?, BADGE, &mut window)?;
-    bringup::start_spawnd(boot, file("boot/spawnd")?, BADGE, &mut window)
 }

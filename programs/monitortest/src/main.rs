@@ -12,18 +12,15 @@ mod spawning;
 
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::cores::{self, Machine};
+use libos::log;
 use libos::runtime::{Boot, Start};
-use libos::spawn::SpawnError;
-use libos::testkit::{Outcome, Runner};
-use libos::{bringup, log, Status};
+use libos::testkit::{self, Outcome, Runner};
 
 libos::program!(main);
 
 type Test = (&'static str, fn(&Machine) -> Outcome);
 
 const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS, sharing::TESTS];
-/// Of servers on the endpoint that is told of faults.
-const BADGE: u32 = 1;
 
 fn main(start: Start) {
     if start.args[0] == NATIVE_ARGUMENTS {
@@ -32,7 +29,7 @@ fn main(start: Start) {
     // SAFETY: this is the program that the kernel started, and it happens once.
     let boot = unsafe { Boot::new() };
     let mut runner = Runner::on(boot.cmdline());
-    match prepare(&boot) {
+    match testkit::start_servers(&boot) {
         Ok(()) => run(&boot, &mut runner),
         Err(error) => log!("@test prepare FAILED {error:?}"),
     }
@@ -50,16 +47,4 @@ fn run(boot: &Boot, runner: &mut Runner) {
     for &(name, test) in TESTS.iter().copied().flatten() {
         runner.run(name, || test(&machine));
     }
-}
-
-/// What `init` does.
-fn prepare(boot: &Boot) -> Result<(), SpawnError> {
-    let file = |path| {
-        let found = bootarchive::find(boot.archive(), path).map_err(|_| Status::Invalid)?;
-        found.map(|entry| entry.data).ok_or(Status::NoSlot)
-    };
-    let mut window = bringup::prepare(boot)?;
-    bringup::start_memd(boot, file("boot/memd")?, BADGE, &mut window)?;
-    bringup::start_monitor(boot, (0, 0), file("boot/monitor")?, BADGE, &mut window)?;
-    bringup::start_spawnd(boot, file("boot/spawnd")?, BADGE, &mut window)
 }
