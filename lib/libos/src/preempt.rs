@@ -8,18 +8,12 @@
 //! A domain with [workers](crate::worker) runs on several cores at once; a section then also holds
 //! the one lock of the domain.
 
-use crate::abi::dispatcher::DispatcherFrame;
+use crate::upcall::{own_word, word};
 use crate::{invoke, op, upcall};
-use core::arch::asm;
-use core::mem::offset_of;
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    compiler_fence, AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst,
 };
-
-/// In the frame of each dispatcher: the sections that what it runs is in.
-const DEPTH: usize = offset_of!(DispatcherFrame, library);
-/// Non-zero: something was put off.
-const MISSED: usize = DEPTH + 8;
 
 /// What makes up for it: a `fn()`, once there is one.
 static CATCH_UP: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
@@ -41,47 +35,20 @@ pub(crate) fn expect_many() {
 
 /// Sections that this dispatcher is in.
 #[inline(always)]
-pub(crate) fn depth() -> u32 {
-    let depth: u32;
-    // SAFETY: GS is the base of the dispatcher's frame.
-    unsafe {
-        asm!("mov {:e}, gs:[{field}]", out(reg) depth, field = const DEPTH,
-            options(nostack, readonly, preserves_flags));
-    }
-    depth
+pub(crate) fn depth() -> u64 {
+    own_word(word::DEPTH).load(Relaxed)
 }
 
-/// One more or less, in one instruction, so that nobody else runs on this dispatcher in the middle.
-/// Returns how many there were.
+/// No thread of the dispatcher runs between the load and the store that would not leave the value as
+/// it was.
 #[inline(always)]
-fn change_depth(by: i32) -> u32 {
-    let mut change = by;
-    // SAFETY: as above.
-    unsafe {
-        asm!("xadd gs:[{field}], {:e}", inout(reg) change, field = const DEPTH, options(nostack))
-    };
-    change as u32
+fn set_depth(depth: u64) {
+    own_word(word::DEPTH).store(depth, Relaxed);
 }
 
 /// Notes that something was put off, or that it is made up for.
 pub(crate) fn set_missed(missed: bool) {
-    let missed = u32::from(missed);
-    // SAFETY: as above.
-    unsafe {
-        asm!("mov gs:[{field}], {:e}", in(reg) missed, field = const MISSED,
-            options(nostack, preserves_flags));
-    }
-}
-
-#[inline(always)]
-fn missed() -> bool {
-    let missed: u32;
-    // SAFETY: as above.
-    unsafe {
-        asm!("mov {:e}, gs:[{field}]", out(reg) missed, field = const MISSED,
-            options(nostack, readonly, preserves_flags));
-    }
-    missed != 0
+    own_word(word::MISSED).store(u64::from(missed), Relaxed);
 }
 
 /// A section, as long as this lives.
@@ -92,7 +59,10 @@ impl NoPreempt {
     /// Begins a section; they nest.
     #[inline(always)]
     pub fn begin() -> NoPreempt {
-        if change_depth(1) == 0 && MANY.load(Relaxed) {
+        let before = depth();
+        set_depth(before + 1);
+        compiler_fence(SeqCst);
+        if before == 0 && MANY.load(Relaxed) {
             lock();
         }
         NoPreempt(())
@@ -120,10 +90,13 @@ impl NoPreempt {
 impl Drop for NoPreempt {
     #[inline(always)]
     fn drop(&mut self) {
-        if MANY.load(Relaxed) && depth() == 1 {
+        let left = depth() - 1;
+        if left == 0 && MANY.load(Relaxed) {
             unlock();
         }
-        if change_depth(-1) == 1 && missed() {
+        compiler_fence(SeqCst);
+        set_depth(left);
+        if left == 0 && own_word(word::MISSED).load(Relaxed) != 0 {
             catch_up();
         }
     }

@@ -23,7 +23,7 @@ use abi::slots;
 use captypes::CapAddr;
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// What went wrong in a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,15 +96,31 @@ pub(crate) fn is_first() -> bool {
 
 /// Slot of the dispatcher that runs this.
 pub(crate) fn dispatcher() -> CapAddr {
-    // SAFETY: the frame is mapped, the field atomic.
-    match unsafe { (*frame()).library[OWN_SLOT].load(Relaxed) } {
+    match own_word(word::OWN_SLOT).load(Relaxed) {
         0 => slots::DISPATCHER,
         slot => CapAddr(slot as u32),
     }
 }
 
-/// Which of the library's words in a frame has the dispatcher's slot; 0: the usual one.
-pub(crate) const OWN_SLOT: usize = 2;
+/// What the library's words in a frame are for.
+pub(crate) mod word {
+    /// Sections of [`preempt`](crate::preempt) that the dispatcher is in.
+    pub const DEPTH: usize = 0;
+    /// Non-zero: something was put off until the end of the outermost.
+    pub const MISSED: usize = 1;
+    /// The dispatcher's slot; 0: the usual one.
+    pub const OWN_SLOT: usize = 2;
+    /// Non-zero: the dispatcher was a [worker's](crate::worker), which has ended.
+    pub const ENDED: usize = 3;
+}
+
+/// One of the library's words in the frame of the dispatcher that runs this. A thread stays on its
+/// dispatcher, so the word stays the right one.
+#[inline(always)]
+pub(crate) fn own_word(number: usize) -> &'static AtomicU64 {
+    // SAFETY: the frame of a dispatcher that runs is mapped; the words are atomic.
+    unsafe { &(*frame()).library[number] }
+}
 
 /// The core that this runs on at the moment, counted from 0.
 pub fn core() -> u64 {

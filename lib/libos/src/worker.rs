@@ -10,7 +10,7 @@
 //! The library's own state (heap, slots, regions) is used in sections of
 //! [`preempt`](crate::preempt), which hold the lock of the domain. [Threads](crate::thread) belong to
 //! the first dispatcher: a worker does not wait for a `Mutex` or `Event` of theirs, but it may set
-//! one. Workers wait for each other by atomics and [`pause`].
+//! one. Workers wait for each other by atomics.
 
 use crate::abi::dispatcher::{DispatcherFrame, Regs, Upcall, USER_CS, USER_SS};
 use crate::abi::layout::{NATIVE_FRAME, NATIVE_WORKERS, PAGE};
@@ -18,6 +18,7 @@ use crate::abi::slots;
 use crate::domain;
 use crate::local::Local;
 use crate::thread::sync::Event;
+use crate::upcall::word;
 use crate::vspace::RW;
 use crate::{invoke, op, preempt, upcall, Cap, CapAddr, CapType, Status};
 use alloc::boxed::Box;
@@ -26,22 +27,14 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{Ordering::Acquire, Ordering::Release};
 
+pub use crate::upcall::{core, cores};
+
 /// Bytes of a worker's stack.
 pub const STACK_BYTES: u64 = 128 << 10;
 /// Bytes of the stack of its page-fault handler.
 const FAULT_STACK_BYTES: u64 = 64 << 10;
 /// Addresses of one worker: a page that is never mapped before each stack, and the frame.
 const PLACE_BYTES: u64 = 1 << 20;
-
-/// How many cores the machine has.
-pub fn cores() -> u64 {
-    upcall::cores()
-}
-
-/// The core that this runs on, counted from 0.
-pub fn core() -> u64 {
-    upcall::core()
-}
 
 /// Where a worker's frame and stacks are: made once, used by one worker after the other.
 #[derive(Clone, Copy)]
@@ -180,7 +173,7 @@ unsafe fn prepare(place: Place, dispatcher: CapAddr, main: u64) {
     *frame.disabled.get_mut() = 0;
     *frame.notifications.get_mut() = 0;
     frame.library = Default::default();
-    *frame.library[upcall::OWN_SLOT].get_mut() = u64::from(dispatcher.0);
+    *frame.library[word::OWN_SLOT].get_mut() = u64::from(dispatcher.0);
     frame.save = Regs {
         rip: work as *const () as u64,
         rdi: main,
@@ -201,15 +194,11 @@ unsafe extern "C" fn work(main: *mut Main) -> ! {
     let main = unsafe { Box::from_raw(main) };
     main();
     // From here on it may be deleted: it holds no lock.
-    // SAFETY: the frame of this dispatcher is mapped, the field atomic.
-    unsafe { (*upcall::frame()).library[ENDED].store(1, Release) };
+    upcall::own_word(word::ENDED).store(1, Release);
     loop {
         let _ = invoke(upcall::dispatcher(), op::Suspend {});
     }
 }
-
-/// Which of the library's words in a frame says that its worker has ended.
-const ENDED: usize = 3;
 
 impl<T> Worker<T> {
     /// Says where it runs from now on: `OutOfRange` if there is no such core.
@@ -241,7 +230,7 @@ impl<T> Worker<T> {
     pub fn join(self) -> Result<T, Status> {
         self.shared.done.wait();
         // SAFETY: the frame is mapped, the field atomic.
-        while unsafe { (*self.place.frame()).library[ENDED].load(Acquire) } == 0 {
+        while unsafe { (*self.place.frame()).library[word::ENDED].load(Acquire) } == 0 {
             crate::thread::yield_now();
             invoke(slots::DISPATCHER, op::Yield {})?;
         }
@@ -253,9 +242,4 @@ impl<T> Worker<T> {
         let value = unsafe { (*self.shared.value.get()).take() };
         Ok(value.expect("a worker that is done has left its result"))
     }
-}
-
-/// Tells the processor that this waits for another core.
-pub fn pause() {
-    core::hint::spin_loop();
 }
