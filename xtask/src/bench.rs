@@ -171,33 +171,71 @@ fn prepare(project: &Project) -> Result<Context> {
     })
 }
 
+/// A native program that is booted in place of `init` to measure instructions.
+pub struct Measuring<'a> {
+    /// What the measurements belong to.
+    pub benchmark: &'a str,
+    /// What the run is called in messages and in the names of files.
+    pub name: &'a str,
+    pub program: &'a str,
+    /// Further words of the kernel's command line.
+    pub words: &'a str,
+    pub machine: MachineOptions,
+    pub timeout: Duration,
+}
+
+/// What such a program has said.
+pub struct Said {
+    pub measured: Vec<Measurement>,
+    pub records: Vec<Record>,
+    pub provenance: Provenance,
+}
+
+impl Measuring<'_> {
+    /// Boots it. An error if it fails, or measures nothing.
+    pub fn boot(self, context: &Context) -> Result<Said> {
+        let Measuring { benchmark, name, program, words, machine, timeout } = self;
+        let provenance = Provenance::emulated(&context.project, &machine, false);
+        let run = GuestRun {
+            test: format!("bench/{name}"),
+            invocation: Invocation::new(vec![program.into()], &[])?,
+            additions: Vec::new(),
+            stdin: Vec::new(),
+            machine,
+            timeout,
+            command_line: format!("init=boot/programs/{program} {words}"),
+        };
+        let observed = run.run(context)?;
+        let status = observed.status(false)?;
+        ensure!(status == 0, "{name}: exit status {status}");
+        let defaults = Defaults {
+            benchmark: benchmark.to_owned(),
+            clock: Clock::Instructions,
+            system: System::Tessera,
+            provenance: provenance.clone(),
+        };
+        let records = observed.finished.records;
+        let measured = bench_records(&records, &defaults)?;
+        ensure!(!measured.is_empty(), "{name}: nothing was measured");
+        Ok(Said { measured, records, provenance })
+    }
+}
+
 /// What `capbench` says in the log.
 fn measure_invocations(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
-    let run = GuestRun {
-        test: format!("bench/{INVOCATIONS}"),
-        invocation: Invocation::new(vec!["capbench".into()], &[])?,
-        additions: Vec::new(),
-        stdin: Vec::new(),
+    let program = Measuring {
+        benchmark: INVOCATIONS,
+        name: INVOCATIONS,
+        program: "capbench",
+        words: "",
         machine: counting(),
         timeout,
-        command_line: "init=boot/programs/capbench".into(),
     };
-    let observed = run.run(context)?;
-    let status = observed.status(false)?;
-    ensure!(status == 0, "capbench: exit status {status}");
-    let defaults = Defaults {
-        benchmark: INVOCATIONS.to_owned(),
-        clock: Clock::Instructions,
-        system: System::Tessera,
-        provenance: Provenance::emulated(&context.project, &counting(), false),
-    };
-    let measured = bench_records(&observed.finished.records, &defaults)?;
-    ensure!(!measured.is_empty(), "capbench said nothing");
-    Ok(measured)
+    Ok(program.boot(context)?.measured)
 }
 
 /// The measurements in `@bench …` of the kernel's log.
-pub fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Measurement>> {
+fn bench_records(records: &[Record], defaults: &Defaults) -> Result<Vec<Measurement>> {
     let records = records.iter().filter(|record| record.kind == "bench");
     records
         .map(|record| {

@@ -1,13 +1,10 @@
 //! `./x bench capsize`: capability operations by the size of the mapping database, beside what G18
 //! measured (figures 4.8 to 4.20 and 4.26 to 4.29, as far as they concern one core).
 
-use crate::bench::{bench_records, counting};
-use crate::program::Invocation;
-use crate::results::line::Defaults;
-use crate::results::{grouped, Clock, Measurement, Provenance, System};
-use crate::testing::guest::GuestRun;
+use crate::bench::{counting, Measuring};
+use crate::results::{grouped, Measurement};
 use crate::testing::Context;
-use anyhow::{ensure, Result};
+use anyhow::Result;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
@@ -41,25 +38,15 @@ through its monitors, the latter with two broadcasts; on one core neither needs 
 
 /// Runs the program, prints its table and returns its measurements.
 pub fn measure(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
-    let run = GuestRun {
-        test: format!("bench/{SIZES}"),
-        invocation: Invocation::new(vec![SIZES.into()], &[])?,
-        additions: Vec::new(),
-        stdin: Vec::new(),
+    let program = Measuring {
+        benchmark: SIZES,
+        name: SIZES,
+        program: SIZES,
+        words: "",
         machine: counting(),
         timeout,
-        command_line: format!("init=boot/programs/{SIZES}"),
     };
-    let observed = run.run(context)?;
-    let status = observed.status(false)?;
-    ensure!(status == 0, "{SIZES}: exit status {status}");
-    let defaults = Defaults {
-        benchmark: SIZES.to_owned(),
-        clock: Clock::Instructions,
-        system: System::Tessera,
-        provenance: Provenance::emulated(&context.project, &counting(), false),
-    };
-    let measured = bench_records(&observed.finished.records, &defaults)?;
+    let measured = program.boot(context)?.measured;
     println!("{SIZES}, in instructions, by capabilities beyond those of an idle machine\n");
     println!("{}", table(&measured, "capabilities"));
     println!("by slots of the CNode in use, without such capabilities\n");

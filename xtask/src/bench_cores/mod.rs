@@ -16,14 +16,11 @@ mod remote;
 mod shootdown;
 mod visits;
 
-use crate::bench::{bench_records, counting};
+use crate::bench::{counting, Measuring};
 use crate::machine::{MachineOptions, MemorySize};
-use crate::program::Invocation;
-use crate::results::line::Defaults;
-use crate::results::{Clock, Measurement, Provenance, Size, System};
-use crate::testing::guest::GuestRun;
+use crate::results::{Measurement, Size};
 use crate::testing::Context;
-use anyhow::{ensure, Result};
+use anyhow::Result;
 use std::time::Duration;
 
 /// The benchmark.
@@ -66,27 +63,10 @@ impl Lab<'_> {
     fn boot(&self, run: &Run) -> Result<Vec<Measurement>> {
         let Run { benchmark, program, cores, mib, words } = *run;
         let machine = MachineOptions { cores, mem: MemorySize { mib }, ..counting() };
-        let name = format!("bench/{benchmark}-{cores}").replace([' ', ','], "-");
-        let defaults = Defaults {
-            benchmark: benchmark.to_owned(),
-            clock: Clock::Instructions,
-            system: System::Tessera,
-            provenance: Provenance::emulated(&self.context.project, &machine, false),
-        };
-        let boot = GuestRun {
-            test: name.clone(),
-            invocation: Invocation::new(vec![program.into()], &[])?,
-            additions: Vec::new(),
-            stdin: Vec::new(),
-            machine,
-            timeout: self.timeout,
-            command_line: format!("init=boot/programs/{program} {words}"),
-        };
-        let observed = boot.run(self.context)?;
-        let status = observed.status(false)?;
-        ensure!(status == 0, "{name}: exit status {status}");
-        let mut measured = bench_records(&observed.finished.records, &defaults)?;
-        ensure!(!measured.is_empty(), "{name}: nothing was measured");
+        let name = format!("{benchmark}-{cores}").replace([' ', ','], "-");
+        let timeout = self.timeout;
+        let program = Measuring { benchmark, name: &name, program, words, machine, timeout };
+        let mut measured = program.boot(self.context)?.measured;
         for measurement in &mut measured {
             let size = || Size { value: f64::from(cores), unit: "cores".into() };
             measurement.question.at.get_or_insert_with(size);

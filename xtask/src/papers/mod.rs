@@ -9,15 +9,12 @@ pub mod facts;
 mod models;
 mod tables;
 
-use crate::bench::bench_records;
+use crate::bench::{Measuring, Said};
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
-use crate::program::Invocation;
-use crate::results::line::Defaults;
-use crate::results::{self, Clock, Measurement, Provenance, System};
-use crate::testing::guest::GuestRun;
+use crate::results::{self, Measurement, Provenance};
 use crate::testing::Context;
-use anyhow::{ensure, Context as _, Result};
+use anyhow::{Context as _, Result};
 use facts::Facts;
 use models::Counted;
 use std::fs;
@@ -64,29 +61,16 @@ fn measure_section(
 ) -> Result<Vec<Measurement>> {
     let mem = MemorySize { mib };
     let machine = MachineOptions { mem, icount: true, ..MachineOptions::default() };
-    let provenance = Provenance::emulated(&context.project, &machine, false);
-    let run = GuestRun {
-        test: format!("bench/papers-{section}"),
-        invocation: Invocation::new(vec!["papers".into()], &[])?,
-        additions: Vec::new(),
-        stdin: Vec::new(),
+    let program = Measuring {
+        benchmark: section,
+        name: &format!("papers-{section}"),
+        program: "papers",
+        words: &format!("only={section}"),
         machine,
         timeout: Duration::from_secs(timeout),
-        command_line: format!("init=boot/programs/papers only={section}"),
     };
-    let observed = run.run(context)?;
-    let records = &observed.finished.records;
-    let status = observed.status(false)?;
-    ensure!(status == 0, "papers, section {section}: exit status {status}");
-    let defaults = Defaults {
-        benchmark: section.to_owned(),
-        clock: Clock::Instructions,
-        system: System::Tessera,
-        provenance,
-    };
-    let mut measured = bench_records(records, &defaults)?;
-    ensure!(!measured.is_empty(), "papers, section {section}: nothing was measured");
-    measured.extend(modelled(section, records, &defaults.provenance)?);
+    let Said { mut measured, records, provenance } = program.boot(context)?;
+    measured.extend(modelled(section, &records, &provenance)?);
     Ok(measured)
 }
 
