@@ -23,7 +23,7 @@ mod sync;
 pub mod wire;
 
 pub use ring::{Broken, Message, Receiver, Ring, SendError, Sender, LINE_WORDS, MAX_WORDS};
-pub use sleep::{Patience, Sleeper};
+pub use sleep::{Board, Patience, Sleeper};
 
 /// Bytes of a [`Ring`] with the usual number of lines: a page.
 pub const RING_BYTES: usize = 4096;

@@ -44,6 +44,48 @@ impl Sleeper {
     }
 }
 
+/// What somebody who receives on several rings shows to all who send to it: that it sleeps, and which of
+/// the rings have something new. So it looks at those only, however many there are.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Board {
+    sleeper: Sleeper,
+    senders: Lone,
+}
+
+impl Board {
+    /// Awake, and nobody has sent anything.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Board {
+        Board { sleeper: Sleeper::new(), senders: Lone::new(0) }
+    }
+
+    /// Where it says that it sleeps.
+    pub fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
+    }
+
+    /// After sender `number` (below 64) has put messages into its ring, or taken some that the other
+    /// waits to have taken: is it up to the caller to ring the doorbell?
+    pub fn tell(&self, number: u32) -> bool {
+        self.senders.fetch_or(1 << number, Ordering::Release);
+        self.sleeper.must_wake()
+    }
+
+    /// The set of those who have told something since the last time.
+    pub fn take(&self) -> u64 {
+        match self.senders.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.senders.swap(0, Ordering::Acquire),
+        }
+    }
+
+    /// Has anybody? To be asked after the announcement that this sleeps.
+    pub fn is_told(&self) -> bool {
+        self.senders.load(Ordering::Relaxed) != 0
+    }
+}
+
 /// Polling with longer and longer pauses, up to a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {

@@ -15,7 +15,7 @@ mod sleep;
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use ring::{Receiver, Ring, SendError, Sender};
-use sleep::Sleeper;
+use sleep::{Board, Sleeper};
 
 /// A notification bit: sticky, as the kernel's are.
 struct Doorbell {
@@ -191,6 +191,111 @@ fn a_sender_that_waits_for_room_is_woken() {
             };
             assert_eq!(message.tag, n);
             if receiver.release() {
+                bell.ring();
+            }
+        }
+        sender.join().unwrap();
+    });
+}
+
+/// Receives `count` messages from those who say on the board that they have sent some, asleep whenever
+/// nobody does.
+fn receive_told(rings: &[&'static Ring<2>], board: &Board, bell: &Doorbell, count: usize) {
+    let mut receivers: Vec<_> = rings.iter().map(|ring| Receiver::new(ring)).collect();
+    let mut received = 0;
+    loop {
+        let told = board.take();
+        for (_, receiver) in receivers.iter_mut().enumerate().filter(|(n, _)| told >> n & 1 != 0) {
+            while receiver.try_recv().unwrap().is_some() {
+                received += 1;
+            }
+        }
+        if received == count {
+            return;
+        }
+        board.sleeper().announce();
+        match board.is_told() {
+            true => board.sleeper().cancel(),
+            false => bell.wait(),
+        }
+    }
+}
+
+/// Each sender puts in so many messages, and tells of each.
+fn send_and_tell(ring: &'static Ring<2>, board: &Board, bell: &Doorbell, number: u32, count: u32) {
+    let mut sender = Sender::new(ring);
+    for n in 0..count {
+        sender.try_send(n, &[]).unwrap();
+        if board.tell(number) {
+            bell.ring();
+        }
+    }
+}
+
+#[test]
+fn nothing_that_was_told_is_lost() {
+    check(3, || {
+        let (ring, board, bell) =
+            (leak(Ring::<2>::new()), leak(Board::new()), leak(Doorbell::new()));
+        let sender = thread::spawn(move || send_and_tell(ring, board, bell, 0, 2));
+        receive_told(&[ring], board, bell, 2);
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn nothing_that_two_have_told_is_lost() {
+    check(2, || {
+        let rings = [leak(Ring::<2>::new()), leak(Ring::<2>::new())];
+        let (board, bell) = (leak(Board::new()), leak(Doorbell::new()));
+        let senders = [0, 1].map(|n: u32| {
+            thread::spawn(move || send_and_tell(rings[n as usize], board, bell, n, 1))
+        });
+        receive_told(&rings, board, bell, 2);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+/// Without a loop, which would go on until it is so.
+#[test]
+fn what_was_told_brings_the_message() {
+    check(3, || {
+        let (ring, board) = (leak(Ring::<1>::new()), leak(Board::new()));
+        let sender = thread::spawn(move || {
+            Sender::new(ring).try_send(5, &[7]).unwrap();
+            board.tell(3);
+        });
+        if board.take() != 0 {
+            assert_eq!(Receiver::new(ring).try_recv().unwrap().unwrap().words()[0], 7);
+        }
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn who_waits_for_room_is_told_of_it() {
+    check(3, || {
+        let (ring, board, bell) =
+            (leak(Ring::<1>::new()), leak(Board::new()), leak(Doorbell::new()));
+        let sender = thread::spawn(move || {
+            let mut sender = Sender::new(ring);
+            for n in 0..2 {
+                while sender.try_send(n, &[]) == Err(SendError::Full) {
+                    board.sleeper().announce();
+                    match board.is_told() || sender.room_for(1).unwrap() {
+                        true => board.sleeper().cancel(),
+                        false => bell.wait(),
+                    }
+                    board.take();
+                }
+            }
+        });
+        let mut receiver = Receiver::new(ring);
+        for _ in 0..2 {
+            while receiver.try_recv().unwrap().is_none() {
+                thread::yield_now();
+            }
+            if receiver.release() && board.tell(0) {
                 bell.ring();
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::jobs::{Jobs, Origin};
 use crate::mail::Mail;
-use crate::peers::{peer, Peers, WORDS};
+use crate::peers::{cores, peer, Peers, WORDS};
 use crate::protocol::Protocol;
 use crate::tickets::{Outcome, Tickets};
 use alloc::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl State {
     /// Does what the other monitors have sent. Was there anything?
     pub fn serve_peers(&mut self) -> bool {
         let mut any = false;
-        for core in 0..self.peers.cores {
+        for core in cores(self.peers.heard()) {
             for _ in 0..AT_ONCE {
                 let Some(packet) = self.peers.receive(core) else { break };
                 any = true;

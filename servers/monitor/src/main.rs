@@ -67,11 +67,13 @@ fn run(core: u32, cores: u32, online: u64, home: Range<u64>) -> Result<(), Statu
     let mut state = State::new(peers, Protocol::begin(core, homes, LEFT)?);
     let mut patience = Patience::new(ROUNDS);
     loop {
-        if state.serve_peers() | serve_calls(&mut state, slots)? | state.work() {
+        // The others are told last of all that was sent.
+        if state.work() | state.serve_peers() {
+            serve_calls(&mut state, slots)?;
             patience.reset();
-        } else if !patience.pause() {
+        } else if !state.peers.wait_awhile(&mut patience) {
+            // Until another core is heard of again, there is nobody to wait for awake.
             sleep(&mut state, slots)?;
-            patience.reset();
         }
     }
 }
@@ -86,14 +88,14 @@ fn take_memory() -> Result<(), Status> {
     })
 }
 
-/// Serves what domains of this core have asked for. Was there anything?
-fn serve_calls(state: &mut State, slots: CapAddr) -> Result<bool, Status> {
-    for served in 0..AT_ONCE {
+/// Serves what domains of this core have asked for.
+fn serve_calls(state: &mut State, slots: CapAddr) -> Result<(), Status> {
+    for _ in 0..AT_ONCE {
         if !interface::serve_one(SELF_EP, slots, |incoming| handle(state, incoming))? {
-            return Ok(served > 0);
+            break;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Sleeps until there is something to do.

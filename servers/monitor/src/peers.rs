@@ -1,7 +1,7 @@
 //! The rings to the other monitors, and what is said there.
 //!
 //! The memory is the same Frame on all cores: page `i * cores + j` is the ring from core i to core j, and
-//! on page `i * cores + i` core i says that it sleeps, once for all who send to it.
+//! on page `i * cores + i` core i says that it sleeps, and those who send to it that they have.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use libos::vspace::RW;
 use libos::{domain, invoke, log, op, Cap, Status};
 use ump::interface::{Packet, CALLS};
 use ump::wire::Text;
-use ump::{Patience, Receiver, Ring, SendError, Sender, Sleeper};
+use ump::{Board, Patience, Receiver, Ring, SendError, Sender, Sleeper};
 
 /// So often the rings are looked at before this monitor sleeps.
 pub const ROUNDS: u32 = 6;
@@ -46,8 +46,8 @@ struct Peer {
     receiver: Receiver<'static>,
     /// What the ring had no room for.
     queue: VecDeque<Packet>,
-    /// Where it says that it sleeps.
-    sleeper: &'static Sleeper,
+    /// Where it is told of messages.
+    board: &'static Board,
     /// Something was sent, or received, since it was last asked whether it sleeps.
     sent: bool,
     received: bool,
@@ -65,7 +65,11 @@ pub struct Peers {
     /// Messages sent and received.
     pub traffic: (u64, u64),
     peers: Vec<Option<Peer>>,
-    sleeper: &'static Sleeper,
+    board: &'static Board,
+    /// The set of those from whom there may be messages.
+    heard: u64,
+    /// The set of those for whom something waits, or that have not been told of what was done.
+    busy: u64,
 }
 
 impl Peers {
@@ -76,17 +80,18 @@ impl Peers {
             return Err(Status::OutOfRange);
         }
         let base = domain::with(|domain| domain.map(CHANNELS.into(), 0, bytes, RW))?;
-        let ring = |from: u32, to: u32| -> &'static Ring {
-            let page = u64::from(from) * u64::from(cores) + u64::from(to);
-            // SAFETY: mapped for good; a ring is a page of atomics, of which all bytes are valid.
-            unsafe { &*((base + page * PAGE) as *const Ring) }
-        };
+        let page =
+            |from: u32, to: u32| base + (u64::from(from) * u64::from(cores) + u64::from(to)) * PAGE;
+        // SAFETY: mapped for good; a ring is a page of atomics, of which all bytes are valid.
+        let ring = |from, to| -> &'static Ring { unsafe { &*(page(from, to) as *const Ring) } };
+        // SAFETY: the same.
+        let board = |of| -> &'static Board { unsafe { &*(page(of, of) as *const Board) } };
         let peer = |other: u32| {
             (other != core && online >> other & 1 != 0).then(|| Peer {
                 sender: Sender::new(ring(core, other)),
                 receiver: Receiver::new(ring(other, core)),
                 queue: VecDeque::new(),
-                sleeper: ring(other, other).sleeper(),
+                board: board(other),
                 sent: false,
                 received: false,
                 next_call: 0,
@@ -99,13 +104,22 @@ impl Peers {
             online,
             traffic: (0, 0),
             peers,
-            sleeper: ring(core, core).sleeper(),
+            board: board(core),
+            heard: 0,
+            busy: 0,
         })
     }
 
     /// Where this monitor says that it sleeps.
     pub fn sleeper(&self) -> &'static Sleeper {
-        self.sleeper
+        self.board.sleeper()
+    }
+
+    /// The set of those from whom there may be messages.
+    pub fn heard(&mut self) -> u64 {
+        let others = self.online & !(1 << self.core);
+        self.heard |= self.board.take() & others;
+        self.heard
     }
 
     /// A number for a call to `core`, of which none that was made lately has the same.
@@ -120,6 +134,7 @@ impl Peers {
         self.traffic.0 += 1;
         if let Some(peer) = self.peer(core) {
             peer.queue.push_back(packet);
+            self.busy |= 1 << core;
             self.flush(core);
         }
     }
@@ -128,18 +143,23 @@ impl Peers {
     pub fn receive(&mut self, core: u32) -> Option<Packet> {
         let peer = self.peer(core)?;
         let message = match peer.receiver.try_recv() {
-            Ok(message) => message?,
+            Ok(Some(message)) => message,
+            Ok(None) => {
+                self.heard &= !(1 << core);
+                return None;
+            }
             Err(ump::Broken) => return self.give_up(core),
         };
         peer.received = true;
+        self.busy |= 1 << core;
         self.traffic.1 += 1;
         Packet::from_message(&message).ok().or_else(|| self.give_up(core))
     }
 
-    /// After a round of receiving: sends what there was no room for, and wakes those who sleep and have
-    /// something to do now. Has anything been sent?
+    /// After a round of receiving: sends what there was no room for, and tells the others of that and
+    /// of what was sent before. Was there anything to tell?
     pub fn settle(&mut self) -> bool {
-        (0..self.cores).fold(false, |any, core| self.flush(core) | self.wake(core) | any)
+        cores(self.busy).fold(false, |any, core| self.flush(core) | self.tell(core) | any)
     }
 
     fn flush(&mut self, core: u32) -> bool {
@@ -156,14 +176,19 @@ impl Peers {
         any
     }
 
-    fn wake(&mut self, core: u32) -> bool {
+    fn tell(&mut self, core: u32) -> bool {
         let Some(peer) = self.peer(core) else { return false };
         // It may wait for room, or for what was sent.
         let wanted = core::mem::take(&mut peer.received) && peer.receiver.release();
-        if (core::mem::take(&mut peer.sent) || wanted) && peer.sleeper.must_wake() {
+        let told = core::mem::take(&mut peer.sent) || wanted;
+        let (board, waits) = (peer.board, !peer.queue.is_empty());
+        if !waits {
+            self.busy &= !(1 << core);
+        }
+        if told && board.tell(self.core) {
             let _ = invoke(KERNEL, op::RingCore { core });
         }
-        wanted
+        told
     }
 
     /// Says what memory this core had at the start, and waits until all others have said the same: by
@@ -202,21 +227,34 @@ impl Peers {
     }
 
     fn sleep_for_homes(&mut self, homes: &[Option<Range<u64>>]) -> Result<(), Status> {
-        self.sleeper.announce();
+        self.board.sleeper().announce();
         let mut missing = homes.iter().zip(&self.peers).filter(|(home, _)| home.is_none());
         if !missing.any(|(_, peer)| peer.as_ref().is_some_and(|p| p.receiver.peek().is_some())) {
             invoke(DISPATCHER, op::Wait {})?;
         }
-        self.sleeper.cancel();
+        self.board.sleeper().cancel();
         Ok(())
+    }
+
+    /// Waits awake, until there is something to do or `patience` is at an end: was there something?
+    pub fn wait_awhile(&mut self, patience: &mut Patience) -> bool {
+        while patience.pause() {
+            if self.is_ready() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Is there anything to do? To be asked after the announcement that this monitor sleeps.
     pub fn is_ready(&mut self) -> bool {
-        self.peers.iter_mut().flatten().any(|peer| {
+        if self.heard != 0 || self.board.is_told() {
+            return true;
+        }
+        cores(self.busy).any(|core| {
+            let Some(peer) = self.peer(core) else { return false };
             let mut room = |packet: &Packet| peer.sender.room_for(packet.body.words().len());
-            let can_send = peer.queue.front().is_some_and(|packet| room(packet) != Ok(false));
-            can_send || peer.receiver.peek().is_some()
+            peer.queue.front().is_some_and(|packet| room(packet) != Ok(false))
         })
     }
 
@@ -229,6 +267,17 @@ impl Peers {
         log!("monitor {}: core {core} talks nonsense", self.core);
         self.peers[core as usize] = None;
         self.online &= !(1 << core);
+        self.heard &= !(1 << core);
+        self.busy &= !(1 << core);
         None
     }
+}
+
+/// The members of a set, the lowest first.
+pub fn cores(mut set: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let first = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (first < u64::BITS).then_some(first)
+    })
 }

@@ -62,8 +62,8 @@ pub struct Protocol {
 
 /// What the protocol knows besides.
 struct World {
-    /// The memory that each core had at the start, but for the boot core, whose is the rest.
-    homes: Vec<Range<u64>>,
+    /// The memory that each core had at the start, by its place, but for the boot core, whose is the rest.
+    homes: Vec<(Range<u64>, CoreId)>,
     /// The slots that invocations are about.
     slots: BTreeMap<Invoker, u64>,
     /// Own requests that have ended.
@@ -83,6 +83,9 @@ impl Protocol {
         let node = domain::with(|domain| domain.make(CapType::L2CNode, L2_BYTES))?;
         let (endpoint, node) = (SELF_EP.into(), node.into());
         invoke(KERNEL, op::SetMonitor { endpoint, bits: left, left: node })?;
+        let others = homes.into_iter().enumerate().skip(1).filter(|(_, home)| !home.is_empty());
+        let mut homes: Vec<_> = others.map(|(core, home)| (home, CoreId(core as u8))).collect();
+        homes.sort_unstable_by_key(|(home, _)| home.start);
         let world = World { homes, slots: BTreeMap::new(), ended: Vec::new() };
         Ok(Protocol { monitor: Monitor::new(CoreId(core as u8)), world, emptied: Vec::new() })
     }
@@ -274,14 +277,13 @@ impl CpuDriver for Step<'_> {
         if !region.is_memory() {
             return Some(CoreId(0));
         }
-        let homes = self.world.homes.iter().enumerate().skip(1);
-        let mut touched =
-            homes.filter(|(_, home)| region.base < home.end && home.start < region.end);
-        match touched.next() {
-            None => Some(CoreId(0)),
-            Some((core, home)) => {
-                (home.start <= region.base && region.end <= home.end).then_some(CoreId(core as u8))
+        // The first that may touch it.
+        let at = self.world.homes.partition_point(|(home, _)| home.end <= region.base);
+        match self.world.homes.get(at) {
+            Some((home, core)) if home.start < region.end => {
+                (home.start <= region.base && region.end <= home.end).then_some(*core)
             }
+            _ => Some(CoreId(0)),
         }
     }
 
