@@ -6,7 +6,7 @@
 //! invocations cost; `papers` is [`crate::papers`]. Linux's numbers were left by `./x compare` in `bench/linux.json`; what Tessera
 //! aims at is in `bench/aims.tsv`.
 
-use crate::bench_cores::{self, CORES};
+use crate::bench_cores;
 use crate::bench_host::{self, MAPPING_DATABASE};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
@@ -37,7 +37,8 @@ use std::time::Duration;
 pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; caps
     /// (capability invocations); capsize (the same by the number of capabilities); cores (the same on
-    /// machines with many cores); mdb (the mapping database and others, on the host); papers (the
+    /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
+    /// cores/remote); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
     /// End a benchmark after so many seconds
@@ -88,7 +89,7 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         all.extend(bench_sizes::measure(context, timeout)?);
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
-        all.extend(bench_cores::measure(context, timeout)?);
+        all.extend(bench_cores::measure(context, timeout, &options.names)?);
     }
     if chosen.mapping_database {
         all.extend(bench_host::measure(project)?);
@@ -123,16 +124,17 @@ struct Chosen {
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
-    let groups = [BASIC, INVOCATIONS, PAPERS, SIZES, CORES, MAPPING_DATABASE];
-    let single: Vec<String> =
-        names.iter().filter(|name| !groups.contains(&name.as_str())).cloned().collect();
+    let groups = [BASIC, INVOCATIONS, PAPERS, SIZES, MAPPING_DATABASE];
+    let is_group = |name: &&String| groups.contains(&name.as_str()) || bench_cores::is_part(name);
+    let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
     let programs = match (is(BASIC), single.is_empty()) {
         (true, true) => micro::choose(project, &[])?,
         (false, true) => Vec::new(),
         (_, false) => micro::choose(project, &single)?,
     };
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
-    let (sizes, cores, mapping_database) = (is(SIZES), is(CORES), is(MAPPING_DATABASE));
+    let (sizes, mapping_database) = (is(SIZES), is(MAPPING_DATABASE));
+    let cores = names.is_empty() || names.iter().any(|name| bench_cores::is_part(name));
     Ok(Chosen { programs, invocations, papers, sizes, cores, mapping_database })
 }
 

@@ -30,13 +30,29 @@ const MIB: u64 = 1024;
 /// Of operations on one core.
 const INVOCATIONS: &str = "capbench";
 
-/// Measures everything and prints it.
-pub fn measure(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
+/// What there is to be measured, by the names that it can be asked for.
+type Part = (&'static str, fn(&Lab) -> Result<Vec<Measurement>>);
+const PARTS: [Part; 4] = [
+    ("cores/local", local::measure),
+    ("cores/visits", visits::measure),
+    ("cores/shootdown", shootdown::measure),
+    ("cores/remote", remote::measure),
+];
+
+/// Is this a part of the benchmark, or all of it?
+pub fn is_part(name: &str) -> bool {
+    name == CORES || PARTS.iter().any(|(part, _)| *part == name)
+}
+
+/// Measures the parts with these names (none: everything) and prints what comes of it.
+pub fn measure(context: &Context, timeout: Duration, names: &[String]) -> Result<Vec<Measurement>> {
     let lab = Lab { context, timeout };
-    let mut all = local::measure(&lab)?;
-    all.extend(visits::measure(&lab)?);
-    all.extend(shootdown::measure(&lab)?);
-    all.extend(remote::measure(&lab)?);
+    let is_all = names.is_empty() || names.iter().any(|name| name == CORES);
+    let is_wanted = |part: &str| is_all || names.iter().any(|name| name == part);
+    let mut all = Vec::new();
+    for (_, measure) in PARTS.iter().filter(|(part, _)| is_wanted(part)) {
+        all.extend(measure(&lab)?);
+    }
     Ok(all)
 }
 
