@@ -49,17 +49,6 @@ impl OwnedCap {
         OwnedCap(slot)
     }
 
-    /// Moves it to a slot of its own, if there is one.
-    fn relocate(&mut self) {
-        let moved = domain::with(|domain| domain.slot())
-            .and_then(|slot| self.0.move_to(slot).map(|()| slot));
-        match moved {
-            Ok(slot) => self.0 = slot,
-            // It stays a capability that nobody has.
-            Err(_) => drop(self.0.delete()),
-        }
-    }
-
     /// Moves it to another slot, which shows whether it can be moved now: not while the monitors work on
     /// it.
     pub fn try_relocate(&mut self) -> bool {
@@ -158,6 +147,7 @@ impl Packet {
 }
 
 /// Consecutive slots; those that are not taken out are emptied and given back.
+#[derive(Debug)]
 struct Slots {
     first: CapAddr,
     count: u32,
@@ -173,7 +163,7 @@ impl Slots {
     }
 
     /// The first `taken` slots belong to somebody else now.
-    fn give(mut self, taken: u32) {
+    fn give(&mut self, taken: u32) {
         let taken = taken.min(self.count);
         self.first = self.first.plus(taken);
         self.count -= taken;
@@ -183,6 +173,42 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         (0..self.count).for_each(|n| drop(OwnedCap(self.first.plus(n))));
+    }
+}
+
+/// Empty slots in which the capabilities of the next messages arrive. They stay where they arrive: one that
+/// the monitors work on cannot be moved by those who got it.
+#[derive(Debug)]
+pub struct Inbox(Slots);
+
+impl Inbox {
+    /// Slots that are taken at a time.
+    const SLOTS: u32 = 4 * MOST_CAPS;
+
+    /// Without slots yet.
+    pub const fn new() -> Inbox {
+        Inbox(Slots { first: CapAddr::NULL, count: 0 })
+    }
+
+    /// The first of [`MOST_CAPS`] empty slots; null if there are no more, and capabilities cannot come.
+    fn place(&mut self) -> CapAddr {
+        if self.0.count < MOST_CAPS {
+            self.0 = Slots::new(Self::SLOTS).unwrap_or(Inbox::new().0);
+        }
+        self.0.first
+    }
+
+    /// The packet of a message that has come, with the slots in which it brought something.
+    fn open(&mut self, message: &Message) -> Packet {
+        let packet = Packet::received(message, self.0.first);
+        self.0.give(message.caps());
+        packet
+    }
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -253,7 +279,7 @@ impl Remote {
     /// gone then.
     pub fn call<R: Payload>(self, request: Packet) -> Result<R, Status> {
         let (caps, _sent) = request.gather()?;
-        let received = Slots::new(R::CAPS)?;
+        let mut received = Slots::new(R::CAPS)?;
         let answer = ipc::call(self.0, request.to_words(), caps, received.first)?;
         let mut packet = Packet::received(&answer, received.first);
         received.give(answer.caps());
@@ -267,6 +293,7 @@ impl Remote {
 pub struct Receiver {
     endpoint: CapAddr,
     bit: u64,
+    inbox: Inbox,
 }
 
 impl Receiver {
@@ -275,21 +302,16 @@ impl Receiver {
         crate::upcall::install();
         let bit = thread::new_bit()?;
         invoke(endpoint, op::Listen { bits: bit })?;
-        Ok(Receiver { endpoint, bit })
+        Ok(Receiver { endpoint, bit, inbox: Inbox::new() })
     }
 
     /// The next request, and the badge of who sent it. It is to be [answered](Receiver::answer)
     /// before the one after.
     pub fn receive(&mut self) -> Result<(u64, Packet), Status> {
-        let slots = Slots::new(MOST_CAPS)?;
         loop {
-            match ipc::poll(self.endpoint, slots.first) {
+            match ipc::poll(self.endpoint, self.inbox.place()) {
                 Ok(message) if message.is_notification() => thread::deliver(message.words[0]),
-                Ok(message) => {
-                    let packet = Packet::received(&message, slots.first);
-                    slots.give(message.caps());
-                    return Ok((message.badge, packet));
-                }
+                Ok(message) => return Ok((message.badge, self.inbox.open(&message))),
                 Err(Status::Empty) => drop(thread::wait_for(self.bit)),
                 Err(error) => return Err(error),
             }
@@ -304,28 +326,28 @@ impl Receiver {
 }
 
 /// Has `handle` answer one request, if there is any; for servers with an event loop of their own.
-/// `slots` are as many empty slots as a message has capabilities at most. `false`: there is none.
+/// `false`: there is none.
 pub fn serve_one(
     endpoint: CapAddr,
-    slots: CapAddr,
+    inbox: &mut Inbox,
     handle: impl FnOnce(Incoming) -> Option<Packet>,
 ) -> Result<bool, Status> {
-    let message = match ipc::poll(endpoint, slots) {
+    let message = match ipc::poll(endpoint, inbox.place()) {
         Ok(message) => message,
         Err(Status::Empty) => return Ok(false),
         Err(error) => return Err(error),
     };
-    answer(&message, slots, handle);
+    answer(&message, inbox, handle);
     Ok(true)
 }
 
 /// Waits for one request or notification and has `handle` answer it; see [`serve_one`].
 pub fn wait_one(
     endpoint: CapAddr,
-    slots: CapAddr,
+    inbox: &mut Inbox,
     handle: impl FnOnce(Incoming) -> Option<Packet>,
 ) -> Result<(), Status> {
-    answer(&ipc::recv(endpoint, slots)?, slots, handle);
+    answer(&ipc::recv(endpoint, inbox.place())?, inbox, handle);
     Ok(())
 }
 
@@ -341,19 +363,12 @@ pub enum Incoming<'a> {
     Redirected([u64; 6]),
 }
 
-fn answer(message: &Message, slots: CapAddr, handle: impl FnOnce(Incoming) -> Option<Packet>) {
+fn answer(message: &Message, inbox: &mut Inbox, handle: impl FnOnce(Incoming) -> Option<Packet>) {
     let incoming = match message {
         _ if message.is_notification() => Incoming::Notification(message.words[0]),
         _ if message.is_fault() => Incoming::Fault(message),
         _ if message.is_redirected() => Incoming::Redirected(message.words),
-        _ => {
-            let mut packet = Packet::received(message, slots);
-            // The slots are used again at once.
-            for cap in packet.caps.iter_mut().flatten() {
-                cap.relocate();
-            }
-            Incoming::Request(message.badge, packet)
-        }
+        _ => Incoming::Request(message.badge, inbox.open(message)),
     };
     let Some(answer) = handle(incoming) else { return };
     let answered = answer

@@ -27,10 +27,10 @@ mod tickets;
 use core::ops::Range;
 use libos::abi::slots::{DISPATCHER, KERNEL, MEMD, SELF_EP};
 use libos::cores::monitor;
-use libos::interface::{self, Incoming, Packet};
+use libos::interface::{self, Inbox, Incoming, Packet};
 use libos::ram::Arena;
 use libos::runtime::Start;
-use libos::{domain, invoke, log, memd, op, CapAddr, RamAttrs, Status};
+use libos::{domain, invoke, log, memd, op, RamAttrs, Status};
 use local::State;
 use peers::{Peers, ROUNDS};
 use protocol::Protocol;
@@ -61,7 +61,7 @@ fn run(core: u32, cores: u32, online: u64, home: Range<u64>) -> Result<(), Statu
     invoke(KERNEL, op::NotifyRung { bits: RUNG })?;
     // Calls find it, and notifications.
     invoke(SELF_EP, op::Listen { bits: 0 })?;
-    let slots = domain::with(|domain| domain.slot_range(interface::MOST_CAPS))?;
+    let mut inbox = Inbox::new();
     let mut peers = Peers::map(core, cores, online)?;
     let homes = peers.exchange_homes(home)?;
     let mut state = State::new(peers, Protocol::begin(core, homes, LEFT)?);
@@ -69,11 +69,11 @@ fn run(core: u32, cores: u32, online: u64, home: Range<u64>) -> Result<(), Statu
     loop {
         // The others are told last of all that was sent.
         if state.work() | state.serve_peers() {
-            serve_calls(&mut state, slots)?;
+            serve_calls(&mut state, &mut inbox)?;
             patience.reset();
         } else if !state.peers.wait_awhile(&mut patience) {
             // Until another core is heard of again, there is nobody to wait for awake.
-            sleep(&mut state, slots)?;
+            sleep(&mut state, &mut inbox)?;
         }
     }
 }
@@ -89,9 +89,9 @@ fn take_memory() -> Result<(), Status> {
 }
 
 /// Serves what domains of this core have asked for.
-fn serve_calls(state: &mut State, slots: CapAddr) -> Result<(), Status> {
+fn serve_calls(state: &mut State, inbox: &mut Inbox) -> Result<(), Status> {
     for _ in 0..AT_ONCE {
-        if !interface::serve_one(SELF_EP, slots, |incoming| handle(state, incoming))? {
+        if !interface::serve_one(SELF_EP, inbox, |incoming| handle(state, incoming))? {
             break;
         }
     }
@@ -99,13 +99,13 @@ fn serve_calls(state: &mut State, slots: CapAddr) -> Result<(), Status> {
 }
 
 /// Sleeps until there is something to do.
-fn sleep(state: &mut State, slots: CapAddr) -> Result<(), Status> {
+fn sleep(state: &mut State, inbox: &mut Inbox) -> Result<(), Status> {
     state.peers.sleeper().announce();
     if state.peers.is_ready() {
         state.peers.sleeper().cancel();
         return Ok(());
     }
-    interface::wait_one(SELF_EP, slots, |incoming| {
+    interface::wait_one(SELF_EP, inbox, |incoming| {
         state.peers.sleeper().cancel();
         handle(state, incoming)
     })
