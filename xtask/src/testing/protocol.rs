@@ -25,7 +25,7 @@ const CORES: [u32; 2] = [2, 4];
 /// Random operations of all cores together, and dispatchers that are deleted in the middle of theirs,
 /// when all tests run, and when these are asked for.
 const SOME: (u64, u64) = (4000, 40);
-const ALL: (u64, u64) = (60_000, 2000);
+const ALL: (u64, u64) = (1_000_000, 2000);
 /// The usual seed.
 const SEED: u64 = 0x7e55_e7a5;
 const TIMEOUT: Duration = Duration::from_secs(3600);
