@@ -6,6 +6,7 @@
 //! core looks at everything then.
 
 use captypes::invocations::Counter;
+use core::mem::offset_of;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shootdown::Port;
@@ -66,6 +67,11 @@ impl Shared {
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
             rung: AtomicBool::new(false),
         }
+    }
+
+    /// Where a counter is, for the entry code.
+    pub const fn counter_offset(counter: Counter) -> usize {
+        offset_of!(Shared, counters) + counter as usize * size_of::<AtomicU64>()
     }
 
     /// A counter's value.

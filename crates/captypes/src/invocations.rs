@@ -232,7 +232,7 @@ macro_rules! invocations {
 
         impl Label {
             /// The operation with this number.
-            #[inline]
+            #[inline(always)]
             pub const fn from_u16(id: u16) -> Option<Label> {
                 match id { $($id => Some(Label::$name),)* _ => None }
             }

@@ -32,6 +32,8 @@ pub struct Core {
     stack_top: u64,
     /// First address that is no user address: the way out of the kernel leads to none beyond.
     pub(super) user_end: u64,
+    /// Where the direct map begins.
+    direct_map: u64,
     /// Number of the core, counted from 0 in the order of `BootInfo::cores`.
     pub id: u32,
     /// Its address for interrupts between cores.
@@ -51,6 +53,7 @@ impl Core {
             current_ctx: core::ptr::null_mut(),
             stack_top,
             user_end: super::user_end(),
+            direct_map: super::phys_to_virt(0) as u64,
             id,
             apic_id,
             local: Local::new(),
@@ -77,6 +80,9 @@ pub const CORE_SCRATCH: usize = 8;
 pub const CORE_CTX: usize = 16;
 pub const CORE_STACK: usize = 24;
 pub const CORE_USER_END: usize = 32;
+pub const CORE_DIRECT_MAP: usize = 40;
+/// Where the core finds what it counts.
+pub const CORE_SHARED: usize = offset_of!(Core, local) + Local::SHARED;
 
 const _: () = {
     assert!(offset_of!(Core, this) == CORE_SELF);
@@ -84,6 +90,7 @@ const _: () = {
     assert!(offset_of!(Core, current_ctx) == CORE_CTX);
     assert!(offset_of!(Core, stack_top) == CORE_STACK);
     assert!(offset_of!(Core, user_end) == CORE_USER_END);
+    assert!(offset_of!(Core, direct_map) == CORE_DIRECT_MAP);
     assert!(size_of::<Context>() == 20 * 8);
     assert!(offset_of!(Context, r8) == 56);
     assert!(offset_of!(Context, rip) == 120);

@@ -32,6 +32,7 @@ use crate::ipc::Endpoint;
 use crate::log::Line;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
+use core::mem::offset_of;
 use dcb::Errand;
 use mdb::Slot;
 use queue::{DcbList, RunQueue};
@@ -132,6 +133,8 @@ pub struct Local {
     /// an earlier one that nobody wants any more: it costs one needless interrupt.
     wanted: u64,
     armed: u64,
+    /// The hardware must be told of an earlier deadline.
+    rearm: bool,
     pub(crate) irqs: [IrqBinding; arch::IRQS],
     pub(crate) facts: Facts,
     /// Ticks in a time slice.
@@ -139,6 +142,9 @@ pub struct Local {
 }
 
 impl Local {
+    /// Where the reference to what the others see is, for the entry code.
+    pub(crate) const SHARED: usize = offset_of!(Local, shared);
+
     /// Nothing runs, nothing exists.
     pub const fn new() -> Self {
         Local {
@@ -174,6 +180,7 @@ impl Local {
             timers: None,
             wanted: u64::MAX,
             armed: u64::MAX,
+            rearm: false,
             irqs: [IrqBinding { to: None, bits: 0 }; arch::IRQS],
             facts: Facts { tsc_hz: 0, epoch_ns: 0 },
             slice: 10_000_000,
@@ -214,6 +221,9 @@ impl Default for Local {
 }
 
 /// User mode executed `syscall`; its registers are in the current dispatcher.
+///
+/// The entry code of the machine itself knows most system calls of Linux programs and does the same
+/// for them (arch/x86_64/entry.rs); what it knows to be an invocation goes to [`on_invocation`].
 pub extern "C" fn on_syscall(core: &mut Core) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
@@ -221,6 +231,13 @@ pub extern "C" fn on_syscall(core: &mut Core) {
         local.upcall_syscall(dcb);
         return;
     }
+    on_invocation(core);
+}
+
+/// User mode invokes a capability; its registers are in the current dispatcher.
+pub extern "C" fn on_invocation(core: &mut Core) {
+    let local = &mut core.local;
+    let Some(dcb) = local.current else { return };
     if local.is_visiting(dcb) {
         local.go_home(dcb, Errand::Invoke);
     } else {
@@ -266,26 +283,26 @@ pub(crate) fn leave(core: &mut Core) {
     if core.local.tlb.is_pending() {
         core.local.flush_tlb();
     }
-    if core.local.resched {
+    if core.local.resched | core.local.rearm {
         reschedule(core);
     }
-    if core.local.wanted < core.local.armed {
-        arm_timer(core);
-    }
 }
 
-fn arm_timer(core: &mut Core) {
-    core.local.armed = core.local.wanted;
-    arch::timer_set(core, core.local.armed);
-}
-
+/// Somebody else runs, or the timer is to expire earlier, or both.
 #[inline(never)]
 fn reschedule(core: &mut Core) {
-    core.local.pick_next();
-    core.current_ctx = match core.local.current {
-        Some(dcb) => dcb.context(),
-        None => core::ptr::null_mut(),
-    };
+    if core.local.resched {
+        core.local.pick_next();
+        core.current_ctx = match core.local.current {
+            Some(dcb) => dcb.context(),
+            None => core::ptr::null_mut(),
+        };
+    }
+    if core.local.rearm {
+        core.local.rearm = false;
+        core.local.armed = core.local.wanted;
+        arch::timer_set(core, core.local.armed);
+    }
 }
 
 /// Begins to run what is ready. For the end of the start-up.

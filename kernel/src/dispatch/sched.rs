@@ -215,6 +215,7 @@ impl Local {
     pub(super) fn want_timer(&mut self, deadline: u64) {
         if deadline < self.wanted {
             self.wanted = deadline;
+            self.rearm |= deadline < self.armed;
         }
     }
 

@@ -56,12 +56,25 @@ pub fn invoke(local: &mut Local, dcb: DcbRef) {
         Some(label) => dispatch(local, dcb, label),
         None => Status::Invalid.to_word(),
     };
-    if outcome == Status::RetryThroughMonitor.to_word() {
-        outcome = redirect::redirect(local, dcb);
+    if outcome != 0 {
+        if outcome == Status::RetryThroughMonitor.to_word() {
+            outcome = redirect::redirect(local, dcb);
+        }
+        if outcome == SETTLED {
+            return;
+        }
     }
-    // A dispatcher that has deleted itself is not current any more, and must not be written to.
-    if outcome != SETTLED && local.current == Some(dcb) {
-        dcb.ctx.rax.set(outcome);
+    dcb.ctx.rax.set(outcome);
+}
+
+/// What remains to be told of an operation that may have deleted its own dispatcher, which must not be
+/// written to then.
+#[inline(always)]
+fn survived(local: &Local, dcb: DcbRef, outcome: Outcome) -> Outcome {
+    if local.is_alive(dcb) {
+        outcome
+    } else {
+        SETTLED
     }
 }
 
@@ -80,12 +93,16 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Mint => mint(local, dcb),
         Label::Move => move_cap(local, dcb),
         Label::Retype => retype(local, dcb),
-        Label::RetypeCopy => retype_copy(local, dcb),
+        Label::RetypeCopy => {
+            let outcome = retype_copy(local, dcb);
+            survived(local, dcb, outcome)
+        }
         Label::RetypeMany => retype_many(local, dcb),
         Label::Identify => identify(local, dcb),
         Label::CopyRange => copy_range(local, dcb),
         Label::Delete | Label::Revoke | Label::DeleteRange | Label::Resize => {
-            destroy(local, dcb, label)
+            let outcome = destroy(local, dcb, label);
+            survived(local, dcb, outcome)
         }
         Label::Map => map(local, dcb),
         Label::MapMany => map_many(local, dcb),
@@ -99,7 +116,10 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::ReplyRecv => settled(reply_recv(local, dcb)),
         Label::Poll => settled(poll(local, dcb)),
         Label::Reply => outcome(reply(local, dcb)),
-        _ => rare::dispatch(local, dcb, label),
+        _ => {
+            let outcome = rare::dispatch(local, dcb, label);
+            survived(local, dcb, outcome)
+        }
     }
 }
 

@@ -4,6 +4,12 @@
 //! [`Core::current_ctx`](super::super::Core) points and call one function of the dispatch code.
 //! Out: whatever `current_ctx` points to *then* is loaded; nothing to run leads to the idle loop.
 //!
+//! A system call of a Linux program does not even get that far: it goes to the program's own library
+//! ([`Upcall::Syscall`]), and all that takes is to store the registers in the frame that both share
+//! instead. `entry_syscall` does so itself, with the same checks as `on_syscall`, which still gets
+//! what is unusual: a library whose entry point is no user address. (With the function trace it gets
+//! all, because there is a mark to be made.)
+//!
 //! The kernel runs with interrupts off on one stack per core and keeps nothing on it between
 //! events: each entry starts at the top. An exception of the kernel itself is a bug and ends in a
 //! panic; the one interrupt that arrives in kernel mode is the one that the idle loop waits for.
@@ -15,11 +21,18 @@
 //! * before `iretq`, `rip` beyond the lower half is made a canonical kernel address, which faults
 //!   in user mode.
 
-use super::super::context::{Core, CORE_CTX, CORE_SCRATCH, CORE_SELF, CORE_STACK, CORE_USER_END};
+use super::super::context::{
+    Core, CORE_CTX, CORE_DIRECT_MAP, CORE_SCRATCH, CORE_SELF, CORE_SHARED, CORE_STACK,
+    CORE_USER_END,
+};
 use super::{apic, cpu, trap};
 use crate::boot_info::BootInfo;
-use abi::dispatcher::{USER_CS, USER_SS};
+use crate::cores::Shared;
+use crate::dispatch::dcb::flag;
+use crate::dispatch::Dcb;
+use abi::dispatcher::{DispatcherFrame, Upcall, USER_CS, USER_SS};
 use abi::Regs;
+use captypes::invocations::Counter;
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
@@ -37,23 +50,23 @@ const CLEARED_FLAGS: u64 = 0x0024_7fd5;
 
 global_asm!(
     r#"
-    // Stores the user registers that both entries store alike. \ctx: the register that holds the
-    // address of the context, whose own value the caller stores.
-    .macro save_common ctx
-    mov [\ctx + {rbx}], rbx
-    mov [\ctx + {rdx}], rdx
-    mov [\ctx + {rsi}], rsi
-    mov [\ctx + {rdi}], rdi
-    mov [\ctx + {rbp}], rbp
-    mov [\ctx + {r8}], r8
-    mov [\ctx + {r9}], r9
-    mov [\ctx + {r10}], r10
-    mov [\ctx + {r11}], r11
-    mov [\ctx + {r12}], r12
-    mov [\ctx + {r13}], r13
-    mov [\ctx + {r14}], r14
-    mov [\ctx + {r15}], r15
-    mov [\ctx + {rcx}], rcx
+    // Stores the user registers that all entries store alike. \ctx: the register that holds the
+    // address of the context, \at bytes before it; its own value, and that of rax, the caller stores.
+    .macro save_common ctx, at=0
+    mov [\ctx + \at + {rbx}], rbx
+    mov [\ctx + \at + {rdx}], rdx
+    mov [\ctx + \at + {rsi}], rsi
+    mov [\ctx + \at + {rdi}], rdi
+    mov [\ctx + \at + {rbp}], rbp
+    mov [\ctx + \at + {r8}], r8
+    mov [\ctx + \at + {r9}], r9
+    mov [\ctx + \at + {r10}], r10
+    mov [\ctx + \at + {r11}], r11
+    mov [\ctx + \at + {r12}], r12
+    mov [\ctx + \at + {r13}], r13
+    mov [\ctx + \at + {r14}], r14
+    mov [\ctx + \at + {r15}], r15
+    mov [\ctx + \at + {rcx}], rcx
     .endm
 
     // Loads all but rax, rcx, r11, rsp from the context that rax points to.
@@ -72,12 +85,9 @@ global_asm!(
     mov r15, [rax + {r15}]
     .endm
 
-    .text
-    .balign 64
-    .global entry_syscall
-entry_syscall:
-    swapgs
-    mov gs:[{SCRATCH}], rsp
+    // Stores all user registers after `syscall`, and prepares a call with the core as argument.
+    // Uses: every register.
+    .macro save_syscall
     mov rsp, gs:[{CTX}]
     mov [rsp + {rax}], rax
     save_common rsp
@@ -88,7 +98,60 @@ entry_syscall:
     mov rsp, gs:[{STACK}]
     mov rdi, gs:[{SELF}]
     xor ebp, ebp
+    .endm
+
+    .text
+    .balign 64
+    .global entry_syscall
+entry_syscall:
+    swapgs
+    mov gs:[{SCRATCH}], rsp
+    .if {TRACED}
+    jmp unusual
+    .endif
+    mov rsp, gs:[{CTX}]
+    test byte ptr [rsp + {DCB_FLAGS}], {LINUX}
+    jz invocation
+    // From here on rsp points to the frame, of which nothing is believed.
+    mov rsp, [rsp + {DCB_FRAME}]
+    add rsp, gs:[{DIRECT_MAP}]
+    cmp dword ptr [rsp + {disabled}], 0
+    jne invocation
+    cmp rcx, [rsp + {critical_low}]
+    jb 1f
+    cmp rcx, [rsp + {critical_high}]
+    jb invocation
+1:  mov [rsp + {save} + {rax}], rax
+    mov rax, [rsp + {upcall}]
+    cmp rax, gs:[{USER_END}]
+    jae 2f
+    save_common rsp, {save}
+    mov [rsp + {save} + {rip}], rcx
+    mov [rsp + {save} + {rflags}], r11
+    mov rdx, gs:[{SCRATCH}]
+    mov [rsp + {save} + {rsp_}], rdx
+    mov qword ptr [rsp + {disabled}], 1
+    mov rdx, gs:[{SHARED}]
+    inc qword ptr [rdx + {LINUX_CALLS}]
+    mov rdi, gs:[{CTX}]
+    mov rdi, [rdi + {DCB_FRAME_VA}]
+    mov rsp, [rsp + {upcall_stack}]
+    mov rcx, rax
+    mov r11d, {FORCED}
+    xor edx, edx                    // no address of the kernel leaves it
+    swapgs
+    sysretq
+
+2:  mov rax, [rsp + {save} + {rax}]
+unusual:
+    save_syscall
     call {on_syscall}
+    jmp leave_kernel
+
+    .balign 16
+invocation:
+    save_syscall
+    call {on_invocation}
 
     .global leave_kernel
 leave_kernel:
@@ -249,7 +312,21 @@ trap_emergency:
     rip = const offset_of!(Regs, rip),
     rflags = const offset_of!(Regs, rflags),
     rsp_ = const offset_of!(Regs, rsp),
+    disabled = const offset_of!(DispatcherFrame, disabled),
+    critical_low = const offset_of!(DispatcherFrame, critical_low),
+    critical_high = const offset_of!(DispatcherFrame, critical_high),
+    upcall_stack = const offset_of!(DispatcherFrame, upcall_stack),
+    upcall = const offset_of!(DispatcherFrame, upcall) + 8 * Upcall::Syscall as usize,
+    save = const offset_of!(DispatcherFrame, save),
+    DCB_FLAGS = const offset_of!(Dcb, flags),
+    DCB_FRAME = const offset_of!(Dcb, frame),
+    DCB_FRAME_VA = const offset_of!(Dcb, frame_va),
+    LINUX = const flag::LINUX,
+    LINUX_CALLS = const Shared::counter_offset(Counter::LinuxCalls),
+    TRACED = const cfg!(tessera_trace) as u8,
     SELF = const CORE_SELF,
+    SHARED = const CORE_SHARED,
+    DIRECT_MAP = const CORE_DIRECT_MAP,
     SCRATCH = const CORE_SCRATCH,
     CTX = const CORE_CTX,
     STACK = const CORE_STACK,
@@ -262,6 +339,7 @@ trap_emergency:
     NMI = const super::tables::vector::NMI,
     MACHINE_CHECK = const super::tables::vector::MACHINE_CHECK,
     on_syscall = sym crate::dispatch::on_syscall,
+    on_invocation = sym crate::dispatch::on_invocation,
     on_trap = sym crate::dispatch::on_trap,
     on_irq = sym apic::on_interrupt,
     on_emergency = sym trap::on_emergency,
