@@ -93,6 +93,13 @@ pub struct WireCap {
 }
 
 impl WireCap {
+    /// Type, rights, attributes and `aux` in one word, in this order from bit 0 on.
+    pub const fn head(&self) -> u64 {
+        self.ty as u64
+            | (self.rights as u64) << 8
+            | (self.attrs as u64) << 16
+            | (self.aux as u64) << 32
+    }
     /// The type; `None` for a number that is none.
     pub const fn kind(&self) -> Option<CapType> {
         CapType::from_u8(self.ty)

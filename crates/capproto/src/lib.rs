@@ -12,6 +12,7 @@
 //! | `books` | who may have what, and who may work on it: kept by the home of the memory |
 //! | `monitor` | events in, steps and messages out |
 //! | `operation` | an operation on the core that coordinates it |
+//! | `site` | a core whose CPU driver takes its steps as invocations: [`Site`], [`Links`] |
 //! | `mutation` | deliberate bugs, for the tests |
 //! | `model` | the model check |
 
@@ -31,9 +32,11 @@ mod model;
 mod monitor;
 mod mutation;
 mod operation;
+mod site;
 
 pub use books::{GRANTS, MAX_LOCKS};
 pub use cap::{CoreId, Cores, Region, WireCap, MAX_CORES};
 pub use driver::{Attempt, CpuDriver, Held, Need, Outside, Progress};
 pub use message::{Change, Malformed, Message, OpId, WORDS};
 pub use monitor::Monitor;
+pub use site::{Answer, Client, Invoker, Links, Request, Site};

@@ -191,11 +191,7 @@ fn cover_words(cover: Option<Region>) -> (u8, [u64; 2], u8) {
 }
 
 fn cap_words(cap: &WireCap) -> [u64; 3] {
-    let head = u64::from(cap.ty)
-        | u64::from(cap.rights) << 8
-        | u64::from(cap.attrs) << 16
-        | u64::from(cap.aux) << 32;
-    [head, cap.base, cap.size]
+    [cap.head(), cap.base, cap.size]
 }
 
 fn wire_cap(head: u64, base: u64, size: u64) -> Result<WireCap, Malformed> {

@@ -47,7 +47,7 @@ impl Cluster {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
         arch::set_phys_memory(memory, FIRST);
-        let sites = (0..cores as u8).map(Site::new).collect();
+        let sites = (0..cores as u8).map(|core| Site::new(core, cores as u8)).collect();
         let (wires, free) = (Wires::default(), Free::all(cores));
         Cluster { sites, wires, free, checking: false, memory: (memory, layout) }
     }
@@ -136,7 +136,7 @@ impl Cluster {
         for _ in 0..2_000_000 {
             idle = if self.pump(random) { 0 } else { idle + 1 };
             if idle > 40 * self.sites.len()
-                && self.sites.iter().all(|site| !site.monitor.has_work())
+                && self.sites.iter().all(|site| !site.protocol.has_work())
             {
                 return;
             }
@@ -147,7 +147,7 @@ impl Cluster {
     /// All invariants, at rest.
     pub fn check_at_rest(&mut self) {
         for core in 0..self.sites.len() {
-            assert!(self.sites[core].monitor.is_quiet(), "core {core}: the monitor is at work");
+            assert!(self.sites[core].protocol.is_quiet(), "core {core}: the monitor is at work");
             for client in 0..CLIENTS {
                 let waits = self.sites[core].node.waits(client);
                 assert!(!waits, "core {core}: client {client} waits for ever");
