@@ -169,6 +169,7 @@ fn prepare(project: &Project) -> Result<Context> {
         base,
         verbose: false,
         cores: 1,
+        filter: String::new(),
         notes: Default::default(),
     })
 }

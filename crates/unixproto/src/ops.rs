@@ -20,6 +20,11 @@ replies! {
         /// Its id.
         pid: u32,
     }
+    /// A file.
+    Inode {
+        /// Its number.
+        inode: u64,
+    }
     /// The first process.
     Attached {
         /// Its id.
@@ -461,7 +466,7 @@ requests! {
         size: u64,
         /// `AT_EMPTY_PATH`.
         flags: u32
-    ) -> ();
+    ) -> Inode;
     /// Sets the working directory. With `AT_EMPTY_PATH`: to the description `dir`.
     44 Chdir(
         /// Directory.

@@ -1,6 +1,7 @@
 //! `munmap`.
 
 use crate::backend::{Backend, ObjectId};
+use crate::map::Entry;
 use crate::space::Space;
 use crate::types::{Error, PAGE};
 use alloc::vec::Vec;
@@ -17,6 +18,19 @@ impl Space {
         }
         self.unmap_pages(b, start, end);
         Ok(())
+    }
+
+    /// An object has only `pages` pages left: what is behind goes out of memory, with the private
+    /// copies of it. The entries stay: who uses them gets [`NoPage`](crate::FaultError::NoPage).
+    pub fn object_cut(&mut self, b: &mut impl Backend, object: ObjectId, pages: u64) {
+        let of_it = |entry: &&Entry| entry.object == Some(object);
+        let entries: Vec<Entry> = self.map.entries().iter().filter(of_it).copied().collect();
+        for entry in entries {
+            let kept = pages.saturating_sub(entry.object_page(entry.start));
+            if kept < entry.pages() {
+                self.discard(b, entry.start + kept, entry.end, false);
+            }
+        }
     }
 
     /// Removes entries and pages `start..end`.

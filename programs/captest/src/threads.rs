@@ -15,7 +15,7 @@ use libos::vspace::RW;
 use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
 
 /// Most threads.
-pub const THREADS: u32 = 4;
+pub const THREADS: u32 = 7;
 /// Where their objects are in the laboratory's RAM.
 const RAM_OFFSET: u64 = 15 << 20;
 const FIRST_SLOT: u32 = 240;

@@ -7,6 +7,7 @@ use crate::server::Unixd;
 use crate::wait::{count, done, Call, Tried};
 use memfs::{Ino, Step, PATH_MAX};
 use unixproto::files::*;
+use unixproto::ops::Inode;
 use unixproto::{op, Errno};
 
 /// Device number of the file system.
@@ -321,7 +322,7 @@ impl Unixd {
             inode.permits(self.cred(pid), memfs::WRITE)?;
         }
         self.resize(ino, op.size)?;
-        done(())
+        done(Inode { inode: ino.0 as u64 })
     }
 
     /// `chdir`, `fchdir`.

@@ -4,6 +4,8 @@
 //! `programs/coretest` boots in place of `init` and of the monitors.
 
 use super::guest::{GuestRun, Observed};
+use super::linux;
+use super::model::number;
 use super::native::{collect, read_results};
 use super::{Case, Context, TestResult};
 use crate::emulator::End;
@@ -14,6 +16,8 @@ use std::fs;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(200);
+/// Of what takes as long as it is told to.
+const RACE_TIMEOUT: Duration = Duration::from_secs(3600);
 const PROGRAM: &str = "boot/programs/coretest";
 
 /// A machine.
@@ -43,6 +47,12 @@ const MACHINES: [(&str, Machine); 8] = [
     ("many-nodes", Machine { nodes: 8, ..machine(64, "4G") }),
 ];
 
+/// Those on which pages are taken away, and in how many rounds.
+const RACES: [(&str, Machine, u64); 2] =
+    [("cores/shootdown", FOUR, 200), ("cores/shootdown-8", machine(8, "512M"), 40)];
+/// Rounds when these are asked for by name; `TESSERA_SEED` and `TESSERA_OPS` choose others.
+const LONG_RACE: u64 = 3000;
+
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = MACHINES
         .iter()
@@ -53,8 +63,13 @@ pub fn cases() -> Vec<Case> {
         .collect();
     cases.push(Case::single("cores/little-memory".into(), little_memory));
     cases.push(Case::several("cores/memory-server".into(), memory_server));
-    cases.push(Case::several("cores/shootdown".into(), shootdown));
+    for (name, machine, rounds) in RACES {
+        cases.push(Case::several(name.into(), move |context| {
+            shootdown(context, name, machine, rounds)
+        }));
+    }
     cases.push(Case::single("cores/no-shootdown".into(), no_shootdown));
+    cases.push(Case::single("cores/no-shootdown-linux".into(), no_shootdown_linux));
     for core in [0, 2] {
         let name = format!("cores/panic-{core}");
         cases.push(Case::single(name.clone(), move |context| panic(context, &name, core)));
@@ -76,6 +91,17 @@ fn boot_program(
     program: &str,
     words: &str,
 ) -> Result<Observed> {
+    boot_for(TIMEOUT, context, name, machine, program, words)
+}
+
+fn boot_for(
+    timeout: Duration,
+    context: &Context,
+    name: &str,
+    machine: Machine,
+    program: &str,
+    words: &str,
+) -> Result<Observed> {
     let Machine { cores, nodes, mem, la57 } = machine;
     let mem = parse_size(mem)?;
     let run = GuestRun {
@@ -84,7 +110,7 @@ fn boot_program(
         additions: Vec::new(),
         stdin: Vec::new(),
         machine: MachineOptions { cores, nodes, mem, la57, ..MachineOptions::default() },
-        timeout: TIMEOUT,
+        timeout,
         command_line: format!("init={program} {words}"),
     };
     run.run(context)
@@ -120,28 +146,46 @@ fn memory_server(context: &Context) -> Vec<TestResult> {
 }
 
 /// Pages go while programs on other cores use them: `programs/captest/src/race.rs`.
-fn race(context: &Context, name: &str, rounds: u32, words: &str) -> Result<Vec<TestResult>> {
-    let words = format!("test=race_with_other_cores rounds={rounds} {words}");
+fn race(context: &Context, name: &str, machine: Machine, words: &str) -> Result<Vec<TestResult>> {
+    let words = format!("test=race_with_other_cores {words}");
     let mut results = Vec::new();
-    let observed = boot_program(context, name, FOUR, "boot/programs/captest", &words)?;
+    let observed = boot_for(RACE_TIMEOUT, context, name, machine, "boot/programs/captest", &words)?;
     let ended = read_results(context, name, &observed, &mut results);
     ensure!(results.len() == 1, "no result: {ended:?}");
     Ok(results)
 }
 
-fn shootdown(context: &Context) -> Vec<TestResult> {
-    let name = "cores/shootdown";
+fn shootdown(context: &Context, name: &str, machine: Machine, rounds: u64) -> Vec<TestResult> {
     collect(name, |results| {
-        results.extend(race(context, name, 200, "")?);
+        let rounds = if context.filter == name { LONG_RACE } else { rounds };
+        let rounds = number("TESSERA_OPS")?.unwrap_or(rounds);
+        let seed = number("TESSERA_SEED")?.unwrap_or(1);
+        let words = format!("rounds={rounds} seed={seed}");
+        results.extend(race(context, name, machine, &words)?);
         Ok(())
     })
 }
 
 /// The same fails if no other core is asked to forget anything.
 fn no_shootdown(context: &Context) -> Result<()> {
-    let results = race(context, "cores/no-shootdown", 200, "tlb=unsafe-local")?;
+    let results = race(context, "cores/no-shootdown", FOUR, "rounds=200 tlb=unsafe-local")?;
     let outcome = results.first().map(|result| &result.outcome);
     ensure!(matches!(outcome, Some(Err(remark)) if remark.contains("wrong == 0")), "{outcome:?}");
+    Ok(())
+}
+
+/// A Linux program finds it too, in ways that take no memory away: what others would write to in
+/// vain must not be anybody else's.
+fn no_shootdown_linux(context: &Context) -> Result<()> {
+    /// `mprotect`, `mremap`.
+    const WAYS: &str = "0x106";
+    let observed = linux::run_named(context, "cores/no-shootdown-linux", "race", |directives| {
+        directives.arguments = ["60", "1", WAYS].map(String::from).into();
+        directives.command_line = "tlb=unsafe-local".into();
+    })?;
+    let output = String::from_utf8_lossy(&observed.stdout);
+    ensure!(observed.status(context.verbose)? == 1, "it did not fail: {output}");
+    ensure!(output.starts_with("WRONG: a"), "it failed otherwise: {output}");
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `build` | which of `gcc`, `pie`, `musl` (default: all) |
 //! | `args` | arguments, separated by spaces |
+//! | `long-args` | the same for when the test is asked for by its name; then it has an hour |
 //! | `env` | one `KEY=VALUE`; may be repeated |
 //! | `stdin` | text for standard input, with `\n` |
 //! | `expect-status` | exit status (default 0) |
@@ -26,6 +27,7 @@ pub struct Directives {
     pub builds: Vec<String>,
     pub shells: Vec<String>,
     pub arguments: Vec<String>,
+    pub long_arguments: Option<Vec<String>>,
     pub environment: Vec<String>,
     pub stdin: Vec<u8>,
     pub expected_status: Option<i32>,
@@ -39,9 +41,10 @@ pub struct Directives {
     pub kept: u64,
 }
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "build",
     "args",
+    "long-args",
     "env",
     "stdin",
     "expect-status",
@@ -77,7 +80,8 @@ impl Directives {
         match key {
             "build" => self.builds = list(),
             "shell" => self.shells = list(),
-            "args" => self.arguments = value.split_whitespace().map(String::from).collect(),
+            "args" => self.arguments = words(value),
+            "long-args" => self.long_arguments = Some(words(value)),
             "env" => self.environment.push(value.to_owned()),
             "stdin" => self.stdin = unescape(value),
             "expect-status" => self.expected_status = Some(value.parse()?),
@@ -114,6 +118,18 @@ impl Directives {
     pub fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(Duration::from_secs(30))
     }
+
+    /// The test is asked for by its name: whoever does has time.
+    pub fn lengthen(&mut self) {
+        if let Some(arguments) = self.long_arguments.take() {
+            self.arguments = arguments;
+            self.timeout = Some(Duration::from_secs(3600));
+        }
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(String::from).collect()
 }
 
 fn unescape(text: &str) -> Vec<u8> {

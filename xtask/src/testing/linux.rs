@@ -6,7 +6,7 @@
 //! machine's own Linux: kernels differ in corners, and a test must not.
 
 use super::directives::Directives;
-use super::guest::GuestRun;
+use super::guest::{GuestRun, Observed};
 use super::{feed, Case, Context};
 use crate::image::Addition;
 use crate::program::Invocation;
@@ -52,7 +52,39 @@ pub fn sources(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> {
-    let directives = Directives::parse(&fs::read_to_string(source)?, "//")?;
+    let mut directives = Directives::parse(&fs::read_to_string(source)?, "//")?;
+    let case = format!("linux/{name}");
+    if context.filter.starts_with(&case) {
+        directives.lengthen();
+    }
+    let stdout = expected_stdout(&directives, source, build)?;
+    let status = directives.expected_status.unwrap_or(0);
+    let test = format!("{case}.{build}");
+    let observed = guest_run(context, test, (source, name, build), &directives)?.run(context)?;
+    observed.expect(status, stdout.as_deref(), context.verbose)?;
+    observed.expect_memory(directives.kept)
+}
+
+/// Boots for the program of `tests/linux` with this name, with directives that are changed.
+pub fn run_named(
+    context: &Context,
+    test: &str,
+    name: &str,
+    change: impl FnOnce(&mut Directives),
+) -> Result<Observed> {
+    let source = context.project.path("tests/linux").join(name).with_extension("c");
+    let mut directives = Directives::parse(&fs::read_to_string(&source)?, "//")?;
+    change(&mut directives);
+    guest_run(context, test.to_owned(), (&source, name, "gcc"), &directives)?.run(context)
+}
+
+/// A boot for a program, compiled in a way.
+fn guest_run(
+    context: &Context,
+    test: String,
+    (source, name, build): (&Path, &str, &str),
+    directives: &Directives,
+) -> Result<GuestRun> {
     // All builds have the same name, so that they see the same arguments.
     let folder = context.folder(&format!("linux/{build}"))?;
     let program = folder.join(name);
@@ -60,21 +92,16 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
     let mut arguments = vec![format!("./{name}")];
     arguments.extend(directives.arguments.iter().cloned());
     let invocation = Invocation::new(arguments, &directives.environment)?;
-    let stdout = expected_stdout(&directives, source, build)?;
-    let status = directives.expected_status.unwrap_or(0);
     let guest = format!("/root/{name}");
-    let run = GuestRun {
-        test: format!("linux/{name}.{build}"),
+    Ok(GuestRun {
+        test,
         invocation,
         additions: vec![Addition { host: program, guest }],
         stdin: directives.stdin.clone(),
         machine: directives.machine(context.cores)?,
         timeout: directives.timeout(),
-        command_line: directives.command_line,
-    };
-    let observed = run.run(context)?;
-    observed.expect(status, stdout.as_deref(), context.verbose)?;
-    observed.expect_memory(directives.kept)
+        command_line: directives.command_line.clone(),
+    })
 }
 
 /// Compiles unless the program is newer than its source and the headers beside it.

@@ -72,6 +72,8 @@ pub struct Context {
     pub verbose: bool,
     /// Cores, where a test does not say.
     pub cores: u32,
+    /// What the tests that were asked for have in their names.
+    pub filter: String,
     /// What tests have to say though they passed.
     pub notes: Mutex<Vec<String>>,
 }
@@ -199,6 +201,7 @@ fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
         base,
         verbose: options.verbose,
         cores: options.cores,
+        filter: options.filter.clone().unwrap_or_default(),
         notes: Mutex::default(),
     })
 }

@@ -1,8 +1,10 @@
 //! Cases with names.
 
 use super::*;
+use crate::map::Flags;
 use crate::mmap::MapRequest;
 use crate::types::Prot;
+use crate::ObjectId;
 
 const RW: Prot = Prot(3);
 
@@ -60,6 +62,33 @@ fn sequential_touching_takes_few_faults() {
         }
     }
     assert!(faults < 24, "{faults} faults");
+}
+
+#[test]
+fn a_shorter_object_has_no_page_behind_its_end() {
+    const PAGES: u64 = 300;
+    const LEFT: u64 = 100;
+    for (flags, kept) in [(Flags::SHARED, 0), (Flags::default(), 0), (Flags::SHARED, 37)] {
+        let mut world = World::new();
+        let both = &mut world.processes[0];
+        let object = Some((ObjectId(2), kept * PAGE));
+        let request = MapRequest { flags, object, ..MapRequest::anonymous(PAGES * PAGE, RW) };
+        let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+        let (whole, left) = (start..start + PAGES, start + LEFT - kept);
+        for page in whole.clone() {
+            let access = if page % 3 == 0 { Access::Write } else { Access::Read };
+            both.real.fault(&mut both.backend, page * PAGE, access).unwrap();
+        }
+        world.kernel.borrow_mut().objects.get_mut(&2).unwrap().truncate(LEFT as usize);
+        both.real.object_cut(&mut both.backend, ObjectId(2), LEFT);
+        both.real.validate();
+        for page in whole {
+            let there = both.backend.look_up(page, Access::Read).is_some();
+            assert_eq!(there, page < left, "page {}", page - start);
+            let fault = both.real.fault(&mut both.backend, page * PAGE, Access::Write);
+            assert_eq!(fault.is_ok(), page < left, "page {}: {fault:?}", page - start);
+        }
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::errno::Errno;
 use crate::process::Process;
 use crate::server::{self, main_header, op};
 use crate::{fd, sys};
-use abi::layout::{PROGRAM_END, PROGRAM_START};
+use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use backend::Caps;
 use core::sync::atomic::Ordering::Relaxed;
@@ -95,6 +95,17 @@ fn close_released(p: &mut Process) {
             Some(index) => fd::release(p, index),
             None => drop(server::call_a(op::Close {}, &desc.to_le_bytes())),
         }
+    }
+}
+
+/// A file has this size now, by a call of this process: what lies behind its end is mapped no more.
+/// Other processes keep the pages that they have mapped.
+pub fn truncated(p: &mut Process, inode: u64, size: u64) {
+    let Mm { space, caps, .. } = &mut p.mm;
+    let pages = size.div_ceil(PAGE);
+    for object in caps.objects.of_inode(inode) {
+        space.object_cut(caps, object, pages);
+        caps.objects.cut(object, pages);
     }
 }
 

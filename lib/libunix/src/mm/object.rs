@@ -187,6 +187,28 @@ impl Objects {
         Ok(extent)
     }
 
+    /// The objects that are this file.
+    pub fn of_inode(&self, inode: u64) -> Vec<ObjectId> {
+        let is = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.inode == inode);
+        let objects = self.objects.iter().enumerate().filter(|(_, object)| is(object));
+        objects.map(|(index, _)| ObjectId(index as u32)).collect()
+    }
+
+    /// The file has only `pages` pages left, and of the others none is mapped: forgets them.
+    pub fn cut(&mut self, id: ObjectId, pages: u64) {
+        let Some(Some(object)) = self.objects.get_mut(id.0 as usize) else { return };
+        object.size = object.size.min(pages * PAGE);
+        for extent in &mut object.extents {
+            extent.pages = extent.pages.min(pages.saturating_sub(extent.first));
+        }
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            object.extents.drain(..).partition(|extent| extent.pages > 0);
+        object.extents = kept;
+        for extent in gone.iter().filter(|extent| extent.frame != own::ZERO_PAGE.0) {
+            self.free_slot(CapAddr(extent.frame));
+        }
+    }
+
     /// Bytes of the file, as known since something of it was read.
     pub fn size(&self, id: ObjectId) -> u64 {
         self.get(id).map_or(0, |object| object.size)

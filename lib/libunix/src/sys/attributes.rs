@@ -3,7 +3,7 @@
 use super::paths::{self, open_file, path, path_or_empty, Path, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::{File, Object};
-use crate::mm::user;
+use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, op};
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
@@ -249,7 +249,9 @@ pub fn truncate(p: &mut Process, name: u64, size: i64) -> Result<u64> {
     }
     let path = path(p, AT_FDCWD, name)?;
     let request = op::Truncate { dir: path.dir, size: size as u64, flags: 0 };
-    paths::call(request, &path).map(|()| 0)
+    let file = paths::call(request, &path)?;
+    mm::truncated(p, file.inode, size as u64);
+    Ok(0)
 }
 
 pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
@@ -261,7 +263,9 @@ pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
     if kind != Kind::Regular || !file.writable() {
         return Err(Errno::EINVAL);
     }
-    server::call(op::Truncate { dir, size: size as u64, flags: AT_EMPTY_PATH }).map(|()| 0)
+    let file = server::call(op::Truncate { dir, size: size as u64, flags: AT_EMPTY_PATH })?;
+    mm::truncated(p, file.inode, size as u64);
+    Ok(0)
 }
 
 /// `fallocate`: only ever makes files longer; their holes stay holes.

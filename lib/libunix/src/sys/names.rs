@@ -3,7 +3,7 @@
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::{self, File};
-use crate::mm::user;
+use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, main_header, op, restart};
 use core::sync::atomic::Ordering;
@@ -39,6 +39,9 @@ pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> 
     // A fifo may wait for its other end.
     let a = server::put_a(path.text);
     let opened = server::wait_filled(p, request, a).map_err(restart)?;
+    if flags & abi::O_TRUNC != 0 {
+        mm::truncated(p, opened.inode, 0);
+    }
     let file = File::opened(opened, flags);
     Ok(fd::install(p, file, flags & abi::O_CLOEXEC != 0)? as u64)
 }
