@@ -77,12 +77,21 @@ fn preemption(lab: &mut Lab) -> Outcome {
     for n in 0..3 {
         good!(threads::start(lab, n, count, [n as u64, 0, 0]));
     }
-    check!(good!(sleep(200 * ms())) == NOTIFY_TIMER);
-    let after = counts();
-    let progress = [0, 1, 2].map(|n| after[n] - before[n]);
-    let (least, most) = (progress.iter().min(), progress.iter().max());
-    // Fair, with room for a busy host.
-    check!(least.is_some_and(|&least| least > 0 && most.is_some_and(|&most| most < 4 * least)));
+    let is_fair = |progress: [u64; 3]| {
+        let (least, most) = (progress.iter().min(), progress.iter().max());
+        least.is_some_and(|&least| least > 0 && most.is_some_and(|&most| most < 4 * least))
+    };
+    // A busy host gives the machine its time in pieces. In the long run they are equal.
+    let mut fair = false;
+    for _ in 0..20 {
+        check!(good!(sleep(200 * ms())) == NOTIFY_TIMER);
+        let after = counts();
+        fair = is_fair([0, 1, 2].map(|n| after[n] - before[n]));
+        if fair {
+            break;
+        }
+    }
+    check!(fair);
     for n in 0..3 {
         good!(threads::kill(n));
     }
