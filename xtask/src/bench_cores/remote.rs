@@ -11,11 +11,11 @@ const PROGRAM: &str = "corebench";
 const INSTRUCTIONS: &str = "instructions";
 const MESSAGES: &str = "messages";
 /// Cores of the machines.
-const MACHINES: [u32; 3] = [8, 2, 4];
+const MACHINES: [u32; 4] = [8, 2, 4, 64];
 /// The memory server gives pieces of powers of two, and the largest crowd needs one of 512 MiB.
 const MEMORY_MIB: u64 = 2048;
-/// The same number of cores is concerned on the first machine and on a smaller one.
-const SAME: [(u32, usize); 2] = [(1, 1), (3, 2)];
+/// So many other cores are concerned on a machine with few cores (by its place) and on one with more.
+const SAME: [(u32, usize, usize); 3] = [(1, 1, 0), (3, 2, 0), (1, 1, 3)];
 /// Further capabilities on core 0 of the first machine.
 const CROWDS: [u32; 2] = [4096, 65536];
 /// By how much a cost may depend on cores that are not concerned.
@@ -123,8 +123,8 @@ fn by_cores(machines: &[Machine], unit: &str, shown: impl Fn(f64) -> String) -> 
 /// The same number of cores concerned, on machines with more and fewer.
 fn independence(machines: &[Machine]) -> Table {
     let mut words = vec!["by cores that are not concerned".to_owned()];
-    for (others, small) in SAME {
-        let (most, fewest) = (machines[0].cores, machines[small].cores);
+    for (others, small, large) in SAME {
+        let (most, fewest) = (machines[large].cores, machines[small].cores);
         words.push(format!("{others} others, {fewest} cores"));
         words.push(format!("{most} cores"));
         words.push("ratio".into());
@@ -133,9 +133,9 @@ fn independence(machines: &[Machine]) -> Table {
     let mut table = Table::new(words);
     for (case, _) in FIGURES {
         let mut row = vec![case.to_owned()];
-        for (others, small) in SAME {
+        for (others, small, large) in SAME {
             let few = machines[small].value(case, others, INSTRUCTIONS);
-            let many = machines[0].value(case, others, INSTRUCTIONS);
+            let many = machines[large].value(case, others, INSTRUCTIONS);
             row.extend([few, many].map(|value| value.map_or(String::new(), grouped)));
             let ratio = few.zip(many).map(|(few, many)| many / few);
             row.push(ratio.map_or(String::new(), |ratio| format!("{ratio:.3}")));
