@@ -11,6 +11,7 @@ use crate::bench_host::{self, MAPPING_DATABASE};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
 use crate::compare::table::{ratio, Table};
+use crate::compile::Built;
 use crate::image::Base;
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
@@ -21,8 +22,9 @@ use crate::project::Project;
 use crate::results::change::{changes, Change};
 use crate::results::line::{self, Defaults};
 use crate::results::{self, grouped, Clock, Measurement, Provenance, System};
-use crate::testing::guest::GuestRun;
+use crate::testing::guest::{Extras, GuestRun};
 use crate::testing::Context;
+use crate::tracing::{self, Traced};
 use crate::{compile, setup};
 use anyhow::{ensure, Context as _, Result};
 use std::fs;
@@ -160,8 +162,18 @@ fn measure(
 
 /// What native programs need.
 fn prepare(project: &Project) -> Result<Context> {
+    prepare_built(project, compile::build(project)?)
+}
+
+/// The same with what was built with probes.
+pub fn prepare_traced(project: &Project) -> Result<(Traced, Context)> {
+    let traced = tracing::build(project)?;
+    let context = prepare_built(project, traced.built.clone())?;
+    Ok((traced, context))
+}
+
+fn prepare_built(project: &Project, built: Built) -> Result<Context> {
     setup::qemu()?;
-    let built = compile::build(project)?;
     let base = Base::prepare(project, &built)?;
     Ok(Context {
         project: project.clone(),
@@ -197,6 +209,11 @@ pub struct Said {
 impl Measuring<'_> {
     /// Boots it. An error if it fails, or measures nothing.
     pub fn boot(self, context: &Context) -> Result<Said> {
+        self.boot_with(context, Extras::default())
+    }
+
+    /// The same with more.
+    pub fn boot_with(self, context: &Context, extras: Extras) -> Result<Said> {
         let Measuring { benchmark, name, program, words, machine, timeout } = self;
         let provenance = Provenance::emulated(&context.project, &machine, false);
         let run = GuestRun {
@@ -208,7 +225,7 @@ impl Measuring<'_> {
             timeout,
             command_line: format!("init=boot/programs/{program} {words}"),
         };
-        let observed = run.run(context)?;
+        let observed = run.run_with(context, extras)?;
         let status = observed.status(false)?;
         ensure!(status == 0, "{name}: exit status {status}");
         let defaults = Defaults {

@@ -112,7 +112,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let finished = emulator::run(&boot, console, &log, &limits)?;
     drop(raw_mode);
     if let (Some(traced), Some(file)) = (&traced, &options.trace) {
-        let dump = tracing::collect(traced, &boot, &memory, &finished.records)?;
+        let dump = tracing::collect(traced, &boot.options, &memory, &finished.records)?;
         fs::write(file, dump.to_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }

@@ -3,10 +3,10 @@
 //! All numbers are little-endian; a text is its length in bytes (`u32`) and UTF-8.
 //!
 //! ```text
-//! "TESSERA TRACE 1\n"
+//! "TESSERA TRACE 2\n"
 //! u32   1: the time-stamp counter counted instructions; 0: it ran at some constant rate
 //! u32   number of images, and a text for each: its name; the kernel is the first
-//! u32   number of functions, and for each: u32 number (ascending), u32 image, text name
+//! u32   number of functions, and for each: u32 number (ascending), u32 image, text name, text file
 //! u32   number of cores, and for each: u64 events lost, u64 events, and the events
 //! u32   CRC-32 of everything before
 //! ```
@@ -15,7 +15,7 @@ use crate::event::{Event, NoEvent, FUNCTION_BITS};
 use std::collections::BTreeMap;
 use std::fmt;
 
-const MAGIC: &[u8] = b"TESSERA TRACE 1\n";
+const MAGIC: &[u8] = b"TESSERA TRACE 2\n";
 
 /// A function that has probes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,9 @@ pub struct Function {
     pub image: u32,
     /// Its path, as in Rust.
     pub name: String,
+    /// The source file that it is written in, as seen from the root of the project; empty if that is
+    /// not known.
+    pub file: String,
 }
 
 /// What one core recorded, in the order in which it did.
@@ -90,6 +93,7 @@ impl Dump {
             put(&mut out, *number);
             put(&mut out, function.image);
             put_text(&mut out, &function.name);
+            put_text(&mut out, &function.file);
         }
         put(&mut out, self.cores.len() as u32);
         for core in &self.cores {
@@ -176,7 +180,8 @@ impl<'a> Reader<'a> {
     fn functions(&mut self, images: &[String]) -> Result<BTreeMap<u32, Function>, Damage> {
         let mut functions = BTreeMap::new();
         for _ in 0..self.u32()? {
-            let (number, image, name) = (self.u32()?, self.u32()?, self.text()?);
+            let (number, image) = (self.u32()?, self.u32()?);
+            let (name, file) = (self.text()?, self.text()?);
             if number >> FUNCTION_BITS != 0 {
                 return Err(Damage::Malformed("a function's number is too large"));
             }
@@ -186,7 +191,7 @@ impl<'a> Reader<'a> {
             if functions.last_key_value().is_some_and(|(last, _)| *last >= number) {
                 return Err(Damage::Malformed("functions are not in order"));
             }
-            functions.insert(number, Function { image, name });
+            functions.insert(number, Function { image, name, file });
         }
         Ok(functions)
     }

@@ -9,6 +9,10 @@
 //! function that did. A dispatcher that does not run does not get older: a call that waits takes no
 //! time. (As UVM §5.1.2 has it for threads.)
 //!
+//! Cores that take turns on one processor, as in an emulator that counts instructions, have one clock:
+//! the time between two events, of whichever cores, belongs to the one on which something runs. If
+//! something runs on both, it is not known when the turn changed ([`Timeline::turns`]).
+//!
 //! Everything between a program's leaving user mode and its going on is an [`Episode`]: a page
 //! fault, a system call, an interrupt.
 
@@ -81,12 +85,45 @@ pub struct Timeline {
     pub dispatchers: Vec<Dispatcher>,
     /// Time in which nothing ran.
     pub idle: u64,
+    /// Time of one core or another, between an event of the one and the next, which is of the other.
+    pub turns: u64,
     /// What one probe costs, and was taken off for each event.
     pub probe_cost: u64,
     pub events: usize,
     pub lost: u64,
     /// Exits of functions that had not been entered.
     pub strays: usize,
+}
+
+/// Who has a piece of time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Runs {
+    /// This call itself.
+    Call(CallId),
+    /// A dispatcher's program.
+    Program(DispatcherId),
+    /// Nobody.
+    Nothing,
+    /// One of two cores, it is not known which; see [`Timeline::turns`].
+    Turn,
+}
+
+/// Time between two events, on the clock of the time-stamp counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    pub core: usize,
+    pub from: u64,
+    pub to: u64,
+    /// What of it the probes took.
+    pub cost: u64,
+    pub runs: Runs,
+}
+
+impl Piece {
+    /// Time without that of probes.
+    pub fn passed(&self) -> u64 {
+        (self.to - self.from).saturating_sub(self.cost)
+    }
 }
 
 impl Timeline {
@@ -98,21 +135,12 @@ impl Timeline {
     /// The same, with the time outside `[from, to)` left out: times of the time-stamp counter, which
     /// began at less than 2⁴⁰ when the trace did.
     pub fn between(dump: &Dump, from: u64, to: u64) -> Timeline {
-        let mut builder = Builder::new(dump, from, to);
-        let mut streams: Vec<_> =
-            dump.cores.iter().map(|core| unwrapped(&core.events).into_iter().peekable()).collect();
-        // The cores in the order of time: a dispatcher may run on one after the other.
-        while let Some((core, _)) = streams
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(core, stream)| Some((core, stream.peek()?.0)))
-            .min_by_key(|(_, time)| *time)
-        {
-            if let Some((time, what)) = streams[core].next() {
-                builder.event(core, time, what);
-            }
-        }
-        builder.finish()
+        Builder::new(dump, from, to, &mut |_| {}).read()
+    }
+
+    /// All of it, and `watch` gets each piece of time.
+    pub fn watched(dump: &Dump, watch: &mut dyn FnMut(Piece)) -> Timeline {
+        Builder::new(dump, 0, u64::MAX, watch).read()
     }
 
     /// All of the time in which something ran.
@@ -185,10 +213,18 @@ impl Runner {
     }
 }
 
+/// An event that was read.
+#[derive(Clone, Copy)]
+struct Before {
+    core: usize,
+    time: u64,
+    /// Of its probe.
+    cost: u64,
+}
+
 #[derive(Default)]
 struct CoreState {
-    /// When the event before was, and its cost.
-    last: Option<(u64, u64)>,
+    last: Option<Before>,
     clock: u64,
     /// Functions of the kernel, and for whom they run.
     kernel: Vec<CallId>,
@@ -196,8 +232,17 @@ struct CoreState {
     current: Option<DispatcherId>,
 }
 
+impl CoreState {
+    fn is_idle(&self) -> bool {
+        self.kernel.is_empty() && self.current.is_none()
+    }
+}
+
 struct Builder<'a> {
     dump: &'a Dump,
+    watch: &'a mut dyn FnMut(Piece),
+    /// The last event of any core.
+    last: Option<Before>,
     from: u64,
     to: u64,
     cores: Vec<CoreState>,
@@ -210,7 +255,7 @@ struct Builder<'a> {
 const KERNEL: u32 = 0;
 
 impl<'a> Builder<'a> {
-    fn new(dump: &'a Dump, from: u64, to: u64) -> Self {
+    fn new(dump: &'a Dump, from: u64, to: u64, watch: &'a mut dyn FnMut(Piece)) -> Self {
         let first = dump.cores.first().map(|core| unwrapped(&core.events)).unwrap_or_default();
         let made = Timeline {
             probe_cost: probe_cost(&first).unwrap_or(0),
@@ -218,7 +263,25 @@ impl<'a> Builder<'a> {
             ..Timeline::default()
         };
         let cores = dump.cores.iter().map(|_| CoreState::default()).collect();
-        Builder { dump, from, to, cores, runners: vec![], by_number: HashMap::new(), made }
+        let (last, runners, by_number) = (None, vec![], HashMap::new());
+        Builder { dump, watch, last, from, to, cores, runners, by_number, made }
+    }
+
+    fn read(mut self) -> Timeline {
+        let streams = self.dump.cores.iter().map(|core| unwrapped(&core.events));
+        let mut streams: Vec<_> = streams.map(|events| events.into_iter().peekable()).collect();
+        // The cores in the order of time: a dispatcher may run on one after the other.
+        while let Some((core, _)) = streams
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(core, stream)| Some((core, stream.peek()?.0)))
+            .min_by_key(|(_, time)| *time)
+        {
+            if let Some((time, what)) = streams[core].next() {
+                self.event(core, time, what);
+            }
+        }
+        self.finish()
     }
 
     fn event(&mut self, core: usize, time: u64, what: What) {
@@ -226,7 +289,8 @@ impl<'a> Builder<'a> {
         self.pass_time(core, time);
         // At a function's exit the return is its own, not the probe's.
         let own = u64::from(matches!(what, What::Exit(_)) && self.dump.counts_instructions);
-        self.cores[core].last = Some((time, self.made.probe_cost.saturating_sub(own)));
+        let before = Before { core, time, cost: self.made.probe_cost.saturating_sub(own) };
+        (self.last, self.cores[core].last) = (Some(before), Some(before));
         match what {
             What::Enter(function) => self.enter(core, function),
             What::Exit(function) => self.exit(core, function),
@@ -236,19 +300,38 @@ impl<'a> Builder<'a> {
 
     /// The time since the event before belongs to what runs.
     fn pass_time(&mut self, core: usize, now: u64) {
-        let state = &mut self.cores[core];
-        let Some((then, cost)) = state.last else { return };
+        let before = match self.dump.counts_instructions {
+            true => self.last,
+            false => self.cores[core].last,
+        };
+        let Some(Before { core: other, time: then, cost }) = before else { return };
         if then < self.from || now > self.to {
             return;
         }
-        let passed = (now - then).saturating_sub(cost);
-        state.clock += passed;
-        let running = state.kernel.last().copied();
+        let now = now.max(then);
+        let known = other == core || self.cores[core].is_idle() || self.cores[other].is_idle();
+        let core = if self.cores[core].is_idle() { other } else { core };
+        let runs = if known { self.running(core) } else { Runs::Turn };
+        let piece = Piece { core, from: then, to: now, cost, runs };
+        (self.watch)(piece);
+        let passed = piece.passed();
+        match runs {
+            Runs::Call(call) => self.made.calls[call].own += passed,
+            Runs::Program(dispatcher) => self.made.dispatchers[dispatcher].program += passed,
+            Runs::Nothing => self.made.idle += passed,
+            Runs::Turn => return self.made.turns += passed,
+        }
+        self.cores[core].clock += passed;
+    }
+
+    /// What runs on a core.
+    fn running(&self, core: usize) -> Runs {
+        let state = &self.cores[core];
         let innermost = state.current.and_then(|current| self.runners[current].innermost());
-        match (running.or(innermost), state.current) {
-            (Some(call), _) => self.made.calls[call].own += passed,
-            (None, Some(dispatcher)) => self.made.dispatchers[dispatcher].program += passed,
-            (None, None) => self.made.idle += passed,
+        match (state.kernel.last().copied().or(innermost), state.current) {
+            (Some(call), _) => Runs::Call(call),
+            (None, Some(dispatcher)) => Runs::Program(dispatcher),
+            (None, None) => Runs::Nothing,
         }
     }
 

@@ -44,7 +44,7 @@ fn dump() -> impl Strategy<Value = Dump> {
         let functions = names
             .into_iter()
             .zip(0..)
-            .map(|(name, n)| (n, Function { image: n % count, name }))
+            .map(|(name, n)| (n, Function { image: n % count, file: name.to_uppercase(), name }))
             .collect::<BTreeMap<_, _>>();
         Dump { counts_instructions, images, functions, cores }
     })
@@ -104,7 +104,7 @@ proptest! {
 }
 
 fn one_event(event: Event) -> Dump {
-    let function = Function { image: 0, name: "f".into() };
+    let function = Function { image: 0, name: "f".into(), file: "f.rs".into() };
     Dump {
         images: vec!["kernel".into()],
         functions: [(1, function)].into(),
@@ -123,8 +123,8 @@ fn damage_has_names() {
     let strange = Event(3 << FUNCTION_BITS);
     assert_eq!(strange.what(), Err(trace::event::NoEvent(strange.0)));
     assert!(matches!(Dump::from_bytes(&one_event(strange).to_bytes()), Err(Damage::Event(_))));
-    assert_eq!(Dump::from_bytes(b"TESSERA TRACE 2\n"), Err(Damage::NotATrace));
-    assert_eq!(Dump::from_bytes(b"TESSERA TRACE 1\n"), Err(Damage::Truncated(16)));
+    assert_eq!(Dump::from_bytes(b"TESSERA TRACE 1\n"), Err(Damage::NotATrace));
+    assert_eq!(Dump::from_bytes(b"TESSERA TRACE 2\n"), Err(Damage::Truncated(16)));
     let mut in_no_image = one_event(Event::new(0, What::Enter(1)));
     in_no_image.images.clear();
     let damage = Err(Damage::Malformed("a function is in no image"));

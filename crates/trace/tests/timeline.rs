@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use trace::dump::{CoreEvents, Dump, Function};
 use trace::profile::{folded, label, matching, median_call, rows, Trees};
-use trace::timeline::{Episode, Name, Timeline};
+use trace::timeline::{Episode, Name, Piece, Timeline};
 use trace::What::{Enter, Exit};
 use trace::{Event, Mark, What};
 
@@ -18,7 +18,7 @@ const ANSWER: u32 = 5;
 const COST: u64 = 10;
 
 fn dump(cores: &[&[(u64, What)]]) -> Dump {
-    let name = |image, name: &str| Function { image, name: name.into() };
+    let name = |image, name: &str| Function { image, name: name.into(), file: String::new() };
     let functions = BTreeMap::from([
         (TRAP, name(0, "on_trap")),
         (SYSCALL, name(0, "on_syscall")),
@@ -195,4 +195,34 @@ fn threads_have_stacks_of_their_own() {
     let timeline = Timeline::new(&dump(&[&events]));
     assert_eq!(timeline.strays, 0);
     assert_eq!((timeline.calls[0].total, timeline.calls[1].total), (10 + 15, 10));
+}
+
+/// With one clock for all cores, time is that of the core on which something runs.
+#[test]
+fn cores_that_take_turns_share_a_clock() {
+    let here = [
+        (0, What::Mark(Mark::Switch(1))),
+        (10, Enter(FAULT)),
+        (30, What::Mark(Mark::Idle)),
+        (110, What::Mark(Mark::Switch(1))),
+        (150, Exit(FAULT)),
+    ];
+    let there = [
+        (40, What::Mark(Mark::Switch(2))),
+        (45, Enter(SERVE)),
+        (105, Exit(SERVE)),
+        (160, What::Mark(Mark::Idle)),
+    ];
+    let shared = Dump { counts_instructions: true, ..dump(&[&here, &there]) };
+    let mut pieces = Vec::new();
+    let timeline = Timeline::watched(&shared, &mut |piece| pieces.push(piece));
+    // What the second did from 105 on, the first after 110, and who had the turn from 150 to 160.
+    assert_eq!((timeline.turns, timeline.idle), (10, 10));
+    let own: Vec<_> = timeline.calls.iter().map(|call| (call.core, call.own)).collect();
+    assert_eq!(own, [(0, 20 + 40), (1, 60)]);
+    let programs: Vec<_> = timeline.dispatchers.iter().map(|d| d.program).collect();
+    assert_eq!(programs, [10, 5 + 5]);
+    assert_eq!(pieces.iter().map(Piece::passed).sum::<u64>(), 160);
+    // Each has a clock of its own otherwise.
+    assert_eq!(Timeline::new(&dump(&[&here, &there])).turns, 0);
 }

@@ -25,19 +25,23 @@ pub struct Lab {
     parts: Vec<Part>,
 }
 
-/// What an operation cost.
-#[derive(Clone, Copy, Default)]
+/// What an operation cost, or several in a row.
+#[derive(Clone, Copy)]
 pub struct Cost {
+    /// When it began.
+    start: u64,
     /// Instructions of all cores until it has returned.
     ticks: u64,
     /// Messages between monitors, also those that follow.
     messages: u64,
+    /// How often it was done.
+    count: u64,
 }
 
 impl Cost {
     /// Of each of so many things that were done.
     pub fn divided_by(self, count: u64) -> Cost {
-        Cost { ticks: self.ticks / count, messages: self.messages / count }
+        Cost { count, ..self }
     }
 }
 
@@ -67,7 +71,7 @@ pub fn time(work: impl FnOnce() -> Result<(), Status>) -> Result<Cost, Status> {
     work()?;
     let ticks = ticks() - start;
     rest();
-    Ok(Cost { ticks, messages: traffic()? - before })
+    Ok(Cost { start, ticks, messages: traffic()? - before, count: 1 })
 }
 
 /// The time-stamp counter.
@@ -145,21 +149,24 @@ impl Lab {
         Ok(())
     }
 
-    /// Writes the medians of what `work` returns for the rounds; it concerns so many other cores.
+    /// Writes the medians of what `work` returns for the rounds, and when the median one was; it concerns
+    /// so many other cores.
     pub fn report(
         &mut self,
         case: &str,
         concerned: u32,
         mut work: impl FnMut(&mut Lab, u64) -> Result<Cost, Status>,
     ) -> Result<(), Status> {
-        let mut costs = [Cost::default(); ROUNDS];
-        for (cost, round) in costs.iter_mut().zip(0..) {
-            *cost = work(self, round)?;
+        let mut costs = Vec::with_capacity(ROUNDS);
+        for round in 0..ROUNDS as u64 {
+            costs.push(work(self, round)?);
         }
         costs.sort_unstable_by_key(|cost| cost.ticks);
-        let Cost { ticks, messages } = costs[ROUNDS / 2];
-        log!("@bench {case} {ticks} at={concerned}:others");
-        log!("@bench {case} {messages} at={concerned}:others unit=messages");
+        let Cost { start, ticks, messages, count } = costs[ROUNDS / 2];
+        let end = start + ticks;
+        log!("@bench {case} {} at={concerned}:others", ticks / count);
+        log!("@bench {case} {} at={concerned}:others unit=messages", messages / count);
+        log!("@window {case} {concerned} {start} {end} {count}");
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! What capability operations cost that concern several cores: G18 figures 4.9 to 4.32 by locality.
 //! Booted in place of `init`; results are lines `@bench CASE SAMPLE at=K:others` on the kernel
 //! log, each the median of some repetitions. Under `-icount shift=0` a tick of the time-stamp counter
-//! is one instruction, of whichever core.
+//! is one instruction, of whichever core. Lines `@window CASE K FROM TO COUNT` say when that was, of
+//! so many in a row.
 //!
 //! The parts on other cores are this program, too. They sleep until they are sent a capability, do
 //! with it what the board says, and sleep again; so nobody runs during a measurement but whoever has

@@ -10,10 +10,12 @@
 //! | [`visits`] | what does a dispatcher pay for operations far from home? |
 //! | [`shootdown`] | what does it cost to forget translations, by the cores that may have them? |
 //! | [`remote`] | what do capability operations cost that concern several cores? |
+//! | [`traced`] | of that, which part on which core? |
 
 mod local;
 mod remote;
 mod shootdown;
+mod traced;
 mod visits;
 
 use crate::bench::{counting, Measuring};
@@ -73,18 +75,27 @@ struct Run<'a> {
     words: &'a str,
 }
 
+impl Run<'_> {
+    /// For messages and the names of files.
+    fn name(&self) -> String {
+        format!("{}-{}", self.benchmark, self.cores).replace([' ', ','], "-")
+    }
+}
+
 impl Lab<'_> {
+    /// A boot of a program.
+    fn measuring<'a>(&self, run: &Run<'a>, name: &'a str) -> Measuring<'a> {
+        let Run { benchmark, program, cores, mib, words } = *run;
+        let machine = MachineOptions { cores, mem: MemorySize { mib }, ..counting() };
+        Measuring { benchmark, name, program, words, machine, timeout: self.timeout }
+    }
+
     /// What a program says on the kernel's log. What it measures at no size is measured at so many
     /// cores.
     fn boot(&self, run: &Run) -> Result<Vec<Measurement>> {
-        let Run { benchmark, program, cores, mib, words } = *run;
-        let machine = MachineOptions { cores, mem: MemorySize { mib }, ..counting() };
-        let name = format!("{benchmark}-{cores}").replace([' ', ','], "-");
-        let timeout = self.timeout;
-        let program = Measuring { benchmark, name: &name, program, words, machine, timeout };
-        let mut measured = program.boot(self.context)?.measured;
+        let mut measured = self.measuring(run, &run.name()).boot(self.context)?.measured;
         for measurement in &mut measured {
-            let size = || Size { value: f64::from(cores), unit: "cores".into() };
+            let size = || Size { value: f64::from(run.cores), unit: "cores".into() };
             measurement.question.at.get_or_insert_with(size);
         }
         Ok(measured)

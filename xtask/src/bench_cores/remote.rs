@@ -1,13 +1,13 @@
 //! Operations that concern several cores: by how many, by how many there are besides, and by the size of
 //! the mapping database (G18 figures 4.11 to 4.14, 4.22 to 4.25 and 4.30 to 4.32).
 
-use super::{plain, value, Lab, Run};
+use super::{plain, traced, value, Lab, Run};
 use crate::compare::table::Table;
 use crate::results::{grouped, Measurement, Size};
 use anyhow::Result;
 
 /// The program, with a part on every core.
-const PROGRAM: &str = "corebench";
+pub const PROGRAM: &str = "corebench";
 const INSTRUCTIONS: &str = "instructions";
 const MESSAGES: &str = "messages";
 /// Cores of the machines.
@@ -18,6 +18,8 @@ const MEMORY_MIB: u64 = 2048;
 const SAME: [(u32, usize, usize); 3] = [(1, 1, 0), (3, 2, 0), (1, 1, 3)];
 /// Further capabilities on core 0 of the first machine.
 const CROWDS: [u32; 2] = [4096, 65536];
+/// How many other cores are concerned of operations that are shown in parts.
+const TRACED: [u32; 2] = [1, 7];
 /// By how much a cost may depend on cores that are not concerned.
 const AIM: f64 = 0.05;
 
@@ -73,7 +75,18 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     println!("{}", by_cores(&machines, MESSAGES, plain_number).render());
     println!("{}", independence(&machines).render());
     println!("{}", by_size(&machines).render());
-    println!("{}", breakdown(&machines[0]).render());
+    let traced = Run {
+        benchmark: "distributed",
+        program: PROGRAM,
+        cores: machines[0].cores,
+        mib: MEMORY_MIB,
+        words: "",
+    };
+    let traced = traced::measure(lab, &traced)?;
+    for others in TRACED {
+        let measured = |case: &str, others| machines[0].value(case, others, INSTRUCTIONS);
+        println!("{}", traced::table(&traced, others, measured).render());
+    }
     println!("{DIFFERENCES}");
     Ok(machines.into_iter().flat_map(|machine| machine.measured).collect())
 }
@@ -161,32 +174,6 @@ fn by_size(machines: &[Machine]) -> Table {
         let mut row = vec![case.to_string()];
         let values = crowds.iter().map(|machine| machine.value(case, 1, INSTRUCTIONS));
         row.extend(values.map(|value| value.map_or(String::new(), grouped)));
-        table.row(row);
-    }
-    table
-}
-
-/// Where the instructions go with one other core, from what the parts cost by themselves: the operation
-/// where nobody else is concerned, a call to the monitor, messages on the channel.
-fn breakdown(machine: &Machine) -> Table {
-    let words =
-        ["breakdown, one other core", "alone", "call", "messages", "monitors, remote part", "all"];
-    let mut table = Table::new(words.map(String::from).to_vec());
-    let call = machine.value(CALL, 0, INSTRUCTIONS).unwrap_or(0.0);
-    let message = machine.value(ANSWER, 1, INSTRUCTIONS).unwrap_or(0.0) / 2.0;
-    for (case, _) in FIGURES.iter().filter(|(case, _)| *case != CALL && *case != ANSWER) {
-        let value = |others, unit| machine.value(case, others, unit);
-        let (Some(all), Some(alone)) = (value(1, INSTRUCTIONS), value(0, INSTRUCTIONS)) else {
-            continue;
-        };
-        let count = value(1, MESSAGES).unwrap_or(0.0);
-        if count == 0.0 {
-            continue;
-        }
-        let messages = count * message;
-        let parts = [alone, call, messages, all - alone - call - messages, all];
-        let mut row = vec![case.to_string()];
-        row.extend(parts.map(grouped));
         table.row(row);
     }
     table

@@ -4,7 +4,7 @@ use super::svg::{escape, Anchor, Drawing};
 use crate::results::grouped;
 use crate::tracing;
 use ::trace::dump::Dump;
-use ::trace::profile::{label, matching, Tree, Trees};
+use ::trace::profile::{matching, Tree, Trees};
 use ::trace::timeline::{Name, Timeline};
 use anyhow::{Context, Result};
 use std::fs;
@@ -18,16 +18,22 @@ const OPERATIONS: [(&str, &[&str]); 4] = [
     ("a wait", &["system call wait4"]),
 ];
 
-/// Parts of the system and the functions that belong to them: the first whose beginning fits.
+/// Parts of the system and the source files of them: the first whose beginning fits.
 const PARTS: [(&str, &[&str]); 9] = [
-    ("mapping database", &["mdb::", "kernel::cap::db::"]),
-    ("zeroing and copying", &["kernel::cap::mem::", "kernel::arch::x86_64::pages::", "mem"]),
-    ("page tables, TLB", &["kernel::vspace::", "paging::"]),
-    ("messages, scheduling", &["kernel::dispatch::", "kernel::ipc::", "kernel::arch::"]),
-    ("capabilities", &["kernel::", "captypes::"]),
-    ("UVM", &["uvm::"]),
-    ("libunix", &["libunix::", "linuxdomain::"]),
-    ("unixd", &["unixd::", "memfs::", "bootarchive::"]),
+    ("mapping database", &["crates/mdb/", "kernel/src/cap/db.rs"]),
+    (
+        "zeroing and copying",
+        &["kernel/src/cap/mem.rs", "kernel/src/arch/x86_64/pages.rs", "library/compiler-builtins/"],
+    ),
+    ("page tables, TLB", &["kernel/src/vspace/", "crates/paging/", "crates/shootdown/"]),
+    (
+        "messages, scheduling",
+        &["kernel/src/dispatch/", "kernel/src/ipc/", "kernel/src/arch/", "crates/ump/"],
+    ),
+    ("capabilities", &["kernel/src/", "crates/captypes/"]),
+    ("UVM", &["crates/uvm/", "crates/pmap/"]),
+    ("libunix", &["lib/libunix/", "lib/linuxdomain/"]),
+    ("unixd", &["servers/unixd/", "crates/memfs/", "crates/bootarchive/"]),
     ("the rest", &[""]),
 ];
 
@@ -74,11 +80,12 @@ fn add(parts: &mut [f64], dump: &Dump, timeline: &Timeline, tree: &Tree) {
 }
 
 fn part_of(dump: &Dump, name: Name) -> usize {
-    // A method is written <TYPE>::name, and a trait's <TYPE as TRAIT>::name.
-    let name = label(dump, name);
-    let path = name.trim_start_matches(['<', '&']);
+    let file = match name {
+        Name::Function(number) => dump.functions.get(&number).map_or("", |found| &found.file),
+        Name::Episode(_) => "",
+    };
     let fits = |(_, beginnings): &(&str, &[&str])| {
-        beginnings.iter().any(|beginning| path.starts_with(beginning))
+        beginnings.iter().any(|beginning| file.starts_with(beginning))
     };
     PARTS.iter().position(fits).unwrap_or(PARTS.len() - 1)
 }
@@ -140,22 +147,26 @@ mod tests {
 
     #[test]
     fn functions_belong_to_parts() {
-        let names = [
-            ("<mdb::Mdb<kernel::cap::policy::CapPolicy>>::attach", "mapping database"),
-            ("<kernel::cap::db::Db>::insert", "mapping database"),
-            ("kernel::arch::x86_64::pages::zero_page", "zeroing and copying"),
-            ("memcpy", "zeroing and copying"),
-            ("kernel::dispatch::on_trap", "messages, scheduling"),
-            ("kernel::invoke::retype", "capabilities"),
-            ("<uvm::space::Space>::fault::<libunix::mm::backend::Caps>", "UVM"),
-            ("<alloc::vec::Vec<u8>>::grow", "the rest"),
+        let files = [
+            ("crates/mdb/src/tree.rs", "mapping database"),
+            ("kernel/src/cap/db.rs", "mapping database"),
+            ("kernel/src/cap/retype.rs", "capabilities"),
+            ("kernel/src/invoke/mod.rs", "capabilities"),
+            ("kernel/src/vspace/map.rs", "page tables, TLB"),
+            ("kernel/src/arch/x86_64/pages.rs", "zeroing and copying"),
+            ("kernel/src/dispatch/mod.rs", "messages, scheduling"),
+            ("crates/uvm/src/space.rs", "UVM"),
+            ("library/alloc/src/vec/mod.rs", "the rest"),
+            ("", "the rest"),
         ];
         let mut dump = Dump::default();
-        for ((name, _), n) in names.iter().zip(0..) {
-            dump.functions.insert(n, Function { image: 0, name: (*name).to_owned() });
+        for ((file, _), n) in files.iter().zip(0..) {
+            // All of them methods of the same type, whose path says nothing.
+            let name = "<kernel::dispatch::Local>::do_it".to_owned();
+            dump.functions.insert(n, Function { image: 0, name, file: (*file).to_owned() });
         }
-        for ((name, part), n) in names.iter().zip(0..) {
-            assert_eq!(PARTS[part_of(&dump, Name::Function(n))].0, *part, "{name}");
+        for ((file, part), n) in files.iter().zip(0..) {
+            assert_eq!(PARTS[part_of(&dump, Name::Function(n))].0, *part, "{file}");
         }
     }
 

@@ -38,13 +38,18 @@ pub fn parse_output(output: &str, defaults: &Defaults) -> Result<Vec<Measurement
         .collect()
 }
 
+/// The name of a case that is written as one word.
+pub fn spaced(word: &str) -> String {
+    word.replace("__", "\0").replace('_', " ").replace('\0', "_")
+}
+
 /// The measurement that these words (after `bench`) tell.
 pub fn parse(words: &[&str], defaults: &Defaults) -> Result<Measurement> {
     let (case, rest) = words.split_first().context("no case is named")?;
     let mut measurement = Measurement {
         question: Question {
             benchmark: defaults.benchmark.clone(),
-            case: case.replace("__", "\0").replace('_', " ").replace('\0', "_"),
+            case: spaced(case),
             at: None,
             clock: defaults.clock,
             unit: String::new(),

@@ -52,6 +52,7 @@ impl GuestRun {
         let arguments = self.invocation.encode();
         let image = Image::assemble(&context.project, &context.base, &arguments, &self.additions)?;
         let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
+        boot.kernel = context.built.kernel.clone();
         boot.memory_file = extras.memory_file;
         boot.command_line =
             format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 {}", self.command_line);

@@ -92,6 +92,7 @@ fn pipeline(context: &Context) -> Result<()> {
     // Otherwise nothing was corrected.
     ensure!(probes > without * TOLERANCE, "the probes cost {probes} instructions only");
     episodes(&dump)?;
+    files(&dump)?;
     pictures_and_trees(context, &folder)
 }
 
@@ -109,6 +110,23 @@ fn episodes(dump: &Dump) -> Result<()> {
     ensure!(forks == 1 + 3 * 3, "{forks} forks");
     // The first function of the first process has no way back.
     ensure!(timeline.strays <= 3, "{} strays", timeline.strays);
+    Ok(())
+}
+
+/// Functions are in the source files that their paths name, also methods of types of other files.
+fn files(dump: &Dump) -> Result<()> {
+    let nameless = dump.functions.values().filter(|function| function.file.is_empty()).count();
+    ensure!(nameless * 50 < dump.functions.len(), "{nameless} functions are in no file");
+    for (name, file) in [
+        ("kernel::dispatch::on_syscall", "kernel/src/dispatch/"),
+        ("<kernel::dispatch::Local>::retype", "kernel/src/cap/retype.rs"),
+        ("<kernel::dispatch::Local>::map", "kernel/src/vspace/map.rs"),
+        ("<uvm::space::Space>::fork", "crates/uvm/src/"),
+    ] {
+        let mut found = dump.functions.values().filter(|function| function.name.starts_with(name));
+        let found = found.next().with_context(|| format!("no function {name}"))?;
+        ensure!(found.file.starts_with(file), "{name} is in {}", found.file);
+    }
     Ok(())
 }
 

@@ -4,11 +4,12 @@
 pub mod command;
 mod page;
 mod patch;
+mod sources;
 mod text;
 
 use crate::compile::{self, Built, UserProgram};
 use crate::log::Record;
-use crate::machine::Boot;
+use crate::machine::MachineOptions;
 use crate::project::Project;
 use crate::toolchain::Variant;
 use ::trace::dump::{CoreEvents, Dump, Function};
@@ -33,7 +34,7 @@ pub fn build(project: &Project) -> Result<Traced> {
     let built = compile::build_variant(project, Variant::Traced)?;
     let folder = project.path("target/traced/images");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut patcher = Patcher::default();
+    let mut patcher = Patcher::new(&project.root);
     let kernel = put_probes(&mut patcher, &folder, &built.kernel, true)?;
     let programs = built.programs.iter().map(|program| {
         let file = put_probes(&mut patcher, &folder, &program.file, false)?;
@@ -80,7 +81,12 @@ impl Drop for Memory {
 }
 
 /// Takes the trace out of the memory of a machine that has ended.
-pub fn collect(traced: &Traced, boot: &Boot, memory: &Memory, log: &[Record]) -> Result<Dump> {
+pub fn collect(
+    traced: &Traced,
+    machine: &MachineOptions,
+    memory: &Memory,
+    log: &[Record],
+) -> Result<Dump> {
     let Some([address, bytes, cores]) = log.iter().find_map(buffers) else {
         bail!("the kernel did not say where its trace is: it ended before that, or has no probes");
     };
@@ -91,7 +97,7 @@ pub fn collect(traced: &Traced, boot: &Boot, memory: &Memory, log: &[Record]) ->
     let mut functions = traced.functions.clone();
     functions.retain(|number, _| used.contains(number));
     let images = traced.images.clone();
-    Ok(Dump { counts_instructions: boot.options.icount, images, functions, cores })
+    Ok(Dump { counts_instructions: machine.icount, images, functions, cores })
 }
 
 /// The words of `@trace ADDRESS BYTES CORES`.

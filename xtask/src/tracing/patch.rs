@@ -12,6 +12,7 @@
 //! where that is written, then the kind of place, a byte that means nothing here, and the version of
 //! the format.
 
+use super::sources::{Lines, Sources};
 use ::trace::dump::Function;
 use ::trace::event::FUNCTION_BITS;
 use ::trace::probe::{USER_STRIDE, USER_WINDOW};
@@ -20,6 +21,7 @@ use anyhow::{ensure, Context, Result};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 const ENTRY_BYTES: usize = 32;
 const PLACE_BYTES: usize = 11;
@@ -31,8 +33,8 @@ const EXIT: u8 = 1;
 const TAIL_CALL: u8 = 2;
 
 /// Numbers the functions of several images.
-#[derive(Default)]
 pub struct Patcher {
+    sources: Sources,
     pub images: Vec<String>,
     pub functions: BTreeMap<u32, Function>,
 }
@@ -45,6 +47,12 @@ struct Place {
 }
 
 impl Patcher {
+    /// Of a project in this folder.
+    pub fn new(root: &Path) -> Patcher {
+        let sources = Sources { root: root.to_owned() };
+        Patcher { sources, images: Vec::new(), functions: BTreeMap::new() }
+    }
+
     /// `data`, an ELF file, with probes in all places; those of user mode find their buffers.
     ///
     /// # Errors
@@ -53,6 +61,7 @@ impl Patcher {
     pub fn patch(&mut self, name: &str, mut data: Vec<u8>, kernel: bool) -> Result<Vec<u8>> {
         let file: ElfFile64 = ElfFile64::parse(&*data).context("it is no ELF file")?;
         let symbols = Symbols::of(&file);
+        let lines = Lines::of(&file)?;
         let places = places(&file)?;
         let probe = symbols.variable("trace_probe")?;
         let offsets = Offsets::of(&file);
@@ -73,7 +82,8 @@ impl Patcher {
             let number = *numbers.entry(place.function).or_insert_with(|| {
                 let number = self.functions.last_key_value().map_or(0, |(last, _)| last + 1);
                 let name = symbols.function(place.function);
-                self.functions.insert(number, Function { image, name });
+                let file = self.sources.name(lines.file(place.function));
+                self.functions.insert(number, Function { image, name, file });
                 number
             });
             ensure!(number >> FUNCTION_BITS == 0, "there are too many functions");
