@@ -75,6 +75,8 @@ struct Known {
     homes: Vec<(Range<u64>, CoreId)>,
     /// The slots that invocations are about.
     slots: BTreeMap<Invoker, u64>,
+    /// Slots of which the kernel has deleted a part.
+    unfinished: Vec<u64>,
 }
 
 impl Site {
@@ -84,7 +86,7 @@ impl Site {
         let others = homes.into_iter().enumerate().skip(1).filter(|(_, home)| !home.is_empty());
         let mut homes: Vec<_> = others.map(|(core, home)| (home, CoreId(core as u8))).collect();
         homes.sort_unstable_by_key(|(home, _)| home.start);
-        let known = Known { homes, slots: BTreeMap::new() };
+        let known = Known { homes, slots: BTreeMap::new(), unfinished: Vec::new() };
         Site { monitor: Monitor::new(core), known }
     }
 
@@ -117,20 +119,24 @@ impl Site {
 
     /// Goes on with what takes several steps. Is there more?
     pub fn work(&mut self, links: &mut impl Links) -> bool {
+        for slot in core::mem::take(&mut self.known.unfinished) {
+            self.request(links, None, Request::Delete(slot));
+        }
         if self.monitor.has_work() {
             self.monitor.work(&mut Step { known: &mut self.known, links });
         }
-        self.monitor.has_work()
+        self.has_work()
     }
 
     /// Is there anything to go on with?
     pub fn has_work(&self) -> bool {
-        self.monitor.has_work()
+        self.monitor.has_work() || !self.known.unfinished.is_empty()
     }
 
     /// Is nothing going on: no operation, no lock, nobody waiting?
     pub fn is_quiet(&self) -> bool {
-        self.monitor.is_quiet() && self.known.slots.is_empty()
+        let Known { slots, unfinished, .. } = &self.known;
+        self.monitor.is_quiet() && slots.is_empty() && unfinished.is_empty()
     }
 }
 
@@ -246,12 +252,14 @@ impl<L: Links> CpuDriver for Step<'_, L> {
     fn attempt(&mut self, request: &Request) -> Attempt<Answer> {
         match *request {
             Request::Redirected(invoker) => self.proceed(invoker, false),
-            Request::Delete(slot) => loop {
-                match self.kernel(op::DeleteAt { slot }) {
-                    Err(Status::Again) => {}
-                    Ok(asked) => return self.attempt_of(asked),
-                    Err(error) => return Attempt::Done(Answer::Status(Err(error))),
+            Request::Delete(slot) => match self.kernel(op::DeleteAt { slot }) {
+                // What is left may need room that is made by what comes between.
+                Err(Status::Again) => {
+                    self.known.unfinished.push(slot);
+                    Attempt::Done(Answer::Settled)
                 }
+                Ok(asked) => self.attempt_of(asked),
+                Err(error) => Attempt::Done(Answer::Status(Err(error))),
             },
             Request::Send { slot, to, place } => match self.held_at(slot) {
                 Some((cap, _)) if can_travel(&cap) => {

@@ -960,6 +960,17 @@ invocations! {
         /// Bits to set.
         bits: u64
     ) -> ();
+
+    // Of clients of the core's monitor.
+
+    /// Has an Endpoint (a capability with `SEND`) a server? 1 if it has; then the core's monitor is
+    /// notified once when it has none any more: its dispatcher has been deleted, or the Endpoint.
+    112 Watch(
+        /// The Endpoint.
+        endpoint: Place,
+        /// Bits for the monitor.
+        bits: u64
+    ) -> Value;
 }
 
 /// Flags in `r13` after a call, a reply or a receive.

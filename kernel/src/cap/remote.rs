@@ -231,9 +231,15 @@ impl Local {
     fn tell_monitor(&mut self, index: u32) {
         self.remote.news[index as usize / 64] |= 1 << (index % 64);
         if let Some(monitor) = self.remote.monitor {
-            if let Some(server) = Local::receiver_of(monitor.endpoint) {
-                self.notify(server, monitor.bits);
-            }
+            self.notify_monitor(monitor.bits);
+        }
+    }
+
+    /// Notifies the monitor, if there is one.
+    pub(crate) fn notify_monitor(&mut self, bits: u64) {
+        let server = self.remote.monitor.and_then(|monitor| Local::receiver_of(monitor.endpoint));
+        if let Some(server) = server {
+            self.notify(server, bits);
         }
     }
 

@@ -204,7 +204,7 @@ fn dispatch_perf(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     }
 }
 
-/// Of doorbells.
+/// Of doorbells, and of who has gone.
 #[inline(never)]
 fn dispatch_bell(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     let kernel = |target| device(dcb, target, CapType::Kernel);
@@ -217,6 +217,11 @@ fn dispatch_bell(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             kernel(t)?;
             local.doorbell.listen(dcb, a.bits);
             Ok(())
+        }),
+        Label::Watch => run(local, dcb, |local, t, a: op::Watch| {
+            kernel(t)?;
+            let (watched, _) = endpoint(dcb, a.endpoint, Rights::SEND)?;
+            Ok(Value { value: u64::from(local.watch(watched, a.bits)) })
         }),
         _ => Status::Invalid.to_word(),
     }

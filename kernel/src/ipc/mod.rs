@@ -40,6 +40,8 @@ pub struct Endpoint {
     orphaned: Cell<bool>,
     /// Notification bits for the server when a call has to wait.
     bell: Cell<u64>,
+    /// Notification bits for the core's monitor when there is no server any more.
+    watch: Cell<u64>,
 }
 
 // SAFETY: cells and lists of cells, for which zeros are valid; far smaller than a page.
@@ -208,6 +210,7 @@ impl Local {
         self.dismiss_callers(endpoint)?;
         self.silence_irqs(Listener::Endpoint(endpoint));
         self.forget_monitor(endpoint);
+        self.tell_watcher(endpoint);
         if let Some(receiver) = endpoint.receiver.take() {
             receiver.endpoint.set(None);
             interrupted(receiver, Status::PeerGone);
@@ -266,8 +269,25 @@ impl Local {
             self.dismiss_callers(endpoint)?;
             unbind(endpoint);
             endpoint.orphaned.set(true);
+            self.tell_watcher(endpoint);
         }
         Ok(())
+    }
+
+    /// Has the endpoint a server? If so the monitor is told when it has none; see
+    /// [`captypes::op::Watch`].
+    pub(crate) fn watch(&mut self, endpoint: EndpointRef, bits: u64) -> bool {
+        let served = endpoint.server.get().is_some();
+        endpoint.watch.set(if served { bits } else { 0 });
+        served
+    }
+
+    /// The endpoint has no server any more.
+    fn tell_watcher(&mut self, endpoint: EndpointRef) {
+        let bits = endpoint.watch.take();
+        if bits != 0 {
+            self.notify_monitor(bits);
+        }
     }
 }
 

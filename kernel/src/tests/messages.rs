@@ -162,6 +162,37 @@ fn deleting_the_server_tells_its_callers() {
     assert_eq!(third.ctx.rax.get(), Status::PeerGone.to_word());
 }
 
+/// The monitor learns that a client of its has gone, once: with its dispatcher, or with its endpoint.
+#[test]
+fn a_watched_endpoint_tells_of_the_end_of_its_server() {
+    const GONE: u64 = 64;
+    let (mut m, _) = setup();
+    m.core.local.resume(m.dcb).unwrap();
+    m.raw(at(20).into(), 0, op::Listen { bits: 0 });
+    m.raw(at(16).into(), 0, op::Suspend {});
+    assert_eq!(m.current(), Some(m.dcb));
+    let own = m.make(CapType::Endpoint, 0x9000, 4096, 40);
+    let left = m.make(CapType::L2CNode, 0xc000, 0x4000, 41);
+    m.raw(own.into(), 0, op::Listen { bits: 0 });
+    let endpoint = own.into();
+    m.call(KERNEL, op::SetMonitor { endpoint, bits: 1, left: left.into() }).unwrap();
+    let watch = |endpoint: CapAddr| op::Watch { endpoint: endpoint.into(), bits: GONE };
+    assert_eq!(m.call(KERNEL, watch(at(16))).map(|_| ()), Err(Status::WrongType));
+    let silent = m.make(CapType::Endpoint, 0xa000, 4096, 42);
+    assert_eq!(m.call(KERNEL, watch(silent)).map(|reply| reply.value), Ok(0));
+    assert_eq!(m.call(KERNEL, watch(at(21))).map(|reply| reply.value), Ok(1));
+    m.call(at(16), op::Delete {}).unwrap();
+    m.raw(DISPATCHER.into(), 0, op::Wait {});
+    assert_eq!((m.dcb.ctx.rax.get(), m.dcb.ctx.rsi.get()), (0, GONE));
+    assert_eq!(m.call(KERNEL, watch(at(21))).map(|reply| reply.value), Ok(0));
+    // Of the endpoint itself: the server is the monitor here, but that makes no difference.
+    m.raw(silent.into(), 0, op::Listen { bits: 0 });
+    assert_eq!(m.call(KERNEL, watch(silent)).map(|reply| reply.value), Ok(1));
+    m.call(silent, op::Delete {}).unwrap();
+    m.raw(DISPATCHER.into(), 0, op::Wait {});
+    assert_eq!((m.dcb.ctx.rax.get(), m.dcb.ctx.rsi.get()), (0, GONE));
+}
+
 #[test]
 fn deleting_a_caller_leaves_the_server_well() {
     let (mut m, server) = setup();

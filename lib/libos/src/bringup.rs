@@ -5,6 +5,7 @@
 //! left of the piece goes home as any memory does, and from then on the starter asks the server
 //! for memory like everybody else.
 
+use crate::cores::PUBLIC;
 use crate::domain::{self, ARENA_SLOT};
 use crate::invoke::invoke;
 use crate::ram::{Arena, Ram};
@@ -126,7 +127,8 @@ pub fn start_monitor(
             child.give(slot, slot)?;
         }
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
-        child.slot(SELF_EP).mint(MONITOR, Rights::SEND)?;
+        // With a badge, for good: nobody can pass for somebody else.
+        child.slot(SELF_EP).mint_badged(MONITOR, Rights::SEND, PUBLIC)?;
         let info = boot.info;
         Ok([u64::from(info.core), u64::from(info.cores), info.first_domains, home.0, home.1])
     })

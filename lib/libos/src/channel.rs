@@ -52,10 +52,15 @@ impl Bell {
 /// Makes the domain the one that is notified through an endpoint of its own: what a [`Bell`] of the
 /// other side needs. The bit that a thread here waits for.
 pub fn listen(endpoint: captypes::CapAddr) -> Result<u64, Status> {
+    hear(endpoint)?;
+    thread::new_bit()
+}
+
+/// The same without a bit.
+pub fn hear(endpoint: captypes::CapAddr) -> Result<(), Status> {
     crate::upcall::install();
     // No more than to be its server: calls are not answered here.
-    invoke(endpoint, op::Listen { bits: 0 })?;
-    thread::new_bit()
+    invoke(endpoint, op::Listen { bits: 0 })
 }
 
 /// The shared memory.

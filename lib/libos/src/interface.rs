@@ -22,8 +22,10 @@
 //! sender, and capabilities that nobody wanted are deleted.
 
 use crate::ipc::{self, Caps, Message};
+use crate::local::Local;
 use crate::thread;
 use crate::{domain, invoke, Cap};
+use alloc::vec::Vec;
 use captypes::invocations::Word;
 use captypes::{op, CapAddr, Place, Status};
 
@@ -49,20 +51,6 @@ impl OwnedCap {
         OwnedCap(slot)
     }
 
-    /// Moves it to another slot, which shows whether it can be moved now: not while the monitors work on
-    /// it.
-    pub fn try_relocate(&mut self) -> bool {
-        let Ok(slot) = domain::with(|domain| domain.slot()) else { return false };
-        let free = match self.0.move_to(slot) {
-            Err(Status::RetryThroughMonitor) => slot,
-            // It is there, or nowhere any more.
-            _ => core::mem::replace(&mut self.0, slot),
-        };
-        let moved = free != slot;
-        let _ = domain::free_slot(free);
-        moved
-    }
-
     /// Its slot.
     pub fn cap(&self) -> CapAddr {
         self.0
@@ -79,9 +67,34 @@ impl OwnedCap {
 impl Drop for OwnedCap {
     fn drop(&mut self) {
         // It may have gone with a message.
-        let _ = self.0.delete();
+        let result = invoke(self.0, op::Delete {});
+        if matches!(result, Err(Status::Again | Status::RetryThroughMonitor)) {
+            if leave(self.0) {
+                return;
+            }
+            let _ = self.0.delete();
+        }
         let _ = domain::free_slot(self.0);
     }
+}
+
+/// Of a monitor: slots of dropped capabilities that could not be deleted at once.
+static UNDELETED: Local<Option<Vec<CapAddr>>> = Local::new(None);
+
+/// From now on, what is dropped and cannot be deleted at once stays where it is, for
+/// [`take_undeleted`]. For monitors: others decide when it can be deleted, and nobody may wait for them.
+pub fn leave_undeleted() {
+    UNDELETED.try_with(|slots| *slots = Some(Vec::new()));
+}
+
+fn leave(slot: CapAddr) -> bool {
+    let left = UNDELETED.try_with(|slots| slots.as_mut().map(|slots| slots.push(slot)));
+    left.flatten().is_some()
+}
+
+/// The slot of a dropped capability that is still there.
+pub fn take_undeleted() -> Option<CapAddr> {
+    UNDELETED.try_with(|slots| slots.as_mut().and_then(Vec::pop)).flatten()
 }
 
 /// A message that is being put together or taken apart.
@@ -135,14 +148,23 @@ impl Packet {
         [self.first, a, b, c, d, e]
     }
 
-    /// The capabilities in consecutive slots, to be moved; the slots must live until they are sent.
+    /// The capabilities in consecutive slots, to be moved; the slots must live until they are sent. One
+    /// goes from where it is, even while monitors work on it.
     fn gather(&self) -> Result<(Caps, Slots), Status> {
-        let count = self.caps.iter().flatten().count() as u32;
+        let mut caps = self.caps.iter().flatten();
+        match (caps.next(), caps.count() as u32) {
+            (None, _) => Ok((Caps::NONE, Slots::new(0)?)),
+            (Some(only), 0) => Ok((Caps::moved(only.0, 1), Slots::new(0)?)),
+            (Some(_), others) => self.gather_several(1 + others),
+        }
+    }
+
+    fn gather_several(&self, count: u32) -> Result<(Caps, Slots), Status> {
         let slots = Slots::new(count)?;
         for (cap, n) in self.caps.iter().flatten().zip(0..) {
             cap.0.move_to(slots.first.plus(n))?;
         }
-        Ok((if count == 0 { Caps::NONE } else { Caps::moved(slots.first, count) }, slots))
+        Ok((Caps::moved(slots.first, count), slots))
     }
 }
 
@@ -218,7 +240,8 @@ pub trait Payload: Sized {
     const CAPS: u32 = 0;
     /// Adds it to a message. `OutOfRange`: it does not fit.
     fn put(self, packet: &mut Packet) -> Result<(), Status>;
-    /// Takes it from one. `Invalid`: the message has none, or something else.
+    /// Takes it from one. `Invalid`: the message has none, or something else. `Empty`: a capability has
+    /// not come along, which may have been revoked on its way.
     fn take(packet: &mut Packet) -> Result<Self, Status>;
 }
 
@@ -247,7 +270,7 @@ impl Payload for OwnedCap {
     }
     fn take(packet: &mut Packet) -> Result<Self, Status> {
         packet.cap += 1;
-        packet.caps.get_mut(packet.cap - 1).and_then(Option::take).ok_or(Status::Invalid)
+        packet.caps.get_mut(packet.cap - 1).and_then(Option::take).ok_or(Status::Empty)
     }
 }
 

@@ -9,9 +9,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
-use libos::abi::slots::MONITOR;
-use libos::cores::{self, monitor};
-use libos::interface::{OwnedCap, Remote};
+use libos::cores;
+use libos::interface::OwnedCap;
 use libos::ram::Ram;
 use libos::testkit::Random;
 use libos::vspace::{R, RW};
@@ -257,11 +256,7 @@ impl Holdings {
         if result.is_err() {
             sent.fetch_sub(1, SeqCst);
         }
-        match result {
-            // It was revoked between here and the monitor, which got a message without it.
-            Err(Status::Invalid) => Err(Status::Empty),
-            result => result,
-        }
+        result
     }
 
     /// Sends what is not held here to a random core. It may have been revoked before.
@@ -294,8 +289,7 @@ impl Holdings {
     /// Takes one capability that was sent to this core. Was there one?
     fn take(&mut self, board: &Board) -> Result<bool, Failure> {
         let Some(n) = self.free() else { return Ok(false) };
-        let monitor = monitor::Client(Remote(MONITOR));
-        let cap = match monitor.take(MAIL + u64::from(self.core)) {
+        let cap = match cores::try_receive(MAIL + u64::from(self.core)) {
             Ok(cap) => cap,
             Err(Status::Again) => return Ok(false),
             // It was revoked on its way.

@@ -267,7 +267,7 @@ fn wrong_messages(machine: &Machine) -> Outcome {
     let Remote(endpoint) = peer.client.0;
     fails!(Invalid, Remote(endpoint).call::<()>(Packet::request(99)));
     // Without its capabilities.
-    fails!(Invalid, Remote(endpoint).call::<u64>(Packet::request(3)));
+    fails!(Empty, Remote(endpoint).call::<u64>(Packet::request(3)));
     // A number that is too large for its type.
     let mut request = Packet::request(4);
     good!(interface::Payload::put(1u64 << 40, &mut request));

@@ -1,5 +1,6 @@
-//! What domains of this core ask for, and what the other monitors say.
+//! What is under way for domains of this core, and what the other monitors say.
 
+use crate::clients::Clients;
 use crate::jobs::{Jobs, Origin};
 use crate::mail::Mail;
 use crate::peers::{cores, peer, Peers, WORDS};
@@ -7,11 +8,10 @@ use crate::protocol::Protocol;
 use crate::tickets::{Outcome, Tickets};
 use alloc::collections::BTreeMap;
 use libos::abi::layout::PAGE;
-use libos::abi::slots::KERNEL;
-use libos::cores::{monitor, WORDS_BYTES};
-use libos::interface::OwnedCap;
+use libos::cores::{KILLED, WORDS_BYTES};
+use libos::interface::{self, OwnedCap};
 use libos::vspace::{Window, R};
-use libos::{domain, invoke, log, op, CapAddr, Status};
+use libos::{domain, log, Cap, CapAddr, CapType, Status};
 use ump::interface::{Kind, Packet};
 use ump::wire::Text;
 
@@ -24,51 +24,53 @@ enum Pending {
     Ping { ticket: u32, left: u32, since: u64 },
     /// A program there.
     Spawn { ticket: u32 },
-    /// A slot there for a capability.
-    Slot { ticket: u32, key: u64, cap: OwnedCap },
+    /// A slot there for a capability of a client.
+    Slot { ticket: u32, client: u32, key: u64, cap: OwnedCap },
 }
 
 /// A capability on its way to another core.
 struct Sending {
-    ticket: u32,
+    client: u32,
     core: u32,
     place: u64,
     key: u64,
-    cap: CapAddr,
+    cap: OwnedCap,
 }
 
 /// Everything that this monitor knows.
 pub struct State {
     /// The other monitors.
     pub peers: Peers,
-    tickets: Tickets,
-    jobs: Jobs,
+    pub(crate) clients: Clients,
+    pub(crate) tickets: Tickets,
+    pub(crate) jobs: Jobs,
     /// By core and number.
     pending: BTreeMap<(u32, u16), Pending>,
-    window: Option<Window>,
+    reader: Option<Reader>,
     protocol: Protocol,
-    mail: Mail,
-    /// By the numbers under which the protocol knows them.
+    pub(crate) mail: Mail,
+    /// By the tickets, under whose numbers the protocol knows them.
     sending: BTreeMap<u32, Sending>,
 }
 
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 impl State {
     /// Nothing has happened yet.
-    pub fn new(peers: Peers, protocol: Protocol) -> State {
+    pub fn new(peers: Peers, protocol: Protocol, clients: Clients) -> State {
         State {
             peers,
             protocol,
+            clients,
             tickets: Tickets::default(),
             jobs: Jobs::default(),
             mail: Mail::default(),
             pending: BTreeMap::new(),
             sending: BTreeMap::new(),
-            window: None,
+            reader: None,
         }
     }
 
@@ -82,9 +84,29 @@ impl State {
         self.protocol.look_for_left(&mut self.peers);
     }
 
+    /// Clients have gone, and what they had here goes, too.
+    pub fn look_for_gone(&mut self) {
+        while let Some((client, sent_to)) = self.clients.take_gone() {
+            for ticket in self.tickets.take_all(client) {
+                self.kill(ticket);
+            }
+            self.jobs.client_gone(client);
+            self.mail.owner_gone(client);
+            self.mail.sender_gone((self.peers.core, client));
+            for core in cores(sent_to) {
+                self.peers.send(core, peer::Request::gone { client }.encode(0));
+            }
+        }
+    }
+
     /// Goes on with the protocol. Is there more to do?
     pub fn work(&mut self) -> bool {
-        let mut any = self.protocol.work(&mut self.peers);
+        let mut any = false;
+        while let Some(slot) = interface::take_undeleted() {
+            any = true;
+            self.protocol.discard(&mut self.peers, slot);
+        }
+        any |= self.protocol.work(&mut self.peers);
         while let Some((number, result)) = self.protocol.take_ended() {
             any = true;
             self.sent(number, result);
@@ -131,15 +153,33 @@ impl State {
                 let reply = peer::Reply::slot(self.mail.announce().map_err(Status::to_word));
                 self.peers.send(core, reply.encode(packet.call));
             }
-            peer::Request::arrived { place, key } => self.mail.arrived(place, key),
+            peer::Request::arrived { place, key, client } => {
+                let owner = self.mail.arrived(place, key, (core, client));
+                self.tell(owner);
+            }
             peer::Request::withdrawn { place } => self.mail.withdraw(place),
+            peer::Request::gone { client } => self.mail.sender_gone((core, client)),
             peer::Request::spawn { words } => {
                 let origin = Origin::Peer(core, packet.call);
-                if let Err(error) = self.jobs.add(words, origin) {
+                if let Err(error) = self.add_job(words, origin) {
                     self.job_ended(origin, Err(error));
                 }
             }
+            peer::Request::kill { call } => self.kill_job(Origin::Peer(core, call)),
         }
+    }
+
+    /// Rings for a client, if there is one to be told.
+    pub(crate) fn tell(&self, whom: Option<(u32, u64)>) {
+        if let Some((client, bit)) = whom {
+            self.clients.ring(client, bit);
+        }
+    }
+
+    /// This is how it ended, for whoever waits for it.
+    pub(crate) fn settle(&mut self, ticket: u32, outcome: Outcome) {
+        let client = self.tickets.settle(ticket, outcome);
+        self.tell(client);
     }
 
     fn replied(&mut self, core: u32, packet: &Packet, reply: peer::Reply) {
@@ -153,33 +193,32 @@ impl State {
                 if outcome.is_ok() && left > 1 {
                     self.send_ping(core, ticket, left - 1, since);
                 } else {
-                    self.tickets.settle(ticket, outcome);
+                    self.settle(ticket, outcome);
                 }
             }
             (Pending::Spawn { ticket }, peer::Reply::spawn(result)) => {
-                self.tickets.settle(ticket, result.map_err(error));
+                self.settle(ticket, result.map_err(error));
             }
-            (Pending::Slot { ticket, key, cap }, peer::Reply::slot(Ok(place))) => {
-                self.send_cap(Sending { ticket, core, place, key, cap: cap.into_cap() });
+            (Pending::Slot { ticket, client, key, cap }, peer::Reply::slot(Ok(place))) => {
+                self.send_cap(ticket, Sending { client, core, place, key, cap });
             }
-            (Pending::Slot { ticket, cap, .. }, reply) => {
+            (Pending::Slot { ticket, .. }, reply) => {
                 let failed = match reply {
                     peer::Reply::slot(Err(word)) => error(word),
                     _ => Status::Invalid,
                 };
-                self.discard(cap.into_cap());
-                self.tickets.settle(ticket, Err(failed));
+                self.settle(ticket, Err(failed));
             }
             (Pending::Ping { ticket, .. } | Pending::Spawn { ticket }, _) => {
-                self.tickets.settle(ticket, Err(Status::Invalid));
+                self.settle(ticket, Err(Status::Invalid));
             }
         }
     }
 
-    fn send_ping(&mut self, core: u32, ticket: u32, left: u32, since: u64) {
+    pub(crate) fn send_ping(&mut self, core: u32, ticket: u32, left: u32, since: u64) {
         let request = peer::Request::ping { value: u64::from(left) };
         if let Err(error) = self.call(core, request, Pending::Ping { ticket, left, since }) {
-            self.tickets.settle(ticket, Err(error));
+            self.settle(ticket, Err(error));
         }
     }
 
@@ -200,36 +239,39 @@ impl State {
         Ok(())
     }
 
-    fn send_cap(&mut self, sending: Sending) {
-        let Sending { ticket: number, core, place, cap, .. } = sending;
-        self.sending.insert(number, sending);
-        if let Err(error) = self.protocol.send(&mut self.peers, cap, core, place, number) {
-            self.sent(number, Err(error));
+    fn send_cap(&mut self, ticket: u32, sending: Sending) {
+        let Sending { core, place, .. } = sending;
+        let cap = sending.cap.cap();
+        let is_wanted = self.clients.is_here(sending.client);
+        self.sending.insert(ticket, sending);
+        let begun = match is_wanted {
+            true => self.protocol.send(&mut self.peers, cap, core, place, ticket),
+            false => Err(Status::PeerGone),
+        };
+        if let Err(error) = begun {
+            self.sent(ticket, Err(error));
         }
     }
 
     /// A capability has been sent, or not.
-    fn sent(&mut self, number: u32, result: Result<(), Status>) {
-        let Some(Sending { ticket, core, place, key, cap }) = self.sending.remove(&number) else {
-            return;
-        };
+    fn sent(&mut self, ticket: u32, result: Result<(), Status>) {
+        let Some(sending) = self.sending.remove(&ticket) else { return };
+        let Sending { client, core, place, key, .. } = sending;
         let said = match result {
-            Ok(()) => peer::Request::arrived { place, key },
+            Ok(()) => peer::Request::arrived { place, key, client },
             Err(_) => peer::Request::withdrawn { place },
         };
         self.peers.send(core, said.encode(0));
-        self.discard(cap);
-        self.tickets.settle(ticket, result.map(|()| 0));
-    }
-
-    /// The last capability on this core is not the monitor's alone to delete.
-    fn discard(&mut self, cap: CapAddr) {
-        self.protocol.discard(&mut self.peers, cap);
+        if !self.clients.is_here(client) {
+            // That was said before, too, but not behind this.
+            self.peers.send(core, peer::Request::gone { client }.encode(0));
+        }
+        self.settle(ticket, result.map(|()| 0));
     }
 
     fn job_ended(&mut self, origin: Origin, outcome: Outcome) {
         match origin {
-            Origin::Ticket(ticket) => self.tickets.settle(ticket, outcome),
+            Origin::Ticket(ticket) => self.settle(ticket, outcome),
             Origin::Peer(core, call) => {
                 let reply = peer::Reply::spawn(outcome.map_err(Status::to_word));
                 self.peers.send(core, reply.encode(call));
@@ -237,109 +279,115 @@ impl State {
         }
     }
 
+    /// `spawnd` has ended a job.
+    pub(crate) fn end_job(&mut self, job: u32, outcome: Outcome) -> Result<(), Status> {
+        let origin = self.jobs.end(job).ok_or(Status::Empty)?;
+        self.job_ended(origin, outcome);
+        Ok(())
+    }
+
     /// Name and arguments of a program, from the start of a Frame.
-    fn words(&mut self, frame: &OwnedCap, bytes: u32) -> Result<Text<WORDS>, Status> {
+    pub(crate) fn words(&mut self, frame: &OwnedCap, bytes: u32) -> Result<Text<WORDS>, Status> {
         let mut text = [0; WORDS_BYTES];
         let text = text.get_mut(..bytes as usize).ok_or(Status::OutOfRange)?;
-        let window = match &mut self.window {
-            Some(window) => window,
-            None => self.window.insert(domain::with(|domain| domain.window())?),
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => self.reader.insert(Reader::new()?),
         };
-        window.open(frame.cap(), 0, PAGE, R)?.read(0, text)?;
+        reader.read(frame.cap(), text)?;
         let text = core::str::from_utf8(text).map_err(|_| Status::Invalid)?;
         Text::new(text).ok_or(Status::OutOfRange)
     }
 
-    fn begin_spawn(&mut self, core: u32, words: Text<WORDS>, ticket: u32) -> Result<(), Status> {
+    /// Begins to run a program on a core.
+    pub(crate) fn begin_spawn(
+        &mut self,
+        core: u32,
+        words: Text<WORDS>,
+        ticket: u32,
+    ) -> Result<(), Status> {
         match core == self.peers.core {
-            true => self.jobs.add(words, Origin::Ticket(ticket)),
+            true => self.add_job(words, Origin::Ticket(ticket)),
             false => self.call(core, peer::Request::spawn { words }, Pending::Spawn { ticket }),
         }
+    }
+
+    /// Begins to send a capability to another core.
+    pub(crate) fn begin_send(
+        &mut self,
+        client: u32,
+        core: u32,
+        key: u64,
+        cap: OwnedCap,
+        ticket: u32,
+    ) -> Result<(), Status> {
+        let then = Pending::Slot { ticket, client, key, cap };
+        self.call(core, peer::Request::slot {}, then)?;
+        self.clients.sends_to(client, core);
+        Ok(())
+    }
+
+    fn add_job(&mut self, words: Text<WORDS>, origin: Origin) -> Result<(), Status> {
+        self.jobs.add(words, origin)?;
+        self.tell(self.jobs.spawnd());
+        Ok(())
+    }
+
+    /// Has the program of a ticket ended, if it is one and has not ended yet.
+    pub(crate) fn kill(&mut self, ticket: u32) {
+        let is_it =
+            |pending: &Pending| matches!(pending, Pending::Spawn { ticket: t } if *t == ticket);
+        let call = self.pending.iter().find(|(_, pending)| is_it(pending));
+        match call.map(|(&call, _)| call) {
+            Some((core, call)) => {
+                self.peers.send(core, peer::Request::kill { call }.encode(0));
+            }
+            None => self.kill_job(Origin::Ticket(ticket)),
+        }
+    }
+
+    fn kill_job(&mut self, origin: Origin) {
+        if self.jobs.kill(origin) {
+            return self.job_ended(origin, Ok(KILLED));
+        }
+        self.tell(self.jobs.spawnd());
+    }
+
+    /// Does the protocol rest here?
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.protocol.is_quiet() && self.sending.is_empty()
+    }
+
+    /// What is under way to other cores, or asked of them.
+    pub(crate) fn under_way(&self) -> usize {
+        self.pending.len() + self.sending.len()
+    }
+}
+
+/// Reads what clients write in Frames: from copies, for a client may take a Frame away at any time.
+struct Reader {
+    window: Window,
+    page: CapAddr,
+    copy: CapAddr,
+}
+
+impl Reader {
+    fn new() -> Result<Reader, Status> {
+        domain::with(|domain| {
+            let page = domain.make(CapType::Ram, PAGE)?;
+            Ok(Reader { window: domain.window()?, page, copy: domain.slot()? })
+        })
+    }
+
+    fn read(&mut self, frame: CapAddr, text: &mut [u8]) -> Result<(), Status> {
+        self.page.retype_copy(0, frame, self.copy)?;
+        let read = self.window.open(self.copy, 0, PAGE, R).and_then(|view| view.read(0, text));
+        self.copy.delete()?;
+        read
     }
 }
 
 /// The error that another monitor reports.
-fn error(word: u64) -> Status {
+pub(crate) fn error(word: u64) -> Status {
     Status::from_word(word).err().unwrap_or(Status::Invalid)
-}
-
-impl monitor::Server for State {
-    fn machine(&mut self, _: u64) -> Result<(u32, u32, u64), Status> {
-        Ok((self.peers.core, self.peers.cores, self.peers.online))
-    }
-
-    fn ping(&mut self, _: u64, core: u32, rounds: u32) -> Result<u32, Status> {
-        let ticket = self.tickets.new_ticket()?;
-        match core == self.peers.core || rounds == 0 {
-            true => self.tickets.settle(ticket, Ok(0)),
-            false => self.send_ping(core, ticket, rounds, now()),
-        }
-        Ok(ticket)
-    }
-
-    fn spawn(&mut self, _: u64, core: u32, bytes: u32, words: OwnedCap) -> Result<u32, Status> {
-        let words = self.words(&words, bytes)?;
-        let ticket = self.tickets.new_ticket()?;
-        let begun = self.begin_spawn(core, words, ticket);
-        if begun.is_err() {
-            self.tickets.cancel(ticket);
-        }
-        begun.map(|()| ticket)
-    }
-
-    fn result(&mut self, _: u64, ticket: u32, bell: OwnedCap, bit: u64) -> Result<u64, Status> {
-        self.tickets.take(ticket, bell, bit)
-    }
-
-    fn send(&mut self, _: u64, core: u32, key: u64, cap: OwnedCap) -> Result<u32, Status> {
-        let ticket = self.tickets.new_ticket()?;
-        if core == self.peers.core {
-            self.mail.put(key, cap);
-            self.tickets.settle(ticket, Ok(0));
-            return Ok(ticket);
-        }
-        let then = Pending::Slot { ticket, key, cap };
-        let begun = self.call(core, peer::Request::slot {}, then);
-        if begun.is_err() {
-            self.tickets.cancel(ticket);
-        }
-        begun.map(|()| ticket)
-    }
-
-    fn expect(&mut self, _: u64, key: u64, bell: OwnedCap, bit: u64) -> Result<(), Status> {
-        self.mail.expect(key, bell, bit)
-    }
-
-    fn take(&mut self, _: u64, key: u64) -> Result<OwnedCap, Status> {
-        self.mail.take(key)
-    }
-
-    fn traffic(&mut self, _: u64) -> Result<(u64, u64), Status> {
-        Ok(self.peers.traffic)
-    }
-
-    fn check(&mut self, _: u64) -> Result<bool, Status> {
-        invoke(KERNEL, op::CheckInvariants {})?;
-        Ok(self.protocol.is_quiet() && self.sending.is_empty())
-    }
-
-    fn serve(&mut self, _: u64, bell: OwnedCap, bit: u64) -> Result<(), Status> {
-        self.jobs.serve(bell, bit);
-        Ok(())
-    }
-
-    fn next_job(&mut self, _: u64) -> Result<(u32, u32), Status> {
-        self.jobs.next()
-    }
-
-    fn job_text(&mut self, _: u64, job: u32, piece: u32) -> Result<(u64, u64, u64, u64), Status> {
-        self.jobs.piece(job, piece).map(|[a, b, c, d]| (a, b, c, d))
-    }
-
-    fn ended(&mut self, _: u64, job: u32, failed: u32, status: u64) -> Result<(), Status> {
-        let origin = self.jobs.end(job).ok_or(Status::Empty)?;
-        let outcome = if failed == 0 { Ok(status) } else { Err(error(u64::from(failed))) };
-        self.job_ended(origin, outcome);
-        Ok(())
-    }
 }

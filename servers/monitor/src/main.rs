@@ -7,7 +7,9 @@
 //! | file | what |
 //! |---|---|
 //! | `peers` | the rings to the other monitors, and what is said there |
-//! | `local` | what domains of this core ask for |
+//! | `calls` | what domains of this core ask for |
+//! | `local` | what follows from that, and from what other monitors say |
+//! | `clients` | the domains of this core that use the monitor, and when they have gone |
 //! | `protocol` | capabilities that several cores have |
 //! | `mail` | capabilities that were sent to domains of this core |
 //! | `jobs` | programs that are started for others, by `spawnd` |
@@ -17,6 +19,8 @@
 
 extern crate alloc;
 
+mod calls;
+mod clients;
 mod jobs;
 mod local;
 mod mail;
@@ -24,6 +28,7 @@ mod peers;
 mod protocol;
 mod tickets;
 
+use clients::Clients;
 use core::ops::Range;
 use libos::abi::slots::{DISPATCHER, KERNEL, MEMD, SELF_EP};
 use libos::cores::monitor;
@@ -42,6 +47,8 @@ libos::program!(main);
 const RUNG: u64 = 1;
 /// The notification: the kernel has left something to be deleted.
 const LEFT: u64 = 2;
+/// The notification: a client has gone.
+const GONE: u64 = 4;
 /// RAM for all that the monitor will ever keep. It takes it at the start, for it must not wait for the
 /// memory server later: that one may wait for the monitor.
 const OWN_BYTES: u64 = 1 << 20;
@@ -61,10 +68,12 @@ fn run(core: u32, cores: u32, online: u64, home: Range<u64>) -> Result<(), Statu
     invoke(KERNEL, op::NotifyRung { bits: RUNG })?;
     // Calls find it, and notifications.
     invoke(SELF_EP, op::Listen { bits: 0 })?;
+    // What cannot be deleted at once must not keep anybody waiting.
+    interface::leave_undeleted();
     let mut inbox = Inbox::new();
     let mut peers = Peers::map(core, cores, online)?;
     let homes = peers.exchange_homes(home)?;
-    let mut state = State::new(peers, Protocol::begin(core, homes, LEFT)?);
+    let mut state = State::new(peers, Protocol::begin(core, homes, LEFT)?, Clients::new(GONE));
     let mut patience = Patience::new(ROUNDS);
     loop {
         // The others are told last of all that was sent.
@@ -125,6 +134,9 @@ fn handle(state: &mut State, incoming: Incoming) -> Option<Packet> {
         Incoming::Notification(bits) => {
             if bits & LEFT != 0 {
                 state.look_for_left();
+            }
+            if bits & GONE != 0 {
+                state.look_for_gone();
             }
             None
         }

@@ -33,10 +33,14 @@ ump::interface! {
         4 message home(base: u64, bytes: u64);
         /// Makes a slot for a capability that will be sent: the word of its place.
         5 call slot() -> u64;
-        /// The capability is there, for whoever knows the key.
-        6 message arrived(place: u64, key: u64);
+        /// The capability is there, for whoever knows the key; from this client.
+        6 message arrived(place: u64, key: u64, client: u32);
         /// It will not come.
         7 message withdrawn(place: u64);
+        /// A client has gone that has sent capabilities.
+        8 message gone(client: u32);
+        /// The program of the call of this number shall end.
+        9 message kill(call: u16);
     }
 }
 

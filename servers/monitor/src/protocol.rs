@@ -109,8 +109,8 @@ impl Protocol {
     /// Deletes what is in an own slot, which is free afterwards.
     pub fn discard(&mut self, peers: &mut Peers, cap: CapAddr) {
         if let Ok(slot) = invoke(KERNEL, op::SlotAt { place: cap.into() }) {
-            self.request(peers, None, Request::Delete(slot.value));
             self.emptied.push(cap);
+            self.request(peers, None, Request::Delete(slot.value));
         }
     }
 

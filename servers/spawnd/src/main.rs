@@ -70,14 +70,16 @@ fn prepare(boot: &Boot, first: bool) -> Result<Parts<'_>, SpawnError> {
     invoke(SELF_EP, op::Listen { bits: 0 })?;
     let slot = domain::with(|domain| domain.slot())?;
     SELF_EP.mint(slot, Rights::SEND)?;
-    let client = monitor::Client(Remote(MONITOR));
-    client.serve(OwnedCap::own(slot), JOBS)?;
+    let own = monitor::Client(Remote(MONITOR)).open(OwnedCap::own(slot))?;
+    let client = monitor::Client(Remote(own.into_cap()));
+    client.serve(JOBS)?;
     Ok(Parts::new(boot, window, client))
 }
 
 fn serve(mut parts: Parts) -> Result<(), Status> {
     loop {
         parts.start_all()?;
+        parts.kill_unwanted()?;
         let message = ipc::recv(SELF_EP, Place::NULL)?;
         let badge = message.badge as u32;
         if message.is_notification() {

@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use libos::abi::layout::{NATIVE_ARGUMENTS, PAGE};
 use libos::abi::slots::{MEMD, MONITOR, REPORT, SELF_EP};
-use libos::cores::{monitor, CRASHED, PIECE, WORDS_BYTES};
+use libos::cores::{monitor, CRASHED, KILLED, PIECE, WORDS_BYTES};
 use libos::runtime::Boot;
 use libos::spawn::{Child, SpawnError};
 use libos::vspace::{Window, R, RW};
@@ -114,9 +114,23 @@ impl<'a> Parts<'a> {
         child.map_err(|status| failed.unwrap_or(SpawnError::Status(status)))
     }
 
+    /// Ends what nobody waits for any more.
+    pub fn kill_unwanted(&mut self) -> Result<(), Status> {
+        loop {
+            match self.monitor.unwanted_job() {
+                Ok(job) => self.end(job, KILLED)?,
+                Err(Status::Empty) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// A part has ended with this status.
     pub fn ended(&mut self, badge: u32, status: u64) -> Result<(), Status> {
-        let job = badge - FIRST_JOB;
+        self.end(badge - FIRST_JOB, status)
+    }
+
+    fn end(&mut self, job: u32, status: u64) -> Result<(), Status> {
         let Some(child) = self.running.remove(&job) else { return Ok(()) };
         let (root, dispatcher) = (child.root, child.dispatcher);
         clear(root, dispatcher);
