@@ -44,17 +44,25 @@ pub enum Command {
     Weigh,
     /// So many dispatchers are deleted in the middle of what they do.
     Kill,
+    /// So many domains are killed in the middle of what they do. Results: those that were, and those that
+    /// crashed before.
+    Doom,
+    /// Says what the monitor of this core remembers. Results: clients and tickets, and mail, what is under
+    /// way, and jobs; 16 bits each.
+    Books,
     /// Ends, as it is.
     Leave,
 }
 
-const COMMANDS: [Command; 7] = [
+const COMMANDS: [Command; 9] = [
     Command::Run,
     Command::Collect,
     Command::Inspect,
     Command::Clear,
     Command::Weigh,
     Command::Kill,
+    Command::Doom,
+    Command::Books,
     Command::Leave,
 ];
 

@@ -84,6 +84,11 @@ impl Holdings {
         self.random.below(limit)
     }
 
+    /// Any core.
+    pub fn any_core(&mut self) -> u32 {
+        self.below(cores::count().into()) as u32
+    }
+
     /// The core of this part.
     pub fn core(&self) -> u32 {
         self.core

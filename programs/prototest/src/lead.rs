@@ -10,9 +10,12 @@ use libos::runtime::Boot;
 use libos::testkit::{Outcome, Runner};
 use libos::{check, cmdline, domain, good, log, thread, Status};
 
-/// Operations, dispatchers that are deleted, and the seed, if nothing is said.
+/// Operations, dispatchers that are deleted, domains that are killed, and the seed, if nothing is said.
 const OPERATIONS: u64 = 4000;
 const KILLS: u64 = 100;
+const DEATHS: u64 = 100;
+/// Domains that each part starts before everything must be at rest.
+const BATCH: u64 = 10;
 const SEED: u64 = 1;
 /// Operations of a core between two rest points.
 const ROUND: u64 = 500;
@@ -22,6 +25,8 @@ const CLEARED: u64 = 4;
 const LONGEST_NS: u64 = 240_000_000_000;
 /// How often memory is weighed before it counts as lost: monitors delete what they have sent later.
 const WEIGHINGS: u32 = 200;
+/// How often monitors are asked what they remember before something counts as forgotten by nobody.
+const PATIENCE: u32 = 5000;
 /// The key of the board on a core, less the core.
 const KEY: u64 = 0xb0a4d << 8;
 
@@ -31,6 +36,8 @@ struct Team {
     parts: Vec<Part>,
     /// Bytes that each core's memory server has when nothing is held.
     memory: Vec<u64>,
+    /// What each core's monitor remembers then.
+    books: Vec<[u64; 2]>,
 }
 
 /// Runs the tests.
@@ -38,7 +45,8 @@ pub fn run(boot: &Boot, runner: &mut Runner) {
     let option = |name, usual| cmdline::number(boot.cmdline(), name).unwrap_or(usual);
     let operations = option("ops", OPERATIONS);
     let (kills, seed) = (option("kills", KILLS), option("seed", SEED));
-    log!("prototest: seed={seed:#x} ops={operations} kills={kills}");
+    let deaths = option("deaths", DEATHS);
+    log!("prototest: seed={seed:#x} ops={operations} kills={kills} deaths={deaths}");
     let mut team = None;
     runner.run("begin", || {
         team = Some(good!(Team::start(cores::count(), seed)));
@@ -48,6 +56,7 @@ pub fn run(boot: &Boot, runner: &mut Runner) {
     runner.run("empty", || team.warm_up());
     runner.run("random", || team.random(operations));
     runner.run("killed", || team.killed(kills));
+    runner.run("doomed", || team.doomed(deaths));
     runner.run("end", || team.end());
 }
 
@@ -66,7 +75,7 @@ impl Team {
             Ok(part)
         };
         let parts = (0..count).map(start).collect::<Result<_, _>>()?;
-        Ok(Team { board, parts, memory: Vec::new() })
+        Ok(Team { board, parts, memory: Vec::new(), books: Vec::new() })
     }
 
     fn cores(&self) -> u32 {
@@ -133,6 +142,10 @@ impl Team {
         good!(self.all(Command::Collect, 0));
         good!(self.all(Command::Clear, 0));
         good!(self.pings());
+        self.books = good!(self.all(Command::Books, 0));
+        // As many domains at a time as ever, for what servers keep of that.
+        good!(self.all(Command::Doom, 3 * BATCH));
+        good!(self.forgotten());
         // What monitors delete late is back when nothing changes any more.
         let mut same = 0;
         while same < 5 {
@@ -177,6 +190,39 @@ impl Team {
             self.all_is_back()?;
         }
         Ok(())
+    }
+
+    fn doomed(&self, deaths: u64) -> Outcome {
+        let each = deaths.div_ceil(u64::from(self.cores()));
+        let (mut killed, mut crashed) = (0, 0);
+        for begun in (0..each).step_by(BATCH as usize) {
+            for ended in good!(self.all(Command::Doom, BATCH.min(each - begun))) {
+                (killed, crashed) = (killed + ended[0], crashed + ended[1]);
+            }
+            good!(self.forgotten());
+            good!(self.rest());
+            if let Err(failure) = self.all_is_back() {
+                log!("after {begun} of {each} deaths on each core");
+                return Err(failure);
+            }
+        }
+        log!("prototest: of {each} domains of each core {killed} were killed, {crashed} crashed");
+        check!(2 * killed >= each);
+        Ok(())
+    }
+
+    /// Monitors remember nothing of what has gone: it may take a while until all of it has.
+    fn forgotten(&self) -> Result<(), Status> {
+        let mut books = Vec::new();
+        for _ in 0..PATIENCE {
+            books = self.all(Command::Books, 0)?;
+            if books == self.books {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        log!("monitors remember {books:x?}, and should {:x?}", self.books);
+        Err(Status::WrongState)
     }
 
     /// All parts rest. What they hold must fit together: how much that is, and how much of it several

@@ -1,6 +1,7 @@
 //! Random operations of all cores at once on capabilities that they share, in the running kernel, with
 //! its monitors. Booted in place of `init`; the parts on the cores are this program, too. Options on
-//! the kernel's command line: `ops=` (of all cores together), `seed=`, `kills=`.
+//! the kernel's command line: `ops=` (of all cores together), `seed=`, `kills=` (of
+//! dispatchers), `deaths=` (of domains).
 //!
 //! | file | what |
 //! |---|---|
@@ -8,6 +9,8 @@
 //! | `board` | how leader and parts talk |
 //! | `part` | what a part does |
 //! | `holdings` | random operations, and what is held after them |
+//! | `doomed` | what domains do that are killed at any point of it |
+//! | `deaths` | starts them, and kills them |
 //! | `victims` | dispatchers that are deleted in the middle of operations |
 #![no_std]
 #![no_main]
@@ -15,6 +18,8 @@
 extern crate alloc;
 
 mod board;
+mod deaths;
+mod doomed;
 mod holdings;
 mod lead;
 mod part;

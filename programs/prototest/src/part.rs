@@ -2,7 +2,7 @@
 
 use crate::board::{Board, Command, Failure};
 use crate::holdings::Holdings;
-use crate::victims;
+use crate::{deaths, doomed, victims};
 use alloc::vec::Vec;
 use core::time::Duration;
 use libos::abi::layout::NATIVE_ARGUMENTS;
@@ -18,9 +18,16 @@ pub fn run(bytes: usize) -> u64 {
     // SAFETY: `spawnd` has mapped so many bytes there, for good.
     let fields = unsafe { core::slice::from_raw_parts(NATIVE_ARGUMENTS as *const u8, bytes) };
     let fields = fields.split(|&byte| byte == 0).filter_map(|field| field.strip_prefix(b"a"));
-    let number = |field| core::str::from_utf8(field).ok()?.parse::<u64>().ok();
-    let words: Vec<Option<u64>> = fields.map(number).collect();
-    let [_, Some(key), Some(core), Some(seed)] = words[..] else { return 1 };
+    let number = |field: &[u8]| core::str::from_utf8(field).ok()?.parse::<u64>().ok();
+    let fields: Vec<&[u8]> = fields.collect();
+    let words: Vec<Option<u64>> = fields.iter().copied().map(number).collect();
+    let (key, core, seed) = match words[..] {
+        [_, Some(key), Some(core), Some(seed)] => (key, core, seed),
+        [_, None, Some(seed), Some(depth)] if fields[1] == doomed::NAME.as_bytes() => {
+            return doomed::run(seed, depth)
+        }
+        _ => return 1,
+    };
     let begun = cores::receive(key).and_then(Board::of);
     let begun = begun.and_then(|board| Ok((board, Holdings::new(core as u32, seed)?)));
     match begun {
@@ -41,6 +48,8 @@ fn obey(board: &Board, mut holdings: Holdings, core: u32) -> u64 {
             Command::Clear => holdings.clear().map(|()| [0; 2]),
             Command::Weigh => weigh(),
             Command::Kill => victims::kill(&mut holdings, board, argument),
+            Command::Doom => deaths::cause(&mut holdings, argument),
+            Command::Books => books(),
             Command::Leave => {
                 board.done(core, number, Ok([0; 2]));
                 return 0;
@@ -48,6 +57,12 @@ fn obey(board: &Board, mut holdings: Holdings, core: u32) -> u64 {
         };
         board.done(core, number, result);
     }
+}
+
+fn books() -> Result<[u64; 2], Failure> {
+    let cores::Books { clients, tickets, mail, under_way, jobs } = cores::books()?;
+    let pack = |counts: [u32; 3]| counts.iter().fold(0, |word, &n| word << 16 | u64::from(n));
+    Ok([pack([0, clients, tickets]), pack([mail, under_way, jobs])])
 }
 
 /// Free memory with what the runtime keeps, and whether the monitor is at rest. The kernel's own check

@@ -44,7 +44,7 @@ pub fn kill(holdings: &mut Holdings, board: &Board, count: u64) -> Result<[u64; 
 }
 
 /// Operations without end, in an order of its own. Uses nothing of the library's state.
-fn operate(first: CapAddr, mut order: u64) {
+pub fn operate(first: CapAddr, mut order: u64) {
     loop {
         order =
             order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -4,7 +4,8 @@
 //! `TESSERA_OPS` choose other random runs.
 //!
 //! And the protocol in the running kernel: `programs/prototest` boots in place of `init`, and all cores
-//! do random operations on capabilities that they share.
+//! do random operations on capabilities that they share, while dispatchers and domains are killed in the
+//! middle of theirs. `TESSERA_KILLS` and `TESSERA_DEATHS` say how many.
 
 use super::guest::GuestRun;
 use super::model::number;
@@ -22,10 +23,20 @@ const EMULATOR: &str = "protocol/emulator";
 const PROGRAM: &str = "boot/programs/prototest";
 /// Cores of the machines.
 const CORES: [u32; 2] = [2, 4];
-/// Random operations of all cores together, and dispatchers that are deleted in the middle of theirs,
-/// when all tests run, and when these are asked for.
-const SOME: (u64, u64) = (4000, 40);
-const ALL: (u64, u64) = (1_000_000, 2000);
+/// What all cores together do.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Random operations.
+    operations: u64,
+    /// Dispatchers that are deleted in the middle of theirs.
+    kills: u64,
+    /// Domains that are killed.
+    deaths: u64,
+}
+
+/// When all tests run, and when these are asked for.
+const SOME: Load = Load { operations: 4000, kills: 40, deaths: 40 };
+const ALL: Load = Load { operations: 1_000_000, kills: 2000, deaths: 2000 };
 /// The usual seed.
 const SEED: u64 = 0x7e55_e7a5;
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -37,28 +48,22 @@ pub fn is_asked_for(filter: &str) -> bool {
 
 /// The machines on which the protocol runs.
 pub fn cases(filter: &str) -> Vec<Case> {
-    let (operations, kills) = if filter.starts_with("protocol") { ALL } else { SOME };
+    let load = if filter.starts_with("protocol") { ALL } else { SOME };
     let case = |cores| {
         let name = format!("{EMULATOR}-{cores}");
-        Case::several(name.clone(), move |context| {
-            emulate(context, &name, cores, operations, kills)
-        })
+        Case::several(name.clone(), move |context| emulate(context, &name, cores, load))
     };
     CORES.into_iter().map(case).collect()
 }
 
-fn emulate(
-    context: &Context,
-    name: &str,
-    cores: u32,
-    operations: u64,
-    kills: u64,
-) -> Vec<TestResult> {
+fn emulate(context: &Context, name: &str, cores: u32, load: Load) -> Vec<TestResult> {
     collect(name, |results| {
         let seed = number("TESSERA_SEED")?.unwrap_or(SEED);
-        let operations = number("TESSERA_OPS")?.unwrap_or(operations);
-        context.note(&format!("{name}: seed {seed:#x}, {operations} operations, {kills} deleted"));
-        let options = format!("seed={seed} ops={operations} kills={kills}");
+        let operations = number("TESSERA_OPS")?.unwrap_or(load.operations);
+        let kills = number("TESSERA_KILLS")?.unwrap_or(load.kills);
+        let deaths = number("TESSERA_DEATHS")?.unwrap_or(load.deaths);
+        let options = format!("seed={seed} ops={operations} kills={kills} deaths={deaths}");
+        context.note(&format!("{name}: {options}"));
         let run = GuestRun {
             test: name.to_owned(),
             invocation: Invocation::new(vec![PROGRAM.to_owned()], &[])?,
@@ -69,7 +74,7 @@ fn emulate(
             command_line: format!("init={PROGRAM} {options}"),
         };
         read_results(context, name, &run.run(context)?, results)?;
-        ensure!(results.len() >= 5, "parts are missing: there are {}", results.len());
+        ensure!(results.len() >= 6, "parts are missing: there are {}", results.len());
         Ok(())
     })
 }

@@ -1,0 +1,205 @@
+//! A domain that works with other cores in every way, until it is killed, crashes or ends. Whatever it
+//! meets is fine, for others like it work on the same; what matters is what it leaves.
+
+use crate::victims;
+use alloc::format;
+use alloc::vec::Vec;
+use libos::cores::{self, Mailbox, Part};
+use libos::interface::OwnedCap;
+use libos::ram::Ram;
+use libos::testkit::Random;
+use libos::vspace::{Window, R};
+use libos::worker::{self, Worker};
+use libos::{domain, Cap, CapAddr, CapType, Rights, Status};
+
+/// The word that makes the program this.
+pub const NAME: &str = "doomed";
+/// Added to a status word: the exit status of one that met what it should not.
+pub const WRONG: u64 = 3000;
+
+const PAGE: u64 = 4096;
+/// Slots that operations choose from.
+const SLOTS: u32 = 24;
+/// Slots of a worker, and bytes of the memory that it operates on.
+const OWN_SLOTS: u32 = 4;
+const OWN_BYTES: u64 = 8 * PAGE;
+/// Below this: the binary logarithm of the steps of one that ends by itself.
+const MOST_STEPS: u64 = 12;
+/// Keys of what they send to one another on each core, and one that nobody asks for.
+const KEY: u64 = 0x646f_6f6d_6564 << 8;
+const KEYS: u64 = 4;
+const NOBODY: u64 = KEY + KEYS;
+/// Parts that one has at a time.
+const MOST_PARTS: usize = 2;
+
+/// Starts one on a core, of which `depth` generations may follow.
+pub fn start(core: u32, seed: u64, depth: u64) -> Result<Part, Status> {
+    cores::spawn_on(core, &["prototest", NAME, &format!("{seed}"), &format!("{depth}")])
+}
+
+/// What it knows.
+struct Doomed {
+    random: Random,
+    depth: u64,
+    first: CapAddr,
+    window: Window,
+    parts: Vec<Part>,
+    workers: Vec<Worker<()>>,
+}
+
+/// Lives. Answers the exit status.
+pub fn run(seed: u64, depth: u64) -> u64 {
+    let lived = Doomed::new(seed, depth).and_then(Doomed::live);
+    lived.map_or_else(|status| WRONG + status.to_word(), |()| 0)
+}
+
+impl Doomed {
+    fn new(seed: u64, depth: u64) -> Result<Doomed, Status> {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..8).for_each(|_| drop(random.next()));
+        let (first, window) =
+            domain::with(|domain| Ok((domain.slot_range(SLOTS)?, domain.window()?)))?;
+        Ok(Doomed { random, depth, first, window, parts: Vec::new(), workers: Vec::new() })
+    }
+
+    fn live(mut self) -> Result<(), Status> {
+        let bits = self.random.below(MOST_STEPS);
+        for _ in 0..self.random.below(1 << bits) {
+            self.step()?;
+        }
+        if self.random.below(4) == 0 {
+            // SAFETY: ends this domain, which owes nobody anything.
+            unsafe { core::arch::asm!("ud2") };
+        }
+        Ok(())
+    }
+
+    fn slot(&mut self) -> CapAddr {
+        self.first.plus(self.random.below(SLOTS.into()) as u32)
+    }
+
+    fn core(&mut self) -> u32 {
+        self.random.below(cores::count().into()) as u32
+    }
+
+    fn key(&mut self) -> u64 {
+        KEY + self.random.below(KEYS)
+    }
+
+    fn step(&mut self) -> Result<(), Status> {
+        let result = match self.random.below(100) {
+            0..10 => self.make(),
+            10..22 => self.retype(),
+            22..32 => self.copy(),
+            32..52 => self.send(),
+            52..66 => self.take(),
+            66..72 => self.map(),
+            72..82 => self.slot().delete(),
+            82..86 => self.slot().revoke(),
+            86..90 => self.ping(),
+            90..94 => self.start_part(),
+            94..97 => self.kill_part(),
+            97 => self.wait_for_mail(),
+            _ => self.start_worker(),
+        };
+        match result {
+            // Of these there is enough, unless somebody keeps them.
+            Err(status @ (Status::NoMemory | Status::NoSlot)) => Err(status),
+            // The slot is in use, or empty; it has been revoked; somebody else has gone.
+            _ => Ok(()),
+        }
+    }
+
+    /// An empty slot, or one that is emptied.
+    fn empty_slot(&mut self) -> Result<CapAddr, Status> {
+        let slot = self.slot();
+        match slot.delete() {
+            Ok(()) | Err(Status::Empty) => Ok(slot),
+            Err(status) => Err(status),
+        }
+    }
+
+    fn make(&mut self) -> Result<(), Status> {
+        let slot = self.empty_slot()?;
+        let (ty, bytes) = match self.random.below(4) {
+            0 => (CapType::L2CNode, 4 * PAGE),
+            1 => (CapType::Frame, 4 * PAGE),
+            _ => (CapType::Ram, 8 * PAGE),
+        };
+        domain::with(|domain| domain.arena.make(ty, bytes, 1, slot.into()))
+    }
+
+    fn retype(&mut self) -> Result<(), Status> {
+        let (from, to) = (self.slot(), self.empty_slot()?);
+        let types = [CapType::Ram, CapType::Frame, CapType::Frame, CapType::Endpoint];
+        let ty = types[self.random.below(4) as usize];
+        from.retype(ty, self.random.below(8) * PAGE, PAGE, 1, to)
+    }
+
+    /// To a slot, or into a CNode, which is sent with what it holds.
+    fn copy(&mut self) -> Result<(), Status> {
+        let (from, to) = (self.slot(), self.empty_slot()?);
+        match self.random.below(4) {
+            0 => from.mint(to, Rights::READ.or(Rights::REVOKE)),
+            _ => from.copy_to(to),
+        }
+    }
+
+    fn send(&mut self) -> Result<(), Status> {
+        let (cap, core) = (OwnedCap::copy_of(self.slot())?, self.core());
+        let key = if self.random.below(4) == 0 { NOBODY } else { self.key() };
+        cores::send(core, key, cap)
+    }
+
+    fn take(&mut self) -> Result<(), Status> {
+        let (slot, key) = (self.empty_slot()?, self.key());
+        cores::try_receive(key)?.cap().move_to(slot)
+    }
+
+    /// Most often nothing comes any more, and this is where the domain dies.
+    fn wait_for_mail(&mut self) -> Result<(), Status> {
+        let key = if self.random.below(2) == 0 { NOBODY } else { self.key() };
+        Mailbox::open(key)?.receive().map(drop)
+    }
+
+    fn map(&mut self) -> Result<(), Status> {
+        let slot = self.slot();
+        self.window.open(slot, 0, PAGE, R).map(drop)
+    }
+
+    fn ping(&mut self) -> Result<(), Status> {
+        let core = self.core();
+        cores::ping(core, 1 + self.random.below(20) as u32).map(drop)
+    }
+
+    fn start_part(&mut self) -> Result<(), Status> {
+        if self.depth > 0 && self.parts.len() < MOST_PARTS {
+            let (core, seed) = (self.core(), self.random.next());
+            self.parts.push(start(core, seed, self.depth - 1)?);
+        }
+        Ok(())
+    }
+
+    fn kill_part(&mut self) -> Result<(), Status> {
+        match self.parts.pop() {
+            Some(part) => part.kill().map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// A second dispatcher, on some core, with memory of its own and copies of it elsewhere.
+    fn start_worker(&mut self) -> Result<(), Status> {
+        if !self.workers.is_empty() {
+            return Ok(());
+        }
+        let (core, order) = (self.core(), self.random.next());
+        let own = domain::with(|domain| {
+            let own = domain.slot_range(OWN_SLOTS)?;
+            domain.arena.make(CapType::Ram, OWN_BYTES, 1, own.into())?;
+            Ok(own)
+        })?;
+        self.workers.push(worker::spawn(Some(core), move || victims::operate(own, order))?);
+        let to = self.core();
+        cores::send(to, self.key(), OwnedCap::copy_of(own)?)
+    }
+}
