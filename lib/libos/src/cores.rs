@@ -91,7 +91,7 @@ fn public() -> monitor::Client {
 
 /// This domain as a client: where it is told of results, and its endpoint to the monitor.
 struct Session {
-    bell: OwnedCap,
+    _bell: OwnedCap,
     monitor: OwnedCap,
 }
 
@@ -104,7 +104,7 @@ impl Session {
         let slot = domain::with(|domain| domain.slot())?;
         bell.cap().mint(slot, Rights::SEND)?;
         let monitor = public().open(OwnedCap::own(slot))?;
-        Ok(Session { bell, monitor })
+        Ok(Session { _bell: bell, monitor })
     }
 }
 
