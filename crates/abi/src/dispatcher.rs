@@ -8,6 +8,7 @@
 //! `[critical_low, critical_high)` the dispatcher counts as disabled whatever the flag says: that
 //! is the code which has already cleared the flag and still has registers to load.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Why the kernel enters a dispatcher.
@@ -56,6 +57,25 @@ pub struct Regs {
     pub rsp: u64,
     pub ss: u64,
 }
+
+/// Assembly: loads all registers before `rip` from the [`Regs`] that `rsp` points to, which points to `rip`
+/// then.
+#[macro_export]
+macro_rules! pop_registers {
+    () => {
+        "pop rax; pop rbx; pop rcx; pop rdx; pop rsi; pop rdi; pop rbp; pop r8; pop r9; pop r10; pop r11; \
+         pop r12; pop r13; pop r14; pop r15"
+    };
+}
+
+const _: () = {
+    // In the order of the pops.
+    assert!(offset_of!(Regs, rax) == 0 && offset_of!(Regs, rbx) == 8);
+    assert!(offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24);
+    assert!(offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40);
+    assert!(offset_of!(Regs, rbp) == 48 && offset_of!(Regs, r8) == 56);
+    assert!(offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
+};
 
 /// User code segment selector.
 pub const USER_CS: u64 = 0x23;

@@ -14,16 +14,6 @@ use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
 const _: () = {
-    // The order of the pops below.
-    assert!(
-        offset_of!(Regs, rbx) == 8 && offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24
-    );
-    assert!(
-        offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40 && offset_of!(Regs, rbp) == 48
-    );
-    assert!(
-        offset_of!(Regs, r8) == 56 && offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120
-    );
     assert!(offset_of!(Regs, rflags) == 136);
     // See link.ld.
     assert!(abi::layout::DISPATCHER_FRAME == 0x7fff_e000_1000);
@@ -42,21 +32,7 @@ global_asm!(
     "mov dword ptr [rdi + {disabled}], 0",
     ".global critical_low",
     "critical_low:",
-    "pop rax",
-    "pop rbx",
-    "pop rcx",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rbp",
-    "pop r8",
-    "pop r9",
-    "pop r10",
-    "pop r11",
-    "pop r12",
-    "pop r13",
-    "pop r14",
-    "pop r15",
+    abi::pop_registers!(),
     "lea rsp, [rsp + 16]",
     "popfq",
     "mov rsp, [rip + dispatcher_frame + {rsp}]",

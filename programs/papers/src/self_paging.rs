@@ -60,21 +60,7 @@ global_asm!(
     "mov dword ptr [rdi], 0",
     // From here on it counts as disabled although the flag is clear.
     "self_paging_critical_low:",
-    "pop rax",
-    "pop rbx",
-    "pop rcx",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rbp",
-    "pop r8",
-    "pop r9",
-    "pop r10",
-    "pop r11",
-    "pop r12",
-    "pop r13",
-    "pop r14",
-    "pop r15",
+    libos::abi::pop_registers!(),
     "lea rsp, [rsp + 16]",
     "popfq",
     "mov rsp, [rip + {resume_rsp}]",
@@ -91,12 +77,7 @@ global_asm!(
 
 const _: () = {
     assert!(offset_of!(DispatcherFrame, disabled) == 0);
-    // The order of the pops.
-    assert!(offset_of!(Regs, rax) == 0 && offset_of!(Regs, rbx) == 8);
-    assert!(offset_of!(Regs, rcx) == 16 && offset_of!(Regs, rdx) == 24);
-    assert!(offset_of!(Regs, rsi) == 32 && offset_of!(Regs, rdi) == 40);
-    assert!(offset_of!(Regs, rbp) == 48 && offset_of!(Regs, r8) == 56);
-    assert!(offset_of!(Regs, r15) == 112 && offset_of!(Regs, rflags) == 136);
+    assert!(offset_of!(Regs, rflags) == 136);
 };
 
 /// A fault of the program; the handler may change where it goes on.

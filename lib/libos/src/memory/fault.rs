@@ -30,13 +30,7 @@ static STACK: Stack = Stack(UnsafeCell::new([0; STACK_BYTES]));
 
 const SAVE: usize = offset_of!(DispatcherFrame, save);
 
-const _: () = {
-    // The order of the pops below.
-    assert!(offset_of!(Regs, rax) == 0 && offset_of!(Regs, rdi) == 40);
-    assert!(offset_of!(Regs, rbp) == 48 && offset_of!(Regs, r8) == 56);
-    assert!(offset_of!(Regs, r15) == 112 && offset_of!(Regs, rip) == 120);
-    assert!(offset_of!(Regs, rflags) == 136);
-};
+const _: () = assert!(offset_of!(Regs, rflags) == offset_of!(Regs, rip) + 16);
 
 global_asm!(
     ".section .text.libos_resume, \"ax\"",
@@ -46,21 +40,7 @@ global_asm!(
     "mov dword ptr [rdi + {disabled}], 0",
     ".global libos_critical_low",
     "libos_critical_low:",
-    "pop rax",
-    "pop rbx",
-    "pop rcx",
-    "pop rdx",
-    "pop rsi",
-    "pop rdi",
-    "pop rbp",
-    "pop r8",
-    "pop r9",
-    "pop r10",
-    "pop r11",
-    "pop r12",
-    "pop r13",
-    "pop r14",
-    "pop r15",
+    abi::pop_registers!(),
     "lea rsp, [rsp + 16]",
     "popfq",
     "mov rsp, gs:[{rsp}]",
