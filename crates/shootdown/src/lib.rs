@@ -7,7 +7,7 @@
 //!  core that takes a right away               another core
 //!  ────────────────────────────               ────────────
 //!  changes entries                            change_root:  root ← CHANGING
-//!  concerned: fence, reads the roots                        loads CR3
+//!  concerned: fence, reads hosts, roots                     loads CR3
 //!  ask: what to forget → own port                           root ← the new one
 //!       whom → `unanswered`
 //!       own bit → their `askers` ─ interrupt ─►  answer:  takes `askers`
@@ -17,7 +17,9 @@
 //!
 //! **Nobody is missed.** A core publishes that its root changes before it loads one, and the load is
 //! a barrier; the other stores to entries and reads the roots with a barrier between. So either it
-//! sees the root and asks, or the other's walks see what is in the tables now.
+//! sees the root and asks, or the other's walks see what is in the tables now. In the same way, whoever
+//! sends a dispatcher to another core says so before ([`Port::goes_to`]): only cores that were sent one
+//! are looked at, however many there are.
 //!
 //! **Nobody walks what is gone.** A processor reads page tables on its own account, and writes
 //! accessed bits, as long as their root is loaded. So a root is published until the next one *has*
@@ -69,6 +71,9 @@ pub struct Port {
     /// nobody is unanswered, and published by its bit in `askers` of others.
     ranges: AtomicU64,
     pages: [AtomicU64; MOST_RANGES],
+    /// The cores that dispatchers of this core, with its page tables, are at or were since they were all
+    /// at home. Set by whoever sends one to a core, which may be another core that has one.
+    hosts: AtomicU64,
 }
 
 impl Port {
@@ -81,7 +86,24 @@ impl Port {
             unanswered: AtomicU64::new(0),
             ranges: AtomicU64::new(0),
             pages: [const { AtomicU64::new(0) }; MOST_RANGES],
+            hosts: AtomicU64::new(0),
         }
+    }
+
+    /// A dispatcher with page tables of this core will go to `core`. To be called by whoever has it, before
+    /// it goes.
+    #[inline]
+    pub fn goes_to(&self, core: usize) {
+        // Once set it stays while a dispatcher is away.
+        if self.hosts.load(Ordering::Relaxed) & bit(core) == 0 {
+            self.hosts.fetch_or(bit(core), Ordering::SeqCst);
+        }
+    }
+
+    /// All dispatchers with page tables of this core are at home, for this core to know.
+    #[inline]
+    pub fn all_are_home(&self) {
+        self.hosts.store(0, Ordering::Relaxed);
     }
 
     /// Makes `root`, 0 for the kernel's own, the one that this core's processor has. `load` makes it so,
@@ -189,15 +211,17 @@ impl Default for Port {
     }
 }
 
-/// Those of `others` which have a root loaded that is `affected`, as a set. Entries that were changed
-/// before this call are seen by whoever is not in it.
+/// The cores which have a root loaded that is `affected`, of those that have dispatchers of core `home`, and
+/// without it; as a set. Entries that were changed before this call are seen by whoever is not in it.
 pub fn concerned<'a>(
-    others: impl Iterator<Item = (usize, &'a Port)>,
+    home: usize,
+    port: impl Fn(usize) -> &'a Port,
     affected: impl Fn(u64) -> bool,
 ) -> u64 {
     fence(Ordering::SeqCst);
-    others.fold(0, |set, (core, port)| {
-        let root = port.root();
+    let hosts = port(home).hosts.load(Ordering::Relaxed) & !bit(home);
+    members(hosts).fold(0, |set, core| {
+        let root = port(core).root();
         if root != 0 && affected(root) {
             set | bit(core)
         } else {

@@ -25,6 +25,7 @@ impl Port {
             unanswered: zero(),
             ranges: zero(),
             pages: core::array::from_fn(|_| zero()),
+            hosts: zero(),
         }
     }
 }
@@ -69,6 +70,8 @@ enum Mutation {
     EarlyPublication,
     /// Roots are read without a barrier.
     NoBarrier,
+    /// A core is known to have a dispatcher only after it has loaded its root.
+    LateHost,
     /// Who takes away does not wait.
     NoWait,
     /// The answer comes before the deed.
@@ -134,16 +137,31 @@ impl Cpu {
         let port = &world.ports[self.id];
         match world.mutation {
             Mutation::LatePublication => {
+                self.goes_here();
                 self.load(root);
                 self.walk_everywhere();
                 port.root.store(root, Ordering::SeqCst);
             }
             Mutation::EarlyPublication => {
+                self.goes_here();
                 port.root.store(root, Ordering::SeqCst);
                 self.load(root);
             }
-            _ => port.change_root(root, || self.load(root)),
+            Mutation::LateHost => {
+                port.change_root(root, || self.load(root));
+                self.walk_everywhere();
+                self.goes_here();
+            }
+            _ => {
+                self.goes_here();
+                port.change_root(root, || self.load(root));
+            }
         }
+    }
+
+    /// A dispatcher comes that has the address space, of whichever core that takes something away there.
+    fn goes_here(&self) {
+        self.world.ports.iter().for_each(|port| port.goes_to(self.id));
     }
 
     /// An interrupt comes now, or whoever waits looks.
@@ -205,7 +223,7 @@ impl Cpu {
             others()
                 .fold(0, |set, (core, port)| set | if port.root() == ROOT { bit(core) } else { 0 })
         } else {
-            concerned(others(), |root| root == ROOT)
+            concerned(self.id, |core| &world.ports[core], |root| root == ROOT)
         };
         if whom == 0 {
             return;
@@ -275,6 +293,7 @@ fn explore(
         let ports: Vec<_> = programs.iter().map(|_| Port::new()).collect();
         if programs.len() > 2 {
             ports[0].root.store(ROOT, Ordering::SeqCst);
+            ports.iter().for_each(|port| port.goes_to(0));
         }
         let world = Arc::new(World {
             ports,
@@ -387,6 +406,7 @@ fn every_mistake_is_found() {
         (two, 1, Mutation::LatePublication),
         (two, 1, Mutation::EarlyPublication),
         (two, 1, Mutation::NoBarrier),
+        (two, 1, Mutation::LateHost),
         (two, 1, Mutation::NoWait),
         (two, 1, Mutation::HastyAnswer),
         (both, 2, Mutation::FirstOnly),

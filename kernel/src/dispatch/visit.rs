@@ -63,6 +63,7 @@ impl Local {
             dcb.away.set(true);
             self.tlb.goes_away();
         }
+        self.cores.get(dcb.home.get()).tlb.goes_to(to.index());
         dcb.at.store(to.0 | MOVING, Ordering::Release);
         let inbox = &self.cores.get(to).inbox;
         let mut top = inbox.load(Ordering::Relaxed);
@@ -94,6 +95,9 @@ impl Local {
             if !self.is_visiting(dcb) {
                 dcb.away.set(false);
                 self.tlb.comes_back();
+                if !self.tlb.are_some_away() {
+                    self.shared.tlb.all_are_home();
+                }
             }
             dcb.set(flag::ARRIVED);
             self.arrived.push(dcb);

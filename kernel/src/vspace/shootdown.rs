@@ -191,16 +191,14 @@ impl Local {
     #[inline(never)]
     fn ask_others(&mut self) -> bool {
         let (cores, id) = (self.cores, self.id);
-        let others = cores.iter().filter(|&(other, _)| other != id);
-        let others = others.map(|(other, shared)| (other.index(), &shared.tlb));
+        let port = |core| port(cores, core);
         let elsewhere = &mut self.tlb.elsewhere;
-        let whom = concerned(others, |root| elsewhere.affects(root));
+        let whom = concerned(id.index(), port, |root| elsewhere.affects(root));
         if whom == 0 || elsewhere.disabled {
             elsewhere.clear();
             return false;
         }
         let (mut sleepers, what) = (0u64, &elsewhere.what);
-        let port = |core| port(cores, core);
         port(id.index()).ask(id.index(), whom, what, port, |core| sleepers |= 1 << core);
         let (asked, pages) = (u64::from(whom.count_ones()), u64::from(what.count()));
         let full = if what.is_everything() { asked } else { 0 };

@@ -129,6 +129,11 @@ impl Tlb {
         self.elsewhere.comes_back();
     }
 
+    /// Is any?
+    pub(crate) fn are_some_away(&self) -> bool {
+        self.elsewhere.may_be()
+    }
+
     /// Most pages that another core forgets one by one.
     pub(super) fn most_elsewhere(&self, flags: MapFlags) -> u32 {
         match self.strategy(flags) {
