@@ -309,6 +309,13 @@ requests! {
         /// With one of these bits.
         bits: u32
     ) -> Count;
+    /// The thread that has waited longest for a futex in shared memory, or 0.
+    99 FutexFirst(
+        /// File that is mapped there.
+        inode: u64,
+        /// Where in the file.
+        offset: u64
+    ) -> Process;
     /// The process of a thread.
     94 ThreadOf(
         /// The thread.

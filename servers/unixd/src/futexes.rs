@@ -7,6 +7,7 @@ use crate::server::Unixd;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::vec::Vec;
+use unixproto::ops::Process;
 use unixproto::{op, Any, Errno};
 
 /// States of a request that waits, in [`Call::kept`].
@@ -35,22 +36,41 @@ impl Unixd {
         result
     }
 
+    /// What a thread waits for, and has not been woken from.
+    fn futex_waited(&self, tid: Tid) -> Option<op::FutexWait> {
+        match self.procs.blocked(tid)?.call {
+            Call { any: Any::FutexWait(op), kept: WAITS, .. } => Some(op),
+            _ => None,
+        }
+    }
+
+    /// The threads that wait for a futex, first come first.
+    fn futex_queue(
+        &self,
+        (inode, offset): (u64, u64),
+        bits: u32,
+    ) -> impl Iterator<Item = Tid> + '_ {
+        let is = move |wait: op::FutexWait| {
+            (wait.inode, wait.offset) == (inode, offset) && wait.bits & bits != 0
+        };
+        let all = self.futex_waiters.iter().copied();
+        all.filter(move |tid| self.futex_waited(*tid).is_some_and(is))
+    }
+
+    /// The first that waits.
+    pub fn futex_first(&mut self, op: op::FutexFirst) -> Tried {
+        let first = self.futex_queue((op.inode, op.offset), u32::MAX).next();
+        done(Process { pid: first.unwrap_or(0) })
+    }
+
     /// Wakes.
     pub fn futex_wake(&mut self, op: op::FutexWake) -> Tried {
         self.futex_wakes += 1;
-        let procs = &self.procs;
         // Those that were interrupted have left nothing else behind.
-        let waited = |tid: &Tid| match procs.blocked(*tid)?.call {
-            Call { any: Any::FutexWait(op), kept: WAITS, .. } => Some(op),
-            _ => None,
-        };
-        self.futex_waiters.retain(|tid| waited(tid).is_some());
-        let meant = |tid: &&Tid| {
-            waited(tid).is_some_and(|wait| {
-                (wait.inode, wait.offset) == (op.inode, op.offset) && wait.bits & op.bits != 0
-            })
-        };
-        let all = self.futex_waiters.iter().filter(meant).copied();
+        let mut waiters = core::mem::take(&mut self.futex_waiters);
+        waiters.retain(|tid| self.futex_waited(*tid).is_some());
+        self.futex_waiters = waiters;
+        let all = self.futex_queue((op.inode, op.offset), op.bits);
         let woken: Vec<Tid> = all.take(op.count as usize).collect();
         for &tid in &woken {
             if let Some(Some(blocked)) = self.procs.blocked_mut(tid) {

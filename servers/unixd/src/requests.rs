@@ -33,6 +33,7 @@ impl Unixd {
             Any::FutexCount(_) => count(self.futex_wakes as usize),
             Any::FutexWait(op) => self.futex_wait(call, op),
             Any::FutexWake(op) => self.futex_wake(op),
+            Any::FutexFirst(op) => self.futex_first(op),
             Any::ThreadOf(op) => self.thread_of(op.tid),
             Any::Wait(op) => self.wait_child(pid, op.pid, op.options),
             Any::Kill(op) => self.kill(pid, op),

@@ -5,15 +5,15 @@
 //! those that wait for it wait with `unixd`, which counts the wakes: whoever is about to wait asks
 //! for the count, then looks at the futex, then waits unless the count is another.
 //!
-//! There are no futexes that hand on priorities (`FUTEX_LOCK_PI` and relatives): `ENOSYS`, as on a
-//! Linux kernel without them.
+//! Those that have an owner (`FUTEX_LOCK_PI` and relatives) are in [`pi`].
 
+use super::pi;
 use super::time::{monotonic, realtime};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, restart, restart_no_handler};
-use crate::thread::park;
+use crate::thread::park::{self, Kind};
 use core::sync::atomic::{AtomicU32, Ordering};
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::FOREVER;
@@ -27,20 +27,28 @@ const WAKE: u32 = 1;
 const REQUEUE: u32 = 3;
 const CMP_REQUEUE: u32 = 4;
 const WAKE_OP: u32 = 5;
+const LOCK_PI: u32 = 6;
+const UNLOCK_PI: u32 = 7;
+const TRYLOCK_PI: u32 = 8;
 const WAIT_BITSET: u32 = 9;
 const WAKE_BITSET: u32 = 10;
-const ALL_BITS: u32 = u32::MAX;
+const WAIT_REQUEUE_PI: u32 = 11;
+const CMP_REQUEUE_PI: u32 = 12;
+const LOCK_PI2: u32 = 13;
+/// Whoever waits is woken by any wake.
+pub const ALL_BITS: u32 = u32::MAX;
 
 /// Where a futex is.
 #[derive(Clone, Copy)]
-enum Place {
+pub enum Place {
     /// In memory of this process.
     Private(u64),
     /// In a file.
     Shared { inode: u64, offset: u64 },
 }
 
-fn place(p: &Process, addr: u64, private: bool) -> Place {
+/// Where the futex at `addr` is, of which the program may have said that it is private.
+pub fn place(p: &Process, addr: u64, private: bool) -> Place {
     let page = addr / PAGE;
     let entries = p.mm.space.map().entries();
     let entry =
@@ -66,15 +74,14 @@ pub fn futex(
     third: u32,
 ) -> Result<u64> {
     let command = operation & !(PRIVATE | REALTIME);
-    let waits = matches!(command, WAIT | WAIT_BITSET);
-    if !matches!(command, WAIT | WAKE | REQUEUE..=WAKE_OP | WAIT_BITSET | WAKE_BITSET)
-        || operation & REALTIME != 0 && !waits
-    {
+    let real = operation & REALTIME != 0;
+    let has_clock = matches!(command, WAIT | WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2);
+    if !matches!(command, WAIT | WAKE | REQUEUE..=LOCK_PI2) || real && !has_clock {
         return Err(Errno::ENOSYS);
     }
     let mut deadline = None;
-    if waits && fourth != 0 {
-        deadline = Some(deadline_of(p, command, operation & REALTIME != 0, fourth)?);
+    if (has_clock || command == LOCK_PI) && fourth != 0 {
+        deadline = Some(deadline_of(p, command, real || command == LOCK_PI, fourth)?);
     }
     check(addr)?;
     let private = operation & PRIVATE != 0;
@@ -86,11 +93,25 @@ pub fn futex(
         WAIT | WAIT_BITSET => wait(p, (addr, private), value, bits, deadline),
         WAKE | WAKE_BITSET => {
             let place = place(p, addr, private);
+            if matches!(place, Place::Private(_)) && park::has_others(p, addr, Kind::Plain) {
+                return Err(Errno::EINVAL);
+            }
             Ok(wake(p, place, at_least_one(value), bits))
         }
+        LOCK_PI | LOCK_PI2 => pi::lock(p, addr, private, deadline, false),
+        TRYLOCK_PI => pi::lock(p, addr, private, None, true),
+        UNLOCK_PI => pi::unlock(p, addr, private),
         WAKE_OP => {
             check(second)?;
             wake_op(p, [addr, second], private, [value, fourth as u32], third)
+        }
+        WAIT_REQUEUE_PI => {
+            check(second)?;
+            pi::wait_requeue(p, [addr, second], private, value, deadline)
+        }
+        CMP_REQUEUE_PI => {
+            check(second)?;
+            pi::requeue(p, [addr, second], private, [value, fourth as u32], third)
         }
         _ => {
             check(second)?;
@@ -135,18 +156,14 @@ fn wait(
 ) -> Result<u64> {
     let place = place(p, addr, private);
     let waited = loop {
-        let seen = match place {
-            Place::Private(_) => 0,
-            Place::Shared { .. } => server::call(op::FutexCount {})?.count,
-        };
+        let seen = count(place)?;
         if user::copy_in::<u32>(p, addr)? != value {
             return Err(Errno::EAGAIN);
         }
         let waited = match place {
             Place::Private(addr) => park::wait(p, addr, bits, deadline),
             Place::Shared { inode, offset } => {
-                let ns = deadline.map_or(FOREVER, |end| end.saturating_sub(monotonic()));
-                server::wait(p, op::FutexWait { inode, offset, seen, ns, bits })
+                wait_shared(p, (inode, offset), seen, bits, deadline)
             }
         };
         if !matches!((waited, place), (Err(Errno::EAGAIN), Place::Shared { .. })) {
@@ -160,7 +177,28 @@ fn wait(
     }
 }
 
-fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
+/// Wakes so far, by which a wait in shared memory knows what it has missed.
+pub fn count(place: Place) -> Result<u64> {
+    match place {
+        Place::Private(_) => Ok(0),
+        Place::Shared { .. } => Ok(server::call(op::FutexCount {})?.count),
+    }
+}
+
+/// Waits in shared memory. `EAGAIN`: there was a wake since `seen`.
+pub fn wait_shared(
+    p: &mut Process,
+    (inode, offset): (u64, u64),
+    seen: u64,
+    bits: u32,
+    deadline: Option<u64>,
+) -> Result<()> {
+    let ns = deadline.map_or(FOREVER, |end| end.saturating_sub(monotonic()));
+    server::wait(p, op::FutexWait { inode, offset, seen, ns, bits })
+}
+
+/// Wakes up to `count` of those that wait there. Answers how many.
+pub fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
     match place {
         Place::Private(addr) => park::wake(p, addr, count, bits) as u64,
         Place::Shared { inode, offset } => {
@@ -195,6 +233,9 @@ fn requeue(
         }
     }
     match addrs.map(|addr| place(p, addr, private)) {
+        [Place::Private(from), Place::Private(_)] if park::has_others(p, from, Kind::Plain) => {
+            Err(Errno::EINVAL)
+        }
         [Place::Private(from), Place::Private(to)] => {
             let woken = park::wake(p, from, wakes, ALL_BITS);
             Ok((woken + park::requeue(p, from, to, moves)) as u64)

@@ -10,6 +10,7 @@ mod locks;
 mod mask;
 mod names;
 mod paths;
+pub mod pi;
 mod polling;
 mod processes;
 pub mod random;

@@ -4,7 +4,7 @@ use super::lock;
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
-use crate::sys::{futex, robust};
+use crate::sys::{futex, pi, robust};
 use alloc::vec::Vec;
 use unixproto::signals::exited;
 
@@ -32,6 +32,7 @@ pub fn exit(p: &mut Process, code: u32) -> ! {
 pub fn show_end(p: &mut Process) {
     let (tid, list) = (p.me.tid, core::mem::take(&mut p.me.robust_list));
     robust::release(p, tid, list);
+    pi::thread_ends(p, tid);
     let word = core::mem::take(&mut p.me.clear_tid);
     // As on Linux, a process with one thread has nobody to tell.
     if word != 0 && user::copy_out(p, word, &0u32).is_ok() {

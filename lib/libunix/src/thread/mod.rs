@@ -168,10 +168,13 @@ impl Threads {
         first.into_iter().chain(others.filter(|(_, t)| t.is_some()).map(|(n, _)| n as u32 + 1))
     }
 
-    /// The thread with an id.
+    /// The thread with an id, unless it has ended.
     pub fn by_tid(&mut self, tid: u32) -> Option<&mut Thread> {
-        let is = |thread: &&mut Box<Thread>| thread.tid == tid;
-        self.places.iter_mut().flatten().find(is).map(|thread| &mut **thread)
+        // SAFETY: as in `Me`.
+        let first = unsafe { &mut *FIRST.0.get() };
+        let first = (!self.first_ended).then_some(first);
+        let others = self.places.iter_mut().flatten().map(|thread| &mut **thread);
+        first.into_iter().chain(others).find(|thread| thread.tid == tid)
     }
 }
 

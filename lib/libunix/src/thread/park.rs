@@ -16,11 +16,31 @@ use captypes::op;
 /// Notification bit: what a thread waited for has happened.
 const NOTE_WOKEN: u64 = 0x200;
 
+/// How a thread waits for a futex.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// To be woken.
+    Plain,
+    /// To own it.
+    Owner,
+    /// To be made to wait for this one, and to own that.
+    Requeue(u64),
+}
+
 /// Who waits for a futex.
 struct Waiter {
     address: u64,
     bits: u32,
     thread: u32,
+    kind: Kind,
+}
+
+/// A wait that ended early.
+pub struct Left {
+    /// `EINTR` or `ETIMEDOUT`.
+    pub why: Errno,
+    /// How the thread waited last.
+    pub kind: Kind,
 }
 
 /// Threads that wait.
@@ -74,21 +94,99 @@ fn unpark(p: &mut Process, index: u32) {
 
 /// Waits for the futex at `address`, with `bits` in common with who wakes it.
 pub fn wait(p: &mut Process, address: u64, bits: u32, deadline: Option<u64>) -> Result<()> {
+    wait_as(p, address, bits, Kind::Plain, deadline).map_err(|left| left.why)
+}
+
+/// The same in any way.
+pub fn wait_as(
+    p: &mut Process,
+    address: u64,
+    bits: u32,
+    kind: Kind,
+    deadline: Option<u64>,
+) -> core::result::Result<(), Left> {
     let thread = p.me.index;
     p.me.woken = false;
-    p.futexes.futexes.push(Waiter { address, bits, thread });
-    let result = park(p, deadline);
-    if result.is_err() {
-        p.futexes.futexes.retain(|waiter| waiter.thread != thread);
+    p.futexes.futexes.push(Waiter { address, bits, thread, kind });
+    let Err(why) = park(p, deadline) else { return Ok(()) };
+    let queue = &mut p.futexes.futexes;
+    let at = queue.iter().position(|waiter| waiter.thread == thread);
+    Err(Left { why, kind: at.map_or(kind, |at| queue.remove(at).kind) })
+}
+
+impl Process {
+    /// Those that wait for a futex, first come first.
+    fn waiters(&self, address: u64) -> impl Iterator<Item = &Waiter> {
+        self.futexes.futexes.iter().filter(move |waiter| waiter.address == address)
     }
-    result
+}
+
+/// Do threads wait for a futex in another way than this?
+pub fn has_others(p: &Process, address: u64, kind: Kind) -> bool {
+    p.waiters(address).any(|waiter| waiter.kind != kind)
+}
+
+/// The id of the thread that has waited longest for a futex.
+pub fn first(p: &mut Process, address: u64) -> Option<u32> {
+    let index = p.waiters(address).next()?.thread;
+    p.threads.find(index).map(|thread| thread.tid)
+}
+
+/// The id of the thread that has waited longest to own a futex.
+pub fn first_owner(p: &mut Process, address: u64) -> Option<u32> {
+    let index = p.waiters(address).find(|waiter| waiter.kind == Kind::Owner)?.thread;
+    p.threads.find(index).map(|thread| thread.tid)
+}
+
+/// Wakes the thread that has waited longest for a futex.
+pub fn wake_first(p: &mut Process, address: u64) {
+    let queue = &mut p.futexes.futexes;
+    if let Some(at) = queue.iter().position(|waiter| waiter.address == address) {
+        let waiter = queue.remove(at);
+        unpark(p, waiter.thread);
+    }
+}
+
+/// Wakes the thread that has waited longest to own a futex.
+pub fn wake_owner(p: &mut Process, address: u64) {
+    let queue = &mut p.futexes.futexes;
+    let is = |waiter: &Waiter| waiter.address == address && waiter.kind == Kind::Owner;
+    if let Some(at) = queue.iter().position(is) {
+        let waiter = queue.remove(at);
+        unpark(p, waiter.thread);
+    }
+}
+
+/// Has up to `count` threads that wait for one futex wait to own another. Answers how many.
+pub fn make_owners(p: &mut Process, from: u64, to: u64, count: u64) -> u64 {
+    let queue = core::mem::take(&mut p.futexes.futexes);
+    let (mut kept, mut moved) = (Vec::new(), Vec::new());
+    for waiter in queue {
+        if waiter.address == from && (moved.len() as u64) < count {
+            moved.push(Waiter { address: to, kind: Kind::Owner, ..waiter });
+        } else {
+            kept.push(waiter);
+        }
+    }
+    let count = moved.len() as u64;
+    kept.extend(moved);
+    p.futexes.futexes = kept;
+    count
+}
+
+/// Futexes that threads wait to own.
+pub fn owned(p: &Process) -> impl Iterator<Item = u64> + '_ {
+    let waiters = p.futexes.futexes.iter().filter(|waiter| waiter.kind == Kind::Owner);
+    waiters.map(|waiter| waiter.address)
 }
 
 /// Wakes up to `count` threads that wait for the futex at `address`. Answers how many.
 pub fn wake(p: &mut Process, address: u64, count: u32, bits: u32) -> u32 {
     let mut woken = 0;
     while woken < count {
-        let fits = |waiter: &Waiter| waiter.address == address && waiter.bits & bits != 0;
+        let fits = |waiter: &Waiter| {
+            waiter.address == address && waiter.bits & bits != 0 && waiter.kind == Kind::Plain
+        };
         let Some(at) = p.futexes.futexes.iter().position(fits) else { break };
         let waiter = p.futexes.futexes.remove(at);
         unpark(p, waiter.thread);
