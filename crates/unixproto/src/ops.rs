@@ -237,8 +237,10 @@ requests! {
         /// Whose.
         who: u32
     ) -> Usage;
-    /// Sets the name of the process: `a`, at most 15 bytes.
+    /// Sets the name of the calling thread: `a`, of which 15 bytes count.
     17 SetName() -> ();
+    /// The name of the calling thread. data: it.
+    101 GetName() -> Count;
 
     /// Sends capabilities [Dispatcher, L1CNode] of a native domain that is not started yet, and that
     /// has the caller's endpoint and session frame: it becomes the process. No answer; the caller's

@@ -25,8 +25,8 @@ pub const NOTE_LIBRARY: u64 = 0xff00;
 ///
 /// Every thread of a process has a session frame. What is about the process as a whole is in that
 /// of its first thread only, which stays when that thread ends: `umask`, `child_flags`, `ignored`,
-/// `caught`, `pending`, the statistics and `fds`. Of each thread are `tid`, `blocked` and `own`; all
-/// have the same ids otherwise.
+/// `caught`, `pending`, the statistics and `fds`. Of each thread are `tid`, `sleeps`, `blocked` and
+/// `own`; all have the same ids otherwise.
 #[repr(C)]
 pub struct Header {
     /// Process id. By `unixd`, like all ids here.
@@ -62,8 +62,8 @@ pub struct Header {
     pub faults: AtomicU64,
     /// The thread's id. By `unixd`.
     pub tid: AtomicU32,
-    /// Room.
-    pub reserved: AtomicU32,
+    /// 1 while it waits for another thread, which `unixd` does not see. By the library.
+    pub sleeps: AtomicU32,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

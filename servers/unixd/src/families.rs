@@ -2,7 +2,7 @@
 
 use crate::procs::*;
 use crate::server::Unixd;
-use crate::wait::{done, Call, Outcome, Tried};
+use crate::wait::{count, done, Call, Outcome, Tried};
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, op as kop};
 use unixproto::files::*;
@@ -256,12 +256,18 @@ impl Unixd {
         proc.cpu_ns + first + others.map(|ticks| self.clock.ns(ticks.value)).sum::<u64>()
     }
 
-    /// Names a process.
+    /// Names the calling thread.
     pub fn set_name(&mut self, pid: Pid, call: &Call) -> Tried {
-        let mut name = self.a(pid, call)?;
-        name.truncate(15);
-        self.procs.get_mut(pid)?.name = name;
+        let name = self.a(pid, call)?;
+        self.procs.set_name(self.speaker, name);
         done(())
+    }
+
+    /// Its name.
+    pub fn get_name(&mut self, pid: Pid) -> Tried {
+        let name = self.procs.name_of(self.speaker).to_vec();
+        self.put(pid, &name)?;
+        count(name.len())
     }
 }
 

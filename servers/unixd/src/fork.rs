@@ -96,7 +96,7 @@ impl Unixd {
             session: None,
             last_session: None,
             held: parent.held.clone(),
-            name: parent.name.clone(),
+            name: self.procs.name_of(self.speaker).to_vec(),
             exe: parent.exe.clone(),
             cmdline: parent.cmdline.clone(),
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.ids, self.clock.now())

@@ -42,7 +42,10 @@ impl Unixd {
             Object::Pipe(pipe, _) => self.pipe_write(pid, call, *pipe, nonblocking),
             Object::Tty(_) => self.tty_write(pid, call, nonblocking),
             Object::Stream => self.stream_write(pid, call, nonblocking),
-            Object::Text(..) => count(call.lengths.0),
+            Object::Text(node, _) => {
+                let node = *node;
+                self.write_proc(pid, call, node)
+            }
             Object::Device(..) => count(call.lengths.0),
             Object::Path(_) => Err(Errno::EBADF),
             _ => Err(Errno::EINVAL),

@@ -4,6 +4,8 @@ use crate::descs::Object;
 use crate::nodes::Node;
 use crate::procs::{Pid, Proc};
 use crate::server::Unixd;
+use crate::threads::Tid;
+use crate::wait::{count, Call, Tried};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,6 +37,14 @@ pub enum ProcNode {
     Fds(Pid),
     /// `/proc/PID/fd/N`
     Fd(Pid, u32),
+    /// `/proc/thread-self`
+    ThreadLink,
+    /// `/proc/PID/task`
+    Tasks(Pid),
+    /// `/proc/PID/task/TID`
+    Task(Pid, Tid),
+    /// A file in `/proc/PID/task/TID`.
+    TaskFile(Pid, Tid, &'static str),
 }
 
 use ProcNode::*;
@@ -54,6 +64,8 @@ const SYSTEM: [&str; 10] = [
 const TESSERA: [&str; 4] = ["capabilities", "counters", "memory", "unixd"];
 const FILES: [&str; 8] =
     ["cmdline", "comm", "environ", "maps", "mounts", "stat", "statm", "status"];
+/// Those of them that are there for each thread too.
+const TASK_FILES: [&str; 7] = ["cmdline", "comm", "environ", "mounts", "stat", "statm", "status"];
 const LINKS: [&str; 3] = ["cwd", "exe", "root"];
 const DIRECTORY: u8 = 4;
 const REGULAR: u8 = 8;
@@ -62,6 +74,9 @@ const SYMLINK: u8 = 10;
 /// Name, type and inode number of an entry.
 pub type Entry = (Vec<u8>, u8, u64);
 
+/// In the inode numbers of what is about a thread.
+const THREAD: u64 = 1 << 40;
+
 /// An inode number for a node.
 fn inode(node: ProcNode) -> u64 {
     let in_pid = |pid: Pid, n: u64| (pid as u64) << 16 | n;
@@ -69,6 +84,7 @@ fn inode(node: ProcNode) -> u64 {
         Root => 1,
         SelfLink => 2,
         Tessera => 3,
+        ThreadLink => 4,
         System(name) => 16 + SYSTEM.iter().position(|n| *n == name).unwrap_or(0) as u64,
         TesseraFile(name) => 64 + TESSERA.iter().position(|n| *n == name).unwrap_or(0) as u64,
         Pid(pid) => in_pid(pid, 0),
@@ -80,6 +96,9 @@ fn inode(node: ProcNode) -> u64 {
             in_pid(pid, 64 + LINKS.iter().position(|n| *n == name).unwrap_or(0) as u64)
         }
         Fd(pid, fd) => in_pid(pid, 1000 + fd as u64),
+        Tasks(pid) => in_pid(pid, 2),
+        Task(_, tid) => THREAD | in_pid(tid, 0),
+        TaskFile(_, tid, name) => THREAD | inode(File(tid, name)),
     }
 }
 
@@ -105,6 +124,10 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         File(pid, name) | Link(pid, name) => format!("/proc/{pid}/{name}"),
         Fds(pid) => format!("/proc/{pid}/fd"),
         Fd(pid, fd) => format!("/proc/{pid}/fd/{fd}"),
+        ThreadLink => String::from("/proc/thread-self"),
+        Tasks(pid) => format!("/proc/{pid}/task"),
+        Task(pid, tid) => format!("/proc/{pid}/task/{tid}"),
+        TaskFile(pid, tid, name) => format!("/proc/{pid}/task/{tid}/{name}"),
     };
     text.into_bytes()
 }
@@ -113,20 +136,36 @@ impl Unixd {
     /// The process of a node, if it (still) is.
     fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
         match node {
-            Pid(pid) | File(pid, _) | Link(pid, _) | Fds(pid) | Fd(pid, _) => {
+            Pid(pid) | File(pid, _) | Link(pid, _) | Fds(pid) | Fd(pid, _) | Tasks(pid) => {
                 self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT)
             }
+            Task(pid, tid) | TaskFile(pid, tid, _) => match self.is_task(pid, tid) {
+                true => self.procs.get(pid).map(Some),
+                false => Err(Errno::ENOENT),
+            },
             _ => Ok(None),
         }
+    }
+
+    /// Has the process this thread? The first one has its place even after its end.
+    fn is_task(&self, pid: Pid, tid: Tid) -> bool {
+        let proc = self.procs.get(pid);
+        proc.is_ok_and(|proc| tid == pid || proc.threads.contains(&tid))
+    }
+
+    /// Where `/proc/thread-self` leads.
+    fn own_task(&self, caller: Pid) -> Vec<u8> {
+        format!("{caller}/task/{}", self.speaker).into_bytes()
     }
 
     /// What a node is, for a walk.
     pub fn proc_step(&self, caller: Pid, node: ProcNode) -> Result<Step<Node>, Errno> {
         self.proc_of(node)?;
         Ok(match node {
-            Root | Tessera | Pid(_) | Fds(_) => Step::Dir,
+            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => Step::Dir,
             SelfLink => Step::Link(format!("{caller}").into_bytes()),
-            System(_) | TesseraFile(_) | File(..) => Step::Other,
+            ThreadLink => Step::Link(self.own_task(caller)),
+            System(_) | TesseraFile(_) | File(..) | TaskFile(..) => Step::Other,
             Link(pid, "cwd") => Step::Jump(self.procs.get(pid)?.cwd),
             Link(_, "root") => Step::Jump(Node::Mem(self.fs.root())),
             Link(pid, _) => Step::Link(self.exe(pid)?),
@@ -169,13 +208,15 @@ impl Unixd {
         if name == b".." {
             return Ok(Some(match dir {
                 Root => Node::Mem(self.fs.root()),
-                Fds(pid) => Node::Proc(Pid(pid)),
+                Fds(pid) | Tasks(pid) => Node::Proc(Pid(pid)),
+                Task(pid, _) => Node::Proc(Tasks(pid)),
                 _ => Node::Proc(Root),
             }));
         }
         let node = match dir {
             Root => match name {
                 b"self" => Some(SelfLink),
+                b"thread-self" => Some(ThreadLink),
                 b"tessera" => Some(Tessera),
                 _ => known(&SYSTEM, name)
                     .map(System)
@@ -183,6 +224,12 @@ impl Unixd {
             },
             Tessera => known(&TESSERA, name).map(TesseraFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
+            Pid(pid) if name == b"task" => Some(Tasks(pid)),
+            Tasks(pid) => {
+                let tid = number(name).filter(|tid| self.is_task(pid, *tid));
+                tid.map(|tid| Task(pid, tid))
+            }
+            Task(pid, tid) => known(&TASK_FILES, name).map(|name| TaskFile(pid, tid, name)),
             Pid(pid) => known(&FILES, name)
                 .map(|name| File(pid, name))
                 .or_else(|| known(&LINKS, name).map(|name| Link(pid, name))),
@@ -208,6 +255,7 @@ impl Unixd {
             Root => {
                 SYSTEM.iter().for_each(|name| add(name, REGULAR, System(name)));
                 add("self", SYMLINK, SelfLink);
+                add("thread-self", SYMLINK, ThreadLink);
                 add("tessera", DIRECTORY, Tessera);
                 for proc in self.procs.iter() {
                     add(&format!("{}", proc.pid), DIRECTORY, Pid(proc.pid));
@@ -216,8 +264,18 @@ impl Unixd {
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
             Pid(pid) => {
                 add("fd", DIRECTORY, Fds(pid));
+                add("task", DIRECTORY, Tasks(pid));
                 FILES.iter().for_each(|name| add(name, REGULAR, File(pid, name)));
                 LINKS.iter().for_each(|name| add(name, SYMLINK, Link(pid, name)));
+            }
+            Tasks(pid) => {
+                let others = self.procs.get(pid)?.threads.iter().copied();
+                for tid in core::iter::once(pid).chain(others) {
+                    add(&format!("{tid}"), DIRECTORY, Task(pid, tid));
+                }
+            }
+            Task(pid, tid) => {
+                TASK_FILES.iter().for_each(|name| add(name, REGULAR, TaskFile(pid, tid, name)));
             }
             Fds(pid) => {
                 for fd in 0..unixproto::session::SHOWN_FDS as u32 {
@@ -235,15 +293,17 @@ impl Unixd {
     pub fn proc_stat(&self, caller: Pid, node: ProcNode) -> Result<Stat, Errno> {
         let proc = self.proc_of(node)?;
         let mode = match node {
-            Root | Tessera | Pid(_) => S_IFDIR | 0o555,
+            Root | Tessera | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
             Fds(_) => S_IFDIR | 0o500,
-            SelfLink | Link(..) => S_IFLNK | 0o777,
+            SelfLink | ThreadLink | Link(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
+            File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
             _ => S_IFREG | 0o444,
         };
         // A link that jumps is `stat`ed itself only where it was not followed.
         let size = match node {
             SelfLink => format!("{caller}").len() as i64,
+            ThreadLink => self.own_task(caller).len() as i64,
             _ => 0,
         };
         let (uid, gid) = proc.map_or((0, 0), |proc| (proc.ids[1], proc.ids[4]));
@@ -269,6 +329,7 @@ impl Unixd {
     pub fn proc_link(&self, caller: Pid, node: ProcNode) -> Result<Vec<u8>, Errno> {
         match node {
             SelfLink => Ok(format!("{caller}").into_bytes()),
+            ThreadLink => Ok(self.own_task(caller)),
             Link(pid, "cwd") => self.path_of(self.procs.get(pid)?.cwd),
             Link(_, "root") => Ok(b"/".to_vec()),
             Link(pid, _) => self.exe(pid),
@@ -305,20 +366,45 @@ impl Unixd {
         self.proc_of(node)?;
         let writes = op.flags & O_ACCMODE != O_RDONLY;
         match node {
-            Root | Tessera | Pid(_) | Fds(_) if writes || op.flags & O_CREAT != 0 => {
+            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..)
+                if writes || op.flags & O_CREAT != 0 =>
+            {
                 Err(Errno::EISDIR)
             }
-            Root | Tessera | Pid(_) | Fds(_) => Ok(Object::Dir(Node::Proc(node))),
+            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
+                Ok(Object::Dir(Node::Proc(node)))
+            }
             _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
             _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
-            SelfLink | Link(..) => Err(Errno::ELOOP),
+            SelfLink | ThreadLink | Link(..) => Err(Errno::ELOOP),
             Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => self.reopen(pid, owner, fd),
             Fd(..) => Err(Errno::ELOOP),
-            _ if writes && !matches!(node, File(_, "comm")) => Err(Errno::EACCES),
+            _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
+                Err(Errno::EACCES)
+            }
             _ => {
                 let text = self.proc_text(node)?;
                 Ok(Object::Text(Node::Proc(node), text.into()))
             }
+        }
+    }
+
+    /// Writes to a node: only names of threads can be.
+    pub fn write_proc(&mut self, pid: Pid, call: &Call, node: Node) -> Tried {
+        self.proc_of(match node {
+            Node::Proc(node) => node,
+            Node::Mem(_) => return Err(Errno::EINVAL),
+        })
+        .map_err(|_| Errno::ESRCH)?;
+        match node {
+            // As on Linux, to those of the own process.
+            Node::Proc(File(owner, _) | TaskFile(owner, ..)) if owner != pid => Err(Errno::EINVAL),
+            Node::Proc(File(tid, _) | TaskFile(_, tid, _)) => {
+                let name = self.a(pid, call)?;
+                self.procs.set_name(tid, name);
+                count(call.lengths.0)
+            }
+            _ => Err(Errno::EINVAL),
         }
     }
 

@@ -217,6 +217,25 @@ impl Procs {
         }
         self.table.get_mut(&tid).map(|proc| &mut proc.blocked)
     }
+    /// The name of a thread.
+    pub fn name_of(&self, tid: Tid) -> &[u8] {
+        match (self.threads.get(&tid), self.table.get(&tid)) {
+            (Some(thread), _) => &thread.name,
+            (None, Some(proc)) => &proc.name,
+            (None, None) => &[],
+        }
+    }
+    /// Names a thread, by what of it is before a NUL, and not too long.
+    pub fn set_name(&mut self, tid: Tid, mut name: Vec<u8>) {
+        const LONGEST: usize = 15;
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        name.truncate(end.min(LONGEST));
+        match (self.threads.get_mut(&tid), self.table.get_mut(&tid)) {
+            (Some(thread), _) => thread.name = name,
+            (None, Some(proc)) => proc.name = name,
+            (None, None) => {}
+        }
+    }
     /// Adds one.
     pub fn add_thread(&mut self, tid: Tid, thread: Box<Thread>) {
         self.threads.insert(tid, thread);

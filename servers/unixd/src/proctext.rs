@@ -4,10 +4,12 @@ use crate::clock::SECOND;
 use crate::procfs::ProcNode;
 use crate::procs::{Pid, Proc, State};
 use crate::server::Unixd;
+use crate::threads::Tid;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::Counter;
+use captypes::op;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::Errno;
@@ -21,7 +23,8 @@ impl Unixd {
         match node {
             ProcNode::System(name) => Ok(self.system_text(name).into_bytes()),
             ProcNode::TesseraFile(name) => Ok(self.tessera_text(name).into_bytes()),
-            ProcNode::File(pid, name) => self.process_text(pid, name),
+            ProcNode::File(pid, name) => self.process_text(pid, None, name),
+            ProcNode::TaskFile(pid, tid, name) => self.process_text(pid, Some(tid), name),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -123,28 +126,31 @@ impl Unixd {
         text
     }
 
-    fn process_text(&self, pid: Pid, name: &str) -> Result<Vec<u8>, Errno> {
+    /// The text of a process, or of one of its threads.
+    fn process_text(&self, pid: Pid, tid: Option<Tid>, name: &str) -> Result<Vec<u8>, Errno> {
         let proc = self.procs.get(pid).map_err(|_| Errno::ENOENT)?;
         Ok(match name {
             "cmdline" => proc.cmdline.clone(),
             "comm" => {
-                let mut text = proc.name.clone();
+                let mut text = self.procs.name_of(tid.unwrap_or(pid)).to_vec();
                 text.push(b'\n');
                 text
             }
             "mounts" => mounts().into_bytes(),
-            "stat" => self.process_stat(proc).into_bytes(),
+            "stat" => self.process_stat(proc, tid).into_bytes(),
             "statm" => {
                 let (vm, rss) = pages(proc);
                 format!("{vm} {rss} 0 0 0 {rss} 0\n").into_bytes()
             }
-            "status" => self.process_status(proc).into_bytes(),
+            "status" => self.process_status(proc, tid).into_bytes(),
             _ => Vec::new(),
         })
     }
 
-    fn process_stat(&self, proc: &Proc) -> String {
-        let name = String::from_utf8_lossy(&proc.name);
+    fn process_stat(&self, proc: &Proc, thread: Option<Tid>) -> String {
+        let tid = thread.unwrap_or(proc.pid);
+        let name = String::from_utf8_lossy(self.procs.name_of(tid));
+        let used = thread.map_or_else(|| self.cpu_ns(proc), |tid| self.thread_cpu_ns(tid));
         let ticks = |ns: u64| ns / (SECOND / TICKS);
         let (vm, rss) = pages(proc);
         let owned = self.terminal.session == Some(proc.sid);
@@ -155,8 +161,8 @@ impl Unixd {
         let faults = proc.session().map_or(0, |session| session.header().faults.load(Relaxed));
         let mut text = format!(
             "{} ({name}) {} {} {} {} {} {foreground} 0 {faults} {} 0 0 ",
-            proc.pid,
-            letter(proc),
+            tid,
+            self.letter(proc, tid),
             proc.parent,
             proc.pgid,
             proc.sid,
@@ -166,7 +172,7 @@ impl Unixd {
         let _ = writeln!(
             text,
             "{} 0 {} 0 20 0 {} 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-            ticks(self.cpu_ns(proc)),
+            ticks(used),
             ticks(proc.children_ns),
             self.procs.threads_of(proc.pid).len().max(1),
             ticks(proc.started),
@@ -175,9 +181,10 @@ impl Unixd {
         text
     }
 
-    fn process_status(&self, proc: &Proc) -> String {
-        let name = String::from_utf8_lossy(&proc.name);
-        let state = match letter(proc) {
+    fn process_status(&self, proc: &Proc, thread: Option<Tid>) -> String {
+        let tid = thread.unwrap_or(proc.pid);
+        let name = String::from_utf8_lossy(self.procs.name_of(tid));
+        let state = match self.letter(proc, tid) {
             'R' => "R (running)",
             'S' => "S (sleeping)",
             'T' => "T (stopped)",
@@ -189,7 +196,7 @@ impl Unixd {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "Name:\t{name}\nState:\t{state}\nTgid:\t{0}\nPid:\t{0}\nPPid:\t{1}",
+            "Name:\t{name}\nState:\t{state}\nTgid:\t{}\nPid:\t{tid}\nPPid:\t{}",
             proc.pid, proc.parent
         );
         let _ = writeln!(text, "TracerPid:\t0\nUid:\t{uid}\t{euid}\t{suid}\t{euid}\nGid:\t{gid}\t{egid}\t{sgid}\t{egid}");
@@ -201,10 +208,11 @@ impl Unixd {
         );
         if let Ok(session) = proc.session() {
             let header = session.header();
+            let own = self.procs.session_of(tid).map_or(header, |session| session.header());
             for (name, mask) in [
-                ("SigPnd", header.own.set()),
+                ("SigPnd", own.own.set()),
                 ("ShdPnd", header.pending.set()),
-                ("SigBlk", header.blocked.load(Relaxed)),
+                ("SigBlk", own.blocked.load(Relaxed)),
                 ("SigIgn", header.ignored.load(Relaxed)),
                 ("SigCgt", header.caught.load(Relaxed)),
             ] {
@@ -213,6 +221,25 @@ impl Unixd {
         }
         text
     }
+
+    /// Processor time of a thread.
+    fn thread_cpu_ns(&self, tid: Tid) -> u64 {
+        let usage = self.voice(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
+        usage.map_or(0, |usage| self.clock.ns(usage.value))
+    }
+
+    /// What a thread does.
+    fn letter(&self, proc: &Proc, tid: Tid) -> char {
+        match proc.state {
+            State::Ending | State::Zombie => 'Z',
+            // It has ended, while others go on.
+            _ if tid == proc.pid && proc.first_ended => 'Z',
+            _ if proc.stopped => 'T',
+            _ if self.procs.blocked(tid).is_some() => 'S',
+            _ if self.procs.sleeps(tid) => 'S',
+            _ => 'R',
+        }
+    }
 }
 
 /// Pages of address space, and of memory.
@@ -220,15 +247,6 @@ fn pages(proc: &Proc) -> (u64, u64) {
     let Ok(session) = proc.session() else { return (0, 0) };
     let header = session.header();
     (header.vm_pages.load(Relaxed), header.rss_pages.load(Relaxed))
-}
-
-fn letter(proc: &Proc) -> char {
-    match proc.state {
-        State::Ending | State::Zombie => 'Z',
-        _ if proc.stopped => 'T',
-        _ if proc.blocked.is_some() => 'S',
-        _ => 'R',
-    }
 }
 
 fn mounts() -> String {

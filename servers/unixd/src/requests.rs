@@ -50,6 +50,7 @@ impl Unixd {
             Any::SetIds(_) => self.set_ids(pid, call),
             Any::CpuUsage(op) => self.usage(pid, op.who),
             Any::SetName(_) => self.set_name(pid, call),
+            Any::GetName(_) => self.get_name(pid),
             Any::Sleep(op) => self.sleep(call, op.ns),
             Any::Pause(_) => Ok(Outcome::Block(0)),
             Any::SigWait(op) => self.sig_wait(call, op.set, op.ns),

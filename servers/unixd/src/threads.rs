@@ -37,6 +37,8 @@ pub struct Thread {
     pub session: Session,
     /// What it waits for.
     pub blocked: Option<Blocked>,
+    /// Its name, for `/proc`.
+    pub name: Vec<u8>,
 }
 
 impl Procs {
@@ -74,6 +76,10 @@ impl Procs {
     fn header_of(&self, tid: Tid) -> Option<&Header> {
         Some(self.session_of(tid).ok()?.header())
     }
+    /// Does a thread wait for another, as its library says?
+    pub fn sleeps(&self, tid: Tid) -> bool {
+        self.header_of(tid).is_some_and(|header| header.sleeps.load(Relaxed) != 0)
+    }
     /// The signals that a thread blocks.
     pub fn mask_of(&self, tid: Tid) -> u64 {
         self.header_of(tid).map_or(0, |header| header.blocked.load(Relaxed))
@@ -107,7 +113,8 @@ impl Unixd {
         session.header().blocked.store(blocked, Relaxed);
         mint(caps.at(ENDPOINT), SCRATCH, Rights::SEND)?;
         mint(caps.at(SESSION), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))?;
-        let thread = Thread { leader: pid, caps, session, blocked: None };
+        let name = self.procs.name_of(self.speaker).to_vec();
+        let thread = Thread { leader: pid, caps, session, blocked: None, name };
         self.procs.add_thread(tid, Box::new(thread));
         self.procs.get_mut(pid)?.threads.push(tid);
         self.publish(pid);

@@ -126,7 +126,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.signals.exec();
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
-    p.me.exec(&args.path);
+    p.me.exec();
     match load(p, &file, &program, &args) {
         Ok(sp) => start(p, regs, program.entry, sp),
         Err(_) => die(SIGKILL),

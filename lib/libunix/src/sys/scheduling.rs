@@ -25,6 +25,11 @@ fn check(pid: i32) -> Result<()> {
     server::call(op::GetPgid { pid: pid as u32 }).map(|_| ())
 }
 
+/// The same for a thread of any process.
+fn check_thread(tid: i32) -> Result<()> {
+    server::call(op::ThreadOf { tid: tid as u32 }).map(|_| ())
+}
+
 /// The cores that there are, at most 64.
 fn all_cores() -> u64 {
     // SAFETY: the frame is mapped; the kernel wrote the field before the dispatcher was started.
@@ -36,7 +41,6 @@ fn all_cores() -> u64 {
 fn thread(p: &mut Process, tid: i32) -> Option<&mut Thread> {
     match tid as u32 {
         0 => Some(&mut p.me),
-        tid if tid == p.me.tid => Some(&mut p.me),
         tid => p.threads.by_tid(tid),
     }
 }
@@ -47,7 +51,7 @@ pub fn sched_getaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Resu
     }
     let cores = match thread(p, tid) {
         Some(thread) => thread.affinity & all_cores(),
-        None => check(tid).map(|()| all_cores())?,
+        None => check_thread(tid).map(|()| all_cores())?,
     };
     user::copy_out(p, mask, &cores)?;
     Ok(8)
@@ -59,7 +63,7 @@ pub fn sched_setaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Resu
     user::bytes_in(p, mask, &mut bytes[..len])?;
     let cores = u64::from_le_bytes(bytes) & all_cores();
     let Some(thread) = thread(p, tid) else {
-        check(tid)?;
+        check_thread(tid)?;
         // Other processes go where the kernel finds it best.
         return Err(Errno::EPERM);
     };

@@ -70,10 +70,7 @@ pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
 pub fn prctl(p: &mut Process, option: u32, a: u64, _b: u64) -> Result<u64> {
     match option {
         raw::PR_SET_NAME => set_name(p, a),
-        raw::PR_GET_NAME => {
-            let name = p.me.name;
-            user::copy_out(p, a, &name).map(|()| 0)
-        }
+        raw::PR_GET_NAME => get_name(p, a),
         raw::PR_SET_PDEATHSIG if a <= 64 => {
             p.sys.parent_death_signal = a as u32;
             Ok(0)
@@ -92,17 +89,23 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, _b: u64) -> Result<u64> {
     }
 }
 
+/// Bytes of a name, with a NUL at the end.
+const NAME_BYTES: usize = 16;
+
 fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
-    const LONGEST: usize = 15;
-    let text = match user::cstr(p, addr, LONGEST + 1, Errno::E2BIG) {
-        Err(Errno::E2BIG) => user::slice_in(p, addr, LONGEST)?,
+    let text = match user::cstr(p, addr, NAME_BYTES, Errno::E2BIG) {
+        Err(Errno::E2BIG) => user::slice_in(p, addr, NAME_BYTES - 1)?,
         other => other?,
     };
-    let mut name = [0; LONGEST + 1];
-    name[..text.len().min(LONGEST)].copy_from_slice(&text[..text.len().min(LONGEST)]);
-    p.me.name = name;
-    let len = name.iter().position(|b| *b == 0).unwrap_or(LONGEST);
-    server::call_a(op::SetName {}, &name[..len]).map(|()| 0)
+    server::call_a(op::SetName {}, text).map(|()| 0)
+}
+
+fn get_name(p: &mut Process, addr: u64) -> Result<u64> {
+    let bytes = server::call(op::GetName {})?.count as usize;
+    let mut name = [0; NAME_BYTES];
+    let bytes = bytes.min(NAME_BYTES - 1);
+    name[..bytes].copy_from_slice(server::data(bytes));
+    user::copy_out(p, addr, &name).map(|()| 0)
 }
 
 pub fn membarrier(_p: &mut Process, command: u32, flags: u32) -> Result<u64> {

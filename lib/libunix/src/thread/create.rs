@@ -114,7 +114,6 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
         index,
         tid,
         signals: p.me.signals.of_new_thread(),
-        name: p.me.name,
         affinity: p.me.affinity,
         clear_tid: request.clear_tid,
         start,

@@ -35,8 +35,6 @@ pub struct Thread {
     pub signals: signal::Own,
     /// FS base, as the program set it.
     pub fs_base: u64,
-    /// Its name, as `prctl` sets it.
-    pub name: [u8; 16],
     /// Where its end is shown: a word that becomes 0, and a futex; 0 for nowhere.
     pub clear_tid: u64,
     /// Its list of robust mutexes, or 0.
@@ -58,7 +56,6 @@ impl Thread {
             call: NO_CALL,
             signals: signal::Own::new(),
             fs_base: 0,
-            name: [0; 16],
             clear_tid: 0,
             robust_list: 0,
             affinity: u64::MAX,
@@ -69,12 +66,8 @@ impl Thread {
 }
 
 impl Thread {
-    /// `execve`: it has the name of the program.
-    pub fn exec(&mut self, path: &[u8]) {
-        let base = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let base = &base[..base.len().min(self.name.len() - 1)];
-        self.name = [0; 16];
-        self.name[..base.len()].copy_from_slice(base);
+    /// `execve`: of the old program's memory nothing is left.
+    pub fn exec(&mut self) {
         (self.clear_tid, self.robust_list) = (0, 0);
     }
 }

@@ -8,10 +8,12 @@ use super::{area, lock};
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::process::Process;
+use crate::server;
 use crate::signal;
 use crate::sys::time;
 use alloc::vec::Vec;
 use captypes::op;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Notification bit: what a thread waited for has happened.
 const NOTE_WOKEN: u64 = 0x200;
@@ -61,6 +63,7 @@ impl Queues {
 /// Sleeps until the thread is woken. `EINTR`: a signal came first; `ETIMEDOUT`: it is past
 /// `deadline` on the monotonic clock.
 pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
+    server::header().sleeps.store(1, Relaxed);
     let result = loop {
         if p.me.woken {
             break Ok(());
@@ -78,6 +81,7 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
         }
         let _ = lock::without(p, || invoke(area::own_dispatcher(), op::Wait {}));
     };
+    server::header().sleeps.store(0, Relaxed);
     if deadline.is_some() {
         let _ = invoke(area::own_dispatcher(), op::SetTimer { deadline: 0 });
     }
@@ -237,7 +241,7 @@ pub fn tell_watchers(p: &mut Process) {
         unpark(p, index);
         if let Some(tid) = p.threads.find(index).map(|thread| thread.tid) {
             // It may be asking `unixd` for other events at the same time.
-            let _ = crate::server::call(crate::server::op::Stir { tid });
+            let _ = server::call(server::op::Stir { tid });
         }
     }
 }
