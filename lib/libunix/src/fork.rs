@@ -80,10 +80,15 @@ pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let how = How { wait: true, ..How::default() };
-    match lock::is_shared() {
-        true => make(p, regs, how),
-        false => share(p, regs, how),
+    match is_alone(p) {
+        true => share(p, regs, how),
+        false => make(p, regs, how),
     }
+}
+
+/// Runs no thread but the first? Only then can it act as a child.
+fn is_alone(p: &Process) -> bool {
+    !lock::is_shared() || p.threads.is_alone() && p.me.index == 0
 }
 
 /// Parent and child share their memory, and the parent waits.
@@ -201,7 +206,7 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         return Err(Errno::EAGAIN);
     }
     let how = How { wait: has(VFORK), stack, tls, parent_tid, child_tid, clear_tid };
-    match has(VM) && !lock::is_shared() {
+    match has(VM) && is_alone(p) {
         true => share(p, regs, how),
         // While other threads run, nobody can act as the child.
         false => make(p, regs, how),

@@ -314,7 +314,7 @@ pub fn exit_group(p: &mut Process, code: u32) -> Result<u64> {
 
 /// Ends the calling thread.
 pub fn exit(p: &mut Process, code: u32) -> Result<u64> {
-    match lock::is_shared() {
+    match lock::is_shared() && p.parent.is_none() {
         true => end::exit(p, code),
         false => exit_group(p, code),
     }
