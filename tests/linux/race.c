@@ -2,9 +2,9 @@
 // succeed, see what was there before, or be lost.
 // oracle: linux
 // cores: 4
-// timeout: 120
+// timeout: 300
 // build: gcc, musl
-// args: 60
+// args: 26
 // long-args: 3000
 //
 // Threads on every core read and write pages without a pause while the first one, now on this core and
@@ -384,6 +384,17 @@ static void one_round(int way) {
     restore(&lost);
 }
 
+// All ways of a set, one after the other, in an order that is another each time.
+static int next_way(uint64_t set) {
+    static uint64_t left;
+    if (!left) left = set & ((1ul << COUNT) - 1);
+    int way;
+    do way = below(COUNT);
+    while (!(left >> way & 1));
+    left &= ~(1ul << way);
+    return way;
+}
+
 static int new_file(size_t count, uint64_t word) {
     int made = memfd_create("race", 0);
     for (size_t i = 0; i < count && word; i++) pwrite(made, &word, 8, i * PAGE);
@@ -419,6 +430,7 @@ int main(int arguments, char **argument) {
     uint64_t rounds = arguments > 1 ? strtoul(argument[1], NULL, 0) : 100;
     random_state = (arguments > 2 ? strtoul(argument[2], NULL, 0) : 1) * 0x9e3779b97f4a7c15ul | 1;
     uint64_t ways = arguments > 3 ? strtoul(argument[3], NULL, 0) : ~0ul;
+    if (!(ways & ((1ul << COUNT) - 1))) return 2;
     int taken[COUNT] = {0}, all = 1, lively = 1;
     cores = sysconf(_SC_NPROCESSORS_ONLN);
     count_of_threads = cores < 2 ? 2 : cores > MOST_THREADS ? MOST_THREADS : cores;
@@ -430,8 +442,7 @@ int main(int arguments, char **argument) {
     for (long i = 0; i < count_of_threads; i++) pthread_create(&threads[i].id, NULL, use, (void *)i);
     for (round_number = 1; round_number <= rounds; round_number++) {
         if (round_number % 16 == 1) pin(round_number / 16 % cores);
-        int way = below(COUNT);
-        while (!(ways >> way & 1)) way = below(COUNT);
+        int way = next_way(ways);
         way_name = WAYS[way];
         taken[way]++;
         one_round(way);
@@ -440,7 +451,7 @@ int main(int arguments, char **argument) {
     for (int i = 0; i < count_of_threads; i++) {
         pthread_join(threads[i].id, NULL);
         lively &= threads[i].reads > rounds && threads[i].writes > rounds;
-        lively &= threads[i].faults > rounds / 4 || ~ways & ((1 << COUNT) - 1);
+        lively &= threads[i].faults > rounds / 4 || ~ways & ((1ul << COUNT) - 1);
         if (arguments > 4)
             printf("thread %d: %lu passes, %lu reads, %lu writes, %lu faults\n", i, (unsigned long)threads[i].passes,
                    (unsigned long)threads[i].reads, (unsigned long)threads[i].writes, (unsigned long)threads[i].faults);
