@@ -8,9 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Flags for both; what differs is in [`Part`].
-const COMMON: &str = "-C force-frame-pointers=yes";
-
 /// The two kinds of bare-metal programs. Each has its own target folder, since all its
 /// dependencies are compiled with other flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,10 +101,7 @@ pub fn bare_metal(
         .arg("--release")
         .arg("--target-dir")
         .arg(project.path(variant.target_folder(part)))
-        .env(
-            "RUSTFLAGS",
-            format!("{COMMON} {}{}{linker}{warnings}", part.flags(), variant.flags()),
-        );
+        .env("RUSTFLAGS", format!("{}{}{linker}{warnings}", part.flags(), variant.flags()));
     match variant {
         Variant::Plain => cargo.args(["--target", BARE_METAL]),
         Variant::Traced => {

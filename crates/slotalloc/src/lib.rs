@@ -37,14 +37,28 @@ impl Used {
     }
 
     fn take_range(&mut self, count: u32) -> Option<u32> {
-        let mut first = 0;
-        for slot in 0..L2_SLOTS {
-            if self.contains(slot) {
-                first = slot + 1;
-            } else if slot + 1 - first == count {
-                (first..=slot).for_each(|slot| self.0[slot as usize / 64] |= 1 << (slot % 64));
+        let mut first = self.next(0, false)?;
+        loop {
+            let end = self.next(first, true).unwrap_or(L2_SLOTS);
+            if end - first >= count {
+                let range = first..first + count;
+                range.for_each(|slot| self.0[slot as usize / 64] |= 1 << (slot % 64));
                 return Some(first);
             }
+            first = self.next(end, false)?;
+        }
+    }
+
+    /// The first slot from `from` on that is in use, or is not.
+    fn next(&self, from: u32, in_use: bool) -> Option<u32> {
+        let flip = if in_use { 0 } else { u64::MAX };
+        let mut mask = u64::MAX << (from % 64);
+        for word in from as usize / 64..WORDS {
+            let found = (self.0[word] ^ flip) & mask;
+            if found != 0 {
+                return Some(word as u32 * 64 + found.trailing_zeros());
+            }
+            mask = u64::MAX;
         }
         None
     }

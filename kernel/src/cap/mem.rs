@@ -166,6 +166,10 @@ impl SlotRun {
     #[inline]
     pub fn next_filled(self, from: u32) -> u32 {
         let mut at = from;
+        // Those that are in use are mostly side by side.
+        if at < self.len && self.get(at).ty() != 0 {
+            return at;
+        }
         while at + GROUP as u32 <= self.len
             && self.group_at(at).iter().fold(0, |a, s| a | s.ty()) == 0
         {

@@ -231,13 +231,12 @@ pub extern "C" fn on_syscall(core: &mut Core) {
         local.upcall_syscall(dcb);
         return;
     }
-    on_invocation(core);
+    on_invocation(core, dcb);
 }
 
-/// User mode invokes a capability; its registers are in the current dispatcher.
-pub extern "C" fn on_invocation(core: &mut Core) {
+/// User mode invokes a capability; its registers are in `dcb`, the current dispatcher.
+pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
     let local = &mut core.local;
-    let Some(dcb) = local.current else { return };
     if local.is_visiting(dcb) {
         local.go_home(dcb, Errand::Invoke);
     } else {

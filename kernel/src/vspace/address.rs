@@ -7,7 +7,7 @@
 //! How many ways there are is the user's choice (each level may multiply them by 512), so a search
 //! looks at a bounded number of Mappings. What it found for the present root is remembered.
 
-use super::{is_table, page_shift, Mapping, ENTRY};
+use super::{is_table, page_shift, Mapping, Tlb, ENTRY};
 use crate::arch;
 use crate::cap::mem::Table;
 use crate::cap::{memory_cap, CapExt, SlotRef};
@@ -38,7 +38,7 @@ pub struct Places {
 }
 
 impl Places {
-    const fn none() -> Places {
+    pub(super) const fn none() -> Places {
         Places { at: [Place { root: 0, va: 0 }; MOST_PLACES], len: 0 }
     }
 
@@ -157,7 +157,8 @@ impl Local {
 
     #[inline(never)]
     fn look_for(&mut self, table: u64, level: u8) -> Found {
-        let found = Found::of(self.search(None, table, level));
+        let places = self.search(None, table, level);
+        let found = self.tlb.found(places);
         if let Found::Nowhere | Found::At(_) = found {
             self.tlb.known.remember(table, found);
         }
@@ -179,9 +180,15 @@ impl Local {
     fn look_here(&mut self, root: u64, table: u64, level: u8) -> Found {
         match self.look_for(table, level) {
             Found::At(place) if place.root != root => Found::Nowhere,
-            Found::Many(places) => Found::of(Some(places.below(root))),
+            Found::Many => {
+                let below = self.tlb.many.below(root);
+                self.tlb.found(Some(below))
+            }
             // There may be few below this one.
-            Found::TooMany => Found::of(self.places_below(root, table, level)),
+            Found::TooMany => {
+                let places = self.places_below(root, table, level);
+                self.tlb.found(places)
+            }
             found => found,
         }
     }
@@ -192,17 +199,21 @@ impl Local {
 pub(super) enum Found {
     Nowhere,
     At(Place),
-    Many(Places),
+    /// At those that [`Tlb::many`] has, until the next search.
+    Many,
     TooMany,
 }
 
-impl Found {
-    fn of(places: Option<Places>) -> Found {
+impl Tlb {
+    fn found(&mut self, places: Option<Places>) -> Found {
         let Some(places) = places else { return Found::TooMany };
         match *places.as_slice() {
             [] => Found::Nowhere,
             [place] => Found::At(place),
-            _ => Found::Many(places),
+            _ => {
+                self.many = places;
+                Found::Many
+            }
         }
     }
 }

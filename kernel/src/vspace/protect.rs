@@ -133,7 +133,7 @@ impl Local {
                 _ => self.begin_singles(cap.word, cap.attrs, count, flags),
             };
             known = Some((holder, here));
-            if let Some(here) = &here {
+            if let Some(here) = here {
                 self.forget_range_at(here, &cap, 0, count);
             }
             if self.tlb.forgets_all() {

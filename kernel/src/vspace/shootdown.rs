@@ -145,7 +145,7 @@ impl Local {
         match found {
             Found::Nowhere => return,
             Found::At(place) => add(place),
-            Found::Many(places) => places.as_slice().iter().copied().for_each(add),
+            Found::Many => self.tlb.many.as_slice().iter().copied().for_each(add),
             Found::TooMany => elsewhere.everything(),
         }
         self.tlb.set_pending();

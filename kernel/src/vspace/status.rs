@@ -51,7 +51,7 @@ impl Local {
                     return;
                 }
                 entries.change(index, |entry| entry & !bits);
-                pages += here.as_ref().map_or(0, |here| here.flush(kind, index));
+                pages += here.map_or(0, |here| self.tlb.flush_at(here, kind, index));
                 last = index;
             });
             self.count_singles(pages);

@@ -25,7 +25,7 @@
 //! This is about the translations of this core's processor; what other cores must forget is found in
 //! [`shootdown`](super::shootdown), from the same changes.
 
-use super::address::{Found, Known};
+use super::address::{Found, Known, Places};
 use super::shootdown::Elsewhere;
 use super::{ENTRY, IS_TABLE, LEVEL};
 use crate::arch;
@@ -48,6 +48,8 @@ pub struct Tlb {
     pub(crate) policy: FlushPolicy,
     /// Where tables were found before.
     pub(super) known: Known,
+    /// Where the last one was that was found at several places.
+    pub(super) many: Places,
     /// What other cores must forget.
     pub(super) elsewhere: Elsewhere,
 }
@@ -60,7 +62,13 @@ impl Tlb {
     /// Nothing.
     pub const fn new() -> Tlb {
         let policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold: DEFAULT_THRESHOLD };
-        Tlb { spent: 0, policy, known: Known::new(), elsewhere: Elsewhere::new() }
+        Tlb {
+            spent: 0,
+            policy,
+            known: Known::new(),
+            many: Places::none(),
+            elsewhere: Elsewhere::new(),
+        }
     }
 
     /// Takes the policy that the boot option `tlb` names: `full`, `selective`, `hybrid`, or the
@@ -213,7 +221,7 @@ impl Local {
             self.forget_elsewhere(table, kind, index, 1, flags);
         }
         if let Some(here) = self.begin_singles(table, kind, 1, flags) {
-            self.count_singles(here.flush(kind, index));
+            self.count_singles(self.tlb.flush_at(here, kind, index));
         }
     }
 
@@ -231,13 +239,13 @@ impl Local {
             self.forget_elsewhere(table, kind, (mapping.aux & ENTRY) + first, count, flags);
         }
         let Some(here) = self.begin_singles(table, kind, count, flags) else { return };
-        self.forget_range_at(&here, mapping, first, count);
+        self.forget_range_at(here, mapping, first, count);
     }
 
     /// The same, with a table that is `here`.
     pub(super) fn forget_range_at(
         &mut self,
-        here: &Found,
+        here: Found,
         mapping: &RawCap,
         first: u32,
         count: u32,
@@ -245,7 +253,7 @@ impl Local {
         let (start, used) = ((mapping.aux & ENTRY) + first, Flags::ACCESSED.bits());
         let mut pages = 0;
         Table::at(mapping.word).for_each_with(start, count, used, |index, _| {
-            pages += here.flush(mapping.attrs, index);
+            pages += self.tlb.flush_at(here, mapping.attrs, index);
         });
         self.count_singles(pages);
     }
@@ -285,22 +293,27 @@ impl Local {
     }
 }
 
-impl Found {
-    /// Forgets the page of entry `index` of a table, at every address. Returns how many there are.
+impl Tlb {
+    /// Forgets the page of entry `index` of a table that is `here`, at every address. Returns how many
+    /// there are.
     #[inline(always)]
-    pub(super) fn flush(&self, kind: u16, index: u32) -> u32 {
+    pub(super) fn flush_at(&self, here: Found, kind: u16, index: u32) -> u32 {
         let offset = u64::from(index) << super::page_shift((kind & LEVEL) as u8);
-        if let Found::At(place) = self {
-            arch::flush_page(place.va + offset);
-            return 1;
+        match here {
+            Found::At(place) => {
+                arch::flush_page(place.va + offset);
+                1
+            }
+            Found::Many => self.many.flush(offset),
+            Found::Nowhere | Found::TooMany => 0,
         }
-        self.flush_many(offset)
     }
+}
 
+impl Places {
     #[inline(never)]
-    fn flush_many(&self, offset: u64) -> u32 {
-        let Found::Many(places) = self else { return 0 };
-        places.as_slice().iter().for_each(|place| arch::flush_page(place.va + offset));
-        places.as_slice().len() as u32
+    fn flush(&self, offset: u64) -> u32 {
+        self.as_slice().iter().for_each(|place| arch::flush_page(place.va + offset));
+        self.as_slice().len() as u32
     }
 }

@@ -40,7 +40,7 @@ impl Local {
         let mut pages = 0;
         for index in start..start + count {
             if table.take(index) & Flags::ACCESSED.bits() != 0 {
-                pages += here.flush(kind, index);
+                pages += self.tlb.flush_at(here, kind, index);
             }
         }
         self.count_singles(pages);
@@ -57,7 +57,7 @@ impl Local {
         }
         self.forget_elsewhere(cap.word, kind, start, count, flags);
         if let Some(here) = self.begin_singles(cap.word, kind, count, flags) {
-            let pages = entries.map(|index| here.flush(kind, index)).sum();
+            let pages = entries.map(|index| self.tlb.flush_at(here, kind, index)).sum();
             self.count_singles(pages);
         }
     }

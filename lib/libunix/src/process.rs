@@ -73,10 +73,10 @@ pub unsafe fn current() -> &'static mut Process {
 /// from an earlier upcall of this thread is alive then, since an upcall never returns.
 #[inline(always)]
 pub unsafe fn enter() -> &'static mut Process {
-    lock::enter();
+    let shared = lock::enter();
     // SAFETY: by this function's contract, and the lock, the reference is the only one.
     let p = unsafe { current() };
-    if lock::is_shared() {
+    if shared {
         thread::become_current(p);
     }
     p

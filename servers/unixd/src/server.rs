@@ -173,14 +173,16 @@ impl Unixd {
     }
 
     fn request(&mut self, pid: Pid, message: &Message) -> crate::wait::Tried {
-        if !self.procs.is_thread(self.speaker) || self.procs.live(pid).is_err() {
+        let Some(waits) = self.procs.admit(self.speaker, pid) else {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
-        }
+        };
         let any = Any::decode(&message.words)?;
         let mut call = Call::new(any, lengths(&message.words)?);
         // A thread with a request that waits has no business here: it has more than one voice.
-        self.unblock(self.speaker);
+        if waits {
+            self.unblock(self.speaker);
+        }
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
             return outcome;
         }

@@ -59,6 +59,14 @@ impl Procs {
             None => self.live(tid).is_ok_and(|proc| !proc.first_ended),
         }
     }
+    /// Has a thread of process `pid` requests? Then whether one of them waits already.
+    pub fn admit(&self, tid: Tid, pid: Pid) -> Option<bool> {
+        let proc = self.live(pid).ok()?;
+        if tid == pid {
+            return (!proc.first_ended).then_some(proc.blocked.is_some());
+        }
+        Some(self.thread(tid)?.blocked.is_some())
+    }
     /// The session frame of a thread.
     pub fn session_of(&self, tid: Tid) -> Result<&Session, Errno> {
         match self.thread(tid) {
@@ -86,8 +94,10 @@ impl Procs {
     }
     /// The signals that wait for a thread, or for any of its process.
     pub fn pending_for(&self, tid: Tid) -> u64 {
-        let shared = self.header_of(self.leader(tid)).map_or(0, |header| header.pending.set());
-        shared | self.header_of(tid).map_or(0, |header| header.own.set())
+        let leader = self.leader(tid);
+        let own = self.header_of(tid);
+        let first = if tid == leader { own } else { self.header_of(leader) };
+        first.map_or(0, |header| header.pending.set()) | own.map_or(0, |header| header.own.set())
     }
     /// Does a thread wait for one of these signals in `SigWait`?
     pub fn awaits(&self, tid: Tid, signals: u64) -> bool {

@@ -85,8 +85,8 @@ global_asm!(
     mov r15, [rax + {r15}]
     .endm
 
-    // Stores all user registers after `syscall`, and prepares a call with the core as argument.
-    // Uses: every register.
+    // Stores all user registers after `syscall`, and prepares a call with the core and the control
+    // block, which begins with its context.
     .macro save_syscall
     mov rsp, gs:[{CTX}]
     mov [rsp + {rax}], rax
@@ -95,9 +95,9 @@ global_asm!(
     mov [rsp + {rflags}], r11
     mov rax, gs:[{SCRATCH}]
     mov [rsp + {rsp_}], rax
+    mov rsi, rsp
     mov rsp, gs:[{STACK}]
     mov rdi, gs:[{SELF}]
-    xor ebp, ebp
     .endm
 
     .text
@@ -166,10 +166,9 @@ leave_kernel:
     jne leave_by_iret
     cmp rcx, gs:[{USER_END}]
     jae leave_by_iret
-    mov edx, r11d
-    and edx, {NOT_PLAIN}
-    cmp edx, {FORCED}
-    jne leave_by_iret
+    or r11d, {FORCED}
+    test r11d, {NOT_PLAIN}
+    jnz leave_by_iret
     load_common
     mov rsp, [rax + {rsp_}]
     mov rax, [rax + {rax}]
@@ -201,7 +200,6 @@ leave_iret:
     .global idle_loop
 idle_loop:
     mov rsp, gs:[{STACK}]
-    xor ebp, ebp
 1:  sti
     hlt
     cli
@@ -251,7 +249,6 @@ entry_trap:
     popfq                           // clears the direction and alignment-check flags
     mov rsp, gs:[{STACK}]
     mov rdi, gs:[{SELF}]
-    xor ebp, ebp
     cmp esi, 32
     jae 1f
     call {on_trap}
@@ -266,7 +263,6 @@ trap_from_kernel:
     mov rsi, [rsp]
     mov rsp, gs:[{STACK}]
     mov rdi, gs:[{SELF}]
-    xor ebp, ebp
     call {on_irq}
     jmp leave_kernel
 
@@ -331,7 +327,7 @@ trap_emergency:
     CTX = const CORE_CTX,
     STACK = const CORE_STACK,
     USER_END = const CORE_USER_END,
-    NOT_PLAIN = const !(PLAIN_FLAGS as i32),
+    NOT_PLAIN = const !((PLAIN_FLAGS | FORCED_FLAGS) as i32),
     IRET_FLAGS = const PLAIN_FLAGS | DEBUG_FLAGS,
     FORCED = const FORCED_FLAGS,
     USER_CS = const USER_CS,
@@ -387,7 +383,7 @@ pub fn call_on_stack(
 ) -> ! {
     // SAFETY: the stack is mapped and empty; nothing on the present one is used again.
     unsafe {
-        asm!("mov rsp, gs:[{stack}]", "xor ebp, ebp", "call {then}", "ud2",
+        asm!("mov rsp, gs:[{stack}]", "call {then}", "ud2",
             stack = const CORE_STACK, then = in(reg) then as *const (),
             in("rdi") core, in("rsi") info, options(noreturn));
     }

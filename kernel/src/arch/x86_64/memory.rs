@@ -335,6 +335,12 @@ pub fn is_kernel_stack(va: u64) -> bool {
     both(&in_stacks) || both(&in_image)
 }
 
+/// Whether `va` is in the kernel's code.
+pub fn is_text(va: u64) -> bool {
+    let image = Image::get();
+    (KERNEL_BASE + image.start..KERNEL_BASE + image.rodata).contains(&va)
+}
+
 /// The upper half of every root page table, entries 256 to 511.
 pub fn kernel_half() -> &'static [u64; 256] {
     let root = KERNEL_ROOT.load(Ordering::Relaxed);

@@ -78,7 +78,7 @@ pub extern "C" fn on_emergency(frame: &Frame) -> ! {
         log!("  the kernel's stack is full (address {cr2:#x})");
     }
     frame.print();
-    print_backtrace(frame.rip, frame.rbp);
+    print_backtrace(frame.rip, frame.rsp);
     port::shutdown_after_panic()
 }
 
@@ -129,17 +129,14 @@ fn break_log_lock() {
 
 /// Prints where the caller was called from, and the registers that mean something there.
 pub fn report_panic() {
-    let (rsp, rbp): (u64, u64);
-    // SAFETY: reads two registers.
-    unsafe {
-        asm!("mov {}, rsp", "mov {}, rbp", out(reg) rsp, out(reg) rbp,
-            options(nomem, nostack, preserves_flags));
-    }
-    log!("  rsp {rsp:016x}  rbp {rbp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+    let rsp: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) rsp, options(nomem, nostack, preserves_flags)) };
+    log!("  rsp {rsp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
     if let Some(core) = entry::core_if_set_up() {
         print_user(core);
     }
-    print_backtrace(report_panic as *const () as u64, rbp);
+    print_backtrace(report_panic as *const () as u64, rsp);
 }
 
 /// Prints what user mode was doing when it entered the kernel.
@@ -155,24 +152,34 @@ fn print_user(core: &Core) {
 }
 
 /// Prints return addresses, innermost first, for the host's tool to put names to: a line
-/// `@backtrace`, then one line `  #N 0xADDRESS` for each frame.
-fn print_backtrace(rip: u64, mut frame: u64) {
-    const MOST: u32 = 64;
+/// `@backtrace`, then one line `  #N 0xADDRESS` for each.
+///
+/// The kernel keeps no frame pointers, which would cost each function three instructions. So this is
+/// everything on the stack that looks like a return address; an old one may be among them.
+fn print_backtrace(rip: u64, rsp: u64) {
+    const MOST: usize = 64;
     log!("@backtrace");
     log!("  #0 {rip:#x}");
-    for number in 1..MOST {
-        if frame & 7 != 0 || !memory::is_kernel_stack(frame) {
-            return;
-        }
-        // SAFETY: 16 bytes of a mapped kernel stack, or of the image.
-        let [caller, address] = unsafe { (frame as *const [u64; 2]).read() };
-        if address == 0 {
-            return;
-        }
+    let stack =
+        (rsp.next_multiple_of(8)..).step_by(8).take_while(|&at| memory::is_kernel_stack(at));
+    // SAFETY: a word of a mapped kernel stack, or of the image.
+    let words = stack.map(|at| unsafe { (at as *const u64).read() });
+    for (address, number) in words.filter(|&word| follows_call(word)).zip(1..MOST) {
         log!("  #{number} {address:#x}");
-        if caller <= frame {
-            return;
-        }
-        frame = caller;
     }
+}
+
+/// Is the instruction in front of this address a call in the kernel's text?
+fn follows_call(address: u64) -> bool {
+    const RELATIVE: u8 = 0xe8;
+    const INDIRECT: u8 = 0xff;
+    const LONGEST: u64 = 7;
+    if !memory::is_text(address.wrapping_sub(LONGEST)) || !memory::is_text(address) {
+        return false;
+    }
+    // SAFETY: the bytes are text, which is mapped and never changes.
+    let before = |bytes: u64| unsafe { ((address - bytes) as *const u8).read() };
+    // Bits 3 to 5 of the byte behind the opcode say that it is a call.
+    let indirect = |bytes| before(bytes) == INDIRECT && before(bytes - 1) >> 3 & 7 == 2;
+    before(5) == RELATIVE || [2, 3, 4, 6, 7].into_iter().any(indirect)
 }

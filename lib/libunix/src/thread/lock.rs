@@ -56,12 +56,14 @@ pub fn reset() {
     area::after_fork();
 }
 
-/// Takes the lock.
+/// Takes the lock, if it is in use. Returns whether it is.
 #[inline(always)]
-pub fn enter() {
-    if is_shared() {
+pub fn enter() -> bool {
+    let shared = is_shared();
+    if shared {
         take();
     }
+    shared
 }
 
 /// Gives it up.
