@@ -37,6 +37,9 @@ impl Used {
     }
 
     fn take_range(&mut self, count: u32) -> Option<u32> {
+        if count == 0 {
+            return None;
+        }
         let mut first = self.next(0, false)?;
         loop {
             let end = self.next(first, true).unwrap_or(L2_SLOTS);

@@ -227,6 +227,11 @@ pub fn read_fs_base() -> u64 {
 /// Sets the user's FS base; bits that would make it non-canonical are replaced.
 pub fn write_fs_base(_base: u64) {}
 
+/// See x86_64.
+pub fn canonical(base: u64) -> u64 {
+    base
+}
+
 /// The user's GS base.
 pub fn read_gs_base() -> u64 {
     0

@@ -96,7 +96,7 @@ impl Local {
             let frame = dcb.frame.get();
             frame.set_facts(address, hz, facts.epoch_ns, arch::has_fsgsbase(), cores);
             let own = settings.options & options::LINUX == 0;
-            dcb.gs_base.set(if own { address } else { 0 });
+            dcb.gs_base.set(if own { arch::canonical(address) } else { 0 });
         }
         self.set_options(invoker, dcb, settings.options);
         // What the slots held before may have been the last capabilities to CNodes.

@@ -144,6 +144,7 @@ pub struct Dcb {
     pub serves: Cell<Option<Obj<Endpoint>>>,
     /// Vector, error code, address, instruction pointer of a fault that is reported.
     pub fault: [Cell<u64>; 4],
+    /// Segment bases, always addresses.
     pub fs_base: Cell<u64>,
     pub gs_base: Cell<u64>,
     slots: [Slot; SLOTS],

@@ -155,6 +155,16 @@ impl Local {
         }
     }
 
+    /// A table of `level` is being mapped somewhere: that, and whatever is below it, is at more places
+    /// than is known. Most tables are mapped while nothing is below them.
+    pub(super) fn adds_places(&mut self, table: u64, level: u8) {
+        if level == 1 || self.is_table_empty(Table::at(table)) {
+            self.tlb.known.forget(table);
+        } else {
+            self.tlb.known.generation += 1;
+        }
+    }
+
     #[inline(never)]
     fn look_for(&mut self, table: u64, level: u8) -> Found {
         let places = self.search(None, table, level);
@@ -220,13 +230,16 @@ impl Tlb {
 
 /// What was found before: for tables that are at one place, or at none.
 ///
-/// Only mapping a table adds places, so what is known is forgotten then, and when a root goes. That a
-/// table is still where it was is checked by a walk.
+/// Only mapping a table adds places, to it and to those below it, so what is known of them is forgotten
+/// then; and what leads to a root when that goes. That a table is still where it was is checked by a walk.
 pub struct Known {
-    /// How often a table was mapped, or a root destroyed.
+    /// Counts the times when all of it became doubtful.
     generation: u64,
     entries: [KnownTable; KNOWN],
 }
+
+/// A generation before the first.
+const NEVER: u64 = 0;
 
 /// How many tables are remembered.
 const KNOWN: usize = 32;
@@ -241,8 +254,8 @@ struct KnownTable {
 
 impl Known {
     pub(super) const fn new() -> Known {
-        let none = KnownTable { generation: 0, table: 0, place: Place { root: 0, va: 0 } };
-        Known { generation: 1, entries: [none; KNOWN] }
+        let none = KnownTable { generation: NEVER, table: 0, place: Place { root: 0, va: 0 } };
+        Known { generation: NEVER + 1, entries: [none; KNOWN] }
     }
 
     #[inline]
@@ -269,10 +282,19 @@ impl Known {
         self.entries[Self::index(table)] = KnownTable { generation, table, place };
     }
 
-    /// A table was mapped somewhere, or a root is about to go.
-    #[inline]
-    pub(super) fn forget(&mut self) {
-        self.generation += 1;
+    /// What is known of one table is forgotten.
+    fn forget(&mut self, table: u64) {
+        let known = &mut self.entries[Self::index(table)];
+        if known.table == table {
+            known.generation = NEVER;
+        }
+    }
+
+    /// A root has been taken apart, and its memory may be anything from now on.
+    pub(super) fn forget_root(&mut self, root: u64) {
+        for known in self.entries.iter_mut().filter(|known| known.place.root == root) {
+            known.generation = NEVER;
+        }
     }
 }
 

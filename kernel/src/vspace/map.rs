@@ -149,8 +149,8 @@ impl Local {
             is_table: target.is_table,
             rights: target.rights,
         };
-        if level > 1 {
-            self.tlb.known.forget();
+        if target.is_table {
+            self.adds_places(base, level - 1);
         }
         self.db.insert_near(dst, mapping.to_cap(), src);
         Ok(())
@@ -212,9 +212,6 @@ impl Local {
                 return Err(Status::OutOfRange);
             }
         }
-        if level > 1 {
-            self.tlb.known.forget();
-        }
         let mut count = 0;
         for n in 0..src.len() {
             let (slot, index) = (src.get(n), first + n);
@@ -239,6 +236,9 @@ impl Local {
                 is_table: target.is_table,
                 rights: target.rights,
             };
+            if target.is_table {
+                self.adds_places(base, level - 1);
+            }
             self.db.insert_near(dst.get(n), mapping.to_cap(), slot);
             count += 1;
         }

@@ -171,11 +171,19 @@ impl Local {
     /// Removes the Mappings of and in the table in `slot`, the last of its kind.
     pub(crate) fn tear_down(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
         let level = cap.kind().table_level().unwrap_or(1);
-        if level == arch::root_level() {
+        let is_root = level == arch::root_level();
+        if is_root {
             self.leave_root(cap.base);
-            self.tlb.known.forget();
             debug_assert!(!self.is_loaded_elsewhere(cap.base), "a root in use goes");
         }
+        self.empty_table(slot, cap, level)?;
+        if is_root {
+            self.tlb.known.forget_root(cap.base);
+        }
+        Ok(())
+    }
+
+    fn empty_table(&mut self, slot: SlotRef, cap: &RawCap, level: u8) -> Progress {
         while let Some(mapping) = self.db.first_descendant(slot) {
             if !self.spend(1) {
                 return Err(Pause::Again);
@@ -199,7 +207,7 @@ impl Local {
     }
 
     /// Is the table empty? Most are when they go, and this is a quick look.
-    fn is_table_empty(&self, table: Table) -> bool {
+    pub(super) fn is_table_empty(&self, table: Table) -> bool {
         let mut empty = false;
         self.with_vectors(|| empty = table.is_empty());
         empty

@@ -8,7 +8,7 @@
 //! A domain with [workers](crate::worker) runs on several cores at once; a section then also holds
 //! the one lock of the domain.
 
-use crate::upcall::{own_word, word};
+use crate::upcall::{own_word, own_words, word, Words};
 use crate::{invoke, op, upcall};
 use core::sync::atomic::{
     compiler_fence, AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -34,16 +34,8 @@ pub(crate) fn expect_many() {
 }
 
 /// Sections that this dispatcher is in.
-#[inline(always)]
 pub(crate) fn depth() -> u64 {
     own_word(word::DEPTH).load(Relaxed)
-}
-
-/// No thread of the dispatcher runs between the load and the store that would not leave the value as
-/// it was.
-#[inline(always)]
-fn set_depth(depth: u64) {
-    own_word(word::DEPTH).store(depth, Relaxed);
 }
 
 /// Notes that something was put off, or that it is made up for.
@@ -51,26 +43,31 @@ pub(crate) fn set_missed(missed: bool) {
     own_word(word::MISSED).store(u64::from(missed), Relaxed);
 }
 
-/// A section, as long as this lives.
+/// A section, as long as this lives. It ends on the dispatcher that it has begun on, whose words are
+/// looked for once.
 #[derive(Debug)]
-pub struct NoPreempt(());
+pub struct NoPreempt(&'static Words);
 
 impl NoPreempt {
     /// Begins a section; they nest.
     #[inline(always)]
     pub fn begin() -> NoPreempt {
-        let before = depth();
-        set_depth(before + 1);
+        let words = own_words();
+        let depth = &words[word::DEPTH];
+        // No thread of the dispatcher runs between the load and the store that would not leave the
+        // value as it was.
+        let before = depth.load(Relaxed);
+        depth.store(before + 1, Relaxed);
         compiler_fence(SeqCst);
         if before == 0 && MANY.load(Relaxed) {
             lock();
         }
-        NoPreempt(())
+        NoPreempt(words)
     }
 
     /// The section that a new thread begins in, as it is switched to in one.
     pub(crate) fn begun() -> NoPreempt {
-        NoPreempt(())
+        NoPreempt(own_words())
     }
 
     /// Waits for something with the lock of the domain given up. Nobody else runs on this
@@ -90,13 +87,14 @@ impl NoPreempt {
 impl Drop for NoPreempt {
     #[inline(always)]
     fn drop(&mut self) {
-        let left = depth() - 1;
+        let depth = &self.0[word::DEPTH];
+        let left = depth.load(Relaxed) - 1;
         if left == 0 && MANY.load(Relaxed) {
             unlock();
         }
         compiler_fence(SeqCst);
-        set_depth(left);
-        if left == 0 && own_word(word::MISSED).load(Relaxed) != 0 {
+        depth.store(left, Relaxed);
+        if left == 0 && self.0[word::MISSED].load(Relaxed) != 0 {
             catch_up();
         }
     }

@@ -114,12 +114,21 @@ pub(crate) mod word {
     pub const ENDED: usize = 3;
 }
 
-/// One of the library's words in the frame of the dispatcher that runs this. A thread stays on its
-/// dispatcher, so the word stays the right one.
+/// The library's words in a frame, by the numbers of [`word`].
+pub(crate) type Words = [AtomicU64; 4];
+
+/// Those of the dispatcher that runs this. A thread stays on its dispatcher, so they stay the right
+/// ones.
+#[inline(always)]
+pub(crate) fn own_words() -> &'static Words {
+    // SAFETY: the frame of a dispatcher that runs is mapped; the words are atomic.
+    unsafe { &(*frame()).library }
+}
+
+/// One of them.
 #[inline(always)]
 pub(crate) fn own_word(number: usize) -> &'static AtomicU64 {
-    // SAFETY: the frame of a dispatcher that runs is mapped; the words are atomic.
-    unsafe { &(*frame()).library[number] }
+    &own_words()[number]
 }
 
 /// The core that this runs on at the moment, counted from 0.

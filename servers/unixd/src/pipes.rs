@@ -252,8 +252,11 @@ impl Unixd {
 
     fn wake_pipe(&mut self, pipe: u32) {
         let Ok(it) = self.pipes.get_mut(pipe) else { return };
-        let waiters = it.waiters.take();
-        self.wake(waiters);
+        for tid in it.waiters.drain() {
+            if self.procs.blocked(tid).is_some() {
+                self.retry.push_back(tid);
+            }
+        }
     }
 
     /// Waits for a pipe, unless the description never waits.

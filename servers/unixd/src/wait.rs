@@ -82,6 +82,10 @@ impl Waiters {
             self.0.push(tid);
         }
     }
+    /// All of them, one by one, no longer waiting. Their room stays for the next ones.
+    pub fn drain(&mut self) -> impl Iterator<Item = Tid> + '_ {
+        self.0.drain(..)
+    }
     /// All of them, no longer waiting.
     pub fn take(&mut self) -> Vec<Tid> {
         core::mem::take(&mut self.0)

@@ -167,7 +167,7 @@ pub fn has_fsgsbase() -> bool {
 }
 
 /// `base`, with the bits replaced that would make it no address.
-fn canonical(base: u64) -> u64 {
+pub fn canonical(base: u64) -> u64 {
     paging::sign_extend(base, memory::root_level())
 }
 
@@ -183,15 +183,14 @@ pub fn read_fs_base() -> u64 {
     unsafe { read_msr(msr::FS_BASE) }
 }
 
-/// Sets the user's FS base; bits that would make it non-canonical are replaced.
+/// Sets the user's FS base, an address.
 pub fn write_fs_base(base: u64) {
-    let base = canonical(base);
     if has_fsgsbase() {
         // SAFETY: switched on in `enable`; the kernel does not use FS.
         unsafe { asm!("wrfsbase {}", in(reg) base, options(nomem, nostack, preserves_flags)) };
         return;
     }
-    // SAFETY: every 64-bit processor has it; the address is canonical.
+    // SAFETY: every 64-bit processor has it.
     unsafe { write_msr(msr::FS_BASE, base) }
 }
 
@@ -201,10 +200,10 @@ pub fn read_gs_base() -> u64 {
     unsafe { read_msr(msr::KERNEL_GS_BASE) }
 }
 
-/// Sets the user's GS base; bits that would make it non-canonical are replaced.
+/// Sets the user's GS base, an address.
 pub fn write_gs_base(base: u64) {
-    // SAFETY: every 64-bit processor has it; the address is canonical.
-    unsafe { write_msr(msr::KERNEL_GS_BASE, canonical(base)) }
+    // SAFETY: every 64-bit processor has it.
+    unsafe { write_msr(msr::KERNEL_GS_BASE, base) }
 }
 
 /// Lets the processor know that this is a loop that waits for another.

@@ -14,6 +14,8 @@ use libos::{memd, Cap};
 /// Pages asked for at first, and at most.
 const FIRST: u64 = 32;
 const MOST: u64 = 1024;
+/// How many times more each time.
+const MORE: u64 = 4;
 
 /// RAM in a slot, and how much of it is used.
 pub struct Arena {
@@ -72,7 +74,7 @@ impl Arena {
                 Err(error) => return Err(error),
             }
         }
-        self.pages = (self.pages * 2).min(MOST);
+        self.pages = (self.pages * MORE).min(MOST);
         (self.next, self.end) = (0, ask);
         Ok(())
     }

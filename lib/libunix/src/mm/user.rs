@@ -71,12 +71,17 @@ fn resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Result<us
     if len == 0 {
         return Ok(0);
     }
-    let Mm { space, caps, .. } = &mut p.mm;
-    let len = len as u64;
-    if addr % PAGE + len <= PAGE && space.is_resident(addr, access) {
-        return Ok(len as usize);
+    if addr % PAGE + len as u64 <= PAGE && p.mm.space.is_resident(addr, access) {
+        return Ok(len);
     }
-    space.make_resident(caps, addr, len, access).map(|done| done as usize).map_err(errno)
+    make_resident(p, addr, len, access)
+}
+
+#[cold]
+#[inline(never)]
+fn make_resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Result<usize> {
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.make_resident(caps, addr, len as u64, access).map(|done| done as usize).map_err(errno)
 }
 
 /// Bytes of the program that are resident.
