@@ -82,6 +82,7 @@ pub const CORE_STACK: usize = 24;
 pub const CORE_USER_END: usize = 32;
 pub const CORE_DIRECT_MAP: usize = 40;
 /// Where the core finds what it counts.
+#[cfg(target_os = "none")]
 pub const CORE_SHARED: usize = offset_of!(Core, local) + Local::SHARED;
 
 const _: () = {

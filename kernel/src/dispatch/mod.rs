@@ -32,6 +32,7 @@ use crate::ipc::Endpoint;
 use crate::log::Line;
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
+#[cfg(target_os = "none")]
 use core::mem::offset_of;
 use dcb::Errand;
 use mdb::Slot;
@@ -143,6 +144,7 @@ pub struct Local {
 
 impl Local {
     /// Where the reference to what the others see is, for the entry code.
+    #[cfg(target_os = "none")]
     pub(crate) const SHARED: usize = offset_of!(Local, shared);
 
     /// Nothing runs, nothing exists.

@@ -212,6 +212,11 @@ impl Local {
                 return Err(Status::OutOfRange);
             }
         }
+        let is_table = |cap: &RawCap| cap.level() + 1 == level;
+        if level > 1 {
+            let tables = src.iter().map(|slot| slot.cap()).filter(is_table);
+            tables.for_each(|cap| self.adds_places(cap.base, level - 1));
+        }
         let mut count = 0;
         for n in 0..src.len() {
             let (slot, index) = (src.get(n), first + n);
@@ -236,9 +241,6 @@ impl Local {
                 is_table: target.is_table,
                 rights: target.rights,
             };
-            if target.is_table {
-                self.adds_places(base, level - 1);
-            }
             self.db.insert_near(dst.get(n), mapping.to_cap(), slot);
             count += 1;
         }
