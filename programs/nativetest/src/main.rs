@@ -11,7 +11,7 @@ use core::time::Duration;
 use tessera::env::{self, Args};
 use tessera::fs::File;
 use tessera::process::{exit, ExitCode};
-use tessera::{eprintln, io, println, thread};
+use tessera::{cores, eprintln, io, println, thread};
 
 type Result = core::result::Result<ExitCode, String>;
 
@@ -37,8 +37,41 @@ fn main(args: Args) -> Result {
         }
         "threads" => threads(args.number(2).unwrap_or(4)),
         "heap" => heap(args.number(2).unwrap_or(1)),
+        "parts" => parts(),
+        "keeper" => keeper(),
+        "jobs" => jobs(),
+        "count" => Ok(ExitCode(cores::books().map_or(0, |books| books.jobs) as u8)),
         other => Err(format!("what is {other:?}?")),
     }
+}
+
+/// Parts on all other cores at the same time.
+fn parts() -> Result {
+    let started: Vec<_> = (1..cores::count())
+        .map(|core| (core, cores::spawn_on(core, &["nativetest", "status", &format!("{core}")])))
+        .collect();
+    for (core, part) in started {
+        let status = part.and_then(cores::Part::wait).map_err(|error| format!("{error:?}"))?;
+        println!("core {core}: {status}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has a part that does not end, and does not end either.
+fn keeper() -> Result {
+    let part = cores::spawn_on(1, &["nativetest", "sleep", "1000000000"]);
+    println!("{:?}", part.map(|_| "started"));
+    io::flush();
+    loop {
+        thread::sleep(Duration::from_secs(1000));
+    }
+}
+
+/// How many parts core 1 runs, with the one that says so.
+fn jobs() -> Result {
+    let part = cores::spawn_on(1, &["nativetest", "count"]);
+    println!("{:?}", part.and_then(cores::Part::wait));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn fault() -> Result {

@@ -87,6 +87,10 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         for slot in [MEMD, KERNEL, IO] {
             child.give(slot, slot)?;
         }
+        // For native programs. With one core there is none.
+        if MONITOR.identify().is_ok() {
+            child.give(MONITOR, MONITOR)?;
+        }
         for (line, slot) in [(3, IRQ), (4, IRQ.plus(1))] {
             IRQ.retype(CapType::Irq, line, 1, 1, child.slot(slot))?;
         }

@@ -12,7 +12,7 @@ use crate::procs::*;
 use crate::server::{Unixd, RECEIVED, SCRATCH};
 use crate::wait::{done, Call, Outcome, Tried};
 use crate::window::{Session, Shared};
-use abi::slots::{MEMD, SELF_EP};
+use abi::slots::{MEMD, MONITOR, SELF_EP};
 use alloc::vec::Vec;
 use captypes::invocations::{options, Identity};
 use core::sync::atomic::Ordering::Relaxed;
@@ -219,6 +219,10 @@ impl Unixd {
             proc.caps.at(index).copy_to(caps.at(index)).map_err(errno)?;
         }
         self.take_domain(&caps, if linux { options::LINUX } else { 0 })?;
+        if !linux {
+            // Empty where there is one core.
+            let _ = MONITOR.copy_to(Place::within(caps.at(CSPACE), MONITOR));
+        }
         // The first thread may be waiting for something; no other thread runs any further.
         self.unblock(pid);
         self.suspend_others(pid);
