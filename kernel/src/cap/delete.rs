@@ -222,7 +222,7 @@ impl Local {
             if parked {
                 self.reap_all()?;
             } else {
-                self.delete_slot(child)?;
+                self.delete_swept(child)?;
             }
         }
         self.reap_all()

@@ -5,6 +5,7 @@
 
 use super::delete::Progress;
 use super::locks::Sweep;
+use super::mem::slot_at;
 use super::policy::{CapPolicy, MEMORY};
 use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
@@ -238,10 +239,26 @@ impl Local {
             if slot.cap().attrs & attr::PARKED != 0 {
                 self.reap_all()?;
             } else {
-                self.delete_slot(slot)?;
+                self.delete_swept(slot)?;
             }
         }
         self.reap_all()
+    }
+
+    /// Removes what `slot` holds. If that is the last capability to a CNode that is deleted on all cores,
+    /// it goes into slot 0 of the CNode, and what is there must not come to `slot` instead: it may need
+    /// other cores, and nobody will look there again.
+    pub(super) fn delete_swept(&mut self, slot: SlotRef) -> Progress {
+        let cap = slot.cap();
+        let is_cnode = cap.is(CapType::L1CNode) || cap.is(CapType::L2CNode);
+        let is_last = is_cnode && !cap.is_foreign() && !self.db.has_copies(slot);
+        if is_last && self.db.locks.sweeps(&cap) {
+            let own = slot_at(cap.base, 0);
+            if own != slot && !own.is_empty() {
+                self.leave_slot(own)?;
+            }
+        }
+        self.delete_slot(slot)
     }
 
     /// Deletes the last copy on all cores of a locked capability, and destroys the object.
@@ -251,7 +268,7 @@ impl Local {
             if slot.cap().attrs & attr::PARKED != 0 {
                 self.reap_all()?;
             } else {
-                self.delete_slot(slot)?;
+                self.delete_swept(slot)?;
             }
         }
         self.reap_all()

@@ -4,13 +4,14 @@
 use crate::victims;
 use alloc::format;
 use alloc::vec::Vec;
+use libos::captypes::place::L2_BYTES;
 use libos::cores::{self, Mailbox, Part};
 use libos::interface::OwnedCap;
 use libos::ram::Ram;
 use libos::testkit::Random;
 use libos::vspace::{Window, R};
 use libos::worker::{self, Worker};
-use libos::{domain, Cap, CapAddr, CapType, Rights, Status};
+use libos::{domain, Cap, CapAddr, CapType, Place, Rights, Status};
 
 /// The word that makes the program this.
 pub const NAME: &str = "doomed";
@@ -29,6 +30,9 @@ const MOST_STEPS: u64 = 12;
 const KEY: u64 = 0x646f_6f6d_6564 << 8;
 const KEYS: u64 = 4;
 const NOBODY: u64 = KEY + KEYS;
+/// Root index of a CNode for copies, and how many.
+const PACKED_L1: u32 = 250;
+const PACKED: u32 = 6;
 /// Parts that one has at a time.
 const MOST_PARTS: usize = 2;
 
@@ -97,9 +101,10 @@ impl Doomed {
             32..52 => self.send(),
             52..66 => self.take(),
             66..72 => self.map(),
-            72..82 => self.slot().delete(),
-            82..86 => self.slot().revoke(),
-            86..90 => self.ping(),
+            72..81 => self.slot().delete(),
+            81..84 => self.slot().revoke(),
+            84..87 => self.pack(),
+            87..90 => self.ping(),
             90..94 => self.start_part(),
             94..97 => self.kill_part(),
             97 => self.wait_for_mail(),
@@ -139,7 +144,6 @@ impl Doomed {
         from.retype(ty, self.random.below(8) * PAGE, PAGE, 1, to)
     }
 
-    /// To a slot, or into a CNode, which is sent with what it holds.
     fn copy(&mut self) -> Result<(), Status> {
         let (from, to) = (self.slot(), self.empty_slot()?);
         match self.random.below(4) {
@@ -152,6 +156,23 @@ impl Doomed {
         let (cap, core) = (OwnedCap::copy_of(self.slot())?, self.core());
         let key = if self.random.below(4) == 0 { NOBODY } else { self.key() };
         cores::send(core, key, cap)
+    }
+
+    /// Copies in a CNode, which is sent: what dies with its last copy then is more than that.
+    fn pack(&mut self) -> Result<(), Status> {
+        let node = Place::l1(CapAddr::NULL, PACKED_L1);
+        match node.delete() {
+            Ok(()) | Err(Status::Empty) => {}
+            Err(status) => return Err(status),
+        }
+        domain::with(|domain| domain.arena.make(CapType::L2CNode, L2_BYTES, 1, node))?;
+        for n in 0..PACKED {
+            // Whatever is there.
+            let _ = self.slot().copy_to(CapAddr::new(PACKED_L1, n));
+        }
+        let slot = self.empty_slot()?;
+        node.copy_to(slot)?;
+        self.send()
     }
 
     fn take(&mut self) -> Result<(), Status> {
