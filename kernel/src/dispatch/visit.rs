@@ -63,7 +63,10 @@ impl Local {
             dcb.away.set(true);
             self.tlb.goes_away();
         }
-        self.cores.get(dcb.home.get()).tlb.goes_to(to.index());
+        let home = dcb.home.get();
+        if to != home {
+            self.cores.get(home).tlb.goes_to(to.index());
+        }
         dcb.at.store(to.0 | MOVING, Ordering::Release);
         let inbox = &self.cores.get(to).inbox;
         let mut top = inbox.load(Ordering::Relaxed);

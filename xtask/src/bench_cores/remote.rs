@@ -85,10 +85,15 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let traced = traced::measure(lab, &traced)?;
     for others in TRACED {
         let measured = |case: &str, others| machines[0].value(case, others, INSTRUCTIONS);
-        println!("{}", traced::table(&traced, others, measured).render());
+        println!("{}", traced::table(&traced, others, measured, paper).render());
     }
     println!("{DIFFERENCES}");
     Ok(machines.into_iter().flat_map(|machine| machine.measured).collect())
+}
+
+/// What the paper says of a case.
+fn paper(case: &str) -> &'static str {
+    FIGURES.iter().find(|(own, _)| *own == case).map_or("", |(_, paper)| paper)
 }
 
 fn plain_number(value: f64) -> String {

@@ -223,12 +223,17 @@ fn sum<'a>(all: impl IntoIterator<Item = &'a Parts>) -> Parts {
     sum
 }
 
-/// The parts on each core, their sum, and what was measured without probes. `measured` answers that for a
-/// case and a number of other cores.
-pub fn table(all: &[Traced], others: u32, measured: impl Fn(&str, u32) -> Option<f64>) -> Table {
+/// The parts on each core, their sum, what was measured without probes, and what the paper says. `measured`
+/// and `paper` answer that for a case and a number of other cores.
+pub fn table(
+    all: &[Traced],
+    others: u32,
+    measured: impl Fn(&str, u32) -> Option<f64>,
+    paper: impl Fn(&str) -> &'static str,
+) -> Table {
     let mut words = vec![format!("traced, {others} other{}", if others == 1 { "" } else { "s" })];
     words.extend(PARTS.map(String::from));
-    words.extend(["all", "measured", "rest"].map(String::from));
+    words.extend(["all", "measured", "rest", "G18, figures and cycles"].map(String::from));
     let mut table = Table::new(words);
     for one in all.iter().filter(|one| one.others == others) {
         let Some(whole) = measured(&one.case, others) else { continue };
@@ -242,7 +247,7 @@ pub fn table(all: &[Traced], others: u32, measured: impl Fn(&str, u32) -> Option
         };
         let mut last = row(one.case.clone(), &sum(&one.cores));
         let rest = whole - sum(&one.cores).iter().sum::<f64>();
-        last.extend([grouped(whole), grouped(rest.round())]);
+        last.extend([grouped(whole), grouped(rest.round()), paper(&one.case).to_owned()]);
         table.row(last);
         table.row(row("  core 0".into(), &concerned[0]));
         let mean = sum(&concerned[1..]).map(|part| part / f64::from(others.max(1)));
