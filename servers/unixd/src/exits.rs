@@ -209,10 +209,18 @@ impl Unixd {
             signal => (CLD_KILLED, signal),
         };
         let info = SigInfo { code, pid, uid, status: value as i32, value: 0 };
-        // First the wait, which a handler's EINTR would otherwise end.
+        self.tell_of_child(parent, info);
+    }
+
+    /// `SIGCHLD`, and waits. Once a wait is answered the parent may go on at once, on another core, and
+    /// must find the signal; but it is told of it afterwards, as a handler's `EINTR` would end the wait.
+    pub fn tell_of_child(&mut self, parent: Pid, info: SigInfo) {
+        let taker = self.post_quietly(parent, None, SIGCHLD, info);
         self.wake_process(parent);
         self.run_retries();
-        self.post(parent, SIGCHLD, info);
+        if let Some(tid) = taker {
+            self.nudge(tid, bit(SIGCHLD));
+        }
     }
 
     /// The entry of a zombie goes.

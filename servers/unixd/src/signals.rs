@@ -31,13 +31,27 @@ impl Unixd {
 
     /// Posts a signal to one thread of a process, or to whichever takes it.
     pub fn post_to(&mut self, pid: Pid, thread: Option<Tid>, signal: u32, info: SigInfo) {
-        let Ok(proc) = self.procs.live(pid) else { return };
+        if let Some(tid) = self.post_quietly(pid, thread, signal, info) {
+            self.nudge(tid, bit(signal));
+        }
+    }
+
+    /// The same, but that nobody is told. Answers who is to be.
+    pub fn post_quietly(
+        &mut self,
+        pid: Pid,
+        thread: Option<Tid>,
+        signal: u32,
+        info: SigInfo,
+    ) -> Option<Tid> {
+        let Ok(proc) = self.procs.live(pid) else { return None };
         let (has_domain, stopped, native) = (proc.has_domain, proc.stopped, proc.native);
-        let Ok(session) = proc.session() else { return };
+        let Ok(session) = proc.session() else { return None };
         let header = session.header();
         let mask = bit(signal);
         if signal == SIGKILL && has_domain {
-            return self.strike_down(pid, SIGKILL);
+            self.strike_down(pid, SIGKILL);
+            return None;
         }
         let (caught, ignored) = (header.caught.load(Relaxed), header.ignored.load(Relaxed));
         let caught = caught & !UNSTOPPABLE & mask != 0;
@@ -56,19 +70,21 @@ impl Unixd {
         let nothing =
             ignored || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
         if nothing && !blocked {
-            return;
+            return None;
         }
         let by_default = !caught && !blocked;
         if by_default && action == DefaultAction::Terminate && has_domain && !stopped {
-            return self.strike_down(pid, signal);
+            self.strike_down(pid, signal);
+            return None;
         }
         if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.is_orphaned(pid) {
-            return;
+            return None;
         }
         if by_default && mask & STOPS != 0 && native {
-            return self.stop_native(pid, signal);
+            self.stop_native(pid, signal);
+            return None;
         }
-        self.deliver(pid, thread, signal, info, taker);
+        self.deliver(pid, thread, signal, info, taker)
     }
 
     /// Signals that stop and the one that continues take each other back.
@@ -87,7 +103,7 @@ impl Unixd {
         }
     }
 
-    /// Puts a signal into a header and lets a thread know that takes it.
+    /// Puts a signal into a header. Answers which thread takes it.
     fn deliver(
         &mut self,
         pid: Pid,
@@ -95,16 +111,14 @@ impl Unixd {
         signal: u32,
         info: SigInfo,
         taker: Option<Tid>,
-    ) {
-        let Ok(session) = self.procs.session_of(thread.unwrap_or(pid)) else { return };
+    ) -> Option<Tid> {
+        let session = self.procs.session_of(thread.unwrap_or(pid)).ok()?;
         let header = session.header();
         let pending = if thread.is_some() { &header.own } else { &header.pending };
         pending.post(signal, info);
         // One who waits for just this signal has it blocked.
         let awaits = |tid: &Tid| self.procs.awaits(*tid, bit(signal));
-        if let Some(tid) = taker.or(thread.filter(awaits)) {
-            self.nudge(tid, bit(signal));
-        }
+        taker.or(thread.filter(awaits))
     }
 
     /// Posts a signal to all processes of a group.
