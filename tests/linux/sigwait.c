@@ -151,12 +151,16 @@ static void undisturbed(void) {
 }
 
 static void stopping(void) {
-    int status;
+    int status, ends[2];
+    char byte;
     fflush(stdout);
+    pipe(ends);
     pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
         raise(SIGSTOP);
+        // It must be seen to go on before it stops again.
+        read(ends[0], &byte, 1);
         raise(SIGTSTP);
         _exit(4);
     }
@@ -166,6 +170,9 @@ static void stopping(void) {
     kill(pid, SIGCONT);
     CHECK(waitpid(pid, &status, WUNTRACED | WCONTINUED) == pid);
     printf("%#x\n", status);
+    write(ends[1], "x", 1);
+    close(ends[0]);
+    close(ends[1]);
     CHECK(waitpid(pid, &status, WUNTRACED) == pid);
     printf("%#x\n", status);
     kill(pid, SIGTERM);

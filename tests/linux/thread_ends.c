@@ -115,7 +115,7 @@ int main(int count, char **values) {
         pthread_create(&thread, NULL, sleep_long, NULL);
         for (;;) ++*ticks;
     }
-    usleep(30000);
+    while (*ticks == 0) usleep(1000);
     int status;
     kill(pid, SIGSTOP);
     waitpid(pid, &status, WUNTRACED);

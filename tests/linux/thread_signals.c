@@ -149,7 +149,11 @@ static void cancelling(void) {
         void *result;
         pthread_create(&thread, NULL, cancelled, (void *)i);
         usleep(20000);
-        usleep(0), printf("cancel %d\n", pthread_cancel(thread));
+        usleep(0);
+        // The thread may run at once, elsewhere: it speaks after this one.
+        flockfile(stdout);
+        printf("cancel %d\n", pthread_cancel(thread));
+        funlockfile(stdout);
         pthread_join(thread, &result);
         printf("cancelled %d\n", result == PTHREAD_CANCELED);
     }
