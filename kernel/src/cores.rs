@@ -8,7 +8,7 @@
 use captypes::invocations::Counter;
 use core::mem::offset_of;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use shootdown::Port;
 
 /// Most cores.
@@ -44,6 +44,10 @@ pub struct Shared {
     pub idle: AtomicBool,
     /// Since when, in ticks of the time-stamp counter.
     pub idle_since: AtomicU64,
+    /// Does somebody wait there who may run elsewhere?
+    pub waiting: AtomicBool,
+    /// Its NUMA node.
+    pub node: AtomicU8,
     /// Does it take interrupts already?
     pub online: AtomicBool,
     /// The dispatcher that another core wants back, 0 for none.
@@ -62,6 +66,8 @@ impl Shared {
             tlb: Port::new(),
             idle: AtomicBool::new(false),
             idle_since: AtomicU64::new(0),
+            waiting: AtomicBool::new(false),
+            node: AtomicU8::new(0),
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],

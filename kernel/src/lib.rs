@@ -17,6 +17,7 @@ pub mod invoke;
 pub mod ipc;
 pub mod log;
 pub mod machine;
+pub mod occupancy;
 #[cfg(target_os = "none")]
 mod panic;
 pub mod shares;

@@ -2,6 +2,7 @@
 
 use crate::arch;
 use crate::cap::policy::SCALE;
+use crate::cores::CoreId;
 use crate::dispatch::{IrqBinding, Listener, Local};
 use crate::log;
 use captypes::invocations::{Counter, Value};
@@ -48,7 +49,9 @@ pub fn read_counter(local: &Local, number: u32, core: u32) -> Result<Value, Stat
         Some(core) => {
             let shared = local.cores.at(core as usize).ok_or(Status::OutOfRange)?;
             let idles = counter == Counter::IdleTicks && shared.idle.load(Ordering::Acquire);
-            shared.counter(counter) + if idles { shared.idle_for(arch::tsc()) } else { 0 }
+            let measured = local.measured(counter, CoreId(core as u8));
+            let current = if idles { shared.idle_for(arch::tsc()) } else { 0 };
+            measured.unwrap_or(shared.counter(counter) + current)
         }
     };
     Ok(Value { value })

@@ -47,7 +47,7 @@ counters! {
     12 Visits "visits";
     /// Dispatchers that were called home because somebody changed them.
     13 Recalls "recalls";
-    /// Dispatchers that had waited here too long and went to an idle core.
+    /// Dispatchers that waited here and went to a core that had become idle.
     14 Migrations "migrations";
     /// Events at whose end other cores had to forget translations.
     15 Shootdowns "shootdowns";
@@ -59,4 +59,16 @@ counters! {
     18 RemotePages "remote_pages";
     /// Requests of other cores that this one has answered.
     19 ShootdownAnswers "shootdown_answers";
+    /// Dispatchers that went to an idle core as soon as they were ready.
+    20 Placements "placements";
+    /// Ticks during which somebody was ready and waited here who may run elsewhere.
+    21 WaitTicks "wait_ticks";
+    /// If the command line says `occupancy=`: for how long the machine has run.
+    22 SpanTime "span_time";
+    /// Likewise: while the core had something to do.
+    23 BusyTime "busy_time";
+    /// Likewise: while exactly one core more than the number of this one had something to do.
+    24 WidthTime "width_time";
+    /// Likewise, of all cores: while somebody waited who may run elsewhere, and a core was idle.
+    25 StarvedTime "starved_time";
 }

@@ -10,6 +10,7 @@ mod control;
 pub mod dcb;
 mod doorbell;
 pub mod frame;
+mod placement;
 pub mod queue;
 mod sched;
 mod timer;
@@ -30,6 +31,7 @@ use crate::cap::{Db, Obj, SlotRef};
 use crate::cores::{CoreId, Cores, Shared};
 use crate::ipc::Endpoint;
 use crate::log::Line;
+use crate::occupancy::{Occupancy, Report, TURN};
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
 #[cfg(target_os = "none")]
@@ -120,8 +122,14 @@ pub struct Local {
     leaving: Option<DcbRef>,
     /// Those that have come from other cores.
     arrived: DcbList,
+    /// Since when somebody waits here who may run elsewhere.
+    waits_since: Option<u64>,
+    /// To whom this core reports when it begins and ceases to work, if that is measured.
+    occupancy: Option<&'static Occupancy>,
+    /// When its turn is over, if cores take turns.
+    turn_end: u64,
     /// When dispatchers that wait here are offered to idle cores.
-    spill_at: u64,
+    offer_at: u64,
     /// Whose vector state the registers hold.
     vectors: Option<DcbRef>,
     /// Vector instructions raise [`NO_VECTORS`]: the current dispatcher has no vector state (yet).
@@ -174,7 +182,10 @@ impl Local {
             loaded: None,
             leaving: None,
             arrived: DcbList::new(),
-            spill_at: u64::MAX,
+            waits_since: None,
+            occupancy: None,
+            turn_end: u64::MAX,
+            offer_at: u64::MAX,
             vectors: None,
             vectors_off: false,
             since: 0,
@@ -192,6 +203,62 @@ impl Local {
     /// Makes this the core `id` of several. Before anything else.
     pub fn set_core(&mut self, id: CoreId, cores: Cores) {
         (self.id, self.cores, self.shared) = (id, cores, cores.get(id));
+    }
+
+    /// Says from now on when this core works and when somebody waits.
+    pub fn measure(&mut self, occupancy: &'static Occupancy, turns: bool) {
+        occupancy.watch(self.id, turns, arch::tsc());
+        self.occupancy = Some(occupancy);
+    }
+
+    #[inline]
+    fn report(&mut self, report: Report, now: u64) {
+        if let Some(occupancy) = self.occupancy {
+            occupancy.report(self.id, report, now);
+            match report {
+                Report::Works(true) => self.take_turn(),
+                Report::Works(false) => {
+                    self.turn_end = u64::MAX;
+                    occupancy.end_turn(self.id);
+                }
+                Report::Waits(_) => {}
+            }
+        }
+    }
+
+    /// Waits for the turn of this core, if they take turns.
+    fn take_turn(&mut self) {
+        if let Some(occupancy) = self.occupancy.filter(|occupancy| occupancy.has_turns()) {
+            occupancy.await_turn(self.id);
+            self.turn_end = arch::tsc() + TURN;
+            self.want_timer(self.turn_end);
+        }
+    }
+
+    /// The turn of this core is over; the other events that it wants come later.
+    fn next_turn(&mut self) {
+        if let Some(occupancy) = self.occupancy {
+            occupancy.end_turn(self.id);
+            self.take_turn();
+        }
+        self.want_timer(self.slice_end.min(self.offer_at));
+        if let Some(first) = self.timers {
+            self.want_timer(first.deadline.get());
+        }
+    }
+
+    /// Lets other cores go on, for which this one waits.
+    pub(crate) fn relax(&mut self) {
+        arch::relax();
+        if let Some(occupancy) = self.occupancy.filter(|all| all.is_turn_of(self.id)) {
+            occupancy.end_turn(self.id);
+            self.take_turn();
+        }
+    }
+
+    /// What is measured of a core, if it is.
+    pub fn measured(&self, counter: Counter, core: CoreId) -> Option<u64> {
+        self.occupancy?.read(counter, core, arch::tsc())
     }
 
     /// What libraries will be told.

@@ -41,6 +41,24 @@ impl RunQueue {
         self.used == 0
     }
 
+    /// The first with a property, by the order in which they run.
+    pub fn find(&self, mut has: impl FnMut(DcbRef) -> bool) -> Option<DcbRef> {
+        let first = (self.now % BUCKETS) as u32;
+        let mut used = self.used.rotate_right(first);
+        while used != 0 {
+            let number = (first + used.trailing_zeros()) % BUCKETS as u32;
+            let mut at = self.buckets[number as usize].head;
+            while let Some(dcb) = at {
+                if has(dcb) {
+                    return Some(dcb);
+                }
+                at = dcb.links.next.get();
+            }
+            used &= used - 1;
+        }
+        None
+    }
+
     /// The runtime of who is not behind and not ahead.
     pub fn present(&self) -> u64 {
         self.now << SHIFT

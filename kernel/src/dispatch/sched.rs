@@ -4,6 +4,7 @@ use super::dcb::{flag, Errand};
 use super::{DcbRef, Listener, Local, State};
 use crate::arch;
 use crate::cap::delete::Progress;
+use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
 use trace::Mark;
@@ -42,7 +43,7 @@ impl Local {
     pub(crate) fn switch_directly(&mut self, next: DcbRef) {
         next.state.set(State::Ready);
         if !next.has(flag::SUSPENDED) {
-            if self.cores.are_many() && self.allowed(next) & self.id.bit() == 0 {
+            if self.cores.are_many() && !self.goes_on_here(next) {
                 self.place(next, false);
             } else {
                 self.direct = Some(next);
@@ -77,14 +78,17 @@ impl Local {
             },
         };
         self.want_timer(self.slice_end);
-        if self.cores.are_many() {
-            self.shared.idle.store(false, Ordering::Relaxed);
-            self.plan_spill(now);
-        }
         if self.loaded != Some(next) {
             self.switch(next);
         }
         self.current = Some(next);
+        if last.is_none() {
+            self.report(Report::Works(true), now);
+        }
+        if self.cores.are_many() {
+            self.shared.idle.store(false, Ordering::Relaxed);
+            self.look_at_queue(now);
+        }
         trace::mark(Mark::Switch(next.trace_number()));
         next.runs_on.set(self.id);
         self.consider_upcall();
@@ -163,12 +167,15 @@ impl Local {
         self.unload();
         self.current = None;
         trace::mark(Mark::Idle);
+        self.show_waiting(false, self.since);
+        self.report(Report::Works(false), self.since);
         // The others cannot ask the database.
         self.shared.set_counter(Counter::Capabilities, self.db.len() as u64);
         self.shared.idle_since.store(self.since, Ordering::Relaxed);
         self.shared.idle.store(true, Ordering::Release);
         // Whoever ran last may be gone by the time of the next event, with its tables.
         self.load_kernel_root();
+        self.ask_for_work();
     }
 
     fn switch(&mut self, next: DcbRef) {
@@ -204,8 +211,12 @@ impl Local {
     pub(super) fn on_timer(&mut self) {
         let now = arch::tsc();
         (self.armed, self.wanted) = (u64::MAX, u64::MAX);
+        if now >= self.turn_end && now < self.slice_end {
+            return self.next_turn();
+        }
+        self.want_timer(self.turn_end);
         self.expire_timers(now);
-        self.spill(now);
+        self.offer(now);
         // The slice may not be over, but who runs is decided anew: by the runtimes, not by that.
         self.resched = true;
     }

@@ -24,16 +24,14 @@ use super::dcb::{flag, Errand};
 use super::{DcbRef, Local, State};
 use crate::arch;
 use crate::cores::CoreId;
+use crate::occupancy::Report;
 use captypes::invocations::Counter;
-use captypes::Status;
 use core::sync::atomic::Ordering;
 
 /// Bit of [`Dcb::at`](super::Dcb::at): it is on the way there.
 const MOVING: u8 = 0x80;
 /// Bit of a recall: the core is looking.
 const SEEN: u64 = 1;
-/// How often an idle core may be asked to help, as a fraction of a second.
-const SPILLS_PER_SECOND: u64 = 1000;
 
 impl Local {
     /// Is its home another core?
@@ -129,6 +127,10 @@ impl Local {
             }
             self.serve_requests();
         }
+        if self.waits_since.is_some() {
+            // An idle core may have asked.
+            self.share_out();
+        }
     }
 
     /// What others want that does not depend on what this core is doing. Whoever waits for another
@@ -186,6 +188,7 @@ impl Local {
             let now = arch::tsc();
             self.add(Counter::IdleTicks, now.saturating_sub(self.since));
             self.since = now;
+            self.report(Report::Works(true), now);
             return;
         };
         let leaves = self.leaving.is_some();
@@ -202,82 +205,6 @@ impl Local {
         self.charge(last, now);
         self.since = now;
         self.unload();
-    }
-
-    /// Chooses a core for a dispatcher that is at home, ready, and not current. `visited`: it has
-    /// just come from where it runs.
-    ///
-    /// At home it costs least, so it stays if nobody else runs there. Otherwise it goes where it ran
-    /// before, if that is not busy with something else. What waits here too long is moved by
-    /// [`spill`](Self::spill), so that a dispatcher which only wakes to wait again does not travel.
-    pub(super) fn place(&mut self, dcb: DcbRef, visited: bool) {
-        let allowed = self.allowed(dcb);
-        let here = allowed & self.id.bit() != 0;
-        let last = dcb.runs_on.get();
-        let free = self.current.is_none() && self.queue.is_empty();
-        let back = last != self.id
-            && allowed & last.bit() != 0
-            && (visited || self.cores.get(last).idle.load(Ordering::Relaxed));
-        if here && (free || !back) {
-            return self.keep(dcb);
-        }
-        let to = if back { last } else { self.idle_core(allowed).unwrap_or(first_of(allowed)) };
-        dcb.errand.set(Errand::Run);
-        self.send(dcb, to);
-    }
-
-    /// It runs here, or waits here and may be offered to an idle core.
-    fn keep(&mut self, dcb: DcbRef) {
-        dcb.runs_on.set(self.id);
-        self.enqueue(dcb);
-        if self.current.is_some() {
-            self.plan_spill(arch::tsc());
-        }
-    }
-
-    /// The cores that a dispatcher may run on: all if it may run on none that there is.
-    pub(super) fn allowed(&self, dcb: DcbRef) -> u64 {
-        let all = self.cores.mask();
-        match dcb.allowed.load(Ordering::Relaxed) & all {
-            0 => all,
-            some => some,
-        }
-    }
-
-    /// An idle core of a set, but for this one; nobody else sends it work now.
-    fn idle_core(&self, set: u64) -> Option<CoreId> {
-        let others = self.cores.iter().filter(|&(id, _)| id != self.id && set & id.bit() != 0);
-        others.into_iter().find(|(_, core)| core.claim()).map(|(id, _)| id)
-    }
-
-    /// Whoever waits here since the last look goes to idle cores.
-    pub(super) fn spill(&mut self, now: u64) {
-        if now < self.spill_at {
-            return;
-        }
-        self.spill_at = u64::MAX;
-        while let Some(dcb) = self.queue.pop() {
-            match self.idle_core(self.allowed(dcb)) {
-                Some(to) => {
-                    self.add(Counter::Migrations, 1);
-                    dcb.errand.set(Errand::Run);
-                    self.send(dcb, to);
-                }
-                None => return self.queue.push(dcb),
-            }
-        }
-    }
-
-    /// Somebody waits, or nobody does.
-    pub(super) fn plan_spill(&mut self, now: u64) {
-        if self.queue.is_empty() {
-            self.spill_at = u64::MAX;
-            return;
-        }
-        if self.spill_at == u64::MAX {
-            self.spill_at = now + self.facts.tsc_hz / SPILLS_PER_SECOND;
-        }
-        self.want_timer(self.spill_at);
     }
 
     /// Before home changes a dispatcher: it is here afterwards.
@@ -305,14 +232,14 @@ impl Local {
                 asked = Some(slot);
                 self.interrupt(core);
             }
-            arch::relax();
+            self.relax();
             self.serve_requests();
         }
         // It may have come by itself; nobody must look at it later on our account.
         let Some(slot) = asked else { return };
         let _ = slot.compare_exchange(request, 0, Ordering::AcqRel, Ordering::Relaxed);
         while slot.load(Ordering::Acquire) == request | SEEN {
-            arch::relax();
+            self.relax();
             self.serve_requests();
         }
     }
@@ -365,28 +292,4 @@ impl Local {
             self.interrupt(core);
         }
     }
-
-    /// Says where a dispatcher may run; see [`captypes::op::SetAffinity`].
-    pub fn set_affinity(&mut self, dcb: DcbRef, mask: u64) -> Result<(), Status> {
-        if mask != 0 && mask & self.cores.mask() == 0 {
-            return Err(Status::OutOfRange);
-        }
-        dcb.allowed.store(mask, Ordering::Relaxed);
-        let allowed = self.allowed(dcb);
-        if self.current == Some(dcb) {
-            // If it came for this, it is placed anew anyway.
-            self.resched |= allowed & self.id.bit() == 0;
-        } else if dcb.away.get() {
-            self.bring_home(dcb);
-        } else if dcb.has(flag::QUEUED) && allowed & self.id.bit() == 0 {
-            self.queue.remove(dcb);
-            self.place(dcb, false);
-        }
-        Ok(())
-    }
-}
-
-/// The lowest core of a set that is not empty.
-fn first_of(set: u64) -> CoreId {
-    CoreId(set.trailing_zeros() as u8)
 }

@@ -21,6 +21,7 @@ use crate::cap::mem;
 use crate::cores::CoreId;
 use crate::dispatch::{DcbRef, Facts, Local};
 use crate::log;
+use crate::occupancy::OCCUPANCY;
 use crate::shares;
 use builder::{Builder, Error, Pool};
 use contents::IDS_OF_CORE;
@@ -77,8 +78,12 @@ fn prepare(local: &mut Local, info: &BootInfo) {
     assert!(number != Some(local.id.0), "the command line says so");
     local.set_facts(facts(info));
     local.node = info.cores.as_slice()[local.id.index()].node as u8;
+    local.cores.get(local.id).node.store(local.node, Ordering::Relaxed);
     if let Some(policy) = info.option("tlb") {
         local.tlb.set_policy(policy);
+    }
+    if let Some(unit) = info.option("occupancy") {
+        local.measure(&OCCUPANCY, unit == "turns");
     }
     local.next_id += IDS_OF_CORE * local.id.index() as u64;
 }

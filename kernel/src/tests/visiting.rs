@@ -251,18 +251,51 @@ fn faults_are_reported_from_home() {
 }
 
 #[test]
-fn who_waits_long_goes_to_an_idle_core() {
+fn a_new_dispatcher_goes_to_an_idle_core_at_once() {
     let mut c = Cluster::new(3);
     let second = c.m.second(0, 100);
     let third = c.m.second(1 << 16, 110);
-    assert!(second.has(flag::QUEUED) && third.has(flag::QUEUED));
-    on(&mut c.m.core, |core| on_irq(core, arch::VECTOR_TIMER));
     c.settle();
-    let mut current = [c.current(0), c.current(1), c.current(2)];
-    current.sort_by_key(|dcb| dcb.map(|dcb| dcb.pa()));
-    let mut all = [Some(c.m.dcb), Some(second), Some(third)];
-    all.sort_by_key(|dcb| dcb.map(|dcb| dcb.pa()));
-    assert_eq!(current, all);
+    let current = [c.current(0), c.current(1), c.current(2)];
+    assert_eq!(current, [Some(c.m.dcb), Some(second), Some(third)]);
+    assert_eq!(c.m.core.local.counter(Counter::Placements), 2);
+}
+
+#[test]
+fn one_of_the_node_of_its_memory_is_preferred() {
+    let mut c = Cluster::new(3);
+    c.m.core.local.cores.get(CoreId(1)).node.store(1, Ordering::Relaxed);
+    let second = c.m.second(0, 100);
+    c.settle();
+    assert_eq!((c.current(1), c.current(2)), (None, Some(second)));
+}
+
+#[test]
+fn who_waits_goes_to_the_core_that_has_become_idle() {
+    let (mut c, second) = Cluster::apart(0);
+    let third = c.m.second(1 << 16, 110);
+    c.settle();
+    assert!(third.has(flag::QUEUED) && third.runs_on.get() == CoreId(0));
+    // The second waits, at home. Its core asks for work, in time with its leaving.
+    c.invoke(1, CapAddr(100), op::Wait {});
+    c.settle();
+    assert_eq!((c.current(0), c.current(1)), (Some(c.m.dcb), Some(third)));
+    assert_eq!(second.state.get(), State::Waiting);
+    let local = &c.m.core.local;
+    assert_eq!(local.counter(Counter::Migrations), 1);
+    assert!(!local.cores.get(CoreId(0)).waiting.load(Ordering::Relaxed));
+}
+
+#[test]
+fn who_may_only_run_here_is_not_given_away() {
+    let (mut c, second) = Cluster::apart(0);
+    let third = c.m.second(1 << 16, 110);
+    c.m.call(CapAddr(110), op::SetAffinity { mask: 1 }).unwrap();
+    c.invoke(1, CapAddr(100), op::Wait {});
+    c.settle();
+    // The other one goes, which had to give way to the visitor.
+    assert_eq!((second.state.get(), third.home.get()), (State::Waiting, CoreId(0)));
+    assert_eq!((c.current(0), c.current(1)), (Some(third), Some(c.m.dcb)));
 }
 
 /// How many dispatchers a random run has besides the first.

@@ -217,7 +217,7 @@ impl Local {
     /// Whoever was asked may be waiting for this core, or for one that does.
     fn await_answers(&mut self) {
         while !self.cores.get(self.id).tlb.is_answered() {
-            arch::relax();
+            self.relax();
             self.serve_requests();
         }
     }

@@ -61,7 +61,7 @@ const SYSTEM: [&str; 10] = [
     "version",
     "cmdline",
 ];
-const TESSERA: [&str; 4] = ["capabilities", "counters", "memory", "unixd"];
+const TESSERA: [&str; 5] = ["capabilities", "cores", "counters", "memory", "unixd"];
 const FILES: [&str; 8] =
     ["cmdline", "comm", "environ", "maps", "mounts", "stat", "statm", "status"];
 /// Those of them that are there for each thread too.

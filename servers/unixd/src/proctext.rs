@@ -109,6 +109,14 @@ impl Unixd {
                 }
             }
             "capabilities" => text = crate::captree::text(),
+            "cores" => {
+                for &which in Counter::ALL {
+                    let _ = write!(text, "{}", which.name());
+                    let values = (0..).map_while(|core| libos::log::counter_of(core, which).ok());
+                    values.for_each(|value| drop(write!(text, " {value}")));
+                    text.push('\n');
+                }
+            }
             "counters" => {
                 for &which in Counter::ALL {
                     let value = libos::log::counter(which).unwrap_or(0);

@@ -1,0 +1,180 @@
+//! Which core a dispatcher runs on.
+//!
+//! It is decided each time that somebody becomes ready: started by `fork` or for a new thread, woken, or
+//! done with what it came home for. At home, invocations cost least: who is ready there stays if nobody
+//! else is. Otherwise it goes to an idle core at once, the one where it ran last or one of the node of
+//! its memory before others. If there is none it waits, and a core that runs out of work asks for it
+//! (`ask_for_work`). So nobody waits for longer than a message takes while a core is idle that it may
+//! run on; `docs/cores.md` says what that was measured to bring.
+
+use super::dcb::{flag, Errand};
+use super::{DcbRef, Local};
+use crate::arch;
+use crate::cores::{CoreId, Shared};
+use crate::occupancy::Report;
+use captypes::invocations::Counter;
+use captypes::Status;
+use core::sync::atomic::Ordering;
+
+/// How often those that wait are offered to idle cores even if none has asked, as a fraction of a second:
+/// one may have looked just before they began to wait, or have asked the wrong core.
+const OFFERS_PER_SECOND: u64 = 1000;
+
+impl Local {
+    /// Chooses a core for a dispatcher that is at home, ready, and not current. `visited`: it has just
+    /// come from where it runs.
+    pub(super) fn place(&mut self, dcb: DcbRef, visited: bool) {
+        let allowed = self.allowed(dcb);
+        let here = allowed & self.id.bit() != 0;
+        let free = self.current.is_none() && self.queue.is_empty();
+        if here && free {
+            return self.keep(dcb);
+        }
+        let last = dcb.runs_on.get();
+        let back = last != self.id && allowed & last.bit() != 0;
+        let idle = match back && self.cores.get(last).claim() {
+            true => Some(last),
+            false => self.idle_core(dcb),
+        };
+        // Home has work for all; where it ran there is only its own.
+        match idle.or((back && visited).then_some(last)) {
+            Some(to) => {
+                self.add(Counter::Placements, u64::from(!visited));
+                self.send_to_run(dcb, to);
+            }
+            None if here => self.keep(dcb),
+            None => self.send_to_run(dcb, CoreId(allowed.trailing_zeros() as u8)),
+        }
+    }
+
+    /// A server has answered and waits: does the caller go on here in its place? If it ran here before,
+    /// or if nobody else wants to.
+    #[inline]
+    pub(super) fn goes_on_here(&self, dcb: DcbRef) -> bool {
+        let here = self.allowed(dcb) & self.id.bit() != 0;
+        here && (dcb.runs_on.get() == self.id || self.queue.is_empty())
+    }
+
+    fn send_to_run(&mut self, dcb: DcbRef, to: CoreId) {
+        dcb.errand.set(Errand::Run);
+        self.send(dcb, to);
+    }
+
+    /// It runs here, or waits here until a core is idle.
+    fn keep(&mut self, dcb: DcbRef) {
+        dcb.runs_on.set(self.id);
+        self.enqueue(dcb);
+        if self.current.is_some() {
+            self.look_at_queue(arch::tsc());
+        }
+    }
+
+    /// The cores that a dispatcher may run on: all if it may run on none that there is.
+    pub(super) fn allowed(&self, dcb: DcbRef) -> u64 {
+        let all = self.cores.mask();
+        match dcb.allowed.load(Ordering::Relaxed) & all {
+            0 => all,
+            some => some,
+        }
+    }
+
+    /// May it run on another core than this one?
+    fn may_move(&self, dcb: DcbRef) -> bool {
+        self.allowed(dcb) & !self.id.bit() != 0
+    }
+
+    /// An idle core that a dispatcher may run on, but for this one; nobody else sends it work now. One
+    /// of the node of its memory if there is one.
+    fn idle_core(&self, dcb: DcbRef) -> Option<CoreId> {
+        let set = self.allowed(dcb) & !self.id.bit();
+        let node = |core: &Shared| core.node.load(Ordering::Relaxed);
+        let home = node(self.cores.get(dcb.home.get()));
+        let claim = |near: bool| {
+            let mut all = self.cores.iter().filter(|&(id, _)| set & id.bit() != 0);
+            all.find(|(_, core)| (node(core) == home) == near && core.claim()).map(|(id, _)| id)
+        };
+        claim(true).or_else(|| claim(false))
+    }
+
+    /// Hands those that wait here to idle cores.
+    pub(super) fn share_out(&mut self) {
+        while self.cores.iter().any(|(_, core)| core.idle.load(Ordering::Relaxed)) {
+            let mut to = None;
+            let found = self.queue.find(|dcb| {
+                to = self.idle_core(dcb);
+                to.is_some()
+            });
+            let Some((dcb, to)) = found.zip(to) else { return };
+            self.queue.remove(dcb);
+            self.add(Counter::Migrations, 1);
+            self.send_to_run(dcb, to);
+        }
+    }
+
+    /// Whoever waits here still goes to idle cores, if it is time to look again.
+    pub(super) fn offer(&mut self, now: u64) {
+        if now >= self.offer_at {
+            self.offer_at = u64::MAX;
+            self.share_out();
+        }
+    }
+
+    /// Somebody waits here who may run elsewhere, or nobody does any more: the other cores see that.
+    pub(super) fn look_at_queue(&mut self, now: u64) {
+        let waits = self.queue.find(|dcb| self.may_move(dcb)).is_some();
+        if self.show_waiting(waits, now) && waits {
+            self.share_out();
+        }
+        if !waits {
+            self.offer_at = u64::MAX;
+            return;
+        }
+        if self.offer_at == u64::MAX {
+            self.offer_at = now + self.facts.tsc_hz / OFFERS_PER_SECOND;
+        }
+        self.want_timer(self.offer_at);
+    }
+
+    /// Shows whether somebody waits here who may run elsewhere. Is that new?
+    pub(super) fn show_waiting(&mut self, waits: bool, now: u64) -> bool {
+        match (self.waits_since, waits) {
+            (None, true) => self.waits_since = Some(now),
+            (Some(since), false) => {
+                self.waits_since = None;
+                self.add(Counter::WaitTicks, now.saturating_sub(since));
+            }
+            _ => return false,
+        }
+        self.shared.waiting.store(waits, Ordering::Relaxed);
+        self.report(Report::Waits(waits), now);
+        true
+    }
+
+    /// This core has nothing to do, and says so where somebody waits.
+    pub(super) fn ask_for_work(&mut self) {
+        let mut all = self.cores.iter();
+        let waits = all.find(|(_, core)| core.waiting.load(Ordering::Relaxed));
+        if let Some((core, _)) = waits.filter(|&(core, _)| core != self.id) {
+            self.interrupt(core);
+        }
+    }
+
+    /// Says where a dispatcher may run; see [`captypes::op::SetAffinity`].
+    pub fn set_affinity(&mut self, dcb: DcbRef, mask: u64) -> Result<(), Status> {
+        if mask != 0 && mask & self.cores.mask() == 0 {
+            return Err(Status::OutOfRange);
+        }
+        dcb.allowed.store(mask, Ordering::Relaxed);
+        let allowed = self.allowed(dcb);
+        if self.current == Some(dcb) {
+            // If it came for this, it is placed anew anyway.
+            self.resched |= allowed & self.id.bit() == 0;
+        } else if dcb.away.get() {
+            self.bring_home(dcb);
+        } else if dcb.has(flag::QUEUED) && allowed & self.id.bit() == 0 {
+            self.queue.remove(dcb);
+            self.place(dcb, false);
+        }
+        Ok(())
+    }
+}
