@@ -28,6 +28,10 @@ pub struct MachineOptions {
     /// is the same (no KVM; several cores take turns)
     #[arg(long)]
     pub icount: bool,
+    /// With --icount: cores take very short turns, so that they work almost at the same time, and the
+    /// kernel counts how many of them do (/proc/tessera/cores)
+    #[arg(long, hide = true, requires = "icount", conflicts_with = "nodes")]
+    pub turns: bool,
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
     #[arg(long)]
     pub la57: bool,
@@ -39,7 +43,15 @@ pub struct MachineOptions {
 impl Default for MachineOptions {
     fn default() -> Self {
         let mem = MemorySize { mib: 1024 };
-        MachineOptions { cores: 1, nodes: 1, mem, icount: false, la57: false, gdb: false }
+        MachineOptions {
+            cores: 1,
+            nodes: 1,
+            mem,
+            icount: false,
+            turns: false,
+            la57: false,
+            gdb: false,
+        }
     }
 }
 
@@ -129,7 +141,8 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
-    arguments.extend(["-append".into(), format!("{}{la57}", boot.command_line).into()]);
+    let turns = if options.turns { " occupancy=turns" } else { "" };
+    arguments.extend(["-append".into(), format!("{}{la57}{turns}", boot.command_line).into()]);
     arguments
 }
 

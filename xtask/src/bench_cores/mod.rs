@@ -9,9 +9,11 @@
 //! | [`local`] | does a local operation cost the same, however many cores there are? |
 //! | [`visits`] | what does a dispatcher pay for operations far from home? |
 //! | [`shootdown`] | what does it cost to forget translations, by the cores that may have them? |
+//! | [`load`] | are all cores kept busy by many processes, pipes and threads? |
 //! | [`remote`] | what do capability operations cost that concern several cores? |
 //! | [`traced`] | of that, which part on which core? |
 
+pub mod load;
 mod local;
 mod remote;
 mod shootdown;
@@ -34,10 +36,11 @@ const INVOCATIONS: &str = "capbench";
 
 /// What there is to be measured, by the names that it can be asked for.
 type Part = (&'static str, fn(&Lab) -> Result<Vec<Measurement>>);
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     ("cores/local", local::measure),
     ("cores/visits", visits::measure),
     ("cores/shootdown", shootdown::measure),
+    ("cores/load", load::measure),
     ("cores/remote", remote::measure),
 ];
 

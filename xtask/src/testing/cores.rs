@@ -8,6 +8,7 @@ use super::linux;
 use super::model::number;
 use super::native::{collect, read_results};
 use super::{Case, Context, TestResult};
+use crate::bench_cores::load::{self, Load, Order, Ran};
 use crate::emulator::End;
 use crate::machine::{parse_size, MachineOptions};
 use crate::program::Invocation;
@@ -70,6 +71,7 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(Case::single("cores/no-shootdown".into(), no_shootdown));
     cases.push(Case::single("cores/no-shootdown-linux".into(), no_shootdown_linux));
+    cases.push(Case::single("cores/kept-busy".into(), kept_busy));
     for core in [0, 2] {
         let name = format!("cores/panic-{core}");
         cases.push(Case::single(name.clone(), move |context| panic(context, &name, core)));
@@ -186,6 +188,39 @@ fn no_shootdown_linux(context: &Context) -> Result<()> {
     let output = String::from_utf8_lossy(&observed.stdout);
     ensure!(observed.status(context.verbose)? == 1, "it did not fail: {output}");
     ensure!(output.starts_with("WRONG: a"), "it failed otherwise: {output}");
+    Ok(())
+}
+
+/// Processes, pipelines and threads keep four cores busy. The cores take turns and count instructions, so
+/// that every run is the same; and what is demanded is not there if all may only run on one of them.
+fn kept_busy(context: &Context) -> Result<()> {
+    let load = Load::prepare(&context.project)?;
+    let run = |name: &str, words: &[&str]| {
+        let test = format!("cores/{name}");
+        load.run(context, Order { test, cores: 4, words, objects: 6, timeout: TIMEOUT })
+    };
+    let together = run("kept-busy", &[])?;
+    ensure_busy(&together)?;
+    let on_one = run("not-kept-busy", &["taskset", "1"])?;
+    ensure!(ensure_busy(&on_one).is_err(), "they count as busy though only one may be used");
+    ensure!(together.said == on_one.said, "{:?} and {:?}", together.said, on_one.said);
+    Ok(())
+}
+
+/// What good use of all cores is, in percent of the time.
+fn ensure_busy(ran: &Ran) -> Result<()> {
+    /// In which each core has something to do, and in which all of them have.
+    const LEAST: [(&str, f64, f64); 2] = [("objects", 40.0, 25.0), ("threads", 60.0, 50.0)];
+    /// In which somebody waits although a core is idle.
+    const MOST: f64 = 35.0;
+    for (part, each, all) in LEAST {
+        let counts = ran.part(part)?;
+        let (busy, full) = (counts.busy(), counts.full());
+        ensure!(busy.iter().all(|&share| share >= each), "{part}: busy are {busy:.0?} %");
+        ensure!(full >= all, "{part}: all were busy for {full:.0} %");
+    }
+    let starved = ran.part(load::WHOLE)?.starved();
+    ensure!(starved <= MOST, "somebody waited while a core was idle for {starved:.0} %");
     Ok(())
 }
 
