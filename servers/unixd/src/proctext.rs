@@ -112,8 +112,9 @@ impl Unixd {
             "cores" => {
                 for &which in Counter::ALL {
                     let _ = write!(text, "{}", which.name());
-                    let values = (0..).map_while(|core| libos::log::counter_of(core, which).ok());
-                    values.for_each(|value| drop(write!(text, " {value}")));
+                    for value in (0..).map_while(|core| libos::log::counter_of(core, which).ok()) {
+                        let _ = write!(text, " {value}");
+                    }
                     text.push('\n');
                 }
             }
