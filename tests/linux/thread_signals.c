@@ -10,7 +10,8 @@ static volatile int ready, stop;
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
     (void)context;
-    taker[signal] = number, count[signal]++, code[signal] = info->si_code;
+    // Who waits for the count reads the others then.
+    taker[signal] = number, code[signal] = info->si_code, count[signal]++;
 }
 
 static void mask(int how, int signal) {
