@@ -279,7 +279,7 @@ fn wrong_messages(machine: &Machine) -> Outcome {
     }
     fails!(OutOfRange, interface::Payload::put(5u64, &mut request));
     // An answer without the capability that it should have.
-    fails!(Invalid, Remote(endpoint).call::<OwnedCap>(Packet::request(7)));
+    fails!(Empty, Remote(endpoint).call::<OwnedCap>(Packet::request(7)));
     check!(peer.client.add(1) == Ok((1, u64::from(BADGE))));
     Ok(())
 }
