@@ -8,7 +8,7 @@
 use captypes::invocations::Counter;
 use core::mem::offset_of;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shootdown::Port;
 
 /// Most cores.
@@ -40,14 +40,10 @@ pub struct Shared {
     pub inbox: AtomicU64,
     /// The root page table that is loaded, and who is to forget translations.
     pub tlb: Port,
-    /// Has it nothing to run?
-    pub idle: AtomicBool,
-    /// Since when, in ticks of the time-stamp counter.
+    /// Since when it has had nothing to run, in ticks of the time-stamp counter.
     pub idle_since: AtomicU64,
-    /// Does somebody wait there who may run elsewhere?
-    pub waiting: AtomicBool,
-    /// Its NUMA node.
-    pub node: AtomicU8,
+    /// The set of the cores of its NUMA node.
+    pub near: AtomicU64,
     /// Does it take interrupts already?
     pub online: AtomicBool,
     /// The dispatcher that another core wants back, 0 for none.
@@ -56,6 +52,18 @@ pub struct Shared {
     counters: [AtomicU64; Counter::ALL.len()],
     /// Somebody has rung, and nobody here has heard it yet; see [`captypes::op::RingCore`].
     pub rung: AtomicBool,
+    /// In the block of the first core: which have too little to do, and which too much.
+    load: Load,
+}
+
+/// Where work is, and where it could go. One word each for all cores, so that nobody looks at each of
+/// them: they change when a core begins or ceases to be idle, or to have somebody waiting.
+#[repr(align(64))]
+struct Load {
+    /// Cores with nothing to run, to which nobody sends something now.
+    idle: AtomicU64,
+    /// Cores where somebody waits who may run elsewhere.
+    waiting: AtomicU64,
 }
 
 impl Shared {
@@ -64,14 +72,13 @@ impl Shared {
         Shared {
             inbox: AtomicU64::new(0),
             tlb: Port::new(),
-            idle: AtomicBool::new(false),
             idle_since: AtomicU64::new(0),
-            waiting: AtomicBool::new(false),
-            node: AtomicU8::new(0),
+            near: AtomicU64::new(0),
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
             rung: AtomicBool::new(false),
+            load: Load { idle: AtomicU64::new(0), waiting: AtomicU64::new(0) },
         }
     }
 
@@ -94,13 +101,6 @@ impl Shared {
     /// For how many ticks it has been idle, if it is.
     pub fn idle_for(&self, now: u64) -> u64 {
         now.saturating_sub(self.idle_since.load(Ordering::Relaxed))
-    }
-
-    /// Is it waiting for work? Claims it, so that nobody else sends some at the same time.
-    pub fn claim(&self) -> bool {
-        self.online.load(Ordering::Acquire)
-            && self.idle.load(Ordering::Relaxed)
-            && self.idle.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -155,10 +155,46 @@ impl Cores {
         u64::MAX >> (MAX_CORES - self.0.len())
     }
 
+    /// Those that have nothing to run, and to which nobody sends something now.
+    pub fn idle(self) -> u64 {
+        self.0[0].load.idle.load(Ordering::SeqCst)
+    }
+
+    /// Core `id` begins to be idle, or ceases to.
+    pub fn set_idle(self, id: CoreId, idle: bool) {
+        change(&self.0[0].load.idle, id, idle);
+    }
+
+    /// Is a core idle? Claims it, so that nobody else sends it something at the same time.
+    pub fn claim(self, id: CoreId) -> bool {
+        self.get(id).online.load(Ordering::Acquire)
+            && self.idle() & id.bit() != 0
+            && change(&self.0[0].load.idle, id, false)
+    }
+
+    /// Those where somebody waits who may run elsewhere.
+    pub fn waiting(self) -> u64 {
+        self.0[0].load.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Somebody begins to wait at core `id` who may run elsewhere, or nobody does any more.
+    pub fn set_waiting(self, id: CoreId, waits: bool) {
+        change(&self.0[0].load.waiting, id, waits);
+    }
+
     /// All of them with their numbers.
     pub fn iter(self) -> impl Iterator<Item = (CoreId, &'static Shared)> {
         self.0.iter().enumerate().map(|(n, shared)| (CoreId(n as u8), shared))
     }
+}
+
+/// Puts a core in a set, or takes it out. Was it in?
+fn change(set: &AtomicU64, id: CoreId, is_in: bool) -> bool {
+    let before = match is_in {
+        true => set.fetch_or(id.bit(), Ordering::SeqCst),
+        false => set.fetch_and(!id.bit(), Ordering::SeqCst),
+    };
+    before & id.bit() != 0
 }
 
 impl Deref for Cores {

@@ -7,7 +7,6 @@ use crate::dispatch::{IrqBinding, Listener, Local};
 use crate::log;
 use captypes::invocations::{Counter, Value};
 use captypes::Status;
-use core::sync::atomic::Ordering;
 use mdb::RawCap;
 
 /// Bytes that five words hold.
@@ -48,8 +47,9 @@ pub fn read_counter(local: &Local, number: u32, core: u32) -> Result<Value, Stat
         None => local.counter(counter),
         Some(core) => {
             let shared = local.cores.at(core as usize).ok_or(Status::OutOfRange)?;
-            let idles = counter == Counter::IdleTicks && shared.idle.load(Ordering::Acquire);
-            let measured = local.measured(counter, CoreId(core as u8));
+            let id = CoreId(core as u8);
+            let idles = counter == Counter::IdleTicks && local.cores.idle() & id.bit() != 0;
+            let measured = local.measured(counter, id);
             let current = if idles { shared.idle_for(arch::tsc()) } else { 0 };
             measured.unwrap_or(shared.counter(counter) + current)
         }

@@ -122,6 +122,8 @@ pub struct Local {
     leaving: Option<DcbRef>,
     /// Those that have come from other cores.
     arrived: DcbList,
+    /// The others may have been told that this core is idle.
+    shows_idle: bool,
     /// Since when somebody waits here who may run elsewhere.
     waits_since: Option<u64>,
     /// To whom this core reports when it begins and ceases to work, if that is measured.
@@ -182,6 +184,7 @@ impl Local {
             loaded: None,
             leaving: None,
             arrived: DcbList::new(),
+            shows_idle: false,
             waits_since: None,
             occupancy: None,
             turn_end: u64::MAX,

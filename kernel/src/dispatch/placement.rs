@@ -10,7 +10,7 @@
 use super::dcb::{flag, Errand};
 use super::{DcbRef, Local};
 use crate::arch;
-use crate::cores::{CoreId, Shared};
+use crate::cores::CoreId;
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use captypes::Status;
@@ -32,7 +32,7 @@ impl Local {
         }
         let last = dcb.runs_on.get();
         let back = last != self.id && allowed & last.bit() != 0;
-        let idle = match back && self.cores.get(last).claim() {
+        let idle = match back && self.cores.claim(last) {
             true => Some(last),
             false => self.idle_core(dcb),
         };
@@ -51,8 +51,14 @@ impl Local {
     /// or if nobody else wants to.
     #[inline]
     pub(super) fn goes_on_here(&self, dcb: DcbRef) -> bool {
-        let here = self.allowed(dcb) & self.id.bit() != 0;
-        here && (dcb.runs_on.get() == self.id || self.queue.is_empty())
+        (dcb.runs_on.get() == self.id || self.queue.is_empty()) && self.may_stay(dcb)
+    }
+
+    /// May it run on this core?
+    #[inline]
+    fn may_stay(&self, dcb: DcbRef) -> bool {
+        dcb.allowed.load(Ordering::Relaxed) & self.id.bit() != 0
+            || self.allowed(dcb) & self.id.bit() != 0
     }
 
     fn send_to_run(&mut self, dcb: DcbRef, to: CoreId) {
@@ -86,19 +92,25 @@ impl Local {
     /// An idle core that a dispatcher may run on, but for this one; nobody else sends it work now. One
     /// of the node of its memory if there is one.
     fn idle_core(&self, dcb: DcbRef) -> Option<CoreId> {
-        let set = self.allowed(dcb) & !self.id.bit();
-        let node = |core: &Shared| core.node.load(Ordering::Relaxed);
-        let home = node(self.cores.get(dcb.home.get()));
-        let claim = |near: bool| {
-            let mut all = self.cores.iter().filter(|&(id, _)| set & id.bit() != 0);
-            all.find(|(_, core)| (node(core) == home) == near && core.claim()).map(|(id, _)| id)
-        };
-        claim(true).or_else(|| claim(false))
+        let mut set = self.allowed(dcb) & !self.id.bit();
+        let near = self.cores.get(dcb.home.get()).near.load(Ordering::Relaxed);
+        loop {
+            let idle = self.cores.idle() & set;
+            let best = if idle & near != 0 { idle & near } else { idle };
+            if best == 0 {
+                return None;
+            }
+            let core = CoreId(best.trailing_zeros() as u8);
+            if self.cores.claim(core) {
+                return Some(core);
+            }
+            set &= !core.bit();
+        }
     }
 
     /// Hands those that wait here to idle cores.
     pub(super) fn share_out(&mut self) {
-        while self.cores.iter().any(|(_, core)| core.idle.load(Ordering::Relaxed)) {
+        while self.cores.idle() != 0 {
             let mut to = None;
             let found = self.queue.find(|dcb| {
                 to = self.idle_core(dcb);
@@ -145,17 +157,16 @@ impl Local {
             }
             _ => return false,
         }
-        self.shared.waiting.store(waits, Ordering::Relaxed);
+        self.cores.set_waiting(self.id, waits);
         self.report(Report::Waits(waits), now);
         true
     }
 
     /// This core has nothing to do, and says so where somebody waits.
     pub(super) fn ask_for_work(&mut self) {
-        let mut all = self.cores.iter();
-        let waits = all.find(|(_, core)| core.waiting.load(Ordering::Relaxed));
-        if let Some((core, _)) = waits.filter(|&(core, _)| core != self.id) {
-            self.interrupt(core);
+        let waiting = self.cores.waiting() & !self.id.bit();
+        if waiting != 0 {
+            self.interrupt(CoreId(waiting.trailing_zeros() as u8));
         }
     }
 

@@ -86,8 +86,12 @@ impl Local {
             self.report(Report::Works(true), now);
         }
         if self.cores.are_many() {
-            self.shared.idle.store(false, Ordering::Relaxed);
-            self.look_at_queue(now);
+            if core::mem::take(&mut self.shows_idle) {
+                self.cores.set_idle(self.id, false);
+            }
+            if !self.queue.is_empty() || self.waits_since.is_some() {
+                self.look_at_queue(now);
+            }
         }
         trace::mark(Mark::Switch(next.trace_number()));
         next.runs_on.set(self.id);
@@ -172,10 +176,20 @@ impl Local {
         // The others cannot ask the database.
         self.shared.set_counter(Counter::Capabilities, self.db.len() as u64);
         self.shared.idle_since.store(self.since, Ordering::Relaxed);
-        self.shared.idle.store(true, Ordering::Release);
+        self.show_idle();
         // Whoever ran last may be gone by the time of the next event, with its tables.
         self.load_kernel_root();
         self.ask_for_work();
+    }
+
+    /// The others may send something. Whoever claimed this core may have called it back meanwhile.
+    fn show_idle(&mut self) {
+        if self.cores.are_many() {
+            self.shows_idle = true;
+            if self.cores.idle() & self.id.bit() == 0 {
+                self.cores.set_idle(self.id, true);
+            }
+        }
     }
 
     fn switch(&mut self, next: DcbRef) {

@@ -77,8 +77,12 @@ fn prepare(local: &mut Local, info: &BootInfo) {
     let number = info.option("panic").and_then(|number| number.parse().ok());
     assert!(number != Some(local.id.0), "the command line says so");
     local.set_facts(facts(info));
-    local.node = info.cores.as_slice()[local.id.index()].node as u8;
-    local.cores.get(local.id).node.store(local.node, Ordering::Relaxed);
+    let cores = info.cores.as_slice();
+    let node = cores[local.id.index()].node;
+    let near = (0..).zip(cores).filter(|(_, core)| core.node == node);
+    let near = near.fold(0, |set, (n, _)| set | CoreId(n).bit());
+    local.node = node as u8;
+    local.cores.get(local.id).near.store(near, Ordering::Relaxed);
     if let Some(policy) = info.option("tlb") {
         local.tlb.set_policy(policy);
     }

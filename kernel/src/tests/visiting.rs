@@ -264,7 +264,7 @@ fn a_new_dispatcher_goes_to_an_idle_core_at_once() {
 #[test]
 fn one_of_the_node_of_its_memory_is_preferred() {
     let mut c = Cluster::new(3);
-    c.m.core.local.cores.get(CoreId(1)).node.store(1, Ordering::Relaxed);
+    c.m.core.local.cores.get(CoreId(0)).near.store(0b101, Ordering::Relaxed);
     let second = c.m.second(0, 100);
     c.settle();
     assert_eq!((c.current(1), c.current(2)), (None, Some(second)));
@@ -283,7 +283,7 @@ fn who_waits_goes_to_the_core_that_has_become_idle() {
     assert_eq!(second.state.get(), State::Waiting);
     let local = &c.m.core.local;
     assert_eq!(local.counter(Counter::Migrations), 1);
-    assert!(!local.cores.get(CoreId(0)).waiting.load(Ordering::Relaxed));
+    assert_eq!(local.cores.waiting(), 0);
 }
 
 #[test]

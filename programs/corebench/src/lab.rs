@@ -4,12 +4,12 @@ use crate::board::{key, Board, Work, MOST};
 use crate::PAGE;
 use alloc::vec::Vec;
 use core::time::Duration;
-use libos::abi::slots::MEMD;
+use libos::abi::slots::{DISPATCHER, MEMD};
 use libos::cores::{self, Part};
 use libos::interface::OwnedCap;
 use libos::runtime::Boot;
 use libos::testkit::crowd::Crowd;
-use libos::{cmdline, domain, log, memd, thread, CapType, RamAttrs, Status};
+use libos::{cmdline, domain, invoke, log, memd, op, thread, CapType, RamAttrs, Status};
 
 /// Repetitions of each measurement.
 const ROUNDS: usize = 7;
@@ -80,6 +80,11 @@ fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// What a dispatcher pays that runs elsewhere is another question.
+pub fn stay_at_home() -> Result<(), Status> {
+    invoke(DISPATCHER, op::SetAffinity { mask: 1 << cores::machine().this })
+}
+
 /// Until everybody sleeps.
 fn rest() {
     thread::sleep(Duration::from_millis(5));
@@ -88,6 +93,7 @@ fn rest() {
 impl Lab {
     /// Starts the parts, and makes the crowd that the command line asks for.
     pub fn new(boot: &Boot) -> Result<Lab, Status> {
+        stay_at_home()?;
         let cores = boot.info.cores;
         let board_frame = make(CapType::Frame, PAGE)?;
         let board = Board::map(&board_frame)?;

@@ -1,6 +1,7 @@
 //! A part on another core: does what core 0 orders.
 
 use crate::board::{key, Board, Work};
+use crate::lab::stay_at_home;
 use crate::PAGE;
 use alloc::vec::Vec;
 use libos::interface::OwnedCap;
@@ -19,6 +20,7 @@ pub fn run() -> u64 {
 }
 
 fn serve(core: u32) -> Result<(), Status> {
+    stay_at_home()?;
     let frame = cores::receive(key(core))?;
     let board = Board::map(&frame)?;
     board.report(core, true);
