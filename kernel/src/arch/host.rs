@@ -104,7 +104,7 @@ pub fn flush_page(va: u64) {
     flushed(Flush::Page(va));
 }
 
-/// Makes `pa` the root page table, if it is not already.
+/// Makes `pa` the root page table. Counted and recorded if it was not.
 ///
 /// # Safety
 /// On the machine: the table must map the kernel. Here: nothing.

@@ -83,7 +83,7 @@ pub struct Local {
     /// Its NUMA node.
     pub node: u8,
     /// What the others see of this one.
-    shared: &'static Shared,
+    pub(crate) shared: &'static Shared,
     /// All capabilities.
     pub db: Db,
     /// Containers that are being emptied.

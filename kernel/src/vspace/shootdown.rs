@@ -247,15 +247,16 @@ impl Local {
     /// As [`arch::write_root`].
     #[inline]
     pub(crate) unsafe fn load_root(&mut self, root: u64) {
+        if arch::root() == root {
+            return;
+        }
         // SAFETY: the caller's promise.
         let load = || unsafe { arch::write_root(root) };
         if !self.cores.are_many() {
             return load();
         }
-        if arch::root() != root {
-            let shown = if root == arch::kernel_root() { 0 } else { root };
-            self.cores.get(self.id).tlb.change_root(shown, load);
-        }
+        let shown = if root == arch::kernel_root() { 0 } else { root };
+        self.shared.tlb.change_root(shown, load);
     }
 
     /// Loads the kernel's own root.

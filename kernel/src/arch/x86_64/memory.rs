@@ -361,16 +361,13 @@ pub fn root() -> u64 {
     value
 }
 
-/// Makes `pa` the root page table, if it is not already. Forgets every cached translation that is
-/// not the kernel's if it changes.
+/// Makes `pa` the root page table. Forgets every cached translation that is not the kernel's.
 ///
 /// # Safety
 /// The table's upper half is [`kernel_half`], and it stays valid while in use.
 pub unsafe fn write_root(pa: u64) {
-    if root() != pa {
-        // SAFETY: the caller's promise.
-        unsafe { asm!("mov cr3, {}", in(reg) pa, options(nostack, preserves_flags)) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { asm!("mov cr3, {}", in(reg) pa, options(nostack, preserves_flags)) };
 }
 
 /// Forgets every cached translation that is not the kernel's.
