@@ -1,9 +1,9 @@
 //! What the cores know of each other: all state of the kernel that they share.
 //!
-//! Each core has one [`Shared`], one page line apart from the next. Others write to it only to leave
-//! a message: a dispatcher that comes to this core, a request, a notification. Whoever leaves one
-//! interrupts the core afterwards, and the
-//! core looks at everything then.
+//! Each core has one [`Shared`], in cache lines of its own. Others write to it only to leave a message: a
+//! dispatcher that comes to this core, a request, a notification. Whoever leaves one interrupts the
+//! core afterwards, and the core looks at everything then. Two words belong to all cores: which are idle,
+//! and where somebody waits.
 
 use captypes::invocations::Counter;
 use core::mem::offset_of;
