@@ -41,6 +41,16 @@ pub fn start_servers(boot: &Boot) -> Result<(), SpawnError> {
     bringup::start_spawnd(boot, file("boot/spawnd")?, SERVERS, &mut window)
 }
 
+/// Starts these servers, runs tests, and ends the machine with their result.
+pub fn run_with_servers(boot: &Boot, tests: impl FnOnce(&mut Runner)) -> ! {
+    let mut runner = Runner::on(boot.cmdline());
+    match start_servers(boot) {
+        Ok(()) => tests(&mut runner),
+        Err(error) => log!("@test prepare FAILED {error:?}"),
+    }
+    runner.finish()
+}
+
 /// The machine, as the first program gets it.
 pub struct Machine {
     /// What the kernel says.

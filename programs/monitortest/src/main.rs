@@ -12,7 +12,6 @@ mod spawning;
 
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::cores::{self, Machine};
-use libos::log;
 use libos::runtime::{Boot, Start};
 use libos::testkit::{self, Outcome, Runner};
 
@@ -28,12 +27,7 @@ fn main(start: Start) {
     }
     // SAFETY: this is the program that the kernel started, and it happens once.
     let boot = unsafe { Boot::new() };
-    let mut runner = Runner::on(boot.cmdline());
-    match testkit::start_servers(&boot) {
-        Ok(()) => run(&boot, &mut runner),
-        Err(error) => log!("@test prepare FAILED {error:?}"),
-    }
-    runner.finish()
+    testkit::run_with_servers(&boot, |runner| run(&boot, runner))
 }
 
 fn run(boot: &Boot, runner: &mut Runner) {

@@ -27,9 +27,8 @@ mod victims;
 
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::cores;
-use libos::log;
 use libos::runtime::{Boot, Start};
-use libos::testkit::{self, Runner};
+use libos::testkit;
 
 libos::program!(main);
 
@@ -39,10 +38,5 @@ fn main(start: Start) {
     }
     // SAFETY: this is the program that the kernel started, and it happens once.
     let boot = unsafe { Boot::new() };
-    let mut runner = Runner::on(boot.cmdline());
-    match testkit::start_servers(&boot) {
-        Ok(()) => lead::run(&boot, &mut runner),
-        Err(error) => log!("@test prepare FAILED {error:?}"),
-    }
-    runner.finish()
+    testkit::run_with_servers(&boot, |runner| lead::run(&boot, runner))
 }
