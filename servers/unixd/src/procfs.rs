@@ -366,13 +366,11 @@ impl Unixd {
         self.proc_of(node)?;
         let writes = op.flags & O_ACCMODE != O_RDONLY;
         match node {
-            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..)
-                if writes || op.flags & O_CREAT != 0 =>
-            {
-                Err(Errno::EISDIR)
-            }
             Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
-                Ok(Object::Dir(Node::Proc(node)))
+                match writes || op.flags & O_CREAT != 0 {
+                    true => Err(Errno::EISDIR),
+                    false => Ok(Object::Dir(Node::Proc(node))),
+                }
             }
             _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
             _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
