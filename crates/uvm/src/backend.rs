@@ -85,7 +85,8 @@ pub trait Backend {
     fn table_drop(&mut self, region: u64, table: Table);
     /// Does another process hold this table too?
     fn table_shared(&mut self, table: Table) -> bool;
-    /// Takes the write protection from the upper entry of a table.
+    /// Takes the write protection from the upper entry of a table, and the write bits from those of
+    /// its entries that map anons: they may be others', too.
     fn table_writable(&mut self, region: u64, table: Table);
 
     /// Maps pages in slots `first..first + count` of `pages` at the entries of `half` (0 or 1)

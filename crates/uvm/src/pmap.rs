@@ -65,6 +65,12 @@ impl Region {
             }
         }
     }
+    /// Does another process hold the table, or still one of the CNodes? It gives them up one after
+    /// the other, and may be interrupted in between.
+    fn is_held_by_another(&self, b: &mut impl Backend) -> bool {
+        b.table_shared(self.table)
+            || self.nodes.into_iter().flatten().any(|node| b.cnode_shared(node))
+    }
     fn drop_all(&self, b: &mut impl Backend, key: u64) {
         b.table_drop(key, self.table);
         for node in self.nodes.into_iter().flatten() {
@@ -146,20 +152,20 @@ impl Pmap {
     #[cold]
     fn leave(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) {
         let Some(region) = self.regions.get_mut(key) else { return };
-        if b.table_shared(region.table) {
+        if region.is_held_by_another(b) {
             region.drop_all(b, key);
             self.regions.remove(key);
             return;
         }
         region.shared = false;
+        b.table_writable(key, region.table);
         for half in 0..2 {
             Self::settle_half(b, amap, region, key, half);
         }
-        b.table_writable(key, region.table);
     }
 
-    /// Restores what the entries of a half must allow before the upper entry's write protection
-    /// goes: anons that others may still see are read-only.
+    /// Restores what the entries of a half allow after the upper entry's write protection has gone,
+    /// and the write bits of all anons with it: those that nobody else sees can be written to again.
     fn settle_half(
         b: &mut impl Backend,
         amap: &mut Amap,
@@ -174,7 +180,6 @@ impl Pmap {
         };
         for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
             if must_stay {
-                b.protect(node, lo, hi - lo, Prot::READ);
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
             } else {
                 b.protect_exclusive(node, lo, hi - lo);

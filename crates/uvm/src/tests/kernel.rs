@@ -128,6 +128,17 @@ impl Kernel {
             && self.mappings.is_empty()
             && self.pages.is_empty()
     }
+    /// Has nobody else a page: one capability, in a CNode of which there is one capability?
+    fn is_alone(&self, page: u32) -> bool {
+        let holds = |node: &&Node| node.slots.values().any(|cap| *cap == Cap::Page(page));
+        self.pages[&page].0 == 1 && self.nodes.values().find(holds).unwrap().refs == 1
+    }
+    /// The kernel's promise: what others have, too, is not made writable.
+    fn check_writable(&self, target: Target, prot: Prot) {
+        if let (Target::Anon(page), true) = (target, prot.has(Prot::WRITE)) {
+            assert!(self.is_alone(page), "a page that others have is made writable");
+        }
+    }
     fn put(&mut self, node: u32, slot: u32, cap: Cap) {
         let old = self.nodes.get_mut(&node).unwrap().slots.insert(slot, cap);
         assert_eq!(old, None, "slot in use");
@@ -257,11 +268,46 @@ impl Process {
         let id = kernel.id();
         kernel.mappings.insert(id, Mapping { table, first, count: targets.len() as u32 });
         for (n, &target) in targets.iter().enumerate() {
+            kernel.check_writable(target, prot);
             let table = kernel.tables.get_mut(&table).unwrap();
             let old = table.entries.insert(first + n as u32, Entry { target, prot });
             assert!(old.is_none(), "entry in use");
         }
         kernel.put(node, first % 256, Cap::Mapping(id));
+    }
+}
+
+/// What a process that was killed has left: its capabilities go one after the other, in no
+/// certain order, while others run.
+pub struct Remains {
+    kernel: Rc<RefCell<Kernel>>,
+    nodes: Vec<u32>,
+    tables: Vec<u32>,
+}
+
+impl Remains {
+    /// Of a process.
+    pub fn of(process: Process) -> Remains {
+        let Process { kernel, names, table_names, .. } = process;
+        let sorted = |map: HashMap<u32, u32>| {
+            let mut all: Vec<u32> = map.into_values().collect();
+            all.sort();
+            all
+        };
+        Remains { kernel, nodes: sorted(names), tables: sorted(table_names) }
+    }
+    /// Drops one capability. Answers whether any was left.
+    pub fn shrink(&mut self, pick: usize) -> bool {
+        let all = self.nodes.len() + self.tables.len();
+        if all == 0 {
+            return false;
+        }
+        let (mut kernel, pick) = (self.kernel.borrow_mut(), pick % all);
+        match pick.checked_sub(self.nodes.len()) {
+            None => kernel.node_unref(self.nodes.remove(pick)),
+            Some(table) => kernel.table_unref(self.tables.remove(table)),
+        }
+        true
     }
 }
 
@@ -375,8 +421,14 @@ impl Backend for Process {
         self.kernel.borrow().tables[&self.table_names[&table.0]].refs > 1
     }
     fn table_writable(&mut self, region: u64, table: Table) {
-        self.own_table(table);
+        let table = self.own_table(table);
         self.upper.get_mut(&region).unwrap().1 = true;
+        let mut kernel = self.kernel.borrow_mut();
+        for entry in kernel.tables.get_mut(&table).unwrap().entries.values_mut() {
+            if let Target::Anon(_) = entry.target {
+                entry.prot = Prot(entry.prot.0 & !Prot::WRITE.0);
+            }
+        }
     }
     fn map_pages(
         &mut self,
@@ -405,6 +457,7 @@ impl Backend for Process {
         let Mapping { table, first, count } = kernel.mappings[&id].clone();
         assert_eq!(count, 1);
         let entry = Entry { target: Target::Anon(page), prot };
+        kernel.check_writable(entry.target, prot);
         kernel.tables.get_mut(&table).unwrap().entries.insert(first, entry);
         true
     }
@@ -448,7 +501,7 @@ impl Backend for Process {
                 for at in first..first + count {
                     let target = kernel.tables[&table].entries[&at].target;
                     let shared = match target {
-                        Target::Anon(page) => kernel.pages[&page].0 > 1,
+                        Target::Anon(page) => !kernel.is_alone(page),
                         Target::Object(..) => true,
                     };
                     let prot = if shared { Prot::READ } else { Prot(3) };
@@ -464,10 +517,14 @@ impl Backend for Process {
         let mut kernel = self.kernel.borrow_mut();
         let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
         assert!(first + count <= len);
+        let mut changed = Vec::new();
         let table = kernel.tables.get_mut(&table).unwrap();
         for at in base + first..base + first + count {
-            table.entries.get_mut(&at).unwrap().prot = prot;
+            let entry = table.entries.get_mut(&at).unwrap();
+            entry.prot = prot;
+            changed.push(entry.target);
         }
+        changed.into_iter().for_each(|target| kernel.check_writable(target, prot));
     }
     fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32) {
         let id = self.mapping(mapping);
