@@ -88,9 +88,8 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
         }
         let write = value & Flags::WRITE.bits() != 0;
         let execute = value & Flags::NO_EXECUTE.bits() == 0;
-        if write && !mapping.rights.has(Rights::WRITE)
-            || execute && !mapping.rights.has(Rights::EXEC)
-        {
+        let may_write = Rights::WRITE.or(Rights::WRITE_ALONE).and(mapping.rights);
+        if write && may_write == Rights::NONE || execute && !mapping.rights.has(Rights::EXEC) {
             return Err(Broken::TooManyRights { table, entry: at });
         }
         writable |= write;

@@ -16,7 +16,7 @@ pub use crate::counters::Counter;
 pub use crate::words::{
     ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, WireWords, Word,
 };
-use crate::{CapType, Place, RamAttrs, Rights, Status};
+use crate::{CapType, ObjectKind, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.
 pub trait Reply: Sized {
@@ -316,8 +316,9 @@ invocations! {
     /// of that range already. Frames, tables and CNodes made from RAM are zeroed; where that is more
     /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated.
     4 Retype(
-        /// Type of the objects.
-        ty: CapType,
+        /// Type of the objects in bits 0..8. Bit 8: they are born with the right `WRITE_ALONE` instead
+        /// of `WRITE`, and without `REVOKE` (Frames, `Pt`, L2CNodes, made of RAM).
+        ty: ObjectKind,
         /// First byte, a multiple of 4 KiB.
         offset: u64,
         /// Bytes of each object, a multiple of its type's size.
@@ -347,7 +348,8 @@ invocations! {
         only: CapType
     ) -> Count;
     /// Deletes whatever `count` consecutive slots hold, starting with the invoked one.
-    /// `Again` asks to be repeated; slots already deleted are then empty.
+    /// `Again` asks to be repeated; slots already deleted are then empty, as they are when it ends
+    /// with `Shared` at a Mapping in a table that others have, too.
     9 DeleteRange(
         /// Slots to look at.
         count: u32
@@ -362,10 +364,12 @@ invocations! {
         /// First byte to copy in that Frame, a multiple of 4 KiB.
         src_offset: u64,
         /// An empty slot, or `src` itself: then the new Frame takes the place of that capability,
-        /// which is deleted. If that has no copies, nothing would be gained: `WrongState`.
+        /// which is deleted. If nobody else has that, nothing would be gained: `WrongState`.
         dst: Place,
         /// How much, a multiple of 4 KiB up to 1 MiB.
-        bytes: u64
+        bytes: u64,
+        /// The Frame is born with `WRITE_ALONE` instead of `WRITE`, and without `REVOKE`.
+        alone: bool
     ) -> ();
 
     /// Finds the capability and does nothing else.

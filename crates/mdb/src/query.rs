@@ -18,7 +18,7 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// `slot` is in this database.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn has_copies(&self, slot: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
@@ -225,6 +225,22 @@ impl<P: Policy> Mdb<P> {
         self.backwards(self.object_before(head, end), end)
             .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of(own, P::LEAF_RANK))
             .map(Ref::ptr)
+    }
+
+    /// What [`nearest_ancestor`](Self::nearest_ancestor) answers, where one look is enough: of a leaf
+    /// that is the first in the ring of an object with the same range. O(1).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    #[inline(always)]
+    pub unsafe fn host(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
+        // SAFETY: the same contract.
+        let slot = unsafe { Ref::new(slot) };
+        if !slot.is_leaf_member() || !slot.is_first() {
+            return None;
+        }
+        slot.ring_head().filter(|head| !is_leaf::<P>(&head.cap())).map(Ref::ptr)
     }
 
     /// The innermost object with a rank of at most `max_rank` that contains `[base, base + len)`; of

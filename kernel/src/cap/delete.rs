@@ -162,17 +162,25 @@ impl Local {
         self.finish_reaping()
     }
 
-    /// Empties all of `slots`.
+    /// Empties all of `slots`, up to a Mapping whose entries may not change.
     pub fn delete_range(&mut self, slots: SlotRun) -> Result<Count, Status> {
         self.tlb.expect(slots.len());
         let (mut count, mut at) = (0, slots.next_filled(0));
+        let mut ends = Ok(());
         while at < slots.len() {
+            let cap = slots.get(at).cap();
+            if cap.is(CapType::Mapping) {
+                ends = self.check_entries(&cap);
+                if ends.is_err() {
+                    break;
+                }
+            }
             self.delete_at_once(slots.get(at))?;
             count += 1;
             at = slots.next_filled(at + 1);
         }
         self.finish_reaping()?;
-        Ok(Count { count })
+        ends.map(|()| Count { count })
     }
 
     /// Empties what is parked.

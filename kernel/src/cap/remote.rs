@@ -273,7 +273,7 @@ impl Local {
     }
 
     /// Has nobody else a capability to what `slot` holds, on any core?
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_exclusive(&self, slot: SlotRef) -> bool {
         !self.db.has_copies(slot) && slot.cap().attrs & (attr::FOREIGN | attr::REMOTE_COPIES) == 0
     }

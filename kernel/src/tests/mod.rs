@@ -1,5 +1,6 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
+mod alone;
 mod attacks;
 mod cycles;
 mod deletion;

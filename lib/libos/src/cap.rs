@@ -6,7 +6,7 @@
 
 use crate::invoke;
 use captypes::invocations::{Identity, MapFlags, Part, StatusBits};
-use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, ObjectKind, Place, Rights, Status};
 
 /// Repeats `step` while it answers `Again`.
 #[inline(always)]
@@ -55,13 +55,13 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn retype(
         self,
-        ty: CapType,
+        ty: impl Into<ObjectKind>,
         offset: u64,
         bytes: u64,
         count: u32,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        let dst = dst.into();
+        let (ty, dst) = (ty.into(), dst.into());
         until_done(|| invoke(self, op::Retype { ty, offset, bytes, count, dst }))
     }
 
@@ -100,10 +100,8 @@ pub trait Cap: Into<Place> + Copy {
         src: impl Into<Place>,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        invoke(
-            self,
-            op::RetypeCopy { offset, src: src.into(), src_offset: 0, dst: dst.into(), bytes: 4096 },
-        )
+        let (src, dst) = (src.into(), dst.into());
+        invoke(self, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: 4096, alone: false })
     }
 
     /// [`op::Delete`], to its end.
