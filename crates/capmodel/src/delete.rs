@@ -81,6 +81,8 @@ impl Model {
         if cap.level().is_some() {
             self.were_copied.remove(&cap.base);
             self.unmap_table(cap.base);
+            // What has no Mapping, too.
+            self.clear(cap.base, 0, 512);
         }
         if cap.ty == CapType::Endpoint {
             self.servers.remove(&cap.base);

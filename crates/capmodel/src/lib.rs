@@ -175,6 +175,7 @@ impl Model {
             Label::Replace => with!(Replace, Model::replace),
             Label::Locate => with!(Locate, Model::locate),
             Label::ClearStatus => with!(ClearStatus, Model::clear_status),
+            Label::MapZero => with!(MapZero, Model::map_zero),
             Label::ReadEntry => with!(ReadEntry, Model::read_entry),
             _ => self.invoke_thing(who, label, operation),
         }

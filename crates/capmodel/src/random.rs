@@ -95,6 +95,7 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::Replace, 15, 60),
     (Label::ReadEntry, 15, 40),
     (Label::ClearStatus, 5, 40),
+    (Label::MapZero, 3, 40),
     (Label::Configure, 30, 5),
     (Label::Notify, 10, 1),
     (Label::Poll, 10, 1),
@@ -345,6 +346,12 @@ impl Draft<'_> {
                 let (entry, count) = (self.entry(table.cap.level()?), 1 + self.random.below(30));
                 let bits = 1 + self.random.below(3);
                 Some(Operation::new(label, table.place, &[entry, count, bits]))
+            }
+            Label::MapZero => {
+                let table = self.cap(|cap| cap.ty == CapType::Pt).or(self.table())?;
+                let (entry, count) = (self.entry(1), 1 + self.random.below(12));
+                let flags = if self.random.one_in(3) { 0 } else { 1 | 4 * self.random.below(2) };
+                Some(Operation::new(label, table.place, &[entry, count, flags]))
             }
             Label::Configure => self.configure(),
             Label::RetypeMany => self.retype_many(),

@@ -21,6 +21,8 @@ pub struct Entry {
     pub execute: bool,
     /// Maps a page that is written to only while alone.
     pub alone: bool,
+    /// Shows the kernel's page of zeros, wherever that is, and has no Mapping.
+    pub zero: bool,
     /// Bypasses the caches.
     pub uncached: bool,
     /// Made before the first operation: nothing more is known about it.
@@ -33,6 +35,22 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// One that shows the page of zeros.
+    fn of_zeros(execute: bool) -> Entry {
+        Entry {
+            address: 0,
+            page: PAGE,
+            write: false,
+            execute,
+            alone: false,
+            zero: true,
+            uncached: false,
+            opaque: false,
+            accessed: false,
+            dirty: false,
+        }
+    }
+
     /// As it is in memory.
     pub fn word(&self) -> u64 {
         let bit = |set: bool, bit: u32| u64::from(set) << bit;
@@ -52,6 +70,8 @@ impl Entry {
 
 /// Mappings that `Locate` can look at in any case.
 const FEW: usize = 16;
+/// The bits of an entry that are an address.
+const ADDRESS: u64 = 0xf_ffff_ffff_f000;
 /// The accessed bit of an entry.
 const ACCESSED: u64 = 1 << 5;
 
@@ -191,6 +211,42 @@ impl Model {
         }
     }
 
+    /// Is there anything at an entry but, perhaps, the page of zeros?
+    fn is_used(&self, table: u64, index: u32) -> bool {
+        self.entries.get(&(table, index)).is_some_and(|entry| !entry.zero)
+    }
+
+    pub(crate) fn map_zero(&mut self, who: usize, target: Place, args: op::MapZero) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        let table = slot.and_then(|slot| self.table_to_change(&mut check, slot));
+        let end = args.entry.checked_add(args.count);
+        let inside = args.entry < ENTRIES && end.is_some_and(|end| end <= ENTRIES);
+        if let Some((_, level, _)) = table {
+            check.demand(level == 1, Status::WrongLevel);
+            check.demand(inside, Status::OutOfRange);
+            check.demand(!args.flags.has(MapFlags::WRITE), Status::NoRights);
+        }
+        let (table, ..) = check.passed(table)?;
+        let mut count = 0;
+        for index in args.entry..args.entry + args.count {
+            let old = self.entries.get(&(table, index)).copied();
+            match (args.flags.has(MapFlags::READ), old) {
+                (true, None) => {
+                    let execute = args.flags.has(MapFlags::EXEC);
+                    self.entries.insert((table, index), Entry::of_zeros(execute));
+                    count += 1;
+                }
+                (false, Some(old)) if old.zero => {
+                    self.entries.remove(&(table, index));
+                    count += 1;
+                }
+                _ => {}
+            }
+        }
+        Ok(Words::one(count))
+    }
+
     /// May pages be written through a mapping with these flags, which were found to be allowed?
     fn writable(&self, flags: MapFlags, others_too: bool) -> bool {
         flags.has(MapFlags::WRITE) && !(flags.has(MapFlags::IF_EXCLUSIVE) && others_too)
@@ -214,6 +270,7 @@ impl Model {
                 page: if is_table { 0 } else { bytes },
                 write: self.writable(page.flags, others_too),
                 alone: !is_table && is_alone_kind(rights),
+                zero: false,
                 execute: page.flags.has(MapFlags::EXEC),
                 uncached: page.flags.has(MapFlags::UNCACHED),
                 opaque: false,
@@ -240,7 +297,7 @@ impl Model {
             let end = args.entry.checked_add(args.count);
             let inside = end.is_some_and(|end| end <= user_entries(level));
             check.demand(inside && args.entry < user_entries(level), Status::OutOfRange);
-            let used = |index| self.entries.contains_key(&(base, index));
+            let used = |index| self.is_used(base, index);
             check.demand(!inside || !(args.entry..args.entry + args.count).any(used), {
                 Status::Occupied
             });
@@ -276,7 +333,7 @@ impl Model {
         if let (Some((base, level, _)), Some(src), Some(dst), true) = (table, &src, &dst, inside) {
             for (n, (src, dst)) in (args.entry..).zip(src.iter().zip(dst)) {
                 let Some(what) = self.slots.get(src) else { continue };
-                if self.entries.contains_key(&(base, n)) {
+                if self.is_used(base, n) {
                     continue;
                 }
                 check.demand(!self.slots.contains_key(dst), Status::Occupied);
@@ -290,7 +347,7 @@ impl Model {
         for (n, (src, dst)) in (args.entry..).zip(src.into_iter().zip(dst)) {
             let Some(what) = self.slots.get(&src).copied() else { continue };
             // What this very operation has put into a slot or an entry is passed over.
-            let in_use = self.entries.contains_key(&(table.0, n)) || self.slots.contains_key(&dst);
+            let in_use = self.is_used(table.0, n) || self.slots.contains_key(&dst);
             let Ok(target) = target(table.1, &what) else { continue };
             if in_use {
                 continue;
@@ -543,8 +600,11 @@ impl Model {
     pub(crate) fn entry_word(&self, table: u64, index: u32) -> (u64, u64) {
         match self.entries.get(&(table, index)) {
             Some(entry) if entry.opaque => (0, 0),
-            Some(entry) if !entry.accessed => (entry.word(), !ACCESSED),
-            Some(entry) => (entry.word(), u64::MAX),
+            Some(entry) => {
+                let accessed = if entry.accessed { 0 } else { ACCESSED };
+                let address = if entry.zero { ADDRESS } else { 0 };
+                (entry.word(), !accessed & !address)
+            }
             None => (0, u64::MAX),
         }
     }
@@ -561,6 +621,7 @@ impl Model {
             write: true,
             execute: true,
             alone: false,
+            zero: false,
             uncached: false,
             opaque: true,
             accessed: false,

@@ -515,6 +515,18 @@ invocations! {
         number: u32
     ) -> Located;
 
+    /// Shows the kernel's page of zeros at those of `count` entries of a last-level table that are
+    /// empty, with `READ`, perhaps `EXEC`; without `READ`, empties those that show it. Such an entry
+    /// has no Mapping, and is empty to `Map` and `MapMany`. Answers how many entries changed.
+    29 MapZero(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// `READ`, `EXEC`.
+        flags: MapFlags
+    ) -> Count;
+
     // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
     // along, from consecutive slots: copies, or with `MOVE_CAPS` the capabilities themselves.
 

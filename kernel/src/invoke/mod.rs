@@ -115,6 +115,7 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Unmap => unmap(local, dcb),
         Label::ReadEntry => read_entry(local, dcb),
         Label::ClearStatus => clear_status(local, dcb),
+        Label::MapZero => map_zero(local, dcb),
         Label::Call => settled(call(local, dcb)),
         Label::ReplyRecv => settled(reply_recv(local, dcb)),
         Label::Poll => settled(poll(local, dcb)),
@@ -214,6 +215,9 @@ handlers! {
     };
     clear_status(ClearStatus) = |local, d, target, a| {
         local.clear_status(used_slot(d, target)?, a.entry, a.count, a.bits)
+    };
+    map_zero(MapZero) = |local, d, target, a| {
+        local.map_zero(used_slot(d, target)?, a.entry, a.count, a.flags)
     };
     delete(Delete) = |local, d, target, _| {
         let slot = slot_to_change(local, d, target)?;

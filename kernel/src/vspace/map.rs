@@ -1,6 +1,7 @@
 //! Making entries: pages of Frames, tables of the next level, and tables as read-only pages.
 
 use super::grant::{condition, Condition};
+use super::zero::is_zero_page;
 use super::{alone_bit, first_bits, rights_bits, user_entries, Mapping};
 use crate::cap::alone::{is_alone_kind, Held};
 use crate::cap::mem::Table;
@@ -135,7 +136,10 @@ impl Local {
             count => !entries.all_empty(args.entry, count),
         };
         if used {
-            return Err(Status::Occupied);
+            if !self.shows_nothing(own.base, level, args.entry, args.count) {
+                return Err(Status::Occupied);
+            }
+            self.clear_zero(own.base, args.entry, args.count);
         }
         if target.is_table && flags.has(MapFlags::WRITE) {
             self.settle_table(src);
@@ -216,7 +220,11 @@ impl Local {
         let runs = src.iter().zip(dst.iter()).zip(table.run(first, src.len()));
         for (((slot, to), entry), index) in runs.zip(first..) {
             let what = slot.cap();
-            if what.is_null() || entry.load(Relaxed) != 0 || !to.is_empty() {
+            if what.is_null() || !to.is_empty() {
+                continue;
+            }
+            let old = entry.load(Relaxed);
+            if old != 0 && !is_zero_page(level, old) {
                 continue;
             }
             if !shape.is_of(&what) {
@@ -231,6 +239,9 @@ impl Local {
             }
             if shape.is_table && bits & Flags::WRITE.bits() != 0 {
                 self.settle_table(slot);
+            }
+            if old != 0 {
+                self.clear_zero(own.base, index, 1);
             }
             entry.store(what.base | bits, Relaxed);
             (mapping.base, mapping.entry) = (what.base, index);
@@ -257,7 +268,8 @@ impl Local {
         let entries = Table::at(own.base).run(first, src.len());
         for ((slot, to), entry) in src.iter().zip(dst.iter()).zip(entries) {
             let what = slot.cap();
-            if what.is_null() || entry.load(Relaxed) != 0 {
+            let old = entry.load(Relaxed);
+            if what.is_null() || old != 0 && !is_zero_page(level, old) {
                 continue;
             }
             if !to.is_empty() {

@@ -27,10 +27,12 @@ mod shootdown;
 mod status;
 mod tlb;
 mod unmap;
+mod zero;
 
 pub use address::{Place, Places, MOST_PLACES};
 pub use map::MapArgs;
 pub use tlb::Tlb;
+pub(crate) use zero::{is_sound, is_zero_page};
 
 use crate::arch;
 use crate::cap::alone::is_alone_kind;

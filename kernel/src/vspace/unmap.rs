@@ -1,5 +1,6 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
+use super::zero::is_zero_page;
 use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, FIRST_BITS};
 use crate::arch;
 use crate::cap::delete::{Pause, Progress};
@@ -213,8 +214,11 @@ impl Local {
         empty
     }
 
-    /// Removes the Mapping that begins at an entry in use.
+    /// Removes the Mapping that begins at an entry in use, or the zero page from it.
     fn remove_at(&mut self, table: u64, level: u8, index: u32, entry: u64) {
+        if is_zero_page(level, entry) {
+            return self.remove_zero(table, index);
+        }
         let key = Mapping::at(table, level, index, entry).map(Mapping::to_cap);
         match key.and_then(|key| self.db.find(&key)) {
             Some(slot) => self.remove_mapping(slot),

@@ -199,6 +199,12 @@ pub trait Cap: Into<Place> + Copy {
         invoke(self, op::ClearStatus { entry, count, bits }).map(|done| done.count)
     }
 
+    /// [`op::MapZero`], on a last-level table.
+    #[inline(always)]
+    fn map_zero(self, entry: u32, count: u32, flags: MapFlags) -> Result<u32, Status> {
+        invoke(self, op::MapZero { entry, count, flags }).map(|done| done.count)
+    }
+
     /// [`op::Notify`], on a Dispatcher or Endpoint.
     #[inline(always)]
     fn notify(self, bits: u64) -> Result<(), Status> {

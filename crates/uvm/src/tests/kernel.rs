@@ -10,6 +10,8 @@ use std::rc::Rc;
 /// What an entry leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
+    /// Zeros that belong to nobody.
+    Zero,
     Anon(u32),
     Object(u32, u64),
 }
@@ -145,12 +147,14 @@ impl Kernel {
     }
     pub fn value(&self, target: Target) -> u64 {
         match target {
+            Target::Zero => 0,
             Target::Anon(page) => self.pages[&page].1,
             Target::Object(object, page) => self.objects[&object][page as usize],
         }
     }
     pub fn set_value(&mut self, target: Target, value: u64) {
         match target {
+            Target::Zero => panic!("a write to the page of zeros"),
             Target::Anon(page) => self.pages.get_mut(&page).unwrap().1 = value,
             Target::Object(object, page) => {
                 self.objects.get_mut(&object).unwrap()[page as usize] = value
@@ -271,7 +275,7 @@ impl Process {
             kernel.check_writable(target, prot);
             let table = kernel.tables.get_mut(&table).unwrap();
             let old = table.entries.insert(first + n as u32, Entry { target, prot });
-            assert!(old.is_none(), "entry in use");
+            assert!(old.is_none_or(|old| old.target == Target::Zero), "entry in use");
         }
         kernel.put(node, first % 256, Cap::Mapping(id));
     }
@@ -430,6 +434,29 @@ impl Backend for Process {
             }
         }
     }
+    fn zeros_show(
+        &mut self,
+        table: Table,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        assert!(count > 0 && first + count <= 512 && !prot.has(Prot::WRITE));
+        let table = self.own_table(table);
+        let mut kernel = self.kernel.borrow_mut();
+        let entries = &mut kernel.tables.get_mut(&table).unwrap().entries;
+        for at in first..first + count {
+            entries.entry(at).or_insert(Entry { target: Target::Zero, prot });
+        }
+        Ok(())
+    }
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) {
+        let table = self.own_table(table);
+        let mut kernel = self.kernel.borrow_mut();
+        let entries = &mut kernel.tables.get_mut(&table).unwrap().entries;
+        let gone = first..first + count;
+        entries.retain(|at, entry| !gone.contains(at) || entry.target != Target::Zero);
+    }
     fn map_pages(
         &mut self,
         (table, half): (Table, u32),
@@ -502,7 +529,7 @@ impl Backend for Process {
                     let target = kernel.tables[&table].entries[&at].target;
                     let shared = match target {
                         Target::Anon(page) => !kernel.is_alone(page),
-                        Target::Object(..) => true,
+                        Target::Object(..) | Target::Zero => true,
                     };
                     let prot = if shared { Prot::READ } else { Prot(3) };
                     let table = kernel.tables.get_mut(&table).unwrap();

@@ -292,6 +292,19 @@ impl Backend for Caps {
         let _ = table_mapping(table).protect(0, 1, RWX);
     }
 
+    fn zeros_show(
+        &mut self,
+        table: Table,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        table_slot(table).map_zero(first, count, flags(prot)).map(|_| ()).map_err(no_memory)
+    }
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) {
+        // The table is the process's own.
+        let _ = table_slot(table).map_zero(first, count, MapFlags(0));
+    }
     #[inline]
     fn map_pages(
         &mut self,
