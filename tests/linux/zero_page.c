@@ -1,4 +1,5 @@
 // Memory that is only read: zeros, wherever it is, until somebody writes; and it takes no memory.
+// oracle: linux
 #include "test.h"
 
 enum { PAGES = 16384, WORDS = PAGE / sizeof(long) };
