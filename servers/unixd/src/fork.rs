@@ -37,8 +37,8 @@ impl Unixd {
     /// Makes the slots and the session frame of a process: everything but its domain.
     pub fn equip(&mut self, pid: Pid) -> Result<(Slots, Session), Errno> {
         if self.procs.len() > FEW {
-            let stats = memd::stats(MEMD).map_err(errno)?;
-            if stats.free < stats.reserve + FREE_MIN {
+            let enough = memd::has(MEMD, FREE_MIN).map_err(errno)?;
+            if !enough {
                 return Err(Errno::EAGAIN);
             }
         }
