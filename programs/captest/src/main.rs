@@ -18,6 +18,7 @@ mod linux;
 mod long;
 mod maps;
 mod messages;
+mod privileged;
 mod probe;
 mod race;
 mod random;
@@ -47,6 +48,7 @@ const TESTS: &[&[Test]] = &[
     faults::TESTS,
     linux::TESTS,
     hostile::TESTS,
+    privileged::TESTS,
     messages::TESTS,
     scheduling::TESTS,
     sharing::TESTS,

@@ -14,6 +14,7 @@ mod lockstep;
 mod model;
 mod monitors;
 mod native;
+mod processors;
 mod protocol;
 mod report;
 mod shell;
@@ -35,7 +36,7 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), cores (machines with many), monitors (and programs on many cores), model (random operations
+/// init), processors (that lack features), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
@@ -212,6 +213,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(protocol::cases(filter));
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
+    cases.extend(processors::cases());
     cases.extend(cli::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());

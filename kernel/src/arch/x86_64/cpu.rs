@@ -86,6 +86,9 @@ fn read_cr4() -> u64 {
 /// Model-specific registers.
 pub mod msr {
     pub const APIC_BASE: u32 = 0x1b;
+    pub const SYSENTER_CS: u32 = 0x174;
+    pub const SYSENTER_ESP: u32 = 0x175;
+    pub const SYSENTER_EIP: u32 = 0x176;
     pub const TSC_DEADLINE: u32 = 0x6e0;
     pub const STAR: u32 = 0xc000_0081;
     pub const LSTAR: u32 = 0xc000_0082;
@@ -158,7 +161,21 @@ pub fn enable(features: &Features) {
         asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags));
         asm!("mov cr4, {}", in(reg) cr4, options(nostack, preserves_flags));
     }
+    forget_firmware();
     FSGSBASE.store(features.fsgsbase, Ordering::Relaxed);
+}
+
+/// Whatever was there before the kernel may have left a way in, or traps: `sysenter` leads nowhere, and
+/// nothing is watched for.
+fn forget_firmware() {
+    const NO_BREAKPOINTS: u64 = 0x400;
+    // SAFETY: every 64-bit processor has these registers; the kernel relies on none of them.
+    unsafe {
+        for register in [msr::SYSENTER_CS, msr::SYSENTER_ESP, msr::SYSENTER_EIP] {
+            write_msr(register, 0);
+        }
+        asm!("mov dr7, {}", in(reg) NO_BREAKPOINTS, options(nomem, nostack, preserves_flags));
+    }
 }
 
 /// Whether user mode may set its FS and GS bases itself.
