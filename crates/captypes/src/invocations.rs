@@ -620,7 +620,8 @@ invocations! {
     /// Waits until a notification bit is set; answers and clears the bits.
     47 Wait() -> Value;
     /// Arms the dispatcher's timer: at this value of the time-stamp counter the kernel sets
-    /// [`NOTIFY_TIMER`]. Zero disarms.
+    /// [`NOTIFY_TIMER`]. Zero disarms. It may be up to 50 µs late, and more if very many expire: the
+    /// timers of a core expire at most 32 at a time, and not more often than that.
     48 SetTimer(
         /// Time-stamp counter value.
         deadline: u64

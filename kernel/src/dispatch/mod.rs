@@ -13,7 +13,7 @@ pub mod frame;
 mod placement;
 pub mod queue;
 mod sched;
-mod timer;
+pub mod timer;
 mod upcall;
 mod vectors;
 pub mod visit;
@@ -139,7 +139,9 @@ pub struct Local {
     /// When the current dispatcher began to run, and when it has run long enough.
     since: u64,
     slice_end: u64,
+    /// The root of the heap of timers, and when the next event about them may be.
     timers: Option<DcbRef>,
+    timers_from: u64,
     /// The earliest deadline that somebody wants, and the one that the hardware has. That may be
     /// an earlier one that nobody wants any more: it costs one needless interrupt.
     wanted: u64,
@@ -194,6 +196,7 @@ impl Local {
             since: 0,
             slice_end: 0,
             timers: None,
+            timers_from: 0,
             wanted: u64::MAX,
             armed: u64::MAX,
             rearm: false,
@@ -245,9 +248,7 @@ impl Local {
             self.take_turn();
         }
         self.want_timer(self.slice_end.min(self.offer_at));
-        if let Some(first) = self.timers {
-            self.want_timer(first.deadline.get());
-        }
+        self.want_timers();
     }
 
     /// Lets other cores go on, for which this one waits.

@@ -13,5 +13,6 @@ mod processor;
 mod protocol;
 mod random;
 mod shootdown;
+mod timers;
 mod upcalls;
 mod visiting;
