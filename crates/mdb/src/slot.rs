@@ -8,7 +8,7 @@
 //! | `right`  | right child                                      | member behind       |
 //! | `parent` | parent; low bits [`PARITY`], [`LINKED`]          | low bits only       |
 //! | `copies` | bits 16..64 first of the ring, bits 0..16 high bits of the leaf end | of the first: the head |
-//! | `ends`   | bits 24..64 object end, bits 0..24 low bits of the leaf end  | 0       |
+//! | `ends`   | bits 24..64 object end, bits 0..24 low bits of the leaf end  | of leaves: a number |
 //!
 //! The two ends are the highest page ends in the subtree, over objects and over leaves (see
 //! [`Policy::LEAF_RANK`](crate::Policy::LEAF_RANK)): 40 bits each, enough for 52-bit addresses.
@@ -318,14 +318,20 @@ impl Slot {
         self.node.ends.set(ends.object << LEAF_LOW | ends.leaf & ((1 << LEAF_LOW) - 1));
     }
 
-    /// Makes this slot a member of a ring, between two others or alone.
+    /// Makes this slot a member of a ring, between two others or alone. `number`: of a leaf.
     #[inline]
-    pub(crate) fn start_member(&self, before: Ref, after: Ref, leaf: bool) {
+    pub(crate) fn start_member(&self, before: Ref, after: Ref, leaf: bool, number: u64) {
         self.node.children[0].set(Some(before));
         self.node.children[1].set(Some(after));
         self.set_parent_word(None, LINKED | MEMBER | if leaf { LEAF } else { 0 });
         self.node.copies.set(0);
-        self.node.ends.set(0);
+        self.node.ends.set(number);
+    }
+
+    /// How many leaves there are at most from this member of a ring on, if it is one itself.
+    #[inline]
+    pub(crate) fn leaf_number(&self) -> u64 {
+        self.node.ends.get()
     }
 
     /// Takes over every link and mark of `from`; the neighbours still point at `from`.
