@@ -9,6 +9,7 @@ pub mod context;
 mod control;
 pub mod dcb;
 mod doorbell;
+pub(crate) mod events;
 pub mod frame;
 mod placement;
 pub mod queue;
@@ -37,6 +38,7 @@ use captypes::invocations::Counter;
 #[cfg(target_os = "none")]
 use core::mem::offset_of;
 use dcb::Errand;
+use events::Kind;
 use mdb::Slot;
 use queue::{DcbList, RunQueue};
 
@@ -122,6 +124,8 @@ pub struct Local {
     leaving: Option<DcbRef>,
     /// Those that have come from other cores.
     arrived: DcbList,
+    /// When those that are left of them are received, if others have something to do.
+    receives_from: u64,
     /// The others may have been told that this core is idle.
     shows_idle: bool,
     /// Since when somebody waits here who may run elsewhere.
@@ -186,6 +190,7 @@ impl Local {
             loaded: None,
             leaving: None,
             arrived: DcbList::new(),
+            receives_from: 0,
             shows_idle: false,
             waits_since: None,
             occupancy: None,
@@ -249,6 +254,7 @@ impl Local {
         }
         self.want_timer(self.slice_end.min(self.offer_at));
         self.want_timers();
+        self.receive_later(0);
     }
 
     /// Lets other cores go on, for which this one waits.
@@ -301,14 +307,16 @@ pub extern "C" fn on_syscall(core: &mut Core) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
     if dcb.has(dcb::flag::LINUX) && !dcb.frame.get().is_disabled(dcb.ctx.rip.get()) {
+        let event = events::begin(Kind::SystemCall);
         local.upcall_syscall(dcb);
-        return;
+        return event.end();
     }
     on_invocation(core, dcb);
 }
 
 /// User mode invokes a capability; its registers are in `dcb`, the current dispatcher.
 pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
+    let event = events::begin(Kind::Invocation(dcb.ctx.rax.get()));
     let local = &mut core.local;
     if local.is_visiting(dcb) {
         local.go_home(dcb, Errand::Invoke);
@@ -316,6 +324,7 @@ pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
         crate::invoke::invoke(local, dcb);
     }
     leave(core);
+    event.end();
 }
 
 /// User mode raised exception `vector`.
@@ -325,13 +334,20 @@ pub extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
     if vector == NO_VECTORS && local.first_use_of_vectors(dcb) {
         return;
     }
+    let event = events::begin(Kind::Exception);
     let address = if vector == PAGE_FAULT { cr2 } else { 0 };
     local.fault(dcb, vector, error, address);
     leave(core);
+    event.end();
 }
 
 /// An interrupt arrived in user mode or in the idle loop.
 pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
+    let event = events::begin(match vector {
+        arch::VECTOR_TIMER => Kind::Timer,
+        arch::VECTOR_IPI => Kind::Request,
+        _ => Kind::Line,
+    });
     let local = &mut core.local;
     let line = vector.wrapping_sub(arch::VECTOR_IRQ0);
     if vector == arch::VECTOR_TIMER {
@@ -347,6 +363,7 @@ pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
     }
     local.consider_upcall();
     leave(core);
+    event.end();
 }
 
 /// The way out of every event.

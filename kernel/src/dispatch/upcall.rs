@@ -39,6 +39,7 @@ impl Local {
     }
 
     /// Makes the current dispatcher, at home, call its fault endpoint; without one it is stopped.
+    #[inline(never)]
     pub(super) fn deliver_fault(&mut self, dcb: DcbRef) {
         let cap = dcb.slot(FAULT_EP).cap();
         if let Some(endpoint) = Obj::<Endpoint>::of(&cap) {

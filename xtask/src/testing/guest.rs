@@ -32,6 +32,8 @@ pub struct GuestRun {
 pub struct Extras {
     /// See [`Boot::memory_file`].
     pub memory_file: Option<PathBuf>,
+    /// Another kernel than the usual one.
+    pub kernel: Option<PathBuf>,
     /// See [`Limits::give_up`].
     pub give_up: Option<Arc<AtomicBool>>,
 }
@@ -52,7 +54,7 @@ impl GuestRun {
         let arguments = self.invocation.encode();
         let image = Image::assemble(&context.project, &context.base, &arguments, &self.additions)?;
         let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
-        boot.kernel = context.built.kernel.clone();
+        boot.kernel = extras.kernel.unwrap_or_else(|| context.built.kernel.clone());
         boot.memory_file = extras.memory_file;
         boot.command_line =
             format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 {}", self.command_line);

@@ -189,6 +189,7 @@ pub fn canonical(base: u64) -> u64 {
 }
 
 /// The user's FS base.
+#[inline]
 pub fn read_fs_base() -> u64 {
     if has_fsgsbase() {
         let base: u64;
@@ -201,6 +202,7 @@ pub fn read_fs_base() -> u64 {
 }
 
 /// Sets the user's FS base, an address.
+#[inline]
 pub fn write_fs_base(base: u64) {
     if has_fsgsbase() {
         // SAFETY: switched on in `enable`; the kernel does not use FS.
@@ -212,12 +214,14 @@ pub fn write_fs_base(base: u64) {
 }
 
 /// The user's GS base. (While the kernel runs, its own is active and the user's is swapped out.)
+#[inline]
 pub fn read_gs_base() -> u64 {
     // SAFETY: every 64-bit processor has it.
     unsafe { read_msr(msr::KERNEL_GS_BASE) }
 }
 
 /// Sets the user's GS base, an address.
+#[inline]
 pub fn write_gs_base(base: u64) {
     // SAFETY: every 64-bit processor has it.
     unsafe { write_msr(msr::KERNEL_GS_BASE, base) }
