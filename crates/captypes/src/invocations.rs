@@ -337,7 +337,8 @@ invocations! {
     7 Identify() -> Identity;
     /// Copies `count` consecutive slots, starting with the invoked one, to consecutive slots;
     /// empty sources are passed over, and so are all types but `only` unless that is `Null`.
-    /// Mappings are never copied. Answers the number of copies.
+    /// Mappings are never copied. Answers the number of copies. As wherever slots are counted, more
+    /// than 256 are `OutOfRange`.
     8 CopyRange(
         /// First of the destination slots; those needed must be empty.
         dst: Place,
@@ -458,6 +459,7 @@ invocations! {
         flags: MapFlags
     ) -> ();
     /// `Protect` for all of each Mapping in `count` consecutive slots; others are passed over.
+    /// `OutOfRange` if they have more than 4,096 entries together.
     23 ProtectMany(
         /// Slots to look at.
         count: u32,

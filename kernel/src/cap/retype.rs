@@ -15,7 +15,7 @@ use crate::dispatch::{Dcb, Local};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
 use captypes::{CapType, RamAttrs, Rights, Status};
-use mdb::{is_ancestor, is_copy, Class, RawCap};
+use mdb::{is_copy, RawCap};
 use paging::PAGE;
 
 /// Most bytes that one invocation copies.
@@ -58,9 +58,27 @@ fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
     source.kind() == CapType::Ram && ty != CapType::Ram
 }
 
-/// Brings zeroed memory into the state that the objects begin in.
-fn prepare(order: Order, base: u64, home: CoreId) {
-    let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
+/// Must more be done with objects of this type than to zero their memory?
+fn is_prepared(ty: CapType) -> bool {
+    ty == CapType::Dispatcher || ty.table_level() == Some(arch::root_level())
+}
+
+/// Most bytes of objects of this type that one invocation makes of RAM: to prepare an object takes some
+/// three times as long as to zero it.
+fn most_made(ty: CapType) -> u64 {
+    if is_prepared(ty) {
+        MOST_ZEROED / 4
+    } else {
+        MOST_ZEROED
+    }
+}
+
+/// Brings the objects in zeroed memory, `bytes` from `base` on, into the state that they begin in.
+fn prepare(order: Order, base: u64, bytes: u64, home: CoreId) {
+    if !is_prepared(order.ty) {
+        return;
+    }
+    let starts = (0..bytes / order.bytes).map(|n| base + n * order.bytes);
     match order.ty {
         ty if ty.table_level() == Some(arch::root_level()) => starts.for_each(install_kernel_half),
         CapType::Dispatcher => starts.for_each(|at| Dcb::init(at, home)),
@@ -111,7 +129,7 @@ impl Local {
         let source = src.cap();
         let (order, total) = order.checked(&source)?;
         let base = source.base + order.offset;
-        if total > MOST_ZEROED && is_zeroed(&source, order.ty) {
+        if total > most_made(order.ty) && is_zeroed(&source, order.ty) {
             return self.retype_in_steps(src, &source, order, base, total, dst);
         }
         if !dst.all_empty() {
@@ -121,7 +139,7 @@ impl Local {
         self.check_source(src, &source, base, total)?;
         if is_zeroed(&source, order.ty) {
             self.zero(base, total);
-            prepare(order, base, self.id);
+            prepare(order, base, total, self.id);
         }
         self.make(&source, order, base, dst, near);
         Ok(())
@@ -137,8 +155,7 @@ impl Local {
         total: u64,
         dst: SlotRun,
     ) -> Result<(), Status> {
-        self.zero_in_steps(src, source, base, total, dst)?;
-        prepare(order, base, self.id);
+        self.make_in_steps(src, source, order, base, total, dst)?;
         let near = self.free_range(src, source, base, total)?;
         self.make(source, order, base, dst, near);
         Ok(())
@@ -163,12 +180,13 @@ impl Local {
         self.db.insert_objects(dst, first, order.bytes, near, source);
     }
 
-    /// Zeroes as much of `[base, base + total)` as one invocation may. While something is left, the
-    /// range belongs to a Blank in the first slot.
-    fn zero_in_steps(
+    /// Zeroes and prepares as much of `[base, base + total)` as one invocation may. While something is
+    /// left, the range belongs to a Blank in the first slot.
+    fn make_in_steps(
         &mut self,
         src: SlotRef,
         source: &RawCap,
+        order: Order,
         base: u64,
         total: u64,
         dst: SlotRun,
@@ -189,8 +207,9 @@ impl Local {
             return Err(Status::Occupied);
         }
         let done = u64::from(blank.aux) * PAGE;
-        let step = MOST_ZEROED.min(total - done);
+        let step = most_made(order.ty).min(total - done);
         self.zero(base + done, step);
+        prepare(order, base + done, step, self.id);
         if done + step < total {
             first.set_aux(((done + step) / PAGE) as u32);
             return Err(Status::Again);
@@ -218,7 +237,7 @@ impl Local {
             end = order.offset + total;
             self.free_range(src, &source, source.base + order.offset, total)?;
             if is_zeroed(&source, order.ty) {
-                zeroed += total;
+                zeroed += total * (MOST_ZEROED / most_made(order.ty));
             }
         }
         if zeroed > MOST_ZEROED {
@@ -237,7 +256,7 @@ impl Local {
             let base = source.base + order.offset;
             if is_zeroed(&source, order.ty) {
                 self.zero(base, total);
-                prepare(order, base, self.id);
+                prepare(order, base, total, self.id);
             }
             self.make(&source, order, base, dst.part(slot, order.count), src);
             slot += order.count;
@@ -297,10 +316,7 @@ impl Local {
     /// count: its parts may be named while it is mapped.
     fn is_taken(&self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> bool {
         if source.is(CapType::Frame) || source.is(CapType::DevFrame) {
-            return self
-                .db
-                .overlapping(MEMORY, base, len, Class::Objects)
-                .any(|slot| is_ancestor::<CapPolicy>(source, &slot.cap()));
+            return self.db.object_inside(src, base, len).is_some();
         }
         self.db.descendant_overlaps(src, base, len)
     }

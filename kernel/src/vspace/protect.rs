@@ -9,6 +9,9 @@ use captypes::{CapType, Status};
 use mdb::RawCap;
 use paging::Flags;
 
+/// Most entries that one invocation changes.
+const MOST_ENTRIES: u32 = 1 << 12;
+
 /// Do entries with this union and intersection have rights that `new` lacks, and were they used? What
 /// the processors know they have marked as used before, and it stays so: it does not matter whether the
 /// mark was seen before the change or after it.
@@ -94,11 +97,16 @@ impl Local {
     /// Gives all entries of every Mapping in `slots` new rights.
     pub fn protect_many(&mut self, slots: SlotRun, flags: MapFlags) -> Result<Count, Status> {
         let wanted = wanted(flags);
-        let allowed = |slot: SlotRef| {
-            Mapping::of(&slot.cap()).is_none_or(|mapping| mapping.rights.has(wanted))
-        };
-        if !slots.iter().all(allowed) {
-            return Err(Status::NoRights);
+        let mut sizes = 0;
+        for slot in slots.iter() {
+            let cap = slot.cap();
+            sizes |= cap.aux;
+            if Mapping::of(&cap).is_some_and(|mapping| !mapping.rights.has(wanted)) {
+                return Err(Status::NoRights);
+            }
+        }
+        if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
+            return Err(Status::OutOfRange);
         }
         let shared = self.tlb.elsewhere.may_be();
         let (count, stale) = if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) {
@@ -141,6 +149,13 @@ impl Local {
             }
         }
     }
+}
+
+/// Entries of all Mappings in `slots`.
+#[inline(never)]
+fn entries_of(slots: SlotRun) -> u32 {
+    let mappings = slots.iter().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping));
+    mappings.map(|cap| (cap.aux >> ENTRY_BITS) + 1).sum()
 }
 
 /// Gives the entries of every Mapping in `slots` the rights that `bits` says. Returns how many there

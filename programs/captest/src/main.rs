@@ -15,6 +15,7 @@ mod faults;
 mod five_levels;
 mod hostile;
 mod linux;
+mod load;
 mod long;
 mod maps;
 mod messages;
@@ -70,7 +71,7 @@ fn main(start: Start) {
     let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
     let mut lab = Lab::new(&machine).expect("the machine has room for the tests");
     let mut runner = Runner::on(machine.boot.cmdline());
-    for &(name, test) in TESTS.iter().copied().flatten() {
+    for &(name, test) in TESTS.iter().chain(load::TESTS).copied().flatten() {
         runner.run(name, || lab.run(test));
     }
     runner.finish()
