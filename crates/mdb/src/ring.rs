@@ -69,24 +69,21 @@ impl<P: Policy> Mdb<P> {
     #[inline]
     pub(crate) fn join_leaf(&mut self, head: Ref, node: Ref) -> bool {
         debug_assert!(!node.is_linked() && !head.is_member(), "a slot is put in once");
-        let mut number = 1;
-        if let Some(first) = head.copies() {
-            if first.is_leaf_member() {
-                number += first.leaf_number();
+        match head.copies() {
+            None => node.start_first_leaf(node, node, head, 1),
+            Some(first) => {
+                let number = if first.is_leaf_member() { first.leaf_number() + 1 } else { 1 };
+                if number > P::MOST_LEAVES {
+                    return false;
+                }
+                let last = first.left().unwrap_or(first);
+                node.start_first_leaf(last, first, head, number);
+                last.set_right(Some(node));
+                first.set_left(Some(node));
+                first.unmake_first();
             }
-            if number > P::MOST_LEAVES {
-                return false;
-            }
-            let last = first.left().unwrap_or(first);
-            node.start_member(last, first, true, number);
-            last.set_right(Some(node));
-            first.set_left(Some(node));
-            first.unmake_first();
-        } else {
-            node.start_member(node, node, true, number);
         }
         self.slots += 1;
-        node.make_first(head);
         head.set_copies(Some(node));
         true
     }
@@ -98,12 +95,12 @@ impl<P: Policy> Mdb<P> {
         let leaf = is_leaf::<P>(&head.cap());
         self.slots += 1;
         let Some(first) = head.copies() else {
-            node.start_member(node, node, leaf, 0);
+            node.start_member(node, node, leaf);
             node.make_first(head);
             return head.set_copies(Some(node));
         };
         let last = first.left().unwrap_or(first);
-        node.start_member(last, first, leaf, 0);
+        node.start_member(last, first, leaf);
         last.set_right(Some(node));
         first.set_left(Some(node));
     }
@@ -115,7 +112,7 @@ impl<P: Policy> Mdb<P> {
             return self.join(original, node);
         }
         let after = original.right().unwrap_or(original);
-        node.start_member(original, after, original.is_leaf_member(), 0);
+        node.start_member(original, after, original.is_leaf_member());
         original.set_right(Some(node));
         after.set_left(Some(node));
         self.slots += 1;

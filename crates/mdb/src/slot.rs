@@ -318,13 +318,24 @@ impl Slot {
         self.node.ends.set(ends.object << LEAF_LOW | ends.leaf & ((1 << LEAF_LOW) - 1));
     }
 
-    /// Makes this slot a member of a ring, between two others or alone. `number`: of a leaf.
+    /// Makes this slot a member of a ring, between two others or alone.
     #[inline]
-    pub(crate) fn start_member(&self, before: Ref, after: Ref, leaf: bool, number: u64) {
+    pub(crate) fn start_member(&self, before: Ref, after: Ref, leaf: bool) {
         self.node.children[0].set(Some(before));
         self.node.children[1].set(Some(after));
         self.set_parent_word(None, LINKED | MEMBER | if leaf { LEAF } else { 0 });
         self.node.copies.set(0);
+        self.node.ends.set(0);
+    }
+
+    /// Makes this slot the first of a ring that hangs from `head`, as a leaf with a number, between two
+    /// others or alone.
+    #[inline]
+    pub(crate) fn start_first_leaf(&self, before: Ref, after: Ref, head: Ref, number: u64) {
+        self.node.children[0].set(Some(before));
+        self.node.children[1].set(Some(after));
+        self.set_parent_word(None, LINKED | MEMBER | LEAF | FIRST);
+        self.node.copies.set(head.0.as_ptr().expose_provenance() as u64);
         self.node.ends.set(number);
     }
 

@@ -47,7 +47,7 @@ const RANK: u8 = CapType::L1CNode.rank();
 /// Objects passed over for the price of one step of work.
 const OBJECTS_PER_STEP: u32 = 2;
 /// A container that is marked.
-const STEPS_OF_SHADE: u32 = 3;
+const STEPS_OF_SHADE: u32 = 2;
 /// Slots with something else in it, and slots with nothing, for the price of one step.
 const SLOTS_PER_STEP: u32 = 16;
 const EMPTY_SLOTS_PER_STEP: u32 = 128;
@@ -308,7 +308,7 @@ impl Local {
                 break;
             }
         }
-        let enough = self.spend(3 + passed / OBJECTS_PER_STEP);
+        let enough = self.spend(2 + passed / OBJECTS_PER_STEP);
         if found.is_some() || enough && passed < most {
             return Ok(found);
         }

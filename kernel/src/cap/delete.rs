@@ -27,15 +27,18 @@ use mdb::RawCap;
 
 /// Steps of destruction in one event: some 300 instructions each, 600 at worst. What takes longer spends
 /// more of them.
-pub const BUDGET: u32 = 192;
+pub const BUDGET: u32 = 160;
 /// Empty slots that are looked at for the price of one step.
 const EMPTY_SLOTS_PER_STEP: u32 = 128;
 /// Most of them that are looked at before that is paid.
 const MOST_EMPTY: u32 = 16 * EMPTY_SLOTS_PER_STEP;
+/// What it costs to find a descendant that is revoked, in steps.
+const SEARCHED_PER_CHILD: u32 = 1;
 /// Capabilities passed over in the database for the price of one step.
 const PASSED_PER_STEP: u32 = 1;
-/// The end of a container, or of an object that is no Mapping, is dearer than emptying a slot.
-const STEPS_OF_END: u32 = 3;
+/// What the end of a page table costs besides the step for its slot, and that of a container.
+const STEPS_OF_TABLE: u32 = 2;
+const STEPS_OF_CONTAINER: u32 = 2;
 
 /// Why destruction stops before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,8 +239,8 @@ impl Local {
             } else {
                 self.delete_swept(child)?;
             }
-            // Paid afterwards, so that every event comes further.
-            self.spend(passed / PASSED_PER_STEP);
+            // The search is paid afterwards, so that every event comes further.
+            self.spend(SEARCHED_PER_CHILD + passed / PASSED_PER_STEP);
         }
         self.reap_all()
     }
@@ -304,13 +307,15 @@ impl Local {
 
     /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        self.spend(STEPS_OF_END);
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         match cap.kind() {
             CapType::Frame | CapType::DevFrame => {
                 self.unmap_uncovered(slot, cap, above.as_ref())?
             }
-            _ if cap.level() != 0 => self.tear_down(slot, cap)?,
+            _ if cap.level() != 0 => {
+                self.spend(STEPS_OF_TABLE);
+                self.tear_down(slot, cap)?
+            }
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
                     self.close_endpoint(endpoint)?;
@@ -458,7 +463,7 @@ impl Local {
                 self.dying.push(parked);
                 continue;
             }
-            if !self.spend(STEPS_OF_END) {
+            if !self.spend(STEPS_OF_CONTAINER) {
                 return Err(Pause::Again);
             }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());

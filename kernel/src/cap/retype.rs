@@ -23,6 +23,9 @@ const MOST_COPIED: u64 = 1 << 20;
 /// Most bytes that one invocation zeroes: some 70,000 instructions.
 pub const MOST_ZEROED: u64 = 1 << 20;
 
+/// The same of objects of which more must be done than to zero them.
+const MOST_PREPARED: u64 = MOST_ZEROED / 4;
+
 /// What is to be made.
 #[derive(Clone, Copy)]
 pub struct Order {
@@ -65,20 +68,18 @@ fn is_prepared(ty: CapType) -> bool {
 
 /// Most bytes of objects of this type that one invocation makes of RAM: to prepare an object takes some
 /// three times as long as to zero it.
+#[inline(never)]
 fn most_made(ty: CapType) -> u64 {
     if is_prepared(ty) {
-        MOST_ZEROED / 4
+        MOST_PREPARED
     } else {
         MOST_ZEROED
     }
 }
 
-/// Brings the objects in zeroed memory, `bytes` from `base` on, into the state that they begin in.
-fn prepare(order: Order, base: u64, bytes: u64, home: CoreId) {
-    if !is_prepared(order.ty) {
-        return;
-    }
-    let starts = (0..bytes / order.bytes).map(|n| base + n * order.bytes);
+/// Brings zeroed memory into the state that the objects begin in.
+fn prepare(order: Order, base: u64, home: CoreId) {
+    let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
     match order.ty {
         ty if ty.table_level() == Some(arch::root_level()) => starts.for_each(install_kernel_half),
         CapType::Dispatcher => starts.for_each(|at| Dcb::init(at, home)),
@@ -129,7 +130,8 @@ impl Local {
         let source = src.cap();
         let (order, total) = order.checked(&source)?;
         let base = source.base + order.offset;
-        if total > most_made(order.ty) && is_zeroed(&source, order.ty) {
+        let many = total > MOST_PREPARED && total > most_made(order.ty);
+        if many && is_zeroed(&source, order.ty) {
             return self.retype_in_steps(src, &source, order, base, total, dst);
         }
         if !dst.all_empty() {
@@ -139,7 +141,7 @@ impl Local {
         self.check_source(src, &source, base, total)?;
         if is_zeroed(&source, order.ty) {
             self.zero(base, total);
-            prepare(order, base, total, self.id);
+            prepare(order, base, self.id);
         }
         self.make(&source, order, base, dst, near);
         Ok(())
@@ -209,7 +211,8 @@ impl Local {
         let done = u64::from(blank.aux) * PAGE;
         let step = most_made(order.ty).min(total - done);
         self.zero(base + done, step);
-        prepare(order, base + done, step, self.id);
+        let part = Order { count: (step / order.bytes) as u32, ..order };
+        prepare(part, base + done, self.id);
         if done + step < total {
             first.set_aux(((done + step) / PAGE) as u32);
             return Err(Status::Again);
@@ -237,7 +240,8 @@ impl Local {
             end = order.offset + total;
             self.free_range(src, &source, source.base + order.offset, total)?;
             if is_zeroed(&source, order.ty) {
-                zeroed += total * (MOST_ZEROED / most_made(order.ty));
+                let weight = if is_prepared(order.ty) { MOST_ZEROED / MOST_PREPARED } else { 1 };
+                zeroed += total * weight;
             }
         }
         if zeroed > MOST_ZEROED {
@@ -256,7 +260,7 @@ impl Local {
             let base = source.base + order.offset;
             if is_zeroed(&source, order.ty) {
                 self.zero(base, total);
-                prepare(order, base, total, self.id);
+                prepare(order, base, self.id);
             }
             self.make(&source, order, base, dst.part(slot, order.count), src);
             slot += order.count;

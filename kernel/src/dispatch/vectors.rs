@@ -35,7 +35,6 @@ impl Local {
 
     /// The current dispatcher has executed its first vector instruction; `false` if that is not why
     /// it faulted.
-    #[inline(never)]
     pub(super) fn first_use_of_vectors(&mut self, dcb: DcbRef) -> bool {
         let first = !dcb.has(flag::VECTORS);
         dcb.set(flag::VECTORS);

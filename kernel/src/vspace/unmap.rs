@@ -13,7 +13,7 @@ use paging::{Flags, PAGE};
 
 const DEFAULT: MapFlags = MapFlags(0);
 /// What it costs to find a Mapping by its entry, and to remove it, in steps of destruction.
-const STEPS_OF_SEARCH: u32 = 5;
+const STEPS_OF_SEARCH: u32 = 4;
 /// Entries that are cleared for the price of one step of destruction.
 const ENTRIES_PER_STEP: u32 = 64;
 
