@@ -10,7 +10,7 @@ use captypes::{CapAddr, CapType, Level, Place, Status};
 pub type SlotKey = (u64, u32);
 
 /// Most slots that one operation may name.
-const MOST_SLOTS: u32 = 1 << 14;
+const MOST_SLOTS: u32 = L2_SLOTS;
 
 /// A dispatcher that executes operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

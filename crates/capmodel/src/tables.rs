@@ -145,6 +145,9 @@ struct Page {
     flags: MapFlags,
 }
 
+/// Most entries of Mappings of more than one page that are changed at once.
+const MOST_ENTRIES: u32 = 1 << 12;
+
 impl Model {
     /// The base and level of a table in a slot.
     fn table(&self, slot: SlotKey) -> Result<(u64, u8), Status> {
@@ -440,6 +443,11 @@ impl Model {
             check.get(self.may_change_entries(cap));
             check.get(self.may_protect(cap, args.flags));
         }
+        let entries: u32 = mappings.iter().filter_map(|cap| cap.mapping).map(|own| own.count).sum();
+        check.demand(
+            entries <= MOST_ENTRIES || mappings.len() as u32 == entries,
+            Status::OutOfRange,
+        );
         check.passed(slots)?;
         for cap in &mappings {
             let Some(mapping) = cap.mapping else { continue };

@@ -210,7 +210,7 @@ impl Twin {
             }
             (Flaw::StickyZeros, Label::Map | Label::MapMany) => {
                 let zeros = before.entries.iter().filter(|(_, entry)| entry.zero);
-                zeros.for_each(|(key, entry)| drop(model.entries.insert(*key, *entry)));
+                model.entries.extend(zeros.map(|(&key, &entry)| (key, entry)));
             }
             (Flaw::SecretCopies, Label::Identify) => words[5] &= !Identity::COPIES,
             (Flaw::HastyUnmap, Label::Delete) => {

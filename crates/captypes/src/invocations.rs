@@ -338,7 +338,8 @@ invocations! {
     7 Identify() -> Identity;
     /// Copies `count` consecutive slots, starting with the invoked one, to consecutive slots;
     /// empty sources are passed over, and so are all types but `only` unless that is `Null`.
-    /// Mappings are never copied. Answers the number of copies.
+    /// Mappings are never copied. Answers the number of copies. As wherever slots are counted, more
+    /// than 256 are `OutOfRange`.
     8 CopyRange(
         /// First of the destination slots; those needed must be empty.
         dst: Place,
@@ -462,6 +463,7 @@ invocations! {
         flags: MapFlags
     ) -> ();
     /// `Protect` for all of each Mapping in `count` consecutive slots; others are passed over.
+    /// `OutOfRange` if they have more than 4,096 entries together.
     23 ProtectMany(
         /// Slots to look at.
         count: u32,
@@ -636,7 +638,8 @@ invocations! {
     /// Waits until a notification bit is set; answers and clears the bits.
     47 Wait() -> Value;
     /// Arms the dispatcher's timer: at this value of the time-stamp counter the kernel sets
-    /// [`NOTIFY_TIMER`]. Zero disarms.
+    /// [`NOTIFY_TIMER`]. Zero disarms. It may be up to 50 µs late, and more if very many expire: the
+    /// timers of a core expire at most 32 at a time, and not more often than that.
     48 SetTimer(
         /// Time-stamp counter value.
         deadline: u64

@@ -239,6 +239,45 @@ impl Db {
         unsafe { self.mdb.first_descendant(slot.ptr()) }.map(Obj::from_slot)
     }
 
+    /// The same, and how many others had to be passed over.
+    pub fn first_descendant_behind(&self, slot: SlotRef) -> (Option<SlotRef>, u32) {
+        if !slot.is_linked() {
+            return (None, 0);
+        }
+        // SAFETY: it is in the database.
+        let (found, passed) = unsafe { self.mdb.first_descendant_behind(slot.ptr()) };
+        (found.map(Obj::from_slot), passed)
+    }
+
+    /// The first object made of what a slot in use holds that overlaps a part of it.
+    pub fn object_inside(&self, slot: SlotRef, base: u64, len: u64) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.object_inside(slot.ptr(), base, len) }.map(Obj::from_slot)
+    }
+
+    /// The first Mapping that overlaps a part of what a slot in use holds, and begins in that.
+    pub fn leaf_inside(&self, slot: SlotRef, base: u64, len: u64) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.leaf_inside(slot.ptr(), base, len) }.map(Obj::from_slot)
+    }
+
+    /// How many Mappings become nodes of the tree when the last copy of what `slot` holds goes.
+    #[inline]
+    pub fn hanging_leaves(&self, slot: SlotRef) -> u32 {
+        // SAFETY: it is in the database, as checked.
+        if slot.is_linked() {
+            unsafe { self.mdb.hanging_leaves(slot.ptr()) }
+        } else {
+            0
+        }
+    }
+
     /// The distinct capability after a slot in use, if it begins before `limit`.
     #[inline]
     pub fn next_before(&self, slot: SlotRef, limit: u64) -> Option<SlotRef> {

@@ -25,10 +25,20 @@ use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};
 use mdb::RawCap;
 
-/// Steps of destruction in one event: some 300 instructions each, 700 at worst.
-pub const BUDGET: u32 = 256;
+/// Steps of destruction in one event: some 300 instructions each, 600 at worst. What takes longer spends
+/// more of them.
+pub const BUDGET: u32 = 160;
 /// Empty slots that are looked at for the price of one step.
-const EMPTY_SLOTS_PER_STEP: u32 = 64;
+const EMPTY_SLOTS_PER_STEP: u32 = 128;
+/// Most of them that are looked at before that is paid.
+const MOST_EMPTY: u32 = 16 * EMPTY_SLOTS_PER_STEP;
+/// What it costs to find a descendant that is revoked, in steps.
+const SEARCHED_PER_CHILD: u32 = 1;
+/// Capabilities passed over in the database for the price of one step.
+const PASSED_PER_STEP: u32 = 1;
+/// What the end of a page table costs besides the step for its slot, and that of a container.
+const STEPS_OF_TABLE: u32 = 2;
+const STEPS_OF_CONTAINER: u32 = 2;
 
 /// Why destruction stops before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,13 +235,20 @@ impl Local {
             }
             self.drop_slot(copy);
         }
-        while let Some(child) = self.watched.and_then(|slot| self.db.first_descendant(slot)) {
+        while let Some(slot) = self.watched {
+            if self.work == 0 {
+                return Err(Pause::Again);
+            }
+            let (child, passed) = self.db.first_descendant_behind(slot);
+            let Some(child) = child else { break };
             let parked = child.cap().attrs & attr::PARKED != 0;
             if parked {
                 self.reap_all()?;
             } else {
                 self.delete_swept(child)?;
             }
+            // The search is paid afterwards, so that every event comes further.
+            self.spend(SEARCHED_PER_CHILD + passed / PASSED_PER_STEP);
         }
         self.reap_all()
     }
@@ -303,7 +320,10 @@ impl Local {
             CapType::Frame | CapType::DevFrame => {
                 self.unmap_uncovered(slot, cap, above.as_ref())?
             }
-            _ if cap.level() != 0 => self.tear_down(slot, cap)?,
+            _ if cap.level() != 0 => {
+                self.spend(STEPS_OF_TABLE);
+                self.tear_down(slot, cap)?
+            }
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
                     self.close_endpoint(endpoint)?;
@@ -324,6 +344,8 @@ impl Local {
         above: Option<&RawCap>,
     ) -> Progress {
         if above.is_some_and(|above| above.is_frame() && above.aux == 0) {
+            // They find another place in the database.
+            self.spend(self.db.hanging_leaves(slot));
             return Ok(());
         }
         self.unmap_frame(slot, cap)
@@ -449,6 +471,9 @@ impl Local {
                 self.dying.push(parked);
                 continue;
             }
+            if !self.spend(STEPS_OF_CONTAINER) {
+                return Err(Pause::Again);
+            }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
             if cap.attrs & attr::REMOTE != 0 && self.needs_others(&cap, above.as_ref()) {
                 self.leave_memory(&cap)?;
@@ -468,14 +493,18 @@ impl Local {
         let slots = contents(&parked);
         let second = parked.attrs & attr::SECOND_PASS != 0;
         loop {
-            let next = slots.next_filled(self.dying.cursor);
-            let looked_at = next - self.dying.cursor;
+            let from = self.dying.cursor;
+            let next = slots.next_filled_within(from, MOST_EMPTY);
             self.dying.cursor = next;
+            let looked_at = next - from;
+            if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
+                return Err(Pause::Again);
+            }
             if next >= slots.len() {
                 return Ok(());
             }
-            if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
-                return Err(Pause::Again);
+            if looked_at == MOST_EMPTY {
+                continue;
             }
             let slot = slots.get(next);
             if !second && slot.cap().level() != 0 && !self.db.has_copies(slot) {

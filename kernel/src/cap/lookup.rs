@@ -212,8 +212,8 @@ pub fn free_slot(local: &Local, dcb: DcbRef, place: Place) -> Result<SlotRef, St
     Ok(slot)
 }
 
-/// Most slots in one operation: interrupts wait for it. Only large roots have more.
-const MOST_SLOTS: u32 = 1 << 12;
+/// Most slots in one operation: interrupts wait for it. Only roots have more at all.
+const MOST_SLOTS: u32 = L2_SLOTS;
 
 /// `count` adjacent slots of one CNode, from `place` on.
 pub fn slots(dcb: DcbRef, place: Place, count: u32) -> Result<SlotRun, Status> {

@@ -181,6 +181,10 @@ impl SlotRun {
         }
         at
     }
+    /// The same, but at most `most` slots further on, whether that one is in use or not.
+    pub fn next_filled_within(self, from: u32, most: u32) -> u32 {
+        self.part(0, from.saturating_add(most)).next_filled(from)
+    }
     #[inline]
     fn group_at(&self, at: u32) -> &[Slot; GROUP] {
         // SAFETY: asked only for groups that are inside the CNode.

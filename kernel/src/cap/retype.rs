@@ -16,13 +16,16 @@ use crate::dispatch::{Dcb, Local};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
 use captypes::{op, CapType, ObjectKind, RamAttrs, Rights, Status};
-use mdb::{is_ancestor, is_copy, Class, RawCap};
+use mdb::{is_copy, RawCap};
 use paging::PAGE;
 
 /// Most bytes that one invocation copies.
 const MOST_COPIED: u64 = 1 << 20;
 /// Most bytes that one invocation zeroes: some 70,000 instructions.
 pub const MOST_ZEROED: u64 = 1 << 20;
+
+/// The same of objects of which more must be done than to zero them.
+const MOST_PREPARED: u64 = MOST_ZEROED / 4;
 
 /// What is to be made.
 #[derive(Clone, Copy)]
@@ -83,6 +86,22 @@ fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
     source.kind() == CapType::Ram && ty != CapType::Ram
 }
 
+/// Must more be done with objects of this type than to zero their memory?
+fn is_prepared(ty: CapType) -> bool {
+    ty == CapType::Dispatcher || ty.table_level() == Some(arch::root_level())
+}
+
+/// Most bytes of objects of this type that one invocation makes of RAM: to prepare an object takes some
+/// three times as long as to zero it.
+#[inline(never)]
+fn most_made(ty: CapType) -> u64 {
+    if is_prepared(ty) {
+        MOST_PREPARED
+    } else {
+        MOST_ZEROED
+    }
+}
+
 /// Brings zeroed memory into the state that an object of another type than Frame begins in.
 fn prepare_object(kind: ObjectKind, base: u64, home: CoreId) {
     match kind.ty {
@@ -140,7 +159,8 @@ impl Local {
         let source = src.cap();
         let (order, total) = order.checked(&source)?;
         let base = source.base + order.offset;
-        if total > MOST_ZEROED && is_zeroed(&source, order.kind.ty) {
+        let many = total > MOST_PREPARED && total > most_made(order.kind.ty);
+        if many && is_zeroed(&source, order.kind.ty) {
             return self.retype_in_steps(src, &source, order, base, total, dst);
         }
         if !dst.all_empty() {
@@ -166,8 +186,7 @@ impl Local {
         total: u64,
         dst: SlotRun,
     ) -> Result<(), Status> {
-        self.zero_in_steps(src, source, base, total, dst)?;
-        self.prepare(order, base);
+        self.make_in_steps(src, source, order, base, total, dst)?;
         let near = self.free_range(src, source, base, total)?;
         self.make(source, order, base, dst, near);
         Ok(())
@@ -210,12 +229,13 @@ impl Local {
         self.db.insert_objects(dst, first, order.bytes, near, source);
     }
 
-    /// Zeroes as much of `[base, base + total)` as one invocation may. While something is left, the
-    /// range belongs to a Blank in the first slot.
-    fn zero_in_steps(
+    /// Zeroes and prepares as much of `[base, base + total)` as one invocation may. While something is
+    /// left, the range belongs to a Blank in the first slot.
+    fn make_in_steps(
         &mut self,
         src: SlotRef,
         source: &RawCap,
+        order: Order,
         base: u64,
         total: u64,
         dst: SlotRun,
@@ -236,8 +256,10 @@ impl Local {
             return Err(Status::Occupied);
         }
         let done = u64::from(blank.aux) * PAGE;
-        let step = MOST_ZEROED.min(total - done);
+        let step = most_made(order.kind.ty).min(total - done);
         self.zero(base + done, step);
+        let part = Order { count: (step / order.bytes) as u32, ..order };
+        self.prepare(part, base + done);
         if done + step < total {
             first.set_aux(((done + step) / PAGE) as u32);
             return Err(Status::Again);
@@ -265,7 +287,9 @@ impl Local {
             end = order.offset + total;
             self.free_range(src, &source, source.base + order.offset, total)?;
             if is_zeroed(&source, order.kind.ty) {
-                zeroed += total;
+                let weight =
+                    if is_prepared(order.kind.ty) { MOST_ZEROED / MOST_PREPARED } else { 1 };
+                zeroed += total * weight;
             }
         }
         if zeroed > MOST_ZEROED {
@@ -344,10 +368,7 @@ impl Local {
     /// count: its parts may be named while it is mapped.
     fn is_taken(&self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> bool {
         if source.is(CapType::Frame) || source.is(CapType::DevFrame) {
-            return self
-                .db
-                .overlapping(MEMORY, base, len, Class::Objects)
-                .any(|slot| is_ancestor::<CapPolicy>(source, &slot.cap()));
+            return self.db.object_inside(src, base, len).is_some();
         }
         self.db.descendant_overlaps(src, base, len)
     }

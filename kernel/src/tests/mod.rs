@@ -14,5 +14,6 @@ mod processor;
 mod protocol;
 mod random;
 mod shootdown;
+mod timers;
 mod upcalls;
 mod visiting;

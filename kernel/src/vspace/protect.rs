@@ -11,6 +11,9 @@ use captypes::{CapType, Status};
 use mdb::RawCap;
 use paging::Flags;
 
+/// Most entries that one invocation changes.
+const MOST_ENTRIES: u32 = 1 << 12;
+
 /// Do entries with this union and intersection have rights that `new` lacks, and were they used? What
 /// the processors know they have marked as used before, and it stays so: it does not matter whether the
 /// mark was seen before the change or after it.
@@ -101,12 +104,16 @@ impl Local {
     fn check_protect(&self, slots: SlotRun, flags: MapFlags) -> Result<(), Status> {
         // Mappings in adjacent slots are mostly in one table, and allow what is asked for.
         let allowed = CapType::Mapping as u32 | u32::from(asked(flags).0) << 8;
-        let mut table = 0;
+        let (mut table, mut sizes) = (0, 0);
         for slot in slots.iter() {
             let cap = slot.cap();
+            sizes |= cap.aux;
             if cap.head() & (0xff | allowed) != allowed || cap.word != table {
                 self.check_one(slot, flags, &mut table)?;
             }
+        }
+        if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
+            return Err(Status::OutOfRange);
         }
         Ok(())
     }
@@ -173,6 +180,13 @@ impl Local {
             }
         }
     }
+}
+
+/// Entries of all Mappings in `slots`.
+#[inline(never)]
+fn entries_of(slots: SlotRun) -> u32 {
+    let mappings = slots.iter().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping));
+    mappings.map(|cap| count_of(&cap)).sum()
 }
 
 /// The number of entries of a Mapping.

@@ -6,7 +6,16 @@
 
 use crate::invoke;
 use captypes::invocations::{Identity, MapFlags, Part, StatusBits};
+use captypes::place::L2_SLOTS;
 use captypes::{op, CapAddr, CapType, ObjectKind, Place, Rights, Status};
+
+/// Changes the rights of so many Mappings that it takes several invocations.
+#[cold]
+fn protect_halves(first: Place, count: u32, flags: MapFlags) -> Result<u32, Status> {
+    let half = count / 2;
+    let done = first.protect_many(half, flags)?;
+    Ok(done + first.plus(half).protect_many(count - half, flags)?)
+}
 
 /// Repeats `step` while it answers `Again`.
 #[inline(always)]
@@ -110,10 +119,15 @@ pub trait Cap: Into<Place> + Copy {
         until_done(|| invoke(self, op::Delete {}))
     }
 
-    /// [`op::DeleteRange`], to its end.
+    /// [`op::DeleteRange`], to its end, of any number of slots.
     #[inline(always)]
     fn delete_range(self, count: u32) -> Result<(), Status> {
-        until_done(|| invoke(self, op::DeleteRange { count })).map(|_| ())
+        let first = self.place();
+        for done in (0..count).step_by(L2_SLOTS as usize) {
+            let count = (count - done).min(L2_SLOTS);
+            until_done(|| invoke(first.plus(done), op::DeleteRange { count }))?;
+        }
+        Ok(())
     }
 
     /// [`op::Revoke`], to its end.
@@ -175,10 +189,13 @@ pub trait Cap: Into<Place> + Copy {
         invoke(self, op::Replace { src: src.into(), flags })
     }
 
-    /// [`op::ProtectMany`], on the first of the Mappings.
+    /// [`op::ProtectMany`], on the first of the Mappings, in as many invocations as it takes.
     #[inline(always)]
     fn protect_many(self, count: u32, flags: MapFlags) -> Result<u32, Status> {
-        invoke(self, op::ProtectMany { count, flags }).map(|done| done.count)
+        match invoke(self, op::ProtectMany { count, flags }) {
+            Err(Status::OutOfRange) if count > 1 => protect_halves(self.place(), count, flags),
+            other => other.map(|done| done.count),
+        }
     }
 
     /// [`op::Unmap`], on a Mapping.
