@@ -129,8 +129,8 @@ impl Unixd {
             self.let_go(pid, desc);
         }
         self.release_node(cwd);
-        for timer in timers.iter().filter(|timer| timer.deadline != 0) {
-            self.clock.remove(timer.deadline, Due::Timer(pid));
+        for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer.deadline != 0) {
+            self.clock.remove(timer.deadline, Due::Timer(pid, which));
         }
     }
 

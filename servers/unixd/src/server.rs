@@ -1,7 +1,7 @@
 //! The loop.
 
 use crate::caps::Slots;
-use crate::clock::{Clock, Due};
+use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
 use crate::content::File;
 use crate::descs::Descs;
@@ -150,6 +150,7 @@ impl Unixd {
     }
 
     fn handle(&mut self, message: &Message) -> Option<(Words, Caps)> {
+        self.clock.begin_event();
         if message.is_notification() {
             self.notified(message.words[0]);
             return None;
@@ -202,11 +203,12 @@ impl Unixd {
         if bits & note::COM2 != 0 {
             self.control_input();
         }
-        while let Some(due) = self.clock.take_due() {
-            match due {
-                Due::Wait(tid) => self.wait_is_over(tid),
-                Due::Timer(pid) => self.timer_expired(pid),
-                Due::Console => self.console_resume(),
+        for _ in 0..DUE_MAX {
+            match self.clock.take_due() {
+                Some(Due::Wait(tid)) => self.wait_is_over(tid),
+                Some(Due::Timer(pid, which)) => self.timer_expired(pid, which),
+                Some(Due::Console) => self.console_resume(),
+                None => break,
             }
         }
     }

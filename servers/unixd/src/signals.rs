@@ -4,7 +4,7 @@
 //! it here. Everything else is put into its session header; its library does the rest. A process
 //! that waits is answered `EINTR`, one that runs is notified.
 
-use crate::clock::Due;
+use crate::clock::{Due, PERIOD_MIN};
 use crate::procs::{Pid, Timer, INIT};
 use crate::server::Unixd;
 use crate::threads::Tid;
@@ -195,11 +195,9 @@ impl Unixd {
         let deadline = if op.value == 0 { 0 } else { now.saturating_add(op.value) };
         let timers = &mut self.procs.get_mut(pid)?.timers;
         timers[op.which as usize] = Timer { deadline, interval: op.interval };
-        if !timers.iter().any(|timer| timer.deadline == old.deadline) {
-            self.clock.remove(old.deadline, Due::Timer(pid));
-        }
+        self.clock.remove(old.deadline, Due::Timer(pid, op.which));
         if deadline != 0 {
-            self.clock.add(deadline, Due::Timer(pid));
+            self.clock.add(deadline, Due::Timer(pid, op.which));
         }
         done(remaining(old, now))
     }
@@ -214,24 +212,28 @@ impl Unixd {
         self.procs.get(pid)?.timers.get(which as usize).copied().ok_or(Errno::EINVAL)
     }
 
-    /// A deadline of some timer of a process has come. It may have been set anew since.
-    pub fn timer_expired(&mut self, pid: Pid) {
+    /// The deadline of a timer has come.
+    pub fn timer_expired(&mut self, pid: Pid, which: u32) {
+        const SIGNALS: [u32; 3] = [SIGALRM, SIGVTALRM, SIGPROF];
         let now = self.clock.now();
-        for (which, signal) in [(0, SIGALRM), (1, SIGVTALRM), (2, SIGPROF)] {
-            let Ok(proc) = self.procs.get_mut(pid) else { return };
-            let timer = &mut proc.timers[which];
-            if timer.deadline == 0 || timer.deadline > now {
-                continue;
-            }
-            timer.deadline = match timer.interval {
-                0 => 0,
-                period => (now - (now - timer.deadline) % period).saturating_add(period),
-            };
-            if timer.deadline != 0 {
-                self.clock.add(timer.deadline, Due::Timer(pid));
-            }
-            self.post(pid, signal, from_kernel());
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Some(timer) = proc.timers.get_mut(which as usize) else { return };
+        timer.deadline = next_deadline(timer, now);
+        if timer.deadline != 0 {
+            self.clock.add(timer.deadline, Due::Timer(pid, which));
         }
+        self.post(pid, SIGNALS[which as usize], from_kernel());
+    }
+}
+
+/// When a timer that has expired does so again: a whole number of periods after it, and long enough
+/// after now; 0 for never.
+fn next_deadline(timer: &Timer, now: u64) -> u64 {
+    let late = now.saturating_sub(timer.deadline);
+    match timer.interval {
+        0 => 0,
+        short if short < PERIOD_MIN => now.saturating_add(PERIOD_MIN),
+        period => (now - late % period).saturating_add(period),
     }
 }
 
