@@ -297,7 +297,9 @@ invocations! {
         /// An empty slot.
         dst: Place
     ) -> ();
-    /// Copies with fewer rights; an Endpoint without badge also gets one, for good.
+    /// Copies with fewer rights; an Endpoint without badge also gets one, for good, on its own core.
+    /// What has a badge descends from the Endpoint without, and is a copy only of what has the same
+    /// badge: so each badge can be revoked by itself. The Endpoint lives as long as any of them.
     2 Mint(
         /// An empty slot.
         dst: Place,
@@ -331,7 +333,7 @@ invocations! {
     /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated.
     5 Delete() -> ();
     /// Deletes all copies and descendants of the capability, which has the right `REVOKE`; itself
-    /// stays. `Again` as `Delete`.
+    /// stays. Of an Endpoint without badge these include all badges. `Again` as `Delete`.
     6 Revoke() -> ();
     /// Says what the capability is.
     7 Identify() -> Identity;

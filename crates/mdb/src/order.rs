@@ -67,7 +67,7 @@ impl Key {
 
 #[inline]
 fn minor<P: Policy>(cap: &RawCap) -> u16 {
-    u16::from(P::rank(cap.ty)) << 8 | u16::from(cap.ty)
+    u16::from(P::rank_of(cap)) << 8 | u16::from(cap.ty)
 }
 
 #[inline]
@@ -117,7 +117,7 @@ impl Extent {
     #[inline]
     pub fn of<P: Policy>(cap: &RawCap) -> Self {
         let (base, len) = P::range(cap);
-        Self { end: end_of(base, len), len, rank: P::rank(cap.ty) }
+        Self { end: end_of(base, len), len, rank: P::rank_of(cap) }
     }
 
     /// Whether what has this extent is an ancestor of `after`, which comes behind it in the order.
@@ -136,10 +136,16 @@ pub fn is_ancestor<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
     let contains = a_base <= b_base && b_end <= a_end;
     let before = match P::range(a).1.cmp(&P::range(b).1) {
         Ordering::Greater => true,
-        Ordering::Equal => P::rank(a.ty) < P::rank(b.ty),
+        Ordering::Equal => P::rank_of(a) < P::rank_of(b),
         Ordering::Less => false,
     };
     P::tree(a.ty) == P::tree(b.ty) && !is_leaf::<P>(a) && contains && before
+}
+
+/// Whether `a` and `b` differ in their identity only: see [`Policy::identity`].
+pub(crate) fn are_siblings<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
+    let same = (a.base, P::range(a).1, minor::<P>(a)) == (b.base, P::range(b).1, minor::<P>(b));
+    same && P::tree(a.ty) == P::tree(b.ty) && P::identity(a) != P::identity(b)
 }
 
 /// Whether `a` and `b` are copies of one another: they have the same position in the order.

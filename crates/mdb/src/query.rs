@@ -6,10 +6,10 @@ use core::cmp::Ordering;
 use core::iter::from_fn;
 use core::ptr::NonNull;
 
-use crate::order::{end_of, is_ancestor, is_leaf, span, Extent, Key};
+use crate::order::{are_siblings, end_of, is_ancestor, is_leaf, span, Extent, Key};
 use crate::ring;
 use crate::slot::{page_end, past_page, RawCap, Ref, Slot};
-use crate::tree::{Class, Place};
+use crate::tree::{self, Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
 
 impl<P: Policy> Mdb<P> {
@@ -49,6 +49,20 @@ impl<P: Policy> Mdb<P> {
         let own = unsafe { Ref::new(slot) };
         let head = Some(own).filter(|own| !own.is_leaf_member()).map(|own| self.head(own));
         head.into_iter().flat_map(group).filter(move |&c| c != own).map(Ref::ptr)
+    }
+
+    /// Whether there is an object that differs from that in `slot` in its identity only. O(log n).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn has_siblings(&self, slot: NonNull<Slot>) -> bool {
+        // SAFETY: the caller keeps the contract of the crate.
+        let head = self.head(unsafe { Ref::new(slot) });
+        let cap = head.cap();
+        // Siblings have the same base, so they are in the same tree, side by side.
+        let beside = [tree::prev(head), tree::next(head)];
+        beside.into_iter().flatten().any(|n| are_siblings::<P>(&n.cap(), &cap))
     }
 
     /// A slot whose capability is equal to `key` but for rights and attributes. O(log n), for a leaf
@@ -134,9 +148,15 @@ impl<P: Policy> Mdb<P> {
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
-        let own = Extent::of::<P>(&slot.cap());
-        walk(self.next_distinct(slot, own.end), move |n| self.next_distinct(n, own.end))
-            .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
+        let cap = slot.cap();
+        let own = Extent::of::<P>(&cap);
+        let next = self.next_distinct(slot, own.end);
+        // Siblings come next to each other, and there may be many.
+        let has_none = P::identity(&cap) != 0;
+        walk(next.filter(|n| !(has_none && are_siblings::<P>(&cap, &n.cap()))), move |n| {
+            self.next_distinct(n, own.end)
+        })
+        .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
     }
 
     /// Whether anything descends from `slot`. O(log n) plus the Mappings of ancestors that begin in
@@ -220,6 +240,11 @@ impl<P: Policy> Mdb<P> {
         if slot.is_leaf_member() && !is_leaf::<P>(&cap) {
             return Some(head.ptr());
         }
+        if P::identity(&cap) != 0 && !is_leaf::<P>(&cap) {
+            // Not by way of its siblings, of which there may be many.
+            let below = P::rank_of(&cap).saturating_sub(1);
+            return self.surrounding(P::tree(cap.ty), cap.base, P::range(&cap).1, below);
+        }
         let own = Extent::of::<P>(&cap);
         let end = page_end(own.end);
         self.backwards(self.object_before(head, end), end)
@@ -243,7 +268,7 @@ impl<P: Policy> Mdb<P> {
         self.backwards(start, page_end(end))
             .find(|n| {
                 let cap = n.cap();
-                let rank = P::rank(cap.ty);
+                let rank = P::rank_of(&cap);
                 rank <= max_rank && rank < P::LEAF_RANK && span::<P>(&cap).1 >= end
             })
             .map(Ref::ptr)

@@ -205,6 +205,12 @@ impl Db {
         slot.is_linked() && unsafe { self.mdb.has_copies(slot.ptr()) }
     }
 
+    /// Is there a capability that differs from that in `slot` in its badge only?
+    pub fn has_siblings(&self, slot: SlotRef) -> bool {
+        // SAFETY: in the database, as checked.
+        slot.is_linked() && unsafe { self.mdb.has_siblings(slot.ptr()) }
+    }
+
     /// The other slots with the same capability as a slot in use.
     pub fn copies(&self, slot: SlotRef) -> impl Iterator<Item = SlotRef> + '_ {
         debug_assert!(slot.is_linked());

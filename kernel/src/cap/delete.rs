@@ -290,6 +290,10 @@ impl Local {
 
     /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
+        if cap.is(CapType::Endpoint) && self.has_other_badges(slot, cap) {
+            self.drop_slot(slot);
+            return Ok(());
+        }
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         match cap.kind() {
             CapType::Frame | CapType::DevFrame => {
@@ -305,6 +309,17 @@ impl Local {
             _ => {}
         }
         self.drop_last(slot, cap, above)
+    }
+
+    /// Does a capability with another badge, or without, stand for the same Endpoint?
+    fn has_other_badges(&self, slot: SlotRef, cap: &RawCap) -> bool {
+        match cap.aux {
+            0 => self.db.first_descendant(slot).is_some(),
+            _ => {
+                let plain = RawCap { aux: 0, ..*cap };
+                self.db.has_siblings(slot) || self.db.find(&plain).is_some()
+            }
+        }
     }
 
     /// Removes the Mappings of a Frame whose last capability goes, unless another Frame stands behind

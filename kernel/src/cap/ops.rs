@@ -2,7 +2,7 @@
 
 use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};
@@ -64,10 +64,16 @@ impl Local {
         cap.rights = cap.rights_set().and(rights).0;
         if badge != 0 {
             match cap.kind() {
+                // Its core alone knows which badges there are.
+                CapType::Endpoint if cap.is_foreign() => return Err(Status::Unsupported),
                 CapType::Endpoint if cap.aux == 0 => cap.aux = badge,
                 CapType::Endpoint => return Err(Status::WrongState),
                 _ => return Err(Status::WrongType),
             }
+            // Descends from the one without, and is a copy of those with the same badge.
+            cap.attrs = made_attrs(src.cap().attrs);
+            self.db.insert_near(dst, cap, src);
+            return Ok(());
         }
         self.db.insert_copy(src, dst, cap);
         Ok(())
