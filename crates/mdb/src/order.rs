@@ -110,22 +110,23 @@ pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
 pub(crate) struct Extent {
     pub end: u64,
     len: u64,
-    rank: u8,
+    cap: RawCap,
 }
 
 impl Extent {
     #[inline]
     pub fn of<P: Policy>(cap: &RawCap) -> Self {
         let (base, len) = P::range(cap);
-        Self { end: end_of(base, len), len, rank: P::rank_of(cap) }
+        Self { end: end_of(base, len), len, cap: *cap }
     }
 
     /// Whether what has this extent is an ancestor of `after`, which comes behind it in the order.
-    #[inline]
-    pub fn is_ancestor_of(self, after: Extent, leaf_rank: u8) -> bool {
+    /// The lengths mostly decide.
+    #[inline(always)]
+    pub fn is_ancestor_of<P: Policy>(&self, after: &Extent) -> bool {
         after.end <= self.end
-            && (after.len != self.len || after.rank > self.rank)
-            && self.rank < leaf_rank
+            && (after.len != self.len || P::rank_of(&after.cap) > P::rank_of(&self.cap))
+            && !is_leaf::<P>(&self.cap)
     }
 }
 

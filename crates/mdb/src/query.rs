@@ -148,15 +148,9 @@ impl<P: Policy> Mdb<P> {
     }
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
-        let cap = slot.cap();
-        let own = Extent::of::<P>(&cap);
-        let next = self.next_distinct(slot, own.end);
-        // Siblings come next to each other, and there may be many.
-        let has_none = P::identity(&cap) != 0;
-        walk(next.filter(|n| !(has_none && are_siblings::<P>(&cap, &n.cap()))), move |n| {
-            self.next_distinct(n, own.end)
-        })
-        .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
+        let own = Extent::of::<P>(&slot.cap());
+        walk(self.next_distinct(slot, own.end), move |n| self.next_distinct(n, own.end))
+            .filter(move |n| own.is_ancestor_of::<P>(&Extent::of::<P>(&n.cap())))
     }
 
     /// Whether anything descends from `slot`. O(log n) plus the Mappings of ancestors that begin in
@@ -171,7 +165,8 @@ impl<P: Policy> Mdb<P> {
         unsafe { self.first_descendant(slot) }.is_some()
     }
 
-    /// The first descendant of `slot`. Cost as [`has_descendants`](Self::has_descendants). To revoke,
+    /// The first descendant of `slot`. Cost as [`has_descendants`](Self::has_descendants), plus its
+    /// siblings; what has siblings has no descendants. To revoke,
     /// ask for the first one, delete it, and ask again.
     ///
     /// # Safety
@@ -227,7 +222,7 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
-    /// The innermost ancestor of `slot`. O(log n).
+    /// The innermost ancestor of `slot`. O(log n) plus its siblings.
     ///
     /// # Safety
     ///
@@ -240,15 +235,10 @@ impl<P: Policy> Mdb<P> {
         if slot.is_leaf_member() && !is_leaf::<P>(&cap) {
             return Some(head.ptr());
         }
-        if P::identity(&cap) != 0 && !is_leaf::<P>(&cap) {
-            // Not by way of its siblings, of which there may be many.
-            let below = P::rank_of(&cap).saturating_sub(1);
-            return self.surrounding(P::tree(cap.ty), cap.base, P::range(&cap).1, below);
-        }
         let own = Extent::of::<P>(&cap);
         let end = page_end(own.end);
         self.backwards(self.object_before(head, end), end)
-            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of(own, P::LEAF_RANK))
+            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of::<P>(&own))
             .map(Ref::ptr)
     }
 

@@ -256,6 +256,17 @@ impl Db {
         unsafe { self.mdb.nearest_ancestor(slot.ptr()) }.map(Obj::from_slot)
     }
 
+    /// The same for what may have siblings, of which there may be many: most often it is the Endpoint
+    /// without badge.
+    pub fn ancestor_behind_siblings(&self, slot: SlotRef) -> Option<SlotRef> {
+        let cap = slot.cap();
+        let plain = RawCap { aux: 0, ..cap };
+        match cap.ty == CapType::Endpoint as u8 && cap.aux != 0 {
+            true => self.find(&plain).or_else(|| self.nearest_ancestor(slot)),
+            false => self.nearest_ancestor(slot),
+        }
+    }
+
     /// Does any descendant of `slot` overlap `[base, base + len)`?
     pub fn descendant_overlaps(&self, slot: SlotRef, base: u64, len: u64) -> bool {
         // SAFETY: in the database, as checked.

@@ -217,7 +217,7 @@ impl Local {
             }
             self.drop_slot(copy);
         }
-        while let Some(child) = self.watched.and_then(|slot| self.db.first_descendant(slot)) {
+        while let Some(child) = self.watched.and_then(|slot| self.first_to_revoke(slot)) {
             let parked = child.cap().attrs & attr::PARKED != 0;
             if parked {
                 self.reap_all()?;
@@ -226,6 +226,15 @@ impl Local {
             }
         }
         self.reap_all()
+    }
+
+    /// The first descendant of what `slot` holds.
+    fn first_to_revoke(&self, slot: SlotRef) -> Option<SlotRef> {
+        let cap = slot.cap();
+        match cap.is(CapType::Endpoint) && cap.aux != 0 {
+            true => None,
+            false => self.db.first_descendant(slot),
+        }
     }
 
     /// Removes what `slot` holds, and destroys the object if nobody else has it.
@@ -271,6 +280,10 @@ impl Local {
                 CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
                 CapType::Dispatcher => self.park_dispatcher(slot, &cap)?,
                 CapType::Mapping => self.remove_mapping(slot),
+                CapType::Endpoint if self.has_other_badges(slot, &cap) => {
+                    self.drop_slot(slot);
+                    return Ok(());
+                }
                 _ => return self.destroy(slot, &cap),
             }
             let left = slot.cap();
@@ -290,10 +303,6 @@ impl Local {
 
     /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
-        if cap.is(CapType::Endpoint) && self.has_other_badges(slot, cap) {
-            self.drop_slot(slot);
-            return Ok(());
-        }
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
         match cap.kind() {
             CapType::Frame | CapType::DevFrame => {
@@ -311,7 +320,8 @@ impl Local {
         self.drop_last(slot, cap, above)
     }
 
-    /// Does a capability with another badge, or without, stand for the same Endpoint?
+    /// Does another capability, with another badge or without, stand for the same Endpoint?
+    #[inline(never)]
     fn has_other_badges(&self, slot: SlotRef, cap: &RawCap) -> bool {
         match cap.aux {
             0 => self.db.first_descendant(slot).is_some(),

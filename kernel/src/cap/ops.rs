@@ -156,12 +156,12 @@ impl Local {
         if self.db.has_copies(slot) {
             relations |= Identity::COPIES;
         }
-        if self.db.first_descendant(slot).is_some() {
+        let badge = if cap.is(CapType::Endpoint) { cap.aux } else { 0 };
+        // Nothing is made of what has a badge, and many may stand beside it.
+        if badge == 0 && self.db.first_descendant(slot).is_some() {
             relations |= Identity::DESCENDANTS;
         }
-        if cap.is(CapType::Endpoint) {
-            relations |= u64::from(cap.aux) << 32;
-        }
+        relations |= u64::from(badge) << 32;
         Identity {
             ty: cap.kind(),
             rights: cap.rights_set(),

@@ -114,7 +114,7 @@ impl Local {
     /// Copies and ancestors.
     fn share_upwards(&mut self, slot: SlotRef) {
         self.change_all(slot, |attrs| attrs | attr::COPIES_OR_DESCENDANTS);
-        let mut above = self.db.nearest_ancestor(slot);
+        let mut above = self.db.ancestor_behind_siblings(slot);
         while let Some(ancestor) = above {
             self.change_all(ancestor, |attrs| attrs | attr::REMOTE_DESCENDANTS);
             above = self.db.nearest_ancestor(ancestor);
