@@ -596,7 +596,9 @@ invocations! {
         /// Bits to set.
         bits: u64
     ) -> ();
-    /// Gives a stopped dispatcher its spaces. Null places leave what was set before.
+    /// Gives a stopped dispatcher its spaces. Null places leave what was set before. A supervised
+    /// dispatcher starts only those that are supervised, too, and only one that is not makes another
+    /// supervised (`NoRights`): so whoever supervises a client knows all its dispatchers.
     42 Configure(
         /// Root CNode.
         cspace: Place,
@@ -608,14 +610,17 @@ invocations! {
         frame_va: u64,
         /// Endpoint told of faults that the domain cannot handle itself.
         fault_ep: Place,
-        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state.
+        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state. Bit 2: it is
+        /// supervised from now on.
         options: u32
     ) -> ();
-    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area.
+    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area. `NoRights`: the
+    /// invoker is supervised, and the dispatcher is not.
     43 Start() -> ();
-    /// Stops it; `Start` with `resume` of the frame untouched is `Continue`.
+    /// Stops it where it is, until `Continue`. Of another than the invoker this needs the right
+    /// `REVOKE`.
     44 Suspend() -> ();
-    /// Lets a suspended dispatcher go on where it was.
+    /// Lets a suspended dispatcher go on where it was. Needs the right `REVOKE`.
     45 Continue() -> ();
     /// Gives the rest of the time slice away.
     46 Yield() -> ();
@@ -997,6 +1002,8 @@ pub mod options {
     pub const LINUX: u32 = 1;
     /// Vector state is a copy of the invoker's.
     pub const COPY_VECTOR_STATE: u32 = 2;
+    /// Starts none that is not supervised.
+    pub const SUPERVISED: u32 = 4;
 }
 
 /// Notification bit that the kernel sets when a timer expires.

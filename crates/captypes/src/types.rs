@@ -213,7 +213,7 @@ impl Rights {
     /// Endpoints: may be received from.
     pub const RECV: Rights = Rights(16);
     /// Copies and descendants may be revoked. What a server hands out lacks it, lest a client take
-    /// an object from everybody else.
+    /// an object from everybody else. Dispatchers: may be suspended and continued.
     pub const REVOKE: Rights = Rights(32);
     /// Everything.
     pub const ALL: Rights = Rights(63);
