@@ -50,6 +50,7 @@ pub mod runtime;
 pub mod session;
 pub mod slots;
 pub mod spawn;
+pub mod supervisor;
 pub mod status;
 pub mod testkit;
 pub mod thread;

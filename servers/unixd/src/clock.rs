@@ -28,6 +28,8 @@ pub enum Due {
     Wait(Pid),
     /// An interval timer, by its number.
     Timer(Pid, u32),
+    /// The end of the patience with a process that was killed.
+    Kill(Pid),
     /// Bytes for a serial port that was full.
     Console,
 }

@@ -7,12 +7,13 @@
 use crate::caps::{errno, Slots};
 use abi::layout::PAGE;
 use abi::slots::VSPACE;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use libos::domain;
 use libos::local::Local;
 use libos::vspace::{entry_of, AddressSpace, Supplies, RW, WINDOW_BYTES};
-use libos::{Cap, CapType, Place, Status};
-use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
+use libos::{Cap, CapAddr, CapType, Place, Status};
+use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET, SESSION_BYTES};
 use unixproto::Errno;
 
 /// An upper-level entry of the address space that nothing else uses.
@@ -132,41 +133,132 @@ impl Drop for Shared {
     }
 }
 
-/// A process's session frame.
-pub struct Session(Shared);
+/// Bytes of a session frame, as an offset.
+const SESSION: usize = SESSION_BYTES as usize;
+
+/// A Frame with two session frames. It is mapped here as a whole: what is made of it, and its
+/// Mappings elsewhere, can be revoked without that.
+struct Pair {
+    map: Shared,
+    whole: Slots,
+}
+
+/// A session frame.
+pub struct Session {
+    frame: Slots,
+    pair: Rc<Pair>,
+    /// Where it starts in the pair.
+    start: usize,
+}
 
 impl Session {
-    /// The session in a mapped frame.
-    pub fn new(shared: Shared) -> Session {
-        Session(shared)
+    /// The Frame, which nobody else revokes.
+    pub fn frame(&self) -> CapAddr {
+        self.frame.first()
     }
     /// The header.
     pub fn header(&self) -> &Header {
         // SAFETY: the first page is mapped as long as `self` lives, and it consists of atomics.
-        unsafe { &*(Area::va(self.0.index) as *const Header) }
+        unsafe { &*((Area::va(self.pair.map.index) as usize + self.start) as *const Header) }
+    }
+    /// Where bytes of the data area are in the pair, if they are inside.
+    fn place(&self, offset: usize, bytes: usize) -> Option<usize> {
+        let end = offset.checked_add(bytes)?;
+        (end <= DATA_BYTES).then_some(self.start + DATA_OFFSET + offset)
     }
     /// Copies bytes of the data area.
     pub fn data(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let mut data = alloc::vec![0; bytes.min(DATA_BYTES)];
-        self.0.read(DATA_OFFSET + offset, &mut data);
+        self.read(offset, &mut data);
         data
     }
-    /// Copies bytes of the data area to `to`.
+    /// Copies bytes of the data area to `to`, as far as they lie inside.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
-        self.0.read(DATA_OFFSET + offset, to);
-    }
-    /// Puts bytes at the start of the data area.
-    pub fn put(&self, bytes: &[u8]) {
-        self.0.write(DATA_OFFSET, bytes);
-    }
-    /// Forgets what a process has left.
-    pub fn clear(&self) {
-        for offset in (0..self.0.bytes).step_by(4096) {
-            self.0.write(offset, &[0; 4096]);
+        if let Some(place) = self.place(offset, to.len()) {
+            self.pair.map.read(place, to);
         }
     }
-    /// The frame and where the data area starts in it.
-    pub fn area(&self) -> (&Shared, usize) {
-        (&self.0, DATA_OFFSET)
+    /// Puts bytes at the start of the data area, as far as there is room.
+    pub fn put(&self, bytes: &[u8]) {
+        if let Some(place) = self.place(0, bytes.len()) {
+            self.pair.map.write(place, bytes);
+        }
     }
+    /// Copies bytes from elsewhere to the data area.
+    pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
+        if let Some(place) = self.place(offset, bytes) {
+            from.copy_to(from_offset, &self.pair.map, place, bytes);
+        }
+    }
+    /// Copies bytes of the data area to somewhere else.
+    pub fn copy_to(&self, offset: usize, to: &Shared, to_offset: usize, bytes: usize) {
+        if let Some(place) = self.place(offset, bytes) {
+            self.pair.map.copy_to(place, to, to_offset, bytes);
+        }
+    }
+    /// Forgets what a process has left.
+    fn clear(&self) {
+        for offset in (self.start..self.start + SESSION).step_by(PAGE as usize) {
+            self.pair.map.write(offset, &[0; PAGE as usize]);
+        }
+    }
+}
+
+/// Session frames that nobody uses, kept for the next processes.
+#[derive(Default)]
+pub struct Sessions {
+    free: Vec<Session>,
+}
+
+/// How many are kept.
+const KEPT: usize = 8;
+
+impl Sessions {
+    /// One that nobody else has ever seen, or everybody has forgotten.
+    pub fn take(&mut self) -> Result<Session, Errno> {
+        if let Some(session) = self.free.pop() {
+            return Ok(session);
+        }
+        let frame = Slots::new(1)?;
+        domain::with(|domain| {
+            use libos::ram::Ram;
+            domain.arena.make(CapType::Frame, 2 * SESSION_BYTES, 1, frame.first().into())
+        })
+        .map_err(errno)?;
+        let map = Shared::map(frame.first(), 2 * SESSION_BYTES)?;
+        let pair = Rc::new(Pair { map, whole: frame });
+        self.free.push(part(&pair, SESSION)?);
+        part(&pair, 0)
+    }
+
+    /// Takes back one that has been revoked.
+    pub fn put_back(&mut self, session: Session) {
+        session.clear();
+        self.free.push(session);
+        if self.free.len() > KEPT {
+            self.drop_pair();
+        }
+    }
+
+    /// Gives the memory of two back that make up a pair, if there are any.
+    fn drop_pair(&mut self) {
+        // One reference of each half.
+        let whole = self.free.iter().position(|one| {
+            let here = self.free.iter().filter(|other| Rc::ptr_eq(&one.pair, &other.pair));
+            here.count() == 2
+        });
+        let Some(whole) = whole else { return };
+        let pair = self.free[whole].pair.clone();
+        self.free.retain(|session| !Rc::ptr_eq(&session.pair, &pair));
+    }
+}
+
+/// A half of a pair.
+fn part(pair: &Rc<Pair>, start: usize) -> Result<Session, Errno> {
+    let frame = Slots::new(1)?;
+    let whole = pair.whole.first();
+    whole
+        .retype(CapType::Frame, start as u64, SESSION_BYTES, 1, frame.first())
+        .map_err(errno)?;
+    Ok(Session { frame, pair: pair.clone(), start })
 }
