@@ -81,8 +81,7 @@ pub struct Caps {
 
 impl Caps {
     /// None in either direction.
-    pub const NONE: Caps =
-        Caps { first: Place::NULL, count: 0, moved: false, recv: Place::NULL };
+    pub const NONE: Caps = Caps { first: Place::NULL, count: 0, moved: false, recv: Place::NULL };
 
     /// Gives `count` away, from `first` on.
     pub fn give(first: impl Into<Place>, count: u32) -> Caps {

@@ -89,7 +89,8 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
 fn warm_up() -> Result<(), Errno> {
     drop(Vec::<u8>::with_capacity(HEAP_BYTES));
     crate::window::prepare(MAPS)?;
-    let slots = (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
+    let slots =
+        (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
     drop(slots);
     Ok(())
 }

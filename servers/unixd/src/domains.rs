@@ -61,6 +61,11 @@ impl Domain {
         dispatcher.mint(Place::within(root, slots::DISPATCHER), OWN)
     }
 
+    /// Both are gone: gives the slots back.
+    pub fn emptied(self) {
+        self.0.emptied();
+    }
+
     /// Lets it run.
     pub fn start(&self) -> Result<(), Errno> {
         invoke(self.dispatcher(), op::Start {}).map_err(errno)

@@ -13,6 +13,7 @@ use crate::server::Unixd;
 use crate::signals::from_kernel;
 use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Outcome, Tried};
+use crate::window::Session;
 use alloc::vec::Vec;
 use authority::{Badges, Part, Parts, Step, Teardown};
 use core::sync::atomic::Ordering::Relaxed;
@@ -32,28 +33,48 @@ pub struct Ending {
     domain: Option<Domain>,
     /// The dispatcher of a thread.
     thread: Option<Slots>,
+    /// Something went in an unexpected way: slots may not be empty.
+    odd: bool,
 }
 
 impl Ending {
     /// Of a process: nobody speaks for it from here on.
-    fn of_process(badges: &mut Badges<Speaker>, pid: Pid, parts: (Option<Voice>, Option<Domain>)) -> Ending {
+    fn of_process(
+        badges: &mut Badges<Speaker>,
+        pid: Pid,
+        parts: (Option<Voice>, Option<Domain>),
+    ) -> Ending {
         let (voice, domain) = parts;
         let parts = if domain.is_some() { Parts::ALL } else { Parts::VOICE };
         let teardown = voice.as_ref().and_then(|voice| badges.end(voice.badge, parts));
         let teardown = teardown.unwrap_or_else(Teardown::of_domain);
-        Ending { whose: Some(pid), teardown, voice, domain, thread: None }
+        Ending { whose: Some(pid), teardown, voice, domain, thread: None, odd: false }
     }
 
     /// Of a thread other than the first.
     pub fn of_thread(badges: &mut Badges<Speaker>, voice: Voice, dispatcher: Slots) -> Ending {
         let teardown = badges.end(voice.badge, Parts::THREAD).unwrap_or_else(Teardown::of_domain);
-        Ending { whose: None, teardown, voice: Some(voice), domain: None, thread: Some(dispatcher) }
+        Ending {
+            whose: None,
+            teardown,
+            voice: Some(voice),
+            domain: None,
+            thread: Some(dispatcher),
+            odd: false,
+        }
     }
 
     /// Of a domain that another one has replaced.
     pub fn of_domain(domain: Domain) -> Ending {
         let teardown = Teardown::of_domain();
-        Ending { whose: None, teardown, voice: None, domain: Some(domain), thread: None }
+        Ending {
+            whose: None,
+            teardown,
+            voice: None,
+            domain: Some(domain),
+            thread: None,
+            odd: false,
+        }
     }
 
     /// The slot with this server's capability to a part.
@@ -70,7 +91,7 @@ impl Ending {
     }
 
     /// Does the next step. `true` if more of it is left.
-    fn take_step(&self, step: Step) -> bool {
+    fn take_step(&mut self, step: Step) -> bool {
         let (Step::Revoke(part) | Step::Release(part)) = step;
         let Some(slot) = self.slot(part) else { return false };
         let result = match step {
@@ -79,8 +100,24 @@ impl Ending {
             Step::Release(Part::Session) => Ok(()),
             Step::Release(_) => invoke(slot, op::Delete {}),
         };
-        // Any other error: it is gone already, with the memory that it was made of.
+        // It may be gone already, with the memory that it was made of.
+        let expected = matches!(result, Ok(()) | Err(Status::Again | Status::Empty));
+        self.odd |= !expected;
         result == Err(Status::Again)
+    }
+
+    /// Nothing is left: answers the session frame, for the next one.
+    fn over(self) -> Option<Session> {
+        if self.odd {
+            return None;
+        }
+        if let Some(dispatcher) = self.thread {
+            dispatcher.emptied();
+        }
+        if let Some(domain) = self.domain {
+            domain.emptied();
+        }
+        self.voice.map(Voice::emptied)
     }
 }
 
@@ -205,9 +242,9 @@ impl Unixd {
                 }
                 continue;
             }
-            let Ending { whose, voice, .. } = ending;
-            if let Some(voice) = voice {
-                self.sessions.put_back(voice.session);
+            let whose = ending.whose;
+            if let Some(session) = ending.over() {
+                self.sessions.put_back(session);
             }
             if let Some(pid) = whose {
                 self.ended(pid);

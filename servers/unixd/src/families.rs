@@ -88,11 +88,12 @@ impl Unixd {
         proc.news = Some(News::Stopped(signal));
         let native = proc.native;
         let threads = self.procs.threads_of(pid);
+        // First, or they would wait anew at once.
+        self.suspend(threads.iter().copied());
         // A native program does not know that a wait may end early.
         if !native {
-            threads.iter().for_each(|&tid| self.interrupt(tid));
+            threads.into_iter().for_each(|tid| self.interrupt(tid));
         }
-        self.suspend(threads);
         self.news_for_parent(pid, CLD_STOPPED, signal);
     }
 

@@ -87,10 +87,10 @@ impl Pipe {
     }
 }
 
-/// Splits a part of the ring at its end.
-fn parts(at: usize, bytes: usize) -> [(usize, usize); 2] {
+/// Splits a part of the ring at its end, where that lies inside.
+fn parts(at: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let first = bytes.min(RING - at);
-    [(at, first), (0, bytes - first)]
+    [(at, first), (0, bytes - first)].into_iter().filter(|(_, bytes)| *bytes > 0)
 }
 
 impl Pipes {

@@ -10,8 +10,8 @@ use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::terminal::Terminal;
 use crate::threads::Tid;
-use crate::wait::{Call, Outcome};
 use crate::voices::Speaker;
+use crate::wait::{Call, Outcome};
 use crate::window::Sessions;
 use abi::slots::{DISPATCHER, SELF_EP};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -176,6 +176,7 @@ impl Unixd {
         answer
     }
 
+    #[inline(always)]
     fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Option<(Words, Caps)> {
         self.speaker = speaker.tid;
         match self.request(speaker.pid, message) {

@@ -10,6 +10,7 @@ use crate::domains::{receive_dispatcher, OWN};
 use crate::exits::Ending;
 use crate::procs::*;
 use crate::server::{Unixd, SCRATCH};
+use crate::signals::UNSTOPPABLE;
 use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Blocked, Outcome, Tried};
 use crate::window::Session;
@@ -21,7 +22,6 @@ use libos::ipc::Caps;
 use libos::{invoke, op as kop, Cap};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
-use crate::signals::UNSTOPPABLE;
 use unixproto::signals::bit;
 use unixproto::{op, Any, Errno, Reply};
 

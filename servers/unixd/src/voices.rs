@@ -39,6 +39,11 @@ pub struct Voice {
 }
 
 impl Voice {
+    /// The endpoint is gone, and nobody has the session frame: that is what is left.
+    pub fn emptied(self) -> Session {
+        self.endpoint.emptied();
+        self.session
+    }
     /// The endpoint capability with the badge.
     pub fn endpoint(&self) -> CapAddr {
         self.endpoint.first()

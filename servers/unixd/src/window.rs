@@ -97,28 +97,11 @@ impl Shared {
         (end <= self.bytes).then(|| (Area::va(self.index) as usize + offset) as *mut u8)
     }
 
-    /// Copies bytes out, as far as they lie inside.
-    pub fn read(&self, offset: usize, to: &mut [u8]) {
-        let Some(from) = self.pointer(offset, to.len()) else { return };
-        // SAFETY: the range is mapped as long as `self` lives, and `to` is private memory.
-        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
-    }
-
     /// Copies bytes in, as far as there is room inside.
     pub fn write(&self, offset: usize, from: &[u8]) {
         let Some(to) = self.pointer(offset, from.len()) else { return };
         // SAFETY: the range is mapped writable as long as `self` lives; `from` is private memory.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
-    }
-
-    /// Copies bytes from here to another shared range.
-    pub fn copy_to(&self, offset: usize, to: &Shared, to_offset: usize, bytes: usize) {
-        let (Some(from), Some(to)) = (self.pointer(offset, bytes), to.pointer(to_offset, bytes))
-        else {
-            return;
-        };
-        // SAFETY: both ranges are mapped as long as the values live. `copy` allows overlap.
-        unsafe { core::ptr::copy(from, to, bytes) }
     }
 }
 
@@ -133,9 +116,6 @@ impl Drop for Shared {
     }
 }
 
-/// Bytes of a session frame, as an offset.
-const SESSION: usize = SESSION_BYTES as usize;
-
 /// A Frame with two session frames. It is mapped here as a whole: what is made of it, and its
 /// Mappings elsewhere, can be revoked without that.
 struct Pair {
@@ -146,9 +126,10 @@ struct Pair {
 /// A session frame.
 pub struct Session {
     frame: Slots,
+    /// It is mapped as long as this lives.
     pair: Rc<Pair>,
-    /// Where it starts in the pair.
-    start: usize,
+    /// Where.
+    va: usize,
 }
 
 impl Session {
@@ -157,14 +138,16 @@ impl Session {
         self.frame.first()
     }
     /// The header.
+    #[inline]
     pub fn header(&self) -> &Header {
         // SAFETY: the first page is mapped as long as `self` lives, and it consists of atomics.
-        unsafe { &*((Area::va(self.pair.map.index) as usize + self.start) as *const Header) }
+        unsafe { &*(self.va as *const Header) }
     }
-    /// Where bytes of the data area are in the pair, if they are inside.
-    fn place(&self, offset: usize, bytes: usize) -> Option<usize> {
+    /// Bytes of the data area, if they are inside.
+    #[inline]
+    fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;
-        (end <= DATA_BYTES).then_some(self.start + DATA_OFFSET + offset)
+        (end <= DATA_BYTES).then_some((self.va + DATA_OFFSET + offset) as *mut u8)
     }
     /// Copies bytes of the data area.
     pub fn data(&self, offset: usize, bytes: usize) -> Vec<u8> {
@@ -172,35 +155,36 @@ impl Session {
         self.read(offset, &mut data);
         data
     }
-    /// Copies bytes of the data area to `to`, as far as they lie inside.
+    /// Copies bytes of the data area to `to`, if all of them lie inside.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
-        if let Some(place) = self.place(offset, to.len()) {
-            self.pair.map.read(place, to);
-        }
+        let Some(from) = self.place(offset, to.len()) else { return };
+        // SAFETY: mapped as long as `self` lives; `to` is private memory.
+        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
     }
-    /// Puts bytes at the start of the data area, as far as there is room.
+    /// Puts bytes at the start of the data area, if there is room.
     pub fn put(&self, bytes: &[u8]) {
-        if let Some(place) = self.place(0, bytes.len()) {
-            self.pair.map.write(place, bytes);
-        }
+        let Some(to) = self.place(0, bytes.len()) else { return };
+        // SAFETY: mapped writable as long as `self` lives; `bytes` are private memory.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
     /// Copies bytes from elsewhere to the data area.
     pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
-        if let Some(place) = self.place(offset, bytes) {
-            from.copy_to(from_offset, &self.pair.map, place, bytes);
-        }
+        let places = (self.place(offset, bytes), from.pointer(from_offset, bytes));
+        let (Some(to), Some(from)) = places else { return };
+        // SAFETY: both ranges are mapped as long as the values live, and they are different Frames.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
     }
     /// Copies bytes of the data area to somewhere else.
     pub fn copy_to(&self, offset: usize, to: &Shared, to_offset: usize, bytes: usize) {
-        if let Some(place) = self.place(offset, bytes) {
-            self.pair.map.copy_to(place, to, to_offset, bytes);
-        }
+        let places = (self.place(offset, bytes), to.pointer(to_offset, bytes));
+        let (Some(from), Some(to)) = places else { return };
+        // SAFETY: as in `copy_from`.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
     }
     /// Forgets what a process has left.
     fn clear(&self) {
-        for offset in (self.start..self.start + SESSION).step_by(PAGE as usize) {
-            self.pair.map.write(offset, &[0; PAGE as usize]);
-        }
+        // SAFETY: mapped writable as long as `self` lives.
+        unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, SESSION_BYTES as usize) }
     }
 }
 
@@ -227,7 +211,7 @@ impl Sessions {
         .map_err(errno)?;
         let map = Shared::map(frame.first(), 2 * SESSION_BYTES)?;
         let pair = Rc::new(Pair { map, whole: frame });
-        self.free.push(part(&pair, SESSION)?);
+        self.free.push(part(&pair, SESSION_BYTES)?);
         part(&pair, 0)
     }
 
@@ -253,12 +237,11 @@ impl Sessions {
     }
 }
 
-/// A half of a pair.
-fn part(pair: &Rc<Pair>, start: usize) -> Result<Session, Errno> {
+/// The half of a pair that starts there.
+fn part(pair: &Rc<Pair>, start: u64) -> Result<Session, Errno> {
     let frame = Slots::new(1)?;
     let whole = pair.whole.first();
-    whole
-        .retype(CapType::Frame, start as u64, SESSION_BYTES, 1, frame.first())
-        .map_err(errno)?;
-    Ok(Session { frame, pair: pair.clone(), start })
+    whole.retype(CapType::Frame, start, SESSION_BYTES, 1, frame.first()).map_err(errno)?;
+    let va = (Area::va(pair.map.index) + start) as usize;
+    Ok(Session { frame, pair: pair.clone(), va })
 }

@@ -110,7 +110,14 @@ impl Child {
     ) -> Result<Self, SpawnError> {
         let image = Image::parse(file)?;
         let space = AddressSpace::new(Place::within(root, slots::VSPACE));
-        let mut child = Child { root, dispatcher, known: Default::default(), entry: image.entry, space, held: 0 };
+        let mut child = Child {
+            root,
+            dispatcher,
+            known: Default::default(),
+            entry: image.entry,
+            space,
+            held: 0,
+        };
         child.make_cspace(arena)?;
         for segment in image.segments()? {
             child.load(&segment?, arena, writer)?;
