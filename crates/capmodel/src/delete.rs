@@ -72,7 +72,7 @@ impl Model {
             self.clear(mapping.table, mapping.first, mapping.count);
             return;
         }
-        if self.slots.values().any(|other| other.is_copy_of(&cap)) {
+        if self.slots.values().any(|other| other.is_of_object_of(&cap)) {
             return;
         }
         if cap.is_frame() {

@@ -670,7 +670,7 @@ impl Draft<'_> {
         let frame = sometimes(self, CapType::Frame);
         let endpoint = sometimes(self, CapType::Endpoint);
         let va = PAGE * self.random.below(1 << 30);
-        let options = self.random.below(4);
+        let options = self.random.below(8);
         let args = [cspace, vspace, frame, va, endpoint, options];
         Some(Operation::new(Label::Configure, target.place, &args))
     }

@@ -297,7 +297,9 @@ invocations! {
         /// An empty slot.
         dst: Place
     ) -> ();
-    /// Copies with fewer rights; an Endpoint without badge also gets one, for good.
+    /// Copies with fewer rights; an Endpoint without badge also gets one, for good, on its own core.
+    /// What has a badge descends from the Endpoint without, and is a copy only of what has the same
+    /// badge: so each badge can be revoked by itself. The Endpoint lives as long as any of them.
     2 Mint(
         /// An empty slot.
         dst: Place,
@@ -332,7 +334,7 @@ invocations! {
     /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated.
     5 Delete() -> ();
     /// Deletes all copies and descendants of the capability, which has the right `REVOKE`; itself
-    /// stays. `Again` as `Delete`.
+    /// stays. Of an Endpoint without badge these include all badges. `Again` as `Delete`.
     6 Revoke() -> ();
     /// Says what the capability is.
     7 Identify() -> Identity;
@@ -612,7 +614,9 @@ invocations! {
         /// Bits to set.
         bits: u64
     ) -> ();
-    /// Gives a stopped dispatcher its spaces. Null places leave what was set before.
+    /// Gives a stopped dispatcher its spaces. Null places leave what was set before. A supervised
+    /// dispatcher starts only those that are supervised, too, and only one that is not makes another
+    /// supervised (`NoRights`): so whoever supervises a client knows all its dispatchers.
     42 Configure(
         /// Root CNode.
         cspace: Place,
@@ -624,14 +628,17 @@ invocations! {
         frame_va: u64,
         /// Endpoint told of faults that the domain cannot handle itself.
         fault_ep: Place,
-        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state.
+        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state. Bit 2: it is
+        /// supervised from now on.
         options: u32
     ) -> ();
-    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area.
+    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area. `NoRights`: the
+    /// invoker is supervised, and the dispatcher is not.
     43 Start() -> ();
-    /// Stops it; `Start` with `resume` of the frame untouched is `Continue`.
+    /// Stops it where it is, until `Continue`. Of another than the invoker this needs the right
+    /// `REVOKE`.
     44 Suspend() -> ();
-    /// Lets a suspended dispatcher go on where it was.
+    /// Lets a suspended dispatcher go on where it was. Needs the right `REVOKE`.
     45 Continue() -> ();
     /// Gives the rest of the time slice away.
     46 Yield() -> ();
@@ -1014,6 +1021,8 @@ pub mod options {
     pub const LINUX: u32 = 1;
     /// Vector state is a copy of the invoker's.
     pub const COPY_VECTOR_STATE: u32 = 2;
+    /// Starts none that is not supervised.
+    pub const SUPERVISED: u32 = 4;
 }
 
 /// Notification bit that the kernel sets when a timer expires.

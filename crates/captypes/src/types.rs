@@ -48,7 +48,8 @@ macro_rules! cap_types {
             pub const fn tree(self) -> Tree {
                 match self { $(CapType::$name => Tree::$tree,)* }
             }
-            /// Order among capabilities of the same range: an ancestor's type comes first.
+            /// Order among capabilities of the same range: an ancestor's type comes first. An
+            /// Endpoint with a badge is made of the one without, and comes one behind it.
             pub const fn rank(self) -> u8 {
                 match self { $(CapType::$name => $rank,)* }
             }
@@ -110,7 +111,7 @@ cap_types! {
     /// Where messages are sent and received. Minted copies carry a badge.
     13 Endpoint: Memory, rank 3, ObjectSize::Fixed(4096), from [Ram];
     /// The record of entries in one table; deleting it removes them.
-    14 Mapping: Memory, rank 4, NOTHING, from [];
+    14 Mapping: Memory, rank 5, NOTHING, from [];
     /// The CPU driver of this core.
     15 Kernel: Singleton, rank 0, NOTHING, from [];
     /// An interrupt line.
@@ -254,7 +255,7 @@ impl Rights {
     /// Endpoints: may be received from.
     pub const RECV: Rights = Rights(16);
     /// Copies and descendants may be revoked. What a server hands out lacks it, lest a client take
-    /// an object from everybody else.
+    /// an object from everybody else. Dispatchers: may be suspended and continued.
     pub const REVOKE: Rights = Rights(32);
     /// As `WRITE`, but only while nobody else has the object: neither the capability nor the CNode
     /// that holds it has a copy. Copy-on-write memory and what keeps its books are born with it.

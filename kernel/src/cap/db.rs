@@ -213,6 +213,12 @@ impl Db {
         slot.is_linked() && unsafe { self.mdb.has_copies(slot.ptr()) }
     }
 
+    /// Is there a capability that differs from that in `slot` in its badge only?
+    pub fn has_siblings(&self, slot: SlotRef) -> bool {
+        // SAFETY: in the database, as checked.
+        slot.is_linked() && unsafe { self.mdb.has_siblings(slot.ptr()) }
+    }
+
     /// The other slots with the same capability as a slot in use.
     pub fn copies(&self, slot: SlotRef) -> impl Iterator<Item = SlotRef> + '_ {
         debug_assert!(slot.is_linked());
@@ -305,6 +311,17 @@ impl Db {
         match unsafe { self.mdb.host(slot.ptr()) } {
             Some(host) => Some(Obj::from_slot(host)),
             None => self.nearest_ancestor(slot),
+        }
+    }
+
+    /// The innermost capability from which that in `slot` descends. It may have many siblings: most
+    /// often the ancestor is the Endpoint without badge.
+    pub fn ancestor_behind_siblings(&self, slot: SlotRef) -> Option<SlotRef> {
+        let cap = slot.cap();
+        let plain = RawCap { aux: 0, ..cap };
+        match cap.ty == CapType::Endpoint as u8 && cap.aux != 0 {
+            true => self.find(&plain).or_else(|| self.nearest_ancestor(slot)),
+            false => self.nearest_ancestor(slot),
         }
     }
 

@@ -117,7 +117,7 @@ impl Local {
         let table = slot.cap().is(CapType::Pt);
         let copied = if table { attr::WAS_COPIED } else { 0 };
         self.change_all(slot, |attrs| attrs | attr::COPIES_OR_DESCENDANTS | copied);
-        let mut above = self.db.nearest_ancestor(slot);
+        let mut above = self.db.ancestor_behind_siblings(slot);
         while let Some(ancestor) = above {
             self.change_all(ancestor, |attrs| attrs | attr::REMOTE_DESCENDANTS);
             above = self.db.nearest_ancestor(ancestor);

@@ -2,6 +2,7 @@
 
 mod alone;
 mod attacks;
+mod badges;
 mod cycles;
 mod deletion;
 mod flushing;

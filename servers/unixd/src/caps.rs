@@ -54,15 +54,29 @@ impl Slots {
     }
 }
 
-impl Drop for Slots {
-    fn drop(&mut self) {
-        self.clear();
+impl Slots {
+    /// Gives the slots back, which are empty.
+    pub fn emptied(mut self) {
+        self.release();
+        self.count = 0;
+    }
+
+    fn release(&self) {
         let _ = domain::with(|domain| {
             for index in 0..self.count {
                 domain.slots.free(self.first.plus(index));
             }
             Ok(())
         });
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        if self.count > 0 {
+            self.clear();
+            self.release();
+        }
     }
 }
 

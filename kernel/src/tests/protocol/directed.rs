@@ -292,3 +292,27 @@ fn whoever_waits_may_vanish() {
     // Somebody else does it.
     t.redirected(0, A, op::Delete {});
 }
+
+/// Badges of one Endpoint on several cores: each goes alone, all of them with the Endpoint.
+#[test]
+fn badges_are_revoked_on_all_cores() {
+    let mut t = Test::new(3);
+    t.make(0, CapType::Endpoint, 4096, A);
+    for (badge, dst) in [(5, B), (9, C)] {
+        let mint = op::Mint { dst: dst.into(), rights: captypes::Rights::ALL, badge };
+        assert_eq!(t.cluster.call(0, A, mint), Some(0));
+        t.send(0, dst, 1, dst);
+        t.send(0, dst, 2, dst);
+    }
+    // Which badges there are is the business of the Endpoint's own core.
+    t.send(0, A, 1, A);
+    let dst = CapAddr(20).into();
+    let mint = op::Mint { dst, rights: captypes::Rights::ALL, badge: 7 };
+    assert_eq!(t.cluster.call(1, A, mint), Some(Status::Unsupported as u64));
+    t.redirected(0, B, op::Revoke {});
+    assert!(!t.is_empty(0, B) && t.is_empty(1, B) && t.is_empty(2, B));
+    assert!(!t.is_empty(0, C) && !t.is_empty(1, C) && !t.is_empty(2, C));
+    t.redirected(0, A, op::Revoke {});
+    assert!([1, 2].iter().all(|&core| t.is_empty(core, A) && t.is_empty(core, C)));
+    assert!(t.is_empty(0, B) && t.is_empty(0, C) && !t.is_empty(0, A));
+}
