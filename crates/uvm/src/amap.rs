@@ -8,8 +8,8 @@
 
 use crate::backend::{Backend, CNode};
 use crate::bits::Bits;
-use crate::sparse::Sparse;
 use crate::types::NoMemory;
+use tables::Sparse;
 
 /// The anons of 256 consecutive pages.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +119,8 @@ impl Amap {
     #[cold]
     fn make_own(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
         if self.chunks.get(key).is_none() {
-            self.chunks.insert(key, Chunk::new(b.cnode_new()?));
+            let node = b.cnode_new()?;
+            self.chunks.insert(key, Chunk::new(node)).inspect_err(|_| b.cnode_drop(node))?;
             self.spare += 1;
         } else if self.still_shared(b, key) {
             self.unshare(b, key)?;
@@ -246,7 +247,7 @@ impl Amap {
 
     /// Marks every chunk as held by two processes, but those of the regions `kept`.
     pub fn share(&mut self, kept: &[u64]) {
-        self.chunks.iter_mut().for_each(|(_, chunk)| chunk.shared = true);
+        self.chunks.update(|_, chunk| chunk.shared = true);
         for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
                 chunk.shared = false;

@@ -198,13 +198,11 @@ impl Space {
     /// the next mapping allow it.
     #[cold]
     fn grow_stack(&mut self, page: u64) -> Result<Entry, FaultError> {
-        let index = self.map.index_from(page);
-        let entries = self.map.entries();
-        let entry = match entries.get(index) {
-            Some(entry) if entry.flags.has(Flags::GROWS_DOWN) => *entry,
+        let (before, entry) = match self.map.around(page) {
+            (before, Some(entry)) if entry.flags.has(Flags::GROWS_DOWN) => (before, *entry),
             _ => return Err(FaultError::NotMapped),
         };
-        let too_close = index.checked_sub(1).map(|before| &entries[before]).is_some_and(|before| {
+        let too_close = before.is_some_and(|before| {
             !before.flags.has(Flags::GROWS_DOWN)
                 && before.prot != Prot::NONE
                 && page - before.end < GUARD_PAGES

@@ -9,9 +9,9 @@
 use crate::amap::Amap;
 use crate::backend::{Backend, CNode, Extent, Table};
 use crate::bits::Bits;
-use crate::sparse::Sparse;
 use crate::types::{NoMemory, Prot};
 use alloc::vec::Vec;
+use tables::Sparse;
 
 /// Entries of one half of a region.
 pub const HALF: u32 = 256;
@@ -123,6 +123,11 @@ impl Pmap {
         let (key, entry) = locate(page);
         self.regions.get(key).is_some_and(|region| region.present.get(entry))
     }
+    /// Is any of the entries `lo..hi` of a region present?
+    #[inline]
+    pub fn any_present(&self, key: u64, lo: u32, hi: u32) -> bool {
+        self.regions.get(key).is_some_and(|region| region.present.any_within(lo, hi))
+    }
     /// Is this page mapped and, as far as the pmap knows, writable?
     #[inline]
     pub fn may_be_writable(&self, page: u64) -> bool {
@@ -205,7 +210,9 @@ impl Pmap {
     ) -> Result<(), NoMemory> {
         self.unshare(b, amap, key);
         if self.regions.get(key).is_none() {
-            self.regions.insert(key, Region::new(b.table_new(key)?));
+            let table = b.table_new(key)?;
+            let entered = self.regions.insert(key, Region::new(table));
+            entered.inspect_err(|_| b.table_drop(key, table))?;
         }
         Ok(())
     }
@@ -448,7 +455,7 @@ impl Pmap {
 
     /// Marks every region but those kept as mapped by two processes: a fork comes.
     pub fn share(&mut self) {
-        self.regions.iter_mut().for_each(|(_, region)| region.shared = true);
+        self.regions.update(|_, region| region.shared = true);
         for &key in &self.kept {
             if let Some(region) = self.regions.get_mut(key) {
                 region.shared = false;

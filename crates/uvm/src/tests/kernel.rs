@@ -510,7 +510,7 @@ impl Backend for Process {
         assert!(nodes.into_iter().flatten().all(|node| !self.names.contains_key(&node.0)));
     }
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
-        let pages = self.kernel.borrow().objects[&object.0].len() as u64;
+        let pages = self.kernel.borrow().objects[&(object.index() as u32)].len() as u64;
         if page >= pages {
             return Err(ObjectError::NoPage);
         }
@@ -519,7 +519,7 @@ impl Backend for Process {
         let first = first.max(if page < 40 { 0 } else { 40 });
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
-        Ok(Extent { frame: object.0, frame_page: first, first, pages })
+        Ok(Extent { frame: object.index() as u32, frame_page: first, first, pages })
     }
     fn object_release(&mut self, object: ObjectId) {
         self.released.push(object);

@@ -78,7 +78,7 @@ impl Objects {
 
     /// The object with this number.
     pub fn get(&self, id: ObjectId) -> Option<&Object> {
-        self.objects.get(id.0 as usize)?.as_ref()
+        self.objects.get(id.index())?.as_ref()
     }
 
     /// The object for a description, and whether it is new: it is not if it is mapped already in
@@ -103,19 +103,19 @@ impl Objects {
             self.objects[index] = Some(object);
             index
         });
-        (ObjectId(index as u32), known.is_none())
+        (ObjectId::new(index as u32), known.is_none())
     }
 
     /// Says where the file is.
     pub fn set_path(&mut self, id: ObjectId, path: String) {
-        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+        if let Some(Some(object)) = self.objects.get_mut(id.index()) {
             object.path = Some(path);
         }
     }
 
     /// Forgets an object that nothing maps.
     pub fn release(&mut self, id: ObjectId) {
-        let Some(object) = self.objects.get_mut(id.0 as usize).and_then(Option::take) else {
+        let Some(object) = self.objects.get_mut(id.index()).and_then(Option::take) else {
             return;
         };
         for extent in object.extents.iter().filter(|e| e.frame != own::ZERO_PAGE.0) {
@@ -171,7 +171,7 @@ impl Objects {
             return Err(ObjectError::NoPage);
         };
         let (first, pages) = (found.start / PAGE, found.bytes / PAGE);
-        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+        if let Some(Some(object)) = self.objects.get_mut(id.index()) {
             object.size = found.size;
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
@@ -181,7 +181,7 @@ impl Objects {
         }
         let pages = pages.min(found.size.div_ceil(PAGE) - first);
         let extent = Extent { frame: slot.0, frame_page: 0, first, pages };
-        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+        if let Some(Some(object)) = self.objects.get_mut(id.index()) {
             object.extents.push(extent);
         }
         Ok(extent)
@@ -191,12 +191,12 @@ impl Objects {
     pub fn of_inode(&self, inode: u64) -> Vec<ObjectId> {
         let is = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.inode == inode);
         let objects = self.objects.iter().enumerate().filter(|(_, object)| is(object));
-        objects.map(|(index, _)| ObjectId(index as u32)).collect()
+        objects.map(|(index, _)| ObjectId::new(index as u32)).collect()
     }
 
     /// The file has only `pages` pages left, and of the others none is mapped: forgets them.
     pub fn cut(&mut self, id: ObjectId, pages: u64) {
-        let Some(Some(object)) = self.objects.get_mut(id.0 as usize) else { return };
+        let Some(Some(object)) = self.objects.get_mut(id.index()) else { return };
         object.size = object.size.min(pages * PAGE);
         for extent in &mut object.extents {
             extent.pages = extent.pages.min(pages.saturating_sub(extent.first));
