@@ -37,6 +37,12 @@ impl<T> Slab<T> {
         self.values.get_mut(number as usize)
     }
 
+    /// All values, and defaults where none is, by number.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.values.iter_mut()
+    }
+
     /// Adds a value. Answers its number.
     ///
     /// # Errors
@@ -50,10 +56,10 @@ impl<T> Slab<T> {
             self.count += 1;
             return Ok(number);
         }
-        match self.values.len() {
-            // Most tables of nodes stay with one.
-            0 => self.values.try_reserve_exact(1)?,
-            _ => self.values.try_reserve(1)?,
+        if self.values.len() == self.values.capacity() {
+            // Most tables of nodes stay with one. Larger ones grow by half, so that what they leave
+            // behind is soon large enough for them together.
+            self.values.try_reserve_exact(self.values.len().div_ceil(2).max(1))?;
         }
         self.values.push(value);
         self.count += 1;

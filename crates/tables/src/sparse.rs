@@ -173,13 +173,10 @@ impl<T> Sparse<T> {
             .filter_map(|found| Some((found.key, self.values.get(found.value)?.as_ref()?)))
     }
 
-    /// Changes every value, in the order of the keys.
-    pub fn update(&mut self, mut change: impl FnMut(u64, &mut T)) {
-        for found in self.keys.iter() {
-            if let Some(Some(value)) = self.values.get_mut(found.value) {
-                change(found.key, value);
-            }
-        }
+    /// All values, in no order.
+    #[inline]
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.values.iter_mut().flatten()
     }
 }
 

@@ -247,7 +247,7 @@ impl Amap {
 
     /// Marks every chunk as held by two processes, but those of the regions `kept`.
     pub fn share(&mut self, kept: &[u64]) {
-        self.chunks.update(|_, chunk| chunk.shared = true);
+        self.chunks.values_mut().for_each(|chunk| chunk.shared = true);
         for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
                 chunk.shared = false;

@@ -476,7 +476,6 @@ impl Map {
 
     /// Changes what is in `start..end`, but not where it is, and joins neighbours that have become
     /// alike.
-    #[inline]
     pub fn change(
         &mut self,
         start: u64,
@@ -484,30 +483,67 @@ impl Map {
         mut to: impl FnMut(&mut Entry),
     ) -> Result<(), NoMemory> {
         match self.first_from(start) {
-            Some((place, entry)) if entry.start <= start && end <= entry.end => {
-                self.change_in(place, start, end, to)
+            Some((place, &entry)) if entry.start <= start && end <= entry.end => {
+                let mut changed = entry;
+                to(&mut changed);
+                match changed == entry {
+                    true => Ok(()),
+                    false => self.change_in(place, start, end, (changed.prot, changed.flags)),
+                }
             }
             _ => self.change_many(start, end, &mut to),
         }
     }
 
-    /// The same inside of the entry at a place.
+    /// The same inside of the entry at a place, which does not have these rights and properties.
     #[inline]
     pub fn change_in(
         &mut self,
         place: Place,
         start: u64,
         end: u64,
-        to: impl FnOnce(&mut Entry),
+        (prot, flags): (Prot, Flags),
+    ) -> Result<(), NoMemory> {
+        self.seen = self.seen.or(flags);
+        // Most entries have their neighbours in the same leaf.
+        if let Some([before, entry, behind]) = self.entries.window(place) {
+            let part = Entry { prot, flags, ..*entry };
+            if entry.start == start && entry.end == end {
+                match (before.joins(&part), part.joins(behind)) {
+                    (false, false) => {
+                        *entry = part;
+                        return Ok(());
+                    }
+                    (true, true) => {
+                        let (covered, last) = (before.end, behind.end);
+                        let object = part.object;
+                        before.end = last;
+                        if self.entries.remove_two(place) {
+                            object.into_iter().for_each(|object| {
+                                self.count_out(object);
+                                self.count_out(object);
+                            });
+                            return Ok(());
+                        }
+                        self.entries.window(place).into_iter().for_each(|at| at[0].end = covered);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.change_with_care(place, start, end, (prot, flags))
+    }
+
+    fn change_with_care(
+        &mut self,
+        place: Place,
+        start: u64,
+        end: u64,
+        (prot, flags): (Prot, Flags),
     ) -> Result<(), NoMemory> {
         let [before, Some(entry), behind] = self.entries.around(place) else { return Ok(()) };
         let is_whole = entry.start == start && entry.end == end;
-        let mut part = if is_whole { *entry } else { entry.part(start, end) };
-        to(&mut part);
-        if part.prot == entry.prot && part.flags == entry.flags {
-            return Ok(());
-        }
-        self.seen = self.seen.or(part.flags);
+        let part = Entry { prot, flags, ..entry.part(start, end) };
         let joins_before = before.is_some_and(|before| before.joins(&part));
         let joins_behind = behind.is_some_and(|behind| part.joins(behind));
         match (is_whole, joins_before || joins_behind) {
@@ -578,6 +614,11 @@ impl Map {
         part: Entry,
         rest: Option<Entry>,
     ) -> Result<(), NoMemory> {
+        if let Some(rest) = rest.filter(|rest| rest.object.is_none()) {
+            if self.entries.insert_two(place, [part, rest]) {
+                return Ok(());
+            }
+        }
         let place = self.enter(place, part)?;
         let Some(rest) = rest else { return Ok(()) };
         let entered = self.enter(self.entries.next(place), rest);

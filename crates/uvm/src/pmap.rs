@@ -455,7 +455,7 @@ impl Pmap {
 
     /// Marks every region but those kept as mapped by two processes: a fork comes.
     pub fn share(&mut self) {
-        self.regions.update(|_, region| region.shared = true);
+        self.regions.values_mut().for_each(|region| region.shared = true);
         for &key in &self.kept {
             if let Some(region) = self.regions.get_mut(key) {
                 region.shared = false;

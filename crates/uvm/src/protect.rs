@@ -46,7 +46,7 @@ impl Space {
                 if !self.map.has_room(2) && !self.map.has_room(self.map.splits(at, behind)) {
                     return Err(Error::NoMemory);
                 }
-                self.map.change_in(place, at, behind, |entry| entry.prot = prot)?;
+                self.map.change_in(place, at, behind, (prot, flags))?;
                 self.protect_range(b, (at, behind), flags, (before, prot));
             }
             at = behind;

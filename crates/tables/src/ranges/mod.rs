@@ -427,6 +427,45 @@ impl<T: Item> Ranges<T> {
         self.follow(place, &before, &item);
     }
 
+    /// The items in front of a place, at it and behind it, if they are in one leaf. The limits between
+    /// them may be moved, but none of the gaps may grow.
+    #[inline]
+    pub fn window(&mut self, place: Place) -> Option<&mut [T; 3]> {
+        let items = &mut self.leaves.get_mut(place.leaf)?.items;
+        let first = (place.index as usize).wrapping_sub(1);
+        items.get_mut(first..)?.first_chunk_mut()
+    }
+
+    /// Enters two items that touch, in front of a place and behind an item that they touch, if that is
+    /// simple. Answers whether it is.
+    #[inline]
+    pub fn insert_two(&mut self, place: Place, items: [T; 2]) -> bool {
+        let Some(leaf) = self.leaves.get_mut(place.leaf) else { return false };
+        let index = place.index as usize;
+        if index == 0 || leaf.items.len() + 2 > leaf.items.capacity().min(LEAF) {
+            return false;
+        }
+        self.entered = items[1].start();
+        leaf.items.splice(index..index, items);
+        self.len += 2;
+        true
+    }
+
+    /// Takes the items at a place and behind it out if that is simple. What they covered is covered by
+    /// the item in front. Answers whether it is.
+    #[inline]
+    pub fn remove_two(&mut self, place: Place) -> bool {
+        let Some(leaf) = self.leaves.get_mut(place.leaf) else { return false };
+        let index = place.index as usize;
+        let stays = self.height == 0 || leaf.items.len() >= FEW + 2;
+        if index == 0 || index + 2 > leaf.items.len() || !stays {
+            return false;
+        }
+        leaf.items.drain(index..index + 2);
+        self.len -= 2;
+        true
+    }
+
     /// Brings keys and bounds up to date after an item was changed.
     fn follow(&mut self, place: Place, old: &T, new: &T) {
         if new.start() < old.start() && place.index == 0 {
