@@ -9,7 +9,7 @@ const BITS: usize = u64::BITS as usize;
 /// A set of numbers in use.
 ///
 /// Bit N of level 0 is set where number N is in use; bit N of a higher level where word N of the level
-/// below has no free bit. What is behind the end of a level is free.
+/// below has no free bit. What is behind the end of a level is free. The last word of level 0 is not 0.
 #[derive(Clone, Default)]
 pub struct Numbers {
     levels: Vec<Vec<u64>>,
@@ -19,6 +19,14 @@ impl Numbers {
     /// All are free.
     pub const fn new() -> Self {
         Numbers { levels: Vec::new() }
+    }
+
+    /// Makes all free. Few words stay for the next numbers.
+    pub fn clear(&mut self) {
+        match &mut self.levels[..] {
+            [words] => words.clear(),
+            _ => self.levels = Vec::new(),
+        }
     }
 
     /// Is a number in use?
@@ -55,7 +63,20 @@ impl Numbers {
     /// # Errors
     ///
     /// There is no memory; nothing has changed.
+    #[inline]
     pub fn take(&mut self, from: u32, limit: u32) -> Result<Option<u32>, NoMemory> {
+        // Few numbers, of which not all are in use, are one word.
+        if let (0, Some([word])) = (from, self.levels.first_mut().map(Vec::as_mut_slice)) {
+            let number = word.trailing_ones();
+            if number < limit.min(u64::BITS - 1) {
+                *word |= 1 << number;
+                return Ok(Some(number));
+            }
+        }
+        self.search(from, limit)
+    }
+
+    fn search(&mut self, from: u32, limit: u32) -> Result<Option<u32>, NoMemory> {
         let number = self.next_free(from);
         if number >= limit {
             return Ok(None);
@@ -126,17 +147,23 @@ impl Numbers {
             let was_full = *word == u64::MAX;
             *word &= !(1 << (at % BITS));
             if !was_full {
-                return;
+                break;
             }
             at /= BITS;
+        }
+        if let Some(words) = self.levels.first_mut() {
+            while words.last() == Some(&0) {
+                words.pop();
+            }
         }
     }
 
     /// The number behind the highest one in use.
     pub fn end(&self) -> u32 {
         let words = self.levels.first().map_or(&[][..], Vec::as_slice);
-        let last = words.iter().rposition(|&word| word != 0);
-        last.map_or(0, |at| ((at + 1) * BITS) as u32 - words[at].leading_zeros())
+        // No word in use is behind the last one, nor in it if that is empty.
+        let last = words.last().map_or(0, |word| word.leading_zeros());
+        (words.len() * BITS) as u32 - last
     }
 
     /// Every number in use, in order.

@@ -25,6 +25,16 @@ impl<T> Slab<T> {
         Slab { values: Vec::new(), free: Vec::new(), count: 0 }
     }
 
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The value at a number.
     #[inline(always)]
     pub fn get(&self, number: u32) -> Option<&T> {
@@ -67,6 +77,25 @@ impl<T> Slab<T> {
     }
 }
 
+/// Tables that had so many values or fewer keep their memory.
+const FEW: usize = 8;
+
+impl<T> Slab<T> {
+    /// Drops all values.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.start_anew();
+    }
+
+    fn start_anew(&mut self) {
+        if self.values.len() > FEW {
+            *self = Slab::new();
+        }
+        self.values.clear();
+        self.free.clear();
+    }
+}
+
 impl<T: Default> Slab<T> {
     /// Takes a value that is there out.
     pub fn remove(&mut self, number: u32) -> T {
@@ -74,7 +103,7 @@ impl<T: Default> Slab<T> {
         let value = core::mem::take(place);
         self.count -= 1;
         if self.count == 0 {
-            *self = Slab::new();
+            self.start_anew();
         } else if self.free.try_reserve(1).is_ok() {
             // Otherwise the number is not used again before all values are gone.
             self.free.push(number);

@@ -26,25 +26,16 @@ impl Item for Key {
     }
 }
 
-/// Values by key (below 2⁶⁴ - 1), in the order of the keys.
+/// Values by key (below 2⁶⁴ - 1), in the order of the keys. So many keys are remembered (a power of two).
 #[derive(Clone)]
-pub struct Sparse<T> {
+pub struct Sparse<T, const RECENT: usize = 1> {
     keys: Ranges<Key>,
     values: Slab<Option<T>>,
     /// Keys that were asked for last, each at its place, whether the table has them or not.
-    recent: [Cell<Key>; 1 << RECENT],
+    recent: [Cell<Key>; RECENT],
 }
 
-/// Logarithm of how many keys are remembered: programs go to and fro between a few.
-const RECENT: u32 = 4;
-
-/// Where a key is remembered. Keys whose distance is a power of two are not at one place.
-#[inline(always)]
-fn place(key: u64) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT)) as usize
-}
-
-impl<T> Default for Sparse<T> {
+impl<T, const RECENT: usize> Default for Sparse<T, RECENT> {
     fn default() -> Self {
         Self::new()
     }
@@ -53,17 +44,28 @@ impl<T> Default for Sparse<T> {
 /// What is remembered where no key was used.
 const NOBODY: Key = Key { key: u64::MAX, value: ABSENT };
 
-impl<T> Sparse<T> {
+impl<T, const RECENT: usize> Sparse<T, RECENT> {
     /// An empty table.
     pub const fn new() -> Self {
-        let recent = [const { Cell::new(NOBODY) }; 1 << RECENT];
+        let recent = [const { Cell::new(NOBODY) }; RECENT];
         Sparse { keys: Ranges::new(), values: Slab::new(), recent }
+    }
+
+    /// Where a key is remembered. Keys whose distance is a power of two are not at one place.
+    #[inline(always)]
+    fn place(key: u64) -> usize {
+        match RECENT {
+            1 => 0,
+            _ => {
+                (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.trailing_zeros())) as usize
+            }
+        }
     }
 
     /// The number of the value of `key`, or [`ABSENT`], where no value is.
     #[inline]
     fn find(&self, key: u64) -> u32 {
-        let recent = self.recent[place(key)].get();
+        let recent = self.recent[Self::place(key)].get();
         match recent.key == key {
             true => recent.value,
             false => self.search(key),
@@ -79,7 +81,7 @@ impl<T> Sparse<T> {
     }
 
     fn remember(&self, key: Key) {
-        self.recent[place(key.key)].set(key);
+        self.recent[Self::place(key.key)].set(key);
     }
 
     fn forget(&self, key: u64) {
@@ -130,6 +132,13 @@ impl<T> Sparse<T> {
         self.values.remove(found.value)
     }
 
+    /// Removes all. A small table keeps its memory.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.values.clear();
+        self.recent.iter().for_each(|recent| recent.set(NOBODY));
+    }
+
     /// Removes the values for which `keep` says so.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
         let mut place = self.keys.first();
@@ -149,7 +158,7 @@ impl<T> Sparse<T> {
     /// The first key at or behind `key`.
     #[inline]
     pub fn next_key(&self, key: u64) -> Option<u64> {
-        let recent = self.recent[place(key)].get();
+        let recent = self.recent[Self::place(key)].get();
         if recent.key == key && recent.value != ABSENT {
             return Some(key);
         }
@@ -212,7 +221,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_map(ops in proptest::collection::vec((op(), key()), 0..60)) {
-            let mut table = Sparse::new();
+            let mut table = Sparse::<u32, 4>::new();
             let mut map = BTreeMap::new();
             for (op, probe) in ops {
                 match op {

@@ -91,7 +91,7 @@ fn ranges() {
 #[test]
 fn sparse() {
     let (mut random, mut failures) = (numbers(), 0);
-    let (mut table, mut map) = (Sparse::new(), BTreeMap::new());
+    let (mut table, mut map) = (Sparse::<u64, 2>::new(), BTreeMap::new());
     for step in 0..40_000u64 {
         let key = random(20_000);
         if random(3) == 0 {

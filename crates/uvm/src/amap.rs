@@ -53,7 +53,7 @@ const SPARE: u32 = 4;
 /// All chunks, by number (page number / 256).
 #[derive(Clone, Default)]
 pub struct Amap {
-    chunks: Sparse<Chunk>,
+    chunks: Sparse<Chunk, 16>,
     spare: u32,
     /// Number of anons.
     pages: u64,
@@ -212,6 +212,12 @@ impl Amap {
             }
         }
         self.spare = 0;
+    }
+
+    /// Forgets all, without giving anything up.
+    pub fn abandon(&mut self) {
+        self.chunks.clear();
+        (self.spare, self.pages) = (0, 0);
     }
 
     /// Gives every anon up. Up to `spare` chunks stay, empty.

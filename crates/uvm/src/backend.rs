@@ -36,8 +36,8 @@ impl ObjectId {
 /// Pages of an object that one Frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// The Frame, a capability address.
-    pub frame: u32,
+    /// The Frame, as the backend names it.
+    pub frame: u64,
     /// Page of the Frame that holds page `first` of the object.
     pub frame_page: u64,
     /// First page of the object.

@@ -85,15 +85,29 @@ impl Space {
         self.clear_keeping(b, 0);
     }
 
+    /// Forgets everything without giving anything up: whoever has this has none of it.
+    pub fn abandon(&mut self) {
+        self.map.abandon();
+        self.amap.abandon();
+        self.pmap.abandon();
+        self.start_anew();
+    }
+
+    /// As a new address space is, but for the tables and the limits.
+    fn start_anew(&mut self) {
+        let new = Space::new(self.low * PAGE, self.high * PAGE);
+        self.mmap_top = new.mmap_top;
+        (self.brk_start, self.brk) = (new.brk_start, new.brk);
+        (self.ahead_next, self.ahead) = (new.ahead_next, new.ahead);
+        self.copies = new.copies;
+    }
+
     fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) {
         self.map.clear();
         // First the Frames: with the last capability to each its Mapping goes.
         self.amap.clear(b, spare);
         self.pmap.clear(b, spare);
         self.release(b);
-        let (amap, pmap) = (core::mem::take(&mut self.amap), core::mem::take(&mut self.pmap));
-        let (map, limits) = (core::mem::take(&mut self.map), self.limits);
-        let empty = Space::new(self.low * PAGE, self.high * PAGE);
-        *self = Space { map, limits, amap, pmap, ..empty };
+        self.start_anew();
     }
 }

@@ -403,6 +403,13 @@ impl Map {
         }
     }
 
+    /// Removes everything, and tells nobody.
+    pub fn abandon(&mut self) {
+        self.entries.clear();
+        (self.pages, self.seen, self.unused) = (0, Flags(0), None);
+        self.users.clear();
+    }
+
     /// Removes everything.
     pub fn clear(&mut self) {
         self.entries.clear();

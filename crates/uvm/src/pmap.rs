@@ -97,7 +97,7 @@ impl Region {
 /// All regions, by number (page number / 512).
 #[derive(Clone, Default)]
 pub struct Pmap {
-    regions: Sparse<Region>,
+    regions: Sparse<Region, 16>,
     /// Regions whose table the child of a fork that is going on is not to have.
     kept: Vec<u64>,
 }
@@ -397,6 +397,12 @@ impl Pmap {
         if let Some(region) = self.regions.remove(key) {
             region.drop_all(b, key);
         }
+    }
+
+    /// Forgets all, without giving anything up.
+    pub fn abandon(&mut self) {
+        self.regions.clear();
+        self.kept.clear();
     }
 
     /// Gives all pages up. Up to `spare` regions stay, empty.

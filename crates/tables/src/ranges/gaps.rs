@@ -30,6 +30,8 @@ impl<T: Item> Ranges<T> {
                 let gap = item.start() - start;
                 if gap >= least {
                     if let Some(answer) = fits(start, item) {
+                        // What comes into the gap comes in front of this.
+                        self.hint.set(Place { index: index as u32, ..place });
                         return Some(answer);
                     }
                 }

@@ -140,12 +140,22 @@ impl<T: Item> Ranges<T> {
     #[inline]
     pub fn seek(&self, at: u64) -> Place {
         let hint = self.hint.get();
-        if self.get(hint).is_some_and(|item| item.start() <= at && at < item.end()) {
+        if self.is_first_behind(hint, at) {
             return hint;
         }
         let place = self.search(at);
         self.hint.set(place);
         place
+    }
+
+    /// Is an item at the place, and does it end behind `at`, as the first one? `false` may also mean that
+    /// this is not seen at once.
+    #[inline]
+    fn is_first_behind(&self, place: Place, at: u64) -> bool {
+        let items = self.items(place.leaf);
+        let Some(item) = items.get(place.index as usize) else { return false };
+        let before = || items.get((place.index as usize).wrapping_sub(1));
+        at < item.end() && (item.start() <= at || before().is_some_and(|it| it.end() <= at))
     }
 
     fn search(&self, at: u64) -> Place {
@@ -410,6 +420,37 @@ impl<T: Item> Ranges<T> {
         };
         self.note_gap(behind);
         behind
+    }
+
+    /// Takes items out from a place on, as long as `goes` says so. Answers the place of the first that
+    /// stays.
+    pub fn remove_while(&mut self, place: Place, mut goes: impl FnMut(&T) -> bool) -> Place {
+        let mut place = place;
+        loop {
+            let Some(leaf) = self.leaves.get_mut(place.leaf) else { return place };
+            let first = place.index as usize;
+            let rest = leaf.items.get(first..).unwrap_or_default();
+            let count = rest.iter().take_while(|item| goes(item)).count();
+            let is_rest = count == rest.len();
+            if count == 0 {
+                return place;
+            }
+            leaf.items.drain(first..first + count);
+            let left = leaf.items.len();
+            self.len -= count;
+            if self.height == 0 {
+                return place;
+            }
+            place = match left {
+                0 => self.drop_leaf(place.leaf),
+                1..FEW => self.merge_leaf(place),
+                _ => self.settled(place),
+            };
+            self.note_gap(place);
+            if !is_rest {
+                return place;
+            }
+        }
     }
 
     /// Changes the item at a place. It stays between its neighbours.

@@ -91,6 +91,8 @@ enum Op {
     Run(u64, u64, u64, bool),
     /// Removes what ends behind an offset.
     Remove(u64),
+    /// Removes what lies between two offsets.
+    RemoveWhile(u64, u64),
     /// Removes so many from an offset on; all, or all but each third.
     RemoveRun(u64, usize, bool),
     /// Moves start and end of the item at an offset inside its room.
@@ -108,6 +110,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (at(), 1u64..3000, 1u64..9, any::<bool>())
             .prop_map(|(at, count, step, down)| Op::Run(at, count, step, down)),
         4 => at().prop_map(Op::Remove),
+        1 => (at(), at()).prop_map(|(at, end)| Op::RemoveWhile(at, end)),
+        1 => (at(), 1u64..3000).prop_map(|(at, len)| Op::RemoveWhile(at, at + len)),
         2 => (at(), 1usize..3000, any::<bool>()).prop_map(|(at, count, all)| Op::RemoveRun(at, count, all)),
         3 => (at(), any::<u64>(), any::<u64>()).prop_map(|(at, a, b)| Op::Resize(at, a, b)),
         4 => (at(), at(), 1u64..200).prop_map(|(low, high, least)| Op::Gap(low, high, least)),
@@ -193,6 +197,23 @@ impl Both {
                     let n = if down { count - 1 - n } else { n };
                     self.insert(at + n * step, at + n * step + step.div_ceil(2));
                 }
+            }
+            Op::RemoveWhile(at, end) => {
+                let (start, end) = (self.at(at).map_or(at, |item| item.start), end.max(at));
+                let place = self.tree.seek(at);
+                let mut gone = Vec::new();
+                let next = self.tree.remove_while(place, |item| {
+                    let goes = item.start < end;
+                    if goes {
+                        gone.push(item.start);
+                    }
+                    goes
+                });
+                let expected: Vec<u64> =
+                    self.list.range(start..end.max(start)).map(|(start, _)| *start).collect();
+                assert_eq!(gone, expected);
+                self.list.retain(|start, _| !expected.contains(start));
+                assert_eq!(self.tree.get(next).copied(), self.at(end.max(at)));
             }
             Op::Remove(at) => drop(self.remove(at)),
             Op::RemoveRun(at, count, all) => {

@@ -353,7 +353,7 @@ impl Backend for Process {
     ) -> Result<(), NoMemory> {
         self.only(to);
         assert!(page >= extent.first && page < extent.first + extent.pages);
-        let value = self.kernel.borrow().value(Target::Object(extent.frame, page));
+        let value = self.kernel.borrow().value(Target::Object(extent.frame as u32, page));
         self.new_page(self.node(to), slot, value);
         Ok(())
     }
@@ -423,7 +423,7 @@ impl Backend for Process {
         assert!(count > 0 && first + count <= 256);
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
-            (0..count as u64).map(|n| Target::Object(extent.frame, page + n)).collect();
+            (0..count as u64).map(|n| Target::Object(extent.frame as u32, page + n)).collect();
         self.enter(table, half * 256 + first, &targets, mappings, prot);
         Ok(())
     }
@@ -519,7 +519,7 @@ impl Backend for Process {
         let first = first.max(if page < 40 { 0 } else { 40 });
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
-        Ok(Extent { frame: object.index() as u32, frame_page: first, first, pages })
+        Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
     }
     fn object_release(&mut self, object: ObjectId) {
         self.released.push(object);
