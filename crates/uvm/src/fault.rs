@@ -255,7 +255,19 @@ impl Space {
                 }
             }
             at = (at / PAGE + 1) * PAGE;
+            if access == Access::Write && at < end {
+                at = self.written_end(at / PAGE) * PAGE;
+            }
         }
         Ok(len)
+    }
+
+    /// The first page from `page` on that a write may fault on, at most to the end of the chunk.
+    fn written_end(&self, page: u64) -> u64 {
+        let mut usable = self.pmap.writable_half(page);
+        if let Some(chunk) = self.amap.chunk(page >> 8) {
+            usable = usable.minus(&chunk.filled.minus(&chunk.own()));
+        }
+        (page & !255) + usable.next_clear((page & 255) as u32) as u64
     }
 }

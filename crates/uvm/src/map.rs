@@ -142,6 +142,8 @@ pub struct Map {
     unused: Option<ObjectId>,
     /// Flags that entries have had, ever.
     seen: Flags,
+    /// Where the search for free space began the last time: mostly, it begins there again.
+    top: Place,
 }
 
 /// What was removed.
@@ -158,7 +160,8 @@ pub struct Removed {
 impl Map {
     /// No entries.
     pub const fn new() -> Self {
-        Map { entries: Ranges::new(), pages: 0, users: Vec::new(), unused: None, seen: Flags(0) }
+        let (pages, unused, seen, top) = (0, None, Flags(0), Place::NONE);
+        Map { entries: Ranges::new(), pages, users: Vec::new(), unused, seen, top }
     }
     /// All entries, by address.
     pub fn entries(&self) -> Iter<'_, Entry> {
@@ -255,7 +258,7 @@ impl Map {
     /// entries that grow downward.
     #[inline]
     pub fn highest_gap(&mut self, pages: u64, low: u64, high: u64) -> Option<u64> {
-        let place = self.entries.seek_start(high);
+        let place = self.top(high);
         let fits = |bottom: u64, top: u64| {
             top.checked_sub(pages).filter(|&start| start >= bottom.max(low))
         };
@@ -265,6 +268,18 @@ impl Map {
             let fits = |before, next: &Entry| fits(before, guarded_start(next));
             self.entries.last_gap(place, low, pages, fits)
         })
+    }
+
+    /// The place of the first entry that starts at or behind `high`.
+    #[inline]
+    fn top(&mut self, high: u64) -> Place {
+        if let [Some(before), Some(next), _] = self.entries.around(self.top) {
+            if before.start < high && next.start >= high {
+                return self.top;
+            }
+        }
+        self.top = self.entries.seek_start(high);
+        self.top
     }
 
     /// May `start..end` be taken as a hint: free, and not in anybody's guard distance?

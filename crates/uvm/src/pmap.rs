@@ -82,10 +82,14 @@ impl Region {
             self.writable.clear_range(lo, hi);
         }
     }
-    /// Entries of a half that may be writable and have an anon.
-    fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
+    /// Entries of a half that may be writable.
+    fn writable_half(&self, half: u32) -> Bits<4> {
         let words = &self.writable.0[half as usize * 4..];
-        Bits([words[0], words[1], words[2], words[3]]).and(filled)
+        Bits([words[0], words[1], words[2], words[3]])
+    }
+    /// Those of them that have an anon.
+    fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
+        self.writable_half(half).and(filled)
     }
     fn forget(&mut self, lo: u32, hi: u32) {
         self.present.clear_range(lo, hi);
@@ -133,6 +137,13 @@ impl Pmap {
     pub fn may_be_writable(&self, page: u64) -> bool {
         let (key, entry) = locate(page);
         self.regions.get(key).is_some_and(|region| !region.shared && region.writable.get(entry))
+    }
+    /// The pages of this page's half of a region of which [`may_be_writable`](Self::may_be_writable) is
+    /// true.
+    pub fn writable_half(&self, page: u64) -> Bits<4> {
+        let (key, entry) = locate(page);
+        let region = self.regions.get(key).filter(|region| !region.shared);
+        region.map_or(Bits::EMPTY, |region| region.writable_half(entry / HALF))
     }
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {

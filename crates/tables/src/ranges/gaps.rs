@@ -6,6 +6,7 @@ impl<T: Item> Ranges<T> {
     /// Goes downward over the gaps in front of the items in front of a place, those that start above
     /// `low`, as far as they are at least `least` large, until `fits` has an answer: given where a gap
     /// begins (0 in front of the first item) and the item behind it.
+    #[inline]
     pub fn last_gap<R>(
         &mut self,
         place: Place,

@@ -44,6 +44,17 @@ pub struct Place {
     index: u32,
 }
 
+impl Place {
+    /// Where nothing is.
+    pub const NONE: Place = Place { leaf: NONE, index: 0 };
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::NONE
+    }
+}
+
 #[derive(Clone)]
 struct Leaf<T> {
     items: Vec<T>,
@@ -112,7 +123,7 @@ impl<T> Ranges<T> {
             root: NONE,
             height: 0,
             len: 0,
-            hint: Cell::new(Place { leaf: NONE, index: 0 }),
+            hint: Cell::new(Place::NONE),
             entered: 0,
         }
     }
@@ -139,23 +150,28 @@ impl<T: Item> Ranges<T> {
     /// The place of the first item that ends behind `at`.
     #[inline]
     pub fn seek(&self, at: u64) -> Place {
-        let hint = self.hint.get();
-        if self.is_first_behind(hint, at) {
-            return hint;
-        }
-        let place = self.search(at);
+        let place = self.near_hint(at).unwrap_or_else(|| self.search(at));
         self.hint.set(place);
         place
     }
 
-    /// Is an item at the place, and does it end behind `at`, as the first one? `false` may also mean that
-    /// this is not seen at once.
+    /// The same where the last search ended, or behind that, if this is seen at once.
     #[inline]
-    fn is_first_behind(&self, place: Place, at: u64) -> bool {
-        let items = self.items(place.leaf);
-        let Some(item) = items.get(place.index as usize) else { return false };
-        let before = || items.get((place.index as usize).wrapping_sub(1));
-        at < item.end() && (item.start() <= at || before().is_some_and(|it| it.end() <= at))
+    fn near_hint(&self, at: u64) -> Option<Place> {
+        let hint = self.hint.get();
+        let leaf = self.leaves.get(hint.leaf)?;
+        let index = hint.index as usize;
+        let item = leaf.items.get(index)?;
+        if at < item.end() {
+            let before = || leaf.items.get(index.wrapping_sub(1));
+            let is_first = item.start() <= at || before().is_some_and(|it| it.end() <= at);
+            return is_first.then_some(hint);
+        }
+        let is_next = match leaf.items.get(index + 1) {
+            Some(next) => at < next.end(),
+            None => leaf.behind == NONE,
+        };
+        is_next.then_some(Place { index: hint.index + 1, ..hint })
     }
 
     fn search(&self, at: u64) -> Place {

@@ -17,20 +17,20 @@ use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Table};
 pub struct Caps {
     pub arena: Arena,
     pub nodes: Nodes,
-    /// Upper tables for program memory, by [`upper_key`]: tables of page directories come behind these.
-    uppers: Sparse<Table>,
+    /// Upper tables for program memory, by [`upper_key`].
+    uppers: Sparse<Table, 4>,
     pub objects: Objects,
 }
 
-/// The key of an upper table: of `level` 2 is a page directory, of level 3 a table of those. What it
-/// covers is said by the number of its first entry in its level / 512.
+/// The key of an upper table: of `level` 2 is a page directory, of level 3 a table of those, which come
+/// first. What it covers is said by the number of its first entry in its level / 512.
 const fn upper_key(level: u8, number: u64) -> u64 {
-    (level as u64) << 48 | number
+    (3 - level as u64) << 48 | number
 }
 
 /// Level and number of a key.
 const fn upper_of(key: u64) -> (u8, u64) {
-    ((key >> 48) as u8, key & ((1 << 48) - 1))
+    (3 - (key >> 48) as u8, key & ((1 << 48) - 1))
 }
 
 /// Upper tables that program and library share, made with the domain.
@@ -143,20 +143,18 @@ impl Caps {
         tables: impl Iterator<Item = (u64, Table)>,
     ) -> Result<(), Status> {
         let (mut uppers, mut lowers) = (ChildSlots::new(1), ChildSlots::new(2));
-        // Tables of directories first, for the directories to be mapped in.
-        let all = || self.uppers.iter().map(|(key, &table)| (upper_of(key), table));
-        for level in [3, 2] {
-            for ((_, number), table) in all().filter(|((own, _), _)| *own == level) {
-                let ty = if level == 2 { CapType::Pd } else { CapType::Pdpt };
-                let slot = lowers.place(table_slot(table))?;
-                self.arena.make(ty, PAGE, 1, slot)?;
-                let parent = match level {
-                    2 => self.known(3, number / 512)?,
-                    _ => VSPACE.into(),
-                };
-                let mapping = lowers.place(table_mapping(table))?;
-                uppers.place(parent)?.map((number % 512) as u32, 1, slot, 0, RWX, mapping)?;
-            }
+        // Tables of directories come first, for the directories to be mapped in.
+        for (key, &table) in self.uppers.iter() {
+            let (level, number) = upper_of(key);
+            let ty = if level == 2 { CapType::Pd } else { CapType::Pdpt };
+            let slot = lowers.place(table_slot(table))?;
+            self.arena.make(ty, PAGE, 1, slot)?;
+            let parent = match level {
+                2 => self.known(3, number / 512)?,
+                _ => VSPACE.into(),
+            };
+            let mapping = lowers.place(table_mapping(table))?;
+            uppers.place(parent)?.map((number % 512) as u32, 1, slot, 0, RWX, mapping)?;
         }
         let read = MapFlags::READ.or(MapFlags::EXEC);
         let mut tables = tables.peekable();

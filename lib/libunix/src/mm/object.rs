@@ -258,18 +258,20 @@ impl Objects {
         id: ObjectId,
         page: u64,
     ) -> Result<Extent, ObjectError> {
-        match self.extents.find(at(id, page)) {
-            Some(seen) => Ok(seen.extent()),
-            None => self.ask((ram, nodes), id, page),
+        let place = self.extents.seek(at(id, page));
+        match self.extents.get(place) {
+            Some(seen) if seen.start <= at(id, page) => Ok(seen.extent()),
+            _ => self.ask((ram, nodes), id, page, place),
         }
     }
 
-    /// Asks `unixd` for an extent.
+    /// Asks `unixd` for an extent, which goes in front of that at a place.
     fn ask(
         &mut self,
         (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
+        place: tables::Place,
     ) -> Result<Extent, ObjectError> {
         let object = self.get(id).ok_or(ObjectError::NoPage)?;
         let (desc, write) = (object.desc, object.writable);
@@ -291,7 +293,7 @@ impl Objects {
         }
         let pages = pages.min(found.size.div_ceil(PAGE) - first);
         let seen = Seen { start: at(id, first), pages, frame: slot };
-        if page >= OBJECT_PAGES || self.note(id, seen).is_err() {
+        if page >= OBJECT_PAGES || self.note(id, seen, place).is_err() {
             self.free_slot(nodes, slot);
             return Err(ObjectError::NoMemory);
         }
@@ -299,11 +301,14 @@ impl Objects {
     }
 
     /// Keeps an extent. Those that it overlaps are not looked at any more.
-    fn note(&mut self, id: ObjectId, seen: Seen) -> Result<(), NoMemory> {
-        let mut place = self.extents.seek(seen.start);
-        if self.extents.get(place).is_none_or(|next| next.start >= seen.end()) {
+    fn note(&mut self, id: ObjectId, seen: Seen, place: tables::Place) -> Result<(), NoMemory> {
+        let [before, next, _] = self.extents.around(place);
+        let is_clear = before.is_none_or(|before| before.end() <= seen.start)
+            && next.is_none_or(|next| next.start >= seen.end());
+        if is_clear {
             return self.extents.insert_at(place, seen).map(drop);
         }
+        let mut place = self.extents.seek(seen.start);
         let object = self.objects.get_mut(id.index() as u32).and_then(Option::as_mut);
         let object = object.ok_or(NoMemory)?;
         let overlapped = self.extents.iter_from(place);
