@@ -256,6 +256,8 @@ impl Pair {
             !is_leaf(c) && Types::rank(c.ty) <= max_rank && contains(span(c), range)
         });
         assert_first(mdb.surrounding(tree, base, len, max_rank), around.last());
+        let objects = self.select(tree, |c| !is_leaf(c) && c.base >= base);
+        assert_same(mdb.objects_from(tree, base), &objects);
         let inside = self.select(tree, |c| contains(range, span(c)));
         assert_same(mdb.inner(tree, base, len), &inside);
         for class in [Class::Objects, Class::Leaves, Class::All] {

@@ -306,6 +306,11 @@ impl Db {
         self.mdb.surrounding(tree, base, len, max_rank).map(Obj::from_slot)
     }
 
+    /// Every distinct object of a tree that begins at `base` or behind.
+    pub fn objects_from(&self, tree: u8, base: u64) -> impl Iterator<Item = SlotRef> + '_ {
+        self.mdb.objects_from(tree, base).map(Obj::from_slot)
+    }
+
     /// What overlaps a range.
     pub fn overlapping(
         &self,

@@ -79,6 +79,11 @@ impl Dying {
         self.head.is_none()
     }
 
+    /// The last one of the queue.
+    pub(crate) fn last(&self) -> Option<SlotRef> {
+        self.tail
+    }
+
     /// Adds the container whose last capability is in `slot`, its own parking slot. Marks of the
     /// collector mean something else from now on.
     fn push(&mut self, slot: SlotRef) {

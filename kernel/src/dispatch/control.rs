@@ -78,6 +78,7 @@ impl Local {
             return Err(Status::WrongState);
         }
         settings.check()?;
+        let parked = self.dying.last();
         let slots = [
             (CSPACE, settings.cspace),
             (VSPACE, settings.vspace),
@@ -99,7 +100,11 @@ impl Local {
             dcb.gs_base.set(if own { arch::canonical(address) } else { 0 });
         }
         self.set_options(invoker, dcb, settings.options);
-        // What the slots held before may have been the last capabilities to CNodes.
+        // What the slots held before may have been the last capabilities to CNodes. Those of others are
+        // not this invocation's business.
+        if self.dying.last() == parked {
+            return Ok(());
+        }
         self.finish_reaping()
     }
 
