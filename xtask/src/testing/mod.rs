@@ -3,6 +3,7 @@
 //! A suite finds its cases by itself; there is no list to keep. Each case runs in its own boot, two
 //! at a time, and reports one result or several.
 
+mod benches;
 mod cli;
 mod compare;
 mod cores;
@@ -38,7 +39,8 @@ use std::time::{Duration, Instant};
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
 /// init), processors (that lack features),
-/// events (how long the kernel keeps the processor), cores (machines with many), monitors (and programs on many cores), model (random operations
+/// events (how long the kernel keeps the processor), bench (each benchmark,
+/// with little work), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
@@ -217,6 +219,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(monitors::cases());
     cases.extend(processors::cases());
     cases.extend(events::cases());
+    cases.extend(benches::cases());
     cases.extend(cli::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());
