@@ -96,10 +96,19 @@ pub trait Policy {
     /// Order among capabilities with the same range: ancestor types have lower ranks.
     fn rank(ty: u8) -> u8;
 
+    /// The same of a capability: the rank of its type, unless something of one type and range can
+    /// descend from something else of that type and range. Not for leaves.
+    #[inline]
+    fn rank_of(cap: &RawCap) -> u8 {
+        Self::rank(cap.ty)
+    }
+
     /// First address, which is `cap.base`, and length; the length may be 0 without memory.
     fn range(cap: &RawCap) -> (u64, u64);
 
-    /// What else must be equal in copies: for a Mapping, the address of its first entry.
+    /// What else must be equal in copies: for a Mapping, the address of its first entry. Objects that
+    /// differ in nothing else are siblings: they descend from the same ancestors and have no
+    /// descendants. Objects without siblings have 0 here.
     fn identity(cap: &RawCap) -> u64;
 }
 

@@ -5,10 +5,10 @@
 use core::iter::from_fn;
 use core::ptr::NonNull;
 
-use crate::order::{end_of, is_ancestor, is_leaf, span, Extent, Key};
+use crate::order::{are_siblings, end_of, is_ancestor, is_leaf, span, Extent, Key};
 use crate::ring;
 use crate::slot::{page_end, past_page, RawCap, Ref, Slot};
-use crate::tree::{Class, Place};
+use crate::tree::{self, Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
 
 impl<P: Policy> Mdb<P> {
@@ -17,7 +17,7 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// `slot` is in this database.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn has_copies(&self, slot: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
@@ -48,6 +48,20 @@ impl<P: Policy> Mdb<P> {
         let own = unsafe { Ref::new(slot) };
         let head = Some(own).filter(|own| !own.is_leaf_member()).map(|own| self.head(own));
         head.into_iter().flat_map(group).filter(move |&c| c != own).map(Ref::ptr)
+    }
+
+    /// Whether there is an object that differs from that in `slot` in its identity only. O(log n).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn has_siblings(&self, slot: NonNull<Slot>) -> bool {
+        // SAFETY: the caller keeps the contract of the crate.
+        let head = self.head(unsafe { Ref::new(slot) });
+        let cap = head.cap();
+        // Siblings have the same base, so they are in the same tree, side by side.
+        let beside = [tree::prev(head), tree::next(head)];
+        beside.into_iter().flatten().any(|n| are_siblings::<P>(&n.cap(), &cap))
     }
 
     /// A slot whose capability is equal to `key` but for rights and attributes. O(log n).
@@ -157,7 +171,7 @@ impl<P: Policy> Mdb<P> {
     fn next_below(&self, own: Extent, start: Option<Ref>) -> (Option<Ref>, u32) {
         let (mut at, mut passed) = (start, 0);
         while let Some(n) = at {
-            if own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK) {
+            if own.is_ancestor_of::<P>(&Extent::of::<P>(&n.cap())) {
                 break;
             }
             passed += 1;
@@ -191,7 +205,8 @@ impl<P: Policy> Mdb<P> {
         unsafe { self.first_descendant(slot) }.is_some()
     }
 
-    /// The first descendant of `slot`. Cost as [`has_descendants`](Self::has_descendants). To revoke,
+    /// The first descendant of `slot`. Cost as [`has_descendants`](Self::has_descendants), plus its
+    /// siblings; what has siblings has no descendants. To revoke,
     /// ask for the first one, delete it, and ask again.
     ///
     /// # Safety
@@ -324,7 +339,7 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
-    /// The innermost ancestor of `slot`. O(log n).
+    /// The innermost ancestor of `slot`. O(log n) plus its siblings.
     ///
     /// # Safety
     ///
@@ -340,8 +355,24 @@ impl<P: Policy> Mdb<P> {
         let own = Extent::of::<P>(&cap);
         let end = page_end(own.end);
         self.backwards(self.object_before(head, end), end)
-            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of(own, P::LEAF_RANK))
+            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of::<P>(&own))
             .map(Ref::ptr)
+    }
+
+    /// What [`nearest_ancestor`](Self::nearest_ancestor) answers, where one look is enough: of a leaf
+    /// that is the first in the ring of an object with the same range. O(1).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    #[inline(always)]
+    pub unsafe fn host(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
+        // SAFETY: the same contract.
+        let slot = unsafe { Ref::new(slot) };
+        if !slot.is_leaf_member() || !slot.is_first() {
+            return None;
+        }
+        slot.ring_head().filter(|head| !is_leaf::<P>(&head.cap())).map(Ref::ptr)
     }
 
     /// The innermost object with a rank of at most `max_rank` that contains `[base, base + len)`; of
@@ -360,7 +391,7 @@ impl<P: Policy> Mdb<P> {
         self.backwards(start, page_end(end))
             .find(|n| {
                 let cap = n.cap();
-                let rank = P::rank(cap.ty);
+                let rank = P::rank_of(&cap);
                 rank <= max_rank && rank < P::LEAF_RANK && span::<P>(&cap).1 >= end
             })
             .map(Ref::ptr)

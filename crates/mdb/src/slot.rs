@@ -40,6 +40,12 @@ impl RawCap {
     /// The empty capability.
     pub const NULL: Self = Self { ty: 0, rights: 0, attrs: 0, aux: 0, base: 0, word: 0 };
 
+    /// Type, rights (from bit 8) and attributes (from bit 16), to compare them all at once.
+    #[inline(always)]
+    pub const fn head(&self) -> u32 {
+        self.ty as u32 | (self.rights as u32) << 8 | (self.attrs as u32) << 16
+    }
+
     /// Whether there is no capability here.
     pub const fn is_null(&self) -> bool {
         self.ty == 0

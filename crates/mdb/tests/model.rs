@@ -17,7 +17,7 @@ type Position = (u8, u64, std::cmp::Reverse<u64>, u8, u8, u64);
 
 fn position(c: &RawCap) -> Position {
     let (base, len) = Types::range(c);
-    let (tree, rank) = (Types::tree(c.ty), Types::rank(c.ty));
+    let (tree, rank) = (Types::tree(c.ty), Types::rank_of(c));
     (tree, base, std::cmp::Reverse(len), rank, c.ty, Types::identity(c))
 }
 
@@ -45,7 +45,11 @@ fn is_ancestor(a: &RawCap, b: &RawCap) -> bool {
     Types::tree(a.ty) == Types::tree(b.ty)
         && !is_leaf(a)
         && contains(span(a), span(b))
-        && (a_len > b_len || a_len == b_len && Types::rank(a.ty) < Types::rank(b.ty))
+        && (a_len > b_len || a_len == b_len && Types::rank_of(a) < Types::rank_of(b))
+}
+
+fn are_siblings(a: &RawCap, b: &RawCap) -> bool {
+    coarse(&position(a)) == coarse(&position(b)) && Types::identity(a) != Types::identity(b)
 }
 
 fn in_class(c: &RawCap, class: Class) -> bool {
@@ -95,6 +99,10 @@ impl Pair {
 
     /// Whether `c` may stand beside what is there.
     fn fits(&self, c: &RawCap) -> bool {
+        let mapped = |o: &RawCap, c: &RawCap| o.ty == PORTAL && is_leaf(c) && overlaps(o, span(c));
+        if self.caps().any(|o| mapped(&o, c) || mapped(c, &o)) {
+            return false;
+        }
         is_leaf(c)
             || self.caps().filter(|o| !is_leaf(o) && Types::tree(o.ty) == Types::tree(c.ty)).all(
                 |o| {
@@ -102,6 +110,7 @@ impl Pair {
                         || is_ancestor(&o, c)
                         || is_ancestor(c, &o)
                         || position(&o) == position(c)
+                        || are_siblings(&o, c)
                 },
             )
     }
@@ -228,6 +237,8 @@ impl Pair {
             assert_eq!(mdb.is_last_copy(at), copies.is_empty());
             assert_eq!(mdb.copies(at).collect::<BTreeSet<_>>(), copies);
             assert_eq!(mdb.copies(at).count(), copies.len());
+            let beside = self.caps().any(|o| !is_leaf(&c) && are_siblings(&o, &c));
+            assert_eq!(!is_leaf(&c) && mdb.has_siblings(at), beside);
             assert_eq!(mdb.has_descendants(at), !below.is_empty());
             assert_first(mdb.first_descendant(at), below.first());
             let (first, passed) = mdb.first_descendant_behind(at);
@@ -253,7 +264,7 @@ impl Pair {
         let mdb = &self.mdb;
         let range = (base, base + len);
         let around = self.select(tree, |c| {
-            !is_leaf(c) && Types::rank(c.ty) <= max_rank && contains(span(c), range)
+            !is_leaf(c) && Types::rank_of(c) <= max_rank && contains(span(c), range)
         });
         assert_first(mdb.surrounding(tree, base, len, max_rank), around.last());
         let objects = self.select(tree, |c| !is_leaf(c) && c.base >= base);
@@ -353,7 +364,9 @@ fn any_cap() -> impl Strategy<Value = RawCap> {
     let io = (0..16u64, 1..8u64).prop_map(|(base, len)| object(IO, base, len));
     let bare = (prop_oneof![Just(IRQ), Just(ENDPOINT)], 0..4u64, 0..2u32)
         .prop_map(|(ty, base, aux)| RawCap { aux, ..object(ty, base, 0) });
-    let cap = prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare];
+    let portal = (0..3u64, 0..4u32)
+        .prop_map(|(base, aux)| RawCap { aux, ..object(PORTAL, base * PAGE, PAGE) });
+    let cap = prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare, 2 => portal];
     (cap, 0..3u8).prop_map(|(cap, rights)| RawCap { rights, ..cap })
 }
 

@@ -177,17 +177,25 @@ impl Local {
         self.finish_reaping()
     }
 
-    /// Empties all of `slots`.
+    /// Empties all of `slots`, up to a Mapping whose entries may not change.
     pub fn delete_range(&mut self, slots: SlotRun) -> Result<Count, Status> {
         self.tlb.expect(slots.len());
         let (mut count, mut at) = (0, slots.next_filled(0));
+        let mut ends = Ok(());
         while at < slots.len() {
+            let cap = slots.get(at).cap();
+            if cap.is(CapType::Mapping) {
+                ends = self.check_entries(&cap);
+                if ends.is_err() {
+                    break;
+                }
+            }
             self.delete_at_once(slots.get(at))?;
             count += 1;
             at = slots.next_filled(at + 1);
         }
         self.finish_reaping()?;
-        Ok(Count { count })
+        ends.map(|()| Count { count })
     }
 
     /// Empties what is parked.
@@ -236,7 +244,7 @@ impl Local {
             if self.work == 0 {
                 return Err(Pause::Again);
             }
-            let (child, passed) = self.db.first_descendant_behind(slot);
+            let (child, passed) = self.first_to_revoke(slot);
             let Some(child) = child else { break };
             let parked = child.cap().attrs & attr::PARKED != 0;
             if parked {
@@ -248,6 +256,16 @@ impl Local {
             self.spend(SEARCHED_PER_CHILD + passed / PASSED_PER_STEP);
         }
         self.reap_all()
+    }
+
+    /// The first descendant of what `slot` holds, and how many others are before it. What has a badge
+    /// has none, but many siblings.
+    fn first_to_revoke(&self, slot: SlotRef) -> (Option<SlotRef>, u32) {
+        let cap = slot.cap();
+        match cap.is(CapType::Endpoint) && cap.aux != 0 {
+            true => (None, 0),
+            false => self.db.first_descendant_behind(slot),
+        }
     }
 
     /// Removes what `slot` holds, and destroys the object if nobody else has it.
@@ -293,6 +311,10 @@ impl Local {
                 CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
                 CapType::Dispatcher => self.park_dispatcher(slot, &cap)?,
                 CapType::Mapping => self.remove_mapping(slot),
+                CapType::Endpoint if self.has_other_badges(slot, &cap) => {
+                    self.drop_slot(slot);
+                    return Ok(());
+                }
                 _ => return self.destroy(slot, &cap),
             }
             let left = slot.cap();
@@ -330,6 +352,18 @@ impl Local {
             _ => {}
         }
         self.drop_last(slot, cap, above)
+    }
+
+    /// Does another capability, with another badge or without, stand for the same Endpoint?
+    #[inline(never)]
+    fn has_other_badges(&self, slot: SlotRef, cap: &RawCap) -> bool {
+        match cap.aux {
+            0 => self.db.first_descendant(slot).is_some(),
+            _ => {
+                let plain = RawCap { aux: 0, ..*cap };
+                self.db.has_siblings(slot) || self.db.find(&plain).is_some()
+            }
+        }
     }
 
     /// Removes the Mappings of a Frame whose last capability goes, unless another Frame stands behind

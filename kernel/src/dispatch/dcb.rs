@@ -70,6 +70,8 @@ pub mod flag {
     pub const ARRIVED: u32 = 128;
     /// It did not call: the kernel hands its invocation on to the monitor.
     pub const REDIRECTED: u32 = 256;
+    /// Whoever answers for it knows it; so it starts only those that somebody answers for.
+    pub const SUPERVISED: u32 = 512;
 }
 
 /// Why a dispatcher moves from one core to another.

@@ -1,6 +1,8 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
+mod alone;
 mod attacks;
+mod badges;
 mod cycles;
 mod deletion;
 mod flushing;

@@ -138,7 +138,7 @@ fn runs_where_it_may() {
 fn invocations_are_done_at_home() {
     let (mut c, second) = Cluster::apart(0);
     let args = op::Retype {
-        ty: CapType::Frame,
+        ty: CapType::Frame.into(),
         offset: 1 << 20,
         bytes: 4096,
         count: 1,

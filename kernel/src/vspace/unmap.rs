@@ -1,6 +1,7 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
-use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, OWN_BITS};
+use super::zero::is_zero_page;
+use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, FIRST_BITS};
 use crate::arch;
 use crate::cap::delete::{Pause, Progress};
 use crate::cap::mem::Table;
@@ -219,16 +220,18 @@ impl Local {
         empty
     }
 
-    /// Removes the Mapping that begins at an entry in use.
+    /// Removes the Mapping that begins at an entry in use, or the zero page from it.
     fn remove_at(&mut self, table: u64, level: u8, index: u32, entry: u64) {
+        if is_zero_page(level, entry) {
+            return self.remove_zero(table, index);
+        }
         let key = Mapping::at(table, level, index, entry).map(Mapping::to_cap);
         match key.and_then(|key| self.db.find(&key)) {
             Some(slot) => self.remove_mapping(slot),
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
-                self.tlb.forget_all();
-                self.tlb.elsewhere.everything();
+                self.forget_everything();
             }
         }
     }
@@ -268,7 +271,7 @@ impl Local {
     /// Makes a Mapping of entries that are mapped already.
     fn restore(&mut self, slot: SlotRef, mapping: Mapping, near: Option<SlotRef>) {
         let bits = first_bits(mapping.count);
-        Table::at(mapping.table).change(mapping.entry, |entry| entry & !OWN_BITS | bits);
+        Table::at(mapping.table).change(mapping.entry, |entry| entry & !FIRST_BITS | bits);
         match near {
             Some(near) => self.db.insert_near(slot, mapping.to_cap(), near),
             None => self.db.insert(slot, mapping.to_cap()),

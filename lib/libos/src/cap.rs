@@ -7,7 +7,7 @@
 use crate::invoke;
 use captypes::invocations::{Identity, MapFlags, Part, StatusBits};
 use captypes::place::L2_SLOTS;
-use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, ObjectKind, Place, Rights, Status};
 
 /// Changes the rights of so many Mappings that it takes several invocations.
 #[cold]
@@ -64,13 +64,13 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn retype(
         self,
-        ty: CapType,
+        ty: impl Into<ObjectKind>,
         offset: u64,
         bytes: u64,
         count: u32,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        let dst = dst.into();
+        let (ty, dst) = (ty.into(), dst.into());
         until_done(|| invoke(self, op::Retype { ty, offset, bytes, count, dst }))
     }
 
@@ -109,10 +109,8 @@ pub trait Cap: Into<Place> + Copy {
         src: impl Into<Place>,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        invoke(
-            self,
-            op::RetypeCopy { offset, src: src.into(), src_offset: 0, dst: dst.into(), bytes: 4096 },
-        )
+        let (src, dst) = (src.into(), dst.into());
+        invoke(self, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: 4096, alone: false })
     }
 
     /// [`op::Delete`], to its end.
@@ -216,6 +214,12 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn clear_status(self, entry: u32, count: u32, bits: StatusBits) -> Result<u32, Status> {
         invoke(self, op::ClearStatus { entry, count, bits }).map(|done| done.count)
+    }
+
+    /// [`op::MapZero`], on a last-level table.
+    #[inline(always)]
+    fn map_zero(self, entry: u32, count: u32, flags: MapFlags) -> Result<u32, Status> {
+        invoke(self, op::MapZero { entry, count, flags }).map(|done| done.count)
     }
 
     /// [`op::Notify`], on a Dispatcher or Endpoint.

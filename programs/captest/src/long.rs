@@ -81,7 +81,7 @@ fn long_retype(lab: &mut Lab) -> Outcome {
     good!(threads::start(lab, 0, count, [0; 3]));
     let (home, base) = (lab.home, lab.home_range.0 + offset);
     let dst = slot(0).into();
-    let args = op::Retype { ty: Frame, offset, bytes: GIB, count: 1, dst };
+    let args = op::Retype { ty: Frame.into(), offset, bytes: GIB, count: 1, dst };
     let half_made = || {
         let what = good!(slot(0).identify());
         check!((what.ty, what.base, what.bytes) == (Blank, base, GIB));
@@ -109,7 +109,7 @@ fn given_up(lab: &mut Lab) -> Outcome {
     drain()?;
     let offset = free_offset(lab);
     let dst = slot(0).into();
-    let args = op::Retype { ty: Frame, offset, bytes: 16 * STEP, count: 4, dst };
+    let args = op::Retype { ty: Frame.into(), offset, bytes: 16 * STEP, count: 4, dst };
     for _ in 0..5 {
         fails!(Again, invoke(lab.home, args));
     }

@@ -21,6 +21,7 @@ mod console;
 mod content;
 mod descs;
 mod dirs;
+mod domains;
 mod exits;
 mod families;
 mod fork;
@@ -41,6 +42,7 @@ mod server;
 mod signals;
 mod terminal;
 mod threads;
+mod voices;
 mod wait;
 mod window;
 

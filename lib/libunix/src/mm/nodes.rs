@@ -133,9 +133,9 @@ impl Nodes {
     /// Makes a CNode.
     pub fn make_node(&mut self, ram: &mut Arena) -> Result<CNode, Status> {
         let number = self.nodes.take(OWN + EXTENSIONS * EACH).ok_or(Status::NoSlot)?;
-        let made = self
-            .extend(ram, number)
-            .and_then(|()| ram.make(CapType::L2CNode, L2_BYTES, 1, node_place(CNode(number))));
+        let made = self.extend(ram, number).and_then(|()| {
+            ram.make(CapType::L2CNode.alone(), L2_BYTES, 1, node_place(CNode(number)))
+        });
         if made.is_err() {
             self.nodes.free(number);
         }
@@ -199,7 +199,7 @@ impl Nodes {
     /// Makes a CNode for the child under the number of one of the process.
     pub fn make_child_node(&self, ram: &mut Arena, node: CNode) -> Result<(), Status> {
         in_child(node, |root, index| {
-            ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, index))
+            ram.make(CapType::L2CNode.alone(), L2_BYTES, 1, Place::l1(root, index))
         })
     }
 

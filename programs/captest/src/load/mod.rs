@@ -211,6 +211,7 @@ fn retypes(lab: &mut Lab) -> Outcome {
         src: slot(3).into(),
         src_offset: 0,
         dst: slot(4).into(),
+        alone: false,
     };
     good!(invoke(RAM, args));
     good!(slot(3).delete_range(2));
