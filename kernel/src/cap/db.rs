@@ -92,6 +92,16 @@ impl Db {
         }
     }
 
+    /// Puts `mapping`, of all of what `host` holds, into the empty slot `slot`.
+    #[inline(always)]
+    pub fn insert_mapping(&mut self, slot: SlotRef, mapping: RawCap, host: SlotRef) {
+        debug_assert!(host.is_linked());
+        if slot.set_cap(mapping) {
+            // SAFETY: as above.
+            unsafe { self.mdb.insert_leaf(slot.ptr(), host.ptr()) };
+        }
+    }
+
     /// Puts capabilities into the empty slots of `run`: `first`, and then each one `step` further on.
     /// They belong near `near`, which is in use, and were made of `source`.
     pub fn insert_objects(

@@ -164,7 +164,11 @@ impl Local {
         if target.is_table {
             self.adds_places(base, level - 1);
         }
-        self.db.insert_near(dst, mapping.to_cap(), src);
+        let bytes = if target.is_table { PAGE } else { u64::from(args.count) * step };
+        match (base, bytes) == (what.base, what.word) {
+            true => self.db.insert_mapping(dst, mapping.to_cap(), src),
+            false => self.db.insert_near(dst, mapping.to_cap(), src),
+        }
         Ok(())
     }
 
@@ -245,7 +249,8 @@ impl Local {
             }
             entry.store(what.base | bits, Relaxed);
             (mapping.base, mapping.entry) = (what.base, index);
-            self.db.insert_near(to, mapping.to_cap(), slot);
+            // All of it was checked to be mapped.
+            self.db.insert_mapping(to, mapping.to_cap(), slot);
             count += 1;
         }
         Ok(Count { count })

@@ -221,8 +221,9 @@ impl Local {
         }
     }
 
+    /// The same of an entry that was used.
     #[inline(never)]
-    fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
+    pub(super) fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
         if self.tlb.elsewhere.may_be() {
             self.forget_elsewhere(table, kind, index, 1, flags);
         }
