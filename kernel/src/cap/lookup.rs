@@ -13,6 +13,10 @@ pub const fn root_slots(bytes: u64) -> u32 {
     (bytes / size_of::<Slot>() as u64) as u32
 }
 
+/// A capability to an L2CNode, and that of another core, as [`Slot::head`] shows them.
+const L2: u32 = CapType::L2CNode as u32;
+const FOREIGN: u32 = (attr::FOREIGN as u32) << 16;
+
 /// A CNode and the slot of it at which a place ends.
 struct Spot {
     base: u64,
@@ -29,8 +33,7 @@ fn l2_holder(base: u64, slots: u32, l1: u32) -> Result<SlotRef, Status> {
         return Err(Status::NoSlot);
     }
     let holder = slot_at(base, l1);
-    let cap = holder.cap();
-    if cap.is(CapType::L2CNode) && !cap.is_foreign() {
+    if holder.head() & (0xff | FOREIGN) == L2 {
         Ok(holder)
     } else {
         Err(Status::NoSlot)
@@ -110,11 +113,9 @@ fn own_base_to_change(local: &Local, dcb: DcbRef, addr: CapAddr) -> Result<u64, 
     let holder = slot_at(base, addr.l1());
     let head = holder.head();
     // Both kinds of usable CNodes by a look at one word each.
-    const FOREIGN: u32 = (attr::FOREIGN as u32) << 16;
     const COPIED: u32 = (attr::REMOTE_COPIES as u32) << 16;
     const WRITE: u32 = (Rights::WRITE.0 as u32) << 8;
     const ALONE: u32 = (Rights::WRITE_ALONE.0 as u32) << 8;
-    const L2: u32 = CapType::L2CNode as u32;
     if head & (0xff | WRITE | FOREIGN) == L2 | WRITE {
         return Ok(holder.cap().base);
     }
