@@ -87,6 +87,47 @@ static void errors(void) {
     SHOW(set(F_SETLK, F_UNLCK, 0, 0));
 }
 
+// A child has no lock of its parent's: what that gives up while the child lives is free for others, and
+// what the child unlocks stays its parent's.
+static void inherited(void) {
+    pid_t parent = getpid();
+    int ends[2], back[2];
+    char byte;
+    CHECK(pipe(ends) == 0 && pipe(back) == 0);
+    SHOW(set(F_SETLK, F_WRLCK, 0, 10));
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        SHOW(set(F_SETLK, F_UNLCK, 0, 0));
+        get(F_WRLCK, 0, 10, parent);
+        SHOW(set(F_SETLK, F_WRLCK, 0, 1));
+        fflush(stdout);
+        write(back[1], "u", 1);
+        read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    CHECK(read(back[0], &byte, 1) == 1);
+    SHOW(set(F_SETLK, F_UNLCK, 0, 0));
+    get(F_WRLCK, 0, 0, parent);
+    IN_CHILD(get(F_RDLCK, 0, 0, parent); SHOW(set(F_SETLK, F_WRLCK, 0, 0)));
+    SHOW(set(F_SETLK, F_WRLCK, 0, 0));
+    // One that only lives on.
+    fflush(stdout);
+    pid_t idle = fork();
+    if (!idle) {
+        read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    SHOW(set(F_SETLK, F_UNLCK, 0, 0));
+    get(F_WRLCK, 0, 0, parent);
+    IN_CHILD(SHOW(set(F_SETLK, F_WRLCK, 0, 0)));
+    CHECK(write(ends[1], "ee", 2) == 2);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(waitpid(idle, &status, 0) == idle && status == 0);
+    get(F_WRLCK, 0, 0, parent);
+}
+
 static void nothing(int signal) { (void)signal; }
 
 // Somebody waits, gets the lock when it is free, and can be interrupted.
@@ -173,6 +214,7 @@ int main(void) {
     write(file, "0123456789", 10);
     ranges();
     errors();
+    inherited();
     waiting();
     descriptions();
     return 0;

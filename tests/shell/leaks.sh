@@ -1,5 +1,5 @@
-# After much work there is as much free memory as before.
-# timeout: 120
+# After much work there is as much free memory as before, every time.
+# timeout: 180
 # The shell reads it by itself: another process would be in the way of what is measured.
 free_now() {
     while read -r name value _; do
@@ -11,13 +11,19 @@ work() {
     i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i + 1)); done
     dd if=/dev/zero of=big bs=65536 count=64 2>/dev/null; rm big
 }
-# What servers keep in stock depends on how many processes have ever lived at the same time, and
-# that on timing. A leak, in contrast, is there every time.
-work; work; free_now
-for round in 1 2 3 4 5 6; do
-    before=$free
+# What servers keep in stock depends on how many processes have ever lived at the same time: first as many
+# as the work never has. The least free memory of some rounds is what no later round may be below.
+sleep 0.3 | sleep 0.3 | sleep 0.3 | sleep 0.3 | sleep 0.3 | sleep 0.3 | sleep 0.3 | sleep 0.3
+least=; lost=; failed=
+for round in 1 2 3 4; do
     work; work; free_now
-    [ "$before" -gt 0 ] && [ "$free" -ge "$before" ] && echo nothing lost && exit
-    lost="$lost $((before - free))"
+    [ -n "$least" ] && [ "$least" -le "$free" ] || least=$free
+    lost="$lost $((least - free))"
 done
-echo "kB lost in each round:$lost"
+[ "$least" -gt 0 ] || echo no number
+for round in 1 2 3 4 5 6; do
+    work; work; free_now
+    lost="$lost $((least - free))"
+    [ "$free" -ge "$least" ] || failed=yes
+done
+[ -z "$failed" ] && echo nothing lost || echo "kB lost, by rounds, of which the first four count for nothing:$lost"

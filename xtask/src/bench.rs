@@ -74,39 +74,78 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let linux = results::read(&project.path("bench/linux.json"))?;
     let aims = Aims::read(project)?;
     let timeout = Duration::from_secs(options.timeout);
-    let (mut all, mut failed) = (Vec::new(), false);
+    let mut kept = Kept::new(options.json.clone());
     let extent = if options.small { Extent::Small } else { Extent::Full };
     for (title, programs) in &chosen.programs {
-        let measured = measure(project, programs, extent, timeout, &mut failed)?;
+        let measured = measure(project, programs, extent, timeout, &mut kept)?;
         println!("{}", table(title, &measured, &linux, &aims).render());
-        all.extend(measured);
     }
     let context = match chosen.invocations || chosen.papers || chosen.sizes || chosen.cores {
         true => Some(prepare(project)?),
         false => None,
     };
     if let Some(context) = context.as_ref().filter(|_| chosen.papers) {
-        all.extend(papers::measure(context, options.timeout)?);
+        papers::measure(context, options.timeout, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.invocations) {
-        let measured = measure_invocations(context, timeout)?;
+        let measured = kept.keep(INVOCATIONS, measure_invocations(context, timeout))?;
         println!("{}", table("caps, in instructions", &measured, &[], &aims).render());
-        all.extend(measured);
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sizes) {
-        all.extend(bench_sizes::measure(context, timeout)?);
+        kept.keep(SIZES, bench_sizes::measure(context, timeout))?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
-        all.extend(bench_cores::measure(context, timeout, &options.names)?);
+        bench_cores::measure(context, timeout, &options.names, &mut kept)?;
     }
     if chosen.mapping_database {
-        all.extend(bench_host::measure(project)?);
+        kept.keep(MAPPING_DATABASE, bench_host::measure(project, &[]))?;
     }
-    if let Some(file) = &options.json {
-        results::write(file, &all)?;
+    let worse = before.map_or(0, |before| tell(&changes(&before, &kept.all)));
+    Ok(if kept.failed { 1 } else { worse })
+}
+
+/// What was measured so far. A part that fails does not take the others along, and whoever ends the
+/// tool in the middle has what was measured until then.
+pub struct Kept {
+    all: Vec<Measurement>,
+    file: Option<PathBuf>,
+    failed: bool,
+}
+
+impl Kept {
+    /// Nothing yet; all of it goes to `file`, too.
+    pub fn new(file: Option<PathBuf>) -> Kept {
+        Kept { all: Vec::new(), file, failed: false }
     }
-    let worse = before.map_or(0, |before| tell(&changes(&before, &all)));
-    Ok(if failed { 1 } else { worse })
+
+    /// Keeps what a part has measured, or says why it has not; answers what there is. An error if it
+    /// cannot be written.
+    pub fn keep(
+        &mut self,
+        part: &str,
+        measured: Result<Vec<Measurement>>,
+    ) -> Result<Vec<Measurement>> {
+        let measured = measured.unwrap_or_else(|error| {
+            self.fail(part, &format!("{error:#}"));
+            Vec::new()
+        });
+        self.all.extend(measured.iter().cloned());
+        if let Some(file) = &self.file {
+            results::write(file, &self.all)?;
+        }
+        Ok(measured)
+    }
+
+    /// Has any part failed?
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// A part has failed.
+    fn fail(&mut self, part: &str, why: &str) {
+        eprintln!("x: {part}: {why}");
+        self.failed = true;
+    }
 }
 
 /// Prints what changed; the exit status.
@@ -151,23 +190,31 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     Ok(Chosen { programs, invocations, papers, sizes, cores, mapping_database })
 }
 
+/// The standard set in small sizes, without a table.
+pub fn measure_basic(
+    project: &Project,
+    timeout: Duration,
+    kept: &mut Kept,
+) -> Result<Vec<Measurement>> {
+    measure(project, &micro::choose(project, &[])?, Extent::Small, timeout, kept)
+}
+
 /// What the programs say on Tessera.
 fn measure(
     project: &Project,
     programs: &[Program],
     extent: Extent,
     timeout: Duration,
-    failed: &mut bool,
+    kept: &mut Kept,
 ) -> Result<Vec<Measurement>> {
     let session = Session::prepare(project, &counting(), timeout)?;
     let mut all = Vec::new();
     for program in programs {
         let answer = program.run_to(&session, System::Tessera, Clock::Instructions, extent)?;
-        if let Some(why) = answer.failure {
-            eprintln!("x: {}: {why}", program.name);
-            *failed = true;
+        if let Some(why) = &answer.failure {
+            kept.fail(&program.name, why);
         }
-        all.extend(answer.measurements);
+        all.extend(kept.keep(&program.name, Ok(answer.measurements))?);
     }
     Ok(all)
 }
@@ -237,7 +284,7 @@ impl Measuring<'_> {
             timeout,
             command_line: format!("init=boot/programs/{program} {words}"),
         };
-        let observed = run.run_with(context, extras)?;
+        let observed = run.run_with(context, Extras { end_at_fault: true, ..extras })?;
         let status = observed.status(false)?;
         ensure!(status == 0, "{name}: exit status {status}");
         let defaults = Defaults {
@@ -254,7 +301,7 @@ impl Measuring<'_> {
 }
 
 /// What `capbench` says in the log.
-fn measure_invocations(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
+pub fn measure_invocations(context: &Context, timeout: Duration) -> Result<Vec<Measurement>> {
     let program = Measuring {
         benchmark: INVOCATIONS,
         name: INVOCATIONS,
@@ -377,6 +424,21 @@ fn table(title: &str, measured: &[Measurement], linux: &[Measurement], aims: &Ai
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_fails_leaves_the_others() {
+        let file = std::env::temp_dir().join(format!("tessera-kept.{}.json", std::process::id()));
+        let provenance = Provenance { machine: "q35".into(), commit: "1234567".into() };
+        let (clock, system) = (Clock::Instructions, System::Tessera);
+        let defaults = Defaults { benchmark: "b".into(), clock, system, provenance };
+        let own = line::parse_output("bench a 50\n", &defaults).unwrap();
+        let mut kept = Kept::new(Some(file.clone()));
+        kept.keep("first", Ok(own.clone())).unwrap();
+        assert_eq!(kept.keep("second", Err(anyhow::anyhow!("it died"))).unwrap(), []);
+        assert_eq!(results::read(&file).unwrap(), own);
+        assert!(kept.failed);
+        std::fs::remove_file(file).unwrap();
+    }
 
     #[test]
     fn tables() {

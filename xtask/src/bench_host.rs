@@ -10,11 +10,11 @@ use std::process::Stdio;
 /// The mapping database beside the data structures of G18 §4.5 (figures 4.2 to 4.6).
 pub const MAPPING_DATABASE: &str = "mdb";
 
-/// Runs `bench/mdb`, prints its tables and returns its measurements, in ticks of the time-stamp
-/// counter. They are the only ones that differ from host to host.
-pub fn measure(project: &Project) -> Result<Vec<Measurement>> {
+/// Runs `bench/mdb` with so many capabilities (none: as the paper), prints its tables and returns its
+/// measurements, in ticks of the time-stamp counter. They are the only ones that differ from host to host.
+pub fn measure(project: &Project, counts: &[&str]) -> Result<Vec<Measurement>> {
     let mut cargo = toolchain::host(project);
-    cargo.args(["run", "--release", "--quiet", "--package", "mdb-bench"]);
+    cargo.args(["run", "--release", "--quiet", "--package", "mdb-bench", "--"]).args(counts);
     let output = cargo
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -32,6 +32,8 @@ pub(crate) enum Mutation {
     TrustOldSlot,
     /// Only one of the other cores deletes its copies.
     SweepOne,
+    /// Copies go from one core after the other, and nobody locks them before.
+    SkipMark,
     /// The sender of a copy sets no hints.
     SendUnmarked,
     /// The home is not told when an operation is given up.
@@ -60,6 +62,7 @@ impl Mutation {
         Mutation::StayLocked,
         Mutation::TrustOldSlot,
         Mutation::SweepOne,
+        Mutation::SkipMark,
         Mutation::SendUnmarked,
         Mutation::KeepRegion,
         Mutation::StaleCover,

@@ -450,9 +450,10 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         W: Outside<Request = Q, Client = C>,
     {
         self.lock(world, id);
+        let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         let (cap, waiting) = (operation.cap, operation.others);
-        if waiting.count() < 2 {
+        if waiting.count() < 2 || bug.is(Mutation::SkipMark) {
             return self.sweep_others(world, id);
         }
         operation.phase = Phase::Marking { waiting };

@@ -204,6 +204,22 @@ impl<P: Policy> Mdb<P> {
         self.insert_in_tree(node, near)
     }
 
+    /// Puts in the leaf in `slot`, which has the range of the object in `host`: the same as
+    /// [`insert_near`](Self::insert_near), for those who know that.
+    ///
+    /// # Safety
+    ///
+    /// As for [`insert_near`](Self::insert_near).
+    #[inline(always)]
+    pub unsafe fn insert_leaf(&mut self, slot: NonNull<Slot>, host: NonNull<Slot>) {
+        // SAFETY: the caller keeps the contract of the crate for both.
+        let (node, host) = unsafe { (Ref::new(slot), Ref::new(host)) };
+        debug_assert!(is_leaf::<P>(&node.cap()) && Self::may_host(&host.cap(), &node.cap()));
+        if !self.join_leaf(self.head(host), node) {
+            self.insert_in_tree(node, host);
+        }
+    }
+
     #[inline(never)]
     fn insert_in_tree(&mut self, node: Ref, near: Ref) -> bool {
         let cap = node.cap();

@@ -424,6 +424,16 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
+    /// Every distinct object of a tree that begins at `base` or behind. O(log n), then O(1) amortised for each
+    /// and for the leaves between them.
+    pub fn objects_from(&self, tree: u8, base: u64) -> impl Iterator<Item = NonNull<Slot>> + '_ {
+        // All of them reach beyond it.
+        let end = past_page(base);
+        let first = self.ceiling(usize::from(tree) % MAX_TREES, &Key::first(base, u64::MAX));
+        let first = first.and_then(|n| self.at_or_next_of(Class::Objects, n, end, u64::MAX));
+        walk(first, move |n| self.next_of(Class::Objects, n, end, u64::MAX)).map(Ref::ptr)
+    }
+
     /// What overlaps one end of `[base, base + len)` but not the other, of one class. Those that
     /// overlap the end come after those that overlap the beginning. O(log n) each, plus as much for
     /// each of the class that contains the range.

@@ -116,6 +116,14 @@ impl Slot {
         self.cap.get()
     }
 
+    /// What [`RawCap::head`] says of the capability, by one load.
+    #[inline(always)]
+    pub fn head(&self) -> u32 {
+        // SAFETY: a `RawCap` begins with these four bytes, aligned to eight, and what is in a `Cell` is read
+        // and written by this thread alone.
+        u32::from_le(unsafe { self.cap.as_ptr().cast::<u32>().read() })
+    }
+
     /// The type of the capability, zero for none.
     #[inline]
     pub fn ty(&self) -> u8 {

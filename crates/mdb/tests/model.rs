@@ -243,11 +243,12 @@ impl Pair {
             assert_first(mdb.first_descendant(at), below.first());
             let (first, passed) = mdb.first_descendant_behind(at);
             assert_eq!(first, mdb.first_descendant(at));
-            // Each address at which something begins that is no descendant counts once, a sibling too.
+            // Each address at which something begins that is no descendant counts once.
             let (base, end) = span(&c);
             let others = self.select(tree, |o| o.base >= base && span(o).1 > end && o.base < end);
             let addresses: BTreeSet<_> = others.iter().map(|other| other.1).collect();
-            let siblings = self.caps().filter(|o| are_siblings(o, &c)).count();
+            // What differs only in what makes it distinct is looked at one by one.
+            let siblings = self.select(tree, |o| are_siblings(o, &c)).len();
             assert!(passed as usize <= addresses.len() + copies.len() + siblings);
             let own = self.select(tree, |o| is_leaf(o) && span(o) == span(&c));
             assert!(mdb.hanging_leaves(at) as u64 <= Types::MOST_LEAVES);
@@ -268,6 +269,8 @@ impl Pair {
             !is_leaf(c) && Types::rank_of(c) <= max_rank && contains(span(c), range)
         });
         assert_first(mdb.surrounding(tree, base, len, max_rank), around.last());
+        let objects = self.select(tree, |c| !is_leaf(c) && c.base >= base);
+        assert_same(mdb.objects_from(tree, base), &objects);
         let inside = self.select(tree, |c| contains(range, span(c)));
         assert_same(mdb.inner(tree, base, len), &inside);
         for class in [Class::Objects, Class::Leaves, Class::All] {

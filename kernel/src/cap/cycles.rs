@@ -37,7 +37,7 @@ use crate::dispatch::Local;
 use captypes::invocations::Count;
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
 use captypes::{CapType, Status};
-use mdb::{Class, RawCap};
+use mdb::RawCap;
 use paging::PAGE;
 
 /// Grey containers that are remembered.
@@ -45,11 +45,12 @@ const STACK: usize = 128;
 /// The highest rank of containers.
 const RANK: u8 = CapType::L1CNode.rank();
 /// Objects passed over for the price of one step of work.
-const OBJECTS_PER_STEP: u32 = 2;
-/// A container that is marked.
+const OBJECTS_PER_STEP: u32 = 8;
+/// What it costs to find a container and to look at its first slots, and to mark one, in steps.
+const STEPS_OF_SCAN: u32 = 3;
 const STEPS_OF_SHADE: u32 = 2;
 /// Slots with something else in it, and slots with nothing, for the price of one step.
-const SLOTS_PER_STEP: u32 = 16;
+const SLOTS_PER_STEP: u32 = 8;
 const EMPTY_SLOTS_PER_STEP: u32 = 128;
 /// Most empty slots that are looked at before that is paid.
 const MOST_EMPTY: u32 = 16 * EMPTY_SLOTS_PER_STEP;
@@ -259,7 +260,7 @@ impl Local {
             return Ok(());
         }
         let slots = slots_of(&container);
-        if !self.spend(1) {
+        if !self.spend(STEPS_OF_SCAN) {
             self.db.collector.scanning = Some((base, from));
             return Err(Pause::Again);
         }
@@ -293,13 +294,16 @@ impl Local {
 
     /// The next container of the walk.
     fn next_container(&mut self) -> Result<Option<SlotRef>, Again> {
+        if self.work == 0 {
+            return Err(Again);
+        }
         let at = self.db.collector.walk.unwrap_or(0);
         let (mut found, mut passed, mut reached) = (None, 0, at);
         let most = self.work.saturating_mul(OBJECTS_PER_STEP);
-        for slot in self.db.overlapping(MEMORY, at, u64::MAX - at, Class::Objects) {
+        for slot in self.db.objects_from(MEMORY, at) {
             let cap = slot.cap();
             passed += 1;
-            if cap.base >= at && is_whole_container(&cap) {
+            if is_whole_container(&cap) {
                 found = Some(slot);
                 break;
             }

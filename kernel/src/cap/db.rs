@@ -92,6 +92,16 @@ impl Db {
         }
     }
 
+    /// Puts `mapping`, of all of what `host` holds, into the empty slot `slot`.
+    #[inline(always)]
+    pub fn insert_mapping(&mut self, slot: SlotRef, mapping: RawCap, host: SlotRef) {
+        debug_assert!(host.is_linked());
+        if slot.set_cap(mapping) {
+            // SAFETY: as above.
+            unsafe { self.mdb.insert_leaf(slot.ptr(), host.ptr()) };
+        }
+    }
+
     /// Puts capabilities into the empty slots of `run`: `first`, and then each one `step` further on.
     /// They belong near `near`, which is in use, and were made of `source`.
     pub fn insert_objects(
@@ -340,6 +350,11 @@ impl Db {
     /// The innermost object of at most this rank around a range.
     pub fn surrounding(&self, tree: u8, base: u64, len: u64, max_rank: u8) -> Option<SlotRef> {
         self.mdb.surrounding(tree, base, len, max_rank).map(Obj::from_slot)
+    }
+
+    /// Every distinct object of a tree that begins at `base` or behind.
+    pub fn objects_from(&self, tree: u8, base: u64) -> impl Iterator<Item = SlotRef> + '_ {
+        self.mdb.objects_from(tree, base).map(Obj::from_slot)
     }
 
     /// What overlaps a range.

@@ -79,6 +79,11 @@ impl Dying {
         self.head.is_none()
     }
 
+    /// The last one of the queue.
+    pub(crate) fn last(&self) -> Option<SlotRef> {
+        self.tail
+    }
+
     /// Adds the container whose last capability is in `slot`, its own parking slot. Marks of the
     /// collector mean something else from now on.
     fn push(&mut self, slot: SlotRef) {
@@ -152,6 +157,12 @@ fn contents(parked: &RawCap) -> SlotRun {
 #[inline]
 pub(super) fn comes_home(cap: &RawCap, above: Option<&RawCap>) -> bool {
     above.is_some_and(|above| above.ty == HOME_RAM) && cap.ty != HOME_RAM
+}
+
+/// May something that keeps memory have been made of a part of it? Of a page nothing is.
+#[inline(always)]
+fn has_parts(cap: &RawCap) -> bool {
+    !cap.is(CapType::Frame) || cap.word != paging::PAGE
 }
 
 impl Local {
@@ -383,7 +394,7 @@ impl Local {
     fn drop_last(&mut self, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) -> Progress {
         let at_home = comes_home(cap, above.as_ref());
         let withheld = at_home && self.db.locks.withholds(cap);
-        if at_home && !withheld && self.db.first_descendant(slot).is_some() {
+        if at_home && !withheld && has_parts(cap) && self.db.first_descendant(slot).is_some() {
             return self.give_back(slot, cap);
         }
         self.drop_slot(slot);

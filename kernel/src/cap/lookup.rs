@@ -6,12 +6,16 @@ use super::{attr, CapExt, SlotRef};
 use crate::dispatch::{DcbRef, Local};
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Level, Place, Rights, Status};
-use mdb::{RawCap, Slot};
+use mdb::Slot;
 
 /// Slots of the root CNode `bytes` long.
 pub const fn root_slots(bytes: u64) -> u32 {
     (bytes / size_of::<Slot>() as u64) as u32
 }
+
+/// A capability to an L2CNode, and that of another core, as [`Slot::head`] shows them.
+const L2: u32 = CapType::L2CNode as u32;
+const FOREIGN: u32 = (attr::FOREIGN as u32) << 16;
 
 /// A CNode and the slot of it at which a place ends.
 struct Spot {
@@ -29,8 +33,7 @@ fn l2_holder(base: u64, slots: u32, l1: u32) -> Result<SlotRef, Status> {
         return Err(Status::NoSlot);
     }
     let holder = slot_at(base, l1);
-    let cap = holder.cap();
-    if cap.is(CapType::L2CNode) && !cap.is_foreign() {
+    if holder.head() & (0xff | FOREIGN) == L2 {
         Ok(holder)
     } else {
         Err(Status::NoSlot)
@@ -83,7 +86,7 @@ fn spot(dcb: DcbRef, place: Place) -> Result<Spot, Status> {
 fn spot_to_change(local: &Local, dcb: DcbRef, place: Place) -> Result<Spot, Status> {
     let spot = spot(dcb, place)?;
     match spot.holder {
-        Some(holder) if !local.may_change_slots(holder) => Err(why_not(holder.cap())),
+        Some(holder) if !local.may_change_slots(holder) => Err(why_not(holder)),
         _ => Ok(spot),
     }
 }
@@ -108,28 +111,27 @@ fn own_base_to_change(local: &Local, dcb: DcbRef, addr: CapAddr) -> Result<u64, 
         return Err(Status::NoSlot);
     }
     let holder = slot_at(base, addr.l1());
-    let cap = holder.cap();
+    let head = holder.head();
     // Both kinds of usable CNodes by a look at one word each.
-    const FOREIGN: u32 = (attr::FOREIGN as u32) << 16;
     const COPIED: u32 = (attr::REMOTE_COPIES as u32) << 16;
     const WRITE: u32 = (Rights::WRITE.0 as u32) << 8;
     const ALONE: u32 = (Rights::WRITE_ALONE.0 as u32) << 8;
-    const L2: u32 = CapType::L2CNode as u32;
-    if cap.head() & (0xff | WRITE | FOREIGN) == L2 | WRITE {
-        return Ok(cap.base);
+    if head & (0xff | WRITE | FOREIGN) == L2 | WRITE {
+        return Ok(holder.cap().base);
     }
-    if cap.head() & (0xff | WRITE | ALONE | FOREIGN | COPIED) == L2 | ALONE
+    if head & (0xff | WRITE | ALONE | FOREIGN | COPIED) == L2 | ALONE
         && !local.db.has_copies(holder)
     {
-        return Ok(cap.base);
+        return Ok(holder.cap().base);
     }
-    Err(why_not(cap))
+    Err(why_not(holder))
 }
 
 /// Why the slots of what should be an L2CNode may not change.
 #[cold]
 #[inline(never)]
-fn why_not(cap: RawCap) -> Status {
+fn why_not(holder: SlotRef) -> Status {
+    let cap = holder.cap();
     match cap.is(CapType::L2CNode) && !cap.is_foreign() {
         false => Status::NoSlot,
         true if cap.rights_set().has(Rights::WRITE_ALONE) => Status::Shared,
@@ -192,12 +194,11 @@ fn far_held_slot(dcb: DcbRef, place: Place) -> Result<Held, Status> {
 #[inline(always)]
 pub fn mapping_to_change(local: &Local, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
     let slot = slot_to_change(local, dcb, place)?;
-    let cap = slot.cap();
-    if cap.is_null() {
+    if slot.is_empty() {
         return Err(Status::Empty);
     }
-    if cap.is(CapType::Mapping) {
-        local.check_entries(&cap)?;
+    if slot.cap().is(CapType::Mapping) {
+        local.check_entries(&slot.cap())?;
     }
     Ok(slot)
 }

@@ -381,7 +381,24 @@ impl Local {
 
     /// Makes a Frame of `bytes` at `offset` of the RAM in `ram`, with the contents of a part of
     /// another Frame; see [`captypes::op::RetypeCopy`].
+    #[inline]
     pub fn retype_copy(
+        &mut self,
+        ram: SlotRef,
+        from: Held,
+        dst: SlotRef,
+        args: op::RetypeCopy,
+    ) -> Result<(), Status> {
+        let frame = from.slot.cap();
+        // The answer to most faults after a fork: looked for before anything else.
+        if dst == from.slot && frame.is(CapType::Frame) && self.is_nobody_elses(from, &frame) {
+            return Err(Status::WrongState);
+        }
+        self.make_copy(ram, from, dst, args)
+    }
+
+    #[inline(never)]
+    fn make_copy(
         &mut self,
         ram: SlotRef,
         from: Held,
@@ -405,9 +422,6 @@ impl Local {
             return Err(Status::OutOfRange);
         }
         let base = source.base + offset;
-        if dst == original && self.is_nobody_elses(from, &frame) {
-            return Err(Status::WrongState);
-        }
         let near = self.free_range(ram, &source, base, bytes)?;
         self.check_source(ram, &source, base, bytes)?;
         self.with_vectors(|| {

@@ -82,6 +82,7 @@ impl Local {
         if settings.options & options::SUPERVISED != 0 && invoker.has(flag::SUPERVISED) {
             return Err(Status::NoRights);
         }
+        let parked = self.dying.last();
         let slots = [
             (CSPACE, settings.cspace),
             (VSPACE, settings.vspace),
@@ -103,7 +104,11 @@ impl Local {
             dcb.gs_base.set(if own { arch::canonical(address) } else { 0 });
         }
         self.set_options(invoker, dcb, settings.options);
-        // What the slots held before may have been the last capabilities to CNodes.
+        // What the slots held before may have been the last capabilities to CNodes. Those of others are
+        // not this invocation's business.
+        if self.dying.last() == parked {
+            return Ok(());
+        }
         self.finish_reaping()
     }
 

@@ -125,7 +125,7 @@ fn many_badges_do_not_slow_each_other_down() {
         let offset = u64::from(node) * 0x4000;
         let dst = Place::l1(ROOT, 8 + node);
         let ty = CapType::L2CNode;
-        m.call(at(30), op::Retype { ty, offset, bytes: 0x4000, count: 1, dst }).unwrap();
+        m.call(at(30), op::Retype { ty: ty.into(), offset, bytes: 0x4000, count: 1, dst }).unwrap();
         for slot in 0..256 {
             badge += 1;
             let dst = Place::own(CapAddr::new(8 + node, slot));

@@ -170,8 +170,34 @@ pub fn collect(m: &mut Machine) {
     while m.call(KERNEL, op::CollectReclaimed {}).unwrap().bytes2 != 0 {}
 }
 
+/// Frames of which slices are made, and where those go.
+const SLICED: [u64; 2] = [60, 61];
+const SLICES: u64 = 62;
+/// Pages of each.
+const SLICED_PAGES: u64 = 16;
+
+/// A part of one of a few Frames, or of such a part: parts inside of others, and parts that would overlap.
+fn slice(random: &mut Random) -> (Label, u64, [u64; 9]) {
+    let any = |random: &mut Random| Place::own(CapAddr((SLICES + random.below(12)) as u32)).0;
+    let whole = Place::own(CapAddr(random.one_of(&SLICED) as u32)).0;
+    let source = if random.below(3) == 0 { any(random) } else { whole };
+    match random.below(4) {
+        0 => (Label::Delete, any(random), [0; 9]),
+        _ => {
+            let offset = random.below(SLICED_PAGES) * 4096;
+            let bytes = (1 + random.below(6)) * 4096;
+            let args = [CapType::Frame as u64, offset, bytes, 1, any(random), 0, 0, 0, 0];
+            (Label::Retype, source, args)
+        }
+    }
+}
+
 /// Objects that random numbers alone would need long to make.
 fn furnish(m: &mut Machine) {
+    for (n, slot) in (0..).zip(SLICED) {
+        let bytes = SLICED_PAGES * 4096;
+        m.make(CapType::Frame, 0xc0_0000 + n * bytes, bytes, slot as u32);
+    }
     let node = |m: &mut Machine, n: u32| {
         m.make(CapType::L2CNode, 0x80_0000 + u64::from(n) * 16384, 16384, 40);
         m.call(CapAddr(40), op::Move { dst: Place::l1(ROOT, n) }).unwrap();
@@ -211,8 +237,14 @@ fn run(seed: u64, steps: u64) {
             collect(&mut m);
             furnish(&mut m);
         }
-        let mut target = random.place();
-        let (label, args) = random.invocation();
+        let (label, mut target, args) = match random.below(12) {
+            0 => slice(&mut random),
+            _ => {
+                let target = random.place();
+                let (label, args) = random.invocation();
+                (label, target, args)
+            }
+        };
         if label == Label::CollectCycles {
             target = Place::own(KERNEL).0;
         }

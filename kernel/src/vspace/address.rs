@@ -301,15 +301,19 @@ impl Known {
 /// Does this address, below a root that exists, translate through `table`, of `level`?
 #[inline]
 fn leads_to(place: Place, table: u64, level: u8) -> bool {
+    // Of all tables but the last ones: of the upper two levels the bit of large pages is clear.
+    const TABLE: u64 = Flags::PRESENT.bits() | Flags::HUGE.bits();
     let Place { root, va } = place;
     let (mut at, mut above) = (root, arch::root_level());
+    // The index of the next table in the top nine bits.
+    let mut indices = va << (64 - 9 - page_shift(above));
     while above > level {
-        let index = va >> page_shift(above) & u64::from(ENTRY);
-        let entry = Table::at(at).get(index as u32);
-        if entry & Flags::PRESENT.bits() == 0 || !is_table(above, entry) {
+        let entry = Table::at(at).get((indices >> 55) as u32);
+        if entry & TABLE != Flags::PRESENT.bits() {
             return false;
         }
         at = Entry::from_bits(entry).address();
+        indices <<= 9;
         above -= 1;
     }
     at == table

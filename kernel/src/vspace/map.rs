@@ -29,16 +29,33 @@ pub struct MapArgs {
 struct Target {
     /// Bits of an entry besides the address.
     bits: u64,
-    is_table: bool,
-    /// What the source may be mapped with.
-    rights: Rights,
+    /// What the source may be mapped with, and [`Target::TABLE`]: in one word, which a register holds.
+    shape: u64,
 }
 
 impl Target {
+    /// It is a table.
+    const TABLE: u64 = 1 << 8;
+
+    #[inline(always)]
+    fn new(bits: u64, rights: Rights, is_table: bool) -> Target {
+        Target { bits, shape: u64::from(rights.0) | if is_table { Target::TABLE } else { 0 } }
+    }
+
+    #[inline(always)]
+    fn is_table(&self) -> bool {
+        self.shape & Target::TABLE != 0
+    }
+
+    #[inline(always)]
+    fn rights(&self) -> Rights {
+        Rights(self.shape as u8)
+    }
+
     /// All bits of an entry but the address and those of the first one.
     #[inline(always)]
     fn entry_bits(&self, flags: MapFlags) -> u64 {
-        let own = alone_bit(self.is_table, self.rights);
+        let own = alone_bit(self.is_table(), self.rights());
         self.bits | rights_bits(flags) | uncached(flags) | own
     }
 }
@@ -52,18 +69,15 @@ fn target(level: u8, src: &RawCap) -> Result<Target, Status> {
     if src.is_frame() {
         let huge = if level == 1 { 0 } else { Flags::HUGE.bits() };
         let fits = level <= 3;
-        let target = Target { bits: PRESENT_USER | huge, is_table: false, rights };
+        let target = Target::new(PRESENT_USER | huge, rights, false);
         return if fits { Ok(target) } else { Err(Status::WrongLevel) };
     }
     match src.level() {
         0 => Err(Status::WrongType),
         // Its entries are another core's business.
         _ if src.is_foreign() => Err(Status::Unsupported),
-        below if below + 1 == level => Ok(Target { bits: PRESENT_USER, is_table: true, rights }),
-        _ if level == 1 => {
-            let rights = rights.and(Rights::READ);
-            Ok(Target { bits: PRESENT_USER, is_table: false, rights })
-        }
+        below if below + 1 == level => Ok(Target::new(PRESENT_USER, rights, true)),
+        _ if level == 1 => Ok(Target::new(PRESENT_USER, rights.and(Rights::READ), false)),
         _ => Err(Status::WrongLevel),
     }
 }
@@ -128,8 +142,8 @@ impl Local {
         if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
             return Err(Status::OutOfRange);
         }
-        let flags = self.granted(args.flags, target.rights, || Some(from))?;
-        let base = address(level, &what, target.is_table, &args)?;
+        let flags = self.granted(args.flags, target.rights(), || Some(from))?;
+        let base = address(level, &what, target.is_table(), &args)?;
         let entries = Table::at(own.base);
         let used = match args.count {
             1 => entries.get(args.entry) != 0,
@@ -141,7 +155,7 @@ impl Local {
             }
             self.clear_zero(own.base, args.entry, args.count);
         }
-        if target.is_table && flags.has(MapFlags::WRITE) {
+        if target.is_table() && flags.has(MapFlags::WRITE) {
             self.settle_table(src);
         }
         let bits = target.entry_bits(flags);
@@ -157,14 +171,18 @@ impl Local {
             entry: args.entry,
             count: args.count,
             level,
-            is_table: target.is_table,
-            rights: target.rights,
+            is_table: target.is_table(),
+            rights: target.rights(),
             in_alone: is_alone_kind(own.rights_set()),
         };
-        if target.is_table {
+        if target.is_table() {
             self.adds_places(base, level - 1);
         }
-        self.db.insert_near(dst, mapping.to_cap(), src);
+        let bytes = if target.is_table() { PAGE } else { u64::from(args.count) * step };
+        match (base, bytes) == (what.base, what.word) {
+            true => self.db.insert_mapping(dst, mapping.to_cap(), src),
+            false => self.db.insert_near(dst, mapping.to_cap(), src),
+        }
         Ok(())
     }
 
@@ -174,17 +192,17 @@ impl Local {
         let (cap, what) = (slot.cap(), src.cap());
         let old = Mapping::of(&cap).ok_or(Status::WrongType)?;
         let target = target(old.level, &what)?;
-        if old.count != 1 || old.is_table || target.is_table {
+        if old.count != 1 || old.is_table || target.is_table() {
             return Err(Status::OutOfRange);
         }
-        let flags = self.granted(flags, target.rights, || Some(from))?;
+        let flags = self.granted(flags, target.rights(), || Some(from))?;
         let args = MapArgs { entry: old.entry, count: 1, offset: 0, flags };
         let base = address(old.level, &what, false, &args)?;
         let bits = target.entry_bits(flags) | first_bits(1);
         self.drop_slot(slot);
         let before = Table::at(old.table).swap(old.entry, base | bits);
         self.forget(old.table, cap.attrs, old.entry, before, flags);
-        let mapping = Mapping { base, rights: target.rights, ..old };
+        let mapping = Mapping { base, rights: target.rights(), ..old };
         self.db.insert_near(slot, mapping.to_cap(), src);
         Ok(())
     }
@@ -245,7 +263,8 @@ impl Local {
             }
             entry.store(what.base | bits, Relaxed);
             (mapping.base, mapping.entry) = (what.base, index);
-            self.db.insert_near(to, mapping.to_cap(), slot);
+            // All of it was checked to be mapped.
+            self.db.insert_mapping(to, mapping.to_cap(), slot);
             count += 1;
         }
         Ok(Count { count })
@@ -340,12 +359,12 @@ impl Shape {
     /// The shape of `what`, for a table of `level`.
     fn of(level: u8, what: &RawCap, flags: MapFlags) -> Result<Shape, Status> {
         let target = target(level, what)?;
-        let condition = condition(flags, target.rights)?;
-        let bytes = if target.is_table { PAGE } else { 1 << super::page_shift(level) };
+        let condition = condition(flags, target.rights())?;
+        let bytes = if target.is_table() { PAGE } else { 1 << super::page_shift(level) };
         if what.word != bytes {
             return Err(Status::OutOfRange);
         }
-        let (is_table, rights) = (target.is_table, target.rights);
+        let (is_table, rights) = (target.is_table(), target.rights());
         let bits = target.entry_bits(flags) | first_bits(1);
         Ok(Shape { head: what.head(), rights, bytes, is_table, condition, bits })
     }

@@ -80,7 +80,10 @@ impl Local {
         let bits = rights_bits(granted);
         let shared = self.tlb.elsewhere.may_be();
         if set_rights(&cap, first, count, bits, shared) {
-            self.forget_range(&cap, first, count, flags);
+            match count {
+                1 => self.forget_used(cap.word, cap.attrs, (cap.aux & ENTRY) + first, flags),
+                _ => self.forget_range(&cap, first, count, flags),
+            }
         }
         Ok(())
     }

@@ -221,8 +221,9 @@ impl Local {
         }
     }
 
+    /// The same of an entry that was used.
     #[inline(never)]
-    fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
+    pub(super) fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
         if self.tlb.elsewhere.may_be() {
             self.forget_elsewhere(table, kind, index, 1, flags);
         }
@@ -257,10 +258,14 @@ impl Local {
         count: u32,
     ) {
         let (start, used) = ((mapping.aux & ENTRY) + first, Flags::ACCESSED.bits());
-        let mut pages = 0;
-        Table::at(mapping.word).for_each_with(start, count, used, |index, _| {
-            pages += self.tlb.flush_at(here, mapping.attrs, index);
-        });
+        let (table, mut pages) = (Table::at(mapping.word), 0);
+        if count != 1 {
+            table.for_each_with(start, count, used, |index, _| {
+                pages += self.tlb.flush_at(here, mapping.attrs, index);
+            });
+        } else if table.get(start) & used != 0 {
+            pages = self.tlb.flush_at(here, mapping.attrs, start);
+        }
         self.count_singles(pages);
     }
 

@@ -8,15 +8,15 @@
 use crate::cores::PUBLIC;
 use crate::domain::{self, ARENA_SLOT};
 use crate::invoke::invoke;
+use crate::ipc::{self, Caps};
 use crate::ram::{Arena, Ram};
 use crate::runtime::Boot;
 use crate::spawn::{Child, SpawnError};
-use crate::upcall;
 use crate::vspace::{Window, R, RW};
-use crate::Cap;
+use crate::{log, session, upcall, Cap};
 use abi::boot::{ARCHIVE_VA, BOOT_INFO};
 use abi::layout::PAGE;
-use abi::slots::{ARCHIVE, BOOT_RAM_L1, CHANNELS, KERNEL, MEMD, MONITOR, SELF_EP};
+use abi::slots::{ARCHIVE, BOOT_RAM_L1, CHANNELS, KERNEL, MEMD, MONITOR, REPORT, SELF_EP};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
@@ -134,7 +134,8 @@ pub fn start_monitor(
     })
 }
 
-/// Starts `spawnd` on the boot core. On the others it is the first domain.
+/// Starts `spawnd` on the boot core, and waits until it has all that it needs. On the others it is the first
+/// domain.
 pub fn start_spawnd(
     boot: &Boot,
     file: &[u8],
@@ -146,9 +147,34 @@ pub fn start_spawnd(
             child.give(slot, slot)?;
         }
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
+        SELF_EP.mint_badged(child.slot(REPORT), Rights::SEND, badge)?;
         give_boot(boot, child, domain, window)?;
         Ok([NOT_FIRST, 0, 0, 0, 0])
-    })
+    })?;
+    wait_until_ready(badge).map_err(SpawnError::Status)
+}
+
+/// Waits until the server with this badge has said that it has started. Nobody else calls the own endpoint
+/// so early, but for faults of servers.
+fn wait_until_ready(badge: u32) -> Result<(), Status> {
+    loop {
+        let message = ipc::recv(SELF_EP, Place::NULL)?;
+        if message.is_notification() {
+            continue;
+        }
+        if message.is_fault() {
+            let [vector, _, address, rip, ..] = message.words;
+            let who = message.badge;
+            log!("server {who}: exception {vector}, address {address:#x}, at {rip:#x}");
+            return Err(Status::WrongState);
+        }
+        ipc::reply(Place::CALLER, [0; 6], Caps::NONE)?;
+        if let [session::READY, status, ..] = message.words {
+            if message.badge == u64::from(badge) {
+                return Status::from_word(status);
+            }
+        }
+    }
 }
 
 /// Gives a child what makes it a [`Boot`]: the page that the kernel wrote, and the archive.

@@ -1,8 +1,9 @@
-//! What `unixd` tells `init`, at the endpoint in [`abi::slots::REPORT`].
+//! What servers tell `init`, at the endpoint in [`abi::slots::REPORT`].
 //!
-//! `init` measures free memory at both calls: at [`begin`] everything that the servers keep for
-//! good should exist, at [`end`] no process should. So that RAM which the caller has asked for and
-//! not used yet makes no difference, it goes home before each.
+//! `init` measures free memory at [`begin`] and [`end`], which are `unixd`'s: at the first everything
+//! that the servers keep for good must exist, at the second no process. So it starts `unixd` only when
+//! `spawnd` is [`ready`]. RAM which the caller has asked for and not used yet makes no difference: it
+//! goes home before each.
 
 use crate::domain;
 use crate::ipc::{call, Caps};
@@ -13,6 +14,16 @@ use captypes::{Place, Status};
 pub const BEGIN: u64 = 1;
 /// Word 0: the last process has gone; word 1 is the exit status of the session.
 pub const END: u64 = 2;
+
+/// Word 0: a server has all that it needs to serve; word 1 is the status word of its start.
+pub const READY: u64 = 3;
+
+/// Reports that this server has started, or that it cannot.
+pub fn ready(result: Result<(), Status>) -> Result<(), Status> {
+    domain::with(|domain| domain.arena.release())?;
+    let status = result.err().map_or(0, Status::to_word);
+    call(REPORT, [READY, status, 0, 0, 0, 0], Caps::NONE, Place::NULL).map(|_| ())
+}
 
 /// Reports that the first process is about to be made.
 pub fn begin() -> Result<(), Status> {

@@ -12,7 +12,7 @@ use libos::abi::slots;
 use libos::captypes::invocations::options;
 use libos::captypes::Label;
 use libos::vspace::RW;
-use libos::{invoke, log, op, Cap, Status};
+use libos::{invoke, log, op, Cap, Place, Status};
 
 /// Events that are measured in one go.
 const EVENTS: u64 = 1000;
@@ -57,13 +57,16 @@ global_asm!(
     "add rax, rdx",
     "sub rax, rbx",
     "mov [{faults}], rax",
-    // Notifies the first dispatcher, as the library, and stops by an exception there.
+    // Notifies the first dispatcher, as the library, and waits for what nobody sends.
     "mov dword ptr [r12], 1",
     "mov eax, {notify}",
     "mov edi, {first}",
     "mov esi, 1",
     "syscall",
-    "ud2",
+    "4: mov eax, {wait}",
+    "mov rdi, r13",
+    "syscall",
+    "jmp 4b",
     "upcall_bench_syscall:",
     "mov rcx, [rdi + {rip}]",
     "mov rsp, [rdi + {rsp}]",
@@ -80,6 +83,7 @@ global_asm!(
     calls = sym CALL_TICKS,
     faults = sym FAULT_TICKS,
     notify = const Label::Notify as u32,
+    wait = const Label::Wait as u32,
     first = const slots::DISPATCHER.0,
     rip = const SAVE + offset_of!(Regs, rip),
     rsp = const SAVE + offset_of!(Regs, rsp),
@@ -115,6 +119,7 @@ fn run(lab: &mut Lab) -> Result<(), Status> {
         view.write(at, &value.to_le_bytes())?;
     }
     view.write(SAVE + offset_of!(Regs, rdi), &frame_va.to_le_bytes())?;
+    view.write(SAVE + offset_of!(Regs, r13), &Place::own(slot(DISPATCHER)).0.to_le_bytes())?;
     configure(frame_va, options::LINUX)?;
     invoke(slot(DISPATCHER), op::Start {})?;
     invoke(slots::DISPATCHER, op::Wait {})?;

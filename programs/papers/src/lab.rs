@@ -18,6 +18,8 @@ const HOME_BYTES: u64 = 32 << 20;
 
 /// RAM, slots and tables; all of it comes back with [`Lab::clean`].
 pub struct Lab {
+    /// Only to see that everything works: the large cases are left out.
+    pub small: bool,
     /// RAM of which everything here is made.
     pub ram: CapAddr,
     /// Home RAM, of which memory goes home when its last capability is deleted.
@@ -48,7 +50,8 @@ impl Lab {
         let (home, next_home) = (machine.ram, own + bytes);
         let end_home = next_home + HOME_BYTES;
         let (next_byte, next_slot, tables) = (0, 0, BTreeMap::new());
-        Ok(Lab { ram, home, next_home, end_home, base, bytes, next_byte, next_slot, tables })
+        let small = machine.boot.flag("small");
+        Ok(Lab { small, ram, home, next_home, end_home, base, bytes, next_byte, next_slot, tables })
     }
 
     /// Bytes of RAM that are left.

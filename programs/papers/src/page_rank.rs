@@ -5,9 +5,12 @@ use crate::region::{view, Region};
 use crate::report::{time, Case};
 use libos::vspace::{entry_bytes, RW};
 use libos::{log, Status};
-use workloads::graph::Graph;
+use workloads::graph::{Graph, Parameters};
 use workloads::page_rank::{array, layout, run, CONFIGURATIONS, MEASURED_GRAPH, MOST_ITERATIONS};
 use workloads::Unobserved;
+
+/// To see that it works.
+const SMALL_GRAPH: Parameters = Parameters { scale: 10, ..MEASURED_GRAPH };
 
 /// Measures everything here.
 pub fn measure(lab: &mut Lab) -> Result<(), Status> {
@@ -22,8 +25,9 @@ pub fn measure(lab: &mut Lab) -> Result<(), Status> {
 }
 
 fn configuration(lab: &mut Lab, name: &str, levels: [u8; array::COUNT]) -> Result<(), Status> {
-    let elements = array::elements(&MEASURED_GRAPH);
-    let places = layout(&MEASURED_GRAPH, levels);
+    let graph_of = if lab.small { SMALL_GRAPH } else { MEASURED_GRAPH };
+    let elements = array::elements(&graph_of);
+    let places = layout(&graph_of, levels);
     for level in 1..=3 {
         let own = (0..array::COUNT).filter(|&number| levels[number] == level);
         let ends = own.map(|number| {
@@ -45,7 +49,7 @@ fn configuration(lab: &mut Lab, name: &str, levels: [u8; array::COUNT]) -> Resul
         let next = view(va(array::NEXT), elements[array::NEXT]);
         (Graph { rows, sources, out_degrees }, ranks, next)
     };
-    graph.build(&MEASURED_GRAPH);
+    graph.build(&graph_of);
     let mut outcome = None;
     let cost = time(|| {
         outcome = Some(run(&graph, ranks, next, MOST_ITERATIONS, &mut Unobserved));

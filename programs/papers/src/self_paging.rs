@@ -172,3 +172,25 @@ pub fn run<H: Fn(&mut Fault), B: FnMut()>(
     invoke(slots::DISPATCHER, op::Wait {})?;
     dispatcher.delete()
 }
+
+/// Reads where nothing is mapped, and nobody is told of it.
+#[inline(never)]
+fn fail_here() {
+    // SAFETY: raises an exception; this program does not go on.
+    unsafe { core::ptr::read_volatile(core::hint::black_box(0x18) as *const u64) };
+}
+
+/// A second dispatcher that fails while the first waits for it.
+pub fn fail(lab: &mut Lab) -> Result<(), Status> {
+    run(lab, &|_: &mut Fault| {}, &mut || {
+        set_entry(0);
+        fail_here();
+    })
+}
+
+/// Changes where page faults go: 0 for nowhere.
+fn set_entry(entry: u64) {
+    let frame = FRAME.load(Ordering::Relaxed) as *mut DispatcherFrame;
+    // SAFETY: `run` has mapped the frame, and only the kernel reads the field.
+    unsafe { (&raw mut (*frame).upcall[Upcall::PageFault as usize]).write_volatile(entry) };
+}

@@ -16,7 +16,7 @@ use libos::cores::{monitor, EXIT};
 use libos::interface::{OwnedCap, Remote};
 use libos::runtime::{Boot, Start};
 use libos::spawn::SpawnError;
-use libos::{domain, invoke, ipc, log, op, Cap, Place, Rights, Status};
+use libos::{domain, invoke, ipc, log, op, session, Cap, Place, Rights, Status};
 use parts::Parts;
 
 libos::program!(main);
@@ -35,7 +35,16 @@ fn main(start: Start) {
     let boot = unsafe { Boot::new() };
     let core = boot.info.core;
     let _ = invoke(DISPATCHER, op::SetAffinity { mask: 1 << core });
-    let parts = match prepare(&boot, start.args[0] != NOT_FIRST) {
+    let is_first = start.args[0] != NOT_FIRST;
+    let prepared = prepare(&boot, is_first);
+    if !is_first {
+        // `init` waits for it before it counts memory.
+        let started = prepared.as_ref().map(|_| ()).map_err(|&error| parts::status(error));
+        if let Err(error) = session::ready(started) {
+            return log!("spawnd cannot tell init that it has started: {error:?}");
+        }
+    }
+    let parts = match prepared {
         Ok(parts) => parts,
         Err(error) => return log!("spawnd cannot start on core {core}: {error:?}"),
     };

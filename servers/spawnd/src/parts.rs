@@ -183,7 +183,8 @@ fn clear(root: CapAddr, dispatcher: CapAddr) {
     }
 }
 
-fn status(error: SpawnError) -> Status {
+/// What a program is told of an error.
+pub fn status(error: SpawnError) -> Status {
     match error {
         SpawnError::Status(status) => status,
         SpawnError::Image(_) => Status::Invalid,

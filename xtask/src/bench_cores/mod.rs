@@ -20,7 +20,7 @@ mod shootdown;
 mod traced;
 mod visits;
 
-use crate::bench::{counting, Measuring};
+use crate::bench::{counting, Kept, Measuring};
 use crate::machine::{MachineOptions, MemorySize};
 use crate::results::{Measurement, Size};
 use crate::testing::Context;
@@ -33,6 +33,9 @@ pub const CORES: &str = "cores";
 const MIB: u64 = 1024;
 /// Of operations on one core.
 const INVOCATIONS: &str = "capbench";
+/// Cores, at most, and further capabilities of machines that only show that everything works.
+const SMALL_CORES: u32 = 8;
+const SMALL_CROWD: u32 = 4096;
 
 /// What there is to be measured, by the names that it can be asked for.
 type Part = (&'static str, fn(&Lab) -> Result<Vec<Measurement>>);
@@ -49,22 +52,42 @@ pub fn is_part(name: &str) -> bool {
     name == CORES || PARTS.iter().any(|(part, _)| *part == name)
 }
 
+/// The names of all parts.
+pub fn parts() -> impl Iterator<Item = &'static str> {
+    PARTS.into_iter().map(|(part, _)| part)
+}
+
+/// A part on at most [`SMALL_CORES`] cores, for tests.
+pub fn try_part(context: &Context, timeout: Duration, name: &str) -> Result<Vec<Measurement>> {
+    let lab = Lab { context, timeout, small: true };
+    match PARTS.iter().find(|(part, _)| *part == name) {
+        Some((_, measure)) => measure(&lab),
+        None => anyhow::bail!("there is no {name}"),
+    }
+}
+
 /// Measures the parts with these names (none: everything) and prints what comes of it.
-pub fn measure(context: &Context, timeout: Duration, names: &[String]) -> Result<Vec<Measurement>> {
-    let lab = Lab { context, timeout };
+pub fn measure(
+    context: &Context,
+    timeout: Duration,
+    names: &[String],
+    kept: &mut Kept,
+) -> Result<()> {
+    let lab = Lab { context, timeout, small: false };
     let is_all = names.is_empty() || names.iter().any(|name| name == CORES);
     let is_wanted = |part: &str| is_all || names.iter().any(|name| name == part);
-    let mut all = Vec::new();
-    for (_, measure) in PARTS.iter().filter(|(part, _)| is_wanted(part)) {
-        all.extend(measure(&lab)?);
+    for (part, measure) in PARTS.iter().filter(|(part, _)| is_wanted(part)) {
+        kept.keep(part, measure(&lab))?;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Where programs are booted.
 struct Lab<'a> {
     context: &'a Context,
     timeout: Duration,
+    /// Only to see that everything works.
+    small: bool,
 }
 
 /// One boot of a program in place of `init`.

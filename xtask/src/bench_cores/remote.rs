@@ -1,7 +1,7 @@
 //! Operations that concern several cores: by how many, by how many there are besides, and by the size of
 //! the mapping database (G18 figures 4.11 to 4.14, 4.22 to 4.25 and 4.30 to 4.32).
 
-use super::{plain, traced, value, Lab, Run};
+use super::{plain, traced, value, Lab, Run, SMALL_CORES, SMALL_CROWD};
 use crate::compare::table::Table;
 use crate::results::{grouped, Measurement, Size};
 use anyhow::Result;
@@ -63,7 +63,10 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let plain = MACHINES.map(|cores| (cores, 0)).into_iter();
     let crowded = CROWDS.into_iter().map(|crowd| (MACHINES[0], crowd));
     let mut machines = Vec::new();
-    for (cores, crowd) in plain.chain(crowded) {
+    for (mut cores, mut crowd) in plain.chain(crowded) {
+        if lab.small {
+            (cores, crowd) = (cores.min(SMALL_CORES), crowd.min(SMALL_CROWD));
+        }
         let benchmark = format!("distributed on {cores} cores, {crowd} more capabilities");
         let words = format!("crowd={crowd}");
         let run =

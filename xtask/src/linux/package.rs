@@ -7,6 +7,8 @@ use anyhow::{bail, ensure, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Linux 6.1 is the kernel of Debian 12, with support until 2028.
 const SERIES: &str = "linux-image-6.1.";
@@ -29,15 +31,41 @@ pub fn kernel(project: &Project, package: &str) -> Result<PathBuf> {
          has no apt; put a kernel image at {}",
         kernel.display()
     );
+    // Whoever comes second in this call finds what the first has fetched.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _one = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    if kernel.exists() {
+        return Ok(kernel);
+    }
     eprintln!(
         "x: downloading Debian's Linux kernel to compare with (it is unpacked, not installed)"
     );
-    // Another call may do the same at the same time.
-    let scratch = project.state().join(format!("linux.{}", std::process::id()));
-    let outcome = fetch(package, &scratch, &folder, &kernel);
-    let _ = fs::remove_dir_all(&scratch);
-    outcome.with_context(|| format!("no Linux kernel to compare with ({package})"))?;
+    let scratch = Scratch::new(&project.state())?;
+    fetch(package, &scratch.0, &folder, &kernel)
+        .with_context(|| format!("no Linux kernel to compare with ({package})"))?;
     Ok(kernel)
+}
+
+/// An empty folder that nobody else uses, neither another call nor another thread of this one; gone when
+/// dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(parent: &Path) -> Result<Scratch> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("linux.{}.{number}", std::process::id()));
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::create_dir(&folder))
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(Scratch(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 fn fetch(package: &str, scratch: &Path, folder: &Path, kernel: &Path) -> Result<()> {
@@ -108,6 +136,20 @@ fn only_file(folder: &Path, prefix: &str) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_at_once_do_not_share_a_folder() {
+        let parent = std::env::temp_dir().join(format!("tessera-scratch.{}", std::process::id()));
+        let first = Scratch::new(&parent).unwrap();
+        let second = Scratch::new(&parent).unwrap();
+        fs::write(second.0.join("archive"), "second").unwrap();
+        assert_ne!(first.0, second.0);
+        drop(first);
+        assert_eq!(fs::read_to_string(second.0.join("archive")).unwrap(), "second");
+        drop(second);
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+        fs::remove_dir(parent).unwrap();
+    }
 
     #[test]
     fn newest_by_number() {

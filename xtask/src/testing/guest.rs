@@ -81,7 +81,10 @@ impl GuestRun {
             ..Limits::default()
         };
         let finished = emulator::run(&boot, console, &log, &limits)?;
-        let named = |own: &&UserProgram| self.invocation.arguments.first() == Some(&own.image_path);
+        // Of those that boot in place of `init`, or the one that it runs.
+        let first = self.command_line.split(' ').find_map(|word| word.strip_prefix("init="));
+        let path = first.or(self.invocation.arguments.first().map(String::as_str));
+        let named = |own: &&UserProgram| path == Some(own.image_path.as_str());
         let program = context.built.programs.iter().find(named).map(|own| own.file.clone());
         let files = [Some(boot.kernel), program].into_iter().flatten().collect();
         Ok(Observed { stdout: output.take(), finished, files })

@@ -4,6 +4,7 @@
 //! at a time, and reports one result or several.
 
 mod bench;
+mod benches;
 mod cli;
 mod compare;
 mod cores;
@@ -15,6 +16,7 @@ pub mod linux;
 mod lockstep;
 mod model;
 mod monitors;
+mod mutations;
 mod native;
 mod processors;
 mod protocol;
@@ -39,7 +41,8 @@ use std::time::{Duration, Instant};
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
 /// init), processors (that lack features),
-/// events (how long the kernel keeps the processor), cores (machines with many), monitors (and programs on many cores), model (random operations
+/// events (how long the kernel keeps the processor), bench (each benchmark,
+/// with little work), mutations (planted bugs, each of which a test must find), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
@@ -218,6 +221,8 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(monitors::cases());
     cases.extend(processors::cases());
     cases.extend(events::cases());
+    cases.extend(benches::cases());
+    cases.extend(mutations::cases());
     cases.extend(cli::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());

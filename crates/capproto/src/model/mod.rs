@@ -7,12 +7,14 @@
 //! | `system` | all cores and channels; what may happen next, and what must hold |
 //! | `spec` | what operations do when each is atomic |
 //! | `universe` | everything that can happen with a few capabilities, for stateright |
+//! | `directed` | cases with names, in every interleaving |
 //! | `random` | runs that lead deep |
 //! | `costs` | what operations cost in messages |
 
 mod caps;
 mod costs;
 mod database;
+mod directed;
 mod random;
 mod spec;
 mod system;
@@ -20,6 +22,7 @@ mod universe;
 
 use crate::mutation::Mutation;
 use std::println;
+use std::vec::Vec;
 use universe::Universe;
 
 /// Two cores, of which one is the home of all memory.
@@ -98,10 +101,11 @@ fn many_random_operations() {
     random::all_plans(1_000_000);
 }
 
-/// Every deliberate bug is seen: by random runs, which see most of them soonest.
+/// Every deliberate bug is seen: by random runs, which see most of them soonest. For one of them their
+/// rounds have an observer too few.
 #[test]
 fn mutations_are_caught() {
-    for &mutation in Mutation::ALL {
+    for &mutation in Mutation::ALL.iter().filter(|&&mutation| mutation != Mutation::SkipMark) {
         let caught = (1..=40u64).find_map(|seed| {
             let plan = &random::PLANS[seed as usize % 3];
             random::run(plan, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 2_000, Some(mutation)).err()
@@ -112,17 +116,34 @@ fn mutations_are_caught() {
     }
 }
 
-/// The search sees deliberate bugs, too; a few need more capabilities or operations than it has.
+/// The search sees deliberate bugs, too; those that need more cores, capabilities or observers than it has
+/// are seen by the cases with names.
 #[test]
 #[ignore = "takes minutes: ./x test protocol"]
 fn mutations_are_found() {
-    let mut count = 0;
+    let cases = directed::cases();
+    let mut missing = Vec::new();
     for &mutation in Mutation::ALL {
-        let universes = [two_cores(4), two_homes(3), three_cores(4)];
-        let found = universes.into_iter().find_map(|universe| universe.with(mutation).violation());
-        count += usize::from(found.is_some());
-        let found = found.unwrap_or_else(|| "not found".into());
+        let directed = || cases.iter().find_map(|case| case.violation(Some(mutation)));
+        let search = || {
+            let universes = [two_cores(4), two_homes(3), three_cores(4)];
+            universes.into_iter().find_map(|universe| universe.with(mutation).violation())
+        };
+        match directed().or_else(search) {
+            Some(found) => println!("{mutation:?}: {}", found.lines().next().unwrap_or_default()),
+            None => missing.push(mutation),
+        }
+    }
+    assert_eq!(missing, [], "nobody finds these");
+}
+
+/// The bugs that once passed for long are found by the case that is meant for each.
+#[test]
+fn mutations_that_hide_are_found_by_their_cases() {
+    let hidden = [Mutation::SkipMark, Mutation::ReclaimUnasked, Mutation::LastAnswerWins];
+    for (mutation, case) in hidden.into_iter().zip(directed::cases()) {
+        let found = case.violation(Some(mutation));
+        let found = found.unwrap_or_else(|| panic!("{mutation:?} is not found by: {}", case.name));
         println!("{mutation:?}: {}", found.lines().next().unwrap_or_default());
     }
-    assert!(count >= 12, "only {count} are found");
 }

@@ -162,3 +162,30 @@ fn populating_ends_inside_an_entry() {
         assert_eq!(there, (first + 2..first + 5).contains(&page), "page {}", page - first);
     }
 }
+
+#[test]
+fn who_left_the_cnode_may_have_the_pages_still() {
+    // More than are given to a child one by one. Both stay alive: the child leaves the CNode of the MiB
+    // by a write to another page of it, with copies of all its Frames.
+    const MANY: u64 = 100;
+    let mut world = World::new();
+    let start = dirty(&mut world, MANY);
+    world.fork(0);
+    world.touch(1, start + 90, Access::Write).unwrap();
+    for page in start..start + MANY {
+        world.touch(0, page, Access::Write).unwrap();
+        world.touch(1, page, Access::Read).unwrap();
+        world.check();
+    }
+    // The same the other way round.
+    let mut world = World::new();
+    let start = dirty(&mut world, MANY);
+    world.fork(0);
+    world.touch(0, start + 90, Access::Write).unwrap();
+    for page in start..start + MANY {
+        world.touch(1, page, Access::Write).unwrap();
+        world.touch(0, page, Access::Read).unwrap();
+        world.check();
+    }
+    world.finish();
+}

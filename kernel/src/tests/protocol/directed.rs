@@ -279,6 +279,32 @@ fn cnodes_of_two_cores_that_hold_each_other_do_not_leak() {
 }
 
 #[test]
+fn memory_that_only_a_part_on_another_core_covers_stays_there() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::Ram, 0x10000, A);
+    let part = op::Retype {
+        ty: CapType::Frame.into(),
+        offset: 0x4000,
+        bytes: 0x2000,
+        count: 1,
+        dst: B.into(),
+    };
+    assert_eq!(t.cluster.call(0, A, part), Some(0));
+    t.send(0, B, 1, B);
+    t.redirected(0, B, op::Delete {});
+    assert!(t.is_empty(0, B) && !t.is_foreign(1, B), "it belongs to the other core");
+    // `settle` has found that all but that part is free, and that part is not.
+    t.redirected(0, A, op::Delete {});
+    assert!(t.is_empty(0, A) && !t.is_empty(1, B));
+    let again =
+        op::Retype { ty: CapType::Frame.into(), offset: 0, bytes: 0x1000, count: 1, dst: C.into() };
+    assert_eq!(t.call(1, B, op::Copy { dst: C.into() }), 0);
+    assert_eq!(t.call(1, C, op::Delete {}), 0);
+    assert_eq!(t.call(1, B, again), 0);
+    assert_eq!(t.call(1, B, op::Delete {}), 0);
+}
+
+#[test]
 fn whoever_waits_may_vanish() {
     let mut t = Test::new(2);
     t.make(0, CapType::Frame, 0x4000, A);
