@@ -22,12 +22,13 @@ pub fn close_range(p: &mut Process, first: u32, last: u32, flags: u32) -> Result
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
         return Err(Errno::EINVAL);
     }
+    let Ok(first) = i32::try_from(first) else { return Ok(0) };
+    let last = last.min(i32::MAX as u32) as i32;
     if flags & CLOEXEC == 0 {
-        fd::close_where(p, |fd, _| (first..=last).contains(&(fd as u32)));
+        fd::close_where(p, first, last, |_, _| true);
         return Ok(0);
     }
-    let end = (last as u64 + 1).min(p.sys.max_files() as u64) as i32;
-    for fd in first as i32..end {
+    for fd in first..last.saturating_add(1).min(p.fds.end()) {
         let _ = p.fds.set_cloexec(fd, true);
     }
     Ok(0)
@@ -94,7 +95,7 @@ fn duplicate(p: &mut Process, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
     if min >= p.sys.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
-    fd::duplicate(p, fd, min as usize, cloexec).map(|fd| fd as u64)
+    fd::duplicate(p, fd, min as u32, cloexec).map(|fd| fd as u64)
 }
 
 fn get_flags(file: &File) -> Result<u64> {

@@ -54,8 +54,8 @@ impl State {
     }
 
     /// Descriptors are below this.
-    pub fn max_files(&self) -> usize {
-        self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as usize
+    pub fn max_files(&self) -> u32 {
+        self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as u32
     }
 
     /// How far the stack may grow.
