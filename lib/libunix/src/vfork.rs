@@ -87,6 +87,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     moved.map_err(|_| Errno::EIO)?;
     identify(own::SCRATCH);
     p.parent = Some(Box::new(parent));
+    p.fds.forget_knowledge();
     p.pid = child.pid;
     p.me.tid = child.pid;
     p.me.signals.child();

@@ -343,6 +343,7 @@ impl Proc {
             blocked: None,
             stopped: false,
             news: None,
+            watching: Default::default(),
             vfork: false,
             timers: Default::default(),
             started: now,

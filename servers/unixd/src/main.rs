@@ -42,6 +42,7 @@ mod signals;
 mod terminal;
 mod threads;
 mod wait;
+mod watches;
 mod window;
 
 libos::program!(main);

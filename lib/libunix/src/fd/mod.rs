@@ -17,6 +17,7 @@ pub mod regular;
 pub mod stream;
 pub mod text;
 pub mod transfer;
+pub mod watch;
 pub mod windows;
 
 use crate::errno::{Errno, Result};
@@ -62,12 +63,14 @@ pub struct File {
     pub flags: u32,
     /// Descriptors and mappings that name it.
     users: u32,
+    /// What is known about what is ready.
+    known: watch::Known,
 }
 
 impl File {
     /// A file that nobody names yet.
     pub fn new(object: Object, flags: u32) -> File {
-        File { object, flags, users: 0 }
+        File { object, flags, users: 0, known: watch::Known::default() }
     }
     /// A file for what `unixd` has opened.
     pub fn opened(opened: unixproto::ops::Opened, flags: u32) -> File {
@@ -117,6 +120,8 @@ pub struct Fds {
     files: Slab<Option<File>>,
     /// How many files have windows by this key, or may have.
     keys: Sparse<u32, 4>,
+    /// What is known about what is ready.
+    knowledge: watch::Knowledge,
     /// The process has set record locks.
     pub has_locks: bool,
     /// Windows on the contents of regular files and rings of pipes.
@@ -130,6 +135,7 @@ impl Fds {
             table: FdTable::new(),
             files: Slab::new(),
             keys: Sparse::new(),
+            knowledge: watch::Knowledge::new(),
             has_locks: false,
             windows: windows::Windows::new(),
         }
@@ -141,6 +147,7 @@ impl Fds {
             table: self.table.clone(),
             files: self.files.clone(),
             keys: self.keys.clone(),
+            knowledge: self.knowledge.clone(),
             has_locks: self.has_locks,
             ..Fds::new()
         }
@@ -148,9 +155,10 @@ impl Fds {
 
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
-        let Fds { table, files, keys, has_locks, .. } = other;
+        let Fds { table, files, keys, knowledge, has_locks, .. } = other;
         self.windows.keep(|key| keys.get(key).is_some());
-        (self.table, self.files, self.keys, self.has_locks) = (table, files, keys, has_locks);
+        (self.table, self.files, self.keys) = (table, files, keys);
+        (self.knowledge, self.has_locks) = (knowledge, has_locks);
     }
 
     /// The file that `fd` names.
@@ -245,6 +253,7 @@ impl Fds {
             return None;
         }
         let file = self.files.remove(index)?;
+        self.leave_sets(index, &file);
         for key in file.keys() {
             if self.leave(key) {
                 self.windows.forget(key);
@@ -397,4 +406,5 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
 pub fn after_fork(p: &mut Process) {
     p.fds.windows.abandon();
     p.fds.has_locks = false;
+    p.fds.forget_knowledge();
 }

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod descriptors;
+mod epolling;
 pub mod futex;
 mod info;
 mod ioctl;
