@@ -18,11 +18,11 @@ pub fn is_own_maps(p: &Process, path: &[u8]) -> bool {
 
 /// Opens the memory map of this process as it is now.
 pub fn open_own_maps(p: &mut Process, flags: u32) -> Result<u64> {
+    let text = mm::maps_text(p)?.into_bytes().into_boxed_slice();
     let opened = server::call_a(op::MemFile { size: 0 }, b"maps")?;
     let file = File::opened(opened, O_RDWR);
     let (desc, _, inode) = file.description(Errno::EIO)?;
     let fd = install(p, file, flags & O_CLOEXEC != 0)?;
-    let text = mm::maps_text(p).into_bytes().into_boxed_slice();
     let kept = Box::into_raw(text);
     // SAFETY: `kept` is freed only below, when nobody uses the pieces any more.
     let mut source = Text { rest: unsafe { &*kept } };
