@@ -12,7 +12,7 @@
 //! ```
 
 use crate::errno::{Errno, Result};
-use crate::fd::Fds;
+use crate::fd::{self, Fds};
 use crate::fork::{self, bases, set_bases, How};
 use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
@@ -65,6 +65,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     if p.parent.is_some() {
         return Err(Errno::EAGAIN);
     }
+    fd::alone::share_all(p);
     let (child, received) = server::call_caps(op::Fork {}, 0, 0, Caps::receive(own::SCRATCH))?;
     if received != 2 {
         return Err(Errno::EIO);

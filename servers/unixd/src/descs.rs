@@ -286,7 +286,7 @@ impl Unixd {
             SEEK_HOLE => Some(size),
             _ => return Err(Errno::EINVAL),
         };
-        let new = new.ok_or(Errno::EOVERFLOW)?;
+        let new = new.ok_or(Errno::EINVAL)?;
         if new < 0 {
             return Err(Errno::EINVAL);
         }

@@ -139,7 +139,9 @@ impl Unixd {
         let targets: Vec<Pid> = match op.pid {
             0 => self.procs.select(|proc| proc.pgid == pgid),
             -1 => self.procs.select(|proc| proc.pid != pid),
-            target if target > 0 => self.procs.select(|proc| proc.pid == leader),
+            target if target > 0 => {
+                self.procs.get(leader).map(|proc| proc.pid).into_iter().collect()
+            }
             group => self.procs.select(|proc| proc.pgid as i64 == -(group as i64)),
         };
         if targets.is_empty() {

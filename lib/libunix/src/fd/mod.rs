@@ -9,6 +9,7 @@
 //! Contents of regular files are copied here, in the process, from windows on their extents
 //! (`windows`). Everything else passes through the data area of the session or a pipe's ring.
 
+pub mod alone;
 pub mod buffers;
 pub mod epoll;
 pub mod event;
@@ -65,12 +66,14 @@ pub struct File {
     users: u32,
     /// What is known about what is ready.
     known: watch::Known,
+    /// What is kept while no other process has it.
+    alone: alone::Alone,
 }
 
 impl File {
     /// A file that nobody names yet.
     pub fn new(object: Object, flags: u32) -> File {
-        File { object, flags, users: 0, known: watch::Known::default() }
+        File { object, flags, users: 0, known: watch::Known::default(), alone: Default::default() }
     }
     /// A file for what `unixd` has opened.
     pub fn opened(opened: unixproto::ops::Opened, flags: u32) -> File {
@@ -122,6 +125,8 @@ pub struct Fds {
     keys: Sparse<u32, 4>,
     /// What is known about what is ready.
     knowledge: watch::Knowledge,
+    /// How often other processes may have come to hold all descriptions.
+    sharings: u32,
     /// The process has set record locks.
     pub has_locks: bool,
     /// Windows on the contents of regular files and rings of pipes.
@@ -136,6 +141,7 @@ impl Fds {
             files: Slab::new(),
             keys: Sparse::new(),
             knowledge: watch::Knowledge::new(),
+            sharings: 1,
             has_locks: false,
             windows: windows::Windows::new(),
         }
@@ -148,6 +154,7 @@ impl Fds {
             files: self.files.clone(),
             keys: self.keys.clone(),
             knowledge: self.knowledge.clone(),
+            sharings: self.sharings,
             has_locks: self.has_locks,
             ..Fds::new()
         }
@@ -155,10 +162,10 @@ impl Fds {
 
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
-        let Fds { table, files, keys, knowledge, has_locks, .. } = other;
+        let Fds { table, files, keys, knowledge, sharings, has_locks, .. } = other;
         self.windows.keep(|key| keys.get(key).is_some());
         (self.table, self.files, self.keys) = (table, files, keys);
-        (self.knowledge, self.has_locks) = (knowledge, has_locks);
+        (self.knowledge, self.sharings, self.has_locks) = (knowledge, sharings, has_locks);
     }
 
     /// The file that `fd` names.
@@ -304,6 +311,7 @@ fn close_descriptions([first, second]: [u32; 2]) {
 
 /// Gives `file` the lowest free descriptor. If there is none, the file is closed: `EMFILE`, or `ENOMEM`.
 pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
+    let file = File { alone: p.fds.opened_alone(), ..file };
     let limit = p.sys.max_files();
     let descriptions = file.descriptions();
     let Ok(index) = p.fds.add_file(file) else {
