@@ -54,6 +54,8 @@ pub enum Object {
     Timer(event::Timer),
     /// `epoll`.
     Epoll(epoll::Epoll),
+    /// A text that the library made.
+    Text(text::Text),
 }
 
 /// An open file.
@@ -228,7 +230,7 @@ impl Fds {
         match known.and_then(|()| self.files.add(Some(file))) {
             Ok(index) => Ok(index),
             Err(error) => {
-                keys.take(added).for_each(|key| drop(self.leave(key)));
+                keys.take(added).for_each(|key| _ = self.leave(key));
                 Err(error)
             }
         }

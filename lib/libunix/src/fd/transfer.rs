@@ -1,8 +1,8 @@
 //! Reading and writing, by kind of file.
 
-use super::alone;
 use super::buffers::Cursor;
 use super::regular::{self, FilePieces};
+use super::{alone, text};
 use super::{event, stream, Object};
 use crate::errno::{Errno, Result};
 use crate::process::Process;
@@ -51,6 +51,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
     }
     let (desc, kind, inode) = match file.object {
         Object::Description { desc, kind, inode } => (desc, kind, inode),
+        Object::Text(_) => return text::read(p, fd, at, to),
         _ if at.is_some() => return Err(Errno::ESPIPE),
         Object::Pair { read, .. } => return stream::read_pipe(p, read, to),
         _ => return event::read(p, fd, to),

@@ -106,7 +106,7 @@ impl Fds {
             Object::Description { kind: Kind::Pipe | Kind::Tty | Kind::Stream, .. }
             | Object::Pair { .. } => is_known.then_some(known.state[0] | known.state[1]),
             Object::Description { kind: Kind::Path, .. } => Some(POLLNVAL),
-            Object::Description { .. } => Some(ALWAYS_READY),
+            Object::Description { .. } | Object::Text(_) => Some(ALWAYS_READY),
             Object::Epoll(set) => self.set_state(set, asked, nests),
             object => Some(event::ready(object)),
         }

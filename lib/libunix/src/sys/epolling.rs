@@ -54,6 +54,7 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
             (matches!(kind, Kind::Pipe | Kind::Tty | Kind::Stream), false)
         }
         Object::Epoll(_) => (true, true),
+        Object::Text(_) => (false, false),
         _ => (true, false),
     };
     if !is_pollable {

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::{alone, transfer, Object};
+use crate::fd::{alone, text, transfer, Object};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
@@ -108,6 +108,9 @@ pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> 
     let file = p.fds.get_open(fd)?;
     if matches!(file.object, Object::Event(_) | Object::Timer(_) | Object::Epoll(_)) {
         return Ok(0);
+    }
+    if matches!(file.object, Object::Text(_)) {
+        return text::seek(p, fd, offset, whence);
     }
     let (desc, kind, _) = file.description(Errno::ESPIPE)?;
     if whence > SEEK_HOLE {
