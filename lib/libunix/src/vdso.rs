@@ -98,10 +98,11 @@ global_asm!(
     "vdso_symbol_pair time",
     "vdso_symbol_pair clock_getres",
     "vdso_symbol_pair getcpu",
-    // One chain of all symbols: for ten of them no more is needed.
+    // Buckets in which each symbol is first or second, then the chains.
     "vdso_hash:",
-    ".long 1, 11, 1",
-    ".long 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0",
+    ".long 13, 11",
+    ".long 9, 4, 0, 8, 0, 0, 5, 6, 1, 0, 3, 0, 2",
+    ".long 0, 0, 10, 7, 0, 0, 0, 0, 0, 0, 0",
     "vdso_versions:",
     ".short 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2",
     ".balign 8",

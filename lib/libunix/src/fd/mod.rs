@@ -24,6 +24,7 @@ pub mod windows;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op};
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 use linuxabi::fdtable::{Entry, FdTable};
 use tables::{NoMemory, Slab, Sparse};
@@ -53,7 +54,7 @@ pub enum Object {
     /// `timerfd`.
     Timer(event::Timer),
     /// `epoll`.
-    Epoll(epoll::Epoll),
+    Epoll(Box<epoll::Epoll>),
     /// A text that the library made.
     Text(text::Text),
 }

@@ -7,6 +7,7 @@ use crate::fd::epoll::Epoll;
 use crate::fd::{self, watch, File, Object};
 use crate::mm::user;
 use crate::process::Process;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use linuxabi::bytes::{get_u32, get_u64, Bytes};
 use unixproto::files::{Kind, O_CLOEXEC, O_RDWR};
@@ -20,7 +21,7 @@ pub fn epoll_create1(p: &mut Process, flags: u32) -> Result<u64> {
     if flags & !O_CLOEXEC != 0 {
         return Err(Errno::EINVAL);
     }
-    let file = File::new(Object::Epoll(Epoll::default()), O_RDWR);
+    let file = File::new(Object::Epoll(Box::default()), O_RDWR);
     Ok(fd::install(p, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
