@@ -1,4 +1,6 @@
-// What does it cost to start a program and wait for its end, in the three ways of doing so?
+// What does it cost to start a program and wait for its end, in the three ways of doing so, and by what
+// the program is linked with?
+// beside: exec/tiny.c nolibc musl gcc
 #include "bench.h"
 #include <spawn.h>
 
@@ -49,4 +51,7 @@ int main(int count, char **arguments) {
     measure("by_fork,_with_exit_and_wait", by_fork, arguments[0]);
     measure("by_vfork,_with_exit_and_wait", by_vfork, arguments[0]);
     measure("by_posix__spawn,_with_exit_and_wait", by_spawn, arguments[0]);
+    measure("by_fork,_a_program_without_libc", by_fork, "/root/tiny.nolibc");
+    measure("by_fork,_a_program_with_musl", by_fork, "/root/tiny.musl");
+    measure("by_fork,_a_program_with_glibc", by_fork, "/root/tiny.gcc");
 }

@@ -398,9 +398,12 @@ fn table(title: &str, measured: &[Measurement], linux: &[Measurement], aims: &Ai
     let words = [title, "Tessera", "Linux", "ratio", "aim", ""];
     let mut table = Table::new(words.map(String::from).to_vec());
     for own in measured {
-        let peer =
-            |other: &&Measurement| other.system == System::Linux && other.question == own.question;
-        let linux = linux.iter().find(peer).and_then(Measurement::median);
+        // With huge pages or without, whichever is better.
+        let peers = linux.iter().filter(|other| {
+            matches!(other.system, System::Linux | System::LinuxThp)
+                && other.question == own.question
+        });
+        let linux = own.question.better.best(peers.filter_map(Measurement::median));
         let name = own.question.to_string();
         let aim = aims.find(&name);
         let goal = aim.and_then(|aim| aim.goal.as_ref()?.value(measured));

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `// cores: N` | cores that it needs at least |
 //! | `// mem: SIZE` | the machine's memory, if it has to be this |
+//! | `// beside: FILE BUILD…` | another source in `bench`, compiled in these ways, beside it in `/root` |
 //!
 //! With `BENCH_SMALL` in the environment a program measures small sizes only.
 
@@ -55,6 +56,8 @@ pub struct Program {
     executable: PathBuf,
     cores: u32,
     memory: Option<MemorySize>,
+    /// Other programs that it starts.
+    beside: Vec<Addition>,
 }
 
 /// What a program said on one system.
@@ -106,7 +109,25 @@ fn prepare(project: &Project, set: Set, source: &Path) -> Result<Program> {
     compile(source, &executable, "gcc")?;
     let text = fs::read_to_string(source)?;
     let needs = needs(&text).with_context(|| format!("{}", source.display()))?;
-    Ok(Program { name, executable, cores: needs.0, memory: needs.1 })
+    let beside = beside(project, &text)?;
+    Ok(Program { name, executable, cores: needs.0, memory: needs.1, beside })
+}
+
+/// What is to be beside a program, compiled.
+fn beside(project: &Project, source: &str) -> Result<Vec<Addition>> {
+    let lines = source.lines().filter_map(|line| line.strip_prefix("// beside: "));
+    let mut all = Vec::new();
+    for line in lines {
+        let mut words = line.split_whitespace();
+        let source = project.path("bench").join(words.next().context("beside: a file")?);
+        for build in words {
+            let name = format!("{}.{build}", stem(&source));
+            let host = project.state().join(&name);
+            compile(&source, &host, build)?;
+            all.push(Addition { host, guest: format!("/root/{name}") });
+        }
+    }
+    Ok(all)
 }
 
 /// Cores and memory, as the source says.
@@ -139,7 +160,8 @@ impl Program {
             variables.push("BENCH_SMALL=1".to_owned());
         }
         let invocation = Invocation::new(vec![guest.clone()], &variables)?;
-        let files = vec![Addition { host: self.executable.clone(), guest }];
+        let mut files = vec![Addition { host: self.executable.clone(), guest }];
+        files.extend(self.beside.iter().cloned());
         let task = Task { cores: self.cores, memory: self.memory, ..Task::new(invocation, files) };
         let ended = match session.run(system, clock, &task)? {
             Outcome::Failed { long, .. } => {

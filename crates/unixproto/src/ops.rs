@@ -600,8 +600,18 @@ requests! {
     /// data: the same array with `revents` set. Answers how many have any.
     61 Poll(
         /// How long, 0 not at all, or `FOREVER`.
-        ns: u64
+        ns: u64,
+        /// It ends, too, when there are `Changes`.
+        watching: bool
     ) -> Count;
+    /// The process watches descriptions from now on. `a`: for each the description and a token, 32
+    /// bits each. data: for each a [`PollEntry`](crate::files::PollEntry) with the token for the
+    /// description, `events` 1 if it is watched (else it has to be polled), and what is ready.
+    69 Watch() -> Count;
+    /// What has changed with the descriptions that the process watches. data: for each a
+    /// [`PollEntry`](crate::files::PollEntry) with the token for the description, in `events` what
+    /// came since the last time, and what is ready.
+    70 Changes() -> Count;
     /// Makes a pipe.
     62 Pipe(
         /// `O_NONBLOCK` or 0.

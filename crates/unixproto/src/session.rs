@@ -25,7 +25,7 @@ pub const NOTE_LIBRARY: u64 = 0xff00;
 ///
 /// Every thread of a process has a session frame. What is about the process as a whole is in that
 /// of its first thread only, which stays when that thread ends: `umask`, `child_flags`, `ignored`,
-/// `caught`, `pending`, the statistics and `fds`. Of each thread are `tid`, `sleeps`, `blocked` and
+/// `caught`, `pending`, the statistics, `changes` and `fds`. Of each thread are `tid`, `sleeps`, `blocked` and
 /// `own`; all have the same ids otherwise.
 #[repr(C)]
 pub struct Header {
@@ -64,6 +64,8 @@ pub struct Header {
     pub tid: AtomicU32,
     /// 1 while it waits for another thread, which `unixd` does not see. By the library.
     pub sleeps: AtomicU32,
+    /// How often the list of changes of what the process watches began. By `unixd`.
+    pub changes: AtomicU64,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

@@ -41,7 +41,7 @@ mod tests;
 pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Table};
 pub use madvise::Advice;
 pub use map::{Entry, Flags};
-pub use maps::ObjectName;
+pub use maps::{ObjectName, Span};
 pub use mmap::{MapRequest, Placement};
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};

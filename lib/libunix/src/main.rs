@@ -28,6 +28,7 @@ mod signal;
 mod sys;
 mod thread;
 mod upcall;
+mod vdso;
 mod vfork;
 
 pub use process::Process;

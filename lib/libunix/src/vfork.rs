@@ -12,7 +12,7 @@
 //! ```
 
 use crate::errno::{Errno, Result};
-use crate::fd::Fds;
+use crate::fd::{self, Fds};
 use crate::fork::{self, bases, set_bases, How};
 use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
@@ -62,6 +62,7 @@ fn identify(from: CapAddr) {
 
 /// Goes on as a new child. `EAGAIN`: that is not possible now.
 pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
+    fd::alone::share_all(p);
     if p.parent.is_some() {
         return Err(Errno::EAGAIN);
     }
@@ -88,6 +89,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     moved.map_err(|_| Errno::EIO)?;
     identify(own::SCRATCH);
     p.parent = Some(Box::new(parent));
+    p.fds.forget_knowledge();
     p.pid = child.pid;
     p.me.tid = child.pid;
     p.me.signals.child();

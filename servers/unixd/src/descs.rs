@@ -211,6 +211,7 @@ impl Unixd {
     /// A process does not hold a description any more.
     pub fn let_go(&mut self, pid: Pid, id: u32) {
         self.pipe_let_go(pid, id);
+        self.unwatch(pid, id);
         let is_last = self.descs.get(id).is_ok_and(|desc| desc.refs == 1);
         self.drop_locks(pid, id, is_last);
         let Some(desc) = self.descs.let_go(id) else { return };
@@ -285,7 +286,7 @@ impl Unixd {
             SEEK_HOLE => Some(size),
             _ => return Err(Errno::EINVAL),
         };
-        let new = new.ok_or(Errno::EOVERFLOW)?;
+        let new = new.ok_or(Errno::EINVAL)?;
         if new < 0 {
             return Err(Errno::EINVAL);
         }

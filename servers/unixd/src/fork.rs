@@ -272,6 +272,7 @@ impl Proc {
             stopped: false,
             killed: false,
             news: None,
+            watching: Default::default(),
             vfork: false,
             timers: Default::default(),
             started: now,

@@ -44,6 +44,7 @@ mod terminal;
 mod threads;
 mod voices;
 mod wait;
+mod watches;
 mod window;
 
 libos::program!(main);

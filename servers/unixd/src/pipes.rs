@@ -11,6 +11,7 @@ use crate::server::{Unixd, SCRATCH};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
+use crate::watches::Watchers;
 use crate::window::Shared;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -49,6 +50,7 @@ pub struct Pipe {
     taken: Option<(Tid, usize)>,
     put: Option<(Tid, usize)>,
     waiters: Waiters,
+    watchers: Watchers,
     fifo: Option<Ino>,
 }
 
@@ -72,6 +74,7 @@ impl Pipe {
             taken: None,
             put: None,
             waiters: Waiters::default(),
+            watchers: Watchers::default(),
             fifo,
         }
     }
@@ -148,6 +151,10 @@ impl Pipes {
         if let Ok(pipe) = self.get_mut(pipe) {
             pipe.waiters.add(tid);
         }
+    }
+    /// Those who watch a pipe.
+    pub fn watchers(&mut self, pipe: u32) -> Option<&mut Watchers> {
+        self.get_mut(pipe).ok().map(|pipe| &mut pipe.watchers)
     }
     /// `POLL*` bits of an end.
     pub fn ready(&self, pipe: u32, flags: u32) -> u16 {
@@ -257,6 +264,9 @@ impl Unixd {
                 self.retry.push_back(tid);
             }
         }
+        if !it.watchers.is_empty() {
+            self.note(&Object::Pipe(pipe, None));
+        }
     }
 
     /// Waits for a pipe, unless the description never waits.
@@ -329,6 +339,7 @@ impl Unixd {
             from += bytes;
         }
         it.length += bytes;
+        it.watchers.data_came();
         call.done += bytes;
         self.wake_pipe(pipe);
         if call.done == call.lengths.0 || nonblocking {
@@ -396,6 +407,7 @@ impl Unixd {
         if let Some((_, reserved)) = it.put.filter(|(owner, _)| *owner == speaker) {
             it.length += reserved.min(copied as usize).min(it.room());
             it.put = None;
+            it.watchers.data_came();
             self.wake_pipe(pipe);
         }
         let it = self.pipes.get_mut(pipe)?;

@@ -6,11 +6,11 @@ use crate::server::Unixd;
 use crate::wait::{count, Call, Outcome, Tried};
 use alloc::vec::Vec;
 use unixproto::files::*;
-use unixproto::Errno;
+use unixproto::{op, Errno};
 
 impl Unixd {
     /// `poll`.
-    pub fn poll(&mut self, pid: Pid, call: &Call, ns: u64) -> Tried {
+    pub fn poll(&mut self, pid: Pid, call: &Call, op: op::Poll) -> Tried {
         let bytes = self.a(pid, call)?;
         let mut set: Vec<PollEntry> = Vec::with_capacity(bytes.len() / 8);
         for chunk in bytes.chunks_exact(8) {
@@ -27,9 +27,13 @@ impl Unixd {
             self.stirred.retain(|tid| *tid != self.speaker);
             return Err(Errno::EINTR);
         }
-        if ready == 0 && ns != 0 && !call.late {
+        let has_changes = op.watching && self.procs.get(pid)?.watching.has_notes();
+        if ready == 0 && !has_changes && op.ns != 0 && !call.late {
             set.iter().for_each(|entry| self.wait_for(pid, entry.desc));
-            return Ok(Outcome::Block(self.deadline(ns)));
+            if op.watching {
+                self.wait_for_change(pid);
+            }
+            return Ok(Outcome::Block(self.deadline(op.ns)));
         }
         let answer: Vec<u8> = set.iter().flat_map(|entry| entry.to_bytes()).collect();
         self.put(pid, &answer)?;
@@ -37,7 +41,7 @@ impl Unixd {
     }
 
     /// `POLL*` bits of a description.
-    fn ready(&self, pid: Pid, id: u32) -> u16 {
+    pub fn ready(&self, pid: Pid, id: u32) -> u16 {
         let Ok(desc) = self.desc(pid, id) else { return POLLNVAL };
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),

@@ -5,6 +5,7 @@ use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
 use crate::voices::Voice;
 use crate::wait::Blocked;
+use crate::watches::Watching;
 use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -113,6 +114,8 @@ pub struct Proc {
     pub execed: bool,
     /// Its threads but for the first.
     pub threads: Vec<Tid>,
+    /// Descriptions that it watches.
+    pub watching: Watching,
     /// The first thread has ended, while others go on.
     pub first_ended: bool,
 }

@@ -184,10 +184,20 @@ impl Unixd {
         let caller = self.procs.get(pid)?;
         let (uid, pgid, ids) = (caller.ids[0], caller.pgid, caller.ids);
         let leader = self.procs.leader(op.pid.max(0) as Tid);
+        if op.pid > 0 && op.signal == 0 {
+            return match self.procs.get(leader) {
+                Ok(target) if may_signal(&ids, &target.ids) => done(()),
+                Ok(_) => Err(Errno::EPERM),
+                Err(_) if op.pid == INIT as i32 => done(()),
+                Err(error) => Err(error),
+            };
+        }
         let targets: Vec<Pid> = match op.pid {
             0 => self.procs.select(|proc| proc.pgid == pgid),
             -1 => self.procs.select(|proc| proc.pid != pid),
-            target if target > 0 => self.procs.select(|proc| proc.pid == leader),
+            target if target > 0 => {
+                self.procs.get(leader).map(|proc| proc.pid).into_iter().collect()
+            }
             group => self.procs.select(|proc| proc.pgid as i64 == -(group as i64)),
         };
         if targets.is_empty() {

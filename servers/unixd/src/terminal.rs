@@ -5,6 +5,7 @@ use crate::procs::{Pid, FIRST};
 use crate::server::Unixd;
 use crate::signals::from_kernel;
 use crate::wait::{count, Call, Outcome, Tried, Waiters};
+use crate::watches::Watchers;
 use alloc::collections::VecDeque;
 use core::sync::atomic::Ordering::Relaxed;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
@@ -32,6 +33,8 @@ pub struct Terminal {
     received: u64,
     eof_after: Option<u64>,
     waiters: Waiters,
+    /// Those who watch the terminal or the stream.
+    pub watchers: Watchers,
 }
 
 impl Terminal {
@@ -79,11 +82,13 @@ impl Unixd {
     pub fn wake_terminal(&mut self) {
         let waiters = self.terminal.waiters.take();
         self.wake(waiters);
+        self.note(&Object::Stream);
     }
 
     /// A byte came in.
     pub fn typed(&mut self, byte: u8) {
         self.terminal.received += 1;
+        self.terminal.watchers.data_came();
         if !self.terminal.interactive {
             self.terminal.stream.push_back(byte);
             return;
@@ -160,6 +165,7 @@ impl Unixd {
         let at_end = self.terminal.at_end();
         match self.terminal.tty.read(&mut buffer[..bytes], call.late) {
             Input::Bytes(bytes) => {
+                self.note(&Object::Stream);
                 self.put(pid, &buffer[..bytes])?;
                 count(bytes)
             }
@@ -210,6 +216,7 @@ impl Unixd {
                 }
             }
         }
+        self.note(&Object::Stream);
         if call.done == total || nonblocking && call.done > 0 {
             return count(call.done);
         }
@@ -236,6 +243,7 @@ impl Unixd {
         if was_full && self.terminal.has_room() {
             self.console_input();
         }
+        self.note(&Object::Stream);
         count(bytes)
     }
 
@@ -370,6 +378,7 @@ impl Unixd {
         if which != 0 {
             self.terminal.tty.flush_output();
         }
+        self.note(&Object::Stream);
         count(0)
     }
 

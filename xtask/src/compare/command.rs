@@ -119,7 +119,7 @@ fn table(columns: &[Column], clocks: &[Clock]) -> Table {
         cells
     };
     let mut heading = named("", &|column| column.system.title().to_owned());
-    heading.push("ratio to Linux".to_owned());
+    heading.push("ratio to the better".to_owned());
     let mut table = Table::new(heading);
     table.row(named("exit status", &Column::status));
     for &clock in clocks {
@@ -132,7 +132,8 @@ fn table(columns: &[Column], clocks: &[Clock]) -> Table {
             None => "-".to_owned(),
             Some(median) => format!("{}{unit}", grouped(median / scale)),
         });
-        row.push(ratio(median(&columns[0]), median(&columns[1])));
+        let better = Direction::Lower.best(columns[1..].iter().filter_map(median));
+        row.push(ratio(median(&columns[0]), better));
         table.row(row);
         if columns.iter().any(|column| column.readings(clock).len() > 1) {
             table.row(named("  least to greatest", &|column| match results::range(

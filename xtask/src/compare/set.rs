@@ -150,7 +150,7 @@ fn table(all: &[Measurement], clock: Clock, systems: &[System]) -> Table {
         Clock::Wall => "wall time".to_owned(),
     }];
     heading.extend(systems.iter().map(|system| system.title().to_owned()));
-    heading.push("ratio to Linux".to_owned());
+    heading.push("ratio to the better".to_owned());
     let mut table = Table::new(heading);
     for question in questions(all, clock) {
         let answer = |system: System| {
@@ -164,7 +164,9 @@ fn table(all: &[Measurement], clock: Clock, systems: &[System]) -> Table {
             (Some(_), None) => "not supported".to_owned(),
             (None, None) => "-".to_owned(),
         }));
-        row.push(ratio(median(System::Tessera), median(System::Linux)));
+        let others = systems.iter().filter(|&&system| system != System::Tessera);
+        let better = question.better.best(others.filter_map(|&system| median(system)));
+        row.push(ratio(median(System::Tessera), better));
         table.row(row);
     }
     table

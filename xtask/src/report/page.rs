@@ -215,7 +215,7 @@ fn table(all: &[Measurement], clock: Clock) -> String {
     const SYSTEMS: [System; 3] = [System::Tessera, System::Linux, System::LinuxThp];
     let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>operation</th>");
     SYSTEMS.iter().for_each(|system| rows += &format!("<th>{}</th>", system.title()));
-    rows += "<th>unit</th><th>ratio to Linux</th></tr></thead><tbody>\n";
+    rows += "<th>unit</th><th>ratio to the better Linux</th></tr></thead><tbody>\n";
     for question in questions(all, clock) {
         let answer =
             |system| all.iter().find(|one| one.question == *question && one.system == system);
@@ -228,7 +228,8 @@ fn table(all: &[Measurement], clock: Clock) -> String {
                 (None, None) => "<td>-</td>".to_owned(),
             };
         }
-        let ratio = match (median(System::Tessera), median(System::Linux)) {
+        let others = SYSTEMS[1..].iter().filter_map(|&system| median(system));
+        let ratio = match (median(System::Tessera), question.better.best(others)) {
             (Some(own), Some(linux)) if linux > 0.0 => Some(own / linux),
             _ => None,
         };

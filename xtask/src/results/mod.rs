@@ -28,6 +28,14 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// The best of some values.
+    pub fn best(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+        match self {
+            Direction::Lower => values.min_by(f64::total_cmp),
+            Direction::Higher => values.max_by(f64::total_cmp),
+        }
+    }
+
     /// Is a value as good as the goal?
     pub fn is_reached(self, value: f64, goal: f64) -> bool {
         match self {

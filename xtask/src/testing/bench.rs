@@ -12,7 +12,44 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// What must not cost more than so many times as much as something else.
-const GROWTH: [(&str, f64, &str); 0] = [];
+const GROWTH: [(&str, f64, &str); 8] = [
+    (
+        "descriptors: epoll_wait, none ready, pipes, 100 descriptors",
+        1.01,
+        "descriptors: epoll_wait, none ready, pipes, 10 descriptors",
+    ),
+    (
+        "descriptors: epoll_wait, none ready, eventfds, 100 descriptors",
+        1.01,
+        "descriptors: epoll_wait, none ready, eventfds, 10 descriptors",
+    ),
+    (
+        "descriptors: epoll_wait, one ready, pipes, 100 descriptors",
+        1.1,
+        "descriptors: epoll_wait, one ready, pipes, 10 descriptors",
+    ),
+    (
+        "descriptors: poll, none ready, each, pipes, 100 descriptors",
+        1.0,
+        "descriptors: poll, none ready, each, pipes, 10 descriptors",
+    ),
+    (
+        "regions: mmap, touch and munmap, 10,000 regions",
+        1.5,
+        "regions: mmap, touch and munmap, 100 regions",
+    ),
+    (
+        "regions: mprotect of one page, joining, 10,000 regions",
+        1.5,
+        "regions: mprotect of one page, joining, 100 regions",
+    ),
+    ("regions: read fault, 10,000 regions", 1.5, "regions: read fault, 100 regions"),
+    (
+        "regions: /proc/self/maps, each, 10,000 regions",
+        1.1,
+        "regions: /proc/self/maps, each, 100 regions",
+    ),
+];
 
 fn scale(context: &Context) -> Result<()> {
     let all = measure(context, "scale")?;

@@ -135,13 +135,16 @@ pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
     if changed(program) > changed(source).max(newest) {
         return Ok(());
     }
-    let (compiler, how) = match build {
-        "pie" => ("gcc", "-static-pie"),
-        "musl" => ("musl-gcc", "-static"),
-        _ => ("gcc", "-static"),
+    let (compiler, how): (_, &[&str]) = match build {
+        "pie" => ("gcc", &["-static-pie"]),
+        "musl" => ("musl-gcc", &["-static"]),
+        "nolibc" => ("gcc", &["-static", "-nostdlib", "-DNO_LIBC"]),
+        _ => ("gcc", &["-static"]),
     };
     let output = Command::new(compiler)
-        .args(["-O1", "-g", "-Wall", "-Wno-unused-result", "-pthread", how, "-o"])
+        .args(["-O1", "-g", "-Wall", "-Wno-unused-result", "-pthread"])
+        .args(how)
+        .arg("-o")
         .args([program, source])
         .arg("-lm")
         .output()

@@ -21,6 +21,7 @@ use crate::fork::set_bases;
 use crate::mm::{self, user, Mm, STACK_GAP};
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, op};
+use crate::sys::time;
 use crate::thread::{end, lock};
 use crate::upcall::die;
 use crate::{fork, vfork};
@@ -188,6 +189,7 @@ fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> R
     space.set_brk_start(program.end().next_multiple_of(PAGE));
     let gap = p.sys.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
     space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
+    time::prepare();
     stack::build(p, program, args)
 }
 

@@ -42,7 +42,8 @@ pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args)
 /// Replaces the process's domain; there is no way back.
 pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
     let bytes = file.read_loaded(p, program);
-    fd::close_where(p, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
+    fd::alone::share_all(p);
+    fd::close_where(p, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     file.close(p);
     p.mm.clear();

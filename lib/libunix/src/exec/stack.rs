@@ -7,6 +7,7 @@ use crate::mm::{self, user, Mm};
 use crate::process::Process;
 use crate::server::header;
 use crate::sys::random;
+use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END};
 use core::sync::atomic::Ordering::Relaxed;
 use uvm::{Flags, MapRequest, Placement, Prot};
@@ -32,6 +33,7 @@ const AT_SECURE: u64 = 23;
 const AT_RANDOM: u64 = 25;
 const AT_HWCAP2: u64 = 26;
 const AT_EXECFN: u64 = 31;
+const AT_SYSINFO_EHDR: u64 = 33;
 const AT_MINSIGSTKSZ: u64 = 51;
 /// `AT_HWCAP2`: FSGSBASE may be used.
 const HWCAP2_FSGSBASE: u64 = 2;
@@ -110,11 +112,12 @@ fn auxiliary(
     name: u64,
     platform: u64,
     random: u64,
-) -> [(u64, u64); 20] {
+) -> [(u64, u64); 21] {
     let id = |n: usize| header().ids[n].load(Relaxed) as u64;
     // SAFETY: the frame is mapped, and the kernel writes this field only at `Configure`.
     let fsgsbase = unsafe { (*crate::process::frame()).fsgsbase != 0 };
     [
+        (AT_SYSINFO_EHDR, vdso::image()),
         (AT_HWCAP, core::arch::x86_64::__cpuid(1).edx as u64),
         (AT_PAGESZ, PAGE),
         (AT_CLKTCK, 100),

@@ -78,6 +78,15 @@ pub fn read(p: &mut Process, fd: i32, to: &mut Cursor) -> Result<u64> {
         let file = p.fds.get_mut(fd)?;
         let value = take(file);
         if value > 0 {
+            let timer = match file.object {
+                Object::Timer(timer) => Some(timer.deadline),
+                _ => None,
+            };
+            let index = p.fds.index(fd)?;
+            match timer {
+                Some(deadline) => p.fds.timer_set(index, deadline),
+                None => p.fds.came(index, POLLOUT | POLLWRNORM),
+            }
             // A writer may have waited for room.
             tell_watchers(p);
             return to.scatter(p, &value.to_le_bytes());
@@ -125,6 +134,8 @@ pub fn write(p: &mut Process, fd: i32, from: &mut impl Source) -> Result<u64> {
         let Object::Event(event) = &mut file.object else { return Err(Errno::EINVAL) };
         if event.count <= EVENT_MAX - add {
             event.count += add;
+            let index = p.fds.index(fd)?;
+            p.fds.came(index, POLLIN | POLLRDNORM);
             tell_watchers(p);
             return Ok(8);
         }

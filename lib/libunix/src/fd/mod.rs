@@ -9,6 +9,7 @@
 //! Contents of regular files are copied here, in the process, from windows on their extents
 //! (`windows`). Everything else passes through the data area of the session or a pipe's ring.
 
+pub mod alone;
 pub mod buffers;
 pub mod epoll;
 pub mod event;
@@ -17,14 +18,16 @@ pub mod regular;
 pub mod stream;
 pub mod text;
 pub mod transfer;
+pub mod watch;
 pub mod windows;
 
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op};
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 use linuxabi::fdtable::{Entry, FdTable};
+use tables::{NoMemory, Slab, Sparse};
 use unixproto::files::{lock, Kind, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
 use unixproto::session::SHOWN_FDS;
 
@@ -51,7 +54,9 @@ pub enum Object {
     /// `timerfd`.
     Timer(event::Timer),
     /// `epoll`.
-    Epoll(epoll::Epoll),
+    Epoll(Box<epoll::Epoll>),
+    /// A text that the library made.
+    Text(text::Text),
 }
 
 /// An open file.
@@ -62,12 +67,16 @@ pub struct File {
     pub flags: u32,
     /// Descriptors and mappings that name it.
     users: u32,
+    /// What is known about what is ready.
+    known: watch::Known,
+    /// What is kept while no other process has it.
+    alone: alone::Alone,
 }
 
 impl File {
     /// A file that nobody names yet.
     pub fn new(object: Object, flags: u32) -> File {
-        File { object, flags, users: 0 }
+        File { object, flags, users: 0, known: watch::Known::default(), alone: Default::default() }
     }
     /// A file for what `unixd` has opened.
     pub fn opened(opened: unixproto::ops::Opened, flags: u32) -> File {
@@ -89,12 +98,38 @@ impl File {
             _ => Err(error),
         }
     }
+    /// Its descriptions; 0 is none.
+    fn descriptions(&self) -> [u32; 2] {
+        match self.object {
+            Object::Description { desc, .. } => [desc, 0],
+            Object::Pair { read, write } => [read, write],
+            _ => [0; 2],
+        }
+    }
+    /// The keys of its windows.
+    fn keys(&self) -> impl Iterator<Item = u64> {
+        let keys = match self.object {
+            Object::Description { desc, kind: Kind::Pipe, .. } => {
+                [Some(windows::ring_key(desc)), None]
+            }
+            Object::Description { inode, kind: Kind::Regular, .. } => [Some(inode), None],
+            Object::Pair { read, write } => [read, write].map(windows::ring_key).map(Some),
+            _ => [None; 2],
+        };
+        keys.into_iter().flatten()
+    }
 }
 
 /// All descriptors and files of the process.
 pub struct Fds {
     table: FdTable,
-    files: Vec<Option<File>>,
+    files: Slab<Option<File>>,
+    /// How many files have windows by this key, or may have.
+    keys: Sparse<u32, 4>,
+    /// What is known about what is ready.
+    knowledge: watch::Knowledge,
+    /// How often other processes may have come to hold all descriptions.
+    sharings: u32,
     /// The process has set record locks.
     pub has_locks: bool,
     /// Windows on the contents of regular files and rings of pipes.
@@ -106,7 +141,10 @@ impl Fds {
     pub const fn new() -> Self {
         Fds {
             table: FdTable::new(),
-            files: Vec::new(),
+            files: Slab::new(),
+            keys: Sparse::new(),
+            knowledge: watch::Knowledge::new(),
+            sharings: 1,
             has_locks: false,
             windows: windows::Windows::new(),
         }
@@ -117,6 +155,9 @@ impl Fds {
         Fds {
             table: self.table.clone(),
             files: self.files.clone(),
+            keys: self.keys.clone(),
+            knowledge: self.knowledge.clone(),
+            sharings: self.sharings,
             has_locks: self.has_locks,
             ..Fds::new()
         }
@@ -124,28 +165,17 @@ impl Fds {
 
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
-        (self.table, self.files, self.has_locks) = (other.table, other.files, other.has_locks);
-        let mut keys = Vec::new();
-        for file in self.files.iter().flatten() {
-            match file.object {
-                Object::Description { desc, kind: Kind::Pipe, .. } => {
-                    keys.push(windows::ring_key(desc));
-                }
-                Object::Description { inode, .. } => keys.push(inode),
-                Object::Pair { read, write } => {
-                    keys.extend([read, write].map(windows::ring_key));
-                }
-                _ => {}
-            }
-        }
-        self.windows.keep(&keys);
+        let Fds { table, files, keys, knowledge, sharings, has_locks, .. } = other;
+        self.windows.keep(|key| keys.get(key).is_some());
+        (self.table, self.files, self.keys) = (table, files, keys);
+        (self.knowledge, self.sharings, self.has_locks) = (knowledge, sharings, has_locks);
     }
 
     /// The file that `fd` names.
     #[inline]
     pub fn get(&self, fd: i32) -> Result<&File> {
         let entry = self.table.get(fd).ok_or(Errno::EBADF)?;
-        self.files[entry.file as usize].as_ref().ok_or(Errno::EBADF)
+        self.at(entry.file)
     }
     /// The file that `fd` names, for a call that `O_PATH` does not allow.
     pub fn get_open(&self, fd: i32) -> Result<&File> {
@@ -157,7 +187,7 @@ impl Fds {
     /// The file that `fd` names, to be changed.
     pub fn get_mut(&mut self, fd: i32) -> Result<&mut File> {
         let entry = self.table.get(fd).ok_or(Errno::EBADF)?;
-        self.files[entry.file as usize].as_mut().ok_or(Errno::EBADF)
+        self.files.get_mut(entry.file).and_then(Option::as_mut).ok_or(Errno::EBADF)
     }
     /// Whether `fd` is closed by `execve`.
     pub fn cloexec(&self, fd: i32) -> Result<bool> {
@@ -176,57 +206,68 @@ impl Fds {
         Ok(self.table.get(fd).ok_or(Errno::EBADF)?.file)
     }
     /// The file at an index.
+    #[inline]
     pub fn at(&self, index: u32) -> Result<&File> {
-        self.files.get(index as usize).and_then(Option::as_ref).ok_or(Errno::EBADF)
+        self.files.get(index).and_then(Option::as_ref).ok_or(Errno::EBADF)
+    }
+    /// One more than the highest descriptor.
+    pub fn end(&self) -> i32 {
+        self.table.end()
     }
     /// `EMFILE` unless there is room for one more descriptor from `min` on.
-    pub fn check_room(&self, min: usize, limit: usize) -> Result<()> {
+    pub fn check_room(&self, min: u32, limit: u32) -> Result<()> {
         self.table.lowest_free(min, limit).map(|_| ()).ok_or(Errno::EMFILE)
     }
-    /// Every descriptor with its file's index.
-    pub fn descriptors(&self) -> impl Iterator<Item = (i32, Entry)> + '_ {
-        self.table.iter()
+
+    /// Adds a file that nobody names yet.
+    fn add_file(&mut self, file: File) -> core::result::Result<u32, NoMemory> {
+        let mut added = 0;
+        let known = file.keys().try_for_each(|key| {
+            let count = self.keys.get(key).map_or(1, |count| count + 1);
+            added += 1;
+            self.keys.insert(key, count)
+        });
+        let keys = file.keys();
+        match known.and_then(|()| self.files.add(Some(file))) {
+            Ok(index) => Ok(index),
+            Err(error) => {
+                keys.take(added).for_each(|key| _ = self.leave(key));
+                Err(error)
+            }
+        }
     }
 
-    fn add_file(&mut self, file: File) -> u32 {
-        let index = match self.files.iter().position(Option::is_none) {
-            Some(index) => index,
-            None => {
-                self.files.push(None);
-                self.files.len() - 1
+    /// A file less has windows by a key. Answers whether it was the last.
+    fn leave(&mut self, key: u64) -> bool {
+        match self.keys.get_mut(key) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
             }
-        };
-        self.files[index] = Some(file);
-        index as u32
+            _ => self.keys.remove(key).is_some(),
+        }
     }
 
     /// One more user of a file.
     pub fn hold(&mut self, index: u32) {
-        if let Some(Some(file)) = self.files.get_mut(index as usize) {
+        if let Some(Some(file)) = self.files.get_mut(index) {
             file.users += 1;
         }
     }
 
     /// One user less. With the last the file is taken out and answered: the caller closes it.
     fn unhold(&mut self, index: u32) -> Option<File> {
-        let place = self.files.get_mut(index as usize)?;
-        let file = place.as_mut()?;
-        file.users -= 1;
+        let file = self.files.get_mut(index)?.as_mut()?;
+        file.users = file.users.saturating_sub(1);
         if file.users > 0 {
             return None;
         }
-        let file = place.take()?;
-        let same =
-            |f: &File, key| matches!(f.object, Object::Description { inode, .. } if inode == key);
-        match file.object {
-            Object::Description { inode, kind: Kind::Regular, .. }
-                if !self.files.iter().flatten().any(|f| same(f, inode)) =>
-            {
-                self.windows.forget(inode);
+        let file = self.files.remove(index)?;
+        self.leave_sets(index, &file);
+        for key in file.keys() {
+            if self.leave(key) {
+                self.windows.forget(key);
             }
-            Object::Description { desc, kind: Kind::Pipe, .. } => self.forget_rings(&[desc]),
-            Object::Pair { read, write } => self.forget_rings(&[read, write]),
-            _ => {}
         }
         Some(file)
     }
@@ -243,24 +284,11 @@ impl Fds {
         }
     }
 
-    fn forget_rings(&mut self, descriptions: &[u32]) {
-        for desc in descriptions {
-            self.windows.forget(windows::ring_key(*desc));
-        }
-    }
-
     /// One user less of a file; the last one closes its descriptions.
     pub fn release(&mut self, index: u32) {
-        let _ = match self.unhold(index).map(|file| file.object) {
-            Some(Object::Description { desc, .. }) => {
-                server::call_a(op::Close {}, &desc.to_le_bytes())
-            }
-            Some(Object::Pair { read, write }) => {
-                let both = read as u64 | (write as u64) << 32;
-                server::call_a(op::Close {}, &both.to_le_bytes())
-            }
-            _ => Ok(()),
-        };
+        if let Some(file) = self.unhold(index) {
+            close_descriptions(file.descriptions());
+        }
     }
 
     /// Shows `/proc` what `fd` names.
@@ -275,41 +303,58 @@ impl Fds {
     }
 }
 
-/// Gives `file` the lowest free descriptor. If there is none, the file is closed: `EMFILE`.
+fn close_descriptions([first, second]: [u32; 2]) {
+    let all = (first as u64 | (second as u64) << 32).to_le_bytes();
+    let _ = match (first, second) {
+        (0, _) => Ok(()),
+        (_, 0) => server::call_a(op::Close {}, &all[..4]),
+        _ => server::call_a(op::Close {}, &all),
+    };
+}
+
+/// Gives `file` the lowest free descriptor. If there is none, the file is closed: `EMFILE`, or `ENOMEM`.
 pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
+    let file = File { alone: p.fds.opened_alone(), ..file };
     let limit = p.sys.max_files();
-    let index = p.fds.add_file(file);
+    let descriptions = file.descriptions();
+    let Ok(index) = p.fds.add_file(file) else {
+        close_descriptions(descriptions);
+        return Err(Errno::ENOMEM);
+    };
     p.fds.hold(index);
-    match p.fds.table.insert(Entry { file: index, cloexec }, 0, limit) {
-        Some(fd) => {
-            p.fds.show(fd);
-            Ok(fd)
-        }
-        None => {
+    match place(p, Entry { file: index, cloexec }, 0, limit) {
+        Ok(fd) => Ok(fd),
+        Err(error) => {
             p.fds.release(index);
-            Err(Errno::EMFILE)
+            Err(error)
         }
     }
 }
 
+/// Enters a file at the lowest free descriptor from `min` on.
+fn place(p: &mut Process, entry: Entry, min: u32, limit: u32) -> Result<i32> {
+    let placed = p.fds.table.insert(entry, min, limit).map_err(|_| Errno::ENOMEM)?;
+    let fd = placed.ok_or(Errno::EMFILE)?;
+    p.fds.show(fd);
+    Ok(fd)
+}
+
 /// Another descriptor, the lowest from `min` on, for the file of `fd`.
-pub fn duplicate(p: &mut Process, fd: i32, min: usize, cloexec: bool) -> Result<i32> {
-    let limit = p.sys.max_files();
+pub fn duplicate(p: &mut Process, fd: i32, min: u32, cloexec: bool) -> Result<i32> {
     let file = p.fds.index(fd)?;
-    let new = p.fds.table.insert(Entry { file, cloexec }, min, limit).ok_or(Errno::EMFILE)?;
+    let new = place(p, Entry { file, cloexec }, min, p.sys.max_files())?;
     p.fds.hold(file);
-    p.fds.show(new);
     Ok(new)
 }
 
 /// Makes `new` name the file of `old`; what `new` named before is closed.
 pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Result<i32> {
     let file = p.fds.index(old)?;
-    if new < 0 || new as usize >= p.sys.max_files() {
+    if new < 0 || new as u32 >= p.sys.max_files() {
         return Err(Errno::EBADF);
     }
+    let before = p.fds.table.put(new, Entry { file, cloexec }).map_err(|_| Errno::ENOMEM)?;
     p.fds.hold(file);
-    let before = p.fds.table.put(new, Entry { file, cloexec });
     p.fds.show(new);
     if let Some(entry) = before {
         p.fds.closed(entry.file);
@@ -332,18 +377,20 @@ pub fn release(p: &mut Process, index: u32) {
     p.fds.release(index);
 }
 
-/// Closes all descriptors for which `which` says so.
-pub fn close_where(p: &mut Process, which: impl Fn(i32, Entry) -> bool) {
-    let doomed: Vec<i32> =
-        p.fds.table.iter().filter(|&(fd, entry)| which(fd, entry)).map(|(fd, _)| fd).collect();
-    for fd in doomed {
+/// Closes the descriptors from `first` to `last` for which `which` says so.
+pub fn close_where(p: &mut Process, first: i32, last: i32, which: impl Fn(i32, Entry) -> bool) {
+    let mut from = first;
+    loop {
+        let next = p.fds.table.from(from).find(|&(fd, entry)| which(fd, entry));
+        let Some((fd, _)) = next.filter(|(fd, _)| *fd <= last) else { return };
         let _ = close(p, fd);
+        from = fd + 1;
     }
 }
 
 /// Closes what `execve` closes.
 pub fn close_on_exec(p: &mut Process) {
-    close_where(p, |_, entry| entry.cloexec);
+    close_where(p, 0, i32::MAX, |_, entry| entry.cloexec);
 }
 
 /// The descriptors of the first process: 0, 1 and 2.
@@ -356,13 +403,12 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
             None => {
                 let opened = server::call(op::Describe { desc })?;
                 let flags = server::call(op::GetFlags { desc })?.flags;
-                p.fds.add_file(File::opened(opened, flags))
+                p.fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
             }
         };
         files[n] = Some((desc, index));
         p.fds.hold(index);
-        p.fds.table.insert(Entry { file: index, cloexec: false }, 0, 3);
-        p.fds.show(n as i32);
+        place(p, Entry { file: index, cloexec: false }, 0, 3)?;
     }
     Ok(())
 }
@@ -371,4 +417,5 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
 pub fn after_fork(p: &mut Process) {
     p.fds.windows.abandon();
     p.fds.has_locks = false;
+    p.fds.forget_knowledge();
 }

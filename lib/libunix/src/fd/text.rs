@@ -1,48 +1,65 @@
-//! Files whose text the library knows best: `/proc/self/maps`. Opening one takes a snapshot.
+//! Files whose text the library knows best: `/proc/self/maps`. Opening one takes a snapshot, which stays in
+//! the library. A forked child has a copy with an offset of its own.
 
-use super::transfer::Source;
-use super::{install, regular, File};
+use super::buffers::Cursor;
+use super::{install, Fds, File, Object};
 use crate::errno::{Errno, Result};
 use crate::mm;
 use crate::process::Process;
-use crate::server::{self, op};
-use alloc::boxed::Box;
-use unixproto::files::{O_CLOEXEC, O_RDWR};
+use alloc::rc::Rc;
+use alloc::string::String;
+use unixproto::files::{O_ACCMODE, O_CLOEXEC, O_DIRECTORY, O_PATH, O_RDONLY, SEEK_CUR, SEEK_SET};
 
-/// Is it the map of this process, by either name?
-pub fn is_own_maps(p: &Process, path: &[u8]) -> bool {
+/// The text of an open file.
+#[derive(Clone)]
+pub struct Text {
+    text: Rc<String>,
+    offset: u64,
+}
+
+/// Is it the map of this process, by either name, to be read?
+pub fn is_own_maps(p: &Process, path: &[u8], flags: u32) -> bool {
     let file = path.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/maps"));
     let number = |text: &[u8]| core::str::from_utf8(text).ok()?.parse().ok();
-    file.is_some_and(|who| who == b"self" || number(who) == Some(p.pid))
+    flags & (O_ACCMODE | O_PATH | O_DIRECTORY) == O_RDONLY
+        && file.is_some_and(|who| who == b"self" || number(who) == Some(p.pid))
 }
 
 /// Opens the memory map of this process as it is now.
 pub fn open_own_maps(p: &mut Process, flags: u32) -> Result<u64> {
-    let opened = server::call_a(op::MemFile { size: 0 }, b"maps")?;
-    let file = File::opened(opened, O_RDWR);
-    let (desc, _, inode) = file.description(Errno::EIO)?;
-    let fd = install(p, file, flags & O_CLOEXEC != 0)?;
-    let text = mm::maps_text(p).into_bytes().into_boxed_slice();
-    let kept = Box::into_raw(text);
-    // SAFETY: `kept` is freed only below, when nobody uses the pieces any more.
-    let mut source = Text { rest: unsafe { &*kept } };
-    let written = regular::write(p, desc, inode, 0, &mut source);
-    // SAFETY: it came from `into_raw`, and `regular::write` has copied every piece.
-    drop(unsafe { Box::from_raw(kept) });
-    written.map(|_| fd as u64)
+    let text = Text { text: Rc::new(mm::maps_text(p)?), offset: 0 };
+    let file = File::new(Object::Text(text), O_RDONLY);
+    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
-struct Text {
-    rest: &'static [u8],
+fn text(fds: &mut Fds, fd: i32) -> Result<&mut Text> {
+    match &mut fds.get_mut(fd)?.object {
+        Object::Text(text) => Ok(text),
+        _ => Err(Errno::EBADF),
+    }
 }
 
-impl Source for Text {
-    fn left(&self) -> u64 {
-        self.rest.len() as u64
+/// Reads at `at` or at the offset, which moves.
+pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    let Text { text: whole, offset } = text(&mut p.fds, fd)?.clone();
+    let start = usize::try_from(at.unwrap_or(offset)).unwrap_or(usize::MAX);
+    let rest = whole.as_bytes().get(start..).unwrap_or_default();
+    let piece = &rest[..rest.len().min(to.left() as usize)];
+    let done = to.scatter(p, piece)?;
+    if at.is_none() {
+        text(&mut p.fds, fd)?.offset = offset + done;
     }
-    fn next(&mut self, _: &mut Process, max: u64) -> Result<&'static [u8]> {
-        let (piece, rest) = self.rest.split_at(self.rest.len().min(max as usize));
-        self.rest = rest;
-        Ok(piece)
-    }
+    Ok(done)
+}
+
+/// Moves the offset: by its end no such text is known.
+pub fn seek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> {
+    let text = text(&mut p.fds, fd)?;
+    let new = match whence {
+        SEEK_SET => Some(offset),
+        SEEK_CUR => (text.offset as i64).checked_add(offset),
+        _ => None,
+    };
+    text.offset = new.and_then(|new| u64::try_from(new).ok()).ok_or(Errno::EINVAL)?;
+    Ok(text.offset)
 }

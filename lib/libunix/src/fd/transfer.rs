@@ -2,6 +2,7 @@
 
 use super::buffers::Cursor;
 use super::regular::{self, FilePieces};
+use super::{alone, text};
 use super::{event, stream, Object};
 use crate::errno::{Errno, Result};
 use crate::process::Process;
@@ -50,6 +51,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
     }
     let (desc, kind, inode) = match file.object {
         Object::Description { desc, kind, inode } => (desc, kind, inode),
+        Object::Text(_) => return text::read(p, fd, at, to),
         _ if at.is_some() => return Err(Errno::ESPIPE),
         Object::Pair { read, .. } => return stream::read_pipe(p, read, to),
         _ => return event::read(p, fd, to),
@@ -58,7 +60,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
         return Ok(0);
     }
     match kind {
-        Kind::Regular => regular::read(p, desc, inode, at.unwrap_or(AT_OFFSET), to),
+        Kind::Regular => read_regular(p, fd, (desc, inode), at, to),
         Kind::Directory => Err(Errno::EISDIR),
         Kind::Null => Ok(0),
         Kind::Zero | Kind::Full => fill(p, to, |_, piece| piece.fill(0)),
@@ -69,6 +71,22 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
         Kind::Pipe => stream::read_pipe(p, desc, to),
         Kind::Tty | Kind::Stream => stream::read(p, desc, to),
     }
+}
+
+/// Reads from a regular file.
+fn read_regular(
+    p: &mut Process,
+    fd: i32,
+    (desc, inode): (u32, u64),
+    at: Option<u64>,
+    to: &mut Cursor,
+) -> Result<u64> {
+    let kept = if at.is_none() { p.fds.kept_offset(fd) } else { None };
+    let done = regular::read(p, desc, inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
+    if let Some(offset) = kept {
+        p.fds.keep_offset(fd, offset + done);
+    }
+    Ok(done)
 }
 
 /// Writes to `fd` at `at` (or at its offset, which moves) what the source has.
@@ -84,7 +102,12 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
         _ => return event::write(p, fd, from),
     };
     match kind {
-        Kind::Regular => regular::write(p, desc, inode, at.unwrap_or(AT_OFFSET), from),
+        Kind::Regular => {
+            if at.is_none() {
+                alone::give_back(p, fd);
+            }
+            regular::write(p, desc, inode, at.unwrap_or(AT_OFFSET), from)
+        }
         Kind::Null | Kind::Zero | Kind::Random => Ok(from.left()),
         Kind::Full => Err(Errno::ENOSPC),
         Kind::Directory | Kind::Path => Err(Errno::EBADF),
@@ -116,6 +139,9 @@ pub fn copy(
         Kind::Regular => {}
         Kind::Directory => return Err(Errno::EISDIR),
         _ => return Err(Errno::EINVAL),
+    }
+    if in_at.is_none() {
+        alone::give_back(p, input);
     }
     let part = server::call(op::ReadBegin { desc, offset: in_at.unwrap_or(AT_OFFSET), bytes })?;
     if part.bytes == 0 {

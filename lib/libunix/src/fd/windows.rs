@@ -68,9 +68,9 @@ impl Windows {
         self.close_where(|w| w.inode == inode);
     }
 
-    /// Closes all windows but those on these files.
-    pub fn keep(&mut self, inodes: &[u64]) {
-        self.close_where(|w| !inodes.contains(&w.inode));
+    /// Closes all windows but those on files of which `keep` says so.
+    pub fn keep(&mut self, keep: impl Fn(u64) -> bool) {
+        self.close_where(|w| !keep(w.inode));
     }
 
     /// Hides the windows that belong to an older layout of a file.

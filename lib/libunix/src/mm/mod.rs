@@ -16,7 +16,7 @@ pub mod user;
 use crate::errno::Errno;
 use crate::process::Process;
 use crate::server::{self, main_header, op};
-use crate::{fd, sys};
+use crate::{fd, sys, vdso};
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use backend::Caps;
@@ -119,9 +119,9 @@ pub fn take_limits(space: &mut Space, sys: &sys::State) {
 }
 
 /// The text of `/proc/self/maps`.
-pub fn maps_text(p: &mut Process) -> String {
+pub fn maps_text(p: &mut Process) -> Result<String, Errno> {
     let Mm { space, caps, exe } = &p.mm;
-    space.maps_text(|id: ObjectId| match caps.objects.get(id) {
+    let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {
             device: (0, 1),
             inode: object.inode,
@@ -132,7 +132,8 @@ pub fn maps_text(p: &mut Process) -> String {
             },
         },
         None => ObjectName::default(),
-    })
+    };
+    space.maps_text(name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
 }
 
 /// Shows `/proc` how much memory the process uses.

@@ -20,13 +20,10 @@ fn stat_open(file: &File) -> Result<&'static [u8]> {
         Object::Description { desc, .. } => {
             server::call(op::Stat { dir: desc, flags: AT_EMPTY_PATH })?;
         }
-        _ => {
-            let attributes = unixproto::files::Stat {
-                mode: 0o600,
-                nlink: 1,
-                blksize: 4096,
-                ..Default::default()
-            };
+        ref object => {
+            let mode = if matches!(object, Object::Text(_)) { 0o100444 } else { 0o600 };
+            let attributes =
+                unixproto::files::Stat { mode, nlink: 1, blksize: 4096, ..Default::default() };
             server::put_a(&attributes.to_bytes());
         }
     }

@@ -22,12 +22,13 @@ pub fn close_range(p: &mut Process, first: u32, last: u32, flags: u32) -> Result
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
         return Err(Errno::EINVAL);
     }
+    let Ok(first) = i32::try_from(first) else { return Ok(0) };
+    let last = last.min(i32::MAX as u32) as i32;
     if flags & CLOEXEC == 0 {
-        fd::close_where(p, |fd, _| (first..=last).contains(&(fd as u32)));
+        fd::close_where(p, first, last, |_, _| true);
         return Ok(0);
     }
-    let end = (last as u64 + 1).min(p.sys.max_files() as u64) as i32;
-    for fd in first as i32..end {
+    for fd in first..last.saturating_add(1).min(p.fds.end()) {
         let _ = p.fds.set_cloexec(fd, true);
     }
     Ok(0)
@@ -66,7 +67,7 @@ pub fn fcntl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
         raw::F_DUPFD_CLOEXEC => duplicate(p, fd, arg, true),
         raw::F_GETFD => Ok(p.fds.cloexec(fd)? as u64),
         raw::F_SETFD => p.fds.set_cloexec(fd, arg & 1 != 0).map(|()| 0),
-        raw::F_GETFL => get_flags(file),
+        raw::F_GETFL => get_flags(p, fd),
         raw::F_SETFL => set_flags(p, fd, arg as u32),
         raw::F_GETLK => locks::get(p, fd, arg, 0),
         raw::F_SETLK => locks::set(p, fd, arg, 0),
@@ -94,14 +95,20 @@ fn duplicate(p: &mut Process, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
     if min >= p.sys.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
-    fd::duplicate(p, fd, min as usize, cloexec).map(|fd| fd as u64)
+    fd::duplicate(p, fd, min as u32, cloexec).map(|fd| fd as u64)
 }
 
-fn get_flags(file: &File) -> Result<u64> {
+fn get_flags(p: &mut Process, fd: i32) -> Result<u64> {
     const LARGEFILE: u64 = 0o100000;
+    if let Some(flags) = p.fds.known_flags(fd) {
+        return Ok(flags as u64 | LARGEFILE);
+    }
+    let file = p.fds.get(fd)?;
     match file.object {
         Object::Description { desc, .. } => {
-            Ok(server::call(op::GetFlags { desc })?.flags as u64 | LARGEFILE)
+            let flags = server::call(op::GetFlags { desc })?.flags;
+            p.fds.keep_flags(fd, Some(flags));
+            Ok(flags as u64 | LARGEFILE)
         }
         _ => Ok(file.flags as u64),
     }
@@ -109,6 +116,7 @@ fn get_flags(file: &File) -> Result<u64> {
 
 fn set_flags(p: &mut Process, fd: i32, flags: u32) -> Result<u64> {
     const SETTABLE: u32 = O_APPEND | O_NONBLOCK;
+    p.fds.keep_flags(fd, None);
     let file = p.fds.get_mut(fd)?;
     match file.object {
         Object::Description { desc, .. } => {
@@ -126,7 +134,7 @@ fn set_flags(p: &mut Process, fd: i32, flags: u32) -> Result<u64> {
 
 /// Sets `O_NONBLOCK` (`FIONBIO`).
 pub fn set_nonblocking(p: &mut Process, fd: i32, on: bool) -> Result<u64> {
-    let flags = get_flags(p.fds.get(fd)?)? as u32 & !O_NONBLOCK;
+    let flags = get_flags(p, fd)? as u32 & !O_NONBLOCK;
     set_flags(p, fd, if on { flags | O_NONBLOCK } else { flags })
 }
 

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod descriptors;
+mod epolling;
 pub mod futex;
 mod info;
 mod ioctl;
@@ -54,8 +55,8 @@ impl State {
     }
 
     /// Descriptors are below this.
-    pub fn max_files(&self) -> usize {
-        self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as usize
+    pub fn max_files(&self) -> u32 {
+        self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as u32
     }
 
     /// How far the stack may grow.

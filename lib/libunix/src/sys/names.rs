@@ -32,7 +32,7 @@ pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> 
     let flags = flags & OPEN_FLAGS;
     let path = path(p, dirfd, name)?;
     p.fds.check_room(0, p.sys.max_files())?;
-    if fd::text::is_own_maps(p, path.text) {
+    if fd::text::is_own_maps(p, path.text, flags) {
         return fd::text::open_own_maps(p, flags);
     }
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::{transfer, Object};
+use crate::fd::{alone, text, transfer, Object};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
@@ -109,6 +109,9 @@ pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> 
     if matches!(file.object, Object::Event(_) | Object::Timer(_) | Object::Epoll(_)) {
         return Ok(0);
     }
+    if matches!(file.object, Object::Text(_)) {
+        return text::seek(p, fd, offset, whence);
+    }
     let (desc, kind, _) = file.description(Errno::ESPIPE)?;
     if whence > SEEK_HOLE {
         return Err(Errno::EINVAL);
@@ -117,9 +120,8 @@ pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> 
         Kind::Pipe | Kind::Tty | Kind::Stream => Err(Errno::ESPIPE),
         Kind::Path => Err(Errno::EBADF),
         Kind::Null | Kind::Zero | Kind::Full | Kind::Random => Ok(0),
-        Kind::Regular | Kind::Directory | Kind::Text => {
-            Ok(server::call(op::Seek { desc, offset, whence })?.offset)
-        }
+        Kind::Regular => alone::seek(p, fd, desc, offset, whence),
+        Kind::Directory | Kind::Text => Ok(server::call(op::Seek { desc, offset, whence })?.offset),
     }
 }
 

@@ -191,13 +191,13 @@ calls! {
     // Waiting for several.
     7 poll polling::poll, (u64, u32, i32);
     23 select polling::select, (i32, u64, u64, u64, u64);
-    213 epoll_create polling::epoll_create, (i32);
-    232 epoll_wait polling::epoll_wait, (i32, u64, i32, i32);
-    233 epoll_ctl polling::epoll_ctl, (i32, u32, i32, u64);
+    213 epoll_create epolling::epoll_create, (i32);
+    232 epoll_wait epolling::epoll_wait, (i32, u64, i32, i32);
+    233 epoll_ctl epolling::epoll_ctl, (i32, u32, i32, u64);
     270 pselect6 polling::pselect6, (i32, u64, u64, u64, u64, u64);
     271 ppoll polling::ppoll, (u64, u32, u64, u64, u64);
-    281 epoll_pwait polling::epoll_pwait, (i32, u64, i32, i32, u64, u64);
-    291 epoll_create1 polling::epoll_create1, (u32);
+    281 epoll_pwait epolling::epoll_pwait, (i32, u64, i32, i32, u64, u64);
+    291 epoll_create1 epolling::epoll_create1, (u32);
 
     // Processes.
     39 getpid processes::getpid, ();

@@ -6,7 +6,8 @@ use crate::mm::user;
 use crate::process::{frame, Process};
 use crate::server::{self, op};
 use crate::thread::area;
-use linuxabi::time::{from_timespec, multiplier, scale, ticks_to_ns, to_timespec, TIME_BYTES};
+use crate::vdso::CLOCK;
+use linuxabi::time::{from_timespec, scale, ticks_to_ns, to_timespec, TIME_BYTES};
 
 const REALTIME: u32 = 0;
 const MONOTONIC: u32 = 1;
@@ -28,9 +29,31 @@ fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The multiplier of the counter, and nanoseconds since 1970 at its zero.
+#[inline]
+fn clock() -> (u64, u64) {
+    match CLOCK.get() {
+        (0, _) => read_clock(),
+        known => known,
+    }
+}
+
+#[cold]
+fn read_clock() -> (u64, u64) {
+    let (hz, epoch) = facts();
+    CLOCK.set(hz, epoch);
+    CLOCK.get()
+}
+
+/// The program may read clocks by itself from now on.
+pub fn prepare() {
+    let _ = clock();
+}
+
 /// Nanoseconds since the counter was zero.
+#[inline]
 pub fn monotonic() -> u64 {
-    scale(ticks(), multiplier(facts().0))
+    scale(ticks(), clock().0)
 }
 
 /// The counter when the monotonic clock will show `ns`.
@@ -42,7 +65,7 @@ pub fn ticks_at(ns: u64) -> u64 {
 
 /// Nanoseconds since 1970.
 pub fn realtime() -> u64 {
-    facts().1.saturating_add(monotonic())
+    clock().1.saturating_add(monotonic())
 }
 
 /// Processor time of this process, in nanoseconds.

@@ -7,6 +7,7 @@ use crate::fd::{self, File, Object};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
+use crate::thread::park::tell_watchers;
 use linuxabi::time::{from_timespec, from_timeval, to_timespec, to_timeval, SECOND, TIME_BYTES};
 use unixproto::files::{O_CLOEXEC, O_NONBLOCK, O_RDWR};
 
@@ -94,6 +95,11 @@ pub fn timerfd_settime(p: &mut Process, fd: i32, flags: u32, new: u64, old: u64)
     let from_now = if flags & ABSOLUTE != 0 { value.saturating_sub(now) } else { value };
     timer.interval = interval;
     timer.deadline = if value == 0 { 0 } else { monotonic().saturating_add(from_now).max(1) };
+    let deadline = timer.deadline;
+    let index = p.fds.index(fd)?;
+    p.fds.timer_set(index, deadline);
+    // Who waits for it does not know when it expires now.
+    tell_watchers(p);
     if old != 0 {
         user::copy_out(p, old, &before)?;
     }
