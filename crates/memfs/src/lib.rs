@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+mod attributes;
 mod dir;
 mod extents;
 mod fs;

@@ -20,6 +20,7 @@
 pub mod errno;
 pub mod files;
 pub mod ops;
+pub mod privilege;
 pub mod request;
 pub mod session;
 pub mod signals;

@@ -49,6 +49,15 @@ replies! {
         /// Processor time that it and its awaited descendants used.
         cpu_ns: u64,
     }
+    /// POSIX capabilities: bit N is capability number N.
+    PosixCaps {
+        /// Effective.
+        effective: u64,
+        /// Permitted.
+        permitted: u64,
+        /// Inheritable.
+        inheritable: u64,
+    }
     /// A signal.
     Signal {
         /// Its number.
@@ -240,8 +249,48 @@ requests! {
         /// Process, 0 for the caller.
         pid: u32
     ) -> Process;
-    /// Sets the ids in the header. `a`: six `u32` in the header's order.
-    15 SetIds() -> ();
+    /// Sets real, effective and saved user or group ids. `EPERM`: one is none of the present three, and
+    /// the caller has not `CAP_SETUID` or `CAP_SETGID`.
+    15 SetIds(
+        /// Those of the group.
+        groups: bool,
+        /// The real one, or `KEEP_ID`.
+        real: u32,
+        /// Same.
+        effective: u32,
+        /// Same.
+        saved: u32
+    ) -> ();
+    /// `setfsuid`, `setfsgid`. Answers the id before, whatever came of it.
+    102 SetFileId(
+        /// That of the group.
+        groups: bool,
+        /// The id.
+        id: u32
+    ) -> Count;
+    /// The (POSIX) capabilities of a process.
+    103 GetCaps(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> PosixCaps;
+    /// Sets those of the caller. `EPERM`: something would be gained.
+    104 SetCaps(
+        /// Effective.
+        effective: u64,
+        /// Permitted.
+        permitted: u64,
+        /// Inheritable.
+        inheritable: u64
+    ) -> ();
+    /// Asks for and changes other privileges, as `prctl` does.
+    105 Privilege(
+        /// Which: an option of `prctl`, [`privilege`](crate::privilege).
+        option: u32,
+        /// Its first argument.
+        first: u32,
+        /// Its second one.
+        second: u32
+    ) -> Count;
     /// Processor time of the caller (0) or of awaited children (1).
     16 CpuUsage(
         /// Whose.

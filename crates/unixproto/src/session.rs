@@ -64,6 +64,8 @@ pub struct Header {
     pub tid: AtomicU32,
     /// 1 while it waits for another thread, which `unixd` does not see. By the library.
     pub sleeps: AtomicU32,
+    /// The effective (POSIX) capabilities. By `unixd`.
+    pub caps: AtomicU64,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

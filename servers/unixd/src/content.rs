@@ -320,11 +320,8 @@ impl Unixd {
         if size > SIZE_MAX {
             return Err(Errno::ENOMEM);
         }
-        let cred = self.cred(pid);
-        let now = self.clock.wall();
-        let attr = memfs::Attr { mode: 0o777, uid: cred.uid, gid: cred.gid, now };
         let node = memfs::Node::File { size, content: File::default() };
-        let ino = self.fs.create_unnamed(node, attr)?;
+        let ino = self.fs.create_unnamed(node, self.attr(pid, 0o777))?;
         let layout = self.new_layout();
         self.file(ino)?.1.layout = layout;
         let desc = self.open_desc(pid, Object::File(ino), unixproto::files::O_RDWR, None)?;

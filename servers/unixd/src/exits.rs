@@ -256,7 +256,7 @@ impl Unixd {
     fn ended(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
-        let (parent, status, uid) = (proc.parent, proc.status, proc.ids[0]);
+        let (parent, status, uid) = (proc.parent, proc.status, proc.who.users.real);
         let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
         let Ok(session) = parent_proc.session() else { return self.reap(pid) };
         let header = session.header();

@@ -44,6 +44,7 @@ mod terminal;
 mod threads;
 mod voices;
 mod wait;
+mod who;
 mod window;
 
 libos::program!(main);

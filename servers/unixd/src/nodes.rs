@@ -45,6 +45,13 @@ impl Names for View<'_> {
         }
     }
 
+    fn may_follow(&self, dir: Node, link: Node, cred: Cred) -> Result<(), Errno> {
+        match (dir, link) {
+            (Node::Mem(dir), Node::Mem(link)) => self.unixd.fs.may_follow(dir, link, cred),
+            _ => Ok(()),
+        }
+    }
+
     fn lookup(&self, dir: Node, name: &[u8]) -> Result<Option<Node>, Errno> {
         match dir {
             Node::Proc(dir) => self.unixd.proc_lookup(dir, name),

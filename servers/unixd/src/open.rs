@@ -82,8 +82,7 @@ impl Unixd {
 
     /// Attributes of what a process makes.
     pub fn attr(&self, pid: Pid, mode: u32) -> Attr {
-        let cred = self.cred(pid);
-        Attr { mode: mode & 0o7777, uid: cred.uid, gid: cred.gid, now: self.clock.wall() }
+        Attr { mode: mode & 0o7777, cred: self.cred(pid), now: self.clock.wall() }
     }
 
     fn open_unnamed(&mut self, pid: Pid, op: op::Open, path: &[u8]) -> Tried {
@@ -97,7 +96,8 @@ impl Unixd {
         inode.dir()?;
         inode.permits(self.cred(pid), memfs::WRITE | memfs::EXEC)?;
         let node = memfs::Node::File { size: 0, content: File::default() };
-        let ino = self.fs.create_unnamed(node, self.attr(pid, op.mode))?;
+        let attr = self.fs.inherited(dir, self.attr(pid, op.mode), false)?;
+        let ino = self.fs.create_unnamed(node, attr)?;
         self.opened(pid, Object::File(ino), op.flags, None)
     }
 

@@ -306,7 +306,9 @@ impl Unixd {
             ThreadLink => self.own_task(caller).len() as i64,
             _ => 0,
         };
-        let (uid, gid) = proc.map_or((0, 0), |proc| (proc.ids[1], proc.ids[4]));
+        // What a process keeps to itself belongs to the administrator.
+        let owner = proc.filter(|proc| proc.dumpable).map(|proc| &proc.who);
+        let (uid, gid) = owner.map_or((0, 0), |who| (who.users.effective, who.groups.effective));
         let born = proc.map_or(0, |proc| proc.started) + self.clock.boot_wall();
         let (time, nlink) = (born as i64, if mode & S_IFMT == S_IFDIR { 2 } else { 1 });
         Ok(Stat {

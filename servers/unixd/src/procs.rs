@@ -9,6 +9,7 @@ use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use credentials::{Capability, Credentials};
 use libos::CapAddr;
 use unixproto::Errno;
 
@@ -107,8 +108,10 @@ pub struct Proc {
     pub children_ns: u64,
     /// Faults of awaited children.
     pub children_faults: u64,
-    /// Real, effective, saved user and group ids.
-    pub ids: [u32; 6],
+    /// Who it is, and what that allows.
+    pub who: Credentials,
+    /// Others of the same user may look into it.
+    pub dumpable: bool,
     /// Has executed a program since fork.
     pub execed: bool,
     /// Its threads but for the first.
@@ -136,7 +139,12 @@ impl Proc {
     }
     /// On whose behalf it opens files.
     pub fn cred(&self) -> memfs::Cred {
-        memfs::Cred { uid: self.ids[1], gid: self.ids[4] }
+        let Credentials { users, groups, effective, .. } = self.who;
+        memfs::Cred { uid: users.file, gid: groups.file, caps: effective }
+    }
+    /// Is a (POSIX) capability effective?
+    pub fn has(&self, capability: Capability) -> bool {
+        self.who.has(capability)
     }
     /// Holds this description?
     pub fn holds(&self, desc: u32) -> bool {

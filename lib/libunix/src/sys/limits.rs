@@ -1,11 +1,12 @@
 //! Resource limits and usage.
 
-use super::time;
+use super::{processes, time};
 use crate::errno::{Errno, Result};
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
+use credentials::Capability;
 use linuxabi::bytes::Bytes;
 
 /// A limit: what counts, and how far it may be raised.
@@ -47,7 +48,7 @@ pub const INITIAL: [Limit; LIMITS] = {
 };
 
 fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
-    let root = header().ids[1].load(Ordering::Relaxed) == 0;
+    let root = processes::has(Capability::SysResource);
     let limit = p.sys.limits.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
     let [soft, hard] = new;
     if soft > hard {

@@ -12,6 +12,7 @@ mod names;
 mod paths;
 pub mod pi;
 mod polling;
+mod privilege;
 mod processes;
 pub mod random;
 mod readwrite;
