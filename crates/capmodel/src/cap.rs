@@ -38,6 +38,8 @@ pub struct Mapping {
     pub count: u32,
     /// A table of the next level is mapped, not pages.
     pub is_table: bool,
+    /// The entries change only while nobody else has the table.
+    pub in_alone: bool,
 }
 
 /// Bytes that one entry of a table of this level maps.

@@ -75,7 +75,6 @@ pub use tree::Class;
 use directory::Directory;
 use forest::{Home, Outer};
 use order::{is_before, is_leaf, Key};
-use ring::Member;
 use slot::Ref;
 use tree::Place;
 
@@ -87,6 +86,9 @@ pub trait Policy {
     /// Objects of this rank and above have no descendants of their own range but leaves, and no
     /// ancestor of their range is mapped while they exist.
     const HOST_RANK: u8;
+
+    /// Most leaves of an object's own range that hang from it; others are in the tree.
+    const MOST_LEAVES: u64 = 64;
 
     /// The type tree, below [`MAX_TREES`]: capabilities of different trees never overlap.
     fn tree(ty: u8) -> u8;
@@ -195,8 +197,9 @@ impl<P: Policy> Mdb<P> {
         let (cap, host) = (node.cap(), near.cap());
         if is_leaf::<P>(&cap) && Self::may_host(&host, &cap) {
             let head = self.head(near);
-            self.join(head, node, Member::Leaf);
-            return false;
+            if self.join_leaf(head, node) {
+                return false;
+            }
         }
         self.insert_in_tree(node, near)
     }
@@ -406,8 +409,8 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// The slot in the tree that stands for the capability in `slot`, or from which it hangs if it
-    /// is a leaf in a ring. O(1) if it is near the beginning of the ring, else O(log n) for copies
-    /// and O(ring) for leaves.
+    /// is a leaf in a ring. O(1) if it is near the beginning of the ring, and for leaves, of which there
+    /// are few; else O(log n).
     #[inline]
     pub(crate) fn head(&self, slot: Ref) -> Ref {
         if slot.is_member() {

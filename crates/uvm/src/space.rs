@@ -133,7 +133,7 @@ impl Space {
         if pure && all_own {
             // Deleting the Frames removes the entries too.
             self.amap.free(b, half, lo, hi);
-            self.pmap.forget(key, base + lo, base + hi);
+            self.pmap.forget(b, key, base + lo, base + hi);
         } else {
             self.pmap.remove(b, key, base + lo, base + hi);
             self.amap.free(b, half, lo, hi);

@@ -97,13 +97,12 @@ impl Local {
             only => COPYABLE & 1 << only as u32,
         };
         let wanted = |ty: u8| types >> (ty & 31) & 1 != 0;
-        let taken = |n: u32| wanted(src.get(n).cap().ty) && !dst.get(n).is_empty();
-        if (0..src.len()).any(taken) {
+        let pairs = || src.iter().zip(dst.iter());
+        if pairs().any(|(from, to)| wanted(from.ty()) && !to.is_empty()) {
             return Err(Status::Occupied);
         }
         let mut count = 0;
-        for n in 0..src.len() {
-            let (from, to) = (src.get(n), dst.get(n));
+        for (from, to) in pairs() {
             let cap = from.cap();
             // Overlapping runs: what was empty a moment ago may be in use by now.
             if wanted(cap.ty) && to.is_empty() {

@@ -42,7 +42,7 @@ fn dispatch_any(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             Ok(())
         }),
         Label::NewId => run(local, dcb, |local, t, a: op::NewId| {
-            let value = local.new_id(used_slot(dcb, t)?, free_slot(dcb, a.dst)?)?;
+            let value = local.new_id(used_slot(dcb, t)?, free_slot(local, dcb, a.dst)?)?;
             Ok(Value { value })
         }),
         _ => Status::Invalid.to_word(),

@@ -1,5 +1,6 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
+mod alone;
 mod attacks;
 mod badges;
 mod cycles;
@@ -14,5 +15,6 @@ mod processor;
 mod protocol;
 mod random;
 mod shootdown;
+mod timers;
 mod upcalls;
 mod visiting;

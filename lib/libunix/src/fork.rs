@@ -374,7 +374,8 @@ fn settle_in_memory(p: &mut Process, regs: &mut Regs) {
 /// Copies the private memory and the kernel's frame.
 fn copy_private(ram: CapAddr, offset: u64) -> core::result::Result<(), Status> {
     let (src, dst) = (area::own_frame_slot().into(), within(FRAME));
-    invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: PAGE })?;
+    let (bytes, alone) = (PAGE, false);
+    invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone })?;
     library::with(|library| library.copy_pieces(ram, offset + PAGE, CHILD_ROOT))
 }
 

@@ -75,8 +75,7 @@ impl Unixd {
 
 fn check_memory(procs: &Procs) -> Result<(), Errno> {
     if procs.len() > FEW {
-        let stats = memd::stats(MEMD).map_err(errno)?;
-        if stats.free < stats.reserve + FREE_MIN {
+        if !memd::has(MEMD, FREE_MIN).map_err(errno)? {
             return Err(Errno::EAGAIN);
         }
     }

@@ -26,6 +26,8 @@ pub struct Types;
 impl Policy for Types {
     const LEAF_RANK: u8 = 10;
     const HOST_RANK: u8 = 2;
+    // So few that there are often more.
+    const MOST_LEAVES: u64 = 3;
 
     fn tree(ty: u8) -> u8 {
         match ty {

@@ -178,7 +178,8 @@ impl Library {
             let src = own::PIECES.plus(index).into();
             let dst = Place::within(child, own::PIECES.plus(index));
             let bytes = piece.pages as u64 * PAGE;
-            invoke(ram, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes })?;
+            let alone = false;
+            invoke(ram, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone })?;
             offset += bytes;
         }
         Ok(())

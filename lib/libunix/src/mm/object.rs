@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::MapFlags;
 use captypes::place::{L2_BYTES, L2_SLOTS};
-use captypes::{CapAddr, CapType, Place, Status};
+use captypes::{CapAddr, CapType, Place, Rights, Status};
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{entry_of, own, EXTENTS_L1, NEAR_EXTENTS, NODES_L1};
@@ -62,6 +62,14 @@ fn slot_index(slot: CapAddr) -> usize {
         0 => (slot.0 - own::EXTENTS.0) as usize,
         node => (NEAR_EXTENTS + (node - EXTENTS_L1) * L2_SLOTS + slot.l2()) as usize,
     }
+}
+
+/// Makes a page of zeroes that stays one: a forked child inherits the entries that show it.
+fn make_zero_page(ram: &mut Arena) -> Result<(), Status> {
+    ram.make(CapType::Frame, PAGE, 1, own::SCRATCH.into())?;
+    let made = own::SCRATCH.mint(own::ZERO_PAGE, Rights::READ.or(Rights::EXEC));
+    own::SCRATCH.delete()?;
+    made
 }
 
 impl Objects {
@@ -251,8 +259,7 @@ impl Objects {
     /// A page of zeroes, for a page that the file does not have.
     fn hole(&mut self, ram: &mut Arena, page: u64) -> Result<Extent, ObjectError> {
         if !self.zero_page {
-            ram.make(CapType::Frame, PAGE, 1, own::ZERO_PAGE.into())
-                .map_err(|_| ObjectError::NoMemory)?;
+            make_zero_page(ram).map_err(|_| ObjectError::NoMemory)?;
             self.zero_page = true;
         }
         Ok(Extent { frame: own::ZERO_PAGE.0, frame_page: 0, first: page, pages: 1 })
