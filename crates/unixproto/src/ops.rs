@@ -429,7 +429,9 @@ requests! {
         flags: u32,
         /// Mode for a new file, mask applied.
         mode: u32,
-        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0.
+        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0. A file that is opened to be executed is opened
+        /// with `O_RDONLY` alone, and is then as readable as others: it is the library that loads it.
+        /// `ETXTBSY`: it is open for writing; or, without: it is being executed.
         extra: u32
     ) -> Opened;
     /// data: `struct stat`. With `AT_EMPTY_PATH` and no path: of the description `dir`.
@@ -597,7 +599,7 @@ requests! {
         bytes: u64
     ) -> Part;
     /// The extent of a regular file that holds `offset`. Answers a Frame capability, with
-    /// `WRITE` if `write`; or none for a hole.
+    /// `WRITE` if `write`; or none for a hole. `EACCES`: the description is not readable.
     55 FileExtent(
         /// Description.
         desc: u32,
@@ -607,6 +609,15 @@ requests! {
         /// archive get memory of their own first.
         write: bool
     ) -> Extent;
+    /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
+    /// Frames: whoever could write through one could read.
+    106 WriteAt(
+        /// Description.
+        desc: u32,
+        /// Where, even if `O_APPEND`, so in what `WriteBegin` has granted; or `AT_OFFSET` (the end, if
+        /// `O_APPEND`), which moves the offset.
+        offset: u64
+    ) -> Count;
     /// Moves the offset.
     56 Seek(
         /// Description.

@@ -306,6 +306,9 @@ impl Unixd {
         if !by_desc {
             inode.permits(self.cred(pid), memfs::WRITE)?;
         }
+        if !by_desc && self.file(ino)?.1.texts > 0 {
+            return Err(Errno::ETXTBSY);
+        }
         self.resize(ino, op.size)?;
         done(Inode { inode: ino.0 as u64 })
     }

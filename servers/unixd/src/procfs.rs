@@ -366,7 +366,10 @@ impl Unixd {
     /// Opens a node.
     pub fn open_proc(&mut self, pid: Pid, node: ProcNode, op: op::Open) -> Result<Object, Errno> {
         self.proc_of(node)?;
-        let writes = op.flags & O_ACCMODE != O_RDONLY;
+        if op.extra != 0 {
+            return Err(Errno::EACCES);
+        }
+        let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
         match node {
             Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
                 match writes || op.flags & O_CREAT != 0 {

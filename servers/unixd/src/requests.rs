@@ -103,6 +103,7 @@ impl Unixd {
             Any::ReadBegin(op) => self.read_begin(pid, op),
             Any::WriteBegin(op) => self.write_begin(pid, op),
             Any::FileExtent(op) => self.file_extent(pid, op),
+            Any::WriteAt(op) => self.write_at(pid, call, op),
             Any::Seek(op) => self.seek(pid, op),
             Any::GetDents(op) => self.get_dents(pid, op.desc, op.bytes as usize),
             Any::GetFlags(op) => self.get_flags(pid, op.desc),

@@ -26,7 +26,8 @@ pub fn open_own_maps(p: &mut Process, flags: u32) -> Result<u64> {
     let kept = Box::into_raw(text);
     // SAFETY: `kept` is freed only below, when nobody uses the pieces any more.
     let mut source = Text { rest: unsafe { &*kept } };
-    let written = regular::write(p, desc, inode, 0, &mut source);
+    let target = regular::Target { desc, inode, write_only: false };
+    let written = regular::write(p, target, 0, &mut source);
     // SAFETY: it came from `into_raw`, and `regular::write` has copied every piece.
     drop(unsafe { Box::from_raw(kept) });
     written.map(|_| fd as u64)

@@ -77,6 +77,7 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
     if !file.writable() {
         return Err(Errno::EBADF);
     }
+    let write_only = !file.readable();
     let (desc, kind, inode) = match file.object {
         Object::Description { desc, kind, inode } => (desc, kind, inode),
         _ if at.is_some() => return Err(Errno::ESPIPE),
@@ -84,7 +85,10 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
         _ => return event::write(p, fd, from),
     };
     match kind {
-        Kind::Regular => regular::write(p, desc, inode, at.unwrap_or(AT_OFFSET), from),
+        Kind::Regular => {
+            let to = regular::Target { desc, inode, write_only };
+            regular::write(p, to, at.unwrap_or(AT_OFFSET), from)
+        }
         Kind::Null | Kind::Zero | Kind::Random => Ok(from.left()),
         Kind::Full => Err(Errno::ENOSPC),
         Kind::Directory | Kind::Path => Err(Errno::EBADF),
