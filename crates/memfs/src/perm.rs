@@ -45,7 +45,20 @@ impl Cred {
     }
 }
 
-impl<C> Inode<C> {
+/// What decides about permissions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Guard {
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// It is a directory.
+    pub is_dir: bool,
+}
+
+impl Guard {
     /// `EACCES` unless `cred` has all the wanted permissions.
     pub fn permits(&self, cred: Cred, wanted: u32) -> Result<(), Errno> {
         let bits = if cred.uid == self.uid {
@@ -59,15 +72,22 @@ impl<C> Inode<C> {
         if missing == 0 {
             return Ok(());
         }
-        let is_dir = self.is_dir();
-        let searches = if is_dir { wanted & WRITE == 0 } else { wanted == READ };
-        let overrides = is_dir || wanted & EXEC == 0 || self.mode & 0o111 != 0;
+        let searches = if self.is_dir { wanted & WRITE == 0 } else { wanted == READ };
+        let overrides = self.is_dir || wanted & EXEC == 0 || self.mode & 0o111 != 0;
         match searches && cred.has(Capability::DacReadSearch)
             || overrides && cred.has(Capability::DacOverride)
         {
             true => Ok(()),
             false => Err(Errno::EACCES),
         }
+    }
+}
+
+impl<C> Inode<C> {
+    /// `EACCES` unless `cred` has all the wanted permissions.
+    pub fn permits(&self, cred: Cred, wanted: u32) -> Result<(), Errno> {
+        let guard = Guard { uid: self.uid, gid: self.gid, mode: self.mode, is_dir: self.is_dir() };
+        guard.permits(cred, wanted)
     }
     /// `EPERM` unless `cred` owns it or may do what owners may.
     pub fn owned_by(&self, cred: Cred) -> Result<(), Errno> {

@@ -667,13 +667,16 @@ requests! {
         /// `O_NONBLOCK` or 0.
         flags: u32
     ) -> PipeEnds;
-    /// Answers a Frame capability: the ring of a pipe.
+    /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
+    /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
+    /// `Read` and `Write` are for all cases.
     63 PipeRing(
         /// Description.
         desc: u32
     ) -> ();
     /// Commits what was copied out of the ring since the last `PipeTake`, then waits for more.
-    /// Until the next request of the caller on this pipe nobody else can read it.
+    /// Until the next request of the caller on this pipe nobody else can read it. `EBUSY`: the ring
+    /// that the caller had is none any more.
     64 PipeTake(
         /// Description.
         desc: u32,
@@ -682,7 +685,8 @@ requests! {
         /// Bytes that it wants; 0: only commit.
         bytes: u64
     ) -> Ring;
-    /// Commits what was copied into the ring since the last `PipePut`, then waits for room.
+    /// Commits what was copied into the ring since the last `PipePut`, then waits for room. `EBUSY`:
+    /// as of `PipeTake`.
     65 PipePut(
         /// Description.
         desc: u32,

@@ -41,7 +41,7 @@ impl Names for View<'_> {
     fn enter(&self, dir: Node, cred: Cred) -> Result<(), Errno> {
         match dir {
             Node::Mem(ino) => self.unixd.fs.enter(ino, cred),
-            Node::Proc(_) => Ok(()),
+            Node::Proc(dir) => self.unixd.proc_enter(self.pid, dir),
         }
     }
 

@@ -70,14 +70,27 @@ impl Unixd {
 
     /// Pipes, and the console when it is opened by nobody.
     fn nameless_stat(&self, pid: Pid, desc: u32) -> Result<Stat, Errno> {
-        let (mode, rdev, ino) = match self.desc(pid, desc)?.object {
-            Object::Tty(_) => (S_IFCHR | 0o620, crate::open::device::CONSOLE, 1),
-            Object::Pipe(pipe, _) => (S_IFIFO | 0o600, 0, 1 + pipe as u64),
-            _ => (S_IFIFO | 0o600, 0, 1),
+        let object = &self.desc(pid, desc)?.object;
+        let (kind, rdev, ino) = match object {
+            Object::Tty(_) => (S_IFCHR, crate::open::device::CONSOLE, 1),
+            Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
+            _ => (S_IFIFO, 0, 1),
         };
+        let memfs::Guard { uid, gid, mode, .. } = self.nameless(object);
         let now = self.clock.boot_wall() as i64;
         let times = Stat { atime: now, mtime: now, ctime: now, ..Stat::default() };
-        Ok(Stat { dev: DEVICE + 1, ino, nlink: 1, mode, rdev, blksize: 4096, ..times })
+        let mode = kind | mode;
+        Ok(Stat { dev: DEVICE + 1, ino, nlink: 1, mode, uid, gid, rdev, blksize: 4096, ..times })
+    }
+
+    /// Who may open what has no name: pipes belong to whoever made them, the console to the administrator.
+    pub fn nameless(&self, object: &Object) -> memfs::Guard {
+        let (mode, (uid, gid)) = match object {
+            Object::Tty(_) => (0o620, (0, 0)),
+            Object::Pipe(pipe, _) => (0o600, self.pipes.get(*pipe).map_or((0, 0), |it| it.owner)),
+            _ => (0o600, (0, 0)),
+        };
+        memfs::Guard { uid, gid, mode, is_dir: false }
     }
 
     /// `access`, `faccessat`.

@@ -166,10 +166,16 @@ impl Unixd {
             SelfLink => Step::Link(format!("{caller}").into_bytes()),
             ThreadLink => Step::Link(self.own_task(caller)),
             System(_) | TesseraFile(_) | File(..) | TaskFile(..) => Step::Other,
-            Link(pid, "cwd") => Step::Jump(self.procs.get(pid)?.cwd),
-            Link(_, "root") => Step::Jump(Node::Mem(self.fs.root())),
-            Link(pid, _) => Step::Link(self.exe(pid)?),
+            Link(pid, name) => {
+                self.check_trace(caller, pid)?;
+                match name {
+                    "cwd" => Step::Jump(self.procs.get(pid)?.cwd),
+                    "root" => Step::Jump(Node::Mem(self.fs.root())),
+                    _ => Step::Link(self.exe(pid)?),
+                }
+            }
             Fd(pid, fd) => {
+                self.check_trace(caller, pid)?;
                 let desc = self.descs.get(self.shown_fd(pid, fd)?)?;
                 match desc.object.node() {
                     Some(node) => Step::Jump(node),
@@ -177,6 +183,23 @@ impl Unixd {
                 }
             }
         })
+    }
+
+    /// `EACCES` unless a process may look into another.
+    fn check_trace(&self, caller: Pid, other: Pid) -> Result<(), Errno> {
+        let other = self.procs.get(other).map_err(|_| Errno::ENOENT)?;
+        match self.may_trace(caller, other) {
+            true => Ok(()),
+            false => Err(Errno::EACCES),
+        }
+    }
+
+    /// May a process look for names in a directory?
+    pub fn proc_enter(&self, caller: Pid, dir: ProcNode) -> Result<(), Errno> {
+        match dir {
+            Fds(pid) => self.check_trace(caller, pid),
+            _ => Ok(()),
+        }
     }
 
     fn exe(&self, pid: Pid) -> Result<Vec<u8>, Errno> {
@@ -332,10 +355,18 @@ impl Unixd {
         match node {
             SelfLink => Ok(format!("{caller}").into_bytes()),
             ThreadLink => Ok(self.own_task(caller)),
-            Link(pid, "cwd") => self.path_of(self.procs.get(pid)?.cwd),
-            Link(_, "root") => Ok(b"/".to_vec()),
-            Link(pid, _) => self.exe(pid),
-            Fd(pid, fd) => self.desc_path(self.shown_fd(pid, fd)?),
+            Link(pid, name) => {
+                self.check_trace(caller, pid)?;
+                match name {
+                    "cwd" => self.path_of(self.procs.get(pid)?.cwd),
+                    "root" => Ok(b"/".to_vec()),
+                    _ => self.exe(pid),
+                }
+            }
+            Fd(pid, fd) => {
+                self.check_trace(caller, pid)?;
+                self.desc_path(self.shown_fd(pid, fd)?)
+            }
             _ => Err(Errno::EINVAL),
         }
     }
@@ -372,6 +403,7 @@ impl Unixd {
         let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
         match node {
             Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
+                self.proc_enter(pid, node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),
                     false => Ok(Object::Dir(Node::Proc(node))),
@@ -380,7 +412,11 @@ impl Unixd {
             _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
             _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
             SelfLink | ThreadLink | Link(..) => Err(Errno::ELOOP),
-            Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => self.reopen(pid, owner, fd),
+            Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => {
+                let wanted = [memfs::READ, memfs::WRITE, memfs::READ | memfs::WRITE];
+                let wanted = wanted.get((op.flags & O_ACCMODE) as usize).ok_or(Errno::EINVAL)?;
+                self.reopen(pid, owner, fd, *wanted)
+            }
             Fd(..) => Err(Errno::ELOOP),
             _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
                 Err(Errno::EACCES)
@@ -412,10 +448,11 @@ impl Unixd {
     }
 
     /// Opens what has no name through `/proc/PID/fd`.
-    fn reopen(&mut self, pid: Pid, owner: Pid, fd: u32) -> Result<Object, Errno> {
-        let _ = pid;
-        let desc = self.descs.get(self.shown_fd(owner, fd)?)?;
-        match &desc.object {
+    fn reopen(&mut self, pid: Pid, owner: Pid, fd: u32, wanted: u32) -> Result<Object, Errno> {
+        self.check_trace(pid, owner)?;
+        let object = &self.descs.get(self.shown_fd(owner, fd)?)?.object;
+        self.nameless(object).permits(self.cred(pid), wanted)?;
+        match object {
             Object::Tty(_) => Ok(Object::Tty(None)),
             Object::Stream => Ok(Object::Stream),
             Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),

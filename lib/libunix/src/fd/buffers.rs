@@ -53,6 +53,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// How many of the next `max` bytes can be written: `EFAULT` if none can. What is then received is not
+    /// lost for lack of a place.
+    pub fn writable(&self, p: &mut Process, max: u64) -> Result<u64> {
+        let mut rest = Cursor { ..*self };
+        let mut total = 0;
+        while total < max {
+            match rest.next_out(p, max - total) {
+                Ok([]) => break,
+                Ok(piece) => total += piece.len() as u64,
+                Err(error) if total == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(total)
+    }
+
     /// The next piece to read from, at most `max` bytes; empty at the end.
     pub fn next_in(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
         let Some((addr, n)) = self.current(max) else { return Ok(&[]) };

@@ -243,6 +243,7 @@ impl Fds {
         }
     }
 
+    /// The rings of these pipes are to be asked for again.
     fn forget_rings(&mut self, descriptions: &[u32]) {
         for desc in descriptions {
             self.windows.forget(windows::ring_key(*desc));

@@ -9,7 +9,6 @@
 //!
 //! * [`deliver()`]: by the upcall code, as the last thing before every return to the program.
 //! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
-//! * [`post_self`]: pending for this process itself.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
 //! * [`Signals::exec`]: what execve resets. Fork copies the state as it is.
 
@@ -139,17 +138,6 @@ impl Own {
     pub fn child(&mut self) {
         self.fault = None;
         self.attention = self.saved.is_some();
-    }
-}
-
-/// Makes `signal` pending for this process itself (`SIGPIPE`, for example). It is delivered when
-/// the current system call returns to the program.
-pub fn post_self(p: &mut Process, signal: u32) {
-    let mask = bit(signal);
-    if p.signals.ignored & !p.me.signals.blocked & mask == 0 {
-        let pid = header().pid.load(Ordering::Relaxed);
-        let uid = header().ids[0].load(Ordering::Relaxed);
-        header().own.post(signal, SigInfo { code: SI_USER, pid, uid, status: 0, value: 0 });
     }
 }
 
