@@ -6,7 +6,7 @@
 //! nanoseconds.
 
 use crate::request::{check, replies, requests};
-pub use crate::request::{error_words, head, lengths, Reply, Request, Word, Words};
+pub use crate::request::{error_words, head, lengths, Declared, Reply, Request, Word, Words};
 use crate::Errno;
 
 replies! {

@@ -256,8 +256,7 @@ impl Unixd {
             0 => offset,
             _ => self.allocate(ino, offset, offset + bytes)?,
         };
-        let now = self.clock.wall();
-        self.fs.get_mut(ino)?.modified(now);
+        self.fs.written(ino, self.cred(pid), self.clock.wall())?;
         let (size, file) = self.file(ino)?;
         if end > offset {
             *size = (*size).max(end);

@@ -149,6 +149,7 @@ impl Pipe {
 
     /// Gets memory of its own anew, with what was not read yet; nobody is copying. `ENOMEM`: there is
     /// none, and all is as before.
+    #[cold]
     fn renew(&mut self, bytes: usize) -> Result<(), Errno> {
         debug_assert!(!self.is_reserved() && self.length <= bytes);
         let new = Memory::new(bytes)?;
@@ -167,17 +168,23 @@ impl Pipe {
 
     /// A process is to use an end through the data area. What another one was given for that end is taken
     /// back first. `EAGAIN`: somebody is copying.
+    #[inline]
     fn enter(&mut self, pid: Pid, end: End) -> Result<(), Errno> {
         let at = end as usize;
         if self.given[at].is_some_and(|other| other != pid) {
-            if self.is_reserved() {
-                return Err(Errno::EAGAIN);
-            }
-            self.mixed[at] = self.given[at] != Some(GONE);
-            self.renew(self.memory.bytes)?;
+            self.take_back(at)?;
         }
         self.user[at] = Some(pid);
         Ok(())
+    }
+
+    #[cold]
+    fn take_back(&mut self, at: usize) -> Result<(), Errno> {
+        if self.is_reserved() {
+            return Err(Errno::EAGAIN);
+        }
+        self.mixed[at] = self.given[at] != Some(GONE);
+        self.renew(self.memory.bytes)
     }
 
     /// The ring is to be given to a process. `EBUSY`: it holds what is somebody else's, or there is no
@@ -216,6 +223,7 @@ impl Pipe {
     }
 
     /// Has room in memory for `bytes` more, if there is any memory. Answers how many there is room for.
+    #[inline]
     fn make_room(&mut self, bytes: usize) -> usize {
         let bytes = bytes.min(self.room());
         if self.length + bytes > self.memory.bytes && !self.is_reserved() {
