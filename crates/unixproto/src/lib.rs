@@ -19,6 +19,7 @@
 
 pub mod errno;
 pub mod files;
+pub mod limit;
 pub mod ops;
 pub mod privilege;
 pub mod request;

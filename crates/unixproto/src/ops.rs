@@ -291,6 +291,16 @@ requests! {
         /// Its second one.
         second: u32
     ) -> Count;
+    /// Sets a limit of the caller that is enforced here. `EPERM`: the hard one would be raised, and the
+    /// caller has not `CAP_SYS_RESOURCE`.
+    107 SetLimit(
+        /// [`limit`](crate::limit).
+        which: u32,
+        /// What counts, or [`limit::NONE`](crate::limit::NONE).
+        soft: u64,
+        /// How far that may be raised.
+        hard: u64
+    ) -> ();
     /// Processor time of the caller (0) or of awaited children (1).
     16 CpuUsage(
         /// Whose.

@@ -248,8 +248,9 @@ impl Unixd {
             return Err(if offset > i64::MAX as u64 { Errno::EINVAL } else { Errno::EFBIG });
         }
         let bytes = op.bytes.min(GRANT_MAX).min(SIZE_MAX - offset);
+        let bytes = bytes.min(self.procs.get(pid)?.limits.file_size().saturating_sub(offset));
         if bytes == 0 && op.bytes > 0 {
-            return Err(Errno::EFBIG);
+            return Err(self.file_too_large(pid));
         }
         self.own(ino)?;
         let end = match bytes {
@@ -304,12 +305,16 @@ impl Unixd {
     }
 
     /// Sets the size of a file.
-    pub fn resize(&mut self, ino: Ino, new: u64) -> Result<(), Errno> {
+    pub fn resize(&mut self, pid: Pid, ino: Ino, new: u64) -> Result<(), Errno> {
         if new > SIZE_MAX {
             return Err(if new > i64::MAX as u64 { Errno::EINVAL } else { Errno::EFBIG });
         }
-        let (size, file) = self.file(ino)?;
-        let old = *size;
+        let limit = self.procs.get(pid)?.limits.file_size();
+        let old = *self.file(ino)?.0;
+        if new > limit.max(old) {
+            return Err(self.file_too_large(pid));
+        }
+        let (_, file) = self.file(ino)?;
         if new == 0 {
             file.boot = None;
             file.extents.truncate(0);

@@ -201,6 +201,7 @@ impl Unixd {
 
     /// Descriptions, working directory, timers.
     fn drop_all(&mut self, pid: Pid) {
+        self.forget_cpu_look(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         let held = core::mem::take(&mut proc.held);
         let (cwd, timers) = (proc.cwd, core::mem::take(&mut proc.timers));

@@ -8,6 +8,7 @@
 
 use crate::domains::Domain;
 use crate::exits::Ending;
+use crate::limits::Limits;
 use crate::procs::*;
 use crate::server::{Unixd, SCRATCH};
 use crate::voices::Speaker;
@@ -49,10 +50,12 @@ impl Unixd {
             exe: parent.exe.clone(),
             cmdline: parent.cmdline.clone(),
             dumpable: parent.dumpable,
+            limits: parent.limits.inherited(),
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.who, self.clock.now())
         };
         self.procs.add(proc);
         self.inherit(child);
+        self.look_at_cpu_later(child);
         self.publish(child);
         let shown = self.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
         if let Err(error) = shown.and_then(|voice| self.show(voice)) {
@@ -290,6 +293,7 @@ impl Proc {
             cpu_ns: 0,
             children_ns: 0,
             children_faults: 0,
+            limits: Limits::default(),
             who,
             dumpable: true,
             execed: false,

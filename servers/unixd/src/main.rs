@@ -27,6 +27,7 @@ mod families;
 mod fork;
 mod futexes;
 mod inout;
+mod limits;
 mod locks;
 mod names;
 mod nodes;

@@ -122,7 +122,7 @@ impl Unixd {
             _ => Claim::None,
         };
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
-            self.resize(*ino, 0)?;
+            self.resize(pid, *ino, 0)?;
         }
         if let Some(node) = object.node() {
             self.hold_node(node);

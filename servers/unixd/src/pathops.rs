@@ -322,7 +322,7 @@ impl Unixd {
         if !by_desc && self.file(ino)?.1.texts > 0 {
             return Err(Errno::ETXTBSY);
         }
-        self.resize(ino, op.size)?;
+        self.resize(pid, ino, op.size)?;
         done(Inode { inode: ino.0 as u64 })
     }
 

@@ -63,10 +63,25 @@ impl Memory {
         let map = Shared::map(frame.first(), bytes as u64)?;
         Ok(Memory { map, frame, bytes })
     }
-    /// Splits a part of the ring at its end, where that lies inside.
-    fn parts(&self, at: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    /// Has a part of the ring copied: where it lies, where it begins among what is copied, and how much;
+    /// in two pieces if the end of the ring lies inside.
+    #[inline]
+    fn pieces(&self, at: usize, bytes: usize, mut copy: impl FnMut(usize, usize, usize)) {
         let first = bytes.min(self.bytes - at);
-        [(at, first), (0, bytes - first)].into_iter().filter(|(_, bytes)| *bytes > 0)
+        copy(at, 0, first);
+        if first < bytes {
+            copy(0, first, bytes - first);
+        }
+    }
+    /// The place so many bytes further on.
+    #[inline]
+    fn further(&self, at: usize, bytes: usize) -> usize {
+        let sum = at + bytes;
+        if sum >= self.bytes {
+            sum - self.bytes
+        } else {
+            sum
+        }
     }
     /// Takes back what was given of it, and gives it back.
     fn revoke(self) {
@@ -136,10 +151,10 @@ impl Pipe {
         RING - self.length
     }
     fn tail(&self) -> usize {
-        (self.head + self.length) % self.memory.bytes
+        self.memory.further(self.head, self.length)
     }
     fn consume(&mut self, bytes: usize) {
-        self.head = (self.head + bytes) % self.memory.bytes;
+        self.head = self.memory.further(self.head, bytes);
         self.length -= bytes;
     }
     /// Is somebody copying?
@@ -153,11 +168,9 @@ impl Pipe {
     fn renew(&mut self, bytes: usize) -> Result<(), Errno> {
         debug_assert!(!self.is_reserved() && self.length <= bytes);
         let new = Memory::new(bytes)?;
-        let mut to = 0;
-        for (from, bytes) in self.memory.parts(self.head, self.length) {
+        self.memory.pieces(self.head, self.length, |from, to, bytes| {
             new.map.copy_from(to, &self.memory.map, from, bytes);
-            to += bytes;
-        }
+        });
         let old = core::mem::replace(&mut self.memory, new);
         self.head = 0;
         if core::mem::take(&mut self.given) != [None; 2] {
@@ -438,11 +451,9 @@ impl Unixd {
             result => result?,
         }
         let bytes = bytes.min(it.length).min(DATA_BYTES);
-        let mut to = 0;
-        for (from, bytes) in it.memory.parts(it.head, bytes) {
+        it.memory.pieces(it.head, bytes, |from, to, bytes| {
             session.copy_from(to, &it.memory.map, from, bytes);
-            to += bytes;
-        }
+        });
         it.consume(bytes);
         self.wake_pipe(pipe);
         count(bytes)
@@ -476,11 +487,9 @@ impl Unixd {
             }
             return self.pipe_wait(pipe, nonblocking);
         }
-        let mut from = call.done;
-        for (to, bytes) in it.memory.parts(it.tail(), bytes) {
-            session.copy_to(from, &it.memory.map, to, bytes);
-            from += bytes;
-        }
+        it.memory.pieces(it.tail(), bytes, |to, from, bytes| {
+            session.copy_to(call.done + from, &it.memory.map, to, bytes);
+        });
         it.length += bytes;
         call.done += bytes;
         self.wake_pipe(pipe);

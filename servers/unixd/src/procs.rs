@@ -1,6 +1,7 @@
 //! The table of processes.
 
 use crate::domains::Domain;
+use crate::limits::Limits;
 use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
 use crate::voices::Voice;
@@ -108,6 +109,8 @@ pub struct Proc {
     pub children_ns: u64,
     /// Faults of awaited children.
     pub children_faults: u64,
+    /// What it may use at most.
+    pub limits: Limits,
     /// Who it is, and what that allows.
     pub who: Credentials,
     /// Others of the same user may look into it.

@@ -56,6 +56,7 @@ impl Unixd {
             Any::GetCaps(op) => self.get_caps(pid, op.pid),
             Any::SetCaps(op) => self.set_caps(pid, op),
             Any::Privilege(op) => self.privilege(pid, op),
+            Any::SetLimit(op) => self.set_limit(pid, op),
             Any::CpuUsage(op) => self.usage(pid, op.who),
             Any::SetName(_) => self.set_name(pid, call),
             Any::GetName(_) => self.get_name(pid),

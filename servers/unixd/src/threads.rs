@@ -138,6 +138,7 @@ impl Unixd {
         let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
         self.procs.add_thread(tid, Box::new(thread));
         self.procs.get_mut(pid)?.threads.push(tid);
+        self.look_at_cpu_later(pid);
         self.publish(pid);
         if self.procs.get(pid)?.stopped {
             self.suspend([tid]);

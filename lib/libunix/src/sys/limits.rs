@@ -24,6 +24,8 @@ pub const DATA: usize = 2;
 pub const STACK: usize = 3;
 /// `RLIMIT_NOFILE`.
 pub const NOFILE: usize = 7;
+/// `RLIMIT_MEMLOCK`.
+pub const MEMLOCK: usize = 8;
 /// `RLIMIT_AS`.
 pub const AS: usize = 9;
 /// The limit on descriptors cannot be raised beyond this.
@@ -39,7 +41,7 @@ pub const INITIAL: [Limit; LIMITS] = {
     limits[4] = Limit { soft: 0, hard: INFINITY }; // RLIMIT_CORE
     limits[6] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_NPROC
     limits[NOFILE] = Limit { soft: 1024, hard: MAX_FILES };
-    limits[8] = Limit { soft: 8 << 20, hard: 8 << 20 }; // RLIMIT_MEMLOCK
+    limits[MEMLOCK] = Limit { soft: 8 << 20, hard: 8 << 20 };
     limits[11] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_SIGPENDING
     limits[12] = Limit { soft: 819_200, hard: 819_200 }; // RLIMIT_MSGQUEUE
     limits[13] = Limit { soft: 0, hard: 0 }; // RLIMIT_NICE
@@ -56,6 +58,10 @@ fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
     }
     if hard > limit.hard && !root || resource as usize == NOFILE && hard > MAX_FILES {
         return Err(Errno::EPERM);
+    }
+    // Those that hold against the process itself.
+    if resource < unixproto::limit::COUNT as u32 {
+        server::call(op::SetLimit { which: resource, soft, hard })?;
     }
     *limit = Limit { soft, hard };
     Ok(())
