@@ -121,6 +121,9 @@ impl Unixd {
         let Ok(proc) = self.procs.live(pid) else { return };
         if proc.killed {
             let acts = if proc.is_acted() { proc.parent } else { pid };
+            libos::log!(
+                "unixd: process {acts} ends: it did not end its child {pid}, which was killed"
+            );
             self.strike_down(acts, SIGKILL);
         }
     }

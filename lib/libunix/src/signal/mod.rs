@@ -202,7 +202,11 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     fault(p, signal, code, address, vector, error);
     if p.signals.action(signal).handler == actions::SIG_DFL {
         let Regs { rip, rsp, .. } = *regs;
-        let name = if vector == PAGE_FAULT { "page fault" } else { "exception" };
+        let name = match vector {
+            PAGE_FAULT if signal == SIGKILL => "no memory for a page",
+            PAGE_FAULT => "page fault",
+            _ => "exception",
+        };
         let text = alloc::format!(
             "{name}: signal {signal}, vector {vector}, address {address:#x}, \
              rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
