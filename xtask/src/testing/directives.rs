@@ -23,7 +23,7 @@ use crate::machine::{parse_size, MachineOptions};
 use anyhow::{bail, Context, Result};
 use std::time::Duration;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Directives {
     pub builds: Vec<String>,
     pub shells: Vec<String>,

@@ -58,9 +58,6 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
     if context.filter.starts_with(&case) {
         directives.lengthen();
     }
-    if directives.gives_requests {
-        give_requests(&mut directives)?;
-    }
     let stdout = expected_stdout(&directives, source, build)?;
     let status = directives.expected_status.unwrap_or(0);
     let test = format!("{case}.{build}");
@@ -127,6 +124,10 @@ fn guest_run(
     (source, name, build): (&Path, &str, &str),
     directives: &Directives,
 ) -> Result<GuestRun> {
+    let mut directives = directives.clone();
+    if directives.gives_requests {
+        give_requests(&mut directives)?;
+    }
     // All builds have the same name, so that they see the same arguments.
     let folder = context.folder(&format!("linux/{build}"))?;
     let program = folder.join(name);
