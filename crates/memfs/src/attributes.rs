@@ -64,7 +64,7 @@ impl<C: Default> Fs<C> {
         let owns = inode.uid == cred.uid;
         let keeps = uid.is_none_or(|uid| owns && uid == inode.uid);
         let joins = gid.is_none_or(|gid| owns && (gid == cred.gid || gid == inode.gid));
-        if !(keeps && joins) && !cred.has(Capability::Chown) {
+        if !(keeps && joins || cred.has(Capability::Chown)) {
             return Err(Errno::EPERM);
         }
         if !inode.is_dir() {

@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use memfs::Step;
 use unixproto::files::*;
 use unixproto::{op, Errno};
@@ -321,6 +322,7 @@ impl Unixd {
             SelfLink | ThreadLink | Link(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
+            TesseraFile("capabilities") => S_IFREG | 0o400,
             _ => S_IFREG | 0o444,
         };
         // A link that jumps is `stat`ed itself only where it was not followed.
@@ -419,6 +421,10 @@ impl Unixd {
             }
             Fd(..) => Err(Errno::ELOOP),
             _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
+                Err(Errno::EACCES)
+            }
+            // Where in memory things are is for nobody else to know.
+            TesseraFile("capabilities") if !self.procs.get(pid)?.has(Capability::SysAdmin) => {
                 Err(Errno::EACCES)
             }
             _ => {
