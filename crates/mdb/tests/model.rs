@@ -252,7 +252,7 @@ impl Pair {
             assert!(passed as usize <= addresses.len() + copies.len() + siblings);
             let own = self.select(tree, |o| is_leaf(o) && span(o) == span(&c));
             assert!(mdb.hanging_leaves(at) as u64 <= Types::MOST_LEAVES);
-            assert!(own.len() > 0 || mdb.hanging_leaves(at) == 0);
+            assert!(!own.is_empty() || mdb.hanging_leaves(at) == 0);
             assert_same(mdb.descendants(at), &below);
             assert_first(mdb.nearest_ancestor(at), above.last());
             if !is_leaf(&c) {

@@ -1,6 +1,7 @@
 //! Inodes and their life.
 
 use crate::dir::Dir;
+use crate::perm::Cred;
 use alloc::vec::Vec;
 use unixproto::files::{S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use unixproto::Errno;
@@ -105,10 +106,8 @@ impl<C> Inode<C> {
 pub struct Attr {
     /// Permission bits.
     pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
+    /// Who makes it, and will own it.
+    pub cred: Cred,
     /// The time, nanoseconds since 1970.
     pub now: i64,
 }
@@ -155,7 +154,7 @@ impl<C: Default> Fs<C> {
     }
 
     fn inode(&self, node: Node<C>, attr: Attr) -> Inode<C> {
-        let Attr { mode, uid, gid, now } = attr;
+        let Attr { mode, cred: Cred { uid, gid, .. }, now } = attr;
         let mode = mode & 0o7777;
         Inode { node, mode, uid, gid, nlink: 0, atime: now, mtime: now, ctime: now, holds: 0 }
     }

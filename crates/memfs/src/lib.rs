@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+mod attributes;
 mod dir;
 mod extents;
 mod fs;
@@ -23,7 +24,7 @@ mod walk;
 pub use dir::{Dir, DirEntry, FIRST_COOKIE};
 pub use extents::{Extent, Extents};
 pub use fs::{Attr, Fs, Ino, Inode, Node};
-pub use perm::{Cred, EXEC, READ, WRITE};
+pub use perm::{Cred, Guard, EXEC, READ, WRITE};
 pub use walk::{walk, Found, Names, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 
 /// The largest size of a file.

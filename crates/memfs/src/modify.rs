@@ -18,8 +18,8 @@ fn check_name(name: &[u8]) -> Result<(), Errno> {
 }
 
 impl<C: Default> Fs<C> {
-    /// A live directory in which a name can be made.
-    pub(crate) fn room_for(&self, dir: Ino, name: &[u8], cred: Cred) -> Result<(), Errno> {
+    /// A live directory in which a name can be made, by who may.
+    fn check_new(&self, dir: Ino, name: &[u8]) -> Result<(), Errno> {
         let inode = self.get(dir)?;
         if inode.dir()?.get(name).is_some() {
             return Err(Errno::EEXIST);
@@ -28,7 +28,7 @@ impl<C: Default> Fs<C> {
         if inode.nlink == 0 {
             return Err(Errno::ENOENT);
         }
-        self.may_change(dir, cred)
+        Ok(())
     }
 
     /// Makes an inode with a name.
@@ -39,8 +39,10 @@ impl<C: Default> Fs<C> {
         node: Node<C>,
         attr: Attr,
     ) -> Result<Ino, Errno> {
-        self.room_for(dir, name, Cred { uid: attr.uid, gid: attr.gid })?;
+        self.check_new(dir, name)?;
+        self.may_change(dir, attr.cred)?;
         let is_dir = matches!(node, Node::Dir(_));
+        let attr = self.inherited(dir, attr, is_dir)?;
         if is_dir && self.get(dir)?.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
@@ -67,7 +69,9 @@ impl<C: Default> Fs<C> {
         cred: Cred,
         now: i64,
     ) -> Result<(), Errno> {
-        self.room_for(dir, name, cred)?;
+        self.check_new(dir, name)?;
+        self.may_link(ino, cred)?;
+        self.may_change(dir, cred)?;
         let inode = self.get_mut(ino)?;
         if inode.is_dir() {
             return Err(Errno::EPERM);

@@ -1,7 +1,7 @@
 //! Rename: replaces, refuses, exchanges.
 
 use crate::fs::Ino;
-use crate::perm::Cred;
+use crate::perm::{Cred, WRITE};
 use crate::{Fs, NAME_MAX};
 use unixproto::files::{RENAME_EXCHANGE, RENAME_NOREPLACE};
 use unixproto::Errno;
@@ -85,6 +85,7 @@ impl<C: Default> Fs<C> {
         cred: Cred,
     ) -> Result<(), Errno> {
         self.may_remove(from.dir, source, cred)?;
+        self.may_move(source, from.dir, to.dir, cred)?;
         let source_is_dir = self.get(source)?.is_dir();
         let Some(target) = target else {
             if self.get(to.dir)?.nlink == 0 {
@@ -99,6 +100,15 @@ impl<C: Default> Fs<C> {
             (false, true) => Err(Errno::EISDIR),
             (true, true) if !target.dir()?.is_empty() => Err(Errno::ENOTEMPTY),
             _ => Ok(()),
+        }
+    }
+
+    /// A directory that gets another parent is changed by that.
+    fn may_move(&self, ino: Ino, from: Ino, to: Ino, cred: Cred) -> Result<(), Errno> {
+        let inode = self.get(ino)?;
+        match from != to && inode.is_dir() {
+            true => inode.permits(cred, WRITE),
+            false => Ok(()),
         }
     }
 
@@ -135,6 +145,8 @@ impl<C: Default> Fs<C> {
         }
         self.may_remove(from.dir, source, cred)?;
         self.may_remove(to.dir, target, cred)?;
+        self.may_move(source, from.dir, to.dir, cred)?;
+        self.may_move(target, to.dir, from.dir, cred)?;
         self.get_mut(from.dir)?.dir_mut()?.set(from.name, target);
         self.get_mut(to.dir)?.dir_mut()?.set(to.name, source);
         self.moved(source, from.dir, to.dir, now)?;

@@ -39,6 +39,8 @@ pub trait Names {
     fn enter(&self, dir: Self::Node, cred: Cred) -> Result<(), Errno>;
     /// The node with a name in a directory; `.` and `..` included.
     fn lookup(&self, dir: Self::Node, name: &[u8]) -> Result<Option<Self::Node>, Errno>;
+    /// `EACCES` unless a symbolic link in a directory may be followed at the end of a path.
+    fn may_follow(&self, dir: Self::Node, link: Self::Node, cred: Cred) -> Result<(), Errno>;
 }
 
 impl<C: Default> Names for Fs<C> {
@@ -55,6 +57,9 @@ impl<C: Default> Names for Fs<C> {
     }
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>, Errno> {
         Fs::lookup(self, dir, name)
+    }
+    fn may_follow(&self, dir: Ino, link: Ino, cred: Cred) -> Result<(), Errno> {
+        Fs::may_follow(self, dir, link, cred)
     }
 }
 
@@ -189,7 +194,10 @@ impl<T: Names> Walker<'_, T> {
         let Some(node) = node else { return found(self.at, None) };
         let follow = self.how.follow || slash;
         match self.tree.step(node)? {
-            Step::Link(text) if follow => self.follow(text, slash.then_some(&[][..])),
+            Step::Link(text) if follow => {
+                self.tree.may_follow(self.at, node, self.how.cred)?;
+                self.follow(text, slash.then_some(&[][..]))
+            }
             Step::Jump(target) if follow => {
                 self.count_link()?;
                 if slash && !matches!(self.tree.step(target)?, Step::Dir) {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use unixproto::files::{RENAME_EXCHANGE, RENAME_NOREPLACE};
 use unixproto::Errno;
 
-const ROOT: Cred = Cred { uid: 0, gid: 0 };
-const ATTR: Attr = Attr { mode: 0o755, uid: 0, gid: 0, now: 0 };
+const ROOT: Cred = Cred::ROOT;
+const ATTR: Attr = Attr { mode: 0o755, cred: ROOT, now: 0 };
 
 /// A tree as nested maps; files are numbers, so that links show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -349,24 +349,22 @@ fn readers_of_a_directory_keep_their_place() {
 
 #[test]
 fn permissions_are_checked_on_the_way() {
-    let user = Cred { uid: 5, gid: 5 };
+    let user = Cred::user(5, 5);
     let mut fs = Files::new(100, ATTR);
     let root = fs.root();
     let closed = fs.mkdir(root, b"closed", Attr { mode: 0o700, ..ATTR }).unwrap();
     fs.create(closed, b"f", Node::Fifo, ATTR).unwrap();
     let tmp = fs.mkdir(root, b"tmp", Attr { mode: 0o1777, ..ATTR }).unwrap();
-    fs.create(tmp, b"mine", Node::Fifo, Attr { uid: 5, ..ATTR }).unwrap();
-    fs.create(tmp, b"other", Node::Fifo, Attr { uid: 6, ..ATTR }).unwrap();
+    fs.create(tmp, b"mine", Node::Fifo, Attr { cred: user, ..ATTR }).unwrap();
+    fs.create(tmp, b"other", Node::Fifo, Attr { cred: Cred::user(6, 6), ..ATTR }).unwrap();
     let how = Walk { root, start: root, cred: user, follow: true };
     assert_eq!(walk(&fs, how, b"/closed/f").err(), Some(Errno::EACCES));
     assert_eq!(walk(&fs, how, b"/tmp/mine/x").err(), Some(Errno::ENOTDIR));
     assert_eq!(walk(&fs, how, b"/tmp/mine/").err(), Some(Errno::ENOTDIR));
     assert_eq!(fs.unlink(tmp, b"other", user, 0), Err(Errno::EPERM));
     assert_eq!(fs.unlink(tmp, b"mine", user, 0), Ok(()));
-    assert_eq!(
-        fs.create(root, b"x", Node::Fifo, Attr { uid: 5, gid: 5, ..ATTR }),
-        Err(Errno::EACCES)
-    );
+    let made = fs.create(root, b"x", Node::Fifo, Attr { cred: user, ..ATTR });
+    assert_eq!(made, Err(Errno::EACCES));
 }
 
 #[test]
@@ -385,4 +383,120 @@ fn paths_have_limits() {
     for path in [&b"up"[..], b"up/", b"up/up//.", b"..", b"/.././up"] {
         assert_eq!(walk(&fs, how, path).unwrap().node, Some(root), "{path:?}");
     }
+}
+
+/// A file in `/tmp` with this mode, of this user.
+fn file(fs: &mut Files, dir: Ino, name: &[u8], mode: u32, cred: Cred) -> Ino {
+    let node = Node::File { size: 0, content: 0 };
+    fs.create(dir, name, node, Attr { mode, cred, now: 0 }).unwrap()
+}
+
+fn shared(fs: &mut Files) -> Ino {
+    let root = fs.root();
+    fs.mkdir(root, b"tmp", Attr { mode: 0o1777, ..ATTR }).unwrap()
+}
+
+#[test]
+fn capabilities_replace_the_administrator() {
+    use credentials::{CapSet, Capability};
+    let mut fs = Files::new(100, ATTR);
+    let tmp = shared(&mut fs);
+    let secret = file(&mut fs, tmp, b"secret", 0o600, Cred::user(6, 6));
+    let bare = Cred { caps: CapSet::NONE, ..ROOT };
+    let with = |one: Capability| Cred { caps: CapSet::new(1 << one as u64), ..bare };
+    let may = |cred, wanted| fs.get(secret).unwrap().permits(cred, wanted).is_ok();
+    assert!(may(ROOT, memfs::READ | memfs::WRITE) && !may(ROOT, memfs::EXEC));
+    assert!(!may(bare, memfs::READ));
+    assert!(may(with(Capability::DacReadSearch), memfs::READ));
+    assert!(!may(with(Capability::DacReadSearch), memfs::WRITE));
+    assert!(may(with(Capability::DacOverride), memfs::WRITE));
+    assert_eq!(fs.set_mode(secret, 0o644, bare, 0), Err(Errno::EPERM));
+    assert_eq!(fs.set_mode(secret, 0o644, with(Capability::Fowner), 0), Ok(()));
+    assert_eq!(fs.set_owner(secret, Some(1), None, bare, 0), Err(Errno::EPERM));
+    assert_eq!(fs.set_owner(secret, Some(1), None, with(Capability::Chown), 0), Ok(()));
+    assert_eq!(fs.unlink(tmp, b"secret", with(Capability::Fowner), 0), Ok(()));
+}
+
+#[test]
+fn files_of_others_get_no_more_names() {
+    let user = Cred::user(5, 5);
+    let mut fs = Files::new(100, ATTR);
+    let tmp = shared(&mut fs);
+    let secret = file(&mut fs, tmp, b"secret", 0o644, ROOT);
+    let open = file(&mut fs, tmp, b"open", 0o666, ROOT);
+    let runs = file(&mut fs, tmp, b"runs", 0o4777, ROOT);
+    assert_eq!(fs.link(secret, tmp, b"a", user, 0), Err(Errno::EPERM));
+    assert_eq!(fs.link(runs, tmp, b"a", user, 0), Err(Errno::EPERM));
+    assert_eq!(fs.link(open, tmp, b"a", user, 0), Ok(()));
+    assert_eq!(fs.link(secret, tmp, b"b", ROOT, 0), Ok(()));
+}
+
+#[test]
+fn links_of_others_in_shared_directories_are_not_followed() {
+    let user = Cred::user(5, 5);
+    let mut fs = Files::new(100, ATTR);
+    let (root, tmp) = (fs.root(), shared(&mut fs));
+    let link = || Node::Symlink(b"/".to_vec());
+    fs.create(tmp, b"mine", link(), Attr { cred: user, ..ATTR }).unwrap();
+    fs.create(tmp, b"other", link(), Attr { cred: Cred::user(6, 6), ..ATTR }).unwrap();
+    fs.create(tmp, b"root", link(), ATTR).unwrap();
+    let error =
+        |cred, path: &[u8]| walk(&fs, Walk { root, start: root, cred, follow: true }, path).err();
+    assert_eq!(error(user, b"/tmp/mine"), None);
+    assert_eq!(error(user, b"/tmp/root"), None);
+    assert_eq!(error(user, b"/tmp/other"), Some(Errno::EACCES));
+    assert_eq!(error(ROOT, b"/tmp/other"), Some(Errno::EACCES));
+    // On the way it is followed, as on Linux.
+    assert_eq!(error(user, b"/tmp/other/tmp"), None);
+}
+
+#[test]
+fn directories_of_others_keep_their_parent() {
+    let user = Cred::user(5, 5);
+    let mut fs = Files::new(100, ATTR);
+    let root = fs.root();
+    let open = fs.mkdir(root, b"open", Attr { mode: 0o777, ..ATTR }).unwrap();
+    let to = fs.mkdir(open, b"to", Attr { mode: 0o777, ..ATTR }).unwrap();
+    fs.mkdir(open, b"theirs", ATTR).unwrap();
+    fs.mkdir(open, b"own", Attr { cred: user, ..ATTR }).unwrap();
+    assert_eq!(fs.rename(open, b"theirs", to, b"x", 0, user, 0), Err(Errno::EACCES));
+    assert_eq!(fs.rename(open, b"theirs", open, b"x", 0, user, 0), Ok(()));
+    assert_eq!(fs.rename(open, b"own", to, b"own", 0, user, 0), Ok(()));
+    let exchanged = fs.rename(open, b"x", to, b"own", RENAME_EXCHANGE, user, 0);
+    assert_eq!(exchanged, Err(Errno::EACCES));
+}
+
+#[test]
+fn set_id_bits_go_with_changes() {
+    let user = Cred::user(5, 5);
+    let mut fs = Files::new(100, ATTR);
+    let tmp = shared(&mut fs);
+    let own = file(&mut fs, tmp, b"own", 0o777, user);
+    let mode = |fs: &Files| fs.get(own).unwrap().mode;
+    assert_eq!(fs.set_mode(own, 0o6777, user, 0), Ok(()));
+    assert_eq!(mode(&fs), 0o6777);
+    assert_eq!(fs.written(own, user, 0), Ok(()));
+    assert_eq!(mode(&fs), 0o777);
+    assert_eq!(fs.set_mode(own, 0o6777, ROOT, 0), Ok(()));
+    assert_eq!(fs.written(own, ROOT, 0), Ok(()));
+    assert_eq!(mode(&fs), 0o6777);
+    assert_eq!(fs.set_owner(own, None, Some(7), ROOT, 0), Ok(()));
+    assert_eq!(mode(&fs), 0o777);
+    // No longer in its group, the owner cannot make it run as that.
+    assert_eq!(fs.set_mode(own, 0o2777, user, 0), Ok(()));
+    assert_eq!(mode(&fs), 0o777);
+}
+
+#[test]
+fn directories_pass_their_group_on() {
+    let user = Cred::user(5, 5);
+    let mut fs = Files::new(100, ATTR);
+    let root = fs.root();
+    let dir = fs.mkdir(root, b"dir", Attr { mode: 0o2777, ..ATTR }).unwrap();
+    fs.set_owner(dir, None, Some(9), ROOT, 0).unwrap();
+    let sub = fs.mkdir(dir, b"sub", Attr { cred: user, ..ATTR }).unwrap();
+    let made = file(&mut fs, sub, b"f", 0o2777, user);
+    let of = |ino| (fs.get(ino).unwrap().gid, fs.get(ino).unwrap().mode);
+    assert_eq!(of(sub), (9, 0o2755));
+    assert_eq!(of(made), (9, 0o777));
 }

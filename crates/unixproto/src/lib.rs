@@ -19,7 +19,9 @@
 
 pub mod errno;
 pub mod files;
+pub mod limit;
 pub mod ops;
+pub mod privilege;
 pub mod request;
 pub mod session;
 pub mod signals;

@@ -6,7 +6,7 @@
 //! nanoseconds.
 
 use crate::request::{check, replies, requests};
-pub use crate::request::{error_words, head, lengths, Reply, Request, Word, Words};
+pub use crate::request::{error_words, head, lengths, Declared, Reply, Request, Word, Words};
 use crate::Errno;
 
 replies! {
@@ -48,6 +48,15 @@ replies! {
         uid: u32,
         /// Processor time that it and its awaited descendants used.
         cpu_ns: u64,
+    }
+    /// POSIX capabilities: bit N is capability number N.
+    PosixCaps {
+        /// Effective.
+        effective: u64,
+        /// Permitted.
+        permitted: u64,
+        /// Inheritable.
+        inheritable: u64,
     }
     /// A signal.
     Signal {
@@ -240,8 +249,58 @@ requests! {
         /// Process, 0 for the caller.
         pid: u32
     ) -> Process;
-    /// Sets the ids in the header. `a`: six `u32` in the header's order.
-    15 SetIds() -> ();
+    /// Sets real, effective and saved user or group ids. `EPERM`: one is none of the present three, and
+    /// the caller has not `CAP_SETUID` or `CAP_SETGID`.
+    15 SetIds(
+        /// Those of the group.
+        groups: bool,
+        /// The real one, or `KEEP_ID`.
+        real: u32,
+        /// Same.
+        effective: u32,
+        /// Same.
+        saved: u32
+    ) -> ();
+    /// `setfsuid`, `setfsgid`. Answers the id before, whatever came of it.
+    102 SetFileId(
+        /// That of the group.
+        groups: bool,
+        /// The id.
+        id: u32
+    ) -> Count;
+    /// The (POSIX) capabilities of a process.
+    103 GetCaps(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> PosixCaps;
+    /// Sets those of the caller. `EPERM`: something would be gained.
+    104 SetCaps(
+        /// Effective.
+        effective: u64,
+        /// Permitted.
+        permitted: u64,
+        /// Inheritable.
+        inheritable: u64
+    ) -> ();
+    /// Asks for and changes other privileges, as `prctl` does.
+    105 Privilege(
+        /// Which: an option of `prctl`, [`privilege`](crate::privilege).
+        option: u32,
+        /// Its first argument.
+        first: u32,
+        /// Its second one.
+        second: u32
+    ) -> Count;
+    /// Sets a limit of the caller that is enforced here. `EPERM`: the hard one would be raised, and the
+    /// caller has not `CAP_SYS_RESOURCE`.
+    107 SetLimit(
+        /// [`limit`](crate::limit).
+        which: u32,
+        /// What counts, or [`limit::NONE`](crate::limit::NONE).
+        soft: u64,
+        /// How far that may be raised.
+        hard: u64
+    ) -> ();
     /// Processor time of the caller (0) or of awaited children (1).
     16 CpuUsage(
         /// Whose.
@@ -380,7 +439,9 @@ requests! {
         flags: u32,
         /// Mode for a new file, mask applied.
         mode: u32,
-        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0.
+        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0. A file that is opened to be executed is opened
+        /// with `O_RDONLY` alone, and is then as readable as others: it is the library that loads it.
+        /// `ETXTBSY`: it is open for writing; or, without: it is being executed.
         extra: u32
     ) -> Opened;
     /// data: `struct stat`. With `AT_EMPTY_PATH` and no path: of the description `dir`.
@@ -548,7 +609,7 @@ requests! {
         bytes: u64
     ) -> Part;
     /// The extent of a regular file that holds `offset`. Answers a Frame capability, with
-    /// `WRITE` if `write`; or none for a hole.
+    /// `WRITE` if `write`; or none for a hole. `EACCES`: the description is not readable.
     55 FileExtent(
         /// Description.
         desc: u32,
@@ -558,6 +619,15 @@ requests! {
         /// archive get memory of their own first.
         write: bool
     ) -> Extent;
+    /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
+    /// Frames: whoever could write through one could read.
+    106 WriteAt(
+        /// Description.
+        desc: u32,
+        /// Where, even if `O_APPEND`, so in what `WriteBegin` has granted; or `AT_OFFSET` (the end, if
+        /// `O_APPEND`), which moves the offset.
+        offset: u64
+    ) -> Count;
     /// Moves the offset.
     56 Seek(
         /// Description.
@@ -617,13 +687,16 @@ requests! {
         /// `O_NONBLOCK` or 0.
         flags: u32
     ) -> PipeEnds;
-    /// Answers a Frame capability: the ring of a pipe.
+    /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
+    /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
+    /// `Read` and `Write` are for all cases.
     63 PipeRing(
         /// Description.
         desc: u32
     ) -> ();
     /// Commits what was copied out of the ring since the last `PipeTake`, then waits for more.
-    /// Until the next request of the caller on this pipe nobody else can read it.
+    /// Until the next request of the caller on this pipe nobody else can read it. `EBUSY`: the ring
+    /// that the caller had is none any more.
     64 PipeTake(
         /// Description.
         desc: u32,
@@ -632,7 +705,8 @@ requests! {
         /// Bytes that it wants; 0: only commit.
         bytes: u64
     ) -> Ring;
-    /// Commits what was copied into the ring since the last `PipePut`, then waits for room.
+    /// Commits what was copied into the ring since the last `PipePut`, then waits for room. `EBUSY`:
+    /// as of `PipeTake`.
     65 PipePut(
         /// Description.
         desc: u32,

@@ -95,6 +95,19 @@ pub trait Request: Sized {
     fn decode(words: &Words) -> Result<Self, Errno>;
 }
 
+/// How a request is declared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Declared {
+    /// Its number.
+    pub op: u16,
+    /// Its name.
+    pub name: &'static str,
+    /// The type of its results.
+    pub reply: &'static str,
+    /// Names and types of its words.
+    pub fields: &'static [(&'static str, &'static str)],
+}
+
 /// Word 0: the operation and the lengths of `a` and `b`.
 pub const fn head(op: u16, a: usize, b: usize) -> u64 {
     op as u64 | (a as u64 & 0xffff) << 16 | (b as u64 & 0xffff) << 32
@@ -167,6 +180,14 @@ macro_rules! requests {
             }
         )*
         }
+
+        /// All requests as they are declared, for those who make up some.
+        pub const TABLE: &[Declared] = &[$(Declared {
+            op: $id,
+            name: stringify!($name),
+            reply: stringify!($reply),
+            fields: &[$((stringify!($field), stringify!($fty))),*],
+        },)*];
 
         /// Any request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -66,6 +66,8 @@ pub struct Header {
     pub sleeps: AtomicU32,
     /// How often the list of changes of what the process watches began. By `unixd`.
     pub changes: AtomicU64,
+    /// The effective (POSIX) capabilities. By `unixd`.
+    pub caps: AtomicU64,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

@@ -170,9 +170,40 @@ pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
     finish(p, regs, frame)
 }
 
-/// Ends the process as by a signal.
-pub fn die(signal: u32) -> ! {
+/// Ends the process as by a signal, for a reason that the log tells.
+pub fn die(signal: u32, reason: &str) -> ! {
+    let pid = header().pid.load(Relaxed);
+    let mut line = Line::default();
+    // What does not fit is left out.
+    let _ = core::fmt::write(&mut line, format_args!("libunix: process {pid} ends: {reason}"));
+    line.log();
     vfork::exit(killed(signal))
+}
+
+/// A line for the log, made without a heap.
+struct Line([u8; 200], usize);
+
+impl Default for Line {
+    fn default() -> Line {
+        Line([0; 200], 0)
+    }
+}
+
+impl Line {
+    fn log(&self) {
+        // There is nobody else to be told that it did not work.
+        let _ = server::call_a(op::Log {}, &self.0[..self.1]);
+    }
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.0.len() - self.1;
+        let part = &text.as_bytes()[..text.len().min(room)];
+        self.0[self.1..self.1 + part.len()].copy_from_slice(part);
+        self.1 += part.len();
+        Ok(())
+    }
 }
 
 /// Leaves what is being done, and goes back to the program after `change`.
@@ -186,21 +217,12 @@ pub fn go_on(change: impl FnOnce(&mut Process, &mut Regs)) -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
-    struct Line([u8; 200], usize);
-    impl core::fmt::Write for Line {
-        fn write_str(&mut self, text: &str) -> core::fmt::Result {
-            let room = self.0.len() - self.1;
-            let part = &text.as_bytes()[..text.len().min(room)];
-            self.0[self.1..self.1 + part.len()].copy_from_slice(part);
-            self.1 += part.len();
-            Ok(())
-        }
-    }
-    let mut line = Line([0; 200], 0);
+    let mut line = Line::default();
     let pid = header().pid.load(Relaxed);
     // SAFETY: a panic never returns: whoever had a reference does not use it any more.
     let call = sys::name(unsafe { current() }.me.call);
+    // What does not fit is left out.
     let _ = core::fmt::write(&mut line, format_args!("libunix: process {pid}: {call}: {info}"));
-    let _ = server::call_a(op::Log {}, &line.0[..line.1]);
-    die(SIGKILL)
+    line.log();
+    vfork::exit(killed(SIGKILL))
 }

@@ -19,11 +19,12 @@ use alloc::vec::Vec;
 use bootarchive::{Entry, Kind};
 use captypes::invocations::options;
 use core::mem::offset_of;
+use credentials::Credentials;
 use libos::runtime::{Boot, Start};
 use libos::vspace::RW;
 use libos::{cmdline, domain, session, Cap, CapAddr, Place, Rights, Status};
 use linuxdomain::{at, configure, first_frame, make_spaces, map_library, map_piece, own, Image};
-use memfs::{Attr, Fs, Ino};
+use memfs::{Attr, Cred, Fs, Ino};
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
 use unixproto::signals::SIGKILL;
 use unixproto::Errno;
@@ -97,7 +98,7 @@ fn warm_up() -> Result<(), Errno> {
 
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let clock = Clock::new(start.frame);
-    let attr = Attr { mode: 0o755, uid: 0, gid: 0, now: clock.boot_wall() as i64 };
+    let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
     let fs = Fs::new(INODES_MAX, attr);
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
     Ok(Unixd {
@@ -158,8 +159,9 @@ impl Unixd {
     fn add_entry(&mut self, path: &[u8], entry: &Entry) -> Result<(), Errno> {
         let now = self.clock.boot_wall() as i64;
         let time = if entry.mtime == 0 { now } else { entry.mtime as i64 * 1_000_000_000 };
-        let attr = Attr { mode: entry.mode & 0o7777, uid: entry.uid, gid: entry.gid, now: time };
-        let root = Attr { mode: 0o755, uid: 0, gid: 0, now };
+        // Owners of files do not matter to whoever makes them here.
+        let attr = Attr { mode: entry.mode & 0o7777, cred: Cred::ROOT, now: time };
+        let root = Attr { mode: 0o755, cred: Cred::ROOT, now };
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let (dir, name) = match path.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -169,20 +171,24 @@ impl Unixd {
         let node = match entry.kind() {
             Kind::Directory => {
                 let ino = self.directory(path, attr)?;
-                self.fs.get_mut(ino)?.mode = attr.mode;
-                return Ok(());
+                return self.own_as(ino, attr.mode, entry);
             }
             Kind::Symlink => memfs::Node::Symlink(entry.data.to_vec()),
             Kind::File => self.boot_file(entry),
             Kind::Other => return Ok(()),
         };
         if self.fs.lookup(dir, name)?.is_some() {
-            self.fs.unlink(dir, name, Default::default(), now)?;
+            self.fs.unlink(dir, name, Cred::ROOT, now)?;
         }
-        // Owners of files do not matter to whoever makes them here.
-        let ino = self.fs.create(dir, name, node, Attr { uid: 0, gid: 0, ..attr })?;
+        let ino = self.fs.create(dir, name, node, attr)?;
+        self.own_as(ino, attr.mode, entry)?;
+        Ok(())
+    }
+
+    /// Gives what was made the mode and the owner that the archive says.
+    fn own_as(&mut self, ino: Ino, mode: u32, entry: &Entry) -> Result<(), Errno> {
         let inode = self.fs.get_mut(ino)?;
-        (inode.uid, inode.gid) = (attr.uid, attr.gid);
+        (inode.mode, inode.uid, inode.gid) = (mode, entry.uid, entry.gid);
         Ok(())
     }
 
@@ -195,7 +201,7 @@ impl Unixd {
 
     fn add_dev_and_proc(&mut self) -> Result<(), Errno> {
         let now = self.clock.boot_wall() as i64;
-        let attr = Attr { mode: 0o755, uid: 0, gid: 0, now };
+        let attr = Attr { mode: 0o755, cred: Cred::ROOT, now };
         let dev = self.directory(b"dev", attr)?;
         for (name, number, mode) in DEVICES {
             self.fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr })?;
@@ -218,7 +224,8 @@ impl Unixd {
         self.procs.new_pid(None)?;
         let voice = self.equip(Speaker { pid, tid: pid })?;
         let root = self.fs.root();
-        let mut proc = Proc::new(pid, pid, pid, Node::Mem(root), [0; 6], self.clock.now());
+        let mut proc =
+            Proc::new(pid, pid, pid, Node::Mem(root), Credentials::ROOT, self.clock.now());
         self.fs.hold(root);
         proc.voice = Some(voice);
         self.procs.add(proc);

@@ -30,6 +30,8 @@ pub enum Due {
     Timer(Pid, u32),
     /// The end of the patience with a process that was killed.
     Kill(Pid),
+    /// A look at how much processor time a process has used.
+    Cpu(Pid),
     /// Bytes for a serial port that was full.
     Console,
 }

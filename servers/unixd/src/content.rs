@@ -9,7 +9,7 @@ use crate::descs::Object;
 use crate::nodes::Node;
 use crate::procs::Pid;
 use crate::server::{Unixd, SCRATCH};
-use crate::wait::{done, Outcome, Tried};
+use crate::wait::{count, done, Call, Outcome, Tried};
 use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
@@ -37,6 +37,10 @@ pub struct File {
     pub layout: u32,
     /// Where it lies in the boot archive (offset and bytes), until it is changed.
     pub boot: Option<(u64, u64)>,
+    /// Descriptions that are writable.
+    pub writers: u32,
+    /// Descriptions through which it is executed.
+    pub texts: u32,
 }
 
 fn pages(bytes: u64) -> u64 {
@@ -198,14 +202,50 @@ impl Unixd {
         done(part)
     }
 
-    /// Room for what is to be written.
+    /// Room for what is to be written by the library itself.
     pub fn write_begin(&mut self, pid: Pid, op: op::WriteBegin) -> Tried {
+        done(self.grant(pid, op, false)?.1)
+    }
+
+    /// Writes what is in the data area.
+    pub fn write_at(&mut self, pid: Pid, call: &Call, op: op::WriteAt) -> Tried {
+        let data = self.a(pid, call)?;
+        let bytes = data.len() as u64;
+        let room = op::WriteBegin { desc: op.desc, offset: op.offset, bytes };
+        let (ino, part) = self.grant(pid, room, op.offset != AT_OFFSET)?;
+        let data = data.get(..part.bytes as usize).ok_or(Errno::EIO)?;
+        self.store(ino, part.offset, data)?;
+        count(data.len())
+    }
+
+    /// Copies bytes to a file that has room for them.
+    fn store(&mut self, ino: Ino, mut offset: u64, mut data: &[u8]) -> Result<(), Errno> {
+        while !data.is_empty() {
+            let (_, file) = self.file(ino)?;
+            let extent = file.extents.find(offset).map_err(|_| Errno::EIO)?;
+            let (frame, inside) = (Place::own(extent.handle.first()), offset - extent.start);
+            let bytes = (data.len() as u64).min(extent.bytes - inside);
+            let (part, rest) = data.split_at(bytes as usize);
+            self.window.write(frame, inside, part).map_err(errno)?;
+            (offset, data) = (offset + bytes, rest);
+        }
+        Ok(())
+    }
+
+    /// Makes room for what is to be written, as far as there is any: `just_there`, or at the end if the
+    /// description appends.
+    fn grant(
+        &mut self,
+        pid: Pid,
+        op: op::WriteBegin,
+        just_there: bool,
+    ) -> Result<(Ino, Part), Errno> {
         let ino = self.file_of(pid, op.desc)?;
         let desc = self.desc(pid, op.desc)?;
         desc.writable()?;
         let size = self.fs.get(ino)?.size();
         let offset = match op.offset {
-            _ if desc.flags & O_APPEND != 0 => size,
+            _ if desc.flags & O_APPEND != 0 && !just_there => size,
             AT_OFFSET => desc.offset,
             offset => offset,
         };
@@ -213,16 +253,16 @@ impl Unixd {
             return Err(if offset > i64::MAX as u64 { Errno::EINVAL } else { Errno::EFBIG });
         }
         let bytes = op.bytes.min(GRANT_MAX).min(SIZE_MAX - offset);
+        let bytes = bytes.min(self.procs.get(pid)?.limits.file_size().saturating_sub(offset));
         if bytes == 0 && op.bytes > 0 {
-            return Err(Errno::EFBIG);
+            return Err(self.file_too_large(pid));
         }
         self.own(ino)?;
         let end = match bytes {
             0 => offset,
             _ => self.allocate(ino, offset, offset + bytes)?,
         };
-        let now = self.clock.wall();
-        self.fs.get_mut(ino)?.modified(now);
+        self.fs.written(ino, self.cred(pid), self.clock.wall())?;
         let (size, file) = self.file(ino)?;
         if end > offset {
             *size = (*size).max(end);
@@ -231,13 +271,14 @@ impl Unixd {
         if op.offset == AT_OFFSET {
             self.desc_mut(pid, op.desc)?.offset = end;
         }
-        done(part)
+        Ok((ino, part))
     }
 
     /// A Frame with a part of a file.
     pub fn file_extent(&mut self, pid: Pid, op: op::FileExtent) -> Tried {
         let ino = self.file_of(pid, op.desc)?;
         let desc = self.desc(pid, op.desc)?;
+        desc.shares_contents()?;
         if op.write {
             desc.writable()?;
         }
@@ -269,12 +310,16 @@ impl Unixd {
     }
 
     /// Sets the size of a file.
-    pub fn resize(&mut self, ino: Ino, new: u64) -> Result<(), Errno> {
+    pub fn resize(&mut self, pid: Pid, ino: Ino, new: u64) -> Result<(), Errno> {
         if new > SIZE_MAX {
             return Err(if new > i64::MAX as u64 { Errno::EINVAL } else { Errno::EFBIG });
         }
-        let (size, file) = self.file(ino)?;
-        let old = *size;
+        let limit = self.procs.get(pid)?.limits.file_size();
+        let old = *self.file(ino)?.0;
+        if new > limit.max(old) {
+            return Err(self.file_too_large(pid));
+        }
+        let (_, file) = self.file(ino)?;
         if new == 0 {
             file.boot = None;
             file.extents.truncate(0);
@@ -325,11 +370,8 @@ impl Unixd {
         if size > SIZE_MAX {
             return Err(Errno::ENOMEM);
         }
-        let cred = self.cred(pid);
-        let now = self.clock.wall();
-        let attr = memfs::Attr { mode: 0o777, uid: cred.uid, gid: cred.gid, now };
         let node = memfs::Node::File { size, content: File::default() };
-        let ino = self.fs.create_unnamed(node, attr)?;
+        let ino = self.fs.create_unnamed(node, self.attr(pid, 0o777))?;
         let layout = self.new_layout();
         self.file(ino)?.1.layout = layout;
         let desc = self.open_desc(pid, Object::File(ino), unixproto::files::O_RDWR, None)?;

@@ -71,6 +71,17 @@ pub struct Place {
     pub name: Vec<u8>,
 }
 
+/// What a description of a regular file keeps others from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// Nothing.
+    None,
+    /// It is writable: nobody executes the file.
+    Writes,
+    /// The file is executed: nobody opens it for writing.
+    Executes,
+}
+
 /// An open file description.
 pub struct Desc {
     /// What it refers to.
@@ -81,23 +92,38 @@ pub struct Desc {
     pub offset: u64,
     /// Where it was opened.
     pub place: Option<Place>,
+    /// What it keeps others from.
+    pub claim: Claim,
+    /// How many processes hold it.
     refs: u32,
 }
 
 impl Desc {
     /// May it be read?
     pub fn readable(&self) -> Result<(), Errno> {
-        match self.flags & O_ACCMODE == O_WRONLY || matches!(self.object, Object::Path(_)) {
-            true => Err(Errno::EBADF),
-            false => Ok(()),
+        match matches!(self.flags & O_ACCMODE, O_RDONLY | O_RDWR) && !self.is_path() {
+            true => Ok(()),
+            false => Err(Errno::EBADF),
         }
     }
     /// May it be written?
     pub fn writable(&self) -> Result<(), Errno> {
-        match self.flags & O_ACCMODE == O_RDONLY || matches!(self.object, Object::Path(_)) {
-            true => Err(Errno::EBADF),
-            false => Ok(()),
+        match matches!(self.flags & O_ACCMODE, O_WRONLY | O_RDWR) && !self.is_path() {
+            true => Ok(()),
+            false => Err(Errno::EBADF),
         }
+    }
+    /// May whoever holds it have Frames with the contents of the file? Whoever could write through one
+    /// could read as well, so `EACCES` unless it is readable.
+    pub fn shares_contents(&self) -> Result<(), Errno> {
+        match self.flags & O_ACCMODE == O_WRONLY {
+            true => Err(Errno::EACCES),
+            false => self.readable(),
+        }
+    }
+    /// Is it only a place in the tree (`O_PATH`)?
+    pub fn is_path(&self) -> bool {
+        self.flags & O_PATH != 0
     }
     /// Does it never wait?
     pub fn nonblocking(&self) -> bool {
@@ -199,8 +225,24 @@ impl Unixd {
         flags: u32,
         place: Option<Place>,
     ) -> Result<u32, Errno> {
+        self.open_claiming(pid, object, flags, place, Claim::None)
+    }
+
+    /// The same, of a regular file that nobody else may write, or execute.
+    pub fn open_claiming(
+        &mut self,
+        pid: Pid,
+        object: Object,
+        flags: u32,
+        place: Option<Place>,
+        claim: Claim,
+    ) -> Result<u32, Errno> {
         let status = O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_DIRECTORY;
-        let id = self.descs.add(Desc { object, flags: flags & status, offset: 0, place, refs: 1 });
+        let flags = flags & status;
+        if let Object::File(ino) = object {
+            self.claim(ino, claim, 1);
+        }
+        let id = self.descs.add(Desc { object, flags, offset: 0, place, claim, refs: 1 });
         let proc = self.procs.get_mut(pid)?;
         if let Err(at) = proc.held.binary_search(&id) {
             proc.held.insert(at, id);
@@ -215,8 +257,10 @@ impl Unixd {
         let is_last = self.descs.get(id).is_ok_and(|desc| desc.refs == 1);
         self.drop_locks(pid, id, is_last);
         let Some(desc) = self.descs.let_go(id) else { return };
-        if let Object::Pipe(pipe, _) = desc.object {
-            self.pipe_closed(pipe, desc.flags);
+        match desc.object {
+            Object::Pipe(pipe, _) => self.pipe_closed(pipe, desc.flags),
+            Object::File(ino) => self.claim(ino, desc.claim, -1),
+            _ => {}
         }
         if let Some(node) = desc.object.node() {
             self.release_node(node);
@@ -224,6 +268,17 @@ impl Unixd {
         if let Some(place) = desc.place {
             self.release_node(place.dir);
         }
+    }
+
+    /// Counts a claim to a file, or ends it.
+    fn claim(&mut self, ino: Ino, claim: Claim, change: i32) {
+        let Ok((_, file)) = self.file(ino) else { return };
+        let count = match claim {
+            Claim::None => return,
+            Claim::Writes => &mut file.writers,
+            Claim::Executes => &mut file.texts,
+        };
+        *count = count.saturating_add_signed(change);
     }
 
     /// A process closes descriptions.

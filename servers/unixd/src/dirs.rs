@@ -43,6 +43,7 @@ impl Unixd {
     /// The next entries of a directory.
     pub fn get_dents(&mut self, pid: Pid, id: u32, most: usize) -> Tried {
         let desc = self.desc(pid, id)?;
+        desc.readable()?;
         let Object::Dir(node) = desc.object else { return Err(Errno::ENOTDIR) };
         let mut dents = Dents { bytes: Vec::new(), most: most.min(DATA_BYTES), full: false };
         let from = desc.offset;

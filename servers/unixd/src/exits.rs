@@ -201,6 +201,7 @@ impl Unixd {
 
     /// Descriptions, working directory, timers.
     fn drop_all(&mut self, pid: Pid) {
+        self.forget_cpu_look(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         let held = core::mem::take(&mut proc.held);
         let (cwd, timers) = (proc.cwd, core::mem::take(&mut proc.timers));
@@ -256,7 +257,7 @@ impl Unixd {
     fn ended(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
-        let (parent, status, uid) = (proc.parent, proc.status, proc.ids[0]);
+        let (parent, status, uid) = (proc.parent, proc.status, proc.who.users.real);
         let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
         let Ok(session) = parent_proc.session() else { return self.reap(pid) };
         let header = session.header();

@@ -48,7 +48,7 @@ impl Unixd {
     fn collect(&mut self, pid: Pid, child: Pid, status: u32, options: u32) -> Tried {
         let proc = self.procs.get_mut(child)?;
         let cpu_ns = proc.cpu_ns + proc.children_ns;
-        let answer = Waited { pid: child, status, uid: proc.ids[0], cpu_ns };
+        let answer = Waited { pid: child, status, uid: proc.who.users.real, cpu_ns };
         if options & WNOWAIT != 0 {
             return done(answer);
         }
@@ -132,7 +132,7 @@ impl Unixd {
 
     fn news_for_parent(&mut self, pid: Pid, code: i32, signal: u32) {
         let Ok(proc) = self.procs.get(pid) else { return };
-        let (parent, uid) = (proc.parent, proc.ids[0]);
+        let (parent, uid) = (proc.parent, proc.who.users.real);
         self.wake_process(parent);
         self.run_retries();
         let Ok(Ok(session)) = self.procs.live(parent).map(|proc| proc.session()) else { return };
@@ -205,29 +205,6 @@ impl Unixd {
         self.procs.set_family(pid, pid, pid)?;
         self.publish(pid);
         done(Process { pid })
-    }
-
-    /// Sets user and group ids: each to one that the process has, or to any if it is root.
-    pub fn set_ids(&mut self, pid: Pid, call: &Call) -> Tried {
-        let bytes = self.a(pid, call)?;
-        if bytes.len() != 24 {
-            return Err(Errno::EINVAL);
-        }
-        let mut new = [0; 6];
-        for (id, chunk) in new.iter_mut().zip(bytes.chunks_exact(4)) {
-            *id = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
-        }
-        let proc = self.procs.get_mut(pid)?;
-        let root = proc.ids[1] == 0;
-        for (half, news) in [(0..3, &new[..3]), (3..6, &new[3..])] {
-            let old = &proc.ids[half];
-            if !root && !news.iter().all(|id| old.contains(id)) {
-                return Err(Errno::EPERM);
-            }
-        }
-        proc.ids = new;
-        self.publish(pid);
-        done(())
     }
 
     /// Processor time and faults.

@@ -8,6 +8,7 @@
 
 use crate::domains::Domain;
 use crate::exits::Ending;
+use crate::limits::Limits;
 use crate::procs::*;
 use crate::server::{Unixd, SCRATCH};
 use crate::voices::Speaker;
@@ -16,6 +17,7 @@ use abi::slots::MONITOR;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::{Capability, Credentials};
 use libos::ipc::Caps;
 use libos::{Cap, Place};
 use unixproto::ops::Process;
@@ -47,10 +49,13 @@ impl Unixd {
             name: self.procs.name_of(self.speaker).to_vec(),
             exe: parent.exe.clone(),
             cmdline: parent.cmdline.clone(),
-            ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.ids, self.clock.now())
+            dumpable: parent.dumpable,
+            limits: parent.limits.inherited(),
+            ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.who, self.clock.now())
         };
         self.procs.add(proc);
         self.inherit(child);
+        self.look_at_cpu_later(child);
         self.publish(child);
         let shown = self.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
         if let Err(error) = shown.and_then(|voice| self.show(voice)) {
@@ -163,7 +168,7 @@ impl Unixd {
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
         let domain = Domain::receive(received, endpoint, if linux { options::LINUX } else { 0 })?;
-        if !linux && proc.ids[1] == 0 {
+        if !linux && proc.has(Capability::SysAdmin) {
             // Programs of the administrator may use other cores. Empty where there is one core.
             let _ = MONITOR.copy_to(Place::within(domain.cspace(), MONITOR));
         }
@@ -191,6 +196,13 @@ impl Unixd {
         proc.exe = exe;
         proc.cmdline = args;
         proc.execed = true;
+        let before = proc.who;
+        proc.who.exec();
+        // Where what it acts as is not what it belongs to, its memory is for neither to see.
+        let Credentials { users, groups, .. } = &proc.who;
+        let as_itself = users.effective == users.real && groups.effective == groups.real;
+        proc.dumpable = as_itself && !proc.who.hides_from(&before);
+        self.publish(pid);
         self.end_vfork(pid);
         done(())
     }
@@ -221,9 +233,12 @@ fn publish_to(header: &Header, proc: &Proc, tid: Pid) {
     header.ppid.store(proc.parent, Relaxed);
     header.pgid.store(proc.pgid, Relaxed);
     header.sid.store(proc.sid, Relaxed);
-    for (cell, id) in header.ids.iter().zip(proc.ids) {
+    let Credentials { users, groups, effective, .. } = &proc.who;
+    let ids = users.triple().into_iter().chain(groups.triple());
+    for (cell, id) in header.ids.iter().zip(ids) {
         cell.store(id, Relaxed);
     }
+    header.caps.store(effective.bits(), Relaxed);
 }
 
 /// What a child's header has in common with its parent's.
@@ -250,7 +265,7 @@ impl Proc {
         pgid: Pid,
         sid: Pid,
         cwd: crate::nodes::Node,
-        ids: [u32; 6],
+        who: Credentials,
         now: u64,
     ) -> Proc {
         Proc {
@@ -279,7 +294,9 @@ impl Proc {
             cpu_ns: 0,
             children_ns: 0,
             children_faults: 0,
-            ids,
+            limits: Limits::default(),
+            who,
+            dumpable: true,
             execed: false,
             threads: Vec::new(),
             first_ended: false,

@@ -2,7 +2,12 @@
 //!
 //! This server does not look at them. Whoever is about to wait asks for the number of wakes so far,
 //! then looks at the futex, then waits with that number: a wake that came in between is seen by it.
+//!
+//! Who has the file open, as those have that map it, may wait for its futexes and wake those who do; nobody
+//! else, since a wake that goes to the wrong one is lost.
 
+use crate::descs::Object;
+use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried};
@@ -15,8 +20,23 @@ const WAITS: u32 = 1;
 const WOKEN: u32 = 2;
 
 impl Unixd {
+    /// `EACCES` unless a process has the file open.
+    fn may_use_futexes(&self, pid: Pid, inode: u64) -> Result<(), Errno> {
+        let is = |&desc: &u32| match self.descs.get(desc).map(|desc| &desc.object) {
+            Ok(Object::File(ino)) => ino.0 as u64 == inode,
+            _ => false,
+        };
+        match self.procs.get(pid)?.held.iter().any(is) {
+            true => Ok(()),
+            false => Err(Errno::EACCES),
+        }
+    }
+
     /// Waits.
-    pub fn futex_wait(&mut self, call: &mut Call, op: op::FutexWait) -> Tried {
+    pub fn futex_wait(&mut self, pid: Pid, call: &mut Call, op: op::FutexWait) -> Tried {
+        if call.kept == 0 {
+            self.may_use_futexes(pid, op.inode)?;
+        }
         let tid = self.speaker;
         let result = match call.kept {
             WOKEN => done(()),
@@ -58,13 +78,15 @@ impl Unixd {
     }
 
     /// The first that waits.
-    pub fn futex_first(&mut self, op: op::FutexFirst) -> Tried {
+    pub fn futex_first(&mut self, pid: Pid, op: op::FutexFirst) -> Tried {
+        self.may_use_futexes(pid, op.inode)?;
         let first = self.futex_queue((op.inode, op.offset), u32::MAX).next();
         done(Process { pid: first.unwrap_or(0) })
     }
 
     /// Wakes.
-    pub fn futex_wake(&mut self, op: op::FutexWake) -> Tried {
+    pub fn futex_wake(&mut self, pid: Pid, op: op::FutexWake) -> Tried {
+        self.may_use_futexes(pid, op.inode)?;
         self.futex_wakes += 1;
         // Those that were interrupted have left nothing else behind.
         let mut waiters = core::mem::take(&mut self.futex_waiters);

@@ -15,7 +15,7 @@ impl Unixd {
         desc.readable()?;
         let nonblocking = desc.nonblocking();
         match &desc.object {
-            Object::Pipe(pipe, _) => self.pipe_read(*pipe, bytes, nonblocking),
+            Object::Pipe(pipe, _) => self.pipe_read(pid, *pipe, bytes, nonblocking),
             Object::Tty(_) => self.tty_read(pid, call, bytes, nonblocking),
             Object::Stream => self.stream_read(pid, bytes, nonblocking),
             Object::Text(_, text) => {

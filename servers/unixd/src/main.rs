@@ -27,6 +27,7 @@ mod families;
 mod fork;
 mod futexes;
 mod inout;
+mod limits;
 mod locks;
 mod names;
 mod nodes;
@@ -45,6 +46,7 @@ mod threads;
 mod voices;
 mod wait;
 mod watches;
+mod who;
 mod window;
 
 libos::program!(main);

@@ -2,7 +2,7 @@
 
 use crate::descs::Object;
 use crate::nodes::{Node, View};
-use crate::procs::Pid;
+use crate::procs::{Pid, Proc};
 use crate::server::Unixd;
 use crate::wait::Call;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use unixproto::Errno;
 impl Unixd {
     /// Who opens files for a process.
     pub fn cred(&self, pid: Pid) -> Cred {
-        self.procs.get(pid).map(|proc| proc.cred()).unwrap_or_default()
+        self.procs.get(pid).map_or(Cred::user(u32::MAX, u32::MAX), Proc::cred)
     }
 
     /// The directory that a request names.

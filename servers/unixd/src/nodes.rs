@@ -41,7 +41,14 @@ impl Names for View<'_> {
     fn enter(&self, dir: Node, cred: Cred) -> Result<(), Errno> {
         match dir {
             Node::Mem(ino) => self.unixd.fs.enter(ino, cred),
-            Node::Proc(_) => Ok(()),
+            Node::Proc(dir) => self.unixd.proc_enter(self.pid, dir),
+        }
+    }
+
+    fn may_follow(&self, dir: Node, link: Node, cred: Cred) -> Result<(), Errno> {
+        match (dir, link) {
+            (Node::Mem(dir), Node::Mem(link)) => self.unixd.fs.may_follow(dir, link, cred),
+            _ => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Opening and creating files.
 
 use crate::content::File;
-use crate::descs::{Object, Place};
+use crate::descs::{Claim, Object, Place};
 use crate::nodes::Node;
 use crate::procs::Pid;
 use crate::server::Unixd;
@@ -33,6 +33,7 @@ impl Unixd {
         if call.kept != 0 {
             return self.open_fifo(pid, call);
         }
+        check_exec(op)?;
         self.room(pid, 1)?;
         let path = self.a(pid, call)?;
         if op.flags & O_TMPFILE == O_TMPFILE {
@@ -43,10 +44,7 @@ impl Unixd {
         let found = self.walk(pid, op.dir, &path, follow)?;
         match found.node {
             Some(_) if exclusive => Err(Errno::EEXIST),
-            Some(node) if op.flags & O_CREAT != 0 && found.slash => {
-                let _ = node;
-                Err(Errno::EISDIR)
-            }
+            Some(_) if op.flags & O_CREAT != 0 && found.slash => Err(Errno::EISDIR),
             Some(node) => self.open_node(pid, call, op, &found, node, false),
             None if op.flags & O_CREAT == 0 => Err(Errno::ENOENT),
             None => self.create(pid, call, op, found),
@@ -82,8 +80,7 @@ impl Unixd {
 
     /// Attributes of what a process makes.
     pub fn attr(&self, pid: Pid, mode: u32) -> Attr {
-        let cred = self.cred(pid);
-        Attr { mode: mode & 0o7777, uid: cred.uid, gid: cred.gid, now: self.clock.wall() }
+        Attr { mode: mode & 0o7777, cred: self.cred(pid), now: self.clock.wall() }
     }
 
     fn open_unnamed(&mut self, pid: Pid, op: op::Open, path: &[u8]) -> Tried {
@@ -97,8 +94,9 @@ impl Unixd {
         inode.dir()?;
         inode.permits(self.cred(pid), memfs::WRITE | memfs::EXEC)?;
         let node = memfs::Node::File { size: 0, content: File::default() };
-        let ino = self.fs.create_unnamed(node, self.attr(pid, op.mode))?;
-        self.opened(pid, Object::File(ino), op.flags, None)
+        let attr = self.fs.inherited(dir, self.attr(pid, op.mode), false)?;
+        let ino = self.fs.create_unnamed(node, attr)?;
+        self.opened(pid, Object::File(ino), op.flags, None, Claim::Writes)
     }
 
     fn open_node(
@@ -119,10 +117,12 @@ impl Unixd {
                 self.object(pid, ino, op)?
             }
         };
+        let claim = match object {
+            Object::File(ino) => self.claimed(ino, op)?,
+            _ => Claim::None,
+        };
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
-            if op.flags & O_ACCMODE != O_RDONLY {
-                self.resize(*ino, 0)?;
-            }
+            self.resize(pid, *ino, 0)?;
         }
         if let Some(node) = object.node() {
             self.hold_node(node);
@@ -138,12 +138,36 @@ impl Unixd {
         if let Object::Pipe(pipe, None) = object {
             self.pipe_opened(pipe, op.flags);
         }
-        self.opened(pid, object, op.flags, Some(place))
+        self.opened(pid, object, op.flags, Some(place), claim)
     }
 
-    fn opened(&mut self, pid: Pid, object: Object, flags: u32, place: Option<Place>) -> Tried {
+    /// What an open of a regular file claims. `ETXTBSY`: somebody else's claim is in the way.
+    fn claimed(&mut self, ino: Ino, op: op::Open) -> Result<Claim, Errno> {
+        let (_, file) = self.file(ino)?;
+        let writes = matches!(op.flags & O_ACCMODE, O_WRONLY | O_RDWR);
+        if op.extra & OPEN_EXEC != 0 {
+            return match file.writers {
+                0 => Ok(Claim::Executes),
+                _ => Err(Errno::ETXTBSY),
+            };
+        }
+        match file.texts {
+            0 if writes => Ok(Claim::Writes),
+            1.. if writes || op.flags & O_TRUNC != 0 => Err(Errno::ETXTBSY),
+            _ => Ok(Claim::None),
+        }
+    }
+
+    fn opened(
+        &mut self,
+        pid: Pid,
+        object: Object,
+        flags: u32,
+        place: Option<Place>,
+        claim: Claim,
+    ) -> Tried {
         let (kind, node) = (object.kind() as u8, object.node());
-        let desc = self.open_desc(pid, object, flags, place)?;
+        let desc = self.open_claiming(pid, object, flags, place, claim)?;
         let inode = match node {
             Some(Node::Mem(ino)) => ino.0 as u64,
             _ => 0,
@@ -192,7 +216,7 @@ impl Unixd {
         if op.flags & O_PATH != 0 {
             return Ok(());
         }
-        let writes = op.flags & O_ACCMODE != O_RDONLY;
+        let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
         if inode.is_dir() && (writes || op.flags & O_CREAT != 0) {
             return Err(Errno::EISDIR);
         }
@@ -206,6 +230,9 @@ impl Unixd {
                 return Err(Errno::EACCES);
             }
             wanted = memfs::EXEC;
+        }
+        if op.flags & O_TRUNC != 0 {
+            wanted |= memfs::WRITE;
         }
         inode.permits(self.cred(pid), wanted)
     }
@@ -253,5 +280,15 @@ impl Unixd {
             }
             _ => return Err(Errno::ENXIO),
         })
+    }
+}
+
+/// `EINVAL` for a file that is to be executed and opened in any other way than that.
+fn check_exec(op: op::Open) -> Result<(), Errno> {
+    const HARMLESS: u32 = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+    match op.extra {
+        0 => Ok(()),
+        OPEN_EXEC if op.flags & !HARMLESS == O_RDONLY => Ok(()),
+        _ => Err(Errno::EINVAL),
     }
 }

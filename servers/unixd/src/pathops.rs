@@ -5,6 +5,7 @@ use crate::nodes::Node;
 use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::wait::{count, done, Call, Tried};
+use credentials::Capability;
 use memfs::{Ino, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
@@ -69,14 +70,27 @@ impl Unixd {
 
     /// Pipes, and the console when it is opened by nobody.
     fn nameless_stat(&self, pid: Pid, desc: u32) -> Result<Stat, Errno> {
-        let (mode, rdev, ino) = match self.desc(pid, desc)?.object {
-            Object::Tty(_) => (S_IFCHR | 0o620, crate::open::device::CONSOLE, 1),
-            Object::Pipe(pipe, _) => (S_IFIFO | 0o600, 0, 1 + pipe as u64),
-            _ => (S_IFIFO | 0o600, 0, 1),
+        let object = &self.desc(pid, desc)?.object;
+        let (kind, rdev, ino) = match object {
+            Object::Tty(_) => (S_IFCHR, crate::open::device::CONSOLE, 1),
+            Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
+            _ => (S_IFIFO, 0, 1),
         };
+        let memfs::Guard { uid, gid, mode, .. } = self.nameless(object);
         let now = self.clock.boot_wall() as i64;
         let times = Stat { atime: now, mtime: now, ctime: now, ..Stat::default() };
-        Ok(Stat { dev: DEVICE + 1, ino, nlink: 1, mode, rdev, blksize: 4096, ..times })
+        let mode = kind | mode;
+        Ok(Stat { dev: DEVICE + 1, ino, nlink: 1, mode, uid, gid, rdev, blksize: 4096, ..times })
+    }
+
+    /// Who may open what has no name: pipes belong to whoever made them, the console to the administrator.
+    pub fn nameless(&self, object: &Object) -> memfs::Guard {
+        let (mode, (uid, gid)) = match object {
+            Object::Tty(_) => (0o620, (0, 0)),
+            Object::Pipe(pipe, _) => (0o600, self.pipes.get(*pipe).map_or((0, 0), |it| it.owner)),
+            _ => (0o600, (0, 0)),
+        };
+        memfs::Guard { uid, gid, mode, is_dir: false }
     }
 
     /// `access`, `faccessat`.
@@ -85,13 +99,12 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         // The real ids count, on the way to the file too, unless the effective ones are asked for.
-        let ids = self.procs.get(pid)?.ids;
+        let who = self.procs.get(pid)?.who;
         if op.flags & AT_EACCESS == 0 {
-            let proc = self.procs.get_mut(pid)?;
-            (proc.ids[1], proc.ids[4]) = (ids[0], ids[3]);
+            self.procs.get_mut(pid)?.who = who.as_real();
         }
         let result = self.access_as_effective(pid, call, op);
-        self.procs.get_mut(pid)?.ids = ids;
+        self.procs.get_mut(pid)?.who = who;
         result
     }
 
@@ -133,7 +146,7 @@ impl Unixd {
             }
             S_IFIFO => memfs::Node::Fifo,
             S_IFSOCK => memfs::Node::Socket,
-            S_IFCHR if self.cred(pid).uid == 0 => memfs::Node::Device(op.dev),
+            S_IFCHR if self.procs.get(pid)?.has(Capability::Mknod) => memfs::Node::Device(op.dev),
             S_IFCHR | S_IFBLK => return Err(Errno::EPERM),
             S_IFDIR => return Err(Errno::EPERM),
             _ => return Err(Errno::EINVAL),
@@ -188,7 +201,12 @@ impl Unixd {
     /// `link`.
     pub fn link(&mut self, pid: Pid, call: &Call, op: op::Link) -> Tried {
         let (old, new) = (self.a(pid, call)?, self.b(pid, call)?);
-        let source = if old.is_empty() && op.flags & AT_EMPTY_PATH != 0 {
+        let by_desc = op.flags & AT_EMPTY_PATH != 0;
+        // A description that somebody was given may be of a file that he could not find.
+        if by_desc && !self.procs.get(pid)?.has(Capability::DacReadSearch) {
+            return Err(Errno::ENOENT);
+        }
+        let source = if old.is_empty() && by_desc {
             self.desc(pid, op.old_dir)?.object.node().ok_or(Errno::ENOENT)?
         } else {
             self.walk(pid, op.old_dir, &old, op.flags & AT_SYMLINK_FOLLOW != 0)?.existing()?
@@ -246,13 +264,7 @@ impl Unixd {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
         let ino = self.target_ino(pid, call, op.dir, op.flags, follow)?;
         let (cred, now) = (self.cred(pid), self.clock.wall());
-        let inode = self.fs.get_mut(ino)?;
-        if matches!(inode.node, memfs::Node::Symlink(_)) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        inode.owned_by(cred)?;
-        inode.mode = op.mode & 0o7777;
-        inode.ctime = now;
+        self.fs.set_mode(ino, op.mode, cred, now)?;
         done(())
     }
 
@@ -261,22 +273,8 @@ impl Unixd {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
         let ino = self.target_ino(pid, call, op.dir, op.flags, follow)?;
         let (cred, now) = (self.cred(pid), self.clock.wall());
-        let inode = self.fs.get_mut(ino)?;
-        let moves = op.uid != KEEP_ID && op.uid != inode.uid;
-        let regroups = op.gid != KEEP_ID && op.gid != inode.gid && op.gid != cred.gid;
-        if cred.uid != 0 && (moves || regroups || inode.uid != cred.uid) {
-            return Err(Errno::EPERM);
-        }
-        if op.uid != KEEP_ID {
-            inode.uid = op.uid;
-        }
-        if op.gid != KEEP_ID {
-            inode.gid = op.gid;
-        }
-        if !inode.is_dir() && inode.mode & 0o111 != 0 {
-            inode.mode &= !(S_ISUID | S_ISGID);
-        }
-        inode.ctime = now;
+        let given = |id: u32| (id != KEEP_ID).then_some(id);
+        self.fs.set_owner(ino, given(op.uid), given(op.gid), cred, now)?;
         done(())
     }
 
@@ -321,7 +319,10 @@ impl Unixd {
         if !by_desc {
             inode.permits(self.cred(pid), memfs::WRITE)?;
         }
-        self.resize(ino, op.size)?;
+        if !by_desc && self.file(ino)?.1.texts > 0 {
+            return Err(Errno::ETXTBSY);
+        }
+        self.resize(pid, ino, op.size)?;
         done(Inode { inode: ino.0 as u64 })
     }
 

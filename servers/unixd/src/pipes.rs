@@ -1,8 +1,14 @@
-//! Pipes and fifos: a ring of 64 KiB in a Frame.
+//! Pipes and fifos: a ring of 64 KiB in a Frame, or of a page as long as that is enough.
 //!
 //! Small transfers go through the session's data area in one request. For large ones a process
 //! maps the ring and copies by itself: it *takes* (or *puts*) a reserved part and commits it with
 //! its next request. A reservation ends with the process's hold on the pipe.
+//!
+//! Where in the ring what lies is known here alone, so nobody can be led astray by a process that writes
+//! into it. Each end's ring is given to one process at a time: to read, or to read and write, since
+//! memory that is written can be read. So it must hold nothing that another process has written at that
+//! end, or read: before the next process uses the end the pipe gets memory of its own anew, with what was
+//! not read yet, and what was given is revoked.
 
 use crate::caps::{frame, mint, Slots};
 use crate::descs::Object;
@@ -16,7 +22,7 @@ use crate::window::Shared;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use libos::ipc::Caps;
-use libos::Rights;
+use libos::{invoke, op, Rights, Status};
 use memfs::Ino;
 use unixproto::files::*;
 use unixproto::ops::{PipeEnds, Ring};
@@ -30,10 +36,64 @@ const RING: usize = PIPE_BYTES as usize;
 /// Rings that are kept for the next pipes.
 const KEPT: usize = 4;
 
+/// As much as a pipe has at first.
+const PAGE_BYTES: usize = 4096;
+/// How often a revoke may be continued that others prolong, who then have the memory on their account.
+const REVOKES: u32 = 64;
+
+/// An end of a pipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Read = 0,
+    Write = 1,
+}
+
+/// A process that had an end and does not any more.
+const GONE: Pid = 0;
+
 struct Memory {
-    frame: Slots,
+    // Unmapped first.
     map: Shared,
-    used: bool,
+    frame: Slots,
+    bytes: usize,
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Result<Memory, Errno> {
+        let frame = frame(bytes as u64)?;
+        let map = Shared::map(frame.first(), bytes as u64)?;
+        Ok(Memory { map, frame, bytes })
+    }
+    /// Has a part of the ring copied: where it lies, where it begins among what is copied, and how much;
+    /// in two pieces if the end of the ring lies inside.
+    #[inline]
+    fn pieces(&self, at: usize, bytes: usize, mut copy: impl FnMut(usize, usize, usize)) {
+        let first = bytes.min(self.bytes - at);
+        copy(at, 0, first);
+        if first < bytes {
+            copy(0, first, bytes - first);
+        }
+    }
+    /// The place so many bytes further on.
+    #[inline]
+    fn further(&self, at: usize, bytes: usize) -> usize {
+        let sum = at + bytes;
+        if sum >= self.bytes {
+            sum - self.bytes
+        } else {
+            sum
+        }
+    }
+    /// Takes back what was given of it, and gives it back.
+    fn revoke(self) {
+        let Memory { map, frame, .. } = self;
+        drop(map);
+        for _ in 0..REVOKES {
+            if invoke(frame.first(), op::Revoke {}) != Err(Status::Again) {
+                break;
+            }
+        }
+    }
 }
 
 /// A pipe.
@@ -49,9 +109,17 @@ pub struct Pipe {
     opened: [u32; 2],
     taken: Option<(Tid, usize)>,
     put: Option<(Tid, usize)>,
+    /// Who has the ring, for each end.
+    given: [Option<Pid>; 2],
+    /// Who has used each end last.
+    user: [Option<Pid>; 2],
+    /// Several processes use an end by turns, so none gets the ring.
+    mixed: [bool; 2],
     waiters: Waiters,
     watchers: Watchers,
     fifo: Option<Ino>,
+    /// User and group that made it: of a pipe without a name.
+    pub owner: (u32, u32),
 }
 
 /// All pipes, and the fifos that have one.
@@ -63,7 +131,7 @@ pub struct Pipes {
 }
 
 impl Pipe {
-    fn new(memory: Memory, fifo: Option<Ino>) -> Pipe {
+    fn new(memory: Memory, fifo: Option<Ino>, owner: (u32, u32)) -> Pipe {
         Pipe {
             memory,
             head: 0,
@@ -73,46 +141,130 @@ impl Pipe {
             opened: [0; 2],
             taken: None,
             put: None,
+            given: [None; 2],
+            user: [None; 2],
+            mixed: [false; 2],
             waiters: Waiters::default(),
             watchers: Watchers::default(),
             fifo,
+            owner,
         }
     }
     fn room(&self) -> usize {
         RING - self.length
     }
     fn tail(&self) -> usize {
-        (self.head + self.length) % RING
+        self.memory.further(self.head, self.length)
     }
     fn consume(&mut self, bytes: usize) {
-        self.head = (self.head + bytes) % RING;
+        self.head = self.memory.further(self.head, bytes);
         self.length -= bytes;
     }
-}
+    /// Is somebody copying?
+    fn is_reserved(&self) -> bool {
+        self.taken.is_some() || self.put.is_some()
+    }
 
-/// Splits a part of the ring at its end, where that lies inside.
-fn parts(at: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
-    let first = bytes.min(RING - at);
-    [(at, first), (0, bytes - first)].into_iter().filter(|(_, bytes)| *bytes > 0)
+    /// Gets memory of its own anew, with what was not read yet; nobody is copying. `ENOMEM`: there is
+    /// none, and all is as before.
+    #[cold]
+    fn renew(&mut self, bytes: usize) -> Result<(), Errno> {
+        debug_assert!(!self.is_reserved() && self.length <= bytes);
+        let new = Memory::new(bytes)?;
+        self.memory.pieces(self.head, self.length, |from, to, bytes| {
+            new.map.copy_from(to, &self.memory.map, from, bytes);
+        });
+        let old = core::mem::replace(&mut self.memory, new);
+        self.head = 0;
+        if core::mem::take(&mut self.given) != [None; 2] {
+            old.revoke();
+        }
+        Ok(())
+    }
+
+    /// A process is to use an end through the data area. What another one was given for that end is taken
+    /// back first. `EAGAIN`: somebody is copying.
+    #[inline]
+    fn enter(&mut self, pid: Pid, end: End) -> Result<(), Errno> {
+        let at = end as usize;
+        if self.given[at].is_some_and(|other| other != pid) {
+            self.take_back(at)?;
+        }
+        self.user[at] = Some(pid);
+        Ok(())
+    }
+
+    #[cold]
+    fn take_back(&mut self, at: usize) -> Result<(), Errno> {
+        if self.is_reserved() {
+            return Err(Errno::EAGAIN);
+        }
+        self.mixed[at] = self.given[at] != Some(GONE);
+        self.renew(self.memory.bytes)
+    }
+
+    /// The ring is to be given to a process. `EBUSY`: it holds what is somebody else's, or there is no
+    /// memory; the data area is for all cases.
+    fn give(&mut self, pid: Pid, end: End) -> Result<(), Errno> {
+        let at = end as usize;
+        if self.given[at] == Some(pid) {
+            return Ok(());
+        }
+        let others = self.user[at].is_some_and(|user| user != pid);
+        let theirs = self.given[at].is_some_and(|other| other != GONE);
+        if self.mixed[at] || theirs || others && end == End::Write && self.length > 0 {
+            return Err(Errno::EBUSY);
+        }
+        if others || self.given[at].is_some() || self.memory.bytes < RING {
+            if self.is_reserved() {
+                return Err(Errno::EBUSY);
+            }
+            self.renew(RING).map_err(|_| Errno::EBUSY)?;
+        }
+        self.given[at] = Some(pid);
+        self.user[at] = Some(pid);
+        Ok(())
+    }
+
+    /// A process has let an end go.
+    fn leave(&mut self, pid: Pid) {
+        for at in [End::Read as usize, End::Write as usize] {
+            for who in [&mut self.given[at], &mut self.user[at]] {
+                if *who == Some(pid) {
+                    *who = Some(GONE);
+                }
+            }
+            self.mixed[at] = false;
+        }
+    }
+
+    /// Has room in memory for `bytes` more, if there is any memory. Answers how many there is room for.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) -> usize {
+        let bytes = bytes.min(self.room());
+        if self.length + bytes > self.memory.bytes && !self.is_reserved() {
+            // Less will do, too.
+            let _ = self.renew(RING);
+        }
+        bytes.min(self.memory.bytes - self.length)
+    }
 }
 
 impl Pipes {
-    fn get(&self, pipe: u32) -> Result<&Pipe, Errno> {
+    pub fn get(&self, pipe: u32) -> Result<&Pipe, Errno> {
         self.table.get(pipe as usize).and_then(Option::as_ref).ok_or(Errno::EBADF)
     }
     fn get_mut(&mut self, pipe: u32) -> Result<&mut Pipe, Errno> {
         self.table.get_mut(pipe as usize).and_then(Option::as_mut).ok_or(Errno::EBADF)
     }
     fn memory(&mut self) -> Result<Memory, Errno> {
-        if let Some(memory) = self.kept.pop() {
-            return Ok(memory);
+        match self.kept.pop() {
+            Some(memory) => Ok(memory),
+            None => Memory::new(PAGE_BYTES).map_err(|_| Errno::ENFILE),
         }
-        let frame = frame(PIPE_BYTES).map_err(|_| Errno::ENFILE)?;
-        let map = Shared::map(frame.first(), PIPE_BYTES)?;
-        Ok(Memory { frame, map, used: false })
     }
-    fn add(&mut self, fifo: Option<Ino>) -> Result<u32, Errno> {
-        let pipe = Pipe::new(self.memory()?, fifo);
+    fn add(&mut self, fifo: Option<Ino>, owner: (u32, u32)) -> Result<u32, Errno> {
+        let pipe = Pipe::new(self.memory()?, fifo, owner);
         if let Some(index) = self.table.iter().position(Option::is_none) {
             self.table[index] = Some(pipe);
             return Ok(index as u32);
@@ -125,7 +277,7 @@ impl Pipes {
         if let Some(&pipe) = self.fifos.get(&ino) {
             return Ok(pipe);
         }
-        let pipe = self.add(Some(ino))?;
+        let pipe = self.add(Some(ino), (0, 0))?;
         self.fifos.insert(ino, pipe);
         Ok(pipe)
     }
@@ -140,10 +292,11 @@ impl Pipes {
         if let Some(ino) = pipe.fifo {
             self.fifos.remove(&ino);
         }
-        let mut memory = pipe.memory;
-        if self.kept.len() < KEPT && !memory.used {
-            memory.used = false;
-            self.kept.push(memory);
+        // Of a page nobody else has ever seen anything.
+        match pipe.memory {
+            memory if memory.bytes > PAGE_BYTES => memory.revoke(),
+            memory if self.kept.len() < KEPT => self.kept.push(memory),
+            _ => {}
         }
     }
     /// Notes that a process waits for a pipe.
@@ -188,7 +341,8 @@ impl Unixd {
     /// Makes a pipe.
     pub fn pipe(&mut self, pid: Pid, flags: u32) -> Tried {
         self.room(pid, 2)?;
-        let pipe = self.pipes.add(None)?;
+        let cred = self.cred(pid);
+        let pipe = self.pipes.add(None, (cred.uid, cred.gid))?;
         let status = flags & O_NONBLOCK;
         self.pipe_opened(pipe, O_RDONLY);
         self.pipe_opened(pipe, O_WRONLY);
@@ -252,6 +406,7 @@ impl Unixd {
         let before = (it.taken, it.put);
         it.taken = it.taken.filter(others);
         it.put = it.put.filter(others);
+        it.leave(pid);
         if before != (it.taken, it.put) {
             self.wake_pipe(pipe);
         }
@@ -287,7 +442,7 @@ impl Unixd {
     }
 
     /// Reads through the data area.
-    pub fn pipe_read(&mut self, pipe: u32, bytes: usize, nonblocking: bool) -> Tried {
+    pub fn pipe_read(&mut self, pid: Pid, pipe: u32, bytes: usize, nonblocking: bool) -> Tried {
         let speaker = self.speaker;
         let session = self.procs.session_of(speaker)?;
         let it = self.pipes.get_mut(pipe)?;
@@ -301,12 +456,14 @@ impl Unixd {
         if it.length == 0 || it.taken.is_some() {
             return self.pipe_wait(pipe, nonblocking);
         }
-        let bytes = bytes.min(it.length).min(DATA_BYTES);
-        let mut to = 0;
-        for (from, bytes) in parts(it.head, bytes) {
-            session.copy_from(to, &it.memory.map, from, bytes);
-            to += bytes;
+        match it.enter(pid, End::Read) {
+            Err(Errno::EAGAIN) => return self.pipe_wait(pipe, nonblocking),
+            result => result?,
         }
+        let bytes = bytes.min(it.length).min(DATA_BYTES);
+        it.memory.pieces(it.head, bytes, |from, to, bytes| {
+            session.copy_from(to, &it.memory.map, from, bytes);
+        });
         it.consume(bytes);
         self.wake_pipe(pipe);
         count(bytes)
@@ -326,18 +483,23 @@ impl Unixd {
             return self.broken_pipe(pid, call.done);
         }
         let least = if left <= ATOMIC && call.done == 0 { left } else { 1 };
-        if it.room() < least || it.put.is_some() {
+        let mut ready = it.room() >= least && it.put.is_none();
+        if ready {
+            ready = match it.enter(pid, End::Write) {
+                Err(Errno::EAGAIN) => false,
+                result => result.map(|()| true)?,
+            };
+        }
+        let bytes = if ready { it.make_room(left) } else { 0 };
+        if bytes < least {
             if nonblocking && call.done > 0 {
                 return count(call.done);
             }
             return self.pipe_wait(pipe, nonblocking);
         }
-        let bytes = left.min(it.room());
-        let mut from = call.done;
-        for (to, bytes) in parts(it.tail(), bytes) {
-            session.copy_to(from, &it.memory.map, to, bytes);
-            from += bytes;
-        }
+        it.memory.pieces(it.tail(), bytes, |to, from, bytes| {
+            session.copy_to(call.done + from, &it.memory.map, to, bytes);
+        });
         it.length += bytes;
         it.watchers.data_came();
         call.done += bytes;
@@ -349,29 +511,25 @@ impl Unixd {
     }
 
     fn broken_pipe(&mut self, pid: Pid, done: usize) -> Tried {
-        if done > 0 {
-            return count(done);
-        }
-        self.post(pid, SIGPIPE, from_kernel());
+        self.post_to(pid, Some(self.speaker), SIGPIPE, from_kernel());
         match self.procs.live(pid) {
+            Ok(_) if done > 0 => count(done),
             Ok(_) => Err(Errno::EPIPE),
             Err(_) => Ok(Outcome::Never),
         }
     }
 
-    /// The Frame of a ring. What other pipes have left in it is cleared first.
+    /// The Frame of a ring, for the end that the description is of.
     pub fn pipe_ring(&mut self, pid: Pid, desc: u32) -> Tried {
         let (pipe, _) = self.pipe_of(pid, desc)?;
+        let (end, rights) = match self.desc(pid, desc)?.flags & O_ACCMODE {
+            O_RDONLY => (End::Read, Rights::READ),
+            O_WRONLY => (End::Write, Rights::READ.or(Rights::WRITE)),
+            _ => return Err(Errno::EBUSY),
+        };
         let it = self.pipes.get_mut(pipe)?;
-        if !it.memory.used {
-            it.memory.used = true;
-            for at in (0..it.room()).step_by(4096) {
-                for (to, bytes) in parts((it.tail() + at) % RING, 4096.min(it.room() - at)) {
-                    it.memory.map.write(to, &[0; 4096][..bytes]);
-                }
-            }
-        }
-        mint(it.memory.frame.first(), SCRATCH, Rights::READ.or(Rights::WRITE))?;
+        it.give(pid, end)?;
+        mint(it.memory.frame.first(), SCRATCH, rights)?;
         Ok(Outcome::WithCaps(().encode(), Caps::moved(SCRATCH, 1)))
     }
 
@@ -389,6 +547,9 @@ impl Unixd {
         let it = self.pipes.get_mut(pipe)?;
         if bytes == 0 || it.length == 0 && it.writers == 0 {
             return done(Ring { offset: 0, bytes: 0 });
+        }
+        if it.given[End::Read as usize] != Some(pid) {
+            return Err(Errno::EBUSY);
         }
         if it.length == 0 || it.taken.is_some() {
             return self.pipe_wait(pipe, nonblocking);
@@ -416,6 +577,9 @@ impl Unixd {
         }
         if it.readers == 0 {
             return self.broken_pipe(pid, 0);
+        }
+        if it.given[End::Write as usize] != Some(pid) {
+            return Err(Errno::EBUSY);
         }
         let least = if bytes <= ATOMIC as u64 { bytes as usize } else { 1 };
         if it.room() < least || it.put.is_some() {

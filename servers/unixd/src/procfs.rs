@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use memfs::Step;
 use unixproto::files::*;
 use unixproto::{op, Errno};
@@ -166,10 +167,16 @@ impl Unixd {
             SelfLink => Step::Link(format!("{caller}").into_bytes()),
             ThreadLink => Step::Link(self.own_task(caller)),
             System(_) | TesseraFile(_) | File(..) | TaskFile(..) => Step::Other,
-            Link(pid, "cwd") => Step::Jump(self.procs.get(pid)?.cwd),
-            Link(_, "root") => Step::Jump(Node::Mem(self.fs.root())),
-            Link(pid, _) => Step::Link(self.exe(pid)?),
+            Link(pid, name) => {
+                self.check_trace(caller, pid)?;
+                match name {
+                    "cwd" => Step::Jump(self.procs.get(pid)?.cwd),
+                    "root" => Step::Jump(Node::Mem(self.fs.root())),
+                    _ => Step::Link(self.exe(pid)?),
+                }
+            }
             Fd(pid, fd) => {
+                self.check_trace(caller, pid)?;
                 let desc = self.descs.get(self.shown_fd(pid, fd)?)?;
                 match desc.object.node() {
                     Some(node) => Step::Jump(node),
@@ -177,6 +184,23 @@ impl Unixd {
                 }
             }
         })
+    }
+
+    /// `EACCES` unless a process may look into another.
+    fn check_trace(&self, caller: Pid, other: Pid) -> Result<(), Errno> {
+        let other = self.procs.get(other).map_err(|_| Errno::ENOENT)?;
+        match self.may_trace(caller, other) {
+            true => Ok(()),
+            false => Err(Errno::EACCES),
+        }
+    }
+
+    /// May a process look for names in a directory?
+    pub fn proc_enter(&self, caller: Pid, dir: ProcNode) -> Result<(), Errno> {
+        match dir {
+            Fds(pid) => self.check_trace(caller, pid),
+            _ => Ok(()),
+        }
     }
 
     fn exe(&self, pid: Pid) -> Result<Vec<u8>, Errno> {
@@ -298,6 +322,7 @@ impl Unixd {
             SelfLink | ThreadLink | Link(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
+            TesseraFile("capabilities") => S_IFREG | 0o400,
             _ => S_IFREG | 0o444,
         };
         // A link that jumps is `stat`ed itself only where it was not followed.
@@ -306,7 +331,9 @@ impl Unixd {
             ThreadLink => self.own_task(caller).len() as i64,
             _ => 0,
         };
-        let (uid, gid) = proc.map_or((0, 0), |proc| (proc.ids[1], proc.ids[4]));
+        // What a process keeps to itself belongs to the administrator.
+        let owner = proc.filter(|proc| proc.dumpable).map(|proc| &proc.who);
+        let (uid, gid) = owner.map_or((0, 0), |who| (who.users.effective, who.groups.effective));
         let born = proc.map_or(0, |proc| proc.started) + self.clock.boot_wall();
         let (time, nlink) = (born as i64, if mode & S_IFMT == S_IFDIR { 2 } else { 1 });
         Ok(Stat {
@@ -330,10 +357,18 @@ impl Unixd {
         match node {
             SelfLink => Ok(format!("{caller}").into_bytes()),
             ThreadLink => Ok(self.own_task(caller)),
-            Link(pid, "cwd") => self.path_of(self.procs.get(pid)?.cwd),
-            Link(_, "root") => Ok(b"/".to_vec()),
-            Link(pid, _) => self.exe(pid),
-            Fd(pid, fd) => self.desc_path(self.shown_fd(pid, fd)?),
+            Link(pid, name) => {
+                self.check_trace(caller, pid)?;
+                match name {
+                    "cwd" => self.path_of(self.procs.get(pid)?.cwd),
+                    "root" => Ok(b"/".to_vec()),
+                    _ => self.exe(pid),
+                }
+            }
+            Fd(pid, fd) => {
+                self.check_trace(caller, pid)?;
+                self.desc_path(self.shown_fd(pid, fd)?)
+            }
             _ => Err(Errno::EINVAL),
         }
     }
@@ -364,9 +399,13 @@ impl Unixd {
     /// Opens a node.
     pub fn open_proc(&mut self, pid: Pid, node: ProcNode, op: op::Open) -> Result<Object, Errno> {
         self.proc_of(node)?;
-        let writes = op.flags & O_ACCMODE != O_RDONLY;
+        if op.extra != 0 {
+            return Err(Errno::EACCES);
+        }
+        let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
         match node {
             Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
+                self.proc_enter(pid, node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),
                     false => Ok(Object::Dir(Node::Proc(node))),
@@ -375,9 +414,17 @@ impl Unixd {
             _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
             _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
             SelfLink | ThreadLink | Link(..) => Err(Errno::ELOOP),
-            Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => self.reopen(pid, owner, fd),
+            Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => {
+                let wanted = [memfs::READ, memfs::WRITE, memfs::READ | memfs::WRITE];
+                let wanted = wanted.get((op.flags & O_ACCMODE) as usize).ok_or(Errno::EINVAL)?;
+                self.reopen(pid, owner, fd, *wanted)
+            }
             Fd(..) => Err(Errno::ELOOP),
             _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
+                Err(Errno::EACCES)
+            }
+            // Where in memory things are is for nobody else to know.
+            TesseraFile("capabilities") if !self.procs.get(pid)?.has(Capability::SysAdmin) => {
                 Err(Errno::EACCES)
             }
             _ => {
@@ -407,10 +454,11 @@ impl Unixd {
     }
 
     /// Opens what has no name through `/proc/PID/fd`.
-    fn reopen(&mut self, pid: Pid, owner: Pid, fd: u32) -> Result<Object, Errno> {
-        let _ = pid;
-        let desc = self.descs.get(self.shown_fd(owner, fd)?)?;
-        match &desc.object {
+    fn reopen(&mut self, pid: Pid, owner: Pid, fd: u32, wanted: u32) -> Result<Object, Errno> {
+        self.check_trace(pid, owner)?;
+        let object = &self.descs.get(self.shown_fd(owner, fd)?)?.object;
+        self.nameless(object).permits(self.cred(pid), wanted)?;
+        match object {
             Object::Tty(_) => Ok(Object::Tty(None)),
             Object::Stream => Ok(Object::Stream),
             Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),

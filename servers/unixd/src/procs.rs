@@ -1,6 +1,7 @@
 //! The table of processes.
 
 use crate::domains::Domain;
+use crate::limits::Limits;
 use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
 use crate::voices::Voice;
@@ -10,6 +11,7 @@ use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use credentials::{Capability, Credentials};
 use libos::CapAddr;
 use unixproto::Errno;
 
@@ -108,8 +110,12 @@ pub struct Proc {
     pub children_ns: u64,
     /// Faults of awaited children.
     pub children_faults: u64,
-    /// Real, effective, saved user and group ids.
-    pub ids: [u32; 6],
+    /// What it may use at most.
+    pub limits: Limits,
+    /// Who it is, and what that allows.
+    pub who: Credentials,
+    /// Others of the same user may look into it.
+    pub dumpable: bool,
     /// Has executed a program since fork.
     pub execed: bool,
     /// Its threads but for the first.
@@ -139,7 +145,12 @@ impl Proc {
     }
     /// On whose behalf it opens files.
     pub fn cred(&self) -> memfs::Cred {
-        memfs::Cred { uid: self.ids[1], gid: self.ids[4] }
+        let Credentials { users, groups, effective, .. } = self.who;
+        memfs::Cred { uid: users.file, gid: groups.file, caps: effective }
+    }
+    /// Is a (POSIX) capability effective?
+    pub fn has(&self, capability: Capability) -> bool {
+        self.who.has(capability)
     }
     /// Holds this description?
     pub fn holds(&self, desc: u32) -> bool {

@@ -12,6 +12,7 @@ use captypes::invocations::Counter;
 use captypes::op;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::{Credentials, Ids};
 use unixproto::Errno;
 
 /// Clock ticks of a second, as programs count them.
@@ -199,7 +200,7 @@ impl Unixd {
             'T' => "T (stopped)",
             _ => "Z (zombie)",
         };
-        let [uid, euid, suid, gid, egid, sgid] = proc.ids;
+        let Credentials { users, groups, .. } = &proc.who;
         let (vm, rss) = pages(proc);
         let threads = self.procs.threads_of(proc.pid).len().max(1);
         let mut text = String::new();
@@ -208,7 +209,11 @@ impl Unixd {
             "Name:\t{name}\nState:\t{state}\nTgid:\t{}\nPid:\t{tid}\nPPid:\t{}",
             proc.pid, proc.parent
         );
-        let _ = writeln!(text, "TracerPid:\t0\nUid:\t{uid}\t{euid}\t{suid}\t{euid}\nGid:\t{gid}\t{egid}\t{sgid}\t{egid}");
+        let _ = writeln!(text, "TracerPid:\t0");
+        for (name, ids) in [("Uid", users), ("Gid", groups)] {
+            let Ids { real, effective, saved, file } = ids;
+            let _ = writeln!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
+        }
         let _ = writeln!(
             text,
             "VmSize:\t{:>8} kB\nVmRSS:\t{:>8} kB\nThreads:\t{threads}",
@@ -228,6 +233,17 @@ impl Unixd {
                 let _ = writeln!(text, "{name}:\t{mask:016x}");
             }
         }
+        let who = &proc.who;
+        for (name, caps) in [
+            ("CapInh", who.inheritable),
+            ("CapPrm", who.permitted),
+            ("CapEff", who.effective),
+            ("CapBnd", who.bounding),
+            ("CapAmb", who.ambient),
+        ] {
+            let _ = writeln!(text, "{name}:\t{:016x}", caps.bits());
+        }
+        let _ = writeln!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
         text
     }
 

@@ -183,6 +183,8 @@ impl Unixd {
             Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
             Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
             Ok(Outcome::Block(_) | Outcome::Never) => None,
+            // A signal that came with the error may have ended it.
+            Err(_) if self.procs.live(speaker.pid).is_err() => None,
             Err(error) => Some((error_words(error), Caps::NONE)),
         }
     }
@@ -222,6 +224,7 @@ impl Unixd {
                 Some(Due::Wait(tid)) => self.wait_is_over(tid),
                 Some(Due::Timer(pid, which)) => self.timer_expired(pid, which),
                 Some(Due::Kill(pid)) => self.insist(pid),
+                Some(Due::Cpu(pid)) => self.look_at_cpu(pid),
                 Some(Due::Console) => self.console_resume(),
                 None => break,
             }

@@ -11,6 +11,7 @@ use crate::threads::Tid;
 use crate::wait::{done, first_of, Call, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use unixproto::files::FOREVER;
 use unixproto::signals::*;
 use unixproto::{op, Errno};
@@ -120,6 +121,9 @@ impl Unixd {
         let Ok(proc) = self.procs.live(pid) else { return };
         if proc.killed {
             let acts = if proc.is_acted() { proc.parent } else { pid };
+            libos::log!(
+                "unixd: process {acts} ends: it did not end its child {pid}, which was killed"
+            );
             self.strike_down(acts, SIGKILL);
         }
     }
@@ -176,22 +180,18 @@ impl Unixd {
         }
     }
 
-    /// `kill`, `tgkill`, `sigqueue`.
+    /// `kill`, `sigqueue`.
     pub fn kill(&mut self, pid: Pid, op: op::Kill) -> Tried {
-        if op.signal > 64 {
-            return Err(Errno::EINVAL);
+        let leader = self.procs.leader(op.pid.max(0) as Tid);
+        if !may_claim(op.code, op.value, leader == pid) {
+            return Err(Errno::EPERM);
+        }
+        // With a value, signals are for one process.
+        if op.pid <= 0 && op.code != SI_USER {
+            return Err(Errno::ESRCH);
         }
         let caller = self.procs.get(pid)?;
-        let (uid, pgid, ids) = (caller.ids[0], caller.pgid, caller.ids);
-        let leader = self.procs.leader(op.pid.max(0) as Tid);
-        if op.pid > 0 && op.signal == 0 {
-            return match self.procs.get(leader) {
-                Ok(target) if may_signal(&ids, &target.ids) => done(()),
-                Ok(_) => Err(Errno::EPERM),
-                Err(_) if op.pid == INIT as i32 => done(()),
-                Err(error) => Err(error),
-            };
-        }
+        let (uid, pgid, is_init) = (caller.who.users.real, caller.pgid, op.pid == INIT as i32);
         let targets: Vec<Pid> = match op.pid {
             0 => self.procs.select(|proc| proc.pgid == pgid),
             -1 => self.procs.select(|proc| proc.pid != pid),
@@ -200,22 +200,64 @@ impl Unixd {
             }
             group => self.procs.select(|proc| proc.pgid as i64 == -(group as i64)),
         };
-        if targets.is_empty() {
-            return if op.pid == INIT as i32 { done(()) } else { Err(Errno::ESRCH) };
-        }
         let mut allowed = targets;
-        allowed.retain(|&target| self.procs.get(target).is_ok_and(|t| may_signal(&ids, &t.ids)));
-        if allowed.is_empty() {
+        if allowed.is_empty() && !is_init {
+            return Err(Errno::ESRCH);
+        }
+        check_signal(op.signal)?;
+        allowed.retain(|&target| self.may_signal(pid, target, op.signal));
+        // No signal reaches `init`, but it can be sent. With -1 those are passed over that may not be sent it.
+        let init = is_init && self.procs.get(pid)?.has(Capability::Kill);
+        if allowed.is_empty() && !init && op.pid != -1 {
             return Err(Errno::EPERM);
         }
         let info = SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
         if op.signal != 0 {
             allowed.into_iter().for_each(|target| self.post(target, op.signal, info));
         }
+        self.still_there(pid)
+    }
+
+    /// `tgkill`.
+    pub fn kill_thread(&mut self, pid: Pid, op: op::KillThread) -> Tried {
+        let by_tkill = op.code == SI_TKILL && op.value == 0;
+        let user = op.code == SI_USER;
+        let own = op.tid == self.speaker;
+        if !by_tkill && (user && !own || !may_claim(op.code, op.value, own)) {
+            return Err(Errno::EPERM);
+        }
+        let leader = self.procs.leader(op.tid);
+        if !self.procs.is_thread(op.tid) || op.pid != 0 && op.pid != leader {
+            return Err(Errno::ESRCH);
+        }
+        check_signal(op.signal)?;
+        if !self.may_signal(pid, leader, op.signal) {
+            return Err(Errno::EPERM);
+        }
+        if op.signal != 0 {
+            let uid = self.procs.get(pid)?.who.users.real;
+            let info = SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
+            self.post_to(leader, Some(op.tid), op.signal, info);
+        }
+        self.still_there(pid)
+    }
+
+    /// Whoever has killed itself gets no answer.
+    fn still_there(&self, pid: Pid) -> Tried {
         match self.procs.live(pid) {
             Ok(_) => done(()),
             Err(_) => Ok(Outcome::Never),
         }
+    }
+
+    /// May a process send a signal to another? `SIGCONT` goes to all of its session.
+    fn may_signal(&self, pid: Pid, target: Pid, signal: u32) -> bool {
+        let (Ok(from), Ok(to)) = (self.procs.get(pid), self.procs.get(target)) else {
+            return false;
+        };
+        pid == target
+            || credentials::may_signal(&from.who, &to.who)
+            || signal == SIGCONT && from.sid == to.sid
     }
 
     /// Waits for a signal of a set.
@@ -303,7 +345,20 @@ fn remaining(timer: Timer, now: u64) -> unixproto::ops::Timer {
     unixproto::ops::Timer { value, interval: timer.interval }
 }
 
-/// May somebody with the ids `from` send signals to one with the ids `to`?
-pub fn may_signal(from: &[u32; 6], to: &[u32; 6]) -> bool {
-    from[1] == 0 || [from[0], from[1]].iter().any(|id| *id == to[0] || *id == to[2])
+/// `EINVAL` for a number that is no signal, nor 0.
+fn check_signal(signal: u32) -> Result<(), Errno> {
+    match signal {
+        0..=64 => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// May a sender say that of a signal? Of those that it does not send to itself only what makes clear that
+/// a program has sent it, and how: the rest is what the kernel says.
+fn may_claim(code: i32, value: u64, own: bool) -> bool {
+    own || match code {
+        SI_USER => value == 0,
+        SI_TKILL => false,
+        code => code < 0,
+    }
 }

@@ -23,7 +23,7 @@ use libos::{invoke, op as kop, Cap};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::bit;
-use unixproto::{op, Any, Errno, Reply};
+use unixproto::{Any, Errno, Reply};
 
 /// The id of a thread, which is a process id for the first one.
 pub type Tid = Pid;
@@ -138,6 +138,7 @@ impl Unixd {
         let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
         self.procs.add_thread(tid, Box::new(thread));
         self.procs.get_mut(pid)?.threads.push(tid);
+        self.look_at_cpu_later(pid);
         self.publish(pid);
         if self.procs.get(pid)?.stopped {
             self.suspend([tid]);
@@ -227,31 +228,6 @@ impl Unixd {
             _ => {}
         }
         done(())
-    }
-
-    /// Posts a signal to a thread.
-    pub fn kill_thread(&mut self, pid: Pid, op: op::KillThread) -> Tried {
-        if op.signal > 64 {
-            return Err(Errno::EINVAL);
-        }
-        let leader = self.procs.leader(op.tid);
-        if !self.procs.is_thread(op.tid) || op.pid != 0 && op.pid != leader {
-            return Err(Errno::ESRCH);
-        }
-        let caller = self.procs.get(pid)?;
-        let (uid, ids) = (caller.ids[0], caller.ids);
-        if !crate::signals::may_signal(&ids, &self.procs.get(leader)?.ids) {
-            return Err(Errno::EPERM);
-        }
-        if op.signal != 0 {
-            let info =
-                unixproto::signals::SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
-            self.post_to(leader, Some(op.tid), op.signal, info);
-        }
-        match self.procs.live(pid) {
-            Ok(_) => done(()),
-            Err(_) => Ok(Outcome::Never),
-        }
     }
 
     /// Has those threads look at the process's signals that can take them.

@@ -97,11 +97,12 @@ impl Shared {
         (end <= self.bytes).then(|| (Area::va(self.index) as usize + offset) as *mut u8)
     }
 
-    /// Copies bytes in, as far as there is room inside.
-    pub fn write(&self, offset: usize, from: &[u8]) {
-        let Some(to) = self.pointer(offset, from.len()) else { return };
-        // SAFETY: the range is mapped writable as long as `self` lives; `from` is private memory.
-        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    /// Copies bytes from other shared memory, if both ranges lie inside.
+    pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
+        let places = (self.pointer(offset, bytes), from.pointer(from_offset, bytes));
+        let (Some(to), Some(from)) = places else { return };
+        // SAFETY: both ranges are mapped as long as the values live, and they are different Frames.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
     }
 }
 

@@ -72,6 +72,7 @@ pub fn cases() -> Vec<Case> {
     cases.push(Case::single("cores/no-shootdown".into(), no_shootdown));
     cases.push(Case::single("cores/no-shootdown-linux".into(), no_shootdown_linux));
     cases.push(Case::single("cores/kept-busy".into(), kept_busy));
+    cases.push(Case::single("cores/hostile-requests".into(), hostile_requests));
     for core in [0, 2] {
         let name = format!("cores/panic-{core}");
         cases.push(Case::single(name.clone(), move |context| panic(context, &name, core)));
@@ -189,6 +190,13 @@ fn no_shootdown_linux(context: &Context) -> Result<()> {
     ensure!(observed.status(context.verbose)? == 1, "it did not fail: {output}");
     ensure!(output.starts_with("WRONG: a"), "it failed otherwise: {output}");
     Ok(())
+}
+
+/// A hostile user's requests while others of it run on other cores.
+fn hostile_requests(context: &Context) -> Result<()> {
+    linux::expect_named(context, "cores/hostile-requests", "fuzz_requests", |directives| {
+        directives.cores = Some(4);
+    })
 }
 
 /// Processes, pipelines and threads keep four cores busy. The cores take turns and count instructions, so

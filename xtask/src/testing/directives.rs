@@ -9,6 +9,7 @@
 //! | `long-args` | the same for when the test is asked for by its name; then it has an hour |
 //! | `env` | one `KEY=VALUE`; may be repeated |
 //! | `stdin` | text for standard input, with `\n` |
+//! | `gives` | `requests`: standard input is the table of requests to `unixd`; `TESSERA_SEED` and `TESSERA_OPS` replace the first two arguments |
 //! | `expect-status` | exit status (default 0) |
 //! | `expect-stdout` | text, with `\n`; else the file NAME.out beside the source |
 //! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
@@ -22,7 +23,7 @@ use crate::machine::{parse_size, MachineOptions};
 use anyhow::{bail, Context, Result};
 use std::time::Duration;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Directives {
     pub builds: Vec<String>,
     pub shells: Vec<String>,
@@ -30,6 +31,8 @@ pub struct Directives {
     pub long_arguments: Option<Vec<String>>,
     pub environment: Vec<String>,
     pub stdin: Vec<u8>,
+    /// See `gives`.
+    pub gives_requests: bool,
     pub expected_status: Option<i32>,
     pub expected_stdout: Option<Vec<u8>>,
     pub linux_is_oracle: bool,
@@ -43,7 +46,7 @@ pub struct Directives {
     pub kept: u64,
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "build",
     "args",
     "long-args",
@@ -59,6 +62,7 @@ const KEYS: [&str; 16] = [
     "shell",
     "kernel",
     "keeps",
+    "gives",
     "why",
 ];
 
@@ -89,6 +93,7 @@ impl Directives {
             "expect-status" => self.expected_status = Some(value.parse()?),
             "expect-stdout" => self.expected_stdout = Some(unescape(value)),
             "oracle" if value == "linux" => self.linux_is_oracle = true,
+            "gives" if value == "requests" => self.gives_requests = true,
             "keeps" => self.kept = value.parse()?,
             "kernel" => self.command_line = value.to_owned(),
             "mem" => self.memory = Some(value.to_owned()),

@@ -7,6 +7,7 @@
 
 use super::directives::Directives;
 use super::guest::{GuestRun, Observed};
+use super::model::number;
 use super::{feed, Case, Context};
 use crate::image::Addition;
 use crate::program::Invocation;
@@ -65,6 +66,26 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
     observed.expect_memory(directives.kept)
 }
 
+/// The table of requests for a program that makes some up, and what of its arguments was asked for.
+fn give_requests(directives: &mut Directives) -> Result<()> {
+    let mut table = String::new();
+    for request in unixproto::ops::TABLE {
+        let reply = if request.reply == "()" { "-" } else { request.reply };
+        table += &format!("{} {} {reply}", request.op, request.name);
+        for (field, ty) in request.fields {
+            table += &format!(" {field}:{ty}");
+        }
+        table.push('\n');
+    }
+    directives.stdin = table.into_bytes();
+    for (at, name) in ["TESSERA_SEED", "TESSERA_OPS"].into_iter().enumerate() {
+        if let (Some(number), Some(argument)) = (number(name)?, directives.arguments.get_mut(at)) {
+            *argument = number.to_string();
+        }
+    }
+    Ok(())
+}
+
 /// Boots for the program of `tests/linux` with this name, with directives that are changed.
 pub fn run_named(
     context: &Context,
@@ -103,6 +124,10 @@ fn guest_run(
     (source, name, build): (&Path, &str, &str),
     directives: &Directives,
 ) -> Result<GuestRun> {
+    let mut directives = directives.clone();
+    if directives.gives_requests {
+        give_requests(&mut directives)?;
+    }
     // All builds have the same name, so that they see the same arguments.
     let folder = context.folder(&format!("linux/{build}"))?;
     let program = folder.join(name);

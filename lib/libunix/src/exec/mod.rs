@@ -67,7 +67,7 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 /// and ends as a shell would.
 pub fn first(p: &mut Process, regs: &mut Regs) {
     let attached = server::call(op::Attach {});
-    let Ok(attached) = attached else { die(SIGKILL) };
+    let Ok(attached) = attached else { die(SIGKILL, "unixd does not know it") };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
     let block = server::data(attached.bytes as usize).to_vec();
     let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
@@ -101,8 +101,11 @@ pub struct Request {
 pub fn requested(p: &mut Process, regs: &mut Regs, request: Request) {
     let Request { dir, args } = request;
     mm::settle(p);
-    if execute(p, regs, dir, args).is_err() {
-        die(SIGKILL);
+    if let Err(error) = execute(p, regs, dir, args) {
+        die(
+            SIGKILL,
+            &alloc::format!("a program that could be executed cannot be any more: {error:?}"),
+        );
     }
 }
 
@@ -130,7 +133,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.me.exec();
     match load(p, &file, &program, &args) {
         Ok(sp) => start(p, regs, program.entry, sp),
-        Err(_) => die(SIGKILL),
+        Err(error) => die(SIGKILL, &alloc::format!("its program cannot be loaded: {error:?}")),
     }
     Ok(0)
 }

@@ -55,7 +55,7 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
         // There is an answer only if the domain was refused.
         let _ = server::call_caps(op::Replace { linux: false }, 0, 0, domain);
     }
-    die(SIGKILL)
+    die(SIGKILL, "no memory for a native program, or unixd has refused its domain")
 }
 
 /// Makes the domain, up to its start.

@@ -53,6 +53,33 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// How many of the next `max` bytes can be written: `EFAULT` if none can. What is then received is not
+    /// lost for lack of a place.
+    #[inline]
+    pub fn writable(&mut self, p: &mut Process, max: u64) -> Result<u64> {
+        let Some((addr, n)) = self.current(max) else { return Ok(0) };
+        let first = user::prefix_out(p, addr, n)?.len() as u64;
+        if first == max || first < n as u64 {
+            return Ok(first);
+        }
+        self.writable_behind(p, max, first)
+    }
+
+    #[cold]
+    fn writable_behind(&self, p: &mut Process, max: u64, first: u64) -> Result<u64> {
+        let mut rest = Cursor { ..*self };
+        rest.advance(first as usize);
+        let mut total = first;
+        while total < max {
+            match rest.next_out(p, max - total) {
+                Ok([]) => break,
+                Ok(piece) => total += piece.len() as u64,
+                Err(_) => break,
+            }
+        }
+        Ok(total)
+    }
+
     /// The next piece to read from, at most `max` bytes; empty at the end.
     pub fn next_in(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
         let Some((addr, n)) = self.current(max) else { return Ok(&[]) };

@@ -284,6 +284,13 @@ impl Fds {
         }
     }
 
+    /// The rings of these pipes are to be asked for again.
+    fn forget_rings(&mut self, descriptions: &[u32]) {
+        for desc in descriptions {
+            self.windows.forget(windows::ring_key(*desc));
+        }
+    }
+
     /// One user less of a file; the last one closes its descriptions.
     pub fn release(&mut self, index: u32) {
         if let Some(file) = self.unhold(index) {

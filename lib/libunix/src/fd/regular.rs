@@ -1,5 +1,6 @@
 //! Contents of regular files: `unixd` says which bytes are meant (and moves the offset, and makes
-//! room), then they are copied here, from or to windows on the file's extents.
+//! room), then they are copied here, from or to windows on the file's extents. What is only written has
+//! no windows: whoever could write through one could read.
 
 use super::buffers::Cursor;
 use super::transfer::Source;
@@ -9,6 +10,7 @@ use crate::process::Process;
 use crate::server::{self, op};
 use unixproto::files::{AT_OFFSET, SEEK_SET};
 use unixproto::ops::Part;
+use unixproto::session::DATA_BYTES;
 
 /// Most bytes that one request writes: what is asked for is made resident first.
 const WRITE_PIECE: u64 = 4 << 20;
@@ -87,18 +89,26 @@ fn copy_out(p: &mut Process, pieces: &mut FilePieces, to: &mut Cursor) -> Result
     Ok(())
 }
 
+/// A regular file to be written.
+#[derive(Clone, Copy)]
+pub struct Target {
+    pub desc: u32,
+    pub inode: u64,
+    /// `unixd` gives no windows on the file, so it copies everything itself.
+    pub write_only: bool,
+}
+
 /// Writes at `offset` or [`AT_OFFSET`]. A write of nothing does nothing.
-pub fn write(
-    p: &mut Process,
-    desc: u32,
-    inode: u64,
-    offset: u64,
-    from: &mut impl Source,
-) -> Result<u64> {
+pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -> Result<u64> {
     let mut total = 0;
     while from.left() > 0 {
         let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
-        match write_piece(p, desc, inode, at, from) {
+        let small = from.left() <= DATA_BYTES as u64;
+        let written = match to.write_only && small && at == AT_OFFSET {
+            true => write_small(p, to.desc, from),
+            false => write_piece(p, to, at, from),
+        };
+        match written {
             Ok((done, wanted)) => {
                 total += done;
                 if done < wanted {
@@ -112,14 +122,22 @@ pub fn write(
     Ok(total)
 }
 
-/// One request's worth. Answers how much was done and how much was wanted.
+/// All that is left, by one request. Answers how much was done and how much was wanted.
+fn write_small(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
+    let wanted = from.left();
+    let had = from.gather(p, server::data_mut(wanted as usize))?;
+    let done = server::call_filled(op::WriteAt { desc, offset: AT_OFFSET }, had)?.count;
+    Ok((done, wanted))
+}
+
+/// One piece for which there is room. Answers how much was done and how much was wanted.
 fn write_piece(
     p: &mut Process,
-    desc: u32,
-    inode: u64,
+    to: Target,
     offset: u64,
     from: &mut impl Source,
 ) -> Result<(u64, u64)> {
+    let Target { desc, inode, .. } = to;
     let wanted = from.left().min(WRITE_PIECE);
     // The first piece is had before the file grows: a bad address leaves no trace.
     let mut piece = from.next(p, wanted)?;
@@ -138,7 +156,7 @@ fn write_piece(
                 }
             }
         }
-        match store(p, desc, &mut place, piece) {
+        match store(p, to, &mut place, piece) {
             Ok(n) => {
                 piece = &piece[n..];
                 done += n as u64;
@@ -159,10 +177,17 @@ fn write_piece(
 }
 
 /// Copies the start of `piece` to `place`, which moves. Answers how many bytes.
-fn store(p: &mut Process, desc: u32, place: &mut Part, piece: &[u8]) -> Result<usize> {
-    let target = windows::view_mut(p, desc, place)?;
-    let n = target.len().min(piece.len()).min(place.bytes as usize);
-    target[..n].copy_from_slice(&piece[..n]);
+fn store(p: &mut Process, to: Target, place: &mut Part, piece: &[u8]) -> Result<usize> {
+    let n = if to.write_only {
+        let n = piece.len().min(DATA_BYTES).min(place.bytes as usize);
+        let request = op::WriteAt { desc: to.desc, offset: place.offset };
+        server::call_a(request, &piece[..n])?.count as usize
+    } else {
+        let target = windows::view_mut(p, to.desc, place)?;
+        let n = target.len().min(piece.len()).min(place.bytes as usize);
+        target[..n].copy_from_slice(&piece[..n]);
+        n
+    };
     place.offset += n as u64;
     place.bytes -= n as u64;
     Ok(n)

@@ -7,18 +7,15 @@ use super::windows;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op, restart};
-use crate::signal;
 use unixproto::files::{PIPE_BYTES, SEEK_CUR, SEEK_SET};
 use unixproto::session::DATA_BYTES;
-use unixproto::signals::SIGPIPE;
 
 /// From this many bytes on the ring is faster than the data area.
 const RING_FROM: u64 = 4096;
 
 /// Reads what is there, or waits.
 pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
-    to.probe_out(p)?;
-    let bytes = to.left().min(DATA_BYTES as u64) as u32;
+    let bytes = to.writable(p, to.left().min(DATA_BYTES as u64))? as u32;
     let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
     to.scatter(p, server::data(count as usize))
 }
@@ -44,7 +41,7 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
                     break;
                 }
             }
-            Err(error) => return partial(p, total, error),
+            Err(error) => return partial(total, error),
         }
     }
     Ok(total)
@@ -70,15 +67,13 @@ fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64
     Ok((done as u64, wanted as u64))
 }
 
-/// What a write that ends with an error answers: the bytes written before, if any.
-fn partial(p: &mut Process, total: u64, error: Errno) -> Result<u64> {
-    if total > 0 {
-        return Ok(total);
+/// What a write that ends with an error answers: the bytes written before, if any. The signal of a
+/// broken pipe has come from `unixd`.
+fn partial(total: u64, error: Errno) -> Result<u64> {
+    match total {
+        0 => Err(restart(error)),
+        _ => Ok(total),
     }
-    if error == Errno::EPIPE {
-        signal::post_self(p, SIGPIPE);
-    }
-    Err(restart(error))
 }
 
 /// Reads from a pipe.
@@ -87,11 +82,18 @@ pub fn read_pipe(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
         return read(p, desc, to);
     }
     to.probe_out(p)?;
-    windows::ring(p, desc)?;
-    let taken =
-        server::wait(p, op::PipeTake { desc, done: 0, bytes: to.left() }).map_err(restart)?;
+    let taken = loop {
+        match windows::ring(p, desc, false) {
+            Err(Errno::EBUSY) => return read(p, desc, to),
+            result => result.map(|_| ())?,
+        }
+        match server::wait(p, op::PipeTake { desc, done: 0, bytes: to.left() }) {
+            Err(Errno::EBUSY) => p.fds.forget_rings(&[desc]),
+            result => break result.map_err(restart)?,
+        }
+    };
     // Another thread may have opened windows meanwhile.
-    let ring = match windows::ring(p, desc) {
+    let ring = match windows::ring(p, desc, false) {
         Ok(ring) => ring,
         Err(error) => {
             let _ = server::call(op::PipeTake { desc, done: 0, bytes: 0 });
@@ -118,14 +120,27 @@ pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<
     if from.left() <= RING_FROM {
         return write(p, desc, from);
     }
-    windows::ring(p, desc)?;
     let (mut total, mut copied) = (0, 0);
     let error = loop {
         if from.left() == 0 {
             break None;
         }
+        match windows::ring(p, desc, true) {
+            Ok(_) => {}
+            // The rest goes the other way; what was copied is committed already.
+            Err(Errno::EBUSY) => match write(p, desc, from) {
+                Ok(rest) => return Ok(total + rest),
+                Err(error) => break Some(error),
+            },
+            Err(error) => break Some(error),
+        }
         let put = match server::wait(p, op::PipePut { desc, done: copied, bytes: from.left() }) {
             Ok(put) => put,
+            Err(Errno::EBUSY) => {
+                copied = 0;
+                p.fds.forget_rings(&[desc]);
+                continue;
+            }
             Err(error) => {
                 copied = 0;
                 break Some(error);
@@ -136,7 +151,7 @@ pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<
         let first = bytes.min(PIPE_BYTES - offset);
         copied = 0;
         // Another thread may have opened windows meanwhile.
-        let ring = match windows::ring(p, desc) {
+        let ring = match windows::ring(p, desc, true) {
             Ok(ring) => ring,
             Err(error) => break Some(error),
         };
@@ -162,6 +177,6 @@ pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<
     }
     match error {
         None => Ok(total),
-        Some(error) => partial(p, total, error),
+        Some(error) => partial(total, error),
     }
 }

@@ -95,6 +95,7 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
     if !file.writable() {
         return Err(Errno::EBADF);
     }
+    let write_only = !file.readable();
     let (desc, kind, inode) = match file.object {
         Object::Description { desc, kind, inode } => (desc, kind, inode),
         _ if at.is_some() => return Err(Errno::ESPIPE),
@@ -106,7 +107,8 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
             if at.is_none() {
                 alone::give_back(p, fd);
             }
-            regular::write(p, desc, inode, at.unwrap_or(AT_OFFSET), from)
+            let to = regular::Target { desc, inode, write_only };
+            regular::write(p, to, at.unwrap_or(AT_OFFSET), from)
         }
         Kind::Null | Kind::Zero | Kind::Random => Ok(from.left()),
         Kind::Full => Err(Errno::ENOSPC),

@@ -257,25 +257,25 @@ pub const fn ring_key(desc: u32) -> u64 {
     1 << 63 | desc as u64
 }
 
-/// The ring of a pipe, for one read or write: only file windows are opened meanwhile, and not as
-/// many as there are places.
-pub fn ring(p: &mut Process, desc: u32) -> Result<Ring> {
+/// The ring of a pipe, to be read or to be written, for one read or write. `EBUSY`: this process does
+/// not get it. Only file windows are opened meanwhile, and not as many as there are places.
+pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    if let Some(index) = p.fds.windows.find(&part, true) {
+    if let Some(index) = p.fds.windows.find(&part, write) {
         return Ok(Ring(place::address(index)));
     }
     let index = p.fds.windows.vacate();
     p.fds.windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
     let caps = Caps::receive(place::frame_slot(index));
     server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
-    show(index, 0, PIPE_BYTES, true)?;
+    show(index, 0, PIPE_BYTES, write)?;
     let window = Window {
         inode,
         layout: RING_LAYOUT,
         start: 0,
         bytes: PIPE_BYTES,
-        writable: true,
+        writable: write,
         stale: false,
         used: 0,
     };

@@ -269,19 +269,42 @@ pub fn mincore(p: &mut Process, addr: u64, len: u64, vector: u64) -> Result<u64>
 
 fn set_locked(p: &mut Process, addr: u64, len: u64, on: bool) -> Result<u64> {
     let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
+    let start = addr - addr % PAGE;
+    if on {
+        check_locked(p, start, len)?;
+    }
     let Mm { space, caps, .. } = &mut p.mm;
-    space.set_locked(caps, (addr - addr % PAGE, len), on).map(|()| 0).map_err(errno)
+    space.set_locked(caps, (start, len), on).map(|()| 0).map_err(errno)
+}
+
+/// May so much be locked, with what is locked elsewhere? `EPERM`: nothing may. `ENOMEM`: too much.
+fn check_locked(p: &Process, start: u64, len: u64) -> Result<()> {
+    let limit = p.sys.max_locked();
+    if limit == u64::MAX {
+        return Ok(());
+    }
+    let (first, end) = (start / PAGE, start.saturating_add(len).div_ceil(PAGE));
+    let locked = |from: u64, to: u64| -> u64 {
+        let entries = p.mm.space.map().within(from, to);
+        entries.filter(|e| e.flags.has(Flags::LOCKED)).map(|e| e.end - e.start).sum()
+    };
+    let pages = locked(0, first) + (end - first) + locked(end, u64::MAX / PAGE);
+    match limit {
+        0 => Err(Errno::EPERM),
+        limit if pages > limit / PAGE => Err(Errno::ENOMEM),
+        _ => Ok(()),
+    }
 }
 
 pub fn mlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     set_locked(p, addr, len, true)
 }
 
+/// With `MLOCK_ONFAULT` nothing is touched, but all counts.
 pub fn mlock2(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
     match flags {
         0 => set_locked(p, addr, len, true),
-        // MLOCK_ONFAULT: nothing is ever paged out.
-        1 => Ok(0),
+        1 => check_locked(p, addr - addr % PAGE, len.saturating_add(addr % PAGE)).map(|()| 0),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -290,12 +313,17 @@ pub fn munlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     set_locked(p, addr, len, false)
 }
 
-/// Nothing is ever paged out.
-pub fn mlockall(_p: &mut Process, flags: u32) -> Result<u64> {
+/// Nothing is ever paged out. All that is mapped counts.
+pub fn mlockall(p: &mut Process, flags: u32) -> Result<u64> {
+    const CURRENT: u32 = 1;
     if flags == 0 || flags & !7 != 0 || flags == 4 {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(0)
+        return Err(Errno::EINVAL);
+    }
+    let (limit, mapped) = (p.sys.max_locked(), p.mm.space.map().pages());
+    match limit {
+        0 => Err(Errno::EPERM),
+        limit if flags & CURRENT != 0 && mapped > limit / PAGE => Err(Errno::ENOMEM),
+        _ => Ok(0),
     }
 }
 

@@ -128,6 +128,7 @@ pub fn prefix_in(p: &mut Process, addr: u64, len: usize) -> Result<&'static [u8]
 }
 
 /// As many of `len` bytes as are writable, at least one (unless `len` is 0).
+#[inline]
 pub fn prefix_out(p: &mut Process, addr: u64, len: usize) -> Result<&'static mut [u8]> {
     Ok(slice_mut(addr, resident(p, addr, len, Access::Write)?))
 }

@@ -147,11 +147,11 @@ pub fn rt_tgsigqueueinfo(
     info: u64,
 ) -> Result<u64> {
     let raw: [u64; 4] = user::copy_in(p, info)?;
-    let (code, own) = (raw[1] as i32, header().pid.load(Ordering::Relaxed) as i32);
-    if pid <= 0 || tid <= 0 || bit(signal) == 0 && signal != 0 {
+    let (code, own) = (raw[1] as i32, header().tid.load(Ordering::Relaxed) as i32);
+    if pid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    if pid != own && (code >= 0 || code == SI_TKILL) {
+    if tid != own && (code >= 0 || code == SI_TKILL) {
         return Err(Errno::EPERM);
     }
     let (pid, tid) = (pid as u32, tid as u32);

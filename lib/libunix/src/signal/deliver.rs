@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op};
 use crate::upcall::die;
+use crate::vfork;
 use abi::layout::USER_END;
 use abi::Regs;
 use core::sync::atomic::Ordering;
@@ -98,7 +99,7 @@ fn default(p: &mut Process, signal: u32) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
         DefaultAction::Stop => drop(server::wait(p, op::Stop { signal })),
-        DefaultAction::Terminate => die(signal),
+        DefaultAction::Terminate => vfork::exit(killed(signal)),
     }
 }
 
@@ -129,7 +130,7 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
 #[cold]
 fn cannot_handle(p: &mut Process, signal: u32) {
     if signal == SIGSEGV {
-        die(SIGSEGV);
+        die(SIGSEGV, "no stack for the handler of SIGSEGV");
     }
     force(p, SIGSEGV, SI_KERNEL, 0);
 }

@@ -9,7 +9,6 @@
 //!
 //! * [`deliver()`]: by the upcall code, as the last thing before every return to the program.
 //! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
-//! * [`post_self`]: pending for this process itself.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
 //! * [`Signals::exec`]: what execve resets. Fork copies the state as it is.
 
@@ -142,17 +141,6 @@ impl Own {
     }
 }
 
-/// Makes `signal` pending for this process itself (`SIGPIPE`, for example). It is delivered when
-/// the current system call returns to the program.
-pub fn post_self(p: &mut Process, signal: u32) {
-    let mask = bit(signal);
-    if p.signals.ignored & !p.me.signals.blocked & mask == 0 {
-        let pid = header().pid.load(Ordering::Relaxed);
-        let uid = header().ids[0].load(Ordering::Relaxed);
-        header().own.post(signal, SigInfo { code: SI_USER, pid, uid, status: 0, value: 0 });
-    }
-}
-
 /// Delivers pending signals: builds handler frames on the program's stack, takes default actions,
 /// restarts interrupted calls.
 #[inline(always)]
@@ -214,7 +202,11 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     fault(p, signal, code, address, vector, error);
     if p.signals.action(signal).handler == actions::SIG_DFL {
         let Regs { rip, rsp, .. } = *regs;
-        let name = if vector == PAGE_FAULT { "page fault" } else { "exception" };
+        let name = match vector {
+            PAGE_FAULT if signal == SIGKILL => "no memory for a page",
+            PAGE_FAULT => "page fault",
+            _ => "exception",
+        };
         let text = alloc::format!(
             "{name}: signal {signal}, vector {vector}, address {address:#x}, \
              rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"

@@ -1,11 +1,12 @@
 //! Resource limits and usage.
 
-use super::time;
+use super::{processes, time};
 use crate::errno::{Errno, Result};
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
+use credentials::Capability;
 use linuxabi::bytes::Bytes;
 
 /// A limit: what counts, and how far it may be raised.
@@ -23,6 +24,8 @@ pub const DATA: usize = 2;
 pub const STACK: usize = 3;
 /// `RLIMIT_NOFILE`.
 pub const NOFILE: usize = 7;
+/// `RLIMIT_MEMLOCK`.
+pub const MEMLOCK: usize = 8;
 /// `RLIMIT_AS`.
 pub const AS: usize = 9;
 /// The limit on descriptors cannot be raised beyond this.
@@ -38,7 +41,7 @@ pub const INITIAL: [Limit; LIMITS] = {
     limits[4] = Limit { soft: 0, hard: INFINITY }; // RLIMIT_CORE
     limits[6] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_NPROC
     limits[NOFILE] = Limit { soft: 1024, hard: MAX_FILES };
-    limits[8] = Limit { soft: 8 << 20, hard: 8 << 20 }; // RLIMIT_MEMLOCK
+    limits[MEMLOCK] = Limit { soft: 8 << 20, hard: 8 << 20 };
     limits[11] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_SIGPENDING
     limits[12] = Limit { soft: 819_200, hard: 819_200 }; // RLIMIT_MSGQUEUE
     limits[13] = Limit { soft: 0, hard: 0 }; // RLIMIT_NICE
@@ -47,7 +50,7 @@ pub const INITIAL: [Limit; LIMITS] = {
 };
 
 fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
-    let root = header().ids[1].load(Ordering::Relaxed) == 0;
+    let root = processes::has(Capability::SysResource);
     let limit = p.sys.limits.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
     let [soft, hard] = new;
     if soft > hard {
@@ -55,6 +58,10 @@ fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
     }
     if hard > limit.hard && !root || resource as usize == NOFILE && hard > MAX_FILES {
         return Err(Errno::EPERM);
+    }
+    // Those that hold against the process itself.
+    if resource < unixproto::limit::COUNT as u32 {
+        server::call(op::SetLimit { which: resource, soft, hard })?;
     }
     *limit = Limit { soft, hard };
     Ok(())

@@ -13,6 +13,7 @@ mod names;
 mod paths;
 pub mod pi;
 mod polling;
+mod privilege;
 mod processes;
 pub mod random;
 mod readwrite;
@@ -27,6 +28,7 @@ use crate::errno::{self, Errno};
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::Regs;
+use credentials::Capability;
 
 /// What the calls of this module remember.
 #[derive(Clone)]
@@ -67,6 +69,14 @@ impl State {
     /// Bytes of the data segment.
     pub fn max_data(&self) -> u64 {
         self.limits[limits::DATA].soft
+    }
+
+    /// Bytes that may be locked in memory.
+    pub fn max_locked(&self) -> u64 {
+        match processes::has(Capability::IpcLock) {
+            true => u64::MAX,
+            false => self.limits[limits::MEMLOCK].soft,
+        }
     }
 
     /// Bytes of address space.

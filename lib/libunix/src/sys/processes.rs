@@ -8,10 +8,16 @@ use crate::server::{self, header, op, restart};
 use crate::thread::{end, lock};
 use crate::vfork;
 use core::sync::atomic::{AtomicU32, Ordering};
+use credentials::{CapSet, Capability};
 use linuxabi::bytes::Bytes;
 use unixproto::files::{KEEP_ID, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED};
 use unixproto::ops::Waited;
 use unixproto::signals::{self, SI_TKILL, SI_USER};
+
+/// Is a (POSIX) capability effective?
+pub fn has(capability: Capability) -> bool {
+    CapSet::new(header().caps.load(Ordering::Relaxed)).has(capability)
+}
 
 fn load(cell: &AtomicU32) -> u64 {
     cell.load(Ordering::Relaxed) as u64
@@ -56,25 +62,10 @@ fn triple(first: usize) -> [u32; 3] {
     [0, 1, 2].map(|n| header().ids[first + n].load(Ordering::Relaxed))
 }
 
-/// Sets three ids; `KEEP_ID` leaves one. Without privilege only to one of the three.
-fn set_triple(first: usize, new: [u32; 3]) -> Result<u64> {
-    let old = triple(first);
-    let privileged = load(&header().ids[EUID]) == 0;
-    let known = |id: u32| id == KEEP_ID || old.contains(&id);
-    if !privileged && !new.into_iter().all(known) {
-        return Err(Errno::EPERM);
-    }
-    let mut ids = [triple(RUID), triple(RGID)];
-    for (id, new) in ids[(first == RGID) as usize].iter_mut().zip(new) {
-        if new != KEEP_ID {
-            *id = new;
-        }
-    }
-    let mut bytes = Bytes::<24>::default();
-    for id in ids.into_iter().flatten() {
-        bytes = bytes.u32(id);
-    }
-    server::call_a(op::SetIds {}, &bytes.done()).map(|()| 0)
+/// Sets three ids; `KEEP_ID` leaves one.
+fn set_triple(first: usize, [real, effective, saved]: [u32; 3]) -> Result<u64> {
+    let groups = first == RGID;
+    server::call(op::SetIds { groups, real, effective, saved }).map(|()| 0)
 }
 
 /// All three with privilege, else the effective one.
@@ -82,16 +73,24 @@ fn set_one(first: usize, id: u32) -> Result<u64> {
     if id == KEEP_ID {
         return Err(Errno::EINVAL);
     }
-    if load(&header().ids[EUID]) == 0 {
+    let capability = if first == RGID { Capability::Setgid } else { Capability::Setuid };
+    if has(capability) {
         set_triple(first, [id; 3])
-    } else {
+    } else if id == triple(first)[0] || id == triple(first)[2] {
         set_triple(first, [KEEP_ID, id, KEEP_ID])
+    } else {
+        Err(Errno::EPERM)
     }
 }
 
 /// `setreuid`: the saved id follows the effective one when the real one is set or they differ.
 fn set_two(first: usize, real: u32, effective: u32) -> Result<u64> {
     let old = triple(first);
+    let capability = if first == RGID { Capability::Setgid } else { Capability::Setuid };
+    // The real id becomes the effective one at most, and not the saved one.
+    if real != KEEP_ID && real != old[0] && real != old[1] && !has(capability) {
+        return Err(Errno::EPERM);
+    }
     let after = if effective == KEEP_ID { old[1] } else { effective };
     let follows = real != KEEP_ID || effective != KEEP_ID && effective != old[0];
     set_triple(first, [real, effective, if follows { after } else { KEEP_ID }])
@@ -129,12 +128,12 @@ fn put_triple(p: &mut Process, first: usize, addrs: [u64; 3]) -> Result<u64> {
     Ok(0)
 }
 
-/// `setfsuid`, `setfsgid`: these follow the effective ids here.
-pub fn setfsuid(_p: &mut Process) -> u64 {
-    load(&header().ids[EUID])
+/// These answer the id before, whatever came of it.
+pub fn setfsuid(_p: &mut Process, id: u32) -> Result<u64> {
+    Ok(server::call(op::SetFileId { groups: false, id })?.count)
 }
-pub fn setfsgid(_p: &mut Process) -> u64 {
-    load(&header().ids[EGID])
+pub fn setfsgid(_p: &mut Process, id: u32) -> Result<u64> {
+    Ok(server::call(op::SetFileId { groups: true, id })?.count)
 }
 
 /// There are no supplementary groups.
@@ -148,7 +147,7 @@ pub fn getgroups(_p: &mut Process, size: i32) -> Result<u64> {
 
 pub fn setgroups(_p: &mut Process, size: i32) -> Result<u64> {
     match size {
-        _ if load(&header().ids[EUID]) != 0 => Err(Errno::EPERM),
+        _ if !has(Capability::Setgid) => Err(Errno::EPERM),
         0..=65536 => Ok(0),
         _ => Err(Errno::EINVAL),
     }
@@ -259,16 +258,7 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
     server::wait(p, op::Wait { pid, options }).map_err(restart)
 }
 
-fn signal_number(signal: u32) -> Result<u32> {
-    if signal <= 64 {
-        Ok(signal)
-    } else {
-        Err(Errno::EINVAL)
-    }
-}
-
 pub fn kill(_p: &mut Process, pid: i32, signal: u32) -> Result<u64> {
-    let signal = signal_number(signal)?;
     if pid == i32::MIN {
         return Err(Errno::ESRCH);
     }
@@ -279,7 +269,6 @@ pub fn tkill(_p: &mut Process, tid: i32, signal: u32) -> Result<u64> {
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let signal = signal_number(signal)?;
     send_thread(0, tid as u32, signal)
 }
 
@@ -287,7 +276,6 @@ pub fn tgkill(_p: &mut Process, pid: i32, tid: i32, signal: u32) -> Result<u64> 
     if pid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let signal = signal_number(signal)?;
     send_thread(pid as u32, tid as u32, signal)
 }
 
@@ -298,10 +286,12 @@ fn send_thread(pid: u32, tid: u32, signal: u32) -> Result<u64> {
 pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Result<u64> {
     let raw: [u64; 4] = user::copy_in(p, info)?;
     let code = raw[1] as i32;
-    if code >= 0 && pid as u64 != load(&header().pid) {
+    if (code >= 0 || code == SI_TKILL) && pid as u64 != load(&header().pid) {
         return Err(Errno::EPERM);
     }
-    let signal = signal_number(signal)?;
+    if pid <= 0 {
+        return Err(Errno::ESRCH);
+    }
     server::call(op::Kill { pid, signal, code, value: raw[3] }).map(|()| 0)
 }
 

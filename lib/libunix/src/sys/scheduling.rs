@@ -1,5 +1,6 @@
 //! The scheduler's interface. There is one policy, and every process has the same weight.
 
+use super::processes;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
@@ -8,6 +9,7 @@ use crate::server::{self, header, op};
 use crate::thread::{area, Thread};
 use captypes::CapAddr;
 use core::sync::atomic::Ordering;
+use credentials::Capability;
 
 pub fn sched_yield(_p: &mut Process) -> u64 {
     let _ = invoke(area::own_dispatcher(), captypes::op::Yield {});
@@ -173,7 +175,7 @@ pub fn setpriority(p: &mut Process, which: u32, who: i32, nice: i32) -> Result<u
         check(who).map_err(|_| Errno::ESRCH)?;
     }
     let nice = nice.clamp(-20, 19);
-    if nice < p.sys.nice && header().ids[1].load(Ordering::Relaxed) != 0 {
+    if nice < p.sys.nice && !processes::has(Capability::SysNice) {
         return Err(Errno::EACCES);
     }
     p.sys.nice = nice;
@@ -182,33 +184,4 @@ pub fn setpriority(p: &mut Process, which: u32, who: i32, nice: i32) -> Result<u
 
 pub fn ioprio(_p: &mut Process) -> u64 {
     0
-}
-
-/// POSIX capabilities (not this system's): the administrator has all of them, others none.
-pub fn capget(p: &mut Process, head: u64, data: u64) -> Result<u64> {
-    const VERSION_1: u32 = 0x1998_0330;
-    const VERSION_3: u32 = 0x2008_0522;
-    const ALL: u64 = (1 << 41) - 1;
-    let [version, pid]: [u32; 2] = user::copy_in(p, head)?;
-    let sets = match version {
-        VERSION_1 => 1,
-        0x2007_1026 | VERSION_3 => 2,
-        _ => {
-            user::copy_out(p, head, &VERSION_3)?;
-            return if data == 0 { Ok(0) } else { Err(Errno::EINVAL) };
-        }
-    };
-    check(pid as i32)?;
-    let have = if header().ids[1].load(Ordering::Relaxed) == 0 { ALL } else { 0 };
-    for set in 0..sets {
-        let word = (have >> (32 * set)) as u32;
-        user::copy_out(p, data + 12 * set, &[word, word, 0])?;
-    }
-    Ok(0)
-}
-
-pub fn capset(p: &mut Process, head: u64, data: u64) -> Result<u64> {
-    user::copy_in::<[u32; 2]>(p, head)?;
-    user::copy_in::<[u32; 3]>(p, data)?;
-    Ok(0)
 }

@@ -229,8 +229,8 @@ calls! {
     119 setresgid processes::setresgid, (u32, u32, u32);
     120 getresgid processes::getresgid, (u64, u64, u64);
     121 getpgid processes::getpgid, (i32);
-    122 setfsuid processes::setfsuid, ();
-    123 setfsgid processes::setfsgid, ();
+    122 setfsuid processes::setfsuid, (u32);
+    123 setfsgid processes::setfsgid, (u32);
     124 getsid processes::getsid, (i32);
     129 rt_sigqueueinfo processes::rt_sigqueueinfo, (i32, u32, u64);
     186 gettid thread::gettid, ();
@@ -253,8 +253,8 @@ calls! {
 
     // The thread and its scheduling.
     24 sched_yield scheduling::sched_yield, ();
-    125 capget scheduling::capget, (u64, u64);
-    126 capset scheduling::capset, (u64, u64);
+    125 capget privilege::capget, (u64, u64);
+    126 capset privilege::capset, (u64, u64);
     135 personality thread::personality, (u32);
     140 getpriority scheduling::getpriority, (u32, i32);
     141 setpriority scheduling::setpriority, (u32, i32, i32);
@@ -265,7 +265,7 @@ calls! {
     146 sched_get_priority_max scheduling::sched_get_priority_max, (u32);
     147 sched_get_priority_min scheduling::sched_get_priority_min, (u32);
     148 sched_rr_get_interval scheduling::sched_rr_get_interval, (i32, u64);
-    157 prctl thread::prctl, (u32, u64, u64);
+    157 prctl thread::prctl, (u32, u64, u64, u64, u64);
     158 arch_prctl thread::arch_prctl, (u32, u64);
     202 futex futex::futex, (u64, u32, u32, u64, u64, u32);
     203 sched_setaffinity scheduling::sched_setaffinity, (i32, u32, u64);

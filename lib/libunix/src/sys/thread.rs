@@ -1,5 +1,6 @@
 //! The calling thread: its identity, its registers, its name.
 
+use super::privilege;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
@@ -67,7 +68,7 @@ pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
     gettid(p)
 }
 
-pub fn prctl(p: &mut Process, option: u32, a: u64, _b: u64) -> Result<u64> {
+pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
     match option {
         raw::PR_SET_NAME => set_name(p, a),
         raw::PR_GET_NAME => get_name(p, a),
@@ -79,13 +80,9 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, _b: u64) -> Result<u64> {
             let signal = p.sys.parent_death_signal;
             user::copy_out(p, a, &signal).map(|()| 0)
         }
-        raw::PR_GET_DUMPABLE => Ok(1),
-        raw::PR_GET_KEEPCAPS | raw::PR_GET_SECCOMP | raw::PR_GET_SECUREBITS => Ok(0),
-        raw::PR_GET_NO_NEW_PRIVS | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
-        raw::PR_SET_DUMPABLE | raw::PR_SET_KEEPCAPS | raw::PR_SET_NO_NEW_PRIVS if a <= 1 => Ok(0),
+        raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
         raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER | raw::PR_SET_THP_DISABLE => Ok(0),
-        raw::PR_CAPBSET_READ if a <= 40 => Ok(1),
-        _ => Err(Errno::EINVAL),
+        _ => privilege::prctl(option, [a, b, c, d]),
     }
 }
 

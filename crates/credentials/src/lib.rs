@@ -1,0 +1,61 @@
+//! Who a Linux process is, and what that allows.
+//!
+//! [`Credentials`] are user and group ids and the sets of POSIX capabilities (`capabilities(7)`; not
+//! the capabilities of this system's kernel), and how both change by `setresuid` and relatives,
+//! `capset`, `prctl` and `execve`. [`may_signal`], [`may_trace`] and [`may_limit`] say what one process may
+//! do to another.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod caps;
+mod change;
+mod ids;
+mod others;
+
+pub use caps::{CapSet, Capability};
+pub use change::securebits;
+pub use ids::Ids;
+pub use others::{may_limit, may_signal, may_trace};
+
+/// See the head of this file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// User ids.
+    pub users: Ids,
+    /// Group ids.
+    pub groups: Ids,
+    /// What the process may do now.
+    pub effective: CapSet,
+    /// What it may make effective.
+    pub permitted: CapSet,
+    /// What programs may keep that it executes, if their files say so.
+    pub inheritable: CapSet,
+    /// What the programs may get at most that it executes.
+    pub bounding: CapSet,
+    /// What every program keeps that it executes.
+    pub ambient: CapSet,
+    /// How capabilities follow from ids: see [`securebits`].
+    pub securebits: u32,
+    /// No program that it executes gets more than it has (`PR_SET_NO_NEW_PRIVS`).
+    pub no_new_privileges: bool,
+}
+
+impl Credentials {
+    /// Of the administrator.
+    pub const ROOT: Credentials = Credentials {
+        users: Ids::all(0),
+        groups: Ids::all(0),
+        effective: CapSet::ALL,
+        permitted: CapSet::ALL,
+        inheritable: CapSet::NONE,
+        bounding: CapSet::ALL,
+        ambient: CapSet::NONE,
+        securebits: 0,
+        no_new_privileges: false,
+    };
+
+    /// Is a capability effective?
+    pub const fn has(&self, capability: Capability) -> bool {
+        self.effective.has(capability)
+    }
+}

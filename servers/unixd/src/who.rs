@@ -1,0 +1,124 @@
+//! Who processes are: ids and (POSIX) capabilities, and what they may do to each other.
+
+use crate::procs::{Pid, Proc};
+use crate::server::Unixd;
+use crate::wait::{count, done, Tried};
+use credentials::{CapSet, Credentials};
+use unixproto::ops::PosixCaps;
+use unixproto::{op, privilege, Errno};
+
+impl Unixd {
+    /// Changes who a process is.
+    fn change<R>(
+        &mut self,
+        pid: Pid,
+        how: impl FnOnce(&mut Credentials) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let proc = self.procs.get_mut(pid)?;
+        let before = proc.who;
+        let result = how(&mut proc.who)?;
+        if proc.who.hides_from(&before) {
+            proc.dumpable = false;
+        }
+        self.publish(pid);
+        Ok(result)
+    }
+
+    /// `setresuid` and its relatives.
+    pub fn set_ids(&mut self, pid: Pid, op: op::SetIds) -> Tried {
+        let new = [op.real, op.effective, op.saved];
+        self.change(pid, |who| match op.groups {
+            false => who.set_users(new),
+            true => who.set_groups(new),
+        })?;
+        done(())
+    }
+
+    /// `setfsuid`, `setfsgid`.
+    pub fn set_file_id(&mut self, pid: Pid, op: op::SetFileId) -> Tried {
+        let before = self.change(pid, |who| {
+            Ok(match op.groups {
+                false => who.set_file_user(op.id),
+                true => who.set_file_group(op.id),
+            })
+        })?;
+        count(before as usize)
+    }
+
+    /// `capget`.
+    pub fn get_caps(&mut self, pid: Pid, of: u32) -> Tried {
+        let who = match of {
+            0 => self.procs.get(pid)?.who,
+            tid => self.procs.get(self.procs.leader(tid))?.who,
+        };
+        done(PosixCaps {
+            effective: who.effective.bits(),
+            permitted: who.permitted.bits(),
+            inheritable: who.inheritable.bits(),
+        })
+    }
+
+    /// `capset`.
+    pub fn set_caps(&mut self, pid: Pid, op: op::SetCaps) -> Tried {
+        let [effective, permitted, inheritable] =
+            [op.effective, op.permitted, op.inheritable].map(CapSet::new);
+        self.change(pid, |who| who.set_caps(effective, permitted, inheritable))?;
+        done(())
+    }
+
+    /// What `prctl` has about privileges.
+    pub fn privilege(&mut self, pid: Pid, op: op::Privilege) -> Tried {
+        use credentials::securebits::KEEP_CAPS;
+        use privilege::*;
+        let proc = self.procs.get_mut(pid)?;
+        let who = &proc.who;
+        let flag = match op.first {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Errno::EINVAL),
+        };
+        match op.option {
+            GET_DUMPABLE => return count(proc.dumpable as usize),
+            SET_DUMPABLE => proc.dumpable = flag?,
+            GET_KEEPCAPS => return count((who.securebits & KEEP_CAPS != 0) as usize),
+            GET_SECUREBITS => return count(who.securebits as usize),
+            GET_NO_NEW_PRIVS => return count(who.no_new_privileges as usize),
+            SET_NO_NEW_PRIVS if op.first == 1 => proc.who.no_new_privileges = true,
+            CAPBSET_READ => return is_in(op.first, who.bounding),
+            SET_KEEPCAPS => {
+                let keep = flag?;
+                self.change(pid, |who| who.keep_caps(keep))?;
+            }
+            CAPBSET_DROP => self.change(pid, |who| who.drop_bounding(op.first))?,
+            SET_SECUREBITS => self.change(pid, |who| who.set_securebits(op.first))?,
+            CAP_AMBIENT => return self.ambient(pid, op.first, op.second),
+            _ => return Err(Errno::EINVAL),
+        }
+        count(0)
+    }
+
+    fn ambient(&mut self, pid: Pid, what: u32, number: u32) -> Tried {
+        use privilege::*;
+        match what {
+            AMBIENT_CLEAR_ALL => self.procs.get_mut(pid)?.who.ambient = CapSet::NONE,
+            AMBIENT_IS_SET => return is_in(number, self.procs.get(pid)?.who.ambient),
+            AMBIENT_RAISE | AMBIENT_LOWER => {
+                self.change(pid, |who| who.set_ambient(number, what == AMBIENT_RAISE))?;
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+        count(0)
+    }
+
+    /// May a process look into another, into its descriptions above all?
+    pub fn may_trace(&self, pid: Pid, other: &Proc) -> bool {
+        let from = self.procs.get(pid);
+        pid == other.pid
+            || from.is_ok_and(|from| credentials::may_trace(&from.who, &other.who, other.dumpable))
+    }
+}
+
+fn is_in(number: u32, set: CapSet) -> Tried {
+    let one = CapSet::of_number(number).ok_or(Errno::EINVAL)?;
+    count(one.is_within(set) as usize)
+}
