@@ -31,6 +31,8 @@ pub enum Broken {
     NothingMapped { table: u64, entry: u32 },
     /// A kernel object is writable in user mode.
     WritableObject { base: u64, table: u64, entry: u32 },
+    /// An entry shows the zero page, but not only to read.
+    WrongZero { table: u64, entry: u32, value: u64 },
     /// An entry is in use without a Mapping.
     NoMapping { table: u64, entry: u32, value: u64 },
     /// Memory on the list of what came back is in use, or has no home.
@@ -88,9 +90,8 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
         }
         let write = value & Flags::WRITE.bits() != 0;
         let execute = value & Flags::NO_EXECUTE.bits() == 0;
-        if write && !mapping.rights.has(Rights::WRITE)
-            || execute && !mapping.rights.has(Rights::EXEC)
-        {
+        let may_write = Rights::WRITE.or(Rights::WRITE_ALONE).and(mapping.rights);
+        if write && may_write == Rights::NONE || execute && !mapping.rights.has(Rights::EXEC) {
             return Err(Broken::TooManyRights { table, entry: at });
         }
         writable |= write;
@@ -112,6 +113,13 @@ fn check_table(local: &Local, slot: SlotRef) -> Result<(), Broken> {
     while index < vspace::user_entries(level) {
         let value = table.get(index);
         if value == 0 {
+            index += 1;
+            continue;
+        }
+        if vspace::is_zero_page(level, value) {
+            if !vspace::is_sound(value) {
+                return Err(Broken::WrongZero { table: cap.base, entry: index, value });
+            }
             index += 1;
             continue;
         }

@@ -20,6 +20,8 @@ pub const MAX_CORES: usize = shootdown::MAX_CORES;
 pub struct CoreId(pub u8);
 
 impl CoreId {
+    /// The core that starts the others.
+    pub const BOOT: CoreId = CoreId(0);
     /// The set with this core alone.
     #[inline]
     pub const fn bit(self) -> u64 {

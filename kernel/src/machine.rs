@@ -37,6 +37,7 @@ pub fn log_bytes(local: &mut Local, len: u32, words: [u64; 5]) -> Result<(), Sta
 /// Ends the machine in order.
 pub fn shutdown(local: &mut Local, _status: u32) -> ! {
     local.line.end(log::bytes);
+    crate::dispatch::events::report();
     arch::shutdown()
 }
 

@@ -1,7 +1,8 @@
-//! Names for the addresses that a panicking kernel prints.
+//! Names for the addresses that a panicking kernel, or a native program that fails, prints.
 //!
-//! The kernel prints `@backtrace` and one line `  #N 0xADDRESS` for each frame; the symbols are in
-//! the ELF file that was booted, where only this side can read them.
+//! The kernel prints `@backtrace` and one line `  #N 0xADDRESS` for each frame, and `  at 0xADDRESS` for a
+//! program that raised an exception; programs print lines like that. The symbols are in the ELF files
+//! that were booted, where only this side can read them.
 
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -42,10 +43,13 @@ fn functions(data: &[u8]) -> Option<Vec<(u64, String)>> {
     Some(all)
 }
 
-/// The address in `  #N 0xADDRESS`.
+/// The address in `  #N 0xADDRESS`, as the kernel prints it, or `  at 0xADDRESS`, as programs do.
 fn frame_address(line: &str) -> Option<u64> {
-    let (number, address) = line.strip_prefix("  #")?.split_once(" 0x")?;
-    number.parse::<u32>().ok()?;
+    let (before, address) = line.split_once(" 0x")?;
+    let number = before.strip_prefix("  #").and_then(|number| number.parse::<u32>().ok());
+    if before != "  at" && number.is_none() {
+        return None;
+    }
     u64::from_str_radix(address.trim(), 16).ok()
 }
 
@@ -60,6 +64,8 @@ mod tests {
         assert_eq!(symbols.annotate("  #1 0x2000"), "  #1 0x2000  second+0x0");
         assert_eq!(symbols.annotate("  #1 0xfff"), "  #1 0xfff");
         assert_eq!(symbols.annotate("#1 0x2000"), "#1 0x2000");
+        assert_eq!(symbols.annotate("  at 0x2001"), "  at 0x2001  second+0x1");
+        assert_eq!(symbols.annotate("looked at 0x2001"), "looked at 0x2001");
     }
 
     #[test]

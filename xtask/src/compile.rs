@@ -50,6 +50,7 @@ pub fn build_variant(project: &Project, variant: Variant) -> Result<Built> {
     let record = project.state().join(match variant {
         Variant::Plain => "built",
         Variant::Traced => "built.traced",
+        Variant::Counted => bail!("only the kernel counts its events"),
     });
     let now = fingerprint(project);
     let kernel = project.kernel(variant);
@@ -78,6 +79,12 @@ pub fn build_variant(project: &Project, variant: Variant) -> Result<Built> {
     fs::write(&record, remember(&built.programs, now))
         .with_context(|| format!("cannot write {}", record.display()))?;
     Ok(built)
+}
+
+/// Builds a kernel of another variant, to boot the usual programs, and says where it is.
+pub fn build_kernel(project: &Project, variant: Variant) -> Result<PathBuf> {
+    compile(project, &packages(project)?, Part::Kernel, variant)?;
+    Ok(project.kernel(variant))
 }
 
 fn compile(project: &Project, packages: &[Package], part: Part, variant: Variant) -> Result<()> {

@@ -42,6 +42,8 @@ pub enum End {
     Quit,
     /// Nobody reads the program's output any more.
     OutputClosed,
+    /// A native program raised an exception that nobody handles.
+    Fault,
 }
 
 pub struct Finished {
@@ -59,12 +61,15 @@ pub struct Console {
     pub terminal: bool,
 }
 
+#[derive(Default)]
 pub struct Limits {
     pub timeout: Option<Duration>,
     /// End at SIGINT, SIGTERM and SIGHUP, and pass SIGWINCH on.
     pub watch_signals: bool,
     /// End, as at the timeout, as soon as somebody sets it.
     pub give_up: Option<Arc<AtomicBool>>,
+    /// End when a program raises an exception that nobody handles: others may wait for it for ever.
+    pub end_at_fault: bool,
 }
 
 /// What the threads around an emulator report.
@@ -74,6 +79,8 @@ pub enum Event {
     Exited(ExitStatus),
     Signal(i32),
     Resized,
+    /// A record `@fault …` in the kernel's log.
+    Fault,
     Stop(End),
 }
 
@@ -108,7 +115,7 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
     let mut input = Some((console.input, console_here, control_here.try_clone()?));
     let deadline = limits.timeout.map(|timeout| Instant::now() + timeout);
     let given_up = || limits.give_up.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
-    let outcome = wait_for_end(&inbox, deadline, given_up, |event| {
+    let outcome = wait_for_end(&inbox, deadline, given_up, limits.end_at_fault, |event| {
         if let (Event::Resized, true) | (Event::Ready, true) = (&event, console.terminal) {
             send_window_size(&control_here);
         }
@@ -141,6 +148,7 @@ fn wait_for_end(
     inbox: &Receiver<Event>,
     deadline: Option<Instant>,
     given_up: impl Fn() -> bool,
+    end_at_fault: bool,
     mut other: impl FnMut(Event),
 ) -> Result<ExitStatus, End> {
     /// How long it may take until somebody's giving up is noticed.
@@ -156,6 +164,7 @@ fn wait_for_end(
         match event {
             Ok(Event::Exited(status)) => return Ok(status),
             Ok(Event::Stop(end)) => return Err(end),
+            Ok(Event::Fault) if end_at_fault => return Err(End::Fault),
             Ok(Event::Signal(SIGWINCH)) => other(Event::Resized),
             Ok(Event::Signal(signal)) => return Err(End::Signal(signal)),
             Ok(event) => other(event),

@@ -61,7 +61,7 @@ impl Base {
         let busybox = setup::busybox()?;
         let bash = setup::find_in_path("bash-static");
         let name = match built.variant {
-            Variant::Plain => "base",
+            Variant::Plain | Variant::Counted => "base",
             Variant::Traced => "base.traced",
         };
         let file = project.state().join(format!("{name}.cpio"));

@@ -75,7 +75,7 @@ pub fn read_log(
 ) -> Result<JoinHandle<LogContents>> {
     let file =
         File::create(&log.file).with_context(|| format!("cannot write {}", log.file.display()))?;
-    let mut sink = Sink::new(file, log.to_stderr);
+    let mut sink = Sink::new(file, log.to_stderr, events.clone());
     Ok(thread::spawn(move || {
         let mut buffer = [0; 4096];
         let mut silent = true;
@@ -95,12 +95,13 @@ struct Sink {
     partial: Vec<u8>,
     tail: VecDeque<String>,
     records: Vec<Record>,
+    events: Sender<Event>,
 }
 
 impl Sink {
-    fn new(file: File, to_stderr: bool) -> Sink {
+    fn new(file: File, to_stderr: bool, events: Sender<Event>) -> Sink {
         let (partial, tail, records) = Default::default();
-        Sink { file: BufWriter::new(file), to_stderr, partial, tail, records }
+        Sink { file: BufWriter::new(file), to_stderr, partial, tail, records, events }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
@@ -122,7 +123,12 @@ impl Sink {
             // The terminal may be in raw mode, where a line feed is only that.
             eprint!("{line}\r\n");
         }
-        self.records.extend(Record::parse(&line));
+        if let Some(record) = Record::parse(&line) {
+            if record.kind == "fault" {
+                let _ = self.events.send(Event::Fault);
+            }
+            self.records.push(record);
+        }
         if self.tail.len() == TAIL {
             self.tail.pop_front();
         }

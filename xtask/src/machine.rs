@@ -35,9 +35,19 @@ pub struct MachineOptions {
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
     #[arg(long)]
     pub la57: bool,
+    /// Features that the processor shall not have, by QEMU's names, such as smap,smep (no KVM)
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    pub without: Vec<String>,
     /// Wait for gdb on TCP port 1234 before the first instruction
     #[arg(long)]
     pub gdb: bool,
+}
+
+impl MachineOptions {
+    /// Does the host's own processor do?
+    fn can_use_kvm(&self) -> bool {
+        !self.icount && !self.gdb && !self.la57 && self.without.is_empty()
+    }
 }
 
 impl Default for MachineOptions {
@@ -50,6 +60,7 @@ impl Default for MachineOptions {
             icount: false,
             turns: false,
             la57: false,
+            without: Vec::new(),
             gdb: false,
         }
     }
@@ -114,7 +125,8 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
             (_, true) => ",thread=single",
             (_, false) => ",thread=multi",
         };
-        add(&format!("-accel tcg{threads} -cpu max,-erms,-pku"));
+        let lacks: String = options.without.iter().map(|name| format!(",-{name}")).collect();
+        add(&format!("-accel tcg{threads} -cpu max,-erms,-pku{lacks}"));
     }
     if options.icount {
         // The date and what the machine calls random are the same in every run too.
@@ -171,7 +183,7 @@ impl Boot {
             image: image.to_owned(),
             command_line: String::new(),
             options: options.clone(),
-            kvm: !options.icount && !options.gdb && !options.la57 && crate::kvm::usable(project),
+            kvm: options.can_use_kvm() && crate::kvm::usable(project),
             memory_file: None,
         })
     }

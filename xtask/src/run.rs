@@ -102,7 +102,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
     }
     let log = Log { file: project.new_kernel_log()?, to_stderr: options.verbose };
-    let limits = Limits { timeout: options.timeout, watch_signals: true, give_up: None };
+    let limits = Limits { timeout: options.timeout, watch_signals: true, ..Limits::default() };
     let raw_mode = RawMode::enter();
     let console = Console {
         input: Box::new(File::from(stdin().as_fd().try_clone_to_owned()?)),
@@ -168,6 +168,11 @@ fn report(finished: &Finished, kernel: &Path, log: &Path, already_shown: bool) -
         End::Died(how) => {
             show(last(&finished.log_tail, 10));
             eprintln!("x: the emulator died: {how}; the kernel's log is in {log}");
+            STATUS_DIED
+        }
+        End::Fault => {
+            show(last(&finished.log_tail, 10));
+            eprintln!("x: a native program has failed; the kernel's log is in {log}");
             STATUS_DIED
         }
         End::TimedOut => {

@@ -18,11 +18,14 @@ pub enum Part {
     User,
 }
 
-/// With or without places for the probes of the function trace.
+/// What is built besides the usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Variant {
     Plain,
+    /// With places for the probes of the function trace.
     Traced,
+    /// A kernel that counts the instructions of its events; all else is as usual.
+    Counted,
 }
 
 impl Variant {
@@ -30,7 +33,8 @@ impl Variant {
     pub fn target_folder(self, part: Part) -> &'static str {
         match (self, part) {
             (Variant::Plain, Part::Kernel) => "target/kernel",
-            (Variant::Plain, Part::User) => "target/user",
+            (Variant::Plain | Variant::Counted, Part::User) => "target/user",
+            (Variant::Counted, Part::Kernel) => "target/counted/kernel",
             (Variant::Traced, Part::Kernel) => "target/traced/kernel",
             (Variant::Traced, Part::User) => "target/traced/user",
         }
@@ -41,6 +45,7 @@ impl Variant {
     fn flags(self) -> &'static str {
         match self {
             Variant::Plain => "",
+            Variant::Counted => " --cfg tessera_events",
             Variant::Traced => {
                 " --cfg tessera_trace -Z instrument-xray=always -C link-arg=--undefined=trace_probe"
             }
@@ -85,7 +90,7 @@ pub fn bare_metal(
     variant: Variant,
 ) -> Result<Command> {
     let compiler = match variant {
-        Variant::Plain => compiler()?,
+        Variant::Plain | Variant::Counted => compiler()?,
         Variant::Traced => compiler_with_source()?,
     };
     let mut cargo = host_with(compiler);
@@ -103,7 +108,7 @@ pub fn bare_metal(
         .arg(project.path(variant.target_folder(part)))
         .env("RUSTFLAGS", format!("{}{}{linker}{warnings}", part.flags(), variant.flags()));
     match variant {
-        Variant::Plain => cargo.args(["--target", BARE_METAL]),
+        Variant::Plain | Variant::Counted => cargo.args(["--target", BARE_METAL]),
         Variant::Traced => {
             cargo.arg("-Zjson-target-spec").arg("--target").arg(traced_target(project, compiler)?)
         }

@@ -38,6 +38,8 @@ pub struct Mapping {
     pub count: u32,
     /// A table of the next level is mapped, not pages.
     pub is_table: bool,
+    /// The entries change only while nobody else has the table.
+    pub in_alone: bool,
 }
 
 /// Bytes that one entry of a table of this level maps.
@@ -75,8 +77,14 @@ impl Cap {
         self.base <= base && end <= self.end()
     }
 
-    /// Do both stand for the same object? Rights and badges do not matter. No two Mappings do.
+    /// Do both stand for the same object, with the same badge? Rights do not matter. No two Mappings
+    /// do.
     pub fn is_copy_of(&self, other: &Cap) -> bool {
+        self.is_of_object_of(other) && self.badge == other.badge
+    }
+
+    /// Do both stand for the same object?
+    pub fn is_of_object_of(&self, other: &Cap) -> bool {
         self.ty == other.ty
             && self.ty != CapType::Mapping
             && self.is_home() == other.is_home()
@@ -93,12 +101,12 @@ impl Cap {
             && (self.bytes < other.bytes || self.place_in_forest() > other.place_in_forest())
     }
 
-    /// Homes come before everything else.
+    /// Homes come before everything else, and what has a badge after what has none.
     fn place_in_forest(&self) -> u8 {
         if self.is_home() {
             0
         } else {
-            self.ty.rank()
+            self.ty.rank() + u8::from(self.badge != 0)
         }
     }
 }

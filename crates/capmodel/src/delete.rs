@@ -1,14 +1,14 @@
 //! Delete and revoke. The last capability takes the object with it: what is mapped is unmapped, what
 //! is in slots is deleted, and memory below a home is announced.
 
-use crate::errors::Check;
+use crate::errors::{Check, Errors};
 use crate::{Answer, Cap, Model, SlotKey, Words, PAGE};
 use captypes::{op, CapType, Place, Rights, Status, Tree};
 
 impl Model {
     pub(crate) fn delete(&mut self, who: usize, target: Place, _: op::Delete) -> Answer {
         let mut check = Check::default();
-        let slot = check.get(self.used(who, target));
+        let slot = self.used_to_change(&mut check, who, target);
         let slot = check.passed(slot)?;
         self.delete_slot(slot);
         Ok(Words::NONE)
@@ -21,10 +21,12 @@ impl Model {
         args: op::DeleteRange,
     ) -> Answer {
         let mut check = Check::default();
-        let slots = check.get(self.run(who, target, args.count));
+        let slots = self.run_to_change(&mut check, who, target, args.count);
         let mut count = 0;
         for slot in check.passed(slots)? {
-            if self.slots.contains_key(&slot) {
+            if let Some(cap) = self.slots.get(&slot) {
+                // What is before it has gone.
+                self.may_change_entries(cap).map_err(Errors::one)?;
                 self.delete_slot(slot);
                 count += 1;
             }
@@ -70,14 +72,17 @@ impl Model {
             self.clear(mapping.table, mapping.first, mapping.count);
             return;
         }
-        if self.slots.values().any(|other| other.is_copy_of(&cap)) {
+        if self.slots.values().any(|other| other.is_of_object_of(&cap)) {
             return;
         }
         if cap.is_frame() {
             self.unmap_uncovered(&cap);
         }
         if cap.level().is_some() {
+            self.were_copied.remove(&cap.base);
             self.unmap_table(cap.base);
+            // What has no Mapping, too.
+            self.clear(cap.base, 0, 512);
         }
         if cap.ty == CapType::Endpoint {
             self.servers.remove(&cap.base);

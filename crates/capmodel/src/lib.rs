@@ -110,6 +110,8 @@ pub struct Model {
     contents: BTreeMap<u64, Option<u64>>,
     /// Those who invoke.
     executors: Vec<Executor>,
+    /// Last-level tables that somebody else has had since they were last known to be right.
+    were_copied: BTreeSet<u64>,
     /// Who polled an endpoint last, by the address of the endpoint.
     servers: BTreeMap<u64, usize>,
     /// Notification bits that wait for an executor.
@@ -123,6 +125,9 @@ pub struct Model {
     unnamed: Option<SlotKey>,
     /// How the core forgets translations, if that was ever set.
     flushing: Option<[u64; 2]>,
+    /// A flaw to be found: who has the CNode does not count among those who have what is in it.
+    #[cfg(test)]
+    ignores_holders: bool,
     /// Slots that the last operation changed.
     changed: Vec<SlotKey>,
     /// Objects with slots that the last operation destroyed.
@@ -170,6 +175,7 @@ impl Model {
             Label::Replace => with!(Replace, Model::replace),
             Label::Locate => with!(Locate, Model::locate),
             Label::ClearStatus => with!(ClearStatus, Model::clear_status),
+            Label::MapZero => with!(MapZero, Model::map_zero),
             Label::ReadEntry => with!(ReadEntry, Model::read_entry),
             _ => self.invoke_thing(who, label, operation),
         }
@@ -239,6 +245,9 @@ impl Model {
 
     /// Fills an empty slot.
     fn put(&mut self, key: SlotKey, cap: Cap) {
+        if cap.ty == CapType::Pt && self.slots.values().any(|other| other.is_copy_of(&cap)) {
+            self.were_copied.insert(cap.base);
+        }
         let old = self.slots.insert(key, cap);
         assert!(old.is_none(), "the model fills a slot in use");
         self.changed.push(key);

@@ -9,7 +9,7 @@ impl Model {
     pub(crate) fn copy(&mut self, who: usize, target: Place, args: op::Copy) -> Answer {
         let mut check = Check::default();
         let src = check.get(self.used(who, target));
-        let dst = check.get(self.free(who, args.dst));
+        let dst = self.free(&mut check, who, args.dst);
         let cap = src.map(|src| self.slots[&src]);
         check.demand(cap.is_none_or(|cap| cap.ty.can_be_copied()), Status::WrongType);
         let (cap, dst) = check.passed(cap.zip(dst))?;
@@ -20,7 +20,7 @@ impl Model {
     pub(crate) fn mint(&mut self, who: usize, target: Place, args: op::Mint) -> Answer {
         let mut check = Check::default();
         let src = check.get(self.used(who, target));
-        let dst = check.get(self.free(who, args.dst));
+        let dst = self.free(&mut check, who, args.dst);
         let cap = src.map(|src| self.slots[&src]);
         if let Some(cap) = cap {
             let is_endpoint = cap.ty == CapType::Endpoint;
@@ -37,7 +37,8 @@ impl Model {
     pub(crate) fn move_cap(&mut self, who: usize, target: Place, args: op::Move) -> Answer {
         let mut check = Check::default();
         let src = check.get(self.used(who, target));
-        let dst = check.get(self.free(who, args.dst));
+        check.get(self.may_change(who, target));
+        let dst = self.free(&mut check, who, args.dst);
         let (src, dst) = check.passed(src.zip(dst))?;
         if let Some(cap) = self.take(src) {
             self.put(dst, cap);
@@ -80,7 +81,7 @@ impl Model {
     pub(crate) fn copy_range(&mut self, who: usize, target: Place, args: op::CopyRange) -> Answer {
         let mut check = Check::default();
         let src = check.get(self.run(who, target, args.count));
-        let dst = check.get(self.run(who, args.dst, args.count));
+        let dst = self.run_to_change(&mut check, who, args.dst, args.count);
         let pairs = src.zip(dst).map(|(src, dst)| src.into_iter().zip(dst).collect::<Vec<_>>());
         let wanted = |cap: &Cap| {
             cap.ty.can_be_copied() && (args.only == CapType::Null || args.only == cap.ty)
@@ -119,7 +120,7 @@ impl Model {
     pub(crate) fn new_id(&mut self, who: usize, target: Place, args: op::NewId) -> Answer {
         let mut check = Check::default();
         let source = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
-        let dst = check.get(self.free(who, args.dst));
+        let dst = self.free(&mut check, who, args.dst);
         check.demand(source.is_none_or(|cap| cap.ty == CapType::Id), Status::WrongType);
         check.demand(source.is_none_or(|cap| cap.bytes > 1), Status::WrongState);
         let (source, dst) = check.passed(source.zip(dst))?;

@@ -24,6 +24,15 @@ impl Model {
         }
     }
 
+    /// Is it certain how far a DeleteRange comes? It ends at a Mapping whose entries may not change;
+    /// whether they may can depend on a container before it, whose contents go sooner or later.
+    fn ends_at_a_certain_slot(&self, who: usize, place: Place, count: u32) -> bool {
+        let Ok(slots) = self.run(who, place, count.min(1 << 14)) else { return true };
+        let caps = || slots.iter().filter_map(|slot| self.slots.get(slot));
+        !caps().any(|cap| cap.is_container())
+            || caps().all(|cap| cap.mapping.is_none_or(|mapping| !mapping.in_alone))
+    }
+
     /// May executor `who` try this?
     pub fn permits(&self, who: usize, operation: &Operation) -> bool {
         let (target, words) = (operation.target, &operation.args);
@@ -51,7 +60,10 @@ impl Model {
             Label::Move => invoked_spared && self.spares(who, args!(Move).dst, 1),
             Label::Delete | Label::Protect => invoked_spared,
             Label::Unmap => invoked_spared && self.spares(who, args!(Unmap).rest, 1),
-            Label::DeleteRange => self.spares(who, target, args!(DeleteRange).count),
+            Label::DeleteRange => {
+                let count = args!(DeleteRange).count;
+                self.spares(who, target, count) && self.ends_at_a_certain_slot(who, target, count)
+            }
             Label::Revoke => match invoked {
                 Some((key, cap)) if cap.rights.has(Rights::REVOKE) => {
                     !self.is_given(key) && self.may_revoke(key)
@@ -63,7 +75,7 @@ impl Model {
                 let bytes = args.bytes.saturating_mul(u64::from(args.count));
                 self.spares(who, args.dst, args.count)
                     && invoked
-                        .is_none_or(|(_, cap)| self.may_take(&cap, args.offset, bytes, args.ty))
+                        .is_none_or(|(_, cap)| self.may_take(&cap, args.offset, bytes, args.ty.ty))
             }
             Label::RetypeCopy => {
                 let args = args!(RetypeCopy);

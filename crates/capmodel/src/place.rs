@@ -1,5 +1,7 @@
 //! From a place to a slot: two levels, in the own CSpace or in one that is named.
 
+use crate::errors::Check;
+use crate::tables::may_write;
 use crate::Model;
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
 use captypes::{CapAddr, CapType, Level, Place, Status};
@@ -8,7 +10,7 @@ use captypes::{CapAddr, CapType, Level, Place, Status};
 pub type SlotKey = (u64, u32);
 
 /// Most slots that one operation may name.
-const MOST_SLOTS: u32 = 1 << 14;
+const MOST_SLOTS: u32 = L2_SLOTS;
 
 /// A dispatcher that executes operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,8 @@ struct Spot {
     node: u64,
     index: u32,
     slots: u32,
+    /// The capability to an L2CNode.
+    holder: Option<SlotKey>,
 }
 
 /// Slots of a root CNode.
@@ -64,10 +68,13 @@ impl Model {
         }
         let addr = place.addr();
         match place.level() {
-            Level::L1 if addr.0 < slots => Ok(Spot { node: root, index: addr.0, slots }),
+            Level::L1 if addr.0 < slots => {
+                Ok(Spot { node: root, index: addr.0, slots, holder: None })
+            }
             Level::L2 if addr != CapAddr::NULL => {
                 let node = self.l2_node(root, slots, addr.l1())?;
-                Ok(Spot { node, index: addr.l2(), slots: L2_SLOTS })
+                let holder = Some((root, addr.l1()));
+                Ok(Spot { node, index: addr.l2(), slots: L2_SLOTS, holder })
             }
             _ => Err(Status::NoSlot),
         }
@@ -88,14 +95,48 @@ impl Model {
         }
     }
 
-    /// The slot at a place, empty.
-    pub(crate) fn free(&self, who: usize, place: Place) -> Result<SlotKey, Status> {
-        let key = self.slot_at(who, place)?;
-        if self.slots.contains_key(&key) {
-            Err(Status::Occupied)
-        } else {
-            Ok(key)
+    /// May the slots of the CNode at a place be changed? Whose name leads nowhere has another error.
+    pub(crate) fn may_change(&self, who: usize, place: Place) -> Result<(), Status> {
+        match self.spot(who, place) {
+            Ok(Spot { holder: Some(holder), .. }) => {
+                let shared = self.has_copies(holder);
+                may_write(self.slots[&holder].rights, !shared)
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// The slot at a place, empty, to fill it.
+    pub(crate) fn free(&self, check: &mut Check, who: usize, place: Place) -> Option<SlotKey> {
+        check.get(self.may_change(who, place));
+        let key = check.get(self.slot_at(who, place))?;
+        check.demand(!self.slots.contains_key(&key), Status::Occupied);
+        Some(key)
+    }
+
+    /// The slot at a place, in use, to change what it holds or the entries for which that stands.
+    pub(crate) fn used_to_change(
+        &self,
+        check: &mut Check,
+        who: usize,
+        place: Place,
+    ) -> Option<SlotKey> {
+        check.get(self.may_change(who, place));
+        let key = check.get(self.used(who, place))?;
+        check.get(self.may_change_entries(&self.slots[&key]));
+        Some(key)
+    }
+
+    /// The same of `count` adjacent slots, empty or not.
+    pub(crate) fn run_to_change(
+        &self,
+        check: &mut Check,
+        who: usize,
+        place: Place,
+        count: u32,
+    ) -> Option<Vec<SlotKey>> {
+        check.get(self.may_change(who, place));
+        check.get(self.run(who, place, count))
     }
 
     /// `count` adjacent slots of one CNode.

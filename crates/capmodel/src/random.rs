@@ -95,6 +95,7 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::Replace, 15, 60),
     (Label::ReadEntry, 15, 40),
     (Label::ClearStatus, 5, 40),
+    (Label::MapZero, 3, 40),
     (Label::Configure, 30, 5),
     (Label::Notify, 10, 1),
     (Label::Poll, 10, 1),
@@ -149,6 +150,15 @@ pub struct Source {
 pub(crate) const SLOTS: u64 = 32;
 /// Capabilities from which on more are deleted than made.
 const CROWD: usize = 420;
+
+/// Bit of a type to make: with `WRITE_ALONE`.
+const BORN_ALONE: u64 = 1 << 8;
+
+/// Flags of a map that a capability with these rights may be asked for.
+fn mappable(rights: Rights) -> u64 {
+    let write = if rights.has(Rights::WRITE_ALONE) { Rights::WRITE } else { Rights::NONE };
+    u64::from(rights.or(write).0) & 7 | 1
+}
 
 /// Bytes at the beginning of RAM from which most objects are made.
 const AGAIN: u64 = 1 << 20;
@@ -269,7 +279,7 @@ impl Draft<'_> {
 
     /// Rights to map with: mostly some that the capability has.
     fn flags(&mut self, rights: Rights) -> u64 {
-        let allowed = u64::from(rights.0) & 7 | 1;
+        let allowed = mappable(rights);
         let asked = 1 | self.random.below(8);
         let exclusive = if self.random.one_in(5) { 8 } else { 0 };
         let uncached = if self.random.one_in(24) { 16 } else { 0 };
@@ -278,7 +288,41 @@ impl Draft<'_> {
         asked | exclusive | uncached | flushing
     }
 
+    /// The next step in the life of a table that is shared, left by the others, and written through
+    /// again by the entry above: too long a way for chance.
+    fn shared_table(&mut self) -> Option<Operation> {
+        let model = self.model;
+        let writable = |cap: &Cap| {
+            let mut entries = model.entries_of(cap.base);
+            let alone = cap.ty == CapType::Pt && !cap.rights.has(Rights::WRITE);
+            alone && entries.any(|(_, entry)| entry.alone && entry.write)
+        };
+        let table = self.cap(writable)?;
+        if model.has_copies(table.key) {
+            return Some(Operation::new(Label::Delete, table.place, &[]));
+        }
+        if !model.was_copied(&table.cap) {
+            return Some(Operation::new(Label::Copy, table.place, &[self.empty(1)?.0]));
+        }
+        const ALL: u64 = 7;
+        let mapped = |cap: &Cap| {
+            cap.base == table.cap.base && cap.mapping.is_some_and(|mapping| mapping.is_table)
+        };
+        if let Some(mapping) = self.cap(mapped) {
+            let flags = if self.random.one_in(2) { ALL } else { ALL & !2 };
+            return Some(Operation::new(Label::Protect, mapping.place, &[0, 1, flags]));
+        }
+        let above = self.cap(|cap| cap.ty == CapType::Pd)?;
+        let args = [self.entry(2), 1, table.place.0, 0, ALL, self.empty(1)?.0];
+        Some(Operation::new(Label::Map, above.place, &args))
+    }
+
     fn operation(&mut self) -> Option<Operation> {
+        if self.profile == Profile::Memory && self.random.one_in(25) {
+            if let Some(operation) = self.shared_table() {
+                return Some(operation);
+            }
+        }
         let label = self.label();
         match label {
             Label::Retype => self.retype(),
@@ -302,6 +346,12 @@ impl Draft<'_> {
                 let (entry, count) = (self.entry(table.cap.level()?), 1 + self.random.below(30));
                 let bits = 1 + self.random.below(3);
                 Some(Operation::new(label, table.place, &[entry, count, bits]))
+            }
+            Label::MapZero => {
+                let table = self.cap(|cap| cap.ty == CapType::Pt).or(self.table())?;
+                let (entry, count) = (self.entry(1), 1 + self.random.below(12));
+                let flags = if self.random.one_in(3) { 0 } else { 1 | 4 * self.random.below(2) };
+                Some(Operation::new(label, table.place, &[entry, count, flags]))
             }
             Label::Configure => self.configure(),
             Label::RetypeMany => self.retype_many(),
@@ -356,7 +406,7 @@ impl Draft<'_> {
                 [self.empty_in_root()?.0, 0, 0]
             }
             Label::Copy | Label::Move => [self.empty(1)?.0, 0, 0],
-            Label::Mint => [self.empty(1)?.0, (word & 0x3f) | 1, badge],
+            Label::Mint => [self.empty(1)?.0, (word & 0x7f) | 1, badge],
             Label::CopyRange => {
                 let only = if word & 3 == 0 { target.cap.ty as u64 } else { 0 };
                 [self.empty(few)?.0, few, only]
@@ -424,7 +474,8 @@ impl Draft<'_> {
             CapType::L2CNode if self.random.one_in(2) => self.empty_in_root()?,
             _ => self.empty(count)?,
         };
-        let args = [ty as u64, offset, bytes, count, dst.0];
+        let alone = if self.is_born_alone(ty) { BORN_ALONE } else { 0 };
+        let args = [ty as u64 | alone, offset, bytes, count, dst.0];
         Some(Operation::new(Label::Retype, source.place, &args))
     }
 
@@ -438,12 +489,23 @@ impl Draft<'_> {
             let ty = if source.cap.is_frame() { source.cap.ty } else { self.kind() };
             let pages = self.size(ty, &source.cap).min(1 << 20) / PAGE;
             let count = 1 + self.random.below(2);
-            *part = Part::new(ty, first, pages, count as u32).unwrap_or_default().0;
+            let made = Part::new(ty, first, pages, count as u32).unwrap_or_default();
+            *part = if self.is_born_alone(ty) { made.alone().0 } else { made.0 };
             first += pages * count + self.random.below(2);
             objects += count;
         }
         args[0] = self.empty(objects)?.0;
         Some(Operation::new(Label::RetypeMany, source.place, &args))
+    }
+
+    /// Is the next object to be written to only while alone? A CNode that somebody copies is lost for
+    /// most operations: a few of those.
+    fn is_born_alone(&mut self, ty: CapType) -> bool {
+        self.random.one_in(match ty {
+            CapType::L2CNode => 8,
+            _ if ty.can_be_alone() => 3,
+            _ => 100,
+        })
     }
 
     /// Bytes of an object.
@@ -495,7 +557,8 @@ impl Draft<'_> {
         let from = PAGE * self.random.below(pages.saturating_sub(bytes / PAGE) + 1);
         let dst = if self.random.one_in(2) { frame.place } else { self.empty(1)? };
         let offset = self.gap(&ram.cap, bytes, PAGE);
-        let args = [offset, frame.place.0, from, dst.0, bytes];
+        let alone = u64::from(self.is_born_alone(CapType::Frame));
+        let args = [offset, frame.place.0, from, dst.0, bytes, alone];
         Some(Operation::new(Label::RetypeCopy, ram.place, &args))
     }
 
@@ -546,7 +609,7 @@ impl Draft<'_> {
         let rights = if readable { Rights::READ } else { src.cap.rights };
         // Rights that a table lacks would hide what the entries below allow.
         let flags = match as_table && !self.random.one_in(4) {
-            true => u64::from(rights.0) & 7 | 1,
+            true => mappable(rights),
             false => self.flags(rights),
         };
         let dst = self.empty(1)?;
@@ -607,7 +670,7 @@ impl Draft<'_> {
         let frame = sometimes(self, CapType::Frame);
         let endpoint = sometimes(self, CapType::Endpoint);
         let va = PAGE * self.random.below(1 << 30);
-        let options = self.random.below(4);
+        let options = self.random.below(8);
         let args = [cspace, vspace, frame, va, endpoint, options];
         Some(Operation::new(Label::Configure, target.place, &args))
     }

@@ -96,6 +96,7 @@ impl fmt::Display for Operation {
             RetypeCopy [1, 3], Map [2, 5], MapMany [2, 4], Protect [], ProtectMany [],
             Unmap [2], Replace [0], ReadEntry [], Configure [0, 1, 2, 4], Notify [],
             RetypeMany [0], Resize [0], Compare [0], Locate [0], ClearStatus [], NewId [0],
+            MapZero [],
         }
     }
 }

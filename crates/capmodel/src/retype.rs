@@ -4,7 +4,7 @@ use crate::errors::Check;
 use crate::{Answer, Cap, Model, SlotKey, Words, PAGE};
 use captypes::invocations::Part;
 use captypes::types::ObjectSize;
-use captypes::{op, CapType, Place, RamAttrs, Rights, Status, Tree};
+use captypes::{op, CapType, ObjectKind, Place, RamAttrs, Rights, Status, Tree};
 
 /// Roots have at most 2^24 slots.
 const LARGEST_ROOT: u64 = 64 << 24;
@@ -33,6 +33,20 @@ fn may_be_made(source: &Cap, ty: CapType) -> bool {
     source.ty.can_retype_to(ty) && (ty != CapType::Ram || is_memory)
 }
 
+/// What a new object may be used for.
+fn born_with(kind: ObjectKind) -> Rights {
+    if kind.alone {
+        Rights::READ.or(Rights::EXEC).or(Rights::WRITE_ALONE)
+    } else {
+        Rights::ALL
+    }
+}
+
+/// Would it lead around the rule that a Frame is written to only while nobody else has it?
+fn is_way_around(source: &Cap, kind: ObjectKind) -> bool {
+    source.is_frame() && (kind.alone || source.rights.has(Rights::WRITE_ALONE))
+}
+
 impl Model {
     /// Was something made of `[base, end)` of `source`? The parts of a Frame may be named while it is
     /// mapped.
@@ -45,17 +59,18 @@ impl Model {
     pub(crate) fn retype(&mut self, who: usize, target: Place, args: op::Retype) -> Answer {
         let mut check = Check::default();
         let source = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
-        let dst = check.get(self.run(who, args.dst, args.count));
+        let dst = self.run_to_change(&mut check, who, args.dst, args.count);
         let free = |slot: &SlotKey| !self.slots.contains_key(slot);
         check.demand(dst.iter().flatten().all(free), Status::Occupied);
         check.demand(args.count > 0, Status::OutOfRange);
-        check.demand(may_have_size(args.ty, args.bytes), Status::OutOfRange);
+        check.demand(may_have_size(args.ty.ty, args.bytes), Status::OutOfRange);
         let total = args.bytes.checked_mul(u64::from(args.count));
         let end = total.and_then(|total| args.offset.checked_add(total));
         if let Some(source) = source {
             let aligned = source.ty.tree() != Tree::Memory || args.offset.is_multiple_of(PAGE);
             let inside = aligned && end.is_some_and(|end| end <= source.bytes);
-            check.demand(may_be_made(&source, args.ty), Status::WrongType);
+            check.demand(may_be_made(&source, args.ty.ty), Status::WrongType);
+            check.demand(!is_way_around(&source, args.ty), Status::NoRights);
             check.demand(inside, Status::OutOfRange);
             if let (true, Some(end)) = (inside, end) {
                 let taken = self.is_taken(&source, source.base + args.offset, source.base + end);
@@ -65,10 +80,10 @@ impl Model {
         let (source, dst) = check.passed(source.zip(dst))?;
         let of_memory = matches!(source.ty, CapType::Ram | CapType::PhysAddr);
         let first = Cap {
-            ty: args.ty,
+            ty: args.ty.ty,
             base: source.base + args.offset,
             bytes: args.bytes,
-            rights: if of_memory { Rights::ALL } else { source.rights },
+            rights: if of_memory { born_with(args.ty) } else { source.rights },
             attrs: RamAttrs(source.attrs.0 & INHERITED),
             badge: 0,
             mapping: None,
@@ -76,7 +91,7 @@ impl Model {
         for (n, slot) in dst.into_iter().enumerate() {
             let cap = Cap { base: first.base + n as u64 * args.bytes, ..first };
             self.put(slot, cap);
-            if source.ty == CapType::Ram && args.ty != CapType::Ram {
+            if source.ty == CapType::Ram && args.ty.ty != CapType::Ram {
                 self.forget_contents(cap.base, cap.end());
             }
         }
@@ -94,10 +109,10 @@ impl Model {
         let count: u32 = parts.iter().map(|part| part.count()).sum();
         let mut check = Check::default();
         let source = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
-        let dst = check.get(self.run(who, args.dst, count));
+        let dst = self.run_to_change(&mut check, who, args.dst, count);
         let free = |slot: &SlotKey| !self.slots.contains_key(slot);
         check.demand(dst.iter().flatten().all(free), Status::Occupied);
-        check.demand(parts.iter().all(|part| part.ty().is_some()), Status::Invalid);
+        check.demand(parts.iter().all(|part| part.kind().is_some()), Status::Invalid);
         let mut objects = Vec::new();
         if let Some(source) = source {
             objects = self.objects_of(&mut check, &source, &parts);
@@ -118,7 +133,9 @@ impl Model {
         let of_memory = matches!(source.ty, CapType::Ram | CapType::PhysAddr);
         let (mut objects, mut end, mut zeroed) = (Vec::new(), 0, 0);
         for part in parts {
-            let Some(ty) = part.ty() else { continue };
+            let Some(kind) = part.kind() else { continue };
+            let ty = kind.ty;
+            check.demand(!is_way_around(source, kind), Status::NoRights);
             let (first, bytes) = (part.first() * unit, part.units() * unit);
             let behind = first + bytes * u64::from(part.count());
             check.demand(may_be_made(source, ty), Status::WrongType);
@@ -134,7 +151,7 @@ impl Model {
                 ty,
                 base: source.base + first + n * bytes,
                 bytes,
-                rights: if of_memory { Rights::ALL } else { source.rights },
+                rights: if of_memory { born_with(kind) } else { source.rights },
                 attrs: RamAttrs(source.attrs.0 & INHERITED),
                 badge: 0,
                 mapping: None,
@@ -162,13 +179,14 @@ impl Model {
         let ram = check.get(self.used(who, target)).map(|slot| self.slots[&slot]);
         let src = check.get(self.used(who, args.src));
         let dst = check.get(self.slot_at(who, args.dst));
+        check.get(self.may_change(who, args.dst));
         let frame = src.map(|slot| self.slots[&slot]);
         let in_place = src.is_some() && src == dst;
         if let Some(dst) = dst.filter(|_| !in_place) {
             check.demand(!self.slots.contains_key(&dst), Status::Occupied);
         }
         if let Some(src) = src.filter(|_| in_place) {
-            check.demand(self.has_copies(src), Status::WrongState);
+            check.demand(self.is_others_too(src), Status::WrongState);
         }
         check.demand(args.bytes > 0 && args.bytes <= MOST_COPIED, Status::OutOfRange);
         let pages_of = |cap: &Cap, offset: u64| {
@@ -200,8 +218,8 @@ impl Model {
             self.delete_slot(dst);
         }
         let attrs = RamAttrs(ram.attrs.0 & INHERITED);
-        let (bytes, rights) = (args.bytes, Rights::ALL);
         let ty = CapType::Frame;
+        let (bytes, rights) = (args.bytes, born_with(ObjectKind { ty, alone: args.alone }));
         self.put(dst, Cap { ty, base, bytes, rights, attrs, badge: 0, mapping: None });
         Ok(Words::NONE)
     }

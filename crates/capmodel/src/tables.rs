@@ -19,6 +19,10 @@ pub struct Entry {
     pub write: bool,
     /// May be executed through it.
     pub execute: bool,
+    /// Maps a page that is written to only while alone.
+    pub alone: bool,
+    /// Shows the kernel's page of zeros, wherever that is, and has no Mapping.
+    pub zero: bool,
     /// Bypasses the caches.
     pub uncached: bool,
     /// Made before the first operation: nothing more is known about it.
@@ -31,6 +35,22 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// One that shows the page of zeros.
+    fn of_zeros(execute: bool) -> Entry {
+        Entry {
+            address: 0,
+            page: PAGE,
+            write: false,
+            execute,
+            alone: false,
+            zero: true,
+            uncached: false,
+            opaque: false,
+            accessed: false,
+            dirty: false,
+        }
+    }
+
     /// As it is in memory.
     pub fn word(&self) -> u64 {
         let bit = |set: bool, bit: u32| u64::from(set) << bit;
@@ -50,6 +70,8 @@ impl Entry {
 
 /// Mappings that `Locate` can look at in any case.
 const FEW: usize = 16;
+/// The bits of an entry that are an address.
+const ADDRESS: u64 = 0xf_ffff_ffff_f000;
 /// The accessed bit of an entry.
 const ACCESSED: u64 = 1 << 5;
 
@@ -76,10 +98,35 @@ fn target(level: u8, cap: &Cap) -> Result<Target, Status> {
     }
 }
 
-fn wanted(flags: MapFlags) -> Rights {
-    let right = |flag, right| if flags.has(flag) { right } else { Rights::NONE };
-    let write = right(MapFlags::WRITE, Rights::WRITE);
-    Rights::READ.or(write).or(right(MapFlags::EXEC, Rights::EXEC))
+/// May something be written to with these rights? `alone`: nobody else has it.
+pub(crate) fn may_write(rights: Rights, alone: bool) -> Result<(), Status> {
+    if rights.has(Rights::WRITE) || rights.has(Rights::WRITE_ALONE) && alone {
+        Ok(())
+    } else if rights.has(Rights::WRITE_ALONE) {
+        Err(Status::Shared)
+    } else {
+        Err(Status::NoRights)
+    }
+}
+
+/// May something that may be mapped with `rights` be mapped with these flags?
+fn may_map(flags: MapFlags, rights: Rights, alone: bool) -> Result<(), Status> {
+    let executed = flags.has(MapFlags::EXEC);
+    if !rights.has(Rights::READ) || executed && !rights.has(Rights::EXEC) {
+        return Err(Status::NoRights);
+    }
+    // Who asks for exclusive pages only gets others as they are.
+    let alone = alone || flags.has(MapFlags::IF_EXCLUSIVE);
+    if flags.has(MapFlags::WRITE) {
+        may_write(rights, alone)
+    } else {
+        Ok(())
+    }
+}
+
+/// Is it written to only while alone?
+fn is_alone_kind(rights: Rights) -> bool {
+    rights.has(Rights::WRITE_ALONE) && !rights.has(Rights::WRITE)
 }
 
 /// Entries of a table that user mode has.
@@ -98,6 +145,9 @@ struct Page {
     flags: MapFlags,
 }
 
+/// Most entries of Mappings of more than one page that are changed at once.
+const MOST_ENTRIES: u32 = 1 << 12;
+
 impl Model {
     /// The base and level of a table in a slot.
     fn table(&self, slot: SlotKey) -> Result<(u64, u8), Status> {
@@ -105,12 +155,57 @@ impl Model {
         cap.level().map(|level| (cap.base, level)).ok_or(Status::WrongType)
     }
 
-    /// The same, with the right to change it.
-    fn table_to_change(&self, check: &mut Check, slot: SlotKey) -> Option<(u64, u8)> {
+    /// The same, to change its entries; and whether they change only while nobody else has it.
+    fn table_to_change(&self, check: &mut Check, slot: SlotKey) -> Option<(u64, u8, bool)> {
         let table = check.get(self.table(slot));
-        let writable = self.slots[&slot].rights.has(Rights::WRITE);
-        check.demand(table.is_none() || writable, Status::NoRights);
-        table
+        let rights = self.slots[&slot].rights;
+        if table.is_some() {
+            check.get(may_write(rights, !self.has_copies(slot)));
+        }
+        table.map(|(base, level)| (base, level, is_alone_kind(rights)))
+    }
+
+    /// Is there no other capability to the same object, nor to the CNode in which this one is?
+    pub(crate) fn is_alone(&self, slot: SlotKey) -> bool {
+        let holders = self.slots.values().filter(|cap| cap.is_container() && cap.base == slot.0);
+        #[cfg(test)]
+        if self.ignores_holders {
+            return !self.has_copies(slot);
+        }
+        !self.has_copies(slot) && holders.count() == 1
+    }
+
+    /// Would somebody else see it if a Frame were written to?
+    pub(crate) fn is_others_too(&self, slot: SlotKey) -> bool {
+        match is_alone_kind(self.slots[&slot].rights) {
+            true => !self.is_alone(slot),
+            false => self.has_copies(slot),
+        }
+    }
+
+    /// May the entries change for which a capability stands, if it is a Mapping?
+    pub(crate) fn may_change_entries(&self, cap: &Cap) -> Result<(), Status> {
+        let Some(mapping) = cap.mapping.filter(|mapping| mapping.in_alone) else { return Ok(()) };
+        let tables = self.slots.values().filter(|cap| cap.level().is_some());
+        match tables.filter(|cap| cap.base == mapping.table).count() {
+            1 => Ok(()),
+            _ => Err(Status::Shared),
+        }
+    }
+
+    /// Has anybody else had a table since its entries were last known to be right?
+    pub(crate) fn was_copied(&self, table: &Cap) -> bool {
+        self.were_copied.contains(&table.base)
+    }
+
+    /// What is written to only while alone, and is in a table that somebody lets write again by the
+    /// entry above, is read-only unless it has been alone all the time.
+    fn settle(&mut self, table: &Cap) {
+        if !is_alone_kind(table.rights) || !self.were_copied.remove(&table.base) {
+            return;
+        }
+        let entries = self.entries.range_mut((table.base, 0)..(table.base, u32::MAX));
+        entries.filter(|(_, entry)| entry.alone).for_each(|(_, entry)| entry.write = false);
     }
 
     pub(crate) fn clear(&mut self, table: u64, first: u32, count: u32) {
@@ -119,28 +214,66 @@ impl Model {
         }
     }
 
-    /// May pages of `cap` be written through a mapping with these flags?
-    fn writable(&self, flags: MapFlags, has_copies: bool) -> bool {
-        flags.has(MapFlags::WRITE) && !(flags.has(MapFlags::IF_EXCLUSIVE) && has_copies)
+    /// Is there anything at an entry but, perhaps, the page of zeros?
+    fn is_used(&self, table: u64, index: u32) -> bool {
+        self.entries.get(&(table, index)).is_some_and(|entry| !entry.zero)
+    }
+
+    pub(crate) fn map_zero(&mut self, who: usize, target: Place, args: op::MapZero) -> Answer {
+        let mut check = Check::default();
+        let slot = check.get(self.used(who, target));
+        let table = slot.and_then(|slot| self.table_to_change(&mut check, slot));
+        let end = args.entry.checked_add(args.count);
+        let inside = args.entry < ENTRIES && end.is_some_and(|end| end <= ENTRIES);
+        if let Some((_, level, _)) = table {
+            check.demand(level == 1, Status::WrongLevel);
+            check.demand(inside, Status::OutOfRange);
+            check.demand(!args.flags.has(MapFlags::WRITE), Status::NoRights);
+        }
+        let (table, ..) = check.passed(table)?;
+        let mut count = 0;
+        for index in args.entry..args.entry + args.count {
+            let old = self.entries.get(&(table, index)).copied();
+            match (args.flags.has(MapFlags::READ), old) {
+                (true, None) => {
+                    let execute = args.flags.has(MapFlags::EXEC);
+                    self.entries.insert((table, index), Entry::of_zeros(execute));
+                    count += 1;
+                }
+                (false, Some(old)) if old.zero => {
+                    self.entries.remove(&(table, index));
+                    count += 1;
+                }
+                _ => {}
+            }
+        }
+        Ok(Words::one(count))
+    }
+
+    /// May pages be written through a mapping with these flags, which were found to be allowed?
+    fn writable(&self, flags: MapFlags, others_too: bool) -> bool {
+        flags.has(MapFlags::WRITE) && !(flags.has(MapFlags::IF_EXCLUSIVE) && others_too)
     }
 
     /// Writes the entries of a Mapping, and puts it in a slot.
     fn make_mapping(
         &mut self,
         dst: SlotKey,
-        table: (u64, u8),
+        table: (u64, u8, bool),
         run: (u32, u32),
         page: Page,
-        has_copies: bool,
+        others_too: bool,
     ) {
-        let ((table, level), (first, count)) = (table, run);
+        let ((table, level, in_alone), (first, count)) = (table, run);
         let Target { is_table, rights } = page.target;
         let bytes = if is_table { PAGE } else { page_bytes(level) };
         for n in 0..count {
             let entry = Entry {
                 address: page.address + u64::from(n) * bytes,
                 page: if is_table { 0 } else { bytes },
-                write: self.writable(page.flags, has_copies),
+                write: self.writable(page.flags, others_too),
+                alone: !is_table && is_alone_kind(rights),
+                zero: false,
                 execute: page.flags.has(MapFlags::EXEC),
                 uncached: page.flags.has(MapFlags::UNCACHED),
                 opaque: false,
@@ -149,7 +282,7 @@ impl Model {
             };
             self.entries.insert((table, first + n), entry);
         }
-        let mapping = Mapping { table, level, first, count, is_table };
+        let mapping = Mapping { table, level, first, count, is_table, in_alone };
         self.put(dst, mapping_cap(mapping, page.address, rights));
     }
 
@@ -157,53 +290,58 @@ impl Model {
         let mut check = Check::default();
         let table = check.get(self.used(who, target_place));
         let src = check.get(self.used(who, args.src));
-        let dst = check.get(self.free(who, args.mapping));
+        let dst = self.free(&mut check, who, args.mapping);
         let table = table.and_then(|slot| self.table_to_change(&mut check, slot));
         let what = src.map(|slot| self.slots[&slot]);
-        let target = table.zip(what).and_then(|((_, level), cap)| check.get(target(level, &cap)));
+        let target =
+            table.zip(what).and_then(|((_, level, _), cap)| check.get(target(level, &cap)));
         check.demand(args.count > 0, Status::OutOfRange);
-        if let Some((base, level)) = table {
+        if let Some((base, level, _)) = table {
             let end = args.entry.checked_add(args.count);
             let inside = end.is_some_and(|end| end <= user_entries(level));
             check.demand(inside && args.entry < user_entries(level), Status::OutOfRange);
-            let used = |index| self.entries.contains_key(&(base, index));
+            let used = |index| self.is_used(base, index);
             check.demand(!inside || !(args.entry..args.entry + args.count).any(used), {
                 Status::Occupied
             });
         }
-        if let (Some((_, level)), Some(what), Some(target)) = (table, what, target) {
-            check.demand(target.rights.has(wanted(args.flags)), Status::NoRights);
+        if let (Some((_, level, _)), Some(what), Some(target)) = (table, what, target) {
+            let alone = src.is_some_and(|src| self.is_alone(src));
+            check.get(may_map(args.flags, target.rights, alone));
             let fits = fits(level, &what, target, args.offset, args.count);
             check.demand(fits, Status::OutOfRange);
         }
         let all = table.zip(what).zip(target).zip(src.zip(dst));
         let (((table, what), target), (src, dst)) = check.passed(all)?;
         let page = Page { address: what.base + args.offset, target, flags: args.flags };
-        let has_copies = self.has_copies(src);
-        self.make_mapping(dst, table, (args.entry, args.count), page, has_copies);
+        let others_too = self.is_others_too(src);
+        if target.is_table && self.writable(args.flags, others_too) {
+            self.settle(&what);
+        }
+        self.make_mapping(dst, table, (args.entry, args.count), page, others_too);
         Ok(Words::NONE)
     }
 
     pub(crate) fn map_many(&mut self, who: usize, place: Place, args: op::MapMany) -> Answer {
         let mut check = Check::default();
         let src = check.get(self.run(who, args.src, args.count));
-        let dst = check.get(self.run(who, args.mapping, args.count));
+        let dst = self.run_to_change(&mut check, who, args.mapping, args.count);
         let table = check.get(self.used(who, place));
         let table = table.and_then(|slot| self.table_to_change(&mut check, slot));
-        let inside = table.is_some_and(|(_, level)| {
+        let inside = table.is_some_and(|(_, level, _)| {
             let end = args.entry.checked_add(args.count);
             args.entry < user_entries(level) && end.is_some_and(|end| end <= user_entries(level))
         });
         check.demand(table.is_none() || inside, Status::OutOfRange);
-        if let (Some((base, level)), Some(src), Some(dst), true) = (table, &src, &dst, inside) {
+        if let (Some((base, level, _)), Some(src), Some(dst), true) = (table, &src, &dst, inside) {
             for (n, (src, dst)) in (args.entry..).zip(src.iter().zip(dst)) {
                 let Some(what) = self.slots.get(src) else { continue };
-                if self.entries.contains_key(&(base, n)) {
+                if self.is_used(base, n) {
                     continue;
                 }
                 check.demand(!self.slots.contains_key(dst), Status::Occupied);
                 let Some(target) = check.get(target(level, what)) else { continue };
-                check.demand(target.rights.has(wanted(args.flags)), Status::NoRights);
+                check.get(may_map(args.flags, target.rights, self.is_alone(*src)));
                 check.demand(is_one(level, what, target), Status::OutOfRange);
             }
         }
@@ -212,28 +350,50 @@ impl Model {
         for (n, (src, dst)) in (args.entry..).zip(src.into_iter().zip(dst)) {
             let Some(what) = self.slots.get(&src).copied() else { continue };
             // What this very operation has put into a slot or an entry is passed over.
-            let in_use = self.entries.contains_key(&(table.0, n)) || self.slots.contains_key(&dst);
+            let in_use = self.is_used(table.0, n) || self.slots.contains_key(&dst);
             let Ok(target) = target(table.1, &what) else { continue };
             if in_use {
                 continue;
             }
             let page = Page { address: what.base, target, flags: args.flags };
-            let has_copies = self.has_copies(src);
-            self.make_mapping(dst, table, (n, 1), page, has_copies);
+            let others_too = self.is_others_too(src);
+            if target.is_table && self.writable(args.flags, others_too) {
+                self.settle(&what);
+            }
+            self.make_mapping(dst, table, (n, 1), page, others_too);
             count += 1;
         }
         Ok(Words::one(count))
     }
 
-    /// Has the innermost object around a Mapping copies?
-    fn is_shared(&self, cap: &Cap) -> bool {
+    /// The innermost object around a Mapping.
+    fn mapped(&self, cap: &Cap) -> Option<SlotKey> {
         let around = self.slots.iter().filter(|(_, other)| cap.descends_from(other));
         let inner = around.min_by_key(|(_, other)| (other.bytes, u8::MAX - other.ty.rank()));
-        inner.is_none_or(|(&slot, _)| self.has_copies(slot))
+        inner.map(|(&slot, _)| slot)
+    }
+
+    /// May the entries of a Mapping get these rights?
+    fn may_protect(&self, cap: &Cap, flags: MapFlags) -> Result<(), Status> {
+        may_map(flags, cap.rights, self.mapped(cap).is_some_and(|slot| self.is_alone(slot)))
+    }
+
+    /// Do others have what is mapped, by the right that the Mapping has?
+    fn is_shared(&self, cap: &Cap) -> bool {
+        self.mapped(cap).is_none_or(|slot| match is_alone_kind(cap.rights) {
+            true => !self.is_alone(slot),
+            false => self.has_copies(slot),
+        })
     }
 
     fn set_rights(&mut self, cap: &Cap, mapping: Mapping, run: (u32, u32), flags: MapFlags) {
         let write = self.writable(flags, flags.has(MapFlags::IF_EXCLUSIVE) && self.is_shared(cap));
+        if let (true, true, Some(table)) = (write, mapping.is_table, self.mapped(cap)) {
+            let entry = self.entries.get(&(mapping.table, mapping.first));
+            if is_alone_kind(cap.rights) && entry.is_some_and(|entry| !entry.write) {
+                self.settle(&self.slots[&table].clone());
+            }
+        }
         for index in mapping.first + run.0..mapping.first + run.0 + run.1 {
             if let Some(entry) = self.entries.get_mut(&(mapping.table, index)) {
                 (entry.write, entry.execute) = (write, flags.has(MapFlags::EXEC));
@@ -259,10 +419,11 @@ impl Model {
 
     pub(crate) fn protect(&mut self, who: usize, target: Place, args: op::Protect) -> Answer {
         let mut check = Check::default();
-        let slot = check.get(self.used(who, target));
+        let slot = self.used_to_change(&mut check, who, target);
         let part = self.part(&mut check, slot, args.first, args.count);
-        let allowed = part.is_none_or(|(_, cap, _)| cap.rights.has(wanted(args.flags)));
-        check.demand(allowed, Status::NoRights);
+        if let Some((_, cap, _)) = part {
+            check.get(self.may_protect(&cap, args.flags));
+        }
         let (_, cap, mapping) = check.passed(part)?;
         self.set_rights(&cap, mapping, (args.first, args.count), args.flags);
         Ok(Words::NONE)
@@ -275,11 +436,18 @@ impl Model {
         args: op::ProtectMany,
     ) -> Answer {
         let mut check = Check::default();
-        let slots = check.get(self.run(who, target, args.count));
+        let slots = self.run_to_change(&mut check, who, target, args.count);
         let caps = slots.iter().flatten().filter_map(|slot| self.slots.get(slot).copied());
         let mappings: Vec<Cap> = caps.filter(|cap| cap.mapping.is_some()).collect();
-        let allowed = mappings.iter().all(|cap| cap.rights.has(wanted(args.flags)));
-        check.demand(allowed, Status::NoRights);
+        for cap in &mappings {
+            check.get(self.may_change_entries(cap));
+            check.get(self.may_protect(cap, args.flags));
+        }
+        let entries: u32 = mappings.iter().filter_map(|cap| cap.mapping).map(|own| own.count).sum();
+        check.demand(
+            entries <= MOST_ENTRIES || mappings.len() as u32 == entries,
+            Status::OutOfRange,
+        );
         check.passed(slots)?;
         for cap in &mappings {
             let Some(mapping) = cap.mapping else { continue };
@@ -290,12 +458,12 @@ impl Model {
 
     pub(crate) fn unmap(&mut self, who: usize, target: Place, args: op::Unmap) -> Answer {
         let mut check = Check::default();
-        let slot = check.get(self.used(who, target));
+        let slot = self.used_to_change(&mut check, who, target);
         let part = self.part(&mut check, slot, args.first, args.count);
         let mut rest = None;
         if let (Some((_, _, mapping)), true) = (part, check.errors().is_empty()) {
             if args.first > 0 && args.first + args.count < mapping.count {
-                rest = check.get(self.free(who, args.rest));
+                rest = self.free(&mut check, who, args.rest);
             }
         }
         let (slot, cap, mapping) = check.passed(part)?;
@@ -322,7 +490,7 @@ impl Model {
 
     pub(crate) fn replace(&mut self, who: usize, place: Place, args: op::Replace) -> Answer {
         let mut check = Check::default();
-        let slot = check.get(self.used(who, place));
+        let slot = self.used_to_change(&mut check, who, place);
         let src = check.get(self.used(who, args.src));
         let old =
             slot.and_then(|slot| check.get(self.slots[&slot].mapping.ok_or(Status::WrongType)));
@@ -330,16 +498,18 @@ impl Model {
         let new = old.zip(what).and_then(|(old, what)| check.get(target(old.level, &what)));
         if let (Some(old), Some(what), Some(new)) = (old, what, new) {
             check.demand(old.count == 1 && !old.is_table && !new.is_table, Status::OutOfRange);
-            check.demand(new.rights.has(wanted(args.flags)), Status::NoRights);
+            let alone = src.is_some_and(|src| self.is_alone(src));
+            check.get(may_map(args.flags, new.rights, alone));
             let fits = new.is_table || fits(old.level, &what, new, 0, 1);
             check.demand(fits, Status::OutOfRange);
         }
         let all = slot.zip(src).zip(old.zip(what).zip(new));
         let ((slot, src), ((old, what), target)) = check.passed(all)?;
-        let has_copies = self.has_copies(src);
+        let others_too = self.is_others_too(src);
         self.take(slot);
         let page = Page { address: what.base, target, flags: args.flags };
-        self.make_mapping(slot, (old.table, old.level), (old.first, 1), page, has_copies);
+        let table = (old.table, old.level, old.in_alone);
+        self.make_mapping(slot, table, (old.first, 1), page, others_too);
         Ok(Words::NONE)
     }
 
@@ -364,16 +534,14 @@ impl Model {
     ) -> Answer {
         let mut check = Check::default();
         let slot = check.get(self.used(who, target));
-        let table = slot.and_then(|slot| check.get(self.table(slot)));
-        if let (Some(slot), Some((_, level))) = (slot, table) {
-            let writable = self.slots[&slot].rights.has(Rights::WRITE);
+        let table = slot.and_then(|slot| self.table_to_change(&mut check, slot));
+        if let Some((_, level, _)) = table {
             let end = args.entry.checked_add(args.count);
             let limit = user_entries(level);
             let inside = args.entry < limit && end.is_some_and(|end| end <= limit);
-            check.demand(writable, Status::NoRights);
             check.demand(inside, Status::OutOfRange);
         }
-        let (table, _) = check.passed(table)?;
+        let (table, ..) = check.passed(table)?;
         let (clears_accessed, clears_dirty) =
             (args.bits.has(StatusBits::ACCESSED), args.bits.has(StatusBits::DIRTY));
         let (mut count, mut certain) = (0, true);
@@ -440,8 +608,11 @@ impl Model {
     pub(crate) fn entry_word(&self, table: u64, index: u32) -> (u64, u64) {
         match self.entries.get(&(table, index)) {
             Some(entry) if entry.opaque => (0, 0),
-            Some(entry) if !entry.accessed => (entry.word(), !ACCESSED),
-            Some(entry) => (entry.word(), u64::MAX),
+            Some(entry) => {
+                let accessed = if entry.accessed { 0 } else { ACCESSED };
+                let address = if entry.zero { ADDRESS } else { 0 };
+                (entry.word(), !accessed & !address)
+            }
             None => (0, u64::MAX),
         }
     }
@@ -457,6 +628,8 @@ impl Model {
             page: 0,
             write: true,
             execute: true,
+            alone: false,
+            zero: false,
             uncached: false,
             opaque: true,
             accessed: false,

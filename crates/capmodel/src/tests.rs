@@ -31,6 +31,14 @@ enum Flaw {
     HastyUnmap,
     /// What fails has an effect all the same.
     FailingDelete,
+    /// Who has a CNode does not count among those who have what is in it.
+    HiddenHolders,
+    /// A table that others had keeps its entries as they are when it is written through again.
+    Unsettled,
+    /// Slots of a CNode that others have are emptied.
+    SharedSlots,
+    /// Where a page comes the page of zeros stays.
+    StickyZeros,
 }
 
 const HOME: u64 = 0x10_0000;
@@ -87,6 +95,7 @@ impl Twin {
             give(slot::IRQ, CapType::Irq, 5, 3);
             give(slot::ID, CapType::Id, 0, 1 << 40);
         }
+        model.ignores_holders = flaw == Flaw::HiddenHolders;
         Twin { model, flaw, answers: VecDeque::new(), numbers: 1000 }
     }
 
@@ -132,6 +141,13 @@ impl Twin {
                     let slots = self.model.slots.keys().copied();
                     if let Some(key) = slots.into_iter().find(|key| !before.is_given(*key)) {
                         self.model.delete_slot(key);
+                    }
+                }
+                let shared = errors == crate::Errors::one(Status::Shared);
+                if self.flaw == Flaw::SharedSlots && label == Some(Label::Delete) && shared {
+                    if let Ok(slot) = self.model.slot_at(who, operation.target) {
+                        self.model.delete_slot(slot);
+                        return [0; 8];
                     }
                 }
                 let first = Status::ALL.iter().find(|&&status| errors.allows(status as u64));
@@ -180,6 +196,21 @@ impl Twin {
                 if let Some((&key, &cap)) = lost {
                     model.slots.insert(key, cap);
                 }
+            }
+            (
+                Flaw::Unsettled,
+                Label::Map | Label::MapMany | Label::Protect | Label::ProtectMany,
+            ) => {
+                for table in before.were_copied.difference(&model.were_copied) {
+                    let entries = model.entries.range_mut((*table, 0)..(*table, u32::MAX));
+                    for (key, entry) in entries {
+                        entry.write = before.entries.get(key).is_some_and(|old| old.write);
+                    }
+                }
+            }
+            (Flaw::StickyZeros, Label::Map | Label::MapMany) => {
+                let zeros = before.entries.iter().filter(|(_, entry)| entry.zero);
+                model.entries.extend(zeros.map(|(&key, &entry)| (key, entry)));
             }
             (Flaw::SecretCopies, Label::Identify) => words[5] &= !Identity::COPIES,
             (Flaw::HastyUnmap, Label::Delete) => {
@@ -243,10 +274,14 @@ fn flaws_are_found() {
         Flaw::SecretCopies,
         Flaw::HastyUnmap,
         Flaw::FailingDelete,
+        Flaw::HiddenHolders,
+        Flaw::Unsettled,
+        Flaw::SharedSlots,
+        Flaw::StickyZeros,
     ];
     for flaw in flaws {
-        let report =
-            compare_long(flaw, Profile::Memory, 1, 30_000).expect_err(&format!("{flaw:?}"));
+        let find = |seed| compare_long(flaw, Profile::Memory, seed, 60_000).err();
+        let report = (1..6).find_map(find).unwrap_or_else(|| panic!("{flaw:?} is not found"));
         println!("{flaw:?}: {}", report.lines().next().unwrap_or_default());
         assert!(report.contains("model:") && report.contains("kernel:"), "{flaw:?}: {report}");
     }

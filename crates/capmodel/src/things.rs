@@ -59,8 +59,14 @@ impl Model {
         let stopped = |result: Result<Cap, Status>| simple(result.and(Err(Status::WrongState)));
         match label {
             Label::Configure => self.configure(who, target, decode!(Configure)),
-            Label::Start | Label::Suspend | Label::Continue | Label::Yield | Label::Wait => {
-                stopped(dispatcher())
+            Label::Start | Label::Yield | Label::Wait => stopped(dispatcher()),
+            Label::Suspend | Label::Continue => {
+                let mut check = Check::default();
+                let found = check.get(dispatcher());
+                let may = found.is_none_or(|cap| cap.rights.has(Rights::REVOKE));
+                check.demand(may, Status::NoRights);
+                check.demand(found.is_none(), Status::WrongState);
+                check.passed(found).map(|_| Words::NONE)
             }
             Label::SetTimer => simple(dispatcher().map(|_| Words::NONE)),
             Label::SetFsBase => {
@@ -242,7 +248,7 @@ impl Model {
         }
         let may_send = sources[3].is_none_or(|endpoint| rights(endpoint, Rights::SEND));
         check.demand(may_send, Status::NoRights);
-        let known = options::LINUX | options::COPY_VECTOR_STATE;
+        let known = options::LINUX | options::COPY_VECTOR_STATE | options::SUPERVISED;
         check.demand(args.options & !known == 0, Status::Invalid);
         let dispatcher = check.passed(dispatcher)?;
         for (slot, source) in (0..).zip(sources) {

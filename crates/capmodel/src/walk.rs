@@ -51,6 +51,8 @@ pub(crate) struct Translation {
     pub write: bool,
     /// Allowed at every level.
     pub execute: bool,
+    /// It is the kernel's page of zeros.
+    pub zero: bool,
 }
 
 /// Which entry of a table of `level` an address selects.
@@ -68,7 +70,8 @@ impl Model {
             execute &= entry.execute;
             if entry.page != 0 {
                 let address = entry.address + va % entry.page;
-                return Some(Translation { address, page: entry.page, write, execute });
+                let (page, zero) = (entry.page, entry.zero);
+                return Some(Translation { address, page, write, execute, zero });
             }
             table = entry.address;
         }
@@ -142,6 +145,7 @@ impl Model {
         }
         self.mark(root, va, access == Access::Write);
         match access {
+            Access::Read if found.zero => Seen::Done { value: 0, mask: u64::MAX },
             Access::Read => {
                 let (value, mask) = self.word_at(found.address);
                 Seen::Done { value, mask }

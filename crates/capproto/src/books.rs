@@ -6,6 +6,7 @@
 //! operations can wait for one another, and why what one core has said is still so when the next
 //! one is asked.
 
+use crate::cap::BADGED;
 use crate::mutation::{Bug, Mutation};
 use crate::{Change, CoreId, Cores, OpId, Region, MAX_CORES};
 use alloc::collections::VecDeque;
@@ -100,8 +101,10 @@ impl Books {
     /// No other core has this any more, nor what was made of it. Ancestors are another matter.
     fn forget(&mut self, region: Region, rank: u8) {
         let rank = if self.bug.is(Mutation::ForgetAncestors) { 0 } else { rank };
-        let ancestor = |entry: &Entry| entry.region == region && entry.rank < rank;
-        self.entries.retain(|entry| !region.contains(entry.region) || ancestor(entry));
+        // Nor are others with a badge, of which the books do not know which is where.
+        let other = |entry: &Entry| entry.rank < rank || rank == BADGED;
+        let kept = |entry: &Entry| entry.region == region && other(entry);
+        self.entries.retain(|entry| !region.contains(entry.region) || kept(entry));
     }
 
     /// `cores` may have something of `region` from now on. The home needs no entry.

@@ -75,6 +75,10 @@ impl Region {
     }
 }
 
+/// Rank of what has a badge. Several different capabilities of a region may have it, of which none
+/// was made of another.
+pub const BADGED: u8 = u8::MAX;
+
 /// A capability on its way between cores: what a slot holds but for links, owner and hints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WireCap {
@@ -115,7 +119,10 @@ impl WireCap {
     }
     /// Order among capabilities to the same region: an ancestor has the lower rank.
     pub fn rank(&self) -> u8 {
-        self.kind().map_or(0, CapType::rank)
+        match self.kind() {
+            Some(CapType::Endpoint) if self.aux != 0 => BADGED,
+            kind => kind.map_or(0, CapType::rank),
+        }
     }
     /// Can another core become the owner? Objects of the CPU driver stay where they are (G18 §4.2).
     pub fn is_moveable(&self) -> bool {

@@ -16,7 +16,7 @@ pub use crate::counters::Counter;
 pub use crate::words::{
     ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, WireWords, Word,
 };
-use crate::{CapType, Place, RamAttrs, Rights, Status};
+use crate::{CapType, ObjectKind, Place, RamAttrs, Rights, Status};
 
 /// What an invocation's results are.
 pub trait Reply: Sized {
@@ -297,7 +297,9 @@ invocations! {
         /// An empty slot.
         dst: Place
     ) -> ();
-    /// Copies with fewer rights; an Endpoint without badge also gets one, for good.
+    /// Copies with fewer rights; an Endpoint without badge also gets one, for good, on its own core.
+    /// What has a badge descends from the Endpoint without, and is a copy only of what has the same
+    /// badge: so each badge can be revoked by itself. The Endpoint lives as long as any of them.
     2 Mint(
         /// An empty slot.
         dst: Place,
@@ -316,8 +318,9 @@ invocations! {
     /// of that range already. Frames, tables and CNodes made from RAM are zeroed; where that is more
     /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated.
     4 Retype(
-        /// Type of the objects.
-        ty: CapType,
+        /// Type of the objects in bits 0..8. Bit 8: they are born with the right `WRITE_ALONE` instead
+        /// of `WRITE`, and without `REVOKE` (Frames, `Pt`, L2CNodes, made of RAM).
+        ty: ObjectKind,
         /// First byte, a multiple of 4 KiB.
         offset: u64,
         /// Bytes of each object, a multiple of its type's size.
@@ -331,13 +334,14 @@ invocations! {
     /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated.
     5 Delete() -> ();
     /// Deletes all copies and descendants of the capability, which has the right `REVOKE`; itself
-    /// stays. `Again` as `Delete`.
+    /// stays. Of an Endpoint without badge these include all badges. `Again` as `Delete`.
     6 Revoke() -> ();
     /// Says what the capability is.
     7 Identify() -> Identity;
     /// Copies `count` consecutive slots, starting with the invoked one, to consecutive slots;
     /// empty sources are passed over, and so are all types but `only` unless that is `Null`.
-    /// Mappings are never copied. Answers the number of copies.
+    /// Mappings are never copied. Answers the number of copies. As wherever slots are counted, more
+    /// than 256 are `OutOfRange`.
     8 CopyRange(
         /// First of the destination slots; those needed must be empty.
         dst: Place,
@@ -347,7 +351,8 @@ invocations! {
         only: CapType
     ) -> Count;
     /// Deletes whatever `count` consecutive slots hold, starting with the invoked one.
-    /// `Again` asks to be repeated; slots already deleted are then empty.
+    /// `Again` asks to be repeated; slots already deleted are then empty, as they are when it ends
+    /// with `Shared` at a Mapping in a table that others have, too.
     9 DeleteRange(
         /// Slots to look at.
         count: u32
@@ -362,10 +367,12 @@ invocations! {
         /// First byte to copy in that Frame, a multiple of 4 KiB.
         src_offset: u64,
         /// An empty slot, or `src` itself: then the new Frame takes the place of that capability,
-        /// which is deleted. If that has no copies, nothing would be gained: `WrongState`.
+        /// which is deleted. If nobody else has that, nothing would be gained: `WrongState`.
         dst: Place,
         /// How much, a multiple of 4 KiB up to 1 MiB.
-        bytes: u64
+        bytes: u64,
+        /// The Frame is born with `WRITE_ALONE` instead of `WRITE`, and without `REVOKE`.
+        alone: bool
     ) -> ();
 
     /// Finds the capability and does nothing else.
@@ -458,6 +465,7 @@ invocations! {
         flags: MapFlags
     ) -> ();
     /// `Protect` for all of each Mapping in `count` consecutive slots; others are passed over.
+    /// `OutOfRange` if they have more than 4,096 entries together.
     23 ProtectMany(
         /// Slots to look at.
         count: u32,
@@ -510,6 +518,18 @@ invocations! {
         /// Which of them, in ascending order.
         number: u32
     ) -> Located;
+
+    /// Shows the kernel's page of zeros at those of `count` entries of a last-level table that are
+    /// empty, with `READ`, perhaps `EXEC`; without `READ`, empties those that show it. Such an entry
+    /// has no Mapping, and is empty to `Map` and `MapMany`. Answers how many entries changed.
+    29 MapZero(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// `READ`, `EXEC`.
+        flags: MapFlags
+    ) -> Count;
 
     // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
     // along, from consecutive slots: copies, or with `MOVE_CAPS` the capabilities themselves.
@@ -594,7 +614,9 @@ invocations! {
         /// Bits to set.
         bits: u64
     ) -> ();
-    /// Gives a stopped dispatcher its spaces. Null places leave what was set before.
+    /// Gives a stopped dispatcher its spaces. Null places leave what was set before. A supervised
+    /// dispatcher starts only those that are supervised, too, and only one that is not makes another
+    /// supervised (`NoRights`): so whoever supervises a client knows all its dispatchers.
     42 Configure(
         /// Root CNode.
         cspace: Place,
@@ -606,21 +628,25 @@ invocations! {
         frame_va: u64,
         /// Endpoint told of faults that the domain cannot handle itself.
         fault_ep: Place,
-        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state.
+        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state. Bit 2: it is
+        /// supervised from now on.
         options: u32
     ) -> ();
-    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area.
+    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area. `NoRights`: the
+    /// invoker is supervised, and the dispatcher is not.
     43 Start() -> ();
-    /// Stops it; `Start` with `resume` of the frame untouched is `Continue`.
+    /// Stops it where it is, until `Continue`. Of another than the invoker this needs the right
+    /// `REVOKE`.
     44 Suspend() -> ();
-    /// Lets a suspended dispatcher go on where it was.
+    /// Lets a suspended dispatcher go on where it was. Needs the right `REVOKE`.
     45 Continue() -> ();
     /// Gives the rest of the time slice away.
     46 Yield() -> ();
     /// Waits until a notification bit is set; answers and clears the bits.
     47 Wait() -> Value;
     /// Arms the dispatcher's timer: at this value of the time-stamp counter the kernel sets
-    /// [`NOTIFY_TIMER`]. Zero disarms.
+    /// [`NOTIFY_TIMER`]. Zero disarms. It may be up to 50 µs late, and more if very many expire: the
+    /// timers of a core expire at most 32 at a time, and not more often than that.
     48 SetTimer(
         /// Time-stamp counter value.
         deadline: u64
@@ -995,6 +1021,8 @@ pub mod options {
     pub const LINUX: u32 = 1;
     /// Vector state is a copy of the invoker's.
     pub const COPY_VECTOR_STATE: u32 = 2;
+    /// Starts none that is not supervised.
+    pub const SUPERVISED: u32 = 4;
 }
 
 /// Notification bit that the kernel sets when a timer expires.

@@ -23,4 +23,4 @@ pub mod words;
 pub use invocations::{op, Invocation, Label};
 pub use place::{CapAddr, Level, Place};
 pub use status::Status;
-pub use types::{CapType, RamAttrs, Rights, Tree};
+pub use types::{CapType, ObjectKind, RamAttrs, Rights, Tree};

@@ -65,6 +65,8 @@ status! {
     Unsupported = 15,
     /// The caller was interrupted before the answer.
     Interrupted = 16,
+    /// Others have it, too: with `WRITE_ALONE` it can be changed only while nobody else does.
+    Shared = 17,
 }
 
 // `from_word` relies on the numbers being consecutive.

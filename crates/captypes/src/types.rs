@@ -48,7 +48,8 @@ macro_rules! cap_types {
             pub const fn tree(self) -> Tree {
                 match self { $(CapType::$name => Tree::$tree,)* }
             }
-            /// Order among capabilities of the same range: an ancestor's type comes first.
+            /// Order among capabilities of the same range: an ancestor's type comes first. An
+            /// Endpoint with a badge is made of the one without, and comes one behind it.
             pub const fn rank(self) -> u8 {
                 match self { $(CapType::$name => $rank,)* }
             }
@@ -110,7 +111,7 @@ cap_types! {
     /// Where messages are sent and received. Minted copies carry a badge.
     13 Endpoint: Memory, rank 3, ObjectSize::Fixed(4096), from [Ram];
     /// The record of entries in one table; deleting it removes them.
-    14 Mapping: Memory, rank 4, NOTHING, from [];
+    14 Mapping: Memory, rank 5, NOTHING, from [];
     /// The CPU driver of this core.
     15 Kernel: Singleton, rank 0, NOTHING, from [];
     /// An interrupt line.
@@ -156,13 +157,27 @@ impl CapType {
     /// then answer `NoRights`.
     pub const fn rights(self) -> Rights {
         match self {
-            CapType::Frame | CapType::DevFrame => Rights::READ.or(Rights::WRITE).or(Rights::EXEC),
+            CapType::Frame => Rights::ALONE.or(Rights::WRITE),
+            CapType::DevFrame => Rights::READ.or(Rights::WRITE).or(Rights::EXEC),
+            CapType::Pt => Rights::READ.or(Rights::WRITE).or(Rights::WRITE_ALONE),
+            CapType::L2CNode => Rights::WRITE.or(Rights::WRITE_ALONE),
             CapType::Endpoint => Rights::SEND.or(Rights::RECV),
             CapType::Io => Rights::READ.or(Rights::WRITE),
             CapType::PerfMon => Rights::READ.or(Rights::WRITE),
-            _ if self.table_level().is_some() => Rights::READ,
+            _ if self.table_level().is_some() => Rights::READ.or(Rights::WRITE),
             _ => Rights::NONE,
         }
+    }
+
+    /// May objects of this type be born with [`Rights::WRITE_ALONE`]? Pages, what holds their
+    /// capabilities and those of their Mappings, and the tables that map them.
+    pub const fn can_be_alone(self) -> bool {
+        matches!(self, CapType::Frame | CapType::Pt | CapType::L2CNode)
+    }
+
+    /// An object of this type with [`Rights::WRITE_ALONE`] instead of `WRITE`.
+    pub const fn alone(self) -> ObjectKind {
+        ObjectKind { ty: self, alone: true }
     }
 
     /// May there be several capabilities to the same object, in several slots?
@@ -193,6 +208,33 @@ impl CapType {
     }
 }
 
+/// What a retype makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ObjectKind {
+    /// Its type.
+    pub ty: CapType,
+    /// Is it born with [`Rights::ALONE`], and not with [`Rights::ALL`]?
+    pub alone: bool,
+}
+
+impl ObjectKind {
+    /// The rights of a new object.
+    pub const fn rights(self) -> Rights {
+        if self.alone {
+            Rights::ALONE
+        } else {
+            Rights::ALL
+        }
+    }
+}
+
+impl From<CapType> for ObjectKind {
+    #[inline(always)]
+    fn from(ty: CapType) -> ObjectKind {
+        ObjectKind { ty, alone: false }
+    }
+}
+
 /// Rights of a capability, and of a mapping. A set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
@@ -203,7 +245,8 @@ impl Rights {
     pub const NONE: Rights = Rights(0);
     /// Frames and page tables: may be mapped readable. Ports and counters: may be read.
     pub const READ: Rights = Rights(1);
-    /// Frames: may be mapped writable. Ports and counters: may be written.
+    /// Frames: may be mapped writable. Page tables: entries may be changed. L2CNodes: slots may be
+    /// changed. Ports and counters: may be written.
     pub const WRITE: Rights = Rights(2);
     /// Frames: may be mapped executable.
     pub const EXEC: Rights = Rights(4);
@@ -212,10 +255,18 @@ impl Rights {
     /// Endpoints: may be received from.
     pub const RECV: Rights = Rights(16);
     /// Copies and descendants may be revoked. What a server hands out lacks it, lest a client take
-    /// an object from everybody else.
+    /// an object from everybody else. Dispatchers: may be suspended and continued.
     pub const REVOKE: Rights = Rights(32);
-    /// Everything.
+    /// As `WRITE`, but only while nobody else has the object: neither the capability nor the CNode
+    /// that holds it has a copy. Copy-on-write memory and what keeps its books are born with it.
+    pub const WRITE_ALONE: Rights = Rights(64);
+    /// What an object is born with.
     pub const ALL: Rights = Rights(63);
+    /// What an object is born with that may be written to only while it is not shared. Whoever gets
+    /// a copy cannot take it from the others either.
+    pub const ALONE: Rights = Rights(1 | 4 | 64);
+    /// Every bit that means something.
+    pub const KNOWN: Rights = Rights(127);
 
     /// The rights in both.
     pub const fn and(self, other: Rights) -> Rights {

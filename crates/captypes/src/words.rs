@@ -1,6 +1,6 @@
 //! How the values of invocations cross in machine words.
 
-use crate::{CapAddr, CapType, Place, RamAttrs, Rights, Status};
+use crate::{CapAddr, CapType, ObjectKind, Place, RamAttrs, Rights, Status};
 
 /// Arguments as they cross: nine words.
 pub type ArgWords = [u64; 9];
@@ -71,7 +71,7 @@ impl Word for Rights {
     }
     #[inline(always)]
     fn from_word(word: u64) -> Result<Self, Status> {
-        Ok(Rights(u8::from_word(word)?).and(Rights::ALL))
+        Ok(Rights(u8::from_word(word)?).and(Rights::KNOWN))
     }
 }
 
@@ -97,6 +97,23 @@ impl Word for CapType {
     }
 }
 
+/// Bits 0..8: the type; bit 8: born with `WRITE_ALONE`.
+impl Word for ObjectKind {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.ty as u64 | (self.alone as u64) << 8
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Result<Self, Status> {
+        let ty = CapType::from_u8(word as u8).ok_or(Status::Invalid)?;
+        let alone = bool::from_word(word >> 8)?;
+        if alone && !ty.can_be_alone() {
+            return Err(Status::Invalid);
+        }
+        Ok(ObjectKind { ty, alone })
+    }
+}
+
 /// How a map or protect treats its pages. A set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
@@ -109,7 +126,8 @@ impl MapFlags {
     pub const WRITE: MapFlags = MapFlags(2);
     /// Executable.
     pub const EXEC: MapFlags = MapFlags(4);
-    /// Writable only where the mapped capability has no copies (copy-on-write: the last owner).
+    /// Writable only where the mapped capability has no copies and, if its right to write is
+    /// `WRITE_ALONE`, the CNode that holds it has none (copy-on-write: the last owner).
     pub const IF_EXCLUSIVE: MapFlags = MapFlags(8);
     /// Uncached, for device registers.
     pub const UNCACHED: MapFlags = MapFlags(16);
@@ -284,7 +302,8 @@ impl Word for Need {
 ///
 /// ```text
 /// bits 0..26   first unit of the source     bits 46..58  objects; none: no part
-/// bits 26..46  units of each object         bits 58..64  type
+/// bits 26..46  units of each object         bits 58..63  type
+///                                           bit 63       born with `WRITE_ALONE`
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
@@ -298,6 +317,7 @@ impl Part {
     const UNITS_AT: u32 = 26;
     const COUNT_AT: u32 = 46;
     const TYPE_AT: u32 = 58;
+    const ALONE: u64 = 1 << 63;
 
     /// `count` objects of `units` each from `first` on; `None` if a number is too large.
     pub const fn new(ty: CapType, first: u64, units: u64, count: u32) -> Option<Part> {
@@ -323,9 +343,17 @@ impl Part {
     pub const fn count(self) -> u32 {
         (self.0 >> Self::COUNT_AT) as u32 & 0xfff
     }
-    /// Their type, if there is such.
-    pub const fn ty(self) -> Option<CapType> {
-        CapType::from_u8((self.0 >> Self::TYPE_AT) as u8)
+    /// The same, with objects that are born with `WRITE_ALONE`.
+    pub const fn alone(self) -> Part {
+        Part(self.0 | Self::ALONE)
+    }
+    /// What they are, if there is such.
+    pub const fn kind(self) -> Option<ObjectKind> {
+        let alone = self.0 & Self::ALONE != 0;
+        match CapType::from_u8(((self.0 & !Self::ALONE) >> Self::TYPE_AT) as u8) {
+            Some(ty) if !alone || ty.can_be_alone() => Some(ObjectKind { ty, alone }),
+            _ => None,
+        }
     }
 }
 

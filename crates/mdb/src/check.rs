@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 use core::ptr::NonNull;
 
-use crate::order::{is_ancestor, is_leaf, span, Key};
+use crate::order::{are_siblings, is_ancestor, is_leaf, span, Key};
 use crate::slot::{page_end, Ref, Slot};
 use crate::tree::{ends_of, leftmost, next};
 use crate::{Mdb, Policy, MAX_TREES};
@@ -29,6 +29,8 @@ pub enum Violation {
     CopyLink(NonNull<Slot>),
     /// A slot in a list of copies holds something else than a copy.
     CopyKey(NonNull<Slot>),
+    /// The leaves of a ring are more than the number of the first says, or are allowed.
+    LeafNumber(NonNull<Slot>),
     /// The range of a capability does not begin at its base.
     Range(NonNull<Slot>),
     /// Two objects overlap, and neither is an ancestor of the other.
@@ -87,6 +89,8 @@ impl<P: Policy> Mdb<P> {
             before = self.object_before(b, target);
         }
         match before {
+            // What an object overlaps, its siblings overlap, and they have been looked at.
+            Some(b) if are_siblings::<P>(&b.cap(), &cap) => Ok(()),
             Some(b) if !is_ancestor::<P>(&b.cap(), &cap) => {
                 Err(Violation::Overlap(b.ptr(), node.ptr()))
             }
@@ -138,6 +142,8 @@ fn check_copies<P: Policy>(head: Ref) -> Result<usize, Violation> {
         return Err(Violation::CopyLink(first.ptr()));
     }
     let (mut at, mut count, mut leaves) = (first, 1, true);
+    let hosts = !is_leaf::<P>(&cap);
+    let mut number = P::MOST_LEAVES + 1;
     loop {
         if !at.is_linked() || !at.is_member() || at.is_first() != (at == first) {
             return Err(Violation::Mark(at.ptr()));
@@ -151,6 +157,11 @@ fn check_copies<P: Policy>(head: Ref) -> Result<usize, Violation> {
         if held.is_null() || !fits {
             return Err(Violation::CopyKey(at.ptr()));
         }
+        if hosts && leaves && at.leaf_number() >= number || at.leaf_number() == 0 && hosts && leaves
+        {
+            return Err(Violation::LeafNumber(at.ptr()));
+        }
+        number = at.leaf_number();
         count += 1;
         let Some(next) = at.right().filter(|next| next.left() == Some(at)) else {
             return Err(Violation::CopyLink(at.ptr()));

@@ -75,7 +75,6 @@ pub use tree::Class;
 use directory::Directory;
 use forest::{Home, Outer};
 use order::{is_before, is_leaf, Key};
-use ring::Member;
 use slot::Ref;
 use tree::Place;
 
@@ -88,16 +87,28 @@ pub trait Policy {
     /// ancestor of their range is mapped while they exist.
     const HOST_RANK: u8;
 
+    /// Most leaves of an object's own range that hang from it; others are in the tree.
+    const MOST_LEAVES: u64 = 64;
+
     /// The type tree, below [`MAX_TREES`]: capabilities of different trees never overlap.
     fn tree(ty: u8) -> u8;
 
     /// Order among capabilities with the same range: ancestor types have lower ranks.
     fn rank(ty: u8) -> u8;
 
+    /// The same of a capability: the rank of its type, unless something of one type and range can
+    /// descend from something else of that type and range. Not for leaves.
+    #[inline]
+    fn rank_of(cap: &RawCap) -> u8 {
+        Self::rank(cap.ty)
+    }
+
     /// First address, which is `cap.base`, and length; the length may be 0 without memory.
     fn range(cap: &RawCap) -> (u64, u64);
 
-    /// What else must be equal in copies: for a Mapping, the address of its first entry.
+    /// What else must be equal in copies: for a Mapping, the address of its first entry. Objects that
+    /// differ in nothing else are siblings: they descend from the same ancestors and have no
+    /// descendants. Objects without siblings have 0 here.
     fn identity(cap: &RawCap) -> u64;
 }
 
@@ -186,8 +197,9 @@ impl<P: Policy> Mdb<P> {
         let (cap, host) = (node.cap(), near.cap());
         if is_leaf::<P>(&cap) && Self::may_host(&host, &cap) {
             let head = self.head(near);
-            self.join(head, node, Member::Leaf);
-            return false;
+            if self.join_leaf(head, node) {
+                return false;
+            }
         }
         self.insert_in_tree(node, near)
     }
@@ -397,8 +409,8 @@ impl<P: Policy> Mdb<P> {
     }
 
     /// The slot in the tree that stands for the capability in `slot`, or from which it hangs if it
-    /// is a leaf in a ring. O(1) if it is near the beginning of the ring, else O(log n) for copies
-    /// and O(ring) for leaves.
+    /// is a leaf in a ring. O(1) if it is near the beginning of the ring, and for leaves, of which there
+    /// are few; else O(log n).
     #[inline]
     pub(crate) fn head(&self, slot: Ref) -> Ref {
         if slot.is_member() {

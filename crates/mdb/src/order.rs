@@ -67,7 +67,7 @@ impl Key {
 
 #[inline]
 fn minor<P: Policy>(cap: &RawCap) -> u16 {
-    u16::from(P::rank(cap.ty)) << 8 | u16::from(cap.ty)
+    u16::from(P::rank_of(cap)) << 8 | u16::from(cap.ty)
 }
 
 #[inline]
@@ -110,22 +110,23 @@ pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
 pub(crate) struct Extent {
     pub end: u64,
     len: u64,
-    rank: u8,
+    cap: RawCap,
 }
 
 impl Extent {
     #[inline]
     pub fn of<P: Policy>(cap: &RawCap) -> Self {
         let (base, len) = P::range(cap);
-        Self { end: end_of(base, len), len, rank: P::rank(cap.ty) }
+        Self { end: end_of(base, len), len, cap: *cap }
     }
 
     /// Whether what has this extent is an ancestor of `after`, which comes behind it in the order.
-    #[inline]
-    pub fn is_ancestor_of(self, after: Extent, leaf_rank: u8) -> bool {
+    /// The lengths mostly decide.
+    #[inline(always)]
+    pub fn is_ancestor_of<P: Policy>(&self, after: &Extent) -> bool {
         after.end <= self.end
-            && (after.len != self.len || after.rank > self.rank)
-            && self.rank < leaf_rank
+            && (after.len != self.len || P::rank_of(&after.cap) > P::rank_of(&self.cap))
+            && !is_leaf::<P>(&self.cap)
     }
 }
 
@@ -136,10 +137,16 @@ pub fn is_ancestor<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
     let contains = a_base <= b_base && b_end <= a_end;
     let before = match P::range(a).1.cmp(&P::range(b).1) {
         Ordering::Greater => true,
-        Ordering::Equal => P::rank(a.ty) < P::rank(b.ty),
+        Ordering::Equal => P::rank_of(a) < P::rank_of(b),
         Ordering::Less => false,
     };
     P::tree(a.ty) == P::tree(b.ty) && !is_leaf::<P>(a) && contains && before
+}
+
+/// Whether `a` and `b` differ in their identity only: see [`Policy::identity`].
+pub(crate) fn are_siblings<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
+    let same = (a.base, P::range(a).1, minor::<P>(a)) == (b.base, P::range(b).1, minor::<P>(b));
+    same && P::tree(a.ty) == P::tree(b.ty) && P::identity(a) != P::identity(b)
 }
 
 /// Whether `a` and `b` are copies of one another: they have the same position in the order.

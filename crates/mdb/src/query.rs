@@ -2,14 +2,13 @@
 //!
 //! Iterators yield one slot for each distinct capability, in order; [`Mdb::copies`] yields the rest.
 
-use core::cmp::Ordering;
 use core::iter::from_fn;
 use core::ptr::NonNull;
 
-use crate::order::{end_of, is_ancestor, is_leaf, span, Extent, Key};
+use crate::order::{are_siblings, end_of, is_ancestor, is_leaf, span, Extent, Key};
 use crate::ring;
 use crate::slot::{page_end, past_page, RawCap, Ref, Slot};
-use crate::tree::{Class, Place};
+use crate::tree::{self, Class, Place};
 use crate::{Mdb, Policy, MAX_TREES};
 
 impl<P: Policy> Mdb<P> {
@@ -18,7 +17,7 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// `slot` is in this database.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn has_copies(&self, slot: NonNull<Slot>) -> bool {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
@@ -51,8 +50,21 @@ impl<P: Policy> Mdb<P> {
         head.into_iter().flat_map(group).filter(move |&c| c != own).map(Ref::ptr)
     }
 
-    /// A slot whose capability is equal to `key` but for rights and attributes. O(log n), for a leaf
-    /// plus the leaves with the same range.
+    /// Whether there is an object that differs from that in `slot` in its identity only. O(log n).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn has_siblings(&self, slot: NonNull<Slot>) -> bool {
+        // SAFETY: the caller keeps the contract of the crate.
+        let head = self.head(unsafe { Ref::new(slot) });
+        let cap = head.cap();
+        // Siblings have the same base, so they are in the same tree, side by side.
+        let beside = [tree::prev(head), tree::next(head)];
+        beside.into_iter().flatten().any(|n| are_siblings::<P>(&n.cap(), &cap))
+    }
+
+    /// A slot whose capability is equal to `key` but for rights and attributes. O(log n).
     pub fn find(&self, key: &RawCap) -> Option<NonNull<Slot>> {
         let (tree, position) = (Self::tree_of(key), Key::of::<P>(key));
         if is_leaf::<P>(key) {
@@ -70,7 +82,11 @@ impl<P: Policy> Mdb<P> {
         let last = Key::last(position.base, position.len, P::LEAF_RANK.saturating_sub(1));
         let home = self.home_at(tree, key.base);
         let host = self.floor(home, &last).filter(|host| Self::may_host(&host.cap(), key))?;
-        let same = |leaf: &Ref| position.cmp::<P>(&leaf.cap()) == Ordering::Equal;
+        // The range is that of the host.
+        let same = |leaf: &Ref| {
+            let cap = leaf.cap();
+            cap.ty == key.ty && P::identity(&cap) == position.identity
+        };
         walk(ring::first_leaf(host), ring::leaf_after).find(same)
     }
 
@@ -135,13 +151,51 @@ impl<P: Policy> Mdb<P> {
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
         let own = Extent::of::<P>(&slot.cap());
-        walk(self.next_distinct(slot, own.end), move |n| self.next_distinct(n, own.end))
-            .filter(move |n| own.is_ancestor_of(Extent::of::<P>(&n.cap()), P::LEAF_RANK))
+        walk(self.first_below(slot).0, move |n| self.next_below(own, self.next_in(own, n)).0)
     }
 
-    /// Whether anything descends from `slot`. O(log n) plus the Mappings of ancestors that begin in
-    /// the range of `slot` and end beyond it; there are none if whatever has objects below it cannot
-    /// be mapped there.
+    /// The first descendant of `slot`, and how many others are before it.
+    #[inline]
+    fn first_below(&self, slot: Ref) -> (Option<Ref>, u32) {
+        let cap = slot.cap();
+        // Nothing is made of a leaf.
+        if is_leaf::<P>(&cap) {
+            return (None, 0);
+        }
+        let own = Extent::of::<P>(&cap);
+        self.next_below(own, self.next_distinct(slot, own.end))
+    }
+
+    /// The first descendant of what has the extent `own` from `start` on, which is behind it.
+    #[inline]
+    fn next_below(&self, own: Extent, start: Option<Ref>) -> (Option<Ref>, u32) {
+        let (mut at, mut passed) = (start, 0);
+        while let Some(n) = at {
+            if own.is_ancestor_of::<P>(&Extent::of::<P>(&n.cap())) {
+                break;
+            }
+            passed += 1;
+            at = self.next_in(own, n);
+        }
+        (at, passed)
+    }
+
+    /// The next that begins in the extent `own` behind `node`. Of the leaves that begin at one address
+    /// and end beyond the extent only the first is visited: they are larger than what descends, so that
+    /// they lie together in the order.
+    fn next_in(&self, own: Extent, node: Ref) -> Option<Ref> {
+        let cap = node.cap();
+        let (base, end) = span::<P>(&cap);
+        if end <= own.end {
+            return self.next_distinct(node, own.end);
+        }
+        let inside = self.ceiling(Self::tree_of(&cap), &Key::first(base, own.end - base));
+        inside.filter(|n| n.cap().base < own.end)
+    }
+
+    /// Whether anything descends from `slot`. O(log n) for each address at which Mappings of ancestors
+    /// begin that begin in the range of `slot` and end beyond it; there are none if whatever has
+    /// objects below it cannot be mapped there.
     ///
     /// # Safety
     ///
@@ -151,15 +205,31 @@ impl<P: Policy> Mdb<P> {
         unsafe { self.first_descendant(slot) }.is_some()
     }
 
-    /// The first descendant of `slot`. Cost as [`has_descendants`](Self::has_descendants). To revoke,
+    /// The first descendant of `slot`. Cost as [`has_descendants`](Self::has_descendants), plus its
+    /// siblings; what has siblings has no descendants. To revoke,
     /// ask for the first one, delete it, and ask again.
     ///
     /// # Safety
     ///
     /// `slot` is in this database.
     pub unsafe fn first_descendant(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
-        // SAFETY: the same contract.
-        unsafe { self.descendants(slot) }.next()
+        // SAFETY: the caller keeps the contract of the crate.
+        self.first_below(unsafe { Ref::new(slot) }).0.map(Ref::ptr)
+    }
+
+    /// The same, and how many addresses had to be passed over.
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn first_descendant_behind(
+        &self,
+        slot: NonNull<Slot>,
+    ) -> (Option<NonNull<Slot>>, u32) {
+        // SAFETY: the caller keeps the contract of the crate.
+        let slot = unsafe { Ref::new(slot) };
+        let (found, passed) = self.first_below(slot);
+        (found.map(Ref::ptr), passed)
     }
 
     /// Every descendant of `slot`, ancestors before their descendants.
@@ -174,6 +244,68 @@ impl<P: Policy> Mdb<P> {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };
         self.descendants_of(slot).map(Ref::ptr)
+    }
+
+    /// The first object made of `slot` that overlaps `[base, base + len)`, a part of its range. O(log n),
+    /// however many objects `slot` lies in.
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn object_inside(
+        &self,
+        slot: NonNull<Slot>,
+        base: u64,
+        len: u64,
+    ) -> Option<NonNull<Slot>> {
+        // SAFETY: the caller keeps the contract of the crate.
+        let head = self.head(unsafe { Ref::new(slot) });
+        let cap = head.cap();
+        // Ancestors are before it in the order, and objects nest: the first is mostly the answer.
+        let start = self.next_of(Class::Objects, head, past_page(base), end_of(base, len));
+        self.overlaps_from(start, base, len, Class::Objects)
+            .find(|n| is_ancestor::<P>(&cap, &n.cap()))
+            .map(Ref::ptr)
+    }
+
+    /// The first leaf that overlaps `[base, base + len)`, a part of the range of `slot`, and begins in that
+    /// range. O(log n), and as much for each object inside the part that has no leaves.
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    pub unsafe fn leaf_inside(
+        &self,
+        slot: NonNull<Slot>,
+        base: u64,
+        len: u64,
+    ) -> Option<NonNull<Slot>> {
+        // SAFETY: the caller keeps the contract of the crate.
+        let head = self.head(unsafe { Ref::new(slot) });
+        let start = self.next_of(Class::All, head, past_page(base), end_of(base, len));
+        let behind = self.overlaps_from(start, base, len, Class::All);
+        [head]
+            .into_iter()
+            .chain(behind)
+            .flat_map(|n| with_leaves::<P>(n, Class::Leaves))
+            .next()
+            .map(Ref::ptr)
+    }
+
+    /// How many leaves hang at most from the slot that stands for the capability in `slot`, and go into
+    /// the tree when the last copy of it goes. O(1).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    #[inline]
+    pub unsafe fn hanging_leaves(&self, slot: NonNull<Slot>) -> u32 {
+        // SAFETY: the caller keeps the contract of the crate.
+        let slot = unsafe { Ref::new(slot) };
+        if slot.is_member() {
+            return 0;
+        }
+        ring::leaves(slot) as u32
     }
 
     /// The first descendant of `slot` that overlaps `[base, base + len)`: what stands against a
@@ -207,7 +339,7 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
-    /// The innermost ancestor of `slot`. O(log n).
+    /// The innermost ancestor of `slot`. O(log n) plus its siblings.
     ///
     /// # Safety
     ///
@@ -223,8 +355,24 @@ impl<P: Policy> Mdb<P> {
         let own = Extent::of::<P>(&cap);
         let end = page_end(own.end);
         self.backwards(self.object_before(head, end), end)
-            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of(own, P::LEAF_RANK))
+            .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of::<P>(&own))
             .map(Ref::ptr)
+    }
+
+    /// What [`nearest_ancestor`](Self::nearest_ancestor) answers, where one look is enough: of a leaf
+    /// that is the first in the ring of an object with the same range. O(1).
+    ///
+    /// # Safety
+    ///
+    /// `slot` is in this database.
+    #[inline(always)]
+    pub unsafe fn host(&self, slot: NonNull<Slot>) -> Option<NonNull<Slot>> {
+        // SAFETY: the same contract.
+        let slot = unsafe { Ref::new(slot) };
+        if !slot.is_leaf_member() || !slot.is_first() {
+            return None;
+        }
+        slot.ring_head().filter(|head| !is_leaf::<P>(&head.cap())).map(Ref::ptr)
     }
 
     /// The innermost object with a rank of at most `max_rank` that contains `[base, base + len)`; of
@@ -243,7 +391,7 @@ impl<P: Policy> Mdb<P> {
         self.backwards(start, page_end(end))
             .find(|n| {
                 let cap = n.cap();
-                let rank = P::rank(cap.ty);
+                let rank = P::rank_of(&cap);
                 rank <= max_rank && rank < P::LEAF_RANK && span::<P>(&cap).1 >= end
             })
             .map(Ref::ptr)

@@ -13,18 +13,17 @@
 //! Only an object of rank [`Policy::HOST_RANK`] or above has leaves here: nothing else of its range
 //! can lie between it and them. Other leaves are in the tree, and so are those that were there
 //! before an object of their range.
+//!
+//! Some questions walk over the leaves of a ring (one leaf among them, the head from a leaf), so there are at
+//! most [`Policy::MOST_LEAVES`]; all others of the range are in the tree, too, where they follow the head. To
+//! count them in constant time, each new leaf, which goes in first, gets the number that is one above that
+//! of the first until then: wherever leaves leave the ring, the number of the first is at least how many
+//! there are.
 
 use crate::forest::Home;
 use crate::order::is_leaf;
 use crate::slot::Ref;
 use crate::{Mdb, Policy};
-
-/// Where in the ring a new member goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Member {
-    Copy,
-    Leaf,
-}
 
 /// The last member of the ring of `head`, a slot in the tree.
 #[inline]
@@ -59,34 +58,58 @@ pub(crate) fn leaf_after(leaf: Ref) -> Option<Ref> {
     leaf.right().filter(|m| m.is_leaf_member() && !m.is_first())
 }
 
+/// How many leaves there are in the ring of `head` at most.
+#[inline]
+pub(crate) fn leaves(head: Ref) -> u64 {
+    first_leaf(head).map_or(0, |first| first.leaf_number())
+}
+
 impl<P: Policy> Mdb<P> {
-    /// Adds `node` to the ring of `head`, a slot in the tree. O(1).
+    /// Adds the leaf `node` to the ring of `head`, a slot in the tree, if there is room. O(1).
     #[inline]
-    pub(crate) fn join(&mut self, head: Ref, node: Ref, member: Member) {
+    pub(crate) fn join_leaf(&mut self, head: Ref, node: Ref) -> bool {
         debug_assert!(!node.is_linked() && !head.is_member(), "a slot is put in once");
+        match head.copies() {
+            None => node.start_first_leaf(node, node, head, 1),
+            Some(first) => {
+                let number = if first.is_leaf_member() { first.leaf_number() + 1 } else { 1 };
+                if number > P::MOST_LEAVES {
+                    return false;
+                }
+                let last = first.left().unwrap_or(first);
+                node.start_first_leaf(last, first, head, number);
+                last.set_right(Some(node));
+                first.set_left(Some(node));
+                first.unmake_first();
+            }
+        }
+        self.slots += 1;
+        head.set_copies(Some(node));
+        true
+    }
+
+    /// Adds `node` to the ring of `head`, a slot in the tree, as a copy: the last member. O(1).
+    #[inline]
+    fn join(&mut self, head: Ref, node: Ref) {
+        debug_assert!(!node.is_linked() && !head.is_member(), "a slot is put in once");
+        let leaf = is_leaf::<P>(&head.cap());
         self.slots += 1;
         let Some(first) = head.copies() else {
-            node.start_member(node, node, member == Member::Leaf);
+            node.start_member(node, node, leaf);
             node.make_first(head);
             return head.set_copies(Some(node));
         };
         let last = first.left().unwrap_or(first);
-        node.start_member(last, first, member == Member::Leaf);
+        node.start_member(last, first, leaf);
         last.set_right(Some(node));
         first.set_left(Some(node));
-        if member == Member::Leaf {
-            first.unmake_first();
-            node.make_first(head);
-            head.set_copies(Some(node));
-        }
     }
 
     /// Adds `node` as a copy of `original`, in the tree or in a ring. O(1).
     #[inline]
     pub(crate) fn join_copy(&mut self, original: Ref, node: Ref) {
         if !original.is_member() {
-            let leaf = is_leaf::<P>(&original.cap());
-            return self.join(original, node, if leaf { Member::Leaf } else { Member::Copy });
+            return self.join(original, node);
         }
         let after = original.right().unwrap_or(original);
         node.start_member(original, after, original.is_leaf_member());

@@ -8,7 +8,7 @@
 //! | `right`  | right child                                      | member behind       |
 //! | `parent` | parent; low bits [`PARITY`], [`LINKED`]          | low bits only       |
 //! | `copies` | bits 16..64 first of the ring, bits 0..16 high bits of the leaf end | of the first: the head |
-//! | `ends`   | bits 24..64 object end, bits 0..24 low bits of the leaf end  | 0       |
+//! | `ends`   | bits 24..64 object end, bits 0..24 low bits of the leaf end  | of leaves: a number |
 //!
 //! The two ends are the highest page ends in the subtree, over objects and over leaves (see
 //! [`Policy::LEAF_RANK`](crate::Policy::LEAF_RANK)): 40 bits each, enough for 52-bit addresses.
@@ -39,6 +39,12 @@ pub struct RawCap {
 impl RawCap {
     /// The empty capability.
     pub const NULL: Self = Self { ty: 0, rights: 0, attrs: 0, aux: 0, base: 0, word: 0 };
+
+    /// Type, rights (from bit 8) and attributes (from bit 16), to compare them all at once.
+    #[inline(always)]
+    pub const fn head(&self) -> u32 {
+        self.ty as u32 | (self.rights as u32) << 8 | (self.attrs as u32) << 16
+    }
 
     /// Whether there is no capability here.
     pub const fn is_null(&self) -> bool {
@@ -326,6 +332,23 @@ impl Slot {
         self.set_parent_word(None, LINKED | MEMBER | if leaf { LEAF } else { 0 });
         self.node.copies.set(0);
         self.node.ends.set(0);
+    }
+
+    /// Makes this slot the first of a ring that hangs from `head`, as a leaf with a number, between two
+    /// others or alone.
+    #[inline]
+    pub(crate) fn start_first_leaf(&self, before: Ref, after: Ref, head: Ref, number: u64) {
+        self.node.children[0].set(Some(before));
+        self.node.children[1].set(Some(after));
+        self.set_parent_word(None, LINKED | MEMBER | LEAF | FIRST);
+        self.node.copies.set(head.0.as_ptr().expose_provenance() as u64);
+        self.node.ends.set(number);
+    }
+
+    /// How many leaves there are at most from this member of a ring on, if it is one itself.
+    #[inline]
+    pub(crate) fn leaf_number(&self) -> u64 {
+        self.node.ends.get()
     }
 
     /// Takes over every link and mark of `from`; the neighbours still point at `from`.

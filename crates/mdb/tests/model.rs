@@ -17,7 +17,7 @@ type Position = (u8, u64, std::cmp::Reverse<u64>, u8, u8, u64);
 
 fn position(c: &RawCap) -> Position {
     let (base, len) = Types::range(c);
-    let (tree, rank) = (Types::tree(c.ty), Types::rank(c.ty));
+    let (tree, rank) = (Types::tree(c.ty), Types::rank_of(c));
     (tree, base, std::cmp::Reverse(len), rank, c.ty, Types::identity(c))
 }
 
@@ -45,7 +45,11 @@ fn is_ancestor(a: &RawCap, b: &RawCap) -> bool {
     Types::tree(a.ty) == Types::tree(b.ty)
         && !is_leaf(a)
         && contains(span(a), span(b))
-        && (a_len > b_len || a_len == b_len && Types::rank(a.ty) < Types::rank(b.ty))
+        && (a_len > b_len || a_len == b_len && Types::rank_of(a) < Types::rank_of(b))
+}
+
+fn are_siblings(a: &RawCap, b: &RawCap) -> bool {
+    coarse(&position(a)) == coarse(&position(b)) && Types::identity(a) != Types::identity(b)
 }
 
 fn in_class(c: &RawCap, class: Class) -> bool {
@@ -95,6 +99,10 @@ impl Pair {
 
     /// Whether `c` may stand beside what is there.
     fn fits(&self, c: &RawCap) -> bool {
+        let mapped = |o: &RawCap, c: &RawCap| o.ty == PORTAL && is_leaf(c) && overlaps(o, span(c));
+        if self.caps().any(|o| mapped(&o, c) || mapped(c, &o)) {
+            return false;
+        }
         is_leaf(c)
             || self.caps().filter(|o| !is_leaf(o) && Types::tree(o.ty) == Types::tree(c.ty)).all(
                 |o| {
@@ -102,6 +110,7 @@ impl Pair {
                         || is_ancestor(&o, c)
                         || is_ancestor(c, &o)
                         || position(&o) == position(c)
+                        || are_siblings(&o, c)
                 },
             )
     }
@@ -228,8 +237,21 @@ impl Pair {
             assert_eq!(mdb.is_last_copy(at), copies.is_empty());
             assert_eq!(mdb.copies(at).collect::<BTreeSet<_>>(), copies);
             assert_eq!(mdb.copies(at).count(), copies.len());
+            let beside = self.caps().any(|o| !is_leaf(&c) && are_siblings(&o, &c));
+            assert_eq!(!is_leaf(&c) && mdb.has_siblings(at), beside);
             assert_eq!(mdb.has_descendants(at), !below.is_empty());
             assert_first(mdb.first_descendant(at), below.first());
+            let (first, passed) = mdb.first_descendant_behind(at);
+            assert_eq!(first, mdb.first_descendant(at));
+            // Each address at which something begins that is no descendant counts once, a sibling too.
+            let (base, end) = span(&c);
+            let others = self.select(tree, |o| o.base >= base && span(o).1 > end && o.base < end);
+            let addresses: BTreeSet<_> = others.iter().map(|other| other.1).collect();
+            let siblings = self.caps().filter(|o| are_siblings(o, &c)).count();
+            assert!(passed as usize <= addresses.len() + copies.len() + siblings);
+            let own = self.select(tree, |o| is_leaf(o) && span(o) == span(&c));
+            assert!(mdb.hanging_leaves(at) as u64 <= Types::MOST_LEAVES);
+            assert!(own.len() > 0 || mdb.hanging_leaves(at) == 0);
             assert_same(mdb.descendants(at), &below);
             assert_first(mdb.nearest_ancestor(at), above.last());
             if !is_leaf(&c) {
@@ -243,7 +265,7 @@ impl Pair {
         let mdb = &self.mdb;
         let range = (base, base + len);
         let around = self.select(tree, |c| {
-            !is_leaf(c) && Types::rank(c.ty) <= max_rank && contains(span(c), range)
+            !is_leaf(c) && Types::rank_of(c) <= max_rank && contains(span(c), range)
         });
         assert_first(mdb.surrounding(tree, base, len, max_rank), around.last());
         let inside = self.select(tree, |c| contains(range, span(c)));
@@ -264,6 +286,22 @@ impl Pair {
                 // SAFETY: the slot is in the database.
                 let found = unsafe { mdb.descendant_overlapping(self.arena.at(i), base, len) };
                 assert_first(found, below.first());
+                let part = (base.max(span(&c).0), (base + len).min(span(&c).1));
+                if part.0 < part.1 && !is_leaf(&c) {
+                    let inside = self
+                        .select(tree, |o| is_ancestor(&c, o) && !is_leaf(o) && overlaps(o, part));
+                    // SAFETY: the slot is in the database.
+                    let found =
+                        unsafe { mdb.object_inside(self.arena.at(i), part.0, part.1 - part.0) };
+                    assert_first(found, inside.first());
+                    let leaves = self.select(tree, |o| {
+                        is_leaf(o) && overlaps(o, part) && position(o) > position(&c)
+                    });
+                    // SAFETY: the slot is in the database.
+                    let found =
+                        unsafe { mdb.leaf_inside(self.arena.at(i), part.0, part.1 - part.0) };
+                    assert_first(found, leaves.first());
+                }
             }
         }
     }
@@ -318,12 +356,16 @@ fn any_cap() -> impl Strategy<Value = RawCap> {
     let range = (0..PAGES, prop_oneof![3 => 1..=4u64, 1 => 1..=PAGES]);
     let memory = (prop_oneof![Just(PHYS), Just(RAM), Just(FRAME), Just(VNODE)], range.clone())
         .prop_map(|(ty, (base, pages))| object(ty, base * PAGE, pages.min(PAGES - base) * PAGE));
-    let map = (range, 0..3u64, 0..4u16)
+    // Often the same few pages.
+    let pages = prop_oneof![1 => range, 1 => (0..2u64, 1..=2u64)];
+    let map = (pages, 0..3u64, 0..8u16)
         .prop_map(|((base, pages), table, entry)| mapping(base * PAGE, pages, table << 12, entry));
     let io = (0..16u64, 1..8u64).prop_map(|(base, len)| object(IO, base, len));
     let bare = (prop_oneof![Just(IRQ), Just(ENDPOINT)], 0..4u64, 0..2u32)
         .prop_map(|(ty, base, aux)| RawCap { aux, ..object(ty, base, 0) });
-    let cap = prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare];
+    let portal = (0..3u64, 0..4u32)
+        .prop_map(|(base, aux)| RawCap { aux, ..object(PORTAL, base * PAGE, PAGE) });
+    let cap = prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare, 2 => portal];
     (cap, 0..3u8).prop_map(|(cap, rights)| RawCap { rights, ..cap })
 }
 
@@ -392,6 +434,73 @@ impl Numbers {
         self.0 ^= self.0 << 17;
         (self.0 % limit as u64) as usize
     }
+}
+
+/// One page mapped thousands of times, by entries of many tables: each Mapping is found among all of them,
+/// and the page passes from copy to copy, and to a Frame around it, with all that hangs from it.
+#[test]
+fn a_page_is_mapped_very_often() {
+    let (leaves, steps) = if cfg!(miri) { (40, 400) } else { (3000, 60_000) };
+    let arena = Arena::new(leaves + 4);
+    let mut mdb = database(Some((8, 4)));
+    let mut numbers = Numbers(0x1234_5678_9abc_def1);
+    let [ram, first, second] = [leaves, leaves + 1, leaves + 2];
+    let page = object(FRAME, 5 * PAGE, PAGE);
+    let leaf = |n: usize| mapping(5 * PAGE, 1, (n as u64 / 512) << 12, n as u16 % 512);
+    // SAFETY: the slots of the arena stay in place and outlive the database.
+    unsafe { mdb.insert(arena.put(ram, object(RAM, 0, 16 * PAGE))) };
+    let mut held = None;
+    for step in 0..steps {
+        let n = numbers.below(leaves);
+        // SAFETY: as above; linked slots only are removed, moved, copied or near.
+        unsafe {
+            match (held, numbers.below(100)) {
+                (None, _) => {
+                    mdb.insert_near(arena.put(first, page), arena.at(ram));
+                    held = Some(first);
+                }
+                (Some(own), 0) => {
+                    // Only rarely while it is mapped.
+                    if numbers.below(8) == 0 {
+                        mdb.remove(arena.at(own));
+                        held = None;
+                    }
+                }
+                (Some(own), 1) => {
+                    let other = first + second - own;
+                    mdb.insert_copy(arena.at(own), arena.put(other, page));
+                    mdb.remove(arena.at(own));
+                    held = Some(other);
+                }
+                (Some(own), 2) => {
+                    let other = first + second - own;
+                    mdb.relocate(arena.at(own), arena.at(other));
+                    held = Some(other);
+                }
+                (Some(own), _) if !arena.slot(n).is_linked() => {
+                    mdb.insert_near(arena.put(n, leaf(n)), arena.at(own));
+                    assert_eq!(mdb.nearest_ancestor(arena.at(n)), Some(arena.at(own)));
+                    assert!(mdb.first_descendant(arena.at(own)).is_some());
+                }
+                (Some(own), number) if number % 2 == 0 => {
+                    assert_eq!(mdb.find(&leaf(n)), Some(arena.at(n)));
+                    assert_eq!(mdb.nearest_ancestor(arena.at(n)), Some(arena.at(own)));
+                }
+                (Some(_), _) => {
+                    mdb.remove(arena.at(n));
+                    assert_eq!(mdb.find(&leaf(n)), None);
+                }
+            }
+        }
+        if step % (steps / 40) == 0 {
+            assert_eq!(mdb.check(), Ok(()));
+            let linked = (0..leaves).filter(|&n| arena.slot(n).is_linked());
+            let all: BTreeSet<_> = linked.map(|n| position(&leaf(n))).collect();
+            let found = mdb.overlapping(0, 5 * PAGE, PAGE, Class::Leaves);
+            assert_eq!(found.map(|s| position(&cap(s))).collect::<BTreeSet<_>>(), all);
+        }
+    }
+    assert_eq!(mdb.check(), Ok(()));
 }
 
 /// Deep trees: thousands of Frames and Mappings come and go, with full checks now and then.

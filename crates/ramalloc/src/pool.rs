@@ -103,6 +103,11 @@ impl<'a> Pool<'a> {
         Usage { free: self.free, total: self.total, largest }
     }
 
+    /// Bytes that are free.
+    pub fn free_bytes(&self) -> u64 {
+        self.free
+    }
+
     /// Bytes that only trusted requests may use.
     pub fn reserve(&self) -> u64 {
         self.reserve

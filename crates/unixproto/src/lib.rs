@@ -1,7 +1,7 @@
 //! What `unixd` and the library of a Linux process say to each other, declared once.
 //!
-//! * Every process has a badged endpoint to `unixd` (the badge is its process id) and a *session
-//!   frame* shared with it: a [`session::Header`] page, then a data area of
+//! * Every thread has an endpoint to `unixd` with a badge of its own, which no other thread ever had
+//!   or will have (crate `authority`), and a *session frame* shared with it: a [`session::Header`] page, then a data area of
 //!   [`session::DATA_BYTES`] for paths, structures and small input and output.
 //! * A request is a `Call` of six words ([`ops`]). Word 0 holds the operation and the lengths of
 //!   up to two byte strings, `a` and `b`, that lie one behind the other from the start of the data

@@ -156,28 +156,38 @@ requests! {
 
     /// The first request of the first process. data: the argument block (`boot/args`).
     1 Attach() -> Attached;
-    /// Makes a child of the caller. Sends capabilities [Dispatcher, L1CNode] of a domain that is
-    /// not started yet; or none: then the calling dispatcher acts as the child with the new
-    /// endpoint (vfork) until `Become` or `Exit` through that endpoint. Answers capabilities
-    /// [UNIXD endpoint, session Frame] for the child; its header is filled in.
-    /// `EAGAIN`: too many processes.
-    2 Fork() -> Process;
-    /// Starts the child that `Fork` made. With `wait` the answer comes when the child has
-    /// executed a program or has ended (vfork).
+    /// Makes a child of the caller. Answers capabilities [UNIXD endpoint, session Frame] for the
+    /// child; its header is filled in. `EAGAIN`: too many processes.
+    2 Fork(
+        /// The calling dispatcher acts as the child with the new endpoint (vfork) until `Become` or
+        /// `Exit` through that endpoint. Else the child is there as soon as `ForkCommit` brings its
+        /// domain.
+        act: bool
+    ) -> Process;
+    /// Starts the child that `Fork` made. Sends a *domain*: capabilities [Dispatcher, L1CNode], not
+    /// started yet, moved, with the right `REVOKE`, and of which there are no copies: so nobody but
+    /// `unixd` can keep it running or take it away. `unixd` puts copies without that right in the
+    /// domain's slots `DISPATCHER` and `ROOT`, and gives it its CSpace. `EPERM`: there are copies, or
+    /// the right is missing.
     3 ForkCommit(
         /// The child.
         pid: u32,
-        /// Wait for its `Exec` or `Exit`.
+        /// `ForkWait` will follow.
         wait: bool
+    ) -> ();
+    /// Waits until a child that was started with `wait` has executed a program or has ended (vfork).
+    19 ForkWait(
+        /// The child.
+        pid: u32
     ) -> ();
     /// Gives up a child that was not started.
     4 ForkAbort(
         /// The child.
         pid: u32
     ) -> ();
-    /// Sent through the endpoint of a child that had no domain: sends [Dispatcher, L1CNode] of
-    /// the domain that it has made for itself. `unixd` starts it. The answer goes to the caller,
-    /// who is the parent again.
+    /// Sent through the endpoint of a child that had no domain: sends the domain (see `ForkCommit`)
+    /// that it has made for itself. `unixd` starts it. The answer goes to the caller, who is the
+    /// parent again.
     5 Become() -> ();
     /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
     /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
@@ -242,11 +252,10 @@ requests! {
     /// The name of the calling thread. data: it.
     101 GetName() -> Count;
 
-    /// Sends capabilities [Dispatcher, L1CNode] of a native domain that is not started yet, and that
-    /// has the caller's endpoint and session frame: it becomes the process. No answer; the caller's
-    /// own domain is taken apart with all its threads. Default actions of signals are `unixd`'s from
-    /// then on. With `linux` the domain is not a native one, but that of a Linux process which begins
-    /// anew, with one thread.
+    /// Sends a native domain (see `ForkCommit`) that has the caller's endpoint and session frame: it
+    /// becomes the process. No answer; the caller's own domain is taken apart with all its threads.
+    /// Default actions of signals are `unixd`'s from then on. With `linux` the domain is not a native
+    /// one, but that of a Linux process which begins anew, with one thread.
     18 Replace(
         /// It is a Linux process.
         linux: bool
@@ -254,10 +263,15 @@ requests! {
 
     // Threads.
 
-    /// A new thread of the calling process. Sends the capability of the Dispatcher of its domain,
-    /// not started yet. Answers capabilities [UNIXD endpoint, session Frame] for it. `EAGAIN`: too
-    /// many threads.
+    /// A new thread of the calling process. Sends the capability of its Dispatcher, not started yet,
+    /// as `ForkCommit`. Answers capabilities [UNIXD endpoint, session Frame, Dispatcher] for it, the
+    /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads.
     90 Thread() -> Process;
+    /// Ends a thread of the caller's process, wherever it is; neither the first nor the caller.
+    89 ThreadEnd(
+        /// The thread.
+        tid: u32
+    ) -> ();
     /// The calling thread ends, the process with the last one. No answer; `unixd` takes the
     /// dispatcher from the process.
     91 ThreadExit(

@@ -98,9 +98,21 @@ pub trait Backend {
     fn table_drop(&mut self, region: u64, table: Table);
     /// Does another process hold this table too?
     fn table_shared(&mut self, table: Table) -> bool;
-    /// Takes the write protection from the upper entry of a table.
+    /// Takes the write protection from the upper entry of a table, and the write bits from those of
+    /// its entries that map anons: they may be others', too.
     fn table_writable(&mut self, region: u64, table: Table);
 
+    /// Shows the page of zeros, to read, at those of entries `first..first + count` of a table that are
+    /// empty. To the functions that map pages they are empty still.
+    fn zeros_show(
+        &mut self,
+        table: Table,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), NoMemory>;
+    /// Empties those of entries `first..first + count` of a table that show it.
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32);
     /// Maps pages in slots `first..first + count` of `pages` at the entries of `half` (0 or 1)
     /// with the same numbers. Mappings go to the same slots of `mappings`. Entries in use are
     /// passed over.

@@ -9,17 +9,17 @@
 //!            no ┌─┴─┐ yes     it        └ yes: copy the object's page
 //!      map it writable, copy it
 //! ```
+//!
+//! "Zero" is a page of its own for a write, and the kernel's page of zeros for a read.
 
 use crate::backend::{Backend, ObjectError, ObjectId};
 use crate::map::{Entry, Flags, GUARD_PAGES};
-use crate::pmap::locate;
+use crate::pmap::{locate, AROUND};
 use crate::space::Space;
 use crate::types::{Access, FaultError, NoMemory, Prot, PAGE};
 
 /// Most pages that one fault of a sequential program fills.
 const MAX_AHEAD: u32 = 16;
-/// Pages of a window in which a read fault maps the neighbours that exist already.
-const AROUND: u32 = 16;
 
 impl From<ObjectError> for FaultError {
     fn from(error: ObjectError) -> FaultError {
@@ -69,7 +69,11 @@ impl Space {
         match (has_anon, access == Access::Write, entry.object) {
             (true, true, _) => Ok(self.own_anon(b, entry, page)?),
             (true, false, _) => Ok(self.map_anons(b, entry, page)?),
-            (false, _, None) => Ok(self.zero_fill(b, entry, page)?),
+            (false, true, None) => Ok(self.zero_fill(b, entry, page)?),
+            (false, false, None) => {
+                let (limits, prot) = ((entry.start, entry.end), entry.prot.read_only());
+                Ok(self.pmap.enter_zeros(b, &mut self.amap, page, limits, prot)?)
+            }
             (false, false, Some(object)) => {
                 self.map_object(b, entry, object, page, entry.prot.read_only())
             }
@@ -231,7 +235,7 @@ impl Space {
                         None => true,
                     }
             }
-            _ => self.pmap.is_present(page),
+            _ => self.pmap.is_readable(page),
         }
     }
 

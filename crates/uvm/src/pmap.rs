@@ -13,6 +13,8 @@ use crate::types::{NoMemory, Prot};
 use alloc::vec::Vec;
 use tables::Sparse;
 
+/// Pages of a window in which a read fault maps what is there already, or nowhere.
+pub const AROUND: u32 = 16;
 /// Entries of one half of a region.
 pub const HALF: u32 = 256;
 
@@ -27,6 +29,9 @@ pub struct Region {
     pub present: Bits<8>,
     /// Entries where a Mapping begins.
     head: Bits<8>,
+    /// Entries that show the page of zeros: nobody has written to these pages. They have no Mapping,
+    /// and do not count as present.
+    zeros: Bits<8>,
     /// Entries that may be writable. Exact but for anons that are not owned for certain.
     writable: Bits<8>,
     /// Perhaps another process maps the table too: it must not be changed.
@@ -36,7 +41,8 @@ pub struct Region {
 impl Region {
     fn new(table: Table) -> Self {
         let none = Bits::EMPTY;
-        Region { table, nodes: [None; 2], present: none, head: none, writable: none, shared: false }
+        let (nodes, shared) = ([None; 2], false);
+        Region { table, nodes, present: none, head: none, zeros: none, writable: none, shared }
     }
     /// First entry behind the Mapping that begins at `head`.
     fn mapping_end(&self, head: u32) -> u32 {
@@ -65,6 +71,12 @@ impl Region {
             }
         }
     }
+    /// Does another process hold the table, or still one of the CNodes? It gives them up one after
+    /// the other, and may be interrupted in between.
+    fn is_held_by_another(&self, b: &mut impl Backend) -> bool {
+        b.table_shared(self.table)
+            || self.nodes.into_iter().flatten().any(|node| b.cnode_shared(node))
+    }
     fn drop_all(&self, b: &mut impl Backend, key: u64) {
         b.table_drop(key, self.table);
         for node in self.nodes.into_iter().flatten() {
@@ -73,6 +85,7 @@ impl Region {
     }
     fn note(&mut self, lo: u32, hi: u32, prot: Prot) {
         self.present.set_range(lo, hi);
+        self.zeros.clear_range(lo, hi);
         self.set_writable(lo, hi, prot);
     }
     fn set_writable(&mut self, lo: u32, hi: u32, prot: Prot) {
@@ -90,6 +103,13 @@ impl Region {
     /// Those of them that have an anon.
     fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
         self.writable_half(half).and(filled)
+    }
+    /// Takes the page of zeros away from `lo..hi`.
+    fn hide_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) {
+        if !self.zeros.is_empty() && !self.zeros.within(lo, hi).is_empty() {
+            b.zeros_hide(self.table, lo, hi - lo);
+            self.zeros.clear_range(lo, hi);
+        }
     }
     fn forget(&mut self, lo: u32, hi: u32) {
         self.present.clear_range(lo, hi);
@@ -127,10 +147,18 @@ impl Pmap {
         let (key, entry) = locate(page);
         self.regions.get(key).is_some_and(|region| region.present.get(entry))
     }
-    /// Is any of the entries `lo..hi` of a region present?
+    /// Can this page be read without a fault?
     #[inline]
-    pub fn any_present(&self, key: u64, lo: u32, hi: u32) -> bool {
-        self.regions.get(key).is_some_and(|region| region.present.any_within(lo, hi))
+    pub fn is_readable(&self, page: u64) -> bool {
+        let (key, entry) = locate(page);
+        let region = self.regions.get(key);
+        region.is_some_and(|region| region.present.get(entry) || region.zeros.get(entry))
+    }
+    /// Does any of the entries `lo..hi` of a region show something, be it the page of zeros?
+    #[inline]
+    pub fn shows_any(&self, key: u64, lo: u32, hi: u32) -> bool {
+        let region = self.regions.get(key);
+        region.is_some_and(|r| r.present.any_within(lo, hi) || r.zeros.any_within(lo, hi))
     }
     /// Is this page mapped and, as far as the pmap knows, writable?
     #[inline]
@@ -162,20 +190,20 @@ impl Pmap {
     #[cold]
     fn leave(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) {
         let Some(region) = self.regions.get_mut(key) else { return };
-        if b.table_shared(region.table) {
+        if region.is_held_by_another(b) {
             region.drop_all(b, key);
             self.regions.remove(key);
             return;
         }
         region.shared = false;
+        b.table_writable(key, region.table);
         for half in 0..2 {
             Self::settle_half(b, amap, region, key, half);
         }
-        b.table_writable(key, region.table);
     }
 
-    /// Restores what the entries of a half must allow before the upper entry's write protection
-    /// goes: anons that others may still see are read-only.
+    /// Restores what the entries of a half allow after the upper entry's write protection has gone,
+    /// and the write bits of all anons with it: those that nobody else sees can be written to again.
     fn settle_half(
         b: &mut impl Backend,
         amap: &mut Amap,
@@ -190,7 +218,6 @@ impl Pmap {
         };
         for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
             if must_stay {
-                b.protect(node, lo, hi - lo, Prot::READ);
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
             } else {
                 b.protect_exclusive(node, lo, hi - lo);
@@ -225,6 +252,31 @@ impl Pmap {
             let entered = self.regions.insert(key, Region::new(table));
             entered.inspect_err(|_| b.table_drop(key, table))?;
         }
+        Ok(())
+    }
+
+    /// Shows zeros at a page that nobody has written to, and at its neighbours in `low..high` of which
+    /// that is true, too.
+    pub fn enter_zeros(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        page: u64,
+        (low, high): (u64, u64),
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let (key, entry) = locate(page);
+        self.own(b, amap, key)?;
+        let filled = amap.chunk(page / HALF as u64).map_or(Bits::EMPTY, |chunk| chunk.filled);
+        let Some(region) = self.regions.get_mut(key) else { return Err(NoMemory) };
+        let in_use = |at: u32| region.present.get(at) || filled.get(at % HALF);
+        let base = page - entry as u64;
+        let first = (entry / AROUND * AROUND).max(low.saturating_sub(base) as u32);
+        let end = (entry / AROUND * AROUND + AROUND).min((high - base).min(512) as u32);
+        let lo = (first..entry).rev().find(|&at| in_use(at)).map_or(first, |at| at + 1);
+        let hi = (entry + 1..end).find(|&at| in_use(at)).unwrap_or(end);
+        b.zeros_show(region.table, lo, hi - lo, prot)?;
+        region.zeros.set_range(lo, hi);
         Ok(())
     }
 
@@ -324,6 +376,7 @@ impl Pmap {
     /// Removes entries `lo..hi` of a region that is not shared.
     pub fn remove(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
         let Some(region) = self.regions.get_mut(key) else { return };
+        region.hide_zeros(b, lo, hi);
         let mut at = region.present.next_set(lo);
         while at < hi {
             let half = at / HALF;
@@ -352,10 +405,12 @@ impl Pmap {
         }
     }
 
-    /// Notes that the Frames mapped in `lo..hi` of a region are gone, and their entries with them.
+    /// Notes that the Frames mapped in `lo..hi` of a region are gone, and their entries with them, and
+    /// takes the page of zeros away.
     #[inline]
-    pub fn forget(&mut self, key: u64, lo: u32, hi: u32) {
+    pub fn forget(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
         if let Some(region) = self.regions.get_mut(key) {
+            region.hide_zeros(b, lo, hi);
             region.forget(lo, hi);
         }
     }
@@ -371,6 +426,8 @@ impl Pmap {
         prot: Prot,
     ) {
         let Some(region) = self.regions.get_mut(key) else { return };
+        // They come again with the rights that they have then.
+        region.hide_zeros(b, lo, hi);
         if hi == lo + 1 && region.is_alone(lo) {
             let writable = prot.has(Prot::WRITE) && own.get(lo % HALF);
             let rights = if writable { prot } else { prot.read_only() };
@@ -397,7 +454,8 @@ impl Pmap {
 
     /// Takes a region out that has no page any more.
     pub fn drop_if_empty(&mut self, b: &mut impl Backend, key: u64) {
-        if let Some(region) = self.regions.get(key).filter(|region| region.present.is_empty()) {
+        let is_empty = |region: &&Region| region.present.is_empty() && region.zeros.is_empty();
+        if let Some(region) = self.regions.get(key).filter(is_empty) {
             region.drop_all(b, key);
             self.regions.remove(key);
         }
@@ -428,6 +486,7 @@ impl Pmap {
                 continue;
             }
             kept += 1;
+            region.hide_zeros(b, 0, 2 * HALF);
             for half in 0..2 {
                 let heads = region.head.within(half * HALF, (half + 1) * HALF);
                 let (Some(node), Some((lo, hi))) = (region.nodes[half as usize], heads.span())

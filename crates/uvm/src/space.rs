@@ -132,7 +132,7 @@ impl Space {
     fn has_pages(&self, half: u64, lo: u32, hi: u32) -> bool {
         let base = (half as u32 & 1) * 256;
         self.amap.chunk(half).is_some_and(|chunk| chunk.filled.any_within(lo, hi))
-            || self.pmap.any_present(half >> 1, base + lo, base + hi)
+            || self.pmap.shows_any(half >> 1, base + lo, base + hi)
     }
 
     fn discard_in_half(&mut self, b: &mut impl Backend, half: u64, lo: u32, hi: u32, pure: bool) {
@@ -146,7 +146,7 @@ impl Space {
         if pure && all_own {
             // Deleting the Frames removes the entries too.
             self.amap.free(b, half, lo, hi);
-            self.pmap.forget(key, base + lo, base + hi);
+            self.pmap.forget(b, key, base + lo, base + hi);
         } else {
             self.pmap.remove(b, key, base + lo, base + hi);
             self.amap.free(b, half, lo, hi);

@@ -142,6 +142,11 @@ pub fn root() -> u64 {
     ROOTS.get()[CORE.get()]
 }
 
+/// Physical address of a page of zeros that nobody writes to; here of none that could be looked at.
+pub fn page_of_zeros() -> u64 {
+    0x1000
+}
+
 /// The upper half of every root page table, entries 256 to 511.
 pub fn kernel_half() -> &'static [u64; 256] {
     static ENTRIES: [u64; 256] = [0x8000_0000_0000_0123; 256];

@@ -45,7 +45,14 @@ const STACK: usize = 128;
 /// The highest rank of containers.
 const RANK: u8 = CapType::L1CNode.rank();
 /// Objects passed over for the price of one step of work.
-const OBJECTS_PER_STEP: u32 = 8;
+const OBJECTS_PER_STEP: u32 = 2;
+/// A container that is marked.
+const STEPS_OF_SHADE: u32 = 2;
+/// Slots with something else in it, and slots with nothing, for the price of one step.
+const SLOTS_PER_STEP: u32 = 16;
+const EMPTY_SLOTS_PER_STEP: u32 = 128;
+/// Most empty slots that are looked at before that is paid.
+const MOST_EMPTY: u32 = 16 * EMPTY_SLOTS_PER_STEP;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -252,17 +259,31 @@ impl Local {
             return Ok(());
         }
         let slots = slots_of(&container);
-        let mut at = slots.next_filled(from.min(slots.len()));
+        if !self.spend(1) {
+            self.db.collector.scanning = Some((base, from));
+            return Err(Pause::Again);
+        }
+        let (mut at, mut others) = (from.min(slots.len()), 0);
         while at < slots.len() {
-            if !self.spend(1) {
+            let cap = slots.get(at).cap();
+            let mut price = 0;
+            if cap.is_null() {
+                let next = slots.next_filled_within(at, MOST_EMPTY);
+                price = (next - at) / EMPTY_SLOTS_PER_STEP;
+                at = next;
+            } else if is_container(cap.ty) {
+                self.db.shade(&cap);
+                (at, price) = (at + 1, STEPS_OF_SHADE);
+            } else {
+                // Most are no containers.
+                (at, others) = (at + 1, others + 1);
+                if others == SLOTS_PER_STEP {
+                    (others, price) = (0, 1);
+                }
+            }
+            if price > 0 && !self.spend(price) {
                 self.db.collector.scanning = Some((base, at));
                 return Err(Pause::Again);
-            }
-            // Most are no containers.
-            let end = slots.len().min(at + OBJECTS_PER_STEP);
-            while at < end {
-                self.db.shade(&slots.get(at).cap());
-                at = slots.next_filled(at + 1);
             }
         }
         let own = head.cap();
@@ -287,7 +308,7 @@ impl Local {
                 break;
             }
         }
-        let enough = self.spend(1 + passed / OBJECTS_PER_STEP);
+        let enough = self.spend(2 + passed / OBJECTS_PER_STEP);
         if found.is_some() || enough && passed < most {
             return Ok(found);
         }

@@ -4,6 +4,7 @@
 //! made by retype (zeros: empty) and their memory is given back only by `delete`, which empties
 //! every slot of a container before.
 
+use super::alone::{is_remembered, Uncopied};
 use super::cycles::Collector;
 use super::locks::Locks;
 use super::mem::{Obj, SlotRun};
@@ -25,6 +26,8 @@ pub struct Db {
     pub(super) collector: Collector,
     /// Capabilities on which the monitors work.
     pub(crate) locks: Locks,
+    /// Of which containers and tables there is only one capability.
+    pub(super) uncopied: Uncopied,
 }
 
 /// Is it a type with slots in it?
@@ -46,6 +49,7 @@ impl Db {
             newest_of: RawCap::NULL,
             collector: Collector::new(),
             locks: Locks::new(),
+            uncopied: Uncopied::new(),
         }
     }
 
@@ -68,6 +72,9 @@ impl Db {
 
     /// Puts `cap` into the empty slot `slot`.
     pub fn insert(&mut self, slot: SlotRef, cap: RawCap) {
+        if is_remembered(cap.ty) {
+            self.copied_elsewhere();
+        }
         if slot.set_cap(cap) {
             // SAFETY: the slot holds a capability, was in no database, and stays (see above).
             unsafe { self.mdb.insert(slot.ptr()) };
@@ -138,7 +145,7 @@ impl Db {
     #[inline]
     pub fn insert_copy(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
         debug_assert!(src.is_linked());
-        if self.collector.is_busy() {
+        if is_remembered(cap.ty) || self.collector.is_busy() {
             return self.insert_copy_observed(src, dst, cap);
         }
         if dst.set_cap(cap) {
@@ -149,6 +156,7 @@ impl Db {
 
     #[inline(never)]
     fn insert_copy_observed(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
+        let cap = if is_remembered(cap.ty) { self.becomes_copied(src, cap) } else { cap };
         if dst.set_cap(cap) {
             // SAFETY: as above.
             unsafe { self.mdb.insert_copy(src.ptr(), dst.ptr()) };
@@ -199,10 +207,16 @@ impl Db {
     }
 
     /// Is there another slot with the same capability?
-    #[inline]
+    #[inline(always)]
     pub fn has_copies(&self, slot: SlotRef) -> bool {
         // SAFETY: callers pass slots in use.
         slot.is_linked() && unsafe { self.mdb.has_copies(slot.ptr()) }
+    }
+
+    /// Is there a capability that differs from that in `slot` in its badge only?
+    pub fn has_siblings(&self, slot: SlotRef) -> bool {
+        // SAFETY: in the database, as checked.
+        slot.is_linked() && unsafe { self.mdb.has_siblings(slot.ptr()) }
     }
 
     /// The other slots with the same capability as a slot in use.
@@ -231,6 +245,45 @@ impl Db {
         unsafe { self.mdb.first_descendant(slot.ptr()) }.map(Obj::from_slot)
     }
 
+    /// The same, and how many others had to be passed over.
+    pub fn first_descendant_behind(&self, slot: SlotRef) -> (Option<SlotRef>, u32) {
+        if !slot.is_linked() {
+            return (None, 0);
+        }
+        // SAFETY: it is in the database.
+        let (found, passed) = unsafe { self.mdb.first_descendant_behind(slot.ptr()) };
+        (found.map(Obj::from_slot), passed)
+    }
+
+    /// The first object made of what a slot in use holds that overlaps a part of it.
+    pub fn object_inside(&self, slot: SlotRef, base: u64, len: u64) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.object_inside(slot.ptr(), base, len) }.map(Obj::from_slot)
+    }
+
+    /// The first Mapping that overlaps a part of what a slot in use holds, and begins in that.
+    pub fn leaf_inside(&self, slot: SlotRef, base: u64, len: u64) -> Option<SlotRef> {
+        if !slot.is_linked() {
+            return None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.leaf_inside(slot.ptr(), base, len) }.map(Obj::from_slot)
+    }
+
+    /// How many Mappings become nodes of the tree when the last copy of what `slot` holds goes.
+    #[inline]
+    pub fn hanging_leaves(&self, slot: SlotRef) -> u32 {
+        // SAFETY: it is in the database, as checked.
+        if slot.is_linked() {
+            unsafe { self.mdb.hanging_leaves(slot.ptr()) }
+        } else {
+            0
+        }
+    }
+
     /// The distinct capability after a slot in use, if it begins before `limit`.
     #[inline]
     pub fn next_before(&self, slot: SlotRef, limit: u64) -> Option<SlotRef> {
@@ -248,6 +301,28 @@ impl Db {
         }
         // SAFETY: it is in the database.
         unsafe { self.mdb.nearest_ancestor(slot.ptr()) }.map(Obj::from_slot)
+    }
+
+    /// The innermost capability to what the Mapping in `slot` maps.
+    #[inline(always)]
+    pub fn mapped(&self, slot: SlotRef) -> Option<SlotRef> {
+        debug_assert!(slot.is_linked());
+        // SAFETY: it is in the database.
+        match unsafe { self.mdb.host(slot.ptr()) } {
+            Some(host) => Some(Obj::from_slot(host)),
+            None => self.nearest_ancestor(slot),
+        }
+    }
+
+    /// The innermost capability from which that in `slot` descends. It may have many siblings: most
+    /// often the ancestor is the Endpoint without badge.
+    pub fn ancestor_behind_siblings(&self, slot: SlotRef) -> Option<SlotRef> {
+        let cap = slot.cap();
+        let plain = RawCap { aux: 0, ..cap };
+        match cap.ty == CapType::Endpoint as u8 && cap.aux != 0 {
+            true => self.find(&plain).or_else(|| self.nearest_ancestor(slot)),
+            false => self.nearest_ancestor(slot),
+        }
     }
 
     /// Does any descendant of `slot` overlap `[base, base + len)`?

@@ -25,10 +25,20 @@ use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};
 use mdb::RawCap;
 
-/// Steps of destruction in one event: some 300 instructions each, 700 at worst.
-pub const BUDGET: u32 = 256;
+/// Steps of destruction in one event: some 300 instructions each, 600 at worst. What takes longer spends
+/// more of them.
+pub const BUDGET: u32 = 160;
 /// Empty slots that are looked at for the price of one step.
-const EMPTY_SLOTS_PER_STEP: u32 = 64;
+const EMPTY_SLOTS_PER_STEP: u32 = 128;
+/// Most of them that are looked at before that is paid.
+const MOST_EMPTY: u32 = 16 * EMPTY_SLOTS_PER_STEP;
+/// What it costs to find a descendant that is revoked, in steps.
+const SEARCHED_PER_CHILD: u32 = 1;
+/// Capabilities passed over in the database for the price of one step.
+const PASSED_PER_STEP: u32 = 1;
+/// What the end of a page table costs besides the step for its slot, and that of a container.
+const STEPS_OF_TABLE: u32 = 2;
+const STEPS_OF_CONTAINER: u32 = 2;
 
 /// Why destruction stops before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,17 +172,25 @@ impl Local {
         self.finish_reaping()
     }
 
-    /// Empties all of `slots`.
+    /// Empties all of `slots`, up to a Mapping whose entries may not change.
     pub fn delete_range(&mut self, slots: SlotRun) -> Result<Count, Status> {
         self.tlb.expect(slots.len());
         let (mut count, mut at) = (0, slots.next_filled(0));
+        let mut ends = Ok(());
         while at < slots.len() {
+            let cap = slots.get(at).cap();
+            if cap.is(CapType::Mapping) {
+                ends = self.check_entries(&cap);
+                if ends.is_err() {
+                    break;
+                }
+            }
             self.delete_at_once(slots.get(at))?;
             count += 1;
             at = slots.next_filled(at + 1);
         }
         self.finish_reaping()?;
-        Ok(Count { count })
+        ends.map(|()| Count { count })
     }
 
     /// Empties what is parked.
@@ -217,15 +235,32 @@ impl Local {
             }
             self.drop_slot(copy);
         }
-        while let Some(child) = self.watched.and_then(|slot| self.db.first_descendant(slot)) {
+        while let Some(slot) = self.watched {
+            if self.work == 0 {
+                return Err(Pause::Again);
+            }
+            let (child, passed) = self.first_to_revoke(slot);
+            let Some(child) = child else { break };
             let parked = child.cap().attrs & attr::PARKED != 0;
             if parked {
                 self.reap_all()?;
             } else {
                 self.delete_swept(child)?;
             }
+            // The search is paid afterwards, so that every event comes further.
+            self.spend(SEARCHED_PER_CHILD + passed / PASSED_PER_STEP);
         }
         self.reap_all()
+    }
+
+    /// The first descendant of what `slot` holds, and how many others are before it. What has a badge
+    /// has none, but many siblings.
+    fn first_to_revoke(&self, slot: SlotRef) -> (Option<SlotRef>, u32) {
+        let cap = slot.cap();
+        match cap.is(CapType::Endpoint) && cap.aux != 0 {
+            true => (None, 0),
+            false => self.db.first_descendant_behind(slot),
+        }
     }
 
     /// Removes what `slot` holds, and destroys the object if nobody else has it.
@@ -271,6 +306,10 @@ impl Local {
                 CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
                 CapType::Dispatcher => self.park_dispatcher(slot, &cap)?,
                 CapType::Mapping => self.remove_mapping(slot),
+                CapType::Endpoint if self.has_other_badges(slot, &cap) => {
+                    self.drop_slot(slot);
+                    return Ok(());
+                }
                 _ => return self.destroy(slot, &cap),
             }
             let left = slot.cap();
@@ -295,7 +334,10 @@ impl Local {
             CapType::Frame | CapType::DevFrame => {
                 self.unmap_uncovered(slot, cap, above.as_ref())?
             }
-            _ if cap.level() != 0 => self.tear_down(slot, cap)?,
+            _ if cap.level() != 0 => {
+                self.spend(STEPS_OF_TABLE);
+                self.tear_down(slot, cap)?
+            }
             CapType::Endpoint => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
                     self.close_endpoint(endpoint)?;
@@ -307,6 +349,18 @@ impl Local {
         self.drop_last(slot, cap, above)
     }
 
+    /// Does another capability, with another badge or without, stand for the same Endpoint?
+    #[inline(never)]
+    fn has_other_badges(&self, slot: SlotRef, cap: &RawCap) -> bool {
+        match cap.aux {
+            0 => self.db.first_descendant(slot).is_some(),
+            _ => {
+                let plain = RawCap { aux: 0, ..*cap };
+                self.db.has_siblings(slot) || self.db.find(&plain).is_some()
+            }
+        }
+    }
+
     /// Removes the Mappings of a Frame whose last capability goes, unless another Frame stands behind
     /// them.
     pub(super) fn unmap_uncovered(
@@ -316,6 +370,8 @@ impl Local {
         above: Option<&RawCap>,
     ) -> Progress {
         if above.is_some_and(|above| above.is_frame() && above.aux == 0) {
+            // They find another place in the database.
+            self.spend(self.db.hanging_leaves(slot));
             return Ok(());
         }
         self.unmap_frame(slot, cap)
@@ -441,6 +497,9 @@ impl Local {
                 self.dying.push(parked);
                 continue;
             }
+            if !self.spend(STEPS_OF_CONTAINER) {
+                return Err(Pause::Again);
+            }
             let above = self.db.nearest_ancestor(parked).map(|above| above.cap());
             if cap.attrs & attr::REMOTE != 0 && self.needs_others(&cap, above.as_ref()) {
                 self.leave_memory(&cap)?;
@@ -460,14 +519,18 @@ impl Local {
         let slots = contents(&parked);
         let second = parked.attrs & attr::SECOND_PASS != 0;
         loop {
-            let next = slots.next_filled(self.dying.cursor);
-            let looked_at = next - self.dying.cursor;
+            let from = self.dying.cursor;
+            let next = slots.next_filled_within(from, MOST_EMPTY);
             self.dying.cursor = next;
+            let looked_at = next - from;
+            if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
+                return Err(Pause::Again);
+            }
             if next >= slots.len() {
                 return Ok(());
             }
-            if !self.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
-                return Err(Pause::Again);
+            if looked_at == MOST_EMPTY {
+                continue;
             }
             let slot = slots.get(next);
             if !second && slot.cap().level() != 0 && !self.db.has_copies(slot) {

@@ -49,6 +49,11 @@ impl Locks {
         self.used == 0
     }
 
+    /// How many are locked.
+    pub(super) fn len(&self) -> u32 {
+        self.used as u32
+    }
+
     fn all(&self) -> &[Lock] {
         &self.entries[..self.used]
     }

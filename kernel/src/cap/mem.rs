@@ -155,7 +155,8 @@ impl SlotRun {
     /// All of them, in order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = SlotRef> {
-        (0..self.len).map(move |n| self.get(n))
+        // SAFETY: inside the CNode, as the index is below the length.
+        (0..self.len).map(move |n| Obj(unsafe { self.first.0.add(n as usize) }))
     }
     /// Are all empty?
     pub fn all_empty(self) -> bool {
@@ -179,6 +180,10 @@ impl SlotRun {
             at += 1;
         }
         at
+    }
+    /// The same, but at most `most` slots further on, whether that one is in use or not.
+    pub fn next_filled_within(self, from: u32, most: u32) -> u32 {
+        self.part(0, from.saturating_add(most)).next_filled(from)
     }
     #[inline]
     fn group_at(&self, at: u32) -> &[Slot; GROUP] {
@@ -224,6 +229,11 @@ impl Table {
     #[inline]
     pub fn take(self, index: u32) -> u64 {
         self.swap(index, 0)
+    }
+    /// Entries `start..start + count`, inside the table, in order.
+    #[inline]
+    pub fn run(self, start: u32, count: u32) -> impl Iterator<Item = &'static AtomicU64> {
+        self.entries(start, count).iter()
     }
     /// Are entries `start..start + count`, inside the table, all empty?
     #[inline]

@@ -14,10 +14,12 @@
 //! | `reclaim` | memory that no capability covers any more |
 //! | `remote` | what this core alone cannot do, and asks its monitor for |
 //! | `locks` | capabilities on which the monitors work |
+//! | `alone` | what may be written to only while nobody else has it |
 //! | `protocol` | the steps that the monitors have this core do |
 //!
 //! A slot is in the database exactly when it is not empty.
 
+pub mod alone;
 pub mod cycles;
 pub mod db;
 pub mod delete;
@@ -48,7 +50,7 @@ pub const HOME_RAM: u8 = 31;
 /// ```text
 /// 0..6  NUMA node                       11  MARKED          parked: TABLES_LEFT
 /// 6     persistent                      12  SCANNED         parked: SECOND_PASS
-/// 7     FOREIGN                         13                  parked: NEXT_IS_DISPATCHER
+/// 7     FOREIGN                         13  WAS_COPIED      parked: NEXT_IS_DISPATCHER
 /// 8..11 REMOTE_*: hints                 14  IN_DISPATCHER
 ///                                       15                  PARKED
 /// ```
@@ -79,6 +81,8 @@ pub mod attr {
     pub const MARKED: u16 = 1 << 11;
     /// … and its slots have been looked at.
     pub const SCANNED: u16 = 1 << 12;
+    /// Last-level tables: there has been another capability to it since nobody else had it last.
+    pub const WAS_COPIED: u16 = 1 << 13;
     /// Page tables were passed over when this parked container was emptied …
     pub const TABLES_LEFT: u16 = 1 << 11;
     /// … and now they go too.

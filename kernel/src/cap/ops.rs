@@ -2,7 +2,7 @@
 
 use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};
@@ -64,10 +64,16 @@ impl Local {
         cap.rights = cap.rights_set().and(rights).0;
         if badge != 0 {
             match cap.kind() {
+                // Its core alone knows which badges there are.
+                CapType::Endpoint if cap.is_foreign() => return Err(Status::Unsupported),
                 CapType::Endpoint if cap.aux == 0 => cap.aux = badge,
                 CapType::Endpoint => return Err(Status::WrongState),
                 _ => return Err(Status::WrongType),
             }
+            // Descends from the one without, and is a copy of those with the same badge.
+            cap.attrs = made_attrs(src.cap().attrs);
+            self.db.insert_near(dst, cap, src);
+            return Ok(());
         }
         self.db.insert_copy(src, dst, cap);
         Ok(())
@@ -91,13 +97,12 @@ impl Local {
             only => COPYABLE & 1 << only as u32,
         };
         let wanted = |ty: u8| types >> (ty & 31) & 1 != 0;
-        let taken = |n: u32| wanted(src.get(n).cap().ty) && !dst.get(n).is_empty();
-        if (0..src.len()).any(taken) {
+        let pairs = || src.iter().zip(dst.iter());
+        if pairs().any(|(from, to)| wanted(from.ty()) && !to.is_empty()) {
             return Err(Status::Occupied);
         }
         let mut count = 0;
-        for n in 0..src.len() {
-            let (from, to) = (src.get(n), dst.get(n));
+        for (from, to) in pairs() {
             let cap = from.cap();
             // Overlapping runs: what was empty a moment ago may be in use by now.
             if wanted(cap.ty) && to.is_empty() {
@@ -150,12 +155,12 @@ impl Local {
         if self.db.has_copies(slot) {
             relations |= Identity::COPIES;
         }
-        if self.db.first_descendant(slot).is_some() {
+        let badge = if cap.is(CapType::Endpoint) { cap.aux } else { 0 };
+        // Nothing is made of what has a badge, and many may stand beside it.
+        if badge == 0 && self.db.first_descendant(slot).is_some() {
             relations |= Identity::DESCENDANTS;
         }
-        if cap.is(CapType::Endpoint) {
-            relations |= u64::from(cap.aux) << 32;
-        }
+        relations |= u64::from(badge) << 32;
         Identity {
             ty: cap.kind(),
             rights: cap.rights_set(),

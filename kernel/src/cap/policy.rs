@@ -56,6 +56,12 @@ impl Policy for CapPolicy {
         RANKS[ty as usize % TYPES]
     }
 
+    /// What has a badge is made of the Endpoint without.
+    #[inline]
+    fn rank_of(cap: &RawCap) -> u8 {
+        Self::rank(cap.ty) + u8::from(cap.ty == CapType::Endpoint as u8 && cap.aux != 0)
+    }
+
     #[inline]
     fn range(cap: &RawCap) -> (u64, u64) {
         if cap.ty == CapType::Mapping as u8 {
@@ -68,6 +74,9 @@ impl Policy for CapPolicy {
     fn identity(cap: &RawCap) -> u64 {
         if cap.ty == CapType::Mapping as u8 {
             return crate::vspace::first_entry(cap);
+        }
+        if cap.ty == CapType::Endpoint as u8 {
+            return u64::from(cap.aux);
         }
         0
     }

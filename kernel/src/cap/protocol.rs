@@ -85,6 +85,7 @@ impl Local {
             copy.set_rights(cap.rights, change(cap.attrs));
             changed += 1;
         }
+        self.db.copied_elsewhere();
         self.spend(changed / 8);
     }
 
@@ -113,8 +114,10 @@ impl Local {
 
     /// Copies and ancestors.
     fn share_upwards(&mut self, slot: SlotRef) {
-        self.change_all(slot, |attrs| attrs | attr::COPIES_OR_DESCENDANTS);
-        let mut above = self.db.nearest_ancestor(slot);
+        let table = slot.cap().is(CapType::Pt);
+        let copied = if table { attr::WAS_COPIED } else { 0 };
+        self.change_all(slot, |attrs| attrs | attr::COPIES_OR_DESCENDANTS | copied);
+        let mut above = self.db.ancestor_behind_siblings(slot);
         while let Some(ancestor) = above {
             self.change_all(ancestor, |attrs| attrs | attr::REMOTE_DESCENDANTS);
             above = self.db.nearest_ancestor(ancestor);

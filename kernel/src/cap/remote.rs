@@ -82,6 +82,9 @@ impl Default for Remote {
     }
 }
 
+/// Locks that are looked at for the price of one step of destruction.
+const LOCKS_PER_STEP: u32 = 16;
+
 impl Local {
     /// Notes what stands in the way.
     #[inline(never)]
@@ -127,6 +130,7 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn find_keeping_lock(&mut self, slot: SlotRef) -> Progress {
+        self.spend(self.db.locks.len() / LOCKS_PER_STEP);
         if self.db.locks.keeps(&slot.cap()) {
             return Err(self.ask(Need::Unlocked, slot));
         }
@@ -141,7 +145,7 @@ impl Local {
         if self.db.locks.sweeps(cap) {
             return Ok(());
         }
-        let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
+        let above = self.db.ancestor_behind_siblings(slot).map(|above| above.cap());
         if cap.has_remote(attr::REMOTE_COPIES) || self.needs_others(cap, above.as_ref()) {
             return Err(self.ask(Need::Delete, slot));
         }
@@ -273,7 +277,7 @@ impl Local {
     }
 
     /// Has nobody else a capability to what `slot` holds, on any core?
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_exclusive(&self, slot: SlotRef) -> bool {
         !self.db.has_copies(slot) && slot.cap().attrs & (attr::FOREIGN | attr::REMOTE_COPIES) == 0
     }

@@ -5,6 +5,7 @@
 //! with which nothing can be done, whose `aux` counts the pages that are zeros already. As it is in
 //! the database, nobody else can make anything of the range, and nothing else must be remembered.
 
+use super::alone::Held;
 use super::delete::Progress;
 use super::mem::{self, SlotRun};
 use super::policy::{CapPolicy, MEMORY, SCALE};
@@ -14,8 +15,8 @@ use crate::cores::CoreId;
 use crate::dispatch::{Dcb, Local};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
-use captypes::{CapType, RamAttrs, Rights, Status};
-use mdb::{is_ancestor, is_copy, Class, RawCap};
+use captypes::{op, CapType, ObjectKind, RamAttrs, Rights, Status};
+use mdb::{is_copy, RawCap};
 use paging::PAGE;
 
 /// Most bytes that one invocation copies.
@@ -23,10 +24,13 @@ const MOST_COPIED: u64 = 1 << 20;
 /// Most bytes that one invocation zeroes: some 70,000 instructions.
 pub const MOST_ZEROED: u64 = 1 << 20;
 
+/// The same of objects of which more must be done than to zero them.
+const MOST_PREPARED: u64 = MOST_ZEROED / 4;
+
 /// What is to be made.
 #[derive(Clone, Copy)]
 pub struct Order {
-    pub ty: CapType,
+    pub kind: ObjectKind,
     /// First byte (port, line) in the source.
     pub offset: u64,
     /// Of each object.
@@ -34,7 +38,31 @@ pub struct Order {
     pub count: u32,
 }
 
+/// For each type, those (bits) that it may be made of.
+const SOURCES: [u32; 32] = {
+    let mut sources = [0; 32];
+    let mut at = 0;
+    while at < CapType::ALL.len() {
+        let ty = CapType::ALL[at];
+        let from = ty.sources();
+        let mut n = 0;
+        while n < from.len() {
+            sources[ty as usize] |= 1 << from[n] as u32;
+            n += 1;
+        }
+        at += 1;
+    }
+    sources
+};
+
+/// May a capability of type `from` be retyped to `to`?
+#[inline(always)]
+fn may_become(from: CapType, to: CapType) -> bool {
+    SOURCES[to as usize & 31] >> from as u32 & 1 != 0
+}
+
 /// Is `bytes` a size that an object of type `ty` may have?
+#[inline(always)]
 fn size_fits(ty: CapType, bytes: u64) -> bool {
     /// Roots have at most 2^24 slots.
     const LARGEST_ROOT: u64 = 64 << 24;
@@ -58,12 +86,27 @@ fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
     source.kind() == CapType::Ram && ty != CapType::Ram
 }
 
-/// Brings zeroed memory into the state that the objects begin in.
-fn prepare(order: Order, base: u64, home: CoreId) {
-    let starts = (0..u64::from(order.count)).map(|n| base + n * order.bytes);
-    match order.ty {
-        ty if ty.table_level() == Some(arch::root_level()) => starts.for_each(install_kernel_half),
-        CapType::Dispatcher => starts.for_each(|at| Dcb::init(at, home)),
+/// Must more be done with objects of this type than to zero their memory?
+fn is_prepared(ty: CapType) -> bool {
+    ty == CapType::Dispatcher || ty.table_level() == Some(arch::root_level())
+}
+
+/// Most bytes of objects of this type that one invocation makes of RAM: to prepare an object takes some
+/// three times as long as to zero it.
+#[inline(never)]
+fn most_made(ty: CapType) -> u64 {
+    if is_prepared(ty) {
+        MOST_PREPARED
+    } else {
+        MOST_ZEROED
+    }
+}
+
+/// Brings zeroed memory into the state that an object of another type than Frame begins in.
+fn prepare_object(kind: ObjectKind, base: u64, home: CoreId) {
+    match kind.ty {
+        ty if ty.table_level() == Some(arch::root_level()) => install_kernel_half(base),
+        CapType::Dispatcher => Dcb::init(base, home),
         _ => {}
     }
 }
@@ -72,17 +115,22 @@ impl Order {
     /// What a part of a [`captypes::op::RetypeMany`] asks for.
     fn of_part(part: Part, src: &RawCap) -> Result<Order, Status> {
         let unit = if CapPolicy::tree_is_scaled(src.ty) { 1 } else { PAGE };
-        let ty = part.ty().ok_or(Status::Invalid)?;
+        let kind = part.kind().ok_or(Status::Invalid)?;
         let (offset, bytes) = (part.first() * unit, part.units() * unit);
-        Ok(Order { ty, offset, bytes, count: part.count() })
+        Ok(Order { kind, offset, bytes, count: part.count() })
     }
 
     /// The order with its numbers in the units of the database, and the bytes that it takes.
     fn checked(mut self, src: &RawCap) -> Result<(Order, u64), Status> {
-        if !src.kind().can_retype_to(self.ty) || self.ty == CapType::Ram && !is_memory(src) {
+        let ty = self.kind.ty;
+        if !may_become(src.kind(), ty) || ty == CapType::Ram && !is_memory(src) {
             return Err(Status::WrongType);
         }
-        if !size_fits(self.ty, self.bytes) || self.count == 0 {
+        // Only what is new is nobody else's; and a part of such a Frame would be another way to it.
+        if src.is_frame() && (self.kind.alone || src.rights_set().has(Rights::WRITE_ALONE)) {
+            return Err(Status::NoRights);
+        }
+        if !size_fits(ty, self.bytes) || self.count == 0 {
             return Err(Status::OutOfRange);
         }
         if CapPolicy::tree_is_scaled(src.ty) {
@@ -111,7 +159,8 @@ impl Local {
         let source = src.cap();
         let (order, total) = order.checked(&source)?;
         let base = source.base + order.offset;
-        if total > MOST_ZEROED && is_zeroed(&source, order.ty) {
+        let many = total > MOST_PREPARED && total > most_made(order.kind.ty);
+        if many && is_zeroed(&source, order.kind.ty) {
             return self.retype_in_steps(src, &source, order, base, total, dst);
         }
         if !dst.all_empty() {
@@ -119,9 +168,9 @@ impl Local {
         }
         let near = self.free_range(src, &source, base, total)?;
         self.check_source(src, &source, base, total)?;
-        if is_zeroed(&source, order.ty) {
+        if is_zeroed(&source, order.kind.ty) {
             self.zero(base, total);
-            prepare(order, base, self.id);
+            self.prepare(order, base);
         }
         self.make(&source, order, base, dst, near);
         Ok(())
@@ -137,11 +186,28 @@ impl Local {
         total: u64,
         dst: SlotRun,
     ) -> Result<(), Status> {
-        self.zero_in_steps(src, source, base, total, dst)?;
-        prepare(order, base, self.id);
+        self.make_in_steps(src, source, order, base, total, dst)?;
         let near = self.free_range(src, source, base, total)?;
         self.make(source, order, base, dst, near);
         Ok(())
+    }
+
+    /// Brings zeroed memory into the state that the objects begin in.
+    #[inline(always)]
+    fn prepare(&mut self, order: Order, base: u64) {
+        if order.kind.ty != CapType::Frame {
+            self.prepare_objects(order, base);
+        }
+    }
+
+    #[inline(never)]
+    fn prepare_objects(&mut self, order: Order, base: u64) {
+        for n in 0..u64::from(order.count) {
+            prepare_object(order.kind, base + n * order.bytes, self.id);
+        }
+        if order.kind == CapType::Pt.alone() && order.count == 1 {
+            self.db.is_new_table(base);
+        }
     }
 
     /// Puts the objects that were ordered, from `base` on, into the slots.
@@ -149,8 +215,8 @@ impl Local {
     fn make(&mut self, source: &RawCap, order: Order, base: u64, dst: SlotRun, near: SlotRef) {
         let from_ram = source.kind() == CapType::Ram || source.is(CapType::PhysAddr);
         let mut first = RawCap {
-            ty: order.ty as u8,
-            rights: if from_ram { Rights::ALL.0 } else { source.rights },
+            ty: order.kind.ty as u8,
+            rights: if from_ram { order.kind.rights().0 } else { source.rights },
             attrs: made_attrs(source.attrs),
             aux: 0,
             base,
@@ -163,12 +229,13 @@ impl Local {
         self.db.insert_objects(dst, first, order.bytes, near, source);
     }
 
-    /// Zeroes as much of `[base, base + total)` as one invocation may. While something is left, the
-    /// range belongs to a Blank in the first slot.
-    fn zero_in_steps(
+    /// Zeroes and prepares as much of `[base, base + total)` as one invocation may. While something is
+    /// left, the range belongs to a Blank in the first slot.
+    fn make_in_steps(
         &mut self,
         src: SlotRef,
         source: &RawCap,
+        order: Order,
         base: u64,
         total: u64,
         dst: SlotRun,
@@ -189,8 +256,10 @@ impl Local {
             return Err(Status::Occupied);
         }
         let done = u64::from(blank.aux) * PAGE;
-        let step = MOST_ZEROED.min(total - done);
+        let step = most_made(order.kind.ty).min(total - done);
         self.zero(base + done, step);
+        let part = Order { count: (step / order.bytes) as u32, ..order };
+        self.prepare(part, base + done);
         if done + step < total {
             first.set_aux(((done + step) / PAGE) as u32);
             return Err(Status::Again);
@@ -217,8 +286,10 @@ impl Local {
             first.get_or_insert(order.offset);
             end = order.offset + total;
             self.free_range(src, &source, source.base + order.offset, total)?;
-            if is_zeroed(&source, order.ty) {
-                zeroed += total;
+            if is_zeroed(&source, order.kind.ty) {
+                let weight =
+                    if is_prepared(order.kind.ty) { MOST_ZEROED / MOST_PREPARED } else { 1 };
+                zeroed += total * weight;
             }
         }
         if zeroed > MOST_ZEROED {
@@ -235,9 +306,9 @@ impl Local {
         for part in parts {
             let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
             let base = source.base + order.offset;
-            if is_zeroed(&source, order.ty) {
+            if is_zeroed(&source, order.kind.ty) {
                 self.zero(base, total);
-                prepare(order, base, self.id);
+                self.prepare(order, base);
             }
             self.make(&source, order, base, dst.part(slot, order.count), src);
             slot += order.count;
@@ -297,10 +368,7 @@ impl Local {
     /// count: its parts may be named while it is mapped.
     fn is_taken(&self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> bool {
         if source.is(CapType::Frame) || source.is(CapType::DevFrame) {
-            return self
-                .db
-                .overlapping(MEMORY, base, len, Class::Objects)
-                .any(|slot| is_ancestor::<CapPolicy>(source, &slot.cap()));
+            return self.db.object_inside(src, base, len).is_some();
         }
         self.db.descendant_overlaps(src, base, len)
     }
@@ -316,12 +384,12 @@ impl Local {
     pub fn retype_copy(
         &mut self,
         ram: SlotRef,
-        offset: u64,
-        bytes: u64,
-        original: SlotRef,
-        from: u64,
+        from: Held,
         dst: SlotRef,
+        args: op::RetypeCopy,
     ) -> Result<(), Status> {
+        let op::RetypeCopy { offset, src_offset, bytes, alone, .. } = args;
+        let original = from.slot;
         let (source, frame) = (ram.cap(), original.cap());
         if source.kind() != CapType::Ram || !frame.is(CapType::Frame) {
             return Err(Status::WrongType);
@@ -333,18 +401,18 @@ impl Local {
             (offset | bytes) & (PAGE - 1) == 0 && offset < cap.word && bytes <= cap.word - offset
         };
         let right_size = bytes != 0 && bytes <= MOST_COPIED;
-        if !right_size || !are_pages(offset, &source) || !are_pages(from, &frame) {
+        if !right_size || !are_pages(offset, &source) || !are_pages(src_offset, &frame) {
             return Err(Status::OutOfRange);
         }
         let base = source.base + offset;
-        if dst == original && self.is_exclusive(original) {
+        if dst == original && self.is_nobody_elses(from, &frame) {
             return Err(Status::WrongState);
         }
         let near = self.free_range(ram, &source, base, bytes)?;
         self.check_source(ram, &source, base, bytes)?;
         self.with_vectors(|| {
             for at in (0..bytes).step_by(PAGE as usize) {
-                mem::copy_page(base + at, frame.base + from + at);
+                mem::copy_page(base + at, frame.base + src_offset + at);
             }
         });
         if dst == original {
@@ -352,7 +420,8 @@ impl Local {
             self.delete_slot(original)?;
         }
         let attrs = made_attrs(source.attrs);
-        let cap = super::memory_cap(CapType::Frame as u8, Rights::ALL, attrs, base, bytes);
+        let rights = ObjectKind { ty: CapType::Frame, alone }.rights();
+        let cap = super::memory_cap(CapType::Frame as u8, rights, attrs, base, bytes);
         // Deleting the original may have taken what was near.
         let near = if near.is_empty() { ram } else { near };
         self.db.insert_objects(SlotRun::one(dst), cap, bytes, near, &source);

@@ -51,7 +51,8 @@ impl Settings {
         if self.frame.is_some() && self.frame_va >= arch::user_end() {
             return Err(Status::OutOfRange);
         }
-        if self.options & !(options::LINUX | options::COPY_VECTOR_STATE) != 0 {
+        if self.options & !(options::LINUX | options::COPY_VECTOR_STATE | options::SUPERVISED) != 0
+        {
             return Err(Status::Invalid);
         }
         Ok(())
@@ -78,6 +79,9 @@ impl Local {
             return Err(Status::WrongState);
         }
         settings.check()?;
+        if settings.options & options::SUPERVISED != 0 && invoker.has(flag::SUPERVISED) {
+            return Err(Status::NoRights);
+        }
         let slots = [
             (CSPACE, settings.cspace),
             (VSPACE, settings.vspace),
@@ -119,6 +123,9 @@ impl Local {
 
     fn set_options(&mut self, invoker: DcbRef, dcb: DcbRef, options: u32) {
         dcb.clear(flag::LINUX);
+        if options & options::SUPERVISED != 0 {
+            dcb.set(flag::SUPERVISED);
+        }
         if options & options::LINUX != 0 {
             dcb.set(flag::LINUX | flag::VECTORS);
         }
@@ -153,7 +160,10 @@ impl Local {
     }
 
     /// Makes a stopped dispatcher runnable, with the registers in its frame's save area.
-    pub fn start(&mut self, dcb: DcbRef) -> Result<(), Status> {
+    pub fn start(&mut self, invoker: DcbRef, dcb: DcbRef) -> Result<(), Status> {
+        if invoker.has(flag::SUPERVISED) && !dcb.has(flag::SUPERVISED) {
+            return Err(Status::NoRights);
+        }
         let ready = dcb.root.get() != 0 && dcb.frame.get().is_some();
         if dcb.state.get() != State::Stopped || !ready {
             return Err(Status::WrongState);

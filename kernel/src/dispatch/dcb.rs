@@ -5,6 +5,7 @@
 
 use super::context::Ctx;
 use super::frame::Frame;
+use super::timer::TimerLinks;
 use crate::arch;
 use crate::cap::mem::{Obj, Object};
 use crate::cap::{SlotRef, SlotRun};
@@ -63,12 +64,14 @@ pub mod flag {
     pub const VECTORS: u32 = 16;
     /// It is in the run queue.
     pub const QUEUED: u32 = 32;
-    /// It is in the list of timers.
+    /// Its timer is armed.
     pub const TIMER: u32 = 64;
     /// It has come to this core, and what it came for has not been done yet.
     pub const ARRIVED: u32 = 128;
     /// It did not call: the kernel hands its invocation on to the monitor.
     pub const REDIRECTED: u32 = 256;
+    /// Whoever answers for it knows it; so it starts only those that somebody answers for.
+    pub const SUPERVISED: u32 = 512;
 }
 
 /// Why a dispatcher moves from one core to another.
@@ -113,7 +116,8 @@ pub struct Dcb {
     pub frame_va: Cell<u64>,
     /// In the run queue, or in a queue of an endpoint.
     pub links: Links,
-    pub timer_links: Links,
+    /// In the heap of timers.
+    pub timer: TimerLinks,
     /// When its timer expires.
     pub deadline: Cell<u64>,
     /// Bucket of the run queue that it is in.

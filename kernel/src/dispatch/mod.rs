@@ -9,11 +9,12 @@ pub mod context;
 mod control;
 pub mod dcb;
 mod doorbell;
+pub(crate) mod events;
 pub mod frame;
 mod placement;
 pub mod queue;
 mod sched;
-mod timer;
+pub mod timer;
 mod upcall;
 mod vectors;
 pub mod visit;
@@ -37,6 +38,7 @@ use captypes::invocations::Counter;
 #[cfg(target_os = "none")]
 use core::mem::offset_of;
 use dcb::Errand;
+use events::Kind;
 use mdb::Slot;
 use queue::{DcbList, RunQueue};
 
@@ -122,6 +124,8 @@ pub struct Local {
     leaving: Option<DcbRef>,
     /// Those that have come from other cores.
     arrived: DcbList,
+    /// When those that are left of them are received, if others have something to do.
+    receives_from: u64,
     /// The others may have been told that this core is idle.
     shows_idle: bool,
     /// Since when somebody waits here who may run elsewhere.
@@ -139,7 +143,9 @@ pub struct Local {
     /// When the current dispatcher began to run, and when it has run long enough.
     since: u64,
     slice_end: u64,
+    /// The root of the heap of timers, and when the next event about them may be.
     timers: Option<DcbRef>,
+    timers_from: u64,
     /// The earliest deadline that somebody wants, and the one that the hardware has. That may be
     /// an earlier one that nobody wants any more: it costs one needless interrupt.
     wanted: u64,
@@ -184,6 +190,7 @@ impl Local {
             loaded: None,
             leaving: None,
             arrived: DcbList::new(),
+            receives_from: 0,
             shows_idle: false,
             waits_since: None,
             occupancy: None,
@@ -194,6 +201,7 @@ impl Local {
             since: 0,
             slice_end: 0,
             timers: None,
+            timers_from: 0,
             wanted: u64::MAX,
             armed: u64::MAX,
             rearm: false,
@@ -245,9 +253,8 @@ impl Local {
             self.take_turn();
         }
         self.want_timer(self.slice_end.min(self.offer_at));
-        if let Some(first) = self.timers {
-            self.want_timer(first.deadline.get());
-        }
+        self.want_timers();
+        self.receive_later(0);
     }
 
     /// Lets other cores go on, for which this one waits.
@@ -300,14 +307,16 @@ pub extern "C" fn on_syscall(core: &mut Core) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
     if dcb.has(dcb::flag::LINUX) && !dcb.frame.get().is_disabled(dcb.ctx.rip.get()) {
+        let event = events::begin(Kind::SystemCall);
         local.upcall_syscall(dcb);
-        return;
+        return event.end();
     }
     on_invocation(core, dcb);
 }
 
 /// User mode invokes a capability; its registers are in `dcb`, the current dispatcher.
 pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
+    let event = events::begin(Kind::Invocation(dcb.ctx.rax.get()));
     let local = &mut core.local;
     if local.is_visiting(dcb) {
         local.go_home(dcb, Errand::Invoke);
@@ -315,6 +324,7 @@ pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
         crate::invoke::invoke(local, dcb);
     }
     leave(core);
+    event.end();
 }
 
 /// User mode raised exception `vector`.
@@ -324,13 +334,20 @@ pub extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
     if vector == NO_VECTORS && local.first_use_of_vectors(dcb) {
         return;
     }
+    let event = events::begin(Kind::Exception);
     let address = if vector == PAGE_FAULT { cr2 } else { 0 };
     local.fault(dcb, vector, error, address);
     leave(core);
+    event.end();
 }
 
 /// An interrupt arrived in user mode or in the idle loop.
 pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
+    let event = events::begin(match vector {
+        arch::VECTOR_TIMER => Kind::Timer,
+        arch::VECTOR_IPI => Kind::Request,
+        _ => Kind::Line,
+    });
     let local = &mut core.local;
     let line = vector.wrapping_sub(arch::VECTOR_IRQ0);
     if vector == arch::VECTOR_TIMER {
@@ -346,6 +363,7 @@ pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
     }
     local.consider_upcall();
     leave(core);
+    event.end();
 }
 
 /// The way out of every event.

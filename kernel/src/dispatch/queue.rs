@@ -13,6 +13,9 @@ use core::cell::Cell;
 const SHIFT: u32 = 20;
 const BUCKETS: u64 = 64;
 
+/// How many are looked at to find one with a property.
+const MOST_LOOKED_AT: u32 = 32;
+
 #[derive(Clone, Copy)]
 struct Bucket {
     head: Option<DcbRef>,
@@ -41,8 +44,10 @@ impl RunQueue {
         self.used == 0
     }
 
-    /// The first with a property, by the order in which they run.
+    /// The first with a property, by the order in which they run, of the [`MOST_LOOKED_AT`] that run
+    /// next: others are found when it is their turn.
     pub fn find(&self, mut has: impl FnMut(DcbRef) -> bool) -> Option<DcbRef> {
+        let mut left = MOST_LOOKED_AT;
         let first = (self.now % BUCKETS) as u32;
         let mut used = self.used.rotate_right(first);
         while used != 0 {
@@ -51,6 +56,10 @@ impl RunQueue {
             while let Some(dcb) = at {
                 if has(dcb) {
                     return Some(dcb);
+                }
+                left -= 1;
+                if left == 0 {
+                    return None;
                 }
                 at = dcb.links.next.get();
             }

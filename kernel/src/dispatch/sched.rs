@@ -139,12 +139,17 @@ impl Local {
 
     /// The first of the queue that has all that it needs; others are stopped.
     fn next_runnable(&mut self) -> Option<DcbRef> {
-        loop {
+        /// How many are stopped in one event.
+        const MOST_STOPPED: u32 = 128;
+        for _ in 0..MOST_STOPPED {
             let next = self.queue.pop()?;
             if self.may_run(next) {
                 return Some(next);
             }
         }
+        // There may be others behind.
+        self.want_timer(self.since);
+        None
     }
 
     pub(super) fn may_run(&self, dcb: DcbRef) -> bool {
@@ -231,6 +236,7 @@ impl Local {
         self.want_timer(self.turn_end);
         self.expire_timers(now);
         self.offer(now);
+        self.receive();
         // The slice may not be over, but who runs is decided anew: by the runtimes, not by that.
         self.resched = true;
     }

@@ -1,56 +1,167 @@
-//! Timers of dispatchers: a list ordered by deadline, through the dispatchers themselves.
+//! Timers of dispatchers: a heap by deadline, through the dispatchers themselves.
 //!
-//! Few have one armed at a time (a server keeps those of its clients), so a list will do.
+//! Anybody who has a dispatcher can arm its timer, so there may be as many as there are dispatchers, with
+//! deadlines that nobody reasonable would choose. What that costs the others is bounded in three ways:
+//!
+//! * Arming and disarming take O(log n) steps. It is a leftist heap (Crane 1972): the shortest way down
+//!   is always to the right, and has at most log2(n + 1) members; only such ways are walked, down to
+//!   merge two heaps, and up to where the ranks are right already.
+//! * An event expires at most [`MOST_EXPIRED`] timers.
+//! * Events about timers are at least [`LEAST_INTERVAL`] apart; what is due in between expires together,
+//!   up to that much late. A deadline in the past counts as the present: nobody can keep a timer from
+//!   expiring by arming others with earlier deadlines again and again.
 
 use super::dcb::{flag, DcbRef};
 use super::Local;
+use crate::arch;
 use captypes::invocations::NOTIFY_TIMER;
+use core::cell::Cell;
+
+/// Most timers that expire in one event: some 300 instructions each.
+pub const MOST_EXPIRED: u32 = 32;
+/// Least time between two events about timers, as a fraction of a second: 50 µs, the slack that Linux
+/// allows the timers of a process.
+pub const LEAST_INTERVAL: u64 = 20_000;
+
+/// Neighbours in the heap.
+pub struct TimerLinks {
+    parent: Cell<Option<DcbRef>>,
+    left: Cell<Option<DcbRef>>,
+    right: Cell<Option<DcbRef>>,
+    /// Members on the way to the right, this one included.
+    rank: Cell<u32>,
+}
+
+fn rank(dcb: Option<DcbRef>) -> u32 {
+    dcb.map_or(0, |dcb| dcb.timer.rank.get())
+}
+
+/// Makes `dcb` a heap of its own.
+fn start(dcb: DcbRef) {
+    dcb.timer.parent.set(None);
+    dcb.timer.left.set(None);
+    dcb.timer.right.set(None);
+    dcb.timer.rank.set(1);
+}
+
+/// Brings the shorter way of `dcb` to the right. Has its rank changed?
+fn settle(dcb: DcbRef) -> bool {
+    let links = &dcb.timer;
+    if rank(links.left.get()) < rank(links.right.get()) {
+        links.left.swap(&links.right);
+    }
+    let rank = rank(links.right.get()) + 1;
+    links.rank.replace(rank) != rank
+}
+
+/// One heap of two, whose roots have no parents; nor has that of the result.
+fn merge(mut a: Option<DcbRef>, mut b: Option<DcbRef>) -> Option<DcbRef> {
+    let (mut top, mut last) = (None, None::<DcbRef>);
+    let mut hang = |last: Option<DcbRef>, member: Option<DcbRef>| {
+        if let Some(member) = member {
+            member.timer.parent.set(last);
+        }
+        match last {
+            Some(last) => last.timer.right.set(member),
+            None => top = member,
+        }
+    };
+    // Down: the ways to the right become one, by deadline.
+    while let (Some(x), Some(y)) = (a, b) {
+        let first = if y.deadline.get() < x.deadline.get() { &mut b } else { &mut a };
+        let next = *first;
+        *first = next.and_then(|next| next.timer.right.get());
+        hang(last, next);
+        last = next;
+    }
+    hang(last, a.or(b));
+    // And up: the shorter of two ways is that to the right.
+    while let Some(dcb) = last {
+        settle(dcb);
+        last = dcb.timer.parent.get();
+    }
+    top
+}
 
 impl Local {
-    /// Arms a dispatcher's timer; a deadline of 0 disarms it.
+    /// Arms a dispatcher's timer; a deadline of 0 disarms it. O(log n).
     pub fn set_timer(&mut self, dcb: DcbRef, deadline: u64) {
         self.cancel_timer(dcb);
         if deadline == 0 {
             return;
         }
-        dcb.deadline.set(deadline);
+        dcb.deadline.set(deadline.max(arch::tsc()));
         dcb.set(flag::TIMER);
-        let (mut before, mut after) = (None, self.timers);
-        while let Some(at) = after.filter(|at: &DcbRef| at.deadline.get() <= deadline) {
-            (before, after) = (after, at.timer_links.next.get());
-        }
-        self.join(before, Some(dcb));
-        self.join(Some(dcb), after);
-        self.want_timer(deadline);
+        start(dcb);
+        self.timers = merge(self.timers, Some(dcb));
+        self.want_timers();
     }
 
-    /// Disarms a dispatcher's timer.
+    /// Disarms a dispatcher's timer. O(log n).
     pub fn cancel_timer(&mut self, dcb: DcbRef) {
-        if dcb.has(flag::TIMER) {
-            dcb.clear(flag::TIMER);
-            self.join(dcb.timer_links.prev.get(), dcb.timer_links.next.get());
+        if !dcb.has(flag::TIMER) {
+            return;
+        }
+        dcb.clear(flag::TIMER);
+        let links = &dcb.timer;
+        let (left, right, parent) = (links.left.get(), links.right.get(), links.parent.get());
+        for child in [left, right].into_iter().flatten() {
+            child.timer.parent.set(None);
+        }
+        let heir = merge(left, right);
+        let Some(parent) = parent else {
+            self.timers = heir;
+            return;
+        };
+        let side = match parent.timer.left.get() == Some(dcb) {
+            true => &parent.timer.left,
+            false => &parent.timer.right,
+        };
+        side.set(heir);
+        heir.inspect(|heir| heir.timer.parent.set(Some(parent)));
+        let mut at = Some(parent).filter(|&parent| settle(parent));
+        while let Some(dcb) = at {
+            at = dcb.timer.parent.get().filter(|&above| settle(above));
         }
     }
 
-    /// Makes two members neighbours.
-    fn join(&mut self, before: Option<DcbRef>, after: Option<DcbRef>) {
-        match before {
-            Some(before) => before.timer_links.next.set(after),
-            None => self.timers = after,
-        }
-        if let Some(after) = after {
-            after.timer_links.prev.set(before);
+    /// Wants an event for the earliest deadline.
+    pub(super) fn want_timers(&mut self) {
+        if let Some(first) = self.timers {
+            self.want_timer(first.deadline.get().max(self.timers_from));
         }
     }
 
-    /// Notifies everybody whose deadline has passed at `now`.
+    /// Notifies those whose deadline has passed at `now`.
     pub(super) fn expire_timers(&mut self, now: u64) {
-        while let Some(first) = self.timers.filter(|first| first.deadline.get() <= now) {
+        let due = |first: &DcbRef| first.deadline.get() <= now;
+        let mut left = MOST_EXPIRED;
+        while let Some(first) = self.timers.filter(|first| left > 0 && due(first)) {
             self.cancel_timer(first);
             self.notify(first, NOTIFY_TIMER);
+            left -= 1;
         }
-        if let Some(first) = self.timers {
-            self.want_timer(first.deadline.get());
+        if left < MOST_EXPIRED {
+            self.timers_from = now + self.facts.tsc_hz / LEAST_INTERVAL;
         }
+        self.want_timers();
+    }
+}
+
+#[cfg(test)]
+impl Local {
+    /// Panics unless the heap is in order, and the ways to the right are the shortest.
+    pub fn check_timers(&self) {
+        fn check(dcb: Option<DcbRef>, parent: Option<DcbRef>) -> u32 {
+            let Some(dcb) = dcb else { return 0 };
+            let links = &dcb.timer;
+            assert!(links.parent.get() == parent);
+            assert!(parent.is_none_or(|parent| parent.deadline.get() <= dcb.deadline.get()));
+            let left = check(links.left.get(), Some(dcb));
+            let right = check(links.right.get(), Some(dcb));
+            assert!(left >= right && links.rank.get() == right + 1);
+            right + 1
+        }
+        check(self.timers, None);
     }
 }

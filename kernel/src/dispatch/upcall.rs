@@ -3,11 +3,15 @@
 use super::dcb::{flag, Errand, FAULT_EP};
 use super::{DcbRef, Local, State, PAGE_FAULT};
 use crate::cap::Obj;
+use crate::cores::CoreId;
 use crate::ipc::Endpoint;
 use crate::log;
 use abi::dispatcher::Upcall;
 use captypes::invocations::{received, Counter, NOTIFY_TIMER};
 use captypes::Status;
+
+/// Exit status of a session whose first program failed: none that a program's end gives.
+const FIRST_PROGRAM_GONE: u32 = 125;
 
 impl Local {
     /// The program executed `syscall`.
@@ -39,6 +43,7 @@ impl Local {
     }
 
     /// Makes the current dispatcher, at home, call its fault endpoint; without one it is stopped.
+    #[inline(never)]
     pub(super) fn deliver_fault(&mut self, dcb: DcbRef) {
         let cap = dcb.slot(FAULT_EP).cap();
         if let Some(endpoint) = Obj::<Endpoint>::of(&cap) {
@@ -47,6 +52,12 @@ impl Local {
         }
         log_fault(dcb);
         self.stop(dcb);
+        if self.first == Some(dcb) && self.id == CoreId::BOOT {
+            // It was given everything, and nobody watches over it.
+            log!("the first program is gone");
+            log!("@exit {FIRST_PROGRAM_GONE}");
+            crate::machine::shutdown(self, FIRST_PROGRAM_GONE);
+        }
     }
 
     /// Sets notification bits of a dispatcher, and wakes it if it waits for them.
@@ -141,4 +152,7 @@ pub(crate) fn log_fault(dcb: DcbRef) {
     let [rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, ..] = ctx.each().map(|r| r.get());
     log!("  rax {rax:x} rbx {rbx:x} rcx {rcx:x} rdx {rdx:x}");
     log!("  rsi {rsi:x} rdi {rdi:x} rbp {rbp:x} r8 {r8:x}");
+    log!("  at {rip:#x}");
+    // For the host's tool: who measures need not wait for somebody who never answers.
+    log!("@fault {vector} {rip:#x}");
 }

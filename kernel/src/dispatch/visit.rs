@@ -32,6 +32,10 @@ use core::sync::atomic::Ordering;
 const MOVING: u8 = 0x80;
 /// Bit of a recall: the core is looking.
 const SEEN: u64 = 1;
+/// Most dispatchers that a core receives in one event, and for how long it does so, as a fraction of a
+/// second: 50 µs, and the last one may take as long as any event.
+const MOST_VISITS: u32 = 32;
+const VISITS_PER_SECOND: u64 = 20_000;
 
 impl Local {
     /// Is its home another core?
@@ -117,6 +121,27 @@ impl Local {
     pub(super) fn attend(&mut self) {
         self.serve_requests();
         self.answer_door();
+        self.receive();
+        if self.waits_since.is_some() {
+            // An idle core may have asked.
+            self.share_out();
+        }
+    }
+
+    /// Does what dispatchers have come for, as many as there is time for in one event: others may send
+    /// more of them all the time. While somebody has something to do here, the rest waits for as long
+    /// again.
+    pub(super) fn receive(&mut self) {
+        if self.arrived.first().is_none() {
+            return;
+        }
+        let begun = arch::tsc();
+        let works = self.current.is_some() || !self.queue.is_empty();
+        if works && begun < self.receives_from {
+            return self.want_timer(self.receives_from);
+        }
+        let time = self.facts.tsc_hz / VISITS_PER_SECOND;
+        let mut left = MOST_VISITS;
         while let Some(dcb) = self.arrived.first() {
             self.turn_away(dcb);
             match dcb.errand.get() {
@@ -126,11 +151,22 @@ impl Local {
                 Errand::Fault => self.on_behalf(dcb, Local::deliver_fault),
             }
             self.serve_requests();
+            left -= 1;
+            if left == 0 || self.since > begun + time {
+                break;
+            }
         }
-        if self.waits_since.is_some() {
-            // An idle core may have asked.
-            self.share_out();
+        self.receive_later(time);
+    }
+
+    /// The rest is received in another event: after so much time if somebody has something to do here.
+    pub(super) fn receive_later(&mut self, time: u64) {
+        if self.arrived.first().is_none() {
+            return;
         }
+        let works = self.current.is_some() || self.direct.is_some() || !self.queue.is_empty();
+        self.receives_from = self.since + if works { time } else { 0 };
+        self.want_timer(self.receives_from);
     }
 
     /// What others want that does not depend on what this core is doing. Whoever waits for another

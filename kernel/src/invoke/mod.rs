@@ -7,7 +7,10 @@ mod monitor;
 mod rare;
 pub(crate) mod redirect;
 
-use crate::cap::lookup::{free_slot, slot, slots, used_slot};
+use crate::cap::lookup::{
+    free_slot, held_slot, held_slots, mapping_to_change, slot_to_change, slots, slots_to_change,
+    used_slot,
+};
 use crate::cap::mem::Obj;
 use crate::cap::retype::Order;
 use crate::cap::CapExt;
@@ -112,6 +115,7 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::Unmap => unmap(local, dcb),
         Label::ReadEntry => read_entry(local, dcb),
         Label::ClearStatus => clear_status(local, dcb),
+        Label::MapZero => map_zero(local, dcb),
         Label::Call => settled(call(local, dcb)),
         Label::ReplyRecv => settled(reply_recv(local, dcb)),
         Label::Poll => settled(poll(local, dcb)),
@@ -138,63 +142,73 @@ macro_rules! handlers {
 handlers! {
     no_op(NoOp) = |_local, d, target, _| used_slot(d, target).map(drop);
     copy(Copy) = |local, d, target, a| {
-        let (src, dst) = (used_slot(d, target)?, free_slot(d, a.dst)?);
+        let (src, dst) = (used_slot(d, target)?, free_slot(local, d, a.dst)?);
         local.copy(src, dst)
     };
     mint(Mint) = |local, d, target, a| {
-        local.mint(used_slot(d, target)?, free_slot(d, a.dst)?, a.rights, a.badge)
+        let (src, dst) = (used_slot(d, target)?, free_slot(local, d, a.dst)?);
+        local.mint(src, dst, a.rights, a.badge)
     };
     move_cap(Move) = |local, d, target, a| {
-        let (src, dst) = (used_slot(d, target)?, free_slot(d, a.dst)?);
+        let (src, dst) = (slot_to_change(local, d, target)?, free_slot(local, d, a.dst)?);
+        if src.is_empty() {
+            return Err(Status::Empty);
+        }
         local.check_lock(src)?;
         local.move_cap(src, dst);
         Ok(())
     };
     retype(Retype) = |local, d, target, a| {
-        let order = Order { ty: a.ty, offset: a.offset, bytes: a.bytes, count: a.count };
-        local.retype(used_slot(d, target)?, order, slots(d, a.dst, a.count)?)
+        let order = Order { kind: a.ty, offset: a.offset, bytes: a.bytes, count: a.count };
+        let (src, dst) = (used_slot(d, target)?, slots_to_change(local, d, a.dst, a.count)?);
+        local.retype(src, order, dst)
     };
     retype_many(RetypeMany) = |local, d, target, a| {
         let parts = [a.p0, a.p1, a.p2, a.p3, a.p4, a.p5, a.p6];
         let used = parts.iter().take_while(|part| part.count() != 0).count();
         let parts = &parts[..used];
         let count = parts.iter().map(|part| part.count()).sum();
-        local.retype_many(used_slot(d, target)?, parts, slots(d, a.dst, count)?)?;
+        let (src, dst) = (used_slot(d, target)?, slots_to_change(local, d, a.dst, count)?);
+        local.retype_many(src, parts, dst)?;
         Ok(Count { count })
     };
     retype_copy(RetypeCopy) = |local, d, target, a| {
-        let (ram, src, dst) = (used_slot(d, target)?, used_slot(d, a.src)?, slot(d, a.dst)?);
-        if dst != src && !dst.is_empty() {
+        let (ram, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
+        let dst = slot_to_change(local, d, a.dst)?;
+        if dst != src.slot && !dst.is_empty() {
             return Err(Status::Occupied);
         }
         local.work = local.budget;
-        local.retype_copy(ram, a.offset, a.bytes, src, a.src_offset, dst)
+        local.retype_copy(ram, src, dst, a)
     };
     identify(Identify) = |local, d, target, _| Ok(local.identify(used_slot(d, target)?));
     copy_range(CopyRange) = |local, d, target, a| {
-        let (src, dst) = (slots(d, target, a.count)?, slots(d, a.dst, a.count)?);
+        let (src, dst) = (slots(d, target, a.count)?, slots_to_change(local, d, a.dst, a.count)?);
         local.copy_range(src, dst, a.only)
     };
     map(Map) = |local, d, target, a| {
         let args = MapArgs { entry: a.entry, count: a.count, offset: a.offset, flags: a.flags };
-        local.map(used_slot(d, target)?, used_slot(d, a.src)?, args, free_slot(d, a.mapping)?)
+        let (table, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
+        local.map(table, src, args, free_slot(local, d, a.mapping)?)
     };
     map_many(MapMany) = |local, d, target, a| {
-        let (src, dst) = (slots(d, a.src, a.count)?, slots(d, a.mapping, a.count)?);
+        let src = held_slots(d, a.src, a.count)?;
+        let dst = slots_to_change(local, d, a.mapping, a.count)?;
         local.map_many(used_slot(d, target)?, src, a.entry, a.flags, dst)
     };
     protect(Protect) = |local, d, target, a| {
-        local.protect(used_slot(d, target)?, a.first, a.count, a.flags)
+        local.protect(mapping_to_change(local, d, target)?, a.first, a.count, a.flags)
     };
     replace(Replace) = |local, d, target, a| {
-        local.replace(used_slot(d, target)?, used_slot(d, a.src)?, a.flags)
+        let (mapping, src) = (mapping_to_change(local, d, target)?, held_slot(d, a.src)?);
+        local.replace(mapping, src, a.flags)
     };
     protect_many(ProtectMany) = |local, d, target, a| {
-        local.protect_many(slots(d, target, a.count)?, a.flags)
+        local.protect_many(slots_to_change(local, d, target, a.count)?, a.flags)
     };
     unmap(Unmap) = |local, d, target, a| {
-        let rest = free_slot(d, a.rest);
-        local.unmap(used_slot(d, target)?, a.first, a.count, rest, a.flags)
+        let rest = free_slot(local, d, a.rest);
+        local.unmap(mapping_to_change(local, d, target)?, a.first, a.count, rest, a.flags)
     };
     read_entry(ReadEntry) = |local, d, target, a| {
         local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
@@ -202,11 +216,18 @@ handlers! {
     clear_status(ClearStatus) = |local, d, target, a| {
         local.clear_status(used_slot(d, target)?, a.entry, a.count, a.bits)
     };
+    map_zero(MapZero) = |local, d, target, a| {
+        local.map_zero(used_slot(d, target)?, a.entry, a.count, a.flags)
+    };
     delete(Delete) = |local, d, target, _| {
-        let slot = slot(d, target)?;
+        let slot = slot_to_change(local, d, target)?;
         // The repetition may find the slot empty, and something else left to do.
         if slot.is_empty() && !d.has(flag::REPEATED) {
             return Err(Status::Empty);
+        }
+        let cap = slot.cap();
+        if cap.is(CapType::Mapping) {
+            local.check_entries(&cap)?;
         }
         local.delete(slot)
     };
@@ -221,7 +242,7 @@ handlers! {
         local.resize(used_slot(d, target)?, used_slot(d, a.root)?)
     };
     delete_range(DeleteRange) = |local, d, target, a| {
-        local.delete_range(slots(d, target, a.count)?)
+        local.delete_range(slots_to_change(local, d, target, a.count)?)
     };
 }
 

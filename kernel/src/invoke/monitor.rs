@@ -120,7 +120,7 @@ fn dispatch_steps(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Own |a, cap| Ok(yes(local.own(cap)));
         HasCopy |a, cap| Ok(yes(local.has_copy(cap)));
         DeleteEverywhere |a, cap| Ok(local.delete_everywhere(cap)?);
-        InsertCopy |a, cap| local.insert_remote(cap, free_slot(dcb, a.dst)?);
+        InsertCopy |a, cap| local.insert_remote(cap, free_slot(local, dcb, a.dst)?);
         InUse |a, cap| Ok(yes(local.in_use(cap, a.start, a.bytes)));
         Lock |a, cap| local.lock(cap);
         Unlock |a, cap| {

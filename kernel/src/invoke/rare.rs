@@ -42,7 +42,7 @@ fn dispatch_any(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             Ok(())
         }),
         Label::NewId => run(local, dcb, |local, t, a: op::NewId| {
-            let value = local.new_id(used_slot(dcb, t)?, free_slot(dcb, a.dst)?)?;
+            let value = local.new_id(used_slot(dcb, t)?, free_slot(local, dcb, a.dst)?)?;
             Ok(Value { value })
         }),
         _ => Status::Invalid.to_word(),
@@ -56,11 +56,19 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
     match label {
         Label::Notify => run(local, dcb, |local, t, a: op::Notify| notify(local, dcb, t, a.bits)),
         Label::Configure => run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a)),
-        Label::Start => run(local, dcb, |local, t, _: op::Start| local.start(dispatcher(t)?)),
-        Label::Suspend => run(local, dcb, |local, t, _: op::Suspend| local.suspend(dispatcher(t)?)),
-        Label::Continue => {
-            run(local, dcb, |local, t, _: op::Continue| local.resume(dispatcher(t)?))
-        }
+        Label::Start => run(local, dcb, |local, t, _: op::Start| local.start(dcb, dispatcher(t)?)),
+        Label::Suspend => run(local, dcb, |local, t, _: op::Suspend| {
+            let target = dispatcher(t)?;
+            if target != dcb {
+                check_authority(dcb, t)?;
+            }
+            local.suspend(target)
+        }),
+        Label::Continue => run(local, dcb, |local, t, _: op::Continue| {
+            let target = dispatcher(t)?;
+            check_authority(dcb, t)?;
+            local.resume(target)
+        }),
         Label::Yield => run(local, dcb, |local, t, _: op::Yield| {
             if dispatcher(t)? != dcb {
                 return Err(Status::WrongState);
@@ -83,6 +91,14 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
             Ok(Value { value: local.usage(dispatcher(t)?) })
         }),
         _ => Status::Invalid.to_word(),
+    }
+}
+
+/// May the invoker decide whether somebody else runs? Only who could take it away altogether.
+fn check_authority(dcb: DcbRef, target: Place) -> Result<(), Status> {
+    match used_slot(dcb, target)?.cap().rights_set().has(Rights::REVOKE) {
+        true => Ok(()),
+        false => Err(Status::NoRights),
     }
 }
 

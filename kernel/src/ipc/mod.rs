@@ -34,8 +34,9 @@ pub struct Endpoint {
     receiver: Cell<Option<DcbRef>>,
     /// Who received last.
     server: Cell<Option<DcbRef>>,
-    /// The next endpoint of the same server.
+    /// Its neighbours among the endpoints of the same server.
     next_served: Cell<Option<Obj<Endpoint>>>,
+    prev_served: Cell<Option<Obj<Endpoint>>>,
     /// The server is gone, and nobody has received since.
     orphaned: Cell<bool>,
     /// Notification bits for the server when a call has to wait.
@@ -50,6 +51,9 @@ unsafe impl Object for Endpoint {
 }
 
 type EndpointRef = Obj<Endpoint>;
+
+/// What a report of a fault in the log costs, in steps of destruction.
+const STEPS_OF_REPORT: u32 = 12;
 
 impl Local {
     /// `dcb`, the current dispatcher, calls `endpoint` with the message in its registers.
@@ -196,7 +200,9 @@ impl Local {
             endpoint.bell.set(0);
             endpoint.server.set(Some(server));
             endpoint.orphaned.set(false);
-            endpoint.next_served.set(server.serves.replace(Some(endpoint)));
+            let next = server.serves.replace(Some(endpoint));
+            endpoint.next_served.set(next);
+            next.inspect(|next| next.prev_served.set(Some(endpoint)));
         }
     }
 
@@ -230,6 +236,9 @@ impl Local {
                 forget_caller(endpoint, caller);
                 caller.endpoint.set(None);
                 caller.state.set(State::Ready);
+                if caller.has(flag::FAULT) {
+                    self.spend(STEPS_OF_REPORT);
+                }
                 self.refuse(caller);
             }
         }
@@ -266,6 +275,9 @@ impl Local {
     /// A dispatcher is deleted: the endpoints that it served have no server any more.
     pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) -> Progress {
         while let Some(endpoint) = dcb.serves.get() {
+            if !self.spend(1) {
+                return Err(Pause::Again);
+            }
             self.dismiss_callers(endpoint)?;
             unbind(endpoint);
             endpoint.orphaned.set(true);
@@ -307,19 +319,10 @@ fn unbind(endpoint: EndpointRef) {
     if last.is_some_and(|caller| caller.endpoint.get() == Some(endpoint)) {
         server.caller.set(None);
     }
-    let next = endpoint.next_served.take();
-    let mut at = &server.serves;
-    // Servers have few endpoints.
-    let mut other;
-    while let Some(found) = at.get() {
-        if found == endpoint {
-            return at.set(next);
-        }
-        other = found;
-        at = served_after(&other);
+    let (prev, next) = (endpoint.prev_served.take(), endpoint.next_served.take());
+    match prev {
+        Some(prev) => prev.next_served.set(next),
+        None => server.serves.set(next),
     }
-}
-
-fn served_after(endpoint: &EndpointRef) -> &Cell<Option<EndpointRef>> {
-    &endpoint.next_served
+    next.inspect(|next| next.prev_served.set(prev));
 }

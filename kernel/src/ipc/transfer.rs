@@ -69,13 +69,14 @@ impl Local {
         if target.is_null() {
             return 0;
         }
-        let (Ok(source), Ok(target)) =
-            (lookup::slots(from, source, count as u32), lookup::slots(to, target, count as u32))
-        else {
-            return 0;
+        let (moved, count) = (from.ctx.rax.get() & MOVE_CAPS != 0, count as u32);
+        let source = match moved {
+            true => lookup::slots_to_change(self, from, source, count),
+            false => lookup::slots(from, source, count),
         };
-        let moved = from.ctx.rax.get() & MOVE_CAPS != 0;
-        for n in 0..count as u32 {
+        let target = lookup::slots_to_change(self, to, target, count);
+        let (Ok(source), Ok(target)) = (source, target) else { return 0 };
+        for n in 0..count {
             let (src, dst) = (source.get(n), target.get(n));
             let mapping = src.cap().ty == CapType::Mapping as u8;
             if src.is_empty() || mapping || !dst.is_empty() {
@@ -87,6 +88,6 @@ impl Local {
                 return u64::from(n);
             }
         }
-        count
+        u64::from(count)
     }
 }

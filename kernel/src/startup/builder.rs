@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
         let flags = MapFlags(MapFlags::READ.0 | MapFlags::WRITE.0 | MapFlags::EXEC.0);
         let args = MapArgs { entry: 0, count: 1, offset: 0, flags };
         let mapping = self.fixed(slots::ROOT_TABLE_MAPPING);
-        Ok(self.local.map(self.top, self.vspace, args, mapping)?)
+        Ok(self.local.map(self.top, self.vspace.into(), args, mapping)?)
     }
 
     pub(super) fn fixed(&self, addr: CapAddr) -> SlotRef {
@@ -176,7 +176,7 @@ impl<'a> Builder<'a> {
                 self.local.db.insert(slot, object(ty, base, PAGE));
                 let flags = MapFlags(MapFlags::READ.0 | MapFlags::WRITE.0 | MapFlags::EXEC.0);
                 let args = MapArgs { entry: index, count: 1, offset: 0, flags };
-                self.local.map(table, slot, args, mapping)?;
+                self.local.map(table, slot.into(), args, mapping)?;
                 slot
             };
             at = below;
@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
             let count = (pages - done).min(u64::from(512 - entry)) as u32;
             let mapping = self.slot()?;
             let args = MapArgs { entry, count, offset: done * PAGE, flags };
-            self.local.map(table, frame, args, mapping)?;
+            self.local.map(table, frame.into(), args, mapping)?;
             done += u64::from(count);
         }
         Ok(())

@@ -29,7 +29,7 @@ use contents::{give_devices, give_memory, load, make_dispatcher, map_archive, ma
 use core::sync::atomic::Ordering;
 use paging::PAGE;
 
-const BOOT_CORE: CoreId = CoreId(0);
+const BOOT_CORE: CoreId = CoreId::BOOT;
 /// The program that is started on the boot core unless the command line names another (`init=`).
 const DEFAULT_INIT: &str = "boot/init";
 /// Likewise for every other core (`monitor=`).

@@ -1,6 +1,7 @@
 //! Input that must be refused and change nothing.
 
 use super::machine::*;
+use crate::cap::CapExt;
 use captypes::invocations::MapFlags;
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
@@ -196,4 +197,48 @@ fn machine_operations_need_their_capability() {
     let log = op::Log { len: 41, w0: 0, w1: 0, w2: 0, w3: 0, w4: 0 };
     assert_eq!(m.call(KERNEL, log), Err(Status::OutOfRange));
     assert_eq!(m.call(KERNEL, op::CheckInvariants {}), Ok(()));
+}
+
+/// Whoever is supervised cannot run anything of which its supervisor does not know, nor decide whether
+/// others run.
+#[test]
+fn who_is_supervised_starts_nobody_else() {
+    use captypes::invocations::options;
+    let configure = |options| op::Configure {
+        cspace: ROOT.into(),
+        vspace: Place::NULL,
+        frame: Place::NULL,
+        frame_va: 0,
+        fault_ep: Place::NULL,
+        options,
+    };
+    let mut m = Machine::new();
+    let dispatcher = m.make(CapType::Dispatcher, 0x9000, 4096, 60);
+    m.call(dispatcher, configure(options::SUPERVISED)).unwrap();
+    m.dcb.set(crate::dispatch::dcb::flag::SUPERVISED);
+    let unknown = m.make(CapType::Dispatcher, 0xa000, 4096, 61);
+    assert_eq!(m.call(unknown, configure(options::SUPERVISED)), Err(Status::NoRights));
+    m.call(unknown, configure(0)).unwrap();
+    assert_eq!(m.call(unknown, op::Start {}), Err(Status::NoRights));
+    // It is allowed to, but the dispatcher lacks an address space.
+    assert_eq!(m.call(dispatcher, op::Start {}), Err(Status::WrongState));
+    m.call(dispatcher, configure(0)).unwrap();
+    assert_eq!(m.call(dispatcher, op::Start {}), Err(Status::WrongState));
+}
+
+#[test]
+fn suspending_others_needs_the_right_to_revoke() {
+    let mut m = Machine::new();
+    let second = m.second(0, 16);
+    let is_second = |slot: &CapAddr| {
+        let cap = m.slot(*slot).cap();
+        cap.is(CapType::Dispatcher) && cap.base == second.pa()
+    };
+    let slot = (1..256).map(at).find(is_second).unwrap();
+    let rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
+    m.call(slot, op::Mint { dst: at(70).into(), rights, badge: 0 }).unwrap();
+    assert_eq!(m.call(at(70), op::Suspend {}), Err(Status::NoRights));
+    m.call(slot, op::Suspend {}).unwrap();
+    assert_eq!(m.call(at(70), op::Continue {}), Err(Status::NoRights));
+    m.call(slot, op::Continue {}).unwrap();
 }

@@ -10,7 +10,7 @@ use crate::cores::{CoreId, Cores, Shared};
 use crate::dispatch::{on_syscall, Dcb, DcbRef, Settings, State};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
-use captypes::{op, CapAddr, CapType, Invocation, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, Invocation, ObjectKind, Place, Rights, Status};
 use mdb::RawCap;
 use std::alloc::{alloc_zeroed, Layout};
 use std::boxed::Box;
@@ -211,7 +211,13 @@ impl Machine {
     }
 
     /// Makes one object at `offset` of the RAM.
-    pub fn make(&mut self, ty: CapType, offset: u64, bytes: u64, dst: u32) -> CapAddr {
+    pub fn make(
+        &mut self,
+        ty: impl Into<ObjectKind>,
+        offset: u64,
+        bytes: u64,
+        dst: u32,
+    ) -> CapAddr {
         let dst = CapAddr(dst);
         self.retype(RAM, ty, offset, bytes, 1, dst).unwrap();
         dst
@@ -220,12 +226,13 @@ impl Machine {
     pub fn retype(
         &mut self,
         src: CapAddr,
-        ty: CapType,
+        ty: impl Into<ObjectKind>,
         offset: u64,
         bytes: u64,
         count: u32,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
+        let ty = ty.into();
         self.to_the_end(src, op::Retype { ty, offset, bytes, count, dst: dst.into() })
     }
 

@@ -169,6 +169,7 @@ fn copies_of_pages_have_their_contents() {
         src_offset: 0,
         dst: at(21).into(),
         bytes: 4096,
+        alone: false,
     };
     m.call(RAM, copy).unwrap();
     assert_eq!(m.call(RAM, copy), Err(Status::Occupied));

@@ -1,6 +1,8 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
+mod alone;
 mod attacks;
+mod badges;
 mod cycles;
 mod deletion;
 mod flushing;
@@ -13,5 +15,6 @@ mod processor;
 mod protocol;
 mod random;
 mod shootdown;
+mod timers;
 mod upcalls;
 mod visiting;

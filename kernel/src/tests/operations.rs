@@ -24,8 +24,12 @@ fn many(dst: CapAddr, parts: &[(CapType, u64, u64, u32)]) -> op::RetypeMany {
 fn parts_cross_as_one_word() {
     let part = Part::new(CapType::Blank, (1 << 26) - 1, (1 << 20) - 1, 4095).unwrap();
     assert_eq!(Part::from_word(part.to_word()), Ok(part));
-    let fields = (part.ty(), part.first(), part.units(), part.count());
-    assert_eq!(fields, (Some(CapType::Blank), (1 << 26) - 1, (1 << 20) - 1, 4095));
+    let fields = (part.kind(), part.first(), part.units(), part.count());
+    assert_eq!(fields, (Some(CapType::Blank.into()), (1 << 26) - 1, (1 << 20) - 1, 4095));
+    assert_eq!(part.alone().kind(), None, "a Blank is nobody's");
+    let frames = Part::new(CapType::Frame, 1, 2, 3).unwrap().alone();
+    assert_eq!(Part::from_word(frames.to_word()).unwrap().kind(), Some(CapType::Frame.alone()));
+    assert_eq!((frames.first(), frames.units(), frames.count()), (1, 2, 3));
     assert_eq!(Part::new(CapType::Ram, 1 << 26, 1, 1), None);
     assert_eq!(Part::new(CapType::Ram, 0, 1 << 20, 1), None);
     assert_eq!(Part::new(CapType::Ram, 0, 1, 4096), None);

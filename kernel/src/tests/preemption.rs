@@ -16,7 +16,7 @@ fn at(slot: u32) -> CapAddr {
 }
 
 fn frame(bytes: u64, count: u32, dst: CapAddr) -> op::Retype {
-    op::Retype { ty: CapType::Frame, offset: 0, bytes, count, dst: dst.into() }
+    op::Retype { ty: CapType::Frame.into(), offset: 0, bytes, count, dst: dst.into() }
 }
 
 #[test]
@@ -51,13 +51,14 @@ fn what_is_half_zeroed_is_of_no_use_to_anybody() {
     let mint = op::Mint { dst: at(40).into(), rights: Rights::ALL, badge: 0 };
     assert_eq!(m.call(blank, mint), Err(Status::WrongType));
     for &ty in CapType::ALL {
-        let args = op::Retype { ty, offset: 0, bytes: 4096, count: 1, dst: at(40).into() };
+        let args =
+            op::Retype { ty: ty.into(), offset: 0, bytes: 4096, count: 1, dst: at(40).into() };
         assert_eq!(m.call(blank, args), Err(Status::WrongType));
     }
     // Its memory belongs to it: by another copy of the RAM too.
     m.call(RAM, op::Copy { dst: at(41).into() }).unwrap();
     let part = op::Retype {
-        ty: CapType::Frame,
+        ty: CapType::Frame.into(),
         offset: 3 * MIB,
         bytes: 4096,
         count: 1,
@@ -134,7 +135,13 @@ fn deleting_a_frame_over_many_mapped_frames_is_bounded() {
         let offset = u64::from(n) * 4096;
         m.call(
             at(16),
-            op::Retype { ty: CapType::Frame, offset, bytes: 4096, count: 1, dst: page.into() },
+            op::Retype {
+                ty: CapType::Frame.into(),
+                offset,
+                bytes: 4096,
+                count: 1,
+                dst: page.into(),
+            },
         )
         .unwrap();
         for copy in 0..2 {

@@ -138,7 +138,7 @@ fn runs_where_it_may() {
 fn invocations_are_done_at_home() {
     let (mut c, second) = Cluster::apart(0);
     let args = op::Retype {
-        ty: CapType::Frame,
+        ty: CapType::Frame.into(),
         offset: 1 << 20,
         bytes: 4096,
         count: 1,
@@ -431,4 +431,50 @@ proptest! {
         c.settle();
         c.check_places();
     }
+}
+
+/// Very many come home at once, and more all the time: who runs there is not kept from it.
+#[test]
+fn visitors_leave_time_for_others() {
+    const HZ: u64 = 1_000_000_000;
+    const COUNT: u32 = 70;
+    let mut c = Cluster::new(2);
+    let facts = crate::dispatch::Facts { tsc_hz: HZ, epoch_ns: 0 };
+    arch::set_tsc(1);
+    (0..2).for_each(|id| c.core(id).local.set_facts(facts));
+    for n in 0..COUNT {
+        c.m.second(u64::from(n) * 0x2000, 60 + 2 * n);
+        c.m.call(CapAddr(60 + 2 * n), op::SetAffinity { mask: 2 }).unwrap();
+        c.settle();
+    }
+    let visits = |c: &mut Cluster| c.core(0).local.counter(Counter::Visits);
+    let before = visits(&mut c);
+    // All invoke before their home takes the interrupt.
+    let mut invoked = 0;
+    while c.current(1).is_some() {
+        c.invoke(1, DISPATCHER, op::NoOp {});
+        invoked += 1;
+    }
+    assert_eq!(invoked, COUNT);
+    let mut events = 0;
+    let mut now = 1;
+    while visits(&mut c) - before < u64::from(COUNT) {
+        let done = visits(&mut c);
+        let timer = events % 2 == 1;
+        if timer {
+            now = arch::timer_deadline();
+        }
+        arch::set_tsc(now);
+        // Whatever reminds the core, it does not go on before it is time.
+        let vector = if timer { arch::VECTOR_TIMER } else { arch::VECTOR_IPI };
+        on(c.core(0), |core| on_irq(core, vector));
+        let most = if timer || events == 0 { 32 } else { 0 };
+        assert!(visits(&mut c) - done <= most, "{} visits", visits(&mut c) - done);
+        assert!(c.current(0).is_some());
+        events += 1;
+        assert!(events < 20);
+    }
+    assert!(now >= 2 * HZ / 20_000, "{now}");
+    c.settle();
+    c.m.check();
 }

@@ -1,11 +1,15 @@
 //! Making entries: pages of Frames, tables of the next level, and tables as read-only pages.
 
-use super::{first_bits, rights_bits, user_entries, wanted, Mapping};
+use super::grant::{condition, Condition};
+use super::zero::is_zero_page;
+use super::{alone_bit, first_bits, rights_bits, user_entries, Mapping};
+use crate::cap::alone::{is_alone_kind, Held};
 use crate::cap::mem::Table;
 use crate::cap::{CapExt, SlotRef, SlotRun};
 use crate::dispatch::Local;
 use captypes::invocations::{Count, MapFlags};
 use captypes::{Rights, Status};
+use core::sync::atomic::Ordering::Relaxed;
 use mdb::RawCap;
 use paging::{Flags, PAGE};
 
@@ -28,6 +32,15 @@ struct Target {
     is_table: bool,
     /// What the source may be mapped with.
     rights: Rights,
+}
+
+impl Target {
+    /// All bits of an entry but the address and those of the first one.
+    #[inline(always)]
+    fn entry_bits(&self, flags: MapFlags) -> u64 {
+        let own = alone_bit(self.is_table, self.rights);
+        self.bits | rights_bits(flags) | uncached(flags) | own
+    }
 }
 
 const PRESENT_USER: u64 = Flags::PRESENT.bits() | Flags::USER.bits();
@@ -65,17 +78,6 @@ fn table_level(cap: &RawCap) -> Result<u8, Status> {
     }
 }
 
-/// The same, if the capability allows changes.
-#[inline(always)]
-pub(super) fn changed_level(cap: &RawCap) -> Result<u8, Status> {
-    let level = table_level(cap)?;
-    if cap.rights_set().has(Rights::WRITE) {
-        Ok(level)
-    } else {
-        Err(Status::NoRights)
-    }
-}
-
 /// The physical address `offset` into `src`, if `count` pages (or one table) begin there.
 #[inline]
 fn address(level: u8, src: &RawCap, is_table: bool, args: &MapArgs) -> Result<u64, Status> {
@@ -102,44 +104,53 @@ fn uncached(flags: MapFlags) -> u64 {
 }
 
 impl Local {
-    /// `flags` without `WRITE` if that was asked for exclusive pages only and `src` has copies.
-    #[inline]
-    fn effective(&self, flags: MapFlags, src: SlotRef) -> MapFlags {
-        if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) && !self.is_exclusive(src) {
-            return MapFlags(flags.0 & !MapFlags::WRITE.0);
-        }
-        flags
+    /// The level of the table `cap` in `slot`, if its entries may change.
+    #[inline(always)]
+    pub(super) fn changed_level(&self, slot: SlotRef, cap: &RawCap) -> Result<u8, Status> {
+        let level = table_level(cap)?;
+        self.check_table(slot, cap.rights_set())?;
+        Ok(level)
     }
 
     /// Maps a part of `src` in `table` and puts the Mapping in the empty slot `dst`.
     pub fn map(
         &mut self,
         table: SlotRef,
-        src: SlotRef,
+        from: Held,
         args: MapArgs,
         dst: SlotRef,
     ) -> Result<(), Status> {
+        let src = from.slot;
         let (own, what) = (table.cap(), src.cap());
-        let level = changed_level(&own)?;
+        let level = self.changed_level(table, &own)?;
         let target = target(level, &what)?;
         let limit = user_entries(level);
         if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
             return Err(Status::OutOfRange);
         }
-        if !target.rights.has(wanted(args.flags)) {
-            return Err(Status::NoRights);
-        }
+        let flags = self.granted(args.flags, target.rights, || Some(from))?;
         let base = address(level, &what, target.is_table, &args)?;
         let entries = Table::at(own.base);
-        if !entries.all_empty(args.entry, args.count) {
-            return Err(Status::Occupied);
+        let used = match args.count {
+            1 => entries.get(args.entry) != 0,
+            count => !entries.all_empty(args.entry, count),
+        };
+        if used {
+            if !self.shows_nothing(own.base, level, args.entry, args.count) {
+                return Err(Status::Occupied);
+            }
+            self.clear_zero(own.base, args.entry, args.count);
         }
-        let flags = self.effective(args.flags, src);
-        let bits = target.bits | rights_bits(flags) | uncached(flags);
+        if target.is_table && flags.has(MapFlags::WRITE) {
+            self.settle_table(src);
+        }
+        let bits = target.entry_bits(flags);
         let step = 1u64 << super::page_shift(level);
         // Once each: other cores may use an entry, and mark it, as soon as it is there.
         entries.set(args.entry, base | bits | first_bits(args.count));
-        entries.fill(args.entry + 1, args.count - 1, (base | bits) + step, step);
+        if args.count > 1 {
+            entries.fill(args.entry + 1, args.count - 1, (base | bits) + step, step);
+        }
         let mapping = Mapping {
             base,
             table: own.base,
@@ -148,6 +159,7 @@ impl Local {
             level,
             is_table: target.is_table,
             rights: target.rights,
+            in_alone: is_alone_kind(own.rights_set()),
         };
         if target.is_table {
             self.adds_places(base, level - 1);
@@ -157,20 +169,18 @@ impl Local {
     }
 
     /// Makes the Mapping of one page in `slot` one of the first page of `src`.
-    pub fn replace(&mut self, slot: SlotRef, src: SlotRef, flags: MapFlags) -> Result<(), Status> {
+    pub fn replace(&mut self, slot: SlotRef, from: Held, flags: MapFlags) -> Result<(), Status> {
+        let src = from.slot;
         let (cap, what) = (slot.cap(), src.cap());
         let old = Mapping::of(&cap).ok_or(Status::WrongType)?;
         let target = target(old.level, &what)?;
         if old.count != 1 || old.is_table || target.is_table {
             return Err(Status::OutOfRange);
         }
-        if !target.rights.has(wanted(flags)) {
-            return Err(Status::NoRights);
-        }
+        let flags = self.granted(flags, target.rights, || Some(from))?;
         let args = MapArgs { entry: old.entry, count: 1, offset: 0, flags };
         let base = address(old.level, &what, false, &args)?;
-        let flags = self.effective(flags, src);
-        let bits = target.bits | rights_bits(flags) | uncached(flags) | first_bits(1);
+        let bits = target.entry_bits(flags) | first_bits(1);
         self.drop_slot(slot);
         let before = Table::at(old.table).swap(old.entry, base | bits);
         self.forget(old.table, cap.attrs, old.entry, before, flags);
@@ -184,67 +194,103 @@ impl Local {
     pub fn map_many(
         &mut self,
         table: SlotRef,
-        src: SlotRun,
+        (src, holder): (SlotRun, Option<SlotRef>),
         first: u32,
         flags: MapFlags,
         dst: SlotRun,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = changed_level(&own)?;
+        let level = self.changed_level(table, &own)?;
         let limit = user_entries(level);
         if first >= limit || src.len() > limit - first {
             return Err(Status::OutOfRange);
         }
-        let entries = Table::at(own.base);
-        for n in 0..src.len() {
-            let what = src.get(n).cap();
-            if what.is_null() || entries.get(first + n) != 0 {
-                continue;
-            }
-            if !dst.get(n).is_empty() {
-                return Err(Status::Occupied);
-            }
-            let target = target(level, &what)?;
-            if !target.rights.has(wanted(flags)) {
-                return Err(Status::NoRights);
-            }
-            if !is_one(level, &what, &target) {
-                return Err(Status::OutOfRange);
-            }
-        }
+        let mut shape = self.check_many(&own, level, (src, holder), first, flags, dst)?;
         let is_table = |cap: &RawCap| cap.level() + 1 == level;
         if level > 1 {
             let tables = src.iter().map(|slot| slot.cap()).filter(is_table);
             tables.for_each(|cap| self.adds_places(cap.base, level - 1));
         }
+        let table = Table::at(own.base);
+        let mut mapping = Mapping { table: own.base, count: 1, level, ..Mapping::NONE };
+        mapping.in_alone = is_alone_kind(own.rights_set());
+        let if_exclusive = flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE));
+        (mapping.is_table, mapping.rights) = (shape.is_table, shape.rights);
         let mut count = 0;
-        for n in 0..src.len() {
-            let (slot, index) = (src.get(n), first + n);
-            if slot.is_empty() || entries.get(index) != 0 {
+        let runs = src.iter().zip(dst.iter()).zip(table.run(first, src.len()));
+        for (((slot, to), entry), index) in runs.zip(first..) {
+            let what = slot.cap();
+            if what.is_null() || !to.is_empty() {
                 continue;
             }
-            // The runs may overlap: a Mapping made a moment ago is no source.
-            let Ok(target) = target(level, &slot.cap()) else { continue };
-            if !dst.get(n).is_empty() {
+            let old = entry.load(Relaxed);
+            if old != 0 && !is_zero_page(level, old) {
                 continue;
             }
-            let base = slot.cap().base;
-            let flags = self.effective(flags, slot);
-            let bits = target.bits | rights_bits(flags) | uncached(flags) | first_bits(1);
-            entries.set(index, base | bits);
-            let mapping = Mapping {
-                base,
-                table: own.base,
-                entry: index,
-                count: 1,
-                level,
-                is_table: target.is_table,
-                rights: target.rights,
-            };
-            self.db.insert_near(dst.get(n), mapping.to_cap(), slot);
+            if !shape.is_of(&what) {
+                // The runs may overlap: a Mapping made a moment ago is no source.
+                let Ok(new) = Shape::of(level, &what, flags) else { continue };
+                (mapping.is_table, mapping.rights) = (new.is_table, new.rights);
+                shape = new;
+            }
+            let mut bits = shape.bits;
+            if if_exclusive && !self.holds(shape.condition, || Some(Held { slot, holder })) {
+                bits &= !Flags::WRITE.bits();
+            }
+            if shape.is_table && bits & Flags::WRITE.bits() != 0 {
+                self.settle_table(slot);
+            }
+            if old != 0 {
+                self.clear_zero(own.base, index, 1);
+            }
+            entry.store(what.base | bits, Relaxed);
+            (mapping.base, mapping.entry) = (what.base, index);
+            self.db.insert_near(to, mapping.to_cap(), slot);
             count += 1;
         }
         Ok(Count { count })
+    }
+
+    /// May what the slots of `src` hold be mapped, as far as the entries are empty? The shape of the last
+    /// one, which is mostly that of all.
+    #[inline(always)]
+    fn check_many(
+        &self,
+        own: &RawCap,
+        level: u8,
+        (src, holder): (SlotRun, Option<SlotRef>),
+        first: u32,
+        flags: MapFlags,
+        dst: SlotRun,
+    ) -> Result<Shape, Status> {
+        let if_exclusive = flags.has(MapFlags::IF_EXCLUSIVE);
+        let mut shape = Shape::NONE;
+        let entries = Table::at(own.base).run(first, src.len());
+        for ((slot, to), entry) in src.iter().zip(dst.iter()).zip(entries) {
+            let what = slot.cap();
+            let old = entry.load(Relaxed);
+            if what.is_null() || old != 0 && !is_zero_page(level, old) {
+                continue;
+            }
+            if !to.is_empty() {
+                return Err(Status::Occupied);
+            }
+            if !shape.is_of(&what) {
+                shape = Shape::of(level, &what, flags)?;
+                // All slots of a run are in one CNode.
+                let held = Held { slot, holder };
+                if !if_exclusive && !self.holds(shape.condition, || Some(held)) {
+                    return Err(Status::Shared);
+                }
+            }
+            if what.base & (shape.bytes - 1) != 0 {
+                return Err(Status::OutOfRange);
+            }
+            if shape.condition == Condition::Alone && !if_exclusive && !self.is_exclusive(slot) {
+                return Err(Status::Shared);
+            }
+        }
+        Ok(shape)
     }
 
     /// The entry as it is, accessed and dirty bits with it, without the kernel's own bits.
@@ -261,8 +307,46 @@ impl Local {
     }
 }
 
-/// Is it a Frame of exactly one page of this level, aligned, or one table?
-fn is_one(level: u8, what: &RawCap, target: &Target) -> bool {
-    let bytes = if target.is_table { PAGE } else { 1 << super::page_shift(level) };
-    what.word == bytes && what.base & (bytes - 1) == 0
+/// How one of many capabilities is mapped; the next one is mostly of the same shape.
+struct Shape {
+    /// Type, rights and attributes of the capability.
+    head: u32,
+    rights: Rights,
+    /// Of the whole object: one page of the level, or a table.
+    bytes: u64,
+    is_table: bool,
+    condition: Condition,
+    /// All bits of the entry but the address.
+    bits: u64,
+}
+
+impl Shape {
+    /// Of nothing.
+    const NONE: Shape = Shape {
+        head: 0,
+        rights: Rights::NONE,
+        bytes: PAGE,
+        is_table: false,
+        condition: Condition::None,
+        bits: 0,
+    };
+
+    /// Is it that of `what`?
+    #[inline(always)]
+    fn is_of(&self, what: &RawCap) -> bool {
+        (self.head, self.bytes) == (what.head(), what.word)
+    }
+
+    /// The shape of `what`, for a table of `level`.
+    fn of(level: u8, what: &RawCap, flags: MapFlags) -> Result<Shape, Status> {
+        let target = target(level, what)?;
+        let condition = condition(flags, target.rights)?;
+        let bytes = if target.is_table { PAGE } else { 1 << super::page_shift(level) };
+        if what.word != bytes {
+            return Err(Status::OutOfRange);
+        }
+        let (is_table, rights) = (target.is_table, target.rights);
+        let bits = target.entry_bits(flags) | first_bits(1);
+        Ok(Shape { head: what.head(), rights, bytes, is_table, condition, bits })
+    }
 }

@@ -10,26 +10,32 @@
 //! entry of a table   bit 11        first entry of a Mapping
 //!                    bits 9, 10    count - 1, high bits
 //!                    bits 52..59   count - 1, low bits
+//!                    bit 59        page of a Frame that is written to only while alone
 //! RawCap             base   physical address of the first page (or of the table below)
 //!                    word   physical address of the table
 //!                    aux    first entry, and count - 1 from bit 9 up
-//!                    attrs  level of the table, and whether a table is mapped
+//!                    attrs  level of the table, whether a table is mapped, and whether the
+//!                           entries change only while the table is alone
 //!                    rights what the mapped capability allows
 //! ```
 
 mod address;
+mod grant;
 mod map;
 mod protect;
 mod shootdown;
 mod status;
 mod tlb;
 mod unmap;
+mod zero;
 
 pub use address::{Place, Places, MOST_PLACES};
 pub use map::MapArgs;
 pub use tlb::Tlb;
+pub(crate) use zero::{is_sound, is_zero_page};
 
 use crate::arch;
+use crate::cap::alone::is_alone_kind;
 use crate::cap::CapExt;
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights};
@@ -40,6 +46,8 @@ use paging::{Entry, Flags, Level, PAGE};
 const LEVEL: u16 = 7;
 /// Bit of `attrs`: what is mapped is a table of the next level.
 const IS_TABLE: u16 = 8;
+/// Bit of `attrs`: the entries are in a table with the right `WRITE_ALONE`.
+pub(crate) const IN_ALONE: u16 = 16;
 
 /// `aux` of a Mapping: the first entry, and above [`ENTRY_BITS`] the count less one.
 const ENTRY: u32 = 0x1ff;
@@ -54,8 +62,13 @@ const FIRST: u64 = 1 << 11;
 const COUNT_LOW_BITS: u32 = 7;
 const COUNT_LOW: u32 = 52;
 const COUNT_HIGH: u32 = 9;
+/// All bits of the first entry of a Mapping.
+const FIRST_BITS: u64 = FIRST | 3 << COUNT_HIGH | 0x7f << COUNT_LOW;
+/// Bit of an entry: the page is of a Frame with the right `WRITE_ALONE`. (Protection keys, which would
+/// use it, are off.)
+pub(crate) const ALONE: u64 = 1 << 59;
 /// All bits that the kernel keeps in entries.
-const OWN_BITS: u64 = FIRST | 3 << COUNT_HIGH | 0x7f << COUNT_LOW;
+const OWN_BITS: u64 = FIRST_BITS | ALONE;
 
 /// The bits of the first entry of a Mapping.
 #[inline]
@@ -106,9 +119,23 @@ pub struct Mapping {
     pub is_table: bool,
     /// What the mapped capability allows.
     pub rights: Rights,
+    /// Do the entries change only while nobody else has the table?
+    pub in_alone: bool,
 }
 
 impl Mapping {
+    /// Of nothing.
+    const NONE: Mapping = Mapping {
+        base: 0,
+        table: 0,
+        entry: 0,
+        count: 0,
+        level: 0,
+        is_table: false,
+        rights: Rights::NONE,
+        in_alone: false,
+    };
+
     /// The Mapping in a capability; `None` for other types.
     #[inline]
     pub fn of(cap: &RawCap) -> Option<Mapping> {
@@ -120,16 +147,19 @@ impl Mapping {
             level: (cap.attrs & LEVEL) as u8,
             is_table: cap.attrs & IS_TABLE != 0,
             rights: Rights(cap.rights),
+            in_alone: cap.attrs & IN_ALONE != 0,
         })
     }
 
     /// The capability.
     #[inline]
     pub fn to_cap(self) -> RawCap {
+        let is_table = if self.is_table { IS_TABLE } else { 0 };
+        let in_alone = if self.in_alone { IN_ALONE } else { 0 };
         RawCap {
             ty: CapType::Mapping as u8,
             rights: self.rights.0,
-            attrs: u16::from(self.level) | if self.is_table { IS_TABLE } else { 0 },
+            attrs: u16::from(self.level) | is_table | in_alone,
             aux: self.entry | (self.count - 1) << ENTRY_BITS,
             base: self.base,
             word: self.table,
@@ -161,7 +191,8 @@ impl Mapping {
             _ => bits.address(),
         };
         let count = count_in(entry);
-        Some(Mapping { base, table, entry: index, count, level, is_table, rights: Rights::NONE })
+        let (rights, in_alone) = (Rights::NONE, false);
+        Some(Mapping { base, table, entry: index, count, level, is_table, rights, in_alone })
     }
 }
 
@@ -181,23 +212,21 @@ pub(crate) fn user_entries(level: u8) -> u32 {
     }
 }
 
-/// The rights that a map or protect asks for.
-#[inline]
-fn wanted(flags: MapFlags) -> Rights {
-    let mut rights = Rights::READ;
-    if flags.has(MapFlags::WRITE) {
-        rights = rights.or(Rights::WRITE);
+/// The bit of the entries that map pages of a Frame with these rights.
+#[inline(always)]
+fn alone_bit(is_table: bool, rights: Rights) -> u64 {
+    if !is_table && is_alone_kind(rights) {
+        ALONE
+    } else {
+        0
     }
-    if flags.has(MapFlags::EXEC) {
-        rights = rights.or(Rights::EXEC);
-    }
-    rights
 }
 
 /// What entry `index` of a Mapping holds, but for the bits that [`without_rights`] removes.
 pub(crate) fn expected_entry(mapping: &Mapping, index: u32) -> u64 {
     let huge = if mapping.level > 1 && !mapping.is_table { Flags::HUGE.bits() } else { 0 };
-    let own = if index == 0 { first_bits(mapping.count) } else { 0 };
+    let first = if index == 0 { first_bits(mapping.count) } else { 0 };
+    let own = first | alone_bit(mapping.is_table, mapping.rights);
     let address = mapping.base + u64::from(index) * mapping.page_bytes();
     address | Flags::PRESENT.bits() | Flags::USER.bits() | huge | own
 }

@@ -1,6 +1,8 @@
 //! Changing the rights of entries that are mapped.
 
-use super::{rights_bits, wanted, Mapping, ENTRY, ENTRY_BITS, RIGHTS_BITS};
+use super::grant::asked;
+use super::{rights_bits, Mapping, ENTRY, ENTRY_BITS, RIGHTS_BITS};
+use crate::cap::alone::Held;
 use crate::cap::mem::Table;
 use crate::cap::{CapExt, SlotRef, SlotRun};
 use crate::dispatch::Local;
@@ -8,6 +10,9 @@ use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};
 use mdb::RawCap;
 use paging::Flags;
+
+/// Most entries that one invocation changes.
+const MOST_ENTRIES: u32 = 1 << 12;
 
 /// Do entries with this union and intersection have rights that `new` lacks, and were they used? What
 /// the processors know they have marked as used before, and it stays so: it does not matter whether the
@@ -51,20 +56,10 @@ fn set_many(table: Table, start: u32, count: u32, bits: u64, shared: bool) -> bo
 }
 
 impl Local {
-    /// `flags` without `WRITE` if that was asked for exclusive pages only and these are not.
-    fn effective_for(&self, flags: MapFlags, slot: SlotRef) -> MapFlags {
-        if !flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) {
-            return flags;
-        }
-        let shared = match self.db.nearest_ancestor(slot) {
-            Some(mapped) => !self.is_exclusive(mapped),
-            None => true,
-        };
-        if shared {
-            MapFlags(flags.0 & !MapFlags::WRITE.0)
-        } else {
-            flags
-        }
+    /// The capability to what the Mapping in `slot` maps.
+    #[inline(always)]
+    fn mapped(&self, slot: SlotRef) -> Option<Held> {
+        self.db.mapped(slot).map(Held::from)
     }
 
     /// Gives entries `first..first + count` of the Mapping in `slot` new rights.
@@ -80,10 +75,9 @@ impl Local {
         if count == 0 || first >= mapping.count || count > mapping.count - first {
             return Err(Status::OutOfRange);
         }
-        if !mapping.rights.has(wanted(flags)) {
-            return Err(Status::NoRights);
-        }
-        let bits = rights_bits(self.effective_for(flags, slot));
+        let granted = self.granted(flags, mapping.rights, || self.mapped(slot))?;
+        self.settle_below(slot, &cap, granted);
+        let bits = rights_bits(granted);
         let shared = self.tlb.elsewhere.may_be();
         if set_rights(&cap, first, count, bits, shared) {
             self.forget_range(&cap, first, count, flags);
@@ -93,24 +87,69 @@ impl Local {
 
     /// Gives all entries of every Mapping in `slots` new rights.
     pub fn protect_many(&mut self, slots: SlotRun, flags: MapFlags) -> Result<Count, Status> {
-        let wanted = wanted(flags);
-        let allowed = |slot: SlotRef| {
-            Mapping::of(&slot.cap()).is_none_or(|mapping| mapping.rights.has(wanted))
-        };
-        if !slots.iter().all(allowed) {
-            return Err(Status::NoRights);
-        }
+        self.check_protect(slots, flags)?;
         let shared = self.tlb.elsewhere.may_be();
-        let (count, stale) = if flags.has(MapFlags::WRITE.or(MapFlags::IF_EXCLUSIVE)) {
-            set_each(slots, shared, |slot| rights_bits(self.effective_for(flags, slot)))
-        } else {
-            let bits = rights_bits(flags);
-            set_each(slots, shared, |_| bits)
+        let (count, stale) = match flags.has(MapFlags::WRITE) {
+            true => self.set_writable(slots, flags, shared),
+            false => set_each(slots, shared, rights_bits(flags)),
         };
         if stale {
             self.forget_each(slots, flags);
         }
         Ok(Count { count })
+    }
+
+    /// May the entries of every Mapping in `slots` get the rights that `flags` ask for?
+    #[inline(always)]
+    fn check_protect(&self, slots: SlotRun, flags: MapFlags) -> Result<(), Status> {
+        // Mappings in adjacent slots are mostly in one table, and allow what is asked for.
+        let allowed = CapType::Mapping as u32 | u32::from(asked(flags).0) << 8;
+        let (mut table, mut sizes) = (0, 0);
+        for slot in slots.iter() {
+            let cap = slot.cap();
+            sizes |= cap.aux;
+            if cap.head() & (0xff | allowed) != allowed || cap.word != table {
+                self.check_one(slot, flags, &mut table)?;
+            }
+        }
+        if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
+            return Err(Status::OutOfRange);
+        }
+        Ok(())
+    }
+
+    /// The same of what one slot holds; the entries of `table` may change.
+    fn check_one(&self, slot: SlotRef, flags: MapFlags, table: &mut u64) -> Result<(), Status> {
+        let cap = slot.cap();
+        if !cap.is(CapType::Mapping) {
+            return Ok(());
+        }
+        if cap.word != *table {
+            self.check_entries(&cap)?;
+            *table = cap.word;
+        }
+        self.check_granted(flags, cap.rights_set(), || self.mapped(slot))
+    }
+
+    /// Lets write through the entries of every Mapping in `slots`, as far as `flags` allow it; all were
+    /// checked. Returns how many there were, and whether translations may be stale now.
+    fn set_writable(&mut self, slots: SlotRun, flags: MapFlags, shared: bool) -> (u32, bool) {
+        let (mut count, mut stale) = (0, false);
+        for slot in slots.iter() {
+            let cap = slot.cap();
+            if !cap.is(CapType::Mapping) {
+                continue;
+            }
+            let mut granted = flags;
+            if flags.has(MapFlags::IF_EXCLUSIVE) {
+                let mapped = || self.mapped(slot);
+                granted = self.granted(flags, cap.rights_set(), mapped).unwrap_or(MapFlags::READ);
+            }
+            self.settle_below(slot, &cap, granted);
+            stale |= set_rights(&cap, 0, count_of(&cap), rights_bits(granted), shared);
+            count += 1;
+        }
+        (count, stale)
     }
 
     /// Forgets what was used of the Mappings in `slots`.
@@ -126,7 +165,7 @@ impl Local {
             if !cap.is(CapType::Mapping) {
                 continue;
             }
-            let count = (cap.aux >> ENTRY_BITS) + 1;
+            let count = count_of(&cap);
             let holder = (cap.word, cap.attrs);
             let here = match known {
                 Some((known, here)) if known == holder && count == 1 => here,
@@ -143,15 +182,28 @@ impl Local {
     }
 }
 
-/// Gives the entries of every Mapping in `slots` the rights that `bits` says. Returns how many there
-/// were, and whether translations may be stale now.
+/// Entries of all Mappings in `slots`.
+#[inline(never)]
+fn entries_of(slots: SlotRun) -> u32 {
+    let mappings = slots.iter().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping));
+    mappings.map(|cap| count_of(&cap)).sum()
+}
+
+/// The number of entries of a Mapping.
 #[inline(always)]
-fn set_each(slots: SlotRun, shared: bool, bits: impl Fn(SlotRef) -> u64) -> (u32, bool) {
+fn count_of(cap: &RawCap) -> u32 {
+    (cap.aux >> ENTRY_BITS) + 1
+}
+
+/// Gives the entries of every Mapping in `slots` the rights `bits`. Returns how many there were, and
+/// whether translations may be stale now.
+#[inline(always)]
+fn set_each(slots: SlotRun, shared: bool, bits: u64) -> (u32, bool) {
     let (mut count, mut stale) = (0, false);
     for slot in slots.iter() {
         let cap = slot.cap();
         if cap.is(CapType::Mapping) {
-            stale |= set_rights(&cap, 0, (cap.aux >> ENTRY_BITS) + 1, bits(slot), shared);
+            stale |= set_rights(&cap, 0, count_of(&cap), bits, shared);
             count += 1;
         }
     }

@@ -4,7 +4,6 @@
 //! them is the kernel's: the processor sets a bit when it walks the tables, not when it uses a
 //! translation that it has cached, so one that stayed cached would hide the next use or write.
 
-use super::map::changed_level;
 use super::{is_table, user_entries, IS_TABLE};
 use crate::cap::mem::Table;
 use crate::cap::SlotRef;
@@ -30,7 +29,7 @@ impl Local {
         bits: StatusBits,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = changed_level(&own)?;
+        let level = self.changed_level(table, &own)?;
         let limit = user_entries(level);
         if first >= limit || count > limit - first {
             return Err(Status::OutOfRange);

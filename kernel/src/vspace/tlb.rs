@@ -206,6 +206,12 @@ impl Default for Tlb {
 }
 
 impl Local {
+    /// Nothing that any core knows is right any more.
+    pub(crate) fn forget_everything(&mut self) {
+        self.tlb.forget_all();
+        self.tlb.elsewhere.everything();
+    }
+
     /// Entry `index` of `table`, whose Mapping has the attributes `kind`, has just lost a right, or
     /// changed its page, or become absent; `old` is what it was.
     #[inline(always)]

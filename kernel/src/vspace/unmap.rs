@@ -1,17 +1,22 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
-use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, OWN_BITS};
+use super::zero::is_zero_page;
+use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, FIRST_BITS};
 use crate::arch;
 use crate::cap::delete::{Pause, Progress};
 use crate::cap::mem::Table;
-use crate::cap::{CapExt, CapPolicy, SlotRef, MEMORY};
+use crate::cap::{CapExt, SlotRef, MEMORY};
 use crate::dispatch::Local;
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights, Status};
-use mdb::{is_ancestor, Class, RawCap};
+use mdb::RawCap;
 use paging::{Flags, PAGE};
 
 const DEFAULT: MapFlags = MapFlags(0);
+/// What it costs to find a Mapping by its entry, and to remove it, in steps of destruction.
+const STEPS_OF_SEARCH: u32 = 4;
+/// Entries that are cleared for the price of one step of destruction.
+const ENTRIES_PER_STEP: u32 = 64;
 
 impl Local {
     /// Clears all entries of a Mapping that is about to go.
@@ -29,6 +34,9 @@ impl Local {
     /// many that were, everything is forgotten. Both leave nothing to look at one by one.
     #[inline(never)]
     fn clear_many(&mut self, cap: &RawCap, start: u32, count: u32, flags: MapFlags) {
+        if count >= ENTRIES_PER_STEP {
+            self.spend(count / ENTRIES_PER_STEP);
+        }
         let (table, kind) = (Table::at(cap.word), cap.attrs);
         if self.tlb.elsewhere.may_be() {
             return self.take_many(cap, start, count, flags);
@@ -104,12 +112,12 @@ impl Local {
         let end = own.base + own.word;
         let mut at = own.base + u64::from(slot.cap().aux - 1) * PAGE;
         while at < end {
-            let inside = self.frame_inside(own, at);
+            let inside = self.frame_inside(slot, own, at);
             let (gap_end, behind) =
                 inside.map_or((end, end), |cap| (cap.base, cap.base + cap.word));
-            self.unmap_overlapping(at, gap_end)?;
+            self.unmap_overlapping(slot, at, gap_end)?;
             if behind < end {
-                self.unmap_across(behind)?;
+                self.unmap_across(slot, behind)?;
             }
             at = behind;
             slot.set_aux(((at - own.base) / PAGE) as u32 + 1);
@@ -121,19 +129,18 @@ impl Local {
     }
 
     /// The outermost object made of `own` that begins next at or behind `at`.
-    fn frame_inside(&self, own: &RawCap, at: u64) -> Option<RawCap> {
+    fn frame_inside(&self, slot: SlotRef, own: &RawCap, at: u64) -> Option<RawCap> {
         let end = own.base + own.word;
-        let objects = self.db.overlapping(MEMORY, at, end - at, Class::Objects);
-        objects.map(|slot| slot.cap()).find(|cap| is_ancestor::<CapPolicy>(own, cap))
+        self.db.object_inside(slot, at, end - at).map(|slot| slot.cap())
     }
 
     /// Removes the Mappings that reach into `[start, end)`.
-    fn unmap_overlapping(&mut self, start: u64, end: u64) -> Progress {
+    fn unmap_overlapping(&mut self, slot: SlotRef, start: u64, end: u64) -> Progress {
         if start == end {
             return Ok(());
         }
         loop {
-            let leaf = self.db.overlapping(MEMORY, start, end - start, Class::Leaves).next();
+            let leaf = self.db.leaf_inside(slot, start, end - start);
             let Some(leaf) = leaf else { return Ok(()) };
             if !self.spend(1) {
                 return Err(Pause::Again);
@@ -143,9 +150,9 @@ impl Local {
     }
 
     /// Removes the Mappings that begin before `border` and end behind it.
-    fn unmap_across(&mut self, border: u64) -> Progress {
+    fn unmap_across(&mut self, slot: SlotRef, border: u64) -> Progress {
         loop {
-            let leaf = self.db.overlapping(MEMORY, border, PAGE, Class::Leaves).next();
+            let leaf = self.db.leaf_inside(slot, border, PAGE);
             let leaf = leaf.filter(|slot| slot.cap().base < border);
             let Some(leaf) = leaf else { return Ok(()) };
             if !self.spend(1) {
@@ -197,7 +204,7 @@ impl Local {
         let end = user_entries(level);
         let mut index = table.next_used(0, end);
         while index < end {
-            if !self.spend(1) {
+            if !self.spend(STEPS_OF_SEARCH) {
                 return Err(Pause::Again);
             }
             self.remove_at(cap.base, level, index, table.get(index));
@@ -213,16 +220,18 @@ impl Local {
         empty
     }
 
-    /// Removes the Mapping that begins at an entry in use.
+    /// Removes the Mapping that begins at an entry in use, or the zero page from it.
     fn remove_at(&mut self, table: u64, level: u8, index: u32, entry: u64) {
+        if is_zero_page(level, entry) {
+            return self.remove_zero(table, index);
+        }
         let key = Mapping::at(table, level, index, entry).map(Mapping::to_cap);
         match key.and_then(|key| self.db.find(&key)) {
             Some(slot) => self.remove_mapping(slot),
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
-                self.tlb.forget_all();
-                self.tlb.elsewhere.everything();
+                self.forget_everything();
             }
         }
     }
@@ -262,7 +271,7 @@ impl Local {
     /// Makes a Mapping of entries that are mapped already.
     fn restore(&mut self, slot: SlotRef, mapping: Mapping, near: Option<SlotRef>) {
         let bits = first_bits(mapping.count);
-        Table::at(mapping.table).change(mapping.entry, |entry| entry & !OWN_BITS | bits);
+        Table::at(mapping.table).change(mapping.entry, |entry| entry & !FIRST_BITS | bits);
         match near {
             Some(near) => self.db.insert_near(slot, mapping.to_cap(), near),
             None => self.db.insert(slot, mapping.to_cap()),

@@ -6,7 +6,16 @@
 
 use crate::invoke;
 use captypes::invocations::{Identity, MapFlags, Part, StatusBits};
-use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use captypes::place::L2_SLOTS;
+use captypes::{op, CapAddr, CapType, ObjectKind, Place, Rights, Status};
+
+/// Changes the rights of so many Mappings that it takes several invocations.
+#[cold]
+fn protect_halves(first: Place, count: u32, flags: MapFlags) -> Result<u32, Status> {
+    let half = count / 2;
+    let done = first.protect_many(half, flags)?;
+    Ok(done + first.plus(half).protect_many(count - half, flags)?)
+}
 
 /// Repeats `step` while it answers `Again`.
 #[inline(always)]
@@ -55,13 +64,13 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn retype(
         self,
-        ty: CapType,
+        ty: impl Into<ObjectKind>,
         offset: u64,
         bytes: u64,
         count: u32,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        let dst = dst.into();
+        let (ty, dst) = (ty.into(), dst.into());
         until_done(|| invoke(self, op::Retype { ty, offset, bytes, count, dst }))
     }
 
@@ -100,10 +109,8 @@ pub trait Cap: Into<Place> + Copy {
         src: impl Into<Place>,
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
-        invoke(
-            self,
-            op::RetypeCopy { offset, src: src.into(), src_offset: 0, dst: dst.into(), bytes: 4096 },
-        )
+        let (src, dst) = (src.into(), dst.into());
+        invoke(self, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: 4096, alone: false })
     }
 
     /// [`op::Delete`], to its end.
@@ -112,10 +119,15 @@ pub trait Cap: Into<Place> + Copy {
         until_done(|| invoke(self, op::Delete {}))
     }
 
-    /// [`op::DeleteRange`], to its end.
+    /// [`op::DeleteRange`], to its end, of any number of slots.
     #[inline(always)]
     fn delete_range(self, count: u32) -> Result<(), Status> {
-        until_done(|| invoke(self, op::DeleteRange { count })).map(|_| ())
+        let first = self.place();
+        for done in (0..count).step_by(L2_SLOTS as usize) {
+            let count = (count - done).min(L2_SLOTS);
+            until_done(|| invoke(first.plus(done), op::DeleteRange { count }))?;
+        }
+        Ok(())
     }
 
     /// [`op::Revoke`], to its end.
@@ -177,10 +189,13 @@ pub trait Cap: Into<Place> + Copy {
         invoke(self, op::Replace { src: src.into(), flags })
     }
 
-    /// [`op::ProtectMany`], on the first of the Mappings.
+    /// [`op::ProtectMany`], on the first of the Mappings, in as many invocations as it takes.
     #[inline(always)]
     fn protect_many(self, count: u32, flags: MapFlags) -> Result<u32, Status> {
-        invoke(self, op::ProtectMany { count, flags }).map(|done| done.count)
+        match invoke(self, op::ProtectMany { count, flags }) {
+            Err(Status::OutOfRange) if count > 1 => protect_halves(self.place(), count, flags),
+            other => other.map(|done| done.count),
+        }
     }
 
     /// [`op::Unmap`], on a Mapping.
@@ -199,6 +214,12 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn clear_status(self, entry: u32, count: u32, bits: StatusBits) -> Result<u32, Status> {
         invoke(self, op::ClearStatus { entry, count, bits }).map(|done| done.count)
+    }
+
+    /// [`op::MapZero`], on a last-level table.
+    #[inline(always)]
+    fn map_zero(self, entry: u32, count: u32, flags: MapFlags) -> Result<u32, Status> {
+        invoke(self, op::MapZero { entry, count, flags }).map(|done| done.count)
     }
 
     /// [`op::Notify`], on a Dispatcher or Endpoint.

@@ -51,6 +51,7 @@ pub mod session;
 pub mod slots;
 pub mod spawn;
 pub mod status;
+pub mod supervisor;
 pub mod testkit;
 pub mod thread;
 pub mod upcall;

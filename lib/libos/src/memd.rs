@@ -5,6 +5,7 @@
 //! | [`ALLOC`] | bytes, alignment, attributes | status; one RAM capability |
 //! | [`STATS`] | | status, free, total, largest, reserve, colours |
 //! | [`ALLOC_COLOURED`] | set of colours, attributes | status; RAM of one page |
+//! | [`HAS`] | bytes | status, 1 if so much is free besides the reserve |
 //!
 //! The NUMA node in the attributes is a wish: where it has none, any other's is given. Who has no
 //! other wish asks for memory [`near`] itself.
@@ -23,6 +24,9 @@ pub const STATS: u64 = 2;
 
 /// Word 0 of a request for a page of a certain colour ([`crate::colour`]).
 pub const ALLOC_COLOURED: u64 = 3;
+
+/// Word 0 of the question whether there is memory.
+pub const HAS: u64 = 4;
 
 /// What the server says about memory, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,7 +85,15 @@ fn request(server: CapAddr, words: [u64; 6], dst: CapAddr) -> Result<(), Status>
     }
 }
 
-/// Asks for numbers.
+/// Returns `true` if `bytes` are free besides the reserve. All that could come back is looked for
+/// before the answer is `false`; while there is enough, the question is cheap.
+pub fn has(server: CapAddr, bytes: u64) -> Result<bool, Status> {
+    let answer = call(server, [HAS, bytes, 0, 0, 0, 0], Caps::NONE, Place::NULL)?;
+    Status::from_word(answer.words[0])?;
+    Ok(answer.words[1] == 1)
+}
+
+/// Asks for numbers, exact ones: all that could come back is looked for.
 pub fn stats(server: CapAddr) -> Result<Stats, Status> {
     let answer = call(server, [STATS, 0, 0, 0, 0, 0], Caps::NONE, Place::NULL)?;
     Status::from_word(answer.words[0])?;

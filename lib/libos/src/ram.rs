@@ -2,12 +2,18 @@
 
 use crate::Cap;
 use crate::{memd, upcall};
-use captypes::{CapAddr, CapType, Place, Status};
+use captypes::{CapAddr, ObjectKind, Place, Status};
 
 /// A source of objects made of RAM.
 pub trait Ram {
     /// Makes `count` objects of `bytes` each in the slots from `dst` on.
-    fn make(&mut self, ty: CapType, bytes: u64, count: u32, dst: Place) -> Result<(), Status>;
+    fn make(
+        &mut self,
+        ty: impl Into<ObjectKind>,
+        bytes: u64,
+        count: u32,
+        dst: Place,
+    ) -> Result<(), Status>;
 }
 
 /// Bytes that an arena asks the memory server for at a time.
@@ -89,7 +95,13 @@ impl Arena {
 }
 
 impl Ram for Arena {
-    fn make(&mut self, ty: CapType, bytes: u64, count: u32, dst: Place) -> Result<(), Status> {
+    fn make(
+        &mut self,
+        ty: impl Into<ObjectKind>,
+        bytes: u64,
+        count: u32,
+        dst: Place,
+    ) -> Result<(), Status> {
         let (ram, offset) = self.take(bytes * count as u64)?;
         ram.retype(ty, offset, bytes, count, dst)
     }

@@ -20,7 +20,7 @@ use crate::local::Local;
 use crate::thread::sync::Event;
 use crate::upcall::word;
 use crate::vspace::RW;
-use crate::{invoke, op, preempt, upcall, Cap, CapAddr, CapType, Status};
+use crate::{invoke, op, preempt, supervisor, upcall, Cap, CapAddr, CapType, Status};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -117,6 +117,7 @@ unsafe impl<T: Send> Sync for Shared<T> {}
 /// A dispatcher that runs a function.
 pub struct Worker<T> {
     dispatcher: CapAddr,
+    known: supervisor::Known,
     place: Place,
     shared: Arc<Shared<T>>,
 }
@@ -137,6 +138,7 @@ pub fn spawn<T: Send + 'static>(
     upcall::install();
     let place = take_place()?;
     let dispatcher = place.dispatcher()?;
+    let known = supervisor::admit(dispatcher)?;
     let shared = Arc::new(Shared { value: UnsafeCell::new(None), done: Event::new() });
     let own = shared.clone();
     let main: Main = Box::new(move || {
@@ -152,7 +154,7 @@ pub fn spawn<T: Send + 'static>(
     let mask = core.map_or(0, |core| 1 << core);
     invoke(dispatcher, op::SetAffinity { mask })?;
     invoke(dispatcher, op::Start {})?;
-    Ok(Worker { dispatcher, place, shared })
+    Ok(Worker { dispatcher, known, place, shared })
 }
 
 /// Fills the frame of a dispatcher that is to run.
@@ -220,7 +222,7 @@ impl<T> Worker<T> {
     /// Ends it wherever it is. What its function owns is lost; it must not be in the library, whose lock
     /// it would keep: only for functions that do nothing but invoke and compute.
     pub fn kill(self) -> Result<(), Status> {
-        self.dispatcher.delete()?;
+        supervisor::end(self.dispatcher, self.known)?;
         domain::free_slot(self.dispatcher)?;
         KNOWN.try_with(|places| places.free.push(self.place));
         Ok(())
@@ -234,7 +236,7 @@ impl<T> Worker<T> {
             crate::thread::yield_now();
             invoke(slots::DISPATCHER, op::Yield {})?;
         }
-        self.dispatcher.delete()?;
+        supervisor::end(self.dispatcher, self.known)?;
         domain::free_slot(self.dispatcher)?;
         KNOWN.try_with(|places| places.free.push(self.place));
         // SAFETY: the worker has stored the value and is gone; the handle, which is the only one,

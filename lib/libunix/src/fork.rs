@@ -232,42 +232,34 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.clear_tid = how.clear_tid;
     let made = make_domain(p, regs);
     p.mm.space.forked();
-    let pid = made.inspect_err(|_| forget_child(true))?;
+    let pid = made.inspect_err(|_| drop_domain())?;
     if how.parent_tid != 0 {
         let _ = user::copy_out(p, how.parent_tid, &pid);
     }
-    let commit = op::ForkCommit { pid, wait: how.wait };
-    let committed = match how.wait {
-        true => {
-            // Another thread may make a child meanwhile.
-            forget_child(false);
-            server::wait(p, commit)
-        }
-        false => server::call(commit),
-    };
-    match committed {
-        // With `wait`, a signal can end the waiting early; the child runs all the same.
-        Ok(()) | Err(Errno::EINTR) => {
-            if !how.wait {
-                forget_child(false);
-            }
-            Ok(pid as u64)
-        }
-        Err(error) => {
-            let _ = server::call(op::ForkAbort { pid });
-            forget_child(!how.wait);
-            Err(error)
-        }
+    if let Err(error) = give_domain(op::ForkCommit { pid, wait: how.wait }) {
+        let _ = server::call(op::ForkAbort { pid });
+        return Err(error);
     }
+    if how.wait {
+        // Nothing ends this early but the end of this process.
+        let _ = server::wait(p, op::ForkWait { pid });
+    }
+    Ok(pid as u64)
 }
 
-/// Drops the capabilities to the child; with `destroy`, the child too.
-fn forget_child(destroy: bool) {
+/// Gives the domain that was made to `unixd`, which starts it. After an error there is none any more.
+fn give_domain<R: unixproto::Request>(request: R) -> Result<()> {
+    let given = server::call_caps(request, 0, 0, Caps::give(CHILD_DISPATCHER, 2));
+    if given.is_err() {
+        // Maybe it was never sent.
+        drop_domain();
+    }
+    given.map(|_| ())
+}
+
+/// Drops the domain that is being made: nobody else has it.
+fn drop_domain() {
     for slot in [CHILD_DISPATCHER, CHILD_ROOT] {
-        if destroy {
-            // The child holds copies of both; they must not keep it alive.
-            let _ = slot.revoke();
-        }
         let _ = slot.delete();
     }
 }
@@ -277,9 +269,9 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
-    let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: within(UNIXD) };
+    let place = Caps::receive(within(UNIXD));
     fd::alone::share_all(p);
-    let (child, received) = server::call_caps(op::Fork {}, 0, 0, gifts)?;
+    let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
     let abort = |error| {
         let _ = server::call(op::ForkAbort { pid: child.pid });
         error
@@ -294,28 +286,20 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
 /// Makes the domain of the child that this process acts as, without any program memory. There it
 /// executes what `p.fork.execute` says.
 pub fn make_executor(p: &mut Process, regs: &mut Regs) -> Result<()> {
-    let made = make_empty(p, regs).map_err(errno).and_then(|()| {
-        let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
-        server::call_caps(op::Become {}, 0, 0, gifts)
-    });
-    forget_child(made.is_err());
-    made.map(|_| ())
+    make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())?;
+    give_domain(op::Become {})
 }
 
 /// Makes a domain that executes what `p.fork.execute` says, in place of this one and all its threads.
 pub fn replace(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    let made = make_empty(p, regs).map_err(errno);
-    if made.is_ok() {
-        thread::end::release_all(p);
-        // The one that is left is the first one.
-        let blocked = header().blocked.load(Relaxed);
-        main_header().blocked.store(blocked, Relaxed);
-        let gifts = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
-        // There is an answer only if something went wrong.
-        let _ = server::call_caps(op::Replace { linux: true }, 0, 0, gifts);
-    }
-    forget_child(true);
-    Err(made.err().unwrap_or(Errno::EAGAIN))
+    make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())?;
+    thread::end::release_all(p);
+    // The one that is left is the first one.
+    let blocked = header().blocked.load(Relaxed);
+    main_header().blocked.store(blocked, Relaxed);
+    // There is an answer only if something went wrong.
+    give_domain(op::Replace { linux: true })?;
+    Err(Errno::EAGAIN)
 }
 
 fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
@@ -391,7 +375,8 @@ fn settle_in_memory(p: &mut Process, regs: &mut Regs) {
 fn copy_private(ram: &mut Arena) -> core::result::Result<(), Status> {
     let (src, dst) = (area::own_frame_slot().into(), within(FRAME));
     let offset = ram.take(PAGE)?;
-    let copy = captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: PAGE };
+    let (bytes, alone) = (PAGE, false);
+    let copy = captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone };
     invoke(ram.slot(), copy)?;
     library::with(|library| library.copy_pieces(ram, CHILD_ROOT))
 }

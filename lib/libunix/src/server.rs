@@ -12,7 +12,7 @@ use crate::invoke::invoke_raw;
 use crate::process::Process;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
-use captypes::invocations::received;
+use captypes::invocations::{received, MOVE_CAPS};
 use captypes::{Label, Place, Status};
 pub use unixproto::op;
 pub use unixproto::session::Header;
@@ -74,12 +74,19 @@ pub fn put_b(a: usize, b: &[u8]) -> usize {
 pub struct Caps {
     pub first: Place,
     pub count: u32,
+    /// They are given away.
+    pub moved: bool,
     pub recv: Place,
 }
 
 impl Caps {
     /// None in either direction.
-    pub const NONE: Caps = Caps { first: Place::NULL, count: 0, recv: Place::NULL };
+    pub const NONE: Caps = Caps { first: Place::NULL, count: 0, moved: false, recv: Place::NULL };
+
+    /// Gives `count` away, from `first` on.
+    pub fn give(first: impl Into<Place>, count: u32) -> Caps {
+        Caps { first: first.into(), count, moved: true, ..Caps::NONE }
+    }
 
     /// Receives at `slot`.
     pub fn receive(slot: impl Into<Place>) -> Caps {
@@ -102,7 +109,8 @@ pub fn call_caps<R: Request>(
 
 fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
     let [w0, w1, w2, w3, w4, w5] = words;
-    let rax = Label::Call as u64 | (caps.count as u64) << 16;
+    let moved = if caps.moved { MOVE_CAPS } else { 0 };
+    let rax = Label::Call as u64 | (caps.count as u64) << 16 | moved;
     let args = [w0, w1, w2, w3, w4, w5, caps.first.0, caps.recv.0, 0];
     let raw = invoke_raw(rax, Place::own(area::own_endpoint()), args);
     match Status::from_word(raw.status) {

@@ -66,7 +66,8 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     if p.parent.is_some() {
         return Err(Errno::EAGAIN);
     }
-    let (child, received) = server::call_caps(op::Fork {}, 0, 0, Caps::receive(own::SCRATCH))?;
+    let (child, received) =
+        server::call_caps(op::Fork { act: true }, 0, 0, Caps::receive(own::SCRATCH))?;
     if received != 2 {
         return Err(Errno::EIO);
     }

@@ -23,7 +23,8 @@
 //! 2. Give capabilities: `FRAME`, `MEMD`, `UNIXD`, `SESSION`, `LIBUNIX_ELF` into their slots.
 //! 3. Make the first piece, [`Image::first_pages`], at `own::PIECES`, and fill it.
 //! 4. [`map_library`] and [`map_piece`]: everything of the library's part.
-//! 5. Write [`first_frame`]'s registers to the kernel frame, `Configure`, `Start`.
+//! 5. Write [`first_frame`]'s registers to the kernel frame, [`configure`].
+//! 6. Give root and dispatcher to `unixd`, which starts it.
 #![no_std]
 
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
@@ -31,7 +32,7 @@ use abi::layout::*;
 use abi::slots;
 use captypes::invocations::MapFlags;
 use captypes::place::L2_BYTES;
-use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, Place, Status};
 use core::sync::atomic::{AtomicU8, Ordering};
 use libos::ram::Ram;
 use libos::{invoke, Cap};
@@ -190,9 +191,6 @@ pub fn make_spaces(ram: &mut impl Ram, root: CapAddr, dispatcher: CapAddr) -> Re
     ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
     ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, 0))?;
     ram.make(CapType::Dispatcher, PAGE, 1, dispatcher.into())?;
-    // The process could revoke the copies of others, and nobody could take it apart any more.
-    root.mint(at(root, slots::ROOT), OWN)?;
-    dispatcher.mint(at(root, slots::DISPATCHER), OWN)?;
     ram.make(CapType::Pml4, PAGE, 1, at(root, slots::VSPACE))?;
     if has_five_levels() {
         let (top, mapping) = (at(root, own::ROOT_TABLE), at(root, own::ROOT_TABLE_MAPPING));
@@ -223,8 +221,6 @@ fn has_five_levels() -> bool {
     LEVELS.load(Ordering::Relaxed) == 5
 }
 
-/// Rights of a process to its own root CNode and dispatcher: all but `REVOKE`.
-const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
 const RX: MapFlags = MapFlags::READ.or(MapFlags::EXEC);
 /// Rights of tables: the choice is left to the entries below.
@@ -299,10 +295,11 @@ pub const fn first_frame(entry: u64) -> Regs {
     }
 }
 
-/// Gives the dispatcher its spaces. `options` are those of `Configure`.
+/// Gives the dispatcher its address space and its frame. `options` are those of `Configure`. Its CSpace
+/// it gets from `unixd`, and so do the slots `ROOT` and `DISPATCHER` what belongs there.
 pub fn configure(root: CapAddr, dispatcher: CapAddr, options: u32) -> Result<(), Status> {
     let configuration = op::Configure {
-        cspace: root.into(),
+        cspace: Place::NULL,
         vspace: at(root, if has_five_levels() { own::ROOT_TABLE } else { slots::VSPACE }),
         frame: at(root, slots::FRAME),
         frame_va: DISPATCHER_FRAME,

@@ -8,9 +8,10 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use libos::abi::{layout::NATIVE_SESSION, slots::UNIXD};
 use libos::ipc::{self, Caps};
 use libos::local::Local;
-use libos::Place;
+use libos::supervisor::{self, Supervisor};
+use libos::{domain, Cap, CapAddr, Place, Status};
 use unixproto::session::{DATA_BYTES, DATA_OFFSET};
-use unixproto::{Errno, Reply, Request};
+use unixproto::{op, Errno, Reply, Request};
 
 /// Is this a process, so that `unixd` knows it?
 static IS_PROCESS: AtomicBool = AtomicBool::new(false);
@@ -18,6 +19,32 @@ static IS_PROCESS: AtomicBool = AtomicBool::new(false);
 /// Remembers that this is a process, whose session frame is mapped at its address.
 pub fn attach() {
     IS_PROCESS.store(true, Relaxed);
+    supervisor::set(Supervisor { admit, end });
+}
+
+/// Makes a dispatcher a thread of the process, for `unixd`.
+fn admit(dispatcher: CapAddr) -> Result<u32, Status> {
+    const ANSWER: u32 = 3;
+    let first = domain::with(|domain| domain.slot_range(ANSWER))?;
+    let (caps, words) = (Caps::moved(dispatcher, 1), op::Thread {}.encode(0, 0));
+    let answer = ipc::call(UNIXD, words, caps, first)?;
+    let thread = unixproto::ops::Process::decode(&answer.words).map_err(|_| Status::NoMemory);
+    if thread.is_ok() {
+        // What else comes is for those that speak for themselves.
+        first.plus(2).move_to(dispatcher)?;
+    }
+    for index in 0..ANSWER {
+        let slot = first.plus(index);
+        // Empty slots are as good as emptied ones.
+        let _ = slot.delete();
+        domain::free_slot(slot)?;
+    }
+    thread.map(|thread| thread.pid)
+}
+
+/// Ends a dispatcher that `admit` has made a thread.
+fn end(tid: u32) -> Result<(), Status> {
+    call(op::ThreadEnd { tid }, &[]).map_err(|_| Status::WrongState)
 }
 
 /// Is there a `unixd` that knows this domain?

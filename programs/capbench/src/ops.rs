@@ -90,7 +90,8 @@ fn retypes(lab: &Lab) {
     });
     report("retype_large_step", 1, || {
         let dst = slot(0).into();
-        let args = op::Retype { ty: CapType::Frame, offset: 0, bytes: 8 << 20, count: 1, dst };
+        let args =
+            op::Retype { ty: CapType::Frame.into(), offset: 0, bytes: 8 << 20, count: 1, dst };
         let cost = time(|| match invoke(lab.ram, args) {
             Err(Status::Again) => Ok(()),
             other => other,

@@ -37,7 +37,7 @@ extern "C" fn count(_: u64, _: u64, _: u64) -> ! {
 }
 
 /// Offset in the home of memory that no other test uses.
-fn free_offset(lab: &Lab) -> u64 {
+pub fn free_offset(lab: &Lab) -> u64 {
     (lab.ram_base + PLAY_BYTES - lab.home_range.0).next_multiple_of(2 << 20)
 }
 
@@ -81,7 +81,7 @@ fn long_retype(lab: &mut Lab) -> Outcome {
     good!(threads::start(lab, 0, count, [0; 3]));
     let (home, base) = (lab.home, lab.home_range.0 + offset);
     let dst = slot(0).into();
-    let args = op::Retype { ty: Frame, offset, bytes: GIB, count: 1, dst };
+    let args = op::Retype { ty: Frame.into(), offset, bytes: GIB, count: 1, dst };
     let half_made = || {
         let what = good!(slot(0).identify());
         check!((what.ty, what.base, what.bytes) == (Blank, base, GIB));
@@ -109,7 +109,7 @@ fn given_up(lab: &mut Lab) -> Outcome {
     drain()?;
     let offset = free_offset(lab);
     let dst = slot(0).into();
-    let args = op::Retype { ty: Frame, offset, bytes: 16 * STEP, count: 4, dst };
+    let args = op::Retype { ty: Frame.into(), offset, bytes: 16 * STEP, count: 4, dst };
     for _ in 0..5 {
         fails!(Again, invoke(lab.home, args));
     }
@@ -131,7 +131,10 @@ fn long_revoke(lab: &mut Lab) -> Outcome {
     good!(lab.home.retype(Ram, offset, 32 << 20, 1, slot(0)));
     let ram = slot(0);
     good!(ram.retype(L1CNode, 0, 4 * L2_BYTES, 1, slot(1)));
-    good!(ram.retype(L2CNode, 1 << 20, L2_BYTES, NODES as u32, Place::l1(slot(1), 1)));
+    for n in (0..NODES).step_by(256) {
+        let at = Place::l1(slot(1), 1 + n as u32);
+        good!(ram.retype(L2CNode, (1 << 20) + n * L2_BYTES, L2_BYTES, 256, at));
+    }
     good!(ram.retype(Frame, 12 << 20, PAGE, 1, slot(2)));
     for n in 0..TABLES {
         good!(ram.retype(Pt, (16 << 20) + n * PAGE, PAGE, 1, slot(3)));

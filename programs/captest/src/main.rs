@@ -15,9 +15,11 @@ mod faults;
 mod five_levels;
 mod hostile;
 mod linux;
+mod load;
 mod long;
 mod maps;
 mod messages;
+mod privileged;
 mod probe;
 mod race;
 mod random;
@@ -47,6 +49,7 @@ const TESTS: &[&[Test]] = &[
     faults::TESTS,
     linux::TESTS,
     hostile::TESTS,
+    privileged::TESTS,
     messages::TESTS,
     scheduling::TESTS,
     sharing::TESTS,
@@ -68,7 +71,7 @@ fn main(start: Start) {
     let machine = unsafe { Machine::take() }.expect("the kernel gives its first program RAM");
     let mut lab = Lab::new(&machine).expect("the machine has room for the tests");
     let mut runner = Runner::on(machine.boot.cmdline());
-    for &(name, test) in TESTS.iter().copied().flatten() {
+    for &(name, test) in TESTS.iter().chain(load::TESTS).copied().flatten() {
         runner.run(name, || lab.run(test));
     }
     runner.finish()

@@ -37,6 +37,8 @@ pub struct Lab {
     pub seed: u64,
     /// Rounds of random operations.
     pub rounds: u64,
+    /// How much load, where that is tested.
+    pub scale: u32,
     /// The ELF file of this program.
     pub own_file: &'static [u8],
 }
@@ -62,6 +64,7 @@ impl Lab {
             home_range: (machine.ram_base, machine.ram_bytes),
             seed: machine.boot.seed(),
             rounds: libos::cmdline::number(cmdline, "rounds").unwrap_or(400),
+            scale: libos::cmdline::number(cmdline, "scale").unwrap_or(1) as u32,
             own_file: own_file(machine),
         })
     }

@@ -56,7 +56,7 @@ fn failure(what: &'static str) -> Failure {
     Failure { line: line!(), what, status: None }
 }
 
-fn child(lab: &mut Lab) -> Result<Child, Failure> {
+pub fn child(lab: &mut Lab) -> Result<Child, Failure> {
     make_child(lab).map_err(|_| failure("the child cannot be built"))
 }
 
@@ -92,7 +92,7 @@ fn map_in_child(lab: &Lab, child: &Child, pt: CapAddr, second: CapAddr) -> Resul
     slot(101).map(0, 1, pt, 0, RWX, second)
 }
 
-fn in_child(child: &Child) -> Spaces {
+pub fn in_child(child: &Child) -> Spaces {
     Spaces { cspace: ROOT.into(), vspace: child.root_table() }
 }
 

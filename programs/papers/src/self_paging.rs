@@ -12,7 +12,6 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use libos::abi::layout::PAGE;
 use libos::abi::slots;
-use libos::captypes::invocations::options;
 use libos::vspace::RW;
 use libos::{domain, invoke, op, Cap, CapType, Place, Status};
 
@@ -165,7 +164,8 @@ pub fn run<H: Fn(&mut Fault), B: FnMut()>(
         frame: frame.into(),
         frame_va: va,
         fault_ep: Place::NULL,
-        options: options::LINUX,
+        // Upcalled as its frame says; and with a GS base, by which the library finds that frame.
+        options: 0,
     };
     invoke(dispatcher, configuration)?;
     invoke(dispatcher, op::Start {})?;

@@ -86,6 +86,10 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
             let request = Request { bytes, alignment: 0, attrs: attrs as u16, trusted };
             give(homes, |homes| homes.alloc_coloured(request, wanted))
         }
+        [memd::HAS, bytes, ..] => {
+            let words = [0, u64::from(has(homes, bytes)), 0, 0, 0, 0];
+            Answer { words, caps: Caps::NONE }
+        }
         [memd::STATS, ..] => {
             homes.empty_transfer();
             collect_cycles();
@@ -99,21 +103,42 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
     }
 }
 
-/// The answer with what `take` puts in the transfer slot. A little of what came back is taken at
-/// every request, all of it before the answer is "none".
-fn give(homes: &mut Homes, take: impl Fn(&mut Homes) -> Result<(), Status>) -> Answer {
+/// Collects until `try_it` succeeds: a little of what came back, which is taken at every request, then
+/// all of it, then what nobody can reach.
+fn collecting<T>(
+    homes: &mut Homes,
+    mut try_it: impl FnMut(&mut Homes) -> Result<T, Status>,
+) -> Result<T, Status> {
     collect(homes.pool, COLLECT_AT_ONCE);
-    let mut result = take(homes);
-    if result == Err(Status::NoMemory) {
+    let mut result = try_it(homes);
+    if matches!(result, Err(Status::NoMemory)) {
         collect(homes.pool, u32::MAX);
-        result = take(homes);
+        result = try_it(homes);
     }
-    if result == Err(Status::NoMemory) {
+    if matches!(result, Err(Status::NoMemory)) {
         collect_cycles();
         collect(homes.pool, u32::MAX);
-        result = take(homes);
+        result = try_it(homes);
     }
-    match result {
+    result
+}
+
+/// Are so many bytes free besides the reserve?
+fn has(homes: &mut Homes, bytes: u64) -> bool {
+    let enough = |homes: &mut Homes| {
+        let beyond = homes.pool.free_bytes().saturating_sub(homes.pool.reserve());
+        if beyond >= bytes {
+            Ok(())
+        } else {
+            Err(Status::NoMemory)
+        }
+    };
+    collecting(homes, enough).is_ok()
+}
+
+/// The answer with what `take` puts in the transfer slot.
+fn give(homes: &mut Homes, take: impl Fn(&mut Homes) -> Result<(), Status>) -> Answer {
+    match collecting(homes, take) {
         // Moved, so that from now on only the caller keeps the memory.
         Ok(()) => Answer { words: [0; 6], caps: Caps::moved(TRANSFER, 1) },
         Err(status) => Answer::status(status),

@@ -1,15 +1,17 @@
 //! The start of the server and of the first process, and the end.
 
-use crate::caps::{errno, Slots};
+use crate::caps::errno;
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::content::File;
 use crate::descs::{self, Object};
-use crate::fork::{name_of, watch_faults};
+use crate::domains::Domain;
+use crate::fork::name_of;
 use crate::nodes::Node;
 use crate::open::device;
 use crate::procs::*;
 use crate::server::Unixd;
+use crate::voices::Speaker;
 use abi::layout::PAGE;
 use abi::slots;
 use abi::DispatcherFrame;
@@ -19,7 +21,7 @@ use captypes::invocations::options;
 use core::mem::offset_of;
 use libos::runtime::{Boot, Start};
 use libos::vspace::RW;
-use libos::{cmdline, domain, invoke, op, session, Cap, Place, Rights, Status};
+use libos::{cmdline, domain, session, Cap, CapAddr, Place, Rights, Status};
 use linuxdomain::{at, configure, first_frame, make_spaces, map_library, map_piece, own, Image};
 use memfs::{Attr, Fs, Ino};
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
@@ -87,7 +89,8 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
 fn warm_up() -> Result<(), Errno> {
     drop(Vec::<u8>::with_capacity(HEAP_BYTES));
     crate::window::prepare(MAPS)?;
-    let slots = (0..SLOTS).map(|_| Slots::new(1)).collect::<Result<Vec<Slots>, Errno>>()?;
+    let slots =
+        (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
     drop(slots);
     Ok(())
 }
@@ -120,7 +123,8 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         stdio: [0; 3],
         ram: boot.info.ram_bytes,
         kept: (0, false),
-        sessions: Vec::new(),
+        badges: Default::default(),
+        sessions: Default::default(),
         yields: true,
         ended: None,
     })
@@ -211,12 +215,12 @@ impl Unixd {
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
         self.terminal.interactive = input;
         let pid = FIRST;
-        self.procs.new_pid()?;
-        let caps = self.equip(pid)?;
+        self.procs.new_pid(None)?;
+        let voice = self.equip(Speaker { pid, tid: pid })?;
         let root = self.fs.root();
         let mut proc = Proc::new(pid, pid, pid, Node::Mem(root), [0; 6], self.clock.now());
         self.fs.hold(root);
-        (proc.caps, proc.session) = (caps.0, Some(caps.1));
+        proc.voice = Some(voice);
         self.procs.add(proc);
         self.stdio = [
             self.open_console(input, O_RDONLY)?,
@@ -250,21 +254,26 @@ impl Unixd {
         let name = name_of(argv0.unwrap_or_default());
         let proc = self.procs.get_mut(FIRST)?;
         proc.name = name;
-        let caps = core::mem::replace(&mut proc.caps, Slots::none());
-        let made = self.make_domain(&caps, library_bytes);
-        let proc = self.procs.get_mut(FIRST)?;
-        proc.caps = caps;
-        made.map_err(|error| {
+        let voice = proc.voice.as_ref().ok_or(Errno::ESRCH)?;
+        let (endpoint, session) = (voice.endpoint(), voice.session.frame());
+        let domain = Domain::room()?;
+        let made = self.make_domain(&domain, (endpoint, session), library_bytes);
+        made.and_then(|()| domain.settle(endpoint, options::LINUX)).map_err(|error| {
             libos::log!("unixd: the first domain: {error:?}");
             errno(error)
         })?;
-        proc.has_domain = true;
-        watch_faults(&proc.caps, options::LINUX)?;
-        invoke(proc.caps.at(DISPATCHER), op::Start {}).map_err(errno)
+        domain.start()?;
+        self.procs.get_mut(FIRST)?.domain = Some(domain);
+        Ok(())
     }
 
-    fn make_domain(&mut self, caps: &Slots, library_bytes: u64) -> Result<(), Status> {
-        let (root, dispatcher) = (caps.at(CSPACE), caps.at(DISPATCHER));
+    fn make_domain(
+        &mut self,
+        domain: &Domain,
+        (endpoint, session): (CapAddr, CapAddr),
+        library_bytes: u64,
+    ) -> Result<(), Status> {
+        let (root, dispatcher) = (domain.cspace(), domain.dispatcher());
         let mut header = [0; 4096];
         let first = library_bytes.min(PAGE) as usize;
         let elf = Place::own(slots::LIBUNIX_ELF);
@@ -276,8 +285,8 @@ impl Unixd {
             domain.arena.make(libos::CapType::Frame, PAGE, 1, at(root, slots::FRAME))
         })?;
         slots::MEMD.mint_badged(at(root, slots::MEMD), Rights::SEND, FIRST)?;
-        caps.at(ENDPOINT).copy_to(at(root, slots::UNIXD))?;
-        caps.at(SESSION).mint(at(root, slots::SESSION), Rights::READ.or(Rights::WRITE))?;
+        endpoint.mint(at(root, slots::UNIXD), Rights::SEND)?;
+        session.mint(at(root, slots::SESSION), Rights::READ.or(Rights::WRITE))?;
         let run = Rights::READ.or(Rights::EXEC);
         elf.mint(at(root, slots::LIBUNIX_ELF), run)?;
         self.fill_private(root, &image, data_bytes)?;

@@ -54,15 +54,29 @@ impl Slots {
     }
 }
 
-impl Drop for Slots {
-    fn drop(&mut self) {
-        self.clear();
+impl Slots {
+    /// Gives the slots back, which are empty.
+    pub fn emptied(mut self) {
+        self.release();
+        self.count = 0;
+    }
+
+    fn release(&self) {
         let _ = domain::with(|domain| {
             for index in 0..self.count {
                 domain.slots.free(self.first.plus(index));
             }
             Ok(())
         });
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        if self.count > 0 {
+            self.clear();
+            self.release();
+        }
     }
 }
 
@@ -78,7 +92,7 @@ pub fn frame(bytes: u64) -> Result<Slots, Errno> {
 
 /// Is there so little memory that this server must not keep more?
 pub fn is_scarce() -> bool {
-    memd::stats(MEMD).map_or(true, |stats| stats.free < stats.reserve / 2 + RESERVE)
+    !memd::has(MEMD, RESERVE).unwrap_or(false)
 }
 
 /// What the memory server says. What this server has taken and not used is free, too.
@@ -89,8 +103,8 @@ pub fn memory_stats() -> memd::Stats {
 
 /// A Frame for contents of files: leaves a reserve. `ENOSPC`: there is not enough.
 pub fn file_frame(bytes: u64) -> Result<Slots, Errno> {
-    let stats = memd::stats(MEMD).map_err(|_| Errno::ENOSPC)?;
-    if stats.free < bytes + stats.reserve + RESERVE {
+    let needed = bytes.checked_add(RESERVE).ok_or(Errno::ENOSPC)?;
+    if !memd::has(MEMD, needed).map_err(|_| Errno::ENOSPC)? {
         return Err(Errno::ENOSPC);
     }
     frame(bytes).map_err(|_| Errno::ENOSPC)

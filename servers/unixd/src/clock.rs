@@ -1,21 +1,35 @@
 //! Time, and what is due when.
+//!
+//! The clock is read once for each event (a message, a notification), however long that takes: what
+//! becomes due in the meantime is for the next one. An event works off at most [`DUE_MAX`] things, and
+//! the timer goes off [`REST_NS`] later at the earliest: so whoever has a request comes in between,
+//! whatever timers others have set.
 
 use crate::procs::Pid;
 use abi::slots::DISPATCHER;
 use abi::DispatcherFrame;
 use alloc::collections::BTreeSet;
+use core::cell::Cell;
 use libos::{invoke, op};
 
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
+/// How much of what is due is worked off in one event.
+pub const DUE_MAX: usize = 16;
+/// Time between two events of the timer in which others are served.
+const REST_NS: u64 = 20_000;
+/// Shortest period of an interval timer. A shorter one is noted and told, and counts as this.
+pub const PERIOD_MIN: u64 = 1_000_000;
 
 /// What is due for a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Due {
     /// The end of what a thread waits for.
     Wait(Pid),
-    /// An interval timer.
-    Timer(Pid),
+    /// An interval timer, by its number.
+    Timer(Pid, u32),
+    /// The end of the patience with a process that was killed.
+    Kill(Pid),
     /// Bytes for a serial port that was full.
     Console,
 }
@@ -25,17 +39,28 @@ pub struct Clock {
     hz: u64,
     epoch: u64,
     queue: BTreeSet<(u64, Due)>,
+    /// When the timer goes off, 0 if it does not.
     armed: u64,
+    /// The time of the present event, once somebody has asked for it.
+    time: Cell<Option<u64>>,
 }
 
 impl Clock {
     /// With the facts that the kernel has put into the frame.
     pub fn new(frame: &DispatcherFrame) -> Clock {
-        Clock { hz: frame.tsc_hz.max(1), epoch: frame.epoch_ns, queue: BTreeSet::new(), armed: 0 }
+        let (hz, epoch) = (frame.tsc_hz.max(1), frame.epoch_ns);
+        Clock { hz, epoch, queue: BTreeSet::new(), armed: 0, time: Cell::new(None) }
     }
-    /// Nanoseconds since boot (when the time-stamp counter was zero).
+    /// A new event begins.
+    #[inline]
+    pub fn begin_event(&self) {
+        self.time.set(None);
+    }
+    /// Nanoseconds since boot (when the time-stamp counter was zero): the time of the event.
     pub fn now(&self) -> u64 {
-        self.ns(ticks())
+        let now = self.time.get().unwrap_or_else(|| self.ns(ticks()));
+        self.time.set(Some(now));
+        now
     }
     /// Ticks in nanoseconds.
     pub fn ns(&self, ticks: u64) -> u64 {
@@ -75,10 +100,13 @@ impl Clock {
     pub fn arm_within(&mut self, ns: u64) {
         self.arm_at(self.now() + ns);
     }
-    /// Sets the timer to the first deadline, unless it is.
+    /// Sets the timer to the first deadline, unless it is, and leaves time for others before.
     pub fn arm(&mut self) {
         let Some(&(deadline, _)) = self.queue.first() else { return };
-        self.arm_at(deadline);
+        // Mostly the timer is set already, and nobody needs to know the time.
+        if self.armed == 0 || self.armed > deadline {
+            self.arm_at(deadline.max(self.now() + REST_NS));
+        }
     }
 
     fn arm_at(&mut self, deadline: u64) {

@@ -7,11 +7,15 @@
 
 use crate::caps::Slots;
 use crate::clock::Due;
+use crate::domains::Domain;
 use crate::procs::*;
 use crate::server::Unixd;
 use crate::signals::from_kernel;
+use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Outcome, Tried};
+use crate::window::Session;
 use alloc::vec::Vec;
+use authority::{Badges, Part, Parts, Step, Teardown};
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, op, CapAddr, Status};
 use unixproto::session::CHLD_NOWAIT;
@@ -20,39 +24,109 @@ use unixproto::signals::*;
 /// Invocations of one slice of the work.
 const SLICE: usize = 32;
 
-/// A domain that is being taken apart.
+/// What somebody had that has ended, while it is taken back.
 pub struct Ending {
-    whose: Whose,
-    step: usize,
-}
-
-enum Whose {
-    /// That of a process which ends with it.
-    Process(Pid),
-    /// One that a process had before another; its capabilities.
-    Former(Slots),
+    /// The process that ends with it.
+    whose: Option<Pid>,
+    teardown: Teardown,
+    voice: Option<Voice>,
+    domain: Option<Domain>,
+    /// The dispatcher of a thread.
+    thread: Option<Slots>,
+    /// Something went in an unexpected way: slots may not be empty.
+    odd: bool,
 }
 
 impl Ending {
-    /// Of a process's domain that another one has replaced.
-    pub fn of_domain(caps: Slots) -> Ending {
-        Ending { whose: Whose::Former(caps), step: 0 }
+    /// Of a process: nobody speaks for it from here on.
+    fn of_process(
+        badges: &mut Badges<Speaker>,
+        pid: Pid,
+        parts: (Option<Voice>, Option<Domain>),
+    ) -> Ending {
+        let (voice, domain) = parts;
+        let parts = if domain.is_some() { Parts::ALL } else { Parts::VOICE };
+        let teardown = voice.as_ref().and_then(|voice| badges.end(voice.badge, parts));
+        let teardown = teardown.unwrap_or_else(Teardown::of_domain);
+        Ending { whose: Some(pid), teardown, voice, domain, thread: None, odd: false }
+    }
+
+    /// Of a thread other than the first.
+    pub fn of_thread(badges: &mut Badges<Speaker>, voice: Voice, dispatcher: Slots) -> Ending {
+        let teardown = badges.end(voice.badge, Parts::THREAD).unwrap_or_else(Teardown::of_domain);
+        Ending {
+            whose: None,
+            teardown,
+            voice: Some(voice),
+            domain: None,
+            thread: Some(dispatcher),
+            odd: false,
+        }
+    }
+
+    /// Of a domain that another one has replaced.
+    pub fn of_domain(domain: Domain) -> Ending {
+        let teardown = Teardown::of_domain();
+        Ending {
+            whose: None,
+            teardown,
+            voice: None,
+            domain: Some(domain),
+            thread: None,
+            odd: false,
+        }
+    }
+
+    /// The slot with this server's capability to a part.
+    fn slot(&self, part: Part) -> Option<CapAddr> {
+        match part {
+            Part::Dispatcher => match &self.thread {
+                Some(dispatcher) => Some(dispatcher.first()),
+                None => self.domain.as_ref().map(Domain::dispatcher),
+            },
+            Part::CSpace => self.domain.as_ref().map(Domain::cspace),
+            Part::Session => self.voice.as_ref().map(|voice| voice.session.frame()),
+            Part::Endpoint => self.voice.as_ref().map(Voice::endpoint),
+        }
+    }
+
+    /// Does the next step. `true` if more of it is left.
+    fn take_step(&mut self, step: Step) -> bool {
+        let (Step::Revoke(part) | Step::Release(part)) = step;
+        let Some(slot) = self.slot(part) else { return false };
+        let result = match step {
+            Step::Revoke(_) => invoke(slot, op::Revoke {}),
+            // What the process had is revoked now, and is kept for the next one.
+            Step::Release(Part::Session) => Ok(()),
+            Step::Release(_) => invoke(slot, op::Delete {}),
+        };
+        // It may be gone already, with the memory that it was made of.
+        let expected = matches!(result, Ok(()) | Err(Status::Again | Status::Empty));
+        self.odd |= !expected;
+        result == Err(Status::Again)
+    }
+
+    /// Nothing is left: answers the session frame, for the next one.
+    fn over(self) -> Option<Session> {
+        if self.odd {
+            return None;
+        }
+        if let Some(dispatcher) = self.thread {
+            dispatcher.emptied();
+        }
+        if let Some(domain) = self.domain {
+            domain.emptied();
+        }
+        self.voice.map(Voice::emptied)
     }
 }
-
-/// What is deleted, in order: the dispatcher first, so that nothing runs any more.
-const STEPS: [u32; 3] = [DISPATCHER, CSPACE, SESSION];
-/// How many of them make up the domain itself.
-const FORMER: usize = 2;
-/// The step at which nobody but this server has the session frame.
-const SESSION_STEP: usize = 4;
 
 impl Unixd {
     /// A process asks for its end.
     pub fn exit(&mut self, pid: Pid, status: u32) -> Tried {
-        let acted = !self.procs.get(pid)?.has_domain;
-        self.suspend_others(pid);
-        self.terminate(pid, status & 0xffff);
+        let acted = self.procs.get(pid)?.is_acted();
+        self.suspend(self.other_threads(pid));
+        self.terminate(pid, honest(status));
         // The parent, which acted as the process, goes on as itself.
         if acted {
             done(())
@@ -66,18 +140,23 @@ impl Unixd {
         if let Some(acted) = self.acted(pid) {
             self.terminate(acted, killed(SIGKILL));
         }
-        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Ok(proc) = self.procs.get(pid) else { return };
         if !proc.is_live() {
             return;
         }
+        let cpu_ns = self.cpu_ns(proc);
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
-        let faults = proc.session.as_ref().map_or(0, |s| s.header().faults.load(Relaxed));
+        let faults = proc.session().map_or(0, |session| session.header().faults.load(Relaxed));
         proc.children_faults += faults;
-        // From here on nobody looks at what the process writes; the frame goes with the domain.
-        proc.last_session = proc.session.take();
         self.remove_threads(pid);
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        proc.cpu_ns = cpu_ns;
+        // From here on nobody looks at what the process writes, and nothing is its request.
+        let parts = (proc.voice.take(), proc.domain.take());
+        let ending = Ending::of_process(&mut self.badges, pid, parts);
         if pid == FIRST {
             self.ended = Some(status);
         }
@@ -89,7 +168,7 @@ impl Unixd {
         let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
         self.leave_groups(pid, groups);
-        self.ending.push_back(Ending { whose: Whose::Process(pid), step: 0 });
+        self.ending.push_back(ending);
         if pid == FIRST {
             self.end_all();
         }
@@ -129,8 +208,8 @@ impl Unixd {
             self.let_go(pid, desc);
         }
         self.release_node(cwd);
-        for timer in timers.iter().filter(|timer| timer.deadline != 0) {
-            self.clock.remove(timer.deadline, Due::Timer(pid));
+        for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer.deadline != 0) {
+            self.clock.remove(timer.deadline, Due::Timer(pid, which));
         }
     }
 
@@ -138,57 +217,44 @@ impl Unixd {
         for child in self.procs.select(|proc| proc.parent == pid) {
             let Ok(proc) = self.procs.get_mut(child) else { continue };
             proc.parent = INIT;
-            let (state, has_domain) = (proc.state, proc.has_domain);
+            let (state, acted) = (proc.state, proc.is_acted());
             self.publish(child);
             match state {
                 State::Zombie => self.reap(child),
                 State::Building => self.terminate(child, killed(SIGKILL)),
-                State::Live if !has_domain => self.terminate(child, killed(SIGKILL)),
+                State::Live if acted => self.terminate(child, killed(SIGKILL)),
                 _ => {}
             }
         }
     }
 
-    /// One invocation after the other, until the slice is used up or nothing is left.
+    /// One invocation after the other, until the slice is used up or nothing is left. Whatever takes
+    /// long, as it may if accomplices copy what is revoked, gives way to the others.
     pub fn work_off_endings(&mut self) {
         for _ in 0..SLICE {
             let Some(mut ending) = self.ending.pop_front() else { return };
-            let (step, steps, done) = match &ending.whose {
-                Whose::Process(pid) => {
-                    (ending.step, STEPS.len(), self.take_apart(*pid, ending.step))
+            let more = ending.teardown.step().is_some_and(|step| ending.take_step(step));
+            ending.teardown.done(more);
+            if !ending.teardown.finish(&mut self.badges) {
+                match more {
+                    true => self.ending.push_back(ending),
+                    false => self.ending.push_front(ending),
                 }
-                Whose::Former(caps) => (ending.step, FORMER, take_part(caps, ending.step)),
-            };
-            ending.step = if done == Err(Status::Again) { step } else { step + 1 };
-            match ending.whose {
-                _ if ending.step < 2 * steps => self.ending.push_front(ending),
-                Whose::Process(pid) => self.ended(pid),
-                Whose::Former(_) => {}
+                continue;
+            }
+            let whose = ending.whose;
+            if let Some(session) = ending.over() {
+                self.sessions.put_back(session);
+            }
+            if let Some(pid) = whose {
+                self.ended(pid);
             }
         }
-    }
-
-    /// One step: all copies of a capability that others have, then the last one.
-    fn take_apart(&mut self, pid: Pid, step: usize) -> Result<(), Status> {
-        let Ok(proc) = self.procs.get_mut(pid) else { return Ok(()) };
-        let slot: CapAddr = proc.caps.at(STEPS[step / 2]);
-        if step == SESSION_STEP {
-            let session = proc.last_session.take();
-            // What cannot be kept is deleted.
-            let _ = self.recycle(slot, session);
-            return invoke(slot, op::Revoke {});
-        }
-        if step == 0 && proc.has_domain {
-            let ticks = invoke(slot, op::Usage {}).map_or(0, |usage| usage.value);
-            proc.cpu_ns += self.clock.ns(ticks);
-        }
-        take_part(&proc.caps, step)
     }
 
     /// Nothing of a process is left: its parent is told.
     fn ended(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        proc.caps = crate::caps::Slots::none();
         proc.state = State::Zombie;
         let (parent, status, uid) = (proc.parent, proc.status, proc.ids[0]);
         let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
@@ -271,11 +337,11 @@ impl Unixd {
     }
 }
 
-/// One step: all copies of a capability that others have, then the last one.
-fn take_part(caps: &Slots, step: usize) -> Result<(), Status> {
-    let slot = caps.at(STEPS[step / 2]);
-    match step % 2 {
-        0 => invoke(slot, op::Revoke {}),
-        _ => invoke(slot, op::Delete {}),
+/// The wait status of a process that says itself how it has ended: it has exited, or a signal has
+/// killed it.
+pub fn honest(status: u32) -> u32 {
+    match status & 0x7f {
+        0 => exited(status >> 8),
+        signal => killed(signal),
     }
 }

@@ -64,73 +64,70 @@ impl Unixd {
         done(answer)
     }
 
-    /// The library stops the process because of a signal.
-    pub fn stop(&mut self, pid: Pid, call: &mut Call, signal: u32) -> Tried {
-        if call.kept != 0 {
-            return if self.procs.get(pid)?.stopped { Ok(Outcome::Block(0)) } else { done(()) };
-        }
+    /// The library stops the process because of a signal that had to wait.
+    pub fn stop(&mut self, pid: Pid, signal: u32) -> Tried {
         if default_action(signal) != DefaultAction::Stop {
             return Err(Errno::EINVAL);
         }
-        if signal != SIGSTOP && self.is_orphaned(pid) {
+        if signal != SIGSTOP && (self.is_orphaned(pid) || self.procs.get(pid)?.is_acted()) {
             return done(());
         }
-        let proc = self.procs.get_mut(pid)?;
-        if !proc.has_domain {
-            return done(());
-        }
-        call.kept = 1;
-        proc.stopped = true;
-        proc.news = Some(News::Stopped(signal));
-        if !proc.threads.is_empty() {
-            self.suspend_others(pid);
-        }
-        self.news_for_parent(pid, CLD_STOPPED, signal);
-        Ok(Outcome::Block(0))
+        self.stop_process(pid, signal);
+        // The caller hears of it when it goes on.
+        done(())
     }
 
-    /// Stops a native process, which has no library that does it, wherever it is.
-    pub fn stop_native(&mut self, pid: Pid, signal: u32) {
+    /// Stops a process with all its threads, wherever they are and whatever they do. What they wait
+    /// for is given up, so that they take nothing while they are stopped.
+    pub fn stop_process(&mut self, pid: Pid, signal: u32) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         if proc.stopped {
             return;
         }
         proc.stopped = true;
         proc.news = Some(News::Stopped(signal));
-        if let Some(dispatcher) = proc.dispatcher() {
-            // One that has just ended is as good as stopped.
-            let _ = invoke(dispatcher, kop::Suspend {});
+        let native = proc.native;
+        let threads = self.procs.threads_of(pid);
+        // First, or they would wait anew at once.
+        self.suspend(threads.iter().copied());
+        // A native program does not know that a wait may end early.
+        if !native {
+            threads.into_iter().for_each(|tid| self.interrupt(tid));
         }
         self.news_for_parent(pid, CLD_STOPPED, signal);
     }
 
-    /// A native process goes on, unless a signal that came meanwhile ends it.
-    fn resume_native(&mut self, pid: Pid) {
-        let Ok(proc) = self.procs.get(pid) else { return };
-        let (Some(dispatcher), Ok(session)) = (proc.dispatcher(), proc.session()) else { return };
-        let header = session.header();
-        let waiting = header.pending.set() & !header.blocked.load(Relaxed);
-        let ends = |signal: &u32| {
-            waiting & bit(*signal) != 0 && default_action(*signal) == DefaultAction::Terminate
-        };
-        if let Some(signal) = (1..=64).find(ends) {
-            return self.strike_down(pid, signal);
-        }
-        let _ = invoke(dispatcher, kop::Continue {});
-    }
-
-    /// A stopped process goes on.
+    /// A stopped process goes on, unless a signal that came meanwhile ends it.
     pub fn resume(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.stopped = false;
         proc.news = Some(News::Continued);
-        if proc.native {
-            self.resume_native(pid);
-        } else if !proc.threads.is_empty() {
-            self.continue_others(pid);
+        if let Some(signal) = self.deadly_signal(pid).filter(|_| !self.is_acting_or_acted(pid)) {
+            return self.strike_down(pid, signal);
         }
-        self.wake_process(pid);
+        let threads = self.procs.threads_of(pid);
+        if !self.shares_a_stop(pid) {
+            self.unsuspend(threads.iter().copied());
+        }
+        for tid in threads {
+            if self.has_signal(tid) {
+                self.nudge(tid, 0);
+            }
+        }
         self.news_for_parent(pid, CLD_CONTINUED, SIGCONT);
+    }
+
+    /// Has the process no dispatcher of its own, or is that its child's at the moment?
+    fn is_acting_or_acted(&self, pid: Pid) -> bool {
+        self.procs.get(pid).is_ok_and(|proc| proc.is_acted()) || self.acted(pid).is_some()
+    }
+
+    /// Is another process stopped on the same dispatcher: the parent that acts as this one, or the
+    /// child as which this one acts?
+    fn shares_a_stop(&self, pid: Pid) -> bool {
+        let stopped = |pid: Pid| self.procs.live(pid).is_ok_and(|proc| proc.stopped);
+        let Ok(proc) = self.procs.get(pid) else { return false };
+        proc.is_acted() && stopped(proc.parent) || self.acted(pid).is_some_and(stopped)
     }
 
     fn news_for_parent(&mut self, pid: Pid, code: i32, signal: u32) {
@@ -183,7 +180,7 @@ impl Unixd {
         if pgid != target && !exists {
             return Err(Errno::EPERM);
         }
-        self.procs.get_mut(target)?.pgid = pgid;
+        self.procs.set_family(target, pgid, own)?;
         self.publish(target);
         done(())
     }
@@ -205,9 +202,7 @@ impl Unixd {
         if self.procs.iter().any(|proc| proc.pgid == pid) {
             return Err(Errno::EPERM);
         }
-        let proc = self.procs.get_mut(pid)?;
-        proc.pgid = pid;
-        proc.sid = pid;
+        self.procs.set_family(pid, pid, pid)?;
         self.publish(pid);
         done(Process { pid })
     }
@@ -251,7 +246,7 @@ impl Unixd {
     pub fn cpu_ns(&self, proc: &Proc) -> u64 {
         let ticks = proc.dispatcher().and_then(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
         let first = ticks.map_or(0, |ticks| self.clock.ns(ticks.value));
-        let others = proc.threads.iter().filter_map(|&tid| self.voice(tid));
+        let others = proc.threads.iter().filter_map(|&tid| self.dispatcher_of(tid));
         let others = others.filter_map(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
         proc.cpu_ns + first + others.map(|ticks| self.clock.ns(ticks.value)).sum::<u64>()
     }

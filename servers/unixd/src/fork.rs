@@ -1,126 +1,63 @@
 //! New processes and new programs.
 //!
 //! ```text
-//! fork    Fork[Dispatcher, L1CNode] → ForkCommit        the child's domain was made before
-//! vfork   Fork[] → (the parent acts as the child) → Become[Dispatcher, L1CNode] or Exit
-//! native  Exec → Replace[Dispatcher, L1CNode]           the process goes on as another domain
+//! fork    Fork → the child's voice → ForkCommit[domain]     the parent makes the child's domain
+//! vfork   Fork(act) → (the parent acts as the child) → Become[domain] or Exit
+//! native  Exec → Replace[domain]                            the process goes on as another domain
 //! ```
 
-use crate::caps::{errno, mint, Slots};
+use crate::domains::Domain;
 use crate::exits::Ending;
 use crate::procs::*;
-use crate::server::{Unixd, RECEIVED, SCRATCH};
+use crate::server::{Unixd, SCRATCH};
+use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
-use crate::window::{Session, Shared};
-use abi::slots::{MEMD, MONITOR, SELF_EP};
+use abi::slots::MONITOR;
 use alloc::vec::Vec;
-use captypes::invocations::{options, Identity};
+use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::ipc::Caps;
-use libos::{domain, invoke, memd, op, Cap, CapAddr, CapType, Place, Rights};
+use libos::{Cap, Place};
 use unixproto::ops::Process;
-use unixproto::session::{Header, NOTE_SIGNAL, SESSION_BYTES};
+use unixproto::session::{Header, NOTE_SIGNAL};
+use unixproto::signals::{killed, SIGKILL};
 use unixproto::{Errno, Reply};
 
 /// Longest argument block that is kept for `/proc`.
 const CMDLINE_MAX: usize = 4096;
-/// Free memory below which there are no new processes, beyond the memory server's own reserve.
-const FREE_MIN: u64 = 256 << 10;
 /// File mode creation mask of the first process.
 const FIRST_UMASK: u32 = 0o022;
-/// Session frames that are kept for new processes.
-const KEPT: usize = 8;
-/// Below this many processes free memory is not asked for: the reserve is enough for them.
-const FEW: usize = 16;
 
 impl Unixd {
-    /// Makes the slots and the session frame of a process: everything but its domain.
-    pub fn equip(&mut self, pid: Pid) -> Result<(Slots, Session), Errno> {
-        if self.procs.len() > FEW {
-            let stats = memd::stats(MEMD).map_err(errno)?;
-            if stats.free < stats.reserve + FREE_MIN {
-                return Err(Errno::EAGAIN);
-            }
-        }
-        let caps = Slots::new(PROCESS_SLOTS)?;
-        SELF_EP.mint_badged(caps.at(ENDPOINT), Rights::SEND, pid).map_err(errno)?;
-        let frame = Place::own(caps.at(SESSION));
-        if let Some((kept, session)) = self.sessions.pop() {
-            kept.first().move_to(frame).map_err(errno)?;
-            return Ok((caps, session));
-        }
-        domain::with(|domain| {
-            use libos::ram::Ram;
-            domain.arena.make(CapType::Frame, SESSION_BYTES, 1, frame)
-        })
-        .map_err(errno)?;
-        let shared = Shared::map(frame, SESSION_BYTES)?;
-        Ok((caps, Session::new(shared)))
-    }
-
-    /// Keeps the session frame of a process that has ended for the next one, if nobody else has a
-    /// capability to it any more. Otherwise it is deleted with all its copies.
-    pub fn recycle(&mut self, frame: CapAddr, session: Option<Session>) -> Result<(), Errno> {
-        let copied = |what: Identity| what.relations & Identity::COPIES != 0;
-        let Some(session) = session else { return Ok(()) };
-        if self.sessions.len() < KEPT && !frame.identify().map_or(true, copied) {
-            let kept = Slots::new(1)?;
-            frame.move_to(kept.first()).map_err(errno)?;
-            session.clear();
-            self.sessions.push((kept, session));
-        }
-        Ok(())
-    }
-
     /// A child of the caller.
-    pub fn fork(&mut self, pid: Pid, received: u32) -> Tried {
-        if received != 0 && received != 2 {
-            return Err(Errno::EINVAL);
-        }
-        let has_domain = received == 2;
-        if !has_domain && (!self.procs.get(pid)?.has_domain || self.acted(pid).is_some()) {
+    pub fn fork(&mut self, pid: Pid, act: bool) -> Tried {
+        if act && (self.procs.get(pid)?.domain.is_none() || self.acted(pid).is_some()) {
             return Err(Errno::EAGAIN);
         }
-        let child = self.procs.new_pid()?;
-        let (caps, session) = self.equip(child)?;
-        if has_domain {
-            self.take_domain(&caps, options::LINUX)?;
-        }
+        let child = self.procs.new_pid(self.terminal.foreground)?;
+        let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.procs.get(pid)?;
+        copy_header(parent.session()?.header(), voice.session.header());
+        voice.session.header().blocked.store(self.procs.mask_of(self.speaker), Relaxed);
         let proc = Proc {
-            pid: child,
+            state: if act { State::Live } else { State::Building },
             parent: pid,
-            caps,
-            has_domain,
-            state: if has_domain { State::Building } else { State::Live },
-            session: None,
-            last_session: None,
+            voice: Some(voice),
             held: parent.held.clone(),
             name: self.procs.name_of(self.speaker).to_vec(),
             exe: parent.exe.clone(),
             cmdline: parent.cmdline.clone(),
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.ids, self.clock.now())
         };
-        copy_header(parent.session()?.header(), session.header());
-        session.header().blocked.store(self.procs.mask_of(self.speaker), Relaxed);
-        self.procs.add(Proc { session: Some(session), ..proc });
+        self.procs.add(proc);
         self.inherit(child);
         self.publish(child);
-        let caps = &self.procs.get(child)?.caps;
-        mint(caps.at(ENDPOINT), SCRATCH, Rights::SEND)?;
-        mint(caps.at(SESSION), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))?;
-        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
-    }
-
-    /// Moves the received dispatcher and CSpace to a process's slots, and has its faults reported.
-    fn take_domain(&mut self, caps: &Slots, options: u32) -> Result<(), Errno> {
-        RECEIVED.move_to(caps.at(DISPATCHER)).map_err(errno)?;
-        RECEIVED.plus(1).move_to(caps.at(CSPACE)).map_err(errno)?;
-        let right = |at, ty| caps.at(at).identify().is_ok_and(|what| what.ty == ty);
-        if !right(DISPATCHER, CapType::Dispatcher) || !right(CSPACE, CapType::L1CNode) {
-            return Err(Errno::EINVAL);
+        let shown = self.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
+        if let Err(error) = shown.and_then(|voice| self.show(voice)) {
+            self.end_quietly(child);
+            return Err(error);
         }
-        watch_faults(caps, options)
+        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
     }
 
     /// Counts what a child holds like its parent.
@@ -142,34 +79,46 @@ impl Unixd {
         }
     }
 
-    /// Starts a child that `fork` made.
-    pub fn fork_commit(&mut self, pid: Pid, call: &mut Call, child: u32, wait: bool) -> Tried {
-        if call.kept == 0 {
-            self.begin_child(pid, child)?;
-            call.kept = child;
-            if !wait {
-                return done(());
-            }
-            self.procs.get_mut(child)?.vfork = true;
+    /// Starts a child that `fork` made, in the domain that has come with the request.
+    pub fn fork_commit(&mut self, pid: Pid, child: u32, wait: bool, received: u32) -> Tried {
+        let proc = self.procs.get(child)?;
+        if proc.parent != pid {
+            return Err(Errno::ESRCH);
         }
+        match proc.state {
+            State::Building => {}
+            // A signal was faster.
+            State::Ending | State::Zombie if proc.killed => return done(()),
+            _ => return Err(Errno::ESRCH),
+        }
+        let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
+        let domain = Domain::receive(received, endpoint, options::LINUX)?;
+        domain.start()?;
+        let proc = self.procs.get_mut(child)?;
+        proc.domain = Some(domain);
+        proc.state = State::Live;
+        proc.vfork = wait;
+        if proc.stopped {
+            self.suspend([child]);
+        }
+        self.tell_of_signals(child);
+        done(())
+    }
+
+    /// A process that has just got a domain looks at the signals that came before.
+    fn tell_of_signals(&self, pid: Pid) {
+        if let Some(dispatcher) = self.dispatcher_of(pid).filter(|_| self.has_signal(pid)) {
+            // One that has just ended needs no notification.
+            let _ = dispatcher.notify(NOTE_SIGNAL);
+        }
+    }
+
+    /// Waits for what a child does that has been started.
+    pub fn fork_wait(&mut self, pid: Pid, child: u32) -> Tried {
         match self.procs.get(child) {
             Ok(proc) if proc.vfork && proc.parent == pid => Ok(Outcome::Block(0)),
             _ => done(()),
         }
-    }
-
-    fn begin_child(&mut self, pid: Pid, child: Pid) -> Result<(), Errno> {
-        let proc = self.procs.get_mut(child)?;
-        if proc.parent != pid || proc.state != State::Building {
-            return Err(Errno::ESRCH);
-        }
-        let dispatcher = proc.dispatcher().ok_or(Errno::EINVAL)?;
-        invoke(dispatcher, op::Start {}).map_err(errno)?;
-        self.procs.get_mut(child)?.state = State::Live;
-        if self.has_signal(child) {
-            let _ = dispatcher.notify(NOTE_SIGNAL);
-        }
-        Ok(())
     }
 
     /// Gives up a child that was not started.
@@ -184,56 +133,51 @@ impl Unixd {
 
     /// The child of the caller that it acts as.
     pub fn acted(&self, pid: Pid) -> Option<Pid> {
-        self.procs.iter().find(|p| p.parent == pid && !p.has_domain && p.is_live()).map(|p| p.pid)
+        self.procs.iter().find(|p| p.parent == pid && p.is_acted()).map(|p| p.pid)
     }
 
     /// A child that its parent acted as gets a domain.
     pub fn become_domain(&mut self, pid: Pid, received: u32) -> Tried {
         let proc = self.procs.get(pid)?;
-        if proc.has_domain || received != 2 {
+        if proc.domain.is_some() {
             return Err(Errno::EINVAL);
         }
-        let caps = Slots::new(PROCESS_SLOTS)?;
-        for index in [ENDPOINT, SESSION] {
-            proc.caps.at(index).copy_to(caps.at(index)).map_err(errno)?;
+        if proc.killed {
+            // What its parent did not do by itself. The parent goes on.
+            self.terminate(pid, killed(SIGKILL));
+            return done(());
         }
-        self.take_domain(&caps, options::LINUX)?;
-        invoke(caps.at(DISPATCHER), op::Start {}).map_err(errno)?;
-        let proc = self.procs.get_mut(pid)?;
-        proc.caps = caps;
-        proc.has_domain = true;
-        if self.has_signal(pid) {
-            let _ = self.procs.get(pid)?.caps.at(DISPATCHER).notify(NOTE_SIGNAL);
-        }
+        let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
+        let domain = Domain::receive(received, endpoint, options::LINUX)?;
+        domain.start()?;
+        self.procs.get_mut(pid)?.domain = Some(domain);
+        self.tell_of_signals(pid);
         done(())
     }
 
     /// The caller goes on as the domain that it has made, a native one or one for a Linux program.
     pub fn replace(&mut self, pid: Pid, received: u32, linux: bool) -> Tried {
         let proc = self.procs.get(pid)?;
-        if !proc.has_domain || received != 2 {
+        if proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
-        let caps = Slots::new(PROCESS_SLOTS)?;
-        for index in [ENDPOINT, SESSION] {
-            proc.caps.at(index).copy_to(caps.at(index)).map_err(errno)?;
-        }
-        self.take_domain(&caps, if linux { options::LINUX } else { 0 })?;
-        if !linux {
-            // Empty where there is one core.
-            let _ = MONITOR.copy_to(Place::within(caps.at(CSPACE), MONITOR));
+        let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
+        let domain = Domain::receive(received, endpoint, if linux { options::LINUX } else { 0 })?;
+        if !linux && proc.ids[1] == 0 {
+            // Programs of the administrator may use other cores. Empty where there is one core.
+            let _ = MONITOR.copy_to(Place::within(domain.cspace(), MONITOR));
         }
         // The first thread may be waiting for something; no other thread runs any further.
         self.unblock(pid);
-        self.suspend_others(pid);
+        self.suspend(self.other_threads(pid));
         self.remove_threads(pid);
-        invoke(caps.at(DISPATCHER), op::Start {}).map_err(errno)?;
+        domain.start()?;
         let cpu_ns = self.cpu_ns(self.procs.get(pid)?);
         let proc = self.procs.get_mut(pid)?;
-        let old = core::mem::replace(&mut proc.caps, caps);
+        let old = proc.domain.replace(domain);
         (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
         proc.first_ended = false;
-        self.ending.push_back(Ending::of_domain(old));
+        self.ending.extend(old.map(Ending::of_domain));
         Ok(Outcome::Never)
     }
 
@@ -268,20 +212,6 @@ impl Unixd {
         self.put(pid, &self.args[..bytes])?;
         done(unixproto::ops::Attached { pid, bytes: bytes as u32, stdin, stdout, stderr })
     }
-}
-
-/// The kernel reports faults of the process on its own endpoint, so with its badge. `options` are
-/// those of the dispatcher.
-pub fn watch_faults(caps: &Slots, options: u32) -> Result<(), Errno> {
-    let configure = op::Configure {
-        cspace: Place::NULL,
-        vspace: Place::NULL,
-        frame: Place::NULL,
-        frame_va: 0,
-        fault_ep: Place::own(caps.at(ENDPOINT)),
-        options,
-    };
-    invoke(caps.at(DISPATCHER), configure).map_err(errno)
 }
 
 /// Writes a process's ids into the header of one of its threads.
@@ -330,11 +260,9 @@ impl Proc {
             sid,
             state: State::Live,
             status: 0,
-            caps: Slots::none(),
-            has_domain: false,
+            voice: None,
+            domain: None,
             native: false,
-            session: None,
-            last_session: None,
             held: Vec::new(),
             cwd,
             name: Vec::new(),
@@ -342,6 +270,7 @@ impl Proc {
             cmdline: Vec::new(),
             blocked: None,
             stopped: false,
+            killed: false,
             news: None,
             watching: Default::default(),
             vfork: false,

@@ -90,10 +90,10 @@ impl Pipe {
     }
 }
 
-/// Splits a part of the ring at its end.
-fn parts(at: usize, bytes: usize) -> [(usize, usize); 2] {
+/// Splits a part of the ring at its end, where that lies inside.
+fn parts(at: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let first = bytes.min(RING - at);
-    [(at, first), (0, bytes - first)]
+    [(at, first), (0, bytes - first)].into_iter().filter(|(_, bytes)| *bytes > 0)
 }
 
 impl Pipes {
@@ -302,9 +302,9 @@ impl Unixd {
             return self.pipe_wait(pipe, nonblocking);
         }
         let bytes = bytes.min(it.length).min(DATA_BYTES);
-        let (area, mut to) = session.area();
+        let mut to = 0;
         for (from, bytes) in parts(it.head, bytes) {
-            it.memory.map.copy_to(from, area, to, bytes);
+            session.copy_from(to, &it.memory.map, from, bytes);
             to += bytes;
         }
         it.consume(bytes);
@@ -333,10 +333,9 @@ impl Unixd {
             return self.pipe_wait(pipe, nonblocking);
         }
         let bytes = left.min(it.room());
-        let (area, data) = session.area();
-        let mut from = data + call.done;
+        let mut from = call.done;
         for (to, bytes) in parts(it.tail(), bytes) {
-            area.copy_to(from, &it.memory.map, to, bytes);
+            session.copy_to(from, &it.memory.map, to, bytes);
             from += bytes;
         }
         it.length += bytes;

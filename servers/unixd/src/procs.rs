@@ -1,8 +1,9 @@
 //! The table of processes.
 
-use crate::caps::Slots;
+use crate::domains::Domain;
 use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
+use crate::voices::Voice;
 use crate::wait::Blocked;
 use crate::watches::Watching;
 use crate::window::Session;
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 use libos::CapAddr;
 use unixproto::Errno;
 
-/// A process id; also the badge of its endpoint.
+/// A process id. Ids come again; what a process may do hangs on its badge.
 pub type Pid = u32;
 
 /// The parent of those that have none: `unixd` itself, which reaps them.
@@ -25,17 +26,6 @@ const PID_MAX: Pid = 32767;
 pub const PROCESSES_MAX: usize = 4000;
 /// Descriptions that one process may hold.
 pub const HELD_MAX: usize = 4096;
-
-/// Index of a process's capabilities among its slots.
-pub const ENDPOINT: u32 = 0;
-/// See [`ENDPOINT`].
-pub const SESSION: u32 = 1;
-/// See [`ENDPOINT`].
-pub const DISPATCHER: u32 = 2;
-/// See [`ENDPOINT`].
-pub const CSPACE: u32 = 3;
-/// How many there are.
-pub const PROCESS_SLOTS: u32 = 4;
 
 /// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,16 +72,12 @@ pub struct Proc {
     pub state: State,
     /// Wait status, once it is ending.
     pub status: u32,
-    /// The capabilities: [`ENDPOINT`] and the others.
-    pub caps: Slots,
-    /// Has a dispatcher and a CSpace of its own. Without, its parent acts as it.
-    pub has_domain: bool,
+    /// What its first thread speaks with, until it ends.
+    pub voice: Option<Voice>,
+    /// What runs it, from its start to its end. A live process without has a parent that acts as it.
+    pub domain: Option<Domain>,
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
-    /// Frame and mapping shared with its library, until it ends.
-    pub session: Option<Session>,
-    /// The same, while the rest of it is taken apart.
-    pub last_session: Option<Session>,
     /// Descriptions that it holds, in order.
     pub held: Vec<u32>,
     /// Working directory.
@@ -104,8 +90,10 @@ pub struct Proc {
     pub cmdline: Vec<u8>,
     /// What its first thread waits for.
     pub blocked: Option<Blocked>,
-    /// Stopped by a signal: waits in a `Stop`.
+    /// Stopped by a signal: its dispatchers are suspended.
     pub stopped: bool,
+    /// A signal has ended it that its parent, which acts as it, must be told of.
+    pub killed: bool,
     /// What its parent has not heard yet.
     pub news: Option<News>,
     /// The parent waits until it executes a program or ends.
@@ -133,13 +121,17 @@ pub struct Proc {
 }
 
 impl Proc {
-    /// Its session frame, unless it is a zombie.
+    /// Its session frame, until it ends.
     pub fn session(&self) -> Result<&Session, Errno> {
-        self.session.as_ref().ok_or(Errno::ESRCH)
+        self.voice.as_ref().map(|voice| &voice.session).ok_or(Errno::ESRCH)
     }
     /// Its dispatcher, where it has one.
     pub fn dispatcher(&self) -> Option<CapAddr> {
-        self.has_domain.then(|| self.caps.at(DISPATCHER))
+        self.domain.as_ref().map(Domain::dispatcher)
+    }
+    /// Does its parent act as it?
+    pub fn is_acted(&self) -> bool {
+        self.state == State::Live && self.domain.is_none()
     }
     /// Runs or waits: can be sent signals and ask for things.
     pub fn is_live(&self) -> bool {
@@ -160,6 +152,8 @@ impl Proc {
 pub struct Procs {
     table: BTreeMap<Pid, Box<Proc>>,
     threads: BTreeMap<Tid, Box<Thread>>,
+    /// Groups and sessions, each with how many processes are in it.
+    families: BTreeMap<Pid, u32>,
     last: Pid,
 }
 
@@ -188,17 +182,16 @@ impl Procs {
     pub fn select(&self, wanted: impl Fn(&Proc) -> bool) -> Vec<Pid> {
         self.iter().filter(|proc| wanted(proc)).map(|proc| proc.pid).collect()
     }
-    /// An id that is in use neither for a process nor for a group or session.
-    pub fn new_pid(&mut self) -> Result<Pid, Errno> {
+    /// An id that is in use neither for a process nor for a group or session, nor `reserved`.
+    pub fn new_pid(&mut self, reserved: Option<Pid>) -> Result<Pid, Errno> {
         if self.len() + self.threads.len() >= PROCESSES_MAX {
             return Err(Errno::EAGAIN);
         }
         for _ in 0..PID_MAX {
             self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };
             let pid = self.last;
-            let taken = |proc: &Proc| proc.pgid == pid || proc.sid == pid;
-            let is_process = self.table.contains_key(&pid);
-            if !is_process && !self.threads.contains_key(&pid) && !self.iter().any(taken) {
+            let is_process = self.table.contains_key(&pid) || self.threads.contains_key(&pid);
+            if !is_process && !self.families.contains_key(&pid) && reserved != Some(pid) {
                 return Ok(pid);
             }
         }
@@ -206,7 +199,31 @@ impl Procs {
     }
     /// Adds one.
     pub fn add(&mut self, proc: Proc) {
+        self.join(proc.pgid);
+        self.join(proc.sid);
         self.table.insert(proc.pid, Box::new(proc));
+    }
+    /// Moves a process to another group, and to another session.
+    pub fn set_family(&mut self, pid: Pid, pgid: Pid, sid: Pid) -> Result<(), Errno> {
+        let proc = self.get_mut(pid)?;
+        let before = (proc.pgid, proc.sid);
+        (proc.pgid, proc.sid) = (pgid, sid);
+        self.join(pgid);
+        self.join(sid);
+        self.leave(before.0);
+        self.leave(before.1);
+        Ok(())
+    }
+    fn join(&mut self, family: Pid) {
+        *self.families.entry(family).or_default() += 1;
+    }
+    fn leave(&mut self, family: Pid) {
+        if let Some(count) = self.families.get_mut(&family) {
+            *count -= 1;
+            if *count == 0 {
+                self.families.remove(&family);
+            }
+        }
     }
     /// A thread that is not the first of its process.
     #[inline]
@@ -249,6 +266,9 @@ impl Procs {
     }
     /// Takes one out.
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {
-        self.table.remove(&pid)
+        let proc = self.table.remove(&pid)?;
+        self.leave(proc.pgid);
+        self.leave(proc.sid);
+        Some(proc)
     }
 }

@@ -233,7 +233,7 @@ impl Unixd {
 
     /// Processor time of a thread.
     fn thread_cpu_ns(&self, tid: Tid) -> u64 {
-        let usage = self.voice(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
+        let usage = self.dispatcher_of(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
         usage.map_or(0, |usage| self.clock.ns(usage.value))
     }
 

@@ -11,7 +11,7 @@ impl Unixd {
     /// Requests that come with capabilities: not tried twice.
     pub fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
         match call.any {
-            Any::Fork(_) => Some(self.fork(pid, caps)),
+            Any::ForkCommit(op) => Some(self.fork_commit(pid, op.pid, op.wait, caps)),
             Any::Become(_) => Some(self.become_domain(pid, caps)),
             Any::Replace(op) => Some(self.replace(pid, caps, op.linux)),
             Any::Thread(_) => Some(self.new_thread(pid, caps)),
@@ -23,11 +23,15 @@ impl Unixd {
     pub fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Attach(_) => self.attach(pid),
-            Any::Fork(_) | Any::Become(_) | Any::Replace(_) | Any::Thread(_) => Err(Errno::EINVAL),
-            Any::ForkCommit(op) => self.fork_commit(pid, call, op.pid, op.wait),
+            Any::ForkCommit(_) | Any::Become(_) | Any::Replace(_) | Any::Thread(_) => {
+                Err(Errno::EINVAL)
+            }
+            Any::Fork(op) => self.fork(pid, op.act),
+            Any::ForkWait(op) => self.fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.fork_abort(pid, op.pid),
             Any::Exec(_) => self.exec(pid, call),
             Any::Exit(op) => self.exit(pid, op.status),
+            Any::ThreadEnd(op) => self.thread_end(pid, op.tid),
             Any::ThreadExit(op) => self.thread_exit(pid, op.status),
             Any::Stir(op) => self.stir(pid, op.tid),
             Any::FutexCount(_) => count(self.futex_wakes as usize),
@@ -42,7 +46,7 @@ impl Unixd {
                 self.retarget(pid);
                 done(())
             }
-            Any::Stop(op) => self.stop(pid, call, op.signal),
+            Any::Stop(op) => self.stop(pid, op.signal),
             Any::SetPgid(op) => self.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.get_pgid(pid, op.pid),
             Any::SetSid(_) => self.set_sid(pid),

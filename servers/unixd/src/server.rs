@@ -1,7 +1,6 @@
 //! The loop.
 
-use crate::caps::Slots;
-use crate::clock::{Clock, Due};
+use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
 use crate::content::File;
 use crate::descs::Descs;
@@ -11,11 +10,13 @@ use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::terminal::Terminal;
 use crate::threads::Tid;
+use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
-use crate::window::Session;
+use crate::window::Sessions;
 use abi::slots::{DISPATCHER, SELF_EP};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use authority::Badges;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
@@ -23,13 +24,13 @@ use libos::vspace::Window;
 use libos::{Cap, CapAddr, Place};
 use memfs::{Fs, Ino};
 use unixproto::ops::{error_words, lengths};
-use unixproto::{Any, Words};
+use unixproto::{Any, Errno, Words};
 
 /// Slots for capabilities that come with a request.
 pub const RECEIVED: CapAddr = CapAddr(domain::ARENA_SLOT.0 + 1);
 /// How many.
 pub const RECEIVED_MAX: u32 = 4;
-/// Two slots for capabilities that are made only to be sent.
+/// Three slots for capabilities that are made only to be sent.
 pub const SCRATCH: CapAddr = CapAddr(RECEIVED.0 + RECEIVED_MAX);
 
 /// How long the end of a process may wait for another process that has just been answered.
@@ -91,8 +92,10 @@ pub struct Unixd {
     pub ram: u64,
     /// Requests of the kind that makes the server keep more, and whether memory is scarce.
     pub kept: (u32, bool),
+    /// Under which badges threads speak.
+    pub badges: Badges<Speaker>,
     /// Session frames for new processes.
-    pub sessions: alloc::vec::Vec<(Slots, Session)>,
+    pub sessions: Sessions,
     /// Others come first, next time.
     pub yields: bool,
     /// Wait status of the first process, once it has ended.
@@ -150,26 +153,38 @@ impl Unixd {
     }
 
     fn handle(&mut self, message: &Message) -> Option<(Words, Caps)> {
+        self.clock.begin_event();
         if message.is_notification() {
             self.notified(message.words[0]);
             return None;
         }
-        self.speaker = message.badge as Tid;
-        let pid = self.procs.leader(self.speaker);
-        if message.is_fault() {
-            self.fault(pid, message);
-            return None;
-        }
-        let answer = match self.request(pid, message) {
-            Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
-            Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
-            Ok(Outcome::Block(_) | Outcome::Never) => None,
-            Err(error) => Some((error_words(error), Caps::NONE)),
+        let answer = match self.badges.who(message.badge) {
+            Some(Speaker { pid, .. }) if message.is_fault() => {
+                self.fault(pid, message);
+                None
+            }
+            Some(speaker) => self.answer_to(speaker, message),
+            // A thread that has ended waits to be taken apart.
+            None if message.is_fault() => None,
+            // Somebody has kept what belonged to a thread that is gone.
+            None => Some((error_words(Errno::ESRCH), Caps::NONE)),
         };
+        // What came along and was not taken.
         for index in 0..message.caps() {
             let _ = RECEIVED.plus(index).delete();
         }
         answer
+    }
+
+    #[inline(always)]
+    fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Option<(Words, Caps)> {
+        self.speaker = speaker.tid;
+        match self.request(speaker.pid, message) {
+            Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
+            Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
+            Ok(Outcome::Block(_) | Outcome::Never) => None,
+            Err(error) => Some((error_words(error), Caps::NONE)),
+        }
     }
 
     fn request(&mut self, pid: Pid, message: &Message) -> crate::wait::Tried {
@@ -202,11 +217,13 @@ impl Unixd {
         if bits & note::COM2 != 0 {
             self.control_input();
         }
-        while let Some(due) = self.clock.take_due() {
-            match due {
-                Due::Wait(tid) => self.wait_is_over(tid),
-                Due::Timer(pid) => self.timer_expired(pid),
-                Due::Console => self.console_resume(),
+        for _ in 0..DUE_MAX {
+            match self.clock.take_due() {
+                Some(Due::Wait(tid)) => self.wait_is_over(tid),
+                Some(Due::Timer(pid, which)) => self.timer_expired(pid, which),
+                Some(Due::Kill(pid)) => self.insist(pid),
+                Some(Due::Console) => self.console_resume(),
+                None => break,
             }
         }
     }

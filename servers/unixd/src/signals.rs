@@ -1,11 +1,11 @@
 //! Signals: who gets them and what happens then; timers.
 //!
 //! A signal that ends a process by default, and that it neither blocks, ignores nor catches, ends
-//! it here. Everything else is put into its session header; its library does the rest. A process
-//! that waits is answered `EINTR`, one that runs is notified.
+//! it here, and one that stops it does so here, too. Everything else is put into its session header;
+//! its library does the rest. A process that waits is answered `EINTR`, one that runs is notified.
 
-use crate::clock::Due;
-use crate::procs::{Pid, Timer, INIT};
+use crate::clock::{Due, PERIOD_MIN};
+use crate::procs::{Pid, State, Timer, INIT};
 use crate::server::Unixd;
 use crate::threads::Tid;
 use crate::wait::{done, first_of, Call, Outcome, Tried};
@@ -16,7 +16,11 @@ use unixproto::signals::*;
 use unixproto::{op, Errno};
 
 const STOPS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
-const UNSTOPPABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+/// Signals that nobody blocks, ignores, catches or waits for, whatever a header says.
+pub const UNSTOPPABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+
+/// How long a parent has time to end a child as which it acts.
+const GRACE_NS: u64 = 1_000_000_000;
 
 /// Information for a signal that `unixd` itself sends.
 pub fn from_kernel() -> SigInfo {
@@ -44,15 +48,15 @@ impl Unixd {
         signal: u32,
         info: SigInfo,
     ) -> Option<Tid> {
-        let Ok(proc) = self.procs.live(pid) else { return None };
-        let (has_domain, stopped, native) = (proc.has_domain, proc.stopped, proc.native);
-        let Ok(session) = proc.session() else { return None };
-        let header = session.header();
         let mask = bit(signal);
-        if signal == SIGKILL && has_domain {
-            self.strike_down(pid, SIGKILL);
+        if signal == SIGKILL {
+            self.kill_at_once(pid);
             return None;
         }
+        let Ok(proc) = self.procs.live(pid) else { return None };
+        let (has_domain, stopped, acted) = (proc.domain.is_some(), proc.stopped, proc.is_acted());
+        let Ok(session) = proc.session() else { return None };
+        let header = session.header();
         let (caught, ignored) = (header.caught.load(Relaxed), header.ignored.load(Relaxed));
         let caught = caught & !UNSTOPPABLE & mask != 0;
         let ignored = ignored & !UNSTOPPABLE & mask != 0;
@@ -62,7 +66,7 @@ impl Unixd {
             None => self.taker(pid, mask),
         };
         let awaited = taker.is_some_and(|tid| self.procs.awaits(tid, mask));
-        let blocked = taker.is_none() || awaited;
+        let blocked = (taker.is_none() || awaited) && mask & UNSTOPPABLE == 0;
         let action = default_action(signal);
         if signal == SIGCONT && stopped {
             self.resume(pid);
@@ -80,11 +84,55 @@ impl Unixd {
         if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.is_orphaned(pid) {
             return None;
         }
-        if by_default && mask & STOPS != 0 && native {
-            self.stop_native(pid, signal);
+        // What a process does for its child that it acts as is its library's business, but for what
+        // cannot be held off.
+        if by_default && mask & STOPS != 0 && (!acted || signal == SIGSTOP) {
+            self.stop_process(pid, signal);
             return None;
         }
         self.deliver(pid, thread, signal, info, taker)
+    }
+
+    /// `SIGKILL`.
+    fn kill_at_once(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        match proc.state {
+            State::Live if proc.domain.is_some() => self.strike_down(pid, SIGKILL),
+            // Its parent goes on without it, if it does what it is told.
+            State::Live => {
+                proc.killed = true;
+                if let Ok(session) = proc.session() {
+                    session.header().pending.post(SIGKILL, from_kernel());
+                }
+                self.clock.add(self.clock.now() + GRACE_NS, Due::Kill(pid));
+                self.nudge(pid, bit(SIGKILL));
+            }
+            State::Building => {
+                proc.killed = true;
+                self.terminate(pid, killed(SIGKILL));
+            }
+            State::Ending | State::Zombie => {}
+        }
+    }
+
+    /// A parent that acts as its child has had time to end it, and goes with it if it has not.
+    pub fn insist(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.live(pid) else { return };
+        if proc.killed {
+            let acts = if proc.is_acted() { proc.parent } else { pid };
+            self.strike_down(acts, SIGKILL);
+        }
+    }
+
+    /// A signal that waits and ends the process by default, as its header says.
+    pub fn deadly_signal(&self, pid: Pid) -> Option<u32> {
+        let header = self.procs.live(pid).ok()?.session().ok()?.header();
+        let kept = header.caught.load(Relaxed) | header.ignored.load(Relaxed);
+        let taken = |tid: Tid| self.procs.pending_for(tid) & !self.procs.mask_of(tid) & !kept;
+        let waiting = self.procs.threads_of(pid).into_iter().fold(0, |all, tid| all | taken(tid));
+        (1..=64).find(|&signal| {
+            waiting & bit(signal) != 0 && default_action(signal) == DefaultAction::Terminate
+        })
     }
 
     /// Signals that stop and the one that continues take each other back.
@@ -205,11 +253,9 @@ impl Unixd {
         let deadline = if op.value == 0 { 0 } else { now.saturating_add(op.value) };
         let timers = &mut self.procs.get_mut(pid)?.timers;
         timers[op.which as usize] = Timer { deadline, interval: op.interval };
-        if !timers.iter().any(|timer| timer.deadline == old.deadline) {
-            self.clock.remove(old.deadline, Due::Timer(pid));
-        }
+        self.clock.remove(old.deadline, Due::Timer(pid, op.which));
         if deadline != 0 {
-            self.clock.add(deadline, Due::Timer(pid));
+            self.clock.add(deadline, Due::Timer(pid, op.which));
         }
         done(remaining(old, now))
     }
@@ -224,24 +270,28 @@ impl Unixd {
         self.procs.get(pid)?.timers.get(which as usize).copied().ok_or(Errno::EINVAL)
     }
 
-    /// A deadline of some timer of a process has come. It may have been set anew since.
-    pub fn timer_expired(&mut self, pid: Pid) {
+    /// The deadline of a timer has come.
+    pub fn timer_expired(&mut self, pid: Pid, which: u32) {
+        const SIGNALS: [u32; 3] = [SIGALRM, SIGVTALRM, SIGPROF];
         let now = self.clock.now();
-        for (which, signal) in [(0, SIGALRM), (1, SIGVTALRM), (2, SIGPROF)] {
-            let Ok(proc) = self.procs.get_mut(pid) else { return };
-            let timer = &mut proc.timers[which];
-            if timer.deadline == 0 || timer.deadline > now {
-                continue;
-            }
-            timer.deadline = match timer.interval {
-                0 => 0,
-                period => (now - (now - timer.deadline) % period).saturating_add(period),
-            };
-            if timer.deadline != 0 {
-                self.clock.add(timer.deadline, Due::Timer(pid));
-            }
-            self.post(pid, signal, from_kernel());
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Some(timer) = proc.timers.get_mut(which as usize) else { return };
+        timer.deadline = next_deadline(timer, now);
+        if timer.deadline != 0 {
+            self.clock.add(timer.deadline, Due::Timer(pid, which));
         }
+        self.post(pid, SIGNALS[which as usize], from_kernel());
+    }
+}
+
+/// When a timer that has expired does so again: a whole number of periods after it, and long enough
+/// after now; 0 for never.
+fn next_deadline(timer: &Timer, now: u64) -> u64 {
+    let late = now.saturating_sub(timer.deadline);
+    match timer.interval {
+        0 => 0,
+        short if short < PERIOD_MIN => now.saturating_add(PERIOD_MIN),
+        period => (now - late % period).saturating_add(period),
     }
 }
 

@@ -1,16 +1,17 @@
 //! Threads.
 //!
-//! A thread has an id of the same space as processes, an endpoint with that as its badge, a session
-//! frame and a dispatcher; everything else is its process's. The first thread of a process has the
+//! A thread has an id of the same space as processes, a voice and a dispatcher; everything else is its process's. The first thread of a process has the
 //! process's id, and its parts are those of the process. While a request is worked on,
 //! [`Unixd::speaker`] says which thread has sent it: its data is in that one's session frame, and
 //! that one waits if somebody has to.
 
-use crate::caps::{errno, mint, Slots};
+use crate::caps::{mint, Slots};
+use crate::domains::{receive_dispatcher, OWN};
 use crate::exits::Ending;
-use crate::fork::watch_faults;
 use crate::procs::*;
-use crate::server::{Unixd, RECEIVED, SCRATCH};
+use crate::server::{Unixd, SCRATCH};
+use crate::signals::UNSTOPPABLE;
+use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Blocked, Outcome, Tried};
 use crate::window::Session;
 use alloc::boxed::Box;
@@ -18,7 +19,7 @@ use alloc::vec::Vec;
 use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::ipc::Caps;
-use libos::{invoke, op as kop, Cap, CapAddr, CapType, Rights};
+use libos::{invoke, op as kop, Cap};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::bit;
@@ -31,10 +32,10 @@ pub type Tid = Pid;
 pub struct Thread {
     /// Its process.
     pub leader: Pid,
-    /// Its capabilities: [`ENDPOINT`], [`SESSION`] and [`DISPATCHER`].
-    pub caps: Slots,
-    /// What it shares with its library.
-    pub session: Session,
+    /// What it speaks with.
+    pub voice: Voice,
+    /// Its dispatcher.
+    pub dispatcher: Slots,
     /// What it waits for.
     pub blocked: Option<Blocked>,
     /// Its name, for `/proc`.
@@ -70,7 +71,7 @@ impl Procs {
     /// The session frame of a thread.
     pub fn session_of(&self, tid: Tid) -> Result<&Session, Errno> {
         match self.thread(tid) {
-            Some(thread) => Ok(&thread.session),
+            Some(thread) => Ok(&thread.voice.session),
             None => self.get(tid)?.session(),
         }
     }
@@ -90,7 +91,8 @@ impl Procs {
     }
     /// The signals that a thread blocks.
     pub fn mask_of(&self, tid: Tid) -> u64 {
-        self.header_of(tid).map_or(0, |header| header.blocked.load(Relaxed))
+        let blocked = self.header_of(tid).map_or(0, |header| header.blocked.load(Relaxed));
+        blocked & !UNSTOPPABLE
     }
     /// The signals that wait for a thread, or for any of its process.
     pub fn pending_for(&self, tid: Tid) -> u64 {
@@ -109,26 +111,38 @@ impl Procs {
 impl Unixd {
     /// A new thread of the caller's process.
     pub fn new_thread(&mut self, pid: Pid, received: u32) -> Tried {
-        if received != 1 || !self.procs.get(pid)?.has_domain {
+        let proc = self.procs.get(pid)?;
+        if received != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
-        let tid = self.procs.new_pid()?;
-        let (caps, session) = self.equip(tid)?;
-        RECEIVED.move_to(caps.at(DISPATCHER)).map_err(errno)?;
-        if !caps.at(DISPATCHER).identify().is_ok_and(|what| what.ty == CapType::Dispatcher) {
-            return Err(Errno::EINVAL);
-        }
-        watch_faults(&caps, options::LINUX)?;
+        let options = if proc.native { 0 } else { options::LINUX };
+        let tid = self.procs.new_pid(self.terminal.foreground)?;
+        let voice = self.equip(Speaker { pid, tid })?;
+        let made = receive_dispatcher(voice.endpoint(), options);
+        let shown = made.and_then(|dispatcher| {
+            self.show(&voice)?;
+            mint(dispatcher.first(), SCRATCH.plus(2), OWN)?;
+            Ok(dispatcher)
+        });
+        let dispatcher = match shown {
+            Ok(dispatcher) => dispatcher,
+            Err(error) => {
+                let nothing = Slots::none();
+                self.ending.push_back(Ending::of_thread(&mut self.badges, voice, nothing));
+                return Err(error);
+            }
+        };
         let blocked = self.procs.mask_of(self.speaker);
-        session.header().blocked.store(blocked, Relaxed);
-        mint(caps.at(ENDPOINT), SCRATCH, Rights::SEND)?;
-        mint(caps.at(SESSION), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))?;
+        voice.session.header().blocked.store(blocked, Relaxed);
         let name = self.procs.name_of(self.speaker).to_vec();
-        let thread = Thread { leader: pid, caps, session, blocked: None, name };
+        let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
         self.procs.add_thread(tid, Box::new(thread));
         self.procs.get_mut(pid)?.threads.push(tid);
         self.publish(pid);
-        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 2)))
+        if self.procs.get(pid)?.stopped {
+            self.suspend([tid]);
+        }
+        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 3)))
     }
 
     /// The caller ends, with its process if it is the last thread.
@@ -142,12 +156,22 @@ impl Unixd {
         let proc = self.procs.get(pid)?;
         if proc.first_ended && proc.threads.is_empty() {
             // As on Linux, the last one's status is that of the process.
-            self.terminate(pid, status & 0xffff);
+            self.terminate(pid, crate::exits::honest(status));
         } else {
             // Somebody else has to take the signals that this thread was meant to.
             self.retarget(pid);
         }
         Ok(Outcome::Never)
+    }
+
+    /// Ends another thread of the caller's process.
+    pub fn thread_end(&mut self, pid: Pid, tid: Tid) -> Tried {
+        if tid == self.speaker || !self.procs.thread(tid).is_some_and(|it| it.leader == pid) {
+            return Err(Errno::ESRCH);
+        }
+        self.remove_thread(tid);
+        self.retarget(pid);
+        done(())
     }
 
     /// Takes a thread apart, and with it what it was doing.
@@ -156,7 +180,7 @@ impl Unixd {
             self.drop_kept(self.procs.leader(tid), &blocked.call);
         }
         let Some(thread) = self.procs.remove_thread(tid) else { return };
-        let dispatcher = thread.caps.at(DISPATCHER);
+        let dispatcher = thread.dispatcher.first();
         // It does not run any more from here on.
         let _ = invoke(dispatcher, kop::Suspend {});
         let ticks = invoke(dispatcher, kop::Usage {}).map_or(0, |usage| usage.value);
@@ -165,7 +189,8 @@ impl Unixd {
             proc.threads.retain(|&other| other != tid);
             proc.cpu_ns += used;
         }
-        self.ending.push_back(Ending::of_domain(thread.caps));
+        let Thread { voice, dispatcher, .. } = *thread;
+        self.ending.push_back(Ending::of_thread(&mut self.badges, voice, dispatcher));
     }
 
     /// Takes all threads of a process apart but the first.
@@ -176,28 +201,11 @@ impl Unixd {
         }
     }
 
-    /// Dispatchers of all threads but the one whose request is being worked on.
-    pub fn other_dispatchers(&self, pid: Pid) -> Vec<CapAddr> {
-        let others = self.procs.threads_of(pid).into_iter().filter(|tid| *tid != self.speaker);
-        others.filter_map(|tid| self.voice(tid)).collect()
-    }
-
-    /// Stops all threads but the caller's.
-    pub fn suspend_others(&self, pid: Pid) {
-        for dispatcher in self.other_dispatchers(pid) {
-            // One that has just ended is as good as stopped.
-            let _ = invoke(dispatcher, kop::Suspend {});
-        }
-    }
-
-    /// Lets them go on.
-    pub fn continue_others(&self, pid: Pid) {
-        for tid in self.procs.threads_of(pid) {
-            if let Some(dispatcher) = self.voice(tid) {
-                // The one that was not suspended stays as it is.
-                let _ = invoke(dispatcher, kop::Continue {});
-            }
-        }
+    /// All threads of a process but the one whose request is being worked on.
+    pub fn other_threads(&self, pid: Pid) -> Vec<Tid> {
+        let mut all = self.procs.threads_of(pid);
+        all.retain(|tid| *tid != self.speaker);
+        all
     }
 
     /// The process of a thread.
@@ -275,7 +283,7 @@ impl Unixd {
                 false => self.interrupt(tid),
             };
         }
-        if let Some(dispatcher) = self.voice(tid) {
+        if let Some(dispatcher) = self.dispatcher_of(tid) {
             // A dispatcher that has just ended needs no notification.
             let _ = dispatcher.notify(NOTE_SIGNAL);
         }

@@ -188,23 +188,10 @@ impl Unixd {
             Ok(Outcome::Block(_) | Outcome::Never) => return,
             Err(error) => (error_words(error), Caps::NONE),
         };
-        let Some(to) = self.voice(tid) else { return };
+        let Some(to) = self.dispatcher_of(tid) else { return };
         // A thread that is not waiting here has itself to blame.
         if let Err(Status::Again) = libos::ipc::reply(Place::own(to), words, caps) {
             libos::log!("unixd: answer to {tid} not taken");
-        }
-    }
-
-    /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
-    /// its process.
-    pub fn voice(&self, tid: Tid) -> Option<libos::CapAddr> {
-        if let Some(thread) = self.procs.thread(tid) {
-            return Some(thread.caps.at(crate::procs::DISPATCHER));
-        }
-        let proc = self.procs.get(tid).ok()?;
-        match proc.has_domain {
-            true => proc.dispatcher(),
-            false => self.procs.get(proc.parent).ok()?.dispatcher(),
         }
     }
 
@@ -223,7 +210,7 @@ fn interrupted(call: &Call) -> Tried {
 
 /// May a signal end this request?
 fn is_interruptible(any: &Any) -> bool {
-    !matches!(any, Any::ForkCommit(_) | Any::Stop(_))
+    !matches!(any, Any::ForkWait(_))
 }
 
 /// Is one of the signals of `set` among those pending?

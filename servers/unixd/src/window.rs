@@ -7,12 +7,13 @@
 use crate::caps::{errno, Slots};
 use abi::layout::PAGE;
 use abi::slots::VSPACE;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use libos::domain;
 use libos::local::Local;
 use libos::vspace::{entry_of, AddressSpace, Supplies, RW, WINDOW_BYTES};
-use libos::{Cap, CapType, Place, Status};
-use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
+use libos::{Cap, CapAddr, CapType, Place, Status};
+use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET, SESSION_BYTES};
 use unixproto::Errno;
 
 /// An upper-level entry of the address space that nothing else uses.
@@ -96,28 +97,11 @@ impl Shared {
         (end <= self.bytes).then(|| (Area::va(self.index) as usize + offset) as *mut u8)
     }
 
-    /// Copies bytes out, as far as they lie inside.
-    pub fn read(&self, offset: usize, to: &mut [u8]) {
-        let Some(from) = self.pointer(offset, to.len()) else { return };
-        // SAFETY: the range is mapped as long as `self` lives, and `to` is private memory.
-        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
-    }
-
     /// Copies bytes in, as far as there is room inside.
     pub fn write(&self, offset: usize, from: &[u8]) {
         let Some(to) = self.pointer(offset, from.len()) else { return };
         // SAFETY: the range is mapped writable as long as `self` lives; `from` is private memory.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
-    }
-
-    /// Copies bytes from here to another shared range.
-    pub fn copy_to(&self, offset: usize, to: &Shared, to_offset: usize, bytes: usize) {
-        let (Some(from), Some(to)) = (self.pointer(offset, bytes), to.pointer(to_offset, bytes))
-        else {
-            return;
-        };
-        // SAFETY: both ranges are mapped as long as the values live. `copy` allows overlap.
-        unsafe { core::ptr::copy(from, to, bytes) }
     }
 }
 
@@ -132,41 +116,132 @@ impl Drop for Shared {
     }
 }
 
-/// A process's session frame.
-pub struct Session(Shared);
+/// A Frame with two session frames. It is mapped here as a whole: what is made of it, and its
+/// Mappings elsewhere, can be revoked without that.
+struct Pair {
+    map: Shared,
+    whole: Slots,
+}
+
+/// A session frame.
+pub struct Session {
+    frame: Slots,
+    /// It is mapped as long as this lives.
+    pair: Rc<Pair>,
+    /// Where.
+    va: usize,
+}
 
 impl Session {
-    /// The session in a mapped frame.
-    pub fn new(shared: Shared) -> Session {
-        Session(shared)
+    /// The Frame, which nobody else revokes.
+    pub fn frame(&self) -> CapAddr {
+        self.frame.first()
     }
     /// The header.
+    #[inline]
     pub fn header(&self) -> &Header {
         // SAFETY: the first page is mapped as long as `self` lives, and it consists of atomics.
-        unsafe { &*(Area::va(self.0.index) as *const Header) }
+        unsafe { &*(self.va as *const Header) }
+    }
+    /// Bytes of the data area, if they are inside.
+    #[inline]
+    fn place(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        (end <= DATA_BYTES).then_some((self.va + DATA_OFFSET + offset) as *mut u8)
     }
     /// Copies bytes of the data area.
     pub fn data(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let mut data = alloc::vec![0; bytes.min(DATA_BYTES)];
-        self.0.read(DATA_OFFSET + offset, &mut data);
+        self.read(offset, &mut data);
         data
     }
-    /// Copies bytes of the data area to `to`.
+    /// Copies bytes of the data area to `to`, if all of them lie inside.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
-        self.0.read(DATA_OFFSET + offset, to);
+        let Some(from) = self.place(offset, to.len()) else { return };
+        // SAFETY: mapped as long as `self` lives; `to` is private memory.
+        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
     }
-    /// Puts bytes at the start of the data area.
+    /// Puts bytes at the start of the data area, if there is room.
     pub fn put(&self, bytes: &[u8]) {
-        self.0.write(DATA_OFFSET, bytes);
+        let Some(to) = self.place(0, bytes.len()) else { return };
+        // SAFETY: mapped writable as long as `self` lives; `bytes` are private memory.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+    /// Copies bytes from elsewhere to the data area.
+    pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
+        let places = (self.place(offset, bytes), from.pointer(from_offset, bytes));
+        let (Some(to), Some(from)) = places else { return };
+        // SAFETY: both ranges are mapped as long as the values live, and they are different Frames.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
+    }
+    /// Copies bytes of the data area to somewhere else.
+    pub fn copy_to(&self, offset: usize, to: &Shared, to_offset: usize, bytes: usize) {
+        let places = (self.place(offset, bytes), to.pointer(to_offset, bytes));
+        let (Some(from), Some(to)) = places else { return };
+        // SAFETY: as in `copy_from`.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
     }
     /// Forgets what a process has left.
-    pub fn clear(&self) {
-        for offset in (0..self.0.bytes).step_by(4096) {
-            self.0.write(offset, &[0; 4096]);
+    fn clear(&self) {
+        // SAFETY: mapped writable as long as `self` lives.
+        unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, SESSION_BYTES as usize) }
+    }
+}
+
+/// Session frames that nobody uses, kept for the next processes.
+#[derive(Default)]
+pub struct Sessions {
+    free: Vec<Session>,
+}
+
+/// How many are kept.
+const KEPT: usize = 8;
+
+impl Sessions {
+    /// One that nobody else has ever seen, or everybody has forgotten.
+    pub fn take(&mut self) -> Result<Session, Errno> {
+        if let Some(session) = self.free.pop() {
+            return Ok(session);
+        }
+        let frame = Slots::new(1)?;
+        domain::with(|domain| {
+            use libos::ram::Ram;
+            domain.arena.make(CapType::Frame, 2 * SESSION_BYTES, 1, frame.first().into())
+        })
+        .map_err(errno)?;
+        let map = Shared::map(frame.first(), 2 * SESSION_BYTES)?;
+        let pair = Rc::new(Pair { map, whole: frame });
+        self.free.push(part(&pair, SESSION_BYTES)?);
+        part(&pair, 0)
+    }
+
+    /// Takes back one that has been revoked.
+    pub fn put_back(&mut self, session: Session) {
+        session.clear();
+        self.free.push(session);
+        if self.free.len() > KEPT {
+            self.drop_pair();
         }
     }
-    /// The frame and where the data area starts in it.
-    pub fn area(&self) -> (&Shared, usize) {
-        (&self.0, DATA_OFFSET)
+
+    /// Gives the memory of two back that make up a pair, if there are any.
+    fn drop_pair(&mut self) {
+        // One reference of each half.
+        let whole = self.free.iter().position(|one| {
+            let here = self.free.iter().filter(|other| Rc::ptr_eq(&one.pair, &other.pair));
+            here.count() == 2
+        });
+        let Some(whole) = whole else { return };
+        let pair = self.free[whole].pair.clone();
+        self.free.retain(|session| !Rc::ptr_eq(&session.pair, &pair));
     }
+}
+
+/// The half of a pair that starts there.
+fn part(pair: &Rc<Pair>, start: u64) -> Result<Session, Errno> {
+    let frame = Slots::new(1)?;
+    let whole = pair.whole.first();
+    whole.retype(CapType::Frame, start, SESSION_BYTES, 1, frame.first()).map_err(errno)?;
+    let va = (Area::va(pair.map.index) + start) as usize;
+    Ok(Session { frame, pair: pair.clone(), va })
 }

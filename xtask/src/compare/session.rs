@@ -151,7 +151,7 @@ impl Session {
         let (silence, _open) = std::io::pipe()?;
         let console =
             Console { input: Box::new(silence), output: Box::new(output.clone()), terminal: false };
-        let limits = Limits { timeout: Some(self.timeout), watch_signals: false, give_up: None };
+        let limits = Limits { timeout: Some(self.timeout), ..Limits::default() };
         let finished = emulator::run(boot, console, &log, &limits)?;
         let at_length = |what: &str, lines: &[String]| {
             let lines = &lines[lines.len().saturating_sub(20)..];

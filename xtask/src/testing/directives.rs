@@ -37,6 +37,8 @@ pub struct Directives {
     pub memory: Option<String>,
     pub cores: Option<u32>,
     pub nodes: Option<u32>,
+    /// Features that the processor lacks.
+    pub without: Vec<String>,
     pub command_line: String,
     pub kept: u64,
 }
@@ -111,6 +113,7 @@ impl Directives {
             cores: self.cores.unwrap_or(cores),
             nodes: self.nodes.unwrap_or(1),
             mem,
+            without: self.without.clone(),
             ..MachineOptions::default()
         })
     }

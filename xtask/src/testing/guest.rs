@@ -1,6 +1,8 @@
 //! Boots for one test, and compares what came of it.
 
 use super::Context;
+use crate::backtrace::Symbols;
+use crate::compile::UserProgram;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::image::{Addition, Image};
 use crate::log::{panic_report, Log};
@@ -32,14 +34,20 @@ pub struct GuestRun {
 pub struct Extras {
     /// See [`Boot::memory_file`].
     pub memory_file: Option<PathBuf>,
+    /// Another kernel than the usual one.
+    pub kernel: Option<PathBuf>,
     /// See [`Limits::give_up`].
     pub give_up: Option<Arc<AtomicBool>>,
+    /// See [`Limits::end_at_fault`].
+    pub end_at_fault: bool,
 }
 
 /// What came of it.
 pub struct Observed {
     pub stdout: Vec<u8>,
     pub finished: Finished,
+    /// The ELF files of the kernel and, if it was a native one, of the program.
+    files: Vec<PathBuf>,
 }
 
 impl GuestRun {
@@ -52,7 +60,7 @@ impl GuestRun {
         let arguments = self.invocation.encode();
         let image = Image::assemble(&context.project, &context.base, &arguments, &self.additions)?;
         let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
-        boot.kernel = context.built.kernel.clone();
+        boot.kernel = extras.kernel.unwrap_or_else(|| context.built.kernel.clone());
         boot.memory_file = extras.memory_file;
         boot.command_line =
             format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 {}", self.command_line);
@@ -66,10 +74,17 @@ impl GuestRun {
             output: Box::new(output.clone()),
             terminal: false,
         };
-        let limits =
-            Limits { timeout: Some(self.timeout), watch_signals: false, give_up: extras.give_up };
+        let limits = Limits {
+            timeout: Some(self.timeout),
+            give_up: extras.give_up,
+            end_at_fault: extras.end_at_fault,
+            ..Limits::default()
+        };
         let finished = emulator::run(&boot, console, &log, &limits)?;
-        Ok(Observed { stdout: output.take(), finished })
+        let named = |own: &&UserProgram| self.invocation.arguments.first() == Some(&own.image_path);
+        let program = context.built.programs.iter().find(named).map(|own| own.file.clone());
+        let files = [Some(boot.kernel), program].into_iter().flatten().collect();
+        Ok(Observed { stdout: output.take(), finished, files })
     }
 }
 
@@ -79,7 +94,7 @@ impl Observed {
         let tail = &self.finished.log_tail;
         let excerpt = |lines: &[String], most: usize| {
             let most = if verbose { lines.len() } else { most };
-            lines[lines.len().saturating_sub(most)..].join("\n")
+            self.annotated(&lines[lines.len().saturating_sub(most)..])
         };
         match &self.finished.end {
             End::Shutdown(Some(_)) if self.counter("invariants_broken") == Some(1) => {
@@ -91,12 +106,22 @@ impl Observed {
             }
             End::Panic => bail!("the kernel panicked\n{}", excerpt(panic_report(tail), 30)),
             End::Died(how) => bail!("the emulator died: {how}\n{}", excerpt(tail, 10)),
+            End::Fault => bail!("a program has failed\n{}", excerpt(tail, 10)),
             End::TimedOut => {
                 let output = String::from_utf8_lossy(&self.stdout).into_owned();
                 bail!("took too long; its output: {output:?}\n{}", excerpt(tail, 10))
             }
             end => bail!("ended early: {end:?}"),
         }
+    }
+
+    /// Lines of the log with the names of functions.
+    fn annotated(&self, lines: &[String]) -> String {
+        let symbols: Vec<Symbols> = self.files.iter().map(|file| Symbols::load(file)).collect();
+        let annotate = |line: &String| {
+            symbols.iter().fold(line.clone(), |line, symbols| symbols.annotate(&line))
+        };
+        lines.iter().map(annotate).collect::<Vec<_>>().join("\n")
     }
 
     /// The value in `@counter NAME VALUE`.

@@ -78,6 +78,24 @@ pub fn run_named(
     guest_run(context, test.to_owned(), (&source, name, "gcc"), &directives)?.run(context)
 }
 
+/// The same; fails unless its output and its status are as they should be.
+pub fn expect_named(
+    context: &Context,
+    test: &str,
+    name: &str,
+    change: impl FnOnce(&mut Directives),
+) -> Result<()> {
+    let source = context.project.path("tests/linux").join(name).with_extension("c");
+    let mut status = 0;
+    let mut stdout = Ok(None);
+    let observed = run_named(context, test, name, |directives| {
+        change(directives);
+        status = directives.expected_status.unwrap_or(0);
+        stdout = expected_stdout(directives, &source, "gcc");
+    })?;
+    observed.expect(status, stdout?.as_deref(), context.verbose)
+}
+
 /// A boot for a program, compiled in a way.
 fn guest_run(
     context: &Context,

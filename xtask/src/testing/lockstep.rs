@@ -56,7 +56,8 @@ pub struct Mailbox {
     answered: u64,
     taken: u64,
     ended: Arc<AtomicBool>,
-    /// Falsify this answer, to see that it is noticed.
+    /// Falsify some answers from this one on, to see that it is noticed: not each has a word that
+    /// says something.
     pub falsify: Option<u64>,
 }
 
@@ -64,6 +65,9 @@ pub struct Mailbox {
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Commands that are written at a time.
 const BATCH: u64 = 128;
+
+/// How many answers in a row are falsified.
+const FALSE_ANSWERS: u64 = 16;
 
 impl Mailbox {
     /// Waits until the guest listens at physical address `at`. `ended`: the machine has gone.
@@ -131,7 +135,7 @@ impl Mailbox {
         }
         let at = self.at + ANSWERS_AT + self.taken % RING * 8 * ANSWER_WORDS as u64;
         let mut answer: Answer = self.memory.read(at)?;
-        if self.falsify == Some(self.taken) {
+        if self.falsify.is_some_and(|first| (first..first + FALSE_ANSWERS).contains(&self.taken)) {
             answer[1] ^= 1 << 20;
         }
         self.taken += 1;

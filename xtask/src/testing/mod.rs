@@ -8,6 +8,7 @@ mod cli;
 mod compare;
 mod cores;
 mod directives;
+mod events;
 pub mod guest;
 mod host;
 pub mod linux;
@@ -15,6 +16,7 @@ mod lockstep;
 mod model;
 mod monitors;
 mod native;
+mod processors;
 mod protocol;
 mod report;
 mod shell;
@@ -36,7 +38,8 @@ use std::time::{Duration, Instant};
 /// Run the tests, or those whose name contains FILTER
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
-/// init), cores (machines with many), monitors (and programs on many cores), model (random operations
+/// init), processors (that lack features),
+/// events (how long the kernel keeps the processor), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
@@ -213,6 +216,8 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(protocol::cases(filter));
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
+    cases.extend(processors::cases());
+    cases.extend(events::cases());
     cases.extend(cli::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());

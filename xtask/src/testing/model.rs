@@ -102,7 +102,11 @@ fn compare(
     plan.cautious = env::var_os("TESSERA_CAUTIOUS").is_some();
     let memory = Memory::new()?;
     let (give_up, ended) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
-    let extras = Extras { memory_file: Some(memory.path()), give_up: Some(give_up.clone()) };
+    let extras = Extras {
+        memory_file: Some(memory.path()),
+        give_up: Some(give_up.clone()),
+        ..Extras::default()
+    };
     let (big, bytes) = setting.big;
     let run = GuestRun {
         test: format!("{SUITE}{}", setting.name),

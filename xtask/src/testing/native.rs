@@ -31,7 +31,13 @@ pub fn cases(context: &Context) -> Vec<Case> {
 }
 
 fn run(context: &Context, name: &str, path: &str, la57: bool) -> Vec<TestResult> {
-    collect(name, |results| boot(context, name, path, la57, results))
+    let machine = MachineOptions {
+        cores: context.cores,
+        mem: MemorySize { mib: 1536 },
+        la57,
+        ..MachineOptions::default()
+    };
+    collect(name, |results| boot(context, name, path, "", machine, results))
 }
 
 /// The results that `boot` has found, and its own.
@@ -48,19 +54,15 @@ pub fn collect(
     results
 }
 
-fn boot(
+/// Boots the program at `path` on a machine, with further words on the kernel's command line.
+pub fn boot(
     context: &Context,
     name: &str,
     path: &str,
-    la57: bool,
+    words: &str,
+    machine: MachineOptions,
     results: &mut Vec<TestResult>,
 ) -> Result<()> {
-    let machine = MachineOptions {
-        cores: context.cores,
-        mem: MemorySize { mib: 1536 },
-        la57,
-        ..MachineOptions::default()
-    };
     let run = GuestRun {
         test: name.to_owned(),
         invocation: Invocation::new(vec![path.to_owned()], &[])?,
@@ -68,7 +70,7 @@ fn boot(
         stdin: Vec::new(),
         machine,
         timeout: TIMEOUT,
-        command_line: format!("init={path}"),
+        command_line: format!("init={path} {words}"),
     };
     read_results(context, name, &run.run(context)?, results)
 }

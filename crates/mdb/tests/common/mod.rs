@@ -18,12 +18,16 @@ pub const IRQ: u8 = 6;
 pub const IO: u8 = 7;
 /// An object without memory whose `aux` is not ordered.
 pub const ENDPOINT: u8 = 8;
+/// An object in memory; what has an `aux` is made of the one without.
+pub const PORTAL: u8 = 9;
 
 pub struct Types;
 
 impl Policy for Types {
     const LEAF_RANK: u8 = 10;
     const HOST_RANK: u8 = 2;
+    // So few that there are often more.
+    const MOST_LEAVES: u64 = 3;
 
     fn tree(ty: u8) -> u8 {
         match ty {
@@ -37,10 +41,14 @@ impl Policy for Types {
     fn rank(ty: u8) -> u8 {
         match ty {
             RAM => 1,
-            FRAME | VNODE => 2,
+            FRAME | VNODE | PORTAL => 2,
             MAPPING => Self::LEAF_RANK,
             _ => 0,
         }
+    }
+
+    fn rank_of(cap: &RawCap) -> u8 {
+        Self::rank(cap.ty) + u8::from(cap.ty == PORTAL && cap.aux != 0)
     }
 
     fn range(cap: &RawCap) -> (u64, u64) {
@@ -54,6 +62,7 @@ impl Policy for Types {
     fn identity(cap: &RawCap) -> u64 {
         match cap.ty {
             MAPPING => cap.word | u64::from(cap.aux & 0xfff),
+            PORTAL => u64::from(cap.aux),
             _ => 0,
         }
     }

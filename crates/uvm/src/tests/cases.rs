@@ -128,6 +128,29 @@ fn brk_keeps_away_from_mappings() {
 }
 
 #[test]
+fn a_killed_process_leaves_its_relatives_bit_by_bit() {
+    // Whatever is gone already when its relative writes, in whatever order it went.
+    for (order, gone) in (0..14).flat_map(|order| (0..6).map(move |gone| (order, gone))) {
+        let mut world = World::new();
+        let start = dirty(&mut world, 400);
+        world.fork(0);
+        world.kill(order % 2);
+        for step in 0..gone {
+            world.remains[0].shrink(order / 2 * (step + 1));
+        }
+        for page in [0, 150, 300].map(|n| start + n) {
+            world.touch(0, page, Access::Write).unwrap();
+            world.check();
+        }
+        while world.remains[0].shrink(order) {
+            world.touch(0, start + 151, Access::Write).unwrap();
+            world.check();
+        }
+        world.finish();
+    }
+}
+
+#[test]
 fn populating_ends_inside_an_entry() {
     let mut world = World::new();
     let both = &mut world.processes[0];

@@ -10,6 +10,8 @@ use std::rc::Rc;
 /// What an entry leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
+    /// Zeros that belong to nobody.
+    Zero,
     Anon(u32),
     Object(u32, u64),
 }
@@ -128,18 +130,31 @@ impl Kernel {
             && self.mappings.is_empty()
             && self.pages.is_empty()
     }
+    /// Has nobody else a page: one capability, in a CNode of which there is one capability?
+    fn is_alone(&self, page: u32) -> bool {
+        let holds = |node: &&Node| node.slots.values().any(|cap| *cap == Cap::Page(page));
+        self.pages[&page].0 == 1 && self.nodes.values().find(holds).unwrap().refs == 1
+    }
+    /// The kernel's promise: what others have, too, is not made writable.
+    fn check_writable(&self, target: Target, prot: Prot) {
+        if let (Target::Anon(page), true) = (target, prot.has(Prot::WRITE)) {
+            assert!(self.is_alone(page), "a page that others have is made writable");
+        }
+    }
     fn put(&mut self, node: u32, slot: u32, cap: Cap) {
         let old = self.nodes.get_mut(&node).unwrap().slots.insert(slot, cap);
         assert_eq!(old, None, "slot in use");
     }
     pub fn value(&self, target: Target) -> u64 {
         match target {
+            Target::Zero => 0,
             Target::Anon(page) => self.pages[&page].1,
             Target::Object(object, page) => self.objects[&object][page as usize],
         }
     }
     pub fn set_value(&mut self, target: Target, value: u64) {
         match target {
+            Target::Zero => panic!("a write to the page of zeros"),
             Target::Anon(page) => self.pages.get_mut(&page).unwrap().1 = value,
             Target::Object(object, page) => {
                 self.objects.get_mut(&object).unwrap()[page as usize] = value
@@ -257,11 +272,46 @@ impl Process {
         let id = kernel.id();
         kernel.mappings.insert(id, Mapping { table, first, count: targets.len() as u32 });
         for (n, &target) in targets.iter().enumerate() {
+            kernel.check_writable(target, prot);
             let table = kernel.tables.get_mut(&table).unwrap();
             let old = table.entries.insert(first + n as u32, Entry { target, prot });
-            assert!(old.is_none(), "entry in use");
+            assert!(old.is_none_or(|old| old.target == Target::Zero), "entry in use");
         }
         kernel.put(node, first % 256, Cap::Mapping(id));
+    }
+}
+
+/// What a process that was killed has left: its capabilities go one after the other, in no
+/// certain order, while others run.
+pub struct Remains {
+    kernel: Rc<RefCell<Kernel>>,
+    nodes: Vec<u32>,
+    tables: Vec<u32>,
+}
+
+impl Remains {
+    /// Of a process.
+    pub fn of(process: Process) -> Remains {
+        let Process { kernel, names, table_names, .. } = process;
+        let sorted = |map: HashMap<u32, u32>| {
+            let mut all: Vec<u32> = map.into_values().collect();
+            all.sort();
+            all
+        };
+        Remains { kernel, nodes: sorted(names), tables: sorted(table_names) }
+    }
+    /// Drops one capability. Answers whether any was left.
+    pub fn shrink(&mut self, pick: usize) -> bool {
+        let all = self.nodes.len() + self.tables.len();
+        if all == 0 {
+            return false;
+        }
+        let (mut kernel, pick) = (self.kernel.borrow_mut(), pick % all);
+        match pick.checked_sub(self.nodes.len()) {
+            None => kernel.node_unref(self.nodes.remove(pick)),
+            Some(table) => kernel.table_unref(self.tables.remove(table)),
+        }
+        true
     }
 }
 
@@ -375,8 +425,37 @@ impl Backend for Process {
         self.kernel.borrow().tables[&self.table_names[&table.0]].refs > 1
     }
     fn table_writable(&mut self, region: u64, table: Table) {
-        self.own_table(table);
+        let table = self.own_table(table);
         self.upper.get_mut(&region).unwrap().1 = true;
+        let mut kernel = self.kernel.borrow_mut();
+        for entry in kernel.tables.get_mut(&table).unwrap().entries.values_mut() {
+            if let Target::Anon(_) = entry.target {
+                entry.prot = Prot(entry.prot.0 & !Prot::WRITE.0);
+            }
+        }
+    }
+    fn zeros_show(
+        &mut self,
+        table: Table,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        assert!(count > 0 && first + count <= 512 && !prot.has(Prot::WRITE));
+        let table = self.own_table(table);
+        let mut kernel = self.kernel.borrow_mut();
+        let entries = &mut kernel.tables.get_mut(&table).unwrap().entries;
+        for at in first..first + count {
+            entries.entry(at).or_insert(Entry { target: Target::Zero, prot });
+        }
+        Ok(())
+    }
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) {
+        let table = self.own_table(table);
+        let mut kernel = self.kernel.borrow_mut();
+        let entries = &mut kernel.tables.get_mut(&table).unwrap().entries;
+        let gone = first..first + count;
+        entries.retain(|at, entry| !gone.contains(at) || entry.target != Target::Zero);
     }
     fn map_pages(
         &mut self,
@@ -405,6 +484,7 @@ impl Backend for Process {
         let Mapping { table, first, count } = kernel.mappings[&id].clone();
         assert_eq!(count, 1);
         let entry = Entry { target: Target::Anon(page), prot };
+        kernel.check_writable(entry.target, prot);
         kernel.tables.get_mut(&table).unwrap().entries.insert(first, entry);
         true
     }
@@ -448,8 +528,8 @@ impl Backend for Process {
                 for at in first..first + count {
                     let target = kernel.tables[&table].entries[&at].target;
                     let shared = match target {
-                        Target::Anon(page) => kernel.pages[&page].0 > 1,
-                        Target::Object(..) => true,
+                        Target::Anon(page) => !kernel.is_alone(page),
+                        Target::Object(..) | Target::Zero => true,
                     };
                     let prot = if shared { Prot::READ } else { Prot(3) };
                     let table = kernel.tables.get_mut(&table).unwrap();
@@ -464,10 +544,14 @@ impl Backend for Process {
         let mut kernel = self.kernel.borrow_mut();
         let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
         assert!(first + count <= len);
+        let mut changed = Vec::new();
         let table = kernel.tables.get_mut(&table).unwrap();
         for at in base + first..base + first + count {
-            table.entries.get_mut(&at).unwrap().prot = prot;
+            let entry = table.entries.get_mut(&at).unwrap();
+            entry.prot = prot;
+            changed.push(entry.target);
         }
+        changed.into_iter().for_each(|target| kernel.check_writable(target, prot));
     }
     fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32) {
         let id = self.mapping(mapping);

@@ -7,7 +7,7 @@ mod random;
 
 use crate::types::{Access, FaultError, PAGE};
 use crate::Space;
-use kernel::{Kernel, Process, Target};
+use kernel::{Kernel, Process, Remains, Target};
 use model::Model;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,6 +41,8 @@ impl Both {
 pub struct World {
     pub kernel: Rc<RefCell<Kernel>>,
     pub processes: Vec<Both>,
+    /// Of those that were killed.
+    pub remains: Vec<Remains>,
     /// Copies that the model says are needed.
     pub copies: u64,
     /// Values written so far, all different.
@@ -62,7 +64,7 @@ impl World {
         let model = Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
         let backend = Process::new(kernel.clone());
         let processes = vec![Both { real, backend, model }];
-        World { kernel, processes, copies: 0, clock: 1 << 40, exact: true }
+        World { kernel, processes, remains: Vec::new(), copies: 0, clock: 1 << 40, exact: true }
     }
 
     pub fn fork(&mut self, which: usize) {
@@ -82,6 +84,23 @@ impl World {
     pub fn exit(&mut self, which: usize) {
         let mut gone = self.processes.remove(which);
         gone.real.destroy(&mut gone.backend);
+    }
+
+    /// Ends a process that gives up nothing by itself.
+    pub fn kill(&mut self, which: usize) {
+        let gone = self.processes.remove(which);
+        self.remains.push(Remains::of(gone.backend));
+        self.exact = false;
+    }
+
+    /// Drops a capability of those who were killed.
+    pub fn clear_away(&mut self, pick: usize) {
+        if !self.remains.is_empty() {
+            let which = pick % self.remains.len();
+            if !self.remains[which].shrink(pick >> 3) {
+                self.remains.remove(which);
+            }
+        }
     }
 
     /// Uses a page as the hardware and the fault code do, and compares with the model.
@@ -152,6 +171,9 @@ impl World {
         while !self.processes.is_empty() {
             self.exit(0);
             self.check();
+        }
+        while !self.remains.is_empty() {
+            self.clear_away(0);
         }
         assert!(self.kernel.borrow().is_empty(), "something leaked");
     }

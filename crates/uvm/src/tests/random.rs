@@ -58,6 +58,7 @@ enum Op {
     },
     Fork,
     Exit,
+    Kill,
 }
 
 fn page() -> impl Strategy<Value = u64> {
@@ -100,6 +101,7 @@ fn op() -> impl Strategy<Value = (usize, Op)> {
         6 => (page(), 1u64..80, 0u8..2).prop_map(|(addr, pages, access)| Op::TouchRun { addr, pages, access }),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
+        1 => Just(Op::Kill),
     ];
     (any::<usize>(), op)
 }
@@ -243,7 +245,8 @@ fn step(world: &mut World, which: usize, op: &Op) {
         }
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),
-        Op::Fork | Op::Exit => {}
+        Op::Kill if forked => world.kill(which),
+        Op::Fork | Op::Exit | Op::Kill => {}
     }
 }
 
@@ -254,6 +257,8 @@ proptest! {
         let mut world = World::new();
         for (which, op) in &ops {
             step(&mut world, *which, op);
+            world.check();
+            world.clear_away(*which);
             world.check();
         }
         world.finish();

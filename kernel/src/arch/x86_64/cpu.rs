@@ -86,6 +86,9 @@ fn read_cr4() -> u64 {
 /// Model-specific registers.
 pub mod msr {
     pub const APIC_BASE: u32 = 0x1b;
+    pub const SYSENTER_CS: u32 = 0x174;
+    pub const SYSENTER_ESP: u32 = 0x175;
+    pub const SYSENTER_EIP: u32 = 0x176;
     pub const TSC_DEADLINE: u32 = 0x6e0;
     pub const STAR: u32 = 0xc000_0081;
     pub const LSTAR: u32 = 0xc000_0082;
@@ -158,7 +161,21 @@ pub fn enable(features: &Features) {
         asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags));
         asm!("mov cr4, {}", in(reg) cr4, options(nostack, preserves_flags));
     }
+    forget_firmware();
     FSGSBASE.store(features.fsgsbase, Ordering::Relaxed);
+}
+
+/// Whatever was there before the kernel may have left a way in, or traps: `sysenter` leads nowhere, and
+/// nothing is watched for.
+fn forget_firmware() {
+    const NO_BREAKPOINTS: u64 = 0x400;
+    // SAFETY: every 64-bit processor has these registers; the kernel relies on none of them.
+    unsafe {
+        for register in [msr::SYSENTER_CS, msr::SYSENTER_ESP, msr::SYSENTER_EIP] {
+            write_msr(register, 0);
+        }
+        asm!("mov dr7, {}", in(reg) NO_BREAKPOINTS, options(nomem, nostack, preserves_flags));
+    }
 }
 
 /// Whether user mode may set its FS and GS bases itself.
@@ -172,6 +189,7 @@ pub fn canonical(base: u64) -> u64 {
 }
 
 /// The user's FS base.
+#[inline]
 pub fn read_fs_base() -> u64 {
     if has_fsgsbase() {
         let base: u64;
@@ -184,6 +202,7 @@ pub fn read_fs_base() -> u64 {
 }
 
 /// Sets the user's FS base, an address.
+#[inline]
 pub fn write_fs_base(base: u64) {
     if has_fsgsbase() {
         // SAFETY: switched on in `enable`; the kernel does not use FS.
@@ -195,12 +214,14 @@ pub fn write_fs_base(base: u64) {
 }
 
 /// The user's GS base. (While the kernel runs, its own is active and the user's is swapped out.)
+#[inline]
 pub fn read_gs_base() -> u64 {
     // SAFETY: every 64-bit processor has it.
     unsafe { read_msr(msr::KERNEL_GS_BASE) }
 }
 
 /// Sets the user's GS base, an address.
+#[inline]
 pub fn write_gs_base(base: u64) {
     // SAFETY: every 64-bit processor has it.
     unsafe { write_msr(msr::KERNEL_GS_BASE, base) }

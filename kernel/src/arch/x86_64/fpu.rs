@@ -118,6 +118,7 @@ pub fn vectors_forbid() {
 ///
 /// # Safety
 /// As [`fpu_init_image`].
+#[inline]
 pub unsafe fn fpu_save(area: *mut u8) {
     let parts = PARTS.load(Ordering::Relaxed);
     // SAFETY: the caller's promise.
@@ -136,6 +137,7 @@ pub unsafe fn fpu_save(area: *mut u8) {
 /// # Safety
 /// `area` was filled by [`fpu_save`] or [`fpu_init_image`] and never written by user mode, or
 /// passed through [`fpu_sanitize`].
+#[inline]
 pub unsafe fn fpu_restore(area: *const u8) {
     let parts = PARTS.load(Ordering::Relaxed);
     // SAFETY: the caller's promise.

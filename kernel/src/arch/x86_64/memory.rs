@@ -58,6 +58,17 @@ pub fn virt_to_phys<T>(at: *const T) -> u64 {
     (at as u64).wrapping_sub(DIRECT_MAP)
 }
 
+#[repr(align(4096))]
+struct Zeros([u8; 4096]);
+
+static ZEROS: Zeros = Zeros([0; 4096]);
+
+/// Physical address of a page of zeros that nobody writes to.
+#[inline(always)]
+pub fn page_of_zeros() -> u64 {
+    ZEROS.0.as_ptr() as u64 - KERNEL_BASE
+}
+
 /// Where the parts of the image begin and end, as physical addresses.
 pub struct Image {
     pub start: u64,

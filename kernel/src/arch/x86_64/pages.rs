@@ -130,6 +130,7 @@ fn bytes_as_words(Saved(bytes): Saved) -> [u64; 8] {
 ///
 /// # Safety
 /// The page is memory, and nobody holds a reference into it.
+#[inline]
 pub unsafe fn zero_page(pa: u64) {
     let to = phys_to_virt(pa);
     // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
@@ -150,6 +151,7 @@ pub unsafe fn zero_page(pa: u64) {
 ///
 /// # Safety
 /// Both are memory, differ, and nobody holds a reference into `dst`.
+#[inline]
 pub unsafe fn copy_page(dst: u64, src: u64) {
     let (to, from) = (phys_to_virt(dst), phys_to_virt(src));
     // SAFETY: as in `zero_page`.

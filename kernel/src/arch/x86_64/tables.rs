@@ -126,7 +126,9 @@ impl Tables {
         self.task.emergency_stacks = [double_fault, nmi, machine_check, 0, 0, 0, 0];
     }
 
-    /// Makes this core use them. GS is cleared by this, and must be set afterwards.
+    /// Makes this core use them. GS is cleared by this, and must be set afterwards. There is no local
+    /// descriptor table: the one that processors begin with lies at address 0, where user mode could
+    /// put gates to the kernel's privilege level.
     ///
     /// # Safety
     /// `self` stays where it is for ever, and the stacks are set and mapped.
@@ -157,6 +159,7 @@ impl Tables {
                 "mov es, {null:e}",
                 "mov fs, {null:e}",
                 "mov gs, {null:e}",
+                "lldt {null:x}",
                 "ltr {task:x}",
                 "lidt [{gates}]",
                 segments = in(reg) &segments,

@@ -28,7 +28,7 @@ impl Test {
     /// One object of core `core`'s RAM.
     fn make(&mut self, core: usize, ty: CapType, bytes: u64, dst: CapAddr) {
         let dst = dst.into();
-        let args = op::Retype { ty, offset: 0, bytes, count: 1, dst };
+        let args = op::Retype { ty: ty.into(), offset: 0, bytes, count: 1, dst };
         assert_eq!(self.call(core, RAM, args), 0);
     }
 
@@ -150,7 +150,7 @@ fn retypes_of_shared_ram_never_overlap() {
     t.make(0, CapType::Ram, 0x10000, A);
     t.send(0, A, 1, A);
     let part = |offset, dst: CapAddr| op::Retype {
-        ty: CapType::Frame,
+        ty: CapType::Frame.into(),
         offset,
         bytes: 0x4000,
         count: 1,
@@ -170,8 +170,13 @@ fn a_large_retype_of_foreign_ram_asks_once_and_can_be_given_up() {
     let mut t = Test::new(2);
     t.make(0, CapType::Ram, 4 << 20, A);
     t.send(0, A, 1, A);
-    let frame =
-        op::Retype { ty: CapType::Frame, offset: 1 << 20, bytes: 3 << 20, count: 1, dst: B.into() };
+    let frame = op::Retype {
+        ty: CapType::Frame.into(),
+        offset: 1 << 20,
+        bytes: 3 << 20,
+        count: 1,
+        dst: B.into(),
+    };
     let again = Status::Again as u64;
     assert_eq!(t.call(1, A, frame), again);
     assert!(t.node(1).slot(B).cap().is(CapType::Blank));
@@ -180,7 +185,8 @@ fn a_large_retype_of_foreign_ram_asks_once_and_can_be_given_up() {
     assert_eq!(t.call(1, B, op::Delete {}), 0);
     assert_eq!(t.call(1, A, frame), again);
     t.redirected(0, A, op::Delete {});
-    let ram = op::Retype { ty: CapType::Ram, offset: 0, bytes: 4096, count: 1, dst: C.into() };
+    let ram =
+        op::Retype { ty: CapType::Ram.into(), offset: 0, bytes: 4096, count: 1, dst: C.into() };
     assert_eq!(t.call(0, RAM, ram), Status::HasDescendants as u64, "core 1 has it");
     // The Blank is all that is left of it, once the new owner has deleted the RAM.
     assert_eq!(t.call(1, A, op::Delete {}), 0);
@@ -205,7 +211,7 @@ fn a_revoke_reaches_everything_on_all_cores() {
         t.send(0, A, 1, A);
         t.send(1, A, 2, A);
         let part = op::Retype {
-            ty: CapType::Frame,
+            ty: CapType::Frame.into(),
             offset: 0x1000,
             bytes: 0x1000,
             count: 2,
@@ -227,8 +233,13 @@ fn a_revoke_reaches_everything_on_all_cores() {
 fn a_container_leaves_what_it_cannot_delete_to_the_monitor() {
     let mut t = Test::new(2);
     t.make(0, CapType::L2CNode, 16384, A);
-    let args =
-        op::Retype { ty: CapType::Frame, offset: 0x8000, bytes: 0x4000, count: 1, dst: B.into() };
+    let args = op::Retype {
+        ty: CapType::Frame.into(),
+        offset: 0x8000,
+        bytes: 0x4000,
+        count: 1,
+        dst: B.into(),
+    };
     assert_eq!(t.cluster.call(0, RAM, args), Some(0));
     t.send(0, B, 1, B);
     // Into the CNode with the owner's last copy, and away with it.
@@ -280,4 +291,28 @@ fn whoever_waits_may_vanish() {
     t.settle();
     // Somebody else does it.
     t.redirected(0, A, op::Delete {});
+}
+
+/// Badges of one Endpoint on several cores: each goes alone, all of them with the Endpoint.
+#[test]
+fn badges_are_revoked_on_all_cores() {
+    let mut t = Test::new(3);
+    t.make(0, CapType::Endpoint, 4096, A);
+    for (badge, dst) in [(5, B), (9, C)] {
+        let mint = op::Mint { dst: dst.into(), rights: captypes::Rights::ALL, badge };
+        assert_eq!(t.cluster.call(0, A, mint), Some(0));
+        t.send(0, dst, 1, dst);
+        t.send(0, dst, 2, dst);
+    }
+    // Which badges there are is the business of the Endpoint's own core.
+    t.send(0, A, 1, A);
+    let dst = CapAddr(20).into();
+    let mint = op::Mint { dst, rights: captypes::Rights::ALL, badge: 7 };
+    assert_eq!(t.cluster.call(1, A, mint), Some(Status::Unsupported as u64));
+    t.redirected(0, B, op::Revoke {});
+    assert!(!t.is_empty(0, B) && t.is_empty(1, B) && t.is_empty(2, B));
+    assert!(!t.is_empty(0, C) && !t.is_empty(1, C) && !t.is_empty(2, C));
+    t.redirected(0, A, op::Revoke {});
+    assert!([1, 2].iter().all(|&core| t.is_empty(core, A) && t.is_empty(core, C)));
+    assert!(t.is_empty(0, B) && t.is_empty(0, C) && !t.is_empty(0, A));
 }

@@ -20,7 +20,7 @@ use super::machine::FIRST;
 use super::random::{each_seed, spares, Random};
 use crate::cap::CapExt;
 use crate::{arch, check};
-use captypes::{op, CapAddr, CapType, Invocation, Label, Place, Status};
+use captypes::{op, CapAddr, CapType, Invocation, Label, ObjectKind, Place, Status};
 use std::alloc::{alloc_zeroed, Layout};
 use std::vec::Vec;
 
@@ -162,8 +162,9 @@ impl Cluster {
 
     /// Objects that random numbers alone would need long to make.
     fn furnish(&mut self, core: usize, random: &mut Random) {
-        let mut make = |this: &mut Self, ty, offset, bytes, dst| {
+        let mut make = |this: &mut Self, ty: CapType, offset, bytes, dst| {
             let dst = CapAddr(dst).into();
+            let ty = ObjectKind::from(ty);
             this.call(core, RAM, op::Retype { ty, offset, bytes, count: 1, dst });
             this.settle(random);
         };

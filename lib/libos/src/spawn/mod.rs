@@ -14,13 +14,14 @@ pub mod image;
 
 use crate::ram::Ram;
 use crate::vspace::{self, AddressSpace, FrameWriter, Supplies, RW, RWX};
-use crate::{invoke, Cap};
+use crate::{invoke, supervisor, Cap};
 use abi::dispatcher::{DispatcherFrame, Regs, USER_CS, USER_SS};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
 use abi::slots;
 use captypes::invocations::MapFlags;
 use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
+use core::cell::Cell;
 use core::mem::offset_of;
 use image::{Image, ImageError, Segment};
 
@@ -62,6 +63,8 @@ pub struct Child {
     pub root: CapAddr,
     /// Its dispatcher, in the parent's CSpace.
     pub dispatcher: CapAddr,
+    /// To whoever supervises the parent.
+    known: Cell<supervisor::Known>,
     entry: u64,
     space: AddressSpace,
     /// Slots used of those from [`HOLD_L1`] on.
@@ -107,7 +110,14 @@ impl Child {
     ) -> Result<Self, SpawnError> {
         let image = Image::parse(file)?;
         let space = AddressSpace::new(Place::within(root, slots::VSPACE));
-        let mut child = Child { root, dispatcher, entry: image.entry, space, held: 0 };
+        let mut child = Child {
+            root,
+            dispatcher,
+            known: Default::default(),
+            entry: image.entry,
+            space,
+            held: 0,
+        };
         child.make_cspace(arena)?;
         for segment in image.segments()? {
             child.load(&segment?, arena, writer)?;
@@ -159,6 +169,9 @@ impl Child {
         fault_ep: Place,
         writer: &mut impl FrameWriter,
     ) -> Result<(), Status> {
+        // Before there are copies.
+        let known = supervisor::admit(self.dispatcher)?;
+        self.known.set(known);
         self.prepare(args, fault_ep, writer)?;
         invoke(self.dispatcher, op::Start {})
     }
@@ -170,15 +183,37 @@ impl Child {
         fault_ep: Place,
         writer: &mut impl FrameWriter,
     ) -> Result<(), Status> {
+        self.prepare_memory(args, writer)?;
+        // With the right to revoke, a child could take the parent's copies away.
+        self.root.mint(self.slot(slots::ROOT), OWN)?;
+        self.dispatcher.mint(self.slot(slots::DISPATCHER), OWN)?;
+        let configuration = op::Configure {
+            cspace: self.root.into(),
+            vspace: Place::NULL,
+            frame: Place::NULL,
+            frame_va: 0,
+            fault_ep,
+            options: 0,
+        };
+        invoke(self.dispatcher, configuration)
+    }
+
+    /// All but the CSpace, which whoever starts the child gives to it, together with capabilities to
+    /// itself.
+    pub fn prepare_memory(
+        &self,
+        args: [u64; 5],
+        writer: &mut impl FrameWriter,
+    ) -> Result<(), Status> {
         let save = offset_of!(DispatcherFrame, save) as u64;
         let regs = self.first_registers(args);
         writer.write(self.slot(slots::FRAME), save, bytes_of(&regs))?;
         let configuration = op::Configure {
-            cspace: self.root.into(),
+            cspace: Place::NULL,
             vspace: self.root_table(),
             frame: self.slot(slots::FRAME),
             frame_va: NATIVE_FRAME,
-            fault_ep,
+            fault_ep: Place::NULL,
             options: 0,
         };
         invoke(self.dispatcher, configuration)
@@ -186,10 +221,13 @@ impl Child {
 
     /// Ends the domain and gives everything back that only it had.
     pub fn destroy(self) -> Result<(), Status> {
+        // The child holds copies of both; they must not keep it alive.
+        let known = self.known.get();
         for slot in [self.dispatcher, self.root] {
-            // The child holds copies of both; they must not keep it alive.
             match slot.revoke() {
                 Ok(()) => slot.delete()?,
+                // Somebody else answers for it.
+                Err(Status::NoRights) => supervisor::end(slot, known)?,
                 Err(Status::Empty) => {}
                 Err(error) => return Err(error),
             }
@@ -218,10 +256,7 @@ impl Child {
             arena.make(CapType::Pml5, PAGE, 1, root)?;
             root.map(0, 1, self.slot(slots::VSPACE), 0, RWX, mapping)?;
         }
-        arena.make(CapType::Frame, PAGE, 1, self.slot(slots::FRAME))?;
-        // With the right to revoke, a child could take the parent's copies away.
-        self.root.mint(self.slot(slots::ROOT), OWN)?;
-        self.dispatcher.mint(self.slot(slots::DISPATCHER), OWN)
+        arena.make(CapType::Frame, PAGE, 1, self.slot(slots::FRAME))
     }
 
     /// The child's root page table.

@@ -51,7 +51,7 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
     p.signals.exec();
     p.me.signals.exec();
     if bytes.is_ok_and(|bytes| build(p, &bytes, args).is_ok()) {
-        let domain = Caps { first: CHILD_DISPATCHER.into(), count: 2, recv: Place::NULL };
+        let domain = Caps::give(CHILD_DISPATCHER, 2);
         // There is an answer only if the domain was refused.
         let _ = server::call_caps(op::Replace { linux: false }, 0, 0, domain);
     }
@@ -73,7 +73,8 @@ fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), 
     Peek.write(frame, 0, &arguments)?;
     child.map(NATIVE_ARGUMENTS, bytes, frame, 0, R, arena)?;
     let words = [NATIVE_ARGUMENTS, arguments.len() as u64, 0, 0, 0];
-    Ok(child.prepare(words, Place::NULL, &mut Peek)?)
+    // The rest is done by `unixd`.
+    Ok(child.prepare_memory(words, &mut Peek)?)
 }
 
 /// What the program is told: see `abi::native`.

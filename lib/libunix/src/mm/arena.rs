@@ -7,7 +7,7 @@
 use crate::process::frame;
 use abi::layout::PAGE;
 use abi::slots::MEMD;
-use captypes::{CapAddr, CapType, Place, Status};
+use captypes::{CapAddr, CapType, ObjectKind, Place, Status};
 use libos::ram::Ram;
 use libos::{memd, Cap};
 
@@ -107,7 +107,13 @@ impl Arena {
 
 impl Ram for Arena {
     #[inline]
-    fn make(&mut self, ty: CapType, bytes: u64, count: u32, dst: Place) -> Result<(), Status> {
+    fn make(
+        &mut self,
+        ty: impl Into<ObjectKind>,
+        bytes: u64,
+        count: u32,
+        dst: Place,
+    ) -> Result<(), Status> {
         let offset = self.take(bytes * count as u64)?;
         self.slot.retype(ty, offset, bytes, count, dst)
     }

@@ -100,7 +100,7 @@ impl Caps {
         let table = self.nodes.take_table(&mut self.arena)?;
         let slot = table_slot(table);
         let entry = (region % 512) as u32;
-        let made = self.arena.make(CapType::Pt, PAGE, 1, slot).and_then(|()| {
+        let made = self.arena.make(CapType::Pt.alone(), PAGE, 1, slot).and_then(|()| {
             let mapped = directory.map(entry, 1, slot, 0, RWX, table_mapping(table));
             if mapped.is_err() {
                 let _ = slot.delete();
@@ -233,7 +233,7 @@ impl Backend for Caps {
                 0 => 1,
                 left => (count - done).min(left.min(256) as u32),
             };
-            let made = self.arena.make(CapType::Frame, PAGE, here, slot(to, first + done));
+            let made = self.arena.make(CapType::Frame.alone(), PAGE, here, slot(to, first + done));
             if let Err(error) = made {
                 if done > 0 {
                     self.slots_drop(to, first, done);
@@ -248,7 +248,8 @@ impl Backend for Caps {
     fn page_copy(&mut self, node: CNode, at: u32) -> Result<bool, NoMemory> {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let place = slot(node, at);
-        let copy = op::RetypeCopy { offset, src: place, src_offset: 0, dst: place, bytes: PAGE };
+        let (src, dst) = (place, place);
+        let copy = op::RetypeCopy { offset, src, src_offset: 0, dst, bytes: PAGE, alone: true };
         match invoke(self.arena.slot(), copy) {
             Ok(()) => Ok(true),
             Err(Status::WrongState) => {
@@ -268,7 +269,8 @@ impl Backend for Caps {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let src_offset = (extent.frame_page + page - extent.first) * PAGE;
         let src = Place(extent.frame);
-        let copy = op::RetypeCopy { offset, src, src_offset, dst: slot(to, at), bytes: PAGE };
+        let dst = slot(to, at);
+        let copy = op::RetypeCopy { offset, src, src_offset, dst, bytes: PAGE, alone: true };
         invoke(self.arena.slot(), copy).map_err(no_memory)
     }
 
@@ -288,6 +290,19 @@ impl Backend for Caps {
         let _ = table_mapping(table).protect(0, 1, RWX);
     }
 
+    fn zeros_show(
+        &mut self,
+        table: Table,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        table_slot(table).map_zero(first, count, flags(prot)).map(|_| ()).map_err(no_memory)
+    }
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) {
+        // The table is the process's own.
+        let _ = table_slot(table).map_zero(first, count, MapFlags(0));
+    }
     #[inline]
     fn map_pages(
         &mut self,

@@ -261,7 +261,7 @@ pub fn mincore(p: &mut Process, addr: u64, len: u64, vector: u64) -> Result<u64>
         let space = &p.mm.space;
         let at = addr / PAGE + page;
         let anon = space.amap().chunk(at >> 8).is_some_and(|c| c.filled.get((at & 255) as u32));
-        let here = anon || space.pmap().is_present(at);
+        let here = anon || space.pmap().is_readable(at);
         user::copy_out(p, vector + page, &(here as u8))?;
     }
     Ok(0)

@@ -208,8 +208,9 @@ impl Library {
             let src = piece_slot(index).into();
             let dst = Place::within(child, piece_slot(index));
             let bytes = piece.pages as u64 * PAGE;
-            let offset = ram.take(bytes)?;
-            invoke(ram.slot(), op::RetypeCopy { offset, src, src_offset: 0, dst, bytes })?;
+            let (offset, alone) = (ram.take(bytes)?, false);
+            let copy = op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone };
+            invoke(ram.slot(), copy)?;
         }
         Ok(())
     }

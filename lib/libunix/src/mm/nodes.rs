@@ -128,9 +128,9 @@ impl Nodes {
     pub fn make_node(&mut self, ram: &mut Arena) -> Result<CNode, Status> {
         let most = OWN + EXTENSIONS * EACH;
         let number = self.nodes.take(0, most).map_err(no_memory)?.ok_or(Status::NoSlot)?;
-        let made = self
-            .extend(ram, number)
-            .and_then(|()| ram.make(CapType::L2CNode, L2_BYTES, 1, node_place(CNode(number))));
+        let made = self.extend(ram, number).and_then(|()| {
+            ram.make(CapType::L2CNode.alone(), L2_BYTES, 1, node_place(CNode(number)))
+        });
         if made.is_err() {
             self.nodes.free(number);
         }
@@ -199,12 +199,14 @@ impl Nodes {
     /// Makes a CNode for the child under the number of one of the process.
     pub fn make_child_node(&self, ram: &mut Arena, node: CNode) -> Result<(), Status> {
         in_child(node, |root, index| {
-            ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, index))
+            ram.make(CapType::L2CNode.alone(), L2_BYTES, 1, Place::l1(root, index))
         })
     }
 
     /// Gives the child these CNodes under the same numbers. `shared` has a bit for each.
     pub fn share(&self, shared: &[u64]) -> Result<(), Status> {
+        /// Most slots in one invocation.
+        const RUN: usize = 256;
         let is_shared =
             |n: u32| shared.get(n as usize / 64).is_some_and(|w| w >> (n % 64) & 1 != 0);
         let end = self.nodes.end();
@@ -213,7 +215,7 @@ impl Nodes {
             // Up to a gap or the end of the root.
             let root = node_root(CNode(first));
             let joins = |&n: &u32| is_shared(n) && node_root(CNode(n)) == root;
-            let count = (first..end).take_while(joins).count() as u32;
+            let count = (first..end).take_while(joins).take(RUN).count() as u32;
             let from = node_place(CNode(first));
             in_child(CNode(first), |root, index| {
                 from.copy_range(Place::l1(root, index), count, CapType::Null).map(|_| ())

@@ -11,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::MapFlags;
 use captypes::place::L2_SLOTS;
-use captypes::{CapAddr, CapType, Place, Status};
+use captypes::{CapAddr, CapType, Place, Rights, Status};
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{entry_of, own, NEAR_EXTENTS};
@@ -87,6 +87,14 @@ pub struct Objects {
     zero_page: bool,
     /// Files that are no longer mapped: to be released by whoever has the table of files.
     pub released: Vec<(Option<u32>, u32)>,
+}
+
+/// Makes a page of zeroes that stays one: a forked child inherits the entries that show it.
+fn make_zero_page(ram: &mut Arena) -> Result<(), Status> {
+    ram.make(CapType::Frame, PAGE, 1, own::SCRATCH.into())?;
+    let made = own::SCRATCH.mint(own::ZERO_PAGE, Rights::READ.or(Rights::EXEC));
+    own::SCRATCH.delete()?;
+    made
 }
 
 impl Objects {
@@ -385,8 +393,7 @@ impl Objects {
     /// A page of zeroes, for a page that the file does not have.
     fn hole(&mut self, ram: &mut Arena, page: u64) -> Result<Extent, ObjectError> {
         if !self.zero_page {
-            ram.make(CapType::Frame, PAGE, 1, own::ZERO_PAGE.into())
-                .map_err(|_| ObjectError::NoMemory)?;
+            make_zero_page(ram).map_err(|_| ObjectError::NoMemory)?;
             self.zero_page = true;
         }
         let frame = Place::own(own::ZERO_PAGE).0;

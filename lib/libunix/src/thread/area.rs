@@ -43,13 +43,13 @@ const _: () = assert!(SESSION + SESSION_PAGES as u64 * PAGE <= THREAD_BYTES);
 
 /// Slots of an area.
 mod slot {
-    pub const DISPATCHER: u32 = 0;
+    pub const FRAME_MAPPING: u32 = 0;
     pub const FRAME: u32 = 1;
     pub const STACK: u32 = 2;
-    /// The endpoint to `unixd`, and behind it the session frame.
+    /// The endpoint to `unixd`, and behind it what comes along.
     pub const UNIXD: u32 = 3;
     pub const SESSION: u32 = 4;
-    pub const FRAME_MAPPING: u32 = 5;
+    pub const DISPATCHER: u32 = 5;
     pub const STACK_MAPPING: u32 = 6;
     pub const SESSION_MAPPING: u32 = 7;
     pub const TEXT_MAPPING: u32 = 8;
@@ -142,7 +142,7 @@ pub fn stack(index: u32) -> u64 {
     base(index) + FRAME - 8
 }
 
-/// Where the endpoint and the session frame of a thread go.
+/// Where the endpoint, the session frame and the dispatcher of a thread go.
 pub fn voice(index: u32) -> CapAddr {
     place(index, slot::UNIXD)
 }

@@ -9,7 +9,7 @@ use crate::server::{self, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::upcall;
 use abi::dispatcher::Regs;
-use captypes::{op as kop, CapType, Rights, Status};
+use captypes::{op as kop, CapType, Status};
 use core::sync::atomic::Ordering;
 use libos::ram::Ram;
 use libos::{invoke, Cap};
@@ -71,7 +71,7 @@ fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u
     let new = own::SCRATCH;
     p.mm.caps.arena.make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into()).map_err(errno)?;
     let made = settle(p, regs, request, index);
-    // `unixd` has one that can take it from the process; what is kept cannot.
+    // Empty, unless `unixd` was not even asked.
     let _ = new.delete();
     let tid = made?;
     if request.parent_tid != 0 {
@@ -83,9 +83,6 @@ fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u
 }
 
 fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u32> {
-    const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
-    let dispatcher = area::dispatcher(index);
-    own::SCRATCH.mint(dispatcher, OWN).map_err(errno)?;
     let frame = area::frame(index);
     // SAFETY: mapped, and of a dispatcher that is not started.
     unsafe {
@@ -95,10 +92,11 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
         (*frame).save = start_regs(index);
     }
     upcall::install(frame, area::stack(index));
-    area::configure(dispatcher, index).map_err(errno)?;
-    let caps = Caps { first: own::SCRATCH.into(), count: 1, recv: area::voice(index).into() };
+    area::configure(own::SCRATCH, index).map_err(errno)?;
+    // `unixd` alone can stop it; what comes back cannot.
+    let caps = Caps { recv: area::voice(index).into(), ..Caps::give(own::SCRATCH, 1) };
     let (thread, received) = server::call_caps(op::Thread {}, 0, 0, caps)?;
-    if received != 2 {
+    if received != 3 {
         return Err(Errno::EAGAIN);
     }
     let tid = thread.pid;
@@ -120,7 +118,7 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
         ..Thread::first()
     };
     if thread.affinity != u64::MAX {
-        set_affinity(dispatcher, thread.affinity)?;
+        set_affinity(area::dispatcher(index), thread.affinity)?;
     }
     p.threads.add(thread);
     Ok(tid)

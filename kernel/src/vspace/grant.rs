@@ -1,0 +1,123 @@
+//! What entries may allow: what was asked for, as far as the mapped capability has the right.
+
+use super::{ENTRY, IS_TABLE};
+use crate::cap::alone::{is_alone_kind, Held};
+use crate::cap::mem::Table;
+use crate::cap::{CapExt, SlotRef};
+use crate::dispatch::Local;
+use captypes::invocations::MapFlags;
+use captypes::{Rights, Status};
+use mdb::RawCap;
+use paging::Flags;
+
+/// What must be so for entries to allow writing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Nothing: or they are not to allow it.
+    None,
+    /// The mapped capability has no copies.
+    Exclusive,
+    /// Nor has the CNode that holds it.
+    Alone,
+}
+
+/// The rights that a map or protect with these flags needs, if none is granted on a condition.
+#[inline(always)]
+pub(super) fn asked(flags: MapFlags) -> Rights {
+    const READ: u8 = Rights::READ.0;
+    const RIGHTS: u8 = READ | Rights::WRITE.0 | Rights::EXEC.0;
+    Rights(flags.0 as u8 & RIGHTS | READ)
+}
+
+// Flags that ask for a right are the bits of that right.
+const _: () = assert!(
+    MapFlags::READ.0 == Rights::READ.0 as u32
+        && MapFlags::WRITE.0 == Rights::WRITE.0 as u32
+        && MapFlags::EXEC.0 == Rights::EXEC.0 as u32
+);
+
+/// On what condition may a capability with `rights` be mapped as `flags` ask for?
+#[inline(always)]
+pub(super) fn condition(flags: MapFlags, rights: Rights) -> Result<Condition, Status> {
+    // Either right to write counts as `WRITE`, on its condition.
+    const APART: u32 = Rights::WRITE_ALONE.0.trailing_zeros() - Rights::WRITE.0.trailing_zeros();
+    let either = Rights(rights.0 | (rights.0 & Rights::WRITE_ALONE.0) >> APART);
+    if !either.has(asked(flags)) {
+        return Err(Status::NoRights);
+    }
+    Ok(match (flags.has(MapFlags::WRITE), rights.has(Rights::WRITE)) {
+        (false, _) => Condition::None,
+        (true, false) => Condition::Alone,
+        (true, true) if flags.has(MapFlags::IF_EXCLUSIVE) => Condition::Exclusive,
+        (true, true) => Condition::None,
+    })
+}
+
+impl Local {
+    #[inline(always)]
+    pub(super) fn holds(
+        &self,
+        condition: Condition,
+        mapped: impl FnOnce() -> Option<Held>,
+    ) -> bool {
+        match condition {
+            Condition::None => true,
+            Condition::Exclusive => mapped().is_some_and(|what| self.is_exclusive(what.slot)),
+            Condition::Alone => mapped().is_some_and(|what| self.is_alone(what)),
+        }
+    }
+
+    /// What of `flags` may be done with a capability that may be mapped with `rights`: all, or all but
+    /// `WRITE` if that was asked for exclusive pages only, and these are not. `mapped`: where
+    /// the capability is.
+    #[inline(always)]
+    pub(super) fn granted(
+        &self,
+        flags: MapFlags,
+        rights: Rights,
+        mapped: impl FnOnce() -> Option<Held>,
+    ) -> Result<MapFlags, Status> {
+        if self.holds(condition(flags, rights)?, mapped) {
+            Ok(flags)
+        } else if flags.has(MapFlags::IF_EXCLUSIVE) {
+            Ok(MapFlags(flags.0 & !MapFlags::WRITE.0))
+        } else {
+            Err(Status::Shared)
+        }
+    }
+
+    /// Is [`granted`](Self::granted) no error? For operations on many, which look first.
+    #[inline(always)]
+    pub(super) fn check_granted(
+        &self,
+        flags: MapFlags,
+        rights: Rights,
+        mapped: impl FnOnce() -> Option<Held>,
+    ) -> Result<(), Status> {
+        let condition = condition(flags, rights)?;
+        if flags.has(MapFlags::IF_EXCLUSIVE) || self.holds(condition, mapped) {
+            Ok(())
+        } else {
+            Err(Status::Shared)
+        }
+    }
+
+    /// The Mapping in `slot` is about to get what `granted` says. If it is the entry of a table through
+    /// which nobody could write, those of the table must be right before somebody can.
+    #[inline(always)]
+    pub(super) fn settle_below(&mut self, slot: SlotRef, cap: &RawCap, granted: MapFlags) {
+        if cap.attrs & IS_TABLE != 0 && granted.has(MapFlags::WRITE) {
+            self.settle_mapped(slot, cap);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_mapped(&mut self, slot: SlotRef, cap: &RawCap) {
+        let entry = Table::at(cap.word).get(cap.aux & ENTRY);
+        if is_alone_kind(cap.rights_set()) && entry & Flags::WRITE.bits() == 0 {
+            if let Some(table) = self.db.nearest_ancestor(slot) {
+                self.settle_table(table);
+            }
+        }
+    }
+}

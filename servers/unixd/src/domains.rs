@@ -1,0 +1,144 @@
+//! What runs a process: the dispatchers and the CSpace that its library has made, as this server
+//! holds them.
+//!
+//! A library makes them of its own memory, and gives them away: this server takes only what nobody
+//! else has a capability to, with the right to revoke it. What it then hands back lacks that right.
+//! So it alone decides whether a process runs, and no process can take that from it, or keep running
+//! what was taken. A process starts no dispatcher that this server has not seen, since all are
+//! *supervised*: the kernel refuses.
+
+use crate::caps::{errno, Slots};
+use crate::server::{Unixd, RECEIVED};
+use crate::threads::Tid;
+use abi::slots;
+use captypes::invocations::{options, Identity};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights};
+use unixproto::Errno;
+
+/// Rights of a process to its own dispatchers and root: all but `REVOKE`.
+pub const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
+
+const DISPATCHER: u32 = 0;
+const CSPACE: u32 = 1;
+
+/// First dispatcher and CSpace of a process.
+pub struct Domain(Slots);
+
+impl Domain {
+    /// Room for both.
+    pub fn room() -> Result<Domain, Errno> {
+        Slots::new(2).map(Domain)
+    }
+    /// The dispatcher.
+    pub fn dispatcher(&self) -> CapAddr {
+        self.0.at(DISPATCHER)
+    }
+    /// The root of the CSpace.
+    pub fn cspace(&self) -> CapAddr {
+        self.0.at(CSPACE)
+    }
+
+    /// Takes what has come with a request. Its faults are reported at `endpoint`. `options` are those of
+    /// `Configure`.
+    pub fn receive(received: u32, endpoint: CapAddr, options: u32) -> Result<Domain, Errno> {
+        if received != 2 {
+            return Err(Errno::EINVAL);
+        }
+        let domain = Domain::room()?;
+        RECEIVED.move_to(domain.dispatcher()).map_err(errno)?;
+        RECEIVED.plus(1).move_to(domain.cspace()).map_err(errno)?;
+        check_sole(domain.dispatcher(), CapType::Dispatcher)?;
+        check_sole(domain.cspace(), CapType::L1CNode)?;
+        domain.settle(endpoint, options).map_err(|_| Errno::EINVAL)?;
+        Ok(domain)
+    }
+
+    /// Gives the dispatcher its CSpace, and the domain capabilities to itself.
+    pub fn settle(&self, endpoint: CapAddr, options: u32) -> Result<(), libos::Status> {
+        let (root, dispatcher) = (self.cspace(), self.dispatcher());
+        watch(dispatcher, root.into(), endpoint, options)?;
+        root.mint(Place::within(root, slots::ROOT), OWN)?;
+        dispatcher.mint(Place::within(root, slots::DISPATCHER), OWN)
+    }
+
+    /// Both are gone: gives the slots back.
+    pub fn emptied(self) {
+        self.0.emptied();
+    }
+
+    /// Lets it run.
+    pub fn start(&self) -> Result<(), Errno> {
+        invoke(self.dispatcher(), op::Start {}).map_err(errno)
+    }
+}
+
+/// The dispatcher of a thread other than the first, which has come with a request.
+pub fn receive_dispatcher(endpoint: CapAddr, options: u32) -> Result<Slots, Errno> {
+    let dispatcher = Slots::new(1)?;
+    RECEIVED.move_to(dispatcher.first()).map_err(errno)?;
+    check_sole(dispatcher.first(), CapType::Dispatcher)?;
+    watch(dispatcher.first(), Place::NULL, endpoint, options).map_err(|_| Errno::EINVAL)?;
+    Ok(dispatcher)
+}
+
+/// `EPERM` unless it is of this type, may be revoked, and nobody else has it, on any core.
+fn check_sole(cap: CapAddr, ty: CapType) -> Result<(), Errno> {
+    const OTHERS: u64 = Identity::COPIES | Identity::REMOTE_COPIES | Identity::FOREIGN;
+    let what = cap.identify().map_err(|_| Errno::EINVAL)?;
+    if what.ty != ty {
+        return Err(Errno::EINVAL);
+    }
+    if what.relations & OTHERS != 0 || !what.rights.has(Rights::REVOKE) {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// The kernel reports faults on the thread's own endpoint, so with its badge.
+fn watch(
+    dispatcher: CapAddr,
+    cspace: Place,
+    endpoint: CapAddr,
+    options: u32,
+) -> Result<(), libos::Status> {
+    let configure = op::Configure {
+        cspace,
+        vspace: Place::NULL,
+        frame: Place::NULL,
+        frame_va: 0,
+        fault_ep: endpoint.into(),
+        options: options | options::SUPERVISED,
+    };
+    invoke(dispatcher, configure)
+}
+
+impl Unixd {
+    /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
+    /// its process.
+    pub fn dispatcher_of(&self, tid: Tid) -> Option<CapAddr> {
+        if let Some(thread) = self.procs.thread(tid) {
+            return Some(thread.dispatcher.first());
+        }
+        let proc = self.procs.get(tid).ok()?;
+        match &proc.domain {
+            Some(domain) => Some(domain.dispatcher()),
+            None => self.procs.get(proc.parent).ok()?.dispatcher(),
+        }
+    }
+
+    /// Stops threads where they are.
+    pub fn suspend(&self, tids: impl IntoIterator<Item = Tid>) {
+        for dispatcher in tids.into_iter().filter_map(|tid| self.dispatcher_of(tid)) {
+            // One that has just ended is as good as stopped.
+            let _ = invoke(dispatcher, op::Suspend {});
+        }
+    }
+
+    /// Lets them go on.
+    pub fn unsuspend(&self, tids: impl IntoIterator<Item = Tid>) {
+        for dispatcher in tids.into_iter().filter_map(|tid| self.dispatcher_of(tid)) {
+            // One that was not suspended stays as it is.
+            let _ = invoke(dispatcher, op::Continue {});
+        }
+    }
+}

@@ -1,0 +1,117 @@
+// What a hostile process can do beside system calls: it puts its own dispatcher into the disabled
+// state, in which `syscall` goes to the CPU driver, and invokes the capabilities that it has.
+#include <stdint.h>
+#include <string.h>
+
+// abi::layout; the flag `disabled` is the first field of the dispatcher's frame.
+#define RAW_FRAME 0x7fffe0001000ul
+#define RAW_SESSION 0x7fffe0002000ul
+#define RAW_DATA (RAW_SESSION + 4096)
+
+// Slots that every process has (abi::slots).
+enum { ROOT = 1, DISPATCHER = 2, VSPACE = 3, FRAME = 4, MEMD = 5, UNIXD = 6, SESSION = 7, LIBRARY = 13 };
+
+// Labels of invocations (captypes).
+enum {
+    COPY = 1, MINT, MOVE, RETYPE, DELETE, REVOKE, IDENTIFY, COPY_RANGE, DELETE_RANGE, RETYPE_COPY,
+    NO_OP, COMPARE, RETYPE_MANY, RESIZE, NEW_ID,
+    MAP = 20, MAP_MANY, PROTECT, PROTECT_MANY, UNMAP, READ_ENTRY, REPLACE_MAPPING,
+    CALL = 30, REPLY_RECV, POLL, LISTEN,
+    REPLY = 40, NOTIFY, CONFIGURE, START, SUSPEND, CONTINUE, YIELD, WAIT, SET_TIMER, SET_FS_BASE, USAGE,
+    SHUTDOWN = 60, LOG, COLLECT, READ_COUNTER, CHECK_INVARIANTS, NOTIFY_RECLAIMED,
+    SET_FLUSH_POLICY, COLLECT_CYCLES,
+    PORT_IN = 70, PORT_OUT, PORT_OUT_BYTES, IRQ_BIND, IRQ_ACK,
+    PERF_INFO = 80, PERF_PROGRAM, PERF_READ,
+};
+
+// Capability types.
+enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, DISP, EP, MAPPING };
+
+// Rights.
+enum { RIGHT_READ = 1, RIGHT_WRITE = 2, RIGHT_EXEC = 4, RIGHT_SEND = 8, RIGHT_RECV = 16, RIGHT_REVOKE = 32 };
+
+// Statuses of invocations.
+enum { RAW_OK, RAW_INVALID, RAW_NO_SLOT, RAW_EMPTY, RAW_OCCUPIED, RAW_WRONG_TYPE, RAW_NO_RIGHTS };
+
+// Eleven words: rax, rdi, rsi, rdx, r10, r8, r9, r12, r13, r14, r15. Disabled only in between. Of the
+// results: rsi, rdx, r10, r8, r9, r12, r13.
+long raw_words(const unsigned long *words, unsigned long *results);
+__asm__(".text\n"
+        "raw_words:\n"
+        "push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
+        "mov %rdi, %rbx; push %rsi\n"
+        "mov $0x7fffe0001000, %rbp\n"
+        "mov 0(%rbx), %rax; mov 8(%rbx), %rdi; mov 16(%rbx), %rsi; mov 24(%rbx), %rdx\n"
+        "mov 32(%rbx), %r10; mov 40(%rbx), %r8; mov 48(%rbx), %r9; mov 56(%rbx), %r12\n"
+        "mov 64(%rbx), %r13; mov 72(%rbx), %r14; mov 80(%rbx), %r15\n"
+        "movl $1, (%rbp)\n"
+        "syscall\n"
+        "movl $0, (%rbp)\n"
+        "pop %rbx\n"
+        "mov %rsi, 0(%rbx); mov %rdx, 8(%rbx); mov %r10, 16(%rbx); mov %r8, 24(%rbx)\n"
+        "mov %r9, 32(%rbx); mov %r12, 40(%rbx); mov %r13, 48(%rbx)\n"
+        "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
+        "ret\n");
+
+// What the last invocation left in rsi, rdx, r10, r8, r9, r12 and r13.
+static unsigned long raw_results[7];
+
+static inline long raw_invoke(unsigned long rax, unsigned long target, const unsigned long *arguments) {
+    unsigned long words[11] = {rax, target};
+    memcpy(words + 2, arguments, 9 * sizeof *words);
+    return raw_words(words, raw_results);
+}
+
+// Invokes a capability; answers the status.
+#define INVOKE(label, target, ...) raw_invoke(label, target, (unsigned long[9]){__VA_ARGS__})
+
+// Places: a slot of the own CSpace, an index of its root, a slot of the CSpace whose root is in `root`.
+static inline unsigned long own(unsigned l1, unsigned l2) { return (unsigned long)l1 << 8 | l2; }
+static inline unsigned long root_index(unsigned long root, unsigned index) {
+    return 1ul << 63 | root << 32 | index;
+}
+static inline unsigned long within(unsigned long root, unsigned long slot) { return root << 32 | slot; }
+
+// Requests to unixd (unixproto::ops), by their numbers.
+enum {
+    OP_ATTACH = 1, OP_FORK, OP_FORK_COMMIT, OP_FORK_ABORT, OP_BECOME, OP_EXEC, OP_EXIT, OP_WAIT, OP_KILL,
+    OP_STOP, OP_SET_PGID, OP_GET_PGID, OP_SET_SID, OP_GET_SID, OP_SET_IDS, OP_CPU_USAGE, OP_SET_NAME,
+    OP_REPLACE, OP_SLEEP = 20, OP_PAUSE, OP_SIG_WAIT, OP_SET_TIMER, OP_GET_TIMER,
+    OP_OPEN = 30, OP_STAT, OP_CHMOD = 40, OP_CHOWN, OP_SET_TIMES, OP_TRUNCATE, OP_CHDIR,
+    OP_MEM_FILE = 47, OP_CLOSE = 50, OP_READ, OP_WRITE, OP_READ_BEGIN, OP_WRITE_BEGIN, OP_FILE_EXTENT,
+    OP_SEEK, OP_GET_DENTS, OP_GET_FLAGS, OP_SET_FLAGS, OP_IOCTL, OP_POLL, OP_PIPE, OP_PIPE_RING,
+    OP_PIPE_TAKE, OP_PIPE_PUT, OP_DESCRIBE, OP_SET_LOCK, OP_GET_LOCK, OP_SYSTEM_INFO = 80,
+    OP_UNKNOWN_CALL, OP_LOG, OP_THREAD = 90, OP_THREAD_EXIT, OP_KILL_THREAD, OP_FUTEX_COUNT = 96,
+    OP_FUTEX_WAIT, OP_FUTEX_WAKE, OP_FUTEX_FIRST,
+};
+
+// Sends a request through the endpoint in a slot: answers 0, an error number, or -1 if there was no
+// answer. `a` goes to the data area; capabilities come back in the slots from `receive` on.
+static inline long raw_request_through(unsigned long slot, unsigned op, const char *a, unsigned long receive,
+                                       const unsigned long *w) {
+    unsigned long length = a ? strlen(a) : 0;
+    if (length) memcpy((void *)RAW_DATA, a, length);
+    long status = INVOKE(CALL, slot, op | length << 16, w[0], w[1], w[2], w[3], w[4], 0, receive);
+    return status ? -1 : (long)raw_results[0];
+}
+
+#define REQUEST(op, a, ...) \
+    raw_request_through(UNIXD, op, a, 0, (unsigned long[5]){__VA_ARGS__})
+#define REQUEST_CAPS(op, a, receive, ...) \
+    raw_request_through(UNIXD, op, a, receive, (unsigned long[5]){__VA_ARGS__})
+
+// An L2CNode of its own at this index of the root: slots that the library of the process does not use.
+enum { RAW_NODE = 250 };
+static inline int raw_make_node(void) {
+    unsigned long spare = 255;
+    while (spare > 16 && INVOKE(IDENTIFY, spare, 0) != RAW_EMPTY) spare--;
+    if (INVOKE(CALL, MEMD, 1, 16384, 16384, 0, 0, 0, 0, spare)) return 0;
+    long made = INVOKE(RETYPE, spare, L2, 0, 16384, 1, root_index(0, RAW_NODE));
+    INVOKE(DELETE, spare, 0);
+    return made == 0;
+}
+
+// RAM of so many bytes in a slot.
+static inline int raw_make_ram(unsigned long slot, unsigned long bytes) {
+    return INVOKE(CALL, MEMD, 1, bytes, 0, 0, 0, 0, 0, slot) == 0 && raw_results[0] == 0;
+}
