@@ -269,8 +269,8 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
-    fd::alone::share_all(p);
     let place = Caps::receive(within(UNIXD));
+    fd::alone::share_all(p);
     let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
     let abort = |error| {
         let _ = server::call(op::ForkAbort { pid: child.pid });
