@@ -350,7 +350,7 @@ impl Draft<'_> {
             Label::MapZero => {
                 let table = self.cap(|cap| cap.ty == CapType::Pt).or(self.table())?;
                 let (entry, count) = (self.entry(1), 1 + self.random.below(12));
-                let flags = if self.random.one_in(3) { 0 } else { 1 | 4 * self.random.below(2) };
+                let flags = if self.random.one_in(3) { 0 } else { 1 | (4 * self.random.below(2)) };
                 Some(Operation::new(label, table.place, &[entry, count, flags]))
             }
             Label::Configure => self.configure(),
