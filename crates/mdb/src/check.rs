@@ -157,7 +157,7 @@ fn check_copies<P: Policy>(head: Ref) -> Result<usize, Violation> {
         if held.is_null() || !fits {
             return Err(Violation::CopyKey(at.ptr()));
         }
-        if hosts && leaves && (at.leaf_number() == 0 || at.leaf_number() >= number) {
+        if hosts && leaves && (at.leaf_number() >= number || at.leaf_number() == 0) {
             return Err(Violation::LeafNumber(at.ptr()));
         }
         number = at.leaf_number();

@@ -151,19 +151,6 @@ fn a_killed_process_leaves_its_relatives_bit_by_bit() {
 }
 
 #[test]
-fn populating_ends_inside_an_entry() {
-    let mut world = World::new();
-    let both = &mut world.processes[0];
-    let start = both.real.mmap(&mut both.backend, &MapRequest::anonymous(9 * PAGE, RW)).unwrap();
-    let first = start / PAGE;
-    both.real.populate_lenient(&mut both.backend, first + 2, first + 5);
-    for page in first..first + 9 {
-        let there = both.backend.look_up(page, Access::Write).is_some();
-        assert_eq!(there, (first + 2..first + 5).contains(&page), "page {}", page - first);
-    }
-}
-
-#[test]
 fn who_left_the_cnode_may_have_the_pages_still() {
     // More than are given to a child one by one. Both stay alive: the child leaves the CNode of the MiB
     // by a write to another page of it, with copies of all its Frames.
@@ -188,4 +175,17 @@ fn who_left_the_cnode_may_have_the_pages_still() {
         world.check();
     }
     world.finish();
+}
+
+#[test]
+fn populating_ends_inside_an_entry() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let start = both.real.mmap(&mut both.backend, &MapRequest::anonymous(9 * PAGE, RW)).unwrap();
+    let first = start / PAGE;
+    both.real.populate_lenient(&mut both.backend, first + 2, first + 5);
+    for page in first..first + 9 {
+        let there = both.backend.look_up(page, Access::Write).is_some();
+        assert_eq!(there, (first + 2..first + 5).contains(&page), "page {}", page - first);
+    }
 }

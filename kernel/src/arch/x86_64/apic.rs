@@ -245,10 +245,13 @@ pub extern "C" fn on_interrupt(core: &mut Core, vector: u64) {
         return;
     }
     let line = vector.wrapping_sub(VECTOR_IRQ0);
-    if line < IRQS as u64 {
-        irq_mask(line as u8);
-    }
+    let is_second = line < IRQS as u64 && !take_line(line as u8);
     eoi();
+    // One that this core's controller had accepted before the line was masked for the one before: who was
+    // told of that has not acknowledged it, and looks at the device anyway.
+    if is_second {
+        return;
+    }
     crate::dispatch::on_irq(core, vector);
 }
 
@@ -348,6 +351,16 @@ fn write_io(register: u32, value: u32) {
     }
 }
 
+/// Masks a line whose interrupt has come; `false` if it was masked already.
+fn take_line(irq: u8) -> bool {
+    let mut was_masked = false;
+    change_mask(irq, |entry| {
+        was_masked = entry & MASKED != 0;
+        entry | MASKED
+    });
+    !was_masked
+}
+
 /// Keeps line `irq` from interrupting. A line that does not exist is ignored.
 pub fn irq_mask(irq: u8) {
     change_mask(irq, |entry| entry | MASKED);
@@ -358,7 +371,7 @@ pub fn irq_unmask(irq: u8) {
     change_mask(irq, |entry| entry & !MASKED);
 }
 
-fn change_mask(irq: u8, change: impl Fn(u32) -> u32) {
+fn change_mask(irq: u8, change: impl FnOnce(u32) -> u32) {
     let Some(pin) = PINS.get(usize::from(irq)) else { return };
     let pin = pin.load(Ordering::Relaxed);
     if pin == NO_PIN {
