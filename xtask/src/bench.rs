@@ -196,7 +196,7 @@ pub fn measure_basic(
     timeout: Duration,
     kept: &mut Kept,
 ) -> Result<Vec<Measurement>> {
-    measure(project, &micro::all(project, Set::Basic)?, Extent::Small, timeout, kept)
+    measure(project, &micro::all(project, Set::Standard)?, Extent::Small, timeout, kept)
 }
 
 /// What the programs say on Tessera.
