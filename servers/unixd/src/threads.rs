@@ -167,7 +167,7 @@ impl Unixd {
 
     /// Ends another thread of the caller's process.
     pub fn thread_end(&mut self, pid: Pid, tid: Tid) -> Tried {
-        if tid == self.speaker || !self.procs.thread(tid).is_some_and(|it| it.leader == pid) {
+        if tid == self.speaker || self.procs.thread(tid).is_none_or(|it| it.leader != pid) {
             return Err(Errno::ESRCH);
         }
         self.remove_thread(tid);

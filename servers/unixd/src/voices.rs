@@ -74,10 +74,8 @@ impl Unixd {
 }
 
 fn check_memory(procs: &Procs) -> Result<(), Errno> {
-    if procs.len() > FEW {
-        if !memd::has(MEMD, FREE_MIN).map_err(errno)? {
-            return Err(Errno::EAGAIN);
-        }
+    if procs.len() > FEW && !memd::has(MEMD, FREE_MIN).map_err(errno)? {
+        return Err(Errno::EAGAIN);
     }
     Ok(())
 }

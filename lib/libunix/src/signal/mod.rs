@@ -26,7 +26,6 @@ use abi::Regs;
 use actions::Action;
 pub use cause::Cause;
 use cause::PAGE_FAULT;
-use core::sync::atomic::Ordering;
 pub use deliver::settle;
 use linuxabi::sigstack::AltStack;
 use linuxabi::Errno;
