@@ -16,6 +16,7 @@ mod dir;
 mod extents;
 mod fs;
 mod modify;
+mod names;
 mod perm;
 mod rename;
 mod walk;

@@ -24,14 +24,13 @@ use libos::vspace::RW;
 use libos::{cmdline, domain, session, Cap, CapAddr, Place, Rights, Status};
 use linuxdomain::{at, configure, first_frame, make_spaces, map_library, map_piece, own, Image};
 use memfs::{Attr, Fs, Ino};
+use piecewise::Limits;
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
 use unixproto::signals::SIGKILL;
 use unixproto::Errno;
 
 /// Inodes that there may be.
 const INODES_MAX: usize = 200_000;
-/// Heap that the server takes before it says what it needs for good.
-const HEAP_BYTES: usize = 2 << 20;
 /// Shared frames, and slots, for which there is room before.
 const MAPS: u32 = 1024;
 /// See [`MAPS`].
@@ -87,7 +86,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
 /// Takes what a session of usual size needs and the server then keeps, so that a comparison of free
 /// memory before and after shows what was lost.
 fn warm_up() -> Result<(), Errno> {
-    drop(Vec::<u8>::with_capacity(HEAP_BYTES));
+    crate::stock::prepare().map_err(errno)?;
     crate::window::prepare(MAPS)?;
     let slots =
         (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
@@ -98,7 +97,7 @@ fn warm_up() -> Result<(), Errno> {
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let clock = Clock::new(start.frame);
     let attr = Attr { mode: 0o755, uid: 0, gid: 0, now: clock.boot_wall() as i64 };
-    let fs = Fs::new(INODES_MAX, attr);
+    let fs = Fs::new(Limits::of(INODES_MAX), attr);
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
     Ok(Unixd {
         procs: Procs::default(),
@@ -122,7 +121,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         window,
         stdio: [0; 3],
         ram: boot.info.ram_bytes,
-        kept: (0, false),
+        stock: Default::default(),
         badges: Default::default(),
         sessions: Default::default(),
         yields: true,
@@ -182,8 +181,8 @@ impl Unixd {
         // Owners of files do not matter to whoever makes them here.
         let ino = self.fs.create(dir, name, node, Attr { uid: 0, gid: 0, ..attr })?;
         let inode = self.fs.get_mut(ino)?;
-        (inode.uid, inode.gid) = (attr.uid, attr.gid);
-        Ok(())
+        inode.gid = attr.gid;
+        self.fs.set_owner(ino, attr.uid)
     }
 
     fn boot_file(&mut self, entry: &Entry) -> memfs::Node<File> {
@@ -381,6 +380,7 @@ pub fn report(mut unixd: Unixd) -> ! {
         None => 128 + SIGKILL,
     };
     drop(unixd);
+    crate::stock::tidy_all();
     let _ = domain::with(|domain| domain.arena.release());
     let _ = session::end(status);
     libos::runtime::stop()

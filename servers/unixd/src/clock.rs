@@ -32,6 +32,8 @@ pub enum Due {
     Kill(Pid),
     /// Bytes for a serial port that was full.
     Console,
+    /// A look at memory that nothing is in.
+    Tidy,
 }
 
 /// The clock and the queue of what is due.

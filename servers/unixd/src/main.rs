@@ -40,6 +40,7 @@ mod proctext;
 mod requests;
 mod server;
 mod signals;
+mod stock;
 mod terminal;
 mod threads;
 mod voices;

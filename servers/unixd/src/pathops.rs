@@ -267,9 +267,6 @@ impl Unixd {
         if cred.uid != 0 && (moves || regroups || inode.uid != cred.uid) {
             return Err(Errno::EPERM);
         }
-        if op.uid != KEEP_ID {
-            inode.uid = op.uid;
-        }
         if op.gid != KEEP_ID {
             inode.gid = op.gid;
         }
@@ -277,6 +274,9 @@ impl Unixd {
             inode.mode &= !(S_ISUID | S_ISGID);
         }
         inode.ctime = now;
+        if op.uid != KEEP_ID {
+            self.fs.set_owner(ino, op.uid)?;
+        }
         done(())
     }
 

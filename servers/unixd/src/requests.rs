@@ -10,6 +10,9 @@ use unixproto::{Any, Errno};
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
     pub fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
+        if let Err(error) = self.check_stock(pid, &call.any) {
+            return Some(Err(error));
+        }
         match call.any {
             Any::ForkCommit(op) => Some(self.fork_commit(pid, op.pid, op.wait, caps)),
             Any::Become(_) => Some(self.become_domain(pid, caps)),
@@ -65,9 +68,6 @@ impl Unixd {
     }
 
     fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        if keeps_more(&call.any) && self.is_scarce() {
-            return Err(Errno::ENOSPC);
-        }
         match call.any {
             Any::Open(op) => self.open(pid, call, op),
             Any::Stat(op) => self.stat(pid, call, op.dir, op.flags),
@@ -117,17 +117,6 @@ impl Unixd {
             Any::Log(_) => self.log_text(pid, call),
             _ => Err(Errno::ENOSYS),
         }
-    }
-
-    /// Is memory scarce? Asked for in earnest now and then, and always while it is.
-    pub fn is_scarce(&mut self) -> bool {
-        const EVERY: u32 = 32;
-        let (requests, scarce) = self.kept;
-        if scarce || requests % EVERY == 0 {
-            self.kept.1 = crate::caps::is_scarce();
-        }
-        self.kept.0 = requests.wrapping_add(1);
-        self.kept.1
     }
 
     /// Byte string `a` of a request.
@@ -189,9 +178,4 @@ impl Unixd {
         let stats = crate::caps::memory_stats();
         (stats.free, stats.total)
     }
-}
-
-/// Does a request make names, which live in this server's memory?
-fn keeps_more(any: &Any) -> bool {
-    matches!(any, Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) | Any::MemFile(_))
 }
