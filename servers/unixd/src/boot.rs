@@ -214,7 +214,7 @@ impl Unixd {
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
         self.terminal.interactive = input;
         let pid = FIRST;
-        self.procs.new_pid(None)?;
+        self.procs.new_pid(None, 0)?;
         let voice = self.equip(Speaker { pid, tid: pid })?;
         let root = self.fs.root();
         let mut proc = Proc::new(pid, pid, pid, Node::Mem(root), [0; 6], self.clock.now());

@@ -186,9 +186,7 @@ impl Unixd {
 
     /// Ends a child that never ran; nobody hears of it.
     pub fn end_quietly(&mut self, pid: Pid) {
-        if let Ok(proc) = self.procs.get_mut(pid) {
-            proc.parent = INIT;
-        }
+        self.procs.set_parent(pid, INIT);
         self.terminate(pid, killed(SIGKILL));
     }
 
@@ -214,9 +212,10 @@ impl Unixd {
     }
 
     fn orphan_children(&mut self, pid: Pid) {
-        for child in self.procs.select(|proc| proc.parent == pid) {
-            let Ok(proc) = self.procs.get_mut(child) else { continue };
-            proc.parent = INIT;
+        let children: Vec<Pid> = self.procs.children(pid).map(|proc| proc.pid).collect();
+        for child in children {
+            self.procs.set_parent(child, INIT);
+            let Ok(proc) = self.procs.get(child) else { continue };
             let (state, acted) = (proc.state, proc.is_acted());
             self.publish(child);
             match state {
@@ -257,6 +256,7 @@ impl Unixd {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
         let (parent, status, uid) = (proc.parent, proc.status, proc.ids[0]);
+        self.procs.tell(pid, true);
         let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
         let Ok(session) = parent_proc.session() else { return self.reap(pid) };
         let header = session.header();
@@ -304,7 +304,7 @@ impl Unixd {
     fn groups_anchored_by(&self, pid: Pid) -> Vec<Pid> {
         let Ok(proc) = self.procs.get(pid) else { return Vec::new() };
         let other = |p: &Proc| p.pgid != proc.pgid && p.sid == proc.sid;
-        let children = self.procs.iter().filter(|p| p.parent == pid && p.is_live() && other(p));
+        let children = self.procs.children(pid).filter(|p| p.is_live() && other(p));
         let mut groups: Vec<Pid> = children.map(|p| p.pgid).collect();
         if self.procs.live(proc.parent).is_ok_and(other) {
             groups.push(proc.pgid);
@@ -328,7 +328,7 @@ impl Unixd {
             }
         }
         for group in groups {
-            let stopped = self.procs.iter().any(|p| p.pgid == group && p.stopped);
+            let stopped = self.procs.members(group).any(|p| p.stopped);
             if stopped && self.is_group_orphaned(group) {
                 self.post_group(group, SIGHUP, from_kernel());
                 self.post_group(group, SIGCONT, from_kernel());

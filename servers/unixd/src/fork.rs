@@ -34,7 +34,8 @@ impl Unixd {
         if act && (self.procs.get(pid)?.domain.is_none() || self.acted(pid).is_some()) {
             return Err(Errno::EAGAIN);
         }
-        let child = self.procs.new_pid(self.terminal.foreground)?;
+        let uid = self.procs.get(pid)?.ids[0];
+        let child = self.procs.new_pid(self.terminal.foreground, uid)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
@@ -50,6 +51,9 @@ impl Unixd {
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.ids, self.clock.now())
         };
         self.procs.add(proc);
+        if act {
+            self.procs.get_mut(pid)?.acts_as = Some(child);
+        }
         self.inherit(child);
         self.publish(child);
         let shown = self.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
@@ -133,7 +137,9 @@ impl Unixd {
 
     /// The child of the caller that it acts as.
     pub fn acted(&self, pid: Pid) -> Option<Pid> {
-        self.procs.iter().find(|p| p.parent == pid && p.is_acted()).map(|p| p.pid)
+        let child = self.procs.get(pid).ok()?.acts_as?;
+        let is = |proc: &Proc| proc.parent == pid && proc.is_acted();
+        self.procs.get(child).is_ok_and(is).then_some(child)
     }
 
     /// A child that its parent acted as gets a domain.
@@ -273,6 +279,7 @@ impl Proc {
             killed: false,
             news: None,
             vfork: false,
+            acts_as: None,
             timers: Default::default(),
             started: now,
             cpu_ns: 0,

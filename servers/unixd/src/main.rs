@@ -27,6 +27,7 @@ mod families;
 mod fork;
 mod futexes;
 mod inout;
+mod kin;
 mod locks;
 mod names;
 mod nodes;

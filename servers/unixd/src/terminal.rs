@@ -350,10 +350,10 @@ impl Unixd {
                 return Err(error);
             }
         }
-        if !self.procs.iter().any(|proc| proc.pgid == group) {
+        if !self.procs.members(group).next().is_some() {
             return Err(Errno::ESRCH);
         }
-        if !self.procs.iter().any(|proc| proc.pgid == group && proc.sid == sid) {
+        if !self.procs.members(group).any(|proc| proc.sid == sid) {
             return Err(Errno::EPERM);
         }
         self.terminal.foreground = Some(group);

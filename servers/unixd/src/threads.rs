@@ -116,7 +116,7 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         let options = if proc.native { 0 } else { options::LINUX };
-        let tid = self.procs.new_pid(self.terminal.foreground)?;
+        let tid = self.procs.new_pid(self.terminal.foreground, self.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(voice.endpoint(), options);
         let shown = made.and_then(|dispatcher| {
