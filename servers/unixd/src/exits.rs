@@ -14,6 +14,7 @@ use crate::signals::from_kernel;
 use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Outcome, Tried};
 use crate::window::Session;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use authority::{Badges, Part, Parts, Step, Teardown};
 use core::sync::atomic::Ordering::Relaxed;
@@ -168,7 +169,7 @@ impl Unixd {
         let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
         self.leave_groups(pid, groups);
-        self.ending.push_back(ending);
+        self.ending.push_back(Box::new(ending));
         if pid == FIRST {
             self.end_all();
         }

@@ -13,6 +13,7 @@ use crate::server::{Unixd, SCRATCH};
 use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
 use abi::slots::MONITOR;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
@@ -183,7 +184,7 @@ impl Unixd {
         let old = proc.domain.replace(domain);
         (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
         proc.first_ended = false;
-        self.ending.extend(old.map(Ending::of_domain));
+        self.ending.extend(old.map(|domain| Box::new(Ending::of_domain(domain))));
         Ok(Outcome::Never)
     }
 
@@ -279,6 +280,7 @@ impl Proc {
             killed: false,
             news: None,
             vfork: false,
+            told: Vec::new(),
             acts_as: None,
             timers: Default::default(),
             started: now,

@@ -11,8 +11,6 @@ use core::ops::RangeInclusive;
 pub struct Kin {
     /// Parent and child.
     children: BTreeSet<(Pid, Pid)>,
-    /// Of these, the children of whom the parent may learn something.
-    news: BTreeSet<(Pid, Pid)>,
     /// Group and member.
     members: BTreeSet<(Pid, Pid)>,
 }
@@ -31,36 +29,21 @@ impl Kin {
     /// A process is gone.
     pub fn remove(&mut self, pid: Pid, parent: Pid, group: Pid) {
         self.children.remove(&(parent, pid));
-        self.news.remove(&(parent, pid));
         self.members.remove(&(group, pid));
     }
     /// A process has another parent.
     pub fn adopt(&mut self, pid: Pid, before: Pid, parent: Pid) {
         self.children.remove(&(before, pid));
         self.children.insert((parent, pid));
-        if self.news.remove(&(before, pid)) {
-            self.news.insert((parent, pid));
-        }
     }
     /// A process has another group.
     pub fn regroup(&mut self, pid: Pid, before: Pid, group: Pid) {
         self.members.remove(&(before, pid));
         self.members.insert((group, pid));
     }
-    /// A parent may learn something of its child, or has learnt all.
-    pub fn tell(&mut self, pid: Pid, parent: Pid, news: bool) {
-        match news {
-            true => self.news.insert((parent, pid)),
-            false => self.news.remove(&(parent, pid)),
-        };
-    }
     /// The children of a process, by id.
     pub fn children(&self, parent: Pid) -> impl Iterator<Item = Pid> + '_ {
         self.children.range(of(parent)).map(|pair| pair.1)
-    }
-    /// Those of them of whom it may learn something.
-    pub fn with_news(&self, parent: Pid) -> impl Iterator<Item = Pid> + '_ {
-        self.news.range(of(parent)).map(|pair| pair.1)
     }
     /// The members of a group, by id.
     pub fn members(&self, group: Pid) -> impl Iterator<Item = Pid> + '_ {

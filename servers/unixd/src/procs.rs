@@ -99,6 +99,8 @@ pub struct Proc {
     pub news: Option<News>,
     /// The parent waits until it executes a program or ends.
     pub vfork: bool,
+    /// Its children of whom it may learn something, in order. Its room stays: mostly one comes and goes.
+    pub told: Vec<Pid>,
     /// The child that it acts as, or once acted as.
     pub acts_as: Option<Pid>,
     /// `ITIMER_REAL` and the others, which count real time too.
@@ -204,22 +206,29 @@ impl Procs {
     }
     /// Those of them of whom it may learn something.
     pub fn with_news(&self, parent: Pid) -> impl Iterator<Item = &Proc> {
-        self.kin.with_news(parent).filter_map(|pid| self.get(pid).ok())
+        let told = self.get(parent).map_or(&[][..], |proc| &proc.told);
+        told.iter().filter_map(|&pid| self.get(pid).ok())
     }
     /// The processes of a group, by id.
     pub fn members(&self, group: Pid) -> impl Iterator<Item = &Proc> {
         self.kin.members(group).filter_map(|pid| self.get(pid).ok())
     }
-    /// Gives a process another parent.
+    /// Gives a process another parent, who has learnt all of it that its first one has.
     pub fn set_parent(&mut self, pid: Pid, parent: Pid) {
+        self.tell(pid, false);
         let Some(proc) = self.table.get_mut(&pid) else { return };
         let before = core::mem::replace(&mut proc.parent, parent);
         self.kin.adopt(pid, before, parent);
     }
     /// A parent may learn something of this process, or has learnt all.
     pub fn tell(&mut self, pid: Pid, news: bool) {
-        let Some(proc) = self.table.get(&pid) else { return };
-        self.kin.tell(pid, proc.parent, news);
+        let Some(parent) = self.table.get(&pid).map(|proc| proc.parent) else { return };
+        let Some(parent) = self.table.get_mut(&parent) else { return };
+        match (parent.told.binary_search(&pid), news) {
+            (Err(at), true) => parent.told.insert(at, pid),
+            (Ok(at), false) => drop(parent.told.remove(at)),
+            _ => {}
+        }
     }
     /// Gives a process other ids.
     pub fn set_ids(&mut self, pid: Pid, ids: [u32; 6]) -> Result<(), Errno> {
@@ -326,6 +335,7 @@ impl Procs {
     }
     /// Takes one out.
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {
+        self.tell(pid, false);
         let proc = self.table.remove(&pid)?;
         self.kin.remove(pid, proc.parent, proc.pgid);
         self.users.give_back(proc.ids[0], 1);

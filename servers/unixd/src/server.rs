@@ -15,7 +15,8 @@ use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
 use crate::window::Sessions;
 use abi::slots::{DISPATCHER, SELF_EP};
-use alloc::collections::{BTreeMap, LinkedList, VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use authority::Badges;
 use captypes::invocations::NOTIFY_TIMER;
@@ -77,8 +78,8 @@ pub struct Unixd {
     pub stirred: Vec<Tid>,
     /// The thread whose request is being worked on.
     pub speaker: Tid,
-    /// Domains that are being taken apart.
-    pub ending: LinkedList<Ending>,
+    /// Domains that are being taken apart, boxed so that many of them take little room in one piece.
+    pub ending: VecDeque<Box<Ending>>,
     /// Unknown system calls, with how often each was seen.
     pub unknown: BTreeMap<u64, u64>,
     /// The argument block of the first process.

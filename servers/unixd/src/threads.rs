@@ -128,7 +128,8 @@ impl Unixd {
             Ok(dispatcher) => dispatcher,
             Err(error) => {
                 let nothing = Slots::none();
-                self.ending.push_back(Ending::of_thread(&mut self.badges, voice, nothing));
+                let ending = Ending::of_thread(&mut self.badges, voice, nothing);
+                self.ending.push_back(Box::new(ending));
                 return Err(error);
             }
         };
@@ -190,7 +191,8 @@ impl Unixd {
             proc.cpu_ns += used;
         }
         let Thread { voice, dispatcher, .. } = *thread;
-        self.ending.push_back(Ending::of_thread(&mut self.badges, voice, dispatcher));
+        let ending = Ending::of_thread(&mut self.badges, voice, dispatcher);
+        self.ending.push_back(Box::new(ending));
     }
 
     /// Takes all threads of a process apart but the first.
