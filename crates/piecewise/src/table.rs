@@ -1,5 +1,6 @@
 //! Values by number.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Values of a piece.
@@ -18,8 +19,10 @@ struct Piece<T> {
     /// A bit for each value that is there.
     used: u64,
     /// Nothing at all while no value is there.
-    values: Vec<Option<T>>,
+    values: Option<Box<Values<T>>>,
 }
+
+type Values<T> = [Option<T>; PIECE];
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
@@ -30,11 +33,13 @@ impl<T> Default for Table<T> {
 impl<T> Piece<T> {
     /// Has room for values. `None`: there is no memory.
     fn prepare(&mut self) -> Option<()> {
-        if self.values.is_empty() {
-            self.values.try_reserve_exact(PIECE).ok()?;
-            self.values.resize_with(PIECE, || None);
+        if self.values.is_none() {
+            let mut values = Vec::new();
+            values.try_reserve_exact(PIECE).ok()?;
+            values.resize_with(PIECE, || None);
+            self.values = values.into_boxed_slice().try_into().ok();
         }
-        Some(())
+        self.values.as_ref().map(|_| ())
     }
 }
 
@@ -52,22 +57,23 @@ impl<T> Table<T> {
     /// The value with a number.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
-        self.pieces.get(number / PIECE)?.values.get(number % PIECE)?.as_ref()
+        self.pieces.get(number / PIECE)?.values.as_ref()?[number % PIECE].as_ref()
     }
 
     /// The same, to be changed.
     #[inline]
     pub fn get_mut(&mut self, number: usize) -> Option<&mut T> {
-        self.pieces.get_mut(number / PIECE)?.values.get_mut(number % PIECE)?.as_mut()
+        self.pieces.get_mut(number / PIECE)?.values.as_mut()?[number % PIECE].as_mut()
     }
 
     /// Adds a value; answers its number. Gives it back if there is no memory.
     pub fn insert(&mut self, value: T) -> Result<usize, T> {
         let Some(index) = self.with_room() else { return Err(value) };
         let piece = &mut self.pieces[index];
+        let Some(values) = &mut piece.values else { return Err(value) };
         let place = piece.used.trailing_ones() as usize;
         piece.used |= 1 << place;
-        piece.values[place] = Some(value);
+        values[place] = Some(value);
         if piece.used == FULL {
             self.room[index / 64] &= !(1 << (index % 64));
         }
@@ -92,7 +98,7 @@ impl<T> Table<T> {
             self.room.try_reserve(1).ok()?;
             self.room.push(0);
         }
-        self.pieces.push(Piece { used: 0, values: Vec::new() });
+        self.pieces.push(Piece { used: 0, values: None });
         self.room[index / 64] |= 1 << (index % 64);
         Some(index)
     }
@@ -101,10 +107,10 @@ impl<T> Table<T> {
     pub fn remove(&mut self, number: usize) -> Option<T> {
         let index = number / PIECE;
         let piece = self.pieces.get_mut(index)?;
-        let value = piece.values.get_mut(number % PIECE)?.take()?;
+        let value = piece.values.as_mut()?[number % PIECE].take()?;
         piece.used &= !(1 << (number % PIECE));
         if piece.used == 0 {
-            piece.values = Vec::new();
+            piece.values = None;
         }
         self.room[index / 64] |= 1 << (index % 64);
         self.len -= 1;
@@ -114,7 +120,7 @@ impl<T> Table<T> {
     /// All values with their numbers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.pieces.iter().enumerate().flat_map(|(index, piece)| {
-            let numbered = piece.values.iter().enumerate();
+            let numbered = piece.values.iter().flat_map(|values| values.iter()).enumerate();
             numbered.filter_map(move |(at, value)| Some((index * PIECE + at, value.as_ref()?)))
         })
     }
@@ -157,8 +163,7 @@ mod tests {
         for number in 64..1000 {
             table.remove(number);
         }
-        let kept = table.pieces.iter().map(|piece| piece.values.capacity()).sum::<usize>();
-        assert_eq!(kept, PIECE);
+        assert_eq!(table.pieces.iter().filter(|piece| piece.values.is_some()).count(), 1);
         assert_eq!((table.get(63), table.get(64)), (Some(&63), None));
     }
 }
