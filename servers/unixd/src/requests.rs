@@ -67,6 +67,7 @@ impl Unixd {
         }
     }
 
+    #[inline(always)]
     fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Open(op) => self.open(pid, call, op),
@@ -91,6 +92,7 @@ impl Unixd {
         }
     }
 
+    #[inline(always)]
     fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Close(_) => self.close(pid, call),

@@ -3,6 +3,7 @@
 //! A suite finds its cases by itself; there is no list to keep. Each case runs in its own boot, two
 //! at a time, and reports one result or several.
 
+mod bench;
 mod cli;
 mod compare;
 mod cores;
@@ -218,6 +219,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(cli::cases());
+    cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());
     cases.extend(report::cases());
