@@ -94,7 +94,7 @@ impl<T> Table<T> {
     fn add_piece(&mut self) -> Option<usize> {
         let index = self.pieces.len();
         self.pieces.try_reserve(1).ok()?;
-        if index % 64 == 0 {
+        if index == 64 * self.room.len() {
             self.room.try_reserve(1).ok()?;
             self.room.push(0);
         }

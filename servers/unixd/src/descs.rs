@@ -149,7 +149,8 @@ impl Descs {
             false => Err(Errno::ENFILE),
         }
     }
-    /// Adds one. Gives it back if there is no memory.
+    /// Adds one. Gives it back if there is no memory: then what it refers to is to be let go.
+    #[allow(clippy::result_large_err)]
     fn add(&mut self, desc: Desc) -> Result<u32, Desc> {
         let text = desc.text_bytes();
         let uid = desc.uid;

@@ -27,6 +27,7 @@ const HEAP_KEPT: u64 = 3 << 20;
 /// Free memory is asked for at every so many requests that keep more. In between they keep far less
 /// than what is left.
 const EVERY: u32 = 32;
+const _: () = assert!(EVERY.is_power_of_two());
 /// So many nodes of slots are left to what does not keep more.
 const NODES_LEFT: u64 = 8;
 /// How long after a request empty pieces of the heap are looked for, and for the next ones.
@@ -65,7 +66,7 @@ impl Stock {
     /// then, and always while there is.
     fn is_scarce(&mut self, uid: u32) -> bool {
         let root = usize::from(uid == 0);
-        if self.scarce[root] || self.requests % EVERY == 0 {
+        if self.scarce[root] || self.requests & (EVERY - 1) == 0 {
             let has = |uid| memd::has(MEMD, left_by(uid)).unwrap_or(false);
             self.scarce = [!has(1), !has(0)];
         }

@@ -350,7 +350,7 @@ impl Unixd {
                 return Err(error);
             }
         }
-        if !self.procs.members(group).next().is_some() {
+        if self.procs.members(group).next().is_none() {
             return Err(Errno::ESRCH);
         }
         if !self.procs.members(group).any(|proc| proc.sid == sid) {
