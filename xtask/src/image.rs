@@ -6,6 +6,7 @@
 
 use crate::compile::Built;
 use crate::cpio::Archive;
+use crate::elf;
 use crate::project::Project;
 use crate::setup;
 use crate::toolchain::Variant;
@@ -128,7 +129,7 @@ fn write_base(
     let (commands, others): (Vec<_>, Vec<_>) =
         built.programs.iter().partition(|program| program.image_path.starts_with("root/"));
     for program in others {
-        archive.file(&program.image_path, 0o755, 0, &fs::read(&program.file)?)?;
+        archive.file(&program.image_path, 0o755, 0, &executable(&program.file)?)?;
     }
     let mut root = Root { archive, index: BTreeSet::new() };
     root.archive.directory("root", 0o755)?;
@@ -141,7 +142,7 @@ fn write_base(
     root.file("bin/busybox", 0o755, &fs::read(busybox)?)?;
     for program in commands {
         let path = program.image_path.trim_start_matches("root/");
-        root.file(path, 0o755, &fs::read(&program.file)?)?;
+        root.file(path, 0o755, &executable(&program.file)?)?;
     }
     if let Some(bash) = bash {
         root.file("bin/bash", 0o755, &fs::read(bash)?)?;
@@ -150,6 +151,12 @@ fn write_base(
     let index = root.index;
     out.flush()?;
     Ok(index)
+}
+
+/// A program of this project as the machine needs it. The archive stays in memory for good.
+fn executable(file: &Path) -> Result<Vec<u8>> {
+    let data = fs::read(file).with_context(|| format!("{}", file.display()))?;
+    Ok(elf::without_sections(data))
 }
 
 struct Root<W: Write> {

@@ -9,6 +9,7 @@
 extern crate alloc;
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Whose a lock is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,6 +40,8 @@ pub struct Lock {
     pub start: u64,
     /// Last byte.
     pub last: u64,
+    /// The user it counts for.
+    pub user: u32,
 }
 
 impl Lock {
@@ -87,41 +90,52 @@ impl Locks {
         self.0.iter().filter(|lock| lock.conflicts(wanted)).min_by_key(|lock| lock.start)
     }
 
+    /// Has room for a change. `false`: there is no memory for that, and nothing may be changed but to
+    /// remove all that an owner has.
+    pub fn prepare(&mut self) -> bool {
+        // One lock can become three.
+        self.0.try_reserve(2).is_ok()
+    }
+
+    /// The users for whom the locks of an owner count, one by one.
+    pub fn users_of(&self, owner: Owner) -> impl Iterator<Item = u32> + '_ {
+        self.0[self.range_of(owner)].iter().map(|lock| lock.user)
+    }
+
+    /// Where the locks of an owner are.
+    fn range_of(&self, owner: Owner) -> Range<usize> {
+        let first = self.0.partition_point(|lock| lock.owner < owner);
+        first..self.0.partition_point(|lock| lock.owner <= owner)
+    }
+
     /// Sets a lock that nothing is in the way of.
     pub fn set(&mut self, mut new: Lock) {
         self.unset(new.owner, new.start, new.last);
-        self.0.retain(|lock| {
-            let joins = lock.joins(&new);
-            if joins {
-                new.start = new.start.min(lock.start);
-                new.last = new.last.max(lock.last);
-            }
-            !joins
-        });
-        self.insert(new);
+        // Those of one owner do not overlap, so at most the neighbours join.
+        let range = self.range_of(new.owner);
+        let joins = |lock: &Lock| lock.joins(&new);
+        let first = range.start + self.0[range.clone()].partition_point(|l| l.start < new.start);
+        let low = first - usize::from(first > range.start && joins(&self.0[first - 1]));
+        let high = first + usize::from(first < range.end && joins(&self.0[first]));
+        for lock in &self.0[low..high] {
+            (new.start, new.last) = (new.start.min(lock.start), new.last.max(lock.last));
+        }
+        self.0.splice(low..high, [new]);
     }
 
     /// Removes what `owner` has from `start` to `last`. Answers whether there was anything.
     pub fn unset(&mut self, owner: Owner, start: u64, last: u64) -> bool {
-        let hole = Lock { owner, kind: Kind::Exclusive, start, last };
-        let (hit, rest) =
-            self.0.iter().partition(|lock| lock.owner == owner && lock.overlaps(&hole));
-        let hit: Vec<Lock> = hit;
-        self.0 = rest;
-        for lock in &hit {
-            if lock.start < start {
-                self.insert(Lock { last: start - 1, ..*lock });
-            }
-            if lock.last > last {
-                self.insert(Lock { start: last + 1, ..*lock });
-            }
+        let range = self.range_of(owner);
+        let own = &self.0[range.clone()];
+        let low = range.start + own.partition_point(|lock| lock.last < start);
+        let high = range.start + own.partition_point(|lock| lock.start <= last);
+        if low >= high {
+            return false;
         }
-        !hit.is_empty()
-    }
-
-    fn insert(&mut self, lock: Lock) {
-        let key = |lock: &Lock| (lock.owner, lock.start);
-        let at = self.0.partition_point(|other| key(other) < key(&lock));
-        self.0.insert(at, lock);
+        let (lowest, highest) = (self.0[low], self.0[high - 1]);
+        let before = (lowest.start < start).then(|| Lock { last: start - 1, ..lowest });
+        let behind = (highest.last > last).then(|| Lock { start: last + 1, ..highest });
+        self.0.splice(low..high, before.into_iter().chain(behind));
+        true
     }
 }

@@ -74,9 +74,12 @@ impl<C: Default> Fs<C> {
                 inode.mode = mode;
             }
         }
-        (inode.uid, inode.gid) = (uid.unwrap_or(inode.uid), gid.unwrap_or(inode.gid));
+        inode.gid = gid.unwrap_or(inode.gid);
         inode.ctime = now;
-        Ok(())
+        match uid {
+            Some(uid) => self.give(ino, uid),
+            None => Ok(()),
+        }
     }
 
     /// The contents of a file are changed by `cred`: it does not run as its owner any more.

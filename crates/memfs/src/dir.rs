@@ -5,24 +5,26 @@
 //! in between.
 
 use crate::fs::Ino;
+use crate::names::Names;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
-use hashbrown::HashMap;
+use unixproto::Errno;
 
 /// Cookie of the first entry behind `.` (0) and `..` (1).
 pub const FIRST_COOKIE: u64 = 2;
 
+/// What a name stands for, and its place in the order.
 #[derive(Clone, Copy)]
-struct Place {
-    cookie: u64,
-    ino: Ino,
+pub(crate) struct Place {
+    pub cookie: u64,
+    pub ino: Ino,
 }
 
 /// The entries of a directory.
 pub struct Dir {
     /// The directory that holds it; itself for the root.
     pub parent: Ino,
-    names: HashMap<Rc<[u8]>, Place>,
+    names: Names,
     order: BTreeMap<u64, Rc<[u8]>>,
     next: u64,
 }
@@ -40,7 +42,7 @@ pub struct DirEntry<'a> {
 impl Dir {
     /// An empty directory.
     pub fn new(parent: Ino) -> Self {
-        Dir { parent, names: HashMap::new(), order: BTreeMap::new(), next: FIRST_COOKIE }
+        Dir { parent, names: Names::new(), order: BTreeMap::new(), next: FIRST_COOKIE }
     }
     /// The inode with this name.
     pub fn get(&self, name: &[u8]) -> Option<Ino> {
@@ -52,9 +54,13 @@ impl Dir {
     }
     /// No names but `.` and `..`.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.names.len() == 0
     }
-    /// Adds a name, or makes it stand for another inode, which keeps its place in the order.
+    /// Has room for this name. `ENOSPC`: there is no memory for that.
+    pub(crate) fn prepare(&mut self, name: &[u8]) -> Result<(), Errno> {
+        self.names.prepare(name).ok_or(Errno::ENOSPC)
+    }
+    /// Adds a name, for which there is room, or makes it stand for another inode, which keeps its place in the order.
     pub(crate) fn set(&mut self, name: &[u8], ino: Ino) {
         if let Some(place) = self.names.get_mut(name) {
             place.ino = ino;
@@ -80,6 +86,6 @@ impl Dir {
     }
     /// The name of an inode here.
     pub fn name_of(&self, ino: Ino) -> Option<&[u8]> {
-        self.names.iter().find(|(_, place)| place.ino == ino).map(|(name, _)| &name[..])
+        self.names.iter().find(|(_, place)| place.ino == ino).map(|(name, _)| name)
     }
 }

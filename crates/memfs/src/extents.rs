@@ -56,12 +56,16 @@ impl<H> Extents<H> {
             }
         }
     }
-    /// Puts an extent into a hole. Gives it back if it is empty or overlaps another.
+    /// Puts an extent into a hole. Gives it back if it is empty or overlaps another, or if there is no
+    /// memory to note it.
     pub fn insert(&mut self, extent: Extent<H>) -> Result<(), Extent<H>> {
         let aligned = (extent.start | extent.bytes) & (PAGE - 1) == 0;
         match self.index(extent.start) {
             Err(at) if aligned && extent.bytes > 0 => {
                 if self.list.get(at).is_some_and(|next| next.start < extent.end()) {
+                    return Err(extent);
+                }
+                if self.list.try_reserve(1).is_err() {
                     return Err(extent);
                 }
                 self.list.insert(at, extent);

@@ -3,6 +3,7 @@
 use crate::dir::Dir;
 use crate::perm::Cred;
 use alloc::vec::Vec;
+use piecewise::{Limits, Shares, Table};
 use unixproto::files::{S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use unixproto::Errno;
 
@@ -114,22 +115,24 @@ pub struct Attr {
 
 /// A file system.
 pub struct Fs<C> {
-    inodes: Vec<Option<Inode<C>>>,
-    free: Vec<u32>,
-    limit: usize,
+    /// The inode with number `n` is the value `n - 1`.
+    inodes: Table<Inode<C>>,
+    /// How many inodes users have.
+    owners: Shares,
 }
 
 /// The root directory.
 const ROOT: Ino = Ino(1);
 
 impl<C: Default> Fs<C> {
-    /// An empty file system of at most `limit` inodes.
-    pub fn new(limit: usize, attr: Attr) -> Self {
-        let mut fs = Fs { inodes: Vec::new(), free: Vec::new(), limit: limit.max(2) };
-        fs.inodes.push(None);
+    /// An empty file system with so many inodes at most. It has a root directory, however few they are.
+    pub fn new(limits: Limits, attr: Attr) -> Self {
+        let mut fs = Fs { inodes: Table::default(), owners: Shares::new(limits) };
         let mut root = fs.inode(Node::Dir(Dir::new(ROOT)), attr);
         root.nlink = 2;
-        fs.inodes.push(Some(root));
+        // Without memory for it there is no inode, and everything answers `ENOENT`.
+        let _ = fs.inodes.insert(root);
+        fs.owners.take(attr.cred.uid, 1);
         fs
     }
     /// The root directory.
@@ -138,19 +141,26 @@ impl<C: Default> Fs<C> {
     }
     /// Inodes in use.
     pub fn used(&self) -> usize {
-        self.inodes.len() - 1 - self.free.len()
+        self.inodes.len()
     }
     /// Inodes that there may be.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.owners.limits().all
     }
     /// An inode; `ENOENT` if the number is of none.
     pub fn get(&self, ino: Ino) -> Result<&Inode<C>, Errno> {
-        self.inodes.get(ino.0 as usize).and_then(Option::as_ref).ok_or(Errno::ENOENT)
+        self.inodes.get((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)
     }
-    /// The same, to be changed.
+    /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
-        self.inodes.get_mut(ino.0 as usize).and_then(Option::as_mut).ok_or(Errno::ENOENT)
+        self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)
+    }
+    /// Gives an inode another owner.
+    pub fn give(&mut self, ino: Ino, uid: u32) -> Result<(), Errno> {
+        let before = core::mem::replace(&mut self.get_mut(ino)?.uid, uid);
+        self.owners.give_back(before, 1);
+        self.owners.take(uid, 1);
+        Ok(())
     }
 
     fn inode(&self, node: Node<C>, attr: Attr) -> Inode<C> {
@@ -158,23 +168,20 @@ impl<C: Default> Fs<C> {
         let mode = mode & 0o7777;
         Inode { node, mode, uid, gid, nlink: 0, atime: now, mtime: now, ctime: now, holds: 0 }
     }
-    /// A new inode without name, held once. `ENOSPC`: too many.
+    /// A new inode without name, held once. `ENOSPC`: too many, or no memory.
     pub fn create_unnamed(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
         let ino = self.allocate(node, attr)?;
         self.hold(ino);
         Ok(ino)
     }
     pub(crate) fn allocate(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
-        if self.used() >= self.limit {
+        if !self.owners.has_room(attr.cred.uid, 1) {
             return Err(Errno::ENOSPC);
         }
-        let inode = Some(self.inode(node, attr));
-        if let Some(index) = self.free.pop() {
-            self.inodes[index as usize] = inode;
-            return Ok(Ino(index));
-        }
-        self.inodes.push(inode);
-        Ok(Ino(self.inodes.len() as u32 - 1))
+        let inode = self.inode(node, attr);
+        let index = self.inodes.insert(inode).map_err(|_| Errno::ENOSPC)?;
+        self.owners.take(attr.cred.uid, 1);
+        Ok(Ino(index as u32 + 1))
     }
     /// Keeps an inode alive without a name (open, or a working directory).
     pub fn hold(&mut self, ino: Ino) {
@@ -193,18 +200,18 @@ impl<C: Default> Fs<C> {
     pub(crate) fn reap(&mut self, ino: Ino) {
         let dead = self.get(ino).is_ok_and(|inode| inode.nlink == 0 && inode.holds == 0);
         if dead && ino != ROOT {
-            self.inodes[ino.0 as usize] = None;
-            self.free.push(ino.0);
+            let inode = self.inodes.remove(ino.0 as usize - 1);
+            self.owners.give_back(inode.map_or(0, |inode| inode.uid), 1);
         }
     }
     /// Every inode in use.
     pub fn iter(&self) -> impl Iterator<Item = (Ino, &Inode<C>)> {
-        let numbered = self.inodes.iter().enumerate();
-        numbered.filter_map(|(index, inode)| Some((Ino(index as u32), inode.as_ref()?)))
+        self.inodes.iter().map(|(index, inode)| (Ino(index as u32 + 1), inode))
     }
     /// Checks link counts and parents of the whole tree.
     pub fn validate(&self) -> Result<(), &'static str> {
-        let mut links = alloc::vec![0u32; self.inodes.len()];
+        let last = self.iter().last().map_or(ROOT, |(ino, _)| ino);
+        let mut links = alloc::vec![0u32; last.0 as usize + 1];
         links[ROOT.0 as usize] += 1;
         for (ino, inode) in self.iter() {
             let Node::Dir(dir) = &inode.node else { continue };

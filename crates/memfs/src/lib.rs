@@ -17,6 +17,7 @@ mod dir;
 mod extents;
 mod fs;
 mod modify;
+mod names;
 mod perm;
 mod rename;
 mod walk;

@@ -9,6 +9,9 @@ use unixproto::Errno;
 /// More names than Linux's file systems commonly allow are an error.
 const LINKS_MAX: u32 = 65000;
 
+/// Longest path that is made of names, in bytes.
+const PATH_BYTES_MAX: usize = 4 * crate::PATH_MAX;
+
 fn check_name(name: &[u8]) -> Result<(), Errno> {
     match name {
         b"." | b".." | b"" => Err(Errno::EEXIST),
@@ -46,6 +49,7 @@ impl<C: Default> Fs<C> {
         if is_dir && self.get(dir)?.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
+        self.get_mut(dir)?.dir_mut()?.prepare(name)?;
         let ino = self.allocate(node, attr)?;
         self.get_mut(ino)?.nlink = if is_dir { 2 } else { 1 };
         let parent = self.get_mut(dir)?;
@@ -82,6 +86,8 @@ impl<C: Default> Fs<C> {
         if inode.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
+        self.get_mut(dir)?.dir_mut()?.prepare(name)?;
+        let inode = self.get_mut(ino)?;
         inode.nlink += 1;
         inode.ctime = now;
         let parent = self.get_mut(dir)?;
@@ -136,16 +142,23 @@ impl<C: Default> Fs<C> {
             _ => dir_node.get(name),
         })
     }
-    /// The absolute path of a directory; `ENOENT` if it was removed.
+    /// The absolute path of a directory; `ENOENT` if it was removed, `ENAMETOOLONG` if it is far below
+    /// the root.
     pub fn path_of(&self, dir: Ino) -> Result<alloc::vec::Vec<u8>, Errno> {
         let mut names = alloc::vec::Vec::new();
         let mut at = dir;
+        let mut bytes = 0;
         while at != self.root() {
             if self.get(at)?.nlink == 0 {
                 return Err(Errno::ENOENT);
             }
             let parent = self.get(at)?.dir()?.parent;
-            names.push(self.get(parent)?.dir()?.name_of(at).ok_or(Errno::ENOENT)?);
+            let name = self.get(parent)?.dir()?.name_of(at).ok_or(Errno::ENOENT)?;
+            bytes += 1 + name.len();
+            if bytes > PATH_BYTES_MAX {
+                return Err(Errno::ENAMETOOLONG);
+            }
+            names.push(name);
             at = parent;
         }
         let mut path = alloc::vec::Vec::new();

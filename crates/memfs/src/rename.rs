@@ -120,6 +120,7 @@ impl<C: Default> Fs<C> {
         target: Option<Ino>,
         now: i64,
     ) -> Result<(), Errno> {
+        self.get_mut(to.dir)?.dir_mut()?.prepare(to.name)?;
         self.get_mut(from.dir)?.dir_mut()?.remove(from.name);
         self.get_mut(to.dir)?.dir_mut()?.set(to.name, source);
         if let Some(target) = target {

@@ -194,6 +194,11 @@ impl Model {
 
 type Files = Fs<u8>;
 
+/// So many inodes, for anybody.
+fn all(all: usize) -> piecewise::Limits {
+    piecewise::Limits { all, root: 0, user: all }
+}
+
 fn last(fs: &Files, path: &str) -> Result<(Ino, Vec<u8>, Option<Ino>), Errno> {
     let how = Walk { root: fs.root(), start: fs.root(), cred: ROOT, follow: false };
     let found = walk(fs, how, path.as_bytes())?;
@@ -301,7 +306,7 @@ proptest! {
 
     #[test]
     fn the_file_system_is_a_tree_of_names(ops in prop::collection::vec(op(), 1..60)) {
-        let mut fs = Files::new(10_000, ATTR);
+        let mut fs = Files::new(all(10_000), ATTR);
         let mut model = Model::default();
         for op in &ops {
             // Renaming one symbolic link over another name of it is beyond the model.
@@ -320,7 +325,7 @@ proptest! {
 
 #[test]
 fn an_unlinked_file_lives_while_it_is_held() {
-    let mut fs = Files::new(10, ATTR);
+    let mut fs = Files::new(all(10), ATTR);
     let root = fs.root();
     let ino = fs.create(root, b"f", Node::File { size: 0, content: 7 }, ATTR).unwrap();
     fs.hold(ino);
@@ -334,7 +339,7 @@ fn an_unlinked_file_lives_while_it_is_held() {
 
 #[test]
 fn readers_of_a_directory_keep_their_place() {
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let root = fs.root();
     for name in [b"a", b"b", b"c", b"d"] {
         fs.create(root, name, Node::Fifo, ATTR).unwrap();
@@ -350,7 +355,7 @@ fn readers_of_a_directory_keep_their_place() {
 #[test]
 fn permissions_are_checked_on_the_way() {
     let user = Cred::user(5, 5);
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let root = fs.root();
     let closed = fs.mkdir(root, b"closed", Attr { mode: 0o700, ..ATTR }).unwrap();
     fs.create(closed, b"f", Node::Fifo, ATTR).unwrap();
@@ -369,7 +374,7 @@ fn permissions_are_checked_on_the_way() {
 
 #[test]
 fn paths_have_limits() {
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let root = fs.root();
     fs.create(root, b"loop", Node::Symlink(b"loop".to_vec()), ATTR).unwrap();
     fs.create(root, b"up", Node::Symlink(b"/".to_vec()), ATTR).unwrap();

@@ -3,7 +3,8 @@
 use crate::local::Local;
 use crate::ram::{Arena, Ram};
 use crate::slots::{Growth, SlotAllocator};
-use crate::vspace::{AddressSpace, Supplies, Window, WINDOW_BYTES};
+use crate::vspace::{entry_of, table_bytes, AddressSpace, Supplies, Window, WINDOW_BYTES};
+use crate::Cap;
 use abi::layout::{NATIVE_WINDOWS, PAGE};
 use abi::slots;
 use captypes::invocations::MapFlags;
@@ -46,6 +47,21 @@ impl Kept {
     fn add(&mut self, bytes: u64, caps: u64) {
         self.bytes += bytes;
         self.caps += caps;
+    }
+}
+
+/// Memory mapped in the own address space: consecutive slots with its Frame and the Mappings of that.
+#[derive(Debug)]
+pub struct Backing {
+    slots: CapAddr,
+    count: u32,
+    bytes: u64,
+}
+
+impl Backing {
+    /// How much it is.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 
@@ -159,11 +175,54 @@ impl Domain {
         Kept { bytes, caps: self.kept.caps + nodes }
     }
 
-    /// Makes a Frame and maps it at `va`, for good.
+    /// Maps `bytes` of fresh memory at `va`, an address nobody else uses.
+    pub fn back(&mut self, va: u64, bytes: u64, flags: MapFlags) -> Result<Backing, Status> {
+        let tables = (va + bytes).div_ceil(table_bytes(1)) - va / table_bytes(1);
+        let count = 1 + tables as u32;
+        let backing = Backing { slots: self.slot_range(count)?, count, bytes };
+        if let Err(error) = self.fill(va, &backing, flags) {
+            self.empty(&backing);
+            return Err(error);
+        }
+        self.kept.add(bytes, count.into());
+        Ok(backing)
+    }
+
+    /// The same for good.
     pub fn extend(&mut self, va: u64, bytes: u64, flags: MapFlags) -> Result<(), Status> {
-        let frame = self.make(CapType::Frame, bytes)?;
-        self.kept.add(bytes, 1);
-        self.map_at(va, bytes, frame.into(), 0, flags)
+        self.back(va, bytes, flags).map(|_| ())
+    }
+
+    fn fill(&mut self, va: u64, backing: &Backing, flags: MapFlags) -> Result<(), Status> {
+        let &Backing { slots: frame, bytes, .. } = backing;
+        self.arena.make(CapType::Frame, bytes, 1, frame.into())?;
+        let Domain { slots, arena, kept, own_root, .. } = self;
+        let mut own = Own { slots, arena, kept, own_root };
+        let (mut done, mut mapping) = (0, frame.plus(1));
+        while done < bytes {
+            let at = va + done;
+            let here = (bytes - done).min(table_bytes(1) - at % table_bytes(1));
+            let table = self.space.table(1, at, &mut own)?;
+            let pages = (here / PAGE) as u32;
+            table.map(entry_of(1, at), pages, frame, done, flags, Place::own(mapping))?;
+            (done, mapping) = (done + here, mapping.plus(1));
+        }
+        Ok(())
+    }
+
+    /// Unmaps what [`Domain::back`] mapped; the memory goes back to the memory server.
+    pub fn take_back(&mut self, backing: Backing) {
+        self.empty(&backing);
+        self.kept.bytes -= backing.bytes;
+        self.kept.caps -= u64::from(backing.count);
+    }
+
+    fn empty(&mut self, backing: &Backing) {
+        for slot in (0..backing.count).map(|index| backing.slots.plus(index)) {
+            // An empty slot is as good as an emptied one.
+            let _ = slot.delete();
+            self.slots.free(slot);
+        }
     }
 
     /// A new window.

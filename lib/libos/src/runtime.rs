@@ -72,7 +72,7 @@ macro_rules! entry {
         }
 
         #[global_allocator]
-        static HEAP: $crate::heap::Heap = $crate::heap::Heap::new();
+        static HEAP: $crate::heap::Heap = $crate::heap::Heap;
     };
 }
 

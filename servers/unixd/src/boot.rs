@@ -25,14 +25,13 @@ use libos::vspace::RW;
 use libos::{cmdline, domain, session, Cap, CapAddr, Place, Rights, Status};
 use linuxdomain::{at, configure, first_frame, make_spaces, map_library, map_piece, own, Image};
 use memfs::{Attr, Cred, Fs, Ino};
+use piecewise::Limits;
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
 use unixproto::signals::SIGKILL;
 use unixproto::Errno;
 
 /// Inodes that there may be.
 const INODES_MAX: usize = 200_000;
-/// Heap that the server takes before it says what it needs for good.
-const HEAP_BYTES: usize = 2 << 20;
 /// Shared frames, and slots, for which there is room before.
 const MAPS: u32 = 1024;
 /// See [`MAPS`].
@@ -88,7 +87,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
 /// Takes what a session of usual size needs and the server then keeps, so that a comparison of free
 /// memory before and after shows what was lost.
 fn warm_up() -> Result<(), Errno> {
-    drop(Vec::<u8>::with_capacity(HEAP_BYTES));
+    crate::stock::prepare().map_err(errno)?;
     crate::window::prepare(MAPS)?;
     let slots =
         (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
@@ -99,7 +98,7 @@ fn warm_up() -> Result<(), Errno> {
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let clock = Clock::new(start.frame);
     let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
-    let fs = Fs::new(INODES_MAX, attr);
+    let fs = Fs::new(Limits::of(INODES_MAX), attr);
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
     Ok(Unixd {
         procs: Procs::default(),
@@ -123,7 +122,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         window,
         stdio: [0; 3],
         ram: boot.info.ram_bytes,
-        kept: (0, false),
+        stock: Default::default(),
         badges: Default::default(),
         sessions: Default::default(),
         yields: true,
@@ -188,7 +187,8 @@ impl Unixd {
     /// Gives what was made the mode and the owner that the archive says.
     fn own_as(&mut self, ino: Ino, mode: u32, entry: &Entry) -> Result<(), Errno> {
         let inode = self.fs.get_mut(ino)?;
-        (inode.mode, inode.uid, inode.gid) = (mode, entry.uid, entry.gid);
+        (inode.mode, inode.gid) = (mode, entry.gid);
+        self.fs.give(ino, entry.uid)?;
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Unixd {
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
         self.terminal.interactive = input;
         let pid = FIRST;
-        self.procs.new_pid(None)?;
+        self.procs.new_pid(None, 0)?;
         let voice = self.equip(Speaker { pid, tid: pid })?;
         let root = self.fs.root();
         let mut proc =
@@ -388,6 +388,7 @@ pub fn report(mut unixd: Unixd) -> ! {
         None => 128 + SIGKILL,
     };
     drop(unixd);
+    crate::stock::tidy_all();
     let _ = domain::with(|domain| domain.arena.release());
     let _ = session::end(status);
     libos::runtime::stop()

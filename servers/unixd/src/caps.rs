@@ -5,9 +5,6 @@ use libos::domain;
 use libos::{memd, Cap, CapAddr, CapType, Place, Rights, Status};
 use unixproto::Errno;
 
-/// Memory that file contents leave to everything else.
-const RESERVE: u64 = 2 << 20;
-
 /// What an error of the capability system means to a process.
 pub fn errno(status: Status) -> Errno {
     match status {
@@ -90,20 +87,16 @@ pub fn frame(bytes: u64) -> Result<Slots, Errno> {
     Ok(frame)
 }
 
-/// Is there so little memory that this server must not keep more?
-pub fn is_scarce() -> bool {
-    !memd::has(MEMD, RESERVE).unwrap_or(false)
-}
-
 /// What the memory server says. What this server has taken and not used is free, too.
 pub fn memory_stats() -> memd::Stats {
+    crate::stock::tidy_all();
     let _ = domain::with(|domain| domain.arena.release());
     memd::stats(MEMD).unwrap_or_default()
 }
 
-/// A Frame for contents of files: leaves a reserve. `ENOSPC`: there is not enough.
-pub fn file_frame(bytes: u64) -> Result<Slots, Errno> {
-    let needed = bytes.checked_add(RESERVE).ok_or(Errno::ENOSPC)?;
+/// A Frame for contents of files: leaves what [`crate::stock`] says. `ENOSPC`: there is not enough.
+pub fn file_frame(bytes: u64, uid: u32) -> Result<Slots, Errno> {
+    let needed = bytes.checked_add(crate::stock::left_by(uid)).ok_or(Errno::ENOSPC)?;
     if !memd::has(MEMD, needed).map_err(|_| Errno::ENOSPC)? {
         return Err(Errno::ENOSPC);
     }

@@ -34,6 +34,8 @@ pub enum Due {
     Cpu(Pid),
     /// Bytes for a serial port that was full.
     Console,
+    /// A look at memory that nothing is in.
+    Tidy,
 }
 
 /// The clock and the queue of what is due.

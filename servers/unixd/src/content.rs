@@ -76,19 +76,19 @@ impl Unixd {
             let made = ARCHIVE.retype(CapType::Frame, offset, whole, 1, slot.first());
             made.map_err(errno)?;
             let extent = Extent { start: 0, bytes: whole, writable: false, handle: slot };
-            file.extents.insert(extent).map_err(|_| Errno::EIO)?;
+            file.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
         }
         if bytes > whole {
             let handle = self.copy_of_archive(offset + whole, bytes - whole)?;
             let extent = Extent { start: whole, bytes: PAGE, writable: false, handle };
-            self.file(ino)?.1.extents.insert(extent).map_err(|_| Errno::EIO)?;
+            self.file(ino)?.1.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
         }
         Ok(())
     }
 
     /// A Frame with a copy of a part of the archive.
     fn copy_of_archive(&mut self, offset: u64, bytes: u64) -> Result<Slots, Errno> {
-        let frame = file_frame(pages(bytes))?;
+        let frame = file_frame(pages(bytes), self.payer())?;
         // SAFETY: the archive is mapped read-only for good; its files lie inside.
         let data = unsafe {
             core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, bytes as usize)
@@ -113,7 +113,7 @@ impl Unixd {
         file.layout = layout;
         if let Some(handle) = copy {
             let extent = Extent { start: 0, bytes: pages(keep), writable: true, handle };
-            file.extents.insert(extent).map_err(|_| Errno::EIO)?;
+            file.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
         }
         Ok(())
     }
@@ -139,12 +139,12 @@ impl Unixd {
             if appending {
                 bytes = bytes.max(generous).min(hole_end - first);
             }
-            let Some(handle) = piece(&mut bytes)? else {
+            let Some(handle) = piece(&mut bytes, self.payer())? else {
                 return if at > start { Ok(at) } else { Err(Errno::ENOSPC) };
             };
             let (_, file) = self.file(ino)?;
             let extent = Extent { start: first, bytes, writable: true, handle };
-            file.extents.insert(extent).map_err(|_| Errno::EIO)?;
+            file.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
             at = first + bytes;
         }
         Ok(end)
@@ -380,10 +380,10 @@ impl Unixd {
     }
 }
 
-/// Memory for `bytes`, or for half of it, and so on. Nothing if there is not even a page.
-fn piece(bytes: &mut u64) -> Result<Option<Slots>, Errno> {
+/// Memory of a user's file for `bytes`, or for half of it, and so on. Nothing if there is not even a page.
+fn piece(bytes: &mut u64, uid: u32) -> Result<Option<Slots>, Errno> {
     loop {
-        match file_frame(*bytes) {
+        match file_frame(*bytes, uid) {
             Err(Errno::ENOSPC) if *bytes > PAGE => *bytes = pages(*bytes / 2),
             Err(Errno::ENOSPC) => return Ok(None),
             result => return result.map(Some),

@@ -7,6 +7,7 @@ use crate::wait::{done, Call, Tried};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use memfs::Ino;
+use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
 use unixproto::{op, Errno};
@@ -96,9 +97,18 @@ pub struct Desc {
     pub claim: Claim,
     /// How many processes hold it.
     refs: u32,
+    /// The user who opened it.
+    uid: u32,
 }
 
 impl Desc {
+    /// Bytes of the text that it keeps.
+    fn text_bytes(&self) -> usize {
+        match &self.object {
+            Object::Text(_, text) => text.len(),
+            _ => 0,
+        }
+    }
     /// May it be read?
     pub fn readable(&self) -> Result<(), Errno> {
         match matches!(self.flags & O_ACCMODE, O_RDONLY | O_RDWR) && !self.is_path() {
@@ -132,43 +142,48 @@ impl Desc {
 }
 
 /// All of them; the id is the index plus one.
-#[derive(Default)]
 pub struct Descs {
     /// Bytes of the texts among them.
     texts: usize,
-    table: Vec<Option<Desc>>,
-    free: Vec<u32>,
+    table: Table<Desc>,
+    /// How many were opened by each user.
+    users: Shares,
+}
+
+impl Default for Descs {
+    fn default() -> Self {
+        let users = Shares::new(Limits::of(DESCS_MAX));
+        Descs { texts: 0, table: Table::default(), users }
+    }
 }
 
 impl Descs {
     /// The description with this id.
     pub fn get(&self, id: u32) -> Result<&Desc, Errno> {
         let index = (id as usize).wrapping_sub(1);
-        self.table.get(index).and_then(Option::as_ref).ok_or(Errno::EBADF)
+        self.table.get(index).ok_or(Errno::EBADF)
     }
     /// The same, to be changed.
     pub fn get_mut(&mut self, id: u32) -> Result<&mut Desc, Errno> {
         let index = (id as usize).wrapping_sub(1);
-        self.table.get_mut(index).and_then(Option::as_mut).ok_or(Errno::EBADF)
+        self.table.get_mut(index).ok_or(Errno::EBADF)
     }
-    /// Is there room for `count` more?
-    pub fn room(&self, count: usize) -> Result<(), Errno> {
-        let open = self.table.len() - self.free.len();
-        match open + count > DESCS_MAX || self.texts > TEXTS_MAX {
-            true => Err(Errno::ENFILE),
-            false => Ok(()),
+    /// May a user have `count` more?
+    pub fn room(&self, uid: u32, count: usize) -> Result<(), Errno> {
+        match self.users.has_room(uid, count) && self.texts <= TEXTS_MAX {
+            true => Ok(()),
+            false => Err(Errno::ENFILE),
         }
     }
-    fn add(&mut self, desc: Desc) -> u32 {
-        if let Object::Text(_, text) = &desc.object {
-            self.texts += text.len();
-        }
-        if let Some(id) = self.free.pop() {
-            self.table[id as usize - 1] = Some(desc);
-            return id;
-        }
-        self.table.push(Some(desc));
-        self.table.len() as u32
+    /// Adds one. Gives it back if there is no memory: then what it refers to is to be let go.
+    #[allow(clippy::result_large_err)]
+    fn add(&mut self, desc: Desc) -> Result<u32, Desc> {
+        let text = desc.text_bytes();
+        let uid = desc.uid;
+        let index = self.table.insert(desc)?;
+        self.texts += text;
+        self.users.take(uid, 1);
+        Ok(index as u32 + 1)
     }
     /// One process more holds it.
     pub fn hold(&mut self, id: u32) {
@@ -183,11 +198,9 @@ impl Descs {
         if desc.refs > 0 {
             return None;
         }
-        self.free.push(id);
-        let desc = self.table[id as usize - 1].take()?;
-        if let Object::Text(_, text) = &desc.object {
-            self.texts -= text.len();
-        }
+        let desc = self.table.remove(id as usize - 1)?;
+        self.texts -= desc.text_bytes();
+        self.users.give_back(desc.uid, 1);
         Some(desc)
     }
 }
@@ -211,13 +224,15 @@ impl Unixd {
 
     /// May a process open `count` more?
     pub fn room(&self, pid: Pid, count: usize) -> Result<(), Errno> {
-        if self.procs.get(pid)?.held.len() + count > HELD_MAX {
+        let proc = self.procs.get(pid)?;
+        if proc.held.len() + count > HELD_MAX {
             return Err(Errno::EMFILE);
         }
-        self.descs.room(count)
+        self.descs.room(proc.cred().uid, count)
     }
 
-    /// Gives a process a new description. What it refers to is held already, and so is its place.
+    /// Gives a process a new description. What it refers to is held already, and so is its place; if
+    /// there is no memory for it (`ENFILE`), neither is any more.
     pub fn open_desc(
         &mut self,
         pid: Pid,
@@ -238,11 +253,23 @@ impl Unixd {
         claim: Claim,
     ) -> Result<u32, Errno> {
         let status = O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_DIRECTORY;
+        let uid = self.procs.get(pid)?.who.users.file;
         let flags = flags & status;
-        if let Object::File(ino) = object {
+        let inode = match object {
+            Object::File(ino) => Some(ino),
+            _ => None,
+        };
+        let desc = Desc { object, flags, offset: 0, place, claim, refs: 1, uid };
+        if let Some(ino) = inode {
             self.claim(ino, claim, 1);
         }
-        let id = self.descs.add(Desc { object, flags, offset: 0, place, claim, refs: 1 });
+        let id = match self.descs.add(desc) {
+            Ok(id) => id,
+            Err(desc) => {
+                self.drop_desc(desc);
+                return Err(Errno::ENFILE);
+            }
+        };
         let proc = self.procs.get_mut(pid)?;
         if let Err(at) = proc.held.binary_search(&id) {
             proc.held.insert(at, id);
@@ -256,7 +283,13 @@ impl Unixd {
         self.unwatch(pid, id);
         let is_last = self.descs.get(id).is_ok_and(|desc| desc.refs == 1);
         self.drop_locks(pid, id, is_last);
-        let Some(desc) = self.descs.let_go(id) else { return };
+        if let Some(desc) = self.descs.let_go(id) {
+            self.drop_desc(desc);
+        }
+    }
+
+    /// Lets go what a description refers to that nobody has.
+    fn drop_desc(&mut self, desc: Desc) {
         match desc.object {
             Object::Pipe(pipe, _) => self.pipe_closed(pipe, desc.flags),
             Object::File(ino) => self.claim(ino, desc.claim, -1),

@@ -14,6 +14,7 @@ use crate::signals::from_kernel;
 use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Outcome, Tried};
 use crate::window::Session;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use authority::{Badges, Part, Parts, Step, Teardown};
 use core::sync::atomic::Ordering::Relaxed;
@@ -168,7 +169,7 @@ impl Unixd {
         let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
         self.leave_groups(pid, groups);
-        self.ending.push_back(ending);
+        self.ending.push_back(Box::new(ending));
         if pid == FIRST {
             self.end_all();
         }
@@ -186,9 +187,7 @@ impl Unixd {
 
     /// Ends a child that never ran; nobody hears of it.
     pub fn end_quietly(&mut self, pid: Pid) {
-        if let Ok(proc) = self.procs.get_mut(pid) {
-            proc.parent = INIT;
-        }
+        self.procs.set_parent(pid, INIT);
         self.terminate(pid, killed(SIGKILL));
     }
 
@@ -215,9 +214,10 @@ impl Unixd {
     }
 
     fn orphan_children(&mut self, pid: Pid) {
-        for child in self.procs.select(|proc| proc.parent == pid) {
-            let Ok(proc) = self.procs.get_mut(child) else { continue };
-            proc.parent = INIT;
+        let children: Vec<Pid> = self.procs.children(pid).map(|proc| proc.pid).collect();
+        for child in children {
+            self.procs.set_parent(child, INIT);
+            let Ok(proc) = self.procs.get(child) else { continue };
             let (state, acted) = (proc.state, proc.is_acted());
             self.publish(child);
             match state {
@@ -258,6 +258,7 @@ impl Unixd {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
         let (parent, status, uid) = (proc.parent, proc.status, proc.who.users.real);
+        self.procs.tell(pid, true);
         let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
         let Ok(session) = parent_proc.session() else { return self.reap(pid) };
         let header = session.header();
@@ -305,7 +306,7 @@ impl Unixd {
     fn groups_anchored_by(&self, pid: Pid) -> Vec<Pid> {
         let Ok(proc) = self.procs.get(pid) else { return Vec::new() };
         let other = |p: &Proc| p.pgid != proc.pgid && p.sid == proc.sid;
-        let children = self.procs.iter().filter(|p| p.parent == pid && p.is_live() && other(p));
+        let children = self.procs.children(pid).filter(|p| p.is_live() && other(p));
         let mut groups: Vec<Pid> = children.map(|p| p.pgid).collect();
         if self.procs.live(proc.parent).is_ok_and(other) {
             groups.push(proc.pgid);
@@ -329,7 +330,7 @@ impl Unixd {
             }
         }
         for group in groups {
-            let stopped = self.procs.iter().any(|p| p.pgid == group && p.stopped);
+            let stopped = self.procs.members(group).any(|p| p.stopped);
             if stopped && self.is_group_orphaned(group) {
                 self.post_group(group, SIGHUP, from_kernel());
                 self.post_group(group, SIGCONT, from_kernel());

@@ -25,24 +25,24 @@ impl Unixd {
             child if child > 0 => proc.pid == child as Pid,
             group => proc.pgid as i64 == -(group as i64),
         };
-        let mut any = false;
-        let mut found = None;
-        for proc in self.procs.iter() {
-            if proc.parent != pid || proc.state == State::Building || !meant(proc) {
-                continue;
-            }
-            any = true;
-            if let Some(status) = ready_status(proc, options) {
-                found = Some((proc.pid, status));
-                break;
-            }
-        }
+        let counts = |proc: &&Proc| proc.state != State::Building && meant(proc);
+        let ready = |proc: &Proc| Some((proc.pid, ready_status(proc, options)?));
+        let found = self.procs.with_news(pid).filter(counts).find_map(ready);
         match found {
             Some((child, status)) => self.collect(pid, child, status, options),
-            None if !any => Err(Errno::ECHILD),
+            None if !self.has_child(pid, which, counts) => Err(Errno::ECHILD),
             None if options & WNOHANG != 0 => done(Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0 }),
             None => Ok(Outcome::Block(0)),
         }
+    }
+
+    /// Has a process a child, by the id or the group that a wait names, that counts?
+    fn has_child(&self, pid: Pid, which: i32, counts: impl Fn(&&Proc) -> bool) -> bool {
+        if which > 0 {
+            let child = self.procs.get(which as Pid);
+            return child.is_ok_and(|child| child.parent == pid && counts(&child));
+        }
+        self.procs.children(pid).any(|child| counts(&child))
     }
 
     fn collect(&mut self, pid: Pid, child: Pid, status: u32, options: u32) -> Tried {
@@ -54,6 +54,7 @@ impl Unixd {
         }
         if proc.state != State::Zombie {
             proc.news = None;
+            self.procs.tell(child, false);
             return done(answer);
         }
         let faults = proc.children_faults;
@@ -87,6 +88,7 @@ impl Unixd {
         proc.stopped = true;
         proc.news = Some(News::Stopped(signal));
         let native = proc.native;
+        self.procs.tell(pid, true);
         let threads = self.procs.threads_of(pid);
         // First, or they would wait anew at once.
         self.suspend(threads.iter().copied());
@@ -102,6 +104,7 @@ impl Unixd {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.stopped = false;
         proc.news = Some(News::Continued);
+        self.procs.tell(pid, true);
         if let Some(signal) = self.deadly_signal(pid).filter(|_| !self.is_acting_or_acted(pid)) {
             return self.strike_down(pid, signal);
         }
@@ -151,11 +154,10 @@ impl Unixd {
     /// A group is orphaned if no member has a parent in another group of the same session.
     pub fn is_group_orphaned(&self, pgid: Pid) -> bool {
         let anchors = |proc: &Proc| {
-            proc.pgid == pgid
-                && proc.is_live()
+            proc.is_live()
                 && self.procs.live(proc.parent).is_ok_and(|p| p.pgid != pgid && p.sid == proc.sid)
         };
-        !self.procs.iter().any(anchors)
+        !self.procs.members(pgid).any(anchors)
     }
 
     /// `setpgid`.
@@ -176,7 +178,7 @@ impl Unixd {
         if proc.sid != own || proc.sid == target {
             return Err(Errno::EPERM);
         }
-        let exists = self.procs.iter().any(|p| p.pgid == pgid && p.sid == own);
+        let exists = self.procs.members(pgid).any(|p| p.sid == own);
         if pgid != target && !exists {
             return Err(Errno::EPERM);
         }
@@ -199,7 +201,7 @@ impl Unixd {
 
     /// `setsid`.
     pub fn set_sid(&mut self, pid: Pid) -> Tried {
-        if self.procs.iter().any(|proc| proc.pgid == pid) {
+        if self.procs.members(pid).next().is_some() {
             return Err(Errno::EPERM);
         }
         self.procs.set_family(pid, pid, pid)?;

@@ -14,6 +14,7 @@ use crate::server::{Unixd, SCRATCH};
 use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
 use abi::slots::MONITOR;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
@@ -36,7 +37,8 @@ impl Unixd {
         if act && (self.procs.get(pid)?.domain.is_none() || self.acted(pid).is_some()) {
             return Err(Errno::EAGAIN);
         }
-        let child = self.procs.new_pid(self.terminal.foreground)?;
+        let uid = self.procs.real_user(pid);
+        let child = self.procs.new_pid(self.terminal.foreground, uid)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
@@ -54,6 +56,9 @@ impl Unixd {
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.who, self.clock.now())
         };
         self.procs.add(proc);
+        if act {
+            self.procs.get_mut(pid)?.acts_as = Some(child);
+        }
         self.inherit(child);
         self.look_at_cpu_later(child);
         self.publish(child);
@@ -138,7 +143,9 @@ impl Unixd {
 
     /// The child of the caller that it acts as.
     pub fn acted(&self, pid: Pid) -> Option<Pid> {
-        self.procs.iter().find(|p| p.parent == pid && p.is_acted()).map(|p| p.pid)
+        let child = self.procs.get(pid).ok()?.acts_as?;
+        let is = |proc: &Proc| proc.parent == pid && proc.is_acted();
+        self.procs.get(child).is_ok_and(is).then_some(child)
     }
 
     /// A child that its parent acted as gets a domain.
@@ -182,7 +189,7 @@ impl Unixd {
         let old = proc.domain.replace(domain);
         (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
         proc.first_ended = false;
-        self.ending.extend(old.map(Ending::of_domain));
+        self.ending.extend(old.map(|domain| Box::new(Ending::of_domain(domain))));
         Ok(Outcome::Never)
     }
 
@@ -289,6 +296,8 @@ impl Proc {
             news: None,
             watching: Default::default(),
             vfork: false,
+            told: Vec::new(),
+            acts_as: None,
             timers: Default::default(),
             started: now,
             cpu_ns: 0,

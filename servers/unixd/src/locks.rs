@@ -7,12 +7,15 @@ use crate::server::Unixd;
 use crate::wait::{done, Outcome, Tried, Waiters};
 use alloc::collections::BTreeMap;
 use filelock::{Kind, Lock, Locks, Owner};
+use piecewise::{Limits, Shares};
 use unixproto::files::{lock, SEEK_CUR, SEEK_END, SEEK_SET};
 use unixproto::ops::Locked;
 use unixproto::{op, Any, Errno};
 
 /// Locks that there may be in all.
 const LOCKS_MAX: usize = 8192;
+/// For one user other than root: so few that others have what they need.
+const USER_MAX: usize = 2048;
 /// The last byte of every file.
 const LAST: u64 = i64::MAX as u64;
 
@@ -27,7 +30,31 @@ pub struct FileLocks {
 }
 
 /// The locks of all files that have any or had them since they were opened.
-pub type AllLocks = BTreeMap<u64, FileLocks>;
+pub struct AllLocks {
+    files: BTreeMap<u64, FileLocks>,
+    /// How many users have.
+    users: Shares,
+}
+
+impl Default for AllLocks {
+    fn default() -> Self {
+        let limits = Limits { user: USER_MAX, ..Limits::of(LOCKS_MAX) };
+        AllLocks { files: BTreeMap::new(), users: Shares::new(limits) }
+    }
+}
+
+/// Changes the locks of an owner, and notes how many users have then.
+fn counted<R>(
+    users: &mut Shares,
+    locks: &mut Locks,
+    owner: Owner,
+    change: impl FnOnce(&mut Locks) -> R,
+) -> R {
+    locks.users_of(owner).for_each(|user| users.give_back(user, 1));
+    let result = change(locks);
+    locks.users_of(owner).for_each(|user| users.take(user, 1));
+    result
+}
 
 impl FileLocks {
     fn table(&mut self, how: u32) -> &mut Locks {
@@ -78,28 +105,33 @@ impl Unixd {
             _ => return Err(Errno::EINVAL),
         };
         let (start, last) = range(base, start, len)?;
-        Ok((key(&description.object), Lock { owner, kind, start, last }))
+        let user = self.procs.get(pid)?.cred().uid;
+        Ok((key(&description.object), Lock { owner, kind, start, last, user }))
     }
 
     /// `F_SETLK`, `F_SETLKW`, `flock`.
     pub fn set_lock(&mut self, pid: Pid, op: op::SetLock) -> Tried {
         let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len)?;
         if op.how & lock::KIND == lock::UNLOCK {
-            self.unlock(file, op.how, &wanted);
+            self.unlock(file, op.how, &wanted)?;
             return done(());
         }
-        if self.locks.values().map(|file| file.ranges.len() + file.whole.len()).sum::<usize>()
-            >= LOCKS_MAX
-        {
+        // One becomes up to three.
+        if !self.locks.users.has_room(wanted.user, 2) {
             return Err(Errno::ENOLCK);
         }
         if op.how & lock::WHOLE != 0 {
             // One kind does not become the other: it is given up first.
-            self.unlock(file, op.how, &wanted);
+            self.unlock(file, op.how, &wanted)?;
         }
-        let locks = self.locks.entry(file).or_default();
+        let AllLocks { files, users } = &mut self.locks;
+        let locks = files.entry(file).or_default();
         let Some(other) = locks.table(op.how).conflict(&wanted) else {
-            locks.table(op.how).set(wanted);
+            let table = locks.table(op.how);
+            if !table.prepare() {
+                return Err(Errno::ENOLCK);
+            }
+            counted(users, table, wanted.owner, |table| table.set(wanted));
             // A part may have become shared.
             let waiters = locks.waiters.take();
             self.wake(waiters);
@@ -112,18 +144,25 @@ impl Unixd {
         if self.waits_for(other, pid) {
             return Err(Errno::EDEADLK);
         }
-        if let Some(locks) = self.locks.get_mut(&file) {
+        if let Some(locks) = self.locks.files.get_mut(&file) {
             locks.waiters.add(self.speaker);
         }
         Ok(Outcome::Block(0))
     }
 
-    fn unlock(&mut self, file: u64, how: u32, range: &Lock) {
-        let Some(locks) = self.locks.get_mut(&file) else { return };
-        if locks.table(how).unset(range.owner, range.start, range.last) {
+    fn unlock(&mut self, file: u64, how: u32, range: &Lock) -> Result<(), Errno> {
+        let AllLocks { files, users } = &mut self.locks;
+        let Some(locks) = files.get_mut(&file) else { return Ok(()) };
+        let table = locks.table(how);
+        if !table.prepare() {
+            return Err(Errno::ENOLCK);
+        }
+        let unset = |table: &mut Locks| table.unset(range.owner, range.start, range.last);
+        if counted(users, table, range.owner, unset) {
             let waiters = locks.waiters.take();
             self.wake(waiters);
         }
+        Ok(())
     }
 
     /// Does the owner of a lock wait, directly or not, for a lock of `pid`?
@@ -151,14 +190,14 @@ impl Unixd {
         };
         let op = self.procs.threads_of(pid).into_iter().find_map(waited)?;
         let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len).ok()?;
-        let other = self.locks.get_mut(&file)?.table(op.how).conflict(&wanted)?;
+        let other = self.locks.files.get_mut(&file)?.table(op.how).conflict(&wanted)?;
         Some(other.owner)
     }
 
     /// `F_GETLK`.
     pub fn get_lock(&mut self, pid: Pid, op: op::GetLock) -> Tried {
         let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len)?;
-        let other = self.locks.get(&file).and_then(|locks| locks.ranges.conflict(&wanted));
+        let other = self.locks.files.get(&file).and_then(|locks| locks.ranges.conflict(&wanted));
         let Some(other) = other else {
             return done(Locked { kind: lock::UNLOCK, start: 0, len: 0, pid: 0 });
         };
@@ -176,21 +215,25 @@ impl Unixd {
     /// A process closes a description: it loses its locks on that file, whatever descriptor they
     /// were set by. With the last process the description loses its own.
     pub fn drop_locks(&mut self, pid: Pid, desc: u32, is_last: bool) {
-        if self.locks.is_empty() {
+        if self.locks.files.is_empty() {
             return;
         }
         let Ok(description) = self.descs.get(desc) else { return };
         let file = key(&description.object);
-        let Some(locks) = self.locks.get_mut(&file) else { return };
-        locks.ranges.unset(Owner::Process(pid), 0, LAST);
+        let AllLocks { files, users } = &mut self.locks;
+        let Some(locks) = files.get_mut(&file) else { return };
+        let mut drop_all = |table: &mut Locks, owner| {
+            counted(users, table, owner, |table| table.unset(owner, 0, LAST))
+        };
+        drop_all(&mut locks.ranges, Owner::Process(pid));
         if is_last {
-            locks.ranges.unset(Owner::Description(desc), 0, LAST);
-            locks.whole.unset(Owner::Description(desc), 0, LAST);
+            drop_all(&mut locks.ranges, Owner::Description(desc));
+            drop_all(&mut locks.whole, Owner::Description(desc));
         }
         let waiters = locks.waiters.take();
         // Who still waits comes back.
         if locks.ranges.is_empty() && locks.whole.is_empty() {
-            self.locks.remove(&file);
+            files.remove(&file);
         }
         self.wake(waiters);
     }

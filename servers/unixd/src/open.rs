@@ -66,7 +66,7 @@ impl Unixd {
 
     /// Makes a regular file.
     pub fn new_file(&mut self, pid: Pid, dir: Ino, name: &[u8], mode: u32) -> Result<Ino, Errno> {
-        if self.is_scarce() {
+        if self.has_no_names(pid) {
             return Err(Errno::ENOSPC);
         }
         let node = memfs::Node::File { size: 0, content: File::default() };
@@ -93,6 +93,9 @@ impl Unixd {
         let inode = self.fs.get(dir)?;
         inode.dir()?;
         inode.permits(self.cred(pid), memfs::WRITE | memfs::EXEC)?;
+        if self.has_no_names(pid) {
+            return Err(Errno::ENOSPC);
+        }
         let node = memfs::Node::File { size: 0, content: File::default() };
         let attr = self.fs.inherited(dir, self.attr(pid, op.mode), false)?;
         let ino = self.fs.create_unnamed(node, attr)?;

@@ -1,6 +1,7 @@
 //! The table of processes.
 
 use crate::domains::Domain;
+use crate::kin::Kin;
 use crate::limits::Limits;
 use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
@@ -13,6 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use credentials::{Capability, Credentials};
 use libos::CapAddr;
+use piecewise::Shares;
 use unixproto::Errno;
 
 /// A process id. Ids come again; what a process may do hangs on its badge.
@@ -24,8 +26,8 @@ pub const INIT: Pid = 1;
 pub const FIRST: Pid = 2;
 /// Ids start again behind this one.
 const PID_MAX: Pid = 32767;
-/// More processes than this are too many, for one user or all.
-pub const PROCESSES_MAX: usize = 4000;
+/// Processes and threads that there may be.
+const PROCESSES_MAX: usize = 4000;
 /// Descriptions that one process may hold.
 pub const HELD_MAX: usize = 4096;
 
@@ -100,6 +102,10 @@ pub struct Proc {
     pub news: Option<News>,
     /// The parent waits until it executes a program or ends.
     pub vfork: bool,
+    /// Its children of whom it may learn something, in order. Its room stays: mostly one comes and goes.
+    pub told: Vec<Pid>,
+    /// The child that it acts as, or once acted as.
+    pub acts_as: Option<Pid>,
     /// `ITIMER_REAL` and the others, which count real time too.
     pub timers: [Timer; 3],
     /// When it started.
@@ -159,13 +165,28 @@ impl Proc {
 }
 
 /// All processes.
-#[derive(Default)]
 pub struct Procs {
     table: BTreeMap<Pid, Box<Proc>>,
     threads: BTreeMap<Tid, Box<Thread>>,
     /// Groups and sessions, each with how many processes are in it.
     families: BTreeMap<Pid, u32>,
+    kin: Kin,
+    /// How many processes and threads there are of each real user id.
+    users: Shares,
     last: Pid,
+}
+
+impl Default for Procs {
+    fn default() -> Self {
+        Procs {
+            table: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            families: BTreeMap::new(),
+            kin: Kin::default(),
+            users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
+            last: 0,
+        }
+    }
 }
 
 impl Procs {
@@ -193,9 +214,49 @@ impl Procs {
     pub fn select(&self, wanted: impl Fn(&Proc) -> bool) -> Vec<Pid> {
         self.iter().filter(|proc| wanted(proc)).map(|proc| proc.pid).collect()
     }
-    /// An id that is in use neither for a process nor for a group or session, nor `reserved`.
-    pub fn new_pid(&mut self, reserved: Option<Pid>) -> Result<Pid, Errno> {
-        if self.len() + self.threads.len() >= PROCESSES_MAX {
+    /// The children of a process, by id.
+    pub fn children(&self, parent: Pid) -> impl Iterator<Item = &Proc> {
+        self.kin.children(parent).filter_map(|pid| self.get(pid).ok())
+    }
+    /// Those of them of whom it may learn something.
+    pub fn with_news(&self, parent: Pid) -> impl Iterator<Item = &Proc> {
+        let told = self.get(parent).map_or(&[][..], |proc| &proc.told);
+        told.iter().filter_map(|&pid| self.get(pid).ok())
+    }
+    /// The processes of a group, by id.
+    pub fn members(&self, group: Pid) -> impl Iterator<Item = &Proc> {
+        self.kin.members(group).filter_map(|pid| self.get(pid).ok())
+    }
+    /// Gives a process another parent, who has learnt all of it that its first one has.
+    pub fn set_parent(&mut self, pid: Pid, parent: Pid) {
+        self.tell(pid, false);
+        let Some(proc) = self.table.get_mut(&pid) else { return };
+        let before = core::mem::replace(&mut proc.parent, parent);
+        self.kin.adopt(pid, before, parent);
+    }
+    /// A parent may learn something of this process, or has learnt all.
+    pub fn tell(&mut self, pid: Pid, news: bool) {
+        let Some(parent) = self.table.get(&pid).map(|proc| proc.parent) else { return };
+        let Some(parent) = self.table.get_mut(&parent) else { return };
+        match (parent.told.binary_search(&pid), news) {
+            (Err(at), true) => parent.told.insert(at, pid),
+            (Ok(at), false) => drop(parent.told.remove(at)),
+            _ => {}
+        }
+    }
+    /// Counts a process, whose real user was `before`, as one of whose it is now.
+    pub fn recount(&mut self, pid: Pid, before: u32) {
+        let Some(proc) = self.table.get(&pid) else { return };
+        let (now, count) = (proc.who.users.real, 1 + proc.threads.len());
+        if now != before {
+            self.users.give_back(before, count);
+            self.users.take(now, count);
+        }
+    }
+    /// An id that is in use neither for a process nor for a group or session, nor `reserved`, for a new
+    /// process or thread of a user. `EAGAIN`: that would be one too many.
+    pub fn new_pid(&mut self, reserved: Option<Pid>, uid: u32) -> Result<Pid, Errno> {
+        if !self.users.has_room(uid, 1) {
             return Err(Errno::EAGAIN);
         }
         for _ in 0..PID_MAX {
@@ -212,6 +273,8 @@ impl Procs {
     pub fn add(&mut self, proc: Proc) {
         self.join(proc.pgid);
         self.join(proc.sid);
+        self.kin.add(proc.pid, proc.parent, proc.pgid);
+        self.users.take(proc.who.users.real, 1);
         self.table.insert(proc.pid, Box::new(proc));
     }
     /// Moves a process to another group, and to another session.
@@ -219,6 +282,7 @@ impl Procs {
         let proc = self.get_mut(pid)?;
         let before = (proc.pgid, proc.sid);
         (proc.pgid, proc.sid) = (pgid, sid);
+        self.kin.regroup(pid, before.0, pgid);
         self.join(pgid);
         self.join(sid);
         self.leave(before.0);
@@ -269,15 +333,27 @@ impl Procs {
     }
     /// Adds one.
     pub fn add_thread(&mut self, tid: Tid, thread: Box<Thread>) {
+        let uid = self.real_user(thread.leader);
+        self.users.take(uid, 1);
         self.threads.insert(tid, thread);
     }
     /// Takes one out.
     pub fn remove_thread(&mut self, tid: Tid) -> Option<Box<Thread>> {
-        self.threads.remove(&tid)
+        let thread = self.threads.remove(&tid)?;
+        let uid = self.real_user(thread.leader);
+        self.users.give_back(uid, 1);
+        Some(thread)
+    }
+    /// The real user id of a process.
+    pub fn real_user(&self, pid: Pid) -> u32 {
+        self.table.get(&pid).map_or(0, |proc| proc.who.users.real)
     }
     /// Takes one out.
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {
+        self.tell(pid, false);
         let proc = self.table.remove(&pid)?;
+        self.kin.remove(pid, proc.parent, proc.pgid);
+        self.users.give_back(proc.who.users.real, 1);
         self.leave(proc.pgid);
         self.leave(proc.sid);
         Some(proc)

@@ -10,6 +10,9 @@ use unixproto::{Any, Errno};
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
     pub fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
+        if let Err(error) = self.check_stock(pid, &call.any) {
+            return Some(Err(error));
+        }
         match call.any {
             Any::ForkCommit(op) => Some(self.fork_commit(pid, op.pid, op.wait, caps)),
             Any::Become(_) => Some(self.become_domain(pid, caps)),
@@ -72,11 +75,6 @@ impl Unixd {
     #[inline(always)]
     fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
-            Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) | Any::MemFile(_)
-                if self.is_scarce() =>
-            {
-                Err(Errno::ENOSPC)
-            }
             Any::Open(op) => self.open(pid, call, op),
             Any::Stat(op) => self.stat(pid, call, op.dir, op.flags),
             Any::Access(op) => self.access(pid, call, op),
@@ -129,17 +127,6 @@ impl Unixd {
             Any::Log(_) => self.log_text(pid, call),
             _ => Err(Errno::ENOSYS),
         }
-    }
-
-    /// Is memory scarce, for a request that makes names, which live in this server's memory? Asked for in earnest now and then, and always while it is.
-    pub fn is_scarce(&mut self) -> bool {
-        const EVERY: u32 = 32;
-        let (requests, scarce) = self.kept;
-        if scarce || requests % EVERY == 0 {
-            self.kept.1 = crate::caps::is_scarce();
-        }
-        self.kept.0 = requests.wrapping_add(1);
-        self.kept.1
     }
 
     /// Byte string `a` of a request.

@@ -8,12 +8,14 @@ use crate::exits::Ending;
 use crate::locks::AllLocks;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
+use crate::stock::Stock;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
 use crate::window::Sessions;
 use abi::slots::{DISPATCHER, SELF_EP};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use authority::Badges;
@@ -76,8 +78,8 @@ pub struct Unixd {
     pub stirred: Vec<Tid>,
     /// The thread whose request is being worked on.
     pub speaker: Tid,
-    /// Domains that are being taken apart.
-    pub ending: VecDeque<Ending>,
+    /// Domains that are being taken apart, boxed so that many of them take little room in one piece.
+    pub ending: VecDeque<Box<Ending>>,
     /// Unknown system calls, with how often each was seen.
     pub unknown: BTreeMap<u64, u64>,
     /// The argument block of the first process.
@@ -90,8 +92,8 @@ pub struct Unixd {
     pub stdio: [u32; 3],
     /// All RAM, bytes.
     pub ram: u64,
-    /// Requests of the kind that makes the server keep more, and whether memory is scarce.
-    pub kept: (u32, bool),
+    /// What is known about memory.
+    pub stock: Stock,
     /// Under which badges threads speak.
     pub badges: Badges<Speaker>,
     /// Session frames for new processes.
@@ -110,6 +112,7 @@ impl Unixd {
         loop {
             self.run_retries();
             self.console_output();
+            self.tidy_later();
             self.clock.arm();
             if answer.is_none() {
                 self.work_off_endings();
@@ -226,6 +229,7 @@ impl Unixd {
                 Some(Due::Kill(pid)) => self.insist(pid),
                 Some(Due::Cpu(pid)) => self.look_at_cpu(pid),
                 Some(Due::Console) => self.console_resume(),
+                Some(Due::Tidy) => self.tidy(),
                 None => break,
             }
         }

@@ -175,9 +175,16 @@ impl Unixd {
 
     /// Posts a signal to all processes of a group.
     pub fn post_group(&mut self, pgid: Pid, signal: u32, info: SigInfo) {
-        for pid in self.procs.select(|proc| proc.pgid == pgid && proc.is_live()) {
+        let members = self.procs.members(pgid).filter(|proc| proc.is_live());
+        let members: Vec<Pid> = members.map(|proc| proc.pid).collect();
+        for pid in members {
             self.post(pid, signal, info);
         }
+    }
+
+    /// The ids of the processes of a group.
+    fn members(&self, pgid: Pid) -> Vec<Pid> {
+        self.procs.members(pgid).map(|proc| proc.pid).collect()
     }
 
     /// `kill`, `sigqueue`.
@@ -193,12 +200,12 @@ impl Unixd {
         let caller = self.procs.get(pid)?;
         let (uid, pgid, is_init) = (caller.who.users.real, caller.pgid, op.pid == INIT as i32);
         let targets: Vec<Pid> = match op.pid {
-            0 => self.procs.select(|proc| proc.pgid == pgid),
+            0 => self.members(pgid),
             -1 => self.procs.select(|proc| proc.pid != pid),
             target if target > 0 => {
                 self.procs.get(leader).map(|proc| proc.pid).into_iter().collect()
             }
-            group => self.procs.select(|proc| proc.pgid as i64 == -(group as i64)),
+            group => self.members(group.unsigned_abs()),
         };
         let mut allowed = targets;
         if allowed.is_empty() && !is_init {

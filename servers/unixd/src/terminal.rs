@@ -358,10 +358,10 @@ impl Unixd {
                 return Err(error);
             }
         }
-        if !self.procs.iter().any(|proc| proc.pgid == group) {
+        if self.procs.members(group).next().is_none() {
             return Err(Errno::ESRCH);
         }
-        if !self.procs.iter().any(|proc| proc.pgid == group && proc.sid == sid) {
+        if !self.procs.members(group).any(|proc| proc.sid == sid) {
             return Err(Errno::EPERM);
         }
         self.terminal.foreground = Some(group);

@@ -116,7 +116,7 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         let options = if proc.native { 0 } else { options::LINUX };
-        let tid = self.procs.new_pid(self.terminal.foreground)?;
+        let tid = self.procs.new_pid(self.terminal.foreground, self.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(voice.endpoint(), options);
         let shown = made.and_then(|dispatcher| {
@@ -128,7 +128,8 @@ impl Unixd {
             Ok(dispatcher) => dispatcher,
             Err(error) => {
                 let nothing = Slots::none();
-                self.ending.push_back(Ending::of_thread(&mut self.badges, voice, nothing));
+                let ending = Ending::of_thread(&mut self.badges, voice, nothing);
+                self.ending.push_back(Box::new(ending));
                 return Err(error);
             }
         };
@@ -191,7 +192,8 @@ impl Unixd {
             proc.cpu_ns += used;
         }
         let Thread { voice, dispatcher, .. } = *thread;
-        self.ending.push_back(Ending::of_thread(&mut self.badges, voice, dispatcher));
+        let ending = Ending::of_thread(&mut self.badges, voice, dispatcher);
+        self.ending.push_back(Box::new(ending));
     }
 
     /// Takes all threads of a process apart but the first.

@@ -20,6 +20,7 @@ impl Unixd {
         if proc.who.hides_from(&before) {
             proc.dumpable = false;
         }
+        self.procs.recount(pid, before.users.real);
         self.publish(pid);
         Ok(result)
     }

@@ -1,0 +1,15 @@
+//! Tables of a server that others fill.
+//!
+//! A vector that doubles asks for much memory at once, just when there is most in it, and never gives
+//! any back. A [`Table`] grows by pieces of 64 values, tells when there is no memory for one, and gives
+//! a piece back when nothing is left in it. [`Shares`] sees to it that no user takes a whole table.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod shares;
+mod table;
+
+pub use shares::{Limits, Shares};
+pub use table::Table;

@@ -1,0 +1,145 @@
+//! The server's own memory: what is set aside so that no request finds none, which requests are refused
+//! before that, and when memory goes back to the memory server.
+//!
+//! Rust ends a program where an allocation fails, and with this one everything ends. So a request that
+//! would make the server keep more is refused while memory is scarce, before it changes anything. What
+//! other requests need for a moment, and what those need that come in before the next look, is set
+//! aside in the heap and, for the capability system, in the memory server's reserve. Tables that users
+//! fill grow in pieces, and everything larger than `heap::SMALL` is asked for by functions that can
+//! refuse. (Decision 39.)
+
+use crate::clock::Due;
+use crate::procs::Pid;
+use crate::server::Unixd;
+use abi::slots::MEMD;
+use libos::{domain, heap, memd, Status};
+use unixproto::{Any, Errno};
+
+/// Memory that users leave to everything else, in bytes, beyond the memory server's own reserve.
+const LEFT_BY_USERS: u64 = 3 << 20;
+/// Memory that root leaves.
+const LEFT_BY_ROOT: u64 = 2 << 20;
+/// Heap set aside: more than one request needs. The most that one needs is for a path over forty links,
+/// each with a text of the greatest length before the rest of the path: half of this.
+const SET_ASIDE: usize = 1 << 20;
+/// Heap that the server takes before it says what it needs for good, and keeps.
+const HEAP_KEPT: u64 = 3 << 20;
+/// Free memory is asked for at every so many requests that keep more. In between they keep far less
+/// than what is left.
+const EVERY: u32 = 32;
+const _: () = assert!(EVERY.is_power_of_two());
+/// So many nodes of slots are left to what does not keep more.
+const NODES_LEFT: u64 = 8;
+/// How long after a request empty pieces of the heap are looked for, and for the next ones.
+const TIDY_AFTER_NS: u64 = 500_000_000;
+const TIDY_MORE_NS: u64 = 1_000_000;
+/// How many pieces go back in one event.
+const TIDY_MAX: usize = 8;
+
+/// How much memory files of a user leave.
+pub fn left_by(uid: u32) -> u64 {
+    match uid {
+        0 => LEFT_BY_ROOT,
+        _ => LEFT_BY_USERS,
+    }
+}
+
+/// Takes and sets aside what this server keeps for good.
+pub fn prepare() -> Result<(), Status> {
+    heap::grow_to(HEAP_KEPT)?;
+    heap::set_aside(SET_ASIDE)
+}
+
+/// What is known about memory.
+#[derive(Default)]
+pub struct Stock {
+    /// Requests that keep more.
+    requests: u32,
+    /// Memory was scarce for users, and for root, when it was looked for last.
+    scarce: [bool; 2],
+    /// The heap is to be looked at.
+    tidies: bool,
+}
+
+impl Stock {
+    /// Is there so little memory that this user can have no more names? Asked for in earnest now and
+    /// then, and always while there is.
+    fn is_scarce(&mut self, uid: u32) -> bool {
+        let root = usize::from(uid == 0);
+        if self.scarce[root] || self.requests & (EVERY - 1) == 0 {
+            let has = |uid| memd::has(MEMD, left_by(uid)).unwrap_or(false);
+            self.scarce = [!has(1), !has(0)];
+        }
+        self.requests = self.requests.wrapping_add(1);
+        self.scarce[root]
+    }
+}
+
+/// Are nearly all slots of the own CSpace in nodes that were made already?
+fn slots_are_scarce() -> bool {
+    let made = domain::with(|domain| Ok(domain.slots.made())).unwrap_or(u64::MAX);
+    made + NODES_LEFT >= libos::slots::MAX_NODES as u64
+}
+
+impl Unixd {
+    /// Refuses a request that would make the server keep more than it can.
+    #[inline]
+    pub fn check_stock(&mut self, pid: Pid, any: &Any) -> Result<(), Errno> {
+        match refusal(any) {
+            Some(error) if self.lacks_memory(pid, error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn lacks_memory(&mut self, pid: Pid, error: Errno) -> bool {
+        heap::is_short() || error == Errno::ENOSPC && self.has_no_names(pid)
+    }
+
+    /// Is there too little memory for a new name, or slots for what it stands for?
+    pub fn has_no_names(&mut self, pid: Pid) -> bool {
+        let uid = self.cred(pid).uid;
+        slots_are_scarce() || self.stock.is_scarce(uid)
+    }
+
+    /// The user whose request makes a file larger.
+    pub fn payer(&self) -> u32 {
+        self.cred(self.procs.leader(self.speaker)).uid
+    }
+
+    /// Has the heap looked at in a while, if it is larger than what is kept.
+    #[inline]
+    pub fn tidy_later(&mut self) {
+        if !self.stock.tidies && heap::bytes() > HEAP_KEPT {
+            self.stock.tidies = true;
+            self.clock.add(self.clock.now() + TIDY_AFTER_NS, Due::Tidy);
+        }
+    }
+
+    /// Gives memory back that nothing is in.
+    pub fn tidy(&mut self) {
+        let more = heap::release(HEAP_KEPT, TIDY_MAX);
+        self.stock.tidies = more;
+        if more {
+            self.clock.add(self.clock.now() + TIDY_MORE_NS, Due::Tidy);
+        }
+    }
+}
+
+/// Gives all memory back at once that nothing is in.
+pub fn tidy_all() {
+    while heap::release(HEAP_KEPT, usize::MAX) {}
+}
+
+/// What a request is answered that would make the server keep more, where memory is scarce.
+fn refusal(any: &Any) -> Option<Errno> {
+    match any {
+        Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) => Some(Errno::ENOSPC),
+        Any::MemFile(_) => Some(Errno::ENOSPC),
+        Any::Open(_) | Any::Pipe(_) => Some(Errno::ENFILE),
+        Any::SetLock(_) => Some(Errno::ENOLCK),
+        Any::Fork(_) | Any::Thread(_) => Some(Errno::EAGAIN),
+        Any::Watch(_) => Some(Errno::ENOMEM),
+        Any::FileExtent(op) if op.write => Some(Errno::ENOMEM),
+        _ => None,
+    }
+}
