@@ -404,7 +404,7 @@ fn shared(fs: &mut Files) -> Ino {
 #[test]
 fn capabilities_replace_the_administrator() {
     use credentials::{CapSet, Capability};
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let tmp = shared(&mut fs);
     let secret = file(&mut fs, tmp, b"secret", 0o600, Cred::user(6, 6));
     let bare = Cred { caps: CapSet::NONE, ..ROOT };
@@ -425,7 +425,7 @@ fn capabilities_replace_the_administrator() {
 #[test]
 fn files_of_others_get_no_more_names() {
     let user = Cred::user(5, 5);
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let tmp = shared(&mut fs);
     let secret = file(&mut fs, tmp, b"secret", 0o644, ROOT);
     let open = file(&mut fs, tmp, b"open", 0o666, ROOT);
@@ -439,7 +439,7 @@ fn files_of_others_get_no_more_names() {
 #[test]
 fn links_of_others_in_shared_directories_are_not_followed() {
     let user = Cred::user(5, 5);
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let (root, tmp) = (fs.root(), shared(&mut fs));
     let link = || Node::Symlink(b"/".to_vec());
     fs.create(tmp, b"mine", link(), Attr { cred: user, ..ATTR }).unwrap();
@@ -458,7 +458,7 @@ fn links_of_others_in_shared_directories_are_not_followed() {
 #[test]
 fn directories_of_others_keep_their_parent() {
     let user = Cred::user(5, 5);
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let root = fs.root();
     let open = fs.mkdir(root, b"open", Attr { mode: 0o777, ..ATTR }).unwrap();
     let to = fs.mkdir(open, b"to", Attr { mode: 0o777, ..ATTR }).unwrap();
@@ -474,7 +474,7 @@ fn directories_of_others_keep_their_parent() {
 #[test]
 fn set_id_bits_go_with_changes() {
     let user = Cred::user(5, 5);
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let tmp = shared(&mut fs);
     let own = file(&mut fs, tmp, b"own", 0o777, user);
     let mode = |fs: &Files| fs.get(own).unwrap().mode;
@@ -495,7 +495,7 @@ fn set_id_bits_go_with_changes() {
 #[test]
 fn directories_pass_their_group_on() {
     let user = Cred::user(5, 5);
-    let mut fs = Files::new(100, ATTR);
+    let mut fs = Files::new(all(100), ATTR);
     let root = fs.root();
     let dir = fs.mkdir(root, b"dir", Attr { mode: 0o2777, ..ATTR }).unwrap();
     fs.set_owner(dir, None, Some(9), ROOT, 0).unwrap();

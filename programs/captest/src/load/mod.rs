@@ -159,7 +159,7 @@ fn copies(lab: &mut Lab) -> Outcome {
         if ty == Frame {
             fails!(
                 HasDescendants,
-                RAM.retype(Frame, load.next - 1 - PAGE & !0xfff, PAGE, 1, slot(4))
+                RAM.retype(Frame, (load.next - 1 - PAGE) & !0xfff, PAGE, 1, slot(4))
             );
         }
         good!(slot(3).revoke());
