@@ -44,7 +44,7 @@ impl RunQueue {
         self.used == 0
     }
 
-    /// The first with a property, by the order in which they run, of the [`MOST_LOOKED_AT`] that run
+    /// The first with a property, by the order in which they run, of the `MOST_LOOKED_AT` that run
     /// next: others are found when it is their turn.
     pub fn find(&self, mut has: impl FnMut(DcbRef) -> bool) -> Option<DcbRef> {
         let mut left = MOST_LOOKED_AT;
