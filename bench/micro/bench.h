@@ -36,13 +36,13 @@ static int counts_instructions(void) {
 }
 
 // Keeps a time in ticks.
-static void sample(uint64_t ticks) {
+static inline void sample(uint64_t ticks) {
     if (taken < MOST_SAMPLES) samples[taken++] = ticks;
 }
 
 // Prints and forgets the samples: one line for `name`, each sample divided by `parts`. `more` (with
 // its arguments) is what else belongs to the line, such as "at=16:pages".
-static void report(const char *name, double parts, const char *more, ...) {
+static inline void report(const char *name, double parts, const char *more, ...) {
     printf("bench %s", name);
     for (int i = 0; i < taken; i++) printf(" %.1f", samples[i] / ticks_per_unit / parts);
     if (taken == 0) printf(" not-supported");
@@ -70,7 +70,7 @@ static inline void expect(const char *what, long long value, long long expected)
 }
 
 // Finds out what a tick is. First in every program.
-static void calibrate(void) {
+static inline void calibrate(void) {
     struct timespec from, to;
     uint64_t begun, now;
     if (counts_instructions()) {

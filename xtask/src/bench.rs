@@ -1,8 +1,8 @@
 //! `./x bench`: measurements in the emulator, beside what Linux needed in the same.
 //!
 //! `mdb` runs on the host, without an emulator; see [`bench_host`].
-//! `basic` is the standard set (`bench/micro`, [`crate::micro`]); `caps` is the native program
-//! `capbench`, which takes the place of `init` and says in the kernel's log what capability
+//! `basic` is the standard set (`bench/micro`, [`crate::micro`]), `scale` the set that asks what things
+//! cost beside much that is idle (`bench/scale`); `caps` is the native program `capbench`, which takes the place of `init` and says in the kernel's log what capability
 //! invocations cost; `papers` is [`crate::papers`]. Linux's numbers were left by `./x compare` in `bench/linux.json`; what Tessera
 //! aims at is in `bench/aims.tsv`.
 
@@ -15,7 +15,7 @@ use crate::compile::Built;
 use crate::image::Base;
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
-use crate::micro::{self, Program};
+use crate::micro::{self, Extent, Program, Set};
 use crate::papers;
 use crate::program::Invocation;
 use crate::project::Project;
@@ -37,12 +37,15 @@ use std::time::Duration;
 /// Linux's figures are those of an earlier ./x compare.
 #[derive(clap::Args, Debug)]
 pub struct BenchOptions {
-    /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; caps
-    /// (capability invocations); capsize (the same by the number of capabilities); cores (the same on
+    /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; scale (the
+    /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
     /// cores/remote); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
+    /// Of basic and scale, measure small sizes only: enough to see that the programs work
+    #[arg(long)]
+    small: bool,
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
@@ -57,6 +60,8 @@ pub struct BenchOptions {
 
 /// The standard set.
 const BASIC: &str = "basic";
+/// The scale set.
+const SCALE: &str = "scale";
 /// The benchmark of capability invocations.
 const INVOCATIONS: &str = "caps";
 /// The figures and tables of the papers.
@@ -70,9 +75,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let aims = Aims::read(project)?;
     let timeout = Duration::from_secs(options.timeout);
     let mut kept = Kept::new(options.json.clone());
-    if !chosen.programs.is_empty() {
-        let measured = measure(project, &chosen.programs, timeout, &mut kept)?;
-        println!("{}", table("basic, in instructions", &measured, &linux, &aims).render());
+    let extent = if options.small { Extent::Small } else { Extent::Full };
+    for (title, programs) in &chosen.programs {
+        let measured = measure(project, programs, extent, timeout, &mut kept)?;
+        println!("{}", table(title, &measured, &linux, &aims).render());
     }
     let context = match chosen.invocations || chosen.papers || chosen.sizes || chosen.cores {
         true => Some(prepare(project)?),
@@ -154,8 +160,8 @@ fn tell(changes: &[Change]) -> i32 {
 
 /// What is to be measured.
 struct Chosen {
-    /// Of the standard set.
-    programs: Vec<Program>,
+    /// Of both sets, with the titles of their tables.
+    programs: Vec<(&'static str, Vec<Program>)>,
     invocations: bool,
     papers: bool,
     sizes: bool,
@@ -165,14 +171,19 @@ struct Chosen {
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
-    let groups = [BASIC, INVOCATIONS, PAPERS, SIZES, MAPPING_DATABASE];
+    let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, MAPPING_DATABASE];
     let is_group = |name: &&String| groups.contains(&name.as_str()) || bench_cores::is_part(name);
     let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
-    let programs = match (is(BASIC), single.is_empty()) {
-        (true, true) => micro::choose(project, &[])?,
-        (false, true) => Vec::new(),
-        (_, false) => micro::choose(project, &single)?,
-    };
+    let mut programs = Vec::new();
+    if is(BASIC) {
+        programs.push(("basic, in instructions", micro::all(project, Set::Standard)?));
+    }
+    if is(SCALE) {
+        programs.push(("scale, in instructions or bytes", micro::all(project, Set::Scale)?));
+    }
+    if !single.is_empty() {
+        programs.push(("in instructions or bytes", micro::choose(project, &single)?));
+    }
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
     let (sizes, mapping_database) = (is(SIZES), is(MAPPING_DATABASE));
     let cores = names.is_empty() || names.iter().any(|name| bench_cores::is_part(name));
@@ -185,20 +196,21 @@ pub fn measure_basic(
     timeout: Duration,
     kept: &mut Kept,
 ) -> Result<Vec<Measurement>> {
-    measure(project, &micro::choose(project, &[])?, timeout, kept)
+    measure(project, &micro::all(project, Set::Standard)?, Extent::Full, timeout, kept)
 }
 
 /// What the programs say on Tessera.
 fn measure(
     project: &Project,
     programs: &[Program],
+    extent: Extent,
     timeout: Duration,
     kept: &mut Kept,
 ) -> Result<Vec<Measurement>> {
     let session = Session::prepare(project, &counting(), timeout)?;
     let mut all = Vec::new();
     for program in programs {
-        let answer = program.run(&session, System::Tessera, Clock::Instructions)?;
+        let answer = program.run_to(&session, System::Tessera, Clock::Instructions, extent)?;
         if let Some(why) = &answer.failure {
             kept.fail(&program.name, why);
         }
@@ -324,8 +336,36 @@ struct Aims(Vec<Aim>);
 struct Aim {
     /// As [`results::Question`] is displayed.
     question: String,
-    most: Option<f64>,
+    goal: Option<Goal>,
     label: Option<String>,
+}
+
+/// How good a value is to be: not worse than this.
+enum Goal {
+    Value(f64),
+    /// So many times the value of another question.
+    Times(f64, String),
+}
+
+impl Goal {
+    /// A number, or a number, `*` and a question.
+    fn parse(text: &str) -> Result<Goal> {
+        Ok(match text.split_once('*') {
+            Some((factor, question)) => Goal::Times(factor.parse()?, question.to_owned()),
+            None => Goal::Value(text.parse()?),
+        })
+    }
+
+    /// The value, given what was measured.
+    fn value(&self, measured: &[Measurement]) -> Option<f64> {
+        match self {
+            Goal::Value(value) => Some(*value),
+            Goal::Times(factor, question) => {
+                let other = measured.iter().find(|one| one.question.to_string() == *question)?;
+                Some(factor * other.median()?)
+            }
+        }
+    }
 }
 
 impl Aims {
@@ -333,17 +373,17 @@ impl Aims {
         Aims::parse(&fs::read_to_string(project.path("bench/aims.tsv"))?)
     }
 
-    /// Lines of a question, the most that it should cost (or nothing) and perhaps a label.
+    /// Lines of a question, the goal (or nothing) and perhaps a label.
     fn parse(text: &str) -> Result<Aims> {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         let aims = lines.map(|line| {
             let mut fields = line.split('\t');
             let question = fields.next().unwrap_or_default().to_owned();
-            let most = match fields.next() {
+            let goal = match fields.next() {
                 None | Some("") => None,
-                Some(most) => Some(most.parse().with_context(|| format!("aims.tsv: {line}"))?),
+                Some(goal) => Some(Goal::parse(goal).with_context(|| format!("aims.tsv: {line}"))?),
             };
-            Ok(Aim { question, most, label: fields.next().map(String::from) })
+            Ok(Aim { question, goal, label: fields.next().map(String::from) })
         });
         Ok(Aims(aims.collect::<Result<_>>()?))
     }
@@ -363,9 +403,9 @@ fn table(title: &str, measured: &[Measurement], linux: &[Measurement], aims: &Ai
         let linux = linux.iter().find(peer).and_then(Measurement::median);
         let name = own.question.to_string();
         let aim = aims.find(&name);
-        let most = aim.and_then(|aim| aim.most);
-        let verdict = match (own.median(), most) {
-            (Some(value), Some(most)) if value <= most => "reached",
+        let goal = aim.and_then(|aim| aim.goal.as_ref()?.value(measured));
+        let verdict = match (own.median(), goal) {
+            (Some(value), Some(goal)) if own.question.better.is_reached(value, goal) => "reached",
             (_, Some(_)) => "missed",
             _ => "",
         };
@@ -374,7 +414,7 @@ fn table(title: &str, measured: &[Measurement], linux: &[Measurement], aims: &Ai
             own.median().map_or("not supported".to_owned(), grouped),
             linux.map_or(String::new(), grouped),
             if linux.is_some() { ratio(own.median(), linux) } else { String::new() },
-            most.map_or(String::new(), grouped),
+            goal.map_or(String::new(), grouped),
             verdict.to_owned(),
         ]);
     }
@@ -408,7 +448,8 @@ mod tests {
         let own = line::parse_output("bench a_b 50 60 40\nbench c 1\n", &defaults).unwrap();
         let linux = Defaults { system: System::Linux, ..defaults };
         let linux = line::parse_output("bench a_b 100\n", &linux).unwrap();
-        let aims = Aims::parse("# note\nb: a b\t40\nb: c\t\ta label\nb: d\t1\n").unwrap();
+        let aims = "# note\nb: a b\t40\nb: c\t0.03*b: a b\ta label\nb: d\t1\n";
+        let aims = Aims::parse(aims).unwrap();
         let text = table("b", &own, &linux, &aims).render();
         let rows: Vec<Vec<&str>> = text
             .lines()
@@ -418,7 +459,10 @@ mod tests {
             rows[1].iter().map(|cell| cell.trim()).collect::<Vec<_>>(),
             ["b: a b", "50", "100", "0.50", "40", "missed"]
         );
-        assert_eq!(rows[2].iter().map(|cell| cell.trim()).collect::<Vec<_>>(), ["a label", "1"]);
+        assert_eq!(
+            rows[2].iter().map(|cell| cell.trim()).collect::<Vec<_>>(),
+            ["a label", "1", "1.50", "reached"]
+        );
         assert_eq!(rows.len(), 3);
         assert!(Aims::parse("b\tx\n").is_err());
     }

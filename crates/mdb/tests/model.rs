@@ -243,12 +243,12 @@ impl Pair {
             assert_first(mdb.first_descendant(at), below.first());
             let (first, passed) = mdb.first_descendant_behind(at);
             assert_eq!(first, mdb.first_descendant(at));
-            // Each address at which something begins that is no descendant counts once.
+            // Each address at which something begins that is no descendant counts once, a sibling too.
             let (base, end) = span(&c);
             let others = self.select(tree, |o| o.base >= base && span(o).1 > end && o.base < end);
             let addresses: BTreeSet<_> = others.iter().map(|other| other.1).collect();
             // What differs only in what makes it distinct is looked at one by one.
-            let siblings = self.select(tree, |o| are_siblings(o, &c)).len();
+            let siblings = self.caps().filter(|o| are_siblings(o, &c)).count();
             assert!(passed as usize <= addresses.len() + copies.len() + siblings);
             let own = self.select(tree, |o| is_leaf(o) && span(o) == span(&c));
             assert!(mdb.hanging_leaves(at) as u64 <= Types::MOST_LEAVES);

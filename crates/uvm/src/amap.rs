@@ -8,8 +8,8 @@
 
 use crate::backend::{Backend, CNode};
 use crate::bits::Bits;
-use crate::sparse::Sparse;
 use crate::types::NoMemory;
+use tables::Sparse;
 
 /// The anons of 256 consecutive pages.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ const SPARE: u32 = 4;
 /// All chunks, by number (page number / 256).
 #[derive(Clone, Default)]
 pub struct Amap {
-    chunks: Sparse<Chunk>,
+    chunks: Sparse<Chunk, 16>,
     spare: u32,
     /// Number of anons.
     pages: u64,
@@ -119,7 +119,8 @@ impl Amap {
     #[cold]
     fn make_own(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
         if self.chunks.get(key).is_none() {
-            self.chunks.insert(key, Chunk::new(b.cnode_new()?));
+            let node = b.cnode_new()?;
+            self.chunks.insert(key, Chunk::new(node)).inspect_err(|_| b.cnode_drop(node))?;
             self.spare += 1;
         } else if self.still_shared(b, key) {
             self.unshare(b, key)?;
@@ -213,6 +214,12 @@ impl Amap {
         self.spare = 0;
     }
 
+    /// Forgets all, without giving anything up.
+    pub fn abandon(&mut self) {
+        self.chunks.clear();
+        (self.spare, self.pages) = (0, 0);
+    }
+
     /// Gives every anon up. Up to `spare` chunks stay, empty.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
         self.spare = 0;
@@ -246,7 +253,7 @@ impl Amap {
 
     /// Marks every chunk as held by two processes, but those of the regions `kept`.
     pub fn share(&mut self, kept: &[u64]) {
-        self.chunks.iter_mut().for_each(|(_, chunk)| chunk.shared = true);
+        self.chunks.values_mut().for_each(|chunk| chunk.shared = true);
         for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
                 chunk.shared = false;

@@ -7,6 +7,7 @@
 //! of the chunk.
 
 use crate::types::{NoMemory, Prot};
+use core::num::NonZeroU32;
 
 /// A CNode of 256 slots.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -18,13 +19,25 @@ pub struct Table(pub u32);
 
 /// A memory object that entries map: a file, or shared anonymous memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ObjectId(pub u32);
+pub struct ObjectId(NonZeroU32);
+
+impl ObjectId {
+    /// Number `index` of the objects, counted from 0; the last is 2³² - 2.
+    pub const fn new(index: u32) -> ObjectId {
+        ObjectId(NonZeroU32::MIN.saturating_add(index))
+    }
+    /// Which of the objects it is.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// Pages of an object that one Frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// The Frame, a capability address.
-    pub frame: u32,
+    /// The Frame, as the backend names it.
+    pub frame: u64,
     /// Page of the Frame that holds page `first` of the object.
     pub frame_page: u64,
     /// First page of the object.

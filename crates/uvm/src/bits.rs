@@ -70,6 +70,14 @@ impl<const W: usize> Bits<W> {
         }
         out
     }
+    /// Is any of `lo..hi` a member?
+    #[inline]
+    pub fn any_within(&self, lo: u32, hi: u32) -> bool {
+        if hi == lo + 1 {
+            return self.get(lo);
+        }
+        (lo / 64..hi.div_ceil(64)).any(|i| self.0[i as usize % W] & mask(64 * i, lo, hi) != 0)
+    }
     /// Members of both.
     #[inline]
     pub fn and(&self, other: &Self) -> Self {
@@ -196,6 +204,7 @@ mod tests {
                 prop_assert_eq!(bits.next_clear(a), next_clear);
                 let from_runs: Vec<u32> = bits.runs().flat_map(|(lo, hi)| lo..hi).collect();
                 prop_assert_eq!(from_runs, set.iter().copied().collect::<Vec<_>>());
+                prop_assert_eq!(bits.any_within(lo, hi), set.range(lo..hi).next().is_some());
                 prop_assert_eq!(bits.within(lo, hi).count() as usize, set.range(lo..hi).count());
             }
         }

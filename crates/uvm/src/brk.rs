@@ -23,7 +23,9 @@ impl Space {
         }
         let (old, new) = (self.brk.div_ceil(PAGE), addr.div_ceil(PAGE));
         if new < old {
-            self.unmap_pages(b, new, old);
+            if self.unmap_pages(b, new, old).is_err() {
+                return self.brk;
+            }
         } else if new > old {
             let too_much = addr - self.brk_start > self.limits.data
                 || !self.may_add(new - old)
@@ -35,7 +37,10 @@ impl Space {
             }
             let prot = Prot::READ.or(Prot::WRITE);
             let flags = Flags::default();
-            self.map.insert(Entry { start: old, end: new, offset: 0, object: None, prot, flags });
+            let heap = Entry { start: old, end: new, offset: 0, object: None, prot, flags };
+            if self.map.insert(heap).is_err() {
+                return self.brk;
+            }
         }
         self.brk = addr;
         addr

@@ -202,13 +202,11 @@ impl Space {
     /// the next mapping allow it.
     #[cold]
     fn grow_stack(&mut self, page: u64) -> Result<Entry, FaultError> {
-        let index = self.map.index_from(page);
-        let entries = self.map.entries();
-        let entry = match entries.get(index) {
-            Some(entry) if entry.flags.has(Flags::GROWS_DOWN) => *entry,
+        let (before, entry) = match self.map.around(page) {
+            (before, Some(entry)) if entry.flags.has(Flags::GROWS_DOWN) => (before, *entry),
             _ => return Err(FaultError::NotMapped),
         };
-        let too_close = index.checked_sub(1).map(|before| &entries[before]).is_some_and(|before| {
+        let too_close = before.is_some_and(|before| {
             !before.flags.has(Flags::GROWS_DOWN)
                 && before.prot != Prot::NONE
                 && page - before.end < GUARD_PAGES
@@ -261,7 +259,19 @@ impl Space {
                 }
             }
             at = (at / PAGE + 1) * PAGE;
+            if access == Access::Write && at < end {
+                at = self.written_end(at / PAGE) * PAGE;
+            }
         }
         Ok(len)
+    }
+
+    /// The first page from `page` on that a write may fault on, at most to the end of the chunk.
+    fn written_end(&self, page: u64) -> u64 {
+        let mut usable = self.pmap.writable_half(page);
+        if let Some(chunk) = self.amap.chunk(page >> 8) {
+            usable = usable.minus(&chunk.filled.minus(&chunk.own()));
+        }
+        (page & !255) + usable.next_clear((page & 255) as u32) as u64
     }
 }

@@ -7,8 +7,8 @@
 //! to some of them, it is cheaper to do the work of leaving each other at once: the child gets a
 //! CNode of its own with copies of the Frame capabilities, and no table; the parent keeps its table.
 
-use crate::backend::{Backend, ObjectId};
-use crate::map::{Entry, Flags, Map};
+use crate::backend::Backend;
+use crate::map::Flags;
 use crate::space::Space;
 use crate::types::{NoMemory, PAGE};
 use alloc::vec::Vec;
@@ -56,16 +56,22 @@ impl Space {
     pub fn after_fork(&mut self, b: &mut impl Backend) {
         self.pmap.forget_kept(b);
         let special = Flags::DONT_FORK.or(Flags::WIPE_ON_FORK);
-        let entries: Vec<Entry> =
-            self.map.entries().iter().filter(|e| e.flags.0 & special.0 != 0).copied().collect();
-        for entry in entries {
+        let mut at = if self.map.may_have(special) { 0 } else { u64::MAX };
+        while let Some(&entry) = self.map.entries_from(at).find(|e| e.flags.has_any(special)) {
+            at = entry.end;
             if entry.flags.has(Flags::DONT_FORK) {
-                self.unmap_pages(b, entry.start, entry.end);
+                // A whole entry: no other has to be made of it.
+                let _ = self.unmap_pages(b, entry.start, entry.end);
             } else {
                 self.discard(b, entry.start, entry.end, entry.is_pure_anonymous());
             }
         }
-        self.map.change(0, self.high, |entry| entry.flags = entry.flags.without(Flags::LOCKED));
+        if self.map.may_have(Flags::LOCKED) {
+            // All of each entry: none has to be divided.
+            let _ = self.map.change(0, self.high, |entry| {
+                entry.flags = entry.flags.without(Flags::LOCKED);
+            });
+        }
     }
 
     /// Gives everything up, for a new program. A few tables and CNodes are emptied and kept: it
@@ -79,16 +85,29 @@ impl Space {
         self.clear_keeping(b, 0);
     }
 
+    /// Forgets everything without giving anything up: whoever has this has none of it.
+    pub fn abandon(&mut self) {
+        self.map.abandon();
+        self.amap.abandon();
+        self.pmap.abandon();
+        self.start_anew();
+    }
+
+    /// As a new address space is, but for the tables and the limits.
+    fn start_anew(&mut self) {
+        let new = Space::new(self.low * PAGE, self.high * PAGE);
+        self.mmap_top = new.mmap_top;
+        (self.brk_start, self.brk) = (new.brk_start, new.brk);
+        (self.ahead_next, self.ahead) = (new.ahead_next, new.ahead);
+        self.copies = new.copies;
+    }
+
     fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) {
-        let mut objects: Vec<ObjectId> = Vec::new();
-        objects.extend(self.map.entries().iter().filter_map(|entry| entry.object));
-        self.map = Map::new();
+        self.map.clear();
         // First the Frames: with the last capability to each its Mapping goes.
         self.amap.clear(b, spare);
         self.pmap.clear(b, spare);
-        self.release(b, &objects);
-        let (amap, pmap) = (core::mem::take(&mut self.amap), core::mem::take(&mut self.pmap));
-        let (limits, empty) = (self.limits, Space::new(self.low * PAGE, self.high * PAGE));
-        *self = Space { limits, amap, pmap, ..empty };
+        self.release(b);
+        self.start_anew();
     }
 }

@@ -32,7 +32,6 @@ pub mod pmap;
 mod protect;
 mod remap;
 mod space;
-mod sparse;
 mod types;
 mod unmap;
 

@@ -97,10 +97,10 @@ impl Space {
             Advice::Free => self.discard(b, entry.start, entry.end, true),
             Advice::Wipe(true) if !private_anonymous => return Err(Error::Invalid),
             Advice::Wipe(on) => {
-                self.map.change(entry.start, entry.end, |e| set(e, Flags::WIPE_ON_FORK, on));
+                self.map.change(entry.start, entry.end, |e| set(e, Flags::WIPE_ON_FORK, on))?;
             }
             Advice::Fork(fork) => {
-                self.map.change(entry.start, entry.end, |e| set(e, Flags::DONT_FORK, !fork));
+                self.map.change(entry.start, entry.end, |e| set(e, Flags::DONT_FORK, !fork))?;
             }
         }
         Ok(())
@@ -121,7 +121,7 @@ impl Space {
         self.map.change(start, end, |entry| {
             let flags = entry.flags.without(Flags::LOCKED);
             entry.flags = if on { flags.or(Flags::LOCKED) } else { flags };
-        });
+        })?;
         if on {
             self.populate_lenient(b, start, end);
         }
@@ -147,8 +147,10 @@ impl Space {
 
     /// `MAP_POPULATE`, `MAP_LOCKED`: touches what can be touched.
     pub fn populate_lenient(&mut self, b: &mut impl Backend, start: u64, end: u64) {
-        let entries: alloc::vec::Vec<Entry> = self.map.within(start, end).collect();
-        for entry in entries {
+        let mut at = start;
+        while at < end {
+            let Some(entry) = self.map.within(at, end).next() else { return };
+            at = entry.end;
             let write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
             let access = if write { Access::Write } else { Access::Read };
             let _ = self.make_resident(b, entry.start * PAGE, entry.pages() * PAGE, access);

@@ -67,9 +67,9 @@ impl Space {
             return Err(Error::NoMemory);
         }
         if replaced != 0 {
-            self.unmap_pages(b, start, end);
+            self.unmap_pages(b, start, end)?;
         }
-        self.map.insert(Entry { start, end, offset, object, prot: request.prot, flags });
+        self.map.insert(Entry { start, end, offset, object, prot: request.prot, flags })?;
         Ok(start * PAGE)
     }
 
@@ -80,7 +80,7 @@ impl Space {
             && pages > self.limits.commit / PAGE
     }
 
-    fn place(&self, request: &MapRequest, pages: u64) -> Result<u64, Error> {
+    fn place(&mut self, request: &MapRequest, pages: u64) -> Result<u64, Error> {
         if pages > self.high {
             return Err(Error::NoMemory);
         }
@@ -113,10 +113,9 @@ impl Space {
     }
 
     /// The highest free place below the mmap area's top, or, if there is none, anywhere.
-    pub(crate) fn find_space(&self, pages: u64) -> Option<u64> {
+    pub(crate) fn find_space(&mut self, pages: u64) -> Option<u64> {
         let low = self.low.max(16);
-        self.map
-            .highest_gap(pages, low, self.mmap_top)
-            .or_else(|| self.map.highest_gap(pages, low, self.high))
+        let below_top = self.map.highest_gap(pages, low, self.mmap_top);
+        below_top.or_else(|| self.map.highest_gap(pages, low, self.high))
     }
 }

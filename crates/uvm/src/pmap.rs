@@ -9,9 +9,9 @@
 use crate::amap::Amap;
 use crate::backend::{Backend, CNode, Extent, Table};
 use crate::bits::Bits;
-use crate::sparse::Sparse;
 use crate::types::{NoMemory, Prot};
 use alloc::vec::Vec;
+use tables::Sparse;
 
 /// Pages of a window in which a read fault maps what is there already, or nowhere.
 pub const AROUND: u32 = 16;
@@ -95,10 +95,14 @@ impl Region {
             self.writable.clear_range(lo, hi);
         }
     }
-    /// Entries of a half that may be writable and have an anon.
-    fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
+    /// Entries of a half that may be writable.
+    fn writable_half(&self, half: u32) -> Bits<4> {
         let words = &self.writable.0[half as usize * 4..];
-        Bits([words[0], words[1], words[2], words[3]]).and(filled)
+        Bits([words[0], words[1], words[2], words[3]])
+    }
+    /// Those of them that have an anon.
+    fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
+        self.writable_half(half).and(filled)
     }
     /// Takes the page of zeros away from `lo..hi`.
     fn hide_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) {
@@ -117,7 +121,7 @@ impl Region {
 /// All regions, by number (page number / 512).
 #[derive(Clone, Default)]
 pub struct Pmap {
-    regions: Sparse<Region>,
+    regions: Sparse<Region, 16>,
     /// Regions whose table the child of a fork that is going on is not to have.
     kept: Vec<u64>,
 }
@@ -150,11 +154,24 @@ impl Pmap {
         let region = self.regions.get(key);
         region.is_some_and(|region| region.present.get(entry) || region.zeros.get(entry))
     }
+    /// Does any of the entries `lo..hi` of a region show something, be it the page of zeros?
+    #[inline]
+    pub fn shows_any(&self, key: u64, lo: u32, hi: u32) -> bool {
+        let region = self.regions.get(key);
+        region.is_some_and(|r| r.present.any_within(lo, hi) || r.zeros.any_within(lo, hi))
+    }
     /// Is this page mapped and, as far as the pmap knows, writable?
     #[inline]
     pub fn may_be_writable(&self, page: u64) -> bool {
         let (key, entry) = locate(page);
         self.regions.get(key).is_some_and(|region| !region.shared && region.writable.get(entry))
+    }
+    /// The pages of this page's half of a region of which [`may_be_writable`](Self::may_be_writable) is
+    /// true.
+    pub fn writable_half(&self, page: u64) -> Bits<4> {
+        let (key, entry) = locate(page);
+        let region = self.regions.get(key).filter(|region| !region.shared);
+        region.map_or(Bits::EMPTY, |region| region.writable_half(entry / HALF))
     }
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
@@ -231,7 +248,9 @@ impl Pmap {
     ) -> Result<(), NoMemory> {
         self.unshare(b, amap, key);
         if self.regions.get(key).is_none() {
-            self.regions.insert(key, Region::new(b.table_new(key)?));
+            let table = b.table_new(key)?;
+            let entered = self.regions.insert(key, Region::new(table));
+            entered.inspect_err(|_| b.table_drop(key, table))?;
         }
         Ok(())
     }
@@ -449,6 +468,12 @@ impl Pmap {
         }
     }
 
+    /// Forgets all, without giving anything up.
+    pub fn abandon(&mut self) {
+        self.regions.clear();
+        self.kept.clear();
+    }
+
     /// Gives all pages up. Up to `spare` regions stay, empty.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
         let mut kept = 0;
@@ -506,7 +531,7 @@ impl Pmap {
 
     /// Marks every region but those kept as mapped by two processes: a fork comes.
     pub fn share(&mut self) {
-        self.regions.iter_mut().for_each(|(_, region)| region.shared = true);
+        self.regions.values_mut().for_each(|region| region.shared = true);
         for &key in &self.kept {
             if let Some(region) = self.regions.get_mut(key) {
                 region.shared = false;

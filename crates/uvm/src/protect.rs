@@ -1,10 +1,14 @@
 //! `mprotect`.
 
+use crate::amap::Chunk;
 use crate::backend::Backend;
 use crate::bits::Bits;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
 use crate::types::{Error, Prot};
+
+/// All pages of a chunk.
+const ALL: Bits<4> = Bits([u64::MAX; 4]);
 
 impl Space {
     /// `mprotect`. As in Linux, what lies in front of a hole is changed before it fails.
@@ -31,36 +35,43 @@ impl Space {
     ) -> Result<(), Error> {
         let mut at = start;
         while at < end {
-            let entry = self.map.part_at(at, end).ok_or(Error::NoMemory)?;
-            if prot.has(Prot::WRITE) && entry.flags.has(Flags::NEVER_WRITE) {
+            let found = self.map.first_from(at).filter(|(_, entry)| entry.start <= at);
+            let (place, &Entry { end: behind, prot: before, flags, .. }) =
+                found.ok_or(Error::NoMemory)?;
+            let behind = behind.min(end);
+            if prot.has(Prot::WRITE) && flags.has(Flags::NEVER_WRITE) {
                 return Err(Error::Access);
             }
-            if entry.prot != prot {
-                if !self.map.has_room(2)
-                    && !self.map.has_room(self.map.splits(entry.start, entry.end))
-                {
+            if before != prot {
+                if !self.map.has_room(2) && !self.map.has_room(self.map.splits(at, behind)) {
                     return Err(Error::NoMemory);
                 }
-                self.map.change(entry.start, entry.end, |entry| entry.prot = prot);
-                self.protect_entry(b, &entry, prot);
+                self.map.change_in(place, at, behind, (prot, flags))?;
+                self.protect_range(b, (at, behind), flags, (before, prot));
             }
-            at = entry.end;
+            at = behind;
         }
         Ok(())
     }
 
     /// Makes the page tables follow. Gained rights may wait for the next fault, lost ones not.
-    fn protect_entry(&mut self, b: &mut impl Backend, entry: &Entry, prot: Prot) {
-        let only_gains = prot.has(entry.prot) && entry.prot != Prot::NONE;
-        let mut at = entry.start;
-        while at < entry.end {
+    fn protect_range(
+        &mut self,
+        b: &mut impl Backend,
+        (start, end): (u64, u64),
+        flags: Flags,
+        (before, prot): (Prot, Prot),
+    ) {
+        let only_gains = prot.has(before) && before != Prot::NONE;
+        let mut at = start;
+        while at < end {
             let Some(key) = self.pmap.next_key(at >> 9) else { return };
             at = at.max(key << 9);
-            if at >= entry.end {
+            if at >= end {
                 return;
             }
             let half = at >> 8;
-            let behind = entry.end.min((half + 1) << 8);
+            let behind = end.min((half + 1) << 8);
             if !(only_gains && self.pmap.is_shared(key)) {
                 self.pmap.unshare(b, &mut self.amap, key);
                 let base = (half as u32 & 1) * 256;
@@ -69,12 +80,15 @@ impl Space {
                 if prot == Prot::NONE {
                     self.pmap.remove(b, key, lo, hi);
                 } else {
-                    let own = match self.amap.chunk(half) {
-                        _ if entry.flags.has(Flags::SHARED) => Bits([u64::MAX; 4]),
-                        Some(chunk) => chunk.own(),
-                        None => Bits::EMPTY,
+                    let of_chunk;
+                    let own = if flags.has(Flags::SHARED) || !prot.has(Prot::WRITE) {
+                        // Nothing depends on it.
+                        &ALL
+                    } else {
+                        of_chunk = self.amap.chunk(half).map_or(Bits::EMPTY, Chunk::own);
+                        &of_chunk
                     };
-                    self.pmap.protect(b, key, (lo, hi), &own, prot);
+                    self.pmap.protect(b, key, (lo, hi), own, prot);
                 }
             }
             at = behind;

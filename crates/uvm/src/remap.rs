@@ -60,7 +60,7 @@ impl Space {
                 end: start + new,
                 offset: if entry.object.is_some() { entry.object_page(end - 1) + 1 } else { 0 },
                 ..entry
-            });
+            })?;
             return Ok(addr);
         }
         if !flags.may_move {
@@ -91,7 +91,7 @@ impl Space {
             return Err(Error::Permission);
         }
         if flags.fixed.is_some() {
-            self.unmap_pages(b, to, to + new);
+            self.unmap_pages(b, to, to + new)?;
         }
         if old > new {
             self.munmap(b, (start + new) * PAGE, (old - new) * PAGE)?;
@@ -136,19 +136,36 @@ impl Space {
             flags: entry.flags.without(Flags::STACK),
             object: entry.object.map(|object| (object, offset * PAGE)),
         };
+        if !dont_unmap {
+            self.map.isolate(start, start + old)?;
+        }
+        let result = self.enter_moved(b, &moved, (start, old));
+        match result {
+            // Nothing has to be divided for this any more, and nothing above: the new range, even
+            // where it was joined with the old one.
+            Ok(_) if !dont_unmap => self.unmap_pages(b, start, start + old)?,
+            _ => self.map.join(start, start + old),
+        }
+        result
+    }
+
+    /// Enters the new range and moves the anons of the old one there: both or nothing.
+    fn enter_moved(
+        &mut self,
+        b: &mut impl Backend,
+        moved: &MapRequest,
+        (start, old): (u64, u64),
+    ) -> Result<u64, Error> {
         let limits = self.limits;
         // Both ranges exist for a moment; the limits were checked for the difference.
         self.limits.address_space = u64::MAX;
         self.limits.commit = u64::MAX;
-        let entered = self.mmap(b, &moved);
+        let entered = self.mmap(b, moved);
         self.limits = limits;
-        entered?;
+        let to = entered? / PAGE;
         if let Err(error) = self.move_anons(b, start, to, old) {
-            self.unmap_pages(b, to, to + new);
+            self.unmap_pages(b, to, to + moved.len / PAGE)?;
             return Err(error);
-        }
-        if !dont_unmap {
-            self.unmap_pages(b, start, start + old);
         }
         Ok(to * PAGE)
     }

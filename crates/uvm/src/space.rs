@@ -1,7 +1,7 @@
 //! The address space: map, amap and pmap together.
 
 use crate::amap::Amap;
-use crate::backend::{Backend, ObjectId};
+use crate::backend::Backend;
 use crate::map::Map;
 use crate::pmap::Pmap;
 use crate::types::{Error, PAGE};
@@ -110,7 +110,12 @@ impl Space {
             let half = at >> 8;
             let behind = end.min((half + 1) << 8);
             let (lo, hi) = ((at & 255) as u32, ((behind - 1) & 255) as u32 + 1);
-            self.discard_in_half(b, half, lo, hi, pure);
+            if self.has_pages(half, lo, hi) {
+                self.discard_in_half(b, half, lo, hi, pure);
+            }
+            if behind == end {
+                return;
+            }
             // Jump to the next chunk or region that has anything.
             let chunk = self.amap.next_key(half + 1);
             let region = self.pmap.next_key((half + 1) >> 1).map(|key| key << 1);
@@ -120,6 +125,14 @@ impl Space {
                 (Some(a), None) | (None, Some(a)) => a.max(half + 1) << 8,
             };
         }
+    }
+
+    /// Are there anons, or pages that are mapped, in `lo..hi` of a half of a region?
+    #[inline]
+    fn has_pages(&self, half: u64, lo: u32, hi: u32) -> bool {
+        let base = (half as u32 & 1) * 256;
+        self.amap.chunk(half).is_some_and(|chunk| chunk.filled.any_within(lo, hi))
+            || self.pmap.shows_any(half >> 1, base + lo, base + hi)
     }
 
     fn discard_in_half(&mut self, b: &mut impl Backend, half: u64, lo: u32, hi: u32, pure: bool) {
@@ -141,11 +154,10 @@ impl Space {
     }
 
     /// Tells the backend about objects that nothing maps any more.
-    pub(crate) fn release(&mut self, b: &mut impl Backend, objects: &[ObjectId]) {
-        for (index, &object) in objects.iter().enumerate() {
-            if !objects[..index].contains(&object) && !self.map.uses(object) {
-                b.object_release(object);
-            }
+    #[inline]
+    pub(crate) fn release(&mut self, b: &mut impl Backend) {
+        while let Some(object) = self.map.take_unused() {
+            b.object_release(object);
         }
     }
 

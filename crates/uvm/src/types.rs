@@ -95,9 +95,7 @@ pub enum Error {
     NotSupported,
 }
 
-/// There is no memory left for the process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoMemory;
+pub use tables::NoMemory;
 
 impl From<NoMemory> for Error {
     fn from(_: NoMemory) -> Error {

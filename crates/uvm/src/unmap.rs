@@ -1,10 +1,9 @@
 //! `munmap`.
 
 use crate::backend::{Backend, ObjectId};
-use crate::map::Entry;
+use crate::map::Removed;
 use crate::space::Space;
-use crate::types::{Error, PAGE};
-use alloc::vec::Vec;
+use crate::types::{Error, NoMemory, PAGE};
 
 impl Space {
     /// `munmap`.
@@ -16,44 +15,38 @@ impl Space {
         if !self.map.has_room(2) && self.map.splits(start, end) == 2 {
             return Err(Error::NoMemory);
         }
-        self.unmap_pages(b, start, end);
-        Ok(())
+        Ok(self.unmap_pages(b, start, end)?)
     }
 
     /// An object has only `pages` pages left: what is behind goes out of memory, with the private
     /// copies of it. The entries stay: who uses them gets [`NoPage`](crate::FaultError::NoPage).
     pub fn object_cut(&mut self, b: &mut impl Backend, object: ObjectId, pages: u64) {
-        let of_it = |entry: &&Entry| entry.object == Some(object);
-        let entries: Vec<Entry> = self.map.entries().iter().filter(of_it).copied().collect();
-        for entry in entries {
+        let mut at = 0;
+        for _ in 0..self.map.users(object) {
+            let mut entries = self.map.entries_from(at);
+            let Some(&entry) = entries.find(|entry| entry.object == Some(object)) else { return };
             let kept = pages.saturating_sub(entry.object_page(entry.start));
             if kept < entry.pages() {
                 self.discard(b, entry.start + kept, entry.end, false);
             }
+            at = entry.end;
         }
     }
 
     /// Removes entries and pages `start..end`.
-    pub(crate) fn unmap_pages(&mut self, b: &mut impl Backend, start: u64, end: u64) {
-        let mut objects: Vec<ObjectId> = Vec::new();
-        let (mut first, mut last, mut pure) = (u64::MAX, 0, true);
-        for entry in self.map.within(start, end) {
-            pure &= entry.is_pure_anonymous();
-            first = first.min(entry.start);
-            last = entry.end;
-            if let Some(object) = entry.object {
-                if objects.last() != Some(&object) {
-                    objects.push(object);
-                }
-            }
-        }
-        if last == 0 {
-            return;
-        }
-        self.map.remove(start, end);
+    pub(crate) fn unmap_pages(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+    ) -> Result<(), NoMemory> {
+        let Some(Removed { first, last, pure }) = self.map.remove(start, end)? else {
+            return Ok(());
+        };
         self.discard(b, first, last, pure);
         self.drop_unused_tables(b, first, last);
-        self.release(b, &objects);
+        self.release(b);
+        Ok(())
     }
 
     /// Gives back tables that no entry needs any more, if the range was large.

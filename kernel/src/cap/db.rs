@@ -286,8 +286,8 @@ impl Db {
     /// How many Mappings become nodes of the tree when the last copy of what `slot` holds goes.
     #[inline]
     pub fn hanging_leaves(&self, slot: SlotRef) -> u32 {
-        // SAFETY: it is in the database, as checked.
         if slot.is_linked() {
+            // SAFETY: it is in the database, as checked.
             unsafe { self.mdb.hanging_leaves(slot.ptr()) }
         } else {
             0

@@ -96,8 +96,9 @@ impl Builder<'_> {
     /// The first slot of home RAM: what is left of the pool.
     pub(super) fn give_pool(&mut self, from: u64, info: &BootInfo) -> Result<(), Error> {
         let node = node_of(info, from);
-        let bytes = self.pool.end - self.pool.start;
+        // Before the rest is measured: the CNode is taken from it.
         let slot = slot_at(self.cnode(BOOT_RAM_L1)?, 0);
+        let bytes = self.pool.end - self.pool.start;
         self.local.db.insert(slot, home_ram(self.pool.start, bytes, node));
         Ok(())
     }

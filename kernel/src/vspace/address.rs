@@ -7,7 +7,7 @@
 //! How many ways there are is the user's choice (each level may multiply them by 512), so a search
 //! looks at a bounded number of Mappings. What it found for the present root is remembered.
 
-use super::{is_table, page_shift, Mapping, Tlb, ENTRY};
+use super::{page_shift, Mapping, Tlb};
 use crate::arch;
 use crate::cap::mem::Table;
 use crate::cap::{memory_cap, CapExt, SlotRef};

@@ -346,14 +346,12 @@ fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), S
     library::with(|library| library.share_tables(arena, CHILD_ROOT))?;
     let bytes = (library::with(|library| library.pages()) as u64 + 1) * PAGE;
     // Behind this point the parent's memory changes no more until it is copied.
-    let child_arena = arena.share(CHILD_ROOT, CHILD_RAM)?;
-    let offset = arena.take(bytes)?;
-    let ram = arena.slot();
-    p.fork.arena = child_arena;
+    p.fork.arena = arena.share(CHILD_ROOT, CHILD_RAM)?;
+    p.mm.caps.arena.prepare(bytes);
     let start = first_frame(upcall::child as *const () as u64);
     let program = core::mem::replace(regs, Regs { rsp: crate::entry::stack(), ..start });
     settle_in_memory(p, regs);
-    let copied = copy_private(ram, offset);
+    let copied = copy_private(&mut p.mm.caps.arena);
     settle_in_memory(p, regs);
     *regs = program;
     copied?;
@@ -371,12 +369,15 @@ fn settle_in_memory(p: &mut Process, regs: &mut Regs) {
     unsafe { asm!("/* {} {} */", in(reg) p, in(reg) regs, options(nostack, preserves_flags)) };
 }
 
-/// Copies the private memory and the kernel's frame.
-fn copy_private(ram: CapAddr, offset: u64) -> core::result::Result<(), Status> {
+/// Copies the private memory and the kernel's frame. What it takes from the arena is all that changes
+/// meanwhile, and the child has an arena of its own.
+fn copy_private(ram: &mut Arena) -> core::result::Result<(), Status> {
     let (src, dst) = (area::own_frame_slot().into(), within(FRAME));
+    let offset = ram.take(PAGE)?;
     let (bytes, alone) = (PAGE, false);
-    invoke(ram, captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone })?;
-    library::with(|library| library.copy_pieces(ram, offset + PAGE, CHILD_ROOT))
+    let copy = captypes::op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone };
+    invoke(ram.slot(), copy)?;
+    library::with(|library| library.copy_pieces(ram, CHILD_ROOT))
 }
 
 fn has_fsgsbase() -> bool {
@@ -427,7 +428,8 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
         p.mm.abandon();
         return exec::requested(p, regs, request);
     }
-    p.mm.caps.objects.after_fork();
+    let Mm { caps, .. } = &mut p.mm;
+    caps.objects.after_fork(&mut caps.nodes);
     *regs = program;
     set_bases(p, fs, gs);
     let Mm { space, caps, .. } = &mut p.mm;

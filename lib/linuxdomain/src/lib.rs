@@ -6,11 +6,12 @@
 //! root index   L2CNode
 //! 0            abi::slots, then what `own` names: pieces of private memory, tables
 //! 1            last-level tables for a large heap; slot + 128: their Mappings
-//! 2 … 16       tables for program memory, when node 0 is full; slot + 128: their Mappings
+//! 2, 3         further pieces of private memory; slot + 128: their Mappings
+//! 4 … 16       roots of further CSpaces, when node 0 is full
 //! 17 … 31      dispatchers, frames and stacks of threads
 //! 32, 33       windows on files
-//! 34 … 63      Frames of mapped files
-//! 64 …         chunks of the amap, and Mappings of the program's last-level tables
+//! 34 …         chunks of the amap, Mappings of the program's last-level tables, and what of tables
+//!              and of Frames of mapped files does not fit into node 0
 //! ```
 //!
 //! The library's private memory (data with the stack in it, heap) consists of *pieces*, Frames that
@@ -92,34 +93,61 @@ pub mod own {
 
 /// Frames of mapped files in the CNode at root index 0.
 pub const NEAR_EXTENTS: u32 = 16;
-/// Most pieces of private memory.
-pub const PIECES: u32 = 16;
+/// Pieces of private memory whose slots are in the CNode at root index 0.
+pub const NEAR_PIECES: u32 = 16;
 /// Most tables in the CNode at root index 0.
 pub const NEAR_TABLES: u32 = 48;
-/// Most extensions.
-pub const EXTENSIONS: u32 = 64;
+/// Most extensions whose roots are in the CNode at root index 0.
+pub const NEAR_EXTENSIONS: u32 = 64;
 /// Root index of tables for a large heap.
 pub const LIBRARY_TABLES_L1: u32 = 1;
-/// First root index of tables for program memory.
-pub const TABLES_L1: u32 = 2;
+/// First root index of further pieces of private memory.
+pub const PIECES_L1: u32 = 2;
+/// First root index of the roots of further extensions.
+pub const EXTENSIONS_L1: u32 = 4;
 /// First root index behind those.
-pub const TABLES_END_L1: u32 = 17;
+pub const EXTENSIONS_END_L1: u32 = 17;
 /// First root index of what threads are made of.
-pub const THREADS_L1: u32 = TABLES_END_L1;
+pub const THREADS_L1: u32 = EXTENSIONS_END_L1;
 /// Most groups of threads, each with a root index.
 pub const THREAD_GROUPS: u32 = WINDOWS_L1 - THREADS_L1;
 /// First root index of windows on files.
 pub const WINDOWS_L1: u32 = 32;
-/// First root index of Frames of mapped files.
-pub const EXTENTS_L1: u32 = 34;
-/// First root index of chunks and Mapping nodes.
-pub const NODES_L1: u32 = 64;
+/// First root index of CNodes that a process makes as it needs them.
+pub const NODES_L1: u32 = 34;
 /// Root indexes of a process.
 pub const ROOT_SLOTS: u32 = 256;
 /// Bytes of its root CNode.
 pub const ROOT_BYTES: u64 = ROOT_SLOTS as u64 * 64;
 /// In a node that holds things and their Mappings: from here on Mappings.
 pub const MAPPINGS: u32 = 128;
+
+/// Most pieces of private memory.
+pub const PIECES: u32 = NEAR_PIECES + (EXTENSIONS_L1 - PIECES_L1) * MAPPINGS;
+
+/// The slot of a piece of private memory.
+pub const fn piece_slot(index: u32) -> CapAddr {
+    match index.checked_sub(NEAR_PIECES) {
+        None => own::PIECES.plus(index),
+        Some(far) => CapAddr::new(PIECES_L1 + far / MAPPINGS, far % MAPPINGS),
+    }
+}
+
+/// The slot of its Mapping.
+pub const fn piece_mapping(index: u32) -> CapAddr {
+    match index < NEAR_PIECES {
+        true => own::PIECE_MAPPINGS.plus(index),
+        false => piece_slot(index).plus(MAPPINGS),
+    }
+}
+
+/// The root index of the CNode that has to be made for a piece, if it is the first there.
+pub const fn piece_node(index: u32) -> Option<u32> {
+    match index.checked_sub(NEAR_PIECES) {
+        Some(far) if far % MAPPINGS == 0 => Some(PIECES_L1 + far / MAPPINGS),
+        _ => None,
+    }
+}
 
 /// Pages of heap in the first piece.
 pub const HEAP_PAGES: u32 = 6;
@@ -230,8 +258,8 @@ pub fn map_piece(
     va: u64,
     pages: u32,
 ) -> Result<(), Status> {
-    let frame = at(root, own::PIECES.plus(index));
-    let mapping = at(root, own::PIECE_MAPPINGS.plus(index));
+    let frame = at(root, piece_slot(index));
+    let mapping = at(root, piece_mapping(index));
     at(root, table).map(entry_of(va), pages, frame, 0, RW, mapping)
 }
 

@@ -146,17 +146,22 @@ impl Unixd {
         Ok(end)
     }
 
-    /// Allocates a page that is to be written through a mapping, and as many of its neighbours as
-    /// the file has pages already: a mapping that is filled gets few extents, one that is touched
-    /// here and there at most twice the memory that it needs.
+    /// Allocates a page that is to be written through a mapping, unless it is there, and as many of
+    /// its neighbours as the file has pages already: a mapping that is filled gets few extents, one
+    /// that is touched here and there at most twice the memory that it needs.
     fn allocate_around(&mut self, ino: Ino, page: u64) -> Result<(), Errno> {
         let (size, file) = self.file(ino)?;
+        if file.extents.find(page).is_ok() {
+            return Ok(());
+        }
         let end = pages(*size).max(page + PAGE);
         let window = (2 * file.extents.allocated()).next_power_of_two().clamp(PAGE, MAPPED_MAX);
         let start = page & !(window - 1);
         // Not all of that need be there; the page itself must.
-        let _ = self.allocate(ino, start, end.min(start + window));
-        self.allocate(ino, page, page + PAGE).map(|_| ())
+        match self.allocate(ino, start, end.min(start + window)) {
+            Ok(end) if end > page => Ok(()),
+            _ => self.allocate(ino, page, page + PAGE).map(|_| ()),
+        }
     }
 
     /// The file of a description.

@@ -64,11 +64,14 @@ impl Unixd {
         }
     }
 
+    #[inline(always)]
     fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        if keeps_more(&call.any) && self.is_scarce() {
-            return Err(Errno::ENOSPC);
-        }
         match call.any {
+            Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) | Any::MemFile(_)
+                if self.is_scarce() =>
+            {
+                Err(Errno::ENOSPC)
+            }
             Any::Open(op) => self.open(pid, call, op),
             Any::Stat(op) => self.stat(pid, call, op.dir, op.flags),
             Any::Access(op) => self.access(pid, call, op),
@@ -91,6 +94,7 @@ impl Unixd {
         }
     }
 
+    #[inline(always)]
     fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Close(_) => self.close(pid, call),
@@ -119,7 +123,7 @@ impl Unixd {
         }
     }
 
-    /// Is memory scarce? Asked for in earnest now and then, and always while it is.
+    /// Is memory scarce, for a request that makes names, which live in this server's memory? Asked for in earnest now and then, and always while it is.
     pub fn is_scarce(&mut self) -> bool {
         const EVERY: u32 = 32;
         let (requests, scarce) = self.kept;
@@ -189,9 +193,4 @@ impl Unixd {
         let stats = crate::caps::memory_stats();
         (stats.free, stats.total)
     }
-}
-
-/// Does a request make names, which live in this server's memory?
-fn keeps_more(any: &Any) -> bool {
-    matches!(any, Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) | Any::MemFile(_))
 }

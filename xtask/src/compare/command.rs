@@ -36,7 +36,7 @@ pub fn compare(
     print!("{}", table(&columns, clocks).render());
     let agree = tell_what_differs(&columns);
     if let Some(file) = &options.json {
-        results::write(file, &measurements(session, &columns, clocks, &options.program))?;
+        results::write(file, &measurements(session, &columns, clocks, (&options.program, &task)))?;
     }
     Ok(i32::from(!agree))
 }
@@ -196,11 +196,11 @@ fn measurements(
     session: &Session,
     columns: &[Column],
     clocks: &[Clock],
-    program: &[String],
+    (program, task): (&[String], &Task),
 ) -> Vec<Measurement> {
     let mut all = Vec::new();
     for &clock in clocks {
-        let provenance = session.provenance(clock, 1);
+        let provenance = session.provenance(clock, task);
         for column in columns {
             let question = Question {
                 benchmark: "compare".into(),

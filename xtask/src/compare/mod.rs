@@ -1,7 +1,7 @@
 //! `./x compare`: one and the same program in Tessera and in Linux, in the same emulator.
 //!
 //! [`session`] boots one system with one program; [`command`] compares a single program of the
-//! user's, [`set`] the standard set. How the comparison is made fair is in `docs/compare.md`.
+//! user's, [`set`] the standard set or the scale set. How the comparison is made fair is in `docs/compare.md`.
 
 mod command;
 pub mod session;
@@ -12,7 +12,7 @@ pub use set::questions;
 
 use crate::linux::{Linux, NEWEST};
 use crate::machine::MachineOptions;
-use crate::micro;
+use crate::micro::{self, Set};
 use crate::program::parse_addition;
 use crate::project::Project;
 use crate::results::{Clock, System};
@@ -53,10 +53,13 @@ pub struct CompareOptions {
     /// End each boot after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
-    /// Of the standard set, run only these programs
+    /// Of both sets, run only these programs
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "program")]
     only: Vec<String>,
-    /// Of the standard set, keep Linux's counts in bench/linux.json for ./x bench
+    /// In place of the standard set, run the scale set (bench/scale)
+    #[arg(long, conflicts_with_all = ["program", "only"])]
+    scale: bool,
+    /// Keep Linux's counts in bench/linux.json for ./x bench
     #[arg(long, conflicts_with = "program")]
     record: bool,
     /// Write the results to FILE, one JSON object a line
@@ -107,9 +110,11 @@ pub fn compare(project: &Project, options: &CompareOptions) -> Result<i32> {
     let clocks = options.clocks()?;
     ensure!(!options.machine.gdb, "--gdb is for ./x run");
     let files = options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
-    let programs = match options.program.is_empty() {
-        true => micro::choose(project, &options.only)?,
-        false => Vec::new(),
+    let programs = match (options.program.is_empty(), options.scale, options.only.is_empty()) {
+        (false, ..) => Vec::new(),
+        (true, true, _) => micro::all(project, Set::Scale)?,
+        (true, false, true) => micro::all(project, Set::Standard)?,
+        (true, false, false) => micro::choose(project, &options.only)?,
     };
     let timeout = Duration::from_secs(options.timeout);
     let mut session = Session::prepare(project, &options.machine, timeout)?;

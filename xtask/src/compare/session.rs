@@ -5,7 +5,7 @@ use crate::emulator::{self, Console, End, Limits};
 use crate::image::{Addition, Base, Image};
 use crate::linux::{HugePages, Linux};
 use crate::log::{panic_report, Log};
-use crate::machine::{Boot, MachineOptions};
+use crate::machine::{Boot, MachineOptions, MemorySize};
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
@@ -35,6 +35,15 @@ pub struct Task {
     pub stdin: Vec<u8>,
     /// Cores of the machine, if the session's has fewer.
     pub cores: u32,
+    /// Memory of the machine, if not as much as the session's.
+    pub memory: Option<MemorySize>,
+}
+
+impl Task {
+    /// One without input, for any machine.
+    pub fn new(invocation: Invocation, additions: Vec<Addition>) -> Task {
+        Task { invocation, additions, stdin: Vec::new(), cores: 1, memory: None }
+    }
 }
 
 /// What came of a boot.
@@ -86,7 +95,7 @@ impl Session {
 
     /// Boots `system` and runs the task; `clock` decides how the machine is emulated.
     pub fn run(&self, system: System, clock: Clock, task: &Task) -> Result<Outcome> {
-        let machine = self.machine(clock, task.cores);
+        let machine = self.machine(clock, task);
         let stdin = Image::temporary(&self.project);
         fs::write(&stdin.file, &task.stdin)?;
         // The same image every time.
@@ -112,19 +121,20 @@ impl Session {
         self.boot(system, &boot)
     }
 
-    /// Of what a boot with this clock measures.
-    pub fn provenance(&self, clock: Clock, cores: u32) -> Provenance {
-        let machine = self.machine(clock, cores);
+    /// Of what a boot for this task with this clock measures.
+    pub fn provenance(&self, clock: Clock, task: &Task) -> Provenance {
+        let machine = self.machine(clock, task);
         let kvm = !machine.icount && crate::kvm::usable(&self.project);
         Provenance::emulated(&self.project, &machine, kvm)
     }
 
-    /// The machine, the same for every system, with at least so many cores. Instructions are counted
-    /// on one, which executes what several would have.
-    fn machine(&self, clock: Clock, cores: u32) -> MachineOptions {
+    /// The machine, the same for every system, as the task needs it. Instructions are counted on one
+    /// core, which executes what several would have.
+    fn machine(&self, clock: Clock, task: &Task) -> MachineOptions {
         let icount = clock == Clock::Instructions;
-        let cores = if icount { self.machine.cores } else { self.machine.cores.max(cores) };
-        MachineOptions { icount, cores, ..self.machine.clone() }
+        let cores = if icount { self.machine.cores } else { self.machine.cores.max(task.cores) };
+        let mem = task.memory.unwrap_or(self.machine.mem);
+        MachineOptions { icount, cores, mem, ..self.machine.clone() }
     }
 
     fn tessera(&self, image: &Image, machine: &MachineOptions) -> Result<Boot> {
@@ -235,7 +245,7 @@ pub fn locate(session: &Session, invocation: Invocation, stdin: Vec<u8>) -> Resu
         .context("the program cannot be compared")?
         .into_iter()
         .collect();
-    Ok(Task { invocation, additions, stdin, cores: 1 })
+    Ok(Task { stdin, ..Task::new(invocation, additions) })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The standard set: every program of `bench/micro` on every system, results checked and timed.
+//! A set of programs, each on every system, results checked and timed.
 
 use super::session::Session;
 use super::table::{ratio, Table};
@@ -54,15 +54,28 @@ fn default_file(session: &Session) -> PathBuf {
     session.project.state().join("compare.json")
 }
 
-/// Keeps the medians of Linux's counts, which are the same on every host.
+/// Keeps the medians of Linux's counts, which are the same on every host. What other programs have
+/// left stays.
 fn record(session: &Session, all: &[Measurement]) -> Result<()> {
     let counts = all
         .iter()
         .filter(|one| one.question.clock == Clock::Instructions && one.system != System::Tessera);
-    let medians: Vec<Measurement> = counts
-        .map(|one| Measurement { samples: one.median().into_iter().collect(), ..one.clone() })
-        .collect();
-    results::write(&session.project.path("bench/linux.json"), &medians)
+    let medians = counts
+        .map(|one| Measurement { samples: one.median().into_iter().collect(), ..one.clone() });
+    let file = session.project.path("bench/linux.json");
+    results::write(&file, &renewed(results::read(&file)?, medians.collect()))
+}
+
+/// `old` with everything of the benchmarks in `new` replaced.
+fn renewed(old: Vec<Measurement>, new: Vec<Measurement>) -> Vec<Measurement> {
+    let again = |one: &Measurement| {
+        new.iter().any(|other| other.question.benchmark == one.question.benchmark)
+    };
+    let mut all: Vec<Measurement> = old.into_iter().filter(|one| !again(one)).collect();
+    all.extend(new);
+    // Programs in the order of their names, questions as they were asked.
+    all.sort_by(|left, right| left.question.benchmark.cmp(&right.question.benchmark));
+    all
 }
 
 fn run_all<'a>(
@@ -166,4 +179,25 @@ pub fn questions(all: &[Measurement], clock: Clock) -> Vec<&Question> {
         }
     }
     questions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renewed;
+    use crate::results::tests::measured;
+    use crate::results::Measurement;
+
+    #[test]
+    fn records_of_other_programs_stay() {
+        let of = |benchmark: &str, case: &str| {
+            let mut one = measured(case, &[1.0]);
+            one.question.benchmark = benchmark.to_owned();
+            one
+        };
+        let old = vec![of("a", "1"), of("b", "1"), of("b", "2"), of("c", "1")];
+        let new = vec![of("b", "3"), of("b", "1")];
+        let name = |one: &Measurement| format!("{}{}", one.question.benchmark, one.question.case);
+        let all: Vec<String> = renewed(old, new).iter().map(name).collect();
+        assert_eq!(all, ["a1", "b3", "b1", "c1"]);
+    }
 }

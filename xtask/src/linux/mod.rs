@@ -63,6 +63,7 @@ fn command_line(huge_pages: HugePages) -> String {
     };
     format!(
         "rdinit={INIT} console=ttyS1 quiet panic=-1 mitigations=off init_on_alloc=0 audit=0 tsc=reliable \
-         nokaslr norandmaps randomize_kstack_offset=off transparent_hugepage={huge_pages}"
+         nokaslr norandmaps randomize_kstack_offset=off no5lvl cgroup_disable=memory \
+         hardened_usercopy=off transparent_hugepage={huge_pages}"
     )
 }

@@ -39,12 +39,8 @@ pub fn ask(session: &Session) -> Result<Live> {
         );
     }
     script += "echo @capabilities; cat /proc/tessera/capabilities 2>/dev/null; true";
-    let task = Task {
-        invocation: Invocation::new(["sh", "-c", &script].map(String::from).to_vec(), &[])?,
-        additions: Vec::new(),
-        stdin: Vec::new(),
-        cores: 1,
-    };
+    let shell = ["sh", "-c", &script].map(String::from).to_vec();
+    let task = Task::new(Invocation::new(shell, &[])?, Vec::new());
     let ended = match session.run(System::Tessera, Clock::Instructions, &task)? {
         Outcome::Ended(ended) => ended,
         Outcome::Failed { long, .. } => bail!("Tessera cannot be looked at: {long}"),

@@ -27,6 +27,16 @@ pub enum Direction {
     Higher,
 }
 
+impl Direction {
+    /// Is a value as good as the goal?
+    pub fn is_reached(self, value: f64, goal: f64) -> bool {
+        match self {
+            Direction::Lower => value <= goal,
+            Direction::Higher => value >= goal,
+        }
+    }
+}
+
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -122,10 +122,15 @@ fn guest_run(
     })
 }
 
-/// Compiles unless the program is newer than its source and the headers beside it.
+/// Compiles unless the program is newer than its source and the headers beside it and in the
+/// neighbouring folders.
 pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
     let changed = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    let headers = sources(source.parent().unwrap_or(Path::new(".")), "h")?;
+    let around = source.parent().and_then(Path::parent).context("a source is in a folder")?;
+    let mut headers = Vec::new();
+    for folder in fs::read_dir(around)? {
+        headers.extend(sources(&folder?.path(), "h")?);
+    }
     let newest = headers.iter().map(|header| changed(header)).max().flatten();
     if changed(program) > changed(source).max(newest) {
         return Ok(());

@@ -3,6 +3,7 @@
 //! A suite finds its cases by itself; there is no list to keep. Each case runs in its own boot, two
 //! at a time, and reports one result or several.
 
+mod bench;
 mod benches;
 mod cli;
 mod compare;
@@ -223,6 +224,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
     cases.extend(cli::cases());
+    cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());
     cases.extend(report::cases());

@@ -71,7 +71,7 @@ fn a_shorter_object_has_no_page_behind_its_end() {
     for (flags, kept) in [(Flags::SHARED, 0), (Flags::default(), 0), (Flags::SHARED, 37)] {
         let mut world = World::new();
         let both = &mut world.processes[0];
-        let object = Some((ObjectId(2), kept * PAGE));
+        let object = Some((ObjectId::new(2), kept * PAGE));
         let request = MapRequest { flags, object, ..MapRequest::anonymous(PAGES * PAGE, RW) };
         let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
         let (whole, left) = (start..start + PAGES, start + LEFT - kept);
@@ -80,7 +80,7 @@ fn a_shorter_object_has_no_page_behind_its_end() {
             both.real.fault(&mut both.backend, page * PAGE, access).unwrap();
         }
         world.kernel.borrow_mut().objects.get_mut(&2).unwrap().truncate(LEFT as usize);
-        both.real.object_cut(&mut both.backend, ObjectId(2), LEFT);
+        both.real.object_cut(&mut both.backend, ObjectId::new(2), LEFT);
         both.real.validate();
         for page in whole {
             let there = both.backend.look_up(page, Access::Read).is_some();
@@ -175,4 +175,17 @@ fn who_left_the_cnode_may_have_the_pages_still() {
         world.check();
     }
     world.finish();
+}
+
+#[test]
+fn populating_ends_inside_an_entry() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let start = both.real.mmap(&mut both.backend, &MapRequest::anonymous(9 * PAGE, RW)).unwrap();
+    let first = start / PAGE;
+    both.real.populate_lenient(&mut both.backend, first + 2, first + 5);
+    for page in first..first + 9 {
+        let there = both.backend.look_up(page, Access::Write).is_some();
+        assert_eq!(there, (first + 2..first + 5).contains(&page), "page {}", page - first);
+    }
 }

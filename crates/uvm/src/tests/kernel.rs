@@ -403,7 +403,7 @@ impl Backend for Process {
     ) -> Result<(), NoMemory> {
         self.only(to);
         assert!(page >= extent.first && page < extent.first + extent.pages);
-        let value = self.kernel.borrow().value(Target::Object(extent.frame, page));
+        let value = self.kernel.borrow().value(Target::Object(extent.frame as u32, page));
         self.new_page(self.node(to), slot, value);
         Ok(())
     }
@@ -503,7 +503,7 @@ impl Backend for Process {
         assert!(count > 0 && first + count <= 256);
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
-            (0..count as u64).map(|n| Target::Object(extent.frame, page + n)).collect();
+            (0..count as u64).map(|n| Target::Object(extent.frame as u32, page + n)).collect();
         self.enter(table, half * 256 + first, &targets, mappings, prot);
         Ok(())
     }
@@ -594,7 +594,7 @@ impl Backend for Process {
         assert!(nodes.into_iter().flatten().all(|node| !self.names.contains_key(&node.0)));
     }
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
-        let pages = self.kernel.borrow().objects[&object.0].len() as u64;
+        let pages = self.kernel.borrow().objects[&(object.index() as u32)].len() as u64;
         if page >= pages {
             return Err(ObjectError::NoPage);
         }
@@ -603,7 +603,7 @@ impl Backend for Process {
         let first = first.max(if page < 40 { 0 } else { 40 });
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
-        Ok(Extent { frame: object.0, frame_page: first, first, pages })
+        Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
     }
     fn object_release(&mut self, object: ObjectId) {
         self.released.push(object);

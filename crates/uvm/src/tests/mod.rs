@@ -71,8 +71,11 @@ impl World {
         let parent = &mut self.processes[which];
         parent.real.fork(&mut parent.backend).unwrap();
         let backend = parent.backend.fork(parent.real.pmap());
-        let child = Both { real: parent.real.duplicate(), backend, model: parent.model.clone() };
+        let child =
+            Both { real: parent.real.duplicate(), backend, model: parent.model.inherited() };
         parent.real.forked();
+        // What the child gives up at once was shared for a moment.
+        self.exact &= child.model.pages.len() == parent.model.pages.len();
         self.processes.push(child);
         let child = self.processes.last_mut().unwrap();
         child.real.after_fork(&mut child.backend);

@@ -77,6 +77,21 @@ impl Model {
         }
         Ok(())
     }
+    /// Answers whether all pages are mapped.
+    pub fn dont_fork(&mut self, start: u64, end: u64, on: bool) -> bool {
+        let pages = self.pages.range_mut(start..end);
+        let found = pages.map(|(_, page)| {
+            let flags = page.flags.without(Flags::DONT_FORK);
+            page.flags = if on { flags.or(Flags::DONT_FORK) } else { flags };
+        });
+        found.count() as u64 == end - start
+    }
+    /// As a child starts with it.
+    pub fn inherited(&self) -> Model {
+        let mut child = self.clone();
+        child.pages.retain(|_, page| !page.flags.has(Flags::DONT_FORK));
+        child
+    }
     pub fn discard(&mut self, start: u64, end: u64) {
         self.pages.range_mut(start..end).for_each(|(_, page)| page.anon = None);
     }

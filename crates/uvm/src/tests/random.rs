@@ -9,13 +9,53 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Map { addr: u64, pages: u64, prot: u8, place: u8, object: Option<(u32, u64)>, shared: bool },
-    Unmap { addr: u64, pages: u64 },
-    Protect { addr: u64, pages: u64, prot: u8 },
-    Discard { addr: u64, pages: u64 },
-    Remap { pick: usize, old: u64, new: u64 },
-    Touch { addr: u64, access: u8 },
-    TouchRun { addr: u64, pages: u64, access: u8 },
+    Map {
+        addr: u64,
+        pages: u64,
+        prot: u8,
+        place: u8,
+        object: Option<(u32, u64)>,
+        shared: bool,
+    },
+    Unmap {
+        addr: u64,
+        pages: u64,
+    },
+    Protect {
+        addr: u64,
+        pages: u64,
+        prot: u8,
+    },
+    /// Every other page: many entries.
+    Stripe {
+        addr: u64,
+        pages: u64,
+        prot: u8,
+    },
+    Discard {
+        addr: u64,
+        pages: u64,
+    },
+    /// `MADV_DONTFORK`, `MADV_DOFORK`.
+    ForkOrNot {
+        addr: u64,
+        pages: u64,
+        fork: bool,
+    },
+    Remap {
+        pick: usize,
+        old: u64,
+        new: u64,
+    },
+    Touch {
+        addr: u64,
+        access: u8,
+    },
+    TouchRun {
+        addr: u64,
+        pages: u64,
+        access: u8,
+    },
     Fork,
     Exit,
     Kill,
@@ -53,7 +93,9 @@ fn op() -> impl Strategy<Value = (usize, Op)> {
         4 => map,
         2 => (page(), pages()).prop_map(|(addr, pages)| Op::Unmap { addr, pages }),
         3 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Protect { addr, pages, prot }),
+        1 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Stripe { addr, pages, prot }),
         1 => (page(), pages()).prop_map(|(addr, pages)| Op::Discard { addr, pages }),
+        1 => (page(), pages(), any::<bool>()).prop_map(|(addr, pages, fork)| Op::ForkOrNot { addr, pages, fork }),
         1 => (any::<usize>(), 1u64..40, 1u64..80).prop_map(|(pick, old, new)| Op::Remap { pick, old, new }),
         10 => (page(), 0u8..3).prop_map(|(addr, access)| Op::Touch { addr, access }),
         6 => (page(), 1u64..80, 0u8..2).prop_map(|(addr, pages, access)| Op::TouchRun { addr, pages, access }),
@@ -88,7 +130,7 @@ fn map(world: &mut World, which: usize, op: &Op) {
         prot,
         placement,
         flags,
-        object: object.map(|(object, offset)| (ObjectId(object), offset * PAGE)),
+        object: object.map(|(object, offset)| (ObjectId::new(object), offset * PAGE)),
     };
     let expected = match placement {
         Placement::Hint if addr == 0 => both.model.find_space(pages).ok_or(Error::NoMemory),
@@ -107,7 +149,7 @@ fn map(world: &mut World, which: usize, op: &Op) {
 
 fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     let both = &mut world.processes[which];
-    let entries = both.real.map().entries();
+    let entries: Vec<_> = both.real.map().entries().copied().collect();
     if entries.is_empty() {
         return;
     }
@@ -172,6 +214,12 @@ fn step(world: &mut World, which: usize, op: &Op) {
             let got = both.real.mprotect(&mut both.backend, addr * PAGE, pages * PAGE, prot);
             assert_eq!(got, both.model.protect(addr, addr + pages, prot));
         }
+        Op::Stripe { addr, pages, prot } => {
+            for page in (addr..addr + pages).step_by(2) {
+                let got = both.real.mprotect(&mut both.backend, page * PAGE, PAGE, Prot(prot));
+                assert_eq!(got, both.model.protect(page, page + 1, Prot(prot)));
+            }
+        }
         Op::Discard { addr, pages } => {
             let advice = Advice::DontNeed { locked: false };
             let got = both.real.madvise(&mut both.backend, addr * PAGE, pages * PAGE, advice);
@@ -179,6 +227,11 @@ fn step(world: &mut World, which: usize, op: &Op) {
             assert_eq!(got.is_ok(), covered);
             both.model.discard(addr, addr + pages);
             world.exact &= !forked;
+        }
+        Op::ForkOrNot { addr, pages, fork } => {
+            let advice = Advice::Fork(fork);
+            let got = both.real.madvise(&mut both.backend, addr * PAGE, pages * PAGE, advice);
+            assert_eq!(got.is_ok(), both.model.dont_fork(addr, addr + pages, !fork));
         }
         Op::Remap { pick, old, new } => {
             remap(world, which, pick, old, new);

@@ -66,7 +66,11 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
     const CLOEXEC: u32 = 0x8_0000;
     let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
     let opened = server::call_a(request, path)?;
-    let (object, _) = p.mm.caps.objects.add(opened.desc, None, opened.inode, false);
+    let added = p.mm.caps.objects.add(opened.desc, None, opened.inode, false);
+    let Ok((object, _)) = added else {
+        let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
+        return Err(Errno::ENOMEM);
+    };
     let mut file = Executable { object, start: Vec::new() };
     let start = match Kind::from_u8(opened.kind) {
         Some(Kind::Regular) => file.read(p, 0, START),
@@ -85,8 +89,8 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
 impl Executable {
     /// Gives the file up; not needed once it is mapped.
     pub fn close(&self, p: &mut Process) {
-        let objects = &mut p.mm.caps.objects;
-        objects.release(self.object);
+        let Caps { nodes, objects, .. } = &mut p.mm.caps;
+        objects.release(nodes, self.object);
         if let Some((None, desc)) = objects.released.pop() {
             let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
         }
@@ -94,8 +98,9 @@ impl Executable {
 
     /// Up to `bytes` bytes from `offset` on.
     fn read(&self, p: &mut Process, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-        let Caps { arena, objects, .. } = &mut p.mm.caps;
-        objects.read(arena, self.object, offset, bytes).map_err(|_| Errno::EIO)
+        let Caps { arena, nodes, objects, .. } = &mut p.mm.caps;
+        let read = objects.read((arena, nodes), self.object, offset, bytes);
+        read.map_err(|_| Errno::EIO)
     }
 
     /// The program headers, most often in what has been read already.

@@ -48,6 +48,14 @@ impl Arena {
         Ok(offset)
     }
 
+    /// Makes sure that `bytes` can be taken without asking, if there is so much memory in one piece.
+    pub fn prepare(&mut self, bytes: u64) {
+        if bytes > self.end - self.next {
+            // Where not, it comes in smaller pieces.
+            let _ = self.refill(bytes);
+        }
+    }
+
     /// Gives back what was taken last, unused.
     #[inline(always)]
     pub fn put_back(&mut self, bytes: u64) {

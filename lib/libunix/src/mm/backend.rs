@@ -1,44 +1,43 @@
 //! `uvm`'s backend on invocations.
 
 use super::arena::Arena;
-use super::nodes::{in_child, node_place, slot, table_mapping, table_slot, Nodes};
+use super::nodes::{in_child, node_place, slot, table_mapping, table_slot, ChildSlots, Nodes};
 use super::object::Objects;
 use abi::layout::{LIBRARY_START, PAGE};
 use abi::slots::VSPACE;
-use alloc::vec::Vec;
 use captypes::invocations::{Identity, MapFlags};
 use captypes::{op, CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::{own, RWX};
+use tables::Sparse;
 use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Table};
 
 /// Capabilities of the process, as far as program memory is made of them.
 pub struct Caps {
     pub arena: Arena,
     pub nodes: Nodes,
-    /// Upper tables for program memory.
-    uppers: Vec<Upper>,
-    /// Index in `uppers` of the one used last.
-    last: usize,
+    /// Upper tables for program memory, by [`upper_key`].
+    uppers: Sparse<Table, 4>,
     pub objects: Objects,
 }
 
-/// A table that holds tables.
-#[derive(Clone, Copy)]
-struct Upper {
-    /// 2 for a page directory, 3 for a table of those.
-    level: u8,
-    /// What it covers: the number of its first entry in its level / 512.
-    number: u64,
-    table: Table,
+/// The key of an upper table: of `level` 2 is a page directory, of level 3 a table of those, which come
+/// first. What it covers is said by the number of its first entry in its level / 512.
+const fn upper_key(level: u8, number: u64) -> u64 {
+    (3 - level as u64) << 48 | number
+}
+
+/// Level and number of a key.
+const fn upper_of(key: u64) -> (u8, u64) {
+    (3 - (key >> 48) as u8, key & ((1 << 48) - 1))
 }
 
 /// Upper tables that program and library share, made with the domain.
-fn common_upper(level: u8, number: u64) -> Option<CapAddr> {
+fn common_upper(level: u8, number: u64) -> Option<Place> {
     match level {
-        3 if number == LIBRARY_START >> 39 => Some(own::PDPT),
-        2 if number == LIBRARY_START >> 30 => Some(own::PD),
+        3 if number == LIBRARY_START >> 39 => Some(own::PDPT.into()),
+        2 if number == LIBRARY_START >> 30 => Some(own::PD.into()),
         _ => None,
     }
 }
@@ -59,47 +58,39 @@ impl Caps {
         Caps {
             arena: Arena::new(own::ARENA),
             nodes: Nodes::new(),
-            uppers: Vec::new(),
-            last: 0,
+            uppers: Sparse::new(),
             objects: Objects::new(),
         }
     }
 
     /// The table of `level` (2 or 3) whose entries begin with `number * 512`, made if need be.
-    fn upper(&mut self, level: u8, number: u64) -> Result<CapAddr, Status> {
-        let is = |upper: &Upper| upper.level == level && upper.number == number;
-        if let Some(upper) = self.uppers.get(self.last).filter(|upper| is(upper)) {
-            return Ok(table_slot(upper.table));
+    fn upper(&mut self, level: u8, number: u64) -> Result<Place, Status> {
+        if let Some(&table) = self.uppers.get(upper_key(level, number)) {
+            return Ok(table_slot(table));
         }
         if let Some(common) = common_upper(level, number) {
             return Ok(common);
         }
-        if let Some(index) = self.uppers.iter().position(is) {
-            self.last = index;
-            return Ok(table_slot(self.uppers[index].table));
-        }
         let table = self.nodes.take_table(&mut self.arena)?;
-        let made = self.make_upper(level, number, table);
-        match made {
-            Ok(()) => {
-                self.uppers.push(Upper { level, number, table });
-                Ok(table_slot(table))
-            }
-            Err(error) => {
-                let _ = table_slot(table).delete();
-                self.nodes.free_table(table);
-                Err(error)
-            }
+        let made = self.make_upper(level, number, table).and_then(|()| {
+            let entered = self.uppers.insert(upper_key(level, number), table);
+            entered.map_err(|_| Status::NoMemory)
+        });
+        if let Err(error) = made {
+            let _ = table_slot(table).delete();
+            self.nodes.free_table(table);
+            return Err(error);
         }
+        Ok(table_slot(table))
     }
 
     fn make_upper(&mut self, level: u8, number: u64, table: Table) -> Result<(), Status> {
         let ty = if level == 2 { CapType::Pd } else { CapType::Pdpt };
         let slot = table_slot(table);
-        self.arena.make(ty, PAGE, 1, slot.into())?;
+        self.arena.make(ty, PAGE, 1, slot)?;
         let parent = match level {
             2 => self.upper(3, number / 512)?,
-            _ => VSPACE,
+            _ => VSPACE.into(),
         };
         parent.map((number % 512) as u32, 1, slot, 0, RWX, table_mapping(table))
     }
@@ -109,7 +100,7 @@ impl Caps {
         let table = self.nodes.take_table(&mut self.arena)?;
         let slot = table_slot(table);
         let entry = (region % 512) as u32;
-        let made = self.arena.make(CapType::Pt.alone(), PAGE, 1, slot.into()).and_then(|()| {
+        let made = self.arena.make(CapType::Pt.alone(), PAGE, 1, slot).and_then(|()| {
             let mapped = directory.map(entry, 1, slot, 0, RWX, table_mapping(table));
             if mapped.is_err() {
                 let _ = slot.delete();
@@ -125,6 +116,13 @@ impl Caps {
         }
     }
 
+    /// Forgets all but the arena and the files that were mapped, without giving anything up.
+    pub fn abandon(&mut self) {
+        self.nodes.abandon();
+        self.uppers.clear();
+        self.objects.abandon();
+    }
+
     /// Number of upper tables for program memory.
     pub fn upper_tables(&self) -> usize {
         self.uppers.len()
@@ -132,11 +130,10 @@ impl Caps {
 
     /// Drops upper tables: all program memory is gone.
     pub fn drop_uppers(&mut self) {
-        for upper in self.uppers.drain(..) {
-            let _ = table_slot(upper.table).delete();
-            self.nodes.free_table(upper.table);
+        for (_, &table) in core::mem::take(&mut self.uppers).iter() {
+            let _ = table_slot(table).delete();
+            self.nodes.free_table(table);
         }
-        self.last = 0;
     }
 
     /// Makes the upper tables of the child, like the own ones, and gives it the tables
@@ -145,20 +142,19 @@ impl Caps {
         &mut self,
         tables: impl Iterator<Item = (u64, Table)>,
     ) -> Result<(), Status> {
-        let within = |slot: CapAddr| Place::within(own::CHILD_ROOT, slot);
-        for upper in &self.uppers {
-            let ty = if upper.level == 2 { CapType::Pd } else { CapType::Pdpt };
-            self.arena.make(ty, PAGE, 1, within(table_slot(upper.table)))?;
-        }
-        for upper in &self.uppers {
-            let parent = match upper.level {
-                2 => self.known(3, upper.number / 512)?,
-                _ => VSPACE,
+        let (mut uppers, mut lowers) = (ChildSlots::new(1), ChildSlots::new(2));
+        // Tables of directories come first, for the directories to be mapped in.
+        for (key, &table) in self.uppers.iter() {
+            let (level, number) = upper_of(key);
+            let ty = if level == 2 { CapType::Pd } else { CapType::Pdpt };
+            let slot = lowers.place(table_slot(table))?;
+            self.arena.make(ty, PAGE, 1, slot)?;
+            let parent = match level {
+                2 => self.known(3, number / 512)?,
+                _ => VSPACE.into(),
             };
-            let slot = table_slot(upper.table);
-            let mapping = within(table_mapping(upper.table));
-            let entry = (upper.number % 512) as u32;
-            within(parent).map(entry, 1, within(slot), 0, RWX, mapping)?;
+            let mapping = lowers.place(table_mapping(table))?;
+            uppers.place(parent)?.map((number % 512) as u32, 1, slot, 0, RWX, mapping)?;
         }
         let read = MapFlags::READ.or(MapFlags::EXEC);
         let mut tables = tables.peekable();
@@ -175,22 +171,24 @@ impl Caps {
                 count += 1;
                 tables.next();
             }
-            let directory = within(self.known(2, region / 512)?);
+            let directory = uppers.place(self.known(2, region / 512)?)?;
             let (entry, slot) = ((region % 512) as u32, table_slot(table));
-            slot.copy_range(within(slot), count, CapType::Pt)?;
             let mapping = table_mapping(table);
-            directory.map_many(entry, count, within(slot), read, within(mapping))?;
+            let (child, child_mapping) = (lowers.place(slot)?, lowers.place(mapping)?);
+            slot.copy_range(child, count, CapType::Pt)?;
+            directory.map_many(entry, count, child, read, child_mapping)?;
             mapping.protect_many(count, read)?;
         }
-        Ok(())
+        uppers.end()?;
+        lowers.end()
     }
 
-    fn known(&self, level: u8, number: u64) -> Result<CapAddr, Status> {
+    fn known(&self, level: u8, number: u64) -> Result<Place, Status> {
         if let Some(common) = common_upper(level, number) {
             return Ok(common);
         }
-        let upper = self.uppers.iter().find(|u| u.level == level && u.number == number);
-        upper.map(|upper| table_slot(upper.table)).ok_or(Status::Empty)
+        let table = self.uppers.get(upper_key(level, number)).ok_or(Status::Empty)?;
+        Ok(table_slot(*table))
     }
 }
 
@@ -270,7 +268,7 @@ impl Backend for Caps {
     ) -> Result<(), NoMemory> {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let src_offset = (extent.frame_page + page - extent.first) * PAGE;
-        let src = Place::own(CapAddr(extent.frame));
+        let src = Place(extent.frame);
         let dst = slot(to, at);
         let copy = op::RetypeCopy { offset, src, src_offset, dst, bytes: PAGE, alone: true };
         invoke(self.arena.slot(), copy).map_err(no_memory)
@@ -286,7 +284,7 @@ impl Backend for Caps {
         self.nodes.free_table(table);
     }
     fn table_shared(&mut self, table: Table) -> bool {
-        has_copies(table_slot(table).into())
+        has_copies(table_slot(table))
     }
     fn table_writable(&mut self, _region: u64, table: Table) {
         let _ = table_mapping(table).protect(0, 1, RWX);
@@ -339,7 +337,7 @@ impl Backend for Caps {
         prot: Prot,
     ) -> Result<(), NoMemory> {
         let offset = (extent.frame_page + page - extent.first) * PAGE;
-        let (src, mapping) = (Place::own(CapAddr(extent.frame)), slot(mappings, first));
+        let (src, mapping) = (Place(extent.frame), slot(mappings, first));
         let entry = half * 256 + first;
         table_slot(table).map(entry, count, src, offset, flags(prot), mapping).map_err(no_memory)
     }
@@ -386,9 +384,10 @@ impl Backend for Caps {
     }
 
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
-        self.objects.extent(&mut self.arena, object, page)
+        let Caps { arena, nodes, objects, .. } = self;
+        objects.extent((arena, nodes), object, page)
     }
     fn object_release(&mut self, object: ObjectId) {
-        self.objects.release(object);
+        self.objects.release(&mut self.nodes, object);
     }
 }

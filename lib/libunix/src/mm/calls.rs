@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::server::{self, op};
 use abi::layout::PAGE;
 use unixproto::files::Kind;
-use uvm::{Advice, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
+use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
 const MAP_TYPE: u32 = 0xf;
 const MAP_SHARED: u32 = 1;
@@ -72,7 +72,9 @@ fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
             let end = (start + request.len).div_ceil(PAGE);
             space.populate_lenient(caps, start / PAGE, end);
         }
-        (Err(_), Some((object, _))) if !space.map().uses(object) => caps.objects.release(object),
+        (Err(_), Some((object, _))) if !space.map().uses(object) => {
+            caps.object_release(object);
+        }
         _ => {}
     }
     settle(p);
@@ -132,7 +134,7 @@ fn find_object(
         Kind::Zero => {}
         Kind::Regular => {
             let index = p.fds.index(fd)?;
-            let object = object_of(p, desc, index, inode, shared && writable);
+            let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
             if shared && !writable {
                 request.flags = request.flags.or(Flags::NEVER_WRITE);
@@ -144,19 +146,32 @@ fn find_object(
 }
 
 /// The object for an open file. It holds the file once, however often it is mapped.
-fn object_of(p: &mut Process, desc: u32, index: u32, inode: u64, writable: bool) -> ObjectId {
-    let (object, new) = p.mm.caps.objects.add(desc, Some(index), inode, writable);
+fn object_of(
+    p: &mut Process,
+    desc: u32,
+    index: u32,
+    inode: u64,
+    writable: bool,
+) -> Result<ObjectId> {
+    let added = p.mm.caps.objects.add(desc, Some(index), inode, writable);
+    let (object, new) = added.map_err(|_| Errno::ENOMEM)?;
     if new {
         p.fds.hold(index);
     }
-    object
+    Ok(object)
 }
 
 /// Shared anonymous memory is an unnamed file.
 fn shared_memory(p: &mut Process, len: u64) -> Result<ObjectId> {
     let size = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
     let opened = server::call(op::MemFile { size })?;
-    Ok(p.mm.caps.objects.add(opened.desc, None, opened.inode, true).0)
+    match p.mm.caps.objects.add(opened.desc, None, opened.inode, true) {
+        Ok((object, _)) => Ok(object),
+        Err(_) => {
+            let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
+            Err(Errno::ENOMEM)
+        }
+    }
 }
 
 pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {

@@ -10,7 +10,10 @@ use captypes::{op, CapAddr, CapType, Place, Status};
 use core::cell::UnsafeCell;
 use libos::ram::Ram;
 use libos::{invoke, Cap};
-use linuxdomain::{map_piece, own, Image, HEAP_PAGES, LIBRARY_TABLES_L1, MAPPINGS, PIECES, RWX};
+use linuxdomain::{
+    map_piece, own, piece_node, piece_slot, Image, HEAP_PAGES, LIBRARY_TABLES_L1, MAPPINGS, PIECES,
+    RWX,
+};
 
 struct TheLibrary(UnsafeCell<Library>);
 
@@ -44,7 +47,6 @@ pub fn image() -> Image {
 }
 
 /// A Frame of private memory.
-#[derive(Clone, Copy)]
 struct Piece {
     va: u64,
     pages: u32,
@@ -53,14 +55,17 @@ struct Piece {
 /// What the library has mapped for itself.
 pub struct Library {
     ram: Arena,
-    /// Pieces that were added to the first one.
-    added: [Piece; PIECES as usize],
+    /// Pages of the pieces that were added to the first one, one behind the other, less one.
+    added: [u8; PIECES as usize - 1],
     count: u32,
+    /// Pages of all pieces, once any was added.
+    total: u32,
     /// Last-level tables beyond the first 2 MiB, by slot.
     tables: u128,
 }
 
-/// Most pages of a piece: what one invocation copies.
+/// Most pages of a piece: what one invocation copies. The heap also grows by no more than this at a
+/// time, unless more is asked for.
 const MOST: u32 = 256;
 
 /// Where the heap begins, and how much of it the first piece has.
@@ -83,53 +88,75 @@ fn table_slot(region: u32) -> CapAddr {
 impl Library {
     /// As a domain starts.
     pub const fn new() -> Self {
-        let none = Piece { va: 0, pages: 0 };
         let ram = Arena::new(own::HEAP_RAM);
-        Library { ram, added: [none; PIECES as usize], count: 0, tables: 0 }
+        Library { ram, added: [0; PIECES as usize - 1], count: 0, total: 0, tables: 0 }
     }
 
     fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let image = image();
-        let first = Piece { va: image.private_start(), pages: image.first_pages() };
-        core::iter::once(first).chain(self.added.iter().take(self.count as usize).copied())
+        let added = self.added.iter().take(self.count as usize).map(|&pages| pages as u32 + 1);
+        core::iter::once(image.first_pages()).chain(added).scan(
+            image.private_start(),
+            |va, pages| {
+                let piece = Piece { va: *va, pages };
+                *va += pages as u64 * PAGE;
+                Some(piece)
+            },
+        )
     }
 
     /// Pages of all pieces.
     pub fn pages(&self) -> u32 {
-        self.pieces().map(|piece| piece.pages).sum()
+        self.total.max(image().first_pages())
     }
 
-    /// Adds at least `count` pages at the end of the heap. Answers how many.
+    /// Adds at least `count` pages at the end of the heap, or none. Answers how many.
     pub fn grow_heap(&mut self, count: u32) -> Result<u32, Status> {
-        let total = self.pages();
-        let wanted = count.max(total / 2);
-        let mut done = 0;
+        let wanted = count.max((self.pages() / 2).min(MOST));
+        let (mut done, mut most) = (0, MOST);
         while done < count {
-            let va = image().private_start() + (total + done) as u64 * PAGE;
+            let va = image().private_start() + self.pages() as u64 * PAGE;
             let in_table = 512 - (va / PAGE % 512) as u32;
-            let pages = (wanted - done).min(in_table).min(MOST);
-            self.add_piece(Piece { va, pages })?;
-            done += pages;
+            let pages = (wanted - done).min(in_table).min(most);
+            match self.add_piece(Piece { va, pages }) {
+                Ok(()) => done += pages,
+                // Perhaps there are smaller ones.
+                Err(Status::NoMemory) if pages > 1 => most = pages / 2,
+                // What was added stays: the next try goes on from there.
+                Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
+            }
         }
         Ok(done)
     }
 
     fn add_piece(&mut self, piece: Piece) -> Result<(), Status> {
         let index = self.count + 1;
-        if index >= PIECES {
+        let end = piece.va + piece.pages as u64 * PAGE;
+        if index >= PIECES || end > LIBRARY_WINDOWS {
             return Err(Status::NoSlot);
         }
         let table = self.table(region(piece.va))?;
-        let frame = own::PIECES.plus(index);
+        self.make_piece_node(CapAddr::NULL, index)?;
+        let frame = piece_slot(index);
         self.ram.make(CapType::Frame, piece.pages as u64 * PAGE, 1, frame.into())?;
         let mapped = map_piece(CapAddr::NULL, table, index, piece.va, piece.pages);
         if mapped.is_err() {
             let _ = frame.delete();
         }
         mapped?;
-        self.added[self.count as usize] = piece;
+        self.added[self.count as usize] = (piece.pages - 1) as u8;
+        self.total = self.pages() + piece.pages;
         self.count += 1;
         Ok(())
+    }
+
+    /// Makes the CNode for a piece, if it is the first one there and has not been tried before.
+    fn make_piece_node(&mut self, root: CapAddr, index: u32) -> Result<(), Status> {
+        let Some(node) = piece_node(index) else { return Ok(()) };
+        match self.ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, node)) {
+            Err(Status::Occupied) => Ok(()),
+            made => made,
+        }
     }
 
     fn table(&mut self, region: u32) -> Result<CapAddr, Status> {
@@ -172,15 +199,18 @@ impl Library {
         Ok(())
     }
 
-    /// Copies all pieces for a child, from byte `offset` of the RAM in `ram` on.
-    pub fn copy_pieces(&self, ram: CapAddr, mut offset: u64, child: CapAddr) -> Result<(), Status> {
+    /// Copies all pieces for a child, into RAM of an arena.
+    pub fn copy_pieces(&self, ram: &mut Arena, child: CapAddr) -> Result<(), Status> {
         for (piece, index) in self.pieces().zip(0..) {
-            let src = own::PIECES.plus(index).into();
-            let dst = Place::within(child, own::PIECES.plus(index));
+            if let Some(node) = piece_node(index) {
+                ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(child, node))?;
+            }
+            let src = piece_slot(index).into();
+            let dst = Place::within(child, piece_slot(index));
             let bytes = piece.pages as u64 * PAGE;
-            let alone = false;
-            invoke(ram, op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone })?;
-            offset += bytes;
+            let (offset, alone) = (ram.take(bytes)?, false);
+            let copy = op::RetypeCopy { offset, src, src_offset: 0, dst, bytes, alone };
+            invoke(ram.slot(), copy)?;
         }
         Ok(())
     }

@@ -58,9 +58,9 @@ impl Mm {
     /// Forgets everything but the files that were mapped and RAM: the state of a child that has its
     /// parent's knowledge but none of its memory.
     pub fn abandon(&mut self) {
-        let old = core::mem::replace(self, Mm::new());
-        self.caps.arena = old.caps.arena;
-        self.caps.objects.released = old.caps.objects.into_released();
+        self.space.abandon();
+        self.caps.abandon();
+        self.exe = String::new();
     }
 }
 
@@ -103,9 +103,11 @@ fn close_released(p: &mut Process) {
 pub fn truncated(p: &mut Process, inode: u64, size: u64) {
     let Mm { space, caps, .. } = &mut p.mm;
     let pages = size.div_ceil(PAGE);
-    for object in caps.objects.of_inode(inode) {
+    let mut last = None;
+    while let Some(object) = caps.objects.of_inode(inode, last) {
         space.object_cut(caps, object, pages);
-        caps.objects.cut(object, pages);
+        caps.objects.cut(&mut caps.nodes, object, pages);
+        last = Some(object);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Names of CNodes and page tables: which slots of the CSpace they are in.
 //!
 //! CNodes for chunks and Mappings are at root indexes from `NODES_L1` on, and, when those are used
-//! up, in further CSpaces whose roots are capabilities in the process's own ("extensions").
+//! up, in further CSpaces whose roots are capabilities in the process's own ("extensions"). Whatever
+//! there may be very many of (page tables, Frames of mapped files) is in such CNodes, too, many in
+//! each ([`Spread`]). None of these tables has an end that a process meets before its memory's.
 
 use super::arena::Arena;
 use alloc::vec::Vec;
@@ -10,62 +12,24 @@ use captypes::{CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{
-    own, EXTENSIONS, MAPPINGS, NEAR_TABLES, NODES_L1, ROOT_BYTES, ROOT_SLOTS, TABLES_END_L1,
-    TABLES_L1,
+    own, EXTENSIONS_END_L1, EXTENSIONS_L1, MAPPINGS, NEAR_EXTENSIONS, NEAR_TABLES, NODES_L1,
+    ROOT_BYTES, ROOT_SLOTS,
 };
+use tables::{Numbers, Sparse};
 use uvm::{CNode, Table};
 
-/// Most tables.
-const TABLES: u32 = NEAR_TABLES + (TABLES_END_L1 - TABLES_L1) * MAPPINGS;
-
-/// A set of numbers, the lowest free first.
-struct Numbers {
-    used: Vec<u64>,
-    /// No word before this one has a free number.
-    hint: usize,
-}
-
-impl Numbers {
-    const fn new() -> Self {
-        Numbers { used: Vec::new(), hint: 0 }
-    }
-    fn take(&mut self, limit: u32) -> Option<u32> {
-        while self.used.get(self.hint) == Some(&u64::MAX) {
-            self.hint += 1;
-        }
-        if self.hint as u32 * 64 >= limit {
-            return None;
-        }
-        if self.hint == self.used.len() {
-            self.used.push(0);
-        }
-        let bit = self.used[self.hint].trailing_ones();
-        self.used[self.hint] |= 1 << bit;
-        let number = self.hint as u32 * 64 + bit;
-        (number < limit).then_some(number)
-    }
-    fn free(&mut self, number: u32) {
-        let word = number as usize / 64;
-        if let Some(used) = self.used.get_mut(word) {
-            *used &= !(1 << (number % 64));
-            self.hint = self.hint.min(word);
-        }
-    }
-    /// The number behind the highest used one.
-    fn end(&self) -> u32 {
-        let last = self.used.iter().rposition(|&word| word != 0);
-        last.map_or(0, |word| (word as u32 + 1) * 64 - self.used[word].leading_zeros())
-    }
-}
+/// Slots of a CNode.
+const SLOTS: u32 = 256;
 
 /// CNodes and tables in use.
 pub struct Nodes {
     nodes: Numbers,
     /// Extensions made.
     extensions: u32,
-    tables: Numbers,
-    /// CNodes for tables made, beyond the first that is always there.
-    table_nodes: u32,
+    /// Tables in the CNode at root index 0.
+    near_tables: Numbers,
+    /// The others.
+    far_tables: Spread,
 }
 
 /// CNodes in the process's own root.
@@ -74,11 +38,21 @@ const OWN: u32 = ROOT_SLOTS - NODES_L1;
 const FIRST: u32 = 1;
 /// CNodes in an extension.
 const EACH: u32 = ROOT_SLOTS - FIRST;
+/// Most extensions: with them there are more CNodes (14 GiB of them) than anybody has memory for.
+const EXTENSIONS: u32 = NEAR_EXTENSIONS + (EXTENSIONS_END_L1 - EXTENSIONS_L1) * SLOTS;
+
+/// The slot of the capability to the root of an extension.
+fn extension_slot(extension: u32) -> CapAddr {
+    match extension.checked_sub(NEAR_EXTENSIONS) {
+        None => own::EXTENSIONS.plus(extension),
+        Some(far) => CapAddr::new(EXTENSIONS_L1 + far / SLOTS, far % SLOTS),
+    }
+}
 
 /// The capability to the root of the extension that holds a CNode, and the index there.
 fn extension(node: CNode) -> (CapAddr, u32) {
     let number = node.0 - OWN;
-    (own::EXTENSIONS.plus(number / EACH), FIRST + number % EACH)
+    (extension_slot(number / EACH), FIRST + number % EACH)
 }
 
 /// Slot `slot` of a CNode.
@@ -106,33 +80,54 @@ pub fn node_place(node: CNode) -> Place {
     Place::l1(root, index)
 }
 
+/// The CNode of a table that is not in the CNode at root index 0, and its slot there.
+#[inline(always)]
+fn far_table(table: Table) -> Option<(CNode, u32)> {
+    let far = table.0.checked_sub(NEAR_TABLES)?;
+    Some((CNode(far / MAPPINGS), far % MAPPINGS))
+}
+
 /// Slot of a table.
 #[inline(always)]
-pub fn table_slot(table: Table) -> CapAddr {
-    match table.0.checked_sub(NEAR_TABLES) {
-        None => own::TABLES.plus(table.0),
-        Some(far) => CapAddr::new(TABLES_L1 + far / MAPPINGS, far % MAPPINGS),
+pub fn table_slot(table: Table) -> Place {
+    match far_table(table) {
+        None => own::TABLES.plus(table.0).into(),
+        Some((node, at)) => slot(node, at),
     }
 }
 
 /// Slot of its Mapping in the table above.
 #[inline(always)]
-pub fn table_mapping(table: Table) -> CapAddr {
-    match table.0 < NEAR_TABLES {
-        true => own::TABLES_MAPPINGS.plus(table.0),
-        false => table_slot(table).plus(MAPPINGS),
+pub fn table_mapping(table: Table) -> Place {
+    match far_table(table) {
+        None => own::TABLES_MAPPINGS.plus(table.0).into(),
+        Some((node, at)) => slot(node, at + MAPPINGS),
     }
 }
 
 impl Nodes {
     /// None.
     pub const fn new() -> Self {
-        Nodes { nodes: Numbers::new(), extensions: 0, tables: Numbers::new(), table_nodes: 0 }
+        Nodes {
+            nodes: Numbers::new(),
+            extensions: 0,
+            near_tables: Numbers::new(),
+            far_tables: Spread::new(MAPPINGS),
+        }
+    }
+
+    /// Forgets all.
+    pub fn abandon(&mut self) {
+        self.nodes.clear();
+        self.near_tables.clear();
+        self.extensions = 0;
+        self.far_tables = Spread::new(MAPPINGS);
     }
 
     /// Makes a CNode.
     pub fn make_node(&mut self, ram: &mut Arena) -> Result<CNode, Status> {
-        let number = self.nodes.take(OWN + EXTENSIONS * EACH).ok_or(Status::NoSlot)?;
+        let most = OWN + EXTENSIONS * EACH;
+        let number = self.nodes.take(0, most).map_err(no_memory)?.ok_or(Status::NoSlot)?;
         let made = self.extend(ram, number).and_then(|()| {
             ram.make(CapType::L2CNode.alone(), L2_BYTES, 1, node_place(CNode(number)))
         });
@@ -142,10 +137,11 @@ impl Nodes {
         made.map(|()| CNode(number))
     }
 
+    /// Makes sure that there is an extension for a CNode.
     fn extend(&mut self, ram: &mut Arena, number: u32) -> Result<(), Status> {
-        if number >= OWN + self.extensions * EACH {
-            let root = own::EXTENSIONS.plus(self.extensions);
-            ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
+        while number >= OWN + self.extensions * EACH {
+            let root = extension_slot(self.extensions);
+            make_extension(ram, CapAddr::NULL, self.extensions, root)?;
             self.extensions += 1;
         }
         Ok(())
@@ -157,43 +153,47 @@ impl Nodes {
         self.nodes.free(node.0);
     }
 
+    /// A CNode's number stands for nothing in this process.
+    pub fn forget_node(&mut self, node: CNode) {
+        self.nodes.free(node.0);
+    }
+
     /// A free place for a table and its Mapping.
     pub fn take_table(&mut self, ram: &mut Arena) -> Result<Table, Status> {
-        let number = self.tables.take(TABLES).ok_or(Status::NoSlot)?;
-        let far = number.checked_sub(NEAR_TABLES);
-        if far.is_some_and(|far| far / MAPPINGS >= self.table_nodes) {
-            let node = Place::l1(CapAddr::NULL, TABLES_L1 + self.table_nodes);
-            if let Err(error) = ram.make(CapType::L2CNode, L2_BYTES, 1, node) {
-                self.tables.free(number);
-                return Err(error);
-            }
-            self.table_nodes += 1;
+        if let Some(number) = self.near_tables.take(0, NEAR_TABLES).map_err(no_memory)? {
+            return Ok(Table(number));
         }
-        Ok(Table(number))
+        let mut far = core::mem::replace(&mut self.far_tables, Spread::new(MAPPINGS));
+        let taken = far.take(|| self.make_node(ram));
+        self.far_tables = far;
+        taken.map(|(node, at)| Table(NEAR_TABLES + node.0 * MAPPINGS + at))
     }
 
     /// Gives the place of a table back, now empty.
     pub fn free_table(&mut self, table: Table) {
-        self.tables.free(table.0);
+        match far_table(table) {
+            None => self.near_tables.free(table.0),
+            Some((node, at)) => {
+                if let Some(empty) = self.far_tables.free(node, at) {
+                    self.drop_node(empty);
+                }
+            }
+        }
     }
 
     /// Gives up numbers that a child has not got anything for.
     pub fn forget(&mut self, table: Table, nodes: [Option<CNode>; 2]) {
-        self.tables.free(table.0);
-        nodes.into_iter().flatten().for_each(|node| self.nodes.free(node.0));
+        self.free_table(table);
+        nodes.into_iter().flatten().for_each(|node| self.forget_node(node));
     }
 
     /// Makes the CNodes of a child that hold others, and more tables than fit in its first.
     pub fn prepare_child(&self, ram: &mut Arena) -> Result<(), Status> {
         for extension in 0..self.extensions {
-            let root = own::EXTENSIONS.plus(extension);
-            ram.make(CapType::L1CNode, ROOT_BYTES, 1, Place::within(own::CHILD_ROOT, root))?;
+            let slot = extension_slot(extension);
+            make_extension(ram, own::CHILD_ROOT, extension, Place::within(own::CHILD_ROOT, slot))?;
         }
-        for node in 0..self.table_nodes {
-            let place = Place::l1(own::CHILD_ROOT, TABLES_L1 + node);
-            ram.make(CapType::L2CNode, L2_BYTES, 1, place)?;
-        }
-        Ok(())
+        self.far_tables.nodes().try_for_each(|node| self.make_child_node(ram, node))
     }
 
     /// Makes a CNode for the child under the number of one of the process.
@@ -226,6 +226,117 @@ impl Nodes {
     }
 }
 
+/// Makes the root of an extension, in `slot`, and, if it is the first of so many, the CNode for their
+/// capabilities in the CSpace at `root`.
+fn make_extension(
+    ram: &mut Arena,
+    root: CapAddr,
+    extension: u32,
+    slot: impl Into<Place>,
+) -> Result<(), Status> {
+    let far = extension.checked_sub(NEAR_EXTENSIONS);
+    if let Some(far) = far.filter(|far| far % SLOTS == 0) {
+        let node = Place::l1(root, EXTENSIONS_L1 + far / SLOTS);
+        ram.make(CapType::L2CNode, L2_BYTES, 1, node)?;
+    }
+    ram.make(CapType::L1CNode, ROOT_BYTES, 1, slot.into())
+}
+
+fn no_memory(_: tables::NoMemory) -> Status {
+    Status::NoMemory
+}
+
+/// Slots in CNodes that are made when they are needed, so many in each.
+pub struct Spread {
+    each: u32,
+    nodes: Vec<CNode>,
+    /// Which of `nodes` a CNode is.
+    indexes: Sparse<u32>,
+    /// Slots in use; `each` numbers for each CNode.
+    used: Numbers,
+    /// A CNode that was made, but for which there was no memory here.
+    spare: Option<CNode>,
+}
+
+impl Spread {
+    /// No slots, `each` in each CNode.
+    pub const fn new(each: u32) -> Self {
+        Spread {
+            each,
+            nodes: Vec::new(),
+            indexes: Sparse::new(),
+            used: Numbers::new(),
+            spare: None,
+        }
+    }
+
+    /// A free slot, in a CNode that `make` makes if need be.
+    pub fn take(
+        &mut self,
+        make: impl FnOnce() -> Result<CNode, Status>,
+    ) -> Result<(CNode, u32), Status> {
+        let number = self.used.next_free(0);
+        self.used.mark(number).map_err(no_memory)?;
+        let node = match self.nodes.get((number / self.each) as usize) {
+            Some(&node) => Ok(node),
+            None => self.add_node(make),
+        };
+        let node = node.inspect_err(|_| self.used.free(number))?;
+        Ok((node, number % self.each))
+    }
+
+    fn add_node(&mut self, make: impl FnOnce() -> Result<CNode, Status>) -> Result<CNode, Status> {
+        self.nodes.try_reserve(1).map_err(|_| Status::NoMemory)?;
+        let node = match self.spare.take() {
+            Some(node) => node,
+            None => make()?,
+        };
+        if self.indexes.insert(node.0 as u64, self.nodes.len() as u32).is_err() {
+            self.spare = Some(node);
+            return Err(Status::NoMemory);
+        }
+        self.nodes.push(node);
+        Ok(node)
+    }
+
+    /// Gives a slot back. Answers a CNode that is not needed any more, if there is one.
+    pub fn free(&mut self, node: CNode, at: u32) -> Option<CNode> {
+        let index = *self.indexes.get(node.0 as u64)?;
+        self.used.free(index * self.each + at);
+        // One more stays than is needed, so that the next slot need not make it again.
+        let needed = self.used.end().div_ceil(self.each) as usize + 1;
+        if self.nodes.len() <= needed {
+            return None;
+        }
+        let empty = self.nodes.pop()?;
+        self.indexes.remove(empty.0 as u64);
+        Some(empty)
+    }
+
+    /// The same, given the place of the slot.
+    pub fn free_place(&mut self, place: Place) -> Option<CNode> {
+        self.free(node_of(place), place.addr().l2())
+    }
+
+    /// The CNodes.
+    pub fn nodes(&self) -> impl Iterator<Item = CNode> + '_ {
+        self.nodes.iter().chain(&self.spare).copied()
+    }
+}
+
+/// The CNode that a slot is in.
+fn node_of(slot: Place) -> CNode {
+    let (root, index) = (slot.root(), slot.addr().l1());
+    if root.is_null() {
+        return CNode(index - NODES_L1);
+    }
+    let extension = match root.l1() {
+        0 => root.0 - own::EXTENSIONS.0,
+        node => NEAR_EXTENSIONS + (node - EXTENSIONS_L1) * SLOTS + root.l2(),
+    };
+    CNode(OWN + extension * EACH + index - FIRST)
+}
+
 /// The root through which a CNode is reached.
 fn node_root(node: CNode) -> CapAddr {
     if node.0 < OWN {
@@ -249,4 +360,41 @@ pub fn in_child<R>(
     let result = f(own::SCRATCH, index);
     own::SCRATCH.delete()?;
     result
+}
+
+/// Names slots of the child that have the addresses of slots of the process.
+pub struct ChildSlots {
+    /// Where an extension of the child has a passing copy in the own CSpace.
+    passing: CapAddr,
+    /// Which one.
+    extension: Option<CapAddr>,
+}
+
+impl ChildSlots {
+    /// With the second or third of the slots at `own::SCRATCH`; `in_child` uses the first.
+    pub fn new(number: u32) -> ChildSlots {
+        ChildSlots { passing: own::SCRATCH.plus(number), extension: None }
+    }
+
+    /// The child's slot, to be used before the next one is asked for.
+    pub fn place(&mut self, slot: Place) -> Result<Place, Status> {
+        let root = slot.root();
+        if root.is_null() {
+            return Ok(Place::within(own::CHILD_ROOT, slot.addr()));
+        }
+        if self.extension != Some(root) {
+            self.end()?;
+            Place::within(own::CHILD_ROOT, root).copy_to(self.passing)?;
+            self.extension = Some(root);
+        }
+        Ok(Place::within(self.passing, slot.addr()))
+    }
+
+    /// Drops the passing copy.
+    pub fn end(&mut self) -> Result<(), Status> {
+        match self.extension.take() {
+            Some(_) => self.passing.delete(),
+            None => Ok(()),
+        }
+    }
 }

@@ -4,20 +4,19 @@
 //! the extents that it has seen until it is no longer mapped.
 
 use super::arena::Arena;
+use super::nodes::{slot, Nodes, Spread};
 use crate::server::{self, op, Caps};
 use abi::layout::{LIBRARY_PEEK as PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::MapFlags;
-use captypes::place::{L2_BYTES, L2_SLOTS};
+use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
 use libos::ram::Ram;
 use libos::Cap;
-use linuxdomain::{entry_of, own, EXTENTS_L1, NEAR_EXTENTS, NODES_L1};
-use uvm::{Extent, ObjectError, ObjectId};
-
-/// Most Frames of mapped files at a time.
-const EXTENTS: usize = (NEAR_EXTENTS + (NODES_L1 - EXTENTS_L1) * L2_SLOTS) as usize;
+use linuxdomain::{entry_of, own, NEAR_EXTENTS};
+use tables::{Item, Numbers, Ranges, Slab};
+use uvm::{Extent, NoMemory, ObjectError, ObjectId};
 
 /// A mapped file.
 pub struct Object {
@@ -34,34 +33,60 @@ pub struct Object {
     writable: bool,
     /// Bytes, as known since the last extent.
     size: u64,
-    extents: Vec<Extent>,
+    /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
+    old: Vec<Place>,
+    /// The next object in the same bucket.
+    next: Option<ObjectId>,
+}
+
+/// An extent that was asked for, at the pages of its object. One table has those of all objects.
+#[derive(Clone, Copy)]
+struct Seen {
+    start: u64,
+    pages: u64,
+    frame: Place,
+}
+
+/// Pages that an object may have: more than the largest file.
+const OBJECT_PAGES: u64 = 1 << 36;
+
+/// Where a page of an object is in the table.
+fn at(id: ObjectId, page: u64) -> u64 {
+    id.index() as u64 * OBJECT_PAGES + page.min(OBJECT_PAGES - 1)
+}
+
+impl Item for Seen {
+    #[inline]
+    fn start(&self) -> u64 {
+        self.start
+    }
+    #[inline]
+    fn end(&self) -> u64 {
+        self.start + self.pages
+    }
+}
+
+impl Seen {
+    fn extent(&self) -> Extent {
+        let first = self.start % OBJECT_PAGES;
+        Extent { frame: self.frame.0, frame_page: 0, first, pages: self.pages }
+    }
 }
 
 /// All mapped objects.
 pub struct Objects {
-    objects: Vec<Option<Object>>,
-    /// Slots for Frames: true if in use.
-    slots: Vec<bool>,
-    /// CNodes for those that exist.
-    nodes: u32,
+    objects: Slab<Option<Object>>,
+    /// Objects by inode: the first of each bucket. So many are a power of two.
+    buckets: Vec<Option<ObjectId>>,
+    extents: Ranges<Seen>,
+    /// Slots for Frames in the CNode at root index 0.
+    near: Numbers,
+    /// The others.
+    far: Spread,
     /// Is there a page of zeroes at `own::ZERO_PAGE`?
     zero_page: bool,
     /// Files that are no longer mapped: to be released by whoever has the table of files.
     pub released: Vec<(Option<u32>, u32)>,
-}
-
-fn frame_slot(index: usize) -> CapAddr {
-    match (index as u32).checked_sub(NEAR_EXTENTS) {
-        None => own::EXTENTS.plus(index as u32),
-        Some(far) => CapAddr::new(EXTENTS_L1 + far / L2_SLOTS, far % L2_SLOTS),
-    }
-}
-
-fn slot_index(slot: CapAddr) -> usize {
-    match slot.l1() {
-        0 => (slot.0 - own::EXTENTS.0) as usize,
-        node => (NEAR_EXTENTS + (node - EXTENTS_L1) * L2_SLOTS + slot.l2()) as usize,
-    }
 }
 
 /// Makes a page of zeroes that stays one: a forked child inherits the entries that show it.
@@ -76,145 +101,253 @@ impl Objects {
     /// None.
     pub const fn new() -> Self {
         Objects {
-            objects: Vec::new(),
-            slots: Vec::new(),
-            nodes: 0,
+            objects: Slab::new(),
+            buckets: Vec::new(),
+            extents: Ranges::new(),
+            near: Numbers::new(),
+            far: Spread::new(L2_SLOTS),
             zero_page: false,
             released: Vec::new(),
         }
     }
 
     /// The object with this number.
+    #[inline]
     pub fn get(&self, id: ObjectId) -> Option<&Object> {
-        self.objects.get(id.0 as usize)?.as_ref()
+        self.objects.get(id.index() as u32)?.as_ref()
+    }
+
+    #[inline]
+    fn get_mut(&mut self, id: ObjectId) -> Option<&mut Object> {
+        self.objects.get_mut(id.index() as u32)?.as_mut()
     }
 
     /// The object for a description, and whether it is new: it is not if it is mapped already in
     /// the same way.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; nothing has changed.
     pub fn add(
         &mut self,
         desc: u32,
         file: Option<u32>,
         inode: u64,
         writable: bool,
-    ) -> (ObjectId, bool) {
-        let same = |o: &Object| o.desc == desc && o.file == file && o.writable == writable;
-        let known = self.objects.iter().position(|o| o.as_ref().is_some_and(same));
-        let index = known.unwrap_or_else(|| {
-            let object =
-                Object { desc, file, inode, path: None, writable, size: 0, extents: Vec::new() };
-            let free = self.objects.iter().position(Option::is_none);
-            let index = free.unwrap_or(self.objects.len());
-            if free.is_none() {
-                self.objects.push(None);
+    ) -> Result<(ObjectId, bool), NoMemory> {
+        self.make_buckets()?;
+        let bucket = self.bucket(inode);
+        let first = self.buckets[bucket];
+        let mut known = first;
+        while let Some((id, object)) = known.and_then(|id| Some((id, self.get(id)?))) {
+            if object.desc == desc && object.file == file && object.writable == writable {
+                return Ok((id, false));
             }
-            self.objects[index] = Some(object);
-            index
-        });
-        (ObjectId(index as u32), known.is_none())
+            known = object.next;
+        }
+        // So that the end of all of them can be told, whatever memory there is then.
+        self.released.try_reserve(self.objects.len() + 1)?;
+        let (path, size, old) = (None, 0, Vec::new());
+        let object = Object { desc, file, inode, path, writable, size, old, next: first };
+        let id = ObjectId::new(self.objects.add(Some(object))?);
+        self.buckets[bucket] = Some(id);
+        Ok((id, true))
+    }
+
+    /// The bucket of a file. There are buckets.
+    fn bucket(&self, inode: u64) -> usize {
+        inode as usize & (self.buckets.len() - 1)
+    }
+
+    /// Makes buckets, or more of them, if there are more objects than buckets.
+    fn make_buckets(&mut self) -> Result<(), NoMemory> {
+        if self.objects.len() < self.buckets.len() {
+            return Ok(());
+        }
+        let count = (2 * self.buckets.len()).max(8);
+        let mut buckets = Vec::new();
+        match buckets.try_reserve_exact(count) {
+            // A few more in each bucket do no harm.
+            Err(_) if !self.buckets.is_empty() => return Ok(()),
+            reserved => reserved?,
+        }
+        buckets.resize(count, None);
+        self.buckets = buckets;
+        for index in 0.. {
+            let bucket = match self.objects.get(index) {
+                Some(Some(object)) => self.bucket(object.inode),
+                Some(None) => continue,
+                None => break,
+            };
+            let first = self.buckets[bucket].replace(ObjectId::new(index));
+            if let Some(Some(object)) = self.objects.get_mut(index) {
+                object.next = first;
+            }
+        }
+        Ok(())
     }
 
     /// Says where the file is.
     pub fn set_path(&mut self, id: ObjectId, path: String) {
-        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+        if let Some(object) = self.get_mut(id) {
             object.path = Some(path);
         }
     }
 
     /// Forgets an object that nothing maps.
-    pub fn release(&mut self, id: ObjectId) {
-        let Some(object) = self.objects.get_mut(id.0 as usize).and_then(Option::take) else {
+    pub fn release(&mut self, nodes: &mut Nodes, id: ObjectId) {
+        let Some(object) = self.objects.get_mut(id.index() as u32).and_then(Option::take) else {
             return;
         };
-        for extent in object.extents.iter().filter(|e| e.frame != own::ZERO_PAGE.0) {
-            self.free_slot(CapAddr(extent.frame));
-        }
+        self.unlink(id, &object);
+        self.forget_extents(nodes, id, 0);
+        object.old.into_iter().for_each(|frame| self.free_slot(nodes, frame));
+        self.objects.remove(id.index() as u32);
         self.released.push((object.file, object.desc));
     }
 
-    fn free_slot(&mut self, slot: CapAddr) {
-        let _ = slot.delete();
-        if let Some(used) = self.slots.get_mut(slot_index(slot)) {
-            *used = false;
+    /// Forgets the extents that begin at or behind a page of an object.
+    fn forget_extents(&mut self, nodes: &mut Nodes, id: ObjectId, page: u64) {
+        let Objects { extents, near, far, .. } = self;
+        let place = extents.seek_start(at(id, page));
+        let end = (id.index() as u64 + 1) * OBJECT_PAGES;
+        // Slots that follow each other are emptied together.
+        let (mut first, mut count) = (Place::NULL, 0);
+        extents.remove_while(place, |seen| {
+            let goes = seen.start < end;
+            if goes {
+                if seen.frame != first.plus(count) {
+                    delete(first, count);
+                    (first, count) = (seen.frame, 0);
+                }
+                count += 1;
+                give_back(near, far, nodes, seen.frame);
+            }
+            goes
+        });
+        delete(first, count);
+    }
+
+    /// Takes an object out of its bucket.
+    fn unlink(&mut self, id: ObjectId, object: &Object) {
+        let bucket = self.bucket(object.inode);
+        let mut at = self.buckets[bucket];
+        if at == Some(id) {
+            self.buckets[bucket] = object.next;
+            return;
+        }
+        while let Some(before) = at.and_then(|at| self.get_mut(at)) {
+            if before.next == Some(id) {
+                before.next = object.next;
+                return;
+            }
+            at = before.next;
         }
     }
 
-    fn take_slot(&mut self, ram: &mut Arena) -> Option<CapAddr> {
-        let free = self.slots.iter().position(|used| !used);
-        let index = free.unwrap_or(self.slots.len());
-        if index >= EXTENTS {
-            return None;
+    fn free_slot(&mut self, nodes: &mut Nodes, slot: Place) {
+        delete(slot, 1);
+        give_back(&mut self.near, &mut self.far, nodes, slot);
+    }
+
+    fn take_slot(&mut self, ram: &mut Arena, nodes: &mut Nodes) -> Result<Place, Status> {
+        let near = self.near.take(0, NEAR_EXTENTS).map_err(|_| Status::NoMemory)?;
+        match near {
+            Some(index) => Ok(own::EXTENTS.plus(index).into()),
+            None => self.far.take(|| nodes.make_node(ram)).map(|(node, at)| slot(node, at)),
         }
-        let slot = frame_slot(index);
-        if slot.l1() != 0 && slot.l1() - EXTENTS_L1 >= self.nodes {
-            let node = Place::l1(CapAddr::NULL, slot.l1());
-            ram.make(CapType::L2CNode, L2_BYTES, 1, node).ok()?;
-            self.nodes += 1;
-        }
-        if free.is_none() {
-            self.slots.push(false);
-        }
-        self.slots[index] = true;
-        Some(slot)
     }
 
     /// The extent that holds `page` of an object.
+    #[inline(always)]
     pub fn extent(
         &mut self,
-        ram: &mut Arena,
+        (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
     ) -> Result<Extent, ObjectError> {
-        let object = self.get(id).ok_or(ObjectError::NoPage)?;
-        let holds = |e: &&Extent| page.wrapping_sub(e.first) < e.pages;
-        if let Some(extent) = object.extents.iter().rev().find(holds) {
-            return Ok(*extent);
+        let place = self.extents.seek(at(id, page));
+        match self.extents.get(place) {
+            Some(seen) if seen.start <= at(id, page) => Ok(seen.extent()),
+            _ => self.ask((ram, nodes), id, page, place),
         }
+    }
+
+    /// Asks `unixd` for an extent, which goes in front of that at a place.
+    fn ask(
+        &mut self,
+        (ram, nodes): (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        page: u64,
+        place: tables::Place,
+    ) -> Result<Extent, ObjectError> {
+        let object = self.get(id).ok_or(ObjectError::NoPage)?;
         let (desc, write) = (object.desc, object.writable);
-        let slot = self.take_slot(ram).ok_or(ObjectError::NoMemory)?;
+        let slot = self.take_slot(ram, nodes).map_err(|_| ObjectError::NoMemory)?;
         let request = op::FileExtent { desc, offset: page * PAGE, write };
         let answer = server::call_caps(request, 0, 0, Caps::receive(slot));
         let Ok((found, caps)) = answer else {
-            self.free_slot(slot);
+            self.free_slot(nodes, slot);
             return Err(ObjectError::NoPage);
         };
         let (first, pages) = (found.start / PAGE, found.bytes / PAGE);
-        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
+        if let Some(object) = self.get_mut(id) {
             object.size = found.size;
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
-            self.free_slot(slot);
+            self.free_slot(nodes, slot);
             return if behind_end { Err(ObjectError::NoPage) } else { self.hole(ram, page) };
         }
         let pages = pages.min(found.size.div_ceil(PAGE) - first);
-        let extent = Extent { frame: slot.0, frame_page: 0, first, pages };
-        if let Some(Some(object)) = self.objects.get_mut(id.0 as usize) {
-            object.extents.push(extent);
+        let seen = Seen { start: at(id, first), pages, frame: slot };
+        if page >= OBJECT_PAGES || self.note(id, seen, place).is_err() {
+            self.free_slot(nodes, slot);
+            return Err(ObjectError::NoMemory);
         }
-        Ok(extent)
+        Ok(seen.extent())
     }
 
-    /// The objects that are this file.
-    pub fn of_inode(&self, inode: u64) -> Vec<ObjectId> {
-        let is = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.inode == inode);
-        let objects = self.objects.iter().enumerate().filter(|(_, object)| is(object));
-        objects.map(|(index, _)| ObjectId(index as u32)).collect()
+    /// Keeps an extent. Those that it overlaps are not looked at any more.
+    fn note(&mut self, id: ObjectId, seen: Seen, place: tables::Place) -> Result<(), NoMemory> {
+        let [before, next, _] = self.extents.around(place);
+        let is_clear = before.is_none_or(|before| before.end() <= seen.start)
+            && next.is_none_or(|next| next.start >= seen.end());
+        if is_clear {
+            return self.extents.insert_at(place, seen).map(drop);
+        }
+        let mut place = self.extents.seek(seen.start);
+        let object = self.objects.get_mut(id.index() as u32).and_then(Option::as_mut);
+        let object = object.ok_or(NoMemory)?;
+        let overlapped = self.extents.iter_from(place);
+        object.old.try_reserve(overlapped.take_while(|old| old.start < seen.end()).count())?;
+        while let Some(old) = self.extents.get(place).filter(|old| old.start < seen.end()) {
+            object.old.push(old.frame);
+            place = self.extents.remove(place);
+        }
+        self.extents.insert_at(place, seen).map(drop)
+    }
+
+    /// The first object that is this file, or the next one behind one that is.
+    pub fn of_inode(&self, inode: u64, behind: Option<ObjectId>) -> Option<ObjectId> {
+        let first = match behind {
+            Some(behind) => self.get(behind)?.next,
+            None => *self.buckets.get((inode as usize) & self.buckets.len().wrapping_sub(1))?,
+        };
+        let mut all = core::iter::successors(first, |id| self.get(*id)?.next);
+        all.find(|id| self.get(*id).is_some_and(|object| object.inode == inode))
     }
 
     /// The file has only `pages` pages left, and of the others none is mapped: forgets them.
-    pub fn cut(&mut self, id: ObjectId, pages: u64) {
-        let Some(Some(object)) = self.objects.get_mut(id.0 as usize) else { return };
+    pub fn cut(&mut self, nodes: &mut Nodes, id: ObjectId, pages: u64) {
+        let Some(object) = self.get_mut(id) else { return };
         object.size = object.size.min(pages * PAGE);
-        for extent in &mut object.extents {
-            extent.pages = extent.pages.min(pages.saturating_sub(extent.first));
+        let end = at(id, pages);
+        let place = self.extents.seek(end);
+        if let Some(&seen) = self.extents.get(place).filter(|seen| seen.start < end) {
+            self.extents.replace(place, Seen { pages: end - seen.start, ..seen });
         }
-        let (kept, gone): (Vec<_>, Vec<_>) =
-            object.extents.drain(..).partition(|extent| extent.pages > 0);
-        object.extents = kept;
-        for extent in gone.iter().filter(|extent| extent.frame != own::ZERO_PAGE.0) {
-            self.free_slot(CapAddr(extent.frame));
-        }
+        self.forget_extents(nodes, id, pages);
     }
 
     /// Bytes of the file, as known since something of it was read.
@@ -225,14 +358,14 @@ impl Objects {
     /// Up to `bytes` bytes of the file from `offset` on.
     pub fn read(
         &mut self,
-        ram: &mut Arena,
+        (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         offset: u64,
         bytes: u64,
     ) -> Result<Vec<u8>, ObjectError> {
         let (mut all, mut at) = (Vec::new(), offset);
         while at < offset.saturating_add(bytes) {
-            let extent = match self.extent(ram, id, at / PAGE) {
+            let extent = match self.extent((ram, nodes), id, at / PAGE) {
                 Ok(extent) => extent,
                 Err(ObjectError::NoPage) => break,
                 Err(error) => return Err(error),
@@ -244,8 +377,9 @@ impl Objects {
             }
             let page = extent.frame_page + at / PAGE - extent.first;
             let mapping = own::PEEK_MAPPING;
+            let frame = Place(extent.frame);
             own::PT
-                .map(entry_of(PEEK), 1, CapAddr(extent.frame), page * PAGE, MapFlags::READ, mapping)
+                .map(entry_of(PEEK), 1, frame, page * PAGE, MapFlags::READ, mapping)
                 .map_err(|_| ObjectError::NoMemory)?;
             let from = (PEEK + at % PAGE) as *const u8;
             // SAFETY: the page is mapped here until its Mapping is deleted below.
@@ -262,12 +396,13 @@ impl Objects {
             make_zero_page(ram).map_err(|_| ObjectError::NoMemory)?;
             self.zero_page = true;
         }
-        Ok(Extent { frame: own::ZERO_PAGE.0, frame_page: 0, first: page, pages: 1 })
+        let frame = Place::own(own::ZERO_PAGE).0;
+        Ok(Extent { frame, frame_page: 0, first: page, pages: 1 })
     }
 
     /// Gives a child the first Frames.
     pub fn share(&self, child: CapAddr) -> Result<(), Status> {
-        let count = self.slots.len().min(NEAR_EXTENTS as usize) as u32;
+        let count = self.near.end();
         if count > 0 {
             let to = Place::within(child, own::EXTENTS);
             own::EXTENTS.copy_range(to, count, CapType::Frame)?;
@@ -276,19 +411,58 @@ impl Objects {
     }
 
     /// Releases every object without touching capabilities.
-    pub fn into_released(mut self) -> Vec<(Option<u32>, u32)> {
-        let objects = self.objects.into_iter().flatten();
+    pub fn abandon(&mut self) {
+        let objects = self.objects.iter_mut().flatten();
         self.released.extend(objects.map(|object| (object.file, object.desc)));
-        self.released
+        self.objects.clear();
+        self.buckets.fill(None);
+        self.extents.clear();
+        self.near.clear();
+        self.far = Spread::new(L2_SLOTS);
+        self.zero_page = false;
     }
 
     /// In a forked child, which has the first Frames only: the others are asked for again.
-    pub fn after_fork(&mut self) {
+    pub fn after_fork(&mut self, nodes: &mut Nodes) {
         for object in self.objects.iter_mut().flatten() {
-            object.extents.retain(|extent| CapAddr(extent.frame).l1() == 0);
+            object.old.retain(|frame| near_index(*frame).is_some());
         }
-        self.slots.truncate(NEAR_EXTENTS as usize);
-        self.nodes = 0;
+        let mut place = self.extents.first();
+        while let Some(seen) = self.extents.get(place) {
+            place = match near_index(seen.frame) {
+                None => self.extents.remove(place),
+                Some(_) => self.extents.next(place),
+            };
+        }
+        let far = core::mem::replace(&mut self.far, Spread::new(L2_SLOTS));
+        far.nodes().for_each(|node| nodes.forget_node(node));
         self.zero_page = false;
     }
+}
+
+/// Notes that a slot is free.
+fn give_back(near: &mut Numbers, far: &mut Spread, nodes: &mut Nodes, slot: Place) {
+    match near_index(slot) {
+        Some(index) => near.free(index),
+        None => {
+            if let Some(empty) = far.free_place(slot) {
+                nodes.drop_node(empty);
+            }
+        }
+    }
+}
+
+/// Empties slots that follow each other.
+fn delete(first: Place, count: u32) {
+    let _ = match count {
+        0 => Ok(()),
+        1 => first.delete(),
+        _ => first.delete_range(count),
+    };
+}
+
+/// Which of the slots in the CNode at root index 0 this is.
+fn near_index(slot: Place) -> Option<u32> {
+    let near = slot.root().is_null() && slot.addr().l1() == 0;
+    near.then(|| slot.addr().0 - own::EXTENTS.0)
 }

@@ -49,10 +49,7 @@ pub enum Place {
 
 /// Where the futex at `addr` is, of which the program may have said that it is private.
 pub fn place(p: &Process, addr: u64, private: bool) -> Place {
-    let page = addr / PAGE;
-    let entries = p.mm.space.map().entries();
-    let entry =
-        if private { None } else { entries.iter().find(|e| e.start <= page && page < e.end) };
+    let entry = if private { None } else { p.mm.space.map().at(addr / PAGE) };
     let entry = entry.filter(|entry| entry.flags.has(Flags::SHARED));
     let object = entry.and_then(|entry| Some((entry, p.mm.caps.objects.get(entry.object?)?)));
     match object {
