@@ -114,7 +114,7 @@ const BUGS: &[Bug] = &[
                 "    /// Sets a lock that nothing is in the way of.\n",
                 "    /// Bug.\n    pub fn inherit(&mut self, from: Owner, to: Owner) {\n        \
                  let own: Vec<Lock> = self.0.iter().copied().filter(|lock| lock.owner == from).collect();\n        \
-                 own.into_iter().for_each(|lock| self.insert(Lock { owner: to, ..lock }));\n    }\n\
+                 own.into_iter().for_each(|lock| self.set(Lock { owner: to, ..lock }));\n    }\n\
                  \n    /// Sets a lock that nothing is in the way of.\n",
             ),
         ],
