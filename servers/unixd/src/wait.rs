@@ -200,7 +200,7 @@ impl Unixd {
 
     /// Is a signal pending that interrupts waiting?
     pub fn has_signal(&self, tid: Tid) -> bool {
-        self.procs.pending_for(tid) & !self.procs.mask_of(tid) != 0
+        self.procs.has_signal(tid)
     }
 }
 
