@@ -91,7 +91,7 @@ impl Teardown {
             return;
         }
         self.at += 1;
-        if self.at % 2 == 0 {
+        if self.at.is_multiple_of(2) {
             self.at = self.parts.first_from(self.at);
         }
     }
