@@ -36,10 +36,18 @@ impl Parts {
     /// A domain alone, of a process that goes on as another one.
     pub const DOMAIN: Parts = Parts(1 << Part::Dispatcher as u8 | 1 << Part::CSpace as u8);
 
-    const fn has(self, part: Part) -> bool {
-        self.0 & 1 << part as u8 != 0
+    /// The first step of the first part in the set from step `at` on, or the end of all of them.
+    const fn first_from(self, at: u8) -> u8 {
+        let left = self.0 >> (at / 2);
+        if left == 0 {
+            return END;
+        }
+        at + 2 * left.trailing_zeros() as u8
     }
 }
+
+/// Behind the last step.
+const END: u8 = 2 * Part::ORDER.len() as u8;
 
 /// One bounded piece of the work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -55,13 +63,13 @@ pub enum Step {
 pub struct Teardown {
     badge: Option<Badge>,
     parts: Parts,
-    /// Two steps for each part.
+    /// The next step, two for each part: of a part that is in the set, or [`END`].
     at: u8,
 }
 
 impl Teardown {
     pub(crate) const fn new(badge: Option<Badge>, parts: Parts) -> Teardown {
-        Teardown { badge, parts, at: 0 }
+        Teardown { badge, parts, at: parts.first_from(0) }
     }
 
     /// Of a domain that has no badge of its own: its process goes on.
@@ -70,32 +78,28 @@ impl Teardown {
     }
 
     /// What is to be done next; `None`: everything has been done.
+    #[inline]
     pub fn step(&self) -> Option<Step> {
-        let first = self.at as usize / 2;
-        for (index, part) in Part::ORDER.into_iter().enumerate().skip(first) {
-            if self.parts.has(part) {
-                let second = index == first && self.at % 2 == 1;
-                return Some(if second { Step::Release(part) } else { Step::Revoke(part) });
-            }
-        }
-        None
+        let part = *Part::ORDER.get(self.at as usize / 2)?;
+        Some(if self.at % 2 == 1 { Step::Release(part) } else { Step::Revoke(part) })
     }
 
     /// The step has been done, with `more` as far as it could be done at once.
+    #[inline]
     pub fn done(&mut self, more: bool) {
-        if more {
+        if more || self.at >= END {
             return;
         }
-        self.at = match self.step() {
-            Some(Step::Revoke(part)) => 2 * part as u8 + 1,
-            Some(Step::Release(part)) => 2 * part as u8 + 2,
-            None => self.at,
-        };
+        self.at += 1;
+        if self.at.is_multiple_of(2) {
+            self.at = self.parts.first_from(self.at);
+        }
     }
 
     /// The end, if there is nothing left to do: the badge's place may be used again.
+    #[inline]
     pub fn finish<W: Copy>(&self, badges: &mut Badges<W>) -> bool {
-        let is_over = self.step().is_none();
+        let is_over = self.at >= END;
         if let (true, Some(badge)) = (is_over, self.badge) {
             badges.forget(badge);
         }

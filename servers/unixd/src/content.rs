@@ -5,7 +5,7 @@
 //! this module knows what contents are made of.
 
 use crate::caps::{errno, file_frame, mint, Slots};
-use crate::descs::Object;
+use crate::descs::{Desc, Object};
 use crate::nodes::Node;
 use crate::procs::Pid;
 use crate::server::{Unixd, SCRATCH};
@@ -168,10 +168,11 @@ impl Unixd {
         }
     }
 
-    /// The file of a description.
-    fn file_of(&self, pid: Pid, desc: u32) -> Result<Ino, Errno> {
-        match self.desc(pid, desc)?.object {
-            Object::File(ino) => Ok(ino),
+    /// A description of a file, and the file.
+    fn file_of(&self, pid: Pid, desc: u32) -> Result<(Ino, &Desc), Errno> {
+        let desc = self.desc(pid, desc)?;
+        match desc.object {
+            Object::File(ino) => Ok((ino, desc)),
             Object::Dir(_) => Err(Errno::EISDIR),
             Object::Path(_) => Err(Errno::EBADF),
             _ => Err(Errno::EINVAL),
@@ -180,8 +181,7 @@ impl Unixd {
 
     /// What may be read.
     pub fn read_begin(&mut self, pid: Pid, op: op::ReadBegin) -> Tried {
-        let ino = self.file_of(pid, op.desc)?;
-        let desc = self.desc(pid, op.desc)?;
+        let (ino, desc) = self.file_of(pid, op.desc)?;
         desc.readable()?;
         let offset = if op.offset == AT_OFFSET { desc.offset } else { op.offset };
         if offset > i64::MAX as u64 {
@@ -240,8 +240,7 @@ impl Unixd {
         op: op::WriteBegin,
         just_there: bool,
     ) -> Result<(Ino, Part), Errno> {
-        let ino = self.file_of(pid, op.desc)?;
-        let desc = self.desc(pid, op.desc)?;
+        let (ino, desc) = self.file_of(pid, op.desc)?;
         desc.writable()?;
         let size = self.fs.get(ino)?.size();
         let offset = match op.offset {
@@ -276,15 +275,20 @@ impl Unixd {
 
     /// A Frame with a part of a file.
     pub fn file_extent(&mut self, pid: Pid, op: op::FileExtent) -> Tried {
-        let ino = self.file_of(pid, op.desc)?;
-        let desc = self.desc(pid, op.desc)?;
+        let (ino, desc) = self.file_of(pid, op.desc)?;
         desc.shares_contents()?;
         if op.write {
             desc.writable()?;
         }
-        let size = self.fs.get(ino)?.size();
-        if op.offset >= pages(size) {
+        let (size, file) = self.file(ino)?;
+        if op.offset >= pages(*size) {
             return Err(Errno::ENXIO);
+        }
+        // Mostly it is there: mapped before, or by another process.
+        if !(op.write && file.boot.is_some()) {
+            if let Ok(extent) = file.extents.find(op.offset) {
+                return share(extent, file.layout, *size, op.write);
+            }
         }
         if op.write {
             self.own(ino)?;
@@ -292,20 +296,14 @@ impl Unixd {
         } else {
             self.materialise(ino)?;
         }
-        let (_, file) = self.file(ino)?;
-        let layout = file.layout;
+        let (size, file) = self.file(ino)?;
+        let (layout, size) = (file.layout, *size);
         match file.extents.find(op.offset) {
             Err((start, end)) => {
                 let bytes = end.min(pages(size)) - start;
                 done(ops::Extent { layout, start, bytes, size })
             }
-            Ok(extent) => {
-                let answer = ops::Extent { layout, start: extent.start, bytes: extent.bytes, size };
-                let frame = extent.handle.first();
-                let write = if op.write { Rights::WRITE } else { Rights::NONE };
-                mint(frame, SCRATCH, Rights::READ.or(Rights::EXEC).or(write))?;
-                Ok(Outcome::WithCaps(answer.encode(), Caps::moved(SCRATCH, 1)))
-            }
+            Ok(extent) => share(extent, layout, size, op.write),
         }
     }
 
@@ -378,6 +376,14 @@ impl Unixd {
         debug_assert!(matches!(self.descs.get(desc)?.object.node(), Some(Node::Mem(_))));
         done(ops::Opened { desc, kind: unixproto::files::Kind::Regular as u8, inode: ino.0 as u64 })
     }
+}
+
+/// An answer with an extent of a file of `size` bytes, to read or also to write.
+fn share(extent: &Extent<Slots>, layout: u32, size: u64, write: bool) -> Tried {
+    let answer = ops::Extent { layout, start: extent.start, bytes: extent.bytes, size };
+    let write = if write { Rights::WRITE } else { Rights::NONE };
+    mint(extent.handle.first(), SCRATCH, Rights::READ.or(Rights::EXEC).or(write))?;
+    Ok(Outcome::WithCaps(answer.encode(), Caps::moved(SCRATCH, 1)))
 }
 
 /// Memory of a user's file for `bytes`, or for half of it, and so on. Nothing if there is not even a page.

@@ -91,21 +91,42 @@ impl Procs {
     }
     /// The signals that a thread blocks.
     pub fn mask_of(&self, tid: Tid) -> u64 {
-        let blocked = self.header_of(tid).map_or(0, |header| header.blocked.load(Relaxed));
-        blocked & !UNSTOPPABLE
+        mask(self.header_of(tid))
+    }
+    /// The header of a thread, and that of the first thread of its process.
+    fn headers_of(&self, tid: Tid) -> (Option<&Header>, Option<&Header>) {
+        match self.thread(tid) {
+            Some(thread) => (Some(thread.voice.session.header()), self.header_of(thread.leader)),
+            None => {
+                let own = self.get(tid).and_then(Proc::session).ok().map(Session::header);
+                (own, own)
+            }
+        }
     }
     /// The signals that wait for a thread, or for any of its process.
     pub fn pending_for(&self, tid: Tid) -> u64 {
-        let leader = self.leader(tid);
-        let own = self.header_of(tid);
-        let first = if tid == leader { own } else { self.header_of(leader) };
-        first.map_or(0, |header| header.pending.set()) | own.map_or(0, |header| header.own.set())
+        pending(self.headers_of(tid))
+    }
+    /// Is a signal pending that a thread does not block?
+    pub fn has_signal(&self, tid: Tid) -> bool {
+        let (own, first) = self.headers_of(tid);
+        pending((own, first)) & !mask(own) != 0
     }
     /// Does a thread wait for one of these signals in `SigWait`?
     pub fn awaits(&self, tid: Tid, signals: u64) -> bool {
         let call = self.blocked(tid).map(|blocked| blocked.call.any);
         matches!(call, Some(Any::SigWait(op)) if op.set & signals != 0)
     }
+}
+
+/// The signals that the thread with this header blocks.
+fn mask(header: Option<&Header>) -> u64 {
+    header.map_or(0, |header| header.blocked.load(Relaxed)) & !UNSTOPPABLE
+}
+
+/// The signals that wait for a thread, with its header, or for any of its process, with that of the first.
+fn pending((own, first): (Option<&Header>, Option<&Header>)) -> u64 {
+    first.map_or(0, |header| header.pending.set()) | own.map_or(0, |header| header.own.set())
 }
 
 impl Unixd {

@@ -121,8 +121,11 @@ impl Unixd {
         if is_interruptible(&call.any) && self.has_signal(tid) {
             return interrupted(&call);
         }
-        self.unblock(tid);
-        *self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)? = Some(Blocked { call, deadline });
+        let blocked = self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)?;
+        let before = blocked.replace(Blocked { call, deadline });
+        if let Some(before) = before.filter(|before| before.deadline != 0) {
+            self.clock.remove(before.deadline, Due::Wait(tid));
+        }
         if deadline != 0 {
             self.clock.add(deadline, Due::Wait(tid));
         }
@@ -197,7 +200,7 @@ impl Unixd {
 
     /// Is a signal pending that interrupts waiting?
     pub fn has_signal(&self, tid: Tid) -> bool {
-        self.procs.pending_for(tid) & !self.procs.mask_of(tid) != 0
+        self.procs.has_signal(tid)
     }
 }
 
