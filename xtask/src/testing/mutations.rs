@@ -101,13 +101,17 @@ const BUGS: &[Bug] = &[
                 "servers/unixd/src/fork.rs",
                 "        self.procs.add(proc);\n",
                 "        self.procs.add(proc);\n        \
-                 self.locks.values_mut().for_each(|file| file.inherit(pid, child));\n",
+                 self.locks.inherit(pid, child);\n",
             ),
             (
                 "servers/unixd/src/locks.rs",
                 "impl FileLocks {\n",
-                "impl FileLocks {\n    pub fn inherit(&mut self, from: Pid, to: Pid) {\n        \
-                 self.ranges.inherit(Owner::Process(from), Owner::Process(to));\n    }\n",
+                "impl AllLocks {\n    pub fn inherit(&mut self, from: Pid, to: Pid) {\n        \
+                 let (from, to) = (Owner::Process(from), Owner::Process(to));\n        \
+                 for file in self.files.values_mut() {\n            \
+                 file.ranges.inherit(from, to);\n            \
+                 file.ranges.users_of(to).for_each(|user| self.users.take(user, 1));\n        \
+                 }\n    }\n}\n\nimpl FileLocks {\n",
             ),
             (
                 "crates/filelock/src/lib.rs",
