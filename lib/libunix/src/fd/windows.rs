@@ -269,7 +269,8 @@ pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
     p.fds.windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
     let caps = Caps::receive(place::frame_slot(index));
     server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
-    show(index, 0, PIPE_BYTES, write)?;
+    // Another process may have used the end meanwhile, so that the ring was taken back.
+    show(index, 0, PIPE_BYTES, write).map_err(|_| Errno::EBUSY)?;
     let window = Window {
         inode,
         layout: RING_LAYOUT,

@@ -23,7 +23,7 @@ use captypes::invocations::{options, MapFlags};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Place, Status};
 use core::arch::asm;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::{entry_of, own, RWX, SESSION_PAGES, THREADS_L1, THREAD_GROUPS};
@@ -61,6 +61,10 @@ mod slot {
 
 /// Areas that have been used: those from 1 up to this.
 static USED: AtomicU32 = AtomicU32::new(0);
+/// Bit N-1: the session frame of area N is mapped, and stays so until its thread asks for its end. From
+/// then on `unixd` takes it away, whoever looks at it.
+static SHOWN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+const WORDS: usize = (AREAS as usize).div_ceil(64);
 
 fn place(index: u32, slot: u32) -> CapAddr {
     let area = index - 1;
@@ -153,13 +157,31 @@ pub fn each_session(mut f: impl FnMut(&Header)) {
     for index in (0..=USED.load(Ordering::Relaxed)).filter(|index| *index != own) {
         let session = match index {
             0 => SESSION_FRAME,
-            _ if place(index, slot::SESSION_MAPPING).identify().is_err() => continue,
+            _ if !is_shown(index) => continue,
             _ => base(index) + SESSION,
         };
-        // SAFETY: the session frame is mapped, as long as its Mapping is there; the header's fields
-        // are atomics.
+        // SAFETY: the session frame is mapped: its thread has not asked for its end, for which it would
+        // need the lock that the caller has; the header's fields are atomics.
         f(unsafe { &*(session as *const Header) });
     }
+}
+
+fn word_and_bit(index: u32) -> (&'static AtomicU64, u64) {
+    (&SHOWN[(index - 1) as usize / 64], 1 << ((index - 1) % 64))
+}
+
+fn is_shown(index: u32) -> bool {
+    let (word, bit) = word_and_bit(index);
+    word.load(Ordering::Relaxed) & bit != 0
+}
+
+/// Whether others may look at the session frame of a thread.
+fn show(index: u32, shown: bool) {
+    let (word, bit) = word_and_bit(index);
+    match shown {
+        true => word.fetch_or(bit, Ordering::Relaxed),
+        false => word.fetch_and(!bit, Ordering::Relaxed),
+    };
 }
 
 /// What a process has made of its areas.
@@ -169,13 +191,13 @@ pub struct Areas {
     /// Areas with stack, frame and code, from the first on.
     made: u32,
     /// Bit N-1: area N is in use.
-    used: [u64; (AREAS as usize).div_ceil(64)],
+    used: [u64; WORDS],
 }
 
 impl Areas {
     /// None.
     pub const fn new() -> Areas {
-        Areas { groups: 0, made: 0, used: [0; (AREAS as usize).div_ceil(64)] }
+        Areas { groups: 0, made: 0, used: [0; WORDS] }
     }
 
     /// A free area, with everything but a dispatcher, an endpoint and a session frame.
@@ -193,6 +215,7 @@ impl Areas {
 
     /// The area is used no more, as soon as its dispatcher is gone.
     pub fn put_back(&mut self, index: u32) {
+        show(index, false);
         self.used[(index - 1) as usize / 64] &= !(1 << ((index - 1) % 64));
     }
 
@@ -264,11 +287,14 @@ pub fn map_session(index: u32) -> Result<(), Status> {
     let rw = MapFlags::READ.or(MapFlags::WRITE);
     let mapping = place(index, slot::SESSION_MAPPING);
     let session = place(index, slot::SESSION);
-    table(index).map(entry_of(base(index) + SESSION), SESSION_PAGES, session, 0, rw, mapping)
+    table(index).map(entry_of(base(index) + SESSION), SESSION_PAGES, session, 0, rw, mapping)?;
+    show(index, true);
+    Ok(())
 }
 
 /// Forgets the voice of the thread that was here.
 pub fn clear(index: u32) {
+    show(index, false);
     for slot in [slot::DISPATCHER, slot::SESSION_MAPPING, slot::SESSION, slot::UNIXD] {
         let _ = place(index, slot).delete();
     }
@@ -295,5 +321,6 @@ pub fn configure(dispatcher: CapAddr, index: u32) -> Result<(), Status> {
 /// In a forked child: no area but that of the first thread.
 pub fn after_fork() {
     USED.store(0, Ordering::Relaxed);
+    SHOWN.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     debug_assert!(!lock::is_shared());
 }
