@@ -5,52 +5,8 @@
 // timeout: 240
 // keeps: 2097152
 // expect-stdout: descriptions: ENFILE\nothers work\nlocks: ENOLCK\nothers work\npassed\n
-#include "test.h"
+#include "others.h"
 #include <sys/file.h>
-#include <sys/stat.h>
-
-enum { USER = 1000, OTHER = 1001 };
-
-static int failed;
-static void fail(const char *what, long value) {
-    printf("FAILED %s: %ld, errno %d (%s)\n", what, value, errno, strerror(errno));
-    failed = 1;
-}
-
-// Opens files of its own, locks parts of one, and has children. 0, or where it failed.
-static int work(void) {
-    for (int i = 0; i < 20; i++) {
-        int fd = open("/tmp/shared", O_RDWR);
-        if (fd < 0) return 1;
-        struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 2000000 + 10 * i, .l_len = 1};
-        if (fcntl(fd, F_SETLK, &lock)) return 2;
-    }
-    for (int i = 0; i < 20; i++) {
-        pid_t pid = fork();
-        if (pid == 0) _exit(0);
-        int status;
-        if (pid < 0) return 3;
-        if (waitpid(pid, &status, 0) != pid || status) return 4;
-    }
-    return 0;
-}
-
-static void others_work(void) {
-    int ok = 1;
-    for (int i = 0; i < 2; i++) {
-        pid_t pid = fork();
-        if (pid == 0) {
-            if (i == 1 && setuid(OTHER)) _exit(9);
-            _exit(work());
-        }
-        int status = -1;
-        if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
-            fail(i ? "another user" : "root", status);
-            ok = 0;
-        }
-    }
-    if (ok) printf("others work\n");
-}
 
 // What a process of the user does: takes until it is refused for a reason other than `own`, the limit of
 // a process, and answers that errno; 0 when its own limit is reached.
