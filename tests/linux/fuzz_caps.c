@@ -18,6 +18,7 @@
 // timeout: 240
 // expect-stdout: passed\n
 #include "test.h"
+#include "chance.h"
 #include "caps.h"
 #include <sched.h>
 #include <time.h>
@@ -33,21 +34,7 @@ enum { STOCK = 3 << 20 };
 
 // In memory that parent and child share: what the child does at the moment.
 static volatile struct { long done, accepted; unsigned long words[11]; } *last;
-static unsigned long state;
 static int tracing;
-
-static unsigned long random_word(void) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return state * 0x2545f4914f6cdd1d;
-}
-
-static unsigned below(unsigned bound) { return (random_word() >> 33) % bound; }
-
-#define PICK(...)                                                              \
-    ({                                                                         \
-        const unsigned long list_[] = {__VA_ARGS__};                           \
-        list_[below(sizeof list_ / sizeof *list_)];                            \
-    })
 
 static unsigned long words[11];
 

@@ -18,6 +18,7 @@
 // timeout: 240
 // expect-stdout: passed\n
 #include "test.h"
+#include "chance.h"
 #include "raw.h"
 #include <dirent.h>
 #include <ftw.h>
@@ -52,20 +53,6 @@ static void read_table(void) {
         request_count++;
     }
 }
-
-// Chance.
-
-static unsigned long state;
-static unsigned long random_word(void) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return state * 0x2545f4914f6cdd1d;
-}
-static unsigned below(unsigned bound) { return (random_word() >> 33) % bound; }
-#define PICK(...)                                                              \
-    ({                                                                         \
-        const unsigned long list_[] = {__VA_ARGS__};                           \
-        list_[below(sizeof list_ / sizeof *list_)];                            \
-    })
 
 // What those see that are to be left alone.
 

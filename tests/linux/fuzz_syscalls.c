@@ -12,6 +12,7 @@
 // timeout: 180
 // expect-stdout: passed\n
 #include "test.h"
+#include "chance.h"
 #include <ftw.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -21,23 +22,9 @@
 
 enum { CALLS = 40, KILL_AFTER_MS = 3000, GIVE_UP_AFTER_MS = 20000 };
 
-static unsigned long state;
 static volatile struct { int number, done; long arguments[6]; } *last;
 static int on_linux;
 static char *writable, *read_only, *edge;
-
-static unsigned long random_word(void) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return state * 0x2545f4914f6cdd1d;
-}
-
-static unsigned below(unsigned bound) { return (random_word() >> 33) % bound; }
-
-#define PICK(...)                                                              \
-    ({                                                                         \
-        const unsigned long list_[] = {__VA_ARGS__};                           \
-        list_[below(sizeof list_ / sizeof *list_)];                            \
-    })
 
 static const char *const paths[] = {
     "a", "b", "a/b", "dir", "dir/c", "link", ".", "..", "", "/", "/tmp", "/dev/null", "/dev/zero",
