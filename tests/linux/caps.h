@@ -2,18 +2,15 @@
 // state, in which `syscall` goes to the CPU driver, and try whatever it likes on the capabilities that
 // its library has.
 
-// abi::layout::DISPATCHER_FRAME; the flag `disabled` is its first field.
-#define DISABLED ((volatile unsigned *)0x7fffe0001000)
-
 // Slots that every process has (abi::slots).
-enum { ROOT = 1, DISPATCHER = 2, VSPACE = 3, FRAME = 4, MEMD = 5, UNIXD = 6 };
+enum { ROOT = 1, DISPATCHER = 2, VSPACE = 3, FRAME = 4, MEMD = 5, UNIXD = 6, SESSION = 7, LIBRARY = 13 };
 
 // captypes::Label
 enum {
     COPY = 1, MINT, MOVE, RETYPE, DELETE, REVOKE, IDENTIFY, COPY_RANGE, DELETE_RANGE, RETYPE_COPY,
     NO_OP, COMPARE, RETYPE_MANY, RESIZE, NEW_ID,
     MAP = 20, MAP_MANY, PROTECT, PROTECT_MANY, UNMAP, READ_ENTRY, REPLACE,
-    CALL = 30, REPLY_RECV, POLL,
+    CALL = 30, REPLY_RECV, POLL, LISTEN,
     REPLY = 40, NOTIFY, CONFIGURE, START, SUSPEND, CONTINUE, YIELD, WAIT, SET_TIMER, SET_FS_BASE, USAGE,
     SHUTDOWN = 60, LOG, COLLECT, READ_COUNTER, CHECK_INVARIANTS, NOTIFY_RECLAIMED,
     SET_FLUSH_POLICY, COLLECT_CYCLES,
@@ -23,13 +20,13 @@ enum {
 };
 
 // captypes::Status
-enum { DONE, NO_RIGHTS = 6, AGAIN = 11, SHARED = 17, EMPTY = 3 };
+enum { DONE, INVALID, NO_SLOT, EMPTY, OCCUPIED, WRONG_TYPE, NO_RIGHTS, AGAIN = 11, SHARED = 17 };
 
 // captypes::CapType
 enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, DISP, EP, MAPPING };
 
 // Eleven words: rax, rdi, rsi, rdx, r10, r8, r9, r12, r13, r14, r15. The results: rsi, rdx, r10, r8,
-// r9, r12. Disabled only in between.
+// r9, r12, r13. Disabled only in between.
 long invoke_words(const unsigned long *words, unsigned long *results);
 __asm__(".text\n"
         "invoke_words:\n"
@@ -44,7 +41,7 @@ __asm__(".text\n"
         "movl $0, (%rbp)\n"
         "pop %rbx\n"
         "mov %rsi, 0(%rbx); mov %rdx, 8(%rbx); mov %r10, 16(%rbx)\n"
-        "mov %r8, 24(%rbx); mov %r9, 32(%rbx); mov %r12, 40(%rbx)\n"
+        "mov %r8, 24(%rbx); mov %r9, 32(%rbx); mov %r12, 40(%rbx); mov %r13, 48(%rbx)\n"
         "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
         "ret\n");
 
@@ -59,5 +56,5 @@ __asm__(".text\n"
         "ret\n");
 
 // Places (captypes::Place): a slot of the own CSpace, one of its root, and the same of another's root.
-static inline unsigned long own(unsigned l1, unsigned l2) { return l1 << 8 | l2; }
+static inline unsigned long own(unsigned l1, unsigned l2) { return (unsigned long)l1 << 8 | l2; }
 static inline unsigned long in_root(unsigned long root, unsigned index) { return 1ul << 63 | root << 32 | index; }

@@ -26,7 +26,7 @@ static struct report { long tried, shared, no_rights, accepted; int ready, go; }
 static unsigned long pattern(long page, long word) { return page * 0x9e3779b97f4a7c15ul + word; }
 
 static long invoke(long label, unsigned long target, const unsigned long *arguments, unsigned long *results) {
-    static unsigned long words[11], spare[6];
+    static unsigned long words[11], spare[7];
     words[0] = label, words[1] = target;
     memcpy(words + 2, arguments, 9 * sizeof *words);
     long status;
@@ -48,7 +48,7 @@ static void attack(long status) {
 struct identity { unsigned type, relations; };
 
 static struct identity identify(unsigned long place) {
-    unsigned long results[6];
+    unsigned long results[7];
     long status = invoke(IDENTIFY, place, (unsigned long[9]){0}, results);
     if (status != DONE) return (struct identity){0};
     return (struct identity){results[0], results[5]};

@@ -46,7 +46,7 @@ static long invoke(long label, unsigned long target, const unsigned long *argume
         for (int i = 0; i < 11; i++) printf("%lx ", words[i]);
         printf("\n");
     }
-    static unsigned long results[6];
+    static unsigned long results[7];
     long status = invoke_words(words, results);
     last->done++;
     if (status == 0) last->accepted++;

@@ -268,7 +268,7 @@ static void send_request(void) {
     if (!strcmp(it->reply, "PosixCaps") && words[1] == 0 && through == UNIXD && (raw_results[1] | raw_results[2]))
         shared->gained = YES;
     for (int i = 0; i < GOT_COUNT; i++)
-        if (INVOKE(IDENTIFY, own(RAW_NODE, GOT + i), 0) == RAW_OK) use_capability(own(RAW_NODE, GOT + i));
+        if (INVOKE(IDENTIFY, own(RAW_NODE, GOT + i), 0) == DONE) use_capability(own(RAW_NODE, GOT + i));
 }
 
 static void open_things(void) {

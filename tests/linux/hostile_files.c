@@ -29,7 +29,7 @@ static unsigned long frame_of(unsigned desc, int write, long *error) {
     unsigned long slot = own(RAW_NODE, GOT);
     INVOKE(DELETE, slot, 0);
     *error = REQUEST_CAPS(OP_FILE_EXTENT, NULL, slot, desc, 0, write);
-    if (INVOKE(IDENTIFY, slot, 0) != RAW_OK) return 0;
+    if (INVOKE(IDENTIFY, slot, 0) != DONE) return 0;
     unsigned long rights = raw_results[3];
     return rights ? rights : ~0ul;
 }

@@ -179,7 +179,7 @@ static void rebel(void) {
     INVOKE(RETYPE, own(RAW_NODE, MEMORY), FRAME_TYPE, 20480, 4096, 1, own(RAW_NODE, NEW_FRAME));
     // The new CSpace has all that this one has.
     for (unsigned i = 0; i < 256; i++)
-        INVOKE(COPY, root_index(0, i), root_index(own(RAW_NODE, NEW_ROOT), i));
+        INVOKE(COPY, in_root(0, i), in_root(own(RAW_NODE, NEW_ROOT), i));
     status[1] = INVOKE(CONFIGURE, own(RAW_NODE, NEW_DISPATCHER), ROOT, VSPACE, own(RAW_NODE, NEW_FRAME),
                        RAW_FRAME, 0, SUPERVISED);
     status[2] = INVOKE(CONFIGURE, own(RAW_NODE, NEW_DISPATCHER), own(RAW_NODE, NEW_ROOT), VSPACE,
@@ -214,10 +214,10 @@ int main(void) {
     pid_t pid = start(rebel);
     int status = 0;
     EXPECT(news(pid, 0, &status) && status == 0x300, "the rebel ends with %#x", status);
-    EXPECT(shared->status[0] == RAW_NO_RIGHTS, "Continue of oneself: %ld", shared->status[0]);
-    EXPECT(shared->status[1] == RAW_NO_RIGHTS, "Configure as supervised: %ld", shared->status[1]);
+    EXPECT(shared->status[0] == NO_RIGHTS, "Continue of oneself: %ld", shared->status[0]);
+    EXPECT(shared->status[1] == NO_RIGHTS, "Configure as supervised: %ld", shared->status[1]);
     EXPECT(shared->status[2] == 0, "Configure: %ld", shared->status[2]);
-    EXPECT(shared->status[3] == RAW_NO_RIGHTS, "Start of a dispatcher of its own: %ld", shared->status[3]);
+    EXPECT(shared->status[3] == NO_RIGHTS, "Start of a dispatcher of its own: %ld", shared->status[3]);
     EXPECT(shared->status[4] == EPERM, "Replace by what has copies: %ld", shared->status[4]);
     EXPECT(shared->status[5] == EPERM, "Replace by what cannot be revoked: %ld", shared->status[5]);
     EXPECT(shared->status[6] == pid, "it is %ld", shared->status[6]);

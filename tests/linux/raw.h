@@ -1,5 +1,6 @@
 // What a hostile process can do beside system calls: it puts its own dispatcher into the disabled
 // state, in which `syscall` goes to the CPU driver, and invokes the capabilities that it has.
+#include "caps.h"
 #include <stdint.h>
 #include <string.h>
 
@@ -8,50 +9,8 @@
 #define RAW_SESSION 0x7fffe0002000ul
 #define RAW_DATA (RAW_SESSION + 4096)
 
-// Slots that every process has (abi::slots).
-enum { ROOT = 1, DISPATCHER = 2, VSPACE = 3, FRAME = 4, MEMD = 5, UNIXD = 6, SESSION = 7, LIBRARY = 13 };
-
-// Labels of invocations (captypes).
-enum {
-    COPY = 1, MINT, MOVE, RETYPE, DELETE, REVOKE, IDENTIFY, COPY_RANGE, DELETE_RANGE, RETYPE_COPY,
-    NO_OP, COMPARE, RETYPE_MANY, RESIZE, NEW_ID,
-    MAP = 20, MAP_MANY, PROTECT, PROTECT_MANY, UNMAP, READ_ENTRY, REPLACE_MAPPING,
-    CALL = 30, REPLY_RECV, POLL, LISTEN,
-    REPLY = 40, NOTIFY, CONFIGURE, START, SUSPEND, CONTINUE, YIELD, WAIT, SET_TIMER, SET_FS_BASE, USAGE,
-    SHUTDOWN = 60, LOG, COLLECT, READ_COUNTER, CHECK_INVARIANTS, NOTIFY_RECLAIMED,
-    SET_FLUSH_POLICY, COLLECT_CYCLES,
-    PORT_IN = 70, PORT_OUT, PORT_OUT_BYTES, IRQ_BIND, IRQ_ACK,
-    PERF_INFO = 80, PERF_PROGRAM, PERF_READ,
-};
-
-// Capability types.
-enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, DISP, EP, MAPPING };
-
 // Rights.
 enum { RIGHT_READ = 1, RIGHT_WRITE = 2, RIGHT_EXEC = 4, RIGHT_SEND = 8, RIGHT_RECV = 16, RIGHT_REVOKE = 32 };
-
-// Statuses of invocations.
-enum { RAW_OK, RAW_INVALID, RAW_NO_SLOT, RAW_EMPTY, RAW_OCCUPIED, RAW_WRONG_TYPE, RAW_NO_RIGHTS };
-
-// Eleven words: rax, rdi, rsi, rdx, r10, r8, r9, r12, r13, r14, r15. Disabled only in between. Of the
-// results: rsi, rdx, r10, r8, r9, r12, r13.
-long raw_words(const unsigned long *words, unsigned long *results);
-__asm__(".text\n"
-        "raw_words:\n"
-        "push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
-        "mov %rdi, %rbx; push %rsi\n"
-        "mov $0x7fffe0001000, %rbp\n"
-        "mov 0(%rbx), %rax; mov 8(%rbx), %rdi; mov 16(%rbx), %rsi; mov 24(%rbx), %rdx\n"
-        "mov 32(%rbx), %r10; mov 40(%rbx), %r8; mov 48(%rbx), %r9; mov 56(%rbx), %r12\n"
-        "mov 64(%rbx), %r13; mov 72(%rbx), %r14; mov 80(%rbx), %r15\n"
-        "movl $1, (%rbp)\n"
-        "syscall\n"
-        "movl $0, (%rbp)\n"
-        "pop %rbx\n"
-        "mov %rsi, 0(%rbx); mov %rdx, 8(%rbx); mov %r10, 16(%rbx); mov %r8, 24(%rbx)\n"
-        "mov %r9, 32(%rbx); mov %r12, 40(%rbx); mov %r13, 48(%rbx)\n"
-        "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
-        "ret\n");
 
 // What the last invocation left in rsi, rdx, r10, r8, r9, r12 and r13.
 static unsigned long raw_results[7];
@@ -59,17 +18,13 @@ static unsigned long raw_results[7];
 static inline long raw_invoke(unsigned long rax, unsigned long target, const unsigned long *arguments) {
     unsigned long words[11] = {rax, target};
     memcpy(words + 2, arguments, 9 * sizeof *words);
-    return raw_words(words, raw_results);
+    return invoke_words(words, raw_results);
 }
 
 // Invokes a capability; answers the status.
 #define INVOKE(label, target, ...) raw_invoke(label, target, (unsigned long[9]){__VA_ARGS__})
 
-// Places: a slot of the own CSpace, an index of its root, a slot of the CSpace whose root is in `root`.
-static inline unsigned long own(unsigned l1, unsigned l2) { return (unsigned long)l1 << 8 | l2; }
-static inline unsigned long root_index(unsigned long root, unsigned index) {
-    return 1ul << 63 | root << 32 | index;
-}
+// A slot of the CSpace whose root is in `root`.
 static inline unsigned long within(unsigned long root, unsigned long slot) { return root << 32 | slot; }
 
 // Requests to unixd (unixproto::ops), by their numbers.
@@ -104,9 +59,9 @@ static inline long raw_request_through(unsigned long slot, unsigned op, const ch
 enum { RAW_NODE = 250 };
 static inline int raw_make_node(void) {
     unsigned long spare = 255;
-    while (spare > 16 && INVOKE(IDENTIFY, spare, 0) != RAW_EMPTY) spare--;
+    while (spare > 16 && INVOKE(IDENTIFY, spare, 0) != EMPTY) spare--;
     if (INVOKE(CALL, MEMD, 1, 16384, 16384, 0, 0, 0, 0, spare)) return 0;
-    long made = INVOKE(RETYPE, spare, L2, 0, 16384, 1, root_index(0, RAW_NODE));
+    long made = INVOKE(RETYPE, spare, L2, 0, 16384, 1, in_root(0, RAW_NODE));
     INVOKE(DELETE, spare, 0);
     return made == 0;
 }
