@@ -14,6 +14,8 @@
 //!              and of Frames of mapped files does not fit into node 0
 //! ```
 //!
+//! The root has 64 slots at first, and 256 once a process has CNodes for more than those.
+//!
 //! The library's private memory (data with the stack in it, heap) consists of *pieces*, Frames that
 //! lie one behind the other in the address space.
 //!
