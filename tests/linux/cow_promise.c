@@ -16,7 +16,7 @@ enum { PAGES = 900, SMALL = 6, WORDS = PAGE / sizeof(long) };
 enum { READ = 1, WRITE = 2, ALL = 7, IF_EXCLUSIVE = 8 };
 enum { COPIES = 1 };
 // Root indexes of chunks and of Mappings (linuxdomain), and those that are free for the child.
-enum { NODES = 34, NODES_END = 240, OWN = 250, BITS = 256 };
+enum { NODES = 34, NODES_END = 60, OWN = 62, BITS = 256 };
 // Slots of the CNode at index 0 and of those behind it that hold tables, and their Mappings.
 enum { TABLES = 96, TABLE_MAPPINGS = 144 };
 

@@ -237,7 +237,7 @@ static void send_request(void) {
         for (unsigned long i = 0; i < length / 4; i++)
             ((unsigned *)RAW_DATA)[i] = below(2) ? descs[below(POOL)] : (unsigned)random_word();
         break;
-    case 2: length = PICK(0, 1, 4096, 28672, 28673, 65535); break;
+    case 2: length = PICK(0, 1, 4096, 12288, 12289, 65535); break;
     }
     words[0] = (below(200) ? (unsigned)it->number : (unsigned)below(65536)) | (length & 0xffff) << 16 |
                (second & 0xffff) << 32 | (below(100) ? 0 : random_word() << 48);

@@ -34,7 +34,7 @@ static int can_read_session(void) {
 static void keep_everything(void) {
     INVOKE(COPY, UNIXD, own(RAW_NODE, KEPT_ENDPOINT));
     INVOKE(COPY, SESSION, own(RAW_NODE, KEPT_SESSION));
-    INVOKE(MAP, own(RAW_NODE, KEPT_TABLE), 0, 8, own(RAW_NODE, KEPT_SESSION), 0, 1, own(RAW_NODE, KEPT_MAPPINGS + 1));
+    INVOKE(MAP, own(RAW_NODE, KEPT_TABLE), 0, 4, own(RAW_NODE, KEPT_SESSION), 0, 1, own(RAW_NODE, KEPT_MAPPINGS + 1));
     // The mapping alone must not be enough.
     INVOKE(DELETE, own(RAW_NODE, KEPT_SESSION), 0);
     INVOKE(DELETE, SESSION, 0);

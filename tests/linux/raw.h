@@ -56,7 +56,7 @@ static inline long raw_request_through(unsigned long slot, unsigned op, const ch
     raw_request_through(UNIXD, op, a, receive, (unsigned long[5]){__VA_ARGS__})
 
 // An L2CNode of its own at this index of the root: slots that the library of the process does not use.
-enum { RAW_NODE = 250 };
+enum { RAW_NODE = 62 };
 static inline int raw_make_node(void) {
     unsigned long spare = 255;
     while (spare > 16 && INVOKE(IDENTIFY, spare, 0) != EMPTY) spare--;

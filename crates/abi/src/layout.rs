@@ -18,7 +18,7 @@ pub const PROGRAM_END: u64 = LIBRARY_START - PAGE;
 pub const LIBRARY_START: u64 = 0x7fff_e000_0000;
 /// The frame shared with the kernel.
 pub const DISPATCHER_FRAME: u64 = LIBRARY_START + 0x1000;
-/// The frame shared with `unixd`, 32 KiB.
+/// The frame shared with `unixd`, 16 KiB.
 pub const SESSION_FRAME: u64 = LIBRARY_START + 0x2000;
 /// One page, where the library looks at pages of files.
 pub const LIBRARY_PEEK: u64 = LIBRARY_START + 0xb000;

@@ -512,7 +512,7 @@ impl Draft<'_> {
     fn size(&mut self, ty: CapType, source: &Cap) -> u64 {
         let r = &mut *self.random;
         match ty {
-            CapType::L1CNode => L2_BYTES * (1 + r.below(2)),
+            CapType::L1CNode => PAGE << r.below(4),
             CapType::L2CNode => L2_BYTES,
             CapType::Ram => PAGE << r.below(6),
             CapType::Io | CapType::Irq => 1 + r.below(3),

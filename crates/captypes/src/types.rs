@@ -102,8 +102,8 @@ cap_types! {
     8 Pd: Memory, rank 3, TABLE, from [Ram];
     /// Page table of level 1: one entry covers 4 KiB.
     9 Pt: Memory, rank 3, TABLE, from [Ram];
-    /// Root of a CSpace: slots for L2CNodes.
-    10 L1CNode: Memory, rank 3, ObjectSize::Multiple(16384), from [Ram];
+    /// Root of a CSpace: slots for L2CNodes, 64 in each page.
+    10 L1CNode: Memory, rank 3, PAGE, from [Ram];
     /// 256 slots.
     11 L2CNode: Memory, rank 3, ObjectSize::Fixed(16384), from [Ram];
     /// What the kernel schedules.

@@ -24,6 +24,9 @@ pub struct Buddy<'a> {
     words: &'a mut [u64],
     /// Free blocks of 2^k pages, by number of the block.
     free: [BitSet; ORDERS],
+    /// Where in `words` there is a bit for each page, set while that is free: whether some of a range
+    /// are is asked at each return of memory, and would be a question to every order.
+    pages: usize,
     max_order: u32,
     /// Number of the physical page that is page 0 here.
     origin: u64,
@@ -55,11 +58,17 @@ const fn layout(base: u64, bytes: u64) -> [BitSet; ORDERS] {
     sets
 }
 
+/// Words for a bit for each page.
+const fn page_words(base: u64, bytes: u64) -> usize {
+    let (_, origin) = geometry(base, bytes);
+    ((base + bytes) / PAGE - origin).div_ceil(64) as usize
+}
+
 impl<'a> Buddy<'a> {
     /// Words that the allocator of `[base, base + bytes)` needs.
     pub fn words_needed(base: u64, bytes: u64) -> usize {
         let (max_order, _) = geometry(base, bytes);
-        layout(base, bytes)[max_order as usize].end()
+        layout(base, bytes)[max_order as usize].end() + page_words(base, bytes)
     }
 
     /// The allocator of `[base, base + bytes)`, of which nothing is free yet. `base` and `bytes`
@@ -68,7 +77,8 @@ impl<'a> Buddy<'a> {
         let (max_order, origin) = geometry(base, bytes);
         let (first, end) = (base / PAGE - origin, (base + bytes) / PAGE - origin);
         let free = layout(base, bytes);
-        Buddy { words, free, max_order, origin, first, end, free_pages: 0 }
+        let pages = free[max_order as usize].end();
+        Buddy { words, free, pages, max_order, origin, first, end, free_pages: 0 }
     }
 
     /// Free bytes.
@@ -97,6 +107,7 @@ impl<'a> Buddy<'a> {
         self.free[found as usize].remove(self.words, block);
         let start = block << found;
         self.put_range(start + pages, start + (1 << found));
+        self.mark(start, start + pages, false);
         self.free_pages -= pages;
         Some((self.origin + start) * PAGE)
     }
@@ -121,6 +132,7 @@ impl<'a> Buddy<'a> {
         self.free[order as usize].remove(self.words, block);
         self.put_range(block << order, page);
         self.put_range(page + 1, (block + 1) << order);
+        self.mark(page, page + 1, false);
         self.free_pages -= 1;
         Some((self.origin + page) * PAGE)
     }
@@ -132,6 +144,7 @@ impl<'a> Buddy<'a> {
             return Err(FreeError::AlreadyFree);
         }
         self.put_range(low, high);
+        self.mark(low, high, true);
         self.free_pages += high - low;
         Ok(())
     }
@@ -147,11 +160,26 @@ impl<'a> Buddy<'a> {
         }
     }
 
-    /// Is any page of `low..high` in a free block?
+    /// The words with the bits of the pages `low..high`, each with a mask of these.
+    fn page_bits(&self, low: u64, high: u64) -> impl Iterator<Item = (usize, u64)> {
+        let (start, end) = (self.pages, high.div_ceil(64).max(low / 64));
+        (low / 64..end).map(move |word| {
+            let (from, to) = (low.max(word * 64) % 64, high.min(word * 64 + 64) - word * 64);
+            (start + word as usize, u64::MAX << from & u64::MAX >> (64 - to))
+        })
+    }
+
+    /// Is any page of `low..high` free?
     fn any_free(&self, low: u64, high: u64) -> bool {
-        low < high
-            && (0..=self.max_order)
-                .any(|k| self.free[k as usize].any(self.words, low >> k, ((high - 1) >> k) + 1))
+        self.page_bits(low, high).any(|(word, mask)| self.words[word] & mask != 0)
+    }
+
+    /// Says that the pages `low..high` are free, or not.
+    fn mark(&mut self, low: u64, high: u64, free: bool) {
+        for (word, mask) in self.page_bits(low, high) {
+            let word = &mut self.words[word];
+            *word = if free { *word | mask } else { *word & !mask };
+        }
     }
 
     /// Puts the pages `low..high` in as the largest aligned blocks that they contain.

@@ -163,8 +163,12 @@ replies! {
 requests! {
     // Processes.
 
-    /// The first request of the first process. data: the argument block (`boot/args`).
-    1 Attach() -> Attached;
+    /// The first request of the first process. data: the argument block (`boot/args`) from a byte on, as
+    /// much of it as there is room for.
+    1 Attach(
+        /// That byte.
+        from: u32
+    ) -> Attached;
     /// Makes a child of the caller. Answers capabilities [UNIXD endpoint, session Frame] for the
     /// child; its header is filled in. `EAGAIN`: too many processes.
     2 Fork(
@@ -198,6 +202,10 @@ requests! {
     /// that it has made for itself. `unixd` starts it. The answer goes to the caller, who is the
     /// parent again.
     5 Become() -> ();
+    /// Makes the root of the caller's CSpace larger. Sends a capability, L1CNode, to the new one: empty, of
+    /// `linuxdomain::ROOT_BYTES`, moved, with the right `REVOKE`, and of which there are no copies.
+    /// `EINVAL`: it is something else, or there is a root of that size.
+    83 GrowRoot() -> ();
     /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
     /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
     6 Exec() -> ();

@@ -7,7 +7,7 @@ use crate::signals::SigInfo;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a session frame.
-pub const SESSION_BYTES: u64 = 32 * 1024;
+pub const SESSION_BYTES: u64 = 16 * 1024;
 /// Bytes of the header page.
 pub const HEADER_BYTES: usize = 4096;
 /// Where the data area starts in the frame.

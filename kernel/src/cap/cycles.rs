@@ -24,8 +24,8 @@
 //! this core anyway (G18 §4.2, kernel objects do not move). So cycles over several cores, too, come
 //! to an end, each container by the collector of its own core.
 //!
-//! A cycle can only come loose when a capability to a container goes or moves. These are counted;
-//! without any since the last time there is nothing to do.
+//! A cycle can only come loose when a capability to a container goes or moves of which there are others.
+//! These containers are noted; while all of them are in use there is nothing to do (see `suspects`).
 
 use super::db::{is_container, Db};
 use super::delete::{Pause, Progress};
@@ -65,8 +65,6 @@ enum Phase {
 /// What is remembered between steps.
 pub struct Collector {
     phase: Phase,
-    /// Capabilities to containers that went or moved since the last collection began.
-    pub(super) loose: u64,
     /// Addresses of grey containers.
     grey: [u64; STACK],
     depth: usize,
@@ -84,7 +82,6 @@ impl Collector {
     pub const fn new() -> Self {
         Collector {
             phase: Phase::Idle,
-            loose: 0,
             grey: [0; STACK],
             depth: 0,
             overflow: false,
@@ -160,12 +157,12 @@ impl Db {
         }
     }
 
-    /// A capability to a container was taken out of the database. Another one to the same inherits
-    /// the marks.
+    /// A capability to a container, of which there are copies, was taken out of the database. Another one
+    /// inherits the marks.
     #[inline(never)]
     pub(super) fn left(&mut self, cap: &RawCap) {
         const MARKS: u16 = attr::MARKED | attr::SCANNED;
-        self.collector.loose += 1;
+        self.suspect(cap);
         if self.collector.phase != Phase::Idle && cap.has_remote(MARKS) {
             if let Some(heir) = self.find(cap) {
                 let own = heir.cap();
@@ -174,8 +171,15 @@ impl Db {
         }
     }
 
+    /// A container that stays has lost one of those who lead to it.
+    pub(super) fn suspect(&mut self, cap: &RawCap) {
+        if !cap.is_foreign() {
+            self.suspects.note(cap.base);
+        }
+    }
+
     /// The container, not parked, that holds a range; the slot that stands for it.
-    fn container_around(&self, base: u64, bytes: u64) -> Option<SlotRef> {
+    pub(super) fn container_around(&self, base: u64, bytes: u64) -> Option<SlotRef> {
         let found = self.surrounding(MEMORY, base, bytes, RANK)?;
         let cap = found.cap();
         is_whole_container(&cap).then_some(found)
@@ -202,7 +206,7 @@ impl Local {
     pub fn collect_cycles(&mut self) -> Result<Count, Status> {
         if self.db.collector.phase == Phase::Idle {
             let first = self.first.ok_or(Status::WrongState)?;
-            if self.db.collector.loose == 0 {
+            if !self.may_have_lost()? {
                 return Ok(Count { count: 0 });
             }
             self.db.collector = Collector { phase: Phase::Marking, ..Collector::new() };
@@ -333,9 +337,9 @@ impl Local {
             if cap.attrs & attr::MARKED != 0 {
                 clear_marks(found);
             } else {
-                let loose = self.db.collector.loose;
+                let noted = self.db.suspects.mark();
                 let progress = self.discard(found);
-                self.db.collector.loose = loose;
+                self.db.suspects.back_to(noted);
                 progress?;
                 self.db.collector.collected += 1;
             }

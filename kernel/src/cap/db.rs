@@ -9,6 +9,7 @@ use super::cycles::Collector;
 use super::locks::Locks;
 use super::mem::{Obj, SlotRun};
 use super::policy::{CapPolicy, MEMORY};
+use super::suspects::Suspects;
 use captypes::CapType;
 use core::ptr::NonNull;
 use mdb::{Class, Entry, Mdb, RawCap, Slot, Violation};
@@ -24,6 +25,8 @@ pub struct Db {
     newest_of: RawCap,
     /// Who looks for cycles must know what happens to capabilities to containers.
     pub(super) collector: Collector,
+    /// Where that might find something.
+    pub(super) suspects: Suspects,
     /// Capabilities on which the monitors work.
     pub(crate) locks: Locks,
     /// Of which containers and tables there is only one capability.
@@ -48,6 +51,7 @@ impl Db {
             newest: None,
             newest_of: RawCap::NULL,
             collector: Collector::new(),
+            suspects: Suspects::new(),
             locks: Locks::new(),
             uncopied: Uncopied::new(),
         }
@@ -191,9 +195,10 @@ impl Db {
         if self.newest == Some(slot) {
             self.newest = None;
         }
+        let leaves_copies = is_container(slot.cap().ty) && self.has_copies(slot);
         // SAFETY: it is in the database.
         let cap = unsafe { self.mdb.remove(slot.ptr()) };
-        if is_container(cap.ty) {
+        if leaves_copies {
             self.left(&cap);
         }
         cap
@@ -202,6 +207,16 @@ impl Db {
     /// Moves what `src` holds to the empty slot `dst`.
     #[inline]
     pub fn relocate(&mut self, src: SlotRef, dst: SlotRef) {
+        let cap = src.cap();
+        if is_container(cap.ty) {
+            self.suspect(&cap);
+        }
+        self.relocate_same(src, dst);
+    }
+
+    /// The same for what leads nowhere any more, or is on the way to another slot.
+    #[inline]
+    pub(super) fn relocate_same(&mut self, src: SlotRef, dst: SlotRef) {
         if src.is_linked() && !dst.is_linked() {
             if self.newest == Some(src) {
                 self.newest = Some(dst);
@@ -210,7 +225,6 @@ impl Db {
             // SAFETY: just checked; `dst` stays in place as every slot.
             unsafe { self.mdb.relocate(src.ptr(), dst.ptr()) };
             if is_container(ty) {
-                self.collector.loose += 1;
                 self.arrived(dst, ty);
             }
         }

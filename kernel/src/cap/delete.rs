@@ -466,8 +466,9 @@ impl Local {
         self.dying.push(own);
     }
 
+    /// Moves the last capability to a container that is parked.
     fn relocate_watched(&mut self, from: SlotRef, to: SlotRef) {
-        self.db.relocate(from, to);
+        self.db.relocate_same(from, to);
         if self.watched == Some(from) {
             self.watched = Some(to);
         }
@@ -475,9 +476,9 @@ impl Local {
 
     fn swap(&mut self, a: SlotRef, b: SlotRef) {
         let spare = SlotRef::from_slot((&self.spare).into());
-        self.db.relocate(a, spare);
+        self.db.relocate_same(a, spare);
         self.db.relocate(b, a);
-        self.db.relocate(spare, b);
+        self.db.relocate_same(spare, b);
         self.watched = match self.watched {
             Some(slot) if slot == a => Some(b),
             Some(slot) if slot == b => Some(a),

@@ -11,6 +11,7 @@
 //! | `resize` | another root for a CSpace |
 //! | `delete` | delete and revoke, in bounded steps |
 //! | `cycles` | CNodes that only hold each other |
+//! | `suspects` | which of them may have been lost |
 //! | `reclaim` | memory that no capability covers any more |
 //! | `remote` | what this core alone cannot do, and asks its monitor for |
 //! | `locks` | capabilities on which the monitors work |
@@ -33,6 +34,7 @@ pub mod reclaim;
 pub mod remote;
 pub mod resize;
 pub mod retype;
+pub mod suspects;
 
 pub use db::{Db, SlotRef};
 pub use mem::{Obj, SlotRun};

@@ -180,3 +180,54 @@ fn what_moves_during_a_collection_stays() {
         assert_eq!(m.call(at(20 + n), op::Identify {}).unwrap().ty, CapType::L2CNode);
     }
 }
+
+/// Makes node `n` in slot `20 + n`, and a copy of that capability, which is deleted.
+fn make_suspect(m: &mut Machine, n: u32) {
+    m.make(CapType::L2CNode, NODE * u64::from(n), NODE, 20 + n);
+    m.call(at(20 + n), op::Copy { dst: at(17).into() }).unwrap();
+    m.delete(at(17)).unwrap();
+}
+
+/// Whether anything was lost is known without a look at all containers.
+#[test]
+fn while_all_are_in_use_nothing_is_searched() {
+    let mut m = Machine::new();
+    m.checking = false;
+    for n in 0..100 {
+        make_suspect(&mut m, n);
+    }
+    m.core.local.budget = 160;
+    let mut events = 1;
+    while m.call(KERNEL, op::CollectCycles {}) == Err(Status::Again) {
+        events += 1;
+    }
+    assert!(events <= 3, "{events} events");
+    assert_eq!(m.call(KERNEL, op::CollectCycles {}).unwrap().count, 0);
+    // One that holds itself, the first of many again.
+    m.make(CapType::L2CNode, NODE * 200, NODE, 16);
+    m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+    m.call(Place::l1(ROOT, 1), op::Copy { dst: CapAddr::new(1, 9).into() }).unwrap();
+    m.delete(Place::l1(ROOT, 1)).unwrap();
+    for n in 100..120 {
+        make_suspect(&mut m, n);
+    }
+    assert_eq!(m.collect_cycles(), 1);
+    assert_eq!(total(&collect(&mut m)), NODE);
+}
+
+/// More containers lose a capability than are noted, and one that is lost is not among those.
+#[test]
+fn what_is_lost_after_many_others_is_found() {
+    for (before, after) in [(200, 0), (0, 200), (127, 1), (128, 0)] {
+        let mut m = Machine::new();
+        m.checking = false;
+        (0..before).for_each(|n| make_suspect(&mut m, n));
+        m.make(CapType::L2CNode, NODE * 200, NODE, 16);
+        m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+        m.call(Place::l1(ROOT, 1), op::Move { dst: CapAddr::new(1, 9).into() }).unwrap();
+        (before..before + after).for_each(|n| make_suspect(&mut m, n));
+        assert_eq!(m.collect_cycles(), 1, "{before} before, {after} after");
+        assert_eq!(total(&collect(&mut m)), NODE);
+        assert_eq!(m.collect_cycles(), 0);
+    }
+}

@@ -58,7 +58,8 @@ impl Random {
             return self.offset();
         }
         match CapType::from_u8(ty as u8) {
-            Some(CapType::L1CNode | CapType::L2CNode) => 16384,
+            Some(CapType::L1CNode) => self.one_of(&[0x1000, 0x4000]),
+            Some(CapType::L2CNode) => 16384,
             Some(CapType::Ram) => self.one_of(&[0x1000, 0x10000, 0x40000]),
             Some(CapType::Frame) => self.one_of(&[0x1000, 0x1000, 0x3000, 0x20_0000]),
             _ => 4096,

@@ -2,7 +2,7 @@
 //!
 //! | operation | words | answer |
 //! |---|---|---|
-//! | [`ALLOC`] | bytes, alignment, attributes | status; one RAM capability |
+//! | [`ALLOC`] | bytes, alignment, attributes, least bytes | status, bytes; one RAM capability |
 //! | [`STATS`] | | status, free, total, largest, reserve, colours |
 //! | [`ALLOC_COLOURED`] | set of colours, attributes | status; RAM of one page |
 //! | [`HAS`] | bytes | status, 1 if so much is free besides the reserve |
@@ -59,7 +59,21 @@ pub fn alloc(
     attrs: RamAttrs,
     dst: CapAddr,
 ) -> Result<(), Status> {
-    request(server, [ALLOC, bytes, alignment, attrs.0 as u64, 0, 0], dst)
+    request(server, [ALLOC, bytes, alignment, attrs.0 as u64, bytes, 0], dst).map(|_| ())
+}
+
+/// Asks for `bytes` of RAM, or for as many of them as there are, if these are at least `least` (both
+/// multiples of a page). Where not even that can be had at once, all that could come back is looked for
+/// before the answer is [`Status::NoMemory`], and once. How many bytes it is.
+#[inline]
+pub fn alloc_between(
+    server: CapAddr,
+    least: u64,
+    bytes: u64,
+    attrs: RamAttrs,
+    dst: CapAddr,
+) -> Result<u64, Status> {
+    request(server, [ALLOC, bytes, 0, attrs.0 as u64, least, 0], dst)
 }
 
 /// Asks for a page of RAM whose colour is in the set `wanted` of bits, with `attrs`, into the empty
@@ -70,16 +84,16 @@ pub fn alloc_coloured(
     attrs: RamAttrs,
     dst: CapAddr,
 ) -> Result<(), Status> {
-    request(server, [ALLOC_COLOURED, wanted, attrs.0 as u64, 0, 0, 0], dst)
+    request(server, [ALLOC_COLOURED, wanted, attrs.0 as u64, 0, 0, 0], dst).map(|_| ())
 }
 
 #[inline]
-fn request(server: CapAddr, words: [u64; 6], dst: CapAddr) -> Result<(), Status> {
+fn request(server: CapAddr, words: [u64; 6], dst: CapAddr) -> Result<u64, Status> {
     let answer = call(server, words, Caps::NONE, dst)?;
     Status::from_word(answer.words[0])?;
     // An answer without a capability would leave the caller with an empty slot.
     if answer.caps() == 1 {
-        Ok(())
+        Ok(answer.words[1])
     } else {
         Err(Status::NoSlot)
     }

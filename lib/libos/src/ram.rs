@@ -83,13 +83,7 @@ impl Arena {
         self.release()?;
         let chunk = bytes.max(CHUNK);
         let near = memd::near(upcall::own_frame());
-        let got = match memd::alloc(self.server, chunk, 0, near, self.ram) {
-            Err(Status::NoMemory) if bytes < chunk => {
-                memd::alloc(self.server, bytes, 0, near, self.ram).map(|()| bytes)
-            }
-            result => result.map(|()| chunk),
-        }?;
-        self.end = got;
+        self.end = memd::alloc_between(self.server, bytes, chunk, near, self.ram)?;
         Ok(())
     }
 }

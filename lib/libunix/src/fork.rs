@@ -28,8 +28,10 @@ use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
 use uvm::CNode;
 
-/// Pages of RAM that a child starts with.
-const CHILD_RAM: u64 = 96;
+/// Pages of RAM that a child starts with: what it needs until it waits for something.
+const CHILD_RAM: u64 = 20;
+/// The same of one that starts with a program of its own.
+const PROGRAM_RAM: u64 = 40;
 
 /// What a child finds different from its parent.
 pub struct Handover {
@@ -279,7 +281,7 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     if received != 2 {
         return Err(abort(Errno::EIO));
     }
-    give_and_copy(p, regs).map_err(|status| abort(errno(status)))?;
+    give_and_copy(p, regs, CHILD_RAM).map_err(|status| abort(errno(status)))?;
     Ok(child.pid)
 }
 
@@ -303,11 +305,17 @@ pub fn replace(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
-    linuxdomain::make_spaces(&mut p.mm.caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
+    make_spaces(&mut p.mm.caps)?;
     for slot in [MEMD, LIBUNIX_ELF, UNIXD, SESSION] {
         slot.copy_to(within(slot))?;
     }
-    give_and_copy(p, regs)
+    give_and_copy(p, regs, PROGRAM_RAM)
+}
+
+/// The child's state of the library is that of this process, so its root is as large.
+fn make_spaces(caps: &mut crate::mm::backend::Caps) -> core::result::Result<(), Status> {
+    let slots = caps.nodes.root_slots();
+    linuxdomain::make_spaces(&mut caps.arena, CHILD_ROOT, slots, CHILD_DISPATCHER)
 }
 
 fn within(slot: CapAddr) -> Place {
@@ -319,7 +327,7 @@ fn share_memory(
     space: &mut uvm::Space,
     caps: &mut crate::mm::backend::Caps,
 ) -> core::result::Result<(), Status> {
-    linuxdomain::make_spaces(&mut caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
+    make_spaces(caps)?;
     MEMD.copy_to(within(MEMD))?;
     LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
     caps.nodes.prepare_child(&mut caps.arena)?;
@@ -341,13 +349,13 @@ fn share_memory(
     caps.share_tables(regions().map(|(key, region)| (key, region.table)))
 }
 
-/// The rest: what `unixd` gave, and the library's own memory.
-fn give_and_copy(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
+/// The rest: what `unixd` gave, `pages` of RAM, and the library's own memory.
+fn give_and_copy(p: &mut Process, regs: &mut Regs, pages: u64) -> core::result::Result<(), Status> {
     let arena = &mut p.mm.caps.arena;
     library::with(|library| library.share_tables(arena, CHILD_ROOT))?;
     let bytes = (library::with(|library| library.pages()) as u64 + 1) * PAGE;
     // Behind this point the parent's memory changes no more until it is copied.
-    p.fork.arena = arena.share(CHILD_ROOT, CHILD_RAM)?;
+    p.fork.arena = arena.share(CHILD_ROOT, pages)?;
     p.mm.caps.arena.prepare(bytes);
     let start = first_frame(upcall::child as *const () as u64);
     let program = core::mem::replace(regs, Regs { rsp: crate::entry::stack(), ..start });

@@ -14,6 +14,8 @@
 //!              and of Frames of mapped files does not fit into node 0
 //! ```
 //!
+//! The root has 64 slots at first, and 256 once a process has CNodes for more than those.
+//!
 //! The library's private memory (data with the stack in it, heap) consists of *pieces*, Frames that
 //! lie one behind the other in the address space.
 //!
@@ -31,7 +33,7 @@ use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::*;
 use abi::slots;
 use captypes::invocations::MapFlags;
-use captypes::place::L2_BYTES;
+use captypes::place::{L2_BYTES, SLOT_BYTES};
 use captypes::{op, CapAddr, CapType, Place, Status};
 use core::sync::atomic::{AtomicU8, Ordering};
 use libos::ram::Ram;
@@ -66,6 +68,8 @@ pub mod own {
     pub const CHILD_DISPATCHER: CapAddr = CapAddr(32);
     /// Its root CNode, in the slot behind, as `unixd` expects them.
     pub const CHILD_ROOT: CapAddr = CapAddr(33);
+    /// A larger root, until it has taken the place of the own one.
+    pub const NEW_ROOT: CapAddr = CapAddr(36);
     /// RAM from which the library's own memory is made.
     pub const HEAP_RAM: CapAddr = CapAddr(37);
     /// Mapping of the page at `LIBRARY_PEEK`.
@@ -115,10 +119,12 @@ pub const THREAD_GROUPS: u32 = WINDOWS_L1 - THREADS_L1;
 pub const WINDOWS_L1: u32 = 32;
 /// First root index of CNodes that a process makes as it needs them.
 pub const NODES_L1: u32 = 34;
-/// Root indexes of a process.
+/// Root indexes of a process that has grown.
 pub const ROOT_SLOTS: u32 = 256;
 /// Bytes of its root CNode.
-pub const ROOT_BYTES: u64 = ROOT_SLOTS as u64 * 64;
+pub const ROOT_BYTES: u64 = ROOT_SLOTS as u64 * SLOT_BYTES;
+/// Root indexes of a small one: what fits into a page.
+pub const FIRST_ROOT_SLOTS: u32 = (PAGE / SLOT_BYTES) as u32;
 /// In a node that holds things and their Mappings: from here on Mappings.
 pub const MAPPINGS: u32 = 128;
 
@@ -150,7 +156,7 @@ pub const fn piece_node(index: u32) -> Option<u32> {
 }
 
 /// Pages of heap in the first piece.
-pub const HEAP_PAGES: u32 = 6;
+pub const HEAP_PAGES: u32 = 3;
 
 /// The library's image, as page numbers from `LIBRARY_IMAGE`; also pages of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,9 +192,14 @@ pub const fn at(root: CapAddr, slot: CapAddr) -> Place {
 }
 
 /// Makes CSpace, dispatcher and the library's page tables of a new domain: `root`
-/// and `dispatcher` are empty slots of the caller.
-pub fn make_spaces(ram: &mut impl Ram, root: CapAddr, dispatcher: CapAddr) -> Result<(), Status> {
-    ram.make(CapType::L1CNode, ROOT_BYTES, 1, root.into())?;
+/// and `dispatcher` are empty slots of the caller. The root has `root_slots` slots.
+pub fn make_spaces(
+    ram: &mut impl Ram,
+    root: CapAddr,
+    root_slots: u32,
+    dispatcher: CapAddr,
+) -> Result<(), Status> {
+    ram.make(CapType::L1CNode, u64::from(root_slots) * SLOT_BYTES, 1, root.into())?;
     ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(root, 0))?;
     ram.make(CapType::Dispatcher, PAGE, 1, dispatcher.into())?;
     ram.make(CapType::Pml4, PAGE, 1, at(root, slots::VSPACE))?;
@@ -248,7 +259,7 @@ pub fn map_library(root: CapAddr, image: &Image) -> Result<(), Status> {
 }
 
 /// Pages of the session frame.
-pub const SESSION_PAGES: u32 = 8;
+pub const SESSION_PAGES: u32 = 4;
 
 /// Maps piece `index`, of `pages` pages, at `va`, all in the 2 MiB of `table`.
 pub fn map_piece(

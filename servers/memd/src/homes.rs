@@ -64,10 +64,18 @@ impl Homes {
         Ok(Homes { pool, colours })
     }
 
-    /// Puts new RAM in the transfer slot.
-    pub fn alloc(&mut self, request: Request) -> Result<(), Status> {
-        let grant = self.pool.alloc(request).map_err(status)?;
-        self.hand_out(grant, request.bytes)
+    /// Puts new RAM in the transfer slot: as many bytes as are asked for, or as there are in one piece,
+    /// but not less than `least`. How many.
+    pub fn alloc_between(&mut self, least: u64, mut request: Request) -> Result<u64, Status> {
+        loop {
+            match self.pool.alloc(request) {
+                Ok(grant) => return self.hand_out(grant, request.bytes).map(|()| request.bytes),
+                Err(AllocError::NoMemory) if request.bytes > least => {
+                    request.bytes = least.max((request.bytes / 2) & !(PAGE - 1));
+                }
+                Err(error) => return Err(status(error)),
+            }
+        }
     }
 
     /// The same for a page of one of the colours in the set `wanted`.

@@ -21,14 +21,16 @@ use libos::captypes::invocations::Reclaimed;
 use libos::ipc::{self, Caps, Message};
 use libos::runtime::Start;
 use libos::{abi, colour, invoke, log, memd, op, Place, Status};
-use ramalloc::{Pool, Request};
+use ramalloc::{Pool, Request, PAGE};
 
 libos::program!(main);
 
 /// The badge of servers that may use the reserve.
 const TRUSTED: u64 = 0;
-/// Up to this many times three ranges are taken back at each request.
-const COLLECT_AT_ONCE: u32 = 4;
+/// A request takes three ranges back for each so many bytes that it asks for …
+const COLLECT_BYTES: u64 = 128 * PAGE;
+/// … up to this many times. A small one is waited for by somebody who has little to do.
+const COLLECT_AT_ONCE: u64 = 8;
 
 /// Arguments: number of homes; address and bytes of what is in use already; page colours, or zero for
 /// those of the processor's cache.
@@ -77,14 +79,17 @@ impl Answer {
 fn handle(homes: &mut Homes, message: &Message) -> Answer {
     let trusted = message.badge == TRUSTED;
     match message.words {
-        [memd::ALLOC, bytes, alignment, attrs, ..] => {
+        [memd::ALLOC, bytes, alignment, attrs, least, ..] => {
             let request = Request { bytes, alignment, attrs: attrs as u16, trusted };
-            give(homes, |homes| homes.alloc(request))
+            give(homes, bytes, |homes, wish| {
+                let least = if wish == Wish::Least { least.max(PAGE).min(bytes) } else { bytes };
+                homes.alloc_between(least, request)
+            })
         }
         [memd::ALLOC_COLOURED, wanted, attrs, ..] => {
-            let bytes = ramalloc::PAGE;
+            let bytes = PAGE;
             let request = Request { bytes, alignment: 0, attrs: attrs as u16, trusted };
-            give(homes, |homes| homes.alloc_coloured(request, wanted))
+            give(homes, bytes, |homes, _| homes.alloc_coloured(request, wanted).map(|()| bytes))
         }
         [memd::HAS, bytes, ..] => {
             let words = [0, u64::from(has(homes, bytes)), 0, 0, 0, 0];
@@ -93,7 +98,7 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
         [memd::STATS, ..] => {
             homes.empty_transfer();
             collect_cycles();
-            collect(homes.pool, u32::MAX);
+            collect_all(homes.pool);
             let usage = homes.pool.usage();
             let words =
                 [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), homes.colours];
@@ -103,29 +108,39 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
     }
 }
 
-/// Collects until `try_it` succeeds: a little of what came back, which is taken at every request, then
-/// all of it, then what nobody can reach.
+/// What somebody who asked for memory gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// As much as it asked for.
+    All,
+    /// As much of that as there is, if it is not less than the least that it asked for.
+    Least,
+}
+
+/// Collects until `try_it` succeeds: a little of what came back, which every request does in proportion to
+/// what it asks for, then all of it, then what nobody can reach.
 fn collecting<T>(
     homes: &mut Homes,
-    mut try_it: impl FnMut(&mut Homes) -> Result<T, Status>,
+    bytes: u64,
+    mut try_it: impl FnMut(&mut Homes, Wish) -> Result<T, Status>,
 ) -> Result<T, Status> {
-    collect(homes.pool, COLLECT_AT_ONCE);
-    let mut result = try_it(homes);
+    collect(homes.pool, (bytes / COLLECT_BYTES).min(COLLECT_AT_ONCE));
+    let mut result = try_it(homes, Wish::All);
     if matches!(result, Err(Status::NoMemory)) {
-        collect(homes.pool, u32::MAX);
-        result = try_it(homes);
+        collect_all(homes.pool);
+        result = try_it(homes, Wish::Least);
     }
     if matches!(result, Err(Status::NoMemory)) {
         collect_cycles();
-        collect(homes.pool, u32::MAX);
-        result = try_it(homes);
+        collect_all(homes.pool);
+        result = try_it(homes, Wish::Least);
     }
     result
 }
 
 /// Are so many bytes free besides the reserve?
 fn has(homes: &mut Homes, bytes: u64) -> bool {
-    let enough = |homes: &mut Homes| {
+    let enough = |homes: &mut Homes, _| {
         let beyond = homes.pool.free_bytes().saturating_sub(homes.pool.reserve());
         if beyond >= bytes {
             Ok(())
@@ -133,14 +148,18 @@ fn has(homes: &mut Homes, bytes: u64) -> bool {
             Err(Status::NoMemory)
         }
     };
-    collecting(homes, enough).is_ok()
+    collecting(homes, 0, enough).is_ok()
 }
 
-/// The answer with what `take` puts in the transfer slot.
-fn give(homes: &mut Homes, take: impl Fn(&mut Homes) -> Result<(), Status>) -> Answer {
-    match collecting(homes, take) {
+/// The answer with what `take` puts in the transfer slot, and how many bytes it says that is.
+fn give(
+    homes: &mut Homes,
+    bytes: u64,
+    take: impl Fn(&mut Homes, Wish) -> Result<u64, Status>,
+) -> Answer {
+    match collecting(homes, bytes, take) {
         // Moved, so that from now on only the caller keeps the memory.
-        Ok(()) => Answer { words: [0; 6], caps: Caps::moved(TRANSFER, 1) },
+        Ok(bytes) => Answer { words: [0, bytes, 0, 0, 0, 0], caps: Caps::moved(TRANSFER, 1) },
         Err(status) => Answer::status(status),
     }
 }
@@ -152,7 +171,7 @@ fn collect_cycles() {
 }
 
 /// Takes what came back, up to `times` times three ranges.
-fn collect(pool: &mut Pool, times: u32) {
+fn collect(pool: &mut Pool, times: u64) {
     for _ in 0..times {
         let Ok(back) = invoke(KERNEL, op::CollectReclaimed {}) else { return };
         let Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 } = back;
@@ -165,4 +184,9 @@ fn collect(pool: &mut Pool, times: u32) {
             }
         }
     }
+}
+
+/// Takes all that came back.
+fn collect_all(pool: &mut Pool) {
+    collect(pool, u64::MAX);
 }

@@ -23,7 +23,9 @@ use credentials::Credentials;
 use libos::runtime::{Boot, Start};
 use libos::vspace::RW;
 use libos::{cmdline, domain, session, Cap, CapAddr, Place, Rights, Status};
-use linuxdomain::{at, configure, first_frame, make_spaces, map_library, map_piece, own, Image};
+use linuxdomain::{
+    at, configure, first_frame, make_spaces, map_library, map_piece, own, Image, FIRST_ROOT_SLOTS,
+};
 use memfs::{Attr, Cred, Fs, Ino};
 use piecewise::Limits;
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
@@ -288,7 +290,7 @@ impl Unixd {
         let (image, data_bytes, entry) = image_of(&header).ok_or(Status::Invalid)?;
         domain::with(|domain| {
             use libos::ram::Ram;
-            make_spaces(&mut domain.arena, root, dispatcher)?;
+            make_spaces(&mut domain.arena, root, FIRST_ROOT_SLOTS, dispatcher)?;
             domain.arena.make(libos::CapType::Frame, PAGE, 1, at(root, slots::FRAME))
         })?;
         slots::MEMD.mint_badged(at(root, slots::MEMD), Rights::SEND, FIRST)?;

@@ -8,11 +8,14 @@
 //! *supervised*: the kernel refuses.
 
 use crate::caps::{errno, Slots};
+use crate::procs::Pid;
 use crate::server::{Unixd, RECEIVED};
 use crate::threads::Tid;
+use crate::wait::{done, Tried};
 use abi::slots;
 use captypes::invocations::{options, Identity};
 use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights};
+use linuxdomain::ROOT_BYTES;
 use unixproto::Errno;
 
 /// Rights of a process to its own dispatchers and root: all but `REVOKE`.
@@ -69,6 +72,27 @@ impl Domain {
     /// Lets it run.
     pub fn start(&self) -> Result<(), Errno> {
         invoke(self.dispatcher(), op::Start {}).map_err(errno)
+    }
+}
+
+impl Unixd {
+    /// Puts the root that has come with a request in the place of a process's own, which only this server
+    /// may do: no process has the right to revoke its root. What of the old one is left is dropped.
+    pub fn grow_root(&mut self, pid: Pid, received: u32) -> Tried {
+        if received != 1 {
+            return Err(Errno::EINVAL);
+        }
+        // The parent does it for a child that it acts as.
+        let proc = self.procs.get(pid)?;
+        let owner = if proc.is_acted() { self.procs.get(proc.parent)? } else { proc };
+        let own = owner.domain.as_ref().ok_or(Errno::EINVAL)?.cspace();
+        check_sole(RECEIVED, CapType::L1CNode)?;
+        let bytes = |root: CapAddr| root.identify().map(|what| what.bytes).map_err(errno);
+        if bytes(RECEIVED)? != ROOT_BYTES || bytes(own)? >= ROOT_BYTES {
+            return Err(Errno::EINVAL);
+        }
+        own.resize(RECEIVED).map_err(|_| Errno::EINVAL)?;
+        done(())
     }
 }
 

@@ -225,12 +225,13 @@ impl Unixd {
     }
 
     /// The first request of the first process: its arguments and descriptions.
-    pub fn attach(&mut self, pid: Pid) -> Tried {
+    pub fn attach(&mut self, pid: Pid, from: u32) -> Tried {
         let [stdin, stdout, stderr] = self.stdio;
         self.procs.live(pid)?.session()?.header().umask.store(FIRST_UMASK, Relaxed);
-        let bytes = self.args.len().min(unixproto::session::DATA_BYTES);
-        self.put(pid, &self.args[..bytes])?;
-        done(unixproto::ops::Attached { pid, bytes: bytes as u32, stdin, stdout, stderr })
+        let rest = self.args.get(from as usize..).unwrap_or_default();
+        let part = rest.get(..unixproto::session::DATA_BYTES).unwrap_or(rest);
+        self.put(pid, part)?;
+        done(unixproto::ops::Attached { pid, bytes: part.len() as u32, stdin, stdout, stderr })
     }
 }
 

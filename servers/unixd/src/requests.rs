@@ -18,6 +18,7 @@ impl Unixd {
             Any::Become(_) => Some(self.become_domain(pid, caps)),
             Any::Replace(op) => Some(self.replace(pid, caps, op.linux)),
             Any::Thread(_) => Some(self.new_thread(pid, caps)),
+            Any::GrowRoot(_) => Some(self.grow_root(pid, caps)),
             _ => None,
         }
     }
@@ -25,10 +26,12 @@ impl Unixd {
     /// Tries a request.
     pub fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
-            Any::Attach(_) => self.attach(pid),
-            Any::ForkCommit(_) | Any::Become(_) | Any::Replace(_) | Any::Thread(_) => {
-                Err(Errno::EINVAL)
-            }
+            Any::Attach(op) => self.attach(pid, op.from),
+            Any::ForkCommit(_)
+            | Any::Become(_)
+            | Any::Replace(_)
+            | Any::Thread(_)
+            | Any::GrowRoot(_) => Err(Errno::EINVAL),
             Any::Fork(op) => self.fork(pid, op.act),
             Any::ForkWait(op) => self.fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.fork_abort(pid, op.pid),

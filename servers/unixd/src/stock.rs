@@ -8,6 +8,7 @@
 //! fill grow in pieces, and everything larger than `heap::SMALL` is asked for by functions that can
 //! refuse. (Decision 39.)
 
+use crate::caps::errno;
 use crate::clock::Due;
 use crate::procs::Pid;
 use crate::server::Unixd;
@@ -28,6 +29,14 @@ const HEAP_KEPT: u64 = 3 << 20;
 /// than what is left.
 const EVERY: u32 = 32;
 const _: () = assert!(EVERY.is_power_of_two());
+/// Free memory below which there are no new processes, beyond the memory server's own reserve.
+const FREE_MIN: u64 = 256 << 10;
+/// Below this many processes free memory is not asked for: the reserve is enough for them.
+const FEW: usize = 16;
+/// So many processes are made without asking again, where there is memory for all of them.
+const AT_ONCE: u64 = 16;
+/// More than a new process needs, in bytes.
+const PROCESS_BYTES: u64 = 512 << 10;
 /// So many nodes of slots are left to what does not keep more.
 const NODES_LEFT: u64 = 8;
 /// How long after a request empty pieces of the heap are looked for, and for the next ones.
@@ -59,6 +68,8 @@ pub struct Stock {
     scarce: [bool; 2],
     /// The heap is to be looked at.
     tidies: bool,
+    /// Processes that can be made before free memory is asked for.
+    admitted: u64,
 }
 
 impl Stock {
@@ -72,6 +83,25 @@ impl Stock {
         }
         self.requests = self.requests.wrapping_add(1);
         self.scarce[root]
+    }
+}
+
+impl Stock {
+    /// Is there memory for a new process, or thread, beside `others`?
+    pub fn admits(&mut self, others: usize) -> Result<bool, Errno> {
+        if others <= FEW {
+            return Ok(true);
+        }
+        if self.admitted == 0 {
+            let has = |bytes| memd::has(MEMD, FREE_MIN + bytes).map_err(errno);
+            self.admitted = match () {
+                () if has(AT_ONCE * PROCESS_BYTES)? => AT_ONCE,
+                () if has(0)? => 1,
+                () => return Ok(false),
+            };
+        }
+        self.admitted -= 1;
+        Ok(true)
     }
 }
 

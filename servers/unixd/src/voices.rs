@@ -3,19 +3,14 @@
 //! A badge is given once (crate `authority`); what came with it goes with its thread, see [`exits`](crate::exits).
 
 use crate::caps::{errno, mint, Slots};
-use crate::procs::{Pid, Procs};
+use crate::procs::Pid;
 use crate::server::{Unixd, SCRATCH};
 use crate::threads::Tid;
 use crate::window::Session;
-use abi::slots::{MEMD, SELF_EP};
+use abi::slots::SELF_EP;
 use authority::{Badge, Badges, Parts};
-use libos::{memd, Cap, CapAddr, Rights};
+use libos::{Cap, CapAddr, Rights};
 use unixproto::Errno;
-
-/// Free memory below which there are no new processes, beyond the memory server's own reserve.
-const FREE_MIN: u64 = 256 << 10;
-/// Below this many processes free memory is not asked for: the reserve is enough for them.
-const FEW: usize = 16;
 
 /// Rights of this server to an endpoint with a badge: it revokes it.
 const SERVER: Rights = Rights::SEND.or(Rights::REVOKE);
@@ -54,7 +49,9 @@ impl Unixd {
     /// Makes a voice for a thread that is not there yet. `EAGAIN`: there is too little memory, or no
     /// badge any more.
     pub fn equip(&mut self, speaker: Speaker) -> Result<Voice, Errno> {
-        check_memory(&self.procs)?;
+        if !self.stock.admits(self.procs.len())? {
+            return Err(Errno::EAGAIN);
+        }
         let session = self.sessions.take()?;
         let endpoint = Slots::new(1)?;
         let badge = self.badges.give(speaker).ok_or(Errno::EAGAIN)?;
@@ -71,13 +68,6 @@ impl Unixd {
         mint(voice.endpoint(), SCRATCH, Rights::SEND)?;
         mint(voice.session.frame(), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))
     }
-}
-
-fn check_memory(procs: &Procs) -> Result<(), Errno> {
-    if procs.len() > FEW && !memd::has(MEMD, FREE_MIN).map_err(errno)? {
-        return Err(Errno::EAGAIN);
-    }
-    Ok(())
 }
 
 /// A badge of which no capability was made is over at once.

@@ -86,6 +86,18 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "containers_that_find_no_room_are_in_use",
+        changes: &[(
+            "kernel/src/cap/suspects.rs",
+            "None => self.overflow = true,",
+            "None => self.overflow = false,",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "what_is_lost_after_many_others_is_found",
+        },
+    },
+    Bug {
         name: "a_revoke_marks_nothing",
         changes: &[(
             "crates/capproto/src/operation.rs",

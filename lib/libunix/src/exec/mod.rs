@@ -28,9 +28,11 @@ use crate::{fork, vfork};
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
+use alloc::vec::Vec;
 use args::Args;
 use file::Executable;
 use unixproto::files::CWD;
+use unixproto::session::DATA_BYTES;
 use unixproto::signals::SIGKILL;
 use uvm::{Flags, MapRequest, Placement, Prot};
 
@@ -66,10 +68,16 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 /// The first program of the session, as `unixd` names it. If it cannot run, the process says so
 /// and ends as a shell would.
 pub fn first(p: &mut Process, regs: &mut Regs) {
-    let attached = server::call(op::Attach {});
-    let Ok(attached) = attached else { die(SIGKILL, "unixd does not know it") };
+    let mut block = Vec::new();
+    let attached = loop {
+        let attached = server::call(op::Attach { from: block.len() as u32 });
+        let Ok(attached) = attached else { die(SIGKILL, "unixd does not know it") };
+        block.extend_from_slice(server::data(attached.bytes as usize));
+        if (attached.bytes as usize) < DATA_BYTES {
+            break attached;
+        }
+    };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
-    let block = server::data(attached.bytes as usize).to_vec();
     let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
     if let Some(directory) = directory {

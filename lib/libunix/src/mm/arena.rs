@@ -72,18 +72,12 @@ impl Arena {
     #[inline(never)]
     fn refill(&mut self, bytes: u64) -> Result<(), Status> {
         self.release();
-        let mut ask = bytes.max(self.pages * PAGE);
+        let most = bytes.max(self.pages * PAGE);
         // SAFETY: mapped as long as the process lives; what the kernel changes is atomic.
         let near = memd::near(unsafe { &*frame() });
-        loop {
-            match memd::alloc(MEMD, ask, 0, near, self.slot) {
-                Ok(()) => break,
-                Err(Status::NoMemory) if ask > bytes => ask = bytes.max((ask / 2) & !(PAGE - 1)),
-                Err(error) => return Err(error),
-            }
-        }
+        let got = memd::alloc_between(MEMD, bytes, most, near, self.slot)?;
         self.pages = (self.pages * MORE).min(MOST);
-        (self.next, self.end) = (0, ask);
+        (self.next, self.end) = (0, got);
         Ok(())
     }
 

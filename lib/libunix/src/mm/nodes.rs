@@ -6,14 +6,15 @@
 //! each ([`Spread`]). None of these tables has an end that a process meets before its memory's.
 
 use super::arena::Arena;
+use crate::server::{self, op, Caps};
 use alloc::vec::Vec;
 use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Place, Status};
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{
-    own, EXTENSIONS_END_L1, EXTENSIONS_L1, MAPPINGS, NEAR_EXTENSIONS, NEAR_TABLES, NODES_L1,
-    ROOT_BYTES, ROOT_SLOTS,
+    own, EXTENSIONS_END_L1, EXTENSIONS_L1, FIRST_ROOT_SLOTS, MAPPINGS, NEAR_EXTENSIONS,
+    NEAR_TABLES, NODES_L1, ROOT_BYTES, ROOT_SLOTS,
 };
 use tables::{Numbers, Sparse};
 use uvm::{CNode, Table};
@@ -24,6 +25,8 @@ const SLOTS: u32 = 256;
 /// CNodes and tables in use.
 pub struct Nodes {
     nodes: Numbers,
+    /// Slots of the process's own root.
+    root_slots: u32,
     /// Extensions made.
     extensions: u32,
     /// Tables in the CNode at root index 0.
@@ -110,6 +113,7 @@ impl Nodes {
     pub const fn new() -> Self {
         Nodes {
             nodes: Numbers::new(),
+            root_slots: FIRST_ROOT_SLOTS,
             extensions: 0,
             near_tables: Numbers::new(),
             far_tables: Spread::new(MAPPINGS),
@@ -137,8 +141,30 @@ impl Nodes {
         made.map(|()| CNode(number))
     }
 
-    /// Makes sure that there is an extension for a CNode.
+    /// Slots of the process's own root.
+    pub fn root_slots(&self) -> u32 {
+        self.root_slots
+    }
+
+    /// Makes the own root as large as it gets. Only `unixd` may put it in place.
+    #[cold]
+    fn grow_root(&mut self, ram: &mut Arena) -> Result<(), Status> {
+        ram.make(CapType::L1CNode, ROOT_BYTES, 1, own::NEW_ROOT.into())?;
+        let grown = server::call_caps(op::GrowRoot {}, 0, 0, Caps::give(own::NEW_ROOT, 1));
+        if grown.is_err() {
+            // Maybe it was never sent.
+            let _ = own::NEW_ROOT.delete();
+            return Err(Status::NoMemory);
+        }
+        self.root_slots = ROOT_SLOTS;
+        Ok(())
+    }
+
+    /// Makes sure that the root has a slot for a CNode, or that there is an extension for it.
     fn extend(&mut self, ram: &mut Arena, number: u32) -> Result<(), Status> {
+        if NODES_L1 + number >= self.root_slots && self.root_slots < ROOT_SLOTS {
+            self.grow_root(ram)?;
+        }
         while number >= OWN + self.extensions * EACH {
             let root = extension_slot(self.extensions);
             make_extension(ram, CapAddr::NULL, self.extensions, root)?;
