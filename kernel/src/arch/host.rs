@@ -163,13 +163,13 @@ pub unsafe fn zero_page(pa: u64) {
     unsafe { phys_to_virt(pa).write_bytes(0, 4096) }
 }
 
-/// Whether the page at `pa` is full of zeros.
+/// Whether there are only zeros in the `BYTES` bytes at `pa`.
 ///
 /// # Safety
-/// The page is memory.
-pub unsafe fn page_is_zero(pa: u64) -> bool {
+/// They are memory.
+pub unsafe fn is_zero<const BYTES: usize>(pa: u64) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(phys_to_virt(pa), 4096) }.iter().all(|&byte| byte == 0)
+    unsafe { std::slice::from_raw_parts(phys_to_virt(pa), BYTES) }.iter().all(|&byte| byte == 0)
 }
 
 /// Copies the page at `src` over the page at `dst`.

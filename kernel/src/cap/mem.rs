@@ -256,7 +256,12 @@ impl Table {
     /// Is the whole table empty?
     pub fn is_empty(self) -> bool {
         // SAFETY: a table is a page of memory.
-        unsafe { arch::page_is_zero(virt_to_phys(self.0.as_ptr())) }
+        unsafe { arch::is_zero::<4096>(virt_to_phys(self.0.as_ptr())) }
+    }
+    /// Is the lower half empty, which of a root table is the user's?
+    pub fn is_lower_half_empty(self) -> bool {
+        // SAFETY: as above.
+        unsafe { arch::is_zero::<2048>(virt_to_phys(self.0.as_ptr())) }
     }
     /// Writes `first`, `first + step`, … to entries `start..start + count`.
     #[inline]

@@ -38,7 +38,7 @@ pub use memory::{
     flush_page, flush_tlb, kernel_half, kernel_root, page_of_zeros, root, write_root,
 };
 pub use memory::{phys_to_virt, root_level, user_end, virt_to_phys};
-pub use pages::{copy_page, page_is_zero, zero_page};
+pub use pages::{copy_page, is_zero, zero_page};
 pub use perf::{perf_facts, perf_read, perf_start};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogLock, LogPort};
 pub use smp::{online, start_all};
