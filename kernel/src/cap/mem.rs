@@ -160,7 +160,10 @@ impl SlotRun {
     }
     /// Are all empty?
     pub fn all_empty(self) -> bool {
-        self.next_filled(0) == self.len
+        match self.len {
+            1 => self.first.ty() == 0,
+            len => self.next_filled(0) == len,
+        }
     }
     /// The first slot from `from` on that is in use; the length if none is. Most slots of most
     /// CNodes are empty, so it looks at many types at a time.
@@ -396,7 +399,7 @@ pub fn zero(base: u64, bytes: u64) {
 /// Copies the 4 KiB at `src`, of a Frame, to `dst`, without owner.
 pub fn copy_page(dst: u64, src: u64) {
     // SAFETY: `dst` has no owner, so it differs from `src` and nobody refers to it.
-    unsafe { arch::copy_page(dst, src) };
+    unsafe { arch::copy::<4096>(dst, src) };
 }
 
 /// Writes `bytes` to the page-aligned address `pa`, in memory without owner.

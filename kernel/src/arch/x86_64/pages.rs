@@ -44,14 +44,14 @@ macro_rules! zero_with {
     }};
 }
 
-/// Copies the page at `from` over that at `to`, likewise.
+/// Copies the `$total` bytes at `from` over those at `to`, likewise.
 macro_rules! copy_with {
-    ($to:expr, $from:expr, $move:literal, $register:literal, $bytes:literal) => {{
+    ($to:expr, $from:expr, $total:expr, $move:literal, $register:literal, $bytes:literal) => {{
         let mut saved = core::mem::MaybeUninit::<Saved>::uninit();
         asm!(
             concat!($move, " [{saved}], ", $register),
             ".set page_at, 0",
-            concat!(".rept 4096 / ", $bytes),
+            concat!(".rept {total} / ", $bytes),
             concat!($move, " ", $register, ", [{from} + page_at]"),
             concat!($move, " [{to} + page_at], ", $register),
             concat!(".set page_at, page_at + ", $bytes),
@@ -60,6 +60,7 @@ macro_rules! copy_with {
             saved = in(reg) saved.as_mut_ptr(),
             to = in(reg) $to,
             from = in(reg) $from,
+            total = const $total,
             options(nostack, preserves_flags),
         );
     }};
@@ -155,19 +156,19 @@ pub unsafe fn zero_page(pa: u64) {
     }
 }
 
-/// Copies the page at physical address `src` over the page at `dst`.
+/// Copies the `BYTES` bytes at physical address `src` over those at `dst`: a page, or half of one.
 ///
 /// # Safety
-/// Both are memory, differ, and nobody holds a reference into `dst`.
+/// Both are memory, aligned to 64 bytes, differ, and nobody holds a reference into `dst`.
 #[inline]
-pub unsafe fn copy_page(dst: u64, src: u64) {
+pub unsafe fn copy<const BYTES: usize>(dst: u64, src: u64) {
     let (to, from) = (phys_to_virt(dst), phys_to_virt(src));
     // SAFETY: as in `zero_page`.
     unsafe {
         match WIDTH.load(Ordering::Relaxed) {
-            BYTES_64 => copy_with!(to, from, "vmovdqa64", "zmm0", "64"),
-            BYTES_32 => copy_with!(to, from, "vmovdqa", "ymm0", "32"),
-            _ => copy_with!(to, from, "movdqa", "xmm0", "16"),
+            BYTES_64 => copy_with!(to, from, BYTES, "vmovdqa64", "zmm0", "64"),
+            BYTES_32 => copy_with!(to, from, BYTES, "vmovdqa", "ymm0", "32"),
+            _ => copy_with!(to, from, BYTES, "movdqa", "xmm0", "16"),
         }
     }
 }
