@@ -155,9 +155,10 @@ impl Db {
     #[inline]
     pub fn insert_copy(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
         debug_assert!(src.is_linked());
-        if is_remembered(cap.ty) || self.collector.is_busy() {
+        if self.collector.is_busy() {
             return self.insert_copy_observed(src, dst, cap);
         }
+        let cap = if is_remembered(cap.ty) { self.becomes_copied(src, cap) } else { cap };
         if dst.set_cap(cap) {
             // SAFETY: as above.
             unsafe { self.mdb.insert_copy(src.ptr(), dst.ptr()) };
