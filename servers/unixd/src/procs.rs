@@ -11,6 +11,7 @@ use crate::watches::Watching;
 use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use credentials::{Capability, Credentials};
 use libos::CapAddr;
@@ -62,6 +63,15 @@ pub enum News {
     Continued,
 }
 
+/// What a process executes.
+#[derive(Default)]
+pub struct Program {
+    /// Path.
+    pub exe: Vec<u8>,
+    /// Arguments, with a NUL behind each.
+    pub cmdline: Vec<u8>,
+}
+
 /// A process.
 pub struct Proc {
     /// Its id.
@@ -88,10 +98,8 @@ pub struct Proc {
     pub cwd: Node,
     /// Name, for `/proc`.
     pub name: Vec<u8>,
-    /// Path of its program.
-    pub exe: Vec<u8>,
-    /// Arguments, with a NUL behind each.
-    pub cmdline: Vec<u8>,
+    /// What it executes, if it has ever executed something. Forked children share it.
+    pub program: Option<Rc<Program>>,
     /// What its first thread waits for.
     pub blocked: Option<Blocked>,
     /// Stopped by a signal: its dispatchers are suspended.
@@ -136,6 +144,14 @@ impl Proc {
     /// Its session frame, until it ends.
     pub fn session(&self) -> Result<&Session, Errno> {
         self.voice.as_ref().map(|voice| &voice.session).ok_or(Errno::ESRCH)
+    }
+    /// Path of its program; empty if it has none.
+    pub fn exe(&self) -> &[u8] {
+        self.program.as_ref().map_or(&[], |program| &program.exe)
+    }
+    /// Its arguments, with a NUL behind each.
+    pub fn cmdline(&self) -> &[u8] {
+        self.program.as_ref().map_or(&[], |program| &program.cmdline)
     }
     /// Its dispatcher, where it has one.
     pub fn dispatcher(&self) -> Option<CapAddr> {
