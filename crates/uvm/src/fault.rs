@@ -90,7 +90,7 @@ impl Space {
             (true, false, _) => Ok(self.map_anons(b, entry, page)?),
             (false, true, None) => Ok(self.zero_fill(b, entry, page)?),
             (false, false, None) if self.is_written_next(entry, page) => {
-                Ok(self.zero_fill(b, entry, page)?)
+                Ok(self.zero_fill_early(b, entry, page)?)
             }
             (false, false, None) => {
                 let (limits, prot) = ((entry.start, entry.end), entry.prot.read_only());
@@ -115,9 +115,20 @@ impl Space {
             && slot.checked_sub(1).is_some_and(has_anon)
     }
 
+    /// The same for a page that is only read yet.
+    #[inline(never)]
+    fn zero_fill_early(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), NoMemory> {
+        self.zero_fill(b, entry, page)
+    }
+
     /// A page that nobody has touched: zeroes, and a few more pages when the program goes on from
     /// where the last such fault stopped.
-    #[inline]
+    #[inline(always)]
     fn zero_fill(
         &mut self,
         b: &mut impl Backend,

@@ -140,6 +140,11 @@ impl SlotRun {
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
+    /// The first slot.
+    #[inline]
+    pub fn first(self) -> SlotRef {
+        self.first
+    }
     /// The slot at `index`, or the last one.
     #[inline]
     pub fn get(self, index: u32) -> SlotRef {
@@ -157,6 +162,14 @@ impl SlotRun {
     pub fn iter(self) -> impl Iterator<Item = SlotRef> {
         // SAFETY: inside the CNode, as the index is below the length.
         (0..self.len).map(move |n| Obj(unsafe { self.first.0.add(n as usize) }))
+    }
+    /// The same for a loop over one run alone, which needs no index then.
+    #[inline]
+    pub fn each(self) -> impl Iterator<Item = SlotRef> {
+        let first = self.first.0.as_ptr();
+        // SAFETY: all are inside the CNode, and consist of cells.
+        let slots: &[Slot] = unsafe { core::slice::from_raw_parts(first, self.len as usize) };
+        slots.iter().map(|slot| Obj(slot.into()))
     }
     /// Are all empty?
     pub fn all_empty(self) -> bool {
