@@ -295,6 +295,7 @@ impl Proc {
             watching: Default::default(),
             vfork: false,
             told: Vec::new(),
+            children: Default::default(),
             acts_as: None,
             timers: Default::default(),
             started: now,
