@@ -60,9 +60,8 @@ impl Space {
         if access != Access::Read || addr / PAGE != sp / PAGE {
             return access;
         }
-        let is_own = |entry: &&Entry| {
-            entry.prot.allows(Access::Write) && !entry.flags.has(Flags::SHARED)
-        };
+        let is_own =
+            |entry: &&Entry| entry.prot.allows(Access::Write) && !entry.flags.has(Flags::SHARED);
         match self.map.find(sp / PAGE).filter(is_own) {
             Some(_) => Access::Write,
             None => access,
