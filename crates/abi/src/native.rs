@@ -28,5 +28,5 @@ pub fn is_native(notes: &[u8]) -> bool {
     // Notes begin at multiples of four bytes.
     let (words, _) = notes.as_chunks::<4>();
     let (own, _) = NOTE.0.as_chunks::<4>();
-    words.windows(own.len()).any(|note| note == own)
+    words.windows(own.len()).any(|note| note.first() == own.first() && note == own)
 }
