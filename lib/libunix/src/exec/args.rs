@@ -92,7 +92,7 @@ impl Args {
     }
 
     /// As they were before any interpreter.
-    pub fn as_given(mut self) -> Args {
+    pub fn into_given(mut self) -> Args {
         if let Some(argv) = self.given.take() {
             self.argv = argv;
         }

@@ -165,7 +165,7 @@ fn spawn(
 ) -> Result<u64> {
     let (file, _) = find(p, dir, &mut args)?;
     file.close(p);
-    p.fork.execute = Some(Request { dir, args: args.as_given() });
+    p.fork.execute = Some(Request { dir, args: args.into_given() });
     let spawned = how(p, regs);
     p.fork.execute = None;
     spawned
