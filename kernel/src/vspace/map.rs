@@ -200,11 +200,14 @@ impl Local {
         args: MapArgs,
         dst: SlotRef,
     ) -> Result<(), Status> {
-        if args.entry >= paging::ENTRIES as u32 || args.offset != 0 {
+        if args.entry >= paging::ENTRIES as u32 {
             return Err(Status::OutOfRange);
         }
         let rights = what.rights_set();
         let flags = self.granted(args.flags, rights, || Some(from))?;
+        if args.offset != 0 {
+            return Err(Status::OutOfRange);
+        }
         let entries = Table::at(own.base);
         let old = entries.get(args.entry);
         if old != 0 {
