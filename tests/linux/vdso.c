@@ -14,6 +14,7 @@ static char *strings;
 static Elf64_Half *versions;
 static Elf64_Verdef *definitions;
 static Elf64_Word *hash;
+static Elf64_Word *gnu_hash;
 
 static unsigned long hash_of(const char *name) {
     unsigned long value = 0, high;
@@ -51,6 +52,7 @@ static void headers(void) {
         case DT_STRTAB: strings = at; break;
         case DT_SYMTAB: symbols = at; break;
         case DT_HASH: hash = at; break;
+        case DT_GNU_HASH: gnu_hash = at; break;
         case DT_VERSYM: versions = at; break;
         case DT_VERDEF: definitions = at; break;
         }
@@ -70,6 +72,24 @@ static int has_version(int symbol, const char *wanted) {
     }
 }
 
+// By the other hash table: the number of a symbol, 0 for none; -1 if there is no such table.
+static int find_gnu(const char *name) {
+    if (gnu_hash == NULL) return -1;
+    Elf64_Word value = 5381;
+    for (const char *at = name; *at; at++) value = value * 33 + (unsigned char)*at;
+    Elf64_Word buckets = gnu_hash[0], first = gnu_hash[1], words = gnu_hash[2], shift = gnu_hash[3];
+    uint64_t *filter = (void *)(gnu_hash + 4);
+    uint64_t word = filter[value / 64 % words];
+    if (!(word >> value % 64 & word >> (value >> shift) % 64 & 1)) return 0;
+    Elf64_Word *bucket = (void *)(filter + words), *chain = bucket + buckets;
+    Elf64_Word at = bucket[value % buckets];
+    for (; at >= first; at++) {
+        if ((chain[at - first] ^ value) >> 1 == 0 && !strcmp(strings + symbols[at].st_name, name)) return at;
+        if (chain[at - first] & 1) return 0;
+    }
+    return 0;
+}
+
 // By the hash table, as it is meant.
 static void *find(const char *name) {
     Elf64_Word buckets = hash[0];
@@ -78,9 +98,11 @@ static void *find(const char *name) {
         int type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
         if (strcmp(strings + symbol->st_name, name) || symbol->st_shndx == SHN_UNDEF) continue;
         if (type != STT_FUNC || (bind != STB_GLOBAL && bind != STB_WEAK)) continue;
+        if (find_gnu(name) != (int)at) printf("%s: something else by the other table\n", name);
         printf("%s: version right: %d, has a size: %d\n", name, has_version(at, "LINUX_2.6"), symbol->st_size > 0);
         return base + symbol->st_value;
     }
+    if (find_gnu(name) != 0) printf("%s: by the other table only\n", name);
     printf("%s: none\n", name);
     return NULL;
 }

@@ -25,5 +25,8 @@ pub const DESCRIPTORS: usize = 3;
 
 /// Is there a native program's note in these bytes, the contents of a `PT_NOTE` segment?
 pub fn is_native(notes: &[u8]) -> bool {
-    notes.windows(NOTE.0.len()).any(|note| note == NOTE.0)
+    // Notes begin at multiples of four bytes.
+    let (words, _) = notes.as_chunks::<4>();
+    let (own, _) = NOTE.0.as_chunks::<4>();
+    words.windows(own.len()).any(|note| note.first() == own.first() && note == own)
 }

@@ -5,6 +5,7 @@
 pub struct Stream {
     key: [u32; 8],
     counter: u64,
+    nonce: u64,
 }
 
 const SIGMA: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
@@ -55,20 +56,16 @@ impl Stream {
             key[2 * i + 1] = (seed[i] >> 32) as u32;
             i += 1;
         }
-        Stream { key, counter: 0 }
+        Stream { key, counter: 0, nonce: 0 }
     }
-    /// Changes the key so that what follows differs from any copy of the stream (after a fork).
+    /// Changes the nonce so that what follows differs from any copy of the stream (after a fork): with
+    /// one key, streams of different nonces have nothing to do with each other.
     pub fn stir(&mut self, word: u64) {
-        self.key[0] ^= word as u32;
-        self.key[1] ^= (word >> 32) as u32;
-        let fresh = self.next_block();
-        for (k, b) in self.key.iter_mut().zip(fresh.chunks(4)) {
-            *k ^= crate::bytes::get_u32(b, 0);
-        }
+        self.nonce ^= word;
     }
     /// The next 64 bytes.
     pub fn next_block(&mut self) -> [u8; 64] {
-        let out = block(&self.key, self.counter, 0);
+        let out = block(&self.key, self.counter, self.nonce);
         self.counter += 1;
         out
     }

@@ -10,7 +10,8 @@
 //!      map it writable, copy it
 //! ```
 //!
-//! "Zero" is a page of its own for a write, and the kernel's page of zeros for a read.
+//! "Zero" is a page of its own for a write, and the kernel's page of zeros for a read, unless a write
+//! is to be expected.
 
 use crate::backend::{Backend, ObjectError, ObjectId};
 use crate::map::{Entry, Flags, GUARD_PAGES};
@@ -20,6 +21,8 @@ use crate::types::{Access, FaultError, NoMemory, Prot, PAGE};
 
 /// Most pages that one fault of a sequential program fills.
 const MAX_AHEAD: u32 = 16;
+/// Most pages of a region in which faults count more than memory.
+const SMALL: u64 = 16;
 
 impl From<ObjectError> for FaultError {
     fn from(error: ObjectError) -> FaultError {
@@ -50,6 +53,21 @@ impl Space {
         self.fault_in(b, &entry, page, access)
     }
 
+    /// What a fault of a program is to be taken for, whose stack pointer is `sp`. Whoever reads the page
+    /// that its stack pointer is in writes to it next: that needs no second fault.
+    #[inline]
+    pub fn foreseen(&mut self, addr: u64, access: Access, sp: u64) -> Access {
+        if access != Access::Read || addr / PAGE != sp / PAGE {
+            return access;
+        }
+        let is_own =
+            |entry: &&Entry| entry.prot.allows(Access::Write) && !entry.flags.has(Flags::SHARED);
+        match self.map.find(sp / PAGE).filter(is_own) {
+            Some(_) => Access::Write,
+            None => access,
+        }
+    }
+
     #[inline]
     fn fault_in(
         &mut self,
@@ -70,6 +88,9 @@ impl Space {
             (true, true, _) => Ok(self.own_anon(b, entry, page)?),
             (true, false, _) => Ok(self.map_anons(b, entry, page)?),
             (false, true, None) => Ok(self.zero_fill(b, entry, page)?),
+            (false, false, None) if self.is_written_next(entry, page) => {
+                Ok(self.zero_fill_early(b, entry, page)?)
+            }
             (false, false, None) => {
                 let (limits, prot) = ((entry.start, entry.end), entry.prot.read_only());
                 Ok(self.pmap.enter_zeros(b, &mut self.amap, page, limits, prot)?)
@@ -81,9 +102,32 @@ impl Space {
         }
     }
 
+    /// Will a page, which is read and has no anon, probably be written to soon, so that to show the page
+    /// of zeros there would only be a fault more? It is so in the data of programs, which are small
+    /// regions, behind pages that have been written to. Where much is read, it costs a page or two.
+    fn is_written_next(&self, entry: &Entry, page: u64) -> bool {
+        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let has_anon = |slot: u32| self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
+        entry.prot.allows(Access::Write)
+            && entry.pages() <= SMALL
+            && page != self.ahead_next
+            && slot.checked_sub(1).is_some_and(has_anon)
+    }
+
+    /// The same for a page that is only read yet.
+    #[inline(never)]
+    fn zero_fill_early(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), NoMemory> {
+        self.zero_fill(b, entry, page)
+    }
+
     /// A page that nobody has touched: zeroes, and a few more pages when the program goes on from
     /// where the last such fault stopped.
-    #[inline]
+    #[inline(always)]
     fn zero_fill(
         &mut self,
         b: &mut impl Backend,

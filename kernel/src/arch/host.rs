@@ -148,9 +148,19 @@ pub fn page_of_zeros() -> u64 {
 }
 
 /// The upper half of every root page table, entries 256 to 511.
-pub fn kernel_half() -> &'static [u64; 256] {
+fn kernel_half() -> &'static [u64; 256] {
     static ENTRIES: [u64; 256] = [0x8000_0000_0000_0123; 256];
     &ENTRIES
+}
+
+/// Gives the root table at `pa` the kernel's half.
+///
+/// # Safety
+/// The table is memory that nobody holds a reference into.
+pub unsafe fn copy_kernel_half(pa: u64) {
+    let half = phys_to_virt(pa + 2048);
+    // SAFETY: the caller's promise.
+    unsafe { half.copy_from_nonoverlapping(kernel_half().as_ptr().cast(), 2048) }
 }
 
 /// Fills the page at `pa` with zeros.
@@ -163,23 +173,23 @@ pub unsafe fn zero_page(pa: u64) {
     unsafe { phys_to_virt(pa).write_bytes(0, 4096) }
 }
 
-/// Whether the page at `pa` is full of zeros.
+/// Whether there are only zeros in the `BYTES` bytes at `pa`.
 ///
 /// # Safety
-/// The page is memory.
-pub unsafe fn page_is_zero(pa: u64) -> bool {
+/// They are memory.
+pub unsafe fn is_zero<const BYTES: usize>(pa: u64) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(phys_to_virt(pa), 4096) }.iter().all(|&byte| byte == 0)
+    unsafe { std::slice::from_raw_parts(phys_to_virt(pa), BYTES) }.iter().all(|&byte| byte == 0)
 }
 
-/// Copies the page at `src` over the page at `dst`.
+/// Copies the `BYTES` bytes at `src` over those at `dst`.
 ///
 /// # Safety
 /// Both are memory, differ, and nobody holds a reference into `dst`.
-pub unsafe fn copy_page(dst: u64, src: u64) {
+pub unsafe fn copy<const BYTES: usize>(dst: u64, src: u64) {
     count(|c| c.copied_pages += 1);
     // SAFETY: the caller's promise.
-    unsafe { phys_to_virt(dst).copy_from_nonoverlapping(phys_to_virt(src), 4096) }
+    unsafe { phys_to_virt(dst).copy_from_nonoverlapping(phys_to_virt(src), BYTES) }
 }
 
 /// Bytes that a save area for vector state needs; its alignment is 64.

@@ -116,24 +116,31 @@ impl Db {
         near: SlotRef,
         source: &RawCap,
     ) {
+        self.newest_of = *source;
+        if run.len() != 1 {
+            return self.insert_run(run, first, step, near);
+        }
+        let slot = run.first();
+        slot.set_cap(first);
+        // SAFETY: it holds a capability, was in no database, and stays (see above).
+        unsafe { self.mdb.insert_near(slot.ptr(), near.ptr()) };
+        self.arrived(slot, first.ty);
+        self.newest = Some(slot);
+    }
+
+    /// The same for more than one.
+    #[inline(never)]
+    fn insert_run(&mut self, run: SlotRun, first: RawCap, step: u64, near: SlotRef) {
         let mut cap = first;
         for slot in run.iter() {
             slot.set_cap(cap);
             cap.base += step;
         }
-        if run.len() == 1 {
-            // SAFETY: it holds a capability, was in no database, and stays (see above).
-            unsafe { self.mdb.insert_near(run.get(0).ptr(), near.ptr()) };
-        } else {
-            let slot = |n: usize| run.get(n as u32).ptr();
-            // SAFETY: as above, for each of them.
-            unsafe { self.mdb.insert_run(run.len() as usize, slot, near.ptr()) };
-        }
-        if is_container(first.ty) {
-            run.iter().for_each(|slot| self.arrived(slot, first.ty));
-        }
+        let slot = |n: usize| run.get(n as u32).ptr();
+        // SAFETY: as in `insert_objects`, for each of them.
+        unsafe { self.mdb.insert_run(run.len() as usize, slot, near.ptr()) };
+        run.iter().for_each(|slot| self.arrived(slot, first.ty));
         self.newest = Some(run.get(run.len() - 1));
-        self.newest_of = *source;
     }
 
     /// Objects are mostly made of memory from its beginning to its end: the newest one, if
@@ -159,9 +166,10 @@ impl Db {
     #[inline]
     pub fn insert_copy(&mut self, src: SlotRef, dst: SlotRef, cap: RawCap) {
         debug_assert!(src.is_linked());
-        if is_remembered(cap.ty) || self.collector.is_busy() {
+        if self.collector.is_busy() {
             return self.insert_copy_observed(src, dst, cap);
         }
+        let cap = if is_remembered(cap.ty) { self.becomes_copied(src, cap) } else { cap };
         if dst.set_cap(cap) {
             // SAFETY: as above.
             unsafe { self.mdb.insert_copy(src.ptr(), dst.ptr()) };

@@ -140,6 +140,11 @@ impl SlotRun {
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
+    /// The first slot.
+    #[inline]
+    pub fn first(self) -> SlotRef {
+        self.first
+    }
     /// The slot at `index`, or the last one.
     #[inline]
     pub fn get(self, index: u32) -> SlotRef {
@@ -158,9 +163,20 @@ impl SlotRun {
         // SAFETY: inside the CNode, as the index is below the length.
         (0..self.len).map(move |n| Obj(unsafe { self.first.0.add(n as usize) }))
     }
+    /// The same for a loop over one run alone, which needs no index then.
+    #[inline]
+    pub fn each(self) -> impl Iterator<Item = SlotRef> {
+        let first = self.first.0.as_ptr();
+        // SAFETY: all are inside the CNode, and consist of cells.
+        let slots: &[Slot] = unsafe { core::slice::from_raw_parts(first, self.len as usize) };
+        slots.iter().map(|slot| Obj(slot.into()))
+    }
     /// Are all empty?
     pub fn all_empty(self) -> bool {
-        self.next_filled(0) == self.len
+        match self.len {
+            1 => self.first.ty() == 0,
+            len => self.next_filled(0) == len,
+        }
     }
     /// The first slot from `from` on that is in use; the length if none is. Most slots of most
     /// CNodes are empty, so it looks at many types at a time.
@@ -256,7 +272,12 @@ impl Table {
     /// Is the whole table empty?
     pub fn is_empty(self) -> bool {
         // SAFETY: a table is a page of memory.
-        unsafe { arch::page_is_zero(virt_to_phys(self.0.as_ptr())) }
+        unsafe { arch::is_zero::<4096>(virt_to_phys(self.0.as_ptr())) }
+    }
+    /// Is the lower half empty, which of a root table is the user's?
+    pub fn is_lower_half_empty(self) -> bool {
+        // SAFETY: as above.
+        unsafe { arch::is_zero::<2048>(virt_to_phys(self.0.as_ptr())) }
     }
     /// Writes `first`, `first + step`, … to entries `start..start + count`.
     #[inline]
@@ -391,7 +412,7 @@ pub fn zero(base: u64, bytes: u64) {
 /// Copies the 4 KiB at `src`, of a Frame, to `dst`, without owner.
 pub fn copy_page(dst: u64, src: u64) {
     // SAFETY: `dst` has no owner, so it differs from `src` and nobody refers to it.
-    unsafe { arch::copy_page(dst, src) };
+    unsafe { arch::copy::<4096>(dst, src) };
 }
 
 /// Writes `bytes` to the page-aligned address `pa`, in memory without owner.

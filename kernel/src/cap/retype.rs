@@ -202,9 +202,12 @@ impl Local {
 
     #[inline(never)]
     fn prepare_objects(&mut self, order: Order, base: u64) {
-        for n in 0..u64::from(order.count) {
-            prepare_object(order.kind, base + n * order.bytes, self.id);
-        }
+        let home = self.id;
+        self.with_vectors(|| {
+            for n in 0..u64::from(order.count) {
+                prepare_object(order.kind, base + n * order.bytes, home);
+            }
+        });
         if order.kind == CapType::Pt.alone() && order.count == 1 {
             self.db.is_new_table(base);
         }
@@ -443,12 +446,10 @@ impl Local {
     }
 }
 
-/// Gives a new root table the kernel's upper half.
+/// Gives a new root table the kernel's upper half. The vector registers must be allowed.
 pub fn install_kernel_half(table: u64) {
-    let table = mem::Table::at(table);
-    for (index, &entry) in (256..).zip(arch::kernel_half()) {
-        table.set(index, entry);
-    }
+    // SAFETY: it is memory that has just been retyped, or is the kernel's own at boot.
+    unsafe { arch::copy_kernel_half(table) }
 }
 
 /// Home RAM is what `init` gets at boot: its children are plain RAM.

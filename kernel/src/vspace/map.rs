@@ -137,6 +137,9 @@ impl Local {
         let src = from.slot;
         let (own, what) = (table.cap(), src.cap());
         let level = self.changed_level(table, &own)?;
+        if (level, args.count, what.word) == (1, 1, PAGE) && what.is_frame() {
+            return self.map_page(&own, from, &what, args, dst);
+        }
         let target = target(level, &what)?;
         let limit = user_entries(level);
         if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
@@ -183,6 +186,49 @@ impl Local {
             true => self.db.insert_mapping(dst, mapping.to_cap(), src),
             false => self.db.insert_near(dst, mapping.to_cap(), src),
         }
+        Ok(())
+    }
+
+    /// The same of a Frame of one page at one entry of the last-level table `own`: what most faults ask
+    /// for, with fewer cases.
+    #[inline(always)]
+    fn map_page(
+        &mut self,
+        own: &RawCap,
+        from: Held,
+        what: &RawCap,
+        args: MapArgs,
+        dst: SlotRef,
+    ) -> Result<(), Status> {
+        if args.entry >= paging::ENTRIES as u32 {
+            return Err(Status::OutOfRange);
+        }
+        let rights = what.rights_set();
+        let flags = self.granted(args.flags, rights, || Some(from))?;
+        if args.offset != 0 {
+            return Err(Status::OutOfRange);
+        }
+        let entries = Table::at(own.base);
+        let old = entries.get(args.entry);
+        if old != 0 {
+            if !is_zero_page(1, old) {
+                return Err(Status::Occupied);
+            }
+            self.clear_zero(own.base, args.entry, 1);
+        }
+        let target = Target::new(PRESENT_USER, rights, false);
+        entries.set(args.entry, what.base | target.entry_bits(flags) | first_bits(1));
+        let mapping = Mapping {
+            base: what.base,
+            table: own.base,
+            entry: args.entry,
+            count: 1,
+            level: 1,
+            is_table: false,
+            rights,
+            in_alone: is_alone_kind(own.rights_set()),
+        };
+        self.db.insert_mapping(dst, mapping.to_cap(), from.slot);
         Ok(())
     }
 

@@ -108,7 +108,7 @@ impl Local {
         // Mappings in adjacent slots are mostly in one table, and allow what is asked for.
         let allowed = CapType::Mapping as u32 | u32::from(asked(flags).0) << 8;
         let (mut table, mut sizes) = (0, 0);
-        for slot in slots.iter() {
+        for slot in slots.each() {
             let cap = slot.cap();
             sizes |= cap.aux;
             if cap.head() & (0xff | allowed) != allowed || cap.word != table {
@@ -138,7 +138,7 @@ impl Local {
     /// checked. Returns how many there were, and whether translations may be stale now.
     fn set_writable(&mut self, slots: SlotRun, flags: MapFlags, shared: bool) -> (u32, bool) {
         let (mut count, mut stale) = (0, false);
-        for slot in slots.iter() {
+        for slot in slots.each() {
             let cap = slot.cap();
             if !cap.is(CapType::Mapping) {
                 continue;
@@ -163,7 +163,7 @@ impl Local {
         }
         // Mappings in adjacent slots are mostly in one table.
         let mut known = None;
-        for slot in slots.iter() {
+        for slot in slots.each() {
             let cap = slot.cap();
             if !cap.is(CapType::Mapping) {
                 continue;
@@ -188,7 +188,7 @@ impl Local {
 /// Entries of all Mappings in `slots`.
 #[inline(never)]
 fn entries_of(slots: SlotRun) -> u32 {
-    let mappings = slots.iter().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping));
+    let mappings = slots.each().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping));
     mappings.map(|cap| count_of(&cap)).sum()
 }
 
@@ -203,7 +203,7 @@ fn count_of(cap: &RawCap) -> u32 {
 #[inline(always)]
 fn set_each(slots: SlotRun, shared: bool, bits: u64) -> (u32, bool) {
     let (mut count, mut stale) = (0, false);
-    for slot in slots.iter() {
+    for slot in slots.each() {
         let cap = slot.cap();
         if cap.is(CapType::Mapping) {
             stale |= set_rights(&cap, 0, count_of(&cap), bits, shared);

@@ -198,10 +198,14 @@ impl Local {
             self.remove_mapping(mapping);
         }
         let table = Table::at(cap.base);
-        if level < arch::root_level() && self.is_table_empty(table) {
+        let end = user_entries(level);
+        let is_empty = match level < arch::root_level() {
+            true => self.is_table_empty(table),
+            false => self.is_root_empty(table),
+        };
+        if is_empty {
             return Ok(());
         }
-        let end = user_entries(level);
         let mut index = table.next_used(0, end);
         while index < end {
             if !self.spend(STEPS_OF_SEARCH) {
@@ -217,6 +221,13 @@ impl Local {
     pub(super) fn is_table_empty(&self, table: Table) -> bool {
         let mut empty = false;
         self.with_vectors(|| empty = table.is_empty());
+        empty
+    }
+
+    /// The same of what user mode has of a root table.
+    fn is_root_empty(&self, table: Table) -> bool {
+        let mut empty = false;
+        self.with_vectors(|| empty = table.is_lower_half_empty());
         empty
     }
 

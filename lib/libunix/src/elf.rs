@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use elf::abi::*;
 use elf::endian::LittleEndian;
 use elf::file::{parse_ident, FileHeader};
-use elf::parse::ParseAt;
 use elf::segment::ProgramHeader;
 use uvm::Prot;
 
@@ -116,12 +115,12 @@ impl Program {
             executable_stack: false,
         };
         let mut table = 0;
-        let mut at = 0;
         let mut loads = Vec::new();
-        for _ in 0..head.headers {
-            let class = elf::file::Class::ELF64;
-            let header = ProgramHeader::parse_at(LittleEndian, class, &mut at, headers)
-                .map_err(|_| ElfError::NotExecutable)?;
+        let (headers, _) = headers.as_chunks();
+        if (headers.len() as u64) < head.headers {
+            return Err(ElfError::NotExecutable);
+        }
+        for header in headers.iter().take(head.headers as usize).map(program_header) {
             match header.p_type {
                 PT_LOAD if header.p_memsz > 0 => loads.push(header),
                 PT_INTERP => program.interpreter = Some((header.p_offset, header.p_filesz)),
@@ -158,6 +157,17 @@ impl Program {
     pub fn end(&self) -> u64 {
         self.segments.iter().map(|segment| segment.end).max().unwrap_or(0)
     }
+}
+
+/// A program header from its bytes.
+fn program_header(raw: &[u8; PROGRAM_HEADER_BYTES as usize]) -> ProgramHeader {
+    let mut words = [0; PROGRAM_HEADER_BYTES as usize / 8];
+    for (word, bytes) in words.iter_mut().zip(raw.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    let [head, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align] = words;
+    let (p_type, p_flags) = (head as u32, (head >> 32) as u32);
+    ProgramHeader { p_type, p_flags, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align }
 }
 
 /// What to add to addresses of a position-independent program.

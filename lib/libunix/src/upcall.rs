@@ -11,7 +11,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
 use trace::Mark;
 use unixproto::signals::{killed, SIGKILL};
-use uvm::Access;
+use uvm::{Access, FaultError};
 
 const TRAP_FLAG: u64 = 0x100;
 /// Vector of general protection faults.
@@ -60,7 +60,7 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
     p.faults += 1;
     let cause = match access(error) {
-        Some(access) => match p.mm.space.fault(&mut p.mm.caps, address, access) {
+        Some(access) => match fault(p, address, access, regs.rsp) {
             Ok(()) => {
                 let pid = p.pid;
                 lock::leave();
@@ -76,6 +76,13 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     p.me.call = NO_CALL;
     signal::raise(p, regs, cause);
     finish(p, regs, frame)
+}
+
+/// Makes the page usable that the program, with its stack pointer at `sp`, cannot use.
+#[inline(always)]
+fn fault(p: &mut Process, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
+    let access = p.mm.space.foreseen(address, access, sp);
+    p.mm.space.fault(&mut p.mm.caps, address, access)
 }
 
 /// What a page fault's error code says of the program's wish. `None`: the program has made the CPU

@@ -70,6 +70,7 @@ global_asm!(
     "vdso_dynamic:",
     ".quad 14, vdso_name - vdso_strings",                  // DT_SONAME
     ".quad 4, vdso_hash - vdso_start",                     // DT_HASH
+    ".quad 0x6ffffef5, vdso_gnu_hash - vdso_start",        // DT_GNU_HASH
     ".quad 5, vdso_strings - vdso_start",                  // DT_STRTAB
     ".quad 6, vdso_symbols - vdso_start",                  // DT_SYMTAB
     ".quad 10, vdso_strings_end - vdso_strings",           // DT_STRSZ
@@ -103,6 +104,15 @@ global_asm!(
     ".long 13, 11",
     ".long 9, 4, 0, 8, 0, 0, 5, 6, 1, 0, 3, 0, 2",
     ".long 0, 0, 10, 7, 0, 0, 0, 0, 0, 0, 0",
+    // The same as glibc prefers it, whose start looks for five symbols: one bucket of all from the first
+    // one on, with the hash values, and a filter that lets all pass.
+    ".balign 8",
+    "vdso_gnu_hash:",
+    ".long 1, 1, 1, 0",
+    ".quad -1",
+    ".long 1",
+    ".long 0x6e43a318, 0x71dd557e, 0xb01bca00, 0xe6854b86, 0x821e8e0c",
+    ".long 0x7c9e7894, 0x68308f52, 0x9e9a10da, 0x6562b026, 0xff87586d",
     "vdso_versions:",
     ".short 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2",
     ".balign 8",

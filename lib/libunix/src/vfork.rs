@@ -110,20 +110,20 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
 /// returns from its `vfork`.
 pub fn resume(p: &mut Process, regs: &mut Regs) {
     let Some(parent) = p.parent.take() else { return };
-    let Parent { regs: saved, fs, gs, pid, signals, me, sys, fds } = *parent;
     // These are the child's, who has copies if it still runs.
     for slot in [UNIXD, SESSION] {
         let _ = slot.delete();
     }
     identify(own::PARENT);
-    p.pid = pid;
-    p.signals = signals;
-    *p.me = me;
-    p.sys = sys;
-    p.fds.restore(fds);
+    p.pid = parent.pid;
+    // Each from where it is to where it belongs: some are large.
+    p.signals = parent.signals;
+    *p.me = parent.me;
+    p.sys = parent.sys;
+    p.fds.restore(parent.fds);
     p.me.call = NO_CALL;
-    set_bases(p, fs, gs);
-    *regs = saved;
+    set_bases(p, parent.fs, parent.gs);
+    *regs = parent.regs;
 }
 
 /// Ends the process with a wait status. There is no answer unless it was its parent that acted.

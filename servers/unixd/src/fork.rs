@@ -15,6 +15,7 @@ use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
 use abi::slots::MONITOR;
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
@@ -50,8 +51,7 @@ impl Unixd {
             voice: Some(voice),
             held: parent.held.clone(),
             name: self.procs.name_of(self.speaker).to_vec(),
-            exe: parent.exe.clone(),
-            cmdline: parent.cmdline.clone(),
+            program: parent.program.clone(),
             dumpable: parent.dumpable,
             limits: parent.limits.inherited(),
             ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.who, self.clock.now())
@@ -201,8 +201,7 @@ impl Unixd {
         let exe = self.absolute(pid, &path).unwrap_or_else(|_| path.clone());
         let proc = self.procs.get_mut(pid)?;
         proc.name = name_of(&path);
-        proc.exe = exe;
-        proc.cmdline = args;
+        proc.program = Some(Rc::new(Program { exe, cmdline: args }));
         proc.execed = true;
         let before = proc.who;
         proc.who.exec();
@@ -290,8 +289,7 @@ impl Proc {
             held: Vec::new(),
             cwd,
             name: Vec::new(),
-            exe: Vec::new(),
-            cmdline: Vec::new(),
+            program: None,
             blocked: None,
             stopped: false,
             killed: false,
@@ -299,6 +297,7 @@ impl Proc {
             watching: Default::default(),
             vfork: false,
             told: Vec::new(),
+            children: Default::default(),
             acts_as: None,
             timers: Default::default(),
             started: now,

@@ -3,50 +3,36 @@
 //! What one process does costs the same however many others there are that have nothing to do with it.
 
 use crate::procs::Pid;
-use alloc::collections::BTreeSet;
-use core::ops::RangeInclusive;
+use alloc::vec::Vec;
 
-/// Indexes of the table of processes.
+/// Ids, in order. Those of new processes are mostly the largest, which come and go without moving others.
 #[derive(Default)]
-pub struct Kin {
-    /// Parent and child.
-    children: BTreeSet<(Pid, Pid)>,
-    /// Group and member.
-    members: BTreeSet<(Pid, Pid)>,
+pub struct Ids(Vec<Pid>);
+
+impl Ids {
+    /// Adds one.
+    pub fn add(&mut self, pid: Pid) {
+        if let Err(at) = self.0.binary_search(&pid) {
+            self.0.insert(at, pid);
+        }
+    }
+    /// Takes one out.
+    pub fn remove(&mut self, pid: Pid) {
+        if let Ok(at) = self.0.binary_search(&pid) {
+            self.0.remove(at);
+        }
+    }
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.0.iter().copied()
+    }
 }
 
-/// All pairs that start with an id.
-fn of(first: Pid) -> RangeInclusive<(Pid, Pid)> {
-    (first, Pid::MIN)..=(first, Pid::MAX)
-}
-
-impl Kin {
-    /// A new process.
-    pub fn add(&mut self, pid: Pid, parent: Pid, group: Pid) {
-        self.children.insert((parent, pid));
-        self.members.insert((group, pid));
-    }
-    /// A process is gone.
-    pub fn remove(&mut self, pid: Pid, parent: Pid, group: Pid) {
-        self.children.remove(&(parent, pid));
-        self.members.remove(&(group, pid));
-    }
-    /// A process has another parent.
-    pub fn adopt(&mut self, pid: Pid, before: Pid, parent: Pid) {
-        self.children.remove(&(before, pid));
-        self.children.insert((parent, pid));
-    }
-    /// A process has another group.
-    pub fn regroup(&mut self, pid: Pid, before: Pid, group: Pid) {
-        self.members.remove(&(before, pid));
-        self.members.insert((group, pid));
-    }
-    /// The children of a process, by id.
-    pub fn children(&self, parent: Pid) -> impl Iterator<Item = Pid> + '_ {
-        self.children.range(of(parent)).map(|pair| pair.1)
-    }
-    /// The members of a group, by id.
-    pub fn members(&self, group: Pid) -> impl Iterator<Item = Pid> + '_ {
-        self.members.range(of(group)).map(|pair| pair.1)
-    }
+/// The processes of a group, and of a session with the same id.
+#[derive(Default)]
+pub struct Family {
+    /// The members of the group.
+    pub members: Ids,
+    /// How many are in the group, and how many in the session.
+    pub count: usize,
 }

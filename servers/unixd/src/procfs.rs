@@ -204,11 +204,10 @@ impl Unixd {
     }
 
     fn exe(&self, pid: Pid) -> Result<Vec<u8>, Errno> {
-        let exe = &self.procs.get(pid)?.exe;
-        if exe.is_empty() {
-            return Err(Errno::ENOENT);
+        match self.procs.get(pid)?.exe() {
+            [] => Err(Errno::ENOENT),
+            exe => Ok(exe.to_vec()),
         }
-        Ok(exe.clone())
     }
 
     /// The description behind a file descriptor, as the process's library shows it.

@@ -1,7 +1,7 @@
 //! The table of processes.
 
 use crate::domains::Domain;
-use crate::kin::Kin;
+use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
@@ -11,6 +11,7 @@ use crate::watches::Watching;
 use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use credentials::{Capability, Credentials};
 use libos::CapAddr;
@@ -62,6 +63,15 @@ pub enum News {
     Continued,
 }
 
+/// What a process executes.
+#[derive(Default)]
+pub struct Program {
+    /// Path.
+    pub exe: Vec<u8>,
+    /// Arguments, with a NUL behind each.
+    pub cmdline: Vec<u8>,
+}
+
 /// A process.
 pub struct Proc {
     /// Its id.
@@ -88,10 +98,8 @@ pub struct Proc {
     pub cwd: Node,
     /// Name, for `/proc`.
     pub name: Vec<u8>,
-    /// Path of its program.
-    pub exe: Vec<u8>,
-    /// Arguments, with a NUL behind each.
-    pub cmdline: Vec<u8>,
+    /// What it executes, if it has ever executed something. Forked children share it.
+    pub program: Option<Rc<Program>>,
     /// What its first thread waits for.
     pub blocked: Option<Blocked>,
     /// Stopped by a signal: its dispatchers are suspended.
@@ -102,6 +110,8 @@ pub struct Proc {
     pub news: Option<News>,
     /// The parent waits until it executes a program or ends.
     pub vfork: bool,
+    /// Its children.
+    pub children: Ids,
     /// Its children of whom it may learn something, in order. Its room stays: mostly one comes and goes.
     pub told: Vec<Pid>,
     /// The child that it acts as, or once acted as.
@@ -137,6 +147,14 @@ impl Proc {
     pub fn session(&self) -> Result<&Session, Errno> {
         self.voice.as_ref().map(|voice| &voice.session).ok_or(Errno::ESRCH)
     }
+    /// Path of its program; empty if it has none.
+    pub fn exe(&self) -> &[u8] {
+        self.program.as_ref().map_or(&[], |program| &program.exe)
+    }
+    /// Its arguments, with a NUL behind each.
+    pub fn cmdline(&self) -> &[u8] {
+        self.program.as_ref().map_or(&[], |program| &program.cmdline)
+    }
     /// Its dispatcher, where it has one.
     pub fn dispatcher(&self) -> Option<CapAddr> {
         self.domain.as_ref().map(Domain::dispatcher)
@@ -168,9 +186,10 @@ impl Proc {
 pub struct Procs {
     table: BTreeMap<Pid, Box<Proc>>,
     threads: BTreeMap<Tid, Box<Thread>>,
-    /// Groups and sessions, each with how many processes are in it.
-    families: BTreeMap<Pid, u32>,
-    kin: Kin,
+    /// Groups and sessions.
+    families: BTreeMap<Pid, Family>,
+    /// The children of [`INIT`].
+    orphans: Ids,
     /// How many processes and threads there are of each real user id.
     users: Shares,
     last: Pid,
@@ -182,7 +201,7 @@ impl Default for Procs {
             table: BTreeMap::new(),
             threads: BTreeMap::new(),
             families: BTreeMap::new(),
-            kin: Kin::default(),
+            orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
             last: 0,
         }
@@ -216,7 +235,11 @@ impl Procs {
     }
     /// The children of a process, by id.
     pub fn children(&self, parent: Pid) -> impl Iterator<Item = &Proc> {
-        self.kin.children(parent).filter_map(|pid| self.get(pid).ok())
+        let children = match parent {
+            INIT => Some(&self.orphans),
+            _ => self.get(parent).ok().map(|proc| &proc.children),
+        };
+        children.into_iter().flat_map(Ids::iter).filter_map(|pid| self.get(pid).ok())
     }
     /// Those of them of whom it may learn something.
     pub fn with_news(&self, parent: Pid) -> impl Iterator<Item = &Proc> {
@@ -225,14 +248,23 @@ impl Procs {
     }
     /// The processes of a group, by id.
     pub fn members(&self, group: Pid) -> impl Iterator<Item = &Proc> {
-        self.kin.members(group).filter_map(|pid| self.get(pid).ok())
+        let family = self.families.get(&group).into_iter();
+        family.flat_map(|family| family.members.iter()).filter_map(|pid| self.get(pid).ok())
     }
     /// Gives a process another parent, who has learnt all of it that its first one has.
     pub fn set_parent(&mut self, pid: Pid, parent: Pid) {
         self.tell(pid, false);
         let Some(proc) = self.table.get_mut(&pid) else { return };
         let before = core::mem::replace(&mut proc.parent, parent);
-        self.kin.adopt(pid, before, parent);
+        self.change_children(before, |children| children.remove(pid));
+        self.change_children(parent, |children| children.add(pid));
+    }
+    fn change_children(&mut self, parent: Pid, change: impl FnOnce(&mut Ids)) {
+        if parent == INIT {
+            change(&mut self.orphans);
+        } else if let Some(proc) = self.table.get_mut(&parent) {
+            change(&mut proc.children);
+        }
     }
     /// A parent may learn something of this process, or has learnt all.
     pub fn tell(&mut self, pid: Pid, news: bool) {
@@ -271,9 +303,10 @@ impl Procs {
     }
     /// Adds one.
     pub fn add(&mut self, proc: Proc) {
-        self.join(proc.pgid);
+        let pid = proc.pid;
+        self.join(proc.pgid).members.add(pid);
         self.join(proc.sid);
-        self.kin.add(proc.pid, proc.parent, proc.pgid);
+        self.change_children(proc.parent, |children| children.add(pid));
         self.users.take(proc.who.users.real, 1);
         self.table.insert(proc.pid, Box::new(proc));
     }
@@ -282,22 +315,30 @@ impl Procs {
         let proc = self.get_mut(pid)?;
         let before = (proc.pgid, proc.sid);
         (proc.pgid, proc.sid) = (pgid, sid);
-        self.kin.regroup(pid, before.0, pgid);
-        self.join(pgid);
+        // The old ones are left last: they may be the new ones.
+        if let Some(group) = self.families.get_mut(&before.0) {
+            group.members.remove(pid);
+        }
+        self.join(pgid).members.add(pid);
         self.join(sid);
-        self.leave(before.0);
-        self.leave(before.1);
+        self.leave(before.0, None);
+        self.leave(before.1, None);
         Ok(())
     }
-    fn join(&mut self, family: Pid) {
-        *self.families.entry(family).or_default() += 1;
+    fn join(&mut self, family: Pid) -> &mut Family {
+        let family = self.families.entry(family).or_default();
+        family.count += 1;
+        family
     }
-    fn leave(&mut self, family: Pid) {
-        if let Some(count) = self.families.get_mut(&family) {
-            *count -= 1;
-            if *count == 0 {
-                self.families.remove(&family);
-            }
+    /// `member`: a process that is not in the group any more either.
+    fn leave(&mut self, id: Pid, member: Option<Pid>) {
+        let Some(family) = self.families.get_mut(&id) else { return };
+        if let Some(pid) = member {
+            family.members.remove(pid);
+        }
+        family.count -= 1;
+        if family.count == 0 {
+            self.families.remove(&id);
         }
     }
     /// A thread that is not the first of its process.
@@ -357,10 +398,10 @@ impl Procs {
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {
         self.tell(pid, false);
         let proc = self.table.remove(&pid)?;
-        self.kin.remove(pid, proc.parent, proc.pgid);
+        self.change_children(proc.parent, |children| children.remove(pid));
         self.users.give_back(proc.who.users.real, 1);
-        self.leave(proc.pgid);
-        self.leave(proc.sid);
+        self.leave(proc.pgid, Some(pid));
+        self.leave(proc.sid, None);
         Some(proc)
     }
 }

@@ -140,7 +140,7 @@ impl Unixd {
     fn process_text(&self, pid: Pid, tid: Option<Tid>, name: &str) -> Result<Vec<u8>, Errno> {
         let proc = self.procs.get(pid).map_err(|_| Errno::ENOENT)?;
         Ok(match name {
-            "cmdline" => proc.cmdline.clone(),
+            "cmdline" => proc.cmdline().to_vec(),
             "comm" => {
                 let mut text = self.procs.name_of(tid.unwrap_or(pid)).to_vec();
                 text.push(b'\n');

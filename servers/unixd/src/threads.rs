@@ -47,6 +47,10 @@ impl Procs {
     pub fn leader(&self, tid: Tid) -> Pid {
         self.thread(tid).map_or(tid, |thread| thread.leader)
     }
+    /// Has a process never had another thread than the first, or none that is left?
+    pub fn has_one_thread(&self, pid: Pid) -> bool {
+        self.get(pid).is_ok_and(|proc| proc.threads.is_empty())
+    }
     /// The threads of a process that have not ended, the first of all at the front.
     pub fn threads_of(&self, pid: Pid) -> Vec<Tid> {
         let Ok(proc) = self.get(pid) else { return Vec::new() };
@@ -228,6 +232,9 @@ impl Unixd {
 
     /// All threads of a process but the one whose request is being worked on.
     pub fn other_threads(&self, pid: Pid) -> Vec<Tid> {
+        if pid == self.speaker && self.procs.has_one_thread(pid) {
+            return Vec::new();
+        }
         let mut all = self.procs.threads_of(pid);
         all.retain(|tid| *tid != self.speaker);
         all

@@ -499,11 +499,16 @@ impl<T: Item> Ranges<T> {
     pub fn insert_two(&mut self, place: Place, items: [T; 2]) -> bool {
         let Some(leaf) = self.leaves.get_mut(place.leaf) else { return false };
         let index = place.index as usize;
-        if index == 0 || leaf.items.len() + 2 > leaf.items.capacity().min(LEAF) {
+        let len = leaf.items.len();
+        if index == 0 || index > len || len + 2 > leaf.items.capacity().min(LEAF) {
             return false;
         }
         self.entered = items[1].start();
-        leaf.items.splice(index..index, items);
+        leaf.items.extend_from_slice(&items);
+        leaf.items.copy_within(index..len, index + 2);
+        if let Some(two) = leaf.items.get_mut(index..).and_then(|rest| rest.first_chunk_mut()) {
+            *two = items;
+        }
         self.len += 2;
         true
     }
@@ -518,7 +523,9 @@ impl<T: Item> Ranges<T> {
         if index == 0 || index + 2 > leaf.items.len() || !stays {
             return false;
         }
-        leaf.items.drain(index..index + 2);
+        let len = leaf.items.len();
+        leaf.items.copy_within(index + 2.., index);
+        leaf.items.truncate(len - 2);
         self.len -= 2;
         true
     }

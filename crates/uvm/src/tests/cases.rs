@@ -37,6 +37,43 @@ fn fork_copies_nothing_and_n_writes_copy_n_pages() {
 }
 
 #[test]
+fn what_is_read_behind_written_pages_of_a_small_region_is_writable_at_once() {
+    let is_own = |pages: u64, read: &[u64]| {
+        let mut world = World::new();
+        let both = &mut world.processes[0];
+        let request = MapRequest::anonymous(pages * PAGE, RW);
+        let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+        let mut touch = |n: u64, access| {
+            both.real.fault(&mut both.backend, (start + n) * PAGE, access).unwrap();
+            both.backend.look_up(start + n, Access::Write).is_some()
+        };
+        // The second one, so that no page read follows the last fault.
+        assert!(touch(0, Access::Write) && touch(7, Access::Write));
+        read.iter().map(|&n| touch(n, Access::Read)).collect::<Vec<bool>>()
+    };
+    assert_eq!(is_own(16, &[1, 2, 4]), [true, false, false], "one page behind, and no more");
+    assert_eq!(is_own(16, &[8]), [false], "not where writing in order goes on");
+    assert_eq!(is_own(32, &[1]), [false], "a large region");
+}
+
+#[test]
+fn a_read_of_the_page_of_the_stack_pointer_is_taken_for_a_write() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let mut map = |prot| {
+        let request = MapRequest { prot, ..MapRequest::anonymous(4 * PAGE, RW) };
+        both.real.mmap(&mut both.backend, &request).unwrap()
+    };
+    let (writable, constant) = (map(RW), map(Prot::READ));
+    let mut foreseen = |addr, access, sp| both.real.foreseen(addr, access, sp);
+    assert_eq!(foreseen(writable + 8, Access::Read, writable + 4000), Access::Write);
+    assert_eq!(foreseen(writable + 8, Access::Exec, writable + 8), Access::Exec);
+    assert_eq!(foreseen(writable + 8, Access::Read, writable + PAGE), Access::Read);
+    assert_eq!(foreseen(constant + 8, Access::Read, constant + 8), Access::Read);
+    assert_eq!(foreseen(8, Access::Read, 8), Access::Read, "nothing is mapped there");
+}
+
+#[test]
 fn the_child_as_last_owner_never_copies() {
     let mut world = World::new();
     let start = dirty(&mut world, 600);

@@ -352,11 +352,14 @@ pub fn is_text(va: u64) -> bool {
     (KERNEL_BASE + image.start..KERNEL_BASE + image.rodata).contains(&va)
 }
 
-/// The upper half of every root page table, entries 256 to 511.
-pub fn kernel_half() -> &'static [u64; 256] {
-    let root = KERNEL_ROOT.load(Ordering::Relaxed);
-    // SAFETY: the kernel's root table stays for ever and is not written after boot.
-    unsafe { &*phys_to_virt(root + PAGE / 2).cast() }
+/// Gives the root table at `pa` the upper half of every one, entries 256 to 511: the kernel's.
+///
+/// # Safety
+/// The table is memory that nobody holds a reference into, and the processor does not use yet.
+pub unsafe fn copy_kernel_half(pa: u64) {
+    const HALF: u64 = PAGE / 2;
+    // SAFETY: the caller's promise; the kernel's root table is another page.
+    unsafe { super::copy::<{ HALF as usize }>(pa + HALF, kernel_root() + HALF) }
 }
 
 /// Physical address of the kernel's own root table, for when no domain's is wanted.
@@ -375,7 +378,7 @@ pub fn root() -> u64 {
 /// Makes `pa` the root page table. Forgets every cached translation that is not the kernel's.
 ///
 /// # Safety
-/// The table's upper half is [`kernel_half`], and it stays valid while in use.
+/// The table's upper half is that of [`copy_kernel_half`], and it stays valid while in use.
 pub unsafe fn write_root(pa: u64) {
     // SAFETY: the caller's promise.
     unsafe { asm!("mov cr3, {}", in(reg) pa, options(nostack, preserves_flags)) };

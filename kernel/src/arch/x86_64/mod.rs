@@ -35,10 +35,10 @@ pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
 pub use fpu::{vectors_allow, vectors_forbid};
 pub use memory::{
-    flush_page, flush_tlb, kernel_half, kernel_root, page_of_zeros, root, write_root,
+    copy_kernel_half, flush_page, flush_tlb, kernel_root, page_of_zeros, root, write_root,
 };
 pub use memory::{phys_to_virt, root_level, user_end, virt_to_phys};
-pub use pages::{copy_page, page_is_zero, zero_page};
+pub use pages::{copy, is_zero, zero_page};
 pub use perf::{perf_facts, perf_read, perf_start};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogLock, LogPort};
 pub use smp::{online, start_all};

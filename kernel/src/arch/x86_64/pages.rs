@@ -44,14 +44,14 @@ macro_rules! zero_with {
     }};
 }
 
-/// Copies the page at `from` over that at `to`, likewise.
+/// Copies the `$total` bytes at `from` over those at `to`, likewise.
 macro_rules! copy_with {
-    ($to:expr, $from:expr, $move:literal, $register:literal, $bytes:literal) => {{
+    ($to:expr, $from:expr, $total:expr, $move:literal, $register:literal, $bytes:literal) => {{
         let mut saved = core::mem::MaybeUninit::<Saved>::uninit();
         asm!(
             concat!($move, " [{saved}], ", $register),
             ".set page_at, 0",
-            concat!(".rept 4096 / ", $bytes),
+            concat!(".rept {total} / ", $bytes),
             concat!($move, " ", $register, ", [{from} + page_at]"),
             concat!($move, " [{to} + page_at], ", $register),
             concat!(".set page_at, page_at + ", $bytes),
@@ -60,21 +60,22 @@ macro_rules! copy_with {
             saved = in(reg) saved.as_mut_ptr(),
             to = in(reg) $to,
             from = in(reg) $from,
+            total = const $total,
             options(nostack, preserves_flags),
         );
     }};
 }
 
-/// The union of the whole page at `at`, in the first bytes of what it returns.
+/// The union of the `$total` bytes at `at`, in the first bytes of what it returns.
 macro_rules! union_with {
-    ($at:expr, $move:literal, $load:literal, $or:literal, $register:literal, $bytes:literal) => {{
+    ($at:expr, $total:expr, $move:literal, $load:literal, $or:literal, $register:literal, $bytes:literal) => {{
         let mut saved = core::mem::MaybeUninit::<Saved>::uninit();
         let mut union = Saved([0; 64]);
         asm!(
             concat!($move, " [{saved}], ", $register),
             $load,
             concat!(".set page_at, ", $bytes),
-            concat!(".rept 4096 / ", $bytes, " - 1"),
+            concat!(".rept {total} / ", $bytes, " - 1"),
             concat!($or, " [{at} + page_at]"),
             concat!(".set page_at, page_at + ", $bytes),
             ".endr",
@@ -83,33 +84,41 @@ macro_rules! union_with {
             saved = in(reg) saved.as_mut_ptr(),
             union = in(reg) &raw mut union,
             at = in(reg) $at,
+            total = const $total,
             options(nostack, preserves_flags),
         );
         union
     }};
 }
 
-/// Whether the page at physical address `pa` is full of zeros.
+/// Whether there are only zeros in the `BYTES` bytes at physical address `pa`: a page, or half of one.
 ///
 /// # Safety
-/// The page is memory.
-pub unsafe fn page_is_zero(pa: u64) -> bool {
+/// They are memory, and aligned to 64 bytes.
+pub unsafe fn is_zero<const BYTES: usize>(pa: u64) -> bool {
     let at = phys_to_virt(pa);
     // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
     let union = unsafe {
         match WIDTH.load(Ordering::Relaxed) {
             BYTES_64 => union_with!(
                 at,
+                BYTES,
                 "vmovdqa64",
                 "vmovdqa64 zmm0, [{at}]",
                 "vporq zmm0, zmm0,",
                 "zmm0",
                 "64"
             ),
-            BYTES_32 => {
-                union_with!(at, "vmovdqa", "vmovdqa ymm0, [{at}]", "vpor ymm0, ymm0,", "ymm0", "32")
-            }
-            _ => union_with!(at, "movdqa", "movdqa xmm0, [{at}]", "por xmm0,", "xmm0", "16"),
+            BYTES_32 => union_with!(
+                at,
+                BYTES,
+                "vmovdqa",
+                "vmovdqa ymm0, [{at}]",
+                "vpor ymm0, ymm0,",
+                "ymm0",
+                "32"
+            ),
+            _ => union_with!(at, BYTES, "movdqa", "movdqa xmm0, [{at}]", "por xmm0,", "xmm0", "16"),
         }
     };
     let words: [u64; 8] = bytes_as_words(union);
@@ -147,19 +156,19 @@ pub unsafe fn zero_page(pa: u64) {
     }
 }
 
-/// Copies the page at physical address `src` over the page at `dst`.
+/// Copies the `BYTES` bytes at physical address `src` over those at `dst`: a page, or half of one.
 ///
 /// # Safety
-/// Both are memory, differ, and nobody holds a reference into `dst`.
+/// Both are memory, aligned to 64 bytes, differ, and nobody holds a reference into `dst`.
 #[inline]
-pub unsafe fn copy_page(dst: u64, src: u64) {
+pub unsafe fn copy<const BYTES: usize>(dst: u64, src: u64) {
     let (to, from) = (phys_to_virt(dst), phys_to_virt(src));
     // SAFETY: as in `zero_page`.
     unsafe {
         match WIDTH.load(Ordering::Relaxed) {
-            BYTES_64 => copy_with!(to, from, "vmovdqa64", "zmm0", "64"),
-            BYTES_32 => copy_with!(to, from, "vmovdqa", "ymm0", "32"),
-            _ => copy_with!(to, from, "movdqa", "xmm0", "16"),
+            BYTES_64 => copy_with!(to, from, BYTES, "vmovdqa64", "zmm0", "64"),
+            BYTES_32 => copy_with!(to, from, BYTES, "vmovdqa", "ymm0", "32"),
+            _ => copy_with!(to, from, BYTES, "movdqa", "xmm0", "16"),
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Args {
     pub path: Vec<u8>,
     pub argv: Strings,
     pub envp: Strings,
+    /// The arguments as they were given, if they have become those of an interpreter.
+    given: Option<Strings>,
 }
 
 /// A path that a system call was given.
@@ -57,7 +59,7 @@ impl Args {
         if argv.count == 0 {
             argv.push(&[]);
         }
-        Ok(Args { path, argv, envp })
+        Ok(Args { path, argv, envp, given: None })
     }
 
     /// From the argument block of the first process; also its working directory.
@@ -86,6 +88,15 @@ impl Args {
         argument.into_iter().for_each(|text| self.argv.push(text));
         self.argv.push(script);
         old.iter().skip(1).for_each(|text| self.argv.push(text));
+        self.given.get_or_insert(old);
+    }
+
+    /// As they were before any interpreter.
+    pub fn into_given(mut self) -> Args {
+        if let Some(argv) = self.given.take() {
+            self.argv = argv;
+        }
+        self
     }
 
     /// Where the first program may be: itself, or its name in each directory of `PATH`.

@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::server::{self, op};
 use abi::layout::PAGE;
 use abi::native::{self, NOTE_WITHIN};
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use unixproto::files::{Kind, CWD, OPEN_EXEC};
@@ -33,16 +34,19 @@ pub struct Executable {
 /// Opens what `args` names, or the interpreter that its `#!` line names; `args` become those of
 /// what was opened.
 pub fn open_program(p: &mut Process, dir: u32, args: &mut Args) -> Result<Executable> {
-    let mut dir = dir;
-    let mut path = args.path.clone();
+    let mut interpreter: Option<Vec<u8>> = None;
     for _ in 0..SCRIPTS {
-        let file = open(p, dir, &path)?;
+        let file = match &interpreter {
+            Some(path) => open(p, CWD, path)?,
+            None => open(p, dir, &args.path)?,
+        };
         let Some(line) = file.start.strip_prefix(b"#!") else { return Ok(file) };
         let line = script_line(line);
         file.close(p);
-        let (interpreter, argument) = line?;
-        args.interpreted_by(&interpreter, argument.as_deref(), &path);
-        (path, dir) = (interpreter, CWD);
+        let (next, argument) = line?;
+        let script = interpreter.take().unwrap_or_else(|| args.path.clone());
+        args.interpreted_by(&next, argument.as_deref(), &script);
+        interpreter = Some(next);
     }
     Err(Errno::ELOOP)
 }
@@ -104,11 +108,11 @@ impl Executable {
     }
 
     /// The program headers, most often in what has been read already.
-    fn headers(&self, p: &mut Process, head: &Head) -> Result<Vec<u8>> {
+    fn headers(&self, p: &mut Process, head: &Head) -> Result<Cow<'_, [u8]>> {
         let (from, bytes) = (head.headers_offset, head.headers_bytes());
         match self.start.get(from as usize..from.saturating_add(bytes) as usize) {
-            Some(headers) => Ok(headers.to_vec()),
-            None => self.read(p, from, bytes),
+            Some(headers) => Ok(Cow::Borrowed(headers)),
+            None => self.read(p, from, bytes).map(Cow::Owned),
         }
     }
 

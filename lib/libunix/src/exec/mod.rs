@@ -168,12 +168,12 @@ fn spawn(
     p: &mut Process,
     regs: &mut Regs,
     dir: u32,
-    args: Args,
+    mut args: Args,
     how: fn(&mut Process, &mut Regs) -> Result<u64>,
 ) -> Result<u64> {
-    let (file, _) = find(p, dir, &mut args.clone())?;
+    let (file, _) = find(p, dir, &mut args)?;
     file.close(p);
-    p.fork.execute = Some(Request { dir, args });
+    p.fork.execute = Some(Request { dir, args: args.into_given() });
     let spawned = how(p, regs);
     p.fork.execute = None;
     spawned

@@ -63,6 +63,7 @@ impl Signals {
     pub fn set_action(&mut self, signal: u32, action: Action) {
         let mask = bit(signal);
         self.actions[(signal as usize).wrapping_sub(1) % 64] = action;
+        self.touched |= mask;
         self.ignored &= !mask;
         self.caught &= !mask;
         match action.handler {

@@ -62,6 +62,8 @@ pub struct Signals {
     ignored: u64,
     /// Signals that have a handler.
     caught: u64,
+    /// Signals whose action was set since the program began: `execve` looks at these only.
+    touched: u64,
 }
 
 /// What a thread has of its own.
@@ -81,15 +83,19 @@ pub struct Own {
 impl Signals {
     /// All default, nothing blocked.
     pub const fn new() -> Self {
-        Signals { actions: [Action::DEFAULT; 64], ignored: 0, caught: 0 }
+        Signals { actions: [Action::DEFAULT; 64], ignored: 0, caught: 0, touched: 0 }
     }
 
     /// execve: caught signals become default.
     pub fn exec(&mut self) {
-        for (signal, action) in (1..).zip(&mut self.actions) {
-            let keep =
-                if self.ignored & bit(signal) != 0 { Action::IGNORE } else { Action::DEFAULT };
-            *action = keep;
+        let mut left = core::mem::take(&mut self.touched);
+        while left != 0 {
+            let index = left.trailing_zeros();
+            left &= left - 1;
+            let is_ignored = self.ignored & bit(index + 1) != 0;
+            if let Some(action) = self.actions.get_mut(index as usize) {
+                *action = if is_ignored { Action::IGNORE } else { Action::DEFAULT };
+            }
         }
         self.caught = 0;
         self.publish();

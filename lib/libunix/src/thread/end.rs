@@ -5,7 +5,6 @@ use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
 use crate::sys::{futex, pi, robust};
-use alloc::vec::Vec;
 use unixproto::signals::exited;
 
 /// `exit`: the calling thread ends, and the process with the last.
@@ -42,8 +41,7 @@ pub fn show_end(p: &mut Process) {
 
 /// The robust mutexes of all threads, when the process ends or executes a program.
 pub fn release_all(p: &mut Process) {
-    let indexes: Vec<u32> = p.threads.indexes().collect();
-    for index in indexes {
+    for index in 0..p.threads.end() {
         let Some(thread) = p.threads.find(index) else { continue };
         let (tid, list) = (thread.tid, core::mem::take(&mut thread.robust_list));
         robust::release(p, tid, list);

@@ -154,11 +154,9 @@ impl Threads {
         }
     }
 
-    /// Areas of all that run.
-    pub fn indexes(&self) -> impl Iterator<Item = u32> + '_ {
-        let first = (!self.first_ended).then_some(0);
-        let others = self.places.iter().enumerate();
-        first.into_iter().chain(others.filter(|(_, t)| t.is_some()).map(|(n, _)| n as u32 + 1))
+    /// First area behind those of all that run.
+    fn end(&self) -> u32 {
+        self.places.len() as u32 + 1
     }
 
     /// The thread with an id, unless it has ended.
