@@ -1,40 +1,94 @@
 //! The amap: the anonymous layer of the address space (UVM §3.3).
 //!
 //! An *anon* is one page of private memory, a Frame capability. The amap is a sparse table of
-//! chunks of 256 pages each; a chunk's anons are the slots of one CNode. The Frame capability's
+//! chunks of 256 pages each. Of a chunk that is *dense* the anons are the slots of one CNode; of one
+//! that is *sparse*, with few anons, they are in [pairs](crate::pairs). The Frame capability's
 //! copies are the anon's reference count, and the CNode's copies are the chunk's: after a fork
 //! both processes hold the same CNodes, and whoever first changes a chunk makes its own CNode with
-//! copies of the Frame capabilities (never of pages). This is `NEEDS_COPY`, for each MiB.
+//! copies of the Frame capabilities (never of pages). This is `NEEDS_COPY`, for each MiB. Sparse
+//! chunks are never shared: the child starts with copies of the Frame capabilities.
 
 use crate::backend::{Backend, CNode};
 use crate::bits::Bits;
+use crate::pairs::{mapping_of, Pair, Pairs, Shelves, MOST};
 use crate::types::NoMemory;
 use tables::Sparse;
+
+/// Where the anons of a chunk are.
+#[derive(Clone, Copy, Debug)]
+enum Store {
+    /// In a CNode, each in the slot of its page.
+    Dense {
+        node: CNode,
+        /// Slots whose contents this process has given up while it could not change the CNode.
+        stale: Bits<4>,
+        /// Perhaps another process holds the CNode: it must not be changed.
+        shared: bool,
+    },
+    /// In pairs.
+    Sparse(Pairs),
+}
+
+impl Store {
+    fn dense(node: CNode) -> Store {
+        Store::Dense { node, stale: Bits::EMPTY, shared: false }
+    }
+}
 
 /// The anons of 256 consecutive pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
-    /// Where the Frames are.
-    pub node: CNode,
     /// Pages that have an anon.
     pub filled: Bits<4>,
-    /// Anons that perhaps belong to another process too. Meaningful unless `shared`.
+    /// Anons that perhaps belong to another process too. Meaningful unless the chunk is shared.
     pub aliased: Bits<4>,
-    /// Slots whose contents this process has given up while it could not change the CNode.
-    pub stale: Bits<4>,
-    /// Perhaps another process holds the CNode: it must not be changed.
-    pub shared: bool,
+    store: Store,
+}
+
+/// Slots of one or more consecutive pages with anons.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The CNode that the Frames are in.
+    pub node: CNode,
+    /// The first one's slot.
+    pub slot: u32,
+    /// The first one's pair.
+    pair: Option<Pair>,
+}
+
+impl Place {
+    /// The slot of the first page's Mapping, if it is beside its Frame.
+    #[inline(always)]
+    pub fn mapping(&self) -> Option<(CNode, u32)> {
+        self.pair.map(|_| (self.node, mapping_of(self.slot)))
+    }
 }
 
 impl Chunk {
-    fn new(node: CNode) -> Self {
-        let none = Bits::EMPTY;
-        Chunk { node, filled: none, aliased: none, stale: none, shared: false }
+    fn new(store: Store) -> Self {
+        Chunk { filled: Bits::EMPTY, aliased: Bits::EMPTY, store }
+    }
+    /// Does perhaps another process hold the CNode?
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.store, Store::Dense { shared: true, .. })
+    }
+    /// The CNode, if perhaps another process holds it.
+    pub fn shared_node(&self) -> Option<CNode> {
+        match self.store {
+            Store::Dense { node, shared: true, .. } => Some(node),
+            _ => None,
+        }
+    }
+    /// Are its anons in pairs?
+    #[inline]
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.store, Store::Sparse(_))
     }
     /// Anons that are this process's alone, for certain.
     #[inline]
     pub fn own(&self) -> Bits<4> {
-        if self.shared {
+        if self.is_shared() {
             Bits::EMPTY
         } else {
             self.filled.minus(&self.aliased)
@@ -43,17 +97,20 @@ impl Chunk {
     /// Is the anon in `slot` this process's alone, for certain?
     #[inline]
     pub fn owns(&self, slot: u32) -> bool {
-        !self.shared && self.filled.get(slot) && !self.aliased.get(slot)
+        !self.is_shared() && self.filled.get(slot) && !self.aliased.get(slot)
     }
 }
 
 /// Empty chunks that are kept for the next use.
 const SPARE: u32 = 4;
+/// A fault that fills so many pages makes a chunk dense.
+const DENSE_RUN: u32 = 8;
 
 /// All chunks, by number (page number / 256).
 #[derive(Clone, Default)]
 pub struct Amap {
     chunks: Sparse<Chunk, 16>,
+    shelves: Shelves,
     spare: u32,
     /// Number of anons.
     pages: u64,
@@ -62,17 +119,12 @@ pub struct Amap {
 impl Amap {
     /// No anons.
     pub const fn new() -> Self {
-        Amap { chunks: Sparse::new(), spare: 0, pages: 0 }
+        Amap { chunks: Sparse::new(), shelves: Shelves::new(), spare: 0, pages: 0 }
     }
     /// The chunk with this number.
     #[inline]
     pub fn chunk(&self, key: u64) -> Option<&Chunk> {
         self.chunks.get(key)
-    }
-    /// The chunk with this number.
-    #[inline]
-    pub fn chunk_mut(&mut self, key: u64) -> Option<&mut Chunk> {
-        self.chunks.get_mut(key)
     }
     /// All chunks, by number.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
@@ -86,129 +138,337 @@ impl Amap {
     pub fn pages(&self) -> u64 {
         self.pages
     }
+    /// Pairs in use.
+    pub fn shelves(&self) -> &Shelves {
+        &self.shelves
+    }
+    /// Pages of a chunk whose anons are in pairs.
+    #[inline]
+    pub fn paired(&self, key: u64) -> Bits<4> {
+        let chunk = self.chunks.get(key).filter(|chunk| chunk.is_sparse());
+        chunk.map_or(Bits::EMPTY, |chunk| chunk.filled)
+    }
 
-    /// Finds out whether a chunk that is marked `shared` still is. Answers whether its CNode must
+    /// Where the anons of pages `slot..end` are, of which the first has one: as many as have
+    /// consecutive slots.
+    #[inline]
+    pub fn run(&self, key: u64, slot: u32, end: u32) -> Option<(Place, u32)> {
+        let chunk = self.chunks.get(key)?;
+        match &chunk.store {
+            Store::Dense { node, .. } => {
+                let count =
+                    if end == slot + 1 { 1 } else { chunk.filled.next_clear(slot).min(end) - slot };
+                Some((Place { node: *node, slot, pair: None }, count))
+            }
+            Store::Sparse(pairs) => {
+                let rank = chunk.filled.count_below(slot);
+                let pair = pairs.get(rank);
+                let (node, first) = self.shelves.frame(pair)?;
+                let most = chunk.filled.next_clear(slot).min(end) - slot;
+                Some((Place { node, slot: first, pair: Some(pair) }, pairs.run(rank, most)))
+            }
+        }
+    }
+
+    /// Where the anon of a page is, that has one.
+    #[inline]
+    pub fn place(&self, key: u64, slot: u32) -> Option<Place> {
+        Some(self.run(key, slot, slot + 1)?.0)
+    }
+
+    /// Finds out whether a chunk that is marked as shared still is. Answers whether its CNode must
     /// not be changed.
     pub fn still_shared(&mut self, b: &mut impl Backend, key: u64) -> bool {
         let Some(chunk) = self.chunks.get_mut(key) else { return false };
-        if !chunk.shared {
+        let Store::Dense { node, stale, shared } = &mut chunk.store else { return false };
+        if !*shared {
             return false;
         }
-        if b.cnode_shared(chunk.node) {
+        if b.cnode_shared(*node) {
             return true;
         }
         // The other holder is gone, but may have left with copies of the Frames.
-        chunk.shared = false;
+        *shared = false;
         chunk.aliased = chunk.filled;
-        for (lo, hi) in chunk.stale.runs() {
-            b.slots_drop(chunk.node, lo, hi - lo);
+        for (lo, hi) in stale.runs() {
+            b.slots_drop(*node, lo, hi - lo);
         }
-        chunk.stale = Bits::EMPTY;
+        *stale = Bits::EMPTY;
         false
     }
 
-    /// The chunk with this number, made if there was none, whose CNode this process may change.
+    /// Makes sure that there is a chunk with this number, and that this process may change where its
+    /// anons are. A new one has pairs, unless it is to be `dense`.
     #[inline]
-    pub fn own_chunk(&mut self, b: &mut impl Backend, key: u64) -> Result<&mut Chunk, NoMemory> {
-        if self.chunks.get(key).is_none_or(|chunk| chunk.shared) {
-            self.make_own(b, key)?;
+    pub fn make_own(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        dense: bool,
+    ) -> Result<(), NoMemory> {
+        match self.chunks.get(key) {
+            Some(chunk) if !chunk.is_shared() => Ok(()),
+            Some(_) => self.leave(b, key),
+            None => self.add(b, key, dense),
         }
-        self.chunks.get_mut(key).ok_or(NoMemory)
     }
 
     #[cold]
-    fn make_own(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if self.chunks.get(key).is_none() {
+    fn add(&mut self, b: &mut impl Backend, key: u64, dense: bool) -> Result<(), NoMemory> {
+        if dense || self.shelves.are_full() {
             let node = b.cnode_new()?;
-            self.chunks.insert(key, Chunk::new(node)).inspect_err(|_| b.cnode_drop(node))?;
-            self.spare += 1;
-        } else if self.still_shared(b, key) {
-            self.unshare(b, key)?;
+            let chunk = Chunk::new(Store::dense(node));
+            self.chunks.insert(key, chunk).inspect_err(|_| b.cnode_drop(node))?;
+        } else {
+            self.chunks.insert(key, Chunk::new(Store::Sparse(Pairs::default())))?;
         }
+        self.spare += 1;
         Ok(())
     }
 
-    /// Gives the process its own CNode for a chunk: `amap_copy`.
-    fn unshare(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+    /// Leaves the other process that holds the CNode of a chunk: `amap_copy`.
+    #[cold]
+    fn leave(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        if !self.still_shared(b, key) {
+            return Ok(());
+        }
         let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        let Store::Dense { node: old, .. } = chunk.store else { return Ok(()) };
         let node = b.cnode_new()?;
         for (lo, hi) in chunk.filled.runs() {
-            if let Err(error) = b.slots_copy(chunk.node, node, lo, hi - lo) {
+            if let Err(error) = b.slots_copy(old, node, lo, hi - lo) {
                 b.cnode_drop(node);
                 return Err(error);
             }
         }
-        b.cnode_drop(chunk.node);
-        *chunk = Chunk { node, aliased: chunk.filled, ..Chunk::new(node) }.with(chunk.filled);
+        b.cnode_drop(old);
+        chunk.store = Store::dense(node);
+        chunk.aliased = chunk.filled;
         Ok(())
     }
 
-    /// Notes that `lo..hi` of an own chunk have an anon now that belongs to nobody else. Either all
-    /// of them had one before or none.
+    /// Is there no room for another anon in a chunk unless it becomes dense, or does it become so
+    /// because a fault is to fill `want` pages?
     #[inline]
-    pub fn filled(&mut self, key: u64, lo: u32, hi: u32) {
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            if chunk.filled.is_empty() {
-                self.spare = self.spare.saturating_sub(1);
+    pub fn becomes_dense(&self, key: u64, want: u32) -> bool {
+        self.chunks.get(key).is_some_and(|chunk| match &chunk.store {
+            Store::Dense { .. } => false,
+            Store::Sparse(_) => {
+                want >= DENSE_RUN || chunk.filled.count() >= MOST || self.shelves.are_full()
             }
-            if !chunk.filled.get(lo) {
-                self.pages += (hi - lo) as u64;
+        })
+    }
+
+    /// Slots for the anons of up to `want` pages of a chunk from `slot` on, of which the first has
+    /// none. Followed by [`fill`](Self::fill) when the Frames are there.
+    #[inline]
+    pub fn room(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        slot: u32,
+        want: u32,
+    ) -> Result<(Place, u32), NoMemory> {
+        self.make_own(b, key, want >= DENSE_RUN)?;
+        let chunk = self.chunks.get(key).ok_or(NoMemory)?;
+        let want = if want == 1 { 1 } else { want.min(chunk.filled.next_set(slot) - slot) };
+        match chunk.store {
+            Store::Dense { node, .. } => Ok((Place { node, slot, pair: None }, want)),
+            Store::Sparse(_) => {
+                let left = MOST.saturating_sub(chunk.filled.count());
+                if left == 0 {
+                    return Err(NoMemory);
+                }
+                let (pair, count) = self.shelves.room(b, want.min(left))?;
+                let (node, slot) = self.shelves.frame(pair).ok_or(NoMemory)?;
+                Ok((Place { node, slot, pair: Some(pair) }, count))
             }
-            chunk.filled.set_range(lo, hi);
-            chunk.aliased.clear_range(lo, hi);
         }
     }
 
-    /// Gives up the anons in `lo..hi` of a chunk.
-    pub fn free(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+    /// Notes that pages `lo..hi` of an own chunk, which had none, have anons now, in `place`.
+    #[inline]
+    pub fn fill(&mut self, key: u64, lo: u32, hi: u32, place: &Place) {
         let Some(chunk) = self.chunks.get_mut(key) else { return };
+        if chunk.filled.is_empty() {
+            self.spare = self.spare.saturating_sub(1);
+        }
+        if let (Store::Sparse(pairs), Some(pair)) = (&mut chunk.store, place.pair) {
+            let (rank, count) = (chunk.filled.count_below(lo), chunk.filled.count());
+            self.shelves.take(pair, hi - lo);
+            pairs.insert(rank, count, pair, hi - lo);
+        }
+        self.pages += (hi - lo) as u64;
+        chunk.filled.set_range(lo, hi);
+        chunk.aliased.clear_range(lo, hi);
+    }
+
+    /// Notes that the anon in `slot` of an own chunk belongs to nobody else.
+    #[inline]
+    pub fn is_own(&mut self, key: u64, slot: u32) {
+        if let Some(chunk) = self.chunks.get_mut(key) {
+            chunk.aliased.clear(slot);
+        }
+    }
+
+    /// Gives up the anons in `lo..hi` of a chunk. Those that are in pairs are not mapped, or nobody
+    /// else's.
+    pub fn free(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        let Some(chunk) = self.chunks.get(key) else { return };
         let going = chunk.filled.within(lo, hi);
         if going.is_empty() {
             return;
         }
         let left = chunk.filled.minus(&going);
         self.pages -= going.count() as u64;
-        if left.is_empty() && (chunk.shared || self.spare >= SPARE) {
-            b.cnode_drop(chunk.node);
-            self.chunks.remove(key);
+        if left.is_empty() && (chunk.is_shared() || self.spare >= SPARE) {
+            self.drop_chunk(b, key);
             return;
         }
-        if self.still_shared(b, key) {
-            if let Some(chunk) = self.chunks.get_mut(key) {
-                chunk.filled = left;
-                chunk.stale = chunk.stale.or(&going);
-            }
-            return;
+        let must_stay = self.still_shared(b, key);
+        let Some(chunk) = self.chunks.get_mut(key) else { return };
+        match &mut chunk.store {
+            Store::Dense { stale, .. } if must_stay => *stale = stale.or(&going),
+            Store::Dense { node, .. } => b.slots_drop(*node, lo, hi - lo),
+            Store::Sparse(_) => self.free_pairs(b, key, &going),
         }
         if let Some(chunk) = self.chunks.get_mut(key) {
-            b.slots_drop(chunk.node, lo, hi - lo);
             chunk.filled = left;
-            chunk.aliased = chunk.aliased.and(&left);
-            self.spare += left.is_empty() as u32;
+            if !must_stay {
+                chunk.aliased = chunk.aliased.and(&left);
+                self.spare += left.is_empty() as u32;
+            }
         }
     }
 
-    /// Notes that the anon in a slot of an own chunk was moved away.
-    pub fn taken(&mut self, key: u64, slot: u32) {
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            chunk.filled.clear(slot);
-            chunk.aliased.clear(slot);
-            self.pages -= 1;
-            self.spare += chunk.filled.is_empty() as u32;
+    /// Empties the pairs of pages `going`, which have anons yet.
+    fn free_pairs(&mut self, b: &mut impl Backend, key: u64, going: &Bits<4>) {
+        let Some(chunk) = self.chunks.get_mut(key) else { return };
+        let Store::Sparse(pairs) = &mut chunk.store else { return };
+        let mut count = chunk.filled.count();
+        for (lo, hi) in going.runs() {
+            let rank = chunk.filled.count_below(lo) - going.count_below(lo);
+            let mut left = hi - lo;
+            while left > 0 {
+                let (pair, run) = (pairs.get(rank), pairs.run(rank, left));
+                if let Some((node, slot)) = self.shelves.frame(pair) {
+                    b.slots_drop(node, slot, run);
+                }
+                self.shelves.free(b, pair, run);
+                pairs.remove(rank, count, run);
+                (count, left) = (count - run, left - run);
+            }
         }
     }
 
-    /// Gives back chunks without anons.
+    /// Drops a chunk with all its anons.
+    fn drop_chunk(&mut self, b: &mut impl Backend, key: u64) {
+        let Some(chunk) = self.chunks.get(key).copied() else { return };
+        match chunk.store {
+            Store::Dense { node, .. } => b.cnode_drop(node),
+            Store::Sparse(_) => self.free_pairs(b, key, &chunk.filled),
+        }
+        self.chunks.remove(key);
+    }
+
+    /// Makes a sparse chunk dense. `mappings` is the CNode for the Mappings of those of its pages that
+    /// are `mapped`.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; nothing has changed.
+    pub fn make_dense(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        mapped: &Bits<4>,
+        mappings: Option<CNode>,
+    ) -> Result<(), NoMemory> {
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        let Store::Sparse(pairs) = chunk.store else { return Ok(()) };
+        let node = b.cnode_new()?;
+        for (rank, slot) in chunk.filled.runs().flat_map(|(lo, hi)| lo..hi).enumerate() {
+            let pair = pairs.get(rank as u32);
+            let Some((shelf, from)) = self.shelves.frame(pair) else { continue };
+            b.slot_move((shelf, from), (node, slot));
+            if let Some(mappings) = mappings.filter(|_| mapped.get(slot)) {
+                b.slot_move((shelf, mapping_of(from)), (mappings, slot));
+            }
+            self.shelves.free(b, pair, 1);
+        }
+        chunk.store = Store::dense(node);
+        Ok(())
+    }
+
+    /// Could the chunk take `more` anons that are in pairs, without becoming dense?
+    pub fn takes_pairs(&self, key: u64, more: u32) -> bool {
+        self.chunks
+            .get(key)
+            .map_or(more <= MOST, |chunk| chunk.is_sparse() && chunk.filled.count() + more <= MOST)
+    }
+
+    /// Moves the anon of page `from`, which is not mapped, to page `to`, which has none. Both chunks are
+    /// own; that of `to` is sparse only if the other is, too, and has room for it.
+    pub fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) {
+        let (key, slot) = split(from);
+        let Some(source) = self.chunks.get_mut(key) else { return };
+        let (rank, count) = (source.filled.count_below(slot), source.filled.count());
+        let aliased = source.aliased.get(slot);
+        let place = match &mut source.store {
+            Store::Dense { node, .. } => Place { node: *node, slot, pair: None },
+            Store::Sparse(pairs) => {
+                let pair = pairs.get(rank);
+                pairs.remove(rank, count, 1);
+                let Some((node, slot)) = self.shelves.frame(pair) else { return };
+                Place { node, slot, pair: Some(pair) }
+            }
+        };
+        source.filled.clear(slot);
+        source.aliased.clear(slot);
+        self.spare += source.filled.is_empty() as u32;
+        self.put_anon(b, split(to), &place, aliased);
+    }
+
+    fn put_anon(
+        &mut self,
+        b: &mut impl Backend,
+        (key, slot): (u64, u32),
+        place: &Place,
+        aliased: bool,
+    ) {
+        let Some(target) = self.chunks.get_mut(key) else { return };
+        if target.filled.is_empty() {
+            self.spare = self.spare.saturating_sub(1);
+        }
+        match (&mut target.store, place.pair) {
+            (Store::Dense { node, .. }, pair) => {
+                b.slot_move((place.node, place.slot), (*node, slot));
+                if let Some(pair) = pair {
+                    self.shelves.free(b, pair, 1);
+                }
+            }
+            (Store::Sparse(pairs), Some(pair)) => {
+                pairs.insert(target.filled.count_below(slot), target.filled.count(), pair, 1);
+            }
+            (Store::Sparse(_), None) => return,
+        }
+        target.filled.set(slot);
+        if aliased {
+            target.aliased.set(slot);
+        }
+    }
+
+    /// Gives back chunks without anons, and what else is kept for the next use.
     pub fn drop_spare(&mut self, b: &mut impl Backend) {
+        self.shelves.drop_spare(b);
         if self.spare == 0 {
             return;
         }
         let mut from = 0;
         while let Some(key) = self.chunks.next_key(from) {
             from = key + 1;
-            if let Some(chunk) = self.chunks.get(key).filter(|chunk| chunk.filled.is_empty()) {
-                b.cnode_drop(chunk.node);
-                self.chunks.remove(key);
+            if self.chunks.get(key).is_some_and(|chunk| chunk.filled.is_empty()) {
+                self.drop_chunk(b, key);
             }
         }
         self.spare = 0;
@@ -217,54 +477,97 @@ impl Amap {
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.chunks.clear();
+        self.shelves.abandon();
         (self.spare, self.pages) = (0, 0);
     }
 
-    /// Gives every anon up. Up to `spare` chunks stay, empty.
+    /// Gives every anon up. Up to `spare` dense chunks stay, empty.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
         self.spare = 0;
         self.pages = 0;
         let kept = &mut self.spare;
+        self.shelves.clear(b, spare > 0);
         self.chunks.retain(|chunk| {
-            if chunk.shared || *kept as usize >= spare {
-                b.cnode_drop(chunk.node);
+            let Store::Dense { node, shared, .. } = chunk.store else { return false };
+            if shared || *kept as usize >= spare {
+                b.cnode_drop(node);
                 return false;
             }
             if let Some((first, last)) = chunk.filled.span() {
-                b.slots_drop(chunk.node, first, last - first);
+                b.slots_drop(node, first, last - first);
             }
-            *chunk = Chunk::new(chunk.node);
+            *chunk = Chunk::new(Store::dense(node));
             *kept += 1;
             true
         });
     }
 
-    /// For a fork: gives the child a CNode of its own for a chunk.
+    /// For a fork: gives the child a CNode of its own for a dense chunk.
     pub fn copy_for_child(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            b.child_node(chunk.node)?;
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        if let Store::Dense { node, .. } = chunk.store {
+            b.child_node(node)?;
             for (lo, hi) in chunk.filled.runs() {
-                b.child_slots(chunk.node, lo, hi - lo)?;
+                b.child_slots(node, lo, hi - lo)?;
             }
             chunk.aliased = chunk.filled;
         }
         Ok(())
     }
 
-    /// Marks every chunk as held by two processes, but those of the regions `kept`.
+    /// For a fork: gives the child copies of all anons in pairs. They become read-only.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory: the child has some of them, nothing else has changed.
+    pub fn copy_pairs_for_child(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        if self.shelves.is_empty() {
+            return Ok(());
+        }
+        self.shelves.copy_for_child(b)?;
+        self.shelves.lower(b);
+        let sparse = self.chunks.values_mut().filter(|chunk| chunk.is_sparse());
+        sparse.for_each(|chunk| chunk.aliased = chunk.filled);
+        Ok(())
+    }
+
+    /// Marks every dense chunk as held by two processes, but those of the regions `kept`.
     pub fn share(&mut self, kept: &[u64]) {
-        self.chunks.values_mut().for_each(|chunk| chunk.shared = true);
+        self.chunks.values_mut().for_each(|chunk| chunk.set_shared(true));
         for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
-                chunk.shared = false;
+                chunk.set_shared(false);
             }
         }
     }
 }
 
 impl Chunk {
-    fn with(mut self, filled: Bits<4>) -> Self {
-        self.filled = filled;
-        self
+    fn set_shared(&mut self, now: bool) {
+        if let Store::Dense { shared, .. } = &mut self.store {
+            *shared = now;
+        }
+    }
+}
+
+/// Chunk and slot of a page.
+#[inline]
+pub fn split(page: u64) -> (u64, u32) {
+    (page >> 8, (page & 255) as u32)
+}
+
+#[cfg(test)]
+impl Amap {
+    /// Slots of all pairs in use: of the Frame, of the Mapping, and the page.
+    pub(crate) fn pairs(&self) -> Vec<(CNode, u32, u32, u64)> {
+        let mut all = Vec::new();
+        for (key, chunk) in self.chunks() {
+            let Store::Sparse(pairs) = &chunk.store else { continue };
+            for (rank, slot) in chunk.filled.runs().flat_map(|(lo, hi)| lo..hi).enumerate() {
+                let (node, frame) = self.shelves.frame(pairs.get(rank as u32)).unwrap();
+                all.push((node, frame, mapping_of(frame), (key << 8) + slot as u64));
+            }
+        }
+        all
     }
 }

@@ -6,6 +6,7 @@
 //! Where there are few (the stack, the data of a small program), and both processes will soon write
 //! to some of them, it is cheaper to do the work of leaving each other at once: the child gets a
 //! CNode of its own with copies of the Frame capabilities, and no table; the parent keeps its table.
+//! So it is with all anons in [pairs](crate::pairs), however many.
 
 use crate::backend::Backend;
 use crate::map::Flags;
@@ -20,17 +21,51 @@ const FEW_REGIONS: usize = 6;
 const SPARE_REGIONS: usize = 4;
 
 impl Space {
-    /// Gets ready to be copied into a child, whose CSpace is there already. Followed by
-    /// [`Space::forked`] in the parent and by [`Space::after_fork`] in the child.
-    pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+    /// Gets ready for [`Space::fork`]: makes what CNodes and tables the process needs for it.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory. Nothing has to be undone.
+    pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.amap.drop_spare(b);
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
+        small.into_iter().for_each(|key| self.pmap.drop_if_empty(b, key));
+        let mut few = 0;
+        for key in self.sparse_regions()? {
+            // What is in pairs is mapped by this process only.
+            self.pmap.unshare(b, &mut self.amap, key);
+            if self.pmap.region(key).is_none() || !self.has_dense(key) {
+                continue;
+            }
+            few += 1;
+            if few > FEW_REGIONS || !self.is_small(key) {
+                self.pmap.make_dense(b, &mut self.amap, key * 2)?;
+                self.pmap.make_dense(b, &mut self.amap, key * 2 + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets ready to be copied into a child, whose CSpace is there already, right after
+    /// [`Space::before_fork`]. Followed by [`Space::forked`] in the parent and by
+    /// [`Space::after_fork`] in the child.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory. [`Space::forked`] follows nevertheless.
+    pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        let sparse = self.sparse_regions()?;
+        self.amap.copy_pairs_for_child(b)?;
+        let mut few = 0;
+        for key in sparse {
+            few += (self.pmap.region(key).is_some() && self.has_dense(key)) as usize;
+            self.keep(b, key)?;
+        }
+        let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
         for key in small {
-            self.pmap.drop_if_empty(b, key);
-            if self.pmap.kept().len() < FEW_REGIONS && self.is_small(key) {
-                self.amap.copy_for_child(b, key * 2)?;
-                self.amap.copy_for_child(b, key * 2 + 1)?;
-                self.pmap.keep(b, &self.amap, key);
+            if few < FEW_REGIONS && self.is_small(key) && !self.has_sparse(key) {
+                few += 1;
+                self.keep(b, key)?;
             }
         }
         self.amap.share(self.pmap.kept());
@@ -38,10 +73,47 @@ impl Space {
         Ok(())
     }
 
+    /// The child gets copies of the anons of a region, if it has a table, and not that.
+    fn keep(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        if self.pmap.region(key).is_none() {
+            return Ok(());
+        }
+        self.amap.copy_for_child(b, key * 2)?;
+        self.amap.copy_for_child(b, key * 2 + 1)?;
+        self.pmap.keep(b, &self.amap, key)
+    }
+
+    /// Numbers of regions with anons in pairs.
+    fn sparse_regions(&self) -> Result<Vec<u64>, NoMemory> {
+        let mut keys = Vec::new();
+        if self.amap.shelves().is_empty() {
+            return Ok(keys);
+        }
+        for (chunk, _) in self.amap.chunks().filter(|(_, chunk)| chunk.is_sparse()) {
+            if keys.last() != Some(&(chunk / 2)) {
+                keys.try_reserve(1)?;
+                keys.push(chunk / 2);
+            }
+        }
+        Ok(keys)
+    }
+
+    fn has_sparse(&self, key: u64) -> bool {
+        let is_sparse =
+            |half| self.amap.chunk(key * 2 + half).is_some_and(|chunk| chunk.is_sparse());
+        is_sparse(0) || is_sparse(1)
+    }
+
+    fn has_dense(&self, key: u64) -> bool {
+        let is_dense =
+            |half| self.amap.chunk(key * 2 + half).is_some_and(|chunk| !chunk.is_sparse());
+        is_dense(0) || is_dense(1)
+    }
+
     /// Does a region have few anons, which are the process's alone?
     fn is_small(&self, key: u64) -> bool {
         let half_is = |half: u64| match self.amap.chunk(key * 2 + half) {
-            Some(chunk) => !chunk.shared && chunk.filled.count_within(FEW_PAGES),
+            Some(chunk) => !chunk.is_shared() && chunk.filled.count_within(FEW_PAGES),
             None => true,
         };
         self.pmap.region(key).is_some() && half_is(0) && half_is(1)

@@ -319,6 +319,8 @@ fn share_memory(
     space: &mut uvm::Space,
     caps: &mut crate::mm::backend::Caps,
 ) -> core::result::Result<(), Status> {
+    // What this makes has a place in the child, too.
+    space.before_fork(caps).map_err(|_| Status::NoMemory)?;
     linuxdomain::make_spaces(&mut caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
     MEMD.copy_to(within(MEMD))?;
     LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
@@ -333,8 +335,7 @@ fn share_memory(
         }
         shared[word] |= 1 << (node.0 % 64);
     };
-    let chunks = space.amap().chunks().filter(|(_, chunk)| chunk.shared);
-    chunks.for_each(|(_, chunk)| add(chunk.node));
+    space.amap().chunks().filter_map(|(_, chunk)| chunk.shared_node()).for_each(&mut add);
     let regions = || space.pmap().regions().filter(|(_, region)| region.shared);
     regions().for_each(|(_, region)| region.nodes.into_iter().flatten().for_each(&mut add));
     caps.nodes.share(&shared)?;

@@ -265,9 +265,15 @@ impl Process {
         kernel.pages.insert(page, (1, value));
         kernel.put(node, slot, Cap::Page(page));
     }
-    fn enter(&self, table: u32, first: u32, targets: &[Target], node: CNode, prot: Prot) {
+    fn enter(
+        &self,
+        (table, first): (u32, u32),
+        targets: &[Target],
+        slot: (CNode, u32),
+        prot: Prot,
+    ) {
         assert_ne!(prot, Prot::NONE);
-        let node = self.node(node);
+        let node = self.node(slot.0);
         let mut kernel = self.kernel.borrow_mut();
         let id = kernel.id();
         kernel.mappings.insert(id, Mapping { table, first, count: targets.len() as u32 });
@@ -277,7 +283,7 @@ impl Process {
             let old = table.entries.insert(first + n as u32, Entry { target, prot });
             assert!(old.is_none_or(|old| old.target == Target::Zero), "entry in use");
         }
-        kernel.put(node, first % 256, Cap::Mapping(id));
+        kernel.put(node, slot.1, Cap::Mapping(id));
     }
 }
 
@@ -459,19 +465,19 @@ impl Backend for Process {
     }
     fn map_pages(
         &mut self,
-        (table, half): (Table, u32),
-        first: u32,
+        (table, first): (Table, u32),
         count: u32,
-        pages: CNode,
-        mappings: CNode,
+        (pages, from): (CNode, u32),
+        (mappings, to): (CNode, u32),
         prot: Prot,
     ) -> Result<(), NoMemory> {
         let table = self.own_table(table);
         self.only(mappings);
-        for slot in first..first + count {
-            let cap = self.kernel.borrow().nodes[&self.node(pages)].slots.get(&slot).copied();
-            let Some(Cap::Page(page)) = cap else { panic!("no page in slot {slot}") };
-            self.enter(table, half * 256 + slot, &[Target::Anon(page)], mappings, prot);
+        assert!(from.max(to) + count <= 256 && first / 256 == (first + count - 1) / 256);
+        for n in 0..count {
+            let cap = self.kernel.borrow().nodes[&self.node(pages)].slots.get(&(from + n)).copied();
+            let Some(Cap::Page(page)) = cap else { panic!("no page in slot {}", from + n) };
+            self.enter((table, first + n), &[Target::Anon(page)], (mappings, to + n), prot);
         }
         Ok(())
     }
@@ -504,7 +510,7 @@ impl Backend for Process {
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
             (0..count as u64).map(|n| Target::Object(extent.frame as u32, page + n)).collect();
-        self.enter(table, half * 256 + first, &targets, mappings, prot);
+        self.enter((table, half * 256 + first), &targets, (mappings, first), prot);
         Ok(())
     }
     fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {

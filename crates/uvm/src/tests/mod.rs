@@ -69,6 +69,7 @@ impl World {
 
     pub fn fork(&mut self, which: usize) {
         let parent = &mut self.processes[which];
+        parent.real.before_fork(&mut parent.backend).unwrap();
         parent.real.fork(&mut parent.backend).unwrap();
         let backend = parent.backend.fork(parent.real.pmap());
         let child =

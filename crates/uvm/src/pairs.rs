@@ -1,0 +1,267 @@
+//! Pairs: the Frame and the Mapping of one anon each, for memory of which little is touched.
+//!
+//! A chunk that is dense has a CNode for its Frames, and its half of a region one for the Mappings,
+//! 12 KiB each. Where few pages of a MiB have anons, those are in pairs of slots instead: of each
+//! CNode here (a *shelf*) slots 0 to 127 hold Frames, and slots 128 to 255 the Mappings of the same
+//! anons. A pair belongs to one anon from the moment it has a Frame until that has gone; which pairs
+//! are a chunk's, says the chunk.
+//!
+//! Shelves are never shared. The child of a fork gets its own, under the same numbers, with copies
+//! of the Frames.
+
+use crate::backend::{Backend, CNode};
+use crate::bits::Bits;
+use crate::types::NoMemory;
+use alloc::vec::Vec;
+
+/// Pairs of a shelf.
+const EACH: u32 = 128;
+/// Most shelves: a number of a pair has 16 bits. Chunks made behind that are dense.
+const SHELVES: usize = 512;
+/// Most anons of a chunk that are in pairs.
+pub const MOST: u32 = 16;
+
+/// Number of a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pair(u16);
+
+impl Pair {
+    fn new(shelf: usize, slot: u32) -> Pair {
+        Pair((shelf as u32 * EACH + slot) as u16)
+    }
+    fn shelf(self) -> usize {
+        self.0 as usize / EACH as usize
+    }
+    fn slot(self) -> u32 {
+        self.0 as u32 % EACH
+    }
+    /// The pair `n` numbers on, if it is in the same shelf.
+    fn plus(self, n: u32) -> Option<Pair> {
+        let slot = self.slot() + n;
+        (slot < EACH).then(|| Pair::new(self.shelf(), slot))
+    }
+}
+
+/// The pairs of a chunk, in the order of its pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pairs([Pair; MOST as usize]);
+
+impl Pairs {
+    /// The pair of the anon before which there are `rank` others.
+    pub fn get(&self, rank: u32) -> Pair {
+        self.0[rank as usize % MOST as usize]
+    }
+    /// How many of the `most` anons from `rank` on have consecutive pairs.
+    pub fn run(&self, rank: u32, most: u32) -> u32 {
+        let first = self.get(rank);
+        let follows = |&n: &u32| first.plus(n) == Some(self.get(rank + n));
+        1 + (1..most).take_while(follows).count() as u32
+    }
+    /// Adds consecutive pairs from `first` on behind `rank` others; there were `count`.
+    pub fn insert(&mut self, rank: u32, count: u32, first: Pair, more: u32) {
+        if let Some(room) = self.0.get_mut(rank as usize..(count + more) as usize) {
+            room.rotate_right(more as usize);
+            for (n, place) in room.iter_mut().enumerate().take(more as usize) {
+                *place = Pair(first.0 + n as u16);
+            }
+        }
+    }
+    /// Removes `gone` pairs behind `rank` others; there were `count`.
+    pub fn remove(&mut self, rank: u32, count: u32, gone: u32) {
+        if let Some(rest) = self.0.get_mut(rank as usize..count as usize) {
+            rest.rotate_left(gone as usize);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Shelf {
+    node: CNode,
+    /// Pairs that belong to an anon.
+    used: Bits<2>,
+}
+
+/// All shelves of a process.
+#[derive(Clone, Default)]
+pub struct Shelves {
+    shelves: Vec<Option<Shelf>>,
+    /// No shelf in front of this one has room.
+    open: usize,
+    /// Pairs in use.
+    used: u32,
+    /// A shelf without a pair in use; there is no other.
+    empty: Option<usize>,
+}
+
+impl Shelves {
+    /// None.
+    pub const fn new() -> Self {
+        Shelves { shelves: Vec::new(), open: 0, used: 0, empty: None }
+    }
+
+    fn shelf(&self, shelf: usize) -> Option<&Shelf> {
+        self.shelves.get(shelf)?.as_ref()
+    }
+
+    /// Is no pair in use?
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// May there be no more pairs?
+    pub fn are_full(&self) -> bool {
+        self.used == SHELVES as u32 * EACH
+    }
+
+    /// The slot of a pair's Frame; see [`mapping_of`] for the other one.
+    #[inline]
+    pub fn frame(&self, pair: Pair) -> Option<(CNode, u32)> {
+        Some((self.shelf(pair.shelf())?.node, pair.slot()))
+    }
+
+    /// Finds free pairs with consecutive numbers: one, or up to `most`. They are free until
+    /// [`take`](Self::take) says that they are not.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for another shelf, or there are all that there may be.
+    pub fn room(&mut self, b: &mut impl Backend, most: u32) -> Result<(Pair, u32), NoMemory> {
+        let full = |shelf: &Option<Shelf>| shelf.as_ref().is_some_and(|s| s.used.is_full());
+        while self.shelves.get(self.open).is_some_and(full) {
+            self.open += 1;
+        }
+        let at = match self.empty {
+            Some(empty) if self.shelf(self.open).is_none() => empty,
+            _ => self.open,
+        };
+        if self.shelf(at).is_none() {
+            self.add(b, at)?;
+        }
+        let shelf = self.shelf(at).ok_or(NoMemory)?;
+        let lo = shelf.used.next_clear(0);
+        Ok((Pair::new(at, lo), (shelf.used.next_set(lo) - lo).min(most)))
+    }
+
+    /// Makes a shelf where there is none.
+    #[cold]
+    fn add(&mut self, b: &mut impl Backend, at: usize) -> Result<(), NoMemory> {
+        if at >= SHELVES {
+            return Err(NoMemory);
+        }
+        if at == self.shelves.len() {
+            self.shelves.try_reserve(1)?;
+            self.shelves.push(None);
+        }
+        let node = b.cnode_new()?;
+        if let Some(place) = self.shelves.get_mut(at) {
+            *place = Some(Shelf { node, used: Bits::EMPTY });
+        }
+        self.replace_empty(b, Some(at));
+        Ok(())
+    }
+
+    /// Of the shelves that are empty only the last one stays.
+    fn replace_empty(&mut self, b: &mut impl Backend, shelf: Option<usize>) {
+        let old = core::mem::replace(&mut self.empty, shelf);
+        if let Some(old) = old.filter(|_| old != shelf) {
+            if let Some(shelf) = self.shelves.get_mut(old).and_then(Option::take) {
+                b.cnode_drop(shelf.node);
+            }
+        }
+    }
+
+    /// A pair that was free has a Frame now.
+    #[inline]
+    pub fn take(&mut self, first: Pair, count: u32) {
+        let (at, slot) = (first.shelf(), first.slot());
+        if let Some(shelf) = self.shelves.get_mut(at).and_then(Option::as_mut) {
+            shelf.used.set_range(slot, slot + count);
+            self.used += count;
+            if self.empty == Some(at) {
+                self.empty = None;
+            }
+        }
+    }
+
+    /// Both slots of these pairs are empty again.
+    pub fn free(&mut self, b: &mut impl Backend, first: Pair, count: u32) {
+        let (at, slot) = (first.shelf(), first.slot());
+        let Some(shelf) = self.shelves.get_mut(at).and_then(Option::as_mut) else { return };
+        shelf.used.clear_range(slot, slot + count);
+        self.used -= count;
+        self.open = self.open.min(at);
+        if shelf.used.is_empty() {
+            self.replace_empty(b, Some(at));
+        }
+    }
+
+    /// Gives back the shelf that is empty.
+    pub fn drop_spare(&mut self, b: &mut impl Backend) {
+        self.replace_empty(b, None);
+    }
+
+    /// Forgets all, without giving anything up.
+    pub fn abandon(&mut self) {
+        *self = Shelves::new();
+    }
+
+    /// Empties all. One stays if `keep`.
+    pub fn clear(&mut self, b: &mut impl Backend, keep: bool) {
+        let old = core::mem::take(self);
+        for shelf in old.shelves.into_iter().flatten() {
+            if !keep || !self.shelves.is_empty() || self.shelves.try_reserve(1).is_err() {
+                b.cnode_drop(shelf.node);
+                continue;
+            }
+            if let Some((lo, hi)) = shelf.used.span() {
+                // First the Frames: with the last capability to each its Mapping goes.
+                b.slots_drop(shelf.node, lo, hi - lo);
+                b.slots_drop(shelf.node, mapping_of(lo), hi - lo);
+            }
+            self.shelves.push(Some(Shelf { used: Bits::EMPTY, ..shelf }));
+            self.empty = Some(0);
+        }
+    }
+
+    fn runs(&self) -> impl Iterator<Item = (CNode, u32, u32)> + '_ {
+        let each = |shelf: &Shelf| {
+            let node = shelf.node;
+            shelf.used.runs().map(move |(lo, hi)| (node, lo, hi - lo))
+        };
+        self.shelves.iter().flatten().flat_map(each)
+    }
+
+    /// For a fork: gives the child shelves of its own, with copies of all Frames.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory: the child has some of them.
+    pub fn copy_for_child(&self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        self.shelves.iter().flatten().try_for_each(|shelf| b.child_node(shelf.node))?;
+        self.runs().try_for_each(|(node, first, count)| b.child_slots(node, first, count))
+    }
+
+    /// Takes the right to write from all Mappings.
+    pub fn lower(&self, b: &mut impl Backend) {
+        let read = crate::types::Prot::READ;
+        self.runs().for_each(|(node, first, n)| b.protect(node, mapping_of(first), n, read));
+    }
+}
+
+/// The slot of the Mapping of the pair whose Frame is in `slot`.
+#[inline]
+pub const fn mapping_of(slot: u32) -> u32 {
+    slot + EACH
+}
+
+#[cfg(test)]
+impl Shelves {
+    /// CNodes of the shelves, and which pairs are in use.
+    pub fn nodes(&self) -> impl Iterator<Item = (CNode, Bits<2>)> + '_ {
+        self.shelves.iter().flatten().map(|shelf| (shelf.node, shelf.used))
+    }
+    /// Pairs in use.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+}
