@@ -101,17 +101,52 @@ impl Chunk {
     }
 }
 
-/// Empty chunks that are kept for the next use.
+/// Empty chunks of either kind that are kept for the next use.
 const SPARE: u32 = 4;
 /// A fault that fills so many pages makes a chunk dense.
 const DENSE_RUN: u32 = 8;
+
+/// How many chunks without anons there are.
+#[derive(Clone, Copy, Default)]
+struct Spare {
+    dense: u32,
+    sparse: u32,
+}
+
+impl Spare {
+    const NONE: Spare = Spare { dense: 0, sparse: 0 };
+
+    fn is_empty(&self) -> bool {
+        self.dense + self.sparse == 0
+    }
+    #[inline]
+    fn of(&mut self, chunk: &Chunk) -> &mut u32 {
+        match chunk.is_sparse() {
+            true => &mut self.sparse,
+            false => &mut self.dense,
+        }
+    }
+    /// May another one stay?
+    fn has_room(&mut self, chunk: &Chunk) -> bool {
+        *self.of(chunk) < SPARE
+    }
+    #[inline]
+    fn enter(&mut self, chunk: &Chunk) {
+        *self.of(chunk) += 1;
+    }
+    #[inline]
+    fn leave(&mut self, chunk: &Chunk) {
+        let count = self.of(chunk);
+        *count = count.saturating_sub(1);
+    }
+}
 
 /// All chunks, by number (page number / 256).
 #[derive(Clone, Default)]
 pub struct Amap {
     chunks: Sparse<Chunk, 16>,
     shelves: Shelves,
-    spare: u32,
+    spare: Spare,
     /// Number of anons.
     pages: u64,
 }
@@ -119,7 +154,7 @@ pub struct Amap {
 impl Amap {
     /// No anons.
     pub const fn new() -> Self {
-        Amap { chunks: Sparse::new(), shelves: Shelves::new(), spare: 0, pages: 0 }
+        Amap { chunks: Sparse::new(), shelves: Shelves::new(), spare: Spare::NONE, pages: 0 }
     }
     /// The chunk with this number.
     #[inline]
@@ -142,11 +177,10 @@ impl Amap {
     pub fn shelves(&self) -> &Shelves {
         &self.shelves
     }
-    /// Pages of a chunk whose anons are in pairs.
+    /// The chunk with this number, if its anons are in pairs.
     #[inline]
-    pub fn paired(&self, key: u64) -> Bits<4> {
-        let chunk = self.chunks.get(key).filter(|chunk| chunk.is_sparse());
-        chunk.map_or(Bits::EMPTY, |chunk| chunk.filled)
+    pub fn sparse(&self, key: u64) -> Option<&Chunk> {
+        self.chunks.get(key).filter(|chunk| chunk.is_sparse())
     }
 
     /// Where the anons of pages `slot..end` are, of which the first has one: as many as have
@@ -156,24 +190,25 @@ impl Amap {
         let chunk = self.chunks.get(key)?;
         match &chunk.store {
             Store::Dense { node, .. } => {
-                let count =
-                    if end == slot + 1 { 1 } else { chunk.filled.next_clear(slot).min(end) - slot };
+                let one = end == slot + 1;
+                let count = if one { 1 } else { chunk.filled.next_clear(slot).min(end) - slot };
                 Some((Place { node: *node, slot, pair: None }, count))
             }
             Store::Sparse(pairs) => {
-                let rank = chunk.filled.count_below(slot);
-                let pair = pairs.get(rank);
+                let pair = pairs.get(slot)?;
                 let (node, first) = self.shelves.frame(pair)?;
-                let most = chunk.filled.next_clear(slot).min(end) - slot;
-                Some((Place { node, slot: first, pair: Some(pair) }, pairs.run(rank, most)))
+                let place = Place { node, slot: first, pair: Some(pair) };
+                Some((place, pairs.run(pair, slot, end)))
             }
         }
     }
 
-    /// Where the anon of a page is, that has one.
+    /// The slot of the Mapping of a page's anon, if it is in a pair.
     #[inline]
-    pub fn place(&self, key: u64, slot: u32) -> Option<Place> {
-        Some(self.run(key, slot, slot + 1)?.0)
+    pub fn mapping(&self, key: u64, slot: u32) -> Option<(CNode, u32)> {
+        let Store::Sparse(pairs) = &self.chunks.get(key)?.store else { return None };
+        let (node, frame) = self.shelves.frame(pairs.get(slot)?)?;
+        Some((node, mapping_of(frame)))
     }
 
     /// Finds out whether a chunk that is marked as shared still is. Answers whether its CNode must
@@ -215,14 +250,16 @@ impl Amap {
 
     #[cold]
     fn add(&mut self, b: &mut impl Backend, key: u64, dense: bool) -> Result<(), NoMemory> {
+        let chunk;
         if dense || self.shelves.are_full() {
             let node = b.cnode_new()?;
-            let chunk = Chunk::new(Store::dense(node));
+            chunk = Chunk::new(Store::dense(node));
             self.chunks.insert(key, chunk).inspect_err(|_| b.cnode_drop(node))?;
         } else {
-            self.chunks.insert(key, Chunk::new(Store::Sparse(Pairs::default())))?;
+            chunk = Chunk::new(Store::Sparse(Pairs::default()));
+            self.chunks.insert(key, chunk)?;
         }
-        self.spare += 1;
+        self.spare.enter(&chunk);
         Ok(())
     }
 
@@ -249,19 +286,36 @@ impl Amap {
 
     /// Is there no room for another anon in a chunk unless it becomes dense, or does it become so
     /// because a fault is to fill `want` pages?
-    #[inline]
     pub fn becomes_dense(&self, key: u64, want: u32) -> bool {
-        self.chunks.get(key).is_some_and(|chunk| match &chunk.store {
-            Store::Dense { .. } => false,
-            Store::Sparse(_) => {
-                want >= DENSE_RUN || chunk.filled.count() >= MOST || self.shelves.are_full()
+        match self.chunks.get(key).map(|chunk| &chunk.store) {
+            Some(Store::Sparse(pairs)) => {
+                want >= DENSE_RUN || pairs.count() >= MOST || self.shelves.are_full()
             }
-        })
+            _ => false,
+        }
+    }
+
+    /// Slots for the anons of up to `want` pages of a chunk from `slot` on, of which the first has
+    /// none, if the chunk is there and dense. See [`room`](Self::room).
+    #[inline]
+    pub fn dense_room(&self, key: u64, slot: u32, want: u32) -> Option<(Place, u32)> {
+        let chunk = self.chunks.get(key)?;
+        match chunk.store {
+            Store::Dense { node, shared: false, .. } => {
+                let one = want == 1;
+                let count = if one { 1 } else { want.min(chunk.filled.next_set(slot) - slot) };
+                Some((Place { node, slot, pair: None }, count))
+            }
+            _ => None,
+        }
     }
 
     /// Slots for the anons of up to `want` pages of a chunk from `slot` on, of which the first has
     /// none. Followed by [`fill`](Self::fill) when the Frames are there.
-    #[inline]
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
     pub fn room(
         &mut self,
         b: &mut impl Backend,
@@ -271,19 +325,17 @@ impl Amap {
     ) -> Result<(Place, u32), NoMemory> {
         self.make_own(b, key, want >= DENSE_RUN)?;
         let chunk = self.chunks.get(key).ok_or(NoMemory)?;
-        let want = if want == 1 { 1 } else { want.min(chunk.filled.next_set(slot) - slot) };
-        match chunk.store {
-            Store::Dense { node, .. } => Ok((Place { node, slot, pair: None }, want)),
-            Store::Sparse(_) => {
-                let left = MOST.saturating_sub(chunk.filled.count());
-                if left == 0 {
-                    return Err(NoMemory);
-                }
-                let (pair, count) = self.shelves.room(b, want.min(left))?;
-                let (node, slot) = self.shelves.frame(pair).ok_or(NoMemory)?;
-                Ok((Place { node, slot, pair: Some(pair) }, count))
-            }
+        let Store::Sparse(pairs) = &chunk.store else {
+            return self.dense_room(key, slot, want).ok_or(NoMemory);
+        };
+        let gap = if want == 1 { 1 } else { chunk.filled.next_set(slot) - slot };
+        let left = MOST - pairs.count();
+        if left == 0 {
+            return Err(NoMemory);
         }
+        let (pair, count) = self.shelves.room(b, want.min(gap).min(left))?;
+        let (node, slot) = self.shelves.frame(pair).ok_or(NoMemory)?;
+        Ok((Place { node, slot, pair: Some(pair) }, count))
     }
 
     /// Notes that pages `lo..hi` of an own chunk, which had none, have anons now, in `place`.
@@ -291,12 +343,11 @@ impl Amap {
     pub fn fill(&mut self, key: u64, lo: u32, hi: u32, place: &Place) {
         let Some(chunk) = self.chunks.get_mut(key) else { return };
         if chunk.filled.is_empty() {
-            self.spare = self.spare.saturating_sub(1);
+            self.spare.leave(chunk);
         }
         if let (Store::Sparse(pairs), Some(pair)) = (&mut chunk.store, place.pair) {
-            let (rank, count) = (chunk.filled.count_below(lo), chunk.filled.count());
             self.shelves.take(pair, hi - lo);
-            pairs.insert(rank, count, pair, hi - lo);
+            (lo..hi).zip(pair.from_here()).for_each(|(slot, pair)| pairs.add(slot, pair));
         }
         self.pages += (hi - lo) as u64;
         chunk.filled.set_range(lo, hi);
@@ -321,7 +372,7 @@ impl Amap {
         }
         let left = chunk.filled.minus(&going);
         self.pages -= going.count() as u64;
-        if left.is_empty() && (chunk.is_shared() || self.spare >= SPARE) {
+        if left.is_empty() && (chunk.is_shared() || !self.spare.has_room(chunk)) {
             self.drop_chunk(b, key);
             return;
         }
@@ -330,45 +381,26 @@ impl Amap {
         match &mut chunk.store {
             Store::Dense { stale, .. } if must_stay => *stale = stale.or(&going),
             Store::Dense { node, .. } => b.slots_drop(*node, lo, hi - lo),
-            Store::Sparse(_) => self.free_pairs(b, key, &going),
+            Store::Sparse(pairs) => free_pairs(b, &mut self.shelves, pairs, &going),
         }
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            chunk.filled = left;
-            if !must_stay {
-                chunk.aliased = chunk.aliased.and(&left);
-                self.spare += left.is_empty() as u32;
-            }
-        }
-    }
-
-    /// Empties the pairs of pages `going`, which have anons yet.
-    fn free_pairs(&mut self, b: &mut impl Backend, key: u64, going: &Bits<4>) {
-        let Some(chunk) = self.chunks.get_mut(key) else { return };
-        let Store::Sparse(pairs) = &mut chunk.store else { return };
-        let mut count = chunk.filled.count();
-        for (lo, hi) in going.runs() {
-            let rank = chunk.filled.count_below(lo) - going.count_below(lo);
-            let mut left = hi - lo;
-            while left > 0 {
-                let (pair, run) = (pairs.get(rank), pairs.run(rank, left));
-                if let Some((node, slot)) = self.shelves.frame(pair) {
-                    b.slots_drop(node, slot, run);
-                }
-                self.shelves.free(b, pair, run);
-                pairs.remove(rank, count, run);
-                (count, left) = (count - run, left - run);
+        chunk.filled = left;
+        if !must_stay {
+            chunk.aliased = chunk.aliased.and(&left);
+            if left.is_empty() {
+                self.spare.enter(chunk);
             }
         }
     }
 
     /// Drops a chunk with all its anons.
     fn drop_chunk(&mut self, b: &mut impl Backend, key: u64) {
-        let Some(chunk) = self.chunks.get(key).copied() else { return };
-        match chunk.store {
-            Store::Dense { node, .. } => b.cnode_drop(node),
-            Store::Sparse(_) => self.free_pairs(b, key, &chunk.filled),
+        match self.chunks.remove(key) {
+            Some(Chunk { store: Store::Dense { node, .. }, .. }) => b.cnode_drop(node),
+            Some(Chunk { store: Store::Sparse(mut pairs), filled, .. }) => {
+                free_pairs(b, &mut self.shelves, &mut pairs, &filled);
+            }
+            None => {}
         }
-        self.chunks.remove(key);
     }
 
     /// Makes a sparse chunk dense. `mappings` is the CNode for the Mappings of those of its pages that
@@ -387,8 +419,7 @@ impl Amap {
         let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
         let Store::Sparse(pairs) = chunk.store else { return Ok(()) };
         let node = b.cnode_new()?;
-        for (rank, slot) in chunk.filled.runs().flat_map(|(lo, hi)| lo..hi).enumerate() {
-            let pair = pairs.get(rank as u32);
+        for (slot, pair) in pairs.iter() {
             let Some((shelf, from)) = self.shelves.frame(pair) else { continue };
             b.slot_move((shelf, from), (node, slot));
             if let Some(mappings) = mappings.filter(|_| mapped.get(slot)) {
@@ -396,15 +427,23 @@ impl Amap {
             }
             self.shelves.free(b, pair, 1);
         }
+        if chunk.filled.is_empty() {
+            self.spare.leave(chunk);
+        }
         chunk.store = Store::dense(node);
+        if chunk.filled.is_empty() {
+            self.spare.enter(chunk);
+        }
         Ok(())
     }
 
     /// Could the chunk take `more` anons that are in pairs, without becoming dense?
     pub fn takes_pairs(&self, key: u64, more: u32) -> bool {
-        self.chunks
-            .get(key)
-            .map_or(more <= MOST, |chunk| chunk.is_sparse() && chunk.filled.count() + more <= MOST)
+        match self.chunks.get(key).map(|chunk| &chunk.store) {
+            None => more <= MOST,
+            Some(Store::Sparse(pairs)) => pairs.count() + more <= MOST,
+            Some(Store::Dense { .. }) => false,
+        }
     }
 
     /// Moves the anon of page `from`, which is not mapped, to page `to`, which has none. Both chunks are
@@ -412,20 +451,20 @@ impl Amap {
     pub fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) {
         let (key, slot) = split(from);
         let Some(source) = self.chunks.get_mut(key) else { return };
-        let (rank, count) = (source.filled.count_below(slot), source.filled.count());
         let aliased = source.aliased.get(slot);
         let place = match &mut source.store {
             Store::Dense { node, .. } => Place { node: *node, slot, pair: None },
             Store::Sparse(pairs) => {
-                let pair = pairs.get(rank);
-                pairs.remove(rank, count, 1);
+                let Some(pair) = pairs.remove(slot) else { return };
                 let Some((node, slot)) = self.shelves.frame(pair) else { return };
                 Place { node, slot, pair: Some(pair) }
             }
         };
         source.filled.clear(slot);
         source.aliased.clear(slot);
-        self.spare += source.filled.is_empty() as u32;
+        if source.filled.is_empty() {
+            self.spare.enter(source);
+        }
         self.put_anon(b, split(to), &place, aliased);
     }
 
@@ -438,7 +477,7 @@ impl Amap {
     ) {
         let Some(target) = self.chunks.get_mut(key) else { return };
         if target.filled.is_empty() {
-            self.spare = self.spare.saturating_sub(1);
+            self.spare.leave(target);
         }
         match (&mut target.store, place.pair) {
             (Store::Dense { node, .. }, pair) => {
@@ -447,9 +486,7 @@ impl Amap {
                     self.shelves.free(b, pair, 1);
                 }
             }
-            (Store::Sparse(pairs), Some(pair)) => {
-                pairs.insert(target.filled.count_below(slot), target.filled.count(), pair, 1);
-            }
+            (Store::Sparse(pairs), Some(pair)) => pairs.add(slot, pair),
             (Store::Sparse(_), None) => return,
         }
         target.filled.set(slot);
@@ -461,7 +498,7 @@ impl Amap {
     /// Gives back chunks without anons, and what else is kept for the next use.
     pub fn drop_spare(&mut self, b: &mut impl Backend) {
         self.shelves.drop_spare(b);
-        if self.spare == 0 {
+        if self.spare.is_empty() {
             return;
         }
         let mut from = 0;
@@ -471,21 +508,21 @@ impl Amap {
                 self.drop_chunk(b, key);
             }
         }
-        self.spare = 0;
+        self.spare = Spare::NONE;
     }
 
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.chunks.clear();
         self.shelves.abandon();
-        (self.spare, self.pages) = (0, 0);
+        (self.spare, self.pages) = (Spare::NONE, 0);
     }
 
     /// Gives every anon up. Up to `spare` dense chunks stay, empty.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
-        self.spare = 0;
+        self.spare = Spare::NONE;
         self.pages = 0;
-        let kept = &mut self.spare;
+        let kept = &mut self.spare.dense;
         self.shelves.clear(b, spare > 0);
         self.chunks.retain(|chunk| {
             let Store::Dense { node, shared, .. } = chunk.store else { return false };
@@ -515,26 +552,31 @@ impl Amap {
         Ok(())
     }
 
-    /// For a fork: gives the child copies of all anons in pairs. They become read-only.
+    /// For a fork: gives the child copies of all anons in pairs, which are in `regions`. They become
+    /// read-only.
     ///
     /// # Errors
     ///
     /// There is no memory: the child has some of them, nothing else has changed.
-    pub fn copy_pairs_for_child(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
-        if self.shelves.is_empty() {
-            return Ok(());
-        }
+    pub fn copy_pairs_for_child(
+        &mut self,
+        b: &mut impl Backend,
+        regions: &[u64],
+    ) -> Result<(), NoMemory> {
         self.shelves.copy_for_child(b)?;
         self.shelves.lower(b);
-        let sparse = self.chunks.values_mut().filter(|chunk| chunk.is_sparse());
-        sparse.for_each(|chunk| chunk.aliased = chunk.filled);
+        for key in halves(regions) {
+            if let Some(chunk) = self.chunks.get_mut(key).filter(|chunk| chunk.is_sparse()) {
+                chunk.aliased = chunk.filled;
+            }
+        }
         Ok(())
     }
 
     /// Marks every dense chunk as held by two processes, but those of the regions `kept`.
     pub fn share(&mut self, kept: &[u64]) {
         self.chunks.values_mut().for_each(|chunk| chunk.set_shared(true));
-        for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
+        for key in halves(kept) {
             if let Some(chunk) = self.chunks.get_mut(key) {
                 chunk.set_shared(false);
             }
@@ -550,6 +592,30 @@ impl Chunk {
     }
 }
 
+/// Empties the pairs of pages `going`.
+fn free_pairs(b: &mut impl Backend, shelves: &mut Shelves, pairs: &mut Pairs, going: &Bits<4>) {
+    for (lo, hi) in going.runs() {
+        let mut at = lo;
+        while at < hi {
+            let Some(pair) = pairs.get(at) else { return };
+            let count = pairs.run(pair, at, hi);
+            if let Some((node, slot)) = shelves.frame(pair) {
+                b.slots_drop(node, slot, count);
+            }
+            for slot in at..at + count {
+                pairs.remove(slot);
+            }
+            shelves.free(b, pair, count);
+            at += count;
+        }
+    }
+}
+
+/// The chunks of regions.
+fn halves(regions: &[u64]) -> impl Iterator<Item = u64> + '_ {
+    regions.iter().flat_map(|region| [region * 2, region * 2 + 1])
+}
+
 /// Chunk and slot of a page.
 #[inline]
 pub fn split(page: u64) -> (u64, u32) {
@@ -563,8 +629,8 @@ impl Amap {
         let mut all = Vec::new();
         for (key, chunk) in self.chunks() {
             let Store::Sparse(pairs) = &chunk.store else { continue };
-            for (rank, slot) in chunk.filled.runs().flat_map(|(lo, hi)| lo..hi).enumerate() {
-                let (node, frame) = self.shelves.frame(pairs.get(rank as u32)).unwrap();
+            for (slot, pair) in pairs.iter() {
+                let (node, frame) = self.shelves.frame(pair).unwrap();
                 all.push((node, frame, mapping_of(frame), (key << 8) + slot as u64));
             }
         }

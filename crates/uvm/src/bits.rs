@@ -116,12 +116,6 @@ impl<const W: usize> Bits<W> {
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
-    /// Number of members below `n`.
-    #[inline]
-    pub fn count_below(&self, n: u32) -> u32 {
-        let words = self.0.iter().zip(0..);
-        words.map(|(word, at)| (word & mask(64 * at, 0, n)).count_ones()).sum()
-    }
     /// Is everything in the set?
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -217,7 +211,6 @@ mod tests {
                 prop_assert_eq!(from_runs, set.iter().copied().collect::<Vec<_>>());
                 prop_assert_eq!(bits.any_within(lo, hi), set.range(lo..hi).next().is_some());
                 prop_assert_eq!(bits.within(lo, hi).count() as usize, set.range(lo..hi).count());
-                prop_assert_eq!(bits.count_below(a) as usize, set.range(..a).count());
                 prop_assert_eq!(bits.is_full(), set.len() == 256);
             }
         }

@@ -117,6 +117,19 @@ impl Space {
         want: u32,
     ) -> Result<(Place, u32), NoMemory> {
         let (key, slot) = split(page);
+        match self.amap.dense_room(key, slot, want) {
+            Some(room) => Ok(room),
+            None => self.other_room(b, page, want),
+        }
+    }
+
+    fn other_room(
+        &mut self,
+        b: &mut impl Backend,
+        page: u64,
+        want: u32,
+    ) -> Result<(Place, u32), NoMemory> {
+        let (key, slot) = split(page);
         if self.amap.becomes_dense(key, want) {
             let result = self.pmap.make_dense(b, &mut self.amap, key);
             if self.amap.becomes_dense(key, 1) {
@@ -133,7 +146,7 @@ impl Space {
         let (region, at) = locate(page);
         self.pmap.unshare(b, &mut self.amap, region);
         self.amap.make_own(b, key, true)?;
-        let place = self.amap.place(key, slot).ok_or(NoMemory)?;
+        let (place, _) = self.amap.run(key, slot, slot + 1).ok_or(NoMemory)?;
         if self.amap.chunk(key).is_some_and(|chunk| chunk.aliased.get(slot)) {
             let copied = b.page_copy(place.node, place.slot)?;
             self.amap.is_own(key, slot);

@@ -20,20 +20,22 @@ const FEW_REGIONS: usize = 6;
 /// Most regions, and chunks, that are kept for the next program.
 const SPARE_REGIONS: usize = 4;
 
+/// Numbers of the regions that had anons in pairs before a fork.
+pub struct SparseRegions(Vec<u64>);
+
 impl Space {
     /// Gets ready for [`Space::fork`]: makes what CNodes and tables the process needs for it.
     ///
     /// # Errors
     ///
     /// There is no memory. Nothing has to be undone.
-    pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+    pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<SparseRegions, NoMemory> {
         self.amap.drop_spare(b);
-        let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
-        small.into_iter().for_each(|key| self.pmap.drop_if_empty(b, key));
-        let mut few = 0;
-        for key in self.sparse_regions()? {
+        let (keys, mut few) = (self.sparse_regions()?, 0);
+        for &key in &keys {
             // What is in pairs is mapped by this process only.
             self.pmap.unshare(b, &mut self.amap, key);
+            self.pmap.drop_if_empty(b, key);
             if self.pmap.region(key).is_none() || !self.has_dense(key) {
                 continue;
             }
@@ -43,7 +45,7 @@ impl Space {
                 self.pmap.make_dense(b, &mut self.amap, key * 2 + 1)?;
             }
         }
-        Ok(())
+        Ok(SparseRegions(keys))
     }
 
     /// Gets ready to be copied into a child, whose CSpace is there already, right after
@@ -53,16 +55,22 @@ impl Space {
     /// # Errors
     ///
     /// There is no memory. [`Space::forked`] follows nevertheless.
-    pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
-        let sparse = self.sparse_regions()?;
-        self.amap.copy_pairs_for_child(b)?;
+    pub fn fork(
+        &mut self,
+        b: &mut impl Backend,
+        SparseRegions(sparse): SparseRegions,
+    ) -> Result<(), NoMemory> {
+        self.amap.copy_pairs_for_child(b, &sparse)?;
         let mut few = 0;
         for key in sparse {
-            few += (self.pmap.region(key).is_some() && self.has_dense(key)) as usize;
-            self.keep(b, key)?;
+            if self.pmap.region(key).is_some() && self.has_sparse(key) {
+                few += self.has_dense(key) as usize;
+                self.keep(b, key)?;
+            }
         }
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
         for key in small {
+            self.pmap.drop_if_empty(b, key);
             if few < FEW_REGIONS && self.is_small(key) && !self.has_sparse(key) {
                 few += 1;
                 self.keep(b, key)?;
@@ -73,11 +81,8 @@ impl Space {
         Ok(())
     }
 
-    /// The child gets copies of the anons of a region, if it has a table, and not that.
+    /// The child gets copies of the anons of a region, and not its table.
     fn keep(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if self.pmap.region(key).is_none() {
-            return Ok(());
-        }
         self.amap.copy_for_child(b, key * 2)?;
         self.amap.copy_for_child(b, key * 2 + 1)?;
         self.pmap.keep(b, &self.amap, key)

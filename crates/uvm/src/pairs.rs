@@ -29,6 +29,10 @@ impl Pair {
     fn new(shelf: usize, slot: u32) -> Pair {
         Pair((shelf as u32 * EACH + slot) as u16)
     }
+    /// This one and those that follow it.
+    pub fn from_here(self) -> impl Iterator<Item = Pair> {
+        (self.0..=u16::MAX).map(Pair)
+    }
     fn shelf(self) -> usize {
         self.0 as usize / EACH as usize
     }
@@ -42,35 +46,59 @@ impl Pair {
     }
 }
 
-/// The pairs of a chunk, in the order of its pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Pairs([Pair; MOST as usize]);
+/// The pairs of a chunk, and the slots that its pages have in a dense one; in no certain order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pairs {
+    count: u8,
+    slots: [u8; MOST as usize],
+    pairs: [Pair; MOST as usize],
+}
 
 impl Pairs {
-    /// The pair of the anon before which there are `rank` others.
-    pub fn get(&self, rank: u32) -> Pair {
-        self.0[rank as usize % MOST as usize]
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.count as u32
     }
-    /// How many of the `most` anons from `rank` on have consecutive pairs.
-    pub fn run(&self, rank: u32, most: u32) -> u32 {
-        let first = self.get(rank);
-        let follows = |&n: &u32| first.plus(n) == Some(self.get(rank + n));
-        1 + (1..most).take_while(follows).count() as u32
+    #[inline]
+    fn find(&self, slot: u32) -> Option<usize> {
+        let slots = self.slots.get(..self.count as usize)?;
+        slots.iter().position(|&used| used as u32 == slot)
     }
-    /// Adds consecutive pairs from `first` on behind `rank` others; there were `count`.
-    pub fn insert(&mut self, rank: u32, count: u32, first: Pair, more: u32) {
-        if let Some(room) = self.0.get_mut(rank as usize..(count + more) as usize) {
-            room.rotate_right(more as usize);
-            for (n, place) in room.iter_mut().enumerate().take(more as usize) {
-                *place = Pair(first.0 + n as u16);
-            }
+    /// The pair of a page.
+    #[inline]
+    pub fn get(&self, slot: u32) -> Option<Pair> {
+        self.pairs.get(self.find(slot)?).copied()
+    }
+    /// How many pages from `slot` on, which has pair `first`, have consecutive pairs; at most to
+    /// page `end`.
+    pub fn run(&self, first: Pair, slot: u32, end: u32) -> u32 {
+        let follows = |&n: &u32| first.plus(n).is_some_and(|next| self.get(slot + n) == Some(next));
+        1 + (1..end - slot).take_while(follows).count() as u32
+    }
+    /// Adds a page, if there is room.
+    #[inline]
+    pub fn add(&mut self, slot: u32, pair: Pair) {
+        let at = self.count as usize;
+        if let (Some(slots), Some(pairs)) = (self.slots.get_mut(at), self.pairs.get_mut(at)) {
+            (*slots, *pairs) = (slot as u8, pair);
+            self.count += 1;
         }
     }
-    /// Removes `gone` pairs behind `rank` others; there were `count`.
-    pub fn remove(&mut self, rank: u32, count: u32, gone: u32) {
-        if let Some(rest) = self.0.get_mut(rank as usize..count as usize) {
-            rest.rotate_left(gone as usize);
-        }
+    /// Removes a page. Answers its pair.
+    #[inline]
+    pub fn remove(&mut self, slot: u32) -> Option<Pair> {
+        let at = self.find(slot)?;
+        let last = self.count as usize - 1;
+        self.slots.swap(at, last);
+        self.pairs.swap(at, last);
+        self.count -= 1;
+        self.pairs.get(last).copied()
+    }
+    /// All pages, by their slots, and their pairs.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, Pair)> + '_ {
+        let all = self.slots.iter().zip(&self.pairs).take(self.count as usize);
+        all.map(|(&slot, &pair)| (slot as u32, pair))
     }
 }
 
@@ -99,6 +127,7 @@ impl Shelves {
         Shelves { shelves: Vec::new(), open: 0, used: 0, empty: None }
     }
 
+    #[inline]
     fn shelf(&self, shelf: usize) -> Option<&Shelf> {
         self.shelves.get(shelf)?.as_ref()
     }
@@ -125,7 +154,21 @@ impl Shelves {
     /// # Errors
     ///
     /// There is no memory for another shelf, or there are all that there may be.
+    #[inline]
     pub fn room(&mut self, b: &mut impl Backend, most: u32) -> Result<(Pair, u32), NoMemory> {
+        let at = match self.shelf(self.open) {
+            Some(shelf) if !shelf.used.is_full() => self.open,
+            _ => self.find_shelf(b)?,
+        };
+        let shelf = self.shelf(at).ok_or(NoMemory)?;
+        let lo = shelf.used.next_clear(0);
+        let count = if most == 1 { 1 } else { most.min(shelf.used.next_set(lo) - lo) };
+        Ok((Pair::new(at, lo), count))
+    }
+
+    /// A shelf that has room.
+    #[cold]
+    fn find_shelf(&mut self, b: &mut impl Backend) -> Result<usize, NoMemory> {
         let full = |shelf: &Option<Shelf>| shelf.as_ref().is_some_and(|s| s.used.is_full());
         while self.shelves.get(self.open).is_some_and(full) {
             self.open += 1;
@@ -137,9 +180,7 @@ impl Shelves {
         if self.shelf(at).is_none() {
             self.add(b, at)?;
         }
-        let shelf = self.shelf(at).ok_or(NoMemory)?;
-        let lo = shelf.used.next_clear(0);
-        Ok((Pair::new(at, lo), (shelf.used.next_set(lo) - lo).min(most)))
+        Ok(at)
     }
 
     /// Makes a shelf where there is none.
@@ -161,6 +202,7 @@ impl Shelves {
     }
 
     /// Of the shelves that are empty only the last one stays.
+    #[cold]
     fn replace_empty(&mut self, b: &mut impl Backend, shelf: Option<usize>) {
         let old = core::mem::replace(&mut self.empty, shelf);
         if let Some(old) = old.filter(|_| old != shelf) {
@@ -184,6 +226,7 @@ impl Shelves {
     }
 
     /// Both slots of these pairs are empty again.
+    #[inline]
     pub fn free(&mut self, b: &mut impl Backend, first: Pair, count: u32) {
         let (at, slot) = (first.shelf(), first.slot());
         let Some(shelf) = self.shelves.get_mut(at).and_then(Option::as_mut) else { return };

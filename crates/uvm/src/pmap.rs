@@ -7,7 +7,7 @@
 //! other has already left, keeps it and takes the write protection off. A region with anons in pairs
 //! is not shared.
 
-use crate::amap::{Amap, Place};
+use crate::amap::{Amap, Chunk, Place};
 use crate::backend::{Backend, Extent};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot};
@@ -401,8 +401,9 @@ impl Pmap {
         chunk: u64,
     ) -> Result<(), NoMemory> {
         let (key, half) = (chunk / 2, (chunk % 2) as u32);
+        let Some(Chunk { filled, .. }) = amap.sparse(chunk) else { return Ok(()) };
         let mapped = match self.regions.get(key) {
-            Some(region) => region.present_half(half).and(&amap.paired(chunk)),
+            Some(region) => region.present_half(half).and(filled),
             None => Bits::EMPTY,
         };
         let mut mappings = None;

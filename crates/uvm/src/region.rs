@@ -59,17 +59,12 @@ impl Region {
             }
         }
     }
-    /// Entry `at`'s half of the table: pages of it whose Mappings are in pairs.
-    pub(crate) fn paired(amap: &Amap, key: u64, at: u32) -> Bits<4> {
-        amap.paired(key * 2 + (at / HALF) as u64)
-    }
     /// The slot of the Mapping that begins at the present entry `at`.
+    #[inline]
     pub(crate) fn mapping(&self, amap: &Amap, key: u64, at: u32) -> Option<(CNode, u32)> {
         let (half, slot) = (at / HALF, at % HALF);
-        match Self::paired(amap, key, at).get(slot) {
-            true => amap.place(key * 2 + half as u64, slot)?.mapping(),
-            false => Some((self.nodes[half as usize % 2]?, slot)),
-        }
+        let in_node = || Some((self.nodes[half as usize % 2]?, slot));
+        amap.mapping(key * 2 + half as u64, slot).or_else(in_node)
     }
     /// Does another process hold the table, or still one of the CNodes? It gives them up one after
     /// the other, and may be interrupted in between.
@@ -133,8 +128,10 @@ impl Region {
         prot: Prot,
     ) {
         self.set_writable(lo, hi, prot);
-        let half = lo / HALF * HALF;
-        let paired = Self::paired(amap, key, lo);
+        let (half, chunk) = (lo / HALF * HALF, key * 2 + (lo / HALF) as u64);
+        let Some(paired) = amap.sparse(chunk).map(|chunk| &chunk.filled) else {
+            return self.protect_unpaired(b, lo, hi, prot);
+        };
         let mut at = lo;
         while at < hi {
             if !paired.get(at % HALF) {
@@ -143,8 +140,7 @@ impl Region {
                 at = stop;
                 continue;
             }
-            let run = amap.run(key * 2 + (half / HALF) as u64, at % HALF, hi - half);
-            let Some((place, count)) = run else { return };
+            let Some((place, count)) = amap.run(chunk, at % HALF, hi - half) else { return };
             if let Some((node, slot)) = place.mapping() {
                 b.protect(node, slot, count, prot);
             }
@@ -187,13 +183,16 @@ impl Region {
         while at < hi {
             let half = at / HALF * HALF;
             let until = hi.min(half + HALF);
-            let paired = Self::paired(amap, key, at);
-            let stop = match paired.get(at % HALF) {
-                true => self.remove_pairs(b, (amap, key), (at, until)),
-                false => {
+            let paired = amap.sparse(key * 2 + (at / HALF) as u64).map(|chunk| &chunk.filled);
+            let stop = match paired {
+                Some(paired) if paired.get(at % HALF) => {
+                    self.remove_pairs(b, (amap, key), (at, until))
+                }
+                Some(paired) => {
                     let until = until.min(half + paired.next_set(at % HALF));
                     self.remove_mappings(b, at, until)
                 }
+                None => self.remove_mappings(b, at, until),
             };
             let Some(stop) = stop else { return };
             self.forget(at, stop);

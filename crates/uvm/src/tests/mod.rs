@@ -69,8 +69,8 @@ impl World {
 
     pub fn fork(&mut self, which: usize) {
         let parent = &mut self.processes[which];
-        parent.real.before_fork(&mut parent.backend).unwrap();
-        parent.real.fork(&mut parent.backend).unwrap();
+        let sparse = parent.real.before_fork(&mut parent.backend).unwrap();
+        parent.real.fork(&mut parent.backend, sparse).unwrap();
         let backend = parent.backend.fork(parent.real.pmap());
         let child =
             Both { real: parent.real.duplicate(), backend, model: parent.model.inherited() };
