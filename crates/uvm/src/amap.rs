@@ -126,10 +126,6 @@ impl Spare {
             false => &mut self.dense,
         }
     }
-    /// May another one stay?
-    fn has_room(&mut self, chunk: &Chunk) -> bool {
-        *self.of(chunk) < SPARE
-    }
     #[inline]
     fn enter(&mut self, chunk: &Chunk) {
         *self.of(chunk) += 1;
@@ -195,10 +191,9 @@ impl Amap {
                 Some((Place { node: *node, slot, pair: None }, count))
             }
             Store::Sparse(pairs) => {
-                let pair = pairs.get(slot)?;
-                let (node, first) = self.shelves.frame(pair)?;
-                let place = Place { node, slot: first, pair: Some(pair) };
-                Some((place, pairs.run(pair, slot, end)))
+                let (pair, count) = pairs.run(slot, end)?;
+                let (node, slot) = self.shelves.frame(pair)?;
+                Some((Place { node, slot, pair: Some(pair) }, count))
             }
         }
     }
@@ -295,16 +290,20 @@ impl Amap {
         }
     }
 
-    /// Slots for the anons of up to `want` pages of a chunk from `slot` on, of which the first has
-    /// none, if the chunk is there and dense. See [`room`](Self::room).
+    /// The same as [`room`](Self::room), if nothing has to be made for it.
     #[inline]
-    pub fn dense_room(&self, key: u64, slot: u32, want: u32) -> Option<(Place, u32)> {
+    pub fn ready_room(&self, key: u64, slot: u32, want: u32) -> Option<(Place, u32)> {
         let chunk = self.chunks.get(key)?;
-        match chunk.store {
+        match &chunk.store {
             Store::Dense { node, shared: false, .. } => {
                 let one = want == 1;
                 let count = if one { 1 } else { want.min(chunk.filled.next_set(slot) - slot) };
-                Some((Place { node, slot, pair: None }, count))
+                Some((Place { node: *node, slot, pair: None }, count))
+            }
+            Store::Sparse(pairs) if want == 1 && pairs.count() < MOST => {
+                let pair = self.shelves.ready()?;
+                let (node, slot) = self.shelves.frame(pair)?;
+                Some((Place { node, slot, pair: Some(pair) }, 1))
             }
             _ => None,
         }
@@ -326,7 +325,7 @@ impl Amap {
         self.make_own(b, key, want >= DENSE_RUN)?;
         let chunk = self.chunks.get(key).ok_or(NoMemory)?;
         let Store::Sparse(pairs) = &chunk.store else {
-            return self.dense_room(key, slot, want).ok_or(NoMemory);
+            return self.ready_room(key, slot, want).ok_or(NoMemory);
         };
         let gap = if want == 1 { 1 } else { chunk.filled.next_set(slot) - slot };
         let left = MOST - pairs.count();
@@ -364,7 +363,39 @@ impl Amap {
 
     /// Gives up the anons in `lo..hi` of a chunk. Those that are in pairs are not mapped, or nobody
     /// else's.
+    #[inline]
     pub fn free(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        match self.chunks.get_mut(key).map(|chunk| &mut chunk.store) {
+            Some(Store::Dense { .. }) => self.free_dense(b, key, lo, hi),
+            Some(Store::Sparse(_)) => self.free_sparse(b, key, lo, hi),
+            None => {}
+        }
+    }
+
+    fn free_sparse(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        let Some(chunk) = self.chunks.get_mut(key) else { return };
+        let Store::Sparse(pairs) = &mut chunk.store else { return };
+        let before = pairs.count();
+        while let Some((slot, pair, count)) = pairs.take_run(lo, hi) {
+            if let Some((node, frame)) = self.shelves.frame(pair) {
+                b.slots_drop(node, frame, count);
+            }
+            self.shelves.free(b, pair, count);
+            chunk.filled.clear_range(slot, slot + count);
+            chunk.aliased.clear_range(slot, slot + count);
+        }
+        let left = pairs.count();
+        self.pages -= (before - left) as u64;
+        if left == 0 && before != 0 {
+            if self.spare.sparse < SPARE {
+                self.spare.sparse += 1;
+            } else {
+                self.chunks.remove(key);
+            }
+        }
+    }
+
+    fn free_dense(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
         let Some(chunk) = self.chunks.get(key) else { return };
         let going = chunk.filled.within(lo, hi);
         if going.is_empty() {
@@ -372,35 +403,23 @@ impl Amap {
         }
         let left = chunk.filled.minus(&going);
         self.pages -= going.count() as u64;
-        if left.is_empty() && (chunk.is_shared() || !self.spare.has_room(chunk)) {
-            self.drop_chunk(b, key);
+        if left.is_empty() && (chunk.is_shared() || self.spare.dense >= SPARE) {
+            if let Some(Chunk { store: Store::Dense { node, .. }, .. }) = self.chunks.remove(key) {
+                b.cnode_drop(node);
+            }
             return;
         }
         let must_stay = self.still_shared(b, key);
         let Some(chunk) = self.chunks.get_mut(key) else { return };
-        match &mut chunk.store {
-            Store::Dense { stale, .. } if must_stay => *stale = stale.or(&going),
-            Store::Dense { node, .. } => b.slots_drop(*node, lo, hi - lo),
-            Store::Sparse(pairs) => free_pairs(b, &mut self.shelves, pairs, &going),
-        }
+        let Store::Dense { node, stale, .. } = &mut chunk.store else { return };
         chunk.filled = left;
-        if !must_stay {
-            chunk.aliased = chunk.aliased.and(&left);
-            if left.is_empty() {
-                self.spare.enter(chunk);
-            }
+        if must_stay {
+            *stale = stale.or(&going);
+            return;
         }
-    }
-
-    /// Drops a chunk with all its anons.
-    fn drop_chunk(&mut self, b: &mut impl Backend, key: u64) {
-        match self.chunks.remove(key) {
-            Some(Chunk { store: Store::Dense { node, .. }, .. }) => b.cnode_drop(node),
-            Some(Chunk { store: Store::Sparse(mut pairs), filled, .. }) => {
-                free_pairs(b, &mut self.shelves, &mut pairs, &filled);
-            }
-            None => {}
-        }
+        b.slots_drop(*node, lo, hi - lo);
+        chunk.aliased = chunk.aliased.and(&left);
+        self.spare.dense += left.is_empty() as u32;
     }
 
     /// Makes a sparse chunk dense. `mappings` is the CNode for the Mappings of those of its pages that
@@ -455,7 +474,7 @@ impl Amap {
         let place = match &mut source.store {
             Store::Dense { node, .. } => Place { node: *node, slot, pair: None },
             Store::Sparse(pairs) => {
-                let Some(pair) = pairs.remove(slot) else { return };
+                let Some((_, pair, _)) = pairs.take_run(slot, slot + 1) else { return };
                 let Some((node, slot)) = self.shelves.frame(pair) else { return };
                 Place { node, slot, pair: Some(pair) }
             }
@@ -505,7 +524,11 @@ impl Amap {
         while let Some(key) = self.chunks.next_key(from) {
             from = key + 1;
             if self.chunks.get(key).is_some_and(|chunk| chunk.filled.is_empty()) {
-                self.drop_chunk(b, key);
+                if let Some(Chunk { store: Store::Dense { node, .. }, .. }) =
+                    self.chunks.remove(key)
+                {
+                    b.cnode_drop(node);
+                }
             }
         }
         self.spare = Spare::NONE;
@@ -588,25 +611,6 @@ impl Chunk {
     fn set_shared(&mut self, now: bool) {
         if let Store::Dense { shared, .. } = &mut self.store {
             *shared = now;
-        }
-    }
-}
-
-/// Empties the pairs of pages `going`.
-fn free_pairs(b: &mut impl Backend, shelves: &mut Shelves, pairs: &mut Pairs, going: &Bits<4>) {
-    for (lo, hi) in going.runs() {
-        let mut at = lo;
-        while at < hi {
-            let Some(pair) = pairs.get(at) else { return };
-            let count = pairs.run(pair, at, hi);
-            if let Some((node, slot)) = shelves.frame(pair) {
-                b.slots_drop(node, slot, count);
-            }
-            for slot in at..at + count {
-                pairs.remove(slot);
-            }
-            shelves.free(b, pair, count);
-            at += count;
         }
     }
 }

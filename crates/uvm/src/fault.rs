@@ -117,7 +117,7 @@ impl Space {
         want: u32,
     ) -> Result<(Place, u32), NoMemory> {
         let (key, slot) = split(page);
-        match self.amap.dense_room(key, slot, want) {
+        match self.amap.ready_room(key, slot, want) {
             Some(room) => Ok(room),
             None => self.other_room(b, page, want),
         }

@@ -70,11 +70,24 @@ impl Pairs {
     pub fn get(&self, slot: u32) -> Option<Pair> {
         self.pairs.get(self.find(slot)?).copied()
     }
-    /// How many pages from `slot` on, which has pair `first`, have consecutive pairs; at most to
-    /// page `end`.
-    pub fn run(&self, first: Pair, slot: u32, end: u32) -> u32 {
-        let follows = |&n: &u32| first.plus(n).is_some_and(|next| self.get(slot + n) == Some(next));
-        1 + (1..end - slot).take_while(follows).count() as u32
+    /// The pair of page `slot`, and of how many pages from there on, at most to page `end`, the pairs
+    /// are known to be consecutive.
+    #[inline]
+    pub fn run(&self, slot: u32, end: u32) -> Option<(Pair, u32)> {
+        let at = self.find(slot)?;
+        let first = *self.pairs.get(at)?;
+        let mut count = 1;
+        while slot + count < end && self.follows(at, (slot, first), count) {
+            count += 1;
+        }
+        Some((first, count))
+    }
+    /// Are page and pair with number `at + n` the `n`th behind these?
+    fn follows(&self, at: usize, (slot, first): (u32, Pair), n: u32) -> bool {
+        let at = at + n as usize;
+        at < self.count as usize
+            && self.slots.get(at).is_some_and(|&next| next as u32 == slot + n)
+            && self.pairs.get(at).copied() == first.plus(n)
     }
     /// Adds a page, if there is room.
     #[inline]
@@ -85,15 +98,24 @@ impl Pairs {
             self.count += 1;
         }
     }
-    /// Removes a page. Answers its pair.
+    /// Removes some of pages `lo..hi`, which have consecutive pairs. Answers the first one's slot and
+    /// pair, and how many there are.
     #[inline]
-    pub fn remove(&mut self, slot: u32) -> Option<Pair> {
-        let at = self.find(slot)?;
-        let last = self.count as usize - 1;
-        self.slots.swap(at, last);
-        self.pairs.swap(at, last);
-        self.count -= 1;
-        self.pairs.get(last).copied()
+    pub fn take_run(&mut self, lo: u32, hi: u32) -> Option<(u32, Pair, u32)> {
+        let slots = self.slots.get(..self.count as usize)?;
+        let at = slots.iter().position(|&slot| (lo..hi).contains(&(slot as u32)))?;
+        let (slot, first) = (*self.slots.get(at)? as u32, *self.pairs.get(at)?);
+        let mut count = 1;
+        while slot + count < hi && self.follows(at, (slot, first), count) {
+            count += 1;
+        }
+        let (behind, end) = (at + count as usize, self.count as usize);
+        if behind < end && end <= MOST as usize {
+            self.slots.copy_within(behind..end, at);
+            self.pairs.copy_within(behind..end, at);
+        }
+        self.count -= count as u8;
+        Some((slot, first, count))
     }
     /// All pages, by their slots, and their pairs.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Pair)> + '_ {
@@ -146,6 +168,14 @@ impl Shelves {
     #[inline]
     pub fn frame(&self, pair: Pair) -> Option<(CNode, u32)> {
         Some((self.shelf(pair.shelf())?.node, pair.slot()))
+    }
+
+    /// A free pair, if no shelf has to be made for it.
+    #[inline]
+    pub fn ready(&self) -> Option<Pair> {
+        let used = &self.shelf(self.open)?.used;
+        let slot = used.next_clear(0);
+        (slot < EACH).then(|| Pair::new(self.open, slot))
     }
 
     /// Finds free pairs with consecutive numbers: one, or up to `most`. They are free until
