@@ -19,7 +19,7 @@ const EACH: u32 = 128;
 /// Most shelves: a number of a pair has 16 bits. Chunks made behind that are dense.
 const SHELVES: usize = 512;
 /// Most anons of a chunk that are in pairs.
-pub const MOST: u32 = 16;
+pub const MOST: u32 = 12;
 
 /// Number of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

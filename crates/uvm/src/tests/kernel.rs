@@ -163,6 +163,14 @@ impl Kernel {
     }
 }
 
+/// What a slot of a CNode holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    Page(u32),
+    /// The Mapping of a page.
+    Mapping(u32),
+}
+
 /// The backend of one process.
 pub struct Process {
     pub kernel: Rc<RefCell<Kernel>>,
@@ -173,6 +181,8 @@ pub struct Process {
     /// CNodes for the child of a fork that is going on.
     for_child: HashMap<u32, u32>,
     pub released: Vec<ObjectId>,
+    /// How many more objects may be made, if not as many as are wanted.
+    pub left: Option<u32>,
 }
 
 impl Process {
@@ -185,7 +195,39 @@ impl Process {
             table_names: HashMap::new(),
             for_child: HashMap::new(),
             released: Vec::new(),
+            left: None,
         }
+    }
+    /// Is there memory for another object?
+    fn spend(&mut self) -> Result<(), NoMemory> {
+        match &mut self.left {
+            None => Ok(()),
+            Some(0) => Err(NoMemory),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+    /// What the library does when a fork has failed.
+    pub fn fork_failed(&mut self) {
+        let mut kernel = self.kernel.borrow_mut();
+        self.for_child.drain().for_each(|(_, node)| kernel.node_unref(node));
+    }
+    /// What the slots of a CNode hold: pages, or Mappings.
+    pub fn contents(&self, node: CNode) -> BTreeMap<u32, Held> {
+        let kernel = self.kernel.borrow();
+        let held = |cap: &Cap| match *cap {
+            Cap::Page(page) => Held::Page(page),
+            Cap::Mapping(id) => {
+                let Mapping { table, first, .. } = kernel.mappings[&id];
+                match kernel.tables[&table].entries[&first].target {
+                    Target::Anon(page) => Held::Mapping(page),
+                    other => panic!("a Mapping of {other:?}"),
+                }
+            }
+        };
+        kernel.nodes[&self.node(node)].slots.iter().map(|(&slot, cap)| (slot, held(cap))).collect()
     }
     /// What the library does at a fork: the child has the same names for the same things, but for
     /// regions that the parent keeps.
@@ -223,6 +265,7 @@ impl Process {
             table_names,
             for_child: HashMap::new(),
             released: Vec::new(),
+            left: None,
         }
     }
     /// What the hardware does.
@@ -323,6 +366,7 @@ impl Remains {
 
 impl Backend for Process {
     fn cnode_new(&mut self) -> Result<CNode, NoMemory> {
+        self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
         let node = kernel.id();
         kernel.nodes.insert(node, Node { refs: 1, slots: BTreeMap::new() });
@@ -379,6 +423,10 @@ impl Backend for Process {
     }
     fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
         self.only(to);
+        if self.left.is_some_and(|left| left < count) {
+            return Err(NoMemory);
+        }
+        (0..count).try_for_each(|_| self.spend())?;
         (first..first + count).for_each(|slot| self.new_page(self.node(to), slot, 0));
         Ok(())
     }
@@ -386,12 +434,15 @@ impl Backend for Process {
         self.only(node);
         let object = self.node(node);
         let value = {
-            let mut kernel = self.kernel.borrow_mut();
+            let kernel = self.kernel.borrow();
             let Cap::Page(page) = kernel.nodes[&object].slots[&slot] else { panic!("a Mapping") };
             let (refs, value) = kernel.pages[&page];
             if refs == 1 {
                 return Ok(false);
             }
+            drop(kernel);
+            self.spend()?;
+            let mut kernel = self.kernel.borrow_mut();
             kernel.page_copies += 1;
             kernel.nodes.get_mut(&object).unwrap().slots.remove(&slot);
             kernel.cap_delete(Cap::Page(page));
@@ -408,12 +459,14 @@ impl Backend for Process {
         slot: u32,
     ) -> Result<(), NoMemory> {
         self.only(to);
+        self.spend()?;
         assert!(page >= extent.first && page < extent.first + extent.pages);
         let value = self.kernel.borrow().value(Target::Object(extent.frame as u32, page));
         self.new_page(self.node(to), slot, value);
         Ok(())
     }
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
+        self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
         let table = kernel.id();
         kernel.tables.insert(table, TableObject { refs: 1, entries: BTreeMap::new() });
@@ -579,6 +632,7 @@ impl Backend for Process {
         }
     }
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
+        self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
         let new = kernel.id();
         kernel.nodes.insert(new, Node { refs: 1, slots: BTreeMap::new() });
