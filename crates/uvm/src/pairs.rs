@@ -15,9 +15,10 @@ use crate::types::NoMemory;
 use alloc::vec::Vec;
 
 /// Pairs of a shelf.
-const EACH: u32 = 128;
-/// Most shelves: a number of a pair has 16 bits. Chunks made behind that are dense.
-const SHELVES: usize = 512;
+pub const EACH: u32 = 128;
+/// Most shelves: a number of a pair has 16 bits. Chunks made behind that are dense. Tests meet the end
+/// sooner.
+pub const SHELVES: usize = if cfg!(test) { 3 } else { 512 };
 /// Most anons of a chunk that are in pairs.
 pub const MOST: u32 = 12;
 

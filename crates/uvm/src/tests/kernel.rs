@@ -124,6 +124,10 @@ impl Kernel {
             self.tables.remove(&table);
         }
     }
+    /// Number of CNodes.
+    pub fn cnodes(&self) -> usize {
+        self.nodes.len()
+    }
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
             && self.tables.is_empty()

@@ -4,6 +4,7 @@ mod cases;
 mod kernel;
 mod model;
 mod random;
+mod sparse;
 
 use crate::types::{Access, FaultError, PAGE};
 use crate::Space;
