@@ -575,31 +575,23 @@ impl Amap {
         Ok(())
     }
 
-    /// For a fork: gives the child copies of all anons in pairs, which are in `regions`. They become
-    /// read-only.
+    /// For a fork: gives the child copies of all anons in pairs. They become read-only.
     ///
     /// # Errors
     ///
     /// There is no memory: the child has some of them, nothing else has changed.
-    pub fn copy_pairs_for_child(
-        &mut self,
-        b: &mut impl Backend,
-        regions: &[u64],
-    ) -> Result<(), NoMemory> {
+    pub fn copy_pairs_for_child(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.shelves.copy_for_child(b)?;
         self.shelves.lower(b);
-        for key in halves(regions) {
-            if let Some(chunk) = self.chunks.get_mut(key).filter(|chunk| chunk.is_sparse()) {
-                chunk.aliased = chunk.filled;
-            }
-        }
+        let sparse = self.chunks.values_mut().filter(|chunk| chunk.is_sparse());
+        sparse.for_each(|chunk| chunk.aliased = chunk.filled);
         Ok(())
     }
 
-    /// Marks every dense chunk as held by two processes, but those of the regions `kept`.
-    pub fn share(&mut self, kept: &[u64]) {
+    /// Marks every dense chunk as held by two processes, but those of the regions `copied`.
+    pub fn share(&mut self, copied: &[u64]) {
         self.chunks.values_mut().for_each(|chunk| chunk.set_shared(true));
-        for key in halves(kept) {
+        for key in copied.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
                 chunk.set_shared(false);
             }
@@ -613,11 +605,6 @@ impl Chunk {
             *shared = now;
         }
     }
-}
-
-/// The chunks of regions.
-fn halves(regions: &[u64]) -> impl Iterator<Item = u64> + '_ {
-    regions.iter().flat_map(|region| [region * 2, region * 2 + 1])
 }
 
 /// Chunk and slot of a page.

@@ -20,8 +20,8 @@ const FEW_REGIONS: usize = 6;
 /// Most regions, and chunks, that are kept for the next program.
 const SPARE_REGIONS: usize = 4;
 
-/// Numbers of the regions that had anons in pairs before a fork.
-pub struct SparseRegions(Vec<u64>);
+/// Numbers of regions that have both anons in pairs and a dense chunk, and stay so in a fork.
+pub struct MixedRegions(Vec<u64>);
 
 impl Space {
     /// Gets ready for [`Space::fork`]: makes what CNodes and tables the process needs for it.
@@ -29,23 +29,25 @@ impl Space {
     /// # Errors
     ///
     /// There is no memory. Nothing has to be undone.
-    pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<SparseRegions, NoMemory> {
-        self.amap.drop_spare(b);
-        let (keys, mut few) = (self.sparse_regions()?, 0);
-        for &key in &keys {
+    pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<MixedRegions, NoMemory> {
+        let mut mixed = Vec::new();
+        for key in self.not_to_be_kept()? {
             // What is in pairs is mapped by this process only.
             self.pmap.unshare(b, &mut self.amap, key);
-            self.pmap.drop_if_empty(b, key);
             if self.pmap.region(key).is_none() || !self.has_dense(key) {
                 continue;
             }
-            few += 1;
-            if few > FEW_REGIONS || !self.is_small(key) {
+            if mixed.len() < FEW_REGIONS && self.is_small(key) {
+                mixed.try_reserve(1)?;
+                mixed.push(key);
+            } else {
                 self.pmap.make_dense(b, &mut self.amap, key * 2)?;
                 self.pmap.make_dense(b, &mut self.amap, key * 2 + 1)?;
             }
         }
-        Ok(SparseRegions(keys))
+        // What was in pairs may have left a shelf empty.
+        self.amap.drop_spare(b);
+        Ok(MixedRegions(mixed))
     }
 
     /// Gets ready to be copied into a child, whose CSpace is there already, right after
@@ -58,55 +60,57 @@ impl Space {
     pub fn fork(
         &mut self,
         b: &mut impl Backend,
-        SparseRegions(sparse): SparseRegions,
+        MixedRegions(mut copied): MixedRegions,
     ) -> Result<(), NoMemory> {
-        self.amap.copy_pairs_for_child(b, &sparse)?;
-        let mut few = 0;
-        for key in sparse {
-            if self.pmap.region(key).is_some() && self.has_sparse(key) {
-                few += self.has_dense(key) as usize;
-                self.keep(b, key)?;
-            }
-        }
+        self.amap.copy_pairs_for_child(b)?;
+        self.pmap.keep_sparse(&self.amap);
+        copied.try_reserve(FEW_REGIONS - copied.len().min(FEW_REGIONS))?;
+        copied.iter().try_for_each(|&key| self.keep(b, key))?;
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
         for key in small {
             self.pmap.drop_if_empty(b, key);
-            if few < FEW_REGIONS && self.is_small(key) && !self.has_sparse(key) {
-                few += 1;
+            if copied.len() < FEW_REGIONS && self.is_small(key) {
                 self.keep(b, key)?;
+                copied.push(key);
             }
         }
-        self.amap.share(self.pmap.kept());
+        self.amap.share(&copied);
         self.pmap.share();
         Ok(())
     }
 
-    /// The child gets copies of the anons of a region, and not its table.
+    /// The child gets copies of the anons in the dense chunks of a region, and not its table.
     fn keep(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
         self.amap.copy_for_child(b, key * 2)?;
         self.amap.copy_for_child(b, key * 2 + 1)?;
-        self.pmap.keep(b, &self.amap, key)
+        self.pmap.keep(b, &self.amap, key);
+        Ok(())
     }
 
-    /// Numbers of regions with anons in pairs.
-    fn sparse_regions(&self) -> Result<Vec<u64>, NoMemory> {
+    /// Numbers of regions with anons in pairs whose tables are shared, or that have a dense chunk.
+    fn not_to_be_kept(&self) -> Result<Vec<u64>, NoMemory> {
         let mut keys = Vec::new();
         if self.amap.shelves().is_empty() {
             return Ok(keys);
         }
-        for (chunk, _) in self.amap.chunks().filter(|(_, chunk)| chunk.is_sparse()) {
-            if keys.last() != Some(&(chunk / 2)) {
+        let (mut chunks, mut regions) =
+            (self.amap.chunks().peekable(), self.pmap.regions().peekable());
+        while let Some((chunk, first)) = chunks.next() {
+            let key = chunk / 2;
+            let second =
+                chunks.next_if(|(next, _)| next / 2 == key).map_or(first, |(_, next)| next);
+            if !first.is_sparse() && !second.is_sparse() {
+                continue;
+            }
+            let has_dense = !first.is_sparse() || !second.is_sparse();
+            while regions.next_if(|(at, _)| *at < key).is_some() {}
+            let region = regions.peek().filter(|(at, _)| *at == key);
+            if region.is_some_and(|(_, region)| region.shared || has_dense) {
                 keys.try_reserve(1)?;
-                keys.push(chunk / 2);
+                keys.push(key);
             }
         }
         Ok(keys)
-    }
-
-    fn has_sparse(&self, key: u64) -> bool {
-        let is_sparse =
-            |half| self.amap.chunk(key * 2 + half).is_some_and(|chunk| chunk.is_sparse());
-        is_sparse(0) || is_sparse(1)
     }
 
     fn has_dense(&self, key: u64) -> bool {

@@ -42,7 +42,7 @@ mod unmap;
 mod tests;
 
 pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Table};
-pub use fork::SparseRegions;
+pub use fork::MixedRegions;
 pub use madvise::Advice;
 pub use map::{Entry, Flags};
 pub use maps::{ObjectName, Span};

@@ -11,7 +11,6 @@ use crate::amap::{Amap, Chunk, Place};
 use crate::backend::{Backend, Extent};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot};
-use alloc::vec::Vec;
 use tables::Sparse;
 
 pub use crate::region::Region;
@@ -25,8 +24,6 @@ pub const HALF: u32 = 256;
 #[derive(Clone, Default)]
 pub struct Pmap {
     regions: Sparse<Region, 16>,
-    /// Regions whose table the child of a fork that is going on is not to have.
-    kept: Vec<u64>,
 }
 
 /// Region and entry of a page.
@@ -38,7 +35,7 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new(), kept: Vec::new() }
+        Pmap { regions: Sparse::new() }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -351,7 +348,6 @@ impl Pmap {
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.regions.clear();
-        self.kept.clear();
     }
 
     /// Gives all pages up. Up to `spare` regions stay, empty.
@@ -414,63 +410,61 @@ impl Pmap {
     }
 
     /// For a fork: the child gets no table for this region, so the process can keep its own as it
-    /// is, but for the anons, which the child has too: they become read-only, those in pairs when
-    /// [all of them do](Amap::copy_pairs_for_child).
-    ///
-    /// # Errors
-    ///
-    /// There is no memory; nothing has changed.
-    pub fn keep(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) -> Result<(), NoMemory> {
-        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
-        self.kept.try_reserve(1)?;
-        self.kept.push(key);
+    /// is, but for the anons, which the child has too: they become read-only.
+    pub fn keep(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
+        let Some(region) = self.regions.get_mut(key) else { return };
+        region.kept = true;
         for half in 0..2 {
-            let Some(chunk) = amap.chunk(key * 2 + half as u64) else { continue };
-            let node = region.nodes[half as usize].filter(|_| !chunk.is_sparse());
+            let chunk = amap.chunk(key * 2 + half as u64).filter(|chunk| !chunk.is_sparse());
+            let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { continue };
             for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
-                if let Some(node) = node {
-                    b.protect(node, lo, hi - lo, Prot::READ);
-                }
+                b.protect(node, lo, hi - lo, Prot::READ);
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
             }
         }
-        Ok(())
     }
 
-    /// Regions kept; see [`Pmap::keep`].
-    pub fn kept(&self) -> &[u64] {
-        &self.kept
+    /// The same for all regions with anons in pairs, when all of these
+    /// [are read-only](Amap::copy_pairs_for_child).
+    pub fn keep_sparse(&mut self, amap: &Amap) {
+        if amap.shelves().is_empty() {
+            return;
+        }
+        let mut sparse = amap.chunks().filter(|(_, chunk)| chunk.is_sparse()).peekable();
+        self.regions.for_each_mut(|key, region| {
+            while let Some((at, chunk)) = sparse.next_if(|(at, _)| *at < 2 * key + 2) {
+                if at >= 2 * key {
+                    region.kept = true;
+                    region.lower((at % 2) as u32, &chunk.filled);
+                }
+            }
+        });
     }
 
     /// Marks every region but those kept as mapped by two processes: a fork comes.
     pub fn share(&mut self) {
-        self.regions.values_mut().for_each(|region| region.shared = true);
-        for &key in &self.kept {
-            if let Some(region) = self.regions.get_mut(key) {
-                region.shared = false;
-            }
-        }
+        self.regions.values_mut().for_each(|region| region.shared = !region.kept);
     }
 
     /// The fork is over, or has failed.
     pub fn keep_no_more(&mut self) {
-        self.kept.clear();
+        self.regions.values_mut().for_each(|region| region.kept = false);
     }
 
     /// In the child: forgets the regions that the parent kept.
     pub fn forget_kept(&mut self, b: &mut impl Backend) {
-        while let Some(key) = self.kept.pop() {
-            if let Some(region) = self.regions.remove(key) {
+        self.regions.retain(|region| {
+            if region.kept {
                 b.not_inherited(region.table, region.nodes);
             }
-        }
+            !region.kept
+        });
     }
 
-    /// Numbers of regions with few pages, at most `most` in each half, and which no other process
-    /// maps.
+    /// Numbers of regions with few pages, at most `most` in each half, which no other process maps,
+    /// and which are not kept yet.
     pub fn small(&self, most: u32) -> impl Iterator<Item = u64> + '_ {
-        let is_small =
-            move |region: &Region| !region.shared && region.present.count_within(2 * most);
+        let is_small = move |r: &Region| !r.shared && !r.kept && r.present.count_within(2 * most);
         self.regions.iter().filter(move |(_, region)| is_small(region)).map(|(key, _)| key)
     }
 }

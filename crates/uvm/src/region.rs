@@ -24,13 +24,24 @@ pub struct Region {
     pub(crate) writable: Bits<8>,
     /// Perhaps another process maps the table too: it must not be changed.
     pub shared: bool,
+    /// The child of a fork that is going on is not to have the table.
+    pub kept: bool,
 }
 
 impl Region {
     pub(crate) fn new(table: Table) -> Self {
         let none = Bits::EMPTY;
-        let (nodes, shared) = ([None; 2], false);
-        Region { table, nodes, present: none, head: none, zeros: none, writable: none, shared }
+        let (nodes, shared, kept) = ([None; 2], false, false);
+        Region {
+            table,
+            nodes,
+            present: none,
+            head: none,
+            zeros: none,
+            writable: none,
+            shared,
+            kept,
+        }
     }
     /// First entry behind the Mapping that begins at `head`.
     pub(crate) fn mapping_end(&self, head: u32) -> u32 {
@@ -94,6 +105,12 @@ impl Region {
     pub(crate) fn writable_half(&self, half: u32) -> Bits<4> {
         let words = &self.writable.0[half as usize * 4..];
         Bits([words[0], words[1], words[2], words[3]])
+    }
+    /// Notes that entries `pages` of a half are not writable.
+    pub(crate) fn lower(&mut self, half: u32, pages: &Bits<4>) {
+        for (word, pages) in self.writable.0.iter_mut().skip(half as usize * 4).zip(pages.0) {
+            *word &= !pages;
+        }
     }
     /// Entries of a half that are present.
     pub(crate) fn present_half(&self, half: u32) -> Bits<4> {

@@ -320,13 +320,13 @@ fn share_memory(
     caps: &mut crate::mm::backend::Caps,
 ) -> core::result::Result<(), Status> {
     // What this makes has a place in the child, too.
-    let sparse = space.before_fork(caps).map_err(|_| Status::NoMemory)?;
+    let mixed = space.before_fork(caps).map_err(|_| Status::NoMemory)?;
     linuxdomain::make_spaces(&mut caps.arena, CHILD_ROOT, CHILD_DISPATCHER)?;
     MEMD.copy_to(within(MEMD))?;
     LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
     caps.nodes.prepare_child(&mut caps.arena)?;
     caps.objects.share(CHILD_ROOT)?;
-    space.fork(caps, sparse).map_err(|_| Status::NoMemory)?;
+    space.fork(caps, mixed).map_err(|_| Status::NoMemory)?;
     let mut shared: Vec<u64> = Vec::new();
     let mut add = |node: CNode| {
         let word = node.0 as usize / 64;

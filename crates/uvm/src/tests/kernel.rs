@@ -239,8 +239,7 @@ impl Process {
         let mut kernel = self.kernel.borrow_mut();
         let (mut names, mut table_names) = (self.names.clone(), self.table_names.clone());
         let mut upper = self.upper.clone();
-        for &key in pmap.kept() {
-            let region = pmap.region(key).unwrap();
+        for (key, region) in pmap.regions().filter(|(_, region)| region.kept) {
             upper.remove(&key);
             table_names.remove(&region.table.0);
             for node in region.nodes.into_iter().flatten() {

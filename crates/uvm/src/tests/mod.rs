@@ -112,8 +112,8 @@ impl World {
 
     pub fn fork(&mut self, which: usize) {
         let parent = &mut self.processes[which];
-        let sparse = parent.real.before_fork(&mut parent.backend);
-        let forked = sparse.and_then(|sparse| parent.real.fork(&mut parent.backend, sparse));
+        let mixed = parent.real.before_fork(&mut parent.backend);
+        let forked = mixed.and_then(|mixed| parent.real.fork(&mut parent.backend, mixed));
         if forked.is_err() {
             assert!(parent.backend.left.is_some());
             parent.real.forked();

@@ -33,6 +33,11 @@ fn page(chunk: u64, n: u64) -> u64 {
     (FIRST + chunk) * CHUNK + n * 37 % CHUNK
 }
 
+/// Writes without looking at everything.
+fn fill(world: &mut World, page: u64) {
+    let _ = world.touch(0, page, Access::Write);
+}
+
 fn write(world: &mut World, which: usize, page: u64) {
     world.touch(which, page, Access::Write).unwrap();
     world.check();
@@ -88,7 +93,7 @@ fn a_chunk_becomes_dense_as_it_is() {
 #[test]
 fn a_sequential_program_gets_dense_chunks() {
     let mut world = mapped();
-    (0..3 * CHUNK).for_each(|n| drop(world.touch(0, FIRST * CHUNK + n, Access::Write)));
+    (0..3 * CHUNK).for_each(|n| fill(&mut world, FIRST * CHUNK + n));
     world.check();
     assert!((0..3).all(|chunk| !is_sparse(&world, 0, chunk)));
     world.finish();
@@ -127,7 +132,7 @@ fn a_fork_finds_dense_chunks_beside_sparse_ones() {
     for many in [14, 100, 250] {
         let mut world = mapped();
         for region in 0..4 {
-            (0..many).for_each(|n| drop(world.touch(0, page(2 * region + 1, n), Access::Write)));
+            (0..many).for_each(|n| fill(&mut world, page(2 * region + 1, n)));
             (0..3).for_each(|n| write(&mut world, 0, page(2 * region + 2, n)));
         }
         for round in 0..2 {
@@ -158,8 +163,8 @@ fn moved_pages_keep_their_pairs() {
         let (from, to) = (FIRST * CHUNK, FIRST * CHUNK + to);
         both.real.munmap(&mut both.backend, to * PAGE, 100 * PAGE).unwrap();
         both.model.unmap(to, to + 100);
-        (0..there).for_each(|n| drop(world.touch(0, (to & !255) - 1 - 2 * n, Access::Write)));
-        (0..there).for_each(|n| drop(world.touch(0, (to | 255) - 2 * n, Access::Write)));
+        (0..there).for_each(|n| fill(&mut world, (to & !255) - 1 - 2 * n));
+        (0..there).for_each(|n| fill(&mut world, (to | 255) - 2 * n));
         for n in [3, 50, 51, 90] {
             write(&mut world, 0, from + n);
         }
