@@ -30,17 +30,18 @@ impl Space {
     ///
     /// There is no memory. Nothing has to be undone.
     pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<MixedRegions, NoMemory> {
+        self.amap.drop_spare(b);
         let mut mixed = Vec::new();
-        for key in self.not_to_be_kept()? {
+        let sparse = self.sparse_regions()?;
+        for key in self.pmap.keep_sparse(&sparse)? {
             // What is in pairs is mapped by this process only.
             self.pmap.unshare(b, &mut self.amap, key);
-            if self.pmap.region(key).is_none() || !self.has_dense(key) {
-                continue;
-            }
-            if mixed.len() < FEW_REGIONS && self.is_small(key) {
+            if !self.has_dense(key) {
+                self.pmap.keep(key);
+            } else if mixed.len() < FEW_REGIONS && self.is_small(key) {
                 mixed.try_reserve(1)?;
                 mixed.push(key);
-            } else {
+            } else if self.pmap.region(key).is_some() {
                 self.pmap.make_dense(b, &mut self.amap, key * 2)?;
                 self.pmap.make_dense(b, &mut self.amap, key * 2 + 1)?;
             }
@@ -63,7 +64,6 @@ impl Space {
         MixedRegions(mut copied): MixedRegions,
     ) -> Result<(), NoMemory> {
         self.amap.copy_pairs_for_child(b)?;
-        self.pmap.keep_sparse(&self.amap);
         copied.try_reserve(FEW_REGIONS - copied.len().min(FEW_REGIONS))?;
         copied.iter().try_for_each(|&key| self.keep(b, key))?;
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
@@ -83,34 +83,33 @@ impl Space {
     fn keep(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
         self.amap.copy_for_child(b, key * 2)?;
         self.amap.copy_for_child(b, key * 2 + 1)?;
-        self.pmap.keep(b, &self.amap, key);
+        self.pmap.keep(key);
+        self.pmap.lower(b, &self.amap, key);
         Ok(())
     }
 
-    /// Numbers of regions with anons in pairs whose tables are shared, or that have a dense chunk.
-    fn not_to_be_kept(&self) -> Result<Vec<u64>, NoMemory> {
-        let mut keys = Vec::new();
+    /// Regions with anons in pairs, and whether they have a dense chunk, too.
+    fn sparse_regions(&self) -> Result<Vec<(u64, bool)>, NoMemory> {
+        let mut all = Vec::new();
         if self.amap.shelves().is_empty() {
-            return Ok(keys);
+            return Ok(all);
         }
-        let (mut chunks, mut regions) =
-            (self.amap.chunks().peekable(), self.pmap.regions().peekable());
-        while let Some((chunk, first)) = chunks.next() {
+        // The last region that had a dense chunk.
+        let mut dense = u64::MAX;
+        for (chunk, found) in self.amap.chunks() {
             let key = chunk / 2;
-            let second =
-                chunks.next_if(|(next, _)| next / 2 == key).map_or(first, |(_, next)| next);
-            if !first.is_sparse() && !second.is_sparse() {
-                continue;
-            }
-            let has_dense = !first.is_sparse() || !second.is_sparse();
-            while regions.next_if(|(at, _)| *at < key).is_some() {}
-            let region = regions.peek().filter(|(at, _)| *at == key);
-            if region.is_some_and(|(_, region)| region.shared || has_dense) {
-                keys.try_reserve(1)?;
-                keys.push(key);
+            let last = all.last_mut().filter(|(last, _)| *last == key);
+            match (last, found.is_sparse()) {
+                (None, true) => {
+                    all.try_reserve(1)?;
+                    all.push((key, dense == key));
+                }
+                (Some((_, has_dense)), false) => *has_dense = true,
+                (None, false) => dense = key,
+                (Some(_), true) => {}
             }
         }
-        Ok(keys)
+        Ok(all)
     }
 
     fn has_dense(&self, key: u64) -> bool {

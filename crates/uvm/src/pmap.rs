@@ -11,6 +11,7 @@ use crate::amap::{Amap, Chunk, Place};
 use crate::backend::{Backend, Extent};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot};
+use alloc::vec::Vec;
 use tables::Sparse;
 
 pub use crate::region::Region;
@@ -411,9 +412,41 @@ impl Pmap {
 
     /// For a fork: the child gets no table for this region, so the process can keep its own as it
     /// is, but for the anons, which the child has too: they become read-only.
-    pub fn keep(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
+    pub fn keep(&mut self, key: u64) {
+        if let Some(region) = self.regions.get_mut(key) {
+            region.kept = true;
+        }
+    }
+
+    /// The same for those of these regions that are not shared, and to which not `true` belongs. The
+    /// others are the answer.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; some are kept.
+    pub fn keep_sparse(&mut self, sparse: &[(u64, bool)]) -> Result<Vec<u64>, NoMemory> {
+        let (mut others, mut result) = (Vec::new(), Ok(()));
+        let mut rest = sparse.iter().peekable();
+        if sparse.is_empty() {
+            return Ok(others);
+        }
+        self.regions.for_each_mut(|key, region| {
+            while rest.next_if(|(next, _)| *next < key).is_some() {}
+            let Some((_, mixed)) = rest.next_if(|(next, _)| *next == key) else { return };
+            if !region.shared && !mixed {
+                region.kept = true;
+            } else if others.try_reserve(1).is_ok() {
+                others.push(key);
+            } else {
+                result = Err(NoMemory);
+            }
+        });
+        result.map(|()| others)
+    }
+
+    /// Takes the right to write from the anons in the dense chunks of a region.
+    pub fn lower(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
         let Some(region) = self.regions.get_mut(key) else { return };
-        region.kept = true;
         for half in 0..2 {
             let chunk = amap.chunk(key * 2 + half as u64).filter(|chunk| !chunk.is_sparse());
             let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { continue };
@@ -422,23 +455,6 @@ impl Pmap {
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
             }
         }
-    }
-
-    /// The same for all regions with anons in pairs, when all of these
-    /// [are read-only](Amap::copy_pairs_for_child).
-    pub fn keep_sparse(&mut self, amap: &Amap) {
-        if amap.shelves().is_empty() {
-            return;
-        }
-        let mut sparse = amap.chunks().filter(|(_, chunk)| chunk.is_sparse()).peekable();
-        self.regions.for_each_mut(|key, region| {
-            while let Some((at, chunk)) = sparse.next_if(|(at, _)| *at < 2 * key + 2) {
-                if at >= 2 * key {
-                    region.kept = true;
-                    region.lower((at % 2) as u32, &chunk.filled);
-                }
-            }
-        });
     }
 
     /// Marks every region but those kept as mapped by two processes: a fork comes.

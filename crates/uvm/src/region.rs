@@ -106,12 +106,6 @@ impl Region {
         let words = &self.writable.0[half as usize * 4..];
         Bits([words[0], words[1], words[2], words[3]])
     }
-    /// Notes that entries `pages` of a half are not writable.
-    pub(crate) fn lower(&mut self, half: u32, pages: &Bits<4>) {
-        for (word, pages) in self.writable.0.iter_mut().skip(half as usize * 4).zip(pages.0) {
-            *word &= !pages;
-        }
-    }
     /// Entries of a half that are present.
     pub(crate) fn present_half(&self, half: u32) -> Bits<4> {
         let words = &self.present.0[half as usize * 4..];
