@@ -23,6 +23,7 @@ pub mod amap;
 pub mod backend;
 pub mod bits;
 mod brk;
+mod chunk;
 mod fault;
 mod fork;
 mod madvise;

@@ -183,7 +183,7 @@ impl Space {
         let apart = (from >> 8) > (to + count - 1) >> 8 || (to >> 8) > (from + count - 1) >> 8;
         let mut at = 0;
         while at < count {
-            let behind = count.min((((to + at) >> 8) + 1 << 8) - to);
+            let behind = count.min(((((to + at) >> 8) + 1) << 8) - to);
             self.make_room(b, (from + at, from + behind), (to + at) >> 8, apart)?;
             at = behind;
         }
