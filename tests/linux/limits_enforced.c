@@ -1,4 +1,5 @@
-// Limits that hold: the size of files, processor time, locked memory; and a stack without one.
+// Limits that hold: the size of files, processor time, locked memory, threads of a user; and a stack
+// without one.
 //
 // build: gcc, musl
 // timeout: 60
@@ -9,7 +10,7 @@
 #include <sys/sendfile.h>
 #include <time.h>
 
-enum { USER = 1000 };
+enum { USER = 1000, OTHER_USER = 1007 };
 
 static volatile sig_atomic_t got[65];
 static void on_signal(int signal) { got[signal]++; }
@@ -120,6 +121,55 @@ static void locked(void) {
     SHOW(set(RLIMIT_MEMLOCK, 0, 33 * PAGE));
 }
 
+static void *wait_for_end(void *argument) { return pause(), argument; }
+
+// Forks until that fails; ends the children, but only the first `waited` of them are waited for.
+static int forks(int waited) {
+    pid_t all[16];
+    int count = 0, error = 0;
+    for (; count < 16; count++) {
+        all[count] = fork();
+        if (all[count] < 0) break;
+        if (all[count] == 0) pause(), _exit(0);
+    }
+    if (count < 16) error = errno;
+    for (int i = 0; i < count; i++) kill(all[i], SIGKILL);
+    for (int i = 0; i < count; i++) {
+        siginfo_t info;
+        waitid(P_PID, all[i], &info, WEXITED | (i < waited ? 0 : WNOWAIT));
+    }
+    printf("%d forks, errno %d\n", count, error);
+    return count;
+}
+
+static void processes(void) {
+    // The administrator is not limited.
+    set(RLIMIT_NPROC, 5, 8);
+    forks(16);
+    become(OTHER_USER);
+    forks(16);
+    SHOW(set(RLIMIT_NPROC, 5, 9));
+    SHOW(set(RLIMIT_NPROC, 8, 8));
+    // Those that ended count until somebody has waited for them.
+    forks(3);
+    forks(16);
+    while (waitpid(-1, NULL, 0) > 0) {}
+    forks(16);
+    // So do threads.
+    pthread_t thread;
+    for (int i = 0; i < 9; i++) {
+        int error = pthread_create(&thread, NULL, wait_for_end, NULL);
+        if (error) printf("thread %d: errno %d\n", i, error);
+    }
+    forks(16);
+    SHOW(set(RLIMIT_NPROC, 0, 8));
+    SHOW(vfork());
+    // A program stays allowed, and what it may do.
+    struct rlimit limit;
+    getrlimit(RLIMIT_NPROC, &limit);
+    printf("limit %d %d\n", (int)limit.rlim_cur, (int)limit.rlim_max);
+}
+
 static void stack(const char *self) {
     static const rlim_t limits[] = {RLIM_INFINITY, 1ul << 47, (1ul << 47) - 1, 1ul << 40, 1ul << 20};
     for (int i = 0; i < 5; i++)
@@ -140,6 +190,7 @@ int main(int argc, char **argv) {
     if (argc > 1) return deep(60);
     IN_CHILD("sizes", sizes());
     IN_CHILD("locked", locked());
+    IN_CHILD("processes", processes());
     stack(argv[0]);
     IN_CHILD("processor", processor());
     return 0;

@@ -17,6 +17,7 @@ struct Used([u64; WORDS]);
 
 impl Used {
     const NONE: Used = Used([0; WORDS]);
+    const ALL: Used = Used([u64::MAX; WORDS]);
 
     /// Slots below `first` are in use.
     const fn below(first: u32) -> Self {
@@ -122,6 +123,8 @@ impl NodeSlots {
 pub trait Grow {
     /// Puts a new L2CNode in the free slot `l1` of the root.
     fn make_node(&mut self, l1: u32) -> Result<(), Status>;
+    /// Deletes the L2CNode in slot `l1` of the root, which holds nothing.
+    fn drop_node(&mut self, l1: u32) -> Result<(), Status>;
     /// Slots of the root as it is.
     fn root_slots(&mut self) -> Result<u32, Status>;
     /// Makes the root larger, if it can, with the help of the free slot `spare`, which is free again
@@ -133,9 +136,14 @@ pub trait Grow {
 /// to `MAX - 1` further ones.
 #[derive(Debug)]
 pub struct TwoLevel<const MAX: usize> {
-    /// The first is the node at root index 0, number `n` the one at `first_l1 + n - 1`.
+    /// The first is the node at root index 0, number `n` the one at `first_l1 + n - 1`. A node that is not
+    /// there has no slot that is free.
     nodes: [Used; MAX],
+    is_made: [bool; MAX],
+    /// The number of the last node that there ever was, and one.
     count: usize,
+    /// How many nodes there are.
+    made: usize,
     first_l1: u32,
     /// No node before it has a free slot.
     hint: usize,
@@ -147,14 +155,14 @@ impl<const MAX: usize> TwoLevel<MAX> {
     /// Slots of the node at root index 0 from `first` on, and further nodes at the root indexes
     /// from `first_l1` on.
     pub const fn new(first: u32, first_l1: u32) -> Self {
-        let mut nodes = [Used::NONE; MAX];
-        nodes[0] = Used::below(first);
-        TwoLevel { nodes, count: 1, first_l1, hint: 0, root: 0 }
+        let (mut nodes, mut is_made) = ([Used::ALL; MAX], [false; MAX]);
+        (nodes[0], is_made[0]) = (Used::below(first), true);
+        TwoLevel { nodes, is_made, count: 1, made: 1, first_l1, hint: 0, root: 0 }
     }
 
-    /// L2CNodes that were made.
+    /// L2CNodes that were made and are still there.
     pub const fn made(&self) -> u64 {
-        self.count as u64 - 1
+        self.made as u64 - 1
     }
 
     /// A free slot, now in use: the lowest.
@@ -188,9 +196,37 @@ impl<const MAX: usize> TwoLevel<MAX> {
             0 => 0,
             l1 => (l1.wrapping_sub(self.first_l1) as usize).wrapping_add(1),
         };
-        if index < self.count && self.l1(index) == slot.l1() && self.nodes[index].free(slot.l2()) {
+        let is_own = index < self.count && self.is_made[index] && self.l1(index) == slot.l1();
+        if is_own && self.nodes[index].free(slot.l2()) {
             self.hint = self.hint.min(index);
         }
+    }
+
+    /// Deletes nodes without a slot in use, all but one and not more than `most`. Returns `true` if there
+    /// may be more.
+    ///
+    /// # Errors
+    ///
+    /// What [`Grow::drop_node`] answers; the node stays.
+    pub fn release(&mut self, most: usize, grow: &mut impl Grow) -> Result<bool, Status> {
+        let (mut kept, mut gone) = (false, 0);
+        for index in 1..self.count {
+            if !self.is_made[index] || self.nodes[index] != Used::NONE {
+                continue;
+            }
+            // So that the next slot need not make it again.
+            if !core::mem::replace(&mut kept, true) {
+                continue;
+            }
+            if gone == most {
+                return Ok(true);
+            }
+            grow.drop_node(self.l1(index))?;
+            (self.nodes[index], self.is_made[index]) = (Used::ALL, false);
+            self.made -= 1;
+            gone += 1;
+        }
+        Ok(false)
     }
 
     fn take(&mut self) -> Option<CapAddr> {
@@ -212,8 +248,13 @@ impl<const MAX: usize> TwoLevel<MAX> {
     }
 
     fn add_node(&mut self, grow: &mut impl Grow) -> Result<(), Status> {
-        let l1 = self.l1(self.count);
-        if self.count == MAX {
+        let missing = match self.made == self.count {
+            true => None,
+            false => self.is_made[..self.count].iter().position(|is_made| !is_made),
+        };
+        let index = missing.unwrap_or(self.count);
+        let l1 = self.l1(index);
+        if index == MAX {
             return Err(Status::NoSlot);
         }
         if l1 >= self.root {
@@ -223,18 +264,19 @@ impl<const MAX: usize> TwoLevel<MAX> {
             return Err(Status::NoSlot);
         }
         grow.make_node(l1)?;
-        self.nodes[self.count] = Used::NONE;
-        self.count += 1;
+        (self.nodes[index], self.is_made[index]) = (Used::NONE, true);
+        self.made += 1;
+        self.count = self.count.max(index + 1);
+        self.hint = self.hint.min(index);
         if l1 + 1 == self.root && self.count < MAX {
-            self.grow_root(grow);
+            self.grow_root(index, grow);
         }
         Ok(())
     }
 
     /// The last slot of the root was taken. As long as there is a slot to do it with, the root is
     /// made larger; if that fails, there are 256 slots more before anybody needs to know.
-    fn grow_root(&mut self, grow: &mut impl Grow) {
-        let last = self.count - 1;
+    fn grow_root(&mut self, last: usize, grow: &mut impl Grow) {
         if let Some(slot) = self.nodes[last].take() {
             let _ = grow.grow_root(CapAddr::new(self.l1(last), slot));
             self.nodes[last].free(slot);

@@ -26,6 +26,10 @@ impl Grow for Root {
         assert!(l1 < self.slots && self.nodes.insert(l1), "a free slot of the root");
         Ok(())
     }
+    fn drop_node(&mut self, l1: u32) -> Result<(), Status> {
+        assert!(self.nodes.remove(&l1), "a node that is there");
+        Ok(())
+    }
     fn root_slots(&mut self) -> Result<u32, Status> {
         Ok(self.slots)
     }
@@ -46,6 +50,7 @@ enum Op {
     Free(prop::sample::Index),
     FreeMany(u32),
     Refuse,
+    Release(usize),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -55,6 +60,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => any::<prop::sample::Index>().prop_map(Op::Free),
         1 => (1..500u32).prop_map(Op::FreeMany),
         1 => Just(Op::Refuse),
+        2 => (0..4usize).prop_map(Op::Release),
     ];
     prop::collection::vec(op, 1..80)
 }
@@ -76,9 +82,22 @@ impl Bench {
         (256 - FIRST as usize) + 256 * self.root.nodes.len() - self.used.len()
     }
 
+    /// Only empty nodes go, and all but one if so many may.
+    fn release(&mut self, most: usize) {
+        let in_use: BTreeSet<u32> = self.used.iter().map(|slot| slot.l1()).collect();
+        let empty = |nodes: &BTreeSet<u32>| nodes.difference(&in_use).count();
+        let before = empty(&self.root.nodes);
+        let more = self.slots.release(most, &mut self.root).unwrap();
+        let going = before.saturating_sub(1).min(most);
+        assert_eq!(empty(&self.root.nodes), before - going);
+        assert_eq!(more, before.saturating_sub(1) > most);
+        assert!(in_use.iter().all(|l1| *l1 == 0 || self.root.nodes.contains(l1)));
+    }
+
     fn may_fail(&self, error: Status) {
         // Everything is used up, or the next node was refused.
-        let l1 = FIRST_L1 + self.root.nodes.len() as u32;
+        let missing = |l1: &u32| !self.root.nodes.contains(l1);
+        let l1 = (FIRST_L1..).find(missing).unwrap_or(0);
         match error {
             Status::NoSlot => assert!(l1 >= self.root.slots || self.root.nodes.len() == MAX - 1),
             Status::NoMemory => {}
@@ -103,6 +122,7 @@ impl Bench {
                 }
             }
             Op::Refuse => self.root.refuse = 1,
+            Op::Release(most) => self.release(*most),
         }
         assert_eq!(self.slots.made() as usize, self.root.nodes.len());
     }

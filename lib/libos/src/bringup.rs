@@ -73,6 +73,7 @@ pub fn start(
             error = Some(why);
             Status::Invalid
         })?;
+        child.trust_with_root();
         let args = equip(&mut child, domain, window)?;
         // Nearly all that a server does is an invocation, so it runs where those are done.
         invoke(dispatcher, op::SetAffinity { mask: 1 << upcall::core() })?;

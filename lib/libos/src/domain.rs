@@ -131,6 +131,12 @@ impl Domain {
         slots.alloc_range(count, &mut Growth { arena, own_root })
     }
 
+    /// Gives back up to `most` CNodes in which no slot is in use. Returns `true` if there may be more.
+    pub fn release_nodes(&mut self, most: usize) -> Result<bool, Status> {
+        let Domain { slots, arena, own_root, .. } = self;
+        slots.release(most, &mut Growth { arena, own_root })
+    }
+
     /// Makes one object in a new slot.
     pub fn make(&mut self, ty: CapType, bytes: u64) -> Result<CapAddr, Status> {
         let slot = self.slot()?;

@@ -26,6 +26,10 @@ impl Grow for Growth<'_> {
         self.arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CapAddr::NULL, l1))
     }
 
+    fn drop_node(&mut self, l1: u32) -> Result<(), Status> {
+        Place::l1(CapAddr::NULL, l1).delete()
+    }
+
     fn root_slots(&mut self) -> Result<u32, Status> {
         Ok((ROOT.identify()?.bytes / SLOT_BYTES) as u32)
     }

@@ -37,6 +37,7 @@ impl Unixd {
         if act && (self.procs.get(pid)?.domain.is_none() || self.acted(pid).is_some()) {
             return Err(Errno::EAGAIN);
         }
+        self.may_make_thread(pid)?;
         let uid = self.procs.real_user(pid);
         let child = self.procs.new_pid(self.terminal.foreground, uid)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;

@@ -1,6 +1,7 @@
-//! Limits of processes: how large they make files, and how much processor time they get.
+//! Limits of processes: how large they make files, how much processor time they get, and how many
+//! threads their user may have.
 //!
-//! The library keeps all limits and tells this server of these two, which it could not be trusted with.
+//! The library keeps all limits and tells this server of these, which it could not be trusted with.
 
 use crate::clock::{Due, SECOND};
 use crate::procs::{Pid, Proc};
@@ -11,6 +12,8 @@ use credentials::Capability;
 use unixproto::signals::{SIGKILL, SIGXCPU, SIGXFSZ};
 use unixproto::{limit, op, Errno};
 
+/// User id of the administrator.
+const ROOT: u32 = 0;
 /// Processor time is looked at no more often than this.
 const LOOK_MIN_NS: u64 = 10_000_000;
 
@@ -24,7 +27,9 @@ struct Limit {
 /// The limits of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    of: [Limit; limit::COUNT],
+    cpu: Limit,
+    file_size: Limit,
+    threads: Limit,
     /// Processor time at which it is told next that it has used too much.
     warn_ns: u64,
     /// When its processor time is looked at; 0: never.
@@ -33,24 +38,36 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        let none = Limit { soft: limit::NONE, hard: limit::NONE };
-        Limits { of: [none; limit::COUNT], warn_ns: u64::MAX, look: 0 }
+        let (none, threads) = (both(limit::NONE), both(limit::FIRST_NPROC));
+        Limits { cpu: none, file_size: none, threads, warn_ns: u64::MAX, look: 0 }
     }
 }
 
 impl Limits {
     /// Those of a child, whose time begins anew.
     pub fn inherited(&self) -> Limits {
-        Limits { warn_ns: first_warning(self.of[limit::CPU as usize]), look: 0, ..*self }
+        Limits { warn_ns: first_warning(self.cpu), look: 0, ..*self }
     }
     /// Largest size to which files are made larger.
     #[inline]
     pub fn file_size(&self) -> u64 {
-        self.of[limit::FSIZE as usize].soft
+        self.file_size.soft
+    }
+    fn named(&mut self, which: u32) -> Result<&mut Limit, Errno> {
+        match which {
+            limit::CPU => Ok(&mut self.cpu),
+            limit::FSIZE => Ok(&mut self.file_size),
+            limit::NPROC => Ok(&mut self.threads),
+            _ => Err(Errno::EINVAL),
+        }
     }
     fn hard_cpu_ns(&self) -> u64 {
-        self.of[limit::CPU as usize].hard.saturating_mul(SECOND)
+        self.cpu.hard.saturating_mul(SECOND)
     }
+}
+
+const fn both(value: u64) -> Limit {
+    Limit { soft: value, hard: value }
 }
 
 /// As on Linux, no time at all counts as a second.
@@ -63,7 +80,7 @@ impl Unixd {
     pub fn set_limit(&mut self, pid: Pid, op: op::SetLimit) -> Tried {
         let proc = self.procs.get_mut(pid)?;
         let may_raise = proc.has(Capability::SysResource);
-        let limit = proc.limits.of.get_mut(op.which as usize).ok_or(Errno::EINVAL)?;
+        let limit = proc.limits.named(op.which)?;
         if op.soft > op.hard {
             return Err(Errno::EINVAL);
         }
@@ -76,6 +93,25 @@ impl Unixd {
             self.look_at_cpu_later(pid);
         }
         done(())
+    }
+
+    /// A user that has as many threads as a process may see is denied another by it, unless that is
+    /// privileged.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`.
+    pub fn may_make_thread(&self, pid: Pid) -> Result<(), Errno> {
+        let proc = self.procs.get(pid)?;
+        let exempt = || proc.has(Capability::SysResource) || proc.has(Capability::SysAdmin);
+        let user = proc.who.users.real;
+        match self.procs.threads_of_user(user) < proc.limits.threads.soft
+            || user == ROOT
+            || exempt()
+        {
+            true => Ok(()),
+            false => Err(Errno::EAGAIN),
+        }
     }
 
     /// A file cannot grow for its writer's limit: the signal, and `EFBIG`.

@@ -344,6 +344,11 @@ impl Procs {
         self.users.give_back(uid, 1);
         Some(thread)
     }
+    /// How many threads the processes of a real user have, those of processes that ended and were not
+    /// waited for among them.
+    pub fn threads_of_user(&self, uid: u32) -> u64 {
+        self.users.of(uid) as u64
+    }
     /// The real user id of a process.
     pub fn real_user(&self, pid: Pid) -> u32 {
         self.table.get(&pid).map_or(0, |proc| proc.who.users.real)

@@ -117,7 +117,7 @@ impl Unixd {
 
     /// Gives memory back that nothing is in.
     pub fn tidy(&mut self) {
-        let more = heap::release(HEAP_KEPT, TIDY_MAX);
+        let more = heap::release(HEAP_KEPT, TIDY_MAX) || release_nodes(TIDY_MAX);
         self.stock.tidies = more;
         if more {
             self.clock.add(self.clock.now() + TIDY_MORE_NS, Due::Tidy);
@@ -128,6 +128,13 @@ impl Unixd {
 /// Gives all memory back at once that nothing is in.
 pub fn tidy_all() {
     while heap::release(HEAP_KEPT, usize::MAX) {}
+    release_nodes(usize::MAX);
+}
+
+/// Gives back CNodes that nothing is in; `true`: there may be more. After an error there is nothing to be
+/// done but to go on without.
+fn release_nodes(most: usize) -> bool {
+    domain::with(|domain| domain.release_nodes(most)).unwrap_or(false)
 }
 
 /// What a request is answered that would make the server keep more, where memory is scarce.

@@ -137,6 +137,7 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         let options = if proc.native { 0 } else { options::LINUX };
+        self.may_make_thread(pid)?;
         let tid = self.procs.new_pid(self.terminal.foreground, self.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(voice.endpoint(), options);

@@ -31,7 +31,8 @@ pub const HOLD_L1: u32 = 3;
 const HOLD_END: u32 = crate::domain::FIRST_NODE;
 /// Bytes of a child's root CNode: 256 L2CNodes.
 const ROOT_BYTES: u64 = 16 << 10;
-/// Rights of a child to its own root CNode and dispatcher: all but `REVOKE`.
+/// Rights of a child to its own root CNode and dispatcher: all but `REVOKE`, with which it could take the
+/// parent's copies away.
 const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
 /// Interrupts on, and the bit that is always set.
 const RFLAGS: u64 = 0x202;
@@ -65,6 +66,8 @@ pub struct Child {
     pub dispatcher: CapAddr,
     /// To whoever supervises the parent.
     known: Cell<supervisor::Known>,
+    /// Its rights to its own root CNode.
+    root_rights: Rights,
     entry: u64,
     space: AddressSpace,
     /// Slots used of those from [`HOLD_L1`] on.
@@ -114,6 +117,7 @@ impl Child {
             root,
             dispatcher,
             known: Default::default(),
+            root_rights: OWN,
             entry: image.entry,
             space,
             held: 0,
@@ -127,6 +131,12 @@ impl Child {
         child.map(stack_va, NATIVE_STACK_BYTES, stack, 0, RW, arena)?;
         child.map(NATIVE_FRAME, PAGE, child.slot(slots::FRAME), 0, RW, arena)?;
         Ok(child)
+    }
+
+    /// Trusts it with its whole root CNode, so that it can replace that by a larger one when 65,280 slots
+    /// are not enough.
+    pub fn trust_with_root(&mut self) {
+        self.root_rights = Rights::ALL;
     }
 
     /// Makes a Frame in a slot of the child.
@@ -184,8 +194,7 @@ impl Child {
         writer: &mut impl FrameWriter,
     ) -> Result<(), Status> {
         self.prepare_memory(args, writer)?;
-        // With the right to revoke, a child could take the parent's copies away.
-        self.root.mint(self.slot(slots::ROOT), OWN)?;
+        self.root.mint(self.slot(slots::ROOT), self.root_rights)?;
         self.dispatcher.mint(self.slot(slots::DISPATCHER), OWN)?;
         let configuration = op::Configure {
             cspace: self.root.into(),

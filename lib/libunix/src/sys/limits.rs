@@ -8,6 +8,7 @@ use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
 use credentials::Capability;
 use linuxabi::bytes::Bytes;
+use unixproto::limit;
 
 /// A limit: what counts, and how far it may be raised.
 #[derive(Clone, Copy)]
@@ -39,7 +40,7 @@ pub const INITIAL: [Limit; LIMITS] = {
     let mut limits = [NONE; LIMITS];
     limits[STACK] = Limit { soft: 8 << 20, hard: INFINITY };
     limits[4] = Limit { soft: 0, hard: INFINITY }; // RLIMIT_CORE
-    limits[6] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_NPROC
+    limits[limit::NPROC as usize] = Limit { soft: limit::FIRST_NPROC, hard: limit::FIRST_NPROC };
     limits[NOFILE] = Limit { soft: 1024, hard: MAX_FILES };
     limits[MEMLOCK] = Limit { soft: 8 << 20, hard: 8 << 20 };
     limits[11] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_SIGPENDING
@@ -51,19 +52,19 @@ pub const INITIAL: [Limit; LIMITS] = {
 
 fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
     let root = processes::has(Capability::SysResource);
-    let limit = p.sys.limits.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
+    let old = p.sys.limits.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
     let [soft, hard] = new;
     if soft > hard {
         return Err(Errno::EINVAL);
     }
-    if hard > limit.hard && !root || resource as usize == NOFILE && hard > MAX_FILES {
+    if hard > old.hard && !root || resource as usize == NOFILE && hard > MAX_FILES {
         return Err(Errno::EPERM);
     }
     // Those that hold against the process itself.
-    if resource < unixproto::limit::COUNT as u32 {
+    if limit::ENFORCED.contains(&resource) {
         server::call(op::SetLimit { which: resource, soft, hard })?;
     }
-    *limit = Limit { soft, hard };
+    *old = Limit { soft, hard };
     Ok(())
 }
 
