@@ -17,8 +17,9 @@ use tables::Sparse;
 
 pub use crate::chunk::{Chunk, Place};
 
-/// Empty chunks of either kind that are kept for the next use.
+/// Empty chunks that are kept for the next use. Of those that are sparse there is only the record.
 const SPARE: u32 = 4;
+const SPARE_SPARSE: u32 = 16;
 /// A fault that fills so many pages makes a chunk dense.
 const DENSE_RUN: u32 = 8;
 
@@ -303,7 +304,7 @@ impl Amap {
         let left = pairs.count();
         self.pages -= (before - left) as u64;
         if left == 0 && before != 0 {
-            if self.spare.sparse < SPARE {
+            if self.spare.sparse < SPARE_SPARSE {
                 self.spare.sparse += 1;
             } else {
                 self.chunks.remove(key);
@@ -436,17 +437,15 @@ impl Amap {
         if self.spare.is_empty() {
             return;
         }
-        let mut from = 0;
-        while let Some(key) = self.chunks.next_key(from) {
-            from = key + 1;
-            if self.chunks.get(key).is_some_and(|chunk| chunk.filled.is_empty()) {
-                if let Some(Chunk { store: Store::Dense { node, .. }, .. }) =
-                    self.chunks.remove(key)
-                {
+        self.chunks.retain(|chunk| {
+            let is_empty = chunk.filled.is_empty();
+            if let Store::Dense { node, .. } = chunk.store {
+                if is_empty {
                     b.cnode_drop(node);
                 }
             }
-        }
+            !is_empty
+        });
         self.spare = Spare::NONE;
     }
 
