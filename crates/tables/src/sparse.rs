@@ -182,6 +182,15 @@ impl<T, const RECENT: usize> Sparse<T, RECENT> {
             .filter_map(|found| Some((found.key, self.values.get(found.value)?.as_ref()?)))
     }
 
+    /// Calls `f` with all keys and values, in order.
+    pub fn for_each_mut(&mut self, mut f: impl FnMut(u64, &mut T)) {
+        for found in self.keys.iter() {
+            if let Some(value) = self.values.get_mut(found.value).and_then(Option::as_mut) {
+                f(found.key, value);
+            }
+        }
+    }
+
     /// All values, in no order.
     #[inline]
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
@@ -252,6 +261,13 @@ mod tests {
                 prop_assert_eq!(table.next_key(probe), map.range(probe..).next().map(|(key, _)| *key));
                 prop_assert_eq!(table.len(), map.len());
             }
+            let mut changed = Vec::new();
+            table.for_each_mut(|key, value| {
+                *value = value.wrapping_mul(3);
+                changed.push((key, *value));
+            });
+            map.values_mut().for_each(|value| *value = value.wrapping_mul(3));
+            prop_assert_eq!(changed, map.clone().into_iter().collect::<Vec<_>>());
             let all: Vec<(u64, u32)> = table.iter().map(|(key, value)| (key, *value)).collect();
             prop_assert_eq!(all, map.into_iter().collect::<Vec<_>>());
         }

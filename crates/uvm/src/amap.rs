@@ -1,60 +1,65 @@
 //! The amap: the anonymous layer of the address space (UVM §3.3).
 //!
 //! An *anon* is one page of private memory, a Frame capability. The amap is a sparse table of
-//! chunks of 256 pages each; a chunk's anons are the slots of one CNode. The Frame capability's
+//! chunks of 256 pages each. Of a chunk that is *dense* the anons are the slots of one CNode; of one
+//! that is *sparse*, with few anons, they are in [pairs](crate::pairs). The Frame capability's
 //! copies are the anon's reference count, and the CNode's copies are the chunk's: after a fork
 //! both processes hold the same CNodes, and whoever first changes a chunk makes its own CNode with
-//! copies of the Frame capabilities (never of pages). This is `NEEDS_COPY`, for each MiB.
+//! copies of the Frame capabilities (never of pages). This is `NEEDS_COPY`, for each MiB. Sparse
+//! chunks are never shared: the child starts with copies of the Frame capabilities.
 
 use crate::backend::{Backend, CNode};
 use crate::bits::Bits;
+use crate::chunk::Store;
+use crate::pairs::{mapping_of, Pairs, Shelves, MOST};
 use crate::types::NoMemory;
 use tables::Sparse;
 
-/// The anons of 256 consecutive pages.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunk {
-    /// Where the Frames are.
-    pub node: CNode,
-    /// Pages that have an anon.
-    pub filled: Bits<4>,
-    /// Anons that perhaps belong to another process too. Meaningful unless `shared`.
-    pub aliased: Bits<4>,
-    /// Slots whose contents this process has given up while it could not change the CNode.
-    pub stale: Bits<4>,
-    /// Perhaps another process holds the CNode: it must not be changed.
-    pub shared: bool,
+pub use crate::chunk::{Chunk, Place};
+
+/// Empty chunks that are kept for the next use. Of those that are sparse there is only the record.
+const SPARE: u32 = 4;
+const SPARE_SPARSE: u32 = 16;
+/// A fault that fills so many pages makes a chunk dense.
+const DENSE_RUN: u32 = 8;
+
+/// How many chunks without anons there are.
+#[derive(Clone, Copy, Default)]
+struct Spare {
+    dense: u32,
+    sparse: u32,
 }
 
-impl Chunk {
-    fn new(node: CNode) -> Self {
-        let none = Bits::EMPTY;
-        Chunk { node, filled: none, aliased: none, stale: none, shared: false }
+impl Spare {
+    const NONE: Spare = Spare { dense: 0, sparse: 0 };
+
+    fn is_empty(&self) -> bool {
+        self.dense + self.sparse == 0
     }
-    /// Anons that are this process's alone, for certain.
     #[inline]
-    pub fn own(&self) -> Bits<4> {
-        if self.shared {
-            Bits::EMPTY
-        } else {
-            self.filled.minus(&self.aliased)
+    fn of(&mut self, chunk: &Chunk) -> &mut u32 {
+        match chunk.is_sparse() {
+            true => &mut self.sparse,
+            false => &mut self.dense,
         }
     }
-    /// Is the anon in `slot` this process's alone, for certain?
     #[inline]
-    pub fn owns(&self, slot: u32) -> bool {
-        !self.shared && self.filled.get(slot) && !self.aliased.get(slot)
+    fn enter(&mut self, chunk: &Chunk) {
+        *self.of(chunk) += 1;
+    }
+    #[inline]
+    fn leave(&mut self, chunk: &Chunk) {
+        let count = self.of(chunk);
+        *count = count.saturating_sub(1);
     }
 }
-
-/// Empty chunks that are kept for the next use.
-const SPARE: u32 = 4;
 
 /// All chunks, by number (page number / 256).
 #[derive(Clone, Default)]
 pub struct Amap {
     chunks: Sparse<Chunk, 16>,
-    spare: u32,
+    shelves: Shelves,
+    spare: Spare,
     /// Number of anons.
     pages: u64,
 }
@@ -62,17 +67,12 @@ pub struct Amap {
 impl Amap {
     /// No anons.
     pub const fn new() -> Self {
-        Amap { chunks: Sparse::new(), spare: 0, pages: 0 }
+        Amap { chunks: Sparse::new(), shelves: Shelves::new(), spare: Spare::NONE, pages: 0 }
     }
     /// The chunk with this number.
     #[inline]
     pub fn chunk(&self, key: u64) -> Option<&Chunk> {
         self.chunks.get(key)
-    }
-    /// The chunk with this number.
-    #[inline]
-    pub fn chunk_mut(&mut self, key: u64) -> Option<&mut Chunk> {
-        self.chunks.get_mut(key)
     }
     /// All chunks, by number.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
@@ -86,185 +86,452 @@ impl Amap {
     pub fn pages(&self) -> u64 {
         self.pages
     }
+    /// Pairs in use.
+    pub fn shelves(&self) -> &Shelves {
+        &self.shelves
+    }
+    /// The chunk with this number, if its anons are in pairs.
+    #[inline]
+    pub fn sparse(&self, key: u64) -> Option<&Chunk> {
+        self.chunks.get(key).filter(|chunk| chunk.is_sparse())
+    }
 
-    /// Finds out whether a chunk that is marked `shared` still is. Answers whether its CNode must
+    /// Where the anons of pages `slot..end` are, of which the first has one: as many as have
+    /// consecutive slots.
+    #[inline]
+    pub fn run(&self, key: u64, slot: u32, end: u32) -> Option<(Place, u32)> {
+        let chunk = self.chunks.get(key)?;
+        match &chunk.store {
+            Store::Dense { node, .. } => {
+                let one = end == slot + 1;
+                let count = if one { 1 } else { chunk.filled.next_clear(slot).min(end) - slot };
+                Some((Place { node: *node, slot, pair: None }, count))
+            }
+            Store::Sparse(pairs) => {
+                let (pair, count) = pairs.run(slot, end)?;
+                let (node, slot) = self.shelves.frame(pair)?;
+                Some((Place { node, slot, pair: Some(pair) }, count))
+            }
+        }
+    }
+
+    /// The slot of the Mapping of a page's anon, if it is in a pair.
+    #[inline]
+    pub fn mapping(&self, key: u64, slot: u32) -> Option<(CNode, u32)> {
+        let Store::Sparse(pairs) = &self.chunks.get(key)?.store else { return None };
+        let (node, frame) = self.shelves.frame(pairs.get(slot)?)?;
+        Some((node, mapping_of(frame)))
+    }
+
+    /// Finds out whether a chunk that is marked as shared still is. Answers whether its CNode must
     /// not be changed.
     pub fn still_shared(&mut self, b: &mut impl Backend, key: u64) -> bool {
         let Some(chunk) = self.chunks.get_mut(key) else { return false };
-        if !chunk.shared {
+        let Store::Dense { node, stale, shared } = &mut chunk.store else { return false };
+        if !*shared {
             return false;
         }
-        if b.cnode_shared(chunk.node) {
+        if b.cnode_shared(*node) {
             return true;
         }
         // The other holder is gone, but may have left with copies of the Frames.
-        chunk.shared = false;
+        *shared = false;
         chunk.aliased = chunk.filled;
-        for (lo, hi) in chunk.stale.runs() {
-            b.slots_drop(chunk.node, lo, hi - lo);
+        for (lo, hi) in stale.runs() {
+            b.slots_drop(*node, lo, hi - lo);
         }
-        chunk.stale = Bits::EMPTY;
+        *stale = Bits::EMPTY;
         false
     }
 
-    /// The chunk with this number, made if there was none, whose CNode this process may change.
+    /// Makes sure that there is a chunk with this number, and that this process may change where its
+    /// anons are. A new one has pairs, unless it is to be `dense`.
     #[inline]
-    pub fn own_chunk(&mut self, b: &mut impl Backend, key: u64) -> Result<&mut Chunk, NoMemory> {
-        if self.chunks.get(key).is_none_or(|chunk| chunk.shared) {
-            self.make_own(b, key)?;
+    pub fn make_own(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        dense: bool,
+    ) -> Result<(), NoMemory> {
+        match self.chunks.get(key) {
+            Some(chunk) if !chunk.is_shared() => Ok(()),
+            Some(_) => self.leave(b, key),
+            None => self.add(b, key, dense),
         }
-        self.chunks.get_mut(key).ok_or(NoMemory)
     }
 
     #[cold]
-    fn make_own(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if self.chunks.get(key).is_none() {
+    fn add(&mut self, b: &mut impl Backend, key: u64, dense: bool) -> Result<(), NoMemory> {
+        let chunk;
+        if dense || self.shelves.are_full() {
             let node = b.cnode_new()?;
-            self.chunks.insert(key, Chunk::new(node)).inspect_err(|_| b.cnode_drop(node))?;
-            self.spare += 1;
-        } else if self.still_shared(b, key) {
-            self.unshare(b, key)?;
+            chunk = Chunk::new(Store::dense(node));
+            self.chunks.insert(key, chunk).inspect_err(|_| b.cnode_drop(node))?;
+        } else {
+            chunk = Chunk::new(Store::Sparse(Pairs::default()));
+            self.chunks.insert(key, chunk)?;
         }
+        self.spare.enter(&chunk);
         Ok(())
     }
 
-    /// Gives the process its own CNode for a chunk: `amap_copy`.
-    fn unshare(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+    /// Leaves the other process that holds the CNode of a chunk: `amap_copy`.
+    #[cold]
+    fn leave(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        if !self.still_shared(b, key) {
+            return Ok(());
+        }
         let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        let Store::Dense { node: old, .. } = chunk.store else { return Ok(()) };
         let node = b.cnode_new()?;
         for (lo, hi) in chunk.filled.runs() {
-            if let Err(error) = b.slots_copy(chunk.node, node, lo, hi - lo) {
+            if let Err(error) = b.slots_copy(old, node, lo, hi - lo) {
                 b.cnode_drop(node);
                 return Err(error);
             }
         }
-        b.cnode_drop(chunk.node);
-        *chunk = Chunk { node, aliased: chunk.filled, ..Chunk::new(node) }.with(chunk.filled);
+        b.cnode_drop(old);
+        chunk.store = Store::dense(node);
+        chunk.aliased = chunk.filled;
         Ok(())
     }
 
-    /// Notes that `lo..hi` of an own chunk have an anon now that belongs to nobody else. Either all
-    /// of them had one before or none.
-    #[inline]
-    pub fn filled(&mut self, key: u64, lo: u32, hi: u32) {
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            if chunk.filled.is_empty() {
-                self.spare = self.spare.saturating_sub(1);
+    /// Is there no room for another anon in a chunk unless it becomes dense, or does it become so
+    /// because a fault is to fill `want` pages?
+    pub fn becomes_dense(&self, key: u64, want: u32) -> bool {
+        match self.chunks.get(key).map(|chunk| &chunk.store) {
+            Some(Store::Sparse(pairs)) => {
+                want >= DENSE_RUN || pairs.count() >= MOST || self.shelves.are_full()
             }
-            if !chunk.filled.get(lo) {
-                self.pages += (hi - lo) as u64;
-            }
-            chunk.filled.set_range(lo, hi);
-            chunk.aliased.clear_range(lo, hi);
+            _ => false,
         }
     }
 
-    /// Gives up the anons in `lo..hi` of a chunk.
-    pub fn free(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+    /// The same as [`room`](Self::room), if nothing has to be made for it.
+    #[inline]
+    pub fn ready_room(&self, key: u64, slot: u32, want: u32) -> Option<(Place, u32)> {
+        let chunk = self.chunks.get(key)?;
+        match &chunk.store {
+            Store::Dense { node, shared: false, .. } => {
+                let one = want == 1;
+                let count = if one { 1 } else { want.min(chunk.filled.next_set(slot) - slot) };
+                Some((Place { node: *node, slot, pair: None }, count))
+            }
+            Store::Sparse(pairs) if want == 1 && pairs.count() < MOST => {
+                let pair = self.shelves.ready()?;
+                let (node, slot) = self.shelves.frame(pair)?;
+                Some((Place { node, slot, pair: Some(pair) }, 1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Slots for the anons of up to `want` pages of a chunk from `slot` on, of which the first has
+    /// none. Followed by [`fill`](Self::fill) when the Frames are there.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub fn room(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        slot: u32,
+        want: u32,
+    ) -> Result<(Place, u32), NoMemory> {
+        self.make_own(b, key, want >= DENSE_RUN)?;
+        let chunk = self.chunks.get(key).ok_or(NoMemory)?;
+        let Store::Sparse(pairs) = &chunk.store else {
+            return self.ready_room(key, slot, want).ok_or(NoMemory);
+        };
+        let gap = if want == 1 { 1 } else { chunk.filled.next_set(slot) - slot };
+        let left = MOST - pairs.count();
+        if left == 0 {
+            return Err(NoMemory);
+        }
+        let (pair, count) = self.shelves.room(b, want.min(gap).min(left))?;
+        let (node, slot) = self.shelves.frame(pair).ok_or(NoMemory)?;
+        Ok((Place { node, slot, pair: Some(pair) }, count))
+    }
+
+    /// Notes that pages `lo..hi` of an own chunk, which had none, have anons now, in `place`.
+    #[inline]
+    pub fn fill(&mut self, key: u64, lo: u32, hi: u32, place: &Place) {
         let Some(chunk) = self.chunks.get_mut(key) else { return };
+        if chunk.filled.is_empty() {
+            self.spare.leave(chunk);
+        }
+        if let (Store::Sparse(pairs), Some(pair)) = (&mut chunk.store, place.pair) {
+            self.shelves.take(pair, hi - lo);
+            (lo..hi).zip(pair.from_here()).for_each(|(slot, pair)| pairs.add(slot, pair));
+        }
+        self.pages += (hi - lo) as u64;
+        chunk.filled.set_range(lo, hi);
+        chunk.aliased.clear_range(lo, hi);
+    }
+
+    /// Notes that the anon in `slot` of an own chunk belongs to nobody else.
+    #[inline]
+    pub fn is_own(&mut self, key: u64, slot: u32) {
+        if let Some(chunk) = self.chunks.get_mut(key) {
+            chunk.aliased.clear(slot);
+        }
+    }
+
+    /// Gives up the anons in `lo..hi` of a chunk. Those that are in pairs are not mapped, or nobody
+    /// else's.
+    #[inline]
+    pub fn free(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        match self.chunks.get_mut(key).map(|chunk| &mut chunk.store) {
+            Some(Store::Dense { .. }) => self.free_dense(b, key, lo, hi),
+            Some(Store::Sparse(_)) => self.free_sparse(b, key, lo, hi),
+            None => {}
+        }
+    }
+
+    fn free_sparse(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        let Some(chunk) = self.chunks.get_mut(key) else { return };
+        let Store::Sparse(pairs) = &mut chunk.store else { return };
+        let before = pairs.count();
+        while let Some((slot, pair, count)) = pairs.take_run(lo, hi) {
+            if let Some((node, frame)) = self.shelves.frame(pair) {
+                b.slots_drop(node, frame, count);
+            }
+            self.shelves.free(b, pair, count);
+            chunk.filled.clear_range(slot, slot + count);
+            chunk.aliased.clear_range(slot, slot + count);
+        }
+        let left = pairs.count();
+        self.pages -= (before - left) as u64;
+        if left == 0 && before != 0 {
+            if self.spare.sparse < SPARE_SPARSE {
+                self.spare.sparse += 1;
+            } else {
+                self.chunks.remove(key);
+            }
+        }
+    }
+
+    fn free_dense(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+        let Some(chunk) = self.chunks.get(key) else { return };
         let going = chunk.filled.within(lo, hi);
         if going.is_empty() {
             return;
         }
         let left = chunk.filled.minus(&going);
         self.pages -= going.count() as u64;
-        if left.is_empty() && (chunk.shared || self.spare >= SPARE) {
-            b.cnode_drop(chunk.node);
-            self.chunks.remove(key);
-            return;
-        }
-        if self.still_shared(b, key) {
-            if let Some(chunk) = self.chunks.get_mut(key) {
-                chunk.filled = left;
-                chunk.stale = chunk.stale.or(&going);
+        if left.is_empty() && (chunk.is_shared() || self.spare.dense >= SPARE) {
+            if let Some(Chunk { store: Store::Dense { node, .. }, .. }) = self.chunks.remove(key) {
+                b.cnode_drop(node);
             }
             return;
         }
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            b.slots_drop(chunk.node, lo, hi - lo);
-            chunk.filled = left;
-            chunk.aliased = chunk.aliased.and(&left);
-            self.spare += left.is_empty() as u32;
+        let must_stay = self.still_shared(b, key);
+        let Some(chunk) = self.chunks.get_mut(key) else { return };
+        let Store::Dense { node, stale, .. } = &mut chunk.store else { return };
+        chunk.filled = left;
+        if must_stay {
+            *stale = stale.or(&going);
+            return;
+        }
+        b.slots_drop(*node, lo, hi - lo);
+        chunk.aliased = chunk.aliased.and(&left);
+        self.spare.dense += left.is_empty() as u32;
+    }
+
+    /// Makes a sparse chunk dense. `mappings` is the CNode for the Mappings of those of its pages that
+    /// are `mapped`.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; nothing has changed.
+    pub fn make_dense(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        mapped: &Bits<4>,
+        mappings: Option<CNode>,
+    ) -> Result<(), NoMemory> {
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        let Store::Sparse(pairs) = chunk.store else { return Ok(()) };
+        let node = b.cnode_new()?;
+        for (slot, pair) in pairs.iter() {
+            let Some((shelf, from)) = self.shelves.frame(pair) else { continue };
+            b.slot_move((shelf, from), (node, slot));
+            if let Some(mappings) = mappings.filter(|_| mapped.get(slot)) {
+                b.slot_move((shelf, mapping_of(from)), (mappings, slot));
+            }
+            self.shelves.free(b, pair, 1);
+        }
+        if chunk.filled.is_empty() {
+            self.spare.leave(chunk);
+        }
+        chunk.store = Store::dense(node);
+        if chunk.filled.is_empty() {
+            self.spare.enter(chunk);
+        }
+        Ok(())
+    }
+
+    /// Could the chunk take `more` anons that are in pairs, without becoming dense?
+    pub fn takes_pairs(&self, key: u64, more: u32) -> bool {
+        match self.chunks.get(key).map(|chunk| &chunk.store) {
+            None => more <= MOST,
+            Some(Store::Sparse(pairs)) => pairs.count() + more <= MOST,
+            Some(Store::Dense { .. }) => false,
         }
     }
 
-    /// Notes that the anon in a slot of an own chunk was moved away.
-    pub fn taken(&mut self, key: u64, slot: u32) {
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            chunk.filled.clear(slot);
-            chunk.aliased.clear(slot);
-            self.pages -= 1;
-            self.spare += chunk.filled.is_empty() as u32;
+    /// Moves the anon of page `from`, which is not mapped, to page `to`, which has none. Both chunks are
+    /// own; that of `to` is sparse only if the other is, too, and has room for it.
+    pub fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) {
+        let (key, slot) = split(from);
+        let Some(source) = self.chunks.get_mut(key) else { return };
+        let aliased = source.aliased.get(slot);
+        let place = match &mut source.store {
+            Store::Dense { node, .. } => Place { node: *node, slot, pair: None },
+            Store::Sparse(pairs) => {
+                let Some((_, pair, _)) = pairs.take_run(slot, slot + 1) else { return };
+                let Some((node, slot)) = self.shelves.frame(pair) else { return };
+                Place { node, slot, pair: Some(pair) }
+            }
+        };
+        source.filled.clear(slot);
+        source.aliased.clear(slot);
+        if source.filled.is_empty() {
+            self.spare.enter(source);
+        }
+        self.put_anon(b, split(to), &place, aliased);
+    }
+
+    fn put_anon(
+        &mut self,
+        b: &mut impl Backend,
+        (key, slot): (u64, u32),
+        place: &Place,
+        aliased: bool,
+    ) {
+        let Some(target) = self.chunks.get_mut(key) else { return };
+        if target.filled.is_empty() {
+            self.spare.leave(target);
+        }
+        match (&mut target.store, place.pair) {
+            (Store::Dense { node, .. }, pair) => {
+                b.slot_move((place.node, place.slot), (*node, slot));
+                if let Some(pair) = pair {
+                    self.shelves.free(b, pair, 1);
+                }
+            }
+            (Store::Sparse(pairs), Some(pair)) => pairs.add(slot, pair),
+            (Store::Sparse(_), None) => return,
+        }
+        target.filled.set(slot);
+        if aliased {
+            target.aliased.set(slot);
         }
     }
 
-    /// Gives back chunks without anons.
+    /// Gives back chunks without anons, and what else is kept for the next use.
     pub fn drop_spare(&mut self, b: &mut impl Backend) {
-        if self.spare == 0 {
+        self.shelves.drop_spare(b);
+        if self.spare.is_empty() {
             return;
         }
-        let mut from = 0;
-        while let Some(key) = self.chunks.next_key(from) {
-            from = key + 1;
-            if let Some(chunk) = self.chunks.get(key).filter(|chunk| chunk.filled.is_empty()) {
-                b.cnode_drop(chunk.node);
-                self.chunks.remove(key);
+        self.chunks.retain(|chunk| {
+            let is_empty = chunk.filled.is_empty();
+            if let Store::Dense { node, .. } = chunk.store {
+                if is_empty {
+                    b.cnode_drop(node);
+                }
             }
-        }
-        self.spare = 0;
+            !is_empty
+        });
+        self.spare = Spare::NONE;
     }
 
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.chunks.clear();
-        (self.spare, self.pages) = (0, 0);
+        self.shelves.abandon();
+        (self.spare, self.pages) = (Spare::NONE, 0);
     }
 
-    /// Gives every anon up. Up to `spare` chunks stay, empty.
+    /// Gives every anon up. Up to `spare` dense chunks stay, empty.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
-        self.spare = 0;
+        self.spare = Spare::NONE;
         self.pages = 0;
-        let kept = &mut self.spare;
+        let kept = &mut self.spare.dense;
+        self.shelves.clear(b, spare > 0);
         self.chunks.retain(|chunk| {
-            if chunk.shared || *kept as usize >= spare {
-                b.cnode_drop(chunk.node);
+            let Store::Dense { node, shared, .. } = chunk.store else { return false };
+            if shared || *kept as usize >= spare {
+                b.cnode_drop(node);
                 return false;
             }
             if let Some((first, last)) = chunk.filled.span() {
-                b.slots_drop(chunk.node, first, last - first);
+                b.slots_drop(node, first, last - first);
             }
-            *chunk = Chunk::new(chunk.node);
+            *chunk = Chunk::new(Store::dense(node));
             *kept += 1;
             true
         });
     }
 
-    /// For a fork: gives the child a CNode of its own for a chunk.
+    /// For a fork: gives the child a CNode of its own for a dense chunk.
     pub fn copy_for_child(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if let Some(chunk) = self.chunks.get_mut(key) {
-            b.child_node(chunk.node)?;
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        if let Store::Dense { node, .. } = chunk.store {
+            b.child_node(node)?;
             for (lo, hi) in chunk.filled.runs() {
-                b.child_slots(chunk.node, lo, hi - lo)?;
+                b.child_slots(node, lo, hi - lo)?;
             }
             chunk.aliased = chunk.filled;
         }
         Ok(())
     }
 
-    /// Marks every chunk as held by two processes, but those of the regions `kept`.
-    pub fn share(&mut self, kept: &[u64]) {
-        self.chunks.values_mut().for_each(|chunk| chunk.shared = true);
-        for key in kept.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
+    /// For a fork: gives the child copies of all anons in pairs. They become read-only.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory: the child has some of them, nothing else has changed.
+    pub fn copy_pairs_for_child(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        self.shelves.copy_for_child(b)?;
+        self.shelves.lower(b);
+        let sparse = self.chunks.values_mut().filter(|chunk| chunk.is_sparse());
+        sparse.for_each(|chunk| chunk.aliased = chunk.filled);
+        Ok(())
+    }
+
+    /// Marks every dense chunk as held by two processes, but those of the regions `copied`.
+    pub fn share(&mut self, copied: &[u64]) {
+        self.chunks.values_mut().for_each(|chunk| chunk.set_shared(true));
+        for key in copied.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
-                chunk.shared = false;
+                chunk.set_shared(false);
             }
         }
     }
 }
 
-impl Chunk {
-    fn with(mut self, filled: Bits<4>) -> Self {
-        self.filled = filled;
-        self
+/// Chunk and slot of a page.
+#[inline]
+pub fn split(page: u64) -> (u64, u32) {
+    (page >> 8, (page & 255) as u32)
+}
+
+#[cfg(test)]
+impl Amap {
+    /// Slots of all pairs in use: of the Frame, of the Mapping, and the page.
+    pub(crate) fn pairs(&self) -> Vec<(CNode, u32, u32, u64)> {
+        let mut all = Vec::new();
+        for (key, chunk) in self.chunks() {
+            let Store::Sparse(pairs) = &chunk.store else { continue };
+            for (slot, pair) in pairs.iter() {
+                let (node, frame) = self.shelves.frame(pair).unwrap();
+                all.push((node, frame, mapping_of(frame), (key << 8) + slot as u64));
+            }
+        }
+        all
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! The library implements this with one or two invocations for each function; the tests implement
 //! it with a model of the kernel. Page tables and CNodes are named by numbers that the backend
-//! chooses. Slots and entries go together: the Mapping of entry `e` of a region is in slot
-//! `e % 256` of the region's CNode for that half, and the Frame of the same page in the same slot
-//! of the chunk.
+//! chooses. Where much is mapped, slots and entries go together: the Mapping of entry `e` of a region
+//! is in slot `e % 256` of the region's CNode for that half, and the Frame of the same page in the
+//! same slot of the chunk. Where little is, both are in a [pair](crate::pairs).
 
 use crate::types::{NoMemory, Prot};
 use core::num::NonZeroU32;
@@ -113,16 +113,14 @@ pub trait Backend {
     ) -> Result<(), NoMemory>;
     /// Empties those of entries `first..first + count` of a table that show it.
     fn zeros_hide(&mut self, table: Table, first: u32, count: u32);
-    /// Maps pages in slots `first..first + count` of `pages` at the entries of `half` (0 or 1)
-    /// with the same numbers. Mappings go to the same slots of `mappings`. Entries in use are
-    /// passed over.
+    /// Maps `count` pages, the first of which is in slot `pages`, at consecutive entries of a table.
+    /// Mappings go to the slots from `mappings` on. Entries in use are passed over.
     fn map_pages(
         &mut self,
-        table: (Table, u32),
-        first: u32,
+        entry: (Table, u32),
         count: u32,
-        pages: CNode,
-        mappings: CNode,
+        pages: (CNode, u32),
+        mappings: (CNode, u32),
         prot: Prot,
     ) -> Result<(), NoMemory>;
     /// Makes the Mapping of one page in `mapping` one of another page. `false` if there is none.

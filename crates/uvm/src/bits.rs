@@ -116,6 +116,11 @@ impl<const W: usize> Bits<W> {
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
+    /// Is everything in the set?
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.0.iter().all(|&word| word == u64::MAX)
+    }
     /// The first member and what is behind the last.
     pub fn span(&self) -> Option<(u32, u32)> {
         let first = self.next_set(0);
@@ -206,6 +211,7 @@ mod tests {
                 prop_assert_eq!(from_runs, set.iter().copied().collect::<Vec<_>>());
                 prop_assert_eq!(bits.any_within(lo, hi), set.range(lo..hi).next().is_some());
                 prop_assert_eq!(bits.within(lo, hi).count() as usize, set.range(lo..hi).count());
+                prop_assert_eq!(bits.is_full(), set.len() == 256);
             }
         }
     }

@@ -13,6 +13,7 @@
 //! "Zero" is a page of its own for a write, and the kernel's page of zeros for a read, unless a write
 //! is to be expected.
 
+use crate::amap::{split, Place};
 use crate::backend::{Backend, ObjectError, ObjectId};
 use crate::map::{Entry, Flags, GUARD_PAGES};
 use crate::pmap::{locate, AROUND};
@@ -82,7 +83,7 @@ impl Space {
                 None => Err(FaultError::NoPage),
             };
         }
-        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (key, slot) = split(page);
         let has_anon = self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
         match (has_anon, access == Access::Write, entry.object) {
             (true, true, _) => Ok(self.own_anon(b, entry, page)?),
@@ -134,43 +135,73 @@ impl Space {
         entry: &Entry,
         page: u64,
     ) -> Result<(), NoMemory> {
-        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (key, slot) = split(page);
         self.pmap.unshare(b, &mut self.amap, page >> 9);
         self.ahead = if page == self.ahead_next { MAX_AHEAD.min(self.ahead * 2) } else { 1 };
-        let chunk = self.amap.own_chunk(b, key)?;
-        let node = chunk.node;
-        let mut count = 1;
+        let mut want = 1;
         if self.ahead > 1 {
-            let room = chunk.filled.next_set(slot) - slot;
-            count = room.min(self.ahead).min((entry.end - page).min(256) as u32);
+            want = self.ahead.min((entry.end - page).min(256) as u32);
         }
-        if b.pages_zero(node, slot, count).is_err() {
+        let (place, mut count) = self.room(b, page, want)?;
+        if b.pages_zero(place.node, place.slot, count).is_err() {
             count = 1;
-            b.pages_zero(node, slot, 1)?;
+            b.pages_zero(place.node, place.slot, 1)?;
         }
-        self.amap.filled(key, slot, slot + count);
+        self.amap.fill(key, slot, slot + count, &place);
         self.ahead_next = page + count as u64;
-        self.pmap.enter_anons(b, &mut self.amap, (page, count), node, entry.prot)
+        self.pmap.enter_anons(b, &mut self.amap, (page, count), &place, entry.prot)
+    }
+
+    /// Slots for the anons of up to `want` pages from `page` on, which has none.
+    #[inline]
+    fn room(
+        &mut self,
+        b: &mut impl Backend,
+        page: u64,
+        want: u32,
+    ) -> Result<(Place, u32), NoMemory> {
+        let (key, slot) = split(page);
+        match self.amap.ready_room(key, slot, want) {
+            Some(room) => Ok(room),
+            None => self.other_room(b, page, want),
+        }
+    }
+
+    fn other_room(
+        &mut self,
+        b: &mut impl Backend,
+        page: u64,
+        want: u32,
+    ) -> Result<(Place, u32), NoMemory> {
+        let (key, slot) = split(page);
+        if self.amap.becomes_dense(key, want) {
+            let result = self.pmap.make_dense(b, &mut self.amap, key);
+            if self.amap.becomes_dense(key, 1) {
+                // It is so for good reason.
+                result?;
+            }
+        }
+        self.amap.room(b, key, slot, want)
     }
 
     /// A write to a page that has an anon: the process must be its only owner.
     fn own_anon(&mut self, b: &mut impl Backend, entry: &Entry, page: u64) -> Result<(), NoMemory> {
-        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (key, slot) = split(page);
         let (region, at) = locate(page);
         self.pmap.unshare(b, &mut self.amap, region);
-        let chunk = self.amap.own_chunk(b, key)?;
-        let node = chunk.node;
-        if chunk.aliased.get(slot) {
-            let copied = b.page_copy(node, slot)?;
-            self.amap.filled(key, slot, slot + 1);
+        self.amap.make_own(b, key, true)?;
+        let (place, _) = self.amap.run(key, slot, slot + 1).ok_or(NoMemory)?;
+        if self.amap.chunk(key).is_some_and(|chunk| chunk.aliased.get(slot)) {
+            let copied = b.page_copy(place.node, place.slot)?;
+            self.amap.is_own(key, slot);
             if copied {
                 self.copies += 1;
-                if self.pmap.replace_anon(b, region, at, node, entry.prot) {
+                if self.pmap.replace_anon(b, region, at, &place, entry.prot) {
                     return Ok(());
                 }
             }
         }
-        self.pmap.enter_anons(b, &mut self.amap, (page, 1), node, entry.prot)
+        self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)
     }
 
     /// A read of a page that has an anon: maps it and its neighbours, writable only if no other
@@ -181,12 +212,11 @@ impl Space {
         entry: &Entry,
         page: u64,
     ) -> Result<(), NoMemory> {
-        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (key, slot) = split(page);
         self.pmap.unshare(b, &mut self.amap, page >> 9);
         let Some(chunk) = self.amap.chunk(key) else { return Ok(()) };
         let owned = chunk.owns(slot);
         let alike = if owned { chunk.own() } else { chunk.filled.minus(&chunk.own()) };
-        let node = chunk.node;
         let prot = if owned { entry.prot } else { entry.prot.read_only() };
         let (mut first, mut last) = (slot, slot + 1);
         if !self.pmap.is_present(page) {
@@ -201,8 +231,14 @@ impl Space {
                 last += 1;
             }
         }
-        let from = page - (slot - first) as u64;
-        self.pmap.enter_anons(b, &mut self.amap, (from, last - first), node, prot)
+        let base = page - slot as u64;
+        while first < last {
+            let (place, count) = self.amap.run(key, first, last).ok_or(NoMemory)?;
+            let from = base + first as u64;
+            self.pmap.enter_anons(b, &mut self.amap, (from, count), &place, prot)?;
+            first += count;
+        }
+        Ok(())
     }
 
     /// A page that comes from an object as it is.
@@ -229,16 +265,17 @@ impl Space {
         object: ObjectId,
         page: u64,
     ) -> Result<(), FaultError> {
-        let (key, slot) = (page >> 8, (page & 255) as u32);
+        let (key, slot) = split(page);
         let (region, at) = locate(page);
         let object_page = entry.object_page(page);
         let extent = b.object_extent(object, object_page)?;
         self.pmap.unshare(b, &mut self.amap, region);
-        let node = self.amap.own_chunk(b, key)?.node;
-        b.page_copy_object(&extent, object_page, node, slot)?;
-        self.amap.filled(key, slot, slot + 1);
-        self.pmap.remove(b, region, at, at + 1);
-        self.pmap.enter_anons(b, &mut self.amap, (page, 1), node, entry.prot)?;
+        let (place, _) = self.room(b, page, 1)?;
+        b.page_copy_object(&extent, object_page, place.node, place.slot)?;
+        // While the page has no anon, its Mapping is known to be the object's.
+        self.pmap.remove(b, &self.amap, region, at, at + 1);
+        self.amap.fill(key, slot, slot + 1, &place);
+        self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! Where there are few (the stack, the data of a small program), and both processes will soon write
 //! to some of them, it is cheaper to do the work of leaving each other at once: the child gets a
 //! CNode of its own with copies of the Frame capabilities, and no table; the parent keeps its table.
+//! So it is with all anons in [pairs](crate::pairs), however many.
 
 use crate::backend::Backend;
 use crate::map::Flags;
@@ -19,29 +20,108 @@ const FEW_REGIONS: usize = 6;
 /// Most regions, and chunks, that are kept for the next program.
 const SPARE_REGIONS: usize = 4;
 
+/// Numbers of regions that have both anons in pairs and a dense chunk, and stay so in a fork.
+pub struct MixedRegions(Vec<u64>);
+
 impl Space {
-    /// Gets ready to be copied into a child, whose CSpace is there already. Followed by
-    /// [`Space::forked`] in the parent and by [`Space::after_fork`] in the child.
-    pub fn fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+    /// Gets ready for [`Space::fork`]: makes what CNodes and tables the process needs for it.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory. Nothing has to be undone.
+    pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<MixedRegions, NoMemory> {
         self.amap.drop_spare(b);
+        let mut mixed = Vec::new();
+        let sparse = self.sparse_regions()?;
+        for key in self.pmap.keep_sparse(&sparse)? {
+            // What is in pairs is mapped by this process only.
+            self.pmap.unshare(b, &mut self.amap, key);
+            if !self.has_dense(key) {
+                self.pmap.keep(key);
+            } else if mixed.len() < FEW_REGIONS && self.is_small(key) {
+                mixed.try_reserve(1)?;
+                mixed.push(key);
+            } else if self.pmap.region(key).is_some() {
+                self.pmap.make_dense(b, &mut self.amap, key * 2)?;
+                self.pmap.make_dense(b, &mut self.amap, key * 2 + 1)?;
+            }
+        }
+        // What was in pairs may have left a shelf empty.
+        self.amap.drop_spare(b);
+        Ok(MixedRegions(mixed))
+    }
+
+    /// Gets ready to be copied into a child, whose CSpace is there already, right after
+    /// [`Space::before_fork`]. Followed by [`Space::forked`] in the parent and by
+    /// [`Space::after_fork`] in the child.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory. [`Space::forked`] follows nevertheless.
+    pub fn fork(
+        &mut self,
+        b: &mut impl Backend,
+        MixedRegions(mut copied): MixedRegions,
+    ) -> Result<(), NoMemory> {
+        self.amap.copy_pairs_for_child(b)?;
+        copied.try_reserve(FEW_REGIONS - copied.len().min(FEW_REGIONS))?;
+        copied.iter().try_for_each(|&key| self.keep(b, key))?;
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
         for key in small {
             self.pmap.drop_if_empty(b, key);
-            if self.pmap.kept().len() < FEW_REGIONS && self.is_small(key) {
-                self.amap.copy_for_child(b, key * 2)?;
-                self.amap.copy_for_child(b, key * 2 + 1)?;
-                self.pmap.keep(b, &self.amap, key);
+            if copied.len() < FEW_REGIONS && self.is_small(key) {
+                self.keep(b, key)?;
+                copied.push(key);
             }
         }
-        self.amap.share(self.pmap.kept());
+        self.amap.share(&copied);
         self.pmap.share();
         Ok(())
+    }
+
+    /// The child gets copies of the anons in the dense chunks of a region, and not its table.
+    fn keep(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        self.amap.copy_for_child(b, key * 2)?;
+        self.amap.copy_for_child(b, key * 2 + 1)?;
+        self.pmap.keep(key);
+        self.pmap.lower(b, &self.amap, key);
+        Ok(())
+    }
+
+    /// Regions with anons in pairs, and whether they have a dense chunk, too.
+    fn sparse_regions(&self) -> Result<Vec<(u64, bool)>, NoMemory> {
+        let mut all = Vec::new();
+        if self.amap.shelves().is_empty() {
+            return Ok(all);
+        }
+        // The last region that had a dense chunk.
+        let mut dense = u64::MAX;
+        for (chunk, found) in self.amap.chunks() {
+            let key = chunk / 2;
+            let last = all.last_mut().filter(|(last, _)| *last == key);
+            match (last, found.is_sparse()) {
+                (None, true) => {
+                    all.try_reserve(1)?;
+                    all.push((key, dense == key));
+                }
+                (Some((_, has_dense)), false) => *has_dense = true,
+                (None, false) => dense = key,
+                (Some(_), true) => {}
+            }
+        }
+        Ok(all)
+    }
+
+    fn has_dense(&self, key: u64) -> bool {
+        let is_dense =
+            |half| self.amap.chunk(key * 2 + half).is_some_and(|chunk| !chunk.is_sparse());
+        is_dense(0) || is_dense(1)
     }
 
     /// Does a region have few anons, which are the process's alone?
     fn is_small(&self, key: u64) -> bool {
         let half_is = |half: u64| match self.amap.chunk(key * 2 + half) {
-            Some(chunk) => !chunk.shared && chunk.filled.count_within(FEW_PAGES),
+            Some(chunk) => !chunk.is_shared() && chunk.filled.count_within(FEW_PAGES),
             None => true,
         };
         self.pmap.region(key).is_some() && half_is(0) && half_is(1)

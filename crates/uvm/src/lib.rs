@@ -3,7 +3,8 @@
 //! Three layers, each in its own module:
 //!
 //! * [`map`]: what is mapped where and how: ordered entries. Knows nothing of pages.
-//! * [`amap`]: the anonymous pages (anons), as Frame capabilities in CNodes.
+//! * [`amap`]: the anonymous pages (anons), as Frame capabilities in CNodes; [`pairs`] is where it
+//!   puts those of which there are few in a MiB.
 //! * [`pmap`]: what the page tables hold. Knows nothing of entries.
 //!
 //! [`Space`] puts them together: each of its operations (mmap, munmap, mprotect, mremap, madvise,
@@ -22,14 +23,17 @@ pub mod amap;
 pub mod backend;
 pub mod bits;
 mod brk;
+mod chunk;
 mod fault;
 mod fork;
 mod madvise;
 pub mod map;
 mod maps;
 mod mmap;
+pub mod pairs;
 pub mod pmap;
 mod protect;
+mod region;
 mod remap;
 mod space;
 mod types;
@@ -39,6 +43,7 @@ mod unmap;
 mod tests;
 
 pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Table};
+pub use fork::MixedRegions;
 pub use madvise::Advice;
 pub use map::{Entry, Flags};
 pub use maps::{ObjectName, Span};

@@ -1,129 +1,30 @@
 //! The pmap: what the page tables hold, as shadow records of each 2 MiB region.
 //!
 //! A region has one last-level table and, for each half of it, a CNode with the Mapping
-//! capabilities of its entries. After a fork both processes map the *same* table, write-protected
+//! capabilities of its entries, but for anons in [pairs](crate::pairs), which have theirs there. After a fork both processes map the *same* table, write-protected
 //! by its upper entry, and hold the same Mapping CNodes. A process that wants to change anything
 //! there first leaves the other: it drops the table and starts with an empty one, or, when the
-//! other has already left, keeps it and takes the write protection off.
+//! other has already left, keeps it and takes the write protection off. A region with anons in pairs
+//! is not shared.
 
-use crate::amap::Amap;
-use crate::backend::{Backend, CNode, Extent, Table};
+use crate::amap::{Amap, Chunk, Place};
+use crate::backend::{Backend, Extent};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot};
 use alloc::vec::Vec;
 use tables::Sparse;
+
+pub use crate::region::Region;
 
 /// Pages of a window in which a read fault maps what is there already, or nowhere.
 pub const AROUND: u32 = 16;
 /// Entries of one half of a region.
 pub const HALF: u32 = 256;
 
-/// What a table holds.
-#[derive(Clone, Copy, Debug)]
-pub struct Region {
-    /// The table.
-    pub table: Table,
-    /// CNodes with the Mappings of the halves, made when first needed.
-    pub nodes: [Option<CNode>; 2],
-    /// Entries that are present.
-    pub present: Bits<8>,
-    /// Entries where a Mapping begins.
-    head: Bits<8>,
-    /// Entries that show the page of zeros: nobody has written to these pages. They have no Mapping,
-    /// and do not count as present.
-    zeros: Bits<8>,
-    /// Entries that may be writable. Exact but for anons that are not owned for certain.
-    writable: Bits<8>,
-    /// Perhaps another process maps the table too: it must not be changed.
-    pub shared: bool,
-}
-
-impl Region {
-    fn new(table: Table) -> Self {
-        let none = Bits::EMPTY;
-        let (nodes, shared) = ([None; 2], false);
-        Region { table, nodes, present: none, head: none, zeros: none, writable: none, shared }
-    }
-    /// First entry behind the Mapping that begins at `head`.
-    fn mapping_end(&self, head: u32) -> u32 {
-        let next = if head + 1 < 512 { self.head.next_set(head + 1) } else { 512 };
-        next.min(self.present.next_clear(head)).min((head / HALF + 1) * HALF)
-    }
-    /// Is the entry present, with a Mapping of its own?
-    fn is_alone(&self, at: u32) -> bool {
-        let end = at + 1;
-        let next_is_apart =
-            end.is_multiple_of(HALF) || self.head.get(end) || !self.present.get(end);
-        self.present.get(at) && self.head.get(at) && next_is_apart
-    }
-    /// First entry of the Mapping that covers the present entry `at`.
-    fn mapping_start(&self, at: u32) -> u32 {
-        self.head.prev_set(at).unwrap_or(at)
-    }
-    #[inline]
-    fn node(&mut self, b: &mut impl Backend, half: u32) -> Result<CNode, NoMemory> {
-        match self.nodes[half as usize % 2] {
-            Some(node) => Ok(node),
-            None => {
-                let node = b.cnode_new()?;
-                self.nodes[half as usize % 2] = Some(node);
-                Ok(node)
-            }
-        }
-    }
-    /// Does another process hold the table, or still one of the CNodes? It gives them up one after
-    /// the other, and may be interrupted in between.
-    fn is_held_by_another(&self, b: &mut impl Backend) -> bool {
-        b.table_shared(self.table)
-            || self.nodes.into_iter().flatten().any(|node| b.cnode_shared(node))
-    }
-    fn drop_all(&self, b: &mut impl Backend, key: u64) {
-        b.table_drop(key, self.table);
-        for node in self.nodes.into_iter().flatten() {
-            b.cnode_drop(node);
-        }
-    }
-    fn note(&mut self, lo: u32, hi: u32, prot: Prot) {
-        self.present.set_range(lo, hi);
-        self.zeros.clear_range(lo, hi);
-        self.set_writable(lo, hi, prot);
-    }
-    fn set_writable(&mut self, lo: u32, hi: u32, prot: Prot) {
-        if prot.has(Prot::WRITE) {
-            self.writable.set_range(lo, hi);
-        } else {
-            self.writable.clear_range(lo, hi);
-        }
-    }
-    /// Entries of a half that may be writable.
-    fn writable_half(&self, half: u32) -> Bits<4> {
-        let words = &self.writable.0[half as usize * 4..];
-        Bits([words[0], words[1], words[2], words[3]])
-    }
-    /// Those of them that have an anon.
-    fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
-        self.writable_half(half).and(filled)
-    }
-    /// Takes the page of zeros away from `lo..hi`.
-    fn hide_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) {
-        if !self.zeros.is_empty() && !self.zeros.within(lo, hi).is_empty() {
-            b.zeros_hide(self.table, lo, hi - lo);
-            self.zeros.clear_range(lo, hi);
-        }
-    }
-    fn forget(&mut self, lo: u32, hi: u32) {
-        self.present.clear_range(lo, hi);
-        self.head.clear_range(lo, hi);
-        self.writable.clear_range(lo, hi);
-    }
-}
-
 /// All regions, by number (page number / 512).
 #[derive(Clone, Default)]
 pub struct Pmap {
     regions: Sparse<Region, 16>,
-    /// Regions whose table the child of a fork that is going on is not to have.
-    kept: Vec<u64>,
 }
 
 /// Region and entry of a page.
@@ -135,7 +36,7 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new(), kept: Vec::new() }
+        Pmap { regions: Sparse::new() }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -213,9 +114,8 @@ impl Pmap {
     ) {
         let chunk_key = key * 2 + half as u64;
         let must_stay = amap.still_shared(b, chunk_key);
-        let (Some(chunk), Some(node)) = (amap.chunk(chunk_key), region.nodes[half as usize]) else {
-            return;
-        };
+        let chunk = amap.chunk(chunk_key).filter(|chunk| !chunk.is_sparse());
+        let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { return };
         for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
             if must_stay {
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
@@ -280,7 +180,7 @@ impl Pmap {
         Ok(())
     }
 
-    /// Maps the anons of `count` pages from `page` on, all of one chunk, whose CNode is `pages`;
+    /// Maps the anons of `count` pages from `page` on, all of one chunk, which are in `place`;
     /// pages already mapped get the rights.
     #[inline]
     pub fn enter_anons(
@@ -288,17 +188,20 @@ impl Pmap {
         b: &mut impl Backend,
         amap: &mut Amap,
         (page, count): (u64, u32),
-        pages: CNode,
+        place: &Place,
         prot: Prot,
     ) -> Result<(), NoMemory> {
         let (key, entry) = locate(page);
         let region = self.own(b, amap, key)?;
-        let (half, slot) = (entry / HALF, entry % HALF);
-        let node = region.node(b, half)?;
+        let mapping = match place.mapping() {
+            Some(mapping) => mapping,
+            None => (region.node(b, entry / HALF)?, entry % HALF),
+        };
         if count == 1 && region.present.get(entry) {
-            b.protect(node, slot, 1, prot);
+            b.protect(mapping.0, mapping.1, 1, prot);
         } else {
-            b.map_pages((region.table, half), slot, count, pages, node, prot)?;
+            let pages = (place.node, place.slot);
+            b.map_pages((region.table, entry), count, pages, mapping, prot)?;
         }
         region.head.set_range(entry, entry + count);
         region.note(entry, entry + count, prot);
@@ -313,16 +216,16 @@ impl Pmap {
         b: &mut impl Backend,
         key: u64,
         entry: u32,
-        pages: CNode,
+        place: &Place,
         prot: Prot,
     ) -> bool {
         let Some(region) = self.regions.get_mut(key) else { return false };
-        let (half, slot) = (entry / HALF, entry % HALF);
-        let Some(node) = region.nodes[half as usize % 2] else { return false };
+        let in_node = || Some((region.nodes[(entry / HALF) as usize % 2]?, entry % HALF));
+        let Some(mapping) = place.mapping().or_else(in_node) else { return false };
         if !region.present.get(entry) {
             return false;
         }
-        if b.replace((node, slot), (pages, slot), prot) {
+        if b.replace(mapping, (place.node, place.slot), prot) {
             region.set_writable(entry, entry + 1, prot);
             return true;
         }
@@ -374,34 +277,9 @@ impl Pmap {
     }
 
     /// Removes entries `lo..hi` of a region that is not shared.
-    pub fn remove(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
-        let Some(region) = self.regions.get_mut(key) else { return };
-        region.hide_zeros(b, lo, hi);
-        let mut at = region.present.next_set(lo);
-        while at < hi {
-            let half = at / HALF;
-            let until = hi.min((half + 1) * HALF);
-            let Some(node) = region.nodes[half as usize % 2] else { return };
-            let head = region.mapping_start(at);
-            let end = region.mapping_end(head);
-            if head < at || end > until {
-                let stop = end.min(until);
-                b.unmap_part((node, head % HALF), at - head, stop - at, end - head);
-                if stop < end {
-                    region.head.set(stop);
-                }
-                region.forget(at, stop);
-                at = region.present.next_set(stop);
-                continue;
-            }
-            // Whole Mappings up to `until`, or to one that goes on behind it.
-            let mut stop = until;
-            if until < 512 && region.present.get(until) && !region.head.get(until) {
-                stop = region.mapping_start(until);
-            }
-            b.slots_drop(node, at % HALF, stop - at);
-            region.forget(at, stop);
-            at = region.present.next_set(stop);
+    pub fn remove(&mut self, b: &mut impl Backend, amap: &Amap, key: u64, lo: u32, hi: u32) {
+        if let Some(region) = self.regions.get_mut(key) {
+            region.remove(b, (amap, key), (lo, hi));
         }
     }
 
@@ -420,7 +298,7 @@ impl Pmap {
     pub fn protect(
         &mut self,
         b: &mut impl Backend,
-        key: u64,
+        (amap, key): (&Amap, u64),
         (lo, hi): (u32, u32),
         own: &Bits<4>,
         prot: Prot,
@@ -431,8 +309,8 @@ impl Pmap {
         if hi == lo + 1 && region.is_alone(lo) {
             let writable = prot.has(Prot::WRITE) && own.get(lo % HALF);
             let rights = if writable { prot } else { prot.read_only() };
-            if let Some(node) = region.nodes[(lo / HALF) as usize % 2] {
-                b.protect(node, lo % HALF, 1, rights);
+            if let Some((node, slot)) = region.mapping(amap, key, lo) {
+                b.protect(node, slot, 1, rights);
                 region.set_writable(lo, hi, rights);
             }
             return;
@@ -447,7 +325,7 @@ impl Pmap {
                 (true, false) => (own.next_set(at % HALF) + at / HALF * HALF, prot.read_only()),
             };
             let stop = stop.min(behind);
-            region.protect_run(b, at, stop, rights);
+            region.protect_run(b, (amap, key), (at, stop), rights);
             at = region.present.next_set(stop);
         }
     }
@@ -471,7 +349,6 @@ impl Pmap {
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.regions.clear();
-        self.kept.clear();
     }
 
     /// Gives all pages up. Up to `spare` regions stay, empty.
@@ -509,13 +386,69 @@ impl Pmap {
         self.regions.get(key)
     }
 
+    /// Makes a sparse chunk dense, with the Mappings of its pages.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; nothing has changed.
+    pub fn make_dense(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        chunk: u64,
+    ) -> Result<(), NoMemory> {
+        let (key, half) = (chunk / 2, (chunk % 2) as u32);
+        let Some(Chunk { filled, .. }) = amap.sparse(chunk) else { return Ok(()) };
+        let mapped = match self.regions.get(key) {
+            Some(region) => region.present_half(half).and(filled),
+            None => Bits::EMPTY,
+        };
+        let mut mappings = None;
+        if let Some(region) = self.regions.get_mut(key).filter(|_| !mapped.is_empty()) {
+            mappings = Some(region.node(b, half)?);
+        }
+        amap.make_dense(b, chunk, &mapped, mappings)
+    }
+
     /// For a fork: the child gets no table for this region, so the process can keep its own as it
     /// is, but for the anons, which the child has too: they become read-only.
-    pub fn keep(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
+    pub fn keep(&mut self, key: u64) {
+        if let Some(region) = self.regions.get_mut(key) {
+            region.kept = true;
+        }
+    }
+
+    /// The same for those of these regions that are not shared, and to which not `true` belongs. The
+    /// others are the answer.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; some are kept.
+    pub fn keep_sparse(&mut self, sparse: &[(u64, bool)]) -> Result<Vec<u64>, NoMemory> {
+        let (mut others, mut result) = (Vec::new(), Ok(()));
+        let mut rest = sparse.iter().peekable();
+        if sparse.is_empty() {
+            return Ok(others);
+        }
+        self.regions.for_each_mut(|key, region| {
+            while rest.next_if(|(next, _)| *next < key).is_some() {}
+            let Some((_, mixed)) = rest.next_if(|(next, _)| *next == key) else { return };
+            if !region.shared && !mixed {
+                region.kept = true;
+            } else if others.try_reserve(1).is_ok() {
+                others.push(key);
+            } else {
+                result = Err(NoMemory);
+            }
+        });
+        result.map(|()| others)
+    }
+
+    /// Takes the right to write from the anons in the dense chunks of a region.
+    pub fn lower(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
         let Some(region) = self.regions.get_mut(key) else { return };
-        self.kept.push(key);
         for half in 0..2 {
-            let chunk = amap.chunk(key * 2 + half as u64);
+            let chunk = amap.chunk(key * 2 + half as u64).filter(|chunk| !chunk.is_sparse());
             let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { continue };
             for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
                 b.protect(node, lo, hi - lo, Prot::READ);
@@ -524,65 +457,30 @@ impl Pmap {
         }
     }
 
-    /// Regions kept; see [`Pmap::keep`].
-    pub fn kept(&self) -> &[u64] {
-        &self.kept
-    }
-
     /// Marks every region but those kept as mapped by two processes: a fork comes.
     pub fn share(&mut self) {
-        self.regions.values_mut().for_each(|region| region.shared = true);
-        for &key in &self.kept {
-            if let Some(region) = self.regions.get_mut(key) {
-                region.shared = false;
-            }
-        }
+        self.regions.values_mut().for_each(|region| region.shared = !region.kept);
     }
 
     /// The fork is over, or has failed.
     pub fn keep_no_more(&mut self) {
-        self.kept.clear();
+        self.regions.values_mut().for_each(|region| region.kept = false);
     }
 
     /// In the child: forgets the regions that the parent kept.
     pub fn forget_kept(&mut self, b: &mut impl Backend) {
-        while let Some(key) = self.kept.pop() {
-            if let Some(region) = self.regions.remove(key) {
+        self.regions.retain(|region| {
+            if region.kept {
                 b.not_inherited(region.table, region.nodes);
             }
-        }
+            !region.kept
+        });
     }
 
-    /// Numbers of regions with few pages, at most `most` in each half, and which no other process
-    /// maps.
+    /// Numbers of regions with few pages, at most `most` in each half, which no other process maps,
+    /// and which are not kept yet.
     pub fn small(&self, most: u32) -> impl Iterator<Item = u64> + '_ {
-        let is_small =
-            move |region: &Region| !region.shared && region.present.count_within(2 * most);
+        let is_small = move |r: &Region| !r.shared && !r.kept && r.present.count_within(2 * most);
         self.regions.iter().filter(move |(_, region)| is_small(region)).map(|(key, _)| key)
-    }
-}
-
-impl Region {
-    fn protect_run(&mut self, b: &mut impl Backend, lo: u32, hi: u32, prot: Prot) {
-        let half = lo / HALF;
-        let Some(node) = self.nodes[half as usize % 2] else { return };
-        let mut at = lo;
-        while at < hi {
-            let head = self.mapping_start(at);
-            let end = self.mapping_end(head);
-            if head < at || end > hi {
-                let stop = end.min(hi);
-                b.protect_part((node, head % HALF), at - head, stop - at, prot);
-                at = stop;
-                continue;
-            }
-            let mut stop = hi;
-            if hi < (half + 1) * HALF && self.present.get(hi) && !self.head.get(hi) {
-                stop = self.mapping_start(hi);
-            }
-            b.protect(node, at % HALF, stop - at, prot);
-            at = stop;
-        }
-        self.set_writable(lo, hi, prot);
     }
 }

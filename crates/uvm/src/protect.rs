@@ -78,7 +78,7 @@ impl Space {
                 let lo = base + (at & 255) as u32;
                 let hi = lo + (behind - at) as u32;
                 if prot == Prot::NONE {
-                    self.pmap.remove(b, key, lo, hi);
+                    self.pmap.remove(b, &self.amap, key, lo, hi);
                 } else {
                     let of_chunk;
                     let own = if flags.has(Flags::SHARED) || !prot.has(Prot::WRITE) {
@@ -88,7 +88,7 @@ impl Space {
                         of_chunk = self.amap.chunk(half).map_or(Bits::EMPTY, Chunk::own);
                         &of_chunk
                     };
-                    self.pmap.protect(b, key, (lo, hi), own, prot);
+                    self.pmap.protect(b, (&self.amap, key), (lo, hi), own, prot);
                 }
             }
             at = behind;

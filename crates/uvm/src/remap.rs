@@ -1,5 +1,6 @@
 //! `mremap`.
 
+use crate::amap::split;
 use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::mmap::{MapRequest, Placement};
@@ -178,35 +179,53 @@ impl Space {
         to: u64,
         count: u64,
     ) -> Result<(), Error> {
+        // Pairs stay where they are, if only the chunk changes whose they are.
+        let apart = (from >> 8) > (to + count - 1) >> 8 || (to >> 8) > (from + count - 1) >> 8;
         let mut at = 0;
-        while let Some(page) = self.next_anon(from + at).filter(|&page| page < from + count) {
-            at = page - from;
-            self.amap.own_chunk(b, page >> 8)?;
-            self.amap.own_chunk(b, (to + at) >> 8)?;
-            at += 1;
+        while at < count {
+            let behind = count.min(((((to + at) >> 8) + 1) << 8) - to);
+            self.make_room(b, (from + at, from + behind), (to + at) >> 8, apart)?;
+            at = behind;
         }
         self.discard_tables(b, from, from + count);
         at = 0;
         while let Some(page) = self.next_anon(from + at).filter(|&page| page < from + count) {
             at = page - from;
-            self.move_anon(b, page, to + at);
+            self.amap.move_anon(b, page, to + at);
             at += 1;
         }
         Ok(())
     }
 
-    fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) {
-        let slot = (from & 255) as u32;
-        let Some(source) = self.amap.chunk(from >> 8) else { return };
-        let (source, aliased) = (source.node, source.aliased.get(slot));
-        let Some(target) = self.amap.chunk(to >> 8).map(|chunk| chunk.node) else { return };
-        let to_slot = (to & 255) as u32;
-        b.slot_move((source, slot), (target, to_slot));
-        self.amap.taken(from >> 8, slot);
-        self.amap.filled(to >> 8, to_slot, to_slot + 1);
-        if let Some(chunk) = self.amap.chunk_mut(to >> 8).filter(|_| aliased) {
-            chunk.aliased.set(to_slot);
+    /// Makes sure that the anons of pages `from..end` can be moved to a chunk that has room for them
+    /// in its CNode, or, if `pairs` may be, for their pairs.
+    fn make_room(
+        &mut self,
+        b: &mut impl Backend,
+        (from, end): (u64, u64),
+        to: u64,
+        pairs: bool,
+    ) -> Result<(), Error> {
+        let (mut all, mut paired) = (0, pairs);
+        let mut at = from;
+        while let Some(page) = self.next_anon(at).filter(|&page| page < end) {
+            let (key, slot) = split(page);
+            self.amap.make_own(b, key, true)?;
+            let behind = end.min((key + 1) << 8);
+            let chunk = self.amap.chunk(key).ok_or(Error::NoMemory)?;
+            all += chunk.filled.within(slot, (behind - (key << 8)) as u32).count();
+            paired &= chunk.is_sparse();
+            at = behind;
         }
+        if all == 0 {
+            return Ok(());
+        }
+        let dense = !paired || !self.amap.takes_pairs(to, all);
+        self.amap.make_own(b, to, dense)?;
+        if dense {
+            self.pmap.make_dense(b, &mut self.amap, to)?;
+        }
+        Ok(())
     }
 
     /// The first page at or behind `page` that has an anon.
@@ -231,7 +250,7 @@ impl Space {
             let behind = end.min((key + 1) << 9);
             self.pmap.unshare(b, &mut self.amap, key);
             let lo = (at & 511) as u32;
-            self.pmap.remove(b, key, lo, lo + (behind - at) as u32);
+            self.pmap.remove(b, &self.amap, key, lo, lo + (behind - at) as u32);
             at = behind;
             if at >= end {
                 return;

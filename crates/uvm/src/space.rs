@@ -148,7 +148,7 @@ impl Space {
             self.amap.free(b, half, lo, hi);
             self.pmap.forget(b, key, base + lo, base + hi);
         } else {
-            self.pmap.remove(b, key, base + lo, base + hi);
+            self.pmap.remove(b, &self.amap, key, base + lo, base + hi);
             self.amap.free(b, half, lo, hi);
         }
     }

@@ -327,12 +327,14 @@ fn share_memory(
     space: &mut uvm::Space,
     caps: &mut crate::mm::backend::Caps,
 ) -> core::result::Result<(), Status> {
+    // What this makes has a place in the child, too.
+    let mixed = space.before_fork(caps).map_err(|_| Status::NoMemory)?;
     make_spaces(caps)?;
     MEMD.copy_to(within(MEMD))?;
     LIBUNIX_ELF.copy_to(within(LIBUNIX_ELF))?;
     caps.nodes.prepare_child(&mut caps.arena)?;
     caps.objects.share(CHILD_ROOT)?;
-    space.fork(caps).map_err(|_| Status::NoMemory)?;
+    space.fork(caps, mixed).map_err(|_| Status::NoMemory)?;
     let mut shared: Vec<u64> = Vec::new();
     let mut add = |node: CNode| {
         let word = node.0 as usize / 64;
@@ -341,8 +343,7 @@ fn share_memory(
         }
         shared[word] |= 1 << (node.0 % 64);
     };
-    let chunks = space.amap().chunks().filter(|(_, chunk)| chunk.shared);
-    chunks.for_each(|(_, chunk)| add(chunk.node));
+    space.amap().chunks().filter_map(|(_, chunk)| chunk.shared_node()).for_each(&mut add);
     let regions = || space.pmap().regions().filter(|(_, region)| region.shared);
     regions().for_each(|(_, region)| region.nodes.into_iter().flatten().for_each(&mut add));
     caps.nodes.share(&shared)?;

@@ -53,6 +53,20 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "uvm", test: "who_left_the_cnode_may_have_the_pages_still" },
     },
     Bug {
+        name: "pairs_stay_writable_in_a_fork",
+        changes: &[("crates/uvm/src/amap.rs", "        self.shelves.lower(b);\n", "")],
+        found_by: Test::Host { package: "uvm", test: "pairs_are_copied_on_write" },
+    },
+    Bug {
+        name: "mappings_stay_in_pairs_when_a_chunk_becomes_dense",
+        changes: &[(
+            "crates/uvm/src/amap.rs",
+            "mappings.filter(|_| mapped.get(slot))",
+            "mappings.filter(|_| mapped.is_empty())",
+        )],
+        found_by: Test::Host { package: "uvm", test: "a_chunk_becomes_dense_as_it_is" },
+    },
+    Bug {
         name: "slices_of_frames_overlap",
         changes: &[(
             "kernel/src/cap/retype.rs",

@@ -124,6 +124,10 @@ impl Kernel {
             self.tables.remove(&table);
         }
     }
+    /// Number of CNodes.
+    pub fn cnodes(&self) -> usize {
+        self.nodes.len()
+    }
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
             && self.tables.is_empty()
@@ -163,6 +167,14 @@ impl Kernel {
     }
 }
 
+/// What a slot of a CNode holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    Page(u32),
+    /// The Mapping of a page.
+    Mapping(u32),
+}
+
 /// The backend of one process.
 pub struct Process {
     pub kernel: Rc<RefCell<Kernel>>,
@@ -173,6 +185,8 @@ pub struct Process {
     /// CNodes for the child of a fork that is going on.
     for_child: HashMap<u32, u32>,
     pub released: Vec<ObjectId>,
+    /// How many more objects may be made, if not as many as are wanted.
+    pub left: Option<u32>,
 }
 
 impl Process {
@@ -185,7 +199,39 @@ impl Process {
             table_names: HashMap::new(),
             for_child: HashMap::new(),
             released: Vec::new(),
+            left: None,
         }
+    }
+    /// Is there memory for another object?
+    fn spend(&mut self) -> Result<(), NoMemory> {
+        match &mut self.left {
+            None => Ok(()),
+            Some(0) => Err(NoMemory),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+    /// What the library does when a fork has failed.
+    pub fn fork_failed(&mut self) {
+        let mut kernel = self.kernel.borrow_mut();
+        self.for_child.drain().for_each(|(_, node)| kernel.node_unref(node));
+    }
+    /// What the slots of a CNode hold: pages, or Mappings.
+    pub fn contents(&self, node: CNode) -> BTreeMap<u32, Held> {
+        let kernel = self.kernel.borrow();
+        let held = |cap: &Cap| match *cap {
+            Cap::Page(page) => Held::Page(page),
+            Cap::Mapping(id) => {
+                let Mapping { table, first, .. } = kernel.mappings[&id];
+                match kernel.tables[&table].entries[&first].target {
+                    Target::Anon(page) => Held::Mapping(page),
+                    other => panic!("a Mapping of {other:?}"),
+                }
+            }
+        };
+        kernel.nodes[&self.node(node)].slots.iter().map(|(&slot, cap)| (slot, held(cap))).collect()
     }
     /// What the library does at a fork: the child has the same names for the same things, but for
     /// regions that the parent keeps.
@@ -193,8 +239,7 @@ impl Process {
         let mut kernel = self.kernel.borrow_mut();
         let (mut names, mut table_names) = (self.names.clone(), self.table_names.clone());
         let mut upper = self.upper.clone();
-        for &key in pmap.kept() {
-            let region = pmap.region(key).unwrap();
+        for (key, region) in pmap.regions().filter(|(_, region)| region.kept) {
             upper.remove(&key);
             table_names.remove(&region.table.0);
             for node in region.nodes.into_iter().flatten() {
@@ -223,6 +268,7 @@ impl Process {
             table_names,
             for_child: HashMap::new(),
             released: Vec::new(),
+            left: None,
         }
     }
     /// What the hardware does.
@@ -265,9 +311,15 @@ impl Process {
         kernel.pages.insert(page, (1, value));
         kernel.put(node, slot, Cap::Page(page));
     }
-    fn enter(&self, table: u32, first: u32, targets: &[Target], node: CNode, prot: Prot) {
+    fn enter(
+        &self,
+        (table, first): (u32, u32),
+        targets: &[Target],
+        slot: (CNode, u32),
+        prot: Prot,
+    ) {
         assert_ne!(prot, Prot::NONE);
-        let node = self.node(node);
+        let node = self.node(slot.0);
         let mut kernel = self.kernel.borrow_mut();
         let id = kernel.id();
         kernel.mappings.insert(id, Mapping { table, first, count: targets.len() as u32 });
@@ -277,7 +329,7 @@ impl Process {
             let old = table.entries.insert(first + n as u32, Entry { target, prot });
             assert!(old.is_none_or(|old| old.target == Target::Zero), "entry in use");
         }
-        kernel.put(node, first % 256, Cap::Mapping(id));
+        kernel.put(node, slot.1, Cap::Mapping(id));
     }
 }
 
@@ -317,6 +369,7 @@ impl Remains {
 
 impl Backend for Process {
     fn cnode_new(&mut self) -> Result<CNode, NoMemory> {
+        self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
         let node = kernel.id();
         kernel.nodes.insert(node, Node { refs: 1, slots: BTreeMap::new() });
@@ -373,6 +426,10 @@ impl Backend for Process {
     }
     fn pages_zero(&mut self, to: CNode, first: u32, count: u32) -> Result<(), NoMemory> {
         self.only(to);
+        if self.left.is_some_and(|left| left < count) {
+            return Err(NoMemory);
+        }
+        (0..count).try_for_each(|_| self.spend())?;
         (first..first + count).for_each(|slot| self.new_page(self.node(to), slot, 0));
         Ok(())
     }
@@ -380,12 +437,15 @@ impl Backend for Process {
         self.only(node);
         let object = self.node(node);
         let value = {
-            let mut kernel = self.kernel.borrow_mut();
+            let kernel = self.kernel.borrow();
             let Cap::Page(page) = kernel.nodes[&object].slots[&slot] else { panic!("a Mapping") };
             let (refs, value) = kernel.pages[&page];
             if refs == 1 {
                 return Ok(false);
             }
+            drop(kernel);
+            self.spend()?;
+            let mut kernel = self.kernel.borrow_mut();
             kernel.page_copies += 1;
             kernel.nodes.get_mut(&object).unwrap().slots.remove(&slot);
             kernel.cap_delete(Cap::Page(page));
@@ -402,12 +462,14 @@ impl Backend for Process {
         slot: u32,
     ) -> Result<(), NoMemory> {
         self.only(to);
+        self.spend()?;
         assert!(page >= extent.first && page < extent.first + extent.pages);
         let value = self.kernel.borrow().value(Target::Object(extent.frame as u32, page));
         self.new_page(self.node(to), slot, value);
         Ok(())
     }
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
+        self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
         let table = kernel.id();
         kernel.tables.insert(table, TableObject { refs: 1, entries: BTreeMap::new() });
@@ -459,19 +521,19 @@ impl Backend for Process {
     }
     fn map_pages(
         &mut self,
-        (table, half): (Table, u32),
-        first: u32,
+        (table, first): (Table, u32),
         count: u32,
-        pages: CNode,
-        mappings: CNode,
+        (pages, from): (CNode, u32),
+        (mappings, to): (CNode, u32),
         prot: Prot,
     ) -> Result<(), NoMemory> {
         let table = self.own_table(table);
         self.only(mappings);
-        for slot in first..first + count {
-            let cap = self.kernel.borrow().nodes[&self.node(pages)].slots.get(&slot).copied();
-            let Some(Cap::Page(page)) = cap else { panic!("no page in slot {slot}") };
-            self.enter(table, half * 256 + slot, &[Target::Anon(page)], mappings, prot);
+        assert!(from.max(to) + count <= 256 && first / 256 == (first + count - 1) / 256);
+        for n in 0..count {
+            let cap = self.kernel.borrow().nodes[&self.node(pages)].slots.get(&(from + n)).copied();
+            let Some(Cap::Page(page)) = cap else { panic!("no page in slot {}", from + n) };
+            self.enter((table, first + n), &[Target::Anon(page)], (mappings, to + n), prot);
         }
         Ok(())
     }
@@ -504,7 +566,7 @@ impl Backend for Process {
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
             (0..count as u64).map(|n| Target::Object(extent.frame as u32, page + n)).collect();
-        self.enter(table, half * 256 + first, &targets, mappings, prot);
+        self.enter((table, half * 256 + first), &targets, (mappings, first), prot);
         Ok(())
     }
     fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {
@@ -573,6 +635,7 @@ impl Backend for Process {
         }
     }
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
+        self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
         let new = kernel.id();
         kernel.nodes.insert(new, Node { refs: 1, slots: BTreeMap::new() });

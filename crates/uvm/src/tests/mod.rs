@@ -4,12 +4,14 @@ mod cases;
 mod kernel;
 mod model;
 mod random;
+mod sparse;
 
 use crate::types::{Access, FaultError, PAGE};
 use crate::Space;
-use kernel::{Kernel, Process, Remains, Target};
+use kernel::{Held, Kernel, Process, Remains, Target};
 use model::Model;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub const LOW: u64 = 16;
@@ -34,6 +36,47 @@ impl Both {
                 here.anon.get_or_insert_default();
             }
         }
+    }
+
+    /// A write ended for want of memory; the page may be the process's own already.
+    fn note_failure(&mut self, page: u64, kernel: &Kernel) {
+        let owns = |chunk: &crate::amap::Chunk| chunk.owns((page & 255) as u32);
+        if self.real.amap().chunk(page >> 8).is_some_and(owns) {
+            let value = match self.model.look(page) {
+                Ok(value) => value,
+                Err((object, offset)) => kernel.value(Target::Object(object, offset)),
+            };
+            if !self.model.owned_alone(page) || self.model.pages[&page].anon.is_none() {
+                self.model.write(page, value);
+            }
+        }
+        self.note_zeroes(page);
+    }
+
+    /// Of each pair that an anon has the first slot holds its Frame, and the second its Mapping if it
+    /// is mapped. All others are empty.
+    fn check_pairs(&self) {
+        let pairs = self.real.amap().pairs();
+        let mut slots = BTreeMap::new();
+        for (node, frame, mapping, page) in pairs {
+            let target = self.backend.look_up(page, Access::Read);
+            let contents = self.backend.contents(node);
+            let Some(&Held::Page(held)) = contents.get(&frame) else { panic!("no Frame: {page}") };
+            let mut old = slots.insert((node, frame), Held::Page(held));
+            if self.real.pmap().is_present(page) {
+                assert_eq!(target, Some(Target::Anon(held)), "page {page}");
+                old = old.or(slots.insert((node, mapping), Held::Mapping(held)));
+            }
+            assert_eq!(old, None, "two anons have one pair");
+        }
+        let shelves = self.real.amap().shelves();
+        let in_use: u32 = shelves.nodes().map(|(_, used)| used.count()).sum();
+        let frames = slots.values().filter(|held| matches!(held, Held::Page(_))).count();
+        assert_eq!((in_use, shelves.used()), (frames as u32, frames as u32));
+        let held = shelves.nodes().flat_map(|(node, _)| {
+            self.backend.contents(node).into_iter().map(move |(slot, held)| ((node, slot), held))
+        });
+        assert_eq!(held.collect::<BTreeMap<_, _>>(), slots);
     }
 }
 
@@ -69,7 +112,13 @@ impl World {
 
     pub fn fork(&mut self, which: usize) {
         let parent = &mut self.processes[which];
-        parent.real.fork(&mut parent.backend).unwrap();
+        let mixed = parent.real.before_fork(&mut parent.backend);
+        let forked = mixed.and_then(|mixed| parent.real.fork(&mut parent.backend, mixed));
+        if forked.is_err() {
+            assert!(parent.backend.left.is_some());
+            parent.real.forked();
+            return parent.backend.fork_failed();
+        }
         let backend = parent.backend.fork(parent.real.pmap());
         let child =
             Both { real: parent.real.duplicate(), backend, model: parent.model.inherited() };
@@ -116,6 +165,11 @@ impl World {
             assert!(faults < 2, "the fault code does not help at {page}");
             faults += 1;
             if let Err(error) = both.real.fault(&mut both.backend, page * PAGE + 5, access) {
+                if error == FaultError::NoMemory {
+                    assert!(both.backend.left.is_some());
+                    both.note_failure(page, &self.kernel.borrow());
+                    return Err(error);
+                }
                 assert_eq!(expected, Err(error), "fault at {page}");
                 return Err(error);
             }
@@ -139,6 +193,7 @@ impl World {
     pub fn check(&self) {
         for both in &self.processes {
             both.real.validate();
+            both.check_pairs();
             let anons = both.real.amap().chunks().map(|(_, chunk)| chunk.filled.count() as u64);
             assert_eq!(both.real.amap().pages(), anons.sum::<u64>());
             for page in both.backend.present_pages() {

@@ -306,15 +306,14 @@ impl Backend for Caps {
     #[inline]
     fn map_pages(
         &mut self,
-        (table, half): (Table, u32),
-        first: u32,
+        (table, entry): (Table, u32),
         count: u32,
-        pages: CNode,
-        mappings: CNode,
+        pages: (CNode, u32),
+        mappings: (CNode, u32),
         prot: Prot,
     ) -> Result<(), NoMemory> {
-        let (src, mapping) = (slot(pages, first), slot(mappings, first));
-        let (table, entry) = (table_slot(table), half * 256 + first);
+        let (src, mapping) = (slot(pages.0, pages.1), slot(mappings.0, mappings.1));
+        let table = table_slot(table);
         let mapped = if count == 1 {
             table.map(entry, 1, src, 0, flags(prot), mapping)
         } else {

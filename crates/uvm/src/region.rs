@@ -1,0 +1,252 @@
+//! What the table of one region holds.
+
+use crate::amap::Amap;
+use crate::backend::{Backend, CNode, Table};
+use crate::bits::Bits;
+use crate::pmap::HALF;
+use crate::types::{NoMemory, Prot};
+
+/// What a table holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// The table.
+    pub table: Table,
+    /// CNodes with the Mappings of the halves, made when first needed.
+    pub nodes: [Option<CNode>; 2],
+    /// Entries that are present.
+    pub present: Bits<8>,
+    /// Entries where a Mapping begins.
+    pub(crate) head: Bits<8>,
+    /// Entries that show the page of zeros: nobody has written to these pages. They have no Mapping,
+    /// and do not count as present.
+    pub(crate) zeros: Bits<8>,
+    /// Entries that may be writable. Exact but for anons that are not owned for certain.
+    pub(crate) writable: Bits<8>,
+    /// Perhaps another process maps the table too: it must not be changed.
+    pub shared: bool,
+    /// The child of a fork that is going on is not to have the table.
+    pub kept: bool,
+}
+
+impl Region {
+    pub(crate) fn new(table: Table) -> Self {
+        let none = Bits::EMPTY;
+        let (nodes, shared, kept) = ([None; 2], false, false);
+        Region {
+            table,
+            nodes,
+            present: none,
+            head: none,
+            zeros: none,
+            writable: none,
+            shared,
+            kept,
+        }
+    }
+    /// First entry behind the Mapping that begins at `head`.
+    pub(crate) fn mapping_end(&self, head: u32) -> u32 {
+        let next = if head + 1 < 512 { self.head.next_set(head + 1) } else { 512 };
+        next.min(self.present.next_clear(head)).min((head / HALF + 1) * HALF)
+    }
+    /// Is the entry present, with a Mapping of its own?
+    pub(crate) fn is_alone(&self, at: u32) -> bool {
+        let end = at + 1;
+        let next_is_apart =
+            end.is_multiple_of(HALF) || self.head.get(end) || !self.present.get(end);
+        self.present.get(at) && self.head.get(at) && next_is_apart
+    }
+    /// First entry of the Mapping that covers the present entry `at`.
+    pub(crate) fn mapping_start(&self, at: u32) -> u32 {
+        self.head.prev_set(at).unwrap_or(at)
+    }
+    #[inline]
+    pub(crate) fn node(&mut self, b: &mut impl Backend, half: u32) -> Result<CNode, NoMemory> {
+        match self.nodes[half as usize % 2] {
+            Some(node) => Ok(node),
+            None => {
+                let node = b.cnode_new()?;
+                self.nodes[half as usize % 2] = Some(node);
+                Ok(node)
+            }
+        }
+    }
+    /// The slot of the Mapping that begins at the present entry `at`.
+    #[inline]
+    pub(crate) fn mapping(&self, amap: &Amap, key: u64, at: u32) -> Option<(CNode, u32)> {
+        let (half, slot) = (at / HALF, at % HALF);
+        let in_node = || Some((self.nodes[half as usize % 2]?, slot));
+        amap.mapping(key * 2 + half as u64, slot).or_else(in_node)
+    }
+    /// Does another process hold the table, or still one of the CNodes? It gives them up one after
+    /// the other, and may be interrupted in between.
+    pub(crate) fn is_held_by_another(&self, b: &mut impl Backend) -> bool {
+        b.table_shared(self.table)
+            || self.nodes.into_iter().flatten().any(|node| b.cnode_shared(node))
+    }
+    pub(crate) fn drop_all(&self, b: &mut impl Backend, key: u64) {
+        b.table_drop(key, self.table);
+        for node in self.nodes.into_iter().flatten() {
+            b.cnode_drop(node);
+        }
+    }
+    pub(crate) fn note(&mut self, lo: u32, hi: u32, prot: Prot) {
+        self.present.set_range(lo, hi);
+        self.zeros.clear_range(lo, hi);
+        self.set_writable(lo, hi, prot);
+    }
+    pub(crate) fn set_writable(&mut self, lo: u32, hi: u32, prot: Prot) {
+        if prot.has(Prot::WRITE) {
+            self.writable.set_range(lo, hi);
+        } else {
+            self.writable.clear_range(lo, hi);
+        }
+    }
+    /// Entries of a half that may be writable.
+    pub(crate) fn writable_half(&self, half: u32) -> Bits<4> {
+        let words = &self.writable.0[half as usize * 4..];
+        Bits([words[0], words[1], words[2], words[3]])
+    }
+    /// Entries of a half that are present.
+    pub(crate) fn present_half(&self, half: u32) -> Bits<4> {
+        let words = &self.present.0[half as usize * 4..];
+        Bits([words[0], words[1], words[2], words[3]])
+    }
+    /// Entries that may be writable, and have an anon.
+    pub(crate) fn writable_anons(&self, half: u32, filled: &Bits<4>) -> Bits<4> {
+        self.writable_half(half).and(filled)
+    }
+    /// Takes the page of zeros away from `lo..hi`.
+    pub(crate) fn hide_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) {
+        if !self.zeros.is_empty() && !self.zeros.within(lo, hi).is_empty() {
+            b.zeros_hide(self.table, lo, hi - lo);
+            self.zeros.clear_range(lo, hi);
+        }
+    }
+    pub(crate) fn forget(&mut self, lo: u32, hi: u32) {
+        self.present.clear_range(lo, hi);
+        self.head.clear_range(lo, hi);
+        self.writable.clear_range(lo, hi);
+    }
+}
+
+impl Region {
+    /// Sets the rights of entries `lo..hi`, which are present, in one half.
+    pub(crate) fn protect_run(
+        &mut self,
+        b: &mut impl Backend,
+        (amap, key): (&Amap, u64),
+        (lo, hi): (u32, u32),
+        prot: Prot,
+    ) {
+        self.set_writable(lo, hi, prot);
+        let (half, chunk) = (lo / HALF * HALF, key * 2 + (lo / HALF) as u64);
+        let Some(paired) = amap.sparse(chunk).map(|chunk| &chunk.filled) else {
+            return self.protect_unpaired(b, lo, hi, prot);
+        };
+        let mut at = lo;
+        while at < hi {
+            if !paired.get(at % HALF) {
+                let stop = hi.min(half + paired.next_set(at % HALF));
+                self.protect_unpaired(b, at, stop, prot);
+                at = stop;
+                continue;
+            }
+            let Some((place, count)) = amap.run(chunk, at % HALF, hi - half) else { return };
+            if let Some((node, slot)) = place.mapping() {
+                b.protect(node, slot, count, prot);
+            }
+            at += count;
+        }
+    }
+
+    /// The same, if none of the Mappings is in a pair.
+    fn protect_unpaired(&mut self, b: &mut impl Backend, lo: u32, hi: u32, prot: Prot) {
+        let half = lo / HALF;
+        let Some(node) = self.nodes[half as usize % 2] else { return };
+        let mut at = lo;
+        while at < hi {
+            let head = self.mapping_start(at);
+            let end = self.mapping_end(head);
+            if head < at || end > hi {
+                let stop = end.min(hi);
+                b.protect_part((node, head % HALF), at - head, stop - at, prot);
+                at = stop;
+                continue;
+            }
+            let mut stop = hi;
+            if hi < (half + 1) * HALF && self.present.get(hi) && !self.head.get(hi) {
+                stop = self.mapping_start(hi);
+            }
+            b.protect(node, at % HALF, stop - at, prot);
+            at = stop;
+        }
+    }
+
+    /// Removes entries `lo..hi`.
+    pub(crate) fn remove(
+        &mut self,
+        b: &mut impl Backend,
+        (amap, key): (&Amap, u64),
+        (lo, hi): (u32, u32),
+    ) {
+        self.hide_zeros(b, lo, hi);
+        let mut at = self.present.next_set(lo);
+        while at < hi {
+            let half = at / HALF * HALF;
+            let until = hi.min(half + HALF);
+            let paired = amap.sparse(key * 2 + (at / HALF) as u64).map(|chunk| &chunk.filled);
+            let stop = match paired {
+                Some(paired) if paired.get(at % HALF) => {
+                    self.remove_pairs(b, (amap, key), (at, until))
+                }
+                Some(paired) => {
+                    let until = until.min(half + paired.next_set(at % HALF));
+                    self.remove_mappings(b, at, until)
+                }
+                None => self.remove_mappings(b, at, until),
+            };
+            let Some(stop) = stop else { return };
+            self.forget(at, stop);
+            at = self.present.next_set(stop);
+        }
+    }
+
+    /// Removes the Mappings of some of entries `at..until` of a half, of which the first is present,
+    /// and its Mapping in a pair. Answers where it stopped.
+    fn remove_pairs(
+        &self,
+        b: &mut impl Backend,
+        (amap, key): (&Amap, u64),
+        (at, until): (u32, u32),
+    ) -> Option<u32> {
+        let half = at / HALF;
+        let until = self.present.next_clear(at).min(until) - half * HALF;
+        let (place, count) = amap.run(key * 2 + half as u64, at % HALF, until)?;
+        let (node, slot) = place.mapping()?;
+        b.slots_drop(node, slot, count);
+        Some(at + count)
+    }
+
+    /// The same if none of these Mappings is in a pair.
+    fn remove_mappings(&mut self, b: &mut impl Backend, at: u32, until: u32) -> Option<u32> {
+        let half = at / HALF;
+        let node = self.nodes[half as usize % 2]?;
+        let head = self.mapping_start(at);
+        let end = self.mapping_end(head);
+        if head < at || end > until {
+            let stop = end.min(until);
+            b.unmap_part((node, head % HALF), at - head, stop - at, end - head);
+            if stop < end {
+                self.head.set(stop);
+            }
+            return Some(stop);
+        }
+        // Whole Mappings up to `until`, or to one that goes on behind it.
+        let mut stop = until;
+        if until < (half + 1) * HALF && self.present.get(until) && !self.head.get(until) {
+            stop = self.mapping_start(until);
+        }
+        b.slots_drop(node, at % HALF, stop - at);
+        Some(stop)
+    }
+}
