@@ -29,7 +29,7 @@ use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
 use uvm::CNode;
 
 /// Pages of RAM that a child starts with: what it needs until it waits for something.
-const CHILD_RAM: u64 = 20;
+const CHILD_RAM: u64 = 28;
 /// The same of one that starts with a program of its own.
 const PROGRAM_RAM: u64 = 40;
 
