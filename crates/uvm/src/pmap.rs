@@ -194,7 +194,10 @@ impl Pmap {
         let (key, entry) = locate(page);
         let region = self.own(b, amap, key)?;
         let mapping = match place.mapping() {
-            Some(mapping) => mapping,
+            Some(mapping) => {
+                region.paired[(entry / HALF) as usize % 2] = true;
+                mapping
+            }
             None => (region.node(b, entry / HALF)?, entry % HALF),
         };
         if count == 1 && region.present.get(entry) {
@@ -407,7 +410,11 @@ impl Pmap {
         if let Some(region) = self.regions.get_mut(key).filter(|_| !mapped.is_empty()) {
             mappings = Some(region.node(b, half)?);
         }
-        amap.make_dense(b, chunk, &mapped, mappings)
+        amap.make_dense(b, chunk, &mapped, mappings)?;
+        if let Some(region) = self.regions.get_mut(key) {
+            region.paired[half as usize % 2] = false;
+        }
+        Ok(())
     }
 
     /// For a fork: the child gets no table for this region, so the process can keep its own as it

@@ -26,6 +26,8 @@ pub struct Region {
     pub shared: bool,
     /// The child of a fork that is going on is not to have the table.
     pub kept: bool,
+    /// Of each half, whether Mappings of its entries may be in pairs.
+    pub(crate) paired: [bool; 2],
 }
 
 impl Region {
@@ -41,6 +43,7 @@ impl Region {
             writable: none,
             shared,
             kept,
+            paired: [false; 2],
         }
     }
     /// First entry behind the Mapping that begins at `head`.
@@ -74,8 +77,18 @@ impl Region {
     #[inline]
     pub(crate) fn mapping(&self, amap: &Amap, key: u64, at: u32) -> Option<(CNode, u32)> {
         let (half, slot) = (at / HALF, at % HALF);
-        let in_node = || Some((self.nodes[half as usize % 2]?, slot));
-        amap.mapping(key * 2 + half as u64, slot).or_else(in_node)
+        if self.paired[half as usize % 2] {
+            if let Some(mapping) = amap.mapping(key * 2 + half as u64, slot) {
+                return Some(mapping);
+            }
+        }
+        Some((self.nodes[half as usize % 2]?, slot))
+    }
+    /// Those of the anons of this half's chunk that are in pairs, if any Mapping may be.
+    #[inline]
+    fn paired_anons<'a>(&self, amap: &'a Amap, chunk: u64) -> Option<&'a Bits<4>> {
+        let chunk = self.paired[(chunk % 2) as usize].then(|| amap.sparse(chunk))??;
+        Some(&chunk.filled)
     }
     /// Does another process hold the table, or still one of the CNodes? It gives them up one after
     /// the other, and may be interrupted in between.
@@ -140,7 +153,7 @@ impl Region {
     ) {
         self.set_writable(lo, hi, prot);
         let (half, chunk) = (lo / HALF * HALF, key * 2 + (lo / HALF) as u64);
-        let Some(paired) = amap.sparse(chunk).map(|chunk| &chunk.filled) else {
+        let Some(paired) = self.paired_anons(amap, chunk) else {
             return self.protect_unpaired(b, lo, hi, prot);
         };
         let mut at = lo;
@@ -194,7 +207,7 @@ impl Region {
         while at < hi {
             let half = at / HALF * HALF;
             let until = hi.min(half + HALF);
-            let paired = amap.sparse(key * 2 + (at / HALF) as u64).map(|chunk| &chunk.filled);
+            let paired = self.paired_anons(amap, key * 2 + (at / HALF) as u64);
             let stop = match paired {
                 Some(paired) if paired.get(at % HALF) => {
                     self.remove_pairs(b, (amap, key), (at, until))

@@ -203,8 +203,18 @@ impl Db {
         if self.newest == Some(slot) {
             self.newest = None;
         }
-        let leaves_copies = is_container(slot.cap().ty) && self.has_copies(slot);
+        if is_container(slot.cap().ty) {
+            return self.remove_container(slot);
+        }
         // SAFETY: it is in the database.
+        unsafe { self.mdb.remove(slot.ptr()) }
+    }
+
+    /// The same for a capability to a container: what others of it are left with is suspect.
+    #[inline(never)]
+    fn remove_container(&mut self, slot: SlotRef) -> RawCap {
+        let leaves_copies = self.has_copies(slot);
+        // SAFETY: the caller found it in the database.
         let cap = unsafe { self.mdb.remove(slot.ptr()) };
         if leaves_copies {
             self.left(&cap);
