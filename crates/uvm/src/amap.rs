@@ -490,7 +490,8 @@ impl Amap {
         Ok(())
     }
 
-    /// For a fork: gives the child copies of all anons in pairs. They become read-only.
+    /// For a fork: gives the child copies of all anons in pairs. They become read-only. Followed by
+    /// [`share`](Self::share), or by [`alias_pairs`](Self::alias_pairs) if there will be no child.
     ///
     /// # Errors
     ///
@@ -498,14 +499,22 @@ impl Amap {
     pub fn copy_pairs_for_child(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.shelves.copy_for_child(b)?;
         self.shelves.lower(b);
-        let sparse = self.chunks.values_mut().filter(|chunk| chunk.is_sparse());
-        sparse.for_each(|chunk| chunk.aliased = chunk.filled);
         Ok(())
     }
 
-    /// Marks every dense chunk as held by two processes, but those of the regions `copied`.
+    /// Marks every anon in a pair as one that perhaps another process has, too.
+    pub fn alias_pairs(&mut self) {
+        let sparse = self.chunks.values_mut().filter(|chunk| chunk.is_sparse());
+        sparse.for_each(|chunk| chunk.aliased = chunk.filled);
+    }
+
+    /// Marks every dense chunk as held by two processes, but those of the regions `copied`, and
+    /// every anon in a pair as one that another process has, too.
     pub fn share(&mut self, copied: &[u64]) {
-        self.chunks.values_mut().for_each(|chunk| chunk.set_shared(true));
+        self.chunks.values_mut().for_each(|chunk| match &mut chunk.store {
+            Store::Dense { shared, .. } => *shared = true,
+            Store::Sparse(_) => chunk.aliased = chunk.filled,
+        });
         for key in copied.iter().flat_map(|region| [region * 2, region * 2 + 1]) {
             if let Some(chunk) = self.chunks.get_mut(key) {
                 chunk.set_shared(false);

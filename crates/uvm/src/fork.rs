@@ -61,9 +61,22 @@ impl Space {
     pub fn fork(
         &mut self,
         b: &mut impl Backend,
-        MixedRegions(mut copied): MixedRegions,
+        MixedRegions(copied): MixedRegions,
     ) -> Result<(), NoMemory> {
         self.amap.copy_pairs_for_child(b)?;
+        // What is in pairs is read-only now, so that its chunks must be told in any case.
+        let copied = self.copy_small(b, copied).inspect_err(|_| self.amap.alias_pairs())?;
+        self.amap.share(&copied);
+        self.pmap.share();
+        Ok(())
+    }
+
+    /// The child gets copies of the anons of small regions, `copied` among them. Answers which.
+    fn copy_small(
+        &mut self,
+        b: &mut impl Backend,
+        mut copied: Vec<u64>,
+    ) -> Result<Vec<u64>, NoMemory> {
         copied.try_reserve(FEW_REGIONS - copied.len().min(FEW_REGIONS))?;
         copied.iter().try_for_each(|&key| self.keep(b, key))?;
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
@@ -74,9 +87,7 @@ impl Space {
                 copied.push(key);
             }
         }
-        self.amap.share(&copied);
-        self.pmap.share();
-        Ok(())
+        Ok(copied)
     }
 
     /// The child gets copies of the anons in the dense chunks of a region, and not its table.

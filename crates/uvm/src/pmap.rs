@@ -432,14 +432,10 @@ impl Pmap {
     ///
     /// There is no memory; some are kept.
     pub fn keep_sparse(&mut self, sparse: &[(u64, bool)]) -> Result<Vec<u64>, NoMemory> {
+        /// A search takes as long as to look at so many regions.
+        const SEARCH: usize = 8;
         let (mut others, mut result) = (Vec::new(), Ok(()));
-        let mut rest = sparse.iter().peekable();
-        if sparse.is_empty() {
-            return Ok(others);
-        }
-        self.regions.for_each_mut(|key, region| {
-            while rest.next_if(|(next, _)| *next < key).is_some() {}
-            let Some((_, mixed)) = rest.next_if(|(next, _)| *next == key) else { return };
+        let mut enter = |key: u64, region: &mut Region, mixed: bool| {
             if !region.shared && !mixed {
                 region.kept = true;
             } else if others.try_reserve(1).is_ok() {
@@ -447,7 +443,22 @@ impl Pmap {
             } else {
                 result = Err(NoMemory);
             }
-        });
+        };
+        if sparse.len() * SEARCH < self.regions.len() {
+            for &(key, mixed) in sparse {
+                if let Some(region) = self.regions.get_mut(key) {
+                    enter(key, region, mixed);
+                }
+            }
+        } else if !sparse.is_empty() {
+            let mut rest = sparse.iter().peekable();
+            self.regions.for_each_mut(|key, region| {
+                while rest.next_if(|(next, _)| *next < key).is_some() {}
+                if let Some((_, mixed)) = rest.next_if(|(next, _)| *next == key) {
+                    enter(key, region, *mixed);
+                }
+            });
+        }
         result.map(|()| others)
     }
 

@@ -232,16 +232,13 @@ impl Nodes {
     /// Gives the child these CNodes under the same numbers. `shared` has a bit for each.
     pub fn share(&self, shared: &[u64]) -> Result<(), Status> {
         /// Most slots in one invocation.
-        const RUN: usize = 256;
-        let is_shared =
-            |n: u32| shared.get(n as usize / 64).is_some_and(|w| w >> (n % 64) & 1 != 0);
+        const RUN: u32 = 256;
         let end = self.nodes.end();
         let mut at = 0;
-        while let Some(first) = (at..end).find(|&n| is_shared(n)) {
+        while let Some(first) = next_bit(shared, at, true).filter(|&first| first < end) {
             // Up to a gap or the end of the root.
-            let root = node_root(CNode(first));
-            let joins = |&n: &u32| is_shared(n) && node_root(CNode(n)) == root;
-            let count = (first..end).take_while(joins).take(RUN).count() as u32;
+            let gap = next_bit(shared, first, false).unwrap_or(end);
+            let count = gap.min(end).min(root_end(CNode(first))).min(first + RUN) - first;
             let from = node_place(CNode(first));
             in_child(CNode(first), |root, index| {
                 from.copy_range(Place::l1(root, index), count, CapType::Null).map(|_| ())
@@ -363,13 +360,24 @@ fn node_of(slot: Place) -> CNode {
     CNode(OWN + extension * EACH + index - FIRST)
 }
 
-/// The root through which a CNode is reached.
-fn node_root(node: CNode) -> CapAddr {
-    if node.0 < OWN {
-        CapAddr::NULL
-    } else {
-        extension(node).0
+/// The first number behind a CNode's that is reached through another root.
+fn root_end(node: CNode) -> u32 {
+    match node.0.checked_sub(OWN) {
+        None => OWN,
+        Some(number) => OWN + (number / EACH + 1) * EACH,
     }
+}
+
+/// The first number from `at` on whose bit is set, or is not.
+fn next_bit(words: &[u64], at: u32, set: bool) -> Option<u32> {
+    let flip = if set { 0 } else { u64::MAX };
+    let mut word = at as usize / 64;
+    let mut found = (words.get(word)? ^ flip) & (u64::MAX << (at % 64));
+    while found == 0 {
+        word += 1;
+        found = words.get(word)? ^ flip;
+    }
+    Some(word as u32 * 64 + found.trailing_zeros())
 }
 
 /// Calls `f` with the root in the child through which a CNode is reached, and the index there.
