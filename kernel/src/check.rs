@@ -77,8 +77,7 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
     let rank = CapType::Pt.rank();
     let mapped = local.db.surrounding(MEMORY, mapping.base, bytes, rank);
     let mapped = mapped.ok_or(Broken::NothingMapped { table, entry })?.cap();
-    let is_frame = matches!(mapped.kind(), CapType::Frame | CapType::DevFrame);
-    if !is_frame && mapped.kind().table_level().is_none() {
+    if !mapped.is_frame() && mapped.kind().table_level().is_none() {
         return Err(Broken::NothingMapped { table, entry });
     }
     let mut writable = false;

@@ -58,11 +58,11 @@ impl Cap {
     }
     /// Can pages of it be mapped?
     pub fn is_frame(&self) -> bool {
-        matches!(self.ty, CapType::Frame | CapType::DevFrame)
+        self.ty.is_frame()
     }
     /// Does it have slots?
     pub fn is_container(&self) -> bool {
-        matches!(self.ty, CapType::L1CNode | CapType::L2CNode | CapType::Dispatcher)
+        self.ty.is_container()
     }
     /// The level of a page table.
     pub fn level(&self) -> Option<u8> {

@@ -170,8 +170,7 @@ impl Model {
         let Some(base) = source.base.checked_add(offset) else { return true };
         let end = base.saturating_add(bytes);
         let ours = self.homeland.start <= base && end <= self.homeland.end;
-        let container = matches!(ty, CapType::L1CNode | CapType::L2CNode | CapType::Dispatcher);
-        (ours || end > source.end()) && !container && !self.is_returned(base, end)
+        (ours || end > source.end()) && !ty.is_container() && !self.is_returned(base, end)
     }
 
     fn in_homeland(&self, cap: &Cap) -> bool {

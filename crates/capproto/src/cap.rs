@@ -1,6 +1,8 @@
 //! What the protocol knows of a capability.
 
-use captypes::{CapType, Rights, Tree};
+use captypes::types::{IdentityField, Wire};
+pub use captypes::WireCap;
+use captypes::{CapType, Tree};
 
 /// A core: 0 to 63.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -79,53 +81,30 @@ impl Region {
 /// was made of another.
 pub const BADGED: u8 = u8::MAX;
 
-/// A capability on its way between cores: what a slot holds but for links, owner and hints.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WireCap {
-    /// Number of its type, a [`captypes::CapType`]: that which user mode sees.
-    pub ty: u8,
-    /// Rights. Copies may differ in them.
-    pub rights: u8,
-    /// Attributes. Copies may differ in them.
-    pub attrs: u16,
-    /// Specific to the type, as in `mdb::RawCap`.
-    pub aux: u32,
-    /// First physical byte address, or number.
-    pub base: u64,
-    /// Bytes, or how many; 0 counts as 1.
-    pub size: u64,
+/// What the protocol asks of a capability on its way between cores.
+pub trait Relations {
+    /// What it covers.
+    fn region(&self) -> Region;
+    /// Order among capabilities to the same region: an ancestor has the lower rank.
+    fn rank(&self) -> u8;
+    /// Returns `true` if another core can become the owner. Objects of the CPU driver stay where they are
+    /// (G18 §4.2).
+    fn is_moveable(&self) -> bool;
 }
 
-impl WireCap {
-    /// Type, rights, attributes and `aux` in one word, in this order from bit 0 on.
-    pub const fn head(&self) -> u64 {
-        self.ty as u64
-            | (self.rights as u64) << 8
-            | (self.attrs as u64) << 16
-            | (self.aux as u64) << 32
-    }
-    /// The type; `None` for a number that is none.
-    pub const fn kind(&self) -> Option<CapType> {
-        CapType::from_u8(self.ty)
-    }
-    /// The rights as a set.
-    pub const fn rights_set(&self) -> Rights {
-        Rights(self.rights)
-    }
-    /// What it covers.
-    pub fn region(&self) -> Region {
+impl Relations for WireCap {
+    fn region(&self) -> Region {
         let tree = self.kind().map_or(Tree::None, CapType::tree) as u8;
         Region { tree, base: self.base, end: self.base.saturating_add(self.size.max(1)) }
     }
-    /// Order among capabilities to the same region: an ancestor has the lower rank.
-    pub fn rank(&self) -> u8 {
-        match self.kind() {
-            Some(CapType::Endpoint) if self.aux != 0 => BADGED,
-            kind => kind.map_or(0, CapType::rank),
+    fn rank(&self) -> u8 {
+        let Some(kind) = self.kind() else { return 0 };
+        match kind.identity() {
+            IdentityField::Badge if self.aux != 0 => BADGED,
+            IdentityField::Badge | IdentityField::None | IdentityField::FirstEntry => kind.rank(),
         }
     }
-    /// Can another core become the owner? Objects of the CPU driver stay where they are (G18 §4.2).
-    pub fn is_moveable(&self) -> bool {
-        self.kind().is_some_and(|kind| !kind.is_kernel_object())
+    fn is_moveable(&self) -> bool {
+        self.kind().is_some_and(|kind| kind.wire() == Wire::Moves)
     }
 }

@@ -35,7 +35,7 @@ mod operation;
 mod site;
 
 pub use books::{GRANTS, MAX_LOCKS};
-pub use cap::{CoreId, Cores, Region, WireCap, MAX_CORES};
+pub use cap::{CoreId, Cores, Region, Relations, WireCap, MAX_CORES};
 pub use driver::{Attempt, CpuDriver, Held, Need, Outside, Progress};
 pub use message::{Change, Malformed, Message, OpId, WORDS};
 pub use monitor::Monitor;

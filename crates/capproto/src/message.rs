@@ -111,18 +111,18 @@ impl Message {
             Lock { region, rank, .. } => (1, rank, NO_CAP, span(region), region.tree),
             Granted { others, .. } => (2, 0, NO_CAP, [others.0, 0], 0),
             Unlock { change, .. } => (3, change_code(change), NO_CAP, none, 0),
-            Copy { cap, place, .. } => (4, 0, cap_words(&cap), [place, 0], 0),
+            Copy { cap, place, .. } => (4, 0, cap.words(), [place, 0], 0),
             Copied { error, .. } => (5, error.map_or(0, |e| e as u8), NO_CAP, none, 0),
-            Check { cap, part, .. } => (6, 0, cap_words(&cap), span(part), part.tree),
+            Check { cap, part, .. } => (6, 0, cap.words(), span(part), part.tree),
             Checked { in_use, .. } => (7, u8::from(in_use), NO_CAP, none, 0),
-            Find { cap, take, .. } => (8, u8::from(take), cap_words(&cap), none, 0),
+            Find { cap, take, .. } => (8, u8::from(take), cap.words(), none, 0),
             Found { copy, cover, .. } => {
                 let (some, tail, tree) = cover_words(cover);
                 (9, u8::from(copy) | some << 1, NO_CAP, tail, tree)
             }
-            Mark { cap, .. } => (10, 0, cap_words(&cap), none, 0),
+            Mark { cap, .. } => (10, 0, cap.words(), none, 0),
             Marked { .. } => (11, 0, NO_CAP, none, 0),
-            Sweep { cap, .. } => (12, 0, cap_words(&cap), none, 0),
+            Sweep { cap, .. } => (12, 0, cap.words(), none, 0),
             Swept { cover, .. } => {
                 let (some, tail, tree) = cover_words(cover);
                 (13, some, NO_CAP, tail, tree)
@@ -153,7 +153,7 @@ impl Message {
         let [head, c0, c1, c2, t0, t1, _] = *words;
         let (op, detail) = (OpId((head >> 32) as u32), (head >> 16) as u8);
         let flag = || if detail < 2 { Ok(detail == 1) } else { Err(Malformed::Detail(detail)) };
-        let cap = || wire_cap(c0, c1, c2);
+        let cap = || wire_cap([c0, c1, c2]);
         let region = || match t0 < t1 {
             true => Ok(Region { tree: (head >> 8) as u8, base: t0, end: t1 }),
             false => Err(Malformed::Region),
@@ -190,17 +190,11 @@ fn cover_words(cover: Option<Region>) -> (u8, [u64; 2], u8) {
     cover.map_or((0, [0; 2], 0), |region| (1, span(region), region.tree))
 }
 
-fn cap_words(cap: &WireCap) -> [u64; 3] {
-    [cap.head(), cap.base, cap.size]
-}
-
-fn wire_cap(head: u64, base: u64, size: u64) -> Result<WireCap, Malformed> {
-    let ty = head as u8;
-    let (rights, attrs) = ((head >> 8) as u8, (head >> 16) as u16);
-    let cap = WireCap { ty, rights, attrs, aux: (head >> 32) as u32, base, size };
+fn wire_cap(words: [u64; 3]) -> Result<WireCap, Malformed> {
+    let cap = WireCap::from_words(words);
     match cap.kind() {
         Some(kind) if kind.can_be_copied() => Ok(cap),
-        _ => Err(Malformed::Type(ty)),
+        _ => Err(Malformed::Type(cap.ty)),
     }
 }
 

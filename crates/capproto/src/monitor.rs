@@ -3,7 +3,9 @@
 use crate::books::{Books, Claim};
 use crate::mutation::{Bug, Mutation};
 use crate::operation::Operation;
-use crate::{Attempt, Change, CoreId, Cores, Message, OpId, Outside, Progress, Region, WireCap};
+use crate::{
+    Attempt, Change, CoreId, Cores, Message, OpId, Outside, Progress, Region, Relations, WireCap,
+};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use captypes::Status;

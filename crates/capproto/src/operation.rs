@@ -11,7 +11,8 @@
 use crate::monitor::{answer_to, Monitor, Request};
 use crate::mutation::Mutation;
 use crate::{
-    Attempt, Change, CoreId, Cores, Held, Message, Need, OpId, Outside, Progress, Region, WireCap,
+    Attempt, Change, CoreId, Cores, Held, Message, Need, OpId, Outside, Progress, Region,
+    Relations, WireCap,
 };
 use captypes::Status;
 

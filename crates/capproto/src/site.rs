@@ -3,12 +3,13 @@
 //! Monitors are this with rings between them. So are the tests of the kernel, on the host.
 
 use crate::{
-    Attempt, CoreId, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region, WireCap,
+    Attempt, CoreId, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region, Relations,
+    WireCap,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use captypes::invocations::{Asked, Held as Flags, Invocation, Need as Asks, Value};
-use captypes::{op, CapType, Label, Place, RamAttrs, Status};
+use captypes::{op, Label, Place, Status};
 use core::ops::Range;
 
 /// Who has invoked what the kernel has handed on: the invoker's name, the number of the request.
@@ -157,18 +158,11 @@ fn is_one(result: Result<Value, Status>) -> bool {
     result.is_ok_and(|reply| reply.value != 0)
 }
 
-/// Each core has its own of some things.
-fn can_travel(cap: &WireCap) -> bool {
-    let home = RamAttrs(cap.attrs).has(RamAttrs::HOME);
-    let own = |kind| matches!(kind, CapType::Kernel | CapType::PerfMon);
-    !home && cap.kind().is_some_and(|kind| kind.can_be_copied() && !own(kind))
-}
-
 /// One step of the CPU driver, with a capability and what else it needs.
 macro_rules! step {
     ($step:ident, $op:ident, $cap:ident $(, $field:ident: $value:expr)*) => {
         $step.kernel(op::$op {
-            head: $cap.head(), base: $cap.base, size: $cap.size, $($field: $value),*
+            cap: *$cap, $($field: $value),*
         })
     };
 }
@@ -187,9 +181,7 @@ impl<L: Links> Step<'_, L> {
 
     fn held_at(&mut self, slot: u64) -> Option<(WireCap, Flags)> {
         let held = self.links.invoke(op::HeldAt { slot }).ok()?;
-        let wire = held.cap();
-        let (ty, rights, attrs, aux) = (wire.head as u8, wire.rights(), wire.attrs(), wire.aux());
-        Some((WireCap { ty, rights, attrs, aux, base: wire.base, size: wire.size }, held))
+        Some((held.cap, held))
     }
 
     /// What an invocation that came to no end needs.
@@ -262,7 +254,7 @@ impl<L: Links> CpuDriver for Step<'_, L> {
                 Err(error) => Attempt::Done(Answer::Status(Err(error))),
             },
             Request::Send { slot, to, place } => match self.held_at(slot) {
-                Some((cap, _)) if can_travel(&cap) => {
+                Some((cap, _)) if cap.can_travel() => {
                     Attempt::Remote { cap, need: Need::Send { to, place } }
                 }
                 Some(_) => Attempt::Done(Answer::Status(Err(Status::WrongType))),

@@ -15,6 +15,28 @@ pub trait Word: Sized {
     fn from_word(word: u64) -> Result<Self, Status>;
 }
 
+/// A value that crosses in one or several words: an argument, or a part of the results.
+pub trait Words: Sized {
+    /// How many.
+    const WORDS: usize;
+    /// Puts them into `words` from `at` on.
+    fn put(self, words: &mut [u64], at: usize);
+    /// The value of those from `at` on, or `Invalid` for words that stand for none.
+    fn take(words: &[u64], at: usize) -> Result<Self, Status>;
+}
+
+impl<T: Word> Words for T {
+    const WORDS: usize = 1;
+    #[inline(always)]
+    fn put(self, words: &mut [u64], at: usize) {
+        words[at] = self.to_word();
+    }
+    #[inline(always)]
+    fn take(words: &[u64], at: usize) -> Result<Self, Status> {
+        T::from_word(words[at])
+    }
+}
+
 macro_rules! plain_words {
     ($($ty:ty),*) => { $(impl Word for $ty {
         #[inline(always)]
@@ -219,52 +241,6 @@ impl Word for FlushStrategy {
             2 => Ok(FlushStrategy::Hybrid),
             _ => Err(Status::Invalid),
         }
-    }
-}
-
-/// A capability as cores tell each other of it: what a slot holds but for links, owner and hints.
-///
-/// ```text
-/// head   bits 0..8 type, 8..16 rights, 16..32 attributes, 32..64 badge of an Endpoint
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WireWords {
-    /// See above.
-    pub head: u64,
-    /// First byte (port, line, number), in the units of the kernel's database.
-    pub base: u64,
-    /// Size, likewise.
-    pub size: u64,
-}
-
-impl WireWords {
-    /// The words of a capability.
-    pub const fn new(
-        ty: CapType,
-        rights: Rights,
-        attrs: RamAttrs,
-        aux: u32,
-        base: u64,
-        size: u64,
-    ) -> WireWords {
-        let head = ty as u64 | (rights.0 as u64) << 8 | (attrs.0 as u64) << 16 | (aux as u64) << 32;
-        WireWords { head, base, size }
-    }
-    /// The type, if it is one.
-    pub const fn kind(&self) -> Option<CapType> {
-        CapType::from_u8(self.head as u8)
-    }
-    /// The rights.
-    pub const fn rights(&self) -> u8 {
-        (self.head >> 8) as u8
-    }
-    /// The attributes.
-    pub const fn attrs(&self) -> u16 {
-        (self.head >> 16) as u16
-    }
-    /// The badge of an Endpoint.
-    pub const fn aux(&self) -> u32 {
-        (self.head >> 32) as u32
     }
 }
 

@@ -3,7 +3,7 @@
 //! `TESSERA_UPDATE=1 cargo test -p captypes` writes it anew.
 
 use captypes::invocations::{Operation, OPERATIONS};
-use captypes::types::ObjectSize;
+use captypes::types::{ObjectSize, Wire};
 use captypes::{CapType, Rights, Status};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -48,6 +48,8 @@ fn rights(rights: Rights) -> String {
         (Rights::EXEC, "EXEC"),
         (Rights::SEND, "SEND"),
         (Rights::RECV, "RECV"),
+        (Rights::REVOKE, "REVOKE"),
+        (Rights::WRITE_ALONE, "WRITE_ALONE"),
     ];
     let names = names.iter().filter(|(right, _)| rights.has(*right));
     names.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
@@ -62,21 +64,31 @@ fn size(ty: CapType) -> String {
     }
 }
 
+fn wire(ty: CapType) -> &'static str {
+    match ty.wire() {
+        Wire::Never | Wire::Local => "nothing",
+        Wire::Pinned => "hold it",
+        Wire::Moves => "hold and own it",
+    }
+}
+
 fn types() -> String {
     let mut out = String::from(
-        "| no. | type | made of | size | rights besides REVOKE | |\n|---:|---|---|---|---|---|\n",
+        "| no. | type | made of | size | rights besides REVOKE | other cores | |\n\
+         |---:|---|---|---|---|---|---|\n",
     );
-    for &ty in CapType::ALL.iter().filter(|&&ty| ty != CapType::Null) {
+    for &ty in CapType::ROWS.iter().filter(|&&ty| ty != CapType::Null) {
         let sources: Vec<_> = ty.sources().iter().map(|source| source.name()).collect();
         let copies = if ty.can_be_copied() { "" } else { " Cannot be copied." };
         let _ = writeln!(
             out,
-            "| {} | **{}** | {} | {} | {} | {}{copies} |",
+            "| {} | **{}** | {} | {} | {} | {} | {}{copies} |",
             ty as u8,
             ty.name(),
             sources.join(", "),
             size(ty),
             rights(ty.rights()),
+            wire(ty),
             text(ty.docs()),
         );
     }
@@ -91,21 +103,21 @@ fn statuses() -> String {
     out
 }
 
-/// Headings, and the first number that is not below them.
-const SECTIONS: [(&str, u16); 7] = [
-    ("Any capability", 20),
-    ("Page tables and Mappings", 30),
-    ("Endpoints", 40),
-    ("Dispatchers", 60),
-    ("The kernel", 70),
-    ("Ports and interrupt lines", 80),
-    ("Performance counters", u16::MAX),
-];
-
 fn operation(out: &mut String, op: &Operation) {
     let arguments: Vec<_> = op.arguments.iter().map(|a| format!("{}: {}", a.name, a.ty)).collect();
     let reply = if op.reply == "()" { String::new() } else { format!(" → {}", op.reply) };
-    let _ = writeln!(out, "**{}** ({}) `({}){reply}`  ", op.name, op.number, arguments.join(", "));
+    let needs = if op.needs == Rights::NONE {
+        String::new()
+    } else {
+        format!(", needs `{}`", rights(op.needs))
+    };
+    let _ = writeln!(
+        out,
+        "**{}** ({}) `({}){reply}`{needs}  ",
+        op.name,
+        op.number,
+        arguments.join(", ")
+    );
     let _ = writeln!(out, "{}", text(op.docs));
     // Words of a message need no explanation one by one.
     let plain = |name: &str| name.len() == 2 && name.starts_with(['w', 'p']);
@@ -123,14 +135,13 @@ fn operation(out: &mut String, op: &Operation) {
 
 fn operations() -> String {
     let mut out = String::new();
-    let mut first = 0;
-    for (heading, end) in SECTIONS {
+    let mut headings: Vec<&str> = OPERATIONS.iter().map(|op| op.heading).collect();
+    headings.dedup();
+    for heading in headings {
         let _ = writeln!(out, "### {heading}\n");
-        let mut here: Vec<_> =
-            OPERATIONS.iter().filter(|op| (first..end).contains(&op.number)).collect();
+        let mut here: Vec<_> = OPERATIONS.iter().filter(|op| op.heading == heading).collect();
         here.sort_by_key(|op| op.number);
         here.into_iter().for_each(|op| operation(&mut out, op));
-        first = end;
     }
     out
 }

@@ -27,7 +27,7 @@ use super::{attr, CapExt, SlotRef, MEMORY};
 use crate::cap::mem::Table;
 use crate::dispatch::Local;
 use crate::vspace;
-use captypes::{CapType, Rights, Status};
+use captypes::{CapType, Rights, Status, TypeSet};
 use core::cell::Cell;
 use mdb::RawCap;
 use paging::{Flags, PAGE};
@@ -102,11 +102,8 @@ impl Uncopied {
 /// Is it a type of which [`Uncopied`] may remember an object?
 #[inline(always)]
 pub(super) fn is_remembered(ty: u8) -> bool {
-    const TYPES: u32 = 1 << CapType::Pt as u32
-        | 1 << CapType::L1CNode as u32
-        | 1 << CapType::L2CNode as u32
-        | 1 << CapType::Dispatcher as u32;
-    TYPES >> (ty & 31) & 1 != 0
+    const TYPES: TypeSet = TypeSet::CONTAINERS.or(TypeSet::of(&[CapType::Pt]));
+    TYPES.has_number(ty)
 }
 
 impl super::Db {

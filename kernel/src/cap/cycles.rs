@@ -29,13 +29,12 @@
 
 use super::db::{is_container, Db};
 use super::delete::{Pause, Progress};
-use super::mem::SlotRun;
+use super::lookup::slots_of;
 use super::policy::MEMORY;
-use super::{attr, lookup, CapExt, SlotRef};
-use crate::dispatch::dcb::Dcb;
+use super::{attr, CapExt, SlotRef};
 use crate::dispatch::Local;
 use captypes::invocations::Count;
-use captypes::place::{L2_SLOTS, SLOT_BYTES};
+use captypes::place::SLOT_BYTES;
 use captypes::{CapType, Status};
 use mdb::RawCap;
 use paging::PAGE;
@@ -121,15 +120,6 @@ impl Collector {
 impl Default for Collector {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// The slots of a container.
-fn slots_of(container: &RawCap) -> SlotRun {
-    match container.kind() {
-        CapType::Dispatcher => Dcb::slots(container.base),
-        CapType::L1CNode => SlotRun::new(container.base, 0, lookup::root_slots(container.word)),
-        _ => SlotRun::new(container.base, 0, L2_SLOTS),
     }
 }
 

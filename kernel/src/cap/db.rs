@@ -10,7 +10,7 @@ use super::locks::Locks;
 use super::mem::{Obj, SlotRun};
 use super::policy::{CapPolicy, MEMORY};
 use super::suspects::Suspects;
-use captypes::CapType;
+use captypes::{CapType, TypeSet};
 use core::ptr::NonNull;
 use mdb::{Class, Entry, Mdb, RawCap, Slot, Violation};
 
@@ -36,11 +36,7 @@ pub struct Db {
 /// Is it a type with slots in it?
 #[inline]
 pub(super) fn is_container(ty: u8) -> bool {
-    const FIRST: u8 = CapType::L1CNode as u8;
-    const TYPES: u8 = 3;
-    const _: () =
-        assert!(CapType::L2CNode as u8 == FIRST + 1 && CapType::Dispatcher as u8 == FIRST + 2);
-    ty.wrapping_sub(FIRST) < TYPES
+    TypeSet::CONTAINERS.const_has_number(ty)
 }
 
 impl Db {
@@ -195,7 +191,7 @@ impl Db {
     }
 
     /// Empties a slot in use.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, slot: SlotRef) -> RawCap {
         if !slot.is_linked() {
             return RawCap::NULL;

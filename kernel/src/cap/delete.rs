@@ -21,7 +21,7 @@ use crate::dispatch::dcb::{Dcb, PARKING};
 use crate::dispatch::Local;
 use crate::ipc::Endpoint;
 use captypes::invocations::{Count, Need};
-use captypes::place::L2_SLOTS;
+use captypes::types::Finaliser;
 use captypes::{CapType, Status};
 use mdb::RawCap;
 
@@ -146,10 +146,10 @@ fn linked(cap: RawCap) -> SlotRef {
 
 /// The slots of a parked container that may hold something else than its own capability.
 fn contents(parked: &RawCap) -> SlotRun {
-    match parked.kind() {
-        CapType::Dispatcher => Dcb::slots(parked.base),
-        CapType::L1CNode => SlotRun::new(parked.base, 1, lookup::root_slots(parked.word) - 1),
-        _ => SlotRun::new(parked.base, 1, L2_SLOTS - 1),
+    let slots = lookup::slots_of(parked);
+    match parked.is(CapType::Dispatcher) {
+        true => slots,
+        false => slots.part(1, slots.len() - 1),
     }
 }
 
@@ -313,15 +313,19 @@ impl Local {
                 }
                 self.check_relatives(slot)?;
             }
-            match cap.kind() {
-                CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
-                CapType::Dispatcher => self.park_dispatcher(slot, &cap)?,
-                CapType::Mapping => self.remove_mapping(slot),
-                CapType::Endpoint if self.has_other_badges(slot, &cap) => {
+            match cap.row().finaliser() {
+                Finaliser::EmptyCNode => self.park_cnode(slot, &cap),
+                Finaliser::StopDispatcher => self.park_dispatcher(slot, &cap)?,
+                Finaliser::ClearEntries => self.remove_mapping(slot),
+                Finaliser::Close if self.has_other_badges(slot, &cap) => {
                     self.drop_slot(slot);
                     return Ok(());
                 }
-                _ => return self.destroy(slot, &cap),
+                Finaliser::Forget
+                | Finaliser::Unmap
+                | Finaliser::TearDown
+                | Finaliser::Close
+                | Finaliser::Unbind => return self.destroy(slot, &cap),
             }
             let left = slot.cap();
             if left.is_null() || left.attrs & attr::PARKED != 0 {
@@ -341,21 +345,21 @@ impl Local {
     /// Removes the last capability to what is neither a container nor a Mapping.
     fn destroy(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
         let above = self.db.nearest_ancestor(slot).map(|above| above.cap());
-        match cap.kind() {
-            CapType::Frame | CapType::DevFrame => {
-                self.unmap_uncovered(slot, cap, above.as_ref())?
-            }
-            _ if cap.level() != 0 => {
+        match cap.row().finaliser() {
+            Finaliser::Unmap => self.unmap_uncovered(slot, cap, above.as_ref())?,
+            Finaliser::TearDown => {
                 self.spend(STEPS_OF_TABLE);
                 self.tear_down(slot, cap)?
             }
-            CapType::Endpoint => {
+            Finaliser::Close => {
                 if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
                     self.close_endpoint(endpoint)?;
                 }
             }
-            CapType::Irq => self.unbind_irqs(cap),
-            _ => {}
+            Finaliser::Unbind => self.unbind_irqs(cap),
+            Finaliser::Forget => {}
+            // Not here: see `delete_last`.
+            Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
         }
         self.drop_last(slot, cap, above)
     }

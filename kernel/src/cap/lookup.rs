@@ -3,14 +3,29 @@
 use super::alone::Held;
 use super::mem::{slot_at, SlotRun};
 use super::{attr, CapExt, SlotRef};
-use crate::dispatch::{DcbRef, Local};
+use crate::dispatch::{Dcb, DcbRef, Local};
 use captypes::place::L2_SLOTS;
+use captypes::types::Finaliser;
 use captypes::{CapAddr, CapType, Level, Place, Rights, Status};
-use mdb::Slot;
+use mdb::{RawCap, Slot};
 
 /// Slots of the root CNode `bytes` long.
 pub const fn root_slots(bytes: u64) -> u32 {
     (bytes / size_of::<Slot>() as u64) as u32
+}
+
+/// The slots of a container; none of anything else.
+pub(super) fn slots_of(container: &RawCap) -> SlotRun {
+    match container.row().finaliser() {
+        Finaliser::StopDispatcher => Dcb::slots(container.base),
+        Finaliser::EmptyCNode => SlotRun::new(container.base, 0, root_slots(container.word)),
+        Finaliser::Forget
+        | Finaliser::Unmap
+        | Finaliser::TearDown
+        | Finaliser::ClearEntries
+        | Finaliser::Close
+        | Finaliser::Unbind => SlotRun::new(container.base, 0, 0),
+    }
 }
 
 /// A capability to an L2CNode, and that of another core, as [`Slot::head`] shows them.

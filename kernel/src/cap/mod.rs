@@ -40,12 +40,11 @@ pub use db::{Db, SlotRef};
 pub use mem::{Obj, SlotRun};
 pub use policy::{CapPolicy, MEMORY};
 
-use captypes::{CapType, RamAttrs, Rights};
+use captypes::{CapType, RamAttrs, Rights, TypeSet};
 use mdb::RawCap;
 
-/// Internal type of a RAM capability with [`RamAttrs::HOME`]. It comes before all other types of
-/// the same range, so that a client's RAM of the same size is a descendant of it, not a copy.
-pub const HOME_RAM: u8 = 31;
+/// How slots hold RAM with [`RamAttrs::HOME`].
+pub const HOME_RAM: u8 = CapType::HomeRam as u8;
 
 /// Internal attributes: what [`RamAttrs`] says, to which core the capability belongs, and marks.
 ///
@@ -101,9 +100,9 @@ pub mod attr {
 const LEVELS: [u8; 256] = {
     let mut levels = [0; 256];
     let mut at = 0;
-    while at < CapType::ALL.len() {
-        if let Some(level) = CapType::ALL[at].table_level() {
-            levels[CapType::ALL[at] as usize] = level;
+    while at < CapType::ROWS.len() {
+        if let Some(level) = CapType::ROWS[at].table_level() {
+            levels[CapType::ROWS[at] as usize] = level;
         }
         at += 1;
     }
@@ -114,6 +113,8 @@ const LEVELS: [u8; 256] = {
 pub trait CapExt {
     /// The type that user mode sees.
     fn kind(&self) -> CapType;
+    /// The type.
+    fn row(&self) -> CapType;
     /// The rights.
     fn rights_set(&self) -> Rights;
     /// Is it of this type?
@@ -146,11 +147,11 @@ pub(crate) const fn made_attrs(attrs: u16) -> u16 {
 impl CapExt for RawCap {
     #[inline]
     fn kind(&self) -> CapType {
-        match CapType::from_u8(self.ty) {
-            Some(ty) => ty,
-            None if self.ty == HOME_RAM => CapType::Ram,
-            None => CapType::Null,
-        }
+        CapType::seen_in_slot(self.ty)
+    }
+    #[inline]
+    fn row(&self) -> CapType {
+        CapType::of_slot(self.ty)
     }
     #[inline]
     fn rights_set(&self) -> Rights {
@@ -166,7 +167,7 @@ impl CapExt for RawCap {
     }
     #[inline]
     fn is_frame(&self) -> bool {
-        self.is(CapType::Frame) || self.is(CapType::DevFrame)
+        TypeSet::FRAMES.const_has_number(self.ty)
     }
     fn ram_attrs(&self) -> RamAttrs {
         let home = if self.ty == HOME_RAM { RamAttrs::HOME.0 } else { 0 };

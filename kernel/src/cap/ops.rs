@@ -2,29 +2,16 @@
 
 use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef};
 use crate::dispatch::Local;
 use captypes::invocations::{Count, Identity};
-use captypes::{CapType, Rights, Status};
+use captypes::{CapType, Rights, Status, TypeSet};
 use mdb::RawCap;
-
-/// Types (bits) that can be copied.
-const COPYABLE: u32 = {
-    let mut types = 1 << HOME_RAM;
-    let mut at = 0;
-    while at < CapType::ALL.len() {
-        if CapType::ALL[at].can_be_copied() {
-            types |= 1 << CapType::ALL[at] as u32;
-        }
-        at += 1;
-    }
-    types
-};
 
 /// Can a capability of this type be copied?
 #[inline]
 pub(super) fn is_copyable(ty: u8) -> bool {
-    COPYABLE >> (ty & 31) & 1 != 0
+    TypeSet::COPYABLE.has_number(ty)
 }
 
 /// What a copy of `cap` holds; `None` for what cannot be copied.
@@ -92,11 +79,10 @@ impl Local {
         only: CapType,
     ) -> Result<Count, Status> {
         let types = match only {
-            CapType::Null => COPYABLE,
-            CapType::Ram => 1 << CapType::Ram as u32 | 1 << HOME_RAM,
-            only => COPYABLE & 1 << only as u32,
+            CapType::Null => TypeSet::COPYABLE,
+            only => TypeSet::COPYABLE.and(TypeSet::seen_as(only)),
         };
-        let wanted = |ty: u8| types >> (ty & 31) & 1 != 0;
+        let wanted = |ty: u8| types.has_number(ty);
         let pairs = || src.iter().zip(dst.iter());
         if pairs().any(|(from, to)| wanted(from.ty()) && !to.is_empty()) {
             return Err(Status::Occupied);
@@ -148,7 +134,7 @@ impl Local {
     pub fn identify(&self, slot: SlotRef) -> Identity {
         let cap = slot.cap();
         let (mut base, mut bytes) = <super::CapPolicy as mdb::Policy>::range(&cap);
-        if matches!(cap.kind(), CapType::Io | CapType::Irq | CapType::Id) {
+        if cap.kind().tree().is_numbers() {
             (base, bytes) = (base >> SCALE, bytes >> SCALE);
         }
         let mut relations = self.remote_relations(&cap);

@@ -4,7 +4,7 @@
 //! them; its encoding is that of [`vspace::Mapping`](crate::vspace::Mapping). Ports and interrupt
 //! lines are scaled to pages, as the database wants it.
 
-use super::HOME_RAM;
+use captypes::types::IdentityField;
 use captypes::CapType;
 use mdb::{Policy, RawCap};
 
@@ -22,22 +22,20 @@ const TYPES: usize = 32;
 const RANKS: [u8; TYPES] = {
     let mut ranks = [0; TYPES];
     let mut at = 0;
-    while at < CapType::ALL.len() {
-        ranks[CapType::ALL[at] as usize] = CapType::ALL[at].rank();
+    while at < CapType::ROWS.len() {
+        ranks[CapType::ROWS[at] as usize] = CapType::ROWS[at].rank();
         at += 1;
     }
-    ranks[HOME_RAM as usize] = 0;
     ranks
 };
 
 const TREES: [u8; TYPES] = {
     let mut trees = [0; TYPES];
     let mut at = 0;
-    while at < CapType::ALL.len() {
-        trees[CapType::ALL[at] as usize] = CapType::ALL[at].tree() as u8;
+    while at < CapType::ROWS.len() {
+        trees[CapType::ROWS[at] as usize] = CapType::ROWS[at].tree() as u8;
         at += 1;
     }
-    trees[HOME_RAM as usize] = MEMORY;
     trees
 };
 
@@ -56,10 +54,14 @@ impl Policy for CapPolicy {
         RANKS[ty as usize % TYPES]
     }
 
-    /// What has a badge is made of the Endpoint without.
+    /// What has a badge is made of what has none.
     #[inline]
     fn rank_of(cap: &RawCap) -> u8 {
-        Self::rank(cap.ty) + u8::from(cap.ty == CapType::Endpoint as u8 && cap.aux != 0)
+        let badged = match CapType::identity_in_slot(cap.ty) {
+            IdentityField::Badge => cap.aux != 0,
+            IdentityField::None | IdentityField::FirstEntry => false,
+        };
+        Self::rank(cap.ty) + u8::from(badged)
     }
 
     #[inline]
@@ -72,12 +74,10 @@ impl Policy for CapPolicy {
 
     #[inline]
     fn identity(cap: &RawCap) -> u64 {
-        if cap.ty == CapType::Mapping as u8 {
-            return crate::vspace::first_entry(cap);
+        match CapType::identity_in_slot(cap.ty) {
+            IdentityField::None => 0,
+            IdentityField::Badge => u64::from(cap.aux),
+            IdentityField::FirstEntry => crate::vspace::first_entry(cap),
         }
-        if cap.ty == CapType::Endpoint as u8 {
-            return u64::from(cap.aux);
-        }
-        0
     }
 }

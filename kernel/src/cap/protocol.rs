@@ -9,47 +9,40 @@ use super::mem::slot_at;
 use super::policy::{CapPolicy, MEMORY};
 use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
-use captypes::invocations::{Held, WireWords};
-use captypes::types::ObjectSize;
-use captypes::{CapType, RamAttrs, Rights, Status};
+use captypes::invocations::Held;
+use captypes::types::Finaliser;
+use captypes::{CapType, Rights, Status, WireCap};
 use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
 use paging::PAGE;
 
-/// Types of which other cores can have copies: of the others each core has its own.
-fn can_travel(cap: &RawCap) -> bool {
-    let own = matches!(cap.kind(), CapType::Kernel | CapType::PerfMon);
-    cap.ty != HOME_RAM && cap.kind().can_be_copied() && !own
-}
-
-/// What is said of a capability, as this core would hold it; `Invalid` for what cannot be.
-pub fn from_wire(wire: &WireWords) -> Result<RawCap, Status> {
-    let ty = wire.kind().filter(|&ty| ty != CapType::Mapping).ok_or(Status::Invalid)?;
-    let attrs = RamAttrs(wire.attrs());
-    let fits = match ty.object_size() {
-        ObjectSize::Fixed(size) => wire.size == size,
-        ObjectSize::Multiple(unit) => wire.size != 0 && wire.size.is_multiple_of(unit),
-        ObjectSize::None => wire.size != 0,
-    };
-    let aligned = (wire.base | wire.size) & (PAGE - 1) == 0;
-    const END: u64 = 1 << 52;
-    if !fits || !aligned || wire.base > END || wire.size > END - wire.base {
-        return Err(Status::Invalid);
-    }
-    let home = ty == CapType::Ram && attrs.has(RamAttrs::HOME);
+/// What is said of a capability, as this core would hold it.
+///
+/// # Errors
+///
+/// `Invalid` for what no slot can hold.
+pub fn from_wire(wire: &WireCap) -> Result<RawCap, Status> {
+    let ty = wire.check()?;
     Ok(RawCap {
-        ty: if home { HOME_RAM } else { ty as u8 },
-        rights: wire.rights() & Rights::ALL.0,
-        attrs: attrs.0 & attr::INHERITED,
-        aux: if ty == CapType::Endpoint { wire.aux() } else { 0 },
+        ty: ty as u8,
+        rights: wire.rights & Rights::ALL.0,
+        attrs: wire.attrs & attr::INHERITED,
+        aux: ty.wire_aux(wire.aux),
         base: wire.base,
         word: wire.size,
     })
 }
 
 /// What other cores are told of a capability.
-pub fn to_wire(cap: &RawCap) -> WireWords {
-    let aux = if cap.is(CapType::Endpoint) { cap.aux } else { 0 };
-    WireWords::new(cap.kind(), Rights(cap.rights), cap.ram_attrs(), aux, cap.base, cap.word)
+pub fn to_wire(cap: &RawCap) -> WireCap {
+    let kind = cap.kind();
+    WireCap {
+        ty: kind as u8,
+        rights: cap.rights,
+        attrs: cap.ram_attrs().0,
+        aux: kind.wire_aux(cap.aux),
+        base: cap.base,
+        size: cap.word,
+    }
 }
 
 impl Local {
@@ -68,8 +61,7 @@ impl Local {
             | flag(cap.has_remote(attr::REMOTE_COPIES), Held::REMOTE_COPIES)
             | flag(cap.has_remote(attr::REMOTE_DESCENDANTS), Held::REMOTE_DESCENDANTS)
             | flag(cap.has_remote(attr::REMOTE_ANCESTORS), Held::REMOTE_ANCESTORS);
-        let wire = to_wire(&cap);
-        Ok(Held { head: wire.head, base: wire.base, size: wire.size, flags })
+        Ok(Held { cap: to_wire(&cap), flags })
     }
 
     /// A slot with the capability, if it is no container that is being taken apart.
@@ -92,7 +84,7 @@ impl Local {
     /// Other cores may get relatives of the capability: sets the hints of its copies, ancestors and
     /// descendants.
     pub fn share(&mut self, cap: &RawCap) -> Result<(), Status> {
-        if !can_travel(cap) {
+        if !cap.row().can_travel() {
             return Err(Status::WrongType);
         }
         let Some(slot) = self.find_whole(cap) else { return Ok(()) };
@@ -182,7 +174,7 @@ impl Local {
 
     /// Puts a copy that came from another core into the empty slot `dst`.
     pub fn insert_remote(&mut self, cap: &RawCap, dst: SlotRef) -> Result<(), Status> {
-        if !can_travel(cap) {
+        if !cap.row().can_travel() {
             return Err(Status::WrongType);
         }
         let Some(like) = self.db.find(cap) else {
@@ -253,7 +245,7 @@ impl Local {
     /// other cores, and nobody will look there again.
     pub(super) fn delete_swept(&mut self, slot: SlotRef) -> Progress {
         let cap = slot.cap();
-        let is_cnode = cap.is(CapType::L1CNode) || cap.is(CapType::L2CNode);
+        let is_cnode = cap.row().finaliser() == Finaliser::EmptyCNode;
         let is_last = is_cnode && !cap.is_foreign() && !self.db.has_copies(slot);
         if is_last && self.db.locks.sweeps(&cap) {
             let own = slot_at(cap.base, 0);

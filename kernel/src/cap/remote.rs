@@ -9,9 +9,10 @@
 
 use super::db::is_container;
 use super::delete::{comes_home, Pause, Progress};
+use super::lookup::slots_of;
 use super::mem::{slot_at, SlotRun};
 use super::{attr, copied_attrs, CapExt, Obj, SlotRef, MEMORY};
-use crate::dispatch::{Dcb, DcbRef, Local};
+use crate::dispatch::{DcbRef, Local};
 use crate::ipc::Endpoint;
 use captypes::invocations::{Identity, Need};
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
@@ -222,10 +223,7 @@ impl Local {
             return None;
         }
         let container = self.container_at(pa)?;
-        let slots = match container.kind() {
-            CapType::Dispatcher => Dcb::slots(container.base),
-            _ => SlotRun::new(container.base, 0, (container.word / SLOT_BYTES) as u32),
-        };
+        let slots = slots_of(&container);
         let first = slots.get(0).pa();
         let index = pa.checked_sub(first)? / SLOT_BYTES;
         (index < u64::from(slots.len())).then(|| slot_at(first, index as u32))

@@ -14,8 +14,8 @@ use crate::arch;
 use crate::cores::CoreId;
 use crate::dispatch::{Dcb, Local};
 use captypes::invocations::{Counter, Part};
-use captypes::types::ObjectSize;
-use captypes::{op, CapType, ObjectKind, RamAttrs, Rights, Status};
+use captypes::types::{Birth, ObjectSize};
+use captypes::{op, CapType, ObjectKind, RamAttrs, Rights, Status, TypeSet};
 use mdb::{is_copy, RawCap};
 use paging::PAGE;
 
@@ -38,18 +38,12 @@ pub struct Order {
     pub count: u32,
 }
 
-/// For each type, those (bits) that it may be made of.
-const SOURCES: [u32; 32] = {
-    let mut sources = [0; 32];
+/// For each type, those that it may be made of.
+const SOURCES: [TypeSet; 32] = {
+    let mut sources = [TypeSet::of(&[]); 32];
     let mut at = 0;
-    while at < CapType::ALL.len() {
-        let ty = CapType::ALL[at];
-        let from = ty.sources();
-        let mut n = 0;
-        while n < from.len() {
-            sources[ty as usize] |= 1 << from[n] as u32;
-            n += 1;
-        }
+    while at < CapType::ROWS.len() {
+        sources[CapType::ROWS[at] as usize] = TypeSet::of(CapType::ROWS[at].sources());
         at += 1;
     }
     sources
@@ -58,7 +52,7 @@ const SOURCES: [u32; 32] = {
 /// May a capability of type `from` be retyped to `to`?
 #[inline(always)]
 fn may_become(from: CapType, to: CapType) -> bool {
-    SOURCES[to as usize & 31] >> from as u32 & 1 != 0
+    SOURCES[to as usize & 31].has(from)
 }
 
 /// Is `bytes` a size that an object of type `ty` may have?
@@ -83,12 +77,16 @@ fn is_memory(src: &RawCap) -> bool {
 /// Must memory be zeroed when something of this type is made of it?
 #[inline]
 fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
-    source.kind() == CapType::Ram && ty != CapType::Ram
+    source.kind() == CapType::Ram && TypeSet::ZEROED.const_has_number(ty as u8)
 }
 
 /// Must more be done with objects of this type than to zero their memory?
 fn is_prepared(ty: CapType) -> bool {
-    ty == CapType::Dispatcher || ty.table_level() == Some(arch::root_level())
+    match ty.birth() {
+        Birth::Kept | Birth::Zeroed => false,
+        Birth::Table => ty.table_level() == Some(arch::root_level()),
+        Birth::Dispatcher => true,
+    }
 }
 
 /// Most bytes of objects of this type that one invocation makes of RAM: to prepare an object takes some
@@ -104,10 +102,12 @@ fn most_made(ty: CapType) -> u64 {
 
 /// Brings zeroed memory into the state that an object of another type than Frame begins in.
 fn prepare_object(kind: ObjectKind, base: u64, home: CoreId) {
-    match kind.ty {
-        ty if ty.table_level() == Some(arch::root_level()) => install_kernel_half(base),
-        CapType::Dispatcher => Dcb::init(base, home),
-        _ => {}
+    match kind.ty.birth() {
+        Birth::Table if kind.ty.table_level() == Some(arch::root_level()) => {
+            install_kernel_half(base)
+        }
+        Birth::Dispatcher => Dcb::init(base, home),
+        Birth::Kept | Birth::Zeroed | Birth::Table => {}
     }
 }
 
@@ -370,7 +370,7 @@ impl Local {
     /// Was something else made of `[base, base + len)` of `src` already? Mappings of a Frame do not
     /// count: its parts may be named while it is mapped.
     fn is_taken(&self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> bool {
-        if source.is(CapType::Frame) || source.is(CapType::DevFrame) {
+        if source.is_frame() {
             return self.db.object_inside(src, base, len).is_some();
         }
         self.db.descendant_overlaps(src, base, len)

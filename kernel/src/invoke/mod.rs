@@ -1,25 +1,34 @@
 //! Decoding an invocation: registers to typed arguments, places to slots, and one function.
 //!
-//! What must be fast is here, the rest in `rare`. Everything that arrives here is user input. What is decoded is checked by the type of the
+//! | file | invocations of |
+//! |---|---|
+//! | `any` | any capability; RAM, root CNodes, Ids |
+//! | `table` | page tables and Mappings |
+//! | `endpoint` | Endpoints, and whoever is notified |
+//! | `dispatcher` | Dispatchers |
+//! | `kernel` | the Kernel |
+//! | `monitor` | the Kernel, for the core's monitor |
+//! | `device` | ports, interrupt lines, performance counters |
+//!
+//! Each matches on the enumeration that the table of `captypes` generates for its group, without a
+//! catch-all. Everything that arrives here is user input. What is decoded is checked by the type of the
 //! argument; what a place names is checked by `lookup`; all other checks are in the functions.
 
+mod any;
+mod device;
+mod dispatcher;
+mod endpoint;
+mod kernel;
 mod monitor;
-mod rare;
 pub(crate) mod redirect;
+mod table;
 
-use crate::cap::lookup::{
-    free_slot, held_slot, held_slots, mapping_to_change, slot_to_change, slots, slots_to_change,
-    used_slot,
-};
+use crate::cap::lookup::used_slot;
 use crate::cap::mem::Obj;
-use crate::cap::retype::Order;
 use crate::cap::CapExt;
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{Dcb, DcbRef, Local};
-use crate::ipc::Endpoint;
-use crate::vspace::MapArgs;
-use captypes::invocations::{Count, Counter, Reply, Value};
-use captypes::{op, CapType, Invocation, Label, Place, Rights, Status};
+use crate::dispatch::{DcbRef, Local};
+use captypes::invocations::{Counter, DispatcherOp, Group, Reply};
+use captypes::{CapType, Invocation, Label, Place, Status};
 use mdb::RawCap;
 
 /// The status word of an invocation; [`SETTLED`] if the registers are as they should be already, or
@@ -87,51 +96,37 @@ fn perform(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     dispatch(local, dcb, label)
 }
 
-/// One function for each operation, so that each has only its own registers to save.
+/// By what it is invoked on. What must be fast has a function for each operation, so that each has only its
+/// own registers to save.
 #[inline(always)]
 fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    match label {
-        Label::NoOp => no_op(local, dcb),
-        Label::Copy => copy(local, dcb),
-        Label::Mint => mint(local, dcb),
-        Label::Move => move_cap(local, dcb),
-        Label::Retype => retype(local, dcb),
-        Label::RetypeCopy => {
-            let outcome = retype_copy(local, dcb);
-            survived(local, dcb, outcome)
-        }
-        Label::RetypeMany => retype_many(local, dcb),
-        Label::Identify => identify(local, dcb),
-        Label::CopyRange => copy_range(local, dcb),
-        Label::Delete | Label::Revoke | Label::DeleteRange | Label::Resize => {
-            let outcome = destroy(local, dcb, label);
-            survived(local, dcb, outcome)
-        }
-        Label::Map => map(local, dcb),
-        Label::MapMany => map_many(local, dcb),
-        Label::Protect => protect(local, dcb),
-        Label::Replace => replace(local, dcb),
-        Label::ProtectMany => protect_many(local, dcb),
-        Label::Unmap => unmap(local, dcb),
-        Label::ReadEntry => read_entry(local, dcb),
-        Label::ClearStatus => clear_status(local, dcb),
-        Label::MapZero => map_zero(local, dcb),
-        Label::Call => settled(call(local, dcb)),
-        Label::ReplyRecv => settled(reply_recv(local, dcb)),
-        Label::Poll => settled(poll(local, dcb)),
-        Label::Reply => outcome(reply(local, dcb)),
-        _ => {
-            let outcome = rare::dispatch(local, dcb, label);
-            survived(local, dcb, outcome)
-        }
-    }
+    let rare = match label.group() {
+        Group::Any(op) => return any::dispatch(local, dcb, op),
+        Group::Ram(op) => return any::dispatch_ram(local, dcb, op),
+        Group::CNode(op) => return any::dispatch_cnode(local, dcb, op),
+        Group::Id(op) => return any::dispatch_id(local, dcb, op),
+        Group::Table(op) => return table::dispatch(local, dcb, op),
+        Group::Mapping(op) => return table::dispatch_mapping(local, dcb, op),
+        Group::Translation(op) => return table::dispatch_translation(local, dcb, op),
+        Group::Endpoint(op) => return endpoint::dispatch(local, dcb, op),
+        Group::Receiver(op) => return endpoint::dispatch_receiver(local, dcb, op),
+        Group::Dispatcher(DispatcherOp::Reply) => return outcome(endpoint::reply(local, dcb)),
+        Group::Dispatcher(op) => dispatcher::dispatch(local, dcb, op),
+        Group::Kernel(op) => kernel::dispatch(local, dcb, op),
+        Group::Monitor(op) => monitor::dispatch(local, dcb, op),
+        Group::Io(op) => device::dispatch_io(local, dcb, op),
+        Group::Irq(op) => device::dispatch_irq(local, dcb, op),
+        Group::PerfMon(op) => device::dispatch_perf(local, dcb, op),
+    };
+    survived(local, dcb, rare)
 }
 
+/// A function for each operation.
 macro_rules! handlers {
     ($($name:ident($op:ident) = |$local:ident, $dcb:ident, $target:ident, $args:pat_param| $body:expr;)*) => { $(
         #[inline(never)]
         fn $name(local: &mut Local, dcb: DcbRef) -> Outcome {
-            run(local, dcb, |$local, $target, $args: op::$op| {
+            run(local, dcb, |$local, $target, $args: captypes::op::$op| {
                 let $dcb = dcb;
                 $body
             })
@@ -139,129 +134,25 @@ macro_rules! handlers {
     )* };
 }
 
-handlers! {
-    no_op(NoOp) = |_local, d, target, _| used_slot(d, target).map(drop);
-    copy(Copy) = |local, d, target, a| {
-        let (src, dst) = (used_slot(d, target)?, free_slot(local, d, a.dst)?);
-        local.copy(src, dst)
-    };
-    mint(Mint) = |local, d, target, a| {
-        let (src, dst) = (used_slot(d, target)?, free_slot(local, d, a.dst)?);
-        local.mint(src, dst, a.rights, a.badge)
-    };
-    move_cap(Move) = |local, d, target, a| {
-        let (src, dst) = (slot_to_change(local, d, target)?, free_slot(local, d, a.dst)?);
-        if src.is_empty() {
-            return Err(Status::Empty);
-        }
-        local.check_lock(src)?;
-        local.move_cap(src, dst);
-        Ok(())
-    };
-    retype(Retype) = |local, d, target, a| {
-        let order = Order { kind: a.ty, offset: a.offset, bytes: a.bytes, count: a.count };
-        let (src, dst) = (used_slot(d, target)?, slots_to_change(local, d, a.dst, a.count)?);
-        local.retype(src, order, dst)
-    };
-    retype_many(RetypeMany) = |local, d, target, a| {
-        let parts = [a.p0, a.p1, a.p2, a.p3, a.p4, a.p5, a.p6];
-        let used = parts.iter().take_while(|part| part.count() != 0).count();
-        let parts = &parts[..used];
-        let count = parts.iter().map(|part| part.count()).sum();
-        let (src, dst) = (used_slot(d, target)?, slots_to_change(local, d, a.dst, count)?);
-        local.retype_many(src, parts, dst)?;
-        Ok(Count { count })
-    };
-    retype_copy(RetypeCopy) = |local, d, target, a| {
-        let (ram, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
-        let dst = slot_to_change(local, d, a.dst)?;
-        if dst != src.slot && !dst.is_empty() {
-            return Err(Status::Occupied);
-        }
-        local.work = local.budget;
-        local.retype_copy(ram, src, dst, a)
-    };
-    identify(Identify) = |local, d, target, _| Ok(local.identify(used_slot(d, target)?));
-    copy_range(CopyRange) = |local, d, target, a| {
-        let (src, dst) = (slots(d, target, a.count)?, slots_to_change(local, d, a.dst, a.count)?);
-        local.copy_range(src, dst, a.only)
-    };
-    map(Map) = |local, d, target, a| {
-        let args = MapArgs { entry: a.entry, count: a.count, offset: a.offset, flags: a.flags };
-        let (table, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
-        local.map(table, src, args, free_slot(local, d, a.mapping)?)
-    };
-    map_many(MapMany) = |local, d, target, a| {
-        let src = held_slots(d, a.src, a.count)?;
-        let dst = slots_to_change(local, d, a.mapping, a.count)?;
-        local.map_many(used_slot(d, target)?, src, a.entry, a.flags, dst)
-    };
-    protect(Protect) = |local, d, target, a| {
-        local.protect(mapping_to_change(local, d, target)?, a.first, a.count, a.flags)
-    };
-    replace(Replace) = |local, d, target, a| {
-        let (mapping, src) = (mapping_to_change(local, d, target)?, held_slot(d, a.src)?);
-        local.replace(mapping, src, a.flags)
-    };
-    protect_many(ProtectMany) = |local, d, target, a| {
-        local.protect_many(slots_to_change(local, d, target, a.count)?, a.flags)
-    };
-    unmap(Unmap) = |local, d, target, a| {
-        let rest = free_slot(local, d, a.rest);
-        local.unmap(mapping_to_change(local, d, target)?, a.first, a.count, rest, a.flags)
-    };
-    read_entry(ReadEntry) = |local, d, target, a| {
-        local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
-    };
-    clear_status(ClearStatus) = |local, d, target, a| {
-        local.clear_status(used_slot(d, target)?, a.entry, a.count, a.bits)
-    };
-    map_zero(MapZero) = |local, d, target, a| {
-        local.map_zero(used_slot(d, target)?, a.entry, a.count, a.flags)
-    };
-    delete(Delete) = |local, d, target, _| {
-        let slot = slot_to_change(local, d, target)?;
-        // The repetition may find the slot empty, and something else left to do.
-        if slot.is_empty() && !d.has(flag::REPEATED) {
-            return Err(Status::Empty);
-        }
-        let cap = slot.cap();
-        if cap.is(CapType::Mapping) {
-            local.check_entries(&cap)?;
-        }
-        local.delete(slot)
-    };
-    revoke(Revoke) = |local, d, target, _| {
-        let slot = used_slot(d, target)?;
-        if !slot.cap().rights_set().has(Rights::REVOKE) {
-            return Err(Status::NoRights);
-        }
-        local.revoke(slot)
-    };
-    resize(Resize) = |local, d, target, a| {
-        local.resize(used_slot(d, target)?, used_slot(d, a.root)?)
-    };
-    delete_range(DeleteRange) = |local, d, target, a| {
-        local.delete_range(slots_to_change(local, d, target, a.count)?)
-    };
-}
+use handlers;
 
-fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    local.work = local.budget;
-    let outcome = match label {
-        Label::Delete => delete(local, dcb),
-        Label::Revoke => revoke(local, dcb),
-        Label::Resize => resize(local, dcb),
-        _ => delete_range(local, dcb),
-    };
-    if local.is_alive(dcb) {
-        dcb.clear(flag::REPEATED);
-        if outcome == Status::Again.to_word() {
-            dcb.set(flag::REPEATED);
+/// Performs an operation of a group, each with the invoked capability, which has the type and the right that
+/// the table says.
+macro_rules! operations {
+    ($local:ident, $dcb:ident, $op:ident: $ops:ident;
+     $($name:ident |$cap:pat_param, $args:pat_param| $body:expr;)*) => {
+        match $op {
+            $($ops::$name => run($local, $dcb, |$local, target, args: captypes::op::$name| {
+                let invoked = super::invoked::<captypes::op::$name>($dcb, target)?;
+                let ($cap, $args) = (&invoked, args);
+                // Some need nothing of the core.
+                let _ = &$local;
+                $body
+            }),)*
         }
-    }
-    outcome
+    };
 }
+use operations;
 
 /// The object of type `T` that `target` names.
 #[inline]
@@ -280,24 +171,18 @@ fn no_object(cap: &RawCap, ty: CapType) -> Status {
     }
 }
 
-/// The endpoint that `target` names with a right, and its badge.
-#[inline]
-fn endpoint(dcb: DcbRef, target: Place, right: Rights) -> Result<(Obj<Endpoint>, u32), Status> {
+/// The capability that `target` names, of the type and with the right that the table says.
+fn invoked<I: Invocation>(dcb: DcbRef, target: Place) -> Result<RawCap, Status> {
     let cap = used_slot(dcb, target)?.cap();
-    let endpoint = Obj::of(&cap).ok_or_else(|| no_object(&cap, CapType::Endpoint))?;
-    if !cap.rights_set().has(right) {
-        return Err(Status::NoRights);
+    if cap.is_foreign() {
+        Err(Status::Unsupported)
+    } else if !I::ON.const_has_number(cap.ty) {
+        Err(Status::WrongType)
+    } else if !cap.rights_set().has(I::NEEDS) {
+        Err(Status::NoRights)
+    } else {
+        Ok(cap)
     }
-    Ok((endpoint, cap.aux))
-}
-
-/// The dispatcher to answer.
-#[inline(never)]
-fn caller(dcb: DcbRef, place: Place) -> Result<DcbRef, Status> {
-    if place == Place::CALLER {
-        return dcb.caller.get().ok_or(Status::WrongState);
-    }
-    object::<Dcb>(dcb, place)
 }
 
 #[inline(always)]
@@ -306,40 +191,4 @@ fn settled(result: Result<(), Status>) -> Outcome {
         Ok(()) => SETTLED,
         Err(status) => status.to_word(),
     }
-}
-
-#[inline(never)]
-fn call(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
-    let target = Place(dcb.ctx.rdi.get());
-    let (endpoint, badge) = endpoint(dcb, target, Rights::SEND)?;
-    local.call_endpoint(dcb, endpoint, badge);
-    Ok(())
-}
-
-#[inline(never)]
-fn reply_recv(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
-    let target = Place(dcb.ctx.rdi.get());
-    let (endpoint, _) = endpoint(dcb, target, Rights::RECV)?;
-    let to = Place(dcb.ctx.r15.get());
-    let to = if to.is_null() { None } else { caller(dcb, to).ok() };
-    local.reply_recv(dcb, endpoint, to)
-}
-
-fn poll(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
-    let target = Place(dcb.ctx.rdi.get());
-    let (endpoint, _) = endpoint(dcb, target, Rights::RECV)?;
-    // Where `ReplyRecv` names the slots.
-    let kept = dcb.ctx.r14.replace(dcb.ctx.rsi.get());
-    let received = local.receive_now(dcb, endpoint);
-    dcb.ctx.r14.set(kept);
-    if received {
-        Ok(())
-    } else {
-        Err(Status::Empty)
-    }
-}
-
-fn reply(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
-    let target = Place(dcb.ctx.rdi.get());
-    local.reply(dcb, caller(dcb, target)?)
 }

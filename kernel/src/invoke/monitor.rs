@@ -1,28 +1,59 @@
 //! Invocations of the kernel for the core's monitor. It is trusted to run the protocol; but whatever it
 //! says, the kernel touches nothing outside of objects, and ends.
 
-use super::{endpoint, run, Outcome};
+use super::endpoint::endpoint;
+use super::{operations, run, Outcome};
 use crate::cap::lookup::{free_slot, slot, used_slot};
 use crate::cap::protocol::from_wire;
 use crate::cap::remote::{Ask, MonitorRef};
 use crate::cap::{CapExt, SlotRef};
 use crate::dispatch::{DcbRef, Local};
-use captypes::invocations::{Asked, Need, Span, Value, WireWords};
-use captypes::{op, CapType, Label, Rights, Status};
-use mdb::RawCap;
+use captypes::invocations::{Asked, MonitorOp, Need, Span, Value};
+use captypes::{op, CapType, Rights, Status};
 
-/// Of the monitor.
+/// For the monitor.
 #[inline(never)]
-pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: MonitorOp) -> Outcome {
     local.work = local.budget;
-    match label as u16 {
-        ..97 => dispatch_clients(local, dcb, label),
-        _ => dispatch_steps(local, dcb, label),
+    let known = |local: &Local, slot| local.slot_at_pa(slot).ok_or(Status::NoSlot);
+    let yes = |answer: bool| Value { value: u64::from(answer) };
+    operations! { local, dcb, op: MonitorOp;
+        SetMonitor |_, a| set_monitor(local, dcb, a);
+        Proceed |_, a| local.proceed(dcb, a.client, a.ticket, a.checked);
+        Finish |_, a| local.finish(dcb, a.client, a.ticket, a.status);
+        SlotAt |_, a| slot(dcb, a.place).map(|slot| Value { value: slot.pa() });
+        HeldAt |_, a| local.held(known(local, a.slot)?);
+        DeleteAt |_, a| delete_at(local, known(local, a.slot)?);
+        NextLeft |_, _| Ok(Value { value: local.next_left().map_or(0, SlotRef::pa) });
+        Share |_, a| local.share(&from_wire(&a.cap)?);
+        RevokeRest |_, a| {
+            let cap = from_wire(&a.cap)?;
+            Ok(local.revoke_rest(local.slot_at_pa(a.slot), &cap)?)
+        };
+        Disown |_, a| {
+            local.disown(&from_wire(&a.cap)?);
+            Ok(())
+        };
+        Own |_, a| Ok(yes(local.own(&from_wire(&a.cap)?)));
+        HasCopy |_, a| Ok(yes(local.has_copy(&from_wire(&a.cap)?)));
+        DeleteEverywhere |_, a| Ok(local.delete_everywhere(&from_wire(&a.cap)?)?);
+        InsertCopy |_, a| {
+            let cap = from_wire(&a.cap)?;
+            local.insert_remote(&cap, free_slot(local, dcb, a.dst)?)
+        };
+        InUse |_, a| Ok(yes(local.in_use(&from_wire(&a.cap)?, a.start, a.bytes)));
+        Lock |_, a| local.lock(&from_wire(&a.cap)?);
+        Unlock |_, a| {
+            local.unlock(&from_wire(&a.cap)?);
+            Ok(())
+        };
+        Sweep |_, a| Ok(local.sweep_all(&from_wire(&a.cap)?)?);
+        FirstCover |_, a| {
+            let (base, bytes) = local.first_cover(a.start, a.bytes).unwrap_or((0, 0));
+            Ok(Span { base, bytes })
+        };
+        GiveBack |_, a| local.give_back_region(a.start, a.bytes);
     }
-}
-
-fn kernel(dcb: DcbRef, target: captypes::Place) -> Result<RawCap, Status> {
-    super::rare::device(dcb, target, CapType::Kernel)
 }
 
 impl From<Ask> for Asked {
@@ -34,47 +65,15 @@ impl From<Ask> for Asked {
 /// Nothing is needed any more.
 pub(super) const DONE: Asked = Asked { need: Need::Nothing, slot: 0, base: 0, bytes: 0 };
 
-/// Requests of others, and slots.
-#[inline(never)]
-fn dispatch_clients(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    let known = |local: &Local, slot| local.slot_at_pa(slot).ok_or(Status::NoSlot);
-    match label {
-        Label::SetMonitor => run(local, dcb, |local, t, a: op::SetMonitor| {
-            kernel(dcb, t)?;
-            let (endpoint, _) = endpoint(dcb, a.endpoint, Rights::RECV)?;
-            let left = used_slot(dcb, a.left)?.cap();
-            if !left.is(CapType::L2CNode) || left.is_foreign() {
-                return Err(Status::WrongType);
-            }
-            local.set_monitor(MonitorRef { endpoint, bits: a.bits, left: left.base });
-            Ok(())
-        }),
-        Label::Proceed => run(local, dcb, |local, t, a: op::Proceed| {
-            kernel(dcb, t)?;
-            local.proceed(dcb, a.client, a.ticket, a.checked)
-        }),
-        Label::Finish => run(local, dcb, |local, t, a: op::Finish| {
-            kernel(dcb, t)?;
-            local.finish(dcb, a.client, a.ticket, a.status)
-        }),
-        Label::SlotAt => run(local, dcb, |_, t, a: op::SlotAt| {
-            kernel(dcb, t)?;
-            slot(dcb, a.place).map(|slot| Value { value: slot.pa() })
-        }),
-        Label::HeldAt => run(local, dcb, |local, t, a: op::HeldAt| {
-            kernel(dcb, t)?;
-            local.held(known(local, a.slot)?)
-        }),
-        Label::DeleteAt => run(local, dcb, |local, t, a: op::DeleteAt| {
-            kernel(dcb, t)?;
-            delete_at(local, known(local, a.slot)?)
-        }),
-        Label::NextLeft => run(local, dcb, |local, t, _: op::NextLeft| {
-            kernel(dcb, t)?;
-            Ok(Value { value: local.next_left().map_or(0, SlotRef::pa) })
-        }),
-        _ => Status::Invalid.to_word(),
+/// Names the monitor.
+fn set_monitor(local: &mut Local, dcb: DcbRef, args: op::SetMonitor) -> Result<(), Status> {
+    let (endpoint, _) = endpoint(dcb, args.endpoint, Rights::RECV)?;
+    let left = used_slot(dcb, args.left)?.cap();
+    if !left.is(CapType::L2CNode) || left.is_foreign() {
+        return Err(Status::WrongType);
     }
+    local.set_monitor(MonitorRef { endpoint, bits: args.bits, left: left.base });
+    Ok(())
 }
 
 /// Deletes what a slot holds, or says what that needs.
@@ -84,65 +83,5 @@ fn delete_at(local: &mut Local, slot: SlotRef) -> Result<Asked, Status> {
             local.remote.ask.take().map(Asked::from).ok_or(Status::RetryThroughMonitor)
         }
         result => result.map(|()| DONE),
-    }
-}
-
-/// The capability of three words.
-fn wire(head: u64, base: u64, size: u64) -> Result<RawCap, Status> {
-    from_wire(&WireWords { head, base, size })
-}
-
-macro_rules! steps {
-    ($local:ident, $dcb:ident, $label:ident;
-     $($op:ident |$args:ident, $cap:ident| $body:expr;)*) => {
-        match $label {
-            $(Label::$op => run($local, $dcb, |$local, target, $args: op::$op| {
-                kernel($dcb, target)?;
-                let $cap = &wire($args.head, $args.base, $args.size)?;
-                $body
-            }),)*
-            _ => dispatch_memory($local, $dcb, $label),
-        }
-    };
-}
-
-/// Steps of the protocol.
-#[inline(never)]
-fn dispatch_steps(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    let yes = |answer: bool| Value { value: u64::from(answer) };
-    steps! { local, dcb, label;
-        Share |a, cap| local.share(cap);
-        RevokeRest |a, cap| Ok(local.revoke_rest(local.slot_at_pa(a.slot), cap)?);
-        Disown |a, cap| {
-            local.disown(cap);
-            Ok(())
-        };
-        Own |a, cap| Ok(yes(local.own(cap)));
-        HasCopy |a, cap| Ok(yes(local.has_copy(cap)));
-        DeleteEverywhere |a, cap| Ok(local.delete_everywhere(cap)?);
-        InsertCopy |a, cap| local.insert_remote(cap, free_slot(local, dcb, a.dst)?);
-        InUse |a, cap| Ok(yes(local.in_use(cap, a.start, a.bytes)));
-        Lock |a, cap| local.lock(cap);
-        Unlock |a, cap| {
-            local.unlock(cap);
-            Ok(())
-        };
-        Sweep |a, cap| Ok(local.sweep_all(cap)?);
-    }
-}
-
-/// Where memory goes.
-fn dispatch_memory(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    match label {
-        Label::FirstCover => run(local, dcb, |local, t, a: op::FirstCover| {
-            kernel(dcb, t)?;
-            let (base, bytes) = local.first_cover(a.start, a.bytes).unwrap_or((0, 0));
-            Ok(Span { base, bytes })
-        }),
-        Label::GiveBack => run(local, dcb, |local, t, a: op::GiveBack| {
-            kernel(dcb, t)?;
-            local.give_back_region(a.start, a.bytes)
-        }),
-        _ => Status::Invalid.to_word(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::machine::*;
 use crate::cap::protocol::to_wire;
-use captypes::invocations::{MapFlags, Reclaimed, WireWords};
+use captypes::invocations::{MapFlags, Reclaimed};
 use captypes::{op, CapAddr, CapType, Place, RamAttrs, Rights, Status};
 
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
@@ -325,18 +325,18 @@ fn what_lies_in_slot_0_of_a_swept_cnode_is_left_to_the_monitor() {
     m.call(KERNEL, op::SetMonitor { endpoint: endpoint.into(), bits: 1, left }).unwrap();
     let node = m.make(CapType::L2CNode, 0x10000, 0x4000, 42);
     let shared = m.make(CapType::Ram, 0x20000, 4096, 43);
-    let wire = to_wire(&m.slot(shared).cap());
-    let (head, base, size) = (wire.head, wire.base, wire.size);
-    m.to_the_end(KERNEL, op::Share { head, base, size }).unwrap();
+    let cap = to_wire(&m.slot(shared).cap());
+    let base = cap.base;
+    m.to_the_end(KERNEL, op::Share { cap }).unwrap();
     m.call(node, op::Copy { dst: Place::l1(ROOT, 1) }).unwrap();
     m.call(shared, op::Move { dst: CapAddr::new(1, 0).into() }).unwrap();
     m.delete(Place::l1(ROOT, 1)).unwrap();
-    let WireWords { head, base: node_base, size } = to_wire(&m.slot(node).cap());
-    m.call(KERNEL, op::Lock { head, base: node_base, size }).unwrap();
-    let all = op::DeleteEverywhere { head, base: node_base, size };
+    let cap = to_wire(&m.slot(node).cap());
+    m.call(KERNEL, op::Lock { cap }).unwrap();
+    let all = op::DeleteEverywhere { cap };
     m.to_the_end(KERNEL, all).unwrap();
     assert!(m.is_empty(node));
     let slot = m.call(KERNEL, op::NextLeft {}).unwrap().value;
-    assert_eq!(m.call(KERNEL, op::HeldAt { slot }).unwrap().base, base);
+    assert_eq!(m.call(KERNEL, op::HeldAt { slot }).unwrap().cap.base, base);
     assert_eq!(m.call(KERNEL, op::NextLeft {}).unwrap().value, 0);
 }

@@ -157,6 +157,7 @@ impl Local {
 
     /// A table of `level` is being mapped somewhere: that, and whatever is below it, is at more places
     /// than is known. Most tables are mapped while nothing is below them.
+    #[inline(always)]
     pub(super) fn adds_places(&mut self, table: u64, level: u8) {
         if level == 1 || self.is_table_empty(Table::at(table)) {
             self.tlb.known.forget(table);

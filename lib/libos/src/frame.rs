@@ -90,12 +90,10 @@ impl Frame {
     /// A Frame capability that is there already; it belongs to the result from now on.
     pub fn from_cap(cap: CapAddr) -> Result<Frame, Status> {
         let what = cap.identify()?;
-        match what.ty {
-            CapType::Frame | CapType::DevFrame => {
-                Ok(Frame { cap, base: what.base, bytes: what.bytes })
-            }
-            _ => Err(Status::WrongType),
+        if !what.ty.is_frame() {
+            return Err(Status::WrongType);
         }
+        Ok(Frame { cap, base: what.base, bytes: what.bytes })
     }
 
     /// Its capability.

@@ -1,6 +1,6 @@
 //! Capabilities, slots and requests in the model. A byte stands for a page.
 
-use crate::WireCap;
+use crate::{Relations, WireCap};
 use captypes::{CapType, RamAttrs};
 use std::fmt;
 
@@ -128,7 +128,7 @@ pub fn home_cap(base: u64, size: u64) -> WireCap {
 }
 
 pub fn is_container(cap: &WireCap) -> bool {
-    cap.ty == CapType::L2CNode as u8
+    cap.kind().is_some_and(CapType::is_container)
 }
 
 pub fn is_copy(a: &WireCap, b: &WireCap) -> bool {

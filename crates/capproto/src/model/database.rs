@@ -1,7 +1,9 @@
 //! A naive CPU driver: a list of slots. It does what [`CpuDriver`] says, in the plainest way.
 
 use super::caps::{home_cap, is_ancestor, is_container, is_copy, Place, Request, Show};
-use crate::{Attempt, CoreId, CpuDriver, Held, Message, Need, Outside, Progress, Region, WireCap};
+use crate::{
+    Attempt, CoreId, CpuDriver, Held, Message, Need, Outside, Progress, Region, Relations, WireCap,
+};
 use captypes::Status;
 use std::fmt;
 use std::vec::Vec;

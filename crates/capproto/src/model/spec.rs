@@ -6,7 +6,7 @@
 
 use super::caps::{is_ancestor, is_container, is_copy, Made, Place, Request};
 use super::database::Shape;
-use crate::WireCap;
+use crate::{Relations, WireCap};
 use captypes::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;

@@ -8,7 +8,7 @@ use super::caps::{is_copy, Made, Place, Request, Show};
 use super::database::{Database, Shape, Slot, World};
 use super::spec::Spec;
 use crate::mutation::Mutation;
-use crate::{CoreId, Message, Monitor};
+use crate::{CoreId, Message, Monitor, Relations};
 use captypes::{CapType, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

@@ -1,0 +1,162 @@
+//! What invocations answer.
+
+use crate::words::{FlushStrategy, Need, ReplyWords, Words};
+use crate::{CapType, RamAttrs, Rights, Status, WireCap};
+
+/// What an invocation's results are.
+pub trait Reply: Sized {
+    /// How many words it uses.
+    const WORDS: usize;
+    /// As they cross.
+    fn encode(self) -> ReplyWords;
+    /// From what crossed.
+    fn decode(words: &ReplyWords) -> Result<Self, Status>;
+}
+
+impl Reply for () {
+    const WORDS: usize = 0;
+    #[inline(always)]
+    fn encode(self) -> ReplyWords {
+        [0; 6]
+    }
+    #[inline(always)]
+    fn decode(_: &ReplyWords) -> Result<Self, Status> {
+        Ok(())
+    }
+}
+
+macro_rules! replies {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+        impl Reply for $name {
+            const WORDS: usize = 0 $(+ <$fty as Words>::WORDS)*;
+            #[inline(always)]
+            fn encode(self) -> ReplyWords {
+                let mut words = [0; 6];
+                let mut _next = 0;
+                $(self.$field.put(&mut words, _next); _next += <$fty as Words>::WORDS;)*
+                words
+            }
+            #[inline(always)]
+            fn decode(words: &ReplyWords) -> Result<Self, Status> {
+                let mut _next = 0;
+                $(let $field = <$fty as Words>::take(words, _next)?; _next += <$fty as Words>::WORDS;)*
+                Ok($name { $($field),* })
+            }
+        }
+    )* };
+}
+
+replies! {
+    /// How many of the things that were asked for were done.
+    Count {
+        /// The number done.
+        count: u32,
+    }
+    /// What a capability is.
+    Identity {
+        /// Its type.
+        ty: CapType,
+        /// Its rights.
+        rights: Rights,
+        /// Attributes of its memory.
+        attrs: RamAttrs,
+        /// First physical address, or the number of an Id, Io or Irq capability.
+        base: u64,
+        /// Bytes (or ports) from there.
+        bytes: u64,
+        /// Bit 0: it has copies. Bit 1: it has descendants. Bits 2 to 5: other cores may have copies,
+        /// descendants, ancestors of it; another core owns it. Bits 32..64: badge.
+        relations: u64,
+    }
+    /// A value.
+    Value {
+        /// The value.
+        value: u64,
+    }
+    /// Where a table, or what a Mapping maps, is to be found.
+    Located {
+        /// One of the virtual addresses; 0 if there is none of that number.
+        address: u64,
+        /// How many there are.
+        count: u32,
+    }
+    /// How a core forgets stale translations when an invocation does not say.
+    FlushPolicy {
+        /// The strategy.
+        strategy: FlushStrategy,
+        /// Of [`FlushStrategy::Hybrid`]: most pages that are forgotten one by one in an event.
+        threshold: u32,
+    }
+    /// What an invocation that the monitor has performed needs now.
+    Asked {
+        /// What; `Nothing` when it has come to its end and the invoker goes on.
+        need: Need,
+        /// Physical address of the slot in question.
+        slot: u64,
+        /// Of a retype: first address of the range in question.
+        base: u64,
+        /// Its bytes.
+        bytes: u64,
+    }
+    /// What a slot holds, and how it stands to other slots and cores.
+    Held {
+        /// The capability.
+        cap: WireCap,
+        /// Flags: `OWNED` and so on.
+        flags: u64,
+    }
+    /// A range.
+    Span {
+        /// Its beginning.
+        base: u64,
+        /// Its length; 0 for none.
+        bytes: u64,
+    }
+    /// Memory that came back: up to three ranges, empty ones have no bytes.
+    Reclaimed {
+        /// First address.
+        base0: u64,
+        /// Bytes.
+        bytes0: u64,
+        /// First address.
+        base1: u64,
+        /// Bytes.
+        bytes1: u64,
+        /// First address.
+        base2: u64,
+        /// Bytes.
+        bytes2: u64,
+    }
+}
+
+impl Identity {
+    /// Bit of `relations`: another slot holds a capability to the same object.
+    pub const COPIES: u64 = 1;
+    /// Bit of `relations`: something was made of it, or it is mapped.
+    pub const DESCENDANTS: u64 = 2;
+    /// Bit of `relations`: other cores may have copies of what this core owns.
+    pub const REMOTE_COPIES: u64 = 4;
+    /// Bit of `relations`: other cores may have something made of it.
+    pub const REMOTE_DESCENDANTS: u64 = 8;
+    /// Bit of `relations`: other cores may have what it was made of.
+    pub const REMOTE_ANCESTORS: u64 = 16;
+    /// Bit of `relations`: another core owns it.
+    pub const FOREIGN: u64 = 32;
+}
+
+impl Held {
+    /// This core owns it.
+    pub const OWNED: u64 = 1;
+    /// No other slot of this core holds a copy.
+    pub const ALONE: u64 = 2;
+    /// Hint: other cores may have copies.
+    pub const REMOTE_COPIES: u64 = 4;
+    /// Hint: other cores may have descendants.
+    pub const REMOTE_DESCENDANTS: u64 = 8;
+    /// Hint: other cores may have ancestors.
+    pub const REMOTE_ANCESTORS: u64 = 16;
+}

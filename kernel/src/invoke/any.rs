@@ -1,0 +1,152 @@
+//! Invocations of any capability, and those that make or resize objects.
+
+use super::{handlers, run, survived, Outcome};
+use crate::cap::lookup::{free_slot, held_slot, slot_to_change, slots, slots_to_change, used_slot};
+use crate::cap::retype::Order;
+use crate::cap::CapExt;
+use crate::dispatch::dcb::flag;
+use crate::dispatch::{DcbRef, Local};
+use captypes::invocations::{AnyOp, CNodeOp, Count, IdOp, RamOp, Value};
+use captypes::{op, CapType, Invocation, Status};
+
+/// Of any capability.
+#[inline(always)]
+pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: AnyOp) -> Outcome {
+    match op {
+        AnyOp::NoOp => no_op(local, dcb),
+        AnyOp::Copy => copy(local, dcb),
+        AnyOp::Mint => mint(local, dcb),
+        AnyOp::Move => move_cap(local, dcb),
+        AnyOp::Retype => retype(local, dcb),
+        AnyOp::RetypeMany => retype_many(local, dcb),
+        AnyOp::Identify => identify(local, dcb),
+        AnyOp::Compare => compare(local, dcb),
+        AnyOp::CopyRange => copy_range(local, dcb),
+        AnyOp::Delete => destroy(local, dcb, delete),
+        AnyOp::Revoke => destroy(local, dcb, revoke),
+        AnyOp::DeleteRange => destroy(local, dcb, delete_range),
+    }
+}
+
+/// Of RAM.
+#[inline(always)]
+pub(super) fn dispatch_ram(local: &mut Local, dcb: DcbRef, op: RamOp) -> Outcome {
+    match op {
+        RamOp::RetypeCopy => {
+            let outcome = retype_copy(local, dcb);
+            survived(local, dcb, outcome)
+        }
+    }
+}
+
+/// Of CNodes.
+#[inline(always)]
+pub(super) fn dispatch_cnode(local: &mut Local, dcb: DcbRef, op: CNodeOp) -> Outcome {
+    match op {
+        CNodeOp::Resize => destroy(local, dcb, resize),
+    }
+}
+
+/// Of Ids.
+#[inline(always)]
+pub(super) fn dispatch_id(local: &mut Local, dcb: DcbRef, op: IdOp) -> Outcome {
+    match op {
+        IdOp::NewId => new_id(local, dcb),
+    }
+}
+
+handlers! {
+    no_op(NoOp) = |_local, d, target, _| used_slot(d, target).map(drop);
+    copy(Copy) = |local, d, target, a| {
+        let (src, dst) = (used_slot(d, target)?, free_slot(local, d, a.dst)?);
+        local.copy(src, dst)
+    };
+    mint(Mint) = |local, d, target, a| {
+        let (src, dst) = (used_slot(d, target)?, free_slot(local, d, a.dst)?);
+        local.mint(src, dst, a.rights, a.badge)
+    };
+    move_cap(Move) = |local, d, target, a| {
+        let (src, dst) = (slot_to_change(local, d, target)?, free_slot(local, d, a.dst)?);
+        if src.is_empty() {
+            return Err(Status::Empty);
+        }
+        local.check_lock(src)?;
+        local.move_cap(src, dst);
+        Ok(())
+    };
+    retype(Retype) = |local, d, target, a| {
+        let order = Order { kind: a.ty, offset: a.offset, bytes: a.bytes, count: a.count };
+        let (src, dst) = (used_slot(d, target)?, slots_to_change(local, d, a.dst, a.count)?);
+        local.retype(src, order, dst)
+    };
+    retype_many(RetypeMany) = |local, d, target, a| {
+        let parts = [a.p0, a.p1, a.p2, a.p3, a.p4, a.p5, a.p6];
+        let used = parts.iter().take_while(|part| part.count() != 0).count();
+        let parts = &parts[..used];
+        let count = parts.iter().map(|part| part.count()).sum();
+        let (src, dst) = (used_slot(d, target)?, slots_to_change(local, d, a.dst, count)?);
+        local.retype_many(src, parts, dst)?;
+        Ok(Count { count })
+    };
+    retype_copy(RetypeCopy) = |local, d, target, a| {
+        let (ram, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
+        let dst = slot_to_change(local, d, a.dst)?;
+        if dst != src.slot && !dst.is_empty() {
+            return Err(Status::Occupied);
+        }
+        local.work = local.budget;
+        local.retype_copy(ram, src, dst, a)
+    };
+    identify(Identify) = |local, d, target, _| Ok(local.identify(used_slot(d, target)?));
+    compare(Compare) = |local, d, target, a| {
+        let same = local.compare(used_slot(d, target)?, used_slot(d, a.other)?);
+        Ok(Value { value: u64::from(same) })
+    };
+    copy_range(CopyRange) = |local, d, target, a| {
+        let (src, dst) = (slots(d, target, a.count)?, slots_to_change(local, d, a.dst, a.count)?);
+        local.copy_range(src, dst, a.only)
+    };
+    delete(Delete) = |local, d, target, _| {
+        let slot = slot_to_change(local, d, target)?;
+        // The repetition may find the slot empty, and something else left to do.
+        if slot.is_empty() && !d.has(flag::REPEATED) {
+            return Err(Status::Empty);
+        }
+        let cap = slot.cap();
+        if cap.is(CapType::Mapping) {
+            local.check_entries(&cap)?;
+        }
+        local.delete(slot)
+    };
+    revoke(Revoke) = |local, d, target, _| {
+        let slot = used_slot(d, target)?;
+        if !slot.cap().rights_set().has(op::Revoke::NEEDS) {
+            return Err(Status::NoRights);
+        }
+        local.revoke(slot)
+    };
+    resize(Resize) = |local, d, target, a| {
+        local.resize(used_slot(d, target)?, used_slot(d, a.root)?)
+    };
+    delete_range(DeleteRange) = |local, d, target, a| {
+        local.delete_range(slots_to_change(local, d, target, a.count)?)
+    };
+    new_id(NewId) = |local, d, target, a| {
+        let value = local.new_id(used_slot(d, target)?, free_slot(local, d, a.dst)?)?;
+        Ok(Value { value })
+    };
+}
+
+/// Runs what may take several events, and may delete its own dispatcher.
+#[inline(always)]
+fn destroy(local: &mut Local, dcb: DcbRef, handler: fn(&mut Local, DcbRef) -> Outcome) -> Outcome {
+    local.work = local.budget;
+    let outcome = handler(local, dcb);
+    if local.is_alive(dcb) {
+        dcb.clear(flag::REPEATED);
+        if outcome == Status::Again.to_word() {
+            dcb.set(flag::REPEATED);
+        }
+    }
+    survived(local, dcb, outcome)
+}

@@ -1,0 +1,110 @@
+//! Invocations of Dispatchers.
+
+use super::{endpoint, object, outcome, run, settled, Outcome};
+use crate::arch;
+use crate::cap::lookup::used_slot;
+use crate::cap::{CapExt, SlotRef};
+use crate::dispatch::{Dcb, DcbRef, Local, Settings};
+use captypes::invocations::{DispatcherOp, Value};
+use captypes::{op, Invocation, Place, Rights, Status};
+
+/// Of Dispatchers.
+#[inline(never)]
+pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: DispatcherOp) -> Outcome {
+    let dispatcher = |target| object::<Dcb>(dcb, target);
+    match op {
+        DispatcherOp::Reply => outcome(endpoint::reply(local, dcb)),
+        DispatcherOp::Configure => {
+            run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a))
+        }
+        DispatcherOp::Start => {
+            run(local, dcb, |local, t, _: op::Start| local.start(dcb, dispatcher(t)?))
+        }
+        DispatcherOp::Suspend => run(local, dcb, |local, t, _: op::Suspend| {
+            let target = dispatcher(t)?;
+            if target != dcb {
+                check_authority(dcb, t, Rights::REVOKE)?;
+            }
+            local.suspend(target)
+        }),
+        DispatcherOp::Continue => run(local, dcb, |local, t, _: op::Continue| {
+            let target = dispatcher(t)?;
+            check_authority(dcb, t, op::Continue::NEEDS)?;
+            local.resume(target)
+        }),
+        DispatcherOp::Yield => run(local, dcb, |local, t, _: op::Yield| {
+            if dispatcher(t)? != dcb {
+                return Err(Status::WrongState);
+            }
+            local.yield_now(dcb);
+            Ok(())
+        }),
+        DispatcherOp::Wait => settled(wait(local, dcb)),
+        DispatcherOp::SetTimer => run(local, dcb, |local, t, a: op::SetTimer| {
+            local.set_timer(dispatcher(t)?, a.deadline);
+            Ok(())
+        }),
+        DispatcherOp::SetFsBase => {
+            run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
+        }
+        DispatcherOp::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
+            local.set_affinity(dispatcher(t)?, a.mask)
+        }),
+        DispatcherOp::Usage => run(local, dcb, |local, t, _: op::Usage| {
+            Ok(Value { value: local.usage(dispatcher(t)?) })
+        }),
+    }
+}
+
+/// May the invoker decide whether somebody else runs? Only who could take it away altogether.
+fn check_authority(dcb: DcbRef, target: Place, right: Rights) -> Result<(), Status> {
+    match used_slot(dcb, target)?.cap().rights_set().has(right) {
+        true => Ok(()),
+        false => Err(Status::NoRights),
+    }
+}
+
+fn configure(
+    local: &mut Local,
+    dcb: DcbRef,
+    target: DcbRef,
+    args: op::Configure,
+) -> Result<(), Status> {
+    local.work = local.budget;
+    let find = |place: Place| -> Result<Option<SlotRef>, Status> {
+        if place.is_null() {
+            Ok(None)
+        } else {
+            used_slot(dcb, place).map(Some)
+        }
+    };
+    let settings = Settings {
+        cspace: find(args.cspace)?,
+        vspace: find(args.vspace)?,
+        frame: find(args.frame)?,
+        frame_va: args.frame_va,
+        fault_ep: find(args.fault_ep)?,
+        options: args.options,
+    };
+    local.configure(dcb, target, settings)
+}
+
+fn wait(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+    if object::<Dcb>(dcb, Place(dcb.ctx.rdi.get()))? != dcb {
+        return Err(Status::WrongState);
+    }
+    local.wait(dcb);
+    Ok(())
+}
+
+fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Status> {
+    if base >= arch::user_end() {
+        return Err(Status::OutOfRange);
+    }
+    local.bring_home(target);
+    target.fs_base.set(base);
+    if local.current == Some(target) {
+        arch::write_fs_base(base);
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Invocations of page tables and Mappings.
+
+use super::{handlers, run, Outcome};
+use crate::cap::lookup::{
+    free_slot, held_slot, held_slots, mapping_to_change, slots_to_change, used_slot,
+};
+use crate::dispatch::{DcbRef, Local};
+use crate::vspace::MapArgs;
+use captypes::invocations::{MappingOp, TableOp, TranslationOp, Value};
+
+/// Of page tables.
+#[inline(always)]
+pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: TableOp) -> Outcome {
+    match op {
+        TableOp::Map => map(local, dcb),
+        TableOp::MapMany => map_many(local, dcb),
+        TableOp::ReadEntry => read_entry(local, dcb),
+        TableOp::ClearStatus => clear_status(local, dcb),
+        TableOp::MapZero => map_zero(local, dcb),
+    }
+}
+
+/// Of Mappings.
+#[inline(always)]
+pub(super) fn dispatch_mapping(local: &mut Local, dcb: DcbRef, op: MappingOp) -> Outcome {
+    match op {
+        MappingOp::Protect => protect(local, dcb),
+        MappingOp::ProtectMany => protect_many(local, dcb),
+        MappingOp::Unmap => unmap(local, dcb),
+        MappingOp::Replace => replace(local, dcb),
+    }
+}
+
+/// Of both.
+#[inline(always)]
+pub(super) fn dispatch_translation(local: &mut Local, dcb: DcbRef, op: TranslationOp) -> Outcome {
+    match op {
+        TranslationOp::Locate => locate(local, dcb),
+    }
+}
+
+handlers! {
+    map(Map) = |local, d, target, a| {
+        let args = MapArgs { entry: a.entry, count: a.count, offset: a.offset, flags: a.flags };
+        let (table, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
+        local.map(table, src, args, free_slot(local, d, a.mapping)?)
+    };
+    map_many(MapMany) = |local, d, target, a| {
+        let src = held_slots(d, a.src, a.count)?;
+        let dst = slots_to_change(local, d, a.mapping, a.count)?;
+        local.map_many(used_slot(d, target)?, src, a.entry, a.flags, dst)
+    };
+    read_entry(ReadEntry) = |local, d, target, a| {
+        local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
+    };
+    clear_status(ClearStatus) = |local, d, target, a| {
+        local.clear_status(used_slot(d, target)?, a.entry, a.count, a.bits)
+    };
+    map_zero(MapZero) = |local, d, target, a| {
+        local.map_zero(used_slot(d, target)?, a.entry, a.count, a.flags)
+    };
+    protect(Protect) = |local, d, target, a| {
+        local.protect(mapping_to_change(local, d, target)?, a.first, a.count, a.flags)
+    };
+    protect_many(ProtectMany) = |local, d, target, a| {
+        local.protect_many(slots_to_change(local, d, target, a.count)?, a.flags)
+    };
+    unmap(Unmap) = |local, d, target, a| {
+        let rest = free_slot(local, d, a.rest);
+        local.unmap(mapping_to_change(local, d, target)?, a.first, a.count, rest, a.flags)
+    };
+    replace(Replace) = |local, d, target, a| {
+        let (mapping, src) = (mapping_to_change(local, d, target)?, held_slot(d, a.src)?);
+        local.replace(mapping, src, a.flags)
+    };
+    locate(Locate) = |local, d, target, a| {
+        local.locate(used_slot(d, target)?, used_slot(d, a.root)?, a.number)
+    };
+}
