@@ -123,6 +123,9 @@ fn beside(project: &Project, source: &str) -> Result<Vec<Addition>> {
         for build in words {
             let name = format!("{}.{build}", stem(&source));
             let host = project.state().join(&name);
+            if build == "musl" {
+                crate::setup::musl_compiler()?;
+            }
             compile(&source, &host, build)?;
             all.push(Addition { host, guest: format!("/root/{name}") });
         }

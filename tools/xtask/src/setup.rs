@@ -46,12 +46,17 @@ pub fn c_compiler() -> Result<()> {
     })
 }
 
+/// The same with another C library.
+pub fn musl_compiler() -> Result<()> {
+    packages(&["musl-tools"], "compiles C programs for the guest with another library", || {
+        in_path("musl-gcc")
+    })
+}
+
 /// What the tests need besides: C compilers for static programs, and a second shell.
 pub fn test_tools() -> Result<()> {
     c_compiler()?;
-    packages(&["musl-tools"], "compiles the tests' C programs with another library", || {
-        in_path("musl-gcc")
-    })?;
+    musl_compiler()?;
     packages(&["bash-static"], "a shell that busybox's is compared with", || in_path("bash-static"))
 }
 
