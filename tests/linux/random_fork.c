@@ -40,11 +40,11 @@ static int yields(const uint32_t *key, uint64_t counter, uint64_t nonce, const u
     return s[0] + start[0] == wanted[0] && s[15] + start[15] == wanted[15];
 }
 
-// A key has hardly a word of zeroes; counter and nonce are near it, if they are anywhere.
+// A key has hardly a word of zeroes; a nonce is near it, if there is any. The C library has drawn, too.
 static int is_key(const uint32_t *at, const uint32_t *wanted) {
     for (int i = 0; i < 8; i++)
         if (at[i] < 0x10000) return 0;
-    for (uint64_t counter = 0; counter < 3; counter++) {
+    for (uint64_t counter = 0; counter < 8; counter++) {
         if (yields(at, counter, 0, wanted)) return 1;
         for (int near = -8; near < 16; near += 2) {
             uint64_t nonce;
