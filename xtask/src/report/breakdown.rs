@@ -33,7 +33,7 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("capabilities", &["kernel/src/", "crates/captypes/"]),
     ("UVM", &["crates/uvm/", "crates/pmap/"]),
     ("libunix", &["lib/libunix/", "lib/linuxdomain/"]),
-    ("unixd", &["servers/unixd/", "crates/memfs/", "crates/bootarchive/"]),
+    ("unixd", &["servers/unixd/", "crates/files/", "crates/memfs/", "crates/bootarchive/"]),
     ("the rest", &[""]),
 ];
 
