@@ -186,11 +186,13 @@ impl<M: Memory> Files<M> {
     fn materialise(&mut self, ino: Ino, user: u32) -> Result<(), Errno> {
         let (_, file) = self.file(ino)?;
         let Some((offset, bytes)) = file.boot else { return Ok(()) };
-        if file.extents.end() > 0 {
+        let there = file.extents.end();
+        if there >= bytes {
             return Ok(());
         }
         let whole = bytes & !(PAGE - 1);
-        if whole > 0 {
+        // The rest alone is missing if there was no memory for it the last time.
+        if there < whole {
             let handle = self.memory.archived(offset, whole)?;
             let extent = Extent { start: 0, bytes: whole, writable: false, handle };
             self.file(ino)?.1.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
