@@ -107,11 +107,14 @@ handlers! {
         local.copy_range(src, dst, a.only)
     };
     delete(Delete) = |local, d, target, _| {
-        let slot = slot_to_change(local, d, target)?;
-        // The repetition may find the slot empty, and something else left to do.
-        if slot.is_empty() && !d.has(flag::REPEATED) {
-            return Err(Status::Empty);
+        let slot = match slot_to_change(local, d, target) {
+            Ok(slot) if slot.is_empty() => Err(Status::Empty),
+            found => found,
+        };
+        if slot.is_err_and(|lost| is_done(d, lost)) {
+            return local.reap_emptied();
         }
+        let slot = slot?;
         let cap = slot.cap();
         if cap.is(CapType::Mapping) {
             local.check_entries(&cap)?;
@@ -129,7 +132,11 @@ handlers! {
         local.resize(used_slot(d, target)?, used_slot(d, a.root)?)
     };
     delete_range(DeleteRange) = |local, d, target, a| {
-        local.delete_range(slots_to_change(local, d, target, a.count)?)
+        let slots = slots_to_change(local, d, target, a.count);
+        if slots.is_err_and(|lost| is_done(d, lost)) {
+            return local.reap_emptied().map(|()| Count { count: 0 });
+        }
+        local.delete_range(slots?)
     };
     new_id(NewId) = |local, d, target, a| {
         let value = local.new_id(used_slot(d, target)?, free_slot(local, d, a.dst)?)?;
@@ -137,14 +144,21 @@ handlers! {
     };
 }
 
+/// Returns `true` if a deletion whose slots are not there is the repetition of one that has emptied
+/// them. The way to them may have gone, too; what is parked is all that is left to do.
+#[cold]
+fn is_done(dcb: DcbRef, lost: Status) -> bool {
+    dcb.has(flag::REPEATED) && matches!(lost, Status::Empty | Status::NoSlot | Status::WrongType)
+}
+
 /// Runs what may take several events, and may delete its own dispatcher.
 #[inline(always)]
 fn destroy(local: &mut Local, dcb: DcbRef, handler: fn(&mut Local, DcbRef) -> Outcome) -> Outcome {
-    local.work = local.budget;
+    (local.work, local.emptied) = (local.budget, false);
     let outcome = handler(local, dcb);
     if local.is_alive(dcb) {
         dcb.clear(flag::REPEATED);
-        if outcome == Status::Again.to_word() {
+        if outcome == Status::Again.to_word() && local.emptied {
             dcb.set(flag::REPEATED);
         }
     }
