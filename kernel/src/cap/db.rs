@@ -303,12 +303,12 @@ impl Db {
     }
 
     /// The first Mapping that overlaps a part of what a slot in use holds, and begins in that.
-    pub fn leaf_inside(&self, slot: SlotRef, base: u64, len: u64) -> Option<SlotRef> {
+    pub fn record_inside(&self, slot: SlotRef, base: u64, len: u64) -> Option<SlotRef> {
         if !slot.is_linked() {
             return None;
         }
         // SAFETY: it is in the database.
-        unsafe { self.mdb.leaf_inside(slot.ptr(), base, len) }.map(Obj::from_slot)
+        unsafe { self.mdb.record_inside(slot.ptr(), base, len) }.map(Obj::from_slot)
     }
 
     /// How many Mappings become nodes of the tree when the last copy of what `slot` holds goes.

@@ -18,14 +18,15 @@
 //!   not find it, as it was reached through what is parked, has the rest of the queue left to do.
 
 use super::mem::{slot_at, Obj, SlotRun};
-use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
+use super::{attr, lookup, CapExt, SlotRef, HOME_RAM, MEMORY};
 use crate::dispatch::dcb::{Dcb, PARKING};
 use crate::dispatch::Local;
 use crate::ipc::Endpoint;
 use captypes::invocations::{Count, Need};
 use captypes::types::Finaliser;
 use captypes::{CapType, Status};
-use mdb::RawCap;
+use mdb::{Class, RawCap};
+use paging::PAGE;
 
 /// Steps of destruction in one event: some 300 instructions each, 600 at worst. What takes longer spends
 /// more of them.
@@ -164,7 +165,7 @@ pub(super) fn comes_home(cap: &RawCap, above: Option<&RawCap>) -> bool {
 /// May something that keeps memory have been made of a part of it? Of a page nothing is.
 #[inline(always)]
 fn has_parts(cap: &RawCap) -> bool {
-    !cap.is(CapType::Frame) || cap.word != paging::PAGE
+    !cap.is(CapType::Frame) || cap.word != PAGE
 }
 
 impl Local {
@@ -340,7 +341,8 @@ impl Local {
                 | Finaliser::Unmap
                 | Finaliser::TearDown
                 | Finaliser::Close
-                | Finaliser::Unbind => return self.destroy(slot, &cap),
+                | Finaliser::Unbind
+                | Finaliser::Return => return self.destroy(slot, &cap),
             }
             let left = slot.cap();
             if left.is_null() || left.attrs & attr::PARKED != 0 {
@@ -372,6 +374,7 @@ impl Local {
                 }
             }
             Finaliser::Unbind => self.unbind_irqs(cap),
+            Finaliser::Return => return self.return_loan(slot, cap, above.as_ref()),
             Finaliser::Forget => {}
             // Not here: see `delete_last`.
             Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
@@ -454,6 +457,40 @@ impl Local {
         }
         self.drop_slot(slot);
         Ok(())
+    }
+
+    /// Removes the last capability to a Loan, of which `above` is the nearest ancestor. If the Frame is gone,
+    /// so that this is a home, the pages that nothing else covers come home; when the work of this event
+    /// is used up, the Loan is of what has not been looked at.
+    #[inline(never)]
+    fn return_loan(&mut self, slot: SlotRef, own: &RawCap, above: Option<&RawCap>) -> Progress {
+        let (mut at, end) = (own.base, own.base + own.word);
+        if !comes_home(own, above) || self.db.locks.withholds(own) {
+            at = end;
+        }
+        while at < end {
+            let page = at & !(PAGE - 1);
+            let next = (page + PAGE).min(end);
+            if self.is_lent_once(page) {
+                self.reclaim(page, PAGE);
+            }
+            at = next;
+            if at < end && !self.spend(1) {
+                let cap = self.db.remove(slot);
+                self.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
+                return Err(Pause::Again);
+            }
+        }
+        self.drop_slot(slot);
+        Ok(())
+    }
+
+    /// Is a page of a Loan covered by nothing else but a home?
+    fn is_lent_once(&self, page: u64) -> bool {
+        let all = self.db.overlapping(MEMORY, page, PAGE, Class::All);
+        let others =
+            all.filter(|slot| slot.ty() != HOME_RAM && slot.ty() != CapType::Mapping as u8);
+        others.take(2).count() == 1
     }
 
     /// Empties one slot, and nothing else.

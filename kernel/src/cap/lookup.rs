@@ -24,7 +24,8 @@ pub(super) fn slots_of(container: &RawCap) -> SlotRun {
         | Finaliser::TearDown
         | Finaliser::ClearEntries
         | Finaliser::Close
-        | Finaliser::Unbind => SlotRun::new(container.base, 0, 0),
+        | Finaliser::Unbind
+        | Finaliser::Return => SlotRun::new(container.base, 0, 0),
     }
 }
 

@@ -134,7 +134,7 @@ impl Local {
     pub fn identify(&self, slot: SlotRef) -> Identity {
         let cap = slot.cap();
         let (mut base, mut bytes) = <super::CapPolicy as mdb::Policy>::range(&cap);
-        if cap.kind().tree().is_numbers() {
+        if TypeSet::NUMBERS.const_has_number(cap.ty) {
             (base, bytes) = (base >> SCALE, bytes >> SCALE);
         }
         let mut relations = self.remote_relations(&cap);

@@ -5,7 +5,7 @@
 //! lines are scaled to pages, as the database wants it.
 
 use captypes::types::IdentityField;
-use captypes::CapType;
+use captypes::{CapType, TypeSet};
 use mdb::{Policy, RawCap};
 
 /// The tree of physical memory.
@@ -39,10 +39,25 @@ const TREES: [u8; TYPES] = {
     trees
 };
 
+/// The first number of a type of which more than type and range tells the objects apart. Nearly all
+/// capabilities are of types before.
+const FIRST_WITH_IDENTITY: u8 = {
+    let mut number = 0;
+    while matches!(CapType::identity_in_slot(number), IdentityField::None) {
+        number += 1;
+    }
+    number
+};
+
 impl Policy for CapPolicy {
-    const LEAF_RANK: u8 = CapType::Mapping.rank();
+    const LEAF_RANK: u8 = CapType::Loan.rank();
+    const RECORD_RANK: u8 = CapType::Mapping.rank();
+
     /// What can be mapped is never retyped to something else of its size.
-    const HOST_RANK: u8 = CapType::Frame.rank();
+    #[inline]
+    fn hosts(ty: u8) -> bool {
+        TypeSet::MAPPABLE.const_has_number(ty)
+    }
 
     #[inline]
     fn tree(ty: u8) -> u8 {
@@ -59,7 +74,7 @@ impl Policy for CapPolicy {
     fn rank_of(cap: &RawCap) -> u8 {
         let badged = match CapType::identity_in_slot(cap.ty) {
             IdentityField::Badge => cap.aux != 0,
-            IdentityField::None | IdentityField::FirstEntry => false,
+            IdentityField::None | IdentityField::Serial | IdentityField::FirstEntry => false,
         };
         Self::rank(cap.ty) + u8::from(badged)
     }
@@ -74,9 +89,12 @@ impl Policy for CapPolicy {
 
     #[inline]
     fn identity(cap: &RawCap) -> u64 {
+        if cap.ty < FIRST_WITH_IDENTITY {
+            return 0;
+        }
         match CapType::identity_in_slot(cap.ty) {
             IdentityField::None => 0,
-            IdentityField::Badge => u64::from(cap.aux),
+            IdentityField::Badge | IdentityField::Serial => u64::from(cap.aux),
             IdentityField::FirstEntry => crate::vspace::first_entry(cap),
         }
     }

@@ -10,7 +10,7 @@ use super::policy::{CapPolicy, MEMORY};
 use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
 use crate::dispatch::Local;
 use captypes::invocations::Held;
-use captypes::types::Finaliser;
+use captypes::types::{Finaliser, Wire};
 use captypes::{CapType, Rights, Status, WireCap};
 use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
 use paging::PAGE;
@@ -52,7 +52,7 @@ impl Local {
         if cap.is_null() {
             return Err(Status::Empty);
         }
-        if cap.is(CapType::Mapping) || cap.attrs & attr::PARKED != 0 {
+        if cap.row().wire() == Wire::Never || cap.attrs & attr::PARKED != 0 {
             return Err(Status::WrongType);
         }
         let flag = |set, bit| if set { bit } else { 0 };

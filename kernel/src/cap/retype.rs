@@ -82,11 +82,8 @@ fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
 
 /// Must more be done with objects of this type than to zero their memory?
 fn is_prepared(ty: CapType) -> bool {
-    match ty.birth() {
-        Birth::Kept | Birth::Zeroed => false,
-        Birth::Table => ty.table_level() == Some(arch::root_level()),
-        Birth::Dispatcher => true,
-    }
+    let level = ty.table_level();
+    TypeSet::PREPARED.has(ty) && (level.is_none() || level == Some(arch::root_level()))
 }
 
 /// Most bytes of objects of this type that one invocation makes of RAM: to prepare an object takes some

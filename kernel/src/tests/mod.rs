@@ -6,6 +6,7 @@ mod badges;
 mod cycles;
 mod deletion;
 mod flushing;
+mod loans;
 mod machine;
 mod mappings;
 mod messages;

@@ -140,7 +140,7 @@ impl Local {
             return Ok(());
         }
         loop {
-            let leaf = self.db.leaf_inside(slot, start, end - start);
+            let leaf = self.db.record_inside(slot, start, end - start);
             let Some(leaf) = leaf else { return Ok(()) };
             if !self.spend(1) {
                 return Err(Pause::Again);
@@ -152,7 +152,7 @@ impl Local {
     /// Removes the Mappings that begin before `border` and end behind it.
     fn unmap_across(&mut self, slot: SlotRef, border: u64) -> Progress {
         loop {
-            let leaf = self.db.leaf_inside(slot, border, PAGE);
+            let leaf = self.db.record_inside(slot, border, PAGE);
             let leaf = leaf.filter(|slot| slot.cap().base < border);
             let Some(leaf) = leaf else { return Ok(()) };
             if !self.spend(1) {

@@ -51,6 +51,8 @@ pub enum IdentityField {
     None,
     /// The badge, in `aux`. What has one descends from what has none.
     Badge,
+    /// The number of the act that it stands for, in `aux`. Ranges of such objects are free.
+    Serial,
     /// The physical address of the first entry that a Mapping stands for.
     FirstEntry,
 }
@@ -100,6 +102,8 @@ pub enum Finaliser {
     Close,
     /// Nobody is notified any more.
     Unbind,
+    /// Pages that nothing but it still kept go home, whatever part of them was lent.
+    Return,
 }
 
 /// A property of a type, for the sets of [`TypeSet`].
@@ -161,6 +165,43 @@ impl TypeSet {
         TypeSet(set)
     }
 
+    /// Objects that are numbers (lines, ports, names), and counted as such.
+    pub const NUMBERS: TypeSet = {
+        let (mut set, mut at) = (0, 0);
+        while at < CapType::ROWS.len() {
+            if CapType::ROWS[at].tree().is_numbers() {
+                set |= 1 << CapType::ROWS[at] as u32;
+            }
+            at += 1;
+        }
+        TypeSet(set)
+    };
+    /// Those of which more must be done when they are made than to fill them with zeros.
+    pub const PREPARED: TypeSet = {
+        let (mut set, mut at) = (0, 0);
+        while at < CapType::ROWS.len() {
+            let ty = CapType::ROWS[at];
+            match ty.birth() {
+                Birth::Kept | Birth::Zeroed => {}
+                Birth::Table | Birth::Dispatcher => set |= 1 << ty as u32,
+            }
+            at += 1;
+        }
+        TypeSet(set)
+    };
+    /// Page tables.
+    pub const TABLES: TypeSet = {
+        let (mut set, mut at) = (0, 0);
+        while at < CapType::ROWS.len() {
+            if CapType::ROWS[at].table_level().is_some() {
+                set |= 1 << CapType::ROWS[at] as u32;
+            }
+            at += 1;
+        }
+        TypeSet(set)
+    };
+    /// What a Mapping maps.
+    pub const MAPPABLE: TypeSet = TypeSet::FRAMES.or(TypeSet::TABLES);
     /// Those whose memory is filled with zeros when they are made of RAM.
     pub const ZEROED: TypeSet = {
         let (mut set, mut at) = (0, 0);
@@ -260,6 +301,11 @@ macro_rules! capability_types {
             #[inline(always)]
             pub const fn of_slot(id: u8) -> CapType {
                 match id { $($id => CapType::$name,)* _ => CapType::Null }
+            }
+            /// The type that user mode means by a number.
+            #[inline]
+            pub const fn from_u8(id: u8) -> Option<CapType> {
+                match id { $($id if CapType::$name.is_seen() => Some(CapType::$name),)* _ => None }
             }
             /// The type that user mode sees in a slot with this number.
             #[inline(always)]

@@ -145,6 +145,12 @@ capability_types! {
         tree Memory, rank 3, size PAGES, from [], rights [], is [KernelObject],
         identity None, wire Local, born Kept, last Forget
     }
+    /// A part of a Frame that was lent: bytes, not pages, and each act of lending for itself. Nothing makes one
+    /// yet; see decision 49.
+    21 Loan {
+        tree Memory, rank 4, size NOTHING, from [], rights [READ WRITE], is [Copyable],
+        identity Serial, wire Never, born Kept, last Return
+    }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.
     31 HomeRam {
@@ -178,18 +184,8 @@ impl CapType {
         types
     };
 
-    /// The type that user mode means by a number.
-    #[inline]
-    pub const fn from_u8(id: u8) -> Option<CapType> {
-        let ty = CapType::of_slot(id);
-        if ty as u8 == id && ty.is_seen() {
-            Some(ty)
-        } else {
-            None
-        }
-    }
-
     /// Returns `true` if user mode sees it as what it is.
+    #[inline(always)]
     const fn is_seen(self) -> bool {
         self.seen() as u8 == self as u8
     }

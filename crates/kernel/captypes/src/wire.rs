@@ -93,7 +93,7 @@ impl CapType {
     /// What `aux` of a slot says on the wire: what tells objects of a type apart, and else nothing.
     pub const fn wire_aux(self, aux: u32) -> u32 {
         match self.identity() {
-            IdentityField::Badge => aux,
+            IdentityField::Badge | IdentityField::Serial => aux,
             IdentityField::None | IdentityField::FirstEntry => 0,
         }
     }

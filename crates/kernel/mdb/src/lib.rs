@@ -7,7 +7,7 @@
 //! which puts an ancestor before its descendants, as a preorder walk would. One tree node stands for
 //! one *distinct* capability; its copies hang from it in a `ring`, and so do leaves with its very
 //! range, so that making and deleting those never touches the tree. (Leaves in a ring have no order
-//! among each other.) The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
+//! among each other, nor with other leaves of that range.) The tree is a weak AVL tree (Haeupler, Sen and Tarjan, *Rank-Balanced
 //! Trees*, 2015), augmented for the range queries *surrounding*, *inner* and *partial* of G12 §3.1.3.
 //! There is one root per type tree; the tree of memory may be [divided](Mdb::divide) into pieces with a
 //! root each, under a directory: see `docs/mapping-database.md`.
@@ -19,10 +19,13 @@
 //! - **Objects** are capabilities of rank below [`Policy::LEAF_RANK`]. Two objects of a tree overlap
 //!   only if they are copies or one is an ancestor of the other; [`Mdb::check`] verifies it, and the
 //!   caller asks [`Mdb::overlapping`] before it retypes.
-//! - **Leaves** are the others: Mappings. Their ranges are free. A leaf is nobody's ancestor, and has
-//!   no copies.
-//! - A is an **ancestor** of B if A is an object of the same tree, A's range contains B's, and is
-//!   larger or A's rank is lower.
+//! - **Leaves** are the others: Loans and Mappings. Their ranges are free: they overlap whatever they like, and nobody
+//!   asks them whether memory is covered in the sense of objects.
+//! - **Records** are leaves of rank [`Policy::RECORD_RANK`] and above: Mappings. They have no copies, and are
+//!   nobody's ancestors.
+//! - A is an **ancestor** of B if both are in one tree, A's range contains B's, and is larger or A's rank is
+//!   lower; and A is an object, or a leaf of which the record B [was made](Policy::derives). A Mapping made
+//!   through a Loan is a descendant of that; those of the Frame itself pass all Loans by.
 //!
 //! # Contract
 //!
@@ -74,21 +77,40 @@ pub use tree::Class;
 
 use directory::Directory;
 use forest::{Home, Outer};
-use order::{is_before, is_leaf, Key};
+use order::{is_before, is_record, Key};
 use slot::Ref;
 use tree::Place;
 
 /// What the database must know about capability types. All functions are pure.
 pub trait Policy {
-    /// Capabilities of this rank and above are leaves (Mappings), those below are objects.
+    /// Capabilities of this rank and above are leaves, whose ranges are free (Loans, Mappings); those below
+    /// are objects.
     const LEAF_RANK: u8;
 
-    /// Objects of this rank and above have no descendants of their own range but leaves, and no
-    /// ancestor of their range is mapped while they exist.
-    const HOST_RANK: u8;
+    /// Leaves of this rank and above are records (Mappings): they have no copies, and nothing is made of
+    /// them.
+    const RECORD_RANK: u8;
 
     /// Most leaves of an object's own range that hang from it; others are in the tree.
     const MOST_LEAVES: u64 = 64;
+
+    /// Whether records may hang from objects of this type if they have the same range: such an object has
+    /// no descendants of its range but leaves, and no ancestor of its range is mapped while it exists.
+    fn hosts(ty: u8) -> bool;
+
+    /// Whether `record`, which lies in the range of `leaf` and is behind it in the order, was made of that.
+    /// Of objects everything is made that does so.
+    #[inline]
+    fn derives(_leaf: &RawCap, _record: &RawCap) -> bool {
+        false
+    }
+
+    /// Whether a record was made of a leaf. It is in the tree then, where what is made of a leaf is looked
+    /// for, and hangs from no object.
+    #[inline]
+    fn is_derived(_record: &RawCap) -> bool {
+        false
+    }
 
     /// The type tree, below [`MAX_TREES`]: capabilities of different trees never overlap.
     fn tree(ty: u8) -> u8;
@@ -195,7 +217,7 @@ impl<P: Policy> Mdb<P> {
         // SAFETY: the caller keeps the contract of the crate for both.
         let (node, near) = unsafe { (Ref::new(slot), Ref::new(near)) };
         let (cap, host) = (node.cap(), near.cap());
-        if is_leaf::<P>(&cap) && Self::may_host(&host, &cap) {
+        if is_record::<P>(&cap) && Self::may_host(&host, &cap) {
             let head = self.head(near);
             if self.join_leaf(head, node) {
                 return false;
@@ -214,7 +236,7 @@ impl<P: Policy> Mdb<P> {
     pub unsafe fn insert_leaf(&mut self, slot: NonNull<Slot>, host: NonNull<Slot>) {
         // SAFETY: the caller keeps the contract of the crate for both.
         let (node, host) = unsafe { (Ref::new(slot), Ref::new(host)) };
-        debug_assert!(is_leaf::<P>(&node.cap()) && Self::may_host(&host.cap(), &node.cap()));
+        debug_assert!(Self::may_host(&host.cap(), &node.cap()));
         if !self.join_leaf(self.head(host), node) {
             self.insert_in_tree(node, host);
         }
@@ -228,15 +250,16 @@ impl<P: Policy> Mdb<P> {
         self.put(home, node, place)
     }
 
-    /// Whether a leaf may hang from an object: same range, and nothing can lie between them.
+    /// Whether `leaf` is a record that may hang from an object: same range, and nothing that it is made of
+    /// can lie between them.
     #[inline]
     fn may_host(host: &RawCap, leaf: &RawCap) -> bool {
-        let rank = P::rank(host.ty);
         host.base == leaf.base
-            && rank >= P::HOST_RANK
-            && rank < P::LEAF_RANK
+            && P::hosts(host.ty)
+            && is_record::<P>(leaf)
             && P::range(host).1 == P::range(leaf).1
             && P::tree(host.ty) == P::tree(leaf.ty)
+            && !P::is_derived(leaf)
     }
 
     /// Puts in `slot(0)` to `slot(count - 1)`, the first of them near `near`; returns how many are

@@ -75,6 +75,18 @@ pub(crate) fn is_leaf<P: Policy>(cap: &RawCap) -> bool {
     P::rank(cap.ty) >= P::LEAF_RANK
 }
 
+/// Whether there can be one capability to it only.
+#[inline]
+pub(crate) fn is_record<P: Policy>(cap: &RawCap) -> bool {
+    P::rank(cap.ty) >= P::RECORD_RANK
+}
+
+/// Whether something of the range of `a`, behind it in the order, was made of it.
+#[inline]
+fn derives<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
+    !is_leaf::<P>(a) || is_record::<P>(b) && P::derives(a, b)
+}
+
 /// Whether `a` comes before `b` in their tree.
 #[inline]
 pub(crate) fn is_before<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
@@ -110,7 +122,7 @@ pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
 pub(crate) struct Extent {
     pub end: u64,
     len: u64,
-    cap: RawCap,
+    pub cap: RawCap,
 }
 
 impl Extent {
@@ -120,7 +132,7 @@ impl Extent {
         Self { end: end_of(base, len), len, cap: *cap }
     }
 
-    /// Whether what has this extent is an ancestor of `after`, which comes behind it in the order.
+    /// Whether what has this extent, an object, is an ancestor of `after`, which comes behind it in the order.
     /// The lengths mostly decide.
     #[inline(always)]
     pub fn is_ancestor_of<P: Policy>(&self, after: &Extent) -> bool {
@@ -130,8 +142,8 @@ impl Extent {
     }
 }
 
-/// Whether `a` is an ancestor of `b`: an object of the same tree whose range contains that of `b`,
-/// and is larger or has a lower rank.
+/// Whether `a` is an ancestor of `b`: of the same tree, with a range that contains that of `b` and is larger, or
+/// has a lower rank; and an object, or a leaf of which `b` was made.
 pub fn is_ancestor<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
     let ((a_base, a_end), (b_base, b_end)) = (span::<P>(a), span::<P>(b));
     let contains = a_base <= b_base && b_end <= a_end;
@@ -140,7 +152,7 @@ pub fn is_ancestor<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
         Ordering::Equal => P::rank_of(a) < P::rank_of(b),
         Ordering::Less => false,
     };
-    P::tree(a.ty) == P::tree(b.ty) && !is_leaf::<P>(a) && contains && before
+    P::tree(a.ty) == P::tree(b.ty) && contains && before && derives::<P>(a, b)
 }
 
 /// Whether `a` and `b` differ in their identity only: see [`Policy::identity`].

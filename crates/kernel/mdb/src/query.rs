@@ -5,7 +5,7 @@
 use core::iter::from_fn;
 use core::ptr::NonNull;
 
-use crate::order::{are_siblings, end_of, is_ancestor, is_leaf, span, Extent, Key};
+use crate::order::{are_siblings, end_of, is_ancestor, is_leaf, is_record, span, Extent, Key};
 use crate::ring;
 use crate::slot::{page_end, past_page, RawCap, Ref, Slot};
 use crate::tree::{self, Class, Place};
@@ -67,7 +67,7 @@ impl<P: Policy> Mdb<P> {
     /// A slot whose capability is equal to `key` but for rights and attributes. O(log n).
     pub fn find(&self, key: &RawCap) -> Option<NonNull<Slot>> {
         let (tree, position) = (Self::tree_of(key), Key::of::<P>(key));
-        if is_leaf::<P>(key) {
+        if is_record::<P>(key) {
             if let Some(leaf) = self.find_in_ring(tree, key, &position) {
                 return Some(leaf.ptr());
             }
@@ -151,19 +151,47 @@ impl<P: Policy> Mdb<P> {
 
     fn descendants_of(&self, slot: Ref) -> impl Iterator<Item = Ref> + '_ {
         let own = Extent::of::<P>(&slot.cap());
-        walk(self.first_below(slot).0, move |n| self.next_below(own, self.next_in(own, n)).0)
+        walk(self.first_below(slot).0, move |n| {
+            let next = self.next_in(own, n);
+            match is_leaf::<P>(&own.cap) {
+                true => self.next_derived(own, next).0,
+                false => self.next_below(own, next).0,
+            }
+        })
     }
 
     /// The first descendant of `slot`, and how many others are before it.
     #[inline]
     fn first_below(&self, slot: Ref) -> (Option<Ref>, u32) {
         let cap = slot.cap();
-        // Nothing is made of a leaf.
         if is_leaf::<P>(&cap) {
-            return (None, 0);
+            return self.first_derived(slot);
         }
         let own = Extent::of::<P>(&cap);
         self.next_below(own, self.next_distinct(slot, own.end))
+    }
+
+    /// The first record that was made of the leaf `slot`.
+    #[cold]
+    #[inline(never)]
+    fn first_derived(&self, slot: Ref) -> (Option<Ref>, u32) {
+        if is_record::<P>(&slot.cap()) {
+            return (None, 0);
+        }
+        let own = Extent::of::<P>(&slot.cap());
+        self.next_derived(own, self.next_distinct(slot, own.end))
+    }
+
+    /// The same from `start` on, which is behind the leaf.
+    #[cold]
+    #[inline(never)]
+    fn next_derived(&self, own: Extent, start: Option<Ref>) -> (Option<Ref>, u32) {
+        let (mut at, mut passed) = (start, 0);
+        while let Some(n) = at.filter(|n| !is_ancestor::<P>(&own.cap, &n.cap())) {
+            passed += 1;
+            at = self.next_in(own, n);
+        }
+        (at, passed)
     }
 
     /// The first descendant of what has the extent `own` from `start` on, which is behind it.
@@ -268,13 +296,13 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
-    /// The first leaf that overlaps `[base, base + len)`, a part of the range of `slot`, and begins in that
-    /// range. O(log n), and as much for each object inside the part that has no leaves.
+    /// The first record that overlaps `[base, base + len)`, a part of the range of `slot`, and begins in that
+    /// range. O(log n), and as much for each object inside the part that has none, and each other leaf.
     ///
     /// # Safety
     ///
     /// `slot` is in this database.
-    pub unsafe fn leaf_inside(
+    pub unsafe fn record_inside(
         &self,
         slot: NonNull<Slot>,
         base: u64,
@@ -288,7 +316,7 @@ impl<P: Policy> Mdb<P> {
             .into_iter()
             .chain(behind)
             .flat_map(|n| with_leaves::<P>(n, Class::Leaves))
-            .next()
+            .find(|n| is_record::<P>(&n.cap()))
             .map(Ref::ptr)
     }
 
@@ -339,7 +367,7 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
-    /// The innermost ancestor of `slot`. O(log n) plus its siblings.
+    /// The innermost ancestor of `slot` that is an object. O(log n) plus its siblings.
     ///
     /// # Safety
     ///

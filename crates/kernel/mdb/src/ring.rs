@@ -10,9 +10,9 @@
 //! neighbours of a member are `left` and `right`; as the last member is the one before the first,
 //! copies join and leaves are told from copies without a walk.
 //!
-//! Only an object of rank [`Policy::HOST_RANK`] or above has leaves here: nothing else of its range
-//! can lie between it and them. Other leaves are in the tree, and so are those that were there
-//! before an object of their range.
+//! Only an object of a type that [`hosts`](Policy::hosts) has leaves here, and only records that were made of no
+//! other leaf: nothing that they were made of can lie between it and them. Other leaves are in the tree, and
+//! so are those that were there before an object of their range.
 //!
 //! Some questions walk over the leaves of a ring (one leaf among them, the head from a leaf), so there are at
 //! most [`Policy::MOST_LEAVES`]; all others of the range are in the tree, too, where they follow the head. To
@@ -21,7 +21,7 @@
 //! there are.
 
 use crate::forest::Home;
-use crate::order::is_leaf;
+use crate::order::is_record;
 use crate::slot::Ref;
 use crate::{Mdb, Policy};
 
@@ -92,7 +92,7 @@ impl<P: Policy> Mdb<P> {
     #[inline]
     fn join(&mut self, head: Ref, node: Ref) {
         debug_assert!(!node.is_linked() && !head.is_member(), "a slot is put in once");
-        let leaf = is_leaf::<P>(&head.cap());
+        let leaf = is_record::<P>(&head.cap());
         self.slots += 1;
         let Some(first) = head.copies() else {
             node.start_member(node, node, leaf);

@@ -22,7 +22,21 @@ fn position(c: &RawCap) -> Position {
 }
 
 fn is_leaf(c: &RawCap) -> bool {
+    c.ty == MAPPING || c.ty == LOAN
+}
+
+/// There is one capability to it, and nothing is made of it.
+fn is_record(c: &RawCap) -> bool {
     c.ty == MAPPING
+}
+
+/// Of objects everything is made that is inside; of Loans, the Mappings with their number.
+fn derives(a: &RawCap, b: &RawCap) -> bool {
+    match a.ty {
+        MAPPING => false,
+        LOAN => b.ty == MAPPING && loan_of(b) == a.aux,
+        _ => true,
+    }
 }
 
 /// First and end; what has no memory counts as one byte.
@@ -43,7 +57,7 @@ fn contains((base, end): (u64, u64), (first, past): (u64, u64)) -> bool {
 fn is_ancestor(a: &RawCap, b: &RawCap) -> bool {
     let ((_, a_len), (_, b_len)) = (Types::range(a), Types::range(b));
     Types::tree(a.ty) == Types::tree(b.ty)
-        && !is_leaf(a)
+        && derives(a, b)
         && contains(span(a), span(b))
         && (a_len > b_len || a_len == b_len && Types::rank_of(a) < Types::rank_of(b))
 }
@@ -120,7 +134,7 @@ impl Pair {
             return;
         }
         let known = self.caps().any(|o| position(&o) == position(&c));
-        if known && is_leaf(&c) {
+        if known && is_record(&c) {
             return;
         }
         let slot = self.arena.put(i, c);
@@ -179,7 +193,7 @@ impl Pair {
             Op::Copy(src, dst, rights) => {
                 let Some(src) = pick(src).filter(|_| self.slots[dst].is_null()) else { return };
                 let c = RawCap { rights, ..self.slots[src] };
-                if is_leaf(&c) {
+                if is_record(&c) {
                     return;
                 }
                 let slot = self.arena.put(dst, c);
@@ -229,7 +243,7 @@ impl Pair {
             .map(|o| self.arena.at(o))
             .collect();
         let below = self.select(tree, |o| is_ancestor(&c, o));
-        let above = self.select(tree, |o| is_ancestor(o, &c));
+        let above = self.select(tree, |o| is_ancestor(o, &c) && !is_leaf(o));
         let after = self.select(tree, |o| position(o) > position(&c));
         // SAFETY: the slot is in the database.
         unsafe {
@@ -237,8 +251,8 @@ impl Pair {
             assert_eq!(mdb.is_last_copy(at), copies.is_empty());
             assert_eq!(mdb.copies(at).collect::<BTreeSet<_>>(), copies);
             assert_eq!(mdb.copies(at).count(), copies.len());
-            let beside = self.caps().any(|o| !is_leaf(&c) && are_siblings(&o, &c));
-            assert_eq!(!is_leaf(&c) && mdb.has_siblings(at), beside);
+            let beside = self.caps().any(|o| !is_record(&c) && are_siblings(&o, &c));
+            assert_eq!(!is_record(&c) && mdb.has_siblings(at), beside);
             assert_eq!(mdb.has_descendants(at), !below.is_empty());
             assert_first(mdb.first_descendant(at), below.first());
             let (first, passed) = mdb.first_descendant_behind(at);
@@ -249,7 +263,10 @@ impl Pair {
             let addresses: BTreeSet<_> = others.iter().map(|other| other.1).collect();
             // What differs only in what makes it distinct is looked at one by one.
             let siblings = self.caps().filter(|o| are_siblings(o, &c)).count();
-            assert!(passed as usize <= addresses.len() + copies.len() + siblings);
+            // What was not made of a Loan is passed over; most of it has other numbers, or none.
+            let strangers = self.select(tree, |o| c.ty == LOAN && overlaps(o, span(&c)));
+            let most = addresses.len() + copies.len() + siblings + strangers.len();
+            assert!(passed as usize <= most);
             let own = self.select(tree, |o| is_leaf(o) && span(o) == span(&c));
             assert!(mdb.hanging_leaves(at) as u64 <= Types::MOST_LEAVES);
             assert!(!own.is_empty() || mdb.hanging_leaves(at) == 0);
@@ -298,11 +315,11 @@ impl Pair {
                         unsafe { mdb.object_inside(self.arena.at(i), part.0, part.1 - part.0) };
                     assert_first(found, inside.first());
                     let leaves = self.select(tree, |o| {
-                        is_leaf(o) && overlaps(o, part) && position(o) > position(&c)
+                        is_record(o) && overlaps(o, part) && position(o) > position(&c)
                     });
                     // SAFETY: the slot is in the database.
                     let found =
-                        unsafe { mdb.leaf_inside(self.arena.at(i), part.0, part.1 - part.0) };
+                        unsafe { mdb.record_inside(self.arena.at(i), part.0, part.1 - part.0) };
                     assert_first(found, leaves.first());
                 }
             }
@@ -337,22 +354,30 @@ fn positions(found: impl IntoIterator<Item = NonNull<Slot>>) -> Vec<Position> {
     found.into_iter().map(|s| position(&cap(s))).collect()
 }
 
-/// A position without identity: leaves of one range have no order.
+/// A position without identity.
 fn coarse(p: &Position) -> (u8, u64, std::cmp::Reverse<u64>, u8, u8) {
     (p.0, p.1, p.2, p.3, p.4)
+}
+
+/// What of a position is sure: leaves of one range have no order.
+fn place(p: &Position) -> (u8, u64, std::cmp::Reverse<u64>, u8, u8) {
+    match p.3 >= Types::LEAF_RANK {
+        true => (p.0, p.1, p.2, Types::LEAF_RANK, 0),
+        false => coarse(p),
+    }
 }
 
 /// The same capabilities, in the same order but for leaves of one range.
 fn assert_same(found: impl IntoIterator<Item = NonNull<Slot>>, expected: &[Position]) {
     let mut found = positions(found);
-    let order: Vec<_> = found.iter().map(coarse).collect();
-    assert_eq!(order, expected.iter().map(coarse).collect::<Vec<_>>());
+    let order: Vec<_> = found.iter().map(place).collect();
+    assert_eq!(order, expected.iter().map(place).collect::<Vec<_>>());
     found.sort();
     assert_eq!(found, expected);
 }
 
 fn assert_first(found: Option<NonNull<Slot>>, expected: Option<&Position>) {
-    assert_eq!(positions(found).first().map(coarse), expected.map(coarse));
+    assert_eq!(positions(found).first().map(place), expected.map(place));
 }
 
 fn any_cap() -> impl Strategy<Value = RawCap> {
@@ -368,7 +393,19 @@ fn any_cap() -> impl Strategy<Value = RawCap> {
         .prop_map(|(ty, base, aux)| RawCap { aux, ..object(ty, base, 0) });
     let portal = (0..3u64, 0..4u32)
         .prop_map(|(base, aux)| RawCap { aux, ..object(PORTAL, base * PAGE, PAGE) });
-    let cap = prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare, 2 => portal];
+    let spans = prop_oneof![
+        (0..PAGES * PAGE, 1..=6 * PAGE),
+        (0..PAGES, 1..=4u64).prop_map(|(base, pages)| (base * PAGE, pages * PAGE)),
+        (0..2u64, 1..=2u64).prop_map(|(base, pages)| (base * PAGE, pages * PAGE)),
+    ];
+    let loan =
+        (spans, 1..4u32).prop_map(|((base, len), aux)| RawCap { aux, ..object(LOAN, base, len) });
+    let places = (prop_oneof![0..PAGES, 0..2u64], 1..=2u64, 0..3u64, 0..8u16, 1..4u32);
+    let lent = places.prop_map(|(base, pages, table, entry, loan)| {
+        mapping_of_loan(base * PAGE, pages, table << 12, entry, loan)
+    });
+    let cap =
+        prop_oneof![6 => memory, 4 => map, 1 => io, 1 => bare, 2 => portal, 2 => loan, 2 => lent];
     (cap, 0..3u8).prop_map(|(cap, rights)| RawCap { rights, ..cap })
 }
 

@@ -26,7 +26,12 @@ const TREES: [u8; TYPES] = [0; TYPES];
 
 impl Policy for Types {
     const LEAF_RANK: u8 = 10;
-    const HOST_RANK: u8 = 2;
+    const RECORD_RANK: u8 = 10;
+
+    #[inline]
+    fn hosts(ty: u8) -> bool {
+        ty == FRAME
+    }
 
     #[inline]
     fn tree(ty: u8) -> u8 {

@@ -101,6 +101,7 @@ impl Relations for WireCap {
         let Some(kind) = self.kind() else { return 0 };
         match kind.identity() {
             IdentityField::Badge if self.aux != 0 => BADGED,
+            IdentityField::Serial => BADGED,
             IdentityField::Badge | IdentityField::None | IdentityField::FirstEntry => kind.rank(),
         }
     }

@@ -98,6 +98,33 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "everything_in_a_loan_is_made_of_it",
+        changes: &[(
+            "crates/kernel/mdb/src/order.rs",
+            "!is_leaf::<P>(a) || is_record::<P>(b) && P::derives(a, b)",
+            "!is_leaf::<P>(a) || is_record::<P>(b) && P::is_derived(b)",
+        )],
+        found_by: Test::Host { package: "mdb", test: "answers_as_the_list_does" },
+    },
+    Bug {
+        name: "what_a_loan_has_mapped_hangs_from_the_frame",
+        changes: &[(
+            "crates/kernel/mdb/src/lib.rs",
+            "&& !P::is_derived(leaf)",
+            "",
+        )],
+        found_by: Test::Host { package: "mdb", test: "answers_as_the_list_does" },
+    },
+    Bug {
+        name: "copies_of_loans_are_no_copies",
+        changes: &[(
+            "crates/kernel/mdb/src/ring.rs",
+            "let leaf = is_record::<P>(&head.cap());",
+            "let leaf = crate::order::is_leaf::<P>(&head.cap());",
+        )],
+        found_by: Test::Host { package: "mdb", test: "answers_as_the_list_does" },
+    },
+    Bug {
         name: "memory_comes_back_while_another_core_covers_it",
         changes: &[(
             "crates/protocol/capproto/src/operation.rs",

@@ -21,11 +21,14 @@ pub const ENDPOINT: u8 = 8;
 /// An object in memory; what has an `aux` is made of the one without.
 pub const PORTAL: u8 = 9;
 
+/// A leaf with copies, at ranges of bytes. `aux` is its number, by which it is known what was made of it.
+pub const LOAN: u8 = 10;
+
 pub struct Types;
 
 impl Policy for Types {
     const LEAF_RANK: u8 = 10;
-    const HOST_RANK: u8 = 2;
+    const RECORD_RANK: u8 = 11;
     // So few that there are often more.
     const MOST_LEAVES: u64 = 3;
 
@@ -42,9 +45,22 @@ impl Policy for Types {
         match ty {
             RAM => 1,
             FRAME | VNODE | PORTAL => 2,
-            MAPPING => Self::LEAF_RANK,
+            LOAN => Self::LEAF_RANK,
+            MAPPING => Self::RECORD_RANK,
             _ => 0,
         }
+    }
+
+    fn hosts(ty: u8) -> bool {
+        matches!(ty, FRAME | VNODE | PORTAL)
+    }
+
+    fn derives(leaf: &RawCap, record: &RawCap) -> bool {
+        leaf.aux == loan_of(record)
+    }
+
+    fn is_derived(record: &RawCap) -> bool {
+        loan_of(record) != 0
     }
 
     fn rank_of(cap: &RawCap) -> u8 {
@@ -62,7 +78,7 @@ impl Policy for Types {
     fn identity(cap: &RawCap) -> u64 {
         match cap.ty {
             MAPPING => cap.word | u64::from(cap.aux & 0xfff),
-            PORTAL => u64::from(cap.aux),
+            PORTAL | LOAN => u64::from(cap.aux),
             _ => 0,
         }
     }
@@ -77,6 +93,17 @@ pub fn object(ty: u8, base: u64, len: u64) -> RawCap {
 pub fn mapping(base: u64, pages: u64, table: u64, entry: u16) -> RawCap {
     let aux = (pages as u32) << 16 | u32::from(entry);
     RawCap { ty: MAPPING, rights: 7, attrs: 0, aux, base, word: table }
+}
+
+/// The same through the loan with a number, 1 to 15.
+pub fn mapping_of_loan(base: u64, pages: u64, table: u64, entry: u16, loan: u32) -> RawCap {
+    let plain = mapping(base, pages, table, entry);
+    RawCap { aux: plain.aux | loan << 12, ..plain }
+}
+
+/// The number of the loan that a Mapping was made through; 0 for none.
+pub fn loan_of(mapping: &RawCap) -> u32 {
+    mapping.aux >> 12 & 0xf
 }
 
 /// A database whose memory is divided into so many pieces of so many pages, a power of two; none if
