@@ -7,11 +7,11 @@
 //! The format: a header of 110 bytes of ASCII (magic and thirteen numbers of eight hexadecimal
 //! digits), the name with its NUL, zeros up to a multiple of four, the contents, zeros likewise.
 
+use paging::PAGE;
 use std::io::{self, Write};
 
 /// Name of the entries that only fill space. Readers skip them.
 pub const PAD: &str = ".pad";
-const PAGE: u64 = 4096;
 const HEADER: u64 = 110;
 
 const KIND: u32 = 0o170000;

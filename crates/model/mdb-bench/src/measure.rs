@@ -5,6 +5,7 @@
 use crate::database::{Database, Place};
 use crate::workload::{memory_bytes, Numbers, Operation};
 use mdb::RawCap;
+use paging::PAGE;
 use std::collections::VecDeque;
 use std::hint::black_box;
 
@@ -54,7 +55,7 @@ pub fn measure<'a, D: Database<'a>>(
         members: slots.iter().collect(),
         out: VecDeque::new(),
         numbers,
-        pages: memory_bytes(caps.len()) >> 12,
+        pages: memory_bytes(caps.len()) / PAGE,
         idle: 0.0,
     };
     bench.database.prepare(memory_bytes(caps.len()));
@@ -125,7 +126,7 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
             let index = self.pick();
             self.members[index]
         });
-        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.below(self.pages) << 12);
+        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.below(self.pages) * PAGE);
         let database = &self.database;
         match operation {
             Operation::Insert => self.insert(),
@@ -136,7 +137,7 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
             Operation::Copies => ticks(&slots, |slot| database.has_copies(slot)),
             Operation::Ancestors => ticks(&slots, |slot| database.has_ancestors(slot)),
             Operation::Descendants => ticks(&slots, |slot| database.has_descendants(slot)),
-            Operation::Range => ticks(&bases, |base| database.overlapping(*base, 4096)),
+            Operation::Range => ticks(&bases, |base| database.overlapping(*base, PAGE)),
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::order::{compare, end, memory, RAM};
 use mdb::RawCap;
+use paging::PAGE;
 
-/// Bytes of the smallest capability.
-const PAGE: u64 = 4096;
 /// Pages of memory for each capability. G18 does not say how much memory its capabilities lie in; this
 /// much makes about a tenth of them lie in others, which is what it found in a running system.
 const PAGES_EACH: u64 = 64;

@@ -7,12 +7,12 @@ use mdb_bench::list::List;
 use mdb_bench::order::{compare, is_ancestor, memory, FRAME, PHYS, RAM};
 use mdb_bench::ours::Ours;
 use mdb_bench::workload::{capabilities, memory_bytes, Numbers};
+use paging::PAGE;
 use proptest::prelude::*;
 use std::cmp::Ordering;
 use std::ptr;
 
 const SLOTS: usize = 48;
-const PAGE: u64 = 4096;
 /// Of the memory.
 const ORDER: u32 = 5;
 

@@ -13,9 +13,9 @@ use libos::captypes::invocations::FlushStrategy;
 use libos::testkit::Random;
 use libos::vspace::{R, RW};
 use libos::Status;
+use libos::PAGE;
 
 const FIGURE: &str = "G18-figure-3.2";
-const PAGE: u64 = 4096;
 /// Pages of the array. As in the paper, less than 2 MiB.
 const PAGES: u32 = 256;
 /// Pages that are protected at once, and accesses in a round.

@@ -10,7 +10,7 @@ use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::testkit::{Outcome, Random};
 use libos::vspace::{R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("attack_map_objects", map_objects),
@@ -28,8 +28,6 @@ pub const TESTS: &[Test] = &[
     ("attack_memory_runs_out", memory_runs_out),
     ("attack_batch_with_one_wrong", batch_with_one_wrong),
 ];
-
-const PAGE: u64 = 4096;
 
 fn entry(table: CapAddr, index: u32) -> u64 {
     table.read_entry(index).unwrap_or(u64::MAX)

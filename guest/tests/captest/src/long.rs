@@ -13,7 +13,7 @@ use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::testkit::{Failure, Outcome, Random};
 use libos::vspace::R;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("long_retype", long_retype),
@@ -23,7 +23,6 @@ pub const TESTS: &[Test] = &[
     ("memory_comes_home", comes_home),
 ];
 
-const PAGE: u64 = 4096;
 const GIB: u64 = 1 << 30;
 /// What one invocation zeroes.
 const STEP: u64 = 1 << 20;

@@ -21,11 +21,10 @@ use libos::abi::slots::{DISPATCHER, VSPACE};
 use libos::captypes::invocations::Counter;
 use libos::testkit::Outcome;
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Status};
+use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Status, PAGE};
 
 pub const TESTS: &[Test] = &[("race_with_other_cores", race)];
 
-const PAGE: u64 = 4096;
 const MIB2: u64 = 2 << 20;
 /// Where the victims' frames are mapped, with tables of their own.
 const FRAMES_VA: u64 = 5 << 39;

@@ -14,11 +14,10 @@ use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
 use libos::testkit::{Outcome, Random};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[("random_invocations", random_invocations)];
 
-const PAGE: u64 = 4096;
 /// RAM of the player.
 const PLAYER_RAM: CapAddr = slot(0);
 const PLAYER_BYTES: u64 = 8 << 20;

@@ -7,12 +7,11 @@ use libos::abi::slots::{KERNEL, MEMD};
 use libos::memd::{self, alloc, stats, Stats};
 use libos::runtime::{Boot, Start};
 use libos::testkit::{Failure, Outcome, Random, Runner};
-use libos::{bringup, check, domain, fails, good, invoke, log, op};
+use libos::{bringup, check, domain, fails, good, invoke, log, op, PAGE};
 use libos::{Cap, CapAddr, CapType, Place, RamAttrs, Status};
 
 libos::program!(main);
 
-const PAGE: u64 = 4096;
 const NODE: u32 = 200;
 const ANY: RamAttrs = RamAttrs(0);
 

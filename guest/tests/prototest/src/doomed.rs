@@ -11,14 +11,13 @@ use libos::ram::Ram;
 use libos::testkit::Random;
 use libos::vspace::{Window, R};
 use libos::worker::{self, Worker};
-use libos::{domain, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{domain, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 /// The word that makes the program this.
 pub const NAME: &str = "doomed";
 /// Added to a status word: the exit status of one that met what it should not.
 pub const WRONG: u64 = 3000;
 
-const PAGE: u64 = 4096;
 /// Slots that operations choose from.
 const SLOTS: u32 = 24;
 /// Slots of a worker, and bytes of the memory that it operates on.

@@ -14,12 +14,11 @@ use libos::interface::OwnedCap;
 use libos::ram::Ram;
 use libos::testkit::Random;
 use libos::vspace::{R, RW};
-use libos::{domain, thread, Cap, CapAddr, CapType, Rights, Status};
+use libos::{domain, thread, Cap, CapAddr, CapType, Rights, Status, PAGE};
 
 /// Slots for capabilities, and of Mappings.
 const SLOTS: u32 = 64;
 const MAPPINGS: u32 = 16;
-const PAGE: u64 = 4096;
 /// Bytes of what everything is made of, and how many of it a part makes between two rest points.
 const ROOT_BYTES: u64 = 16 * PAGE;
 const MOST_ROOTS: usize = 24;

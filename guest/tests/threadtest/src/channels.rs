@@ -13,7 +13,7 @@ use libos::spawn::Child;
 use libos::testkit::{Machine, Outcome, Random};
 use libos::vspace::RW;
 use libos::{
-    abi, check, domain, fails, good, thread, Cap, CapAddr, CapType, Place, Rights, Status,
+    abi, check, domain, fails, good, thread, Cap, CapAddr, CapType, Place, Rights, Status, PAGE,
 };
 
 pub const TESTS: &[Test] = &[
@@ -51,7 +51,6 @@ libos::interface! {
 
 /// First argument of a start as the second domain.
 pub const CHILD: u64 = 0x74_6872_6561_6473;
-const PAGE: u64 = 4096;
 const CHILD_RAM: u64 = 2 << 20;
 const BADGE: u32 = 7;
 /// Bytes of a block that `echo_bytes` answers.

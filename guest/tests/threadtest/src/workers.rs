@@ -12,7 +12,7 @@ use libos::memory::{self, Anonymous, Map, Object, PageSize};
 use libos::testkit::{Machine, Outcome, Random};
 use libos::thread;
 use libos::worker::{self, Worker};
-use libos::{check, domain, fails, good, op, Cap, CapType, Status};
+use libos::{check, domain, fails, good, op, Cap, CapType, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("worker_values", values),
@@ -23,8 +23,6 @@ pub const TESTS: &[Test] = &[
     ("worker_moves", moves),
     ("worker_many", many),
 ];
-
-const PAGE: u64 = 4096;
 
 /// One worker on each core.
 fn everywhere<T: Send + 'static>(

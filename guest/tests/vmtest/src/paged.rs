@@ -10,7 +10,7 @@ use libos::memory::{
 use libos::selfpaging::{Clock, Fifo, Policy};
 use libos::testkit::{Outcome, Random};
 use libos::vspace::R;
-use libos::{check, good, log};
+use libos::{check, good, log, PAGE};
 
 extern crate alloc;
 use alloc::sync::Arc;
@@ -26,7 +26,6 @@ pub const TESTS: &[Test] = &[
     ("paged_random", random),
 ];
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 type Disk = Arc<Local<RamDisk>>;

@@ -8,14 +8,13 @@ use libos::memory::{self, Access, Anonymous, Error, LazyFrame, Map, Object, OneF
 use libos::memory::{Prot, NONE};
 use libos::testkit::{Outcome, Random};
 use libos::vspace::{R, RW};
-use libos::{good, log};
+use libos::{good, log, PAGE};
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 pub const TESTS: &[Test] = &[("regions_at_random", regions)];
 
-const PAGE: u64 = 4096;
 /// The part of the address space: around where tables meet.
 const BASE: u64 = 0x400_4000_0000 - 300 * PAGE;
 const PAGES: u64 = 900;

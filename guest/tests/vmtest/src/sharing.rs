@@ -8,7 +8,7 @@ use libos::frame::Frame;
 use libos::memory::{self, Error, Map, Object, PageSize, SharedFrame, SharedTable, NONE};
 use libos::testkit::{Outcome, Random};
 use libos::vspace::{R, RW};
-use libos::{check, good, log};
+use libos::{check, good, log, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("share_frame_read_only", frame_read_only),
@@ -19,7 +19,6 @@ pub const TESTS: &[Test] = &[
     ("share_and_revoke_at_random", random),
 ];
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 fn fault(address: u64, write: bool, present: bool) -> Result {
