@@ -3,7 +3,8 @@
 //! steps that are longer than the fastest operation. Each waits until the one before has ended.
 
 use crate::database::{Database, Place};
-use crate::workload::{memory_bytes, Numbers, Operation};
+use crate::workload::{memory_bytes, Operation};
+use fastrand::Rng;
 use mdb::RawCap;
 use paging::PAGE;
 use std::collections::VecDeque;
@@ -47,7 +48,7 @@ pub fn median(samples: &[f64]) -> f64 {
 pub fn measure<'a, D: Database<'a>>(
     slots: &'a [D::Slot],
     caps: &[RawCap],
-    numbers: &mut Numbers,
+    numbers: &mut Rng,
 ) -> Samples {
     slots.iter().zip(caps).for_each(|(slot, cap)| slot.fill(*cap));
     let mut bench = Bench::<'a, '_, D> {
@@ -90,7 +91,7 @@ struct Bench<'a, 'n, D: Database<'a>> {
     members: Vec<&'a D::Slot>,
     /// Slots out of it, the longest-removed one first.
     out: VecDeque<(&'a D::Slot, RawCap)>,
-    numbers: &'n mut Numbers,
+    numbers: &'n mut Rng,
     /// Of how many pages of memory the capabilities are.
     pages: u64,
     /// What measuring itself takes.
@@ -99,7 +100,7 @@ struct Bench<'a, 'n, D: Database<'a>> {
 
 impl<'a, D: Database<'a>> Bench<'a, '_, D> {
     fn pick(&mut self) -> usize {
-        self.numbers.below(self.members.len() as u64) as usize
+        self.numbers.usize(..self.members.len())
     }
 
     fn remove(&mut self) -> f64 {
@@ -126,7 +127,7 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
             let index = self.pick();
             self.members[index]
         });
-        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.below(self.pages) * PAGE);
+        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.u64(..self.pages) * PAGE);
         let database = &self.database;
         match operation {
             Operation::Insert => self.insert(),

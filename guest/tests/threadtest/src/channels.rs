@@ -10,7 +10,7 @@ use libos::interface::{self, OwnedCap, Packet, Remote};
 use libos::ram::Arena;
 use libos::runtime::stop;
 use libos::spawn::Child;
-use libos::testkit::{Machine, Outcome, Random};
+use libos::testkit::{Machine, Outcome, Rng};
 use libos::vspace::RW;
 use libos::{
     abi, check, domain, fails, good, thread, Cap, CapAddr, CapType, Place, Rights, Status, PAGE,
@@ -348,13 +348,13 @@ fn random_bytes(machine: &Machine) -> Outcome {
     let peer = good!(Peer::new(machine));
     let Ends { mut sender, mut receiver, .. } =
         good!(connect::<u8>(&peer, PAGE, |c, a, b, bell, bit| c.echo_bytes(a, b, bell, bit)));
-    let mut random = Random(seed);
-    let data: Vec<u8> = (0..BYTES).map(|_| random.next() as u8).collect();
+    let mut random = Rng::with_seed(seed);
+    let data: Vec<u8> = (0..BYTES).map(|_| random.u8(..)).collect();
     let sent = data.clone();
     let sending = good!(thread::spawn(move || {
-        let (mut rest, mut random) = (&sent[..], Random(seed ^ 1));
+        let (mut rest, mut random) = (&sent[..], Rng::with_seed(seed ^ 1));
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(rest.len().min(1 + random.below(9000) as usize));
+            let (piece, behind) = rest.split_at(rest.len().min(1 + random.usize(..9000)));
             sender.send_bytes(piece)?;
             rest = behind;
         }
@@ -363,7 +363,7 @@ fn random_bytes(machine: &Machine) -> Outcome {
     let mut received = alloc::vec![0; BYTES];
     let mut rest = &mut received[..];
     while !rest.is_empty() {
-        let size = rest.len().min(1 + random.below(9000) as usize);
+        let size = rest.len().min(1 + random.usize(..9000));
         let (piece, behind) = rest.split_at_mut(size);
         good!(receiver.receive_bytes(piece));
         rest = behind;
