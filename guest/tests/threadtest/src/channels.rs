@@ -294,7 +294,7 @@ struct Ends<T> {
 type Connect =
     fn(&worker::Client, OwnedCap, OwnedCap, OwnedCap, u64) -> Result<(OwnedCap, u64), Status>;
 
-fn connect<T: libos::channel::Plain>(
+fn connect<T: libos::channel::Message>(
     peer: &Peer,
     ring: u64,
     how: Connect,
