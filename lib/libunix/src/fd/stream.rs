@@ -17,7 +17,7 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     }
     let bytes = to.writable(p, to.left().min(DATA_BYTES as u64))? as u32;
     let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
-    to.scatter(p, server::data(count as usize))
+    Ok(to.scatter_from(p, server::data(count as usize)).some()? as u64)
 }
 
 /// Writes everything, waiting as often as needed.
@@ -39,12 +39,13 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
 
 /// One request's worth. Answers how much was done and how much was wanted.
 fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
-    let room = server::data_mut(from.left().min(DATA_BYTES as u64) as usize);
-    let wanted = from.gather(p, room)?;
+    let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
+    let wanted = from.gather_to(p, room).some()?;
     let mut done = 0;
     while done < wanted {
         if done > 0 {
-            server::data_mut(wanted).copy_within(done.., 0);
+            // To lower addresses, from the lowest one on.
+            let _ = room.copy_from(room.first(wanted).skip(done));
         }
         match server::wait_filled(p, op::Write { desc }, wanted - done) {
             Ok(reply) if reply.count == 0 => break,
@@ -70,16 +71,17 @@ pub fn partial(total: u64, error: Errno) -> Result<u64> {
 pub fn control(p: &mut Process, desc: u32, command: u32, arg: u64) -> Result<u64> {
     let shape = tty::shape(command).ok_or(Errno::ENOTTY)?;
     if shape.output > 0 {
-        user::slice_out(p, arg, shape.output)?;
+        user::check_writable(p, arg, shape.output)?;
     }
     let mut a = 0;
     if shape.input > 0 {
-        a = server::put_a(user::slice_in(p, arg, shape.input)?);
+        a = shape.input.min(DATA_BYTES);
+        user::read_to(p, arg, server::data(a)).all()?;
     }
     let request = op::Ioctl { desc, command, value: arg };
     server::wait_filled(p, request, a).map_err(restart)?;
     if shape.output > 0 {
-        user::bytes_out(p, arg, server::data(shape.output))?;
+        user::memory_out(p, arg, server::data(shape.output))?;
     }
     Ok(0)
 }

@@ -8,6 +8,7 @@ use crate::fd::File;
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, op};
+use libos::guarded::Memory;
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
 use linuxabi::time::{set_time, SetTime, TIME_BYTES};
 use unixproto::files::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT};
@@ -17,19 +18,19 @@ const AT_STATX_SYNC_TYPE: u32 = 0x6000;
 const STAT_FLAGS: u32 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT;
 
 /// Leaves `struct stat` of an open file in the data area.
-fn stat_open(file: &File) -> Result<&'static [u8]> {
+fn stat_open(file: &File) -> Result<Memory> {
     with_kind!(&file.kind, kind => kind.stat())?;
     Ok(server::data(STAT_BYTES))
 }
 
-fn stat_path(path: &Path, flags: u32) -> Result<&'static [u8]> {
+fn stat_path(path: &Path, flags: u32) -> Result<Memory> {
     let flags = paths::effective(flags, path) & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
     paths::call(op::Stat { dir: path.dir, flags }, path)?;
     Ok(server::data(STAT_BYTES))
 }
 
 /// `struct stat` of what the arguments of a call with `AT_` flags name.
-fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<&'static [u8]> {
+fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<Memory> {
     if flags & AT_EMPTY_PATH != 0 && dirfd >= 0 {
         let empty = name == 0 || user::copy_in::<u8>(p, name)? == 0;
         if empty {
@@ -45,7 +46,7 @@ pub fn newfstatat(p: &mut Process, dirfd: i32, name: u64, buf: u64, flags: u32) 
         return Err(Errno::EINVAL);
     }
     let stat = stat_any(p, dirfd, name, flags)?;
-    user::bytes_out(p, buf, stat)?;
+    user::memory_out(p, buf, stat)?;
     Ok(0)
 }
 
@@ -59,7 +60,7 @@ pub fn lstat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
 
 pub fn fstat(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
     let stat = stat_open(p.fds.get(fd)?)?;
-    user::bytes_out(p, buf, stat)?;
+    user::memory_out(p, buf, stat)?;
     Ok(0)
 }
 
@@ -79,8 +80,8 @@ pub fn statx(
         return Err(Errno::EINVAL);
     }
     let stat = stat_any(p, dirfd, name, flags)?;
-    let stat: &[u8; STAT_BYTES] = stat.try_into().map_err(|_| Errno::EIO)?;
-    user::bytes_out(p, buf, &to_statx(stat))?;
+    let stat: [u8; STAT_BYTES] = stat.load().map_err(|_| Errno::EIO)?;
+    user::bytes_out(p, buf, &to_statx(&stat))?;
     Ok(0)
 }
 
@@ -281,13 +282,13 @@ pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> 
 pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
     let path = path(p, AT_FDCWD, name)?;
     paths::call(op::StatFs { dir: path.dir, flags: 0 }, &path)?;
-    user::bytes_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }
 
 pub fn fstatfs(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
     let dir = open_file(p, fd)?;
     server::call(op::StatFs { dir, flags: AT_EMPTY_PATH })?;
-    user::bytes_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }

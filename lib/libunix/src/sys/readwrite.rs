@@ -23,7 +23,9 @@ fn vector(p: &mut Process, addr: u64, count: u64) -> Result<Vec<Buffer>> {
         return Err(Errno::EINVAL);
     }
     let mut buffers = vec![Buffer::default(); count as usize];
-    decode(user::slice_in(p, addr, count as usize * IOVEC_BYTES)?, &mut buffers)?;
+    let mut raw = vec![0; count as usize * IOVEC_BYTES];
+    user::bytes_in(p, addr, &mut raw)?;
+    decode(&raw, &mut buffers)?;
     Ok(buffers)
 }
 
@@ -164,12 +166,13 @@ pub fn copy_file_range(
 
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
 fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
-    user::slice_out(p, buf, (len as usize).min(1))?;
+    user::check_writable(p, buf, (len as usize).min(1))?;
     let file = p.fds.get_open(fd)?;
     let bytes = len.min(DATA_BYTES as u32);
     let count = with_kind!(&file.kind, kind => kind.list(bytes))?;
     if old {
-        let mut records = server::data_mut(count);
+        let mut listing = server::taken(count)?;
+        let mut records = &mut listing[..];
         while records.len() > 18 {
             let len = linuxabi::bytes::get_u16(records, 16) as usize;
             if len < 19 || len > records.len() {
@@ -179,8 +182,10 @@ fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u6
             linuxabi::dirent::to_old(record);
             records = rest;
         }
+        user::bytes_out(p, buf, &listing)?;
+    } else {
+        user::memory_out(p, buf, server::data(count))?;
     }
-    user::bytes_out(p, buf, server::data(count))?;
     Ok(count as u64)
 }
 

@@ -58,7 +58,7 @@ impl FileOps for Event {
                 p.fds.came(file.index, WRITABLE);
                 // A writer may have waited for room.
                 tell_watchers(p);
-                return to.scatter(p, &value.to_le_bytes());
+                return Ok(to.scatter(p, &value.to_le_bytes()).some()? as u64);
             }
             if file.flags & O_NONBLOCK != 0 {
                 return Err(Errno::EAGAIN);
@@ -79,9 +79,7 @@ impl FileOps for Event {
             return Err(Errno::EINVAL);
         }
         let mut bytes = [0; 8];
-        if from.gather(p, &mut bytes)? < bytes.len() {
-            return Err(Errno::EFAULT);
-        }
+        from.gather(p, &mut bytes).all()?;
         let add = u64::from_le_bytes(bytes);
         if add == u64::MAX {
             return Err(Errno::EINVAL);

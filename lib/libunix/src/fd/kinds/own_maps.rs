@@ -47,7 +47,7 @@ impl FileOps for OwnMaps {
         let start = usize::try_from(at.unwrap_or(offset.get())).unwrap_or(usize::MAX);
         let rest = text.as_bytes().get(start..).unwrap_or_default();
         let piece = &rest[..rest.len().min(to.left() as usize)];
-        let done = to.scatter(p, piece)?;
+        let done = to.scatter(p, piece).some()? as u64;
         if at.is_none() {
             offset.set(offset.get() + done);
         }

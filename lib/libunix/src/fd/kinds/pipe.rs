@@ -8,7 +8,7 @@ use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::fd::windows::{self, ring_key};
 use crate::fd::{install_two, stream, File};
-use crate::mm::user;
+use crate::mm::user::{self, Moved, Short};
 use crate::process::Process;
 use crate::server::{self, op, restart};
 use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
@@ -95,12 +95,16 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     let offset = taken.offset % PIPE_BYTES;
     let bytes = taken.bytes.min(PIPE_BYTES);
     let first = bytes.min(PIPE_BYTES - offset);
-    let mut result = to.scatter(p, ring.bytes(offset, first));
-    if result == Ok(first) && first < bytes {
-        let rest = to.scatter(p, ring.bytes(0, bytes - first)).unwrap_or(0);
-        result = Ok(first + rest);
+    let mut moved = to.scatter_from(p, ring.part(offset, first));
+    if moved.bytes as u64 == first && first < bytes {
+        let rest = to.scatter_from(p, ring.part(0, bytes - first));
+        moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
     }
-    let done = *result.as_ref().unwrap_or(&0);
+    if moved.short == Some(Short::Window) {
+        p.fds.forget_rings(&[desc]);
+    }
+    let result = moved.some().map(|bytes| bytes as u64);
+    let done = moved.bytes as u64;
     if bytes > 0 {
         server::call(op::PipeTake { desc, done, bytes: 0 })?;
     }
@@ -147,13 +151,14 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
             Ok(ring) => ring,
             Err(error) => break Some(error),
         };
-        let mut result = from.gather(p, ring.bytes_mut(offset, first)).map(|n| n as u64);
-        if result == Ok(first) && first < bytes {
-            let rest = from.gather(p, ring.bytes_mut(0, bytes - first)).unwrap_or(0);
-            result = Ok(first + rest as u64);
+        let mut moved = from.gather_to(p, ring.part(offset, first));
+        if moved.bytes as u64 == first && first < bytes {
+            let rest = from.gather_to(p, ring.part(0, bytes - first));
+            moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
         }
-        match result {
+        match moved.some() {
             Ok(n) => {
+                let n = n as u64;
                 copied = n;
                 total += n;
                 if n < bytes || n == 0 {
@@ -178,7 +183,7 @@ pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {
     if flags & !(O_CLOEXEC | O_NONBLOCK | DIRECT) != 0 {
         return Err(Errno::EINVAL);
     }
-    user::slice_out(p, fds, 8)?;
+    user::check_writable(p, fds, 8)?;
     let ends = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let end = |desc, flags| File::new(Pipe { desc }, flags);
     let ends = (end(ends.read, O_RDONLY), end(ends.write, O_WRONLY));

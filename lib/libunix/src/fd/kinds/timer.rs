@@ -88,7 +88,7 @@ impl FileOps for Timer {
                 self.0.setting.set(next);
                 p.fds.timer_set(file.index, next.deadline);
                 tell_watchers(p);
-                return to.scatter(p, &count.to_le_bytes());
+                return Ok(to.scatter(p, &count.to_le_bytes()).some()? as u64);
             }
             if file.flags & O_NONBLOCK != 0 {
                 return Err(Errno::EAGAIN);
