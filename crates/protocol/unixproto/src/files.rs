@@ -26,6 +26,10 @@ pub enum Kind {
     Path = 10,
     /// Console as a plain stream, not a terminal (`stdin=pipe`): `Read`, `Write`.
     Stream = 11,
+    /// A counter that processes share (`eventfd`): `Read`, `Write`.
+    Event = 12,
+    /// A timer that processes share (`timerfd`): `Read`, `SetAlarm`, `GetAlarm`.
+    Timer = 13,
 }
 
 impl Kind {
@@ -43,6 +47,8 @@ impl Kind {
             9 => Kind::Text,
             10 => Kind::Path,
             11 => Kind::Stream,
+            12 => Kind::Event,
+            13 => Kind::Timer,
             _ => return None,
         })
     }

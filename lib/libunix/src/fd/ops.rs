@@ -44,6 +44,14 @@ pub enum Server {
 }
 
 impl Server {
+    /// Of something that the library keeps until it is shared, and then `unixd` by a description; 0 is none.
+    pub fn of_shared(desc: u32) -> Server {
+        match desc {
+            0 => Server::Library,
+            desc => Server::Unixd([desc, 0]),
+        }
+    }
+
     /// The descriptions; 0 is none.
     pub fn descriptions(self) -> [u32; 2] {
         match self {

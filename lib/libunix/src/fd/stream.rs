@@ -20,6 +20,19 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     Ok(to.scatter_from(p, server::data(count as usize)).some()? as u64)
 }
 
+/// Reads the eight bytes of a counter, or waits.
+pub fn read_value(p: &mut Process, desc: u32) -> Result<u64> {
+    server::wait(p, op::Read { desc, bytes: 8 }).map_err(restart)?;
+    let bytes: [u8; 8] = server::data(8).load().map_err(|_| Errno::EIO)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Writes the eight bytes of a counter, or waits.
+pub fn write_value(p: &mut Process, desc: u32, value: u64) -> Result<u64> {
+    let bytes = server::put_a(&value.to_le_bytes());
+    Ok(server::wait_filled(p, op::Write { desc }, bytes).map_err(restart)?.count)
+}
+
 /// Writes everything, waiting as often as needed.
 pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> {
     let mut total = 0;

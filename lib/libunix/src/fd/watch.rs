@@ -189,6 +189,11 @@ impl Fds {
         }
     }
 
+    /// A file belongs to a server from now on: nothing is known of it, so its sets are to look.
+    pub fn moved(&mut self, index: u32) {
+        self.came(index, u16::MAX);
+    }
+
     fn set_at(&self, index: u32) -> Option<&SharedSet> {
         self.at(index).ok()?.set()
     }

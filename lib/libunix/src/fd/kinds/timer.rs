@@ -1,20 +1,24 @@
-//! `timerfd`: a counter of the times that a timer has expired. The library keeps it by itself; a forked
-//! child has a copy.
+//! `timerfd`: a counter of the times that a timer has expired. The library keeps it by itself until another
+//! process may have it, too; from then on both ask `unixd`.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::ops::{FileOps, Handle, Server, READABLE};
+use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE};
 use crate::fd::watch::Look;
-use crate::fd::{install, File};
+use crate::fd::{install, stream, File};
 use crate::mm::user;
 use crate::process::Process;
-use crate::server::restart;
+use crate::server::{self, op, restart};
 use crate::sys::time::{monotonic, realtime};
 use crate::thread::park::{tell_watchers, watch};
 use alloc::rc::Rc;
 use core::cell::Cell;
 use linuxabi::time::{from_timespec, to_timespec, TIME_BYTES};
-use unixproto::files::{O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use unixproto::ops;
+
+/// `CLOCK_MONOTONIC`.
+const MONOTONIC: u32 = 1;
 
 /// A `timerfd`.
 #[derive(Clone)]
@@ -24,6 +28,8 @@ struct Own {
     /// Clock that `timerfd_create` was given.
     clock: u32,
     setting: Cell<Setting>,
+    /// The description that processes share; 0: there is none yet.
+    shared: Cell<u32>,
 }
 
 /// How it is set.
@@ -67,11 +73,44 @@ impl Setting {
     }
 }
 
+impl Timer {
+    /// How it is set, as programs see it.
+    fn itimerspec(&self) -> Result<[[u8; TIME_BYTES]; 2]> {
+        match self.0.shared.get() {
+            0 => Ok(self.0.setting.get().itimerspec()),
+            desc => Ok(itimerspec(server::call(op::GetAlarm { desc })?)),
+        }
+    }
+
+    /// Sets it. Returns how it was set, as programs see it.
+    fn set(&self, p: &mut Process, index: u32, setting: Setting) -> Result<[[u8; TIME_BYTES]; 2]> {
+        let Setting { deadline, interval } = setting;
+        if let desc @ 1.. = self.0.shared.get() {
+            return Ok(itimerspec(server::call(op::SetAlarm { desc, deadline, interval })?));
+        }
+        let before = self.0.setting.replace(setting);
+        p.fds.timer_set(index, deadline);
+        // Who waits for it does not know when it expires now.
+        tell_watchers(p);
+        Ok(before.itimerspec())
+    }
+}
+
+fn itimerspec(timer: ops::Timer) -> [[u8; TIME_BYTES]; 2] {
+    [to_timespec(timer.interval), to_timespec(timer.value)]
+}
+
 impl FileOps for Timer {
+    const SERVED: Option<Kind> = Some(Kind::Timer);
     const POLLABLE: bool = true;
 
+    fn opened(opened: &ops::Opened) -> Option<Timer> {
+        let shared = Cell::new(opened.desc);
+        Some(Timer(Rc::new(Own { clock: MONOTONIC, setting: Cell::default(), shared })))
+    }
+
     fn server(&self) -> Server {
-        Server::Library
+        Server::of_shared(self.0.shared.get())
     }
 
     /// Reads eight bytes.
@@ -80,7 +119,10 @@ impl FileOps for Timer {
             return Err(Errno::EINVAL);
         }
         to.probe_out(p)?;
-        loop {
+        let count = loop {
+            if let desc @ 1.. = self.0.shared.get() {
+                break stream::read_value(p, desc)?;
+            }
             let setting = self.0.setting.get();
             let count = setting.expirations(monotonic());
             if count > 0 {
@@ -88,25 +130,58 @@ impl FileOps for Timer {
                 self.0.setting.set(next);
                 p.fds.timer_set(file.index, next.deadline);
                 tell_watchers(p);
-                return Ok(to.scatter(p, &count.to_le_bytes()).some()? as u64);
+                break count;
             }
             if file.flags & O_NONBLOCK != 0 {
                 return Err(Errno::EAGAIN);
             }
-            watch(p, self.deadline()).map_err(restart)?;
-        }
+            match watch(p, self.deadline()) {
+                Err(Errno::ETIMEDOUT) => {}
+                result => result.map_err(restart)?,
+            }
+        };
+        Ok(to.scatter(p, &count.to_le_bytes()).some()? as u64)
     }
 
     fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
 
-    fn ready(&self, _: &Look) -> Option<u16> {
+    fn stat(&self) -> Result<()> {
+        unnamed_stat(0o600);
+        Ok(())
+    }
+
+    fn more_flags(&self) -> u32 {
+        0
+    }
+
+    fn is_watched(&self) -> bool {
+        self.0.shared.get() != 0
+    }
+
+    fn ready(&self, look: &Look) -> Option<u16> {
+        if self.is_watched() {
+            return look.told();
+        }
         Some(if self.0.setting.get().expirations(monotonic()) > 0 { READABLE } else { 0 })
     }
 
     fn deadline(&self) -> Option<u64> {
         Some(self.0.setting.get().deadline).filter(|deadline| *deadline > 0)
+    }
+
+    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+        let Own { setting, shared, .. } = &*self.0;
+        if shared.get() == 0 {
+            let Setting { deadline, interval } = setting.get();
+            let request = op::Alarm { deadline, interval, flags: file.flags & O_NONBLOCK };
+            shared.set(server::call(request)?.desc);
+            setting.take();
+            p.fds.moved(file.index);
+            tell_watchers(p);
+        }
+        Ok(())
     }
 }
 
@@ -114,7 +189,7 @@ pub fn timerfd_create(p: &mut Process, clock: u32, flags: u32) -> Result<u64> {
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 || !matches!(clock, 0 | 1 | 7 | 8 | 9) {
         return Err(Errno::EINVAL);
     }
-    let timer = Timer(Rc::new(Own { clock, setting: Cell::default() }));
+    let timer = Timer(Rc::new(Own { clock, setting: Cell::default(), shared: Cell::new(0) }));
     let file = File::new(timer, O_RDWR | flags & O_NONBLOCK);
     Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
 }
@@ -128,15 +203,11 @@ pub fn timerfd_settime(p: &mut Process, fd: i32, flags: u32, new: u64, old: u64)
     }
     let (interval, value) = (from_timespec(&set[0])?, from_timespec(&set[1])?);
     let timer: Timer = p.fds.of_kind(fd)?;
-    let before = timer.0.setting.get().itimerspec();
     let now = if matches!(timer.0.clock, 0 | 8) { realtime() } else { monotonic() };
     let from_now = if flags & ABSOLUTE != 0 { value.saturating_sub(now) } else { value };
     let deadline = if value == 0 { 0 } else { monotonic().saturating_add(from_now).max(1) };
-    timer.0.setting.set(Setting { deadline, interval });
     let index = p.fds.index(fd)?;
-    p.fds.timer_set(index, deadline);
-    // Who waits for it does not know when it expires now.
-    tell_watchers(p);
+    let before = timer.set(p, index, Setting { deadline, interval })?;
     if old != 0 {
         user::copy_out(p, old, &before)?;
     }
@@ -145,6 +216,6 @@ pub fn timerfd_settime(p: &mut Process, fd: i32, flags: u32, new: u64, old: u64)
 
 pub fn timerfd_gettime(p: &mut Process, fd: i32, out: u64) -> Result<u64> {
     let timer: Timer = p.fds.of_kind(fd)?;
-    user::copy_out(p, out, &timer.0.setting.get().itimerspec())?;
+    user::copy_out(p, out, &timer.itimerspec()?)?;
     Ok(0)
 }
