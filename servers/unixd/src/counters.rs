@@ -1,18 +1,21 @@
-//! Counters that processes share: `eventfd` and `timerfd` behind a fork.
+//! Counters that processes share: `eventfd` and `timerfd` behind a fork, and `pidfd`.
 //!
-//! As long as one process alone has such a file its library keeps it. Before the process forks, the
-//! library has a counter made here with the same state, and both ask for it from then on.
+//! As long as one process alone has an `eventfd` or a `timerfd` its library keeps it. Before the process
+//! forks, the library has a counter made here with the same state, and both ask for it from then on.
 //!
-//! A counter goes up by writes, or by the clock; a read takes it all, or one.
+//! A counter goes up by writes, or by the clock, and a read takes it all, or one; or once, by the end of a
+//! process, and stays.
 
 use crate::clock::{Clock, Due};
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
-use crate::procs::Procs;
+use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, Outcome, Tried, Waiters};
 use crate::watches::Source;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use piecewise::Table;
 use unixproto::files::*;
 use unixproto::ops::Timer;
@@ -35,6 +38,8 @@ pub enum Origin {
     },
     /// The clock.
     Clock,
+    /// The end of this process; `None`: it has been waited for, and others may have its id.
+    End(Option<Pid>),
 }
 
 /// A counter.
@@ -53,7 +58,7 @@ impl Counter {
     /// What a read would find.
     fn value(&self, now: u64) -> u64 {
         match self.origin {
-            Origin::Writes { .. } => self.count,
+            Origin::Writes { .. } | Origin::End(_) => self.count,
             Origin::Clock if self.deadline == 0 || now < self.deadline => 0,
             Origin::Clock => 1 + (now - self.deadline).checked_div(self.interval).unwrap_or(0),
         }
@@ -77,6 +82,8 @@ impl Counter {
 #[derive(Default)]
 pub struct Counters {
     table: Table<Counter>,
+    /// Those that go up by the end of a process.
+    ends: BTreeMap<Pid, Vec<u32>>,
 }
 
 impl Counters {
@@ -94,8 +101,53 @@ impl Counters {
 
     /// Nobody has it any more.
     pub fn remove(&mut self, number: u32, clock: &mut Clock) {
-        if let Some(counter) = self.table.remove(number as usize) {
-            clock.remove(counter.deadline, Due::Counter(number));
+        let Some(counter) = self.table.remove(number as usize) else { return };
+        clock.remove(counter.deadline, Due::Counter(number));
+        if let Origin::End(Some(pid)) = counter.origin {
+            if let Some(of_process) = self.ends.get_mut(&pid) {
+                of_process.retain(|one| *one != number);
+                if of_process.is_empty() {
+                    self.ends.remove(&pid);
+                }
+            }
+        }
+    }
+
+    /// Makes a counter that goes up by the end of a process, or is up if that `is_over`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: there is no memory.
+    pub fn of_process(&mut self, pid: Pid, is_over: bool) -> Result<u32, Errno> {
+        let number = self.make(Origin::End(Some(pid)), is_over as u64)?;
+        self.ends.entry(pid).or_default().push(number);
+        Ok(number)
+    }
+
+    /// The process whose end a counter tells. `ESRCH`: it has been waited for; `EINVAL`: it tells something else.
+    pub fn process(&self, number: u32) -> Result<Pid, Errno> {
+        match self.get(number)?.origin {
+            Origin::End(pid) => pid.ok_or(Errno::ESRCH),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// A process has ended.
+    pub fn ended(&mut self, pid: Pid, fx: &mut Effects) {
+        for number in self.ends.get(&pid).cloned().unwrap_or_default() {
+            if let Ok(counter) = self.get_mut(number) {
+                counter.count = 1;
+            }
+            self.changed(number, true, fx);
+        }
+    }
+
+    /// A process that has ended has been waited for.
+    pub fn reaped(&mut self, pid: Pid) {
+        for number in self.ends.remove(&pid).unwrap_or_default() {
+            if let Ok(counter) = self.get_mut(number) {
+                counter.origin = Origin::End(None);
+            }
         }
     }
 
@@ -111,6 +163,9 @@ impl Counters {
     fn take(&mut self, number: u32, clock: &mut Clock) -> Result<Option<u64>, Errno> {
         let now = clock.now();
         let counter = self.get_mut(number)?;
+        if let Origin::End(_) = counter.origin {
+            return Err(Errno::EINVAL);
+        }
         let value = counter.value(now);
         if value == 0 {
             return Ok(None);
@@ -120,7 +175,7 @@ impl Counters {
                 counter.count -= 1;
                 return Ok(Some(1));
             }
-            Origin::Writes { .. } => counter.count = 0,
+            Origin::Writes { .. } | Origin::End(_) => counter.count = 0,
             Origin::Clock => {
                 let before = counter.deadline;
                 counter.deadline = match counter.interval {
@@ -141,10 +196,10 @@ impl Counters {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it is a timer, or that is more than any has room for.
+    /// `EINVAL`: nobody writes to it, or that is more than any has room for.
     fn add(&mut self, number: u32, value: u64) -> Result<bool, Errno> {
         let counter = self.get_mut(number)?;
-        if counter.origin == Origin::Clock || value == u64::MAX {
+        if !matches!(counter.origin, Origin::Writes { .. }) || value == u64::MAX {
             return Err(Errno::EINVAL);
         }
         let has_room = counter.count <= MAX - value;
@@ -184,7 +239,7 @@ impl Counters {
         let counter = self.get(number)?;
         match counter.origin {
             Origin::Clock => Ok(counter.setting(clock.now())),
-            Origin::Writes { .. } => Err(Errno::EINVAL),
+            _ => Err(Errno::EINVAL),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::counters::Origin;
 use crate::descs::{Handles, Object, Place};
 use crate::names::View;
 use crate::nodes::Node;
-use crate::procs::Procs;
+use crate::procs::{Procs, State};
 use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -242,6 +242,15 @@ impl Opening<'_> {
         counters.set(number, (op.deadline, op.interval), clock)?;
         let flags = O_RDWR | op.flags & O_NONBLOCK;
         self.opened(Object::Counter(Kind::Timer, number), flags, None, Claim::None)
+    }
+
+    /// Opens a process.
+    pub fn process(&mut self, op: op::OpenProcess) -> Tried {
+        self.room(1)?;
+        let is_over = self.procs.get(op.pid)?.state == State::Zombie;
+        let number = self.handles.counters.of_process(op.pid, is_over)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Process, number), flags, None, Claim::None)
     }
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {

@@ -13,8 +13,9 @@ use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::Sources;
+use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
-use unixproto::{Any, Errno};
+use unixproto::{op, Any, Errno};
 
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
@@ -146,6 +147,16 @@ impl Unixd {
                 self.watches.changes(sources, procs, self.caller)
             }
             Any::Pipe(op) => self.opening().pipe(op.flags),
+            Any::OpenProcess(op) => self.opening().process(op),
+            Any::ProcessOf(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(Process { pid: self.counters.process(number)? })
+            }
+            Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
+                let number = counters::number(self.descs.of(pid, desc)?)?;
+                let target = self.counters.process(number)? as i32;
+                self.kill(pid, op::Kill { pid: target, signal, code, value })
+            }
             Any::Event(op) => self.opening().event(op),
             Any::Alarm(op) => self.opening().alarm(op),
             Any::SetAlarm(op) => {

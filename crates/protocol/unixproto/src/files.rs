@@ -30,6 +30,8 @@ pub enum Kind {
     Event = 12,
     /// A timer that processes share (`timerfd`): `Read`, `SetAlarm`, `GetAlarm`.
     Timer = 13,
+    /// A process (`pidfd_open`): readable once it has ended.
+    Process = 14,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             11 => Kind::Stream,
             12 => Kind::Event,
             13 => Kind::Timer,
+            14 => Kind::Process,
             _ => return None,
         })
     }

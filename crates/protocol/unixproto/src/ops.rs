@@ -729,6 +729,29 @@ requests! {
         /// Description.
         desc: u32
     ) -> Timer;
+    /// Opens a process. The description is readable once the process has ended.
+    112 OpenProcess(
+        /// Its id.
+        pid: u32,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// The id of such a process. `ESRCH`: nothing is left of it, and others may have its id.
+    113 ProcessOf(
+        /// Description.
+        desc: u32
+    ) -> Process;
+    /// `Kill` of such a process.
+    114 KillOpened(
+        /// Description.
+        desc: u32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
     /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
     /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
     /// `Read` and `Write` are for all cases.

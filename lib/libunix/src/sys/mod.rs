@@ -13,7 +13,7 @@ mod paths;
 pub mod pi;
 pub mod polling;
 mod privilege;
-mod processes;
+pub mod processes;
 pub mod random;
 mod readwrite;
 pub mod robust;

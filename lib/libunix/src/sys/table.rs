@@ -3,7 +3,7 @@
 use super::*;
 use crate::errno::Result;
 use crate::exec;
-use crate::fd::kinds::{epoll, event, pair, pipe, timer};
+use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, timer};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::Process;
@@ -239,6 +239,8 @@ calls! {
     231 exit_group processes::exit_group, (u32);
     234 tgkill processes::tgkill, (i32, i32, u32);
     247 waitid processes::waitid, (u32, i32, u64, u32, u64);
+    424 pidfd_send_signal pidfd::pidfd_send_signal, (i32, u32, u64, u32);
+    434 pidfd_open pidfd::pidfd_open, (i32, u32);
 
     // Signals.
     13 rt_sigaction calls::rt_sigaction, (u32, u64, u64, u64);

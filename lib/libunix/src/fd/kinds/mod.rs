@@ -98,6 +98,8 @@ kinds! { $
     event::Event;
     /// `timerfd`.
     timer::Timer;
+    /// `pidfd_open`.
+    pidfd::PidFd;
     /// `epoll`.
     epoll::Epoll;
     /// `/proc/self/maps`.
