@@ -200,11 +200,13 @@ impl Local {
     #[inline(never)]
     fn prepare_objects(&mut self, order: Order, base: u64) {
         let home = self.id;
-        self.with_vectors(|| {
-            for n in 0..u64::from(order.count) {
-                prepare_object(order.kind, base + n * order.bytes, home);
-            }
-        });
+        if is_prepared(order.kind.ty) {
+            self.with_vectors(|| {
+                for n in 0..u64::from(order.count) {
+                    prepare_object(order.kind, base + n * order.bytes, home);
+                }
+            });
+        }
         if order.kind == CapType::Pt.alone() && order.count == 1 {
             self.db.is_new_table(base);
         }
