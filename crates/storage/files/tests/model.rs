@@ -2,13 +2,13 @@
 
 use files::{Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
 use memfs::{Attr, Cred, Ino, SIZE_MAX};
+use paging::PAGE;
 use piecewise::Limits;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use unixproto::Errno;
 
-const PAGE: u64 = 4096;
 const NOW: i64 = 1;
 /// The boot archive: two files lie in it, and something else between and behind them.
 const ARCHIVE: usize = 5 * PAGE as usize;
