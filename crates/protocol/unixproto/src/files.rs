@@ -28,6 +28,12 @@ pub enum Kind {
     Path = 10,
     /// Console as a plain stream, not a terminal (`stdin=pipe`): `Read`, `Write`.
     Stream = 11,
+    /// A counter that processes share (`eventfd`): `Read`, `Write`.
+    Event = 12,
+    /// A timer that processes share (`timerfd`): `Read`, `SetAlarm`, `GetAlarm`.
+    Timer = 13,
+    /// A process (`pidfd_open`): readable once it has ended.
+    Process = 14,
 }
 
 impl Kind {
@@ -45,6 +51,9 @@ impl Kind {
             9 => Kind::Text,
             10 => Kind::Path,
             11 => Kind::Stream,
+            12 => Kind::Event,
+            13 => Kind::Timer,
+            14 => Kind::Process,
             _ => return None,
         })
     }
