@@ -6,7 +6,7 @@ use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
 use crate::voices::Speaker;
-use crate::wait::{done, Call, Tried};
+use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -16,7 +16,7 @@ use memfs::Ino;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
-use unixproto::{op, Any, Errno};
+use unixproto::{op, Errno};
 
 /// Descriptions that there may be in all.
 const DESCS_MAX: usize = 32768;
@@ -310,13 +310,6 @@ impl Handles<'_> {
     pub fn close(&mut self, pid: Pid, id: u32) {
         if self.descs.forget(pid, id) {
             self.let_go(pid, id);
-        }
-    }
-
-    /// A request is given up that may have opened something already.
-    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
-        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
-            self.close(pid, call.kept);
         }
     }
 

@@ -10,7 +10,7 @@
 use crate::caps::{errno, Slots};
 use crate::clock::Clock;
 use crate::procs::{Pid, Proc, Procs};
-use crate::server::{Unixd, RECEIVED};
+use crate::server::RECEIVED;
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
 use abi::slots;
@@ -76,16 +76,16 @@ impl Domain {
     }
 }
 
-impl Unixd {
+impl Procs {
     /// Puts the root that has come with a request in the place of a process's own, which only this server
     /// may do: no process has the right to revoke its root. What of the old one is left is dropped.
-    pub fn grow_root(&mut self, pid: Pid, received: u32) -> Tried {
+    pub fn grow_root(&self, pid: Pid, received: u32) -> Tried {
         if received != 1 {
             return Err(Errno::EINVAL);
         }
         // The parent does it for a child that it acts as.
-        let proc = self.procs.get(pid)?;
-        let owner = if proc.is_acted() { self.procs.get(proc.parent)? } else { proc };
+        let proc = self.get(pid)?;
+        let owner = if proc.is_acted() { self.get(proc.parent)? } else { proc };
         let own = owner.domain.as_ref().ok_or(Errno::EINVAL)?.cspace();
         check_sole(RECEIVED, CapType::L1CNode)?;
         let bytes = |root: CapAddr| root.identify().map(|what| what.bytes).map_err(errno);

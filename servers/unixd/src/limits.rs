@@ -4,8 +4,8 @@
 //! The library keeps all limits and tells this server of these, which it could not be trusted with.
 
 use crate::clock::{Due, SECOND};
-use crate::procs::{Pid, Proc};
-use crate::server::Unixd;
+use crate::life::Life;
+use crate::procs::{Pid, Proc, Procs};
 use crate::signals::from_kernel;
 use crate::wait::{done, Tried};
 use credentials::Capability;
@@ -75,7 +75,25 @@ fn first_warning(cpu: Limit) -> u64 {
     cpu.soft.max(1).saturating_mul(SECOND)
 }
 
-impl Unixd {
+impl Procs {
+    /// A user that has as many threads as a process may see is denied another by it, unless that is
+    /// privileged.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`.
+    pub fn may_make_thread(&self, pid: Pid) -> Result<(), Errno> {
+        let proc = self.get(pid)?;
+        let exempt = || proc.has(Capability::SysResource) || proc.has(Capability::SysAdmin);
+        let user = proc.who.users.real;
+        match self.threads_of_user(user) < proc.limits.threads.soft || user == ROOT || exempt() {
+            true => Ok(()),
+            false => Err(Errno::EAGAIN),
+        }
+    }
+}
+
+impl Life<'_> {
     /// `setrlimit`.
     pub fn set_limit(&mut self, pid: Pid, op: op::SetLimit) -> Tried {
         let proc = self.procs.get_mut(pid)?;
@@ -93,25 +111,6 @@ impl Unixd {
             self.look_at_cpu_later(pid);
         }
         done(())
-    }
-
-    /// A user that has as many threads as a process may see is denied another by it, unless that is
-    /// privileged.
-    ///
-    /// # Errors
-    ///
-    /// `EAGAIN`.
-    pub fn may_make_thread(&self, pid: Pid) -> Result<(), Errno> {
-        let proc = self.procs.get(pid)?;
-        let exempt = || proc.has(Capability::SysResource) || proc.has(Capability::SysAdmin);
-        let user = proc.who.users.real;
-        match self.procs.threads_of_user(user) < proc.limits.threads.soft
-            || user == ROOT
-            || exempt()
-        {
-            true => Ok(()),
-            false => Err(Errno::EAGAIN),
-        }
     }
 
     /// Looks at the processor time of a process when it may have used up what it has, at the earliest.

@@ -13,7 +13,6 @@
 
 extern crate alloc;
 
-mod boot;
 mod caps;
 mod captree;
 mod clock;
@@ -23,6 +22,7 @@ mod descs;
 mod dirs;
 mod domains;
 mod effects;
+mod ending;
 mod exits;
 mod families;
 mod fork;
@@ -30,6 +30,7 @@ mod frames;
 mod futexes;
 mod inout;
 mod kin;
+mod life;
 mod limits;
 mod locks;
 mod names;
@@ -42,7 +43,6 @@ mod poll;
 mod procfs;
 mod procs;
 mod proctext;
-mod requests;
 mod ring;
 mod server;
 mod signals;
@@ -59,11 +59,11 @@ mod window;
 libos::program!(main);
 
 fn main(start: libos::runtime::Start) {
-    match boot::start(&start) {
+    match server::boot::start(&start) {
         Ok(server) => server.run(),
         Err(problem) => {
             libos::log!("unixd: cannot start: {problem}");
-            boot::give_up();
+            server::boot::give_up();
         }
     }
 }

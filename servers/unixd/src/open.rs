@@ -247,7 +247,7 @@ impl Opening<'_> {
                 return Ok(Outcome::Block(0));
             }
             if writer {
-                self.handles.drop_kept(self.caller.pid, call);
+                self.handles.close(self.caller.pid, call.kept);
                 return Err(Errno::ENXIO);
             }
         }

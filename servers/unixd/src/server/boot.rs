@@ -120,11 +120,9 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         retry: Default::default(),
         stirred: Default::default(),
         caller: Speaker { pid: FIRST, tid: FIRST },
-        ending: Default::default(),
         system: System::new(boot.info.ram_bytes),
         stock: Default::default(),
-        badges: Default::default(),
-        sessions: Default::default(),
+        voices: Default::default(),
         fx: Default::default(),
         yields: true,
     })
@@ -223,10 +221,9 @@ impl Unixd {
     fn open_stdio(&mut self, line: &str, args: Vec<u8>) -> Result<(), Errno> {
         let is_tty = |name| cmdline::option(line, name) == Some("tty");
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
-        self.terminal.interactive = input;
         let pid = FIRST;
         self.procs.new_pid(None, 0)?;
-        let voice = self.equip(Speaker { pid, tid: pid })?;
+        let voice = self.voices.equip(&mut self.stock, 0, Speaker { pid, tid: pid })?;
         let root = self.tree.root();
         let mut proc = Proc::new(pid, pid, pid, root, Credentials::ROOT, self.clock.now());
         self.tree.hold(root);
@@ -238,8 +235,8 @@ impl Unixd {
             self.open_console(output, O_WRONLY)?,
         ];
         self.system.set_first(args, stdio);
-        self.first_terminal(input || output);
-        self.publish(pid);
+        self.terminal.begin(input, input || output);
+        self.procs.publish(pid);
         Ok(())
     }
 
@@ -388,7 +385,8 @@ fn image_of(file: &[u8; 4096]) -> Option<(Image, u64, u64)> {
 
 /// The session is over: says so to `init`, which ends the machine.
 pub fn report(mut unixd: Unixd) -> ! {
-    unixd.console_drain();
+    let Unixd { console, terminal, clock, fx, .. } = &mut unixd;
+    console.drain(terminal, clock, fx);
     for (number, count) in unixd.system.unknown() {
         libos::log!("@unknown {number} {count}");
     }
