@@ -164,6 +164,7 @@ impl Default for Descs {
 
 impl Descs {
     /// The description with this id.
+    #[inline]
     pub fn get(&self, id: u32) -> Result<&Desc, Errno> {
         let index = (id as usize).wrapping_sub(1);
         self.table.get(index).ok_or(Errno::EBADF)
@@ -188,10 +189,12 @@ impl Descs {
         }
     }
     /// The descriptions that a process holds, in order.
+    #[inline]
     pub fn held(&self, pid: Pid) -> &[u32] {
         self.holders.get(&pid).map_or(&[], |held| &held[..])
     }
     /// Returns `true` if a process holds a description.
+    #[inline]
     pub fn holds(&self, pid: Pid, id: u32) -> bool {
         self.held(pid).binary_search(&id).is_ok()
     }

@@ -140,6 +140,7 @@ fn watch(
 impl Procs {
     /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
     /// its process.
+    #[inline]
     pub fn dispatcher_of(&self, tid: Tid) -> Option<CapAddr> {
         if let Some(thread) = self.thread(tid) {
             return Some(thread.dispatcher.first());

@@ -41,7 +41,7 @@ impl Life<'_> {
         if !proc.is_live() {
             return;
         }
-        let cpu_ns = self.procs.cpu_ns(&self.clock, proc);
+        let cpu_ns = self.procs.cpu_ns(self.clock, proc);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.status = status;
         proc.state = State::Ending;

@@ -95,7 +95,7 @@ impl Births<'_> {
         self.life.look_at_cpu_later(child);
         self.life.procs.publish(child);
         let shown = self.life.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
-        if let Err(error) = shown.and_then(|voice| show(voice)) {
+        if let Err(error) = shown.and_then(show) {
             self.life.end_quietly(child);
             return Err(error);
         }

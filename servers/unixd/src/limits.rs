@@ -50,6 +50,7 @@ impl Limits {
     }
     /// Largest size to which files are made larger.
     #[inline]
+    #[inline]
     pub fn file_size(&self) -> u64 {
         self.file_size.soft
     }
@@ -121,7 +122,7 @@ impl Life<'_> {
         if next == u64::MAX {
             return;
         }
-        let left = next.saturating_sub(self.procs.cpu_ns(&self.clock, proc))
+        let left = next.saturating_sub(self.procs.cpu_ns(self.clock, proc))
             / (1 + proc.threads.len() as u64);
         let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
         self.clock.add(look, Due::Cpu(pid));
@@ -142,7 +143,7 @@ impl Life<'_> {
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.live(pid) else { return };
-        let (used, limits) = (self.procs.cpu_ns(&self.clock, proc), proc.limits);
+        let (used, limits) = (self.procs.cpu_ns(self.clock, proc), proc.limits);
         if used >= limits.hard_cpu_ns() {
             log_end(proc, used);
             return self.strike_down(pid, SIGKILL);

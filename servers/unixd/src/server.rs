@@ -100,7 +100,7 @@ impl Unixd {
             self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
             self.stock.tidy_later(&mut self.clock);
             self.clock.arm();
-            if answer.is_none() {
+            if answer.is_none() && !self.voices.is_idle() {
                 self.life().work_off_endings();
             }
             if self.system.ended().is_some() && self.voices.is_idle() {

@@ -38,6 +38,7 @@ pub struct Thread {
 
 impl Procs {
     /// The process of a thread.
+    #[inline]
     pub fn leader(&self, tid: Tid) -> Pid {
         self.thread(tid).map_or(tid, |thread| thread.leader)
     }
@@ -68,6 +69,7 @@ impl Procs {
         Some(self.thread(tid)?.blocked.is_some())
     }
     /// The session frame of a thread.
+    #[inline]
     pub fn session_of(&self, tid: Tid) -> Result<&Session, Errno> {
         match self.thread(tid) {
             Some(thread) => Ok(&thread.voice.session),
@@ -75,6 +77,7 @@ impl Procs {
         }
     }
     /// What a thread waits for.
+    #[inline]
     pub fn blocked(&self, tid: Tid) -> Option<&Blocked> {
         match self.thread(tid) {
             Some(thread) => thread.blocked.as_ref(),
@@ -82,6 +85,7 @@ impl Procs {
         }
     }
     /// Byte string `a` of a request.
+    #[inline]
     pub fn a(&self, caller: Speaker, call: &Call) -> Result<Vec<u8>, Errno> {
         Ok(self.session_of(caller.tid)?.data(0, call.lengths.0))
     }
@@ -90,6 +94,7 @@ impl Procs {
         Ok(self.session_of(caller.tid)?.data(call.lengths.0, call.lengths.1))
     }
     /// Puts bytes into the data area of a caller.
+    #[inline]
     pub fn put(&self, caller: Speaker, bytes: &[u8]) -> Result<(), Errno> {
         self.session_of(caller.tid)?.put(bytes);
         Ok(())
@@ -127,6 +132,7 @@ impl Procs {
         pending(self.headers_of(tid))
     }
     /// Is a signal pending that a thread does not block?
+    #[inline]
     pub fn has_signal(&self, tid: Tid) -> bool {
         let (own, first) = self.headers_of(tid);
         pending((own, first)) & !mask(own) != 0

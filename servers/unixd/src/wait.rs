@@ -98,6 +98,7 @@ impl Life<'_> {
     }
 
     /// Keeps a request for later, unless a signal keeps the process from waiting.
+    #[inline]
     pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
         if is_interruptible(&call.any) && self.procs.has_signal(tid) {
             return interrupted(&call);
@@ -114,6 +115,7 @@ impl Life<'_> {
     }
 
     /// The thread does not wait any more.
+    #[inline]
     pub fn unblock(&mut self, tid: Tid) -> Option<Blocked> {
         let blocked = self.procs.blocked_mut(tid)?.take()?;
         if blocked.deadline != 0 {
