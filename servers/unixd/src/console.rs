@@ -130,10 +130,15 @@ impl Console {
     }
 
     /// Sends what waits for COM1, as far as it takes it.
+    #[inline(always)]
     pub fn output(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
-        if self.pausing || terminal.pending_output() == 0 {
-            return;
+        // Mostly nothing does.
+        if !self.pausing && terminal.pending_output() > 0 {
+            self.send(terminal, clock, fx);
         }
+    }
+
+    fn send(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
         let was_writable = terminal.is_writable();
         let mut bytes = [0; FIFO_BYTES];
         loop {

@@ -3,7 +3,8 @@
 //! A part changes nothing but itself and what it is handed. What must happen elsewhere because of
 //! that it adds to the [`Effects`] of the request, and the loop performs them in order, in one place
 //! (`Unixd::perform`): before the request is answered or begins to wait, and before another one
-//! is looked at.
+//! is looked at. Requests that others wait with are tried again behind that, in the order in which
+//! those were woken.
 
 use crate::procs::Pid;
 use crate::threads::Tid;
@@ -19,8 +20,6 @@ use unixproto::Any;
 /// Something that others must do.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
-    /// The request of a thread is tried again, if one waits.
-    Wake(Tid),
     /// Those who were woken are answered now.
     Retry,
     /// Those who watch something are told what is ready there; `true`: data have come.
@@ -57,6 +56,8 @@ pub struct Post {
 /// Effects in the order in which they are performed.
 #[derive(Default)]
 pub struct Effects {
+    /// Threads whose requests are tried again, once everything else has been performed.
+    woken: VecDeque<Tid>,
     list: Vec<Effect>,
     /// How many at the front are being performed.
     taken: usize,
@@ -69,10 +70,22 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// The request of a thread is tried again, if one waits.
+    /// The request of a thread is tried again, if one waits by then.
     #[inline]
     pub fn wake(&mut self, tid: Tid) {
-        self.list.push(Effect::Wake(tid));
+        self.woken.push_back(tid);
+    }
+
+    /// The next thread whose request is tried again.
+    #[inline]
+    pub fn next_woken(&mut self) -> Option<Tid> {
+        self.woken.pop_front()
+    }
+
+    /// Returns `true` if nothing is left to be performed, nor anything to be tried again.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.woken.is_empty() && self.is_empty()
     }
 
     /// Those who watch something are told what is ready there; `data`: data have come.

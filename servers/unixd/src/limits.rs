@@ -50,7 +50,6 @@ impl Limits {
     }
     /// Largest size to which files are made larger.
     #[inline]
-    #[inline]
     pub fn file_size(&self) -> u64 {
         self.file_size.soft
     }

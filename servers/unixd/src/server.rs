@@ -21,7 +21,6 @@ use crate::voices::{Speaker, Voices};
 use crate::wait::{Call, Outcome};
 use crate::watches::Watches;
 use abi::slots::{DISPATCHER, SELF_EP};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
@@ -78,8 +77,6 @@ pub struct Unixd {
     stock: Stock,
     /// The machine and the session.
     system: System,
-    /// Threads whose requests are to be tried again.
-    retry: VecDeque<Tid>,
     /// Threads whose next `Poll` is to end at once.
     stirred: Vec<Tid>,
     /// The thread whose request is being worked on.
@@ -96,17 +93,19 @@ impl Unixd {
         self.console.start_input(&mut self.terminal, &mut self.fx);
         let mut answer = None;
         loop {
-            self.run_retries();
+            if !self.fx.is_settled() {
+                self.run_retries();
+            }
             self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
             self.stock.tidy_later(&mut self.clock);
             self.clock.arm();
             if answer.is_none() && !self.voices.is_idle() {
                 self.life().work_off_endings();
             }
-            if self.system.ended().is_some() && self.voices.is_idle() {
+            if self.voices.is_idle() && self.system.ended().is_some() {
                 boot::report(self);
             }
-            if !self.retry.is_empty() || !self.fx.is_empty() {
+            if !self.fx.is_settled() {
                 continue;
             }
             let Some(message) = self.receive(answer.take()) else { continue };

@@ -97,6 +97,7 @@ impl Terminal {
         self.waiters.add(pid);
     }
     /// Bytes that wait to be sent.
+    #[inline]
     pub fn pending_output(&self) -> usize {
         self.tty.pending_output()
     }

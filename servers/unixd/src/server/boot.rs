@@ -88,7 +88,6 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         terminal: Default::default(),
         console: Console::new(),
         clock,
-        retry: Default::default(),
         stirred: Default::default(),
         caller: Speaker { pid: FIRST, tid: FIRST },
         system: System::new(boot.info.ram_bytes),

@@ -24,10 +24,7 @@ impl Unixd {
         let all = self.fx.begin();
         for index in all.clone() {
             let Some(effect) = self.fx.get(index) else { break };
-            match effect {
-                Effect::Wake(tid) => self.wake(tid),
-                other => self.perform_rare(other),
-            }
+            self.perform_one(effect);
             if !self.fx.is_empty() {
                 self.perform_all();
             }
@@ -35,16 +32,8 @@ impl Unixd {
         self.fx.end(all);
     }
 
-    #[inline]
-    fn wake(&mut self, tid: Tid) {
-        if self.procs.blocked(tid).is_some() {
-            self.retry.push_back(tid);
-        }
-    }
-
-    fn perform_rare(&mut self, effect: Effect) {
+    fn perform_one(&mut self, effect: Effect) {
         match effect {
-            Effect::Wake(tid) => self.wake(tid),
             Effect::Retry => self.run_retries(),
             Effect::Changed(source, data) => self.tell_watchers(source, data),
             Effect::Post => self.post_next(),
@@ -110,7 +99,7 @@ impl Unixd {
     pub(super) fn run_retries(&mut self) {
         loop {
             self.perform();
-            let Some(tid) = self.retry.pop_front() else { break };
+            let Some(tid) = self.fx.next_woken() else { break };
             let pid = self.procs.leader(tid);
             let caller = core::mem::replace(&mut self.caller, Speaker { pid, tid });
             self.try_again(tid);
@@ -139,6 +128,6 @@ impl Unixd {
         let Some(Some(blocked)) = self.procs.blocked_mut(tid) else { return };
         blocked.deadline = 0;
         blocked.call.late = true;
-        self.retry.push_back(tid);
+        self.fx.wake(tid);
     }
 }
