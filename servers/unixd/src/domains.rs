@@ -9,18 +9,25 @@
 
 use crate::caps::{errno, Slots};
 use crate::clock::Clock;
+use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs};
 use crate::server::RECEIVED;
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
 use abi::slots;
 use captypes::invocations::{options, Identity};
-use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
 use linuxdomain::ROOT_BYTES;
+use unixproto::signals::SIGKILL;
 use unixproto::Errno;
 
 /// Rights of a process to its own dispatchers and root: all but `REVOKE`.
 pub const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
+
+/// Most invocations for one `GrowRoot`, so that nobody else waits longer. The kernel copies or redirects
+/// 160 capabilities in each. An honest process needs three at most: its root holds 64 capabilities, and
+/// there is one to that for each of its 240 threads and a few more.
+const MOST_EVENTS: usize = 8;
 
 const DISPATCHER: u32 = 0;
 const CSPACE: u32 = 1;
@@ -58,7 +65,7 @@ impl Domain {
     }
 
     /// Gives the dispatcher its CSpace, and the domain capabilities to itself.
-    pub fn settle(&self, endpoint: CapAddr, options: u32) -> Result<(), libos::Status> {
+    pub fn settle(&self, endpoint: CapAddr, options: u32) -> Result<(), Status> {
         let (root, dispatcher) = (self.cspace(), self.dispatcher());
         watch(dispatcher, root.into(), endpoint, options)?;
         root.mint(Place::within(root, slots::ROOT), OWN)?;
@@ -76,25 +83,51 @@ impl Domain {
     }
 }
 
-impl Procs {
+impl Life<'_> {
     /// Puts the root that has come with a request in the place of a process's own, which only this server
-    /// may do: no process has the right to revoke its root. What of the old one is left is dropped.
-    pub fn grow_root(&self, pid: Pid, received: u32) -> Tried {
+    /// may do: no process has the right to revoke its root. What of the old one is left is dropped. Whoever
+    /// has made so many copies of its root that this takes long is ended.
+    pub fn grow_root(&mut self, pid: Pid, received: u32) -> Tried {
         if received != 1 {
             return Err(Errno::EINVAL);
         }
         // The parent does it for a child that it acts as.
-        let proc = self.get(pid)?;
-        let owner = if proc.is_acted() { self.get(proc.parent)? } else { proc };
+        let proc = self.procs.get(pid)?;
+        let owner = if proc.is_acted() { self.procs.get(proc.parent)? } else { proc };
         let own = owner.domain.as_ref().ok_or(Errno::EINVAL)?.cspace();
         check_sole(RECEIVED, CapType::L1CNode)?;
         let bytes = |root: CapAddr| root.identify().map(|what| what.bytes).map_err(errno);
         if bytes(RECEIVED)? != ROOT_BYTES || bytes(own)? >= ROOT_BYTES {
             return Err(Errno::EINVAL);
         }
-        own.resize(RECEIVED).map_err(|_| Errno::EINVAL)?;
-        done(())
+        let owner = owner.pid;
+        match replace_root(own) {
+            Ok(()) => done(()),
+            Err(Status::Again) => {
+                libos::log!(
+                    "unixd: process {owner} ends: it has too many capabilities to its root"
+                );
+                self.strike_down(owner, SIGKILL);
+                Err(Errno::EPERM)
+            }
+            Err(_) => Err(Errno::EINVAL),
+        }
     }
+}
+
+/// Puts the root that was received in the place of `own`.
+///
+/// # Errors
+/// `Again` if that is not done after [`MOST_EVENTS`] invocations. Some capabilities are to the new root
+/// then, others still to the old one.
+fn replace_root(own: CapAddr) -> Result<(), Status> {
+    for _ in 0..MOST_EVENTS {
+        match invoke(own, op::Resize { root: RECEIVED.into() }) {
+            Err(Status::Again) => {}
+            done => return done,
+        }
+    }
+    Err(Status::Again)
 }
 
 /// The dispatcher of a thread other than the first, which has come with a request.
@@ -125,7 +158,7 @@ fn watch(
     cspace: Place,
     endpoint: CapAddr,
     options: u32,
-) -> Result<(), libos::Status> {
+) -> Result<(), Status> {
     let configure = op::Configure {
         cspace,
         vspace: Place::NULL,

@@ -34,6 +34,10 @@ pub enum Effect {
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
     Release(Pid),
+    /// A process has ended: those who have it open are told.
+    Ended(Pid),
+    /// A process that has ended has been waited for.
+    Reaped(Pid),
     /// The leader of a session has ended.
     LeaderGone(Pid),
     /// The first process has ended, with this wait status.
@@ -134,6 +138,16 @@ impl Effects {
     /// A process lets everything go: its descriptions and its working directory.
     pub fn release(&mut self, pid: Pid) {
         self.list.push(Effect::Release(pid));
+    }
+
+    /// A process has ended: those who have it open are told.
+    pub fn process_ended(&mut self, pid: Pid) {
+        self.list.push(Effect::Ended(pid));
+    }
+
+    /// A process that has ended has been waited for, or nobody will.
+    pub fn reaped(&mut self, pid: Pid) {
+        self.list.push(Effect::Reaped(pid));
     }
 
     /// The leader of a session has ended.

@@ -111,7 +111,7 @@ impl Life<'_> {
             let (state, acted) = (proc.state, proc.is_acted());
             self.procs.publish(child);
             match state {
-                State::Zombie => drop(self.procs.remove(child)),
+                State::Zombie => self.reap(child),
                 State::Building => self.terminate(child, killed(SIGKILL)),
                 State::Live if acted => self.terminate(child, killed(SIGKILL)),
                 _ => {}
@@ -134,17 +134,24 @@ impl Life<'_> {
     fn ended(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
+        self.fx.process_ended(pid);
         let (parent, status, uid) = (proc.parent, proc.status, proc.who.users.real);
         self.procs.tell(pid, true);
-        let Ok(parent_proc) = self.procs.live(parent) else { return drop(self.procs.remove(pid)) };
-        let Ok(session) = parent_proc.session() else { return drop(self.procs.remove(pid)) };
+        let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
+        let Ok(session) = parent_proc.session() else { return self.reap(pid) };
         let header = session.header();
         let forgets = header.child_flags.load(Relaxed) & CHLD_NOWAIT != 0
             || header.ignored.load(Relaxed) & bit(SIGCHLD) != 0;
         if forgets {
-            self.procs.remove(pid);
+            self.reap(pid);
         }
         self.tell_parent(parent, pid, uid, status);
+    }
+
+    /// The entry of a zombie goes.
+    fn reap(&mut self, pid: Pid) {
+        self.procs.remove(pid);
+        self.fx.reaped(pid);
     }
 
     /// `SIGCHLD` for the end of a child, and its waits.

@@ -1,6 +1,7 @@
 //! Parents and children, groups and sessions: waiting, stopping, ids.
 
 use crate::clock::Clock;
+use crate::effects::Effects;
 use crate::life::Life;
 use crate::procs::*;
 use crate::voices::Speaker;
@@ -14,7 +15,12 @@ use unixproto::Errno;
 
 impl Procs {
     /// Waits for a child.
-    pub fn wait_child(&mut self, pid: Pid, which: i32, options: u32) -> Tried {
+    pub fn wait_child(
+        &mut self,
+        pid: Pid,
+        (which, options): (i32, u32),
+        fx: &mut Effects,
+    ) -> Tried {
         let known = WNOHANG | WSTOPPED | WEXITED | WCONTINUED | WNOWAIT;
         if options & !known != 0 || options & (WSTOPPED | WEXITED | WCONTINUED) == 0 {
             return Err(Errno::EINVAL);
@@ -30,7 +36,7 @@ impl Procs {
         let ready = |proc: &Proc| Some((proc.pid, ready_status(proc, options)?));
         let found = self.with_news(pid).filter(counts).find_map(ready);
         match found {
-            Some((child, status)) => self.collect(pid, child, status, options),
+            Some((child, status)) => self.collect(pid, (child, status), options, fx),
             None if !self.has_child(pid, which, counts) => Err(Errno::ECHILD),
             None if options & WNOHANG != 0 => done(Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0 }),
             None => Ok(Outcome::Block(0)),
@@ -46,7 +52,13 @@ impl Procs {
         self.children(pid).any(|child| counts(&child))
     }
 
-    fn collect(&mut self, pid: Pid, child: Pid, status: u32, options: u32) -> Tried {
+    fn collect(
+        &mut self,
+        pid: Pid,
+        (child, status): (Pid, u32),
+        options: u32,
+        fx: &mut Effects,
+    ) -> Tried {
         let proc = self.get_mut(child)?;
         let cpu_ns = proc.cpu_ns + proc.children_ns;
         let answer = Waited { pid: child, status, uid: proc.who.users.real, cpu_ns };
@@ -60,6 +72,7 @@ impl Procs {
         }
         let faults = proc.children_faults;
         self.remove(child);
+        fx.reaped(child);
         let parent = self.get_mut(pid)?;
         parent.children_ns += cpu_ns;
         parent.children_faults += faults;

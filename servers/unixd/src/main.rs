@@ -18,6 +18,7 @@ mod captree;
 mod clock;
 mod console;
 mod content;
+mod counters;
 mod descs;
 mod dirs;
 mod domains;

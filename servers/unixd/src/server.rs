@@ -6,6 +6,7 @@ mod requests;
 
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
+use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::futexes::Futexes;
@@ -61,6 +62,8 @@ pub struct Unixd {
     tree: Tree,
     /// Pipes and fifos.
     pipes: Pipes,
+    /// Counters that processes share.
+    counters: Counters,
     /// Advisory locks.
     locks: AllLocks,
     /// Futexes in shared memory.
@@ -219,6 +222,7 @@ impl Unixd {
         for _ in 0..DUE_MAX {
             match self.clock.take_due() {
                 Some(Due::Wait(tid)) => self.wait_is_over(tid),
+                Some(Due::Counter(number)) => self.counters.expired(number, &mut self.fx),
                 Some(Due::Timer(pid, which)) => self.life().timer_expired(pid, which),
                 Some(Due::Kill(pid)) => self.life().insist(pid),
                 Some(Due::Cpu(pid)) => self.life().look_at_cpu(pid),

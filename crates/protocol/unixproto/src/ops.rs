@@ -204,7 +204,8 @@ requests! {
     5 Become() -> ();
     /// Makes the root of the caller's CSpace larger. Sends a capability, L1CNode, to the new one: empty, of
     /// `linuxdomain::ROOT_BYTES`, moved, with the right `REVOKE`, and of which there are no copies.
-    /// `EINVAL`: it is something else, or there is a root of that size.
+    /// `EINVAL`: it is something else, or there is a root of that size. A process that has very many
+    /// capabilities to its root is ended.
     83 GrowRoot() -> ();
     /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
     /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
@@ -695,6 +696,62 @@ requests! {
         /// `O_NONBLOCK` or 0.
         flags: u32
     ) -> PipeEnds;
+    /// Makes a counter: an `eventfd` that other processes are about to share. `Read` and `Write` move 8 bytes.
+    108 Event(
+        /// What is in it.
+        count: u64,
+        /// Reads take one at a time.
+        semaphore: bool,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// Makes a timer: a `timerfd` that other processes are about to share. `Read` gives 8 bytes: how often it
+    /// has expired since the last time.
+    109 Alarm(
+        /// When it expires, nanoseconds since boot; 0: it is off.
+        deadline: u64,
+        /// Period; 0 for none.
+        interval: u64,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// Sets such a timer. Answers what it was.
+    110 SetAlarm(
+        /// Description.
+        desc: u32,
+        /// As of `Alarm`.
+        deadline: u64,
+        /// Period; 0 for none.
+        interval: u64
+    ) -> Timer;
+    /// Reads how such a timer is set.
+    111 GetAlarm(
+        /// Description.
+        desc: u32
+    ) -> Timer;
+    /// Opens a process. The description is readable once the process has ended.
+    112 OpenProcess(
+        /// Its id.
+        pid: u32,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// The id of such a process. `ESRCH`: nothing is left of it, and others may have its id.
+    113 ProcessOf(
+        /// Description.
+        desc: u32
+    ) -> Process;
+    /// `Kill` of such a process.
+    114 KillOpened(
+        /// Description.
+        desc: u32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
     /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
     /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
     /// `Read` and `Write` are for all cases.

@@ -2,19 +2,18 @@
 
 mod attributes;
 mod descriptors;
-mod epolling;
 pub mod futex;
 mod info;
 mod ioctl;
 mod limits;
 mod locks;
-mod mask;
+pub mod mask;
 mod names;
 mod paths;
 pub mod pi;
-mod polling;
+pub mod polling;
 mod privilege;
-mod processes;
+pub mod processes;
 pub mod random;
 mod readwrite;
 pub mod robust;
@@ -41,7 +40,8 @@ pub struct State {
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: u32,
-    random: Option<random::Random>,
+    /// Of this process alone: forgotten before a child copies it.
+    pub random: random::Random,
 }
 
 impl State {
@@ -52,7 +52,7 @@ impl State {
             nice: 0,
             personality: 0,
             parent_death_signal: 0,
-            random: None,
+            random: random::Random::new(),
         }
     }
 

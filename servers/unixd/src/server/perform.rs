@@ -48,6 +48,8 @@ impl Unixd {
                     handles.release(cwd);
                 }
             }
+            Effect::Ended(pid) => self.counters.ended(pid, &mut self.fx),
+            Effect::Reaped(pid) => self.counters.reaped(pid),
             Effect::LeaderGone(session) if self.terminal.session() == Some(session) => {
                 if let Some(group) = self.terminal.disown() {
                     self.post_group(group, SIGHUP);
@@ -60,9 +62,10 @@ impl Unixd {
     }
 
     fn tell_watchers(&mut self, source: Source, data: bool) {
-        let Unixd { descs, pipes, terminal, procs, watches, fx, .. } = self;
+        let Unixd { descs, pipes, counters, clock, terminal, procs, watches, fx, .. } = self;
         fx.set_watched(!watches.is_empty());
-        watches.note((source, data), Sources { descs, pipes, terminal }, procs, fx);
+        let sources = Sources { descs, pipes, counters, clock, terminal };
+        watches.note((source, data), sources, procs, fx);
     }
 
     fn post_next(&mut self) {

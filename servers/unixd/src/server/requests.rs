@@ -1,6 +1,7 @@
 //! Which function does what.
 
 use crate::content::Contents;
+use crate::counters;
 use crate::descs::{seek, Handles, Object};
 use crate::dirs::get_dents;
 use crate::fork::Births;
@@ -16,8 +17,9 @@ use crate::terminal::TtyOps;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::Sources;
+use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
-use unixproto::{Any, Errno};
+use unixproto::{op, Any, Errno};
 
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
@@ -30,7 +32,7 @@ impl Unixd {
             Any::Become(_) => Some(self.births().become_domain(pid, caps)),
             Any::Replace(op) => Some(self.births().replace(pid, caps, op.linux)),
             Any::Thread(_) => Some(self.births().new_thread(pid, caps)),
-            Any::GrowRoot(_) => Some(self.procs.grow_root(pid, caps)),
+            Any::GrowRoot(_) => Some(self.life().grow_root(pid, caps)),
             _ => None,
         }
     }
@@ -63,7 +65,7 @@ impl Unixd {
             }
             Any::FutexFirst(op) => self.futexes.first(&self.descs, &self.procs, pid, op),
             Any::ThreadOf(op) => self.procs.thread_of(op.tid),
-            Any::Wait(op) => self.procs.wait_child(pid, op.pid, op.options),
+            Any::Wait(op) => self.procs.wait_child(pid, (op.pid, op.options), &mut self.fx),
             Any::Kill(op) => self.life().kill(pid, op),
             Any::KillThread(op) => self.life().kill_thread(pid, op),
             Any::Retarget(_) => {
@@ -138,15 +140,41 @@ impl Unixd {
             Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
-                let Unixd { descs, pipes, terminal, procs, watches, caller, fx, .. } = self;
-                fx.set_watched(true);
-                watches.watch(Sources { descs, pipes, terminal }, procs, *caller, call)
+                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                self.fx.set_watched(true);
+                let sources = Sources { descs, pipes, counters, clock, terminal };
+                self.watches.watch(sources, procs, self.caller, call)
             }
             Any::Changes(_) => {
-                let Unixd { descs, pipes, terminal, procs, watches, caller, .. } = self;
-                watches.changes(Sources { descs, pipes, terminal }, procs, *caller)
+                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                let sources = Sources { descs, pipes, counters, clock, terminal };
+                self.watches.changes(sources, procs, self.caller)
             }
             Any::Pipe(op) => self.opening().pipe(op.flags),
+            Any::OpenProcess(op) => self.opening().process(op),
+            Any::ProcessOf(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(Process { pid: self.counters.process(number)? })
+            }
+            Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
+                let number = counters::number(self.descs.of(pid, desc)?)?;
+                let target = self.counters.process(number)? as i32;
+                self.life().kill(pid, op::Kill { pid: target, signal, code, value })
+            }
+            Any::Event(op) => self.opening().event(op),
+            Any::Alarm(op) => self.opening().alarm(op),
+            Any::SetAlarm(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                let number = counters::number(desc)?;
+                let before =
+                    self.counters.set(number, (op.deadline, op.interval), &mut self.clock)?;
+                self.counters.changed(number, false, &mut self.fx);
+                done(before)
+            }
+            Any::GetAlarm(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(self.counters.setting(number, &self.clock)?)
+            }
             Any::PipeRing(op) => self.pipes.ring(pid, self.descs.of(pid, op.desc)?),
             Any::PipeTake(op) => {
                 let desc = self.descs.of(pid, op.desc)?;
@@ -224,6 +252,10 @@ impl Unixd {
             }
             Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
             Object::Stream => self.tty_ops().stream_read(bytes, nonblocking),
+            Object::Counter(_, number) => {
+                let Unixd { counters, clock, fx, procs, .. } = self;
+                counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
+            }
             _ => self.in_out().read(id, bytes),
         }
     }
@@ -241,6 +273,10 @@ impl Unixd {
             }
             Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
             Object::Stream => self.tty_ops().stream_write(call, nonblocking),
+            Object::Counter(_, number) => {
+                let bytes = self.procs.a(caller, call)?;
+                self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)
+            }
             _ => self.in_out().write(call, id),
         }
     }
@@ -273,15 +309,15 @@ impl Unixd {
 
     /// What opening and closing works on.
     pub(super) fn handles(&mut self) -> Handles<'_> {
-        let Unixd { descs, pipes, locks, watches, tree, fx, .. } = self;
-        Handles { descs, pipes, locks, watches, tree, fx }
+        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
+        Handles { descs, pipes, counters, clock, locks, watches, tree, fx }
     }
 
     fn opening(&mut self) -> Opening<'_> {
-        let Unixd { descs, pipes, locks, watches, tree, fx, .. } = self;
-        let handles = Handles { descs, pipes, locks, watches, tree, fx };
-        let Unixd { procs, terminal, stock, clock, system, caller, .. } = self;
-        Opening { handles, procs, terminal, stock, clock, system, caller: *caller }
+        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
+        let handles = Handles { descs, pipes, counters, clock, locks, watches, tree, fx };
+        let Unixd { procs, terminal, stock, system, caller, .. } = self;
+        Opening { handles, procs, terminal, stock, system, caller: *caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
@@ -300,7 +336,8 @@ impl Unixd {
     }
 
     fn polling(&mut self) -> Polling<'_> {
-        let Unixd { descs, pipes, terminal, watches, procs, clock, stirred, caller, .. } = self;
-        Polling { descs, pipes, terminal, watches, procs, clock, stirred, caller: *caller }
+        let Unixd { descs, pipes, counters, terminal, watches, procs, clock, stirred, .. } = self;
+        let caller = self.caller;
+        Polling { descs, pipes, counters, terminal, watches, procs, clock, stirred, caller }
     }
 }
