@@ -146,10 +146,13 @@ const BUGS: &[Bug] = &[
         name: "a_child_inherits_locks",
         changes: &[
             (
-                "servers/unixd/src/fork.rs",
-                "        self.procs.add(proc);\n",
-                "        self.procs.add(proc);\n        \
-                 self.locks.inherit(pid, child);\n",
+                "servers/unixd/src/server/requests.rs",
+                "            Any::Fork(op) => self.births().fork(pid, op.act),\n",
+                "            Any::Fork(op) => {\n                \
+                 let forked = self.births().fork(pid, op.act);\n                \
+                 if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
+                 self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
+                 forked\n            }\n",
             ),
             (
                 "servers/unixd/src/locks.rs",
