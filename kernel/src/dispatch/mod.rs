@@ -44,6 +44,7 @@ use queue::{DcbList, RunQueue};
 
 /// Numbers of exceptions.
 const NO_VECTORS: u64 = 7;
+const GENERAL_PROTECTION: u64 = 13;
 const PAGE_FAULT: u64 = 14;
 
 /// What libraries are told about the machine.

@@ -1,12 +1,13 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
+use super::context::CLEAN_FLAGS;
 use super::dcb::{flag, Errand, FAULT_EP};
-use super::{DcbRef, Local, State, PAGE_FAULT};
+use super::{DcbRef, Local, State, GENERAL_PROTECTION, PAGE_FAULT};
 use crate::cap::Obj;
 use crate::cores::CoreId;
 use crate::ipc::Endpoint;
 use crate::log;
-use abi::dispatcher::Upcall;
+use abi::dispatcher::{guarded_fault, Upcall};
 use captypes::invocations::{received, Counter, NOTIFY_TIMER};
 use captypes::Status;
 
@@ -31,6 +32,9 @@ impl Local {
                 self.add(Counter::PageFaults, 1);
             }
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
+        }
+        if goes_on_at_fixup(dcb, vector, error, address) {
+            return;
         }
         let words = [vector, error, address, dcb.ctx.rip.get()];
         for (cell, word) in dcb.fault.iter().zip(words) {
@@ -122,6 +126,22 @@ impl Local {
 fn is_upcalled(dcb: DcbRef, reason: Upcall) -> bool {
     let frame = dcb.frame.get();
     dcb.has(flag::LINUX) || frame.is_some() && frame.has_entry(reason)
+}
+
+/// Lets a disabled dispatcher go on where its library said, if a guarded instruction of it has faulted. That
+/// needs nothing from home.
+fn goes_on_at_fixup(dcb: DcbRef, vector: u64, error: u64, address: u64) -> bool {
+    let (frame, rip) = (dcb.frame.get(), dcb.ctx.rip.get());
+    let may_be_guarded = matches!(vector, PAGE_FAULT | GENERAL_PROTECTION);
+    if !may_be_guarded || !frame.is_some() || !frame.is_disabled(rip) {
+        return false;
+    }
+    let Some(fixup) = frame.fixup(rip) else { return false };
+    dcb.ctx.rip.set(fixup);
+    dcb.ctx.rflags.set(CLEAN_FLAGS);
+    dcb.ctx.rax.set(address);
+    dcb.ctx.rdx.set(guarded_fault(vector, error));
+    true
 }
 
 fn end_wait(dcb: DcbRef, bits: u64) {

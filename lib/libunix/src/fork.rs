@@ -159,13 +159,14 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if bytes < FIRST_BYTES as u64 {
         return Err(Errno::EINVAL);
     }
-    let more = user::slice_in(p, addr, bytes as usize)?[FIRST_BYTES..].iter();
-    if more.copied().any(|byte| byte != 0) {
-        // A chosen id, a control group, or something that is newer than this.
-        return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
-    }
     let [flags, _, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
         user::copy_in(p, addr)?;
+    for at in FIRST_BYTES as u64..bytes {
+        if user::copy_in::<u8>(p, addr + at)? != 0 {
+            // A chosen id, a control group, or something that is newer than this.
+            return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
+        }
+    }
     let is_thread = flags & flag::THREAD != 0;
     let bad = flags & SIGNAL & !flag::NEW_SPACES != 0
         || signal > SIGNALS
@@ -274,7 +275,7 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));
-    fd::alone::share_all(p);
+    fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
     let abort = |error| {
         let _ = server::call(op::ForkAbort { pid: child.pid });

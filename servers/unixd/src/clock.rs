@@ -11,6 +11,7 @@ use abi::DispatcherFrame;
 use alloc::collections::BTreeSet;
 use core::cell::Cell;
 use libos::{invoke, op};
+use unixproto::files::FOREVER;
 
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -28,6 +29,8 @@ pub enum Due {
     Wait(Pid),
     /// An interval timer, by its number.
     Timer(Pid, u32),
+    /// A timer among the counters, by its number.
+    Counter(u32),
     /// The end of the patience with a process that was killed.
     Kill(Pid),
     /// A look at how much processor time a process has used.
@@ -77,6 +80,14 @@ impl Clock {
     /// Nanoseconds since 1970 at boot.
     pub fn boot_wall(&self) -> u64 {
         self.epoch
+    }
+
+    /// When something that may take `ns` ends; 0: never.
+    pub fn deadline(&self, ns: u64) -> u64 {
+        match ns {
+            FOREVER => 0,
+            ns => self.now().saturating_add(ns).max(1),
+        }
     }
 
     /// Notes that something is due.

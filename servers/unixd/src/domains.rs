@@ -8,7 +8,8 @@
 //! *supervised*: the kernel refuses.
 
 use crate::caps::{errno, Slots};
-use crate::procs::Pid;
+use crate::clock::Clock;
+use crate::procs::{Pid, Proc, Procs};
 use crate::server::{Unixd, RECEIVED};
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
@@ -168,17 +169,17 @@ fn watch(
     invoke(dispatcher, configure)
 }
 
-impl Unixd {
+impl Procs {
     /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
     /// its process.
     pub fn dispatcher_of(&self, tid: Tid) -> Option<CapAddr> {
-        if let Some(thread) = self.procs.thread(tid) {
+        if let Some(thread) = self.thread(tid) {
             return Some(thread.dispatcher.first());
         }
-        let proc = self.procs.get(tid).ok()?;
+        let proc = self.get(tid).ok()?;
         match &proc.domain {
             Some(domain) => Some(domain.dispatcher()),
-            None => self.procs.get(proc.parent).ok()?.dispatcher(),
+            None => self.get(proc.parent).ok()?.dispatcher(),
         }
     }
 
@@ -196,5 +197,14 @@ impl Unixd {
             // One that was not suspended stays as it is.
             let _ = invoke(dispatcher, op::Continue {});
         }
+    }
+
+    /// Processor time that a process has used, in nanoseconds.
+    pub fn cpu_ns(&self, clock: &Clock, proc: &Proc) -> u64 {
+        let used = |dispatcher| invoke(dispatcher, op::Usage {}).ok();
+        let first = proc.dispatcher().and_then(used).map_or(0, |ticks| clock.ns(ticks.value));
+        let others = proc.threads.iter().filter_map(|&tid| self.dispatcher_of(tid));
+        let others = others.filter_map(used).map(|ticks| clock.ns(ticks.value));
+        proc.cpu_ns + first + others.sum::<u64>()
     }
 }
