@@ -134,7 +134,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     end::release_all(p);
     fd::close_on_exec(p);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
-    p.mm.clear();
+    if p.mm.clear().is_err() {
+        die(SIGKILL, "the memory of its old program cannot be taken away");
+    }
     mm::settle(p);
     p.signals.exec();
     p.me.signals.exec();
