@@ -44,7 +44,7 @@ pub enum Broken {
 /// Checks everything; a line in the log says what is broken.
 pub fn check_and_log(local: &Local) -> Result<(), Status> {
     check(local).map_err(|broken| {
-        crate::log!("invariant broken: {broken:x?}");
+        crate::arch::log!("invariant broken: {broken:x?}");
         Status::Invalid
     })
 }

@@ -6,7 +6,6 @@
 //! and where somebody waits.
 
 use captypes::invocations::Counter;
-use core::mem::offset_of;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shootdown::Port;
@@ -85,8 +84,8 @@ impl Shared {
     }
 
     /// Where a counter is, for the entry code.
-    pub const fn counter_offset(counter: Counter) -> usize {
-        offset_of!(Shared, counters) + counter as usize * size_of::<AtomicU64>()
+    pub fn counter_cell(&self, counter: Counter) -> &AtomicU64 {
+        &self.counters[counter as usize]
     }
 
     /// A counter's value.

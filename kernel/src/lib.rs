@@ -8,7 +8,6 @@
 #![cfg_attr(not(any(test, not(target_os = "none"))), no_std)]
 
 pub mod arch;
-pub mod boot_info;
 pub mod cap;
 pub mod check;
 pub mod cores;
@@ -33,5 +32,5 @@ pub mod vspace;
 #[cfg(target_os = "none")]
 pub unsafe fn run(start_info: u64) -> ! {
     // SAFETY: the caller's promise.
-    unsafe { arch::start(start_info, startup::start_init) }
+    unsafe { arch::start::<startup::Kernel>(start_info) }
 }

@@ -1,10 +1,10 @@
 //! Invocations of the kernel itself, of I/O ports, interrupt lines and performance counters.
 
 use crate::arch;
+use crate::arch::log;
 use crate::cap::policy::SCALE;
 use crate::cores::CoreId;
 use crate::dispatch::{IrqBinding, Listener, Local};
-use crate::log;
 use captypes::invocations::{Counter, Value};
 use captypes::Status;
 use mdb::RawCap;

@@ -76,7 +76,7 @@ impl<T> Obj<T> {
     }
     /// A reference found in the database, or to a field of an object.
     #[inline]
-    pub(super) fn wrap(at: NonNull<T>) -> Obj<T> {
+    pub(crate) fn wrap(at: NonNull<T>) -> Obj<T> {
         Obj(at)
     }
     #[inline]

@@ -14,6 +14,7 @@ use crate::ipc::Endpoint;
 use captypes::CapType;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use mdb::Slot;
 
@@ -242,6 +243,11 @@ impl DcbRef {
     #[inline]
     pub fn slot(self, index: u32) -> SlotRef {
         Dcb::slot_at(self.pa(), index)
+    }
+    /// The dispatcher whose registers the entry code stores here.
+    #[inline]
+    pub fn of_context(context: NonNull<arch::Context>) -> DcbRef {
+        Obj::wrap(context.cast())
     }
     /// What the entry code stores to.
     #[inline]

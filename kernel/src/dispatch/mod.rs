@@ -24,7 +24,7 @@ pub use control::Settings;
 pub use dcb::{Dcb, DcbRef, State};
 pub(crate) use upcall::{interrupted, log_fault, receive_notifications};
 
-use crate::arch::{self, Core};
+use crate::arch;
 use crate::cap::delete::{Dying, BUDGET};
 use crate::cap::reclaim::Reclaim;
 use crate::cap::remote::Remote;
@@ -35,8 +35,6 @@ use crate::log::Line;
 use crate::occupancy::{Occupancy, Report, TURN};
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
-#[cfg(target_os = "none")]
-use core::mem::offset_of;
 use dcb::Errand;
 use events::Kind;
 use mdb::Slot;
@@ -76,6 +74,9 @@ pub(crate) struct IrqBinding {
     pub to: Option<Listener>,
     pub bits: u64,
 }
+
+/// All of a core.
+pub type Core = arch::Core<Local>;
 
 /// Everything that the kernel keeps for one core besides the objects in memory.
 pub struct Local {
@@ -159,10 +160,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// Where the reference to what the others see is, for the entry code.
-    #[cfg(target_os = "none")]
-    pub(crate) const SHARED: usize = offset_of!(Local, shared);
-
     /// Nothing runs, nothing exists.
     pub const fn new() -> Self {
         Local {
@@ -303,7 +300,8 @@ impl Default for Local {
 ///
 /// The entry code of the machine itself knows most system calls of Linux programs and does the same
 /// for them (arch/x86_64/entry.rs); what it knows to be an invocation goes to [`on_invocation`].
-pub extern "C" fn on_syscall(core: &mut Core) {
+#[inline]
+pub fn on_syscall(core: &mut Core) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
     if dcb.has(dcb::flag::LINUX) && !dcb.frame.get().is_disabled(dcb.ctx.rip.get()) {
@@ -315,7 +313,8 @@ pub extern "C" fn on_syscall(core: &mut Core) {
 }
 
 /// User mode invokes a capability; its registers are in `dcb`, the current dispatcher.
-pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
+#[inline]
+pub fn on_invocation(core: &mut Core, dcb: DcbRef) {
     let event = events::begin(Kind::Invocation(dcb.ctx.rax.get()));
     let local = &mut core.local;
     if local.is_visiting(dcb) {
@@ -328,7 +327,8 @@ pub extern "C" fn on_invocation(core: &mut Core, dcb: DcbRef) {
 }
 
 /// User mode raised exception `vector`.
-pub extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
+#[inline]
+pub fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
     if vector == NO_VECTORS && local.first_use_of_vectors(dcb) {
@@ -342,7 +342,8 @@ pub extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
 }
 
 /// An interrupt arrived in user mode or in the idle loop.
-pub extern "C" fn on_irq(core: &mut Core, vector: u64) {
+#[inline]
+pub fn on_irq(core: &mut Core, vector: u64) {
     let event = events::begin(match vector {
         arch::VECTOR_TIMER => Kind::Timer,
         arch::VECTOR_IPI => Kind::Request,
@@ -382,7 +383,7 @@ pub(crate) fn leave(core: &mut Core) {
 fn reschedule(core: &mut Core) {
     if core.local.resched {
         core.local.pick_next();
-        core.current_ctx = match core.local.current {
+        core.head.current_ctx = match core.local.current {
             Some(dcb) => dcb.context(),
             None => core::ptr::null_mut(),
         };
@@ -390,7 +391,7 @@ fn reschedule(core: &mut Core) {
     if core.local.rearm {
         core.local.rearm = false;
         core.local.armed = core.local.wanted;
-        arch::timer_set(core, core.local.armed);
+        arch::timer_set(&mut core.head, core.local.armed);
     }
 }
 
@@ -400,5 +401,5 @@ pub fn run(core: &mut Core) -> ! {
     core.local.resched = true;
     leave(core);
     trace::mark(trace::Mark::Leave);
-    arch::resume(core)
+    arch::resume(&mut core.head)
 }

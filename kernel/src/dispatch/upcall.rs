@@ -2,10 +2,10 @@
 
 use super::dcb::{flag, Errand, FAULT_EP};
 use super::{DcbRef, Local, State, PAGE_FAULT};
+use crate::arch::log;
 use crate::cap::Obj;
 use crate::cores::CoreId;
 use crate::ipc::Endpoint;
-use crate::log;
 use abi::dispatcher::Upcall;
 use captypes::invocations::{received, Counter, NOTIFY_TIMER};
 use captypes::Status;

@@ -6,7 +6,7 @@
 
 use super::BOOT_CORE;
 use crate::arch;
-use crate::boot_info::{BootInfo, RegionKind};
+use crate::arch::boot_info::{BootInfo, RegionKind};
 use crate::cap::mem::{self, slot_at};
 use crate::cap::retype::install_kernel_half;
 use crate::cap::{memory_cap, SlotRef};

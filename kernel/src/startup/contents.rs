@@ -3,7 +3,7 @@
 use super::builder::{object, Builder, Error};
 use super::{facts, BOOT_CORE};
 use crate::arch;
-use crate::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
+use crate::arch::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
 use crate::cap::mem::{self, slot_at};
 use crate::cap::policy::SCALE;
 use crate::cap::retype::home_ram;

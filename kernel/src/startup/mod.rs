@@ -14,16 +14,19 @@
 
 mod builder;
 mod contents;
+mod handlers;
 
-use crate::arch::{self, Core};
-use crate::boot_info::{BootInfo, RegionKind};
+use crate::arch;
+use crate::arch::boot_info::{BootInfo, RegionKind};
+use crate::arch::log;
 use crate::cap::mem;
 use crate::cores::CoreId;
-use crate::dispatch::{DcbRef, Facts, Local};
-use crate::log;
+use crate::dispatch::{Core, DcbRef, Facts, Local};
 use crate::occupancy::OCCUPANCY;
 use crate::shares;
 use builder::{Builder, Error, Pool};
+pub use handlers::Kernel;
+
 use contents::IDS_OF_CORE;
 use contents::{give_devices, give_memory, load, make_dispatcher, map_archive, map_boot_info};
 use core::sync::atomic::Ordering;
@@ -36,7 +39,7 @@ const DEFAULT_INIT: &str = "boot/init";
 const DEFAULT_MONITOR: &str = "boot/spawnd";
 
 /// Starts the first domain of the boot core, and the other cores.
-pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {
+fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {
     if monitor(info).is_ok() {
         shares::divide(info);
         mem::zero(info.channels.start, info.channels.end - info.channels.start);
@@ -47,7 +50,7 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInf
         Ok(dcb) => {
             core.local.wake(dcb);
             go_online(core);
-            arch::start_all(info);
+            arch::start_all::<Kernel>(info);
             run(core)
         }
         Err(error) => {
@@ -59,13 +62,13 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInf
 }
 
 /// Where every other core begins.
-pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
+fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
     prepare(&mut core.local, info);
     go_online(core);
     if !info.shares[core.local.id.index()].is_empty() {
         match build(&mut core.local, info) {
             Ok(dcb) => core.local.wake(dcb),
-            Err(error) => log!("core {} has no first domain: {error}", core.id),
+            Err(error) => log!("core {} has no first domain: {error}", core.head.id),
         }
     }
     run(core)

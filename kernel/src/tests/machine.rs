@@ -1,13 +1,13 @@
 //! A pretended machine with one domain, whose invocations take the way of real ones: registers,
 //! `on_syscall`, registers. After each, all invariants are checked.
 
-use crate::arch::{self, Core};
+use crate::arch;
 use crate::cap::mem::{slot_at, Obj};
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, SlotRef};
 use crate::check;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::{on_syscall, Dcb, DcbRef, Settings, State};
+use crate::dispatch::{on_syscall, Core, Dcb, DcbRef, Local, Settings, State};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Invocation, ObjectKind, Place, Rights, Status};
@@ -72,7 +72,7 @@ impl Machine {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(LAYOUT) };
         arch::set_phys_memory(memory, FIRST);
-        let mut core = Box::new(Core::new(0, 0, 0));
+        let mut core = Box::new(Core::new(0, 0, 0, Local::new()));
         core.place();
         core.local.set_core(CoreId(0), cores);
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();

@@ -2,10 +2,10 @@
 
 use super::machine::*;
 use super::random::Random;
-use crate::arch::{self, Core};
+use crate::arch;
 use crate::dispatch::dcb::flag;
 use crate::dispatch::timer::{LEAST_INTERVAL, MOST_EXPIRED};
-use crate::dispatch::{on_irq, Dcb, DcbRef, Facts};
+use crate::dispatch::{on_irq, Core, Dcb, DcbRef, Facts};
 use captypes::invocations::NOTIFY_TIMER;
 use std::collections::BTreeSet;
 use std::vec::Vec;

@@ -2,11 +2,11 @@
 //! exactly one place.
 
 use super::machine::*;
-use crate::arch::{self, Core};
+use crate::arch;
 use crate::cap::mem::Obj;
 use crate::cores::{CoreId, Cores, Shared};
 use crate::dispatch::dcb::flag;
-use crate::dispatch::{on_irq, on_syscall, on_trap, Dcb, DcbRef, State};
+use crate::dispatch::{on_irq, on_syscall, on_trap, Core, Dcb, DcbRef, Local, State};
 use abi::dispatcher::{DispatcherFrame, Upcall};
 use captypes::invocations::Counter;
 use captypes::{op, CapAddr, CapType, Invocation, Place, Status};
@@ -33,7 +33,7 @@ pub(super) fn others_go_on() {
     // waits, is not touched.
     let others = unsafe { &mut (*CLUSTER.get()).others };
     for core in others {
-        if arch::take_interrupt(core.id as usize) {
+        if arch::take_interrupt(core.head.id as usize) {
             on(core, |core| on_irq(core, arch::VECTOR_IPI));
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn others_go_on() {
 
 /// Executes something on a core.
 pub(super) fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
-    let before = arch::become_core(core.id as usize);
+    let before = arch::become_core(core.head.id as usize);
     let result = event(core);
     arch::become_core(before);
     result
@@ -55,7 +55,7 @@ impl Cluster {
             core.1.online.store(true, Ordering::Relaxed);
         }
         let others = (1..count as u32).map(|id| {
-            let mut core = Box::new(Core::new(id, id, 0));
+            let mut core = Box::new(Core::new(id, id, 0, Local::new()));
             core.place();
             core.local.set_core(CoreId(id as u8), cores);
             on(&mut core, |core| {

@@ -1,12 +1,12 @@
 //! One core of the pretended machine: a domain with several dispatchers that share a CSpace, and one
 //! more that is the monitor. Whatever they do goes through registers and `on_syscall`.
 
-use crate::arch::{self, Core};
+use crate::arch;
 use crate::cap::mem::{slot_at, Obj};
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, SlotRef, MEMORY};
 use crate::cores::CoreId;
-use crate::dispatch::{leave, on_syscall, Dcb, DcbRef, Settings, State};
+use crate::dispatch::{leave, on_syscall, Core, Dcb, DcbRef, Local, Settings, State};
 use crate::tests::machine::FIRST;
 use captypes::invocations::Reply;
 use captypes::place::L2_BYTES;
@@ -70,7 +70,7 @@ impl Node {
     /// Core `id`. Memory was given with `set_phys_memory`.
     pub fn new(id: u8) -> Node {
         arch::become_core(usize::from(id));
-        let mut core = Box::new(Core::new(0, 0, 0));
+        let mut core = Box::new(Core::new(0, 0, 0, Local::new()));
         core.place();
         core.local.id = CoreId(id);
         let first = FIRST + u64::from(id) * SHARE;
