@@ -7,10 +7,10 @@
 //! 4. What is on the list of memory that came back has a home, and nobody else has it.
 //! 5. What dispatchers cache is what their slots say.
 
-use crate::cap::mem::{Obj, Table};
-use crate::cap::{CapExt, SlotRef, HOME_RAM, MEMORY};
-use crate::dispatch::dcb::{CSPACE, FRAME, VSPACE};
-use crate::dispatch::{Dcb, Local};
+use crate::cap::{CapExt, HOME_RAM, MEMORY};
+use crate::dispatch::Local;
+use crate::object::dcb::{CSPACE, FRAME, VSPACE};
+use crate::object::{Dcb, Obj, SlotRef, Table};
 use crate::vspace::{self, Mapping};
 use captypes::{CapType, Rights, Status};
 use mdb::Class;

@@ -16,6 +16,7 @@ pub mod invoke;
 pub mod ipc;
 pub mod log;
 pub mod machine;
+pub mod object;
 pub mod occupancy;
 #[cfg(target_os = "none")]
 mod panic;

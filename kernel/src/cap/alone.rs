@@ -23,9 +23,9 @@
 //! search for the holder of its Frame, and for the capability to its table; so what was found not to
 //! be copied is remembered until it is (`Uncopied`).
 
-use super::{attr, CapExt, SlotRef, MEMORY};
-use crate::cap::mem::Table;
+use super::{attr, CapExt, MEMORY};
 use crate::dispatch::Local;
+use crate::object::{SlotRef, Table};
 use crate::vspace;
 use captypes::{CapType, Rights, Status};
 use core::cell::Cell;

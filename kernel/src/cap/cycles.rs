@@ -29,11 +29,11 @@
 
 use super::db::{is_container, Db};
 use super::delete::{Pause, Progress};
-use super::mem::SlotRun;
 use super::policy::MEMORY;
-use super::{attr, lookup, CapExt, SlotRef};
-use crate::dispatch::dcb::Dcb;
+use super::{attr, lookup, CapExt};
 use crate::dispatch::Local;
+use crate::object::dcb::Dcb;
+use crate::object::{SlotRef, SlotRun};
 use captypes::invocations::Count;
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
 use captypes::{CapType, Status};

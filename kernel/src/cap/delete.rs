@@ -15,11 +15,10 @@
 //! * **Work is counted.** Every event has a budget; when it is spent the invocation answers
 //!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
 
-use super::mem::{slot_at, Obj, SlotRun};
-use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
-use crate::dispatch::dcb::{Dcb, PARKING};
+use super::{attr, lookup, CapExt, HOME_RAM};
 use crate::dispatch::Local;
-use crate::ipc::Endpoint;
+use crate::object::dcb::{Dcb, PARKING};
+use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
 use captypes::invocations::{Count, Need};
 use captypes::place::L2_SLOTS;
 use captypes::{CapType, Status};

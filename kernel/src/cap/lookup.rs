@@ -1,9 +1,9 @@
 //! From a [`Place`] to a slot. Every number in it is user input.
 
 use super::alone::Held;
-use super::mem::{slot_at, SlotRun};
-use super::{attr, CapExt, SlotRef};
-use crate::dispatch::{DcbRef, Local};
+use super::{attr, CapExt};
+use crate::dispatch::Local;
+use crate::object::{slot_at, DcbRef, SlotRef, SlotRun};
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Level, Place, Rights, Status};
 use mdb::Slot;

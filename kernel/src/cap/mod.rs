@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `policy` | how the mapping database orders them |
 //! | `db` | the database, with slots as safe references |
-//! | `mem` | objects and page tables in physical memory: nearly all `unsafe` of the kernel's core |
 //! | `lookup` | from a [`Place`](captypes::Place) to a slot |
 //! | `ops` | copy, mint, move, compare, identify, fresh Ids |
 //! | `retype` | one capability made of a part of another |
@@ -26,7 +25,6 @@ pub mod db;
 pub mod delete;
 pub mod locks;
 pub mod lookup;
-pub mod mem;
 pub mod ops;
 pub mod policy;
 pub mod protocol;
@@ -36,10 +34,10 @@ pub mod resize;
 pub mod retype;
 pub mod suspects;
 
-pub use db::{Db, SlotRef};
-pub use mem::{Obj, SlotRun};
+pub use db::Db;
 pub use policy::{CapPolicy, MEMORY};
 
+use crate::object::{Obj, Object};
 use captypes::{CapType, RamAttrs, Rights};
 use mdb::RawCap;
 
@@ -179,6 +177,14 @@ impl CapExt for RawCap {
     #[inline]
     fn has_remote(&self, hints: u16) -> bool {
         self.attrs & hints != 0 && !self.is_foreign()
+    }
+}
+
+impl<T: Object> Obj<T> {
+    /// The object of a capability; `None` if the type differs, or if it is another core's.
+    #[inline]
+    pub fn of(cap: &RawCap) -> Option<Obj<T>> {
+        (cap.is(T::TYPE) && !cap.is_foreign()).then(|| Obj::at(cap.base))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Copy, mint, move, compare, identify, and fresh Ids.
 
-use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, made_attrs, CapExt, HOME_RAM};
 use crate::dispatch::Local;
+use crate::object::{SlotRef, SlotRun};
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;

@@ -5,10 +5,10 @@
 
 use super::delete::Progress;
 use super::locks::Sweep;
-use super::mem::slot_at;
 use super::policy::{CapPolicy, MEMORY};
-use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, CapExt, HOME_RAM};
 use crate::dispatch::Local;
+use crate::object::{slot_at, SlotRef};
 use captypes::invocations::{Held, WireWords};
 use captypes::types::ObjectSize;
 use captypes::{CapType, RamAttrs, Rights, Status};

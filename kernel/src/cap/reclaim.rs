@@ -5,10 +5,10 @@
 //! neither these nor the former contents are ever seen. A memory server that hands out what is still
 //! on the list lets others write the links; so a link is followed only to memory with a home.
 
-use super::mem::UserWord;
 use super::policy::MEMORY;
 use super::{Db, HOME_RAM};
-use crate::dispatch::{DcbRef, Local};
+use crate::dispatch::Local;
+use crate::object::{DcbRef, UserWord};
 use captypes::invocations::Reclaimed;
 use paging::PAGE;
 

@@ -9,10 +9,9 @@
 
 use super::db::is_container;
 use super::delete::{comes_home, Pause, Progress};
-use super::mem::{slot_at, SlotRun};
-use super::{attr, copied_attrs, CapExt, Obj, SlotRef, MEMORY};
-use crate::dispatch::{Dcb, DcbRef, Local};
-use crate::ipc::Endpoint;
+use super::{attr, copied_attrs, CapExt, MEMORY};
+use crate::dispatch::Local;
+use crate::object::{slot_at, Dcb, DcbRef, Endpoint, Obj, SlotRef, SlotRun};
 use captypes::invocations::{Identity, Need};
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
 use captypes::{CapType, Rights};
@@ -241,7 +240,7 @@ impl Local {
 
     /// Notifies the monitor, if there is one.
     pub(crate) fn notify_monitor(&mut self, bits: u64) {
-        let server = self.remote.monitor.and_then(|monitor| Local::receiver_of(monitor.endpoint));
+        let server = self.remote.monitor.and_then(|monitor| monitor.endpoint.server.get());
         if let Some(server) = server {
             self.notify(server, bits);
         }

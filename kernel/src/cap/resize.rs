@@ -6,10 +6,10 @@
 //! dispatcher with one or the other finds its capabilities. At the end the old root, full of copies,
 //! is left in the slot that the new one came from, and goes like every CNode.
 
-use super::mem::{Obj, SlotRun};
 use super::ops::is_copyable;
-use super::{attr, copied_attrs, lookup, CapExt, SlotRef};
+use super::{attr, copied_attrs, lookup, CapExt};
 use crate::dispatch::Local;
+use crate::object::{Obj, SlotRef, SlotRun};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
 use paging::PAGE;

@@ -7,12 +7,13 @@
 
 use super::alone::Held;
 use super::delete::Progress;
-use super::mem::{self, SlotRun};
 use super::policy::{CapPolicy, MEMORY, SCALE};
-use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
+use super::{attr, copied_attrs, made_attrs, CapExt, HOME_RAM};
 use crate::arch;
 use crate::cores::CoreId;
-use crate::dispatch::{Dcb, Local};
+use crate::dispatch::Local;
+use crate::object::mem::{self};
+use crate::object::{Dcb, SlotRef, SlotRun};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
 use captypes::{op, CapType, ObjectKind, RamAttrs, Rights, Status};

@@ -13,8 +13,8 @@
 
 use super::db::Db;
 use super::delete::Pause;
-use super::mem::Obj;
 use crate::dispatch::Local;
+use crate::object::Obj;
 use captypes::place::SLOT_BYTES;
 use paging::PAGE;
 

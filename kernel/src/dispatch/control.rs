@@ -1,10 +1,11 @@
 //! Invocations of dispatchers: configure, start, suspend, continue.
 
-use super::dcb::{flag, CSPACE, FAULT_EP, FRAME, VSPACE};
-use super::frame::Frame;
-use super::{DcbRef, Local, State};
+use super::Local;
 use crate::arch;
-use crate::cap::{attr, copied_attrs, lookup, CapExt, SlotRef};
+use crate::cap::{attr, copied_attrs, lookup, CapExt};
+use crate::object::dcb::{flag, CSPACE, FAULT_EP, FRAME, VSPACE};
+use crate::object::frame::Frame;
+use crate::object::{DcbRef, SlotRef, State};
 use captypes::invocations::options;
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;

@@ -4,8 +4,9 @@
 //! [`Shared`](crate::cores::Shared) and an interrupt; the flag is cleared before anybody is notified,
 //! so that a ring that comes later interrupts again.
 
-use super::{DcbRef, Local};
+use super::Local;
 use crate::cores::CoreId;
+use crate::object::DcbRef;
 use captypes::Status;
 use core::sync::atomic::Ordering;
 

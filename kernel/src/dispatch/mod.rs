@@ -5,12 +5,9 @@
 //! and then `leave`s: stale translations are flushed, and if the current dispatcher cannot go on,
 //! the next one is loaded. What the entry code loads afterwards is whatever is current then.
 
-pub mod context;
 mod control;
-pub mod dcb;
 mod doorbell;
 pub(crate) mod events;
-pub mod frame;
 mod placement;
 pub mod queue;
 mod sched;
@@ -21,24 +18,23 @@ pub mod visit;
 
 pub(crate) use control::root_type;
 pub use control::Settings;
-pub use dcb::{Dcb, DcbRef, State};
 pub(crate) use upcall::{interrupted, log_fault, receive_notifications};
 
 use crate::arch;
 use crate::cap::delete::{Dying, BUDGET};
 use crate::cap::reclaim::Reclaim;
 use crate::cap::remote::Remote;
-use crate::cap::{Db, Obj, SlotRef};
+use crate::cap::Db;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::ipc::Endpoint;
 use crate::log::Line;
+use crate::object::dcb::{flag, Errand};
+use crate::object::{DcbList, DcbRef, Listener, SlotRef};
 use crate::occupancy::{Occupancy, Report, TURN};
 use crate::vspace::Tlb;
 use captypes::invocations::Counter;
-use dcb::Errand;
 use events::Kind;
 use mdb::Slot;
-use queue::{DcbList, RunQueue};
+use queue::RunQueue;
 
 /// Numbers of exceptions.
 const NO_VECTORS: u64 = 7;
@@ -49,23 +45,6 @@ const PAGE_FAULT: u64 = 14;
 pub struct Facts {
     pub tsc_hz: u64,
     pub epoch_ns: u64,
-}
-
-/// Who is notified: a dispatcher, or whoever receives at an endpoint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listener {
-    Dispatcher(DcbRef),
-    Endpoint(Obj<Endpoint>),
-}
-
-impl Listener {
-    /// The dispatcher, unless the endpoint has no receiver at the moment.
-    pub fn dispatcher(self) -> Option<DcbRef> {
-        match self {
-            Listener::Dispatcher(dcb) => Some(dcb),
-            Listener::Endpoint(endpoint) => Local::receiver_of(endpoint),
-        }
-    }
 }
 
 /// Who is notified of an interrupt line.
@@ -304,7 +283,7 @@ impl Default for Local {
 pub fn on_syscall(core: &mut Core) {
     let local = &mut core.local;
     let Some(dcb) = local.current else { return };
-    if dcb.has(dcb::flag::LINUX) && !dcb.frame.get().is_disabled(dcb.ctx.rip.get()) {
+    if dcb.has(flag::LINUX) && !dcb.frame.get().is_disabled(dcb.ctx.rip.get()) {
         let event = events::begin(Kind::SystemCall);
         local.upcall_syscall(dcb);
         return event.end();

@@ -7,10 +7,11 @@
 //! (`ask_for_work`). So nobody waits for longer than a message takes while a core is idle that it may
 //! run on; `docs/cores.md` says what that was measured to bring.
 
-use super::dcb::{flag, Errand};
-use super::{DcbRef, Local};
+use super::Local;
 use crate::arch;
 use crate::cores::CoreId;
+use crate::object::dcb::{flag, Errand};
+use crate::object::DcbRef;
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use captypes::Status;

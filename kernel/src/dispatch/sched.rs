@@ -1,9 +1,10 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
-use super::dcb::{flag, Errand};
-use super::{DcbRef, Listener, Local, State};
+use super::Local;
 use crate::arch;
 use crate::cap::delete::Progress;
+use crate::object::dcb::{flag, Errand};
+use crate::object::{DcbRef, Listener, State};
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
@@ -283,7 +284,7 @@ impl Local {
     pub(crate) fn stop(&mut self, dcb: DcbRef) {
         self.bring_home(dcb);
         self.turn_away(dcb);
-        self.leave_endpoints(dcb);
+        dcb.leave_endpoint();
         self.queue.remove(dcb);
         dcb.state.set(State::Stopped);
         if self.direct == Some(dcb) {

@@ -11,26 +11,17 @@
 //!   up to that much late. A deadline in the past counts as the present: nobody can keep a timer from
 //!   expiring by arming others with earlier deadlines again and again.
 
-use super::dcb::{flag, DcbRef};
 use super::Local;
 use crate::arch;
+use crate::object::dcb::flag;
+use crate::object::DcbRef;
 use captypes::invocations::NOTIFY_TIMER;
-use core::cell::Cell;
 
 /// Most timers that expire in one event: some 300 instructions each.
 pub const MOST_EXPIRED: u32 = 32;
 /// Least time between two events about timers, as a fraction of a second: 50 µs, the slack that Linux
 /// allows the timers of a process.
 pub const LEAST_INTERVAL: u64 = 20_000;
-
-/// Neighbours in the heap.
-pub struct TimerLinks {
-    parent: Cell<Option<DcbRef>>,
-    left: Cell<Option<DcbRef>>,
-    right: Cell<Option<DcbRef>>,
-    /// Members on the way to the right, this one included.
-    rank: Cell<u32>,
-}
 
 fn rank(dcb: Option<DcbRef>) -> u32 {
     dcb.map_or(0, |dcb| dcb.timer.rank.get())

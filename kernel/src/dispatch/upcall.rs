@@ -1,11 +1,10 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
-use super::dcb::{flag, Errand, FAULT_EP};
-use super::{DcbRef, Local, State, PAGE_FAULT};
+use super::{Local, PAGE_FAULT};
 use crate::arch::log;
-use crate::cap::Obj;
 use crate::cores::CoreId;
-use crate::ipc::Endpoint;
+use crate::object::dcb::{flag, Errand, FAULT_EP};
+use crate::object::{DcbRef, Endpoint, Obj, State};
 use abi::dispatcher::Upcall;
 use captypes::invocations::{received, Counter, NOTIFY_TIMER};
 use captypes::Status;
@@ -76,7 +75,7 @@ impl Local {
                 self.wake(dcb);
             }
             State::Receiving => {
-                self.leave_endpoints(dcb);
+                dcb.leave_endpoint();
                 receive_notifications(dcb, frame.notifications().take());
                 self.wake(dcb);
             }

@@ -5,9 +5,10 @@
 //! executes a vector instruction gets some then: until it does, such instructions fault while it
 //! runs, and it can neither see nor change what the registers hold for somebody else.
 
-use super::dcb::flag;
-use super::{DcbRef, Local};
+use super::Local;
 use crate::arch;
+use crate::object::dcb::flag;
+use crate::object::DcbRef;
 
 impl Local {
     /// Makes the vector registers those of `next`, or untouchable if it has none.

@@ -20,10 +20,11 @@
 //! away, home *recalls* it first. Home waits for that, and other cores may wait for this one at the
 //! same time; so whoever waits serves the others meanwhile (`serve_requests`).
 
-use super::dcb::{flag, Errand};
-use super::{DcbRef, Local, State};
+use super::Local;
 use crate::arch;
 use crate::cores::CoreId;
+use crate::object::dcb::{flag, Errand};
+use crate::object::{DcbRef, State};
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;

@@ -11,12 +11,11 @@ use crate::cap::lookup::{
     free_slot, held_slot, held_slots, mapping_to_change, slot_to_change, slots, slots_to_change,
     used_slot,
 };
-use crate::cap::mem::Obj;
 use crate::cap::retype::Order;
 use crate::cap::CapExt;
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{Dcb, DcbRef, Local};
-use crate::ipc::Endpoint;
+use crate::dispatch::Local;
+use crate::object::dcb::flag;
+use crate::object::{Dcb, DcbRef, Endpoint, Obj};
 use crate::vspace::MapArgs;
 use captypes::invocations::{Count, Counter, Reply, Value};
 use captypes::{op, CapType, Invocation, Label, Place, Rights, Status};
@@ -265,7 +264,7 @@ fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 
 /// The object of type `T` that `target` names.
 #[inline]
-fn object<T: crate::cap::mem::Object>(dcb: DcbRef, target: Place) -> Result<Obj<T>, Status> {
+fn object<T: crate::object::Object>(dcb: DcbRef, target: Place) -> Result<Obj<T>, Status> {
     let cap = used_slot(dcb, target)?.cap();
     Obj::of(&cap).ok_or_else(|| no_object(&cap, T::TYPE))
 }

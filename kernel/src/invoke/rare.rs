@@ -3,10 +3,10 @@
 use super::{endpoint, object, run, settled, Outcome};
 use crate::arch;
 use crate::cap::lookup::{free_slot, used_slot};
-use crate::cap::mem::Obj;
-use crate::cap::{CapExt, SlotRef, MEMORY};
-use crate::dispatch::{Dcb, DcbRef, Listener, Local, Settings};
+use crate::cap::{CapExt, MEMORY};
+use crate::dispatch::{Local, Settings};
 use crate::machine;
+use crate::object::{Dcb, DcbRef, Listener, Obj, SlotRef};
 use captypes::invocations::{FlushPolicy, Value};
 use captypes::{op, CapType, Label, Place, Rights, Status};
 use mdb::RawCap;

@@ -14,9 +14,9 @@
 use super::monitor::DONE;
 use super::{perform, Outcome, SETTLED};
 use crate::cap::remote::{Ask, MonitorRef};
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{DcbRef, Local};
-use crate::ipc::Endpoint;
+use crate::dispatch::Local;
+use crate::object::dcb::flag;
+use crate::object::{DcbRef, Endpoint};
 use captypes::invocations::{Asked, ReplyWords, Word};
 use captypes::{Label, Status};
 
@@ -32,7 +32,7 @@ pub(super) fn redirect(local: &mut Local, dcb: DcbRef) -> Outcome {
     let (Some(ask), Some(monitor)) = (local.remote.ask.take(), local.remote.monitor) else {
         return RETRY;
     };
-    let server = Local::receiver_of(monitor.endpoint);
+    let server = monitor.endpoint.server.get();
     if server.is_none_or(|server| server == dcb) {
         return RETRY;
     }
@@ -68,7 +68,7 @@ impl Local {
     }
 
     /// An endpoint goes.
-    pub(crate) fn forget_monitor(&mut self, endpoint: crate::cap::Obj<Endpoint>) {
+    pub(crate) fn forget_monitor(&mut self, endpoint: crate::object::Obj<Endpoint>) {
         if self.remote.monitor.is_some_and(|monitor| monitor.endpoint == endpoint) {
             self.remote.monitor = None;
         }

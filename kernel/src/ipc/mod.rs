@@ -12,45 +12,12 @@
 mod transfer;
 
 use crate::cap::delete::{Pause, Progress};
-use crate::cap::mem::{Obj, Object};
 use crate::cap::memory_cap;
-use crate::dispatch::dcb::flag;
-use crate::dispatch::queue::DcbList;
-use crate::dispatch::{
-    interrupted, log_fault, receive_notifications, DcbRef, Listener, Local, State,
-};
+use crate::dispatch::{interrupted, log_fault, receive_notifications, Local};
 use crate::invoke::redirect;
+use crate::object::dcb::flag;
+use crate::object::{DcbRef, EndpointRef, Listener, Obj, State};
 use captypes::{CapType, Rights, Status};
-use core::cell::Cell;
-
-/// The object behind an Endpoint capability.
-#[repr(C)]
-pub struct Endpoint {
-    /// Those that wait to be received.
-    callers: DcbList,
-    /// Those that were received and wait for the answer.
-    served: DcbList,
-    /// Who waits for a message now.
-    receiver: Cell<Option<DcbRef>>,
-    /// Who received last.
-    server: Cell<Option<DcbRef>>,
-    /// Its neighbours among the endpoints of the same server.
-    next_served: Cell<Option<Obj<Endpoint>>>,
-    prev_served: Cell<Option<Obj<Endpoint>>>,
-    /// The server is gone, and nobody has received since.
-    orphaned: Cell<bool>,
-    /// Notification bits for the server when a call has to wait.
-    bell: Cell<u64>,
-    /// Notification bits for the core's monitor when there is no server any more.
-    watch: Cell<u64>,
-}
-
-// SAFETY: cells and lists of cells, for which zeros are valid; far smaller than a page.
-unsafe impl Object for Endpoint {
-    const TYPE: CapType = CapType::Endpoint;
-}
-
-type EndpointRef = Obj<Endpoint>;
 
 /// What a report of a fault in the log costs, in steps of destruction.
 const STEPS_OF_REPORT: u32 = 12;
@@ -86,7 +53,7 @@ impl Local {
 
     /// `server` receives from `endpoint`, and is notified of calls. Those that wait already count.
     pub(crate) fn listen(&mut self, server: DcbRef, endpoint: EndpointRef, bits: u64) {
-        self.become_server(server, endpoint);
+        endpoint.bind(server);
         endpoint.bell.set(bits);
         if bits != 0 && endpoint.callers.first().is_some() {
             self.ring(endpoint);
@@ -103,17 +70,10 @@ impl Local {
         server.caller.set(Some(caller));
     }
 
-    /// The dispatcher that `server` may answer under the name `caller`, if it waits for that.
-    fn answerable(server: DcbRef, caller: DcbRef) -> Option<EndpointRef> {
-        let endpoint = caller.endpoint.get()?;
-        let waits = caller.state.get() == State::Called;
-        (waits && endpoint.server.get() == Some(server)).then_some(endpoint)
-    }
-
     /// Answers `caller` with the message in the registers of `server`.
     #[inline]
     fn answer(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
-        let endpoint = Self::answerable(server, caller).ok_or(Status::WrongState)?;
+        let endpoint = EndpointRef::of_call(server, caller).ok_or(Status::WrongState)?;
         endpoint.served.remove(caller);
         caller.endpoint.set(None);
         if server.caller.get() == Some(caller) {
@@ -128,7 +88,7 @@ impl Local {
     pub(crate) fn redirected(&self, server: DcbRef, pa: u64, ticket: u64) -> Option<DcbRef> {
         let key = memory_cap(CapType::Dispatcher as u8, Rights::NONE, 0, pa, paging::PAGE);
         let caller = Obj::of(&self.db.find(&key)?.cap())?;
-        Self::answerable(server, caller)?;
+        EndpointRef::of_call(server, caller)?;
         (caller.has(flag::REDIRECTED) && redirect::ticket(caller) == ticket).then_some(caller)
     }
 
@@ -136,7 +96,7 @@ impl Local {
     pub(crate) fn end_redirected(&mut self, caller: DcbRef) {
         if let Some(endpoint) = caller.endpoint.take() {
             endpoint.served.remove(caller);
-            forget_caller(endpoint, caller);
+            endpoint.forget_caller(caller);
         }
         caller.clear(flag::REDIRECTED);
         self.wake(caller);
@@ -180,7 +140,7 @@ impl Local {
 
     /// Receives what is there already.
     pub(crate) fn receive_now(&mut self, server: DcbRef, endpoint: EndpointRef) -> bool {
-        self.become_server(server, endpoint);
+        endpoint.bind(server);
         let bits = server.frame.get().notifications().take();
         if bits != 0 {
             receive_notifications(server, bits);
@@ -190,25 +150,6 @@ impl Local {
         endpoint.callers.remove(caller);
         self.deliver(endpoint, caller, server);
         true
-    }
-
-    /// Only the one that received last may answer: callers of a predecessor wait for it.
-    #[inline]
-    fn become_server(&mut self, server: DcbRef, endpoint: EndpointRef) {
-        if endpoint.server.get() != Some(server) {
-            unbind(endpoint);
-            endpoint.bell.set(0);
-            endpoint.server.set(Some(server));
-            endpoint.orphaned.set(false);
-            let next = server.serves.replace(Some(endpoint));
-            endpoint.next_served.set(next);
-            next.inspect(|next| next.prev_served.set(Some(endpoint)));
-        }
-    }
-
-    /// Who receives from this endpoint: notifications of the endpoint go there.
-    pub(crate) fn receiver_of(endpoint: EndpointRef) -> Option<DcbRef> {
-        endpoint.server.get()
     }
 
     /// The endpoint goes: everybody who waits is told, as far as the work of this event allows.
@@ -222,7 +163,7 @@ impl Local {
             interrupted(receiver, Status::PeerGone);
             self.wake(receiver);
         }
-        unbind(endpoint);
+        endpoint.unbind();
         Ok(())
     }
 
@@ -233,7 +174,7 @@ impl Local {
                     return Err(Pause::Again);
                 }
                 list.remove(caller);
-                forget_caller(endpoint, caller);
+                endpoint.forget_caller(caller);
                 caller.endpoint.set(None);
                 caller.state.set(State::Ready);
                 if caller.has(flag::FAULT) {
@@ -257,21 +198,6 @@ impl Local {
         self.wake(caller);
     }
 
-    /// A dispatcher that stops leaves the endpoint that it waits at.
-    pub(crate) fn leave_endpoints(&mut self, dcb: DcbRef) {
-        let Some(endpoint) = dcb.endpoint.take() else { return };
-        match dcb.state.get() {
-            State::Calling => endpoint.callers.remove(dcb),
-            State::Called => {
-                endpoint.served.remove(dcb);
-                forget_caller(endpoint, dcb);
-            }
-            State::Receiving => endpoint.receiver.set(None),
-            _ => {}
-        }
-        dcb.clear(flag::FAULT | flag::REDIRECTED);
-    }
-
     /// A dispatcher is deleted: the endpoints that it served have no server any more.
     pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) -> Progress {
         while let Some(endpoint) = dcb.serves.get() {
@@ -279,7 +205,7 @@ impl Local {
                 return Err(Pause::Again);
             }
             self.dismiss_callers(endpoint)?;
-            unbind(endpoint);
+            endpoint.unbind();
             endpoint.orphaned.set(true);
             self.tell_watcher(endpoint);
         }
@@ -301,28 +227,4 @@ impl Local {
             self.notify_monitor(bits);
         }
     }
-}
-
-/// The server of `endpoint` must not answer `caller` by the name of its last caller any more.
-fn forget_caller(endpoint: EndpointRef, caller: DcbRef) {
-    if let Some(server) = endpoint.server.get() {
-        if server.caller.get() == Some(caller) {
-            server.caller.set(None);
-        }
-    }
-}
-
-/// The server of `endpoint`, if there is one, is it no longer.
-fn unbind(endpoint: EndpointRef) {
-    let Some(server) = endpoint.server.take() else { return };
-    let last = server.caller.get();
-    if last.is_some_and(|caller| caller.endpoint.get() == Some(endpoint)) {
-        server.caller.set(None);
-    }
-    let (prev, next) = (endpoint.prev_served.take(), endpoint.next_served.take());
-    match prev {
-        Some(prev) => prev.next_served.set(next),
-        None => server.serves.set(next),
-    }
-    next.inspect(|next| next.prev_served.set(prev));
 }

@@ -2,9 +2,10 @@
 //! slots.
 
 use crate::cap::lookup;
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{DcbRef, Local};
+use crate::dispatch::Local;
 use crate::invoke::redirect;
+use crate::object::dcb::flag;
+use crate::object::DcbRef;
 use captypes::invocations::{received, Counter, MOVE_CAPS};
 use captypes::{CapType, Place};
 

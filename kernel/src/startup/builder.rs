@@ -7,11 +7,12 @@
 use super::BOOT_CORE;
 use crate::arch;
 use crate::arch::boot_info::{BootInfo, RegionKind};
-use crate::cap::mem::{self, slot_at};
+use crate::cap::memory_cap;
 use crate::cap::retype::install_kernel_half;
-use crate::cap::{memory_cap, SlotRef};
 use crate::cores::CoreId;
 use crate::dispatch::Local;
+use crate::object::mem::{self};
+use crate::object::{slot_at, SlotRef};
 use crate::vspace::MapArgs;
 use abi::slots;
 use captypes::invocations::MapFlags;
@@ -165,7 +166,8 @@ impl<'a> Builder<'a> {
         let mut at = Level::Pml4;
         while let (true, Some(below)) = (at > level, at.below()) {
             let index = at.index(va) as u32;
-            let entry = paging::Entry::from_bits(mem::Table::at(table.cap().base).get(index));
+            let entry =
+                paging::Entry::from_bits(crate::object::Table::at(table.cap().base).get(index));
             let ty = CapType::table_of_level(below as u8).unwrap_or(CapType::Pt);
             table = if entry.is_present() {
                 let key = object(ty, entry.address(), PAGE);

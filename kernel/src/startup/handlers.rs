@@ -3,8 +3,9 @@
 use crate::arch::boot_info::BootInfo;
 use crate::arch::{Context, ControlBlock, Handlers};
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{self, Core, Dcb, DcbRef, Local};
+use crate::dispatch::{self, Core, Local};
+use crate::object::dcb::flag;
+use crate::object::{Dcb, DcbRef};
 use captypes::invocations::Counter;
 use core::mem::offset_of;
 use core::ptr::NonNull;

@@ -385,7 +385,7 @@ fn a_message_does_not_change_a_shared_cnode() {
     m.second(0x20000, 70);
     // The second one waits for a message, with slots in the shared CNode.
     let (own, other) = (m.dcb, m.slot(at(70)).cap());
-    let other = crate::cap::mem::Obj::of(&other).unwrap();
+    let other = crate::object::Obj::of(&other).unwrap();
     m.core.local.block();
     crate::dispatch::leave(&mut m.core);
     assert_eq!(m.current(), Some(other));

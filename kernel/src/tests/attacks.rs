@@ -215,7 +215,7 @@ fn who_is_supervised_starts_nobody_else() {
     let mut m = Machine::new();
     let dispatcher = m.make(CapType::Dispatcher, 0x9000, 4096, 60);
     m.call(dispatcher, configure(options::SUPERVISED)).unwrap();
-    m.dcb.set(crate::dispatch::dcb::flag::SUPERVISED);
+    m.dcb.set(crate::object::dcb::flag::SUPERVISED);
     let unknown = m.make(CapType::Dispatcher, 0xa000, 4096, 61);
     assert_eq!(m.call(unknown, configure(options::SUPERVISED)), Err(Status::NoRights));
     m.call(unknown, configure(0)).unwrap();

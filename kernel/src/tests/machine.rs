@@ -2,12 +2,12 @@
 //! `on_syscall`, registers. After each, all invariants are checked.
 
 use crate::arch;
-use crate::cap::mem::{slot_at, Obj};
+use crate::cap::memory_cap;
 use crate::cap::retype::{home_ram, install_kernel_half};
-use crate::cap::{memory_cap, SlotRef};
 use crate::check;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::{on_syscall, Core, Dcb, DcbRef, Local, Settings, State};
+use crate::dispatch::{on_syscall, Core, Local, Settings};
+use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Invocation, ObjectKind, Place, Rights, Status};

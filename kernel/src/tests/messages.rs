@@ -1,7 +1,7 @@
 //! Calls, answers, notifications, timers.
 
 use super::machine::*;
-use crate::dispatch::{DcbRef, State};
+use crate::object::{DcbRef, State};
 use captypes::invocations::{received, NOTIFY_TIMER};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 

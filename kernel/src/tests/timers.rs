@@ -3,9 +3,10 @@
 use super::machine::*;
 use super::random::Random;
 use crate::arch;
-use crate::dispatch::dcb::flag;
 use crate::dispatch::timer::{LEAST_INTERVAL, MOST_EXPIRED};
-use crate::dispatch::{on_irq, Core, Dcb, DcbRef, Facts};
+use crate::dispatch::{on_irq, Core, Facts};
+use crate::object::dcb::flag;
+use crate::object::{Dcb, DcbRef};
 use captypes::invocations::NOTIFY_TIMER;
 use std::collections::BTreeSet;
 use std::vec::Vec;
@@ -29,7 +30,7 @@ impl Timers {
             let (dcb, frame) = (FREE + n * 8192, FREE + n * 8192 + 4096);
             Dcb::init(dcb, machine.core.local.id);
             let dcb = DcbRef::at(dcb);
-            dcb.frame.set(crate::dispatch::frame::Frame(frame));
+            dcb.frame.set(crate::object::frame::Frame(frame));
             dcb
         });
         let all = all.collect();

@@ -1,8 +1,8 @@
 //! A dispatcher with the Linux ABI: what enters its library, and what does not.
 
 use super::machine::*;
-use crate::cap::mem::UserWord;
-use crate::dispatch::{on_irq, on_syscall, on_trap, DcbRef, State};
+use crate::dispatch::{on_irq, on_syscall, on_trap};
+use crate::object::{DcbRef, State, UserWord};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use captypes::invocations::options;
 use captypes::{op, CapType, Label, Place};
@@ -44,7 +44,7 @@ fn setup() -> (Machine, DcbRef) {
     field(save + offset_of!(Regs, rip)).set(0x40_0000);
     field(save + offset_of!(Regs, rsp)).set(0x8000);
     m.call(linux, op::Start {}).unwrap();
-    let dcb = crate::cap::Obj::of(&m.slot(linux).cap()).unwrap();
+    let dcb = crate::object::Obj::of(&m.slot(linux).cap()).unwrap();
     m.core.local.suspend(m.dcb).unwrap();
     m.run();
     assert_eq!(m.current(), Some(dcb));
@@ -55,7 +55,7 @@ fn setup() -> (Machine, DcbRef) {
 #[test]
 fn a_native_domain_is_entered_where_it_says_so() {
     let (mut m, native) = setup();
-    native.clear(crate::dispatch::dcb::flag::LINUX);
+    native.clear(crate::object::dcb::flag::LINUX);
     // It notifies itself: first the invocation's result, then the upcall.
     native.ctx.rip.set(0x40_0002);
     native.ctx.rax.set(Label::Notify as u64);

@@ -3,10 +3,10 @@
 
 use super::machine::*;
 use crate::arch;
-use crate::cap::mem::Obj;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{on_irq, on_syscall, on_trap, Core, Dcb, DcbRef, Local, State};
+use crate::dispatch::{on_irq, on_syscall, on_trap, Core, Local};
+use crate::object::dcb::flag;
+use crate::object::{Dcb, DcbRef, Obj, State};
 use abi::dispatcher::{DispatcherFrame, Upcall};
 use captypes::invocations::Counter;
 use captypes::{op, CapAddr, CapType, Invocation, Place, Status};
@@ -125,7 +125,7 @@ fn status(dcb: DcbRef) -> Result<(), Status> {
 fn runs_where_it_may() {
     let (mut c, second) = Cluster::apart(0);
     let core = second.frame.get().0 + offset_of!(DispatcherFrame, core) as u64;
-    assert_eq!(crate::cap::mem::UserWord::at(core).get(), 1);
+    assert_eq!(crate::object::UserWord::at(core).get(), 1);
     assert!(second.away.get());
     c.m.call(CapAddr(100), op::SetAffinity { mask: 1 }).unwrap();
     c.settle();
@@ -219,7 +219,7 @@ fn loses_its_frame_while_away() {
 #[test]
 fn notified_while_away() {
     let (mut c, second) = Cluster::apart(0);
-    let word = |field| crate::cap::mem::UserWord::at(second.frame.get().0 + field as u64);
+    let word = |field| crate::object::UserWord::at(second.frame.get().0 + field as u64);
     let entry = offset_of!(DispatcherFrame, upcall) + 8 * Upcall::Message as usize;
     word(entry).set(0x40_0000);
     second.ctx.rip.set(0x1234);

@@ -9,9 +9,9 @@
 
 use super::{page_shift, Mapping, Tlb};
 use crate::arch;
-use crate::cap::mem::Table;
-use crate::cap::{memory_cap, CapExt, SlotRef};
+use crate::cap::{memory_cap, CapExt};
 use crate::dispatch::Local;
+use crate::object::{SlotRef, Table};
 use captypes::invocations::Located;
 use captypes::{CapType, Rights, Status};
 use paging::{Entry, Flags, PAGE};

@@ -2,9 +2,9 @@
 
 use super::{ENTRY, IS_TABLE};
 use crate::cap::alone::{is_alone_kind, Held};
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef};
+use crate::cap::CapExt;
 use crate::dispatch::Local;
+use crate::object::{SlotRef, Table};
 use captypes::invocations::MapFlags;
 use captypes::{Rights, Status};
 use mdb::RawCap;

@@ -3,9 +3,9 @@
 use super::grant::asked;
 use super::{rights_bits, Mapping, ENTRY, ENTRY_BITS, RIGHTS_BITS};
 use crate::cap::alone::Held;
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef, SlotRun};
+use crate::cap::CapExt;
 use crate::dispatch::Local;
+use crate::object::{SlotRef, SlotRun, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};
 use mdb::RawCap;

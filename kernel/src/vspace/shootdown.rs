@@ -26,10 +26,10 @@
 use super::address::{Found, Place};
 use super::{ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
 use crate::arch;
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRun};
+use crate::cap::CapExt;
 use crate::cores::CoreId;
 use crate::dispatch::Local;
+use crate::object::{SlotRun, Table};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::CapType;
 use paging::Flags;

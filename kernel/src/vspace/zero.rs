@@ -6,9 +6,9 @@
 //! table. (Invariant 2: every present user entry is covered by a Mapping, or shows this page.)
 
 use crate::arch;
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef};
+use crate::cap::CapExt;
 use crate::dispatch::Local;
+use crate::object::{SlotRef, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};
 use core::sync::atomic::Ordering::Relaxed;

@@ -2,11 +2,11 @@
 //! more that is the monitor. Whatever they do goes through registers and `on_syscall`.
 
 use crate::arch;
-use crate::cap::mem::{slot_at, Obj};
 use crate::cap::retype::{home_ram, install_kernel_half};
-use crate::cap::{memory_cap, SlotRef, MEMORY};
+use crate::cap::{memory_cap, MEMORY};
 use crate::cores::CoreId;
-use crate::dispatch::{leave, on_syscall, Core, Dcb, DcbRef, Local, Settings, State};
+use crate::dispatch::{leave, on_syscall, Core, Local, Settings};
+use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
 use crate::tests::machine::FIRST;
 use captypes::invocations::Reply;
 use captypes::place::L2_BYTES;

@@ -23,7 +23,7 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("mapping database", &["crates/kernel/mdb/", "kernel/src/cap/db.rs"]),
     (
         "zeroing and copying",
-        &["kernel/src/cap/mem.rs", "kernel/src/arch/x86_64/pages.rs", "library/compiler-builtins/"],
+        &["kernel/src/object/mem.rs", "kernel/src/arch/x86_64/pages.rs", "library/compiler-builtins/"],
     ),
     (
         "page tables, TLB",
