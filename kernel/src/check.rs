@@ -8,7 +8,7 @@
 //! 5. What dispatchers cache is what their slots say.
 
 use crate::cap::{CapExt, HOME_RAM, MEMORY};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::dcb::{CSPACE, FRAME, VSPACE};
 use crate::object::{Dcb, Obj, SlotRef, Table};
 use crate::vspace::{self, Mapping};

@@ -87,6 +87,56 @@ impl CoreHead {
     }
 }
 
+/// Whether vector instructions may be executed on a core. Reading that from the processor is slow,
+/// so it is remembered.
+pub struct VectorUnit {
+    is_off: bool,
+}
+
+impl VectorUnit {
+    /// They may: as the processor is set up.
+    pub const fn new() -> VectorUnit {
+        VectorUnit { is_off: false }
+    }
+
+    /// Lets them be executed.
+    #[inline]
+    pub fn allow(&mut self) {
+        if self.is_off {
+            self.is_off = false;
+            super::vectors_allow();
+        }
+    }
+
+    /// Makes them raise an exception.
+    #[inline]
+    pub fn forbid(&mut self) {
+        if !self.is_off {
+            self.is_off = true;
+            super::vectors_forbid();
+        }
+    }
+
+    /// Does something that executes them.
+    #[inline(always)]
+    pub fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.is_off {
+            super::vectors_allow();
+        }
+        let result = work();
+        if self.is_off {
+            super::vectors_forbid();
+        }
+        result
+    }
+}
+
+impl Default for VectorUnit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Offsets from GS that the entry code uses.
 pub const CORE_SELF: usize = 0;
 pub const CORE_SCRATCH: usize = 8;

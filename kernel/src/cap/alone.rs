@@ -24,7 +24,7 @@
 //! be copied is remembered until it is (`Uncopied`).
 
 use super::{attr, CapExt, MEMORY};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, Table};
 use crate::vspace;
 use captypes::{CapType, Rights, Status};

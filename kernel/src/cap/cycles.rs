@@ -31,7 +31,7 @@ use super::db::{is_container, Db};
 use super::delete::{Pause, Progress};
 use super::policy::MEMORY;
 use super::{attr, lookup, CapExt};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::dcb::Dcb;
 use crate::object::{SlotRef, SlotRun};
 use captypes::invocations::Count;
@@ -210,7 +210,7 @@ impl Local {
                 return Ok(Count { count: 0 });
             }
             self.db.collector = Collector { phase: Phase::Marking, ..Collector::new() };
-            for root in [Some(first), self.current].into_iter().flatten() {
+            for root in [Some(first), self.sched.current()].into_iter().flatten() {
                 let ty = CapType::Dispatcher as u8;
                 self.db.shade(&RawCap { ty, base: root.pa(), word: PAGE, ..RawCap::NULL });
             }

@@ -16,7 +16,7 @@
 //!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
 
 use super::{attr, lookup, CapExt, HOME_RAM};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::dcb::{Dcb, PARKING};
 use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
 use captypes::invocations::{Count, Need};
@@ -353,7 +353,7 @@ impl Local {
                     self.close_endpoint(endpoint)?;
                 }
             }
-            CapType::Irq => self.unbind_irqs(cap),
+            CapType::Irq => self.irqs.unbind(crate::dispatch::lines(cap)),
             _ => {}
         }
         self.drop_last(slot, cap, above)
@@ -443,7 +443,7 @@ impl Local {
             self.watched = None;
         }
         if cap.attrs & attr::IN_DISPATCHER != 0 {
-            self.refresh_dispatcher(Obj::around(slot));
+            self.sched.refresh_dispatcher(Obj::around(slot));
         }
     }
 
@@ -460,7 +460,7 @@ impl Local {
         }
         if cap.attrs & attr::IN_DISPATCHER != 0 {
             own.set_rights(cap.rights, cap.attrs & !attr::IN_DISPATCHER);
-            self.refresh_dispatcher(Obj::around(slot));
+            self.sched.refresh_dispatcher(Obj::around(slot));
         }
         self.dying.push(own);
     }

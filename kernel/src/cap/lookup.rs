@@ -2,7 +2,7 @@
 
 use super::alone::Held;
 use super::{attr, CapExt};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{slot_at, DcbRef, SlotRef, SlotRun};
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Level, Place, Rights, Status};

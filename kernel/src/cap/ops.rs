@@ -2,7 +2,7 @@
 
 use super::policy::SCALE;
 use super::{attr, copied_attrs, made_attrs, CapExt, HOME_RAM};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, SlotRun};
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};

@@ -7,7 +7,7 @@ use super::delete::Progress;
 use super::locks::Sweep;
 use super::policy::{CapPolicy, MEMORY};
 use super::{attr, copied_attrs, CapExt, HOME_RAM};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{slot_at, SlotRef};
 use captypes::invocations::{Held, WireWords};
 use captypes::types::ObjectSize;

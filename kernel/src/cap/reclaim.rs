@@ -7,7 +7,7 @@
 
 use super::policy::MEMORY;
 use super::{Db, HOME_RAM};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{DcbRef, UserWord};
 use captypes::invocations::Reclaimed;
 use paging::PAGE;
@@ -142,7 +142,7 @@ impl Local {
     fn tell(&mut self, was_empty: bool) {
         if was_empty && self.reclaim.head != 0 {
             if let Some(dcb) = self.reclaim.notify {
-                self.notify(dcb, self.reclaim.bits);
+                self.sched.notify(dcb, self.reclaim.bits);
             }
         }
     }

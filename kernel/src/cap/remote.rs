@@ -10,7 +10,7 @@
 use super::db::is_container;
 use super::delete::{comes_home, Pause, Progress};
 use super::{attr, copied_attrs, CapExt, MEMORY};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{slot_at, Dcb, DcbRef, Endpoint, Obj, SlotRef, SlotRun};
 use captypes::invocations::{Identity, Need};
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
@@ -171,7 +171,7 @@ impl Local {
         }
         if cap.attrs & attr::IN_DISPATCHER != 0 {
             free.set_rights(cap.rights, copied_attrs(cap.attrs));
-            self.refresh_dispatcher(Obj::around(slot));
+            self.sched.refresh_dispatcher(Obj::around(slot));
         }
         self.tell_monitor(index);
         Ok(())
@@ -242,7 +242,7 @@ impl Local {
     pub(crate) fn notify_monitor(&mut self, bits: u64) {
         let server = self.remote.monitor.and_then(|monitor| monitor.endpoint.server.get());
         if let Some(server) = server {
-            self.notify(server, bits);
+            self.sched.notify(server, bits);
         }
     }
 
@@ -265,7 +265,7 @@ impl Local {
     pub(super) fn drop_foreign(&mut self, slot: SlotRef) -> Progress {
         let cap = &slot.cap();
         if cap.is(CapType::Irq) {
-            self.unbind_irqs(cap);
+            self.irqs.unbind(crate::dispatch::lines(cap));
         }
         if cap.is_frame() {
             let above = self.db.nearest_ancestor(slot).map(|above| above.cap());

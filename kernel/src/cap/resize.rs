@@ -8,7 +8,7 @@
 
 use super::ops::is_copyable;
 use super::{attr, copied_attrs, lookup, CapExt};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{Obj, SlotRef, SlotRun};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
@@ -116,7 +116,7 @@ impl Local {
         let cap = RawCap { rights: old.rights, attrs, aux: 0, ..new.cap() };
         self.db.insert_copy(new, slot, cap);
         if attrs & attr::IN_DISPATCHER != 0 {
-            self.refresh_dispatcher(Obj::around(slot));
+            self.sched.refresh_dispatcher(Obj::around(slot));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::policy::{CapPolicy, MEMORY, SCALE};
 use super::{attr, copied_attrs, made_attrs, CapExt, HOME_RAM};
 use crate::arch;
 use crate::cores::CoreId;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::mem::{self};
 use crate::object::{Dcb, SlotRef, SlotRun};
 use captypes::invocations::{Counter, Part};
@@ -203,8 +203,8 @@ impl Local {
 
     #[inline(never)]
     fn prepare_objects(&mut self, order: Order, base: u64) {
-        let home = self.id;
-        self.with_vectors(|| {
+        let home = self.core.id;
+        self.sched.vector_unit().with(|| {
             for n in 0..u64::from(order.count) {
                 prepare_object(order.kind, base + n * order.bytes, home);
             }
@@ -379,8 +379,8 @@ impl Local {
 
     /// Fills memory that is nobody's with zeros.
     fn zero(&mut self, base: u64, bytes: u64) {
-        self.with_vectors(|| mem::zero(base, bytes));
-        self.add(Counter::PagesZeroed, bytes / PAGE);
+        self.sched.vector_unit().with(|| mem::zero(base, bytes));
+        self.core.add(Counter::PagesZeroed, bytes / PAGE);
     }
 
     /// Makes a Frame of `bytes` at `offset` of the RAM in `ram`, with the contents of a part of
@@ -428,13 +428,13 @@ impl Local {
         let base = source.base + offset;
         let near = self.free_range(ram, &source, base, bytes)?;
         self.check_source(ram, &source, base, bytes)?;
-        self.with_vectors(|| {
+        self.sched.vector_unit().with(|| {
             for at in (0..bytes).step_by(PAGE as usize) {
                 mem::copy_page(base + at, frame.base + src_offset + at);
             }
         });
         if dst == original {
-            self.add(Counter::PageCopies, bytes / PAGE);
+            self.core.add(Counter::PageCopies, bytes / PAGE);
             self.delete_slot(original)?;
         }
         let attrs = made_attrs(source.attrs);

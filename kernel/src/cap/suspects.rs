@@ -13,7 +13,7 @@
 
 use super::db::Db;
 use super::delete::Pause;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::Obj;
 use captypes::place::SLOT_BYTES;
 use paging::PAGE;
@@ -189,7 +189,7 @@ impl Local {
     /// it answers that something may be lost, everything.
     pub(super) fn may_have_lost(&mut self) -> Result<bool, Pause> {
         let mut known = Known { bases: [0; MOST_KNOWN], count: 0 };
-        let roots = [self.first, self.current];
+        let roots = [self.first, self.sched.current()];
         roots.into_iter().flatten().for_each(|root| known.add(Obj::pa(root)));
         let mut lost = core::mem::take(&mut self.db.suspects.overflow);
         let mut is_first = true;

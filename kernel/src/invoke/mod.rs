@@ -13,7 +13,7 @@ use crate::cap::lookup::{
 };
 use crate::cap::retype::Order;
 use crate::cap::CapExt;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, Endpoint, Obj};
 use crate::vspace::MapArgs;
@@ -53,7 +53,7 @@ fn run<I: Invocation>(
 /// Performs the invocation in the registers of `dcb`, the current dispatcher.
 #[inline(always)]
 pub fn invoke(local: &mut Local, dcb: DcbRef) {
-    local.add(Counter::Invocations, 1);
+    local.core.add(Counter::Invocations, 1);
     let mut outcome = match Label::from_u16(dcb.ctx.rax.get() as u16) {
         Some(label) => dispatch(local, dcb, label),
         None => Status::Invalid.to_word(),

@@ -6,7 +6,7 @@ use crate::cap::lookup::{free_slot, slot, used_slot};
 use crate::cap::protocol::from_wire;
 use crate::cap::remote::{Ask, MonitorRef};
 use crate::cap::CapExt;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{DcbRef, SlotRef};
 use captypes::invocations::{Asked, Need, Span, Value, WireWords};
 use captypes::{op, CapType, Label, Rights, Status};

@@ -4,7 +4,9 @@ use super::{endpoint, object, run, settled, Outcome};
 use crate::arch;
 use crate::cap::lookup::{free_slot, used_slot};
 use crate::cap::{CapExt, MEMORY};
-use crate::dispatch::{Local, Settings};
+use crate::delete::Settings;
+use crate::dispatch::line;
+use crate::driver::Local;
 use crate::machine;
 use crate::object::{Dcb, DcbRef, Listener, Obj, SlotRef};
 use captypes::invocations::{FlushPolicy, Value};
@@ -56,39 +58,41 @@ fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome 
     match label {
         Label::Notify => run(local, dcb, |local, t, a: op::Notify| notify(local, dcb, t, a.bits)),
         Label::Configure => run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a)),
-        Label::Start => run(local, dcb, |local, t, _: op::Start| local.start(dcb, dispatcher(t)?)),
+        Label::Start => {
+            run(local, dcb, |local, t, _: op::Start| local.sched.start(dcb, dispatcher(t)?))
+        }
         Label::Suspend => run(local, dcb, |local, t, _: op::Suspend| {
             let target = dispatcher(t)?;
             if target != dcb {
                 check_authority(dcb, t)?;
             }
-            local.suspend(target)
+            local.sched.suspend(target)
         }),
         Label::Continue => run(local, dcb, |local, t, _: op::Continue| {
             let target = dispatcher(t)?;
             check_authority(dcb, t)?;
-            local.resume(target)
+            local.sched.resume(target)
         }),
         Label::Yield => run(local, dcb, |local, t, _: op::Yield| {
             if dispatcher(t)? != dcb {
                 return Err(Status::WrongState);
             }
-            local.yield_now(dcb);
+            local.sched.yield_now(dcb);
             Ok(())
         }),
         Label::Wait => settled(wait(local, dcb)),
         Label::SetTimer => run(local, dcb, |local, t, a: op::SetTimer| {
-            local.set_timer(dispatcher(t)?, a.deadline);
+            local.sched.set_timer(dispatcher(t)?, a.deadline);
             Ok(())
         }),
         Label::SetFsBase => {
             run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
         }
         Label::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
-            local.set_affinity(dispatcher(t)?, a.mask)
+            local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
         Label::Usage => run(local, dcb, |local, t, _: op::Usage| {
-            Ok(Value { value: local.usage(dispatcher(t)?) })
+            Ok(Value { value: local.sched.usage(dispatcher(t)?) })
         }),
         _ => Status::Invalid.to_word(),
     }
@@ -192,9 +196,11 @@ fn dispatch_device(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::IrqBind => run(local, dcb, |local, t, a: op::IrqBind| {
             let cap = irq(t)?;
             let to = if a.to.is_null() { Listener::Dispatcher(dcb) } else { listener(dcb, a.to)? };
-            local.bind_irq(&cap, to, a.bits)
+            local.irqs.bind(line(&cap)?, to, a.bits)
         }),
-        Label::IrqAck => run(local, dcb, |local, t, _: op::IrqAck| local.ack_irq(&irq(t)?)),
+        Label::IrqAck => {
+            run(local, dcb, |local, t, _: op::IrqAck| local.irqs.acknowledge(line(&irq(t)?)?))
+        }
         _ => Status::Invalid.to_word(),
     }
 }
@@ -227,7 +233,7 @@ fn dispatch_bell(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     match label {
         Label::RingCore => run(local, dcb, |local, t, a: op::RingCore| {
             kernel(t)?;
-            local.ring_core(a.core)
+            local.doorbell.ring(local.core, a.core, &mut local.sched)
         }),
         Label::NotifyRung => run(local, dcb, |local, t, a: op::NotifyRung| {
             kernel(t)?;
@@ -255,7 +261,7 @@ fn listener(dcb: DcbRef, target: Place) -> Result<Listener, Status> {
 /// Notifies a dispatcher, or the receiver of an endpoint.
 fn notify(local: &mut Local, dcb: DcbRef, target: Place, bits: u64) -> Result<(), Status> {
     let target = listener(dcb, target)?.dispatcher().ok_or(Status::WrongState)?;
-    local.notify(target, bits);
+    local.sched.notify(target, bits);
     Ok(())
 }
 
@@ -288,7 +294,7 @@ fn wait(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
     if object::<Dcb>(dcb, Place(dcb.ctx.rdi.get()))? != dcb {
         return Err(Status::WrongState);
     }
-    local.wait(dcb);
+    local.sched.wait(dcb);
     Ok(())
 }
 
@@ -296,9 +302,9 @@ fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Statu
     if base >= arch::user_end() {
         return Err(Status::OutOfRange);
     }
-    local.bring_home(target);
+    local.sched.bring_home(target);
     target.fs_base.set(base);
-    if local.current == Some(target) {
+    if local.sched.current() == Some(target) {
         arch::write_fs_base(base);
     }
     Ok(())

@@ -14,7 +14,7 @@
 use super::monitor::DONE;
 use super::{perform, Outcome, SETTLED};
 use crate::cap::remote::{Ask, MonitorRef};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::dcb::flag;
 use crate::object::{DcbRef, Endpoint};
 use captypes::invocations::{Asked, ReplyWords, Word};
@@ -121,6 +121,6 @@ impl Local {
     /// Is `dcb`, whose invocation is being performed, still there?
     #[inline]
     pub(super) fn is_alive(&self, dcb: DcbRef) -> bool {
-        self.current == Some(dcb) || self.remote.client == Some(dcb)
+        self.sched.current() == Some(dcb) || self.remote.client == Some(dcb)
     }
 }

@@ -13,7 +13,8 @@ mod transfer;
 
 use crate::cap::delete::{Pause, Progress};
 use crate::cap::memory_cap;
-use crate::dispatch::{interrupted, log_fault, receive_notifications, Local};
+use crate::dispatch::{interrupted, log_fault, receive_notifications};
+use crate::driver::Local;
 use crate::invoke::redirect;
 use crate::object::dcb::flag;
 use crate::object::{DcbRef, EndpointRef, Listener, Obj, State};
@@ -29,7 +30,7 @@ impl Local {
         dcb.badge.set(badge);
         if let Some(server) = endpoint.receiver.take() {
             self.deliver(endpoint, dcb, server);
-            return self.switch_directly(server);
+            return self.sched.switch_directly(server);
         }
         if endpoint.orphaned.get() {
             return self.refuse(dcb);
@@ -37,7 +38,7 @@ impl Local {
         dcb.endpoint.set(Some(endpoint));
         dcb.state.set(State::Calling);
         endpoint.callers.push(dcb);
-        self.block();
+        self.sched.block();
         if endpoint.bell.get() != 0 {
             self.ring(endpoint);
         }
@@ -47,7 +48,7 @@ impl Local {
     #[inline(never)]
     fn ring(&mut self, endpoint: EndpointRef) {
         if let Some(server) = endpoint.server.get() {
-            self.notify(server, endpoint.bell.get());
+            self.sched.notify(server, endpoint.bell.get());
         }
     }
 
@@ -99,13 +100,13 @@ impl Local {
             endpoint.forget_caller(caller);
         }
         caller.clear(flag::REDIRECTED);
-        self.wake(caller);
+        self.sched.wake(caller);
     }
 
     /// Answers `caller` and goes on.
     pub(crate) fn reply(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
         self.answer(server, caller)?;
-        self.wake(caller);
+        self.sched.wake(caller);
         Ok(())
     }
 
@@ -124,7 +125,7 @@ impl Local {
         let answered = to.filter(|&to| self.answer(server, to).is_ok());
         if self.receive_now(server, endpoint) {
             if let Some(caller) = answered {
-                self.wake(caller);
+                self.sched.wake(caller);
             }
             return Ok(());
         }
@@ -132,8 +133,8 @@ impl Local {
         server.state.set(State::Receiving);
         endpoint.receiver.set(Some(server));
         match answered {
-            Some(caller) => self.switch_directly(caller),
-            None => self.block(),
+            Some(caller) => self.sched.switch_directly(caller),
+            None => self.sched.block(),
         }
         Ok(())
     }
@@ -155,13 +156,13 @@ impl Local {
     /// The endpoint goes: everybody who waits is told, as far as the work of this event allows.
     pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) -> Progress {
         self.dismiss_callers(endpoint)?;
-        self.silence_irqs(Listener::Endpoint(endpoint));
+        self.irqs.silence(Listener::Endpoint(endpoint));
         self.forget_monitor(endpoint);
         self.tell_watcher(endpoint);
         if let Some(receiver) = endpoint.receiver.take() {
             receiver.endpoint.set(None);
             interrupted(receiver, Status::PeerGone);
-            self.wake(receiver);
+            self.sched.wake(receiver);
         }
         endpoint.unbind();
         Ok(())
@@ -191,11 +192,11 @@ impl Local {
         if caller.has(flag::FAULT) {
             caller.clear(flag::FAULT);
             log_fault(caller);
-            return self.stop(caller);
+            return self.sched.stop(caller);
         }
         caller.clear(flag::REDIRECTED);
         interrupted(caller, Status::PeerGone);
-        self.wake(caller);
+        self.sched.wake(caller);
     }
 
     /// A dispatcher is deleted: the endpoints that it served have no server any more.

@@ -2,7 +2,7 @@
 //! slots.
 
 use crate::cap::lookup;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::invoke::redirect;
 use crate::object::dcb::flag;
 use crate::object::DcbRef;
@@ -16,7 +16,7 @@ impl Local {
     /// The message of a caller, to a receiver.
     #[inline]
     pub(super) fn transfer_call(&mut self, from: DcbRef, to: DcbRef) {
-        self.add(Counter::Messages, 1);
+        self.core.add(Counter::Messages, 1);
         to.ctx.rdi.set(u64::from(from.badge.get()));
         to.ctx.rax.set(0);
         if from.has(flag::FAULT) {

@@ -10,7 +10,7 @@ use crate::arch::boot_info::{BootInfo, RegionKind};
 use crate::cap::memory_cap;
 use crate::cap::retype::install_kernel_half;
 use crate::cores::CoreId;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::mem::{self};
 use crate::object::{slot_at, SlotRef};
 use crate::vspace::MapArgs;

@@ -7,7 +7,7 @@ use crate::arch::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
 use crate::cap::policy::SCALE;
 use crate::cap::retype::home_ram;
 use crate::cap::{attr, memory_cap};
-use crate::dispatch::Settings;
+use crate::delete::Settings;
 use crate::object::mem::{self};
 use crate::object::{slot_at, Dcb, DcbRef, Obj};
 use abi::boot::{ARCHIVE_VA, BOOT_INFO};
@@ -68,14 +68,14 @@ impl Builder<'_> {
             base: 0,
             word: count << SCALE,
         };
-        if self.local.id == BOOT_CORE {
+        if self.local.core.id == BOOT_CORE {
             let (io, irq) = (self.fixed(slots::IO), self.fixed(slots::IRQ));
             self.local.db.insert(io, all(CapType::Io, 1 << 16));
             self.local.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
         }
         self.local.db.insert(self.fixed(slots::KERNEL), all(CapType::Kernel, 0));
         let (id, perf) = (self.fixed(slots::ID), self.fixed(slots::PERFMON));
-        let ids = self.local.id.index() as u64 * IDS_OF_CORE;
+        let ids = self.local.core.id.index() as u64 * IDS_OF_CORE;
         self.local.db.insert(id, RawCap { base: ids << SCALE, ..all(CapType::Id, IDS_OF_CORE) });
         // Another place than the kernel's among the things without extent.
         self.local.db.insert(perf, RawCap { base: 1 << SCALE, ..all(CapType::PerfMon, 0) });
@@ -87,7 +87,7 @@ impl Builder<'_> {
         if start < end {
             let slot = self.fixed(slots::CHANNELS);
             // All cores have copies from the start; the boot core's are the owner's.
-            let own = self.local.id == BOOT_CORE;
+            let own = self.local.core.id == BOOT_CORE;
             let attrs = if own { attr::REMOTE_COPIES } else { attr::FOREIGN };
             let frame = object(CapType::Frame, start, end - start);
             self.local.db.insert(slot, RawCap { attrs, ..frame });
@@ -199,7 +199,7 @@ pub(super) fn map_boot_info(
         tsc_hz: facts.tsc_hz,
         epoch_ns: facts.epoch_ns,
         cores: info.cores.as_slice().len() as u32,
-        core: builder.local.id.index() as u32,
+        core: builder.local.core.id.index() as u32,
         cmdline_len: used as u32,
         reserved: 0,
         ram_bytes: regions.map(|r| r.end - r.start).sum(),
@@ -218,7 +218,7 @@ pub(super) fn make_dispatcher(builder: &mut Builder, entry: u64) -> Result<DcbRe
     let shared = builder.fixed(slots::FRAME);
     builder.local.copy(frame, shared)?;
     let base = builder.pool.take(PAGE)?;
-    Dcb::init(base, builder.local.id);
+    Dcb::init(base, builder.local.core.id);
     let slot = builder.fixed(slots::DISPATCHER);
     builder.local.db.insert(slot, object(CapType::Dispatcher, base, PAGE));
     let dcb = Obj::<Dcb>::of(&slot.cap()).ok_or(Error::NoMemory)?;

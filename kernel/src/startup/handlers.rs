@@ -3,7 +3,8 @@
 use crate::arch::boot_info::BootInfo;
 use crate::arch::{Context, ControlBlock, Handlers};
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::{self, Core, Local};
+use crate::driver::{Core, Local};
+use crate::events;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef};
 use captypes::invocations::Counter;
@@ -38,23 +39,23 @@ impl Handlers for Kernel {
     }
 
     fn library_calls(local: &Local) -> &'static AtomicU64 {
-        local.shared.counter_cell(Counter::LinuxCalls)
+        local.core.shared.counter_cell(Counter::LinuxCalls)
     }
 
     extern "C" fn on_syscall(core: &mut Core) {
-        dispatch::on_syscall(core);
+        events::on_syscall(core);
     }
 
     extern "C" fn on_invocation(core: &mut Core, context: NonNull<Context>) {
-        dispatch::on_invocation(core, DcbRef::of_context(context));
+        events::on_invocation(core, DcbRef::of_context(context));
     }
 
     extern "C" fn on_trap(core: &mut Core, vector: u64, error: u64, address: u64) {
-        dispatch::on_trap(core, vector, error, address);
+        events::on_trap(core, vector, error, address);
     }
 
     fn on_interrupt(core: &mut Core, vector: u64) {
-        dispatch::on_irq(core, vector);
+        events::on_irq(core, vector);
     }
 
     extern "C" fn start(core: &'static mut Core, info: &'static mut BootInfo) -> ! {

@@ -6,7 +6,9 @@ use crate::cap::memory_cap;
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::check;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::{on_syscall, Core, Local, Settings};
+use crate::delete::Settings;
+use crate::driver::{Core, Local};
+use crate::events::on_syscall;
 use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
@@ -77,7 +79,7 @@ impl Machine {
         core.local.set_core(CoreId(0), cores);
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();
         let mut machine = Machine { core, dcb, next: FIRST + 4096, checking: true, memory };
-        Dcb::init(FIRST, machine.core.local.id);
+        Dcb::init(FIRST, machine.core.local.core.id);
         machine.build();
         machine
     }
@@ -124,14 +126,14 @@ impl Machine {
         let dcb = self.dcb;
         self.core.local.first = Some(dcb);
         self.core.local.configure(dcb, dcb, settings).unwrap();
-        self.core.local.wake(dcb);
+        self.core.local.sched.wake(dcb);
         self.run();
     }
 
     /// Lets the core choose who runs.
     pub fn run(&mut self) {
-        self.core.local.block();
-        crate::dispatch::leave(&mut self.core);
+        self.core.local.sched.block();
+        crate::events::leave(&mut self.core);
     }
 
     /// The slot at an address of the domain.
@@ -141,19 +143,19 @@ impl Machine {
 
     /// Who runs now.
     pub fn current(&self) -> Option<DcbRef> {
-        self.core.local.current
+        self.core.local.sched.current()
     }
 
     /// Executes an invocation as the current dispatcher, without waiting for its end.
     pub fn raw<I: Invocation>(&mut self, target: Place, caps: u64, args: I) {
-        let dcb = self.core.local.current.expect("somebody runs");
+        let dcb = self.core.local.sched.current().expect("somebody runs");
         self.raw_words(I::LABEL as u64 | caps << 16, target.0, args.encode());
         let _ = dcb;
     }
 
     /// The same from words.
     pub fn raw_words(&mut self, rax: u64, rdi: u64, args: [u64; 9]) {
-        let dcb = self.core.local.current.expect("somebody runs");
+        let dcb = self.core.local.sched.current().expect("somebody runs");
         dcb.ctx.set_invocation(rax, rdi, args);
         on_syscall(&mut self.core);
         if self.checking {

@@ -10,7 +10,7 @@ use super::processor::Processor;
 use super::random::{collect, each_seed};
 use super::visiting::{on, Cluster};
 use crate::arch;
-use crate::dispatch::on_irq;
+use crate::events::on_irq;
 use crate::object::{Dcb, DcbRef, Obj, UserWord};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::{op, CapAddr, CapType, Place};

@@ -10,7 +10,7 @@
 use super::{page_shift, Mapping, Tlb};
 use crate::arch;
 use crate::cap::{memory_cap, CapExt};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, Table};
 use captypes::invocations::Located;
 use captypes::{CapType, Rights, Status};

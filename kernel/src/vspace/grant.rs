@@ -3,7 +3,7 @@
 use super::{ENTRY, IS_TABLE};
 use crate::cap::alone::{is_alone_kind, Held};
 use crate::cap::CapExt;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, Table};
 use captypes::invocations::MapFlags;
 use captypes::{Rights, Status};

@@ -5,7 +5,7 @@ use super::zero::is_zero_page;
 use super::{alone_bit, first_bits, rights_bits, user_entries, Mapping};
 use crate::cap::alone::{is_alone_kind, Held};
 use crate::cap::CapExt;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, SlotRun, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{Rights, Status};

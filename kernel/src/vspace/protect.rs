@@ -4,7 +4,7 @@ use super::grant::asked;
 use super::{rights_bits, Mapping, ENTRY, ENTRY_BITS, RIGHTS_BITS};
 use crate::cap::alone::Held;
 use crate::cap::CapExt;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, SlotRun, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};

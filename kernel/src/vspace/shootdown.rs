@@ -25,23 +25,21 @@
 
 use super::address::{Found, Place};
 use super::{ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
-use crate::arch;
 use crate::cap::CapExt;
-use crate::cores::CoreId;
-use crate::dispatch::Local;
+use crate::cores::{CoreId, ThisCore};
+use crate::driver::Local;
 use crate::object::{SlotRun, Table};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::CapType;
 use paging::Flags;
-use shootdown::{concerned, Forget, Pages, Port, Request};
+use shootdown::{concerned, Forget, Pages};
 
 /// Roots that an event is remembered to have affected; if there are more, it might have been any.
 const MOST_ROOTS: usize = 4;
 
 /// What an event has taken away that other cores may have cached.
 pub struct Elsewhere {
-    /// Dispatchers of this core that are at another, or on the way.
-    away: u32,
+    core: ThisCore,
     /// The roots below which it was.
     roots: [u64; MOST_ROOTS],
     /// How many; more than there is room for: any.
@@ -55,13 +53,13 @@ impl Elsewhere {
     /// Nothing, and nobody away.
     pub const fn new() -> Elsewhere {
         let (roots, what) = ([0; MOST_ROOTS], Forget::nothing());
-        Elsewhere { away: 0, roots, count: 0, what, disabled: false }
+        Elsewhere { core: ThisCore::ALONE, roots, count: 0, what, disabled: false }
     }
 
     /// May another core have cached anything of this one's tables?
     #[inline]
     pub(super) fn may_be(&self) -> bool {
-        self.away != 0
+        self.core.has_some_away()
     }
 
     /// Has anything been taken away in this event?
@@ -70,12 +68,8 @@ impl Elsewhere {
         self.count != 0
     }
 
-    pub(super) fn goes_away(&mut self) {
-        self.away += 1;
-    }
-
-    pub(super) fn comes_back(&mut self) {
-        self.away -= 1;
+    pub(super) fn set_core(&mut self, core: ThisCore) {
+        self.core = core;
     }
 
     pub(super) fn never_ask(&mut self) {
@@ -172,7 +166,7 @@ impl Local {
     pub(crate) fn flush_tlb(&mut self) {
         let asked = self.tlb.elsewhere.is_pending() && self.ask_others();
         if self.tlb.flush() {
-            self.add(Counter::TlbFlushes, 1);
+            self.core.add(Counter::TlbFlushes, 1);
         }
         if asked {
             self.await_answers();
@@ -190,8 +184,8 @@ impl Local {
     /// Asks the cores that may have cached it. Returns whether there are any.
     #[inline(never)]
     fn ask_others(&mut self) -> bool {
-        let (cores, id) = (self.cores, self.id);
-        let port = |core| port(cores, core);
+        let (core, id) = (self.core, self.core.id);
+        let port = |number| core.port(number);
         let elsewhere = &mut self.tlb.elsewhere;
         let whom = concerned(id.index(), port, |root| elsewhere.affects(root));
         if whom == 0 || elsewhere.disabled {
@@ -204,75 +198,20 @@ impl Local {
         let full = if what.is_everything() { asked } else { 0 };
         elsewhere.clear();
         while sleepers != 0 {
-            self.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+            self.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
             sleepers &= sleepers - 1;
         }
-        self.add(Counter::Shootdowns, 1);
-        self.add(Counter::ShootdownRequests, asked);
-        self.add(Counter::RemoteFlushes, full);
-        self.add(Counter::RemotePages, asked * pages);
+        self.core.add(Counter::Shootdowns, 1);
+        self.core.add(Counter::ShootdownRequests, asked);
+        self.core.add(Counter::RemoteFlushes, full);
+        self.core.add(Counter::RemotePages, asked * pages);
         true
     }
 
     /// Whoever was asked may be waiting for this core, or for one that does.
     fn await_answers(&mut self) {
-        while !self.cores.get(self.id).tlb.is_answered() {
-            self.relax();
-            self.serve_requests();
+        while !self.core.cores.get(self.core.id).tlb.is_answered() {
+            self.sched.wait_for_others();
         }
     }
-
-    /// Forgets what other cores want to have forgotten.
-    #[inline]
-    pub(crate) fn answer_flushes(&mut self) {
-        let (cores, id) = (self.cores, self.id.index());
-        let port = |core| port(cores, core);
-        let answered = port(id).answer(id, port, |request| match request {
-            Request::Everything => arch::flush_tlb(),
-            Request::Pages(pages) => pages.addresses().for_each(arch::flush_page),
-        });
-        if answered != 0 {
-            self.add(Counter::ShootdownAnswers, u64::from(answered));
-        }
-    }
-
-    /// Has another core this root?
-    pub(super) fn is_loaded_elsewhere(&self, root: u64) -> bool {
-        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.root() == root)
-    }
-
-    /// Loads a root table, and lets the others know.
-    ///
-    /// # Safety
-    /// As [`arch::write_root`].
-    #[inline]
-    pub(crate) unsafe fn load_root(&mut self, root: u64) {
-        if arch::root() == root {
-            return;
-        }
-        // SAFETY: the caller's promise.
-        let load = || unsafe { arch::write_root(root) };
-        if !self.cores.are_many() {
-            return load();
-        }
-        let shown = if root == arch::kernel_root() { 0 } else { root };
-        self.shared.tlb.change_root(shown, load);
-    }
-
-    /// Loads the kernel's own root.
-    pub(crate) fn load_kernel_root(&mut self) {
-        // SAFETY: the kernel's own root is always valid.
-        unsafe { self.load_root(arch::kernel_root()) };
-    }
-
-    /// Before a root table goes, or a dispatcher that used it: it is not loaded here afterwards.
-    pub(crate) fn leave_root(&mut self, root: u64) {
-        if arch::root() == root {
-            self.load_kernel_root();
-        }
-    }
-}
-
-fn port(cores: crate::cores::Cores, core: usize) -> &'static Port {
-    &cores.get(CoreId(core as u8)).tlb
 }

@@ -5,7 +5,7 @@
 //! translation that it has cached, so one that stayed cached would hide the next use or write.
 
 use super::{is_table, user_entries, IS_TABLE};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, Table};
 use captypes::invocations::{Count, MapFlags, StatusBits};
 use captypes::Status;

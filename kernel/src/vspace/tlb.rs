@@ -29,7 +29,8 @@ use super::address::{Found, Known, Places};
 use super::shootdown::Elsewhere;
 use super::{ENTRY, IS_TABLE, LEVEL};
 use crate::arch;
-use crate::dispatch::Local;
+use crate::cores::ThisCore;
+use crate::driver::Local;
 use crate::object::Table;
 use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags};
 use mdb::RawCap;
@@ -41,8 +42,7 @@ pub const DEFAULT_THRESHOLD: u32 = 24;
 /// What must be flushed before user mode runs again, and how to decide it.
 pub struct Tlb {
     /// What this event has spent on single pages: those forgotten, and searches for their addresses.
-    /// [`EVERYTHING`]: all must be forgotten at its end; [`EVERYTHING_HERE`]: likewise, but other
-    /// cores may have to forget more than is known yet.
+    /// [`EVERYTHING`]: all must be forgotten at its end.
     spent: u32,
     /// The core's policy.
     pub(crate) policy: FlushPolicy,
@@ -56,7 +56,6 @@ pub struct Tlb {
 
 /// More than any number of single pages.
 const EVERYTHING: u32 = u32::MAX;
-const EVERYTHING_HERE: u32 = EVERYTHING - 1;
 
 impl Tlb {
     /// Nothing.
@@ -97,19 +96,19 @@ impl Tlb {
     /// Everything must be forgotten here.
     #[inline]
     pub(super) fn forget_all(&mut self) {
-        self.spent = if self.elsewhere.may_be() { EVERYTHING_HERE } else { EVERYTHING };
+        self.spent = EVERYTHING;
     }
 
     /// Is it so already?
     #[inline]
     pub(super) fn forgets_all(&self) -> bool {
-        self.spent >= EVERYTHING_HERE
+        self.spent == EVERYTHING
     }
 
-    /// Can no further change make a difference?
+    /// Can no further change make a difference? Other cores may have to forget more than is known yet.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
-        self.spent == EVERYTHING
+        self.spent == EVERYTHING && !self.elsewhere.may_be()
     }
 
     /// Must other cores forget something?
@@ -124,22 +123,9 @@ impl Tlb {
         self.spent = self.spent.max(1);
     }
 
-    /// A dispatcher of this core goes to another: from now on that one may have what it had.
-    pub(crate) fn goes_away(&mut self) {
-        self.elsewhere.goes_away();
-        if self.is_settled() {
-            self.spent = EVERYTHING_HERE;
-        }
-    }
-
-    /// It has come back, and has left nothing there.
-    pub(crate) fn comes_back(&mut self) {
-        self.elsewhere.comes_back();
-    }
-
-    /// Is any?
-    pub(crate) fn are_some_away(&self) -> bool {
-        self.elsewhere.may_be()
+    /// Makes this what core `core` has cached.
+    pub(crate) fn set_core(&mut self, core: ThisCore) {
+        self.elsewhere.set_core(core);
     }
 
     /// Most pages that another core forgets one by one.
@@ -185,13 +171,13 @@ impl Tlb {
     #[inline]
     fn spend(&mut self, pages: u32) {
         if !self.forgets_all() {
-            self.spent = self.spent.saturating_add(pages).min(EVERYTHING_HERE - 1);
+            self.spent = self.spent.saturating_add(pages).min(EVERYTHING - 1);
         }
     }
 
     /// Forgets everything if that is still to be done. Returns whether it was.
     pub fn flush(&mut self) -> bool {
-        let full = core::mem::replace(&mut self.spent, 0) >= EVERYTHING_HERE;
+        let full = core::mem::replace(&mut self.spent, 0) == EVERYTHING;
         if full {
             arch::flush_tlb();
         }
@@ -299,7 +285,7 @@ impl Local {
     /// So many pages were forgotten.
     #[inline]
     pub(super) fn count_singles(&mut self, pages: u32) {
-        self.add(Counter::TlbPages, u64::from(pages));
+        self.core.add(Counter::TlbPages, u64::from(pages));
         self.tlb.spend(pages);
     }
 }

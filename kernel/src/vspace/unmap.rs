@@ -5,7 +5,7 @@ use super::{first_bits, user_entries, Mapping, ENTRY, ENTRY_BITS, FIRST_BITS};
 use crate::arch;
 use crate::cap::delete::{Pause, Progress};
 use crate::cap::{CapExt, MEMORY};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, Table};
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights, Status};
@@ -180,8 +180,8 @@ impl Local {
         let level = cap.kind().table_level().unwrap_or(1);
         let is_root = level == arch::root_level();
         if is_root {
-            self.leave_root(cap.base);
-            debug_assert!(!self.is_loaded_elsewhere(cap.base), "a root in use goes");
+            self.core.leave_root(cap.base);
+            debug_assert!(!self.core.is_loaded_elsewhere(cap.base), "a root in use goes");
         }
         self.empty_table(slot, cap, level)?;
         if is_root {
@@ -220,14 +220,14 @@ impl Local {
     /// Is the table empty? Most are when they go, and this is a quick look.
     pub(super) fn is_table_empty(&self, table: Table) -> bool {
         let mut empty = false;
-        self.with_vectors(|| empty = table.is_empty());
+        self.sched.vector_unit().with(|| empty = table.is_empty());
         empty
     }
 
     /// The same of what user mode has of a root table.
     fn is_root_empty(&self, table: Table) -> bool {
         let mut empty = false;
-        self.with_vectors(|| empty = table.is_lower_half_empty());
+        self.sched.vector_unit().with(|| empty = table.is_lower_half_empty());
         empty
     }
 

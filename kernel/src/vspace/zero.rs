@@ -7,7 +7,7 @@
 
 use crate::arch;
 use crate::cap::CapExt;
-use crate::dispatch::Local;
+use crate::driver::Local;
 use crate::object::{SlotRef, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};

@@ -3,7 +3,7 @@
 use super::node::home;
 use super::world::Site;
 use crate::cap::{attr, CapExt, CapPolicy, HOME_RAM};
-use crate::dispatch::Local;
+use crate::driver::Local;
 use captypes::{CapType, Tree};
 use mdb::{is_ancestor, is_copy, Policy, RawCap};
 use std::vec::Vec;

@@ -4,8 +4,10 @@
 use crate::arch;
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, MEMORY};
-use crate::cores::CoreId;
-use crate::dispatch::{leave, on_syscall, Core, Local, Settings};
+use crate::cores::{CoreId, ThisCore};
+use crate::delete::Settings;
+use crate::driver::{Core, Local};
+use crate::events::{leave, on_syscall};
 use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
 use crate::tests::machine::FIRST;
 use captypes::invocations::Reply;
@@ -72,7 +74,7 @@ impl Node {
         arch::become_core(usize::from(id));
         let mut core = Box::new(Core::new(0, 0, 0, Local::new()));
         core.place();
-        core.local.id = CoreId(id);
+        core.local.set_this_core(ThisCore { id: CoreId(id), ..ThisCore::ALONE });
         let first = FIRST + u64::from(id) * SHARE;
         let nobody = Obj::<Dcb>::at(first);
         let mut node =
@@ -126,7 +128,7 @@ impl Node {
             self.clients[n] =
                 self.dispatcher(slot_at(control, n as u32), at(ROOT), at(VSPACE), frame);
         }
-        self.core.local.block();
+        self.core.local.sched.block();
         leave(&mut self.core);
         let args = op::SetMonitor { endpoint: ENDPOINT.into(), bits: 1, left: LEFT.into() };
         self.kernel(args).unwrap();
@@ -141,7 +143,7 @@ impl Node {
         frame: SlotRef,
     ) -> DcbRef {
         let dcb = Obj::<Dcb>::of(&own.cap()).unwrap();
-        Dcb::init(dcb.pa(), self.core.local.id);
+        Dcb::init(dcb.pa(), self.core.local.core.id);
         let settings = Settings {
             cspace: Some(root),
             vspace: Some(vspace),
@@ -150,7 +152,7 @@ impl Node {
             ..Settings::default()
         };
         self.core.local.configure(dcb, dcb, settings).unwrap();
-        self.core.local.wake(dcb);
+        self.core.local.sched.wake(dcb);
         dcb
     }
 
@@ -193,10 +195,10 @@ impl Node {
     fn make_current(&mut self, dcb: DcbRef) {
         arch::become_core(usize::from(self.id));
         for _ in 0..64 {
-            match self.core.local.current {
+            match self.core.local.sched.current() {
                 Some(current) if current == dcb => return,
-                Some(current) => self.core.local.yield_now(current),
-                None => self.core.local.block(),
+                Some(current) => self.core.local.sched.yield_now(current),
+                None => self.core.local.sched.block(),
             }
             leave(&mut self.core);
         }

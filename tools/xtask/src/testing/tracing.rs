@@ -118,7 +118,7 @@ fn files(dump: &Dump) -> Result<()> {
     let nameless = dump.functions.values().filter(|function| function.file.is_empty()).count();
     ensure!(nameless * 50 < dump.functions.len(), "{nameless} functions are in no file");
     for (name, file) in [
-        ("kernel::dispatch::on_syscall", "kernel/src/dispatch/"),
+        ("<kernel::startup::handlers::Kernel as kernel::arch::handlers::Handlers>::on_syscall", "kernel/src/startup/"),
         ("<kernel::dispatch::Local>::retype", "kernel/src/cap/retype.rs"),
         ("<kernel::dispatch::Local>::map", "kernel/src/vspace/map.rs"),
         ("<uvm::space::Space>::fork", "crates/user/uvm/src/"),

@@ -1,66 +1,16 @@
-//! Entering a dispatcher's library, and what happens where there is none to enter.
+//! Notifications: bits in a dispatcher's frame, and how it learns of them.
 
-use super::{Local, PAGE_FAULT};
+use super::Scheduler;
 use crate::arch::log;
-use crate::cores::CoreId;
-use crate::object::dcb::{flag, Errand, FAULT_EP};
-use crate::object::{DcbRef, Endpoint, Obj, State};
+use crate::object::dcb::flag;
+use crate::object::{DcbRef, State};
 use abi::dispatcher::Upcall;
-use captypes::invocations::{received, Counter, NOTIFY_TIMER};
+use captypes::invocations::{received, NOTIFY_TIMER};
 use captypes::Status;
 
-/// Exit status of a session whose first program failed: none that a program's end gives.
-const FIRST_PROGRAM_GONE: u32 = 125;
-
-impl Local {
-    /// The program executed `syscall`.
-    #[inline]
-    pub(super) fn upcall_syscall(&mut self, dcb: DcbRef) {
-        self.add(Counter::LinuxCalls, 1);
-        dcb.frame.get().upcall(&dcb.ctx, Upcall::Syscall, dcb.frame_va.get());
-    }
-
-    /// The current dispatcher raised an exception.
-    pub(super) fn fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
-        let frame = dcb.frame.get();
-        let reason = if vector == PAGE_FAULT { Upcall::PageFault } else { Upcall::Exception };
-        if is_upcalled(dcb, reason) && !frame.is_disabled(dcb.ctx.rip.get()) {
-            frame.set_fault(vector, error, address);
-            if reason == Upcall::PageFault {
-                self.add(Counter::PageFaults, 1);
-            }
-            return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
-        }
-        let words = [vector, error, address, dcb.ctx.rip.get()];
-        for (cell, word) in dcb.fault.iter().zip(words) {
-            cell.set(word);
-        }
-        if self.is_visiting(dcb) {
-            return self.go_home(dcb, Errand::Fault);
-        }
-        self.deliver_fault(dcb);
-    }
-
-    /// Makes the current dispatcher, at home, call its fault endpoint; without one it is stopped.
-    #[inline(never)]
-    pub(super) fn deliver_fault(&mut self, dcb: DcbRef) {
-        let cap = dcb.slot(FAULT_EP).cap();
-        if let Some(endpoint) = Obj::<Endpoint>::of(&cap) {
-            dcb.set(flag::FAULT);
-            return self.call_endpoint(dcb, endpoint, cap.aux);
-        }
-        log_fault(dcb);
-        self.stop(dcb);
-        if self.first == Some(dcb) && self.id == CoreId::BOOT {
-            // It was given everything, and nobody watches over it.
-            log!("the first program is gone");
-            log!("@exit {FIRST_PROGRAM_GONE}");
-            crate::machine::shutdown(self, FIRST_PROGRAM_GONE);
-        }
-    }
-
+impl Scheduler {
     /// Sets notification bits of a dispatcher, and wakes it if it waits for them.
-    pub(crate) fn notify(&mut self, dcb: DcbRef, bits: u64) {
+    pub fn notify(&mut self, dcb: DcbRef, bits: u64) {
         let frame = dcb.frame.get();
         if !frame.is_some() {
             return;
@@ -87,7 +37,7 @@ impl Local {
 
     /// Before the current dispatcher goes on: a program with notifications pending enters its
     /// library.
-    pub(super) fn consider_upcall(&mut self) {
+    pub fn consider_upcall(&mut self) {
         let Some(dcb) = self.current else { return };
         let frame = dcb.frame.get();
         if !frame.is_some() {
@@ -105,7 +55,7 @@ impl Local {
     }
 
     /// The current dispatcher takes its notifications, or waits for one.
-    pub(crate) fn wait(&mut self, dcb: DcbRef) {
+    pub fn wait(&mut self, dcb: DcbRef) {
         let bits = dcb.frame.get().notifications().take();
         if bits != 0 {
             return end_wait(dcb, bits);
@@ -118,7 +68,7 @@ impl Local {
 /// Does the dispatcher's library handle this? That of a native domain does so once it has said
 /// where.
 #[inline]
-fn is_upcalled(dcb: DcbRef, reason: Upcall) -> bool {
+pub fn is_upcalled(dcb: DcbRef, reason: Upcall) -> bool {
     let frame = dcb.frame.get();
     dcb.has(flag::LINUX) || frame.is_some() && frame.has_entry(reason)
 }
@@ -129,7 +79,7 @@ fn end_wait(dcb: DcbRef, bits: u64) {
 }
 
 /// Gives a receiver notification bits instead of a message.
-pub(crate) fn receive_notifications(dcb: DcbRef, bits: u64) {
+pub fn receive_notifications(dcb: DcbRef, bits: u64) {
     dcb.ctx.set_words(&[bits, 0, 0, 0, 0, 0]);
     dcb.ctx.rdi.set(0);
     dcb.ctx.r13.set(received::NOTIFICATION);
@@ -137,13 +87,13 @@ pub(crate) fn receive_notifications(dcb: DcbRef, bits: u64) {
 }
 
 /// A dispatcher whose call or wait ends without what it waited for.
-pub(crate) fn interrupted(dcb: DcbRef, status: Status) {
+pub fn interrupted(dcb: DcbRef, status: Status) {
     dcb.ctx.r13.set(0);
     dcb.ctx.set_status(Err(status));
 }
 
 /// Says what stopped a dispatcher.
-pub(crate) fn log_fault(dcb: DcbRef) {
+pub fn log_fault(dcb: DcbRef) {
     let [vector, error, address, rip] = [0, 1, 2, 3].map(|n: usize| dcb.fault[n].get());
     log!("fault without a handler: vector {vector}, error {error:#x}, address {address:#x}");
     let ctx = &dcb.ctx;

@@ -1,0 +1,6 @@
+//! Destruction.
+
+mod configure;
+mod retire;
+
+pub use configure::Settings;
