@@ -1,70 +1,54 @@
 //! The CPU driver of one core: its parts.
+//!
+//! Each part is private inside. Operations that need several take those; the ones that destroy objects
+//! reach into all ([`operations`](crate::operations)), and so does the loop over
+//! [`events`](crate::events).
 
 use crate::arch;
-use crate::cap::delete::{Dying, BUDGET};
-use crate::cap::reclaim::Reclaim;
-use crate::cap::remote::Remote;
-use crate::cap::Db;
+use crate::cap::CapSpace;
 use crate::cores::{CoreId, Cores, ThisCore};
 use crate::dispatch::{Doorbell, Irqs, Scheduler};
+use crate::ipc::Monitor;
 use crate::log::Line;
-use crate::object::{DcbRef, SlotRef};
-use crate::vspace::Tlb;
+use crate::reclaim::Reclaim;
+use crate::vspace::Translations;
 use captypes::invocations::Counter;
-use mdb::Slot;
 
 /// All of a core.
-pub type Core = arch::Core<Local>;
+pub type Core = arch::Core<CpuDriver>;
 
 /// Everything that the kernel keeps for one core besides the objects in memory.
-pub struct Local {
+pub struct CpuDriver {
+    /// Which core this is.
     pub core: ThisCore,
     /// All capabilities.
-    pub db: Db,
-    /// Containers that are being emptied.
-    pub(crate) dying: Dying,
-    /// Steps of destruction left in this event.
-    pub(crate) work: u32,
-    /// Steps of an event.
-    pub(crate) budget: u32,
-    /// A slot that a loop relies on; follows it, and is cut when it is emptied.
-    pub(crate) watched: Option<SlotRef>,
-    /// For trading the contents of two slots.
-    pub(crate) spare: Slot,
-    /// What needs other cores.
-    pub(crate) remote: Remote,
-    /// The first dispatcher: what capabilities lead to from here is in use.
-    pub(crate) first: Option<DcbRef>,
-    /// The next number of [`captypes::op::NewId`].
-    pub(crate) next_id: u64,
-    /// Memory that came back.
-    pub(crate) reclaim: Reclaim,
-    pub(crate) tlb: Tlb,
+    pub caps: CapSpace,
+    /// What translations must be invalidated.
+    pub vm: Translations,
+    /// Who runs.
     pub sched: Scheduler,
+    /// Who is asked for what this core alone cannot do.
+    pub monitor: Monitor,
+    /// Memory that came back.
+    pub reclaim: Reclaim,
+    /// Who is notified of interrupts.
     pub irqs: Irqs,
     /// Who hears other cores.
     pub doorbell: Doorbell,
     /// What user mode of this core writes to the log.
-    pub(crate) line: Line,
+    pub line: Line,
 }
 
-impl Local {
+impl CpuDriver {
     /// Nothing runs, nothing exists.
     pub const fn new() -> Self {
-        Local {
+        CpuDriver {
             core: ThisCore::ALONE,
-            db: Db::new(),
-            dying: Dying::new(),
-            work: BUDGET,
-            budget: BUDGET,
-            watched: None,
-            spare: Slot::empty(),
-            remote: Remote::new(),
-            first: None,
-            next_id: 1,
-            reclaim: Reclaim::new(),
-            tlb: Tlb::new(),
+            caps: CapSpace::new(),
+            vm: Translations::new(),
             sched: Scheduler::new(),
+            monitor: Monitor::new(),
+            reclaim: Reclaim::new(),
             irqs: Irqs::new(),
             doorbell: Doorbell::new(),
             line: Line::new(),
@@ -84,19 +68,20 @@ impl Local {
     pub fn set_this_core(&mut self, core: ThisCore) {
         self.core = core;
         self.sched.set_core(core);
-        self.tlb.set_core(core);
+        self.caps.set_core(core);
+        self.vm.set_core(core);
     }
 
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
         match counter {
-            Counter::Capabilities => self.db.len() as u64,
+            Counter::Capabilities => self.caps.db.len() as u64,
             other => self.core.shared.counter(other),
         }
     }
 }
 
-impl Default for Local {
+impl Default for CpuDriver {
     fn default() -> Self {
         Self::new()
     }

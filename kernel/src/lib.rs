@@ -11,7 +11,6 @@ pub mod arch;
 pub mod cap;
 pub mod check;
 pub mod cores;
-pub mod delete;
 pub mod dispatch;
 pub mod driver;
 pub mod event_lengths;
@@ -22,8 +21,10 @@ pub mod log;
 pub mod machine;
 pub mod object;
 pub mod occupancy;
+pub mod operations;
 #[cfg(target_os = "none")]
 mod panic;
+pub mod reclaim;
 pub mod shares;
 pub mod startup;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::arch;
 use crate::arch::log;
 use crate::cap::policy::SCALE;
 use crate::cores::CoreId;
-use crate::driver::Local;
+use crate::driver::CpuDriver;
 use captypes::invocations::{Counter, Value};
 use captypes::Status;
 use mdb::RawCap;
@@ -28,21 +28,21 @@ fn unpack(
 }
 
 /// Writes bytes to the kernel's log, as they are, as soon as their line is whole.
-pub fn log_bytes(local: &mut Local, len: u32, words: [u64; 5]) -> Result<(), Status> {
+pub fn log_bytes(local: &mut CpuDriver, len: u32, words: [u64; 5]) -> Result<(), Status> {
     let mut bytes = [0; MOST_BYTES as usize];
     local.line.add(unpack(len, words, &mut bytes)?, log::bytes);
     Ok(())
 }
 
 /// Ends the machine in order.
-pub fn shutdown(local: &mut Local, _status: u32) -> ! {
+pub fn shutdown(local: &mut CpuDriver, _status: u32) -> ! {
     local.line.end(log::bytes);
     crate::event_lengths::report();
     arch::shutdown()
 }
 
 /// A counter by its number, of core `core - 1`; of the core of `local` for 0.
-pub fn read_counter(local: &Local, number: u32, core: u32) -> Result<Value, Status> {
+pub fn read_counter(local: &CpuDriver, number: u32, core: u32) -> Result<Value, Status> {
     let counter = *Counter::ALL.get(number as usize).ok_or(Status::OutOfRange)?;
     let value = match core.checked_sub(1) {
         None => local.counter(counter),

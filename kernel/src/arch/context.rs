@@ -117,17 +117,32 @@ impl VectorUnit {
         }
     }
 
-    /// Does something that executes them.
+    /// Lets the kernel execute them as long as the result lives.
     #[inline(always)]
-    pub fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn borrow(&self) -> VectorsAllowed<'_> {
         if self.is_off {
             super::vectors_allow();
         }
-        let result = work();
-        if self.is_off {
+        VectorsAllowed(self)
+    }
+
+    /// Does something that executes them.
+    #[inline(always)]
+    pub fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _allowed = self.borrow();
+        work()
+    }
+}
+
+/// The kernel may execute vector instructions.
+pub struct VectorsAllowed<'a>(&'a VectorUnit);
+
+impl Drop for VectorsAllowed<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.is_off {
             super::vectors_forbid();
         }
-        result
     }
 }
 

@@ -12,7 +12,7 @@ mod context;
 mod handlers;
 pub mod log;
 
-pub use context::{Context, Core, CoreHead, VectorUnit};
+pub use context::{Context, Core, CoreHead, VectorUnit, VectorsAllowed};
 pub use handlers::{ControlBlock, Handlers};
 pub(crate) use log::log;
 

@@ -140,6 +140,7 @@ impl Scheduler {
     }
 
     /// The first of the queue that has all that it needs; others are stopped.
+    #[inline(always)]
     fn next_runnable(&mut self) -> Option<DcbRef> {
         /// How many are stopped in one event.
         const MOST_STOPPED: u32 = 128;
@@ -197,6 +198,7 @@ impl Scheduler {
         }
     }
 
+    #[inline(always)]
     fn switch(&mut self, next: DcbRef) {
         self.core.add(Counter::Switches, 1);
         self.registers.unload();

@@ -4,7 +4,8 @@ use super::PAGE_FAULT;
 use crate::arch::log;
 use crate::cores::CoreId;
 use crate::dispatch::{is_upcalled, log_fault};
-use crate::driver::Local;
+use crate::driver::CpuDriver;
+use crate::ipc;
 use crate::object::dcb::{flag, Errand, FAULT_EP};
 use crate::object::{DcbRef, Endpoint, Obj};
 use abi::dispatcher::Upcall;
@@ -13,7 +14,7 @@ use captypes::invocations::Counter;
 /// Exit status of a session whose first program failed: none that a program's end gives.
 const FIRST_PROGRAM_GONE: u32 = 125;
 
-impl Local {
+impl CpuDriver {
     /// The program executed `syscall`.
     #[inline]
     pub(super) fn upcall_syscall(&mut self, dcb: DcbRef) {
@@ -49,11 +50,11 @@ impl Local {
         let cap = dcb.slot(FAULT_EP).cap();
         if let Some(endpoint) = Obj::<Endpoint>::of(&cap) {
             dcb.set(flag::FAULT);
-            return self.call_endpoint(dcb, endpoint, cap.aux);
+            return ipc::call(&mut self.sched, &mut self.caps, dcb, endpoint, cap.aux);
         }
         log_fault(dcb);
         self.sched.stop(dcb);
-        if self.first == Some(dcb) && self.core.id == CoreId::BOOT {
+        if self.caps.first() == Some(dcb) && self.core.id == CoreId::BOOT {
             // It was given everything, and nobody watches over it.
             log!("the first program is gone");
             log!("@exit {FIRST_PROGRAM_GONE}");

@@ -13,6 +13,7 @@ use crate::driver::Core;
 use crate::event_lengths::{self, Kind};
 use crate::object::dcb::{flag, Errand};
 use crate::object::{DcbRef, Listener};
+use crate::operations::reclaim::flush_translations;
 use captypes::invocations::Counter;
 
 /// Numbers of exceptions.
@@ -36,7 +37,7 @@ pub fn on_syscall(core: &mut Core) {
 }
 
 /// User mode invokes a capability; its registers are in `dcb`, the current dispatcher.
-#[inline]
+#[inline(always)]
 pub fn on_invocation(core: &mut Core, dcb: DcbRef) {
     let event = event_lengths::begin(Kind::Invocation(dcb.ctx.rax.get()));
     let local = &mut core.local;
@@ -95,8 +96,8 @@ pub fn on_irq(core: &mut Core, vector: u64) {
 /// The way out of every event.
 #[inline]
 pub(crate) fn leave(core: &mut Core) {
-    if core.local.tlb.is_pending() {
-        core.local.flush_tlb();
+    if core.local.vm.is_pending() {
+        flush_translations(&mut core.local);
     }
     if core.local.sched.has_changes() {
         reschedule(core);

@@ -1,10 +1,11 @@
 //! What is to be done for other cores, and for dispatchers that come from there.
 
-use crate::driver::Local;
+use crate::driver::CpuDriver;
 use crate::object::dcb::Errand;
 use crate::object::DcbRef;
+use crate::operations::reclaim::flush_translations;
 
-impl Local {
+impl CpuDriver {
     /// Another core has left something here.
     pub(super) fn attend(&mut self) {
         self.sched.serve_requests();
@@ -23,7 +24,7 @@ impl Local {
                 Errand::Run => self.sched.host(dcb),
                 Errand::Recalled => self.sched.wake_again(dcb),
                 Errand::Invoke => self.on_behalf(dcb, crate::invoke::invoke),
-                Errand::Fault => self.on_behalf(dcb, Local::deliver_fault),
+                Errand::Fault => self.on_behalf(dcb, CpuDriver::deliver_fault),
             }
             if !self.sched.goes_on_receiving(&mut reception) {
                 break;
@@ -33,12 +34,12 @@ impl Local {
     }
 
     /// Does what a dispatcher has come home for.
-    fn on_behalf(&mut self, dcb: DcbRef, work: impl FnOnce(&mut Local, DcbRef)) {
+    fn on_behalf(&mut self, dcb: DcbRef, work: impl FnOnce(&mut CpuDriver, DcbRef)) {
         self.sched.begin_visit(dcb);
         work(self, dcb);
         // Before it can run anywhere.
-        if self.tlb.is_pending() {
-            self.flush_tlb();
+        if self.vm.is_pending() {
+            flush_translations(self);
         }
         self.sched.end_visit(dcb);
     }

@@ -3,7 +3,7 @@
 use crate::arch::boot_info::BootInfo;
 use crate::arch::{Context, ControlBlock, Handlers};
 use crate::cores::{CoreId, Cores, Shared};
-use crate::driver::{Core, Local};
+use crate::driver::{Core, CpuDriver};
 use crate::events;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef};
@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU64;
 pub struct Kernel;
 
 impl Handlers for Kernel {
-    type Local = Local;
+    type Local = CpuDriver;
     type Shared = Shared;
 
     const CONTROL_BLOCK: ControlBlock = ControlBlock {
@@ -26,19 +26,20 @@ impl Handlers for Kernel {
         frame_va: offset_of!(Dcb, frame_va),
     };
 
-    fn local() -> Local {
-        Local::new()
+    fn local() -> CpuDriver {
+        // Made by the compiler, and copied: the boot stack has no room to put it together.
+        const { CpuDriver::new() }
     }
 
     fn shared() -> Shared {
         Shared::new()
     }
 
-    fn connect(local: &mut Local, id: u8, all: &'static [Shared]) {
+    fn connect(local: &mut CpuDriver, id: u8, all: &'static [Shared]) {
         local.set_core(CoreId(id), Cores::new(all));
     }
 
-    fn library_calls(local: &Local) -> &'static AtomicU64 {
+    fn library_calls(local: &CpuDriver) -> &'static AtomicU64 {
         local.core.shared.counter_cell(Counter::LinuxCalls)
     }
 

@@ -21,7 +21,7 @@ use crate::arch::boot_info::{BootInfo, RegionKind};
 use crate::arch::log;
 use crate::cores::CoreId;
 use crate::dispatch::Facts;
-use crate::driver::{Core, Local};
+use crate::driver::{Core, CpuDriver};
 use crate::object::{mem, DcbRef};
 use crate::occupancy::OCCUPANCY;
 use crate::shares;
@@ -77,7 +77,7 @@ fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
 
 /// What a core needs before its first domain. The option `panic=N` makes core N fail here, for tests
 /// of how that ends.
-fn prepare(local: &mut Local, info: &BootInfo) {
+fn prepare(local: &mut CpuDriver, info: &BootInfo) {
     let number = info.option("panic").and_then(|number| number.parse().ok());
     assert!(number != Some(local.core.id.0), "the command line says so");
     local.sched.set_facts(facts(info));
@@ -88,12 +88,12 @@ fn prepare(local: &mut Local, info: &BootInfo) {
     local.set_node(node as u8);
     local.core.cores.get(local.core.id).near.store(near, Ordering::Relaxed);
     if let Some(policy) = info.option("tlb") {
-        local.tlb.set_policy(policy);
+        local.vm.set_policy(policy);
     }
     if let Some(unit) = info.option("occupancy") {
         local.sched.measure(&OCCUPANCY, unit == "turns");
     }
-    local.next_id += IDS_OF_CORE * local.core.id.index() as u64;
+    local.caps.skip_ids(IDS_OF_CORE * local.core.id.index() as u64);
 }
 
 /// From now on this core takes interrupts, as soon as it leaves the kernel.
@@ -120,7 +120,7 @@ fn facts(info: &BootInfo) -> Facts {
 }
 
 /// Makes the first domain of this core.
-fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
+fn build(local: &mut CpuDriver, info: &BootInfo) -> Result<DcbRef, Error> {
     let is_boot_core = local.core.id == BOOT_CORE;
     let program = if is_boot_core { init(info)? } else { monitor(info)? };
     let (mut pool, from) = Pool::new(local.core.id, info)?;
@@ -145,7 +145,7 @@ fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
 }
 
 /// Gives the database a directory of the memory.
-fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
+fn divide_memory(local: &mut CpuDriver, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
     let usable = info.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
     let top = match local.core.id {
         BOOT_CORE => usable.map(|r| r.end).max().unwrap_or(0),
@@ -155,7 +155,7 @@ fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<
     let bytes = (entries * size_of::<mdb::Entry>()) as u64;
     let base = pool.take(bytes.next_multiple_of(PAGE))?;
     // SAFETY: the pool gives zeros that nobody else gets; zeros are an entry of an empty directory.
-    local.db.divide_memory(top, unsafe { mem::slice(base, entries) });
+    local.caps.db.divide_memory(top, unsafe { mem::slice(base, entries) });
     Ok(())
 }
 

@@ -6,10 +6,10 @@ use crate::cap::memory_cap;
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::check;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::delete::Settings;
-use crate::driver::{Core, Local};
+use crate::driver::{Core, CpuDriver};
 use crate::events::on_syscall;
 use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
+use crate::operations::configure::{configure, Settings};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Invocation, ObjectKind, Place, Rights, Status};
@@ -74,7 +74,7 @@ impl Machine {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(LAYOUT) };
         arch::set_phys_memory(memory, FIRST);
-        let mut core = Box::new(Core::new(0, 0, 0, Local::new()));
+        let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
         core.local.set_core(CoreId(0), cores);
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();
@@ -93,7 +93,7 @@ impl Machine {
         let (root, node) = (self.take(L2_BYTES), self.take(L2_BYTES));
         let (pml4, frame) = (self.take(4096), self.take(4096));
         install_kernel_half(pml4);
-        let db = &mut self.core.local.db;
+        let db = &mut self.core.local.caps.db;
         db.insert(slot_at(root, 0), object(CapType::L2CNode, node, L2_BYTES));
         let scaled = |ty: CapType, count: u64| RawCap {
             word: count << 12,
@@ -124,8 +124,8 @@ impl Machine {
             ..Settings::default()
         };
         let dcb = self.dcb;
-        self.core.local.first = Some(dcb);
-        self.core.local.configure(dcb, dcb, settings).unwrap();
+        self.core.local.caps.set_first(dcb);
+        configure(&mut self.core.local, dcb, dcb, settings).unwrap();
         self.core.local.sched.wake(dcb);
         self.run();
     }

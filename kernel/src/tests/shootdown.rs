@@ -243,7 +243,7 @@ fn what_is_free_is_written_down_after_the_last_write() {
 fn play(seed: u64, steps: u64, cores: usize, asking: bool) -> u64 {
     let mut play = Play::new(Whole::new(cores), seed);
     if !asking {
-        play.m.core.local.tlb.set_policy("unsafe-local");
+        play.m.core.local.vm.set_policy("unsafe-local");
     }
     for step in 0..steps {
         for _ in 0..12 {

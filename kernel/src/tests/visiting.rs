@@ -4,7 +4,7 @@
 use super::machine::*;
 use crate::arch;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::driver::{Core, Local};
+use crate::driver::{Core, CpuDriver};
 use crate::events::{on_irq, on_syscall, on_trap};
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, Obj, State};
@@ -56,7 +56,7 @@ impl Cluster {
             core.1.online.store(true, Ordering::Relaxed);
         }
         let others = (1..count as u32).map(|id| {
-            let mut core = Box::new(Core::new(id, id, 0, Local::new()));
+            let mut core = Box::new(Core::new(id, id, 0, CpuDriver::new()));
             core.place();
             core.local.set_core(CoreId(id as u8), cores);
             on(&mut core, |core| {

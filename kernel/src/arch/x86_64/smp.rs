@@ -85,6 +85,7 @@ extern "C" {
 }
 
 /// Makes core number `id` with its stacks. It is not in use yet.
+#[inline(never)]
 pub fn make_core<H: Handlers>(
     id: u32,
     apic_id: u32,

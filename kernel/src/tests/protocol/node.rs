@@ -5,10 +5,10 @@ use crate::arch;
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, MEMORY};
 use crate::cores::{CoreId, ThisCore};
-use crate::delete::Settings;
-use crate::driver::{Core, Local};
+use crate::driver::{Core, CpuDriver};
 use crate::events::{leave, on_syscall};
 use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
+use crate::operations::configure::{configure, Settings};
 use crate::tests::machine::FIRST;
 use captypes::invocations::Reply;
 use captypes::place::L2_BYTES;
@@ -72,7 +72,7 @@ impl Node {
     /// Core `id`. Memory was given with `set_phys_memory`.
     pub fn new(id: u8) -> Node {
         arch::become_core(usize::from(id));
-        let mut core = Box::new(Core::new(0, 0, 0, Local::new()));
+        let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
         core.local.set_this_core(ThisCore { id: CoreId(id), ..ThisCore::ALONE });
         let first = FIRST + u64::from(id) * SHARE;
@@ -96,7 +96,7 @@ impl Node {
         assert!(self.next <= self.first + OWN);
         install_kernel_half(pml4);
         let range = home(self.id);
-        let db = &mut self.core.local.db;
+        let db = &mut self.core.local.caps.db;
         let l2 = |base| object(CapType::L2CNode, base, L2_BYTES);
         db.insert(slot_at(root, 0), l2(node));
         db.insert(slot_at(root, CONTROL_L1), l2(control));
@@ -116,10 +116,10 @@ impl Node {
         }
         let at = |addr: CapAddr| slot_at(node, addr.l2());
         self.monitor = self.dispatcher(at(MONITOR), at(ROOT), at(VSPACE), at(FRAME));
-        self.core.local.first = Some(self.monitor);
+        self.core.local.caps.set_first(self.monitor);
         for n in 0..CLIENTS {
             let frame = slot_at(control, 100 + n as u32);
-            let db = &mut self.core.local.db;
+            let db = &mut self.core.local.caps.db;
             db.insert(frame, object(CapType::Frame, pages[2 * n + 3], 4096));
             db.insert(
                 slot_at(control, n as u32),
@@ -151,7 +151,7 @@ impl Node {
             frame_va: 0x1000,
             ..Settings::default()
         };
-        self.core.local.configure(dcb, dcb, settings).unwrap();
+        configure(&mut self.core.local, dcb, dcb, settings).unwrap();
         self.core.local.sched.wake(dcb);
         dcb
     }
@@ -168,7 +168,7 @@ impl Node {
         let pa = self.clients[n].pa();
         // SAFETY: no capability leads to the page any more.
         unsafe { arch::zero_page(pa) };
-        self.core.local.db.insert(slot, object(CapType::Dispatcher, pa, 4096));
+        self.core.local.caps.db.insert(slot, object(CapType::Dispatcher, pa, 4096));
         let frame = self.slot(CapAddr::new(CONTROL_L1, 100 + n as u32));
         let (root, vspace) = (self.slot(ROOT), self.slot(VSPACE));
         self.clients[n] = self.dispatcher(slot, root, vspace, frame);
@@ -242,7 +242,7 @@ impl Node {
 
     /// All distinct objects in memory that are no homes.
     pub fn objects(&self) -> impl Iterator<Item = RawCap> + '_ {
-        let all = self.core.local.db.iter(MEMORY).map(|slot| slot.cap());
+        let all = self.core.local.caps.db.iter(MEMORY).map(|slot| slot.cap());
         all.filter(|cap| cap.ty != crate::cap::HOME_RAM && cap.ty != CapType::Mapping as u8)
     }
 }

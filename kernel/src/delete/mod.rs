@@ -1,6 +1,0 @@
-//! Destruction.
-
-mod configure;
-mod retire;
-
-pub use configure::Settings;
