@@ -13,12 +13,14 @@ pub struct Dying {
     tail: Option<SlotRef>,
     /// The next slot of the first container to look at.
     cursor: u32,
+    /// The deletion that answers `Again` has emptied its slots.
+    pub has_emptied: bool,
 }
 
 impl Dying {
     /// An empty queue.
     pub const fn new() -> Dying {
-        Dying { head: None, tail: None, cursor: 0 }
+        Dying { head: None, tail: None, cursor: 0, has_emptied: false }
     }
     /// The first one.
     pub fn first(&self) -> Option<SlotRef> {

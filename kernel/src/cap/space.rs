@@ -24,6 +24,8 @@ pub struct CapSpace {
     watched: Option<SlotRef>,
     /// For trading the contents of two slots.
     spare: Slot,
+    /// What was in slot 0 of a CNode whose own capability is there now: it is deleted next.
+    left: Slot,
     /// The first dispatcher: what capabilities lead to from here is in use.
     pub(super) first: Option<DcbRef>,
     /// The next number of [`captypes::op::NewId`].
@@ -41,6 +43,7 @@ impl CapSpace {
             asks: Asks::new(),
             watched: None,
             spare: Slot::empty(),
+            left: Slot::empty(),
             first: None,
             next_id: 1,
         }
@@ -131,6 +134,12 @@ impl CapSpace {
         if self.watched == Some(from) {
             self.watched = Some(to);
         }
+    }
+
+    /// The slot for what a parked CNode has left. It is in use only while that CNode, or one that was
+    /// parked after it, is in the queue.
+    pub fn left(&self) -> SlotRef {
+        SlotRef::from_slot((&self.left).into())
     }
 
     /// Parks what is in `a` in the slot `b`, and moves what is there to `a`.

@@ -1,14 +1,15 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
-use super::PAGE_FAULT;
+use super::{GENERAL_PROTECTION, PAGE_FAULT};
 use crate::arch::log;
 use crate::cores::CoreId;
 use crate::dispatch::{is_upcalled, log_fault};
 use crate::driver::CpuDriver;
 use crate::ipc;
+use crate::object::context::CLEAN_FLAGS;
 use crate::object::dcb::{flag, Errand, FAULT_EP};
 use crate::object::{DcbRef, Endpoint, Obj};
-use abi::dispatcher::Upcall;
+use abi::dispatcher::{guarded_fault, Upcall};
 use captypes::invocations::Counter;
 
 /// Exit status of a session whose first program failed: none that a program's end gives.
@@ -33,6 +34,9 @@ impl CpuDriver {
                 self.core.add(Counter::PageFaults, 1);
             }
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
+        }
+        if goes_on_at_fixup(dcb, vector, error, address) {
+            return;
         }
         let words = [vector, error, address, dcb.ctx.rip.get()];
         for (cell, word) in dcb.fault.iter().zip(words) {
@@ -61,4 +65,20 @@ impl CpuDriver {
             crate::machine::shutdown(self, FIRST_PROGRAM_GONE);
         }
     }
+}
+
+/// Lets a disabled dispatcher go on where its library said, if a guarded instruction of it has faulted. That
+/// needs nothing from home.
+fn goes_on_at_fixup(dcb: DcbRef, vector: u64, error: u64, address: u64) -> bool {
+    let (frame, rip) = (dcb.frame.get(), dcb.ctx.rip.get());
+    let may_be_guarded = matches!(vector, PAGE_FAULT | GENERAL_PROTECTION);
+    if !may_be_guarded || !frame.is_some() || !frame.is_disabled(rip) {
+        return false;
+    }
+    let Some(fixup) = frame.fixup(rip) else { return false };
+    dcb.ctx.rip.set(fixup);
+    dcb.ctx.rflags.set(CLEAN_FLAGS);
+    dcb.ctx.rax.set(address);
+    dcb.ctx.rdx.set(guarded_fault(vector, error));
+    true
 }

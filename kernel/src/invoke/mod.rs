@@ -225,11 +225,14 @@ handlers! {
         local.vm.map_zero(&local.caps, used_slot(d, target)?, a.entry, a.count, a.flags)
     };
     delete(Delete) = |local, d, target, _| {
-        let slot = slot_to_change(&local.caps, d, target)?;
-        // The repetition may find the slot empty, and something else left to do.
-        if slot.is_empty() && !d.has(flag::REPEATED) {
-            return Err(Status::Empty);
+        let slot = match slot_to_change(&local.caps, d, target) {
+            Ok(slot) if slot.is_empty() => Err(Status::Empty),
+            found => found,
+        };
+        if slot.is_err_and(|lost| is_done(d, lost)) {
+            return operations::delete::reap_emptied(local);
         }
+        let slot = slot?;
         let cap = slot.cap();
         if cap.is(CapType::Mapping) {
             local.caps.check_entries(&cap)?;
@@ -247,12 +250,24 @@ handlers! {
         operations::resize::resize(&mut local.caps, &mut local.sched, used_slot(d, target)?, used_slot(d, a.root)?)
     };
     delete_range(DeleteRange) = |local, d, target, a| {
-        operations::delete::delete_range(local, slots_to_change(&local.caps, d, target, a.count)?)
+        let slots = slots_to_change(&local.caps, d, target, a.count);
+        if slots.is_err_and(|lost| is_done(d, lost)) {
+            return operations::delete::reap_emptied(local).map(|()| Count { count: 0 });
+        }
+        operations::delete::delete_range(local, slots?)
     };
+}
+
+/// Returns `true` if a deletion whose slots are not there is the repetition of one that has emptied
+/// them. The way to them may have gone, too; what is parked is all that is left to do.
+#[cold]
+fn is_done(dcb: DcbRef, lost: Status) -> bool {
+    dcb.has(flag::REPEATED) && matches!(lost, Status::Empty | Status::NoSlot | Status::WrongType)
 }
 
 fn destroy(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     local.caps.budget.begin();
+    local.caps.dying.has_emptied = false;
     let outcome = match label {
         Label::Delete => delete(local, dcb),
         Label::Revoke => revoke(local, dcb),
@@ -261,7 +276,7 @@ fn destroy(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     };
     if redirect::is_alive(local, dcb) {
         dcb.clear(flag::REPEATED);
-        if outcome == Status::Again.to_word() {
+        if outcome == Status::Again.to_word() && local.caps.dying.has_emptied {
             dcb.set(flag::REPEATED);
         }
     }

@@ -5,6 +5,7 @@
 use super::context::Ctx;
 use super::UserWord;
 use abi::dispatcher::{DispatcherFrame, Upcall};
+use abi::layout::USER_END;
 use core::mem::offset_of;
 
 /// Physical address of a dispatcher's frame; 0: none.
@@ -31,6 +32,13 @@ impl Frame {
         // The flag is the lower half of its word.
         word!(self, disabled).get() as u32 != 0
             || (rip >= word!(self, critical_low).get() && rip < word!(self, critical_high).get())
+    }
+
+    /// Where a disabled dispatcher continues whose instruction at `rip` has faulted, if it is guarded.
+    pub fn fixup(self, rip: u64) -> Option<u64> {
+        let (low, high) = (word!(self, guarded_low).get(), word!(self, guarded_high).get());
+        let is_guarded = low <= rip && rip < high;
+        is_guarded.then(|| word!(self, guarded_fixup).get()).filter(|&fixup| fixup < USER_END)
     }
 
     /// Has the library an entry point for `reason`?

@@ -5,15 +5,17 @@
 //! CNodes, and so on, and a CNode may contain itself. Two rules keep this bounded:
 //!
 //! * **Containers are parked.** The last capability to a CNode or dispatcher is moved *into* the
-//!   container: for a CNode to its slot 0, trading places with what was there; for a dispatcher to
-//!   a slot kept for that. Nobody can reach it then. Parked containers wait in a queue, linked
-//!   through the parked capabilities, and `CpuDriver::reap` empties the one in front slot by slot.
+//!   container: for a CNode to its slot 0, for a dispatcher to a slot kept for that. What was in slot 0
+//!   moves to a slot of the kernel, and goes next. Nobody can reach it then. Parked containers wait in a
+//!   queue, linked through the parked capabilities, and `reap` empties the one in front slot by slot.
 //!   What a slot holds is deleted by the same code, so that nested containers join the queue
 //!   instead of the kernel's stack.
 //!   Page tables are left for a second pass: their entries go cheaply with the Mappings that made
 //!   them, which most likely wait in the same queue, and each is found slowly from the table.
 //! * **Work is counted.** Every event has a budget; when it is spent the invocation answers
-//!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
+//!   `Again`, and everything done so far stays done: slots are empty, entries are cleared. The slot on
+//!   which it was invoked holds what it held, or nothing. So a repetition that finds it empty, or does
+//!   not find it, as it was reached through what is parked, has the rest of the queue left to do.
 
 use super::endpoints::close_endpoint;
 use super::leave::{drop_foreign, leave_memory, leave_slot};
@@ -54,7 +56,7 @@ fn has_parts(cap: &RawCap) -> bool {
 #[inline]
 pub fn delete(cpu: &mut CpuDriver, slot: SlotRef) -> Result<(), Status> {
     delete_at_once(cpu, slot)?;
-    finish_reaping(cpu)
+    reap_emptied(cpu)
 }
 
 /// Empties all of `slots`, up to a Mapping whose entries may not change.
@@ -74,8 +76,20 @@ pub fn delete_range(cpu: &mut CpuDriver, slots: SlotRun) -> Result<Count, Status
         count += 1;
         at = slots.next_filled(at + 1);
     }
-    finish_reaping(cpu)?;
+    reap_emptied(cpu)?;
     ends.map(|()| Count { count })
+}
+
+/// Empties what is parked, after the slots of an invocation have been emptied; notes if only that is
+/// left to do.
+#[inline(always)]
+pub fn reap_emptied(cpu: &mut CpuDriver) -> Result<(), Status> {
+    if cpu.caps.dying.is_empty() {
+        return Ok(());
+    }
+    let reaped = reap(cpu);
+    cpu.caps.dying.has_emptied = reaped.is_err();
+    Ok(reaped?)
 }
 
 /// Empties what is parked.
@@ -175,8 +189,9 @@ fn delete_at_once(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
     delete_last(cpu, slot)
 }
 
-/// Removes the last capability to something. A CNode that is parked leaves what was in its slot
-/// 0 behind, which may be the last capability to a CNode, and so on.
+/// Removes the last capability to something. A CNode that is parked leaves what was in its slot 0
+/// in [`CapSpace::left`], which may be the last capability to a CNode, and so on: with that, it goes on
+/// here if `slot` is that slot, and in `delete_left` if it is not.
 #[inline(never)]
 fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
     loop {
@@ -188,9 +203,7 @@ fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
             cpu.caps.check_relatives(slot)?;
         }
         match cap.kind() {
-            CapType::L1CNode | CapType::L2CNode => {
-                park_cnode(&mut cpu.caps, &mut cpu.sched, slot, &cap)
-            }
+            CapType::L1CNode | CapType::L2CNode => park_cnode(cpu, slot, &cap)?,
             CapType::Dispatcher => park_dispatcher(cpu, slot, &cap)?,
             CapType::Mapping => cpu.vm.remove_mapping(&mut cpu.caps, slot),
             CapType::Endpoint if has_other_badges(cpu, slot, &cap) => {
@@ -319,22 +332,42 @@ pub fn drop_slot(caps: &mut CapSpace, sched: &mut Scheduler, slot: SlotRef) {
     }
 }
 
-/// Moves the last capability of a CNode into it. `slot` gets what was there.
-fn park_cnode(caps: &mut CapSpace, sched: &mut Scheduler, slot: SlotRef, cap: &RawCap) {
+/// Moves the last capability of a CNode into it, and what was there to [`CapSpace::left`].
+fn park_cnode(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
     let own = slot_at(cap.base, 0);
     if own == slot {
-        return caps.dying.push(own);
+        cpu.caps.dying.push(own);
+        return Ok(());
     }
+    let left = cpu.caps.left();
     if own.is_empty() {
-        caps.park(slot, own);
+        cpu.caps.park(slot, own);
+    } else if slot == left {
+        cpu.caps.park_in_use(slot, own);
     } else {
-        caps.park_in_use(slot, own);
+        delete_left(cpu)?;
+        cpu.caps.relocate(own, left);
+        cpu.caps.park(slot, own);
     }
     if cap.attrs & attr::IN_DISPATCHER != 0 {
         own.set_rights(cap.rights, cap.attrs & !attr::IN_DISPATCHER);
-        sched.refresh_dispatcher(Obj::around(slot));
+        cpu.sched.refresh_dispatcher(Obj::around(slot));
     }
-    caps.dying.push(own);
+    cpu.caps.dying.push(own);
+    Ok(())
+}
+
+/// Deletes what parked CNodes have left.
+fn delete_left(cpu: &mut CpuDriver) -> Progress {
+    let left = cpu.caps.left();
+    while !left.is_empty() {
+        match delete_slot(cpu, left) {
+            Err(Pause::Again) => return Err(Pause::Again),
+            Err(Pause::Remote) => leave_slot(cpu, left)?,
+            Ok(()) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Stops a dispatcher and moves its last capability into it.
@@ -352,6 +385,7 @@ fn park_dispatcher(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress
 fn reap(cpu: &mut CpuDriver) -> Progress {
     cpu.vm.expect(u32::MAX);
     while let Some(parked) = cpu.caps.dying.first() {
+        delete_left(cpu)?;
         empty_first(cpu, parked.cap())?;
         let cap = parked.cap();
         if cap.attrs & attr::TABLES_LEFT != 0 && cap.attrs & attr::SECOND_PASS == 0 {

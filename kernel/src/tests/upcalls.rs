@@ -140,6 +140,87 @@ fn faults_of_the_program_enter_the_library_and_those_of_the_library_stop_it() {
     assert_eq!(m.current(), None);
 }
 
+/// Makes `[0x30_0000, 0x30_0040)` guarded.
+fn guard(fixup: u64) {
+    field(offset_of!(DispatcherFrame, guarded_low)).set(0x30_0000);
+    field(offset_of!(DispatcherFrame, guarded_high)).set(0x30_0040);
+    field(offset_of!(DispatcherFrame, guarded_fixup)).set(fixup);
+}
+
+/// The library of `dcb` runs at `rip`, with numbers in its registers.
+fn disable(dcb: DcbRef, rip: u64) {
+    field(0).set(1);
+    for (n, register) in dcb.ctx.each().into_iter().enumerate().take(15) {
+        register.set(100 + n as u64);
+    }
+    dcb.ctx.rip.set(rip);
+    dcb.ctx.rflags.set(0x602);
+}
+
+/// All registers but those that tell of the fault are as they were.
+fn has_gone_on(dcb: DcbRef, address: u64, fault: u64) -> bool {
+    let others = |&(n, _): &(usize, &core::cell::Cell<u64>)| n != 0 && n != 3;
+    let kept = dcb.ctx.each().into_iter().enumerate().take(15).filter(others);
+    assert!(kept.into_iter().all(|(n, register)| register.get() == 100 + n as u64));
+    assert_eq!(dcb.state.get(), State::Ready);
+    let ctx = &dcb.ctx;
+    (ctx.rax.get(), ctx.rdx.get(), ctx.rflags.get()) == (address, fault, 0x202)
+}
+
+#[test]
+fn guarded_faults_of_the_library_continue_at_the_fixup() {
+    let (mut m, linux) = setup();
+    guard(0x30_0100);
+    let words = [0x1111, 0x2222].map(|value| {
+        field(offset_of!(DispatcherFrame, fault_address)).set(value);
+        field(offset_of!(DispatcherFrame, fault_error)).set(value);
+        value
+    });
+    for rip in [0x30_0000, 0x30_003f] {
+        disable(linux, rip);
+        on_trap(&mut m.core, 14, 6, 0x1234);
+        assert!(has_gone_on(linux, 0x1234, 14 << 32 | 6));
+        assert_eq!(linux.ctx.rip.get(), 0x30_0100);
+        disable(linux, rip);
+        on_trap(&mut m.core, 13, 0, 0x9999);
+        assert!(has_gone_on(linux, 0, 13 << 32));
+    }
+    // What the frame says of the program's last fault stays.
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_address)).get(), words[1]);
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_error)).get(), words[1]);
+}
+
+#[test]
+fn what_is_not_guarded_stops_the_library() {
+    let cases = [
+        // Beside the range; another exception; no user address to continue at.
+        (0x2f_ffff, 14, 0x30_0100),
+        (0x30_0040, 14, 0x30_0100),
+        (0x30_0000, 6, 0x30_0100),
+        (0x30_0000, 14, 0x8000_0000_0000),
+        (0x30_0000, 13, u64::MAX),
+    ];
+    for (rip, vector, fixup) in cases {
+        let (mut m, linux) = setup();
+        guard(fixup);
+        disable(linux, rip);
+        on_trap(&mut m.core, vector, 4, 0x5678);
+        assert_eq!((linux.state.get(), linux.ctx.rip.get()), (State::Stopped, rip));
+    }
+}
+
+/// The same addresses mean nothing while the program runs: its faults enter its library.
+#[test]
+fn a_program_has_no_guarded_range() {
+    let (mut m, linux) = setup();
+    guard(0x30_0100);
+    enable(linux);
+    linux.ctx.rip.set(0x30_0000);
+    on_trap(&mut m.core, 14, 4, 0x5678);
+    assert!(is_in(linux, Upcall::PageFault));
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_address)).get(), 0x5678);
+}
+
 #[test]
 fn notifications_enter_the_library_when_the_program_goes_on() {
     let (mut m, linux) = setup();

@@ -252,6 +252,22 @@ fn faults_are_reported_from_home() {
 }
 
 #[test]
+fn guarded_faults_continue_where_they_happen() {
+    let (mut c, second) = Cluster::apart(0);
+    let word = |field| crate::object::UserWord::at(second.frame.get().0 + field as u64);
+    word(offset_of!(DispatcherFrame, disabled)).set(1);
+    word(offset_of!(DispatcherFrame, guarded_low)).set(0x30_0000);
+    word(offset_of!(DispatcherFrame, guarded_high)).set(0x30_0001);
+    word(offset_of!(DispatcherFrame, guarded_fixup)).set(0x30_0100);
+    second.ctx.rip.set(0x30_0000);
+    on(c.core(1), |core| on_trap(core, 14, 7, 0x1234));
+    assert_eq!((c.current(1), second.state.get()), (Some(second), State::Ready));
+    assert_eq!(second.ctx.rip.get(), 0x30_0100);
+    assert_eq!((second.ctx.rax.get(), second.ctx.rdx.get()), (0x1234, 14 << 32 | 7));
+    assert!(!c.interrupt(0), "home was not asked");
+}
+
+#[test]
 fn a_new_dispatcher_goes_to_an_idle_core_at_once() {
     let mut c = Cluster::new(3);
     let second = c.m.second(0, 100);

@@ -5,6 +5,7 @@
 //!
 //! * [`invoke()`]: the system call as a function, typed by the table in `captypes`;
 //! * [`cap`]: the same as methods of slots; [`ipc`]: calls, answers, notifications;
+//! * [`guarded`]: memory that others write, or take away;
 //! * [`mod@log`]: the kernel log and the kernel's counters.
 //!
 //! Above that is what native programs are made of:
@@ -36,6 +37,7 @@ pub mod colour;
 pub mod cores;
 pub mod domain;
 pub mod frame;
+pub mod guarded;
 pub mod heap;
 pub mod interface;
 pub mod invoke;

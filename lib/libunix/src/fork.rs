@@ -158,13 +158,14 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if bytes < FIRST_BYTES as u64 {
         return Err(Errno::EINVAL);
     }
-    let more = user::slice_in(p, addr, bytes as usize)?[FIRST_BYTES..].iter();
-    if more.copied().any(|byte| byte != 0) {
-        // A chosen id, a control group, or something that is newer than this.
-        return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
-    }
     let [flags, _, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
         user::copy_in(p, addr)?;
+    for at in FIRST_BYTES as u64..bytes {
+        if user::copy_in::<u8>(p, addr + at)? != 0 {
+            // A chosen id, a control group, or something that is newer than this.
+            return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
+        }
+    }
     let is_thread = flags & flag::THREAD != 0;
     let bad = flags & SIGNAL & !flag::NEW_SPACES != 0
         || signal > SIGNALS
@@ -232,6 +233,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.gs = gs;
     p.fork.child_tid = how.child_tid;
     p.fork.clear_tid = how.clear_tid;
+    p.sys.random.forget();
     let made = make_domain(p, regs);
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;

@@ -5,9 +5,9 @@
 //! (`exec`), forks (`fork`) and delivers signals (`signal`). System calls are decoded and, where
 //! they are about files, handled in `sys` and `fd`, with the help of the server `unixd` (`server`).
 //!
-//! While the library runs, the dispatcher is disabled: nothing enters it again, and it never faults,
-//! because its own memory is always mapped and program memory is made resident before it is touched
-//! (`mm::user`). Of several threads one at a time is in the library (`thread`).
+//! While the library runs, the dispatcher is disabled: nothing enters it again. Its own memory is always mapped;
+//! other memory it touches by guarded copies only (`mm::user`), whose faults the kernel gives back to them. Of several
+//! threads one at a time is in the library (`thread`).
 #![no_std]
 #![no_main]
 

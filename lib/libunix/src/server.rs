@@ -2,7 +2,8 @@
 //!
 //! A request's words go by registers; its byte strings lie in the data area of the session frame,
 //! and so do those of the answer. Every thread has a session frame, and `unixd` writes to its data
-//! area only while the thread waits for an answer, so what lies there stays until the next call.
+//! area only while the thread waits for an answer, so what lies there stays until the next call. It is memory that
+//! others write all the same: it is copied, never referred to.
 //!
 //! A request that may be answered late goes out by [`wait`] or [`wait_filled`], which let other
 //! threads use the library meanwhile.
@@ -12,8 +13,10 @@ use crate::invoke::invoke_raw;
 use crate::process::Process;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
+use alloc::vec::Vec;
 use captypes::invocations::{received, MOVE_CAPS};
 use captypes::{Label, Place, Status};
+use libos::guarded::Memory;
 pub use unixproto::op;
 pub use unixproto::session::Header;
 use unixproto::session::{DATA_BYTES, DATA_OFFSET};
@@ -34,39 +37,41 @@ pub fn main_header() -> &'static Header {
     unsafe { &*(SESSION_FRAME as *const Header) }
 }
 
-/// The first `len` bytes of the data area: what an answer has left there.
-pub fn data(len: usize) -> &'static [u8] {
-    let len = len.min(DATA_BYTES);
-    // SAFETY: inside the session frame. `unixd` writes there only during a call; callers use the
-    // slice before the next one.
-    unsafe {
-        core::slice::from_raw_parts((area::own_session() as usize + DATA_OFFSET) as *const u8, len)
-    }
+/// The first `len` bytes of the data area: what an answer has left there, or what is to be filled before a call.
+#[inline]
+pub fn data(len: usize) -> Memory {
+    let address = area::own_session() as u64 + DATA_OFFSET as u64;
+    // SAFETY: inside the session frame, of which only the header is ever referred to. The rest is `unixd`'s, too.
+    unsafe { Memory::new(address, len.min(DATA_BYTES)) }
 }
 
-/// The first `len` bytes of the data area, to be filled before a call.
-pub fn data_mut(len: usize) -> &'static mut [u8] {
-    let len = len.min(DATA_BYTES);
-    // SAFETY: as in `data`; no other thread uses this one's area.
-    unsafe {
-        let start = area::own_session() as usize + DATA_OFFSET;
-        core::slice::from_raw_parts_mut(start as *mut u8, len)
-    }
+/// Reads what an answer has left at the start of the data area.
+pub fn take(to: &mut [u8]) {
+    // The frame stays for as long as the thread may ask anything.
+    let _ = data(to.len()).read(to);
 }
 
-/// Puts byte string `a` in the data area. Answers its length, cut to what fits.
+/// Reads the first `len` bytes that an answer has left in the data area.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub fn taken(len: usize) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len.min(DATA_BYTES)).map_err(|_| Errno::ENOMEM)?;
+    all.resize(len.min(DATA_BYTES), 0);
+    take(&mut all);
+    Ok(all)
+}
+
+/// Puts byte string `a` in the data area. Returns its length, cut to what fits.
 pub fn put_a(a: &[u8]) -> usize {
-    let room = data_mut(a.len());
-    room.copy_from_slice(&a[..room.len()]);
-    room.len()
+    data(a.len()).write(a).done
 }
 
-/// Puts byte string `b` behind `a` of length `a`.
+/// Puts byte string `b` behind `a` of length `a`. Returns its length, cut to what fits.
 pub fn put_b(a: usize, b: &[u8]) -> usize {
-    let room = data_mut(a + b.len());
-    let tail = room.get_mut(a..).unwrap_or_default();
-    tail.copy_from_slice(&b[..tail.len()]);
-    tail.len()
+    data(DATA_BYTES).skip(a).write(b).done
 }
 
 /// Capabilities that go with a request, and where those of the answer are put.
@@ -128,12 +133,18 @@ pub fn call<R: Request>(request: R) -> Result<R::Reply> {
 
 /// Sends a request that may be answered late.
 pub fn wait<R: Request>(p: &mut Process, request: R) -> Result<R::Reply> {
-    lock::without(p, || call(request))
+    let released = lock::release(p);
+    let reply = call(request);
+    drop(released);
+    reply
 }
 
 /// The same with byte string `a`, whose bytes are in the data area already.
 pub fn wait_filled<R: Request>(p: &mut Process, request: R, a: usize) -> Result<R::Reply> {
-    lock::without(p, || call_filled(request, a))
+    let released = lock::release(p);
+    let reply = call_filled(request, a);
+    drop(released);
+    reply
 }
 
 /// Sends a request with byte string `a`, whose bytes are in the data area already.

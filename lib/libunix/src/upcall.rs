@@ -9,6 +9,7 @@ use crate::{exec, fork, sys, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
+use libos::guarded;
 use trace::Mark;
 use unixproto::signals::{killed, SIGKILL};
 use uvm::{Access, FaultError};
@@ -145,6 +146,7 @@ pub fn install(frame: *mut DispatcherFrame, stack: u64) {
         (*frame).upcall_stack = stack;
         (*frame).critical_low = low;
         (*frame).critical_high = high;
+        guarded::guard(frame);
     }
 }
 

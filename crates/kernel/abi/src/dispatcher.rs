@@ -127,8 +127,15 @@ pub struct DispatcherFrame {
     /// Its own address in the domain. Set by the kernel at `Configure`, when it also makes it the GS
     /// base of a dispatcher that is not marked with the Linux ABI.
     pub address: u64,
+    /// First address of the code whose faults, while the dispatcher is disabled, continue at `guarded_fixup`.
+    pub guarded_low: u64,
+    /// First address behind it.
+    pub guarded_high: u64,
+    /// Where it continues, with `rax` = the address of a page fault (else zero) and `rdx` = a [`guarded_fault`].
+    /// All other registers but the flags are as they were.
+    pub guarded_fixup: u64,
     /// Room for more facts.
-    pub reserved2: [u64; 8],
+    pub reserved2: [u64; 5],
     /// Registers of the program.
     pub save: Regs,
     /// For the library.
@@ -136,3 +143,9 @@ pub struct DispatcherFrame {
 }
 
 const _: () = assert!(core::mem::size_of::<DispatcherFrame>() <= 512);
+
+/// How a fault is described at `guarded_fixup`: the vector in the upper half, which is never zero, and the error
+/// code that the CPU pushed in the lower.
+pub const fn guarded_fault(vector: u64, error: u64) -> u64 {
+    vector << 32 | error & 0xffff_ffff
+}

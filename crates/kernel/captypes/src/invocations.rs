@@ -331,7 +331,8 @@ invocations! {
         dst: Place
     ) -> ();
     /// Removes the capability. The last one to an object destroys the object: what is mapped is
-    /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated.
+    /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated, also if the
+    /// way to the slot goes with what it held.
     5 Delete() -> ();
     /// Deletes all copies and descendants of the capability, which has the right `REVOKE`; itself
     /// stays. Of an Endpoint without badge these include all badges. `Again` as `Delete`.

@@ -33,6 +33,18 @@ impl Model {
             || caps().all(|cap| cap.mapping.is_none_or(|mapping| !mapping.in_alone))
     }
 
+    /// Is what is deleted not on the way to the slots itself? How far that comes is open.
+    fn keeps_the_way_to(&self, who: usize, place: Place, count: u32) -> bool {
+        let Ok(slots) = self.run(who, place, count.min(1 << 14)) else { return true };
+        let caps = || slots.iter().filter_map(|slot| self.slots.get(slot));
+        if !caps().any(Cap::is_container) {
+            return true;
+        }
+        let mut after = self.clone();
+        slots.iter().for_each(|&slot| after.delete_slot(slot));
+        after.run(who, place, count).is_ok()
+    }
+
     /// May executor `who` try this?
     pub fn permits(&self, who: usize, operation: &Operation) -> bool {
         let (target, words) = (operation.target, &operation.args);
@@ -62,7 +74,9 @@ impl Model {
             Label::Unmap => invoked_spared && self.spares(who, args!(Unmap).rest, 1),
             Label::DeleteRange => {
                 let count = args!(DeleteRange).count;
-                self.spares(who, target, count) && self.ends_at_a_certain_slot(who, target, count)
+                self.spares(who, target, count)
+                    && self.ends_at_a_certain_slot(who, target, count)
+                    && self.keeps_the_way_to(who, target, count)
             }
             Label::Revoke => match invoked {
                 Some((key, cap)) if cap.rights.has(Rights::REVOKE) => {

@@ -204,7 +204,8 @@ requests! {
     5 Become() -> ();
     /// Makes the root of the caller's CSpace larger. Sends a capability, L1CNode, to the new one: empty, of
     /// `linuxdomain::ROOT_BYTES`, moved, with the right `REVOKE`, and of which there are no copies.
-    /// `EINVAL`: it is something else, or there is a root of that size.
+    /// `EINVAL`: it is something else, or there is a root of that size. A process that has very many
+    /// capabilities to its root is ended.
     83 GrowRoot() -> ();
     /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
     /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.

@@ -5,7 +5,6 @@
 pub struct Stream {
     key: [u32; 8],
     counter: u64,
-    nonce: u64,
 }
 
 const SIGMA: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
@@ -21,15 +20,13 @@ fn quarter(s: &mut [u32; 16], a: usize, b: usize, c: usize, d: usize) {
     s[b] = (s[b] ^ s[c]).rotate_left(7);
 }
 
-/// One block of 64 bytes.
-fn block(key: &[u32; 8], counter: u64, nonce: u64) -> [u8; 64] {
+/// One block of 64 bytes. There is one stream for each key, so the nonce is 0.
+fn block(key: &[u32; 8], counter: u64) -> [u8; 64] {
     let mut start = [0; 16];
     start[..4].copy_from_slice(&SIGMA);
     start[4..12].copy_from_slice(key);
     start[12] = counter as u32;
     start[13] = (counter >> 32) as u32;
-    start[14] = nonce as u32;
-    start[15] = (nonce >> 32) as u32;
     let mut s = start;
     for _ in 0..10 {
         for i in 0..4 {
@@ -56,16 +53,11 @@ impl Stream {
             key[2 * i + 1] = (seed[i] >> 32) as u32;
             i += 1;
         }
-        Stream { key, counter: 0, nonce: 0 }
-    }
-    /// Changes the nonce so that what follows differs from any copy of the stream (after a fork): with
-    /// one key, streams of different nonces have nothing to do with each other.
-    pub fn stir(&mut self, word: u64) {
-        self.nonce ^= word;
+        Stream { key, counter: 0 }
     }
     /// The next 64 bytes.
     pub fn next_block(&mut self) -> [u8; 64] {
-        let out = block(&self.key, self.counter, self.nonce);
+        let out = block(&self.key, self.counter);
         self.counter += 1;
         out
     }
@@ -86,13 +78,5 @@ mod tests {
         // RFC 8439 appendix A.1, test vector 1.
         let mut s = Stream::new([0; 4]);
         assert_eq!(&s.next_block()[..8], &[0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);
-    }
-
-    #[test]
-    fn stirring_separates_copies() {
-        let mut a = Stream::new([1, 2, 3, 4]);
-        let mut b = Stream::new([1, 2, 3, 4]);
-        b.stir(7);
-        assert_ne!(a.next_block(), b.next_block());
     }
 }

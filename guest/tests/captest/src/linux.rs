@@ -12,7 +12,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall, UPCALLS};
 use libos::abi::slots::DISPATCHER;
-use libos::captypes::invocations::{options, NOTIFY_TIMER};
+use libos::captypes::invocations::{options, MapFlags, NOTIFY_TIMER};
 use libos::ipc::{self, Caps, Message};
 use libos::testkit::Outcome;
 use libos::vspace::RW;
@@ -27,6 +27,8 @@ pub const TESTS: &[Test] = &[
     ("upcall_not_while_disabled", disabled),
     ("upcall_not_in_critical_range", critical),
     ("upcall_fault_of_library", library_faults),
+    ("upcall_guarded_faults", guarded),
+    ("upcall_guarded_nowhere", guarded_nowhere),
 ];
 
 const PAGE: u64 = 4096;
@@ -34,8 +36,17 @@ const PAGE: u64 = 4096;
 pub const RESUME: u64 = 1;
 /// … stay in the library, without ever ending, …
 const SPIN: u64 = 2;
-/// … or touch an address that is not mapped.
+/// … touch an address that is not mapped, …
 const FAULT: u64 = 3;
+/// … or access the address in the second word, guarded, as the third word says ([`READ`], [`WRITE`]), and tell how that
+/// went.
+const GUARDED: u64 = 4;
+
+const READ: u64 = 0;
+const WRITE: u64 = 1;
+
+/// First word of what the library tells after a guarded access.
+const ACCESSED: u64 = 100;
 
 /// Where the frame of thread 0 is mapped.
 const FRAME_VA: u64 = VA + 20 * PAGE;
@@ -64,7 +75,13 @@ extern "C" fn library(frame: &'static DispatcherFrame, reason: u64) -> ! {
     let disabled = frame.disabled.load(Ordering::Relaxed) as u64;
     let rip = frame.save.rip;
     let told = threads::tell([reason, bits, disabled, frame.fault_address, frame.fault_error, rip]);
-    match told.map(|answer| answer.words[0]) {
+    let mut answer = told.map(|answer| answer.words);
+    while let Ok([GUARDED, address, how, ..]) = answer {
+        let [done, value, fault] = access(address, how);
+        let told = threads::tell([ACCESSED, done, value, fault, frame.fault_address, 0]);
+        answer = told.map(|answer| answer.words);
+    }
+    match answer.map(|words| words[0]) {
         Ok(RESUME) => resume(frame),
         Ok(FAULT) => {
             // SAFETY: faults, while the dispatcher is disabled.
@@ -73,6 +90,50 @@ extern "C" fn library(frame: &'static DispatcherFrame, reason: u64) -> ! {
         }
         _ => spin(0, 0, 0),
     }
+}
+
+/// A guarded access. Returns 1 if it was done and else 0, the word that was read or `rax` at the fixup, and
+/// `rdx` there.
+fn access(address: u64, how: u64) -> [u64; 3] {
+    let (done, value, fault): (u64, u64, u64);
+    // SAFETY: reads or writes a word of this test, or faults and goes on at the fixup.
+    unsafe {
+        core::arch::asm!(
+            "call {accesses}",
+            accesses = sym accesses,
+            in("rdi") address,
+            inout("rcx") how => done,
+            out("rax") value,
+            out("rdx") fault,
+        );
+    }
+    [done, value, fault]
+}
+
+/// The guarded range is from the second instruction to the first `ret`; the fixup is behind it.
+#[unsafe(naked)]
+extern "C" fn accesses() {
+    naked_asm!(
+        "jrcxz 2f",
+        ".global captest_guarded_low",
+        "captest_guarded_low:",
+        "mov qword ptr [rdi], 5",
+        "mov eax, 5",
+        "3: mov ecx, 1",
+        "xor edx, edx",
+        "ret",
+        "2: mov rax, [rdi]",
+        "jmp 3b",
+        ".global captest_guarded_fixup",
+        "captest_guarded_fixup:",
+        "xor ecx, ecx",
+        "ret",
+    )
+}
+
+extern "C" {
+    fn captest_guarded_low();
+    fn captest_guarded_fixup();
 }
 
 /// Where the program goes on, for the last instruction of [`resume`].
@@ -317,5 +378,65 @@ fn library_faults(lab: &mut Lab) -> Outcome {
     good!(threads::kill(0));
     fails!(WrongState, ipc::reply(Place::CALLER, [0; 6], Caps::NONE));
     let _ = DISPATCHER;
+    Ok(())
+}
+
+/// Has the library access an address, guarded. Returns what it tells.
+fn have_accessed(address: u64, how: u64) -> Result<[u64; 6], Status> {
+    let words = [GUARDED, address, how, 0, 0, 0];
+    Ok(ipc::reply_recv(EP, Place::CALLER, words, Caps::NONE, Place::NULL)?.words)
+}
+
+/// Starts a program with a library that has a guarded range, and enters it.
+fn start_guarded(lab: &mut Lab, fixup: u64) -> Outcome {
+    good!(make_tables(lab));
+    let regs = threads::first_registers(0, spin, [0; 3]);
+    good!(start_with(lab, &regs, |frame| {
+        frame.guarded_low = captest_guarded_low as *const () as u64;
+        frame.guarded_high = captest_guarded_fixup as *const () as u64;
+        frame.guarded_fixup = fixup;
+    }));
+    good!(dispatcher(0).notify(1));
+    check!(is(&good!(threads::hear()), Upcall::Message));
+    Ok(())
+}
+
+/// A fault of a guarded instruction continues at the fixup, which is told address and code, and the same access
+/// succeeds once the page is there.
+fn guarded(lab: &mut Lab) -> Outcome {
+    const AT: u64 = VA + 8;
+    const NON_CANONICAL: u64 = 1 << 63;
+    start_guarded(lab, captest_guarded_fixup as *const () as u64)?;
+    // Not present: user mode, read or write.
+    check!(good!(have_accessed(AT, READ)) == [ACCESSED, 0, AT, 14 << 32 | 4, 0, 0]);
+    check!(good!(have_accessed(AT, WRITE)) == [ACCESSED, 0, AT, 14 << 32 | 6, 0, 0]);
+    check!(good!(have_accessed(NON_CANONICAL, READ)) == [ACCESSED, 0, 0, 13 << 32, 0, 0]);
+    good!(lab.make(CapType::Frame, 0, PAGE, slot(0)));
+    good!(good!(lab.window.open(slot(0), 0, PAGE, RW)).write(8, &77u64.to_le_bytes()));
+    good!(PT.map(0, 1, slot(0), 0, MapFlags::READ, slot(1)));
+    check!(good!(have_accessed(AT, READ)) == [ACCESSED, 1, 77, 0, 0, 0]);
+    // Present, and not to be written to.
+    check!(good!(have_accessed(AT, WRITE)) == [ACCESSED, 0, AT, 14 << 32 | 7, 0, 0]);
+    good!(slot(1).protect(0, 1, RW));
+    check!(good!(have_accessed(AT, WRITE)) == [ACCESSED, 1, 5, 0, 0, 0]);
+    check!(good!(have_accessed(AT, READ)) == [ACCESSED, 1, 5, 0, 0, 0]);
+    // Taken away from behind.
+    good!(slot(0).revoke());
+    check!(good!(have_accessed(AT, READ)) == [ACCESSED, 0, AT, 14 << 32 | 4, 0, 0]);
+    good!(threads::kill(0));
+    Ok(())
+}
+
+/// Where there is no place to continue, it is a fault like any other of the library.
+fn guarded_nowhere(lab: &mut Lab) -> Outcome {
+    for fixup in [1 << 47, 1 << 63, u64::MAX] {
+        start_guarded(lab, fixup)?;
+        let words = [GUARDED, VA + 8, WRITE, 0, 0, 0];
+        let heard = ipc::reply_recv(EP, Place::CALLER, words, Caps::NONE, Place::NULL);
+        let fault = good!(heard);
+        check!(fault.is_fault() && fault.words[0] == 14 && fault.words[2] == VA + 8);
+        good!(threads::kill(0));
+        good!(lab.clean());
+    }
     Ok(())
 }

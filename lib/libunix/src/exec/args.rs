@@ -126,6 +126,6 @@ fn strings(p: &mut Process, array: u64, room: &mut usize) -> Result<Strings> {
         }
         let text = user::cstr(p, at, STRING_MAX, Errno::E2BIG)?;
         *room = room.checked_sub(text.len() + 9).ok_or(Errno::E2BIG)?;
-        all.push(text);
+        all.push(&text);
     }
 }

@@ -72,7 +72,8 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
     let attached = loop {
         let attached = server::call(op::Attach { from: block.len() as u32 });
         let Ok(attached) = attached else { die(SIGKILL, "unixd does not know it") };
-        block.extend_from_slice(server::data(attached.bytes as usize));
+        let Ok(part) = server::taken(attached.bytes as usize) else { die(SIGKILL, "no memory") };
+        block.extend_from_slice(&part);
         if (attached.bytes as usize) < DATA_BYTES {
             break attached;
         }
@@ -229,7 +230,7 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
     // Behind what the file has, its last page is zero.
     if has_file && segment.end > segment.file_end && segment.prot.has(Prot::WRITE) {
         let len = file_pages_end.min(segment.end.next_multiple_of(PAGE)) - segment.file_end;
-        user::slice_out(p, segment.file_end, len as usize)?.fill(0);
+        user::zero(p, segment.file_end, len as usize).all()?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::server::header;
 use crate::sys::random;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use uvm::{Flags, MapRequest, Placement, Prot};
 
@@ -58,7 +59,6 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
     let sp = ((random & !15) - words as u64 * 8) & !15;
     map(p, program, sp)?;
 
-    let stack = user::slice_out(p, sp, (PROGRAM_END - sp) as usize)?;
     let strings: [(u64, &[u8]); 5] = [
         (random, &seed),
         (platform, PLATFORM),
@@ -67,14 +67,11 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
         (name, &args.path),
     ];
     for (at, bytes) in strings {
-        stack[(at - sp) as usize..][..bytes.len()].copy_from_slice(bytes);
+        user::bytes_out(p, at, bytes)?;
     }
-    let mut rest = stack.chunks_exact_mut(8);
-    let mut push = |word: u64| {
-        if let Some(place) = rest.next() {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-    };
+    let mut all = Vec::new();
+    all.try_reserve_exact(words).map_err(|_| Errno::ENOMEM)?;
+    let mut push = |word: u64| all.push(word);
     push(args.argv.count as u64);
     for (mut at, strings) in [(argv, &args.argv), (envp, &args.envp)] {
         for text in strings.iter() {
@@ -84,6 +81,7 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
         push(0);
     }
     auxiliary.into_iter().flat_map(|(key, value)| [key, value]).for_each(push);
+    user::words_out(p, sp, &all)?;
     Ok(sp)
 }
 

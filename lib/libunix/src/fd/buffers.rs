@@ -1,11 +1,12 @@
-//! The program's buffers of one read or write, as a sequence of resident pieces.
+//! The program's buffers of one read or write.
 
 use crate::errno::Result;
-use crate::mm::user;
+use crate::mm::user::{self, Moved};
 use crate::process::Process;
+use libos::guarded::Memory;
 use linuxabi::iovec::Buffer;
 
-/// Most bytes that are made resident at a time.
+/// Most bytes that are copied at a time.
 const PIECE: u64 = 1 << 20;
 
 /// Where a transfer stands in its buffers.
@@ -48,7 +49,15 @@ impl<'a> Cursor<'a> {
     /// `EFAULT` unless the next byte can be written.
     pub fn probe_out(&mut self, p: &mut Process) -> Result<()> {
         match self.current(1) {
-            Some((addr, n)) => user::slice_out(p, addr, n).map(|_| ()),
+            Some((addr, n)) => user::writable(p, addr, n).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// `EFAULT` unless the next byte can be read.
+    pub fn probe_in(&mut self, p: &mut Process) -> Result<()> {
+        match self.current(1) {
+            Some((addr, n)) => user::readable(p, addr, n).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -58,7 +67,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn writable(&mut self, p: &mut Process, max: u64) -> Result<u64> {
         let Some((addr, n)) = self.current(max) else { return Ok(0) };
-        let first = user::prefix_out(p, addr, n)?.len() as u64;
+        let first = user::writable(p, addr, n)? as u64;
         if first == max || first < n as u64 {
             return Ok(first);
         }
@@ -71,46 +80,63 @@ impl<'a> Cursor<'a> {
         rest.advance(first as usize);
         let mut total = first;
         while total < max {
-            match rest.next_out(p, max - total) {
-                Ok([]) => break,
-                Ok(piece) => total += piece.len() as u64,
-                Err(_) => break,
-            }
+            let Some((addr, n)) = rest.current(max - total) else { break };
+            let Ok(here) = user::writable(p, addr, n) else { break };
+            rest.advance(here);
+            total += here as u64;
         }
         Ok(total)
     }
 
-    /// The next piece to read from, at most `max` bytes; empty at the end.
-    pub fn next_in(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
-        let Some((addr, n)) = self.current(max) else { return Ok(&[]) };
-        let piece = user::prefix_in(p, addr, n)?;
-        self.advance(piece.len());
-        Ok(piece)
-    }
-
-    /// The next piece to write to, at most `max` bytes; empty at the end.
-    pub fn next_out(&mut self, p: &mut Process, max: u64) -> Result<&'static mut [u8]> {
-        let Some((addr, n)) = self.current(max) else { return Ok(&mut []) };
-        let piece = user::prefix_out(p, addr, n)?;
-        self.advance(piece.len());
-        Ok(piece)
-    }
-
-    /// Copies all of `from` to the buffers. Answers how much went before a bad address; `EFAULT`
-    /// if nothing did.
-    pub fn scatter(&mut self, p: &mut Process, from: &[u8]) -> Result<u64> {
-        let mut done = 0;
-        while done < from.len() {
-            match self.next_out(p, (from.len() - done) as u64) {
-                Ok([]) => break,
-                Ok(piece) => {
-                    piece.copy_from_slice(&from[done..done + piece.len()]);
-                    done += piece.len();
-                }
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
+    /// Does `copy` with one buffer after the other, until `max` bytes are done or one copy is short. It is told where
+    /// in the program the bytes are, how many they are, and how many are done.
+    #[inline(always)]
+    fn each(
+        &mut self,
+        p: &mut Process,
+        max: usize,
+        mut copy: impl FnMut(&mut Process, u64, usize, usize) -> Moved,
+    ) -> Moved {
+        let mut bytes = 0;
+        while bytes < max {
+            let Some((addr, n)) = self.current((max - bytes) as u64) else { break };
+            let moved = copy(p, addr, n, bytes);
+            self.advance(moved.bytes);
+            bytes += moved.bytes;
+            if moved.short.is_some() {
+                return Moved { bytes, ..moved };
             }
         }
-        Ok(done as u64)
+        Moved { bytes, short: None }
+    }
+
+    /// Copies from the buffers to `to`, as much as both have.
+    pub fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
+        self.each(p, to.len(), |p, addr, n, done| user::read(p, addr, &mut to[done..done + n]))
+    }
+
+    /// The same to a window, or to memory shared with a server.
+    #[inline]
+    pub fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
+        self.each(p, to.len(), |p, addr, n, done| user::read_to(p, addr, to.skip(done).first(n)))
+    }
+
+    /// Copies from `from` to the buffers, as much as both have.
+    pub fn scatter(&mut self, p: &mut Process, from: &[u8]) -> Moved {
+        self.each(p, from.len(), |p, addr, n, done| user::write(p, addr, &from[done..done + n]))
+    }
+
+    /// The same from a window, or from memory shared with a server.
+    #[inline]
+    pub fn scatter_from(&mut self, p: &mut Process, from: Memory) -> Moved {
+        self.each(p, from.len(), |p, addr, n, done| {
+            user::write_from(p, addr, from.skip(done).first(n))
+        })
+    }
+
+    /// Fills up to `max` bytes of the buffers with zeros.
+    pub fn zero(&mut self, p: &mut Process, max: u64) -> Moved {
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        self.each(p, max, |p, addr, n, _| user::zero(p, addr, n))
     }
 }

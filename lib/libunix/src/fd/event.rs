@@ -89,7 +89,7 @@ pub fn read(p: &mut Process, fd: i32, to: &mut Cursor) -> Result<u64> {
             }
             // A writer may have waited for room.
             tell_watchers(p);
-            return to.scatter(p, &value.to_le_bytes());
+            return Ok(to.scatter(p, &value.to_le_bytes()).some()? as u64);
         }
         if file.flags & O_NONBLOCK != 0 {
             return Err(Errno::EAGAIN);
@@ -121,9 +121,7 @@ pub fn write(p: &mut Process, fd: i32, from: &mut impl Source) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let mut bytes = [0; 8];
-    if from.gather(p, &mut bytes)? < bytes.len() {
-        return Err(Errno::EFAULT);
-    }
+    from.gather(p, &mut bytes).all()?;
     let add = u64::from_le_bytes(bytes);
     if add == u64::MAX {
         return Err(Errno::EINVAL);

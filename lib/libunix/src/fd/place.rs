@@ -9,6 +9,7 @@ use abi::layout::{LIBRARY_WINDOWS, PAGE};
 use captypes::invocations::MapFlags;
 use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Place, Status};
+use libos::guarded::Memory;
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{own, MAPPINGS, RWX, WINDOWS_L1};
@@ -34,9 +35,11 @@ pub struct Places {
     tables: u64,
 }
 
-/// Where window `index` starts.
-pub const fn address(index: usize) -> u64 {
-    LIBRARY_WINDOWS + index as u64 * WINDOW_BYTES
+/// The first `bytes` bytes of window `index`.
+pub fn memory(index: usize, bytes: u64) -> Memory {
+    debug_assert!(index < WINDOWS && bytes <= WINDOW_BYTES);
+    // SAFETY: in the part of the address space where nothing but windows is.
+    unsafe { Memory::new(LIBRARY_WINDOWS + index as u64 * WINDOW_BYTES, bytes as usize) }
 }
 
 /// Where the Frame capability that it shows is kept.

@@ -6,8 +6,10 @@ use super::buffers::Cursor;
 use super::transfer::Source;
 use super::windows::{self, View};
 use crate::errno::{Errno, Result};
+use crate::mm::user::{Moved, Short};
 use crate::process::Process;
 use crate::server::{self, op};
+use libos::guarded::{Memory, Progress};
 use unixproto::files::{AT_OFFSET, SEEK_SET};
 use unixproto::ops::Part;
 use unixproto::session::DATA_BYTES;
@@ -15,7 +17,8 @@ use unixproto::session::DATA_BYTES;
 /// Most bytes that one request writes: what is asked for is made resident first.
 const WRITE_PIECE: u64 = 4 << 20;
 
-static ZEROS: [u8; 4096] = [0; 4096];
+/// How often a copy that does not come forward is tried again, as others truncate the file.
+const TRIES: u32 = 1000;
 
 /// Pieces of a file, to be copied from.
 pub struct FilePieces {
@@ -30,25 +33,105 @@ impl FilePieces {
     }
 }
 
+impl FilePieces {
+    /// What the file has next, at most `max` bytes. `None`: it ends here, as others have truncated it.
+    fn view(&mut self, p: &mut Process, max: u64) -> Result<Option<View>> {
+        let max = max.min(self.part.bytes);
+        match windows::view(p, self.desc, &mut self.part, false) {
+            Ok(View::Bytes(bytes)) => {
+                Ok(Some(View::Bytes(bytes.first(usize::try_from(max).unwrap_or(usize::MAX)))))
+            }
+            Ok(View::Hole(bytes)) => Ok(Some(View::Hole(bytes.min(max)))),
+            Err(Errno::ENXIO) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.part.offset += bytes as u64;
+        self.part.bytes -= bytes as u64;
+    }
+
+    /// Has `copy` done with what the file has next, again and again, until `max` bytes are copied or it can do no
+    /// more. It is told how many bytes are done; of a view that is gone it says [`Short::Window`].
+    fn each(
+        &mut self,
+        p: &mut Process,
+        max: u64,
+        mut copy: impl FnMut(&mut Process, View, usize) -> Moved,
+    ) -> Moved {
+        let mut done = 0;
+        let mut tries = TRIES;
+        while self.part.bytes > 0 && (done as u64) < max {
+            let view = match self.view(p, max - done as u64) {
+                Ok(Some(view)) => view,
+                Ok(None) => {
+                    return Moved { bytes: done, short: Some(Short::Program(Errno::ENXIO)) }
+                }
+                Err(error) => return Moved { bytes: done, short: Some(Short::Program(error)) },
+            };
+            let moved = copy(p, view, done);
+            self.advance(moved.bytes);
+            done += moved.bytes;
+            match moved.short {
+                None => {}
+                Some(Short::Window) if tries > 0 => {
+                    windows::lost(p, self.part.inode);
+                    tries = if moved.bytes > 0 { TRIES } else { tries - 1 };
+                }
+                Some(short) => {
+                    return Moved { bytes: done, short: Some(Short::Program(short.errno())) }
+                }
+            }
+        }
+        Moved { bytes: done, short: None }
+    }
+}
+
+/// What has become of a copy from a file, as that from a program is told.
+fn told(progress: Progress) -> Moved {
+    Moved { bytes: progress.done, short: progress.fault.map(|_| Short::Window) }
+}
+
 impl Source for FilePieces {
     fn left(&self) -> u64 {
         self.part.bytes
     }
-    fn next(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
-        let max = max.min(self.part.bytes);
-        if max == 0 {
-            return Ok(&[]);
+    fn probe(&mut self, p: &mut Process) -> Result<()> {
+        match self.part.bytes {
+            0 => Ok(()),
+            _ => self.view(p, 1)?.map(drop).ok_or(Errno::ENXIO),
         }
-        let piece = match windows::view(p, self.desc, &mut self.part, false)? {
-            View::Bytes(bytes) => {
-                let n = (bytes.len() as u64).min(max) as usize;
-                &bytes[..n]
+    }
+    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
+        self.each(p, to.len() as u64, |_, view, done| match view {
+            View::Bytes(bytes) => told(bytes.read(&mut to[done..])),
+            View::Hole(bytes) => {
+                to[done..done + bytes as usize].fill(0);
+                Moved { bytes: bytes as usize, short: None }
             }
-            View::Hole(bytes) => &ZEROS[..bytes.min(max).min(ZEROS.len() as u64) as usize],
-        };
-        self.part.offset += piece.len() as u64;
-        self.part.bytes -= piece.len() as u64;
-        Ok(piece)
+        })
+    }
+    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
+        let mut target_is_gone = false;
+        let mut moved = self.each(p, to.len() as u64, |_, view, done| {
+            let to = to.skip(done);
+            let progress = match view {
+                View::Bytes(bytes) => to.copy_from(bytes),
+                View::Hole(bytes) => to.first(bytes as usize).zero(),
+            };
+            match progress.fault {
+                Some(fault) if to.contains(fault.address) => {
+                    target_is_gone = true;
+                    Moved { bytes: progress.done, short: Some(Short::Program(Errno::EIO)) }
+                }
+                _ => told(progress),
+            }
+        });
+        if target_is_gone {
+            moved.short = Some(Short::Window);
+        }
+        moved
     }
 }
 
@@ -74,19 +157,15 @@ pub fn read(p: &mut Process, desc: u32, inode: u64, offset: u64, to: &mut Cursor
 }
 
 fn copy_out(p: &mut Process, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
-    while pieces.left() > 0 {
-        let target = to.next_out(p, pieces.left())?;
-        let mut done = 0;
-        while done < target.len() {
-            let piece = pieces.next(p, (target.len() - done) as u64)?;
-            if piece.is_empty() {
-                return Err(Errno::EIO);
-            }
-            target[done..done + piece.len()].copy_from_slice(piece);
-            done += piece.len();
-        }
+    let moved = pieces.each(p, to.left(), |p, view, _| match view {
+        View::Bytes(bytes) => to.scatter_from(p, bytes),
+        View::Hole(bytes) => to.zero(p, bytes),
+    });
+    match moved.short {
+        // Others have truncated the file: it ends there.
+        None | Some(Short::Program(Errno::ENXIO)) => Ok(()),
+        Some(short) => Err(short.errno()),
     }
-    Ok(())
 }
 
 /// A regular file to be written.
@@ -98,10 +177,18 @@ pub struct Target {
     pub write_only: bool,
 }
 
+/// How far one request of a write has come.
+struct Written {
+    done: u64,
+    /// There is nothing to go on with: the source has no more, or there is no room.
+    is_last: bool,
+}
+
 /// Writes at `offset` or [`AT_OFFSET`]. A write of nothing does nothing.
 pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -> Result<u64> {
     let mut total = 0;
-    while from.left() > 0 {
+    let mut tries = TRIES;
+    while from.left() > 0 && tries > 0 {
         let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
         let small = from.left() <= DATA_BYTES as u64;
         let written = match to.write_only && small && at == AT_OFFSET {
@@ -109,9 +196,10 @@ pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -
             false => write_piece(p, to, at, from),
         };
         match written {
-            Ok((done, wanted)) => {
+            Ok(Written { done, is_last }) => {
                 total += done;
-                if done < wanted {
+                tries = if done > 0 { TRIES } else { tries - 1 };
+                if is_last {
                     break;
                 }
             }
@@ -122,73 +210,81 @@ pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -
     Ok(total)
 }
 
-/// All that is left, by one request. Answers how much was done and how much was wanted.
-fn write_small(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
+/// All that is left, by one request.
+fn write_small(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<Written> {
     let wanted = from.left();
-    let had = from.gather(p, server::data_mut(wanted as usize))?;
+    let had = from.gather_to(p, server::data(wanted as usize)).some()?;
     let done = server::call_filled(op::WriteAt { desc, offset: AT_OFFSET }, had)?.count;
-    Ok((done, wanted))
+    Ok(Written { done, is_last: done < wanted })
 }
 
-/// One piece for which there is room. Answers how much was done and how much was wanted.
+/// One piece for which there is room.
 fn write_piece(
     p: &mut Process,
     to: Target,
     offset: u64,
     from: &mut impl Source,
-) -> Result<(u64, u64)> {
+) -> Result<Written> {
     let Target { desc, inode, .. } = to;
     let wanted = from.left().min(WRITE_PIECE);
-    // The first piece is had before the file grows: a bad address leaves no trace.
-    let mut piece = from.next(p, wanted)?;
+    // The first byte is looked at before the file grows: a bad address leaves no trace.
+    from.probe(p)?;
     let part = server::call(op::WriteBegin { desc, offset, bytes: wanted })?;
     let mut place = Part { inode, ..part };
-    let mut done = 0;
-    let mut result = Ok(());
-    while done < part.bytes {
-        if piece.is_empty() {
-            match from.next(p, part.bytes - done) {
-                Ok([]) => break,
-                Ok(more) => piece = more,
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        match store(p, to, &mut place, piece) {
-            Ok(n) => {
-                piece = &piece[n..];
-                done += n as u64;
-            }
-            Err(error) => {
-                result = Err(error);
-                break;
-            }
-        }
+    let mut short = None;
+    while place.bytes > 0 && short.is_none() {
+        short = match to.write_only {
+            true => send(p, to, &mut place, from),
+            false => store(p, to, &mut place, from),
+        };
     }
+    let done = part.bytes - place.bytes;
     if done < part.bytes && offset == AT_OFFSET {
         move_back(desc, part.offset + done);
     }
-    match result {
-        Err(error) if done == 0 => Err(error),
-        _ => Ok((done, wanted)),
+    match short {
+        // Others have truncated the file meanwhile; what is written goes behind its end.
+        Some(Short::Window) => Ok(Written { done, is_last: false }),
+        Some(Short::Program(error)) if done == 0 => Err(error),
+        _ => Ok(Written { done, is_last: done < wanted }),
     }
 }
 
-/// Copies the start of `piece` to `place`, which moves. Answers how many bytes.
-fn store(p: &mut Process, to: Target, place: &mut Part, piece: &[u8]) -> Result<usize> {
-    let n = if to.write_only {
-        let n = piece.len().min(DATA_BYTES).min(place.bytes as usize);
-        let request = op::WriteAt { desc: to.desc, offset: place.offset };
-        server::call_a(request, &piece[..n])?.count as usize
-    } else {
-        let target = windows::view_mut(p, to.desc, place)?;
-        let n = target.len().min(piece.len()).min(place.bytes as usize);
-        target[..n].copy_from_slice(&piece[..n]);
-        n
+/// Copies the next bytes to `place` by way of a window. `place` moves. Returns why there can be no more.
+fn store(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
+    let target = match windows::view_mut(p, to.desc, place) {
+        Ok(target) => target,
+        Err(Errno::ENXIO) => return Some(Short::Window),
+        Err(error) => return Some(Short::Program(error)),
     };
-    place.offset += n as u64;
-    place.bytes -= n as u64;
-    Ok(n)
+    let moved = from.gather_to(p, target.first(place.bytes as usize));
+    advance(place, moved.bytes as u64);
+    if moved.short == Some(Short::Window) {
+        windows::lost(p, to.inode);
+    }
+    if moved.bytes == 0 && moved.short.is_none() {
+        return Some(Short::Program(Errno::EFAULT));
+    }
+    moved.short
+}
+
+/// Has `unixd` copy the next bytes to `place`. `place` moves. Returns why there can be no more.
+fn send(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
+    let moved = from.gather_to(p, server::data(place.bytes.min(DATA_BYTES as u64) as usize));
+    if moved.bytes == 0 {
+        return moved.short.or(Some(Short::Program(Errno::EFAULT)));
+    }
+    let request = op::WriteAt { desc: to.desc, offset: place.offset };
+    match server::call_filled(request, moved.bytes) {
+        Ok(reply) => {
+            advance(place, reply.count.min(place.bytes));
+            moved.short
+        }
+        Err(error) => Some(Short::Program(error)),
+    }
+}
+
+fn advance(place: &mut Part, bytes: u64) {
+    place.offset += bytes;
+    place.bytes -= bytes;
 }

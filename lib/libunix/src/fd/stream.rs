@@ -5,6 +5,7 @@ use super::buffers::Cursor;
 use super::transfer::Source;
 use super::windows;
 use crate::errno::{Errno, Result};
+use crate::mm::user::{Moved, Short};
 use crate::process::Process;
 use crate::server::{self, op, restart};
 use unixproto::files::{PIPE_BYTES, SEEK_CUR, SEEK_SET};
@@ -17,7 +18,7 @@ const RING_FROM: u64 = 4096;
 pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     let bytes = to.writable(p, to.left().min(DATA_BYTES as u64))? as u32;
     let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
-    to.scatter(p, server::data(count as usize))
+    Ok(to.scatter_from(p, server::data(count as usize)).some()? as u64)
 }
 
 /// Reads text at an offset, without moving the description's own.
@@ -49,12 +50,13 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
 
 /// One request's worth. Answers how much was done and how much was wanted.
 fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
-    let room = server::data_mut(from.left().min(DATA_BYTES as u64) as usize);
-    let wanted = from.gather(p, room)?;
+    let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
+    let wanted = from.gather_to(p, room).some()?;
     let mut done = 0;
     while done < wanted {
         if done > 0 {
-            server::data_mut(wanted).copy_within(done.., 0);
+            // To lower addresses, from the lowest one on.
+            let _ = room.copy_from(room.first(wanted).skip(done));
         }
         match server::wait_filled(p, op::Write { desc }, wanted - done) {
             Ok(reply) if reply.count == 0 => break,
@@ -103,12 +105,16 @@ pub fn read_pipe(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     let offset = taken.offset % PIPE_BYTES;
     let bytes = taken.bytes.min(PIPE_BYTES);
     let first = bytes.min(PIPE_BYTES - offset);
-    let mut result = to.scatter(p, ring.bytes(offset, first));
-    if result == Ok(first) && first < bytes {
-        let rest = to.scatter(p, ring.bytes(0, bytes - first)).unwrap_or(0);
-        result = Ok(first + rest);
+    let mut moved = to.scatter_from(p, ring.part(offset, first));
+    if moved.bytes as u64 == first && first < bytes {
+        let rest = to.scatter_from(p, ring.part(0, bytes - first));
+        moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
     }
-    let done = *result.as_ref().unwrap_or(&0);
+    if moved.short == Some(Short::Window) {
+        p.fds.forget_rings(&[desc]);
+    }
+    let result = moved.some().map(|bytes| bytes as u64);
+    let done = moved.bytes as u64;
     if bytes > 0 {
         server::call(op::PipeTake { desc, done, bytes: 0 })?;
     }
@@ -155,13 +161,14 @@ pub fn write_pipe(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<
             Ok(ring) => ring,
             Err(error) => break Some(error),
         };
-        let mut result = from.gather(p, ring.bytes_mut(offset, first)).map(|n| n as u64);
-        if result == Ok(first) && first < bytes {
-            let rest = from.gather(p, ring.bytes_mut(0, bytes - first)).unwrap_or(0);
-            result = Ok(first + rest as u64);
+        let mut moved = from.gather_to(p, ring.part(offset, first));
+        if moved.bytes as u64 == first && first < bytes {
+            let rest = from.gather_to(p, ring.part(0, bytes - first));
+            moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
         }
-        match result {
+        match moved.some() {
             Ok(n) => {
+                let n = n as u64;
                 copied = n;
                 total += n;
                 if n < bytes || n == 0 {

@@ -45,7 +45,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
     let start = usize::try_from(at.unwrap_or(offset)).unwrap_or(usize::MAX);
     let rest = whole.as_bytes().get(start..).unwrap_or_default();
     let piece = &rest[..rest.len().min(to.left() as usize)];
-    let done = to.scatter(p, piece)?;
+    let done = to.scatter(p, piece).some()? as u64;
     if at.is_none() {
         text(&mut p.fds, fd)?.offset = offset + done;
     }

@@ -5,41 +5,44 @@ use super::regular::{self, FilePieces};
 use super::{alone, text};
 use super::{event, stream, Object};
 use crate::errno::{Errno, Result};
+use crate::mm::user::Moved;
 use crate::process::Process;
 use crate::server::{self, op};
 use crate::sys::random;
+use libos::guarded::Memory;
 use unixproto::files::{Kind, AT_OFFSET};
 
+/// Random bytes that are made at a time.
+const RANDOM_PIECE: usize = 512;
+
 /// Bytes to be written, piece by piece.
+///
+/// A copy is short with [`Short::Program`](crate::mm::user::Short) if the source has no more to give although there is
+/// some left, whatever the source is, and with [`Short::Window`](crate::mm::user::Short) if its target is gone.
 pub trait Source {
     /// Bytes to go.
     fn left(&self) -> u64;
-    /// The next piece, at most `max` bytes; empty at the end.
-    fn next(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]>;
-    /// Fills `to` as far as the source goes. An error only if nothing could be had.
-    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        while done < to.len() {
-            match self.next(p, (to.len() - done) as u64) {
-                Ok([]) => break,
-                Ok(piece) => {
-                    to[done..done + piece.len()].copy_from_slice(piece);
-                    done += piece.len();
-                }
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
-    }
+    /// An error unless the next byte can be had.
+    fn probe(&mut self, p: &mut Process) -> Result<()>;
+    /// Copies to `to`, as much as both have.
+    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved;
+    /// The same to a window, or to memory shared with a server.
+    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved;
 }
 
 impl Source for Cursor<'_> {
     fn left(&self) -> u64 {
         self.left()
     }
-    fn next(&mut self, p: &mut Process, max: u64) -> Result<&'static [u8]> {
-        self.next_in(p, max)
+    fn probe(&mut self, p: &mut Process) -> Result<()> {
+        self.probe_in(p)
+    }
+    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
+        self.gather(p, to)
+    }
+    #[inline]
+    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
+        self.gather_to(p, to)
     }
 }
 
@@ -63,7 +66,7 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
         Kind::Regular => read_regular(p, fd, (desc, inode), at, to),
         Kind::Directory => Err(Errno::EISDIR),
         Kind::Null => Ok(0),
-        Kind::Zero | Kind::Full => fill(p, to, |_, piece| piece.fill(0)),
+        Kind::Zero | Kind::Full => Ok(to.zero(p, u64::MAX).some()? as u64),
         Kind::Random => read_random(p, to),
         Kind::Path => Err(Errno::EBADF),
         Kind::Text => stream::read_text(p, desc, at, to),
@@ -150,7 +153,11 @@ pub fn copy(
         return Ok(0);
     }
     let mut pieces = FilePieces::new(desc, inode, part);
-    let result = write(p, output, out_at, &mut pieces);
+    let result = match write(p, output, out_at, &mut pieces) {
+        // Others have truncated it meanwhile.
+        Err(Errno::ENXIO) => Ok(0),
+        result => result,
+    };
     let done = *result.as_ref().unwrap_or(&0);
     if done < part.bytes && in_at.is_none() {
         regular::move_back(desc, part.offset + done);
@@ -160,21 +167,18 @@ pub fn copy(
 
 /// Fills the buffers with random bytes.
 pub fn read_random(p: &mut Process, to: &mut Cursor) -> Result<u64> {
-    fill(p, to, random::fill)
-}
-
-fn fill(p: &mut Process, to: &mut Cursor, make: impl Fn(&mut Process, &mut [u8])) -> Result<u64> {
-    let mut done = 0;
+    let mut total = 0;
     while to.left() > 0 {
-        match to.next_out(p, u64::MAX) {
-            Ok([]) => break,
-            Ok(piece) => {
-                make(p, piece);
-                done += piece.len() as u64;
-            }
-            Err(error) if done == 0 => return Err(error),
-            Err(_) => break,
+        let mut bytes = [0; RANDOM_PIECE];
+        let piece = &mut bytes[..to.left().min(RANDOM_PIECE as u64) as usize];
+        random::fill(p, piece);
+        let moved = to.scatter(p, piece);
+        total += moved.bytes as u64;
+        match moved.short {
+            Some(short) if total == 0 => return Err(short.errno()),
+            Some(_) => break,
+            None => {}
         }
     }
-    Ok(done)
+    Ok(total)
 }

@@ -314,8 +314,10 @@ fn ask_for_changes(p: &mut Process, changes: u64) {
 }
 
 fn entries(count: usize) -> impl Iterator<Item = PollEntry> {
-    let bytes = server::data(count.saturating_mul(ENTRY_BYTES)).chunks_exact(ENTRY_BYTES);
-    bytes.filter_map(|bytes| Some(PollEntry::from_bytes(bytes.try_into().ok()?)))
+    let all = server::data(count.saturating_mul(ENTRY_BYTES));
+    let entry =
+        move |n| all.skip(n * ENTRY_BYTES).load().ok().map(|bytes| PollEntry::from_bytes(bytes));
+    (0..all.len() / ENTRY_BYTES).map_while(entry)
 }
 
 /// Learns what only `unixd` knows about these files, of which these events are wanted. Answers those
@@ -351,11 +353,11 @@ fn tokens(p: &Process, (index, _): (u32, u16)) -> impl Iterator<Item = (u32, u32
 fn put_entries(p: &Process, files: &[(u32, u16)], entry: fn(u32, u32, u16) -> PollEntry) -> usize {
     let each = |&file: &(u32, u16)| tokens(p, file).map(move |one| (one, file.1));
     let all = files.iter().flat_map(each);
-    let room = server::data_mut(DATA_BYTES).chunks_exact_mut(ENTRY_BYTES);
-    let put = |(((desc, token), events), room): (((u32, u32), u16), &mut [u8])| {
-        room.copy_from_slice(&entry(desc, token, events).to_bytes());
+    let room = server::data(DATA_BYTES);
+    let put = |(((desc, token), events), n): (((u32, u32), u16), usize)| {
+        room.skip(n * ENTRY_BYTES).store(&entry(desc, token, events).to_bytes()).is_ok()
     };
-    all.zip(room).map(put).count() * ENTRY_BYTES
+    all.zip(0..DATA_BYTES / ENTRY_BYTES).map(put).take_while(|put| *put).count() * ENTRY_BYTES
 }
 
 /// Asks `unixd` to tell what changes with these files.

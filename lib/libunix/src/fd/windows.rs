@@ -3,14 +3,17 @@
 //!
 //! A window is one of a fixed number of places of [`WINDOW_BYTES`] in the library's part of the
 //! address space. It shows a piece of one extent of one file, through a Frame capability that the
-//! library holds as long as the window stands: so the pages cannot go away under a copy, even
-//! when somebody truncates the file. The least recently used window makes room for a new one.
+//! library holds as long as the window stands. The least recently used window makes room for a new one.
+//!
+//! What a window shows is written by other processes, and taken away when one of them truncates the file. A copy
+//! that finds it gone says so to [`lost`] and asks for a [`view`] again.
 
 use super::place;
 use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op, Caps};
+use libos::guarded::Memory;
 use unixproto::files::PIPE_BYTES;
 use unixproto::ops::Part;
 
@@ -43,8 +46,8 @@ pub struct Windows {
 
 /// What a file has at some offset.
 pub enum View {
-    /// These bytes, at least one.
-    Bytes(&'static [u8]),
+    /// These bytes, at least one. They are good until two other windows have been opened.
+    Bytes(Memory),
     /// So many zeros.
     Hole(u64),
 }
@@ -135,15 +138,11 @@ impl Windows {
         index
     }
 
-    /// The rest of window `index` from `offset` in the file on: address and length.
-    fn rest(&self, index: usize, offset: u64) -> (u64, usize) {
-        match self.places[index] {
-            Some(w) => {
-                let skip = offset.saturating_sub(w.start).min(w.bytes);
-                (place::address(index) + skip, (w.bytes - skip) as usize)
-            }
-            None => (place::address(index), 0),
-        }
+    /// The rest of window `index` from `offset` in the file on.
+    fn rest(&self, index: usize, offset: u64) -> Memory {
+        let Some(window) = self.places[index] else { return Memory::EMPTY };
+        let skip = offset.saturating_sub(window.start).min(window.bytes);
+        place::memory(index, window.bytes).skip(skip as usize)
     }
 }
 
@@ -156,27 +155,25 @@ pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<
             Opening::Hole(bytes) => return Ok(View::Hole(bytes)),
         },
     };
-    let (address, len) = p.fds.windows.rest(index, part.offset);
-    // SAFETY: the window is mapped and stays so until another one is opened in its place, which
-    // happens at the earliest after all others have been used: callers use at most two at a time.
-    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, len) };
-    if bytes.is_empty() {
+    let rest = p.fds.windows.rest(index, part.offset);
+    if rest.is_empty() {
         return Err(Errno::EIO);
     }
-    Ok(View::Bytes(bytes))
+    Ok(View::Bytes(rest))
 }
 
 /// The place in the file at the start of `part`, to be written.
-pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<&'static mut [u8]> {
+pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<Memory> {
     match view(p, desc, part, true)? {
-        View::Bytes(bytes) => {
-            let (start, len) = (bytes.as_ptr().cast_mut(), bytes.len());
-            // SAFETY: as in `view`; the window is writable, and nobody in this domain has a
-            // reference to the same bytes while a copy runs.
-            Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
-        }
+        View::Bytes(bytes) => Ok(bytes),
         View::Hole(_) => Err(Errno::ENOSPC),
     }
+}
+
+/// A copy has found that a window on a file shows nothing any more.
+#[cold]
+pub fn lost(p: &mut Process, inode: u64) {
+    p.fds.windows.forget(inode);
 }
 
 enum Opening {
@@ -230,25 +227,12 @@ fn show(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
 
 /// The ring of a pipe.
 #[derive(Clone, Copy)]
-pub struct Ring(u64);
+pub struct Ring(Memory);
 
 impl Ring {
-    /// Bytes of the ring, to be read.
-    pub fn bytes(&self, offset: u64, len: u64) -> &'static [u8] {
-        let (offset, len) = Self::clip(offset, len);
-        // SAFETY: inside the ring, which is mapped: see `ring`. The server has reserved these
-        // bytes for this process.
-        unsafe { core::slice::from_raw_parts((self.0 + offset) as *const u8, len) }
-    }
-    /// Bytes of the ring, to be written.
-    pub fn bytes_mut(&self, offset: u64, len: u64) -> &'static mut [u8] {
-        let (offset, len) = Self::clip(offset, len);
-        // SAFETY: as in `bytes`.
-        unsafe { core::slice::from_raw_parts_mut((self.0 + offset) as *mut u8, len) }
-    }
-    fn clip(offset: u64, len: u64) -> (u64, usize) {
-        let offset = offset.min(PIPE_BYTES);
-        (offset, len.min(PIPE_BYTES - offset) as usize)
+    /// A part of the ring, as far as it is one.
+    pub fn part(&self, offset: u64, len: u64) -> Memory {
+        self.0.skip(offset.min(PIPE_BYTES) as usize).first(len.min(PIPE_BYTES) as usize)
     }
 }
 
@@ -263,7 +247,7 @@ pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
     if let Some(index) = p.fds.windows.find(&part, write) {
-        return Ok(Ring(place::address(index)));
+        return Ok(Ring(place::memory(index, PIPE_BYTES)));
     }
     let index = p.fds.windows.vacate();
     p.fds.windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
@@ -282,7 +266,7 @@ pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
     };
     p.fds.windows.places[index] = Some(window);
     p.fds.windows.touch(index);
-    Ok(Ring(place::address(index)))
+    Ok(Ring(place::memory(index, PIPE_BYTES)))
 }
 
 impl Default for Windows {

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use captypes::invocations::MapFlags;
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
+use libos::guarded::Memory;
 use libos::ram::Ram;
 use libos::Cap;
 use linuxdomain::{entry_of, own, NEAR_EXTENTS};
@@ -381,10 +382,17 @@ impl Objects {
             own::PT
                 .map(entry_of(PEEK), 1, frame, page * PAGE, MapFlags::READ, mapping)
                 .map_err(|_| ObjectError::NoMemory)?;
-            let from = (PEEK + at % PAGE) as *const u8;
-            // SAFETY: the page is mapped here until its Mapping is deleted below.
-            all.extend_from_slice(unsafe { core::slice::from_raw_parts(from, here) });
+            // SAFETY: nothing else is ever mapped in this page.
+            let page = unsafe { Memory::new(PEEK + at % PAGE, here) };
+            let old = all.len();
+            all.resize(old + here, 0);
+            let progress = page.read(&mut all[old..]);
             let _ = mapping.delete();
+            if progress.fault.is_some() {
+                // Others have truncated the file.
+                all.truncate(old + progress.done);
+                break;
+            }
             at += here as u64;
         }
         Ok(all)

@@ -1,60 +1,76 @@
-//! Program memory as system calls see it.
+//! Program memory as system calls see it: addresses and lengths, copied from and to, never referred to.
 //!
-//! Every function makes the bytes resident first, through the process's own fault code, and answers
-//! `EFAULT` where the program itself would get a signal. So the library never faults.
+//! Other threads change it meanwhile, and other processes take pages of it away (`ftruncate`). So every access is
+//! guarded ([`libos::guarded`]). One that faults makes the page usable through the process's own fault code and
+//! goes on where it stopped; what the map of the address space does not allow is `EFAULT`, as is a page behind
+//! the end of a mapped file. Nothing is looked up beforehand: the entries of the page tables allow the library
+//! what they allow the program.
 //!
-//! Slices are good until the next call that changes the address space (mmap and relatives, fork,
-//! exec, brk) or that makes other memory resident: use them at once. Bound the length by what will
-//! really be moved *before* asking for a slice, since all of it becomes resident.
+//! A value is read once, and what was checked of it is what is used.
 
 use super::Mm;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
-use abi::layout::PAGE;
+use abi::layout::{PAGE, PROGRAM_END};
+use alloc::vec::Vec;
+use core::ops::Deref;
+use libos::guarded::{self, bytes_of, bytes_of_mut, Fault, Memory, Progress};
 use uvm::{Access, FaultError};
 
-/// Types that any bytes are a value of, without padding.
-///
-/// # Safety
-///
-/// All bit patterns are valid, and no byte is padding.
-pub unsafe trait Plain: Copy {}
+pub use libos::guarded::Plain;
 
-macro_rules! plain {
-    ($($ty:ty)*) => { $(
-        // SAFETY: an integer.
-        unsafe impl Plain for $ty {}
-    )* };
-}
-plain!(u8 u16 u32 u64 i8 i16 i32 i64 usize isize);
-// SAFETY: an array has no padding beyond its elements'.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+/// Most bytes that are made resident at a time.
+const PIECE: u64 = 1 << 20;
+/// How often a copy that does not come forward is tried again: others may take away what it makes resident.
+const TRIES: u32 = 1000;
 
-/// Reads a value from the program.
-pub fn copy_in<T: Plain>(p: &mut Process, addr: u64) -> Result<T> {
-    let bytes = slice_in(p, addr, size_of::<T>())?;
-    // SAFETY: the slice has the size of a `T`, for which any bytes will do.
-    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+/// A copy between program memory and something else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Moved {
+    /// Bytes that were copied.
+    pub bytes: usize,
+    /// Why it was not all.
+    pub short: Option<Short>,
 }
 
-/// Writes a value to the program.
-pub fn copy_out<T: Plain>(p: &mut Process, addr: u64, value: &T) -> Result<()> {
-    let bytes = slice_out(p, addr, size_of::<T>())?;
-    // SAFETY: the slice has the size of a `T`.
-    unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(*value) };
-    Ok(())
+/// Why a copy is short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Short {
+    /// The program's memory cannot be used from there on.
+    Program(Errno),
+    /// The other side, memory of a window, has been taken away.
+    Window,
 }
 
-/// Reads bytes from the program.
-pub fn bytes_in(p: &mut Process, addr: u64, to: &mut [u8]) -> Result<()> {
-    to.copy_from_slice(slice_in(p, addr, to.len())?);
-    Ok(())
+impl Moved {
+    /// Nothing, for want of nothing.
+    pub const NOTHING: Moved = Moved { bytes: 0, short: None };
+
+    /// The error, if not all was copied.
+    pub fn all(self) -> Result<()> {
+        match self.short {
+            None => Ok(()),
+            Some(short) => Err(short.errno()),
+        }
+    }
+    /// The bytes; the error if there are none but should be.
+    pub fn some(self) -> Result<usize> {
+        match self.short {
+            Some(short) if self.bytes == 0 => Err(short.errno()),
+            _ => Ok(self.bytes),
+        }
+    }
 }
 
-/// Writes bytes to the program.
-pub fn bytes_out(p: &mut Process, addr: u64, from: &[u8]) -> Result<()> {
-    slice_out(p, addr, from.len())?.copy_from_slice(from);
-    Ok(())
+impl Short {
+    /// What a system call answers that has done nothing.
+    pub fn errno(self) -> Errno {
+        match self {
+            Short::Program(errno) => errno,
+            Short::Window => Errno::EIO,
+        }
+    }
 }
 
 /// What a system call answers when memory that it was given cannot be used.
@@ -65,7 +81,230 @@ fn errno(error: FaultError) -> Errno {
     }
 }
 
-/// Makes bytes usable; answers how many are.
+/// As much of the range as a program can have, and whether that is all.
+#[inline(always)]
+fn range(addr: u64, len: usize) -> (Memory, bool) {
+    let room = PROGRAM_END.saturating_sub(addr).min(len as u64) as usize;
+    // SAFETY: below the library's part of the address space, where nothing of it is.
+    (unsafe { Memory::new(addr, room) }, room == len)
+}
+
+/// Does `copy`, from the program's point of view an access to the range, until all is done or nothing more can be.
+/// It is told how many bytes are done, and does the rest.
+#[inline(always)]
+fn access(
+    p: &mut Process,
+    addr: u64,
+    len: usize,
+    how: Access,
+    mut copy: impl FnMut(Memory, usize) -> Progress,
+) -> Moved {
+    let (memory, is_whole) = range(addr, len);
+    let progress = copy(memory, 0);
+    match progress.fault {
+        None if is_whole => Moved { bytes: len, short: None },
+        None => Moved { bytes: progress.done, short: Some(Short::Program(Errno::EFAULT)) },
+        Some(fault) => go_on(p, memory, how, (progress.done, fault), is_whole, &mut copy),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn go_on(
+    p: &mut Process,
+    memory: Memory,
+    how: Access,
+    (mut done, mut fault): (usize, Fault),
+    is_whole: bool,
+    copy: &mut dyn FnMut(Memory, usize) -> Progress,
+) -> Moved {
+    let stopped = |bytes, short| Moved { bytes, short: Some(short) };
+    let mut tries = TRIES;
+    loop {
+        if !memory.contains(fault.address) {
+            return stopped(done, Short::Window);
+        }
+        if let Err(errno) = fault_in(p, memory, fault.address, how) {
+            return stopped(done, Short::Program(errno));
+        }
+        let progress = copy(memory.skip(done), done);
+        done += progress.done;
+        match progress.fault {
+            None if is_whole => return Moved { bytes: done, short: None },
+            None => return stopped(done, Short::Program(Errno::EFAULT)),
+            Some(next) => fault = next,
+        }
+        tries = if progress.done > 0 { TRIES } else { tries - 1 };
+        if tries == 0 {
+            return stopped(done, Short::Program(Errno::EFAULT));
+        }
+    }
+}
+
+/// Makes the page at `at` usable, and what follows of the range as far as that is possible.
+fn fault_in(p: &mut Process, memory: Memory, at: u64, how: Access) -> Result<()> {
+    let Mm { space, caps, .. } = &mut p.mm;
+    space.fault(caps, at, how).map_err(errno)?;
+    let end = memory.address() + memory.len() as u64;
+    let next = (at & !(PAGE - 1)) + PAGE;
+    if next < end {
+        // What cannot be used is found out when the copy comes there.
+        let _ = space.make_resident(caps, next, (end - next).min(PIECE), how);
+    }
+    Ok(())
+}
+
+/// Reads from the program as much as there is.
+#[inline]
+pub fn read(p: &mut Process, addr: u64, to: &mut [u8]) -> Moved {
+    access(p, addr, to.len(), Access::Read, |memory, done| memory.read(&mut to[done..]))
+}
+
+/// Writes to the program as much as there is room for.
+#[inline]
+pub fn write(p: &mut Process, addr: u64, from: &[u8]) -> Moved {
+    access(p, addr, from.len(), Access::Write, |memory, done| memory.write(&from[done..]))
+}
+
+/// Reads from the program to a window, or to memory shared with a server.
+#[inline]
+pub fn read_to(p: &mut Process, addr: u64, to: Memory) -> Moved {
+    access(p, addr, to.len(), Access::Read, |memory, done| to.skip(done).copy_from(memory))
+}
+
+/// Writes to the program from a window, or from memory shared with a server.
+#[inline]
+pub fn write_from(p: &mut Process, addr: u64, from: Memory) -> Moved {
+    access(p, addr, from.len(), Access::Write, |memory, done| memory.copy_from(from.skip(done)))
+}
+
+/// Fills program memory with zeros.
+pub fn zero(p: &mut Process, addr: u64, len: usize) -> Moved {
+    access(p, addr, len, Access::Write, |memory, _| memory.zero())
+}
+
+/// Reads bytes from the program, all or none.
+pub fn bytes_in(p: &mut Process, addr: u64, to: &mut [u8]) -> Result<()> {
+    read(p, addr, to).all()
+}
+
+/// Reads words from the program, all or none.
+pub fn words_in(p: &mut Process, addr: u64, to: &mut [u64]) -> Result<()> {
+    let bytes = size_of_val(to);
+    // SAFETY: the same bytes; any are words.
+    let to = unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), bytes) };
+    bytes_in(p, addr, to)
+}
+
+/// Writes bytes to the program.
+pub fn bytes_out(p: &mut Process, addr: u64, from: &[u8]) -> Result<()> {
+    write(p, addr, from).all()
+}
+
+/// Writes words to the program.
+pub fn words_out(p: &mut Process, addr: u64, from: &[u64]) -> Result<()> {
+    // SAFETY: the same bytes.
+    let from = unsafe { core::slice::from_raw_parts(from.as_ptr().cast(), size_of_val(from)) };
+    bytes_out(p, addr, from)
+}
+
+/// Writes bytes to the program, from a window or from memory shared with a server.
+pub fn memory_out(p: &mut Process, addr: u64, from: Memory) -> Result<()> {
+    write_from(p, addr, from).all()
+}
+
+/// Reads a value from the program.
+#[inline]
+pub fn copy_in<T: Plain>(p: &mut Process, addr: u64) -> Result<T> {
+    let (memory, is_whole) = range(addr, size_of::<T>());
+    match memory.load() {
+        Ok(value) if is_whole => Ok(value),
+        _ => copy_in_slowly(p, addr),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn copy_in_slowly<T: Plain>(p: &mut Process, addr: u64) -> Result<T> {
+    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: zeros are a `T`.
+    let value = unsafe { value.assume_init_mut() };
+    bytes_in(p, addr, bytes_of_mut(value))?;
+    Ok(*value)
+}
+
+/// Writes a value to the program.
+#[inline]
+pub fn copy_out<T: Plain>(p: &mut Process, addr: u64, value: &T) -> Result<()> {
+    let (memory, is_whole) = range(addr, size_of::<T>());
+    match is_whole.then(|| memory.store(value)) {
+        Some(Ok(())) => Ok(()),
+        _ => bytes_out(p, addr, bytes_of(value)),
+    }
+}
+
+/// Replaces the word at `addr`, a multiple of four, by `new` if it is `old`. Returns what it was.
+pub fn compare_exchange(p: &mut Process, addr: u64, old: u32, new: u32) -> Result<u32> {
+    let mut before = old;
+    let moved = access(p, addr, size_of::<u32>(), Access::Write, |memory, _| {
+        if memory.len() < size_of::<u32>() {
+            return Progress { done: 0, fault: None };
+        }
+        match memory.compare_exchange(old, new) {
+            Ok(word) => {
+                before = word;
+                Progress { done: size_of::<u32>(), fault: None }
+            }
+            Err(fault) => Progress { done: 0, fault: Some(fault) },
+        }
+    });
+    moved.all().map(|()| before)
+}
+
+/// What an access that is done as a whole, or not, has done.
+fn whole(result: core::result::Result<(), Fault>, bytes: usize) -> Progress {
+    match result {
+        Ok(()) => Progress { done: bytes, fault: None },
+        Err(fault) => Progress { done: 0, fault: Some(fault) },
+    }
+}
+
+/// Saves vector registers at `addr`, as [`guarded::save_vectors`] does, in an area of `bytes` bytes.
+pub fn save_vectors(p: &mut Process, addr: u64, bytes: usize, parts: u64) -> Result<()> {
+    let save = |memory: Memory, _| whole(guarded::save_vectors(memory, parts), memory.len());
+    access(p, addr, bytes, Access::Write, save).all()
+}
+
+/// Loads vector registers from `addr`, an area of `bytes` bytes. `EFAULT`, too, if the processor refuses it.
+pub fn load_vectors(p: &mut Process, addr: u64, bytes: usize, parts: u64) -> Result<()> {
+    let load = |memory: Memory, _| whole(guarded::load_vectors(memory, parts), memory.len());
+    // A fault that is not at an address of the area is such a refusal.
+    access(p, addr, bytes, Access::Read, load).all().map_err(|_| Errno::EFAULT)
+}
+
+/// Makes bytes writable before something is done that cannot be undone. Returns how many are, at least one unless
+/// `len` is 0.
+///
+/// Others may take them away again: then the copy that follows is short.
+#[inline]
+pub fn writable(p: &mut Process, addr: u64, len: usize) -> Result<usize> {
+    resident(p, addr, len, Access::Write)
+}
+
+/// The same for bytes that are to be read.
+#[inline]
+pub fn readable(p: &mut Process, addr: u64, len: usize) -> Result<usize> {
+    resident(p, addr, len, Access::Read)
+}
+
+/// `EFAULT` unless all bytes are writable.
+pub fn check_writable(p: &mut Process, addr: u64, len: usize) -> Result<()> {
+    match writable(p, addr, len)? {
+        done if done == len => Ok(()),
+        _ => Err(Errno::EFAULT),
+    }
+}
+
 #[inline]
 fn resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Result<usize> {
     if len == 0 {
@@ -84,66 +323,75 @@ fn make_resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Resu
     space.make_resident(caps, addr, len as u64, access).map(|done| done as usize).map_err(errno)
 }
 
-/// Bytes of the program that are resident.
-fn slice(addr: u64, len: usize) -> &'static [u8] {
-    match len {
-        0 => &[],
-        // SAFETY: the pages are mapped, and stay so until the address space changes (see the
-        // module's documentation); the program itself does not run meanwhile.
-        _ => unsafe { core::slice::from_raw_parts(addr as *const u8, len) },
+/// Bytes that a [`Text`] has room for without the heap.
+const SHORT_TEXT: usize = 128;
+
+/// A string that was read from the program. Dereferences to its bytes, without the zero byte.
+pub struct Text {
+    bytes: [u8; SHORT_TEXT],
+    len: usize,
+    /// All bytes, if there are more.
+    long: Vec<u8>,
+}
+
+impl Deref for Text {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        if self.long.is_empty() {
+            &self.bytes[..self.len]
+        } else {
+            &self.long
+        }
     }
 }
 
-/// The same, writable.
-fn slice_mut(addr: u64, len: usize) -> &'static mut [u8] {
-    match len {
-        0 => &mut [],
-        // SAFETY: as in `slice`; the pages are mapped writable, and a system call uses one slice
-        // for writing at a time.
-        _ => unsafe { core::slice::from_raw_parts_mut(addr as *mut u8, len) },
-    }
-}
-
-/// `len` readable bytes of the program.
-#[inline]
-pub fn slice_in(p: &mut Process, addr: u64, len: usize) -> Result<&'static [u8]> {
-    match resident(p, addr, len, Access::Read)? {
-        done if done == len => Ok(slice(addr, len)),
-        _ => Err(Errno::EFAULT),
-    }
-}
-
-/// `len` writable bytes of the program.
-#[inline]
-pub fn slice_out(p: &mut Process, addr: u64, len: usize) -> Result<&'static mut [u8]> {
-    match resident(p, addr, len, Access::Write)? {
-        done if done == len => Ok(slice_mut(addr, len)),
-        _ => Err(Errno::EFAULT),
-    }
-}
-
-/// As many of `len` bytes as are readable, at least one (unless `len` is 0).
-pub fn prefix_in(p: &mut Process, addr: u64, len: usize) -> Result<&'static [u8]> {
-    Ok(slice(addr, resident(p, addr, len, Access::Read)?))
-}
-
-/// As many of `len` bytes as are writable, at least one (unless `len` is 0).
-#[inline]
-pub fn prefix_out(p: &mut Process, addr: u64, len: usize) -> Result<&'static mut [u8]> {
-    Ok(slice_mut(addr, resident(p, addr, len, Access::Write)?))
+/// The bytes in front of the first zero.
+fn before_zero(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    let (words, _) = bytes.as_chunks::<8>();
+    let has_zero = |bytes: &[u8; 8]| {
+        let word = u64::from_le_bytes(*bytes);
+        word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
+    };
+    let skip = 8 * words.iter().position(has_zero).unwrap_or(words.len());
+    bytes[skip..].iter().position(|&byte| byte == 0).map(|at| skip + at)
 }
 
 /// The bytes of a string before its zero byte. `too_long` when there is none in the first `max`.
-pub fn cstr(p: &mut Process, addr: u64, max: usize, too_long: Errno) -> Result<&'static [u8]> {
-    let mut len = 0;
-    while len < max {
-        let at = addr.checked_add(len as u64).ok_or(Errno::EFAULT)?;
-        let here = ((PAGE - at % PAGE) as usize).min(max - len);
-        let bytes = slice_in(p, at, here)?;
-        if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
-            return Ok(slice(addr, len + end));
+pub fn cstr(p: &mut Process, addr: u64, max: usize, too_long: Errno) -> Result<Text> {
+    const FIRST: usize = 64;
+    let mut text = Text { bytes: [0; SHORT_TEXT], len: 0, long: Vec::new() };
+    let in_page = (PAGE - addr % PAGE) as usize;
+    let here = FIRST.min(in_page).min(max);
+    read(p, addr, &mut text.bytes[..here]).all()?;
+    if let Some(end) = before_zero(&text.bytes[..here]) {
+        text.len = end;
+        return Ok(text);
+    }
+    long_cstr(p, addr, max, too_long, &text.bytes[..here])
+}
+
+#[cold]
+fn long_cstr(
+    p: &mut Process,
+    addr: u64,
+    max: usize,
+    too_long: Errno,
+    start: &[u8],
+) -> Result<Text> {
+    let mut long = start.to_vec();
+    while long.len() < max {
+        let at = addr.checked_add(long.len() as u64).ok_or(Errno::EFAULT)?;
+        let here = ((PAGE - at % PAGE) as usize).min(max - long.len());
+        let old = long.len();
+        long.try_reserve(here).map_err(|_| Errno::ENOMEM)?;
+        long.resize(old + here, 0);
+        read(p, at, &mut long[old..]).all()?;
+        if let Some(end) = before_zero(&long[old..]) {
+            long.truncate(old + end);
+            // One that is empty is short.
+            return Ok(Text { bytes: [0; SHORT_TEXT], len: 0, long });
         }
-        len += here;
     }
     Err(too_long)
 }

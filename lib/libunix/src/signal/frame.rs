@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::{Process, NO_CALL};
 use abi::Regs;
+use core::mem::offset_of;
 use linuxabi::general::{SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SS_AUTODISARM};
 use linuxabi::sigframe::{
     place, Context, Frame, Machine, Placement, CLEARED_FLAGS, LINUX_SELECTORS, RED_ZONE,
@@ -21,14 +22,12 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
         return Err(Errno::EFAULT);
     }
     let place = choose(p, regs.rsp, action)?;
-    let memory = user::slice_out(p, place.frame, place.bytes)?.as_mut_ptr();
     let signals = &mut p.me.signals;
-    // SAFETY: `memory` has room for the frame and is aligned to 8, as `place` made it; any bytes
-    // are a frame.
-    let frame = unsafe { &mut *memory.cast::<Frame>() };
-    frame.restorer = action.restorer;
+    let mut frame = Frame { restorer: action.restorer, ..Frame::default() };
+    let mut bytes = offset_of!(Frame, info);
     if action.has(SA_SIGINFO) {
         frame.info = info.words();
+        bytes = size_of::<Frame>();
     }
     let context = &mut frame.context;
     let xsave = if signals.vectors.extended() { UC_FP_XSTATE } else { 0 };
@@ -43,20 +42,27 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
     machine.cr2 = signals.last.cr2;
     machine.old_mask = context.mask;
     machine.vectors = place.vectors;
-    // SAFETY: the area is inside `memory` and aligned, as `place` made it.
-    unsafe { signals.vectors.save(memory.add((place.vectors - place.frame) as usize)) };
+    user::bytes_out(p, place.frame, &as_bytes(&frame)[..bytes])?;
+    vectors::save(p, place.vectors)?;
+    let signals = &mut p.me.signals;
     signals.vectors.reset();
     if signals.stack.flags & SS_AUTODISARM != 0 {
         signals.stack = AltStack::NONE;
     }
     regs.rdi = info.signal as u64;
-    regs.rsi = place.frame + core::mem::offset_of!(Frame, info) as u64;
-    regs.rdx = place.frame + core::mem::offset_of!(Frame, context) as u64;
+    regs.rsi = place.frame + offset_of!(Frame, info) as u64;
+    regs.rdx = place.frame + offset_of!(Frame, context) as u64;
     regs.rax = 0;
     regs.rsp = place.frame;
     regs.rip = action.handler;
     regs.rflags &= !CLEARED_FLAGS;
     Ok(())
+}
+
+/// The bytes of a frame.
+fn as_bytes(frame: &Frame) -> &[u8] {
+    // SAFETY: words, without padding between or behind them.
+    unsafe { core::slice::from_raw_parts((&raw const *frame).cast(), size_of::<Frame>()) }
 }
 
 /// Where the frame goes. A frame that begins on the alternate stack must fit there.
@@ -129,6 +135,16 @@ pub fn rt_sigreturn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     Ok(regs.rax)
 }
 
+/// The context at `at`, in the program's memory.
+fn read_context(p: &mut Process, at: u64) -> Result<Context> {
+    let mut context = Context::default();
+    let bytes = size_of::<Context>();
+    // SAFETY: words, without padding between or behind them; any bytes are such words.
+    let words = unsafe { core::slice::from_raw_parts_mut((&raw mut context).cast(), bytes) };
+    user::bytes_in(p, at, words)?;
+    Ok(context)
+}
+
 /// Takes a frame from the stack; the handler has popped the return address.
 fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
     const ADDRESS_BYTES: u64 = 8;
@@ -136,9 +152,7 @@ fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
     if at & 7 != 0 {
         return Err(Errno::EFAULT);
     }
-    let memory = user::slice_in(p, at, size_of::<Frame>())?;
-    // SAFETY: `memory` has the size of a frame and its alignment; any bytes are a frame.
-    let context: &Context = unsafe { &(*memory.as_ptr().cast::<Frame>()).context };
+    let context = read_context(p, at + offset_of!(Frame, context) as u64)?;
     let (stack, vectors) = (context.stack, context.machine.vectors);
     p.me.signals.set_blocked(context.mask);
     load_registers(&context.machine, regs);

@@ -21,11 +21,12 @@ const MXCSR_BITS: u32 = 0xffff;
 /// Places in the area.
 const MXCSR: usize = 24;
 const PRESENT: usize = 512;
-const FORM: usize = 520;
 /// Words of the xsave header.
 const HEADER_WORDS: usize = 8;
-/// Words of it, from [`FORM`] on, that must be zero.
+/// Words of it behind the first that must be zero.
 const ZERO_WORDS: usize = 2;
+/// Words of [`Software`].
+const SOFTWARE_WORDS: usize = 6;
 
 #[repr(C, align(64))]
 struct Area([u8; XSAVE_MIN_BYTES]);
@@ -88,63 +89,40 @@ impl Vectors {
             Vectors { parts: low as u64 | (high as u64) << 32, bytes: bytes.max(XSAVE_MIN_BYTES) };
     }
 
-    /// Saves the registers, and says so for `rt_sigreturn`.
-    ///
-    /// # Safety
-    ///
-    /// `area` is aligned to 64 and writable for [`Vectors::bytes`] and `MAGIC2_BYTES`.
-    #[inline(always)]
-    pub unsafe fn save(&self, area: *mut u8) {
-        // SAFETY: the caller's promise; all places are inside the area.
-        unsafe {
-            let header = area.add(PRESENT).cast::<u64>();
-            if self.parts == 0 {
-                asm!("fxsave64 [{}]", in(reg) area, options(nostack, preserves_flags));
-                return;
-            }
-            for word in 0..HEADER_WORDS {
-                header.add(word).write(0);
-            }
-            asm!("xsave64 [{}]", in(reg) area, in("eax") self.parts as u32,
-                in("edx") (self.parts >> 32) as u32, options(nostack, preserves_flags));
-            header.write(header.read() | LEGACY_PARTS);
-            let size = self.bytes as u32;
-            area.add(SOFTWARE_OFFSET).cast::<Software>().write(Software {
-                magic1: MAGIC1,
-                extended_size: size + MAGIC2_BYTES as u32,
-                parts: self.parts,
-                size,
-                padding: [0; 7],
-            });
-            area.add(self.bytes).cast::<u32>().write_unaligned(MAGIC2);
-        }
-    }
-
     /// Gives the registers the state of a fresh program.
     #[inline(always)]
     pub fn reset(&mut self) {
         self.bytes();
+        let area = INITIAL.0.as_ptr();
         // SAFETY: `INITIAL` is aligned and good: it says that all parts are in their first state.
-        unsafe { self.load(INITIAL.0.as_ptr(), self.parts) }
-    }
-
-    /// Loads `parts`.
-    ///
-    /// # Safety
-    ///
-    /// `area` is aligned to 64 (16 without xsave) and readable, and was checked.
-    #[inline(always)]
-    unsafe fn load(&self, area: *const u8, parts: u64) {
-        // SAFETY: the caller's promise.
         unsafe {
             if self.parts == 0 {
                 asm!("fxrstor64 [{}]", in(reg) area, options(nostack, readonly, preserves_flags));
             } else {
-                asm!("xrstor64 [{}]", in(reg) area, in("eax") parts as u32,
-                    in("edx") (parts >> 32) as u32, options(nostack, readonly, preserves_flags));
+                asm!("xrstor64 [{}]", in(reg) area, in("eax") self.parts as u32,
+                    in("edx") (self.parts >> 32) as u32, options(nostack, readonly, preserves_flags));
             }
         }
     }
+}
+
+/// Saves the registers in the program's memory at `address`, a multiple of 64, and says so for `rt_sigreturn`.
+#[inline(always)]
+pub fn save(p: &mut Process, address: u64) -> Result<()> {
+    let Vectors { parts, bytes } = p.me.signals.vectors;
+    if parts == 0 {
+        return user::save_vectors(p, address, bytes, 0);
+    }
+    user::zero(p, address + PRESENT as u64, HEADER_WORDS * 8).all()?;
+    user::save_vectors(p, address, bytes, parts)?;
+    let present = user::copy_in::<u64>(p, address + PRESENT as u64)?;
+    user::copy_out(p, address + PRESENT as u64, &(present | LEGACY_PARTS))?;
+    let size = bytes as u32;
+    let [magics, sizes] =
+        [u64::from(MAGIC1) | u64::from(size + MAGIC2_BYTES as u32) << 32, u64::from(size)];
+    let software = [magics, parts, sizes, 0, 0, 0];
+    user::copy_out(p, address + SOFTWARE_OFFSET as u64, &software)?;
+    user::copy_out(p, address + bytes as u64, &MAGIC2)
 }
 
 /// Restores what lies at `address` in the program's memory; it may be anything.
@@ -165,52 +143,47 @@ pub fn restore(p: &mut Process, address: u64) -> Result<()> {
 
 /// The parts that are there beyond the fxsave area.
 fn described(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Option<u64> {
-    let area = user::slice_in(p, address, bytes + MAGIC2_BYTES).ok()?;
-    // SAFETY: inside the area; any bytes are such a structure.
-    let software =
-        unsafe { area.as_ptr().add(SOFTWARE_OFFSET).cast::<Software>().read_unaligned() };
+    let at = address.checked_add(SOFTWARE_OFFSET as u64)?;
+    let [magics, described, size, ..]: [u64; SOFTWARE_WORDS] = user::copy_in(p, at).ok()?;
+    let software = Software {
+        magic1: magics as u32,
+        extended_size: (magics >> 32) as u32,
+        parts: described,
+        size: size as u32,
+        padding: [0; 7],
+    };
     let parts = extended_parts(&software, bytes, parts)?;
-    // SAFETY: `size` was checked: this is inside the area and what lies behind it.
-    let magic2 =
-        unsafe { area.as_ptr().add(software.size as usize).cast::<u32>().read_unaligned() };
+    let magic2: u32 = user::copy_in(p, address.checked_add(u64::from(software.size))?).ok()?;
     (magic2 == MAGIC2).then_some(parts)
 }
 
+/// What is checked here, the program may change before it is loaded: then the processor refuses it, and that
+/// is a bad address, too.
 fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Result<()> {
     let vectors = p.me.signals.vectors;
-    let area = user::slice_in(p, address, bytes)?.as_ptr();
     if address & 63 != 0 {
         return Err(Errno::EFAULT);
     }
-    // SAFETY: these places are inside the area, and aligned as it is.
-    let (mxcsr, present, form) = unsafe {
-        let form = area.add(FORM).cast::<[u64; ZERO_WORDS]>().read();
-        (area.add(MXCSR).cast::<u32>().read(), area.add(PRESENT).cast::<u64>().read(), form)
-    };
+    let mxcsr: u32 = user::copy_in(p, address + MXCSR as u64)?;
+    let [present, form @ ..]: [u64; 1 + ZERO_WORDS] = user::copy_in(p, address + PRESENT as u64)?;
     if mxcsr & !MXCSR_BITS != 0 || present & !vectors.parts != 0 || form != [0; ZERO_WORDS] {
         return Err(Errno::EFAULT);
     }
     if parts != vectors.parts {
         p.me.signals.vectors.reset();
     }
-    // SAFETY: aligned, readable, and nothing in it that the CPU would refuse.
-    unsafe { vectors.load(area, parts) };
-    Ok(())
+    user::load_vectors(p, address, bytes, parts)
 }
 
 /// Only the fxsave area counts; whatever is beyond gets its first state.
 fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
-    let area = user::slice_in(p, address, LEGACY_BYTES)?.as_ptr();
     if address & 15 != 0 {
         return Err(Errno::EFAULT);
     }
-    // SAFETY: inside the area, and aligned.
-    let mxcsr = unsafe { area.add(MXCSR).cast::<u32>().read() };
+    let mxcsr: u32 = user::copy_in(p, address + MXCSR as u64)?;
     if mxcsr & !MXCSR_BITS != 0 {
         return Err(Errno::EFAULT);
     }
     p.me.signals.vectors.reset();
-    // SAFETY: aligned, readable, and MXCSR is good.
-    unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack, readonly, preserves_flags)) };
-    Ok(())
+    user::load_vectors(p, address, LEGACY_BYTES, 0)
 }

@@ -6,6 +6,7 @@ use crate::fd::{File, Object};
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, op};
+use libos::guarded::Memory;
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
 use linuxabi::time::{set_time, SetTime, TIME_BYTES};
 use unixproto::files::{Kind, AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT};
@@ -15,7 +16,7 @@ const AT_STATX_SYNC_TYPE: u32 = 0x6000;
 const STAT_FLAGS: u32 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT;
 
 /// Leaves `struct stat` of an open file in the data area.
-fn stat_open(file: &File) -> Result<&'static [u8]> {
+fn stat_open(file: &File) -> Result<Memory> {
     match file.object {
         Object::Description { desc, .. } => {
             server::call(op::Stat { dir: desc, flags: AT_EMPTY_PATH })?;
@@ -30,14 +31,14 @@ fn stat_open(file: &File) -> Result<&'static [u8]> {
     Ok(server::data(STAT_BYTES))
 }
 
-fn stat_path(path: &Path, flags: u32) -> Result<&'static [u8]> {
+fn stat_path(path: &Path, flags: u32) -> Result<Memory> {
     let flags = paths::effective(flags, path) & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
     paths::call(op::Stat { dir: path.dir, flags }, path)?;
     Ok(server::data(STAT_BYTES))
 }
 
 /// `struct stat` of what the arguments of a call with `AT_` flags name.
-fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<&'static [u8]> {
+fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<Memory> {
     if flags & AT_EMPTY_PATH != 0 && dirfd >= 0 {
         let empty = name == 0 || user::copy_in::<u8>(p, name)? == 0;
         if empty {
@@ -53,7 +54,7 @@ pub fn newfstatat(p: &mut Process, dirfd: i32, name: u64, buf: u64, flags: u32) 
         return Err(Errno::EINVAL);
     }
     let stat = stat_any(p, dirfd, name, flags)?;
-    user::bytes_out(p, buf, stat)?;
+    user::memory_out(p, buf, stat)?;
     Ok(0)
 }
 
@@ -67,7 +68,7 @@ pub fn lstat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
 
 pub fn fstat(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
     let stat = stat_open(p.fds.get(fd)?)?;
-    user::bytes_out(p, buf, stat)?;
+    user::memory_out(p, buf, stat)?;
     Ok(0)
 }
 
@@ -87,8 +88,8 @@ pub fn statx(
         return Err(Errno::EINVAL);
     }
     let stat = stat_any(p, dirfd, name, flags)?;
-    let stat: &[u8; STAT_BYTES] = stat.try_into().map_err(|_| Errno::EIO)?;
-    user::bytes_out(p, buf, &to_statx(stat))?;
+    let stat: [u8; STAT_BYTES] = stat.load().map_err(|_| Errno::EIO)?;
+    user::bytes_out(p, buf, &to_statx(&stat))?;
     Ok(0)
 }
 
@@ -286,8 +287,8 @@ pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> 
         _ => return Err(Errno::ENODEV),
     }
     let end = offset.checked_add(len).ok_or(Errno::EFBIG)? as u64;
-    let stat: &[u8; STAT_BYTES] = stat_open(file)?.try_into().map_err(|_| Errno::EIO)?;
-    let size = unixproto::files::Stat::from_bytes(stat).size as u64;
+    let stat: [u8; STAT_BYTES] = stat_open(file)?.load().map_err(|_| Errno::EIO)?;
+    let size = unixproto::files::Stat::from_bytes(&stat).size as u64;
     if mode & KEEP_SIZE == 0 && end > size {
         server::call(op::Truncate { dir, size: end, flags: AT_EMPTY_PATH })?;
     }
@@ -297,13 +298,13 @@ pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> 
 pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
     let path = path(p, AT_FDCWD, name)?;
     paths::call(op::StatFs { dir: path.dir, flags: 0 }, &path)?;
-    user::bytes_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }
 
 pub fn fstatfs(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
     let dir = open_file(p, fd)?;
     server::call(op::StatFs { dir, flags: AT_EMPTY_PATH })?;
-    user::bytes_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }

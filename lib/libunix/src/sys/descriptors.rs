@@ -143,7 +143,7 @@ pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {
     if flags & !(O_CLOEXEC | O_NONBLOCK | DIRECT) != 0 {
         return Err(Errno::EINVAL);
     }
-    user::slice_out(p, fds, 8)?;
+    user::check_writable(p, fds, 8)?;
     let cloexec = flags & O_CLOEXEC != 0;
     let (read, write) = make_pipe(flags & O_NONBLOCK)?;
     install_two(p, (read, write), cloexec, fds)
@@ -190,7 +190,7 @@ pub fn socketpair(p: &mut Process, domain: u32, ty: u32, protocol: u32, fds: u64
     if ty & !flags != STREAM || protocol > 1 {
         return Err(Errno::EPROTONOSUPPORT);
     }
-    user::slice_out(p, fds, 8)?;
+    user::check_writable(p, fds, 8)?;
     let there = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let back = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let end = |read, write| File::new(Object::Pair { read, write }, O_RDWR | flags & O_NONBLOCK);

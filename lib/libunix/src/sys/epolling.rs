@@ -144,12 +144,10 @@ fn look_at_known(p: &Process, epfd: i32, max: usize, asked: bool) -> Result<Opti
 /// Tells the program, and the set what the program has been told.
 fn tell(p: &mut Process, epfd: i32, out: u64, found: &Found) -> Result<u64> {
     if !found.reports.is_empty() {
-        let room = user::slice_out(p, out, found.reports.len() * EVENT_BYTES)?;
-        for (&(_, report, data), room) in
-            found.reports.iter().zip(room.chunks_exact_mut(EVENT_BYTES))
-        {
+        user::check_writable(p, out, found.reports.len() * EVENT_BYTES)?;
+        for (n, &(_, report, data)) in found.reports.iter().enumerate() {
             let raw: [u8; EVENT_BYTES] = Bytes::default().u32(report).u64(data).done();
-            room.copy_from_slice(&raw);
+            user::copy_out(p, out + (n * EVENT_BYTES) as u64, &raw)?;
         }
     }
     let reported = found.reports.iter().map(|(number, ..)| *number);

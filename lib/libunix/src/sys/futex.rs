@@ -14,7 +14,6 @@ use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, restart, restart_no_handler};
 use crate::thread::park::{self, Kind};
-use core::sync::atomic::{AtomicU32, Ordering};
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::FOREVER;
 use uvm::{Flags, PAGE};
@@ -242,6 +241,24 @@ fn requeue(
     }
 }
 
+/// Changes the futex at `addr`, a multiple of four, to what `change` makes of it, if anything. Programs change it at the
+/// same time. Returns what it was, and whether it was changed.
+pub fn update(
+    p: &mut Process,
+    addr: u64,
+    mut change: impl FnMut(u32) -> Option<u32>,
+) -> Result<(u32, bool)> {
+    let mut old = user::copy_in::<u32>(p, addr)?;
+    while let Some(new) = change(old) {
+        let before = user::compare_exchange(p, addr, old, new)?;
+        if before == old {
+            return Ok((old, true));
+        }
+        old = before;
+    }
+    Ok((old, false))
+}
+
 /// Changes the second futex as `how` says, wakes the first, and the second if it was as `how` says.
 fn wake_op(
     p: &mut Process,
@@ -268,11 +285,7 @@ fn wake_op(
     if compare > 5 {
         return Err(Errno::ENOSYS);
     }
-    let word = user::slice_out(p, addrs[1], 4)?.as_ptr().cast::<AtomicU32>();
-    // SAFETY: aligned (checked by the caller) and writable; programs change it at the same time.
-    let word = unsafe { &*word };
-    let update = |old| Some(change(old, arg));
-    let old = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, update).unwrap_or(0) as i32;
+    let old = update(p, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
     let first = place(p, addrs[0], private);
     let mut woken = wake(p, first, at_least_one(counts[0]), ALL_BITS);
     let matches = match compare {

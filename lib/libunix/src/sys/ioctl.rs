@@ -6,6 +6,7 @@ use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op, restart};
 use unixproto::files::Kind;
+use unixproto::session::DATA_BYTES;
 use unixproto::tty;
 
 const FIONBIO: u32 = 0x5421;
@@ -31,16 +32,17 @@ pub fn ioctl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
     };
     let shape = tty::shape(command).filter(|_| talks).ok_or(Errno::ENOTTY)?;
     if shape.output > 0 {
-        user::slice_out(p, arg, shape.output)?;
+        user::check_writable(p, arg, shape.output)?;
     }
     let mut a = 0;
     if shape.input > 0 {
-        a = server::put_a(user::slice_in(p, arg, shape.input)?);
+        a = shape.input.min(DATA_BYTES);
+        user::read_to(p, arg, server::data(a)).all()?;
     }
     let request = op::Ioctl { desc, command, value: arg };
     server::wait_filled(p, request, a).map_err(restart)?;
     if shape.output > 0 {
-        user::bytes_out(p, arg, server::data(shape.output))?;
+        user::memory_out(p, arg, server::data(shape.output))?;
     }
     Ok(0)
 }

@@ -32,12 +32,12 @@ pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> 
     let flags = flags & OPEN_FLAGS;
     let path = path(p, dirfd, name)?;
     p.fds.check_room(0, p.sys.max_files())?;
-    if fd::text::is_own_maps(p, path.text, flags) {
+    if fd::text::is_own_maps(p, &path.text, flags) {
         return fd::text::open_own_maps(p, flags);
     }
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
     // A fifo may wait for its other end.
-    let a = server::put_a(path.text);
+    let a = server::put_a(&path.text);
     let opened = server::wait_filled(p, request, a).map_err(restart)?;
     if flags & abi::O_TRUNC != 0 {
         mm::truncated(p, opened.inode, 0);
@@ -123,7 +123,7 @@ pub fn renameat2(
         return Err(Errno::EINVAL);
     }
     let from = path(p, old_dir, old)?;
-    let a = server::put_a(from.text);
+    let a = server::put_a(&from.text);
     let to = path(p, new_dir, new)?;
     let request = op::Rename { old_dir: from.dir, new_dir: to.dir, flags };
     paths::call_second(request, a, &to).map(|()| 0)
@@ -150,7 +150,7 @@ pub fn linkat(
     }
     let from = path_or_empty(p, old_dir, old, flags)?;
     let flags = paths::effective(flags, &from);
-    let a = server::put_a(from.text);
+    let a = server::put_a(&from.text);
     let to = path(p, new_dir, new)?;
     let request = op::Link { old_dir: from.dir, new_dir: to.dir, flags };
     paths::call_second(request, a, &to).map(|()| 0)
@@ -162,7 +162,7 @@ pub fn link(p: &mut Process, old: u64, new: u64) -> Result<u64> {
 
 pub fn symlinkat(p: &mut Process, text: u64, dirfd: i32, name: u64) -> Result<u64> {
     let text = path(p, AT_FDCWD, text)?;
-    let a = server::put_a(text.text);
+    let a = server::put_a(&text.text);
     let to = path(p, dirfd, name)?;
     paths::call_second(op::Symlink { dir: to.dir }, a, &to).map(|()| 0)
 }
@@ -178,7 +178,7 @@ pub fn readlinkat(p: &mut Process, dirfd: i32, name: u64, buf: u64, size: i32) -
     let path = path_or_empty(p, dirfd, name, abi::AT_EMPTY_PATH)?;
     let count = paths::call(op::ReadLink { dir: path.dir }, &path)?.count;
     let text = server::data((count as usize).min(size as usize));
-    user::bytes_out(p, buf, text)?;
+    user::memory_out(p, buf, text)?;
     Ok(text.len() as u64)
 }
 
@@ -198,13 +198,13 @@ pub fn fchdir(p: &mut Process, fd: i32) -> Result<u64> {
 
 pub fn getcwd(p: &mut Process, buf: u64, size: u64) -> Result<u64> {
     let count = server::call(op::GetCwd {})?.count as usize;
-    let room = server::data_mut(count + 1);
-    let with_nul = room.len() as u64;
+    let text = server::data(count);
+    let with_nul = text.len() as u64 + 1;
     if size < with_nul {
         return Err(Errno::ERANGE);
     }
-    room[count.min(room.len() - 1)] = 0;
-    user::bytes_out(p, buf, room)?;
+    user::memory_out(p, buf, text)?;
+    user::copy_out(p, buf.wrapping_add(text.len() as u64), &0u8)?;
     Ok(with_nul)
 }
 
@@ -221,6 +221,6 @@ pub fn memfd_create(p: &mut Process, name: u64, flags: u32) -> Result<u64> {
     }
     let name = user::cstr(p, name, NAME_MAX, Errno::EINVAL)?;
     p.fds.check_room(0, p.sys.max_files())?;
-    let opened = server::call_a(op::MemFile { size: 0 }, name)?;
+    let opened = server::call_a(op::MemFile { size: 0 }, &name)?;
     Ok(fd::install(p, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
 }

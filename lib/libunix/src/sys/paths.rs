@@ -1,7 +1,7 @@
 //! Path arguments: a string of the program, and the directory that it is relative to.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
+use crate::mm::user::{self, Text};
 use crate::process::Process;
 use crate::server::{self, Caps};
 use unixproto::files::{AT_EMPTY_PATH, CWD};
@@ -23,7 +23,7 @@ pub fn directory(p: &Process, dirfd: i32) -> Result<u32> {
 /// A path, with the directory to start from.
 pub struct Path {
     pub dir: u32,
-    pub text: &'static [u8],
+    pub text: Text,
 }
 
 /// The path at `addr`; `ENOENT` when it is empty.
@@ -52,13 +52,13 @@ pub fn effective(flags: u32, path: &Path) -> u32 {
 
 /// Sends a request about a path.
 pub fn call<R: Request>(request: R, path: &Path) -> Result<R::Reply> {
-    server::call_a(request, path.text)
+    server::call_a(request, &path.text)
 }
 
 /// Sends a request about two paths, of which the first has been copied to the data area with
 /// length `a` already.
 pub fn call_second<R: Request>(request: R, a: usize, path: &Path) -> Result<R::Reply> {
-    let b = server::put_b(a, path.text);
+    let b = server::put_b(a, &path.text);
     Ok(server::call_caps(request, a, b, Caps::NONE)?.0)
 }
 

@@ -18,7 +18,6 @@ use crate::process::Process;
 use crate::server::{self, op};
 use crate::thread::park::{self, Kind};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// Somebody waits.
 pub const WAITERS: u32 = 1 << 31;
@@ -27,11 +26,9 @@ pub const OWNER_DIED: u32 = 1 << 30;
 /// Who the owner is.
 pub const TID_MASK: u32 = OWNER_DIED - 1;
 
-/// The futex at `addr`, aligned, until the next call that may change the address space.
-pub fn word(p: &mut Process, addr: u64) -> Result<&'static AtomicU32> {
-    let at = user::slice_out(p, addr, 4)?.as_ptr().cast::<AtomicU32>();
-    // SAFETY: aligned and writable; programs change it at the same time.
-    Ok(unsafe { &*at })
+/// Who owns the futex at `addr`.
+fn owner(p: &mut Process, addr: u64) -> Result<u32> {
+    Ok(user::copy_in::<u32>(p, addr)? & TID_MASK)
 }
 
 fn is_thread(p: &mut Process, tid: u32) -> bool {
@@ -41,9 +38,8 @@ fn is_thread(p: &mut Process, tid: u32) -> bool {
 /// Makes `who` the owner if there is none, and otherwise says that somebody waits. Answers whether it
 /// is the owner now.
 fn claim(p: &mut Process, addr: u64, place: Place, who: u32, waits: bool) -> Result<bool> {
-    let word = word(p, addr)?;
     loop {
-        let old = word.load(SeqCst);
+        let old = user::copy_in::<u32>(p, addr)?;
         let owner = old & TID_MASK;
         if owner == who {
             return Err(Errno::EDEADLK);
@@ -61,7 +57,7 @@ fn claim(p: &mut Process, addr: u64, place: Place, who: u32, waits: bool) -> Res
             }
             old | WAITERS
         };
-        if word.compare_exchange(old, new, SeqCst, SeqCst).is_ok() {
+        if user::compare_exchange(p, addr, old, new)? == old {
             return Ok(owner == 0);
         }
     }
@@ -102,7 +98,7 @@ pub fn lock(
                 wait_shared(p, (inode, offset), seen, ALL_BITS, deadline)
             }
         };
-        if word(p, addr)?.load(SeqCst) & TID_MASK == me {
+        if owner(p, addr)? == me {
             return Ok(0);
         }
         match waited {
@@ -115,7 +111,7 @@ pub fn lock(
 
 /// `FUTEX_UNLOCK_PI`.
 pub fn unlock(p: &mut Process, addr: u64, private: bool) -> Result<u64> {
-    if word(p, addr)?.load(SeqCst) & TID_MASK != p.me.tid {
+    if owner(p, addr)? != p.me.tid {
         return Err(Errno::EPERM);
     }
     let place = place(p, addr, private);
@@ -127,7 +123,7 @@ pub fn unlock(p: &mut Process, addr: u64, private: bool) -> Result<u64> {
 /// Who owns it from now on is the first that waits, or nobody. `dead` is 0 or [`OWNER_DIED`].
 fn pass_on(p: &mut Process, addr: u64, place: Place, owner: u32, dead: u32) -> Result<u64> {
     loop {
-        let old = word(p, addr)?.load(SeqCst);
+        let old = user::copy_in::<u32>(p, addr)?;
         if old & TID_MASK != owner {
             return Ok(0);
         }
@@ -136,7 +132,7 @@ fn pass_on(p: &mut Process, addr: u64, place: Place, owner: u32, dead: u32) -> R
             Place::Shared { inode, offset } => server::call(op::FutexFirst { inode, offset })?.pid,
         };
         let new = if next == 0 { dead } else { next | WAITERS | dead };
-        if word(p, addr)?.compare_exchange(old, new, SeqCst, SeqCst).is_ok() {
+        if user::compare_exchange(p, addr, old, new)? == old {
             match place {
                 Place::Private(addr) => park::wake_owner(p, addr),
                 // Also if nobody waits: somebody may be about to.

@@ -18,6 +18,10 @@ use unixproto::files::{FOREVER, POLLERR, POLLHUP, POLLNVAL};
 const ALWAYS_TOLD: u16 = POLLERR | POLLHUP | POLLNVAL;
 /// Bytes of `struct pollfd`.
 const ENTRY_BYTES: usize = 8;
+/// Where in it what is ready is.
+const REVENTS: u64 = 6;
+/// So many entries need no heap.
+const FEW: usize = 16;
 
 /// One descriptor to wait for.
 #[derive(Clone, Copy)]
@@ -137,20 +141,18 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
     }
 }
 
-/// Fills in what is ready now. Answers how many have anything; `None`: not all is known.
-fn look_at_entries(fds: &Fds, entries: &mut [u8]) -> Option<u64> {
+/// Fills in what is ready now. Returns how many have anything; `None`: not all is known.
+fn look_at_entries(fds: &Fds, entries: &mut [u64]) -> Option<u64> {
     let mut ready = 0;
-    let (entries, _) = entries.as_chunks_mut::<ENTRY_BYTES>();
     for entry in entries {
-        let word = u64::from_le_bytes(*entry);
-        let (fd, events) = (word as i32, (word >> 32) as u16);
+        let (fd, events) = (*entry as i32, (*entry >> 32) as u16);
         let state = match fds.get(fd) {
             _ if fd < 0 => 0,
             Ok(file) => fds.state(file, false)?,
             Err(_) => POLLNVAL,
         };
         let revents = state & (events | ALWAYS_TOLD);
-        *entry = (word & 0xffff_ffff_ffff | (revents as u64) << 48).to_le_bytes();
+        *entry = *entry & 0xffff_ffff_ffff | (revents as u64) << 48;
         ready += (revents != 0) as u64;
     }
     Some(ready)
@@ -160,32 +162,50 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
     if count > p.sys.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
-    let bytes = count as usize * ENTRY_BYTES;
+    let count = count as usize;
+    let (mut few, mut many) = ([0; FEW], Vec::new());
+    let entries = match few.get_mut(..count) {
+        Some(few) => few,
+        None => {
+            many.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+            many.resize(count, 0);
+            &mut many
+        }
+    };
+    user::words_in(p, fds, entries)?;
     watch::refresh(p);
-    let entries = user::slice_out(p, fds, bytes)?;
     match look_at_entries(&p.fds, entries) {
-        Some(ready) if ready > 0 || ns == 0 => return Ok(ready),
+        Some(ready) if ready > 0 || ns == 0 => {
+            tell_ready(p, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
+            return Ok(ready);
+        }
         _ => {}
     }
     let mut wants = Vec::new();
-    wants.try_reserve_exact(count as usize).map_err(|_| Errno::ENOMEM)?;
-    let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
-    for entry in entries {
-        let word = u64::from_le_bytes(*entry);
-        wants.push((word as i32, Want::new(p, word as i32, (word >> 32) as u16)));
+    wants.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+    for &entry in &*entries {
+        wants.push((entry as i32, Want::new(p, entry as i32, (entry >> 32) as u16)));
     }
     let (numbers, mut asked): (Vec<usize>, Vec<Want>) =
         wants.iter().enumerate().filter(|(_, (fd, _))| *fd >= 0).map(|(n, w)| (n, w.1)).unzip();
     let ready = wait(p, &mut asked, ns)?;
-    let out = user::slice_out(p, fds, bytes)?;
-    let (out, _) = out.as_chunks_mut::<ENTRY_BYTES>();
-    out.iter_mut().for_each(|entry| entry[6..].fill(0));
+    entries.fill(0);
     for (number, want) in numbers.into_iter().zip(&asked) {
-        if let Some(entry) = out.get_mut(number) {
-            entry[6..].copy_from_slice(&want.revents.to_le_bytes());
+        if let Some(entry) = entries.get_mut(number) {
+            *entry = want.revents.into();
         }
     }
+    tell_ready(p, fds, entries.iter().map(|entry| *entry as u16))?;
     Ok(ready)
+}
+
+/// Writes what is ready to the entries in the program's memory, whose other fields are not touched.
+fn tell_ready(p: &mut Process, fds: u64, ready: impl Iterator<Item = u16>) -> Result<()> {
+    for (n, revents) in ready.enumerate() {
+        let entry = fds.wrapping_add((n * ENTRY_BYTES) as u64);
+        user::copy_out(p, entry.wrapping_add(REVENTS), &revents)?;
+    }
+    Ok(())
 }
 
 pub fn poll(p: &mut Process, fds: u64, count: u32, ms: i32) -> Result<u64> {
@@ -257,7 +277,9 @@ fn read_set(p: &mut Process, addr: u64, bytes: usize) -> Result<FdSet> {
     if addr == 0 {
         return Ok(FdSet::default());
     }
-    Ok(FdSet::from_bytes(user::slice_in(p, addr, bytes)?))
+    let mut raw = [0; fdset::MAX_FDS / 8];
+    user::bytes_in(p, addr, &mut raw[..bytes])?;
+    Ok(FdSet::from_bytes(&raw[..bytes]))
 }
 
 fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64> {

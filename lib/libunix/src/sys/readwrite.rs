@@ -21,7 +21,9 @@ fn vector(p: &mut Process, addr: u64, count: u64) -> Result<Vec<Buffer>> {
         return Err(Errno::EINVAL);
     }
     let mut buffers = vec![Buffer::default(); count as usize];
-    decode(user::slice_in(p, addr, count as usize * IOVEC_BYTES)?, &mut buffers)?;
+    let mut raw = vec![0; count as usize * IOVEC_BYTES];
+    user::bytes_in(p, addr, &mut raw)?;
+    decode(&raw, &mut buffers)?;
     Ok(buffers)
 }
 
@@ -181,11 +183,12 @@ fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u6
     if kind != Kind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    user::slice_out(p, buf, (len as usize).min(1))?;
+    user::check_writable(p, buf, (len as usize).min(1))?;
     let bytes = len.min(DATA_BYTES as u32);
     let count = server::call(op::GetDents { desc, bytes })?.count as usize;
     if old {
-        let mut records = server::data_mut(count);
+        let mut listing = server::taken(count)?;
+        let mut records = &mut listing[..];
         while records.len() > 18 {
             let len = linuxabi::bytes::get_u16(records, 16) as usize;
             if len < 19 || len > records.len() {
@@ -195,8 +198,10 @@ fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u6
             linuxabi::dirent::to_old(record);
             records = rest;
         }
+        user::bytes_out(p, buf, &listing)?;
+    } else {
+        user::memory_out(p, buf, server::data(count))?;
     }
-    user::bytes_out(p, buf, server::data(count))?;
     Ok(count as u64)
 }
 

@@ -5,7 +5,6 @@ use super::pi::{self, OWNER_DIED, TID_MASK, WAITERS};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
-use core::sync::atomic::Ordering;
 
 const HEAD_BYTES: u64 = 24;
 /// Longest list that is believed.
@@ -70,10 +69,10 @@ fn owner_died(p: &mut Process, tid: u32, link: u64, offset: u64, pending: bool) 
         return pi::owner_died(p, addr, tid);
     }
     let died = |old: u32| (old & TID_MASK == tid).then_some(old & WAITERS | OWNER_DIED);
-    match pi::word(p, addr)?.fetch_update(Ordering::SeqCst, Ordering::SeqCst, died) {
-        Ok(old) if old & WAITERS != 0 => futex::wake_at(p, addr, 1),
+    match futex::update(p, addr, died)? {
+        (old, true) if old & WAITERS != 0 => futex::wake_at(p, addr, 1),
         // It was just unlocked, and somebody may not have been woken.
-        Err(0) if pending => futex::wake_at(p, addr, 1),
+        (0, false) if pending => futex::wake_at(p, addr, 1),
         _ => {}
     }
     Ok(())

@@ -90,9 +90,13 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Re
 const NAME_BYTES: usize = 16;
 
 fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
-    let text = match user::cstr(p, addr, NAME_BYTES, Errno::E2BIG) {
-        Err(Errno::E2BIG) => user::slice_in(p, addr, NAME_BYTES - 1)?,
-        other => other?,
+    let mut name = [0; NAME_BYTES];
+    // One that is too long is cut. It may end just before memory that cannot be read.
+    let had = user::read(p, addr, &mut name[..NAME_BYTES - 1]);
+    let text = &name[..had.bytes];
+    let text = match text.iter().position(|&byte| byte == 0) {
+        Some(end) => &text[..end],
+        None => had.all().map(|()| text)?,
     };
     server::call_a(op::SetName {}, text).map(|()| 0)
 }
@@ -101,7 +105,7 @@ fn get_name(p: &mut Process, addr: u64) -> Result<u64> {
     let bytes = server::call(op::GetName {})?.count as usize;
     let mut name = [0; NAME_BYTES];
     let bytes = bytes.min(NAME_BYTES - 1);
-    name[..bytes].copy_from_slice(server::data(bytes));
+    server::take(&mut name[..bytes]);
     user::copy_out(p, addr, &name).map(|()| 0)
 }
 

@@ -4,7 +4,7 @@
 //! notified. Whoever gives it up wakes one that waits; that one does not own the lock by being
 //! woken, so that a thread which is not running keeps nobody from taking it.
 
-use super::area;
+use super::{self as thread, area};
 use crate::process::Process;
 use captypes::op;
 use core::arch::asm;
@@ -134,18 +134,34 @@ fn wake() {
     }
 }
 
-/// Does `f` without the lock. Whatever is in the process may be different afterwards.
-pub fn without<R>(p: &mut Process, f: impl FnOnce() -> R) -> R {
+/// The lock, given up for a while: it is taken again when this is dropped, and until then nothing of the process can
+/// be used. Whatever is in the process may be different afterwards.
+#[must_use]
+pub struct Released<'a> {
+    /// `None`: the lock is not in use.
+    process: Option<&'a mut Process>,
+}
+
+/// Gives the lock up while the caller waits for something.
+#[inline]
+pub fn release(p: &mut Process) -> Released<'_> {
     if !is_shared() {
-        return f();
+        return Released { process: None };
     }
     publish(p);
     give();
-    let result = f();
-    take();
-    publish(p);
-    super::become_current(p);
-    result
+    Released { process: Some(p) }
+}
+
+impl Drop for Released<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(p) = &mut self.process {
+            take();
+            publish(p);
+            thread::become_current(p);
+        }
+    }
 }
 
 /// Others change the process behind the compiler's back: what was stored must really be there, and

@@ -79,7 +79,9 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
             // The own dispatcher has a timer.
             let _ = invoke(area::own_dispatcher(), timer);
         }
-        let _ = lock::without(p, || invoke(area::own_dispatcher(), op::Wait {}));
+        let released = lock::release(p);
+        let _ = invoke(area::own_dispatcher(), op::Wait {});
+        drop(released);
     };
     server::header().sleeps.store(0, Relaxed);
     if deadline.is_some() {

@@ -46,7 +46,7 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("capabilities", &["kernel/src/", "crates/kernel/captypes/"]),
     ("UVM", &["crates/user/uvm/", "crates/user/pmap/"]),
     ("libunix", &["lib/libunix/", "lib/linuxdomain/"]),
-    ("unixd", &["servers/unixd/", "crates/storage/memfs/", "crates/kernel/bootarchive/"]),
+    ("unixd", &["servers/unixd/", "crates/storage/", "crates/kernel/bootarchive/"]),
     ("the rest", &[""]),
 ];
 

@@ -74,6 +74,30 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
     },
     Bug {
+        name: "a_repeated_delete_needs_the_way_to_its_slot",
+        changes: &[(
+            "kernel/src/invoke/mod.rs",
+            "matches!(lost, Status::Empty | Status::NoSlot | Status::WrongType)",
+            "lost == Status::Empty",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "a_delete_may_take_away_the_way_to_its_slot",
+        },
+    },
+    Bug {
+        name: "what_was_in_slot_0_is_forgotten",
+        changes: &[(
+            "kernel/src/cap/delete.rs",
+            "        while let Some(parked) = self.dying.head {\n            self.delete_left()?;\n",
+            "        while let Some(parked) = self.dying.head {\n",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "what_was_in_slot_0_goes_though_the_way_to_it_went",
+        },
+    },
+    Bug {
         name: "memory_comes_back_while_another_core_covers_it",
         changes: &[(
             "crates/protocol/capproto/src/operation.rs",
