@@ -110,9 +110,9 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "what_was_in_slot_0_is_forgotten",
         changes: &[(
-            "kernel/src/cap/delete.rs",
-            "        while let Some(parked) = self.dying.head {\n            self.delete_left()?;\n",
-            "        while let Some(parked) = self.dying.head {\n",
+            "kernel/src/operations/delete.rs",
+            "    while let Some(parked) = cpu.caps.dying.first() {\n        delete_left(cpu)?;\n",
+            "    while let Some(parked) = cpu.caps.dying.first() {\n",
         )],
         found_by: Test::Host {
             package: "kernel",
