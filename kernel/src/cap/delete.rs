@@ -5,15 +5,17 @@
 //! CNodes, and so on, and a CNode may contain itself. Two rules keep this bounded:
 //!
 //! * **Containers are parked.** The last capability to a CNode or dispatcher is moved *into* the
-//!   container: for a CNode to its slot 0, trading places with what was there; for a dispatcher to
-//!   a slot kept for that. Nobody can reach it then. Parked containers wait in a queue, linked
-//!   through the parked capabilities, and `Local::reap` empties the one in front slot by slot.
+//!   container: for a CNode to its slot 0, for a dispatcher to a slot kept for that. What was in slot 0
+//!   moves to a slot of the kernel, and goes next. Nobody can reach it then. Parked containers wait in a
+//!   queue, linked through the parked capabilities, and `Local::reap` empties the one in front slot by slot.
 //!   What a slot holds is deleted by the same code, so that nested containers join the queue
 //!   instead of the kernel's stack.
 //!   Page tables are left for a second pass: their entries go cheaply with the Mappings that made
 //!   them, which most likely wait in the same queue, and each is found slowly from the table.
 //! * **Work is counted.** Every event has a budget; when it is spent the invocation answers
-//!   `Again`, and everything done so far stays done: slots are empty, entries are cleared.
+//!   `Again`, and everything done so far stays done: slots are empty, entries are cleared. The slot on
+//!   which it was invoked holds what it held, or nothing. So a repetition that finds it empty, or does
+//!   not find it, as it was reached through what is parked, has the rest of the queue left to do.
 
 use super::mem::{slot_at, Obj, SlotRun};
 use super::{attr, lookup, CapExt, SlotRef, HOME_RAM};
@@ -180,7 +182,7 @@ impl Local {
     #[inline]
     pub fn delete(&mut self, slot: SlotRef) -> Result<(), Status> {
         self.delete_at_once(slot)?;
-        self.finish_reaping()
+        self.reap_emptied()
     }
 
     /// Empties all of `slots`, up to a Mapping whose entries may not change.
@@ -200,8 +202,20 @@ impl Local {
             count += 1;
             at = slots.next_filled(at + 1);
         }
-        self.finish_reaping()?;
+        self.reap_emptied()?;
         ends.map(|()| Count { count })
+    }
+
+    /// Empties what is parked, after the slots of an invocation have been emptied: [`Local::emptied`]
+    /// says if only that is left to do.
+    #[inline(always)]
+    pub(crate) fn reap_emptied(&mut self) -> Result<(), Status> {
+        if self.dying.is_empty() {
+            return Ok(());
+        }
+        let reaped = self.reap();
+        self.emptied = reaped.is_err();
+        Ok(reaped?)
     }
 
     /// Empties what is parked.
@@ -301,8 +315,9 @@ impl Local {
         self.delete_last(slot)
     }
 
-    /// Removes the last capability to something. A CNode that is parked leaves what was in its slot
-    /// 0 behind, which may be the last capability to a CNode, and so on.
+    /// Removes the last capability to something. A CNode that is parked leaves what was in its slot 0
+    /// in [`Local::left`], which may be the last capability to a CNode, and so on: with that, it goes on
+    /// here if `slot` is that slot, and in [`Local::delete_left`] if it is not.
     #[inline(never)]
     fn delete_last(&mut self, slot: SlotRef) -> Progress {
         loop {
@@ -314,7 +329,7 @@ impl Local {
                 self.check_relatives(slot)?;
             }
             match cap.kind() {
-                CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap),
+                CapType::L1CNode | CapType::L2CNode => self.park_cnode(slot, &cap)?,
                 CapType::Dispatcher => self.park_dispatcher(slot, &cap)?,
                 CapType::Mapping => self.remove_mapping(slot),
                 CapType::Endpoint if self.has_other_badges(slot, &cap) => {
@@ -448,22 +463,56 @@ impl Local {
         }
     }
 
-    /// Moves the last capability of a CNode into it. `slot` gets what was there.
-    fn park_cnode(&mut self, slot: SlotRef, cap: &RawCap) {
+    /// Moves the last capability of a CNode into it, and what was there to [`Local::left`].
+    fn park_cnode(&mut self, slot: SlotRef, cap: &RawCap) -> Progress {
         let own = slot_at(cap.base, 0);
         if own == slot {
-            return self.dying.push(own);
+            self.dying.push(own);
+            return Ok(());
         }
+        let left = self.left();
         if own.is_empty() {
             self.relocate_watched(slot, own);
-        } else {
+        } else if slot == left {
             self.swap(slot, own);
+        } else {
+            self.delete_left()?;
+            self.move_to_left(own, left);
+            self.relocate_watched(slot, own);
         }
         if cap.attrs & attr::IN_DISPATCHER != 0 {
             own.set_rights(cap.rights, cap.attrs & !attr::IN_DISPATCHER);
             self.refresh_dispatcher(Obj::around(slot));
         }
         self.dying.push(own);
+        Ok(())
+    }
+
+    /// The slot for what a parked CNode has left. It is in use only while that CNode, or one that was
+    /// parked after it, is in the queue.
+    fn left(&self) -> SlotRef {
+        SlotRef::from_slot((&self.left).into())
+    }
+
+    /// Deletes what parked CNodes have left.
+    fn delete_left(&mut self) -> Progress {
+        let left = self.left();
+        while !left.is_empty() {
+            match self.delete_slot(left) {
+                Err(Pause::Again) => return Err(Pause::Again),
+                Err(Pause::Remote) => self.leave_slot(left)?,
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what slot 0 of a CNode holds to an empty slot of the kernel.
+    fn move_to_left(&mut self, own: SlotRef, left: SlotRef) {
+        self.db.relocate(own, left);
+        if self.watched == Some(own) {
+            self.watched = Some(left);
+        }
     }
 
     /// Moves the last capability to a container that is parked.
@@ -501,6 +550,7 @@ impl Local {
     fn reap(&mut self) -> Progress {
         self.tlb.expect(u32::MAX);
         while let Some(parked) = self.dying.head {
+            self.delete_left()?;
             self.empty_first(parked.cap())?;
             let cap = parked.cap();
             if cap.attrs & attr::TABLES_LEFT != 0 && cap.attrs & attr::SECOND_PASS == 0 {

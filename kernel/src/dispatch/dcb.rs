@@ -58,7 +58,7 @@ pub mod flag {
     pub const SUSPENDED: u32 = 2;
     /// Its message is a fault report.
     pub const FAULT: u32 = 4;
-    /// The last deletion answered `Again`: the next one may be its repetition.
+    /// The last deletion has emptied its slots, and answered `Again`: the next one may be its repetition.
     pub const REPEATED: u32 = 8;
     /// It has vector state.
     pub const VECTORS: u32 = 16;

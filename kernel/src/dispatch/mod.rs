@@ -99,6 +99,10 @@ pub struct Local {
     pub(crate) watched: Option<SlotRef>,
     /// For trading the contents of two slots.
     pub(crate) spare: Slot,
+    /// What was in slot 0 of a CNode whose own capability is there now: it is deleted next.
+    pub(crate) left: Slot,
+    /// The deletion that answers `Again` has emptied its slots.
+    pub(crate) emptied: bool,
     /// What needs other cores.
     pub(crate) remote: Remote,
     /// The first dispatcher: what capabilities lead to from here is in use.
@@ -177,6 +181,8 @@ impl Local {
             budget: BUDGET,
             watched: None,
             spare: Slot::empty(),
+            left: Slot::empty(),
+            emptied: false,
             remote: Remote::new(),
             first: None,
             next_id: 1,

@@ -220,11 +220,14 @@ handlers! {
         local.map_zero(used_slot(d, target)?, a.entry, a.count, a.flags)
     };
     delete(Delete) = |local, d, target, _| {
-        let slot = slot_to_change(local, d, target)?;
-        // The repetition may find the slot empty, and something else left to do.
-        if slot.is_empty() && !d.has(flag::REPEATED) {
-            return Err(Status::Empty);
+        let slot = match slot_to_change(local, d, target) {
+            Ok(slot) if slot.is_empty() => Err(Status::Empty),
+            found => found,
+        };
+        if slot.is_err_and(|lost| is_done(d, lost)) {
+            return local.reap_emptied();
         }
+        let slot = slot?;
         let cap = slot.cap();
         if cap.is(CapType::Mapping) {
             local.check_entries(&cap)?;
@@ -242,12 +245,23 @@ handlers! {
         local.resize(used_slot(d, target)?, used_slot(d, a.root)?)
     };
     delete_range(DeleteRange) = |local, d, target, a| {
-        local.delete_range(slots_to_change(local, d, target, a.count)?)
+        let slots = slots_to_change(local, d, target, a.count);
+        if slots.is_err_and(|lost| is_done(d, lost)) {
+            return local.reap_emptied().map(|()| Count { count: 0 });
+        }
+        local.delete_range(slots?)
     };
 }
 
+/// Returns `true` if a deletion whose slots are not there is the repetition of one that has emptied
+/// them. The way to them may have gone, too; what is parked is all that is left to do.
+#[cold]
+fn is_done(dcb: DcbRef, lost: Status) -> bool {
+    dcb.has(flag::REPEATED) && matches!(lost, Status::Empty | Status::NoSlot | Status::WrongType)
+}
+
 fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    local.work = local.budget;
+    (local.work, local.emptied) = (local.budget, false);
     let outcome = match label {
         Label::Delete => delete(local, dcb),
         Label::Revoke => revoke(local, dcb),
@@ -256,7 +270,7 @@ fn destroy(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
     };
     if local.is_alive(dcb) {
         dcb.clear(flag::REPEATED);
-        if outcome == Status::Again.to_word() {
+        if outcome == Status::Again.to_word() && local.emptied {
             dcb.set(flag::REPEATED);
         }
     }

@@ -340,3 +340,71 @@ fn what_lies_in_slot_0_of_a_swept_cnode_is_left_to_the_monitor() {
     assert_eq!(m.call(KERNEL, op::HeldAt { slot }).unwrap().base, base);
     assert_eq!(m.call(KERNEL, op::NextLeft {}).unwrap().value, 0);
 }
+
+/// A CNode at root index 1 that holds the own root at slot 5 and `count` Frames.
+fn node_with_own_root(m: &mut Machine, first: u32, count: u32) -> Place {
+    m.make(CapType::L2CNode, 0, NODE, 16);
+    m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+    let root = CapAddr::new(1, 5);
+    m.call(ROOT, op::Copy { dst: root.into() }).unwrap();
+    m.retype(RAM, CapType::Frame, 0x10_0000, 0x1000, count, CapAddr::new(1, first)).unwrap();
+    Place::l1(root, 1)
+}
+
+#[test]
+fn a_delete_may_take_away_the_way_to_its_slot() {
+    let mut m = Machine::new();
+    let place = node_with_own_root(&mut m, 20, 200);
+    assert_eq!(m.call(place, op::Delete {}), Err(Status::Again));
+    assert_eq!(m.call(place, op::Identify {}), Err(Status::NoSlot));
+    m.delete(place).unwrap();
+    assert_eq!(total(&collect(&mut m)), NODE + 200 * 4096);
+    assert_eq!(m.call(place, op::Delete {}), Err(Status::NoSlot), "no repetition");
+}
+
+#[test]
+fn what_was_in_slot_0_goes_though_the_way_to_it_went() {
+    let mut m = Machine::new();
+    m.checking = false;
+    let place = node_with_own_root(&mut m, 20, 100);
+    // In its slot 0 a chain of CNodes, each in slot 0 of the one before: longer than one event.
+    let count = 300;
+    for n in 0..count {
+        m.make(CapType::L2CNode, 0x20_0000 + NODE * n, NODE, 16);
+        if n > 0 {
+            m.call(at(16), op::Move { dst: Place::l1(ROOT, 2) }).unwrap();
+            m.call(at(17), op::Move { dst: CapAddr::new(2, 0).into() }).unwrap();
+            m.call(Place::l1(ROOT, 2), op::Move { dst: at(16).into() }).unwrap();
+        }
+        m.call(at(16), op::Move { dst: at(17).into() }).unwrap();
+    }
+    m.call(at(17), op::Move { dst: CapAddr::new(1, 0).into() }).unwrap();
+    assert_eq!(m.call(place, op::Delete {}), Err(Status::Again));
+    m.check();
+    let index = Place::l1(ROOT, 1);
+    assert_eq!(m.call(index, op::Identify {}), Err(Status::Empty), "nothing comes to the slot");
+    m.delete(place).unwrap();
+    m.check();
+    assert_eq!(total(&collect(&mut m)), (count + 1) * NODE + 100 * 4096);
+}
+
+#[test]
+fn a_range_that_loses_its_way_says_so_if_it_is_not_done() {
+    for (more, end) in [(0, Ok(())), (200, Err(Status::NoSlot))] {
+        let mut m = Machine::new();
+        m.checking = false;
+        let place = node_with_own_root(&mut m, 20, 200);
+        // The CNode at index 1 goes, and with it the way to the others.
+        for n in 0..more {
+            m.make(CapType::Endpoint, 0x20_0000 + 4096 * n, 4096, 16);
+            m.call(at(16), op::Move { dst: Place::l1(ROOT, 2 + n as u32) }).unwrap();
+        }
+        let result = m.to_the_end(place, op::DeleteRange { count: 201 });
+        assert_eq!(result.map(|_| ()), end);
+        m.check();
+        // What is parked goes with the next deletion.
+        let other = m.make(CapType::Frame, 0x30_0000, 4096, 40);
+        m.delete(other).unwrap();
+        assert!(total(&collect(&mut m)) >= NODE + 201 * 4096);
+    }
+}

@@ -75,6 +75,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     if how.parent_tid != 0 {
         let _ = user::copy_out(p, how.parent_tid, &child.pid);
     }
+    p.sys.random.forget();
     let parent = Parent {
         regs: Regs { rax: child.pid as u64, ..*regs },
         fs,

@@ -3,14 +3,15 @@
 use crate::caps::errno;
 use crate::clock::Clock;
 use crate::console::Console;
-use crate::content::File;
 use crate::descs::{self, Object};
 use crate::domains::Domain;
 use crate::fork::name_of;
-use crate::nodes::Node;
+use crate::frames::{Files, Frames};
+use crate::nodes::{Node, Tree};
 use crate::open::device;
 use crate::procs::*;
 use crate::server::Unixd;
+use crate::system::System;
 use crate::voices::Speaker;
 use abi::layout::PAGE;
 use abi::slots;
@@ -20,13 +21,14 @@ use bootarchive::{Entry, Kind};
 use captypes::invocations::options;
 use core::mem::offset_of;
 use credentials::Credentials;
+use files::Claim;
 use libos::runtime::{Boot, Start};
-use libos::vspace::RW;
+use libos::vspace::{Window, RW};
 use libos::{cmdline, domain, session, Cap, CapAddr, Place, Rights, Status};
 use linuxdomain::{
     at, configure, first_frame, make_spaces, map_library, map_piece, own, Image, FIRST_ROOT_SLOTS,
 };
-use memfs::{Attr, Cred, Fs, Ino};
+use memfs::{Attr, Cred, Ino};
 use piecewise::Limits;
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
 use unixproto::signals::SIGKILL;
@@ -79,10 +81,12 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     // What is left of the arena would count as lost now and as found at the end.
     let _ = domain::with(|domain| domain.arena.release());
     session::begin().map_err(|_| "init does not answer")?;
-    unixd.open_stdio(boot.cmdline()).map_err(|_| "no standard input and output")?;
-    unixd
-        .first_process(boot.archive(), start.args[0])
-        .map_err(|_| "the first process cannot be made")?;
+    let args = match bootarchive::find(boot.archive(), "boot/args") {
+        Ok(Some(entry)) => entry.data.to_vec(),
+        _ => Vec::new(),
+    };
+    unixd.open_stdio(boot.cmdline(), args).map_err(|_| "no standard input and output")?;
+    unixd.first_process(start.args[0]).map_err(|_| "the first process cannot be made")?;
     Ok(unixd)
 }
 
@@ -100,35 +104,29 @@ fn warm_up() -> Result<(), Errno> {
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let clock = Clock::new(start.frame);
     let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
-    let fs = Fs::new(Limits::of(INODES_MAX), attr);
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
+    let files = Files::new(Limits::of(INODES_MAX), attr, Frames::new(window));
     Ok(Unixd {
         procs: Procs::default(),
         descs: Default::default(),
         pipes: Default::default(),
-        proc_dir: fs.root(),
-        fs,
+        tree: Tree::new(files),
         locks: Default::default(),
+        futexes: Default::default(),
+        watches: Default::default(),
         terminal: Default::default(),
         console: Console::new(),
         clock,
         retry: Default::default(),
-        futex_wakes: 0,
-        futex_waiters: Default::default(),
         stirred: Default::default(),
-        speaker: FIRST,
+        caller: Speaker { pid: FIRST, tid: FIRST },
         ending: Default::default(),
-        unknown: Default::default(),
-        args: Vec::new(),
-        layout: 0,
-        window,
-        stdio: [0; 3],
-        ram: boot.info.ram_bytes,
+        system: System::new(boot.info.ram_bytes),
         stock: Default::default(),
         badges: Default::default(),
         sessions: Default::default(),
+        fx: Default::default(),
         yields: true,
-        ended: None,
     })
 }
 
@@ -147,11 +145,12 @@ impl Unixd {
 
     /// The directory at a path, made with everything above it if need be.
     fn directory(&mut self, path: &[u8], attr: Attr) -> Result<Ino, Errno> {
-        let mut at = self.fs.root();
+        let fs = self.tree.files_mut().names_mut();
+        let mut at = fs.root();
         for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-            at = match self.fs.lookup(at, name)? {
+            at = match fs.lookup(at, name)? {
                 Some(ino) => ino,
-                None => self.fs.mkdir(at, name, attr)?,
+                None => fs.mkdir(at, name, attr)?,
             };
         }
         Ok(at)
@@ -169,73 +168,76 @@ impl Unixd {
             None => (&b""[..], path),
         };
         let dir = self.directory(dir, root)?;
-        let node = match entry.kind() {
-            Kind::Directory => {
-                let ino = self.directory(path, attr)?;
-                return self.own_as(ino, attr.mode, entry);
-            }
-            Kind::Symlink => memfs::Node::Symlink(entry.data.to_vec()),
-            Kind::File => self.boot_file(entry),
-            Kind::Other => return Ok(()),
-        };
-        if self.fs.lookup(dir, name)?.is_some() {
-            self.fs.unlink(dir, name, Cred::ROOT, now)?;
+        if entry.kind() == Kind::Directory {
+            let ino = self.directory(path, attr)?;
+            return self.own_as(ino, attr.mode, entry);
         }
-        let ino = self.fs.create(dir, name, node, attr)?;
-        self.own_as(ino, attr.mode, entry)?;
-        Ok(())
+        if entry.kind() == Kind::Other {
+            return Ok(());
+        }
+        let files = self.tree.files_mut();
+        if files.names().lookup(dir, name)?.is_some() {
+            files.names_mut().unlink(dir, name, Cred::ROOT, now)?;
+        }
+        let ino = match entry.kind() {
+            Kind::Symlink => {
+                let node = memfs::Node::Symlink(entry.data.to_vec());
+                files.names_mut().create(dir, name, node, attr)?
+            }
+            _ => {
+                let place = (entry.offset as u64, entry.data.len() as u64);
+                files.create_archived(dir, name, place, attr)?
+            }
+        };
+        self.own_as(ino, attr.mode, entry)
     }
 
     /// Gives what was made the mode and the owner that the archive says.
     fn own_as(&mut self, ino: Ino, mode: u32, entry: &Entry) -> Result<(), Errno> {
-        let inode = self.fs.get_mut(ino)?;
+        let fs = self.tree.files_mut().names_mut();
+        let inode = fs.get_mut(ino)?;
         (inode.mode, inode.gid) = (mode, entry.gid);
-        self.fs.give(ino, entry.uid)?;
+        fs.give(ino, entry.uid)?;
         Ok(())
-    }
-
-    fn boot_file(&mut self, entry: &Entry) -> memfs::Node<File> {
-        self.layout += 1;
-        let size = entry.data.len() as u64;
-        let boot = (size > 0).then_some((entry.offset as u64, size));
-        memfs::Node::File { size, content: File { layout: self.layout, boot, ..File::default() } }
     }
 
     fn add_dev_and_proc(&mut self) -> Result<(), Errno> {
         let now = self.clock.boot_wall() as i64;
         let attr = Attr { mode: 0o755, cred: Cred::ROOT, now };
         let dev = self.directory(b"dev", attr)?;
+        let fs = self.tree.files_mut().names_mut();
         for (name, number, mode) in DEVICES {
-            self.fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr })?;
+            fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr })?;
         }
         for (name, text) in DEV_LINKS {
             let node = memfs::Node::Symlink(text.to_vec());
-            self.fs.create(dev, name, node, Attr { mode: 0o777, ..attr })?;
+            fs.create(dev, name, node, Attr { mode: 0o777, ..attr })?;
         }
         self.directory(b"tmp", Attr { mode: 0o1777, ..attr })?;
-        self.proc_dir = self.directory(b"proc", Attr { mode: 0o555, ..attr })?;
+        let proc = self.directory(b"proc", Attr { mode: 0o555, ..attr })?;
+        self.tree.cover(proc);
         Ok(())
     }
 
     /// Descriptions 0, 1 and 2: the terminal, or the console as a stream.
-    fn open_stdio(&mut self, line: &str) -> Result<(), Errno> {
+    fn open_stdio(&mut self, line: &str, args: Vec<u8>) -> Result<(), Errno> {
         let is_tty = |name| cmdline::option(line, name) == Some("tty");
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
         self.terminal.interactive = input;
         let pid = FIRST;
         self.procs.new_pid(None, 0)?;
         let voice = self.equip(Speaker { pid, tid: pid })?;
-        let root = self.fs.root();
-        let mut proc =
-            Proc::new(pid, pid, pid, Node::Mem(root), Credentials::ROOT, self.clock.now());
-        self.fs.hold(root);
+        let root = self.tree.root();
+        let mut proc = Proc::new(pid, pid, pid, root, Credentials::ROOT, self.clock.now());
+        self.tree.hold(root);
         proc.voice = Some(voice);
         self.procs.add(proc);
-        self.stdio = [
+        let stdio = [
             self.open_console(input, O_RDONLY)?,
             self.open_console(output, O_WRONLY)?,
             self.open_console(output, O_WRONLY)?,
         ];
+        self.system.set_first(args, stdio);
         self.first_terminal(input || output);
         self.publish(pid);
         Ok(())
@@ -243,23 +245,24 @@ impl Unixd {
 
     /// A description of the terminal by its name, or of the console as a stream.
     fn open_console(&mut self, tty: bool, mode: u32) -> Result<u32, Errno> {
+        let opener = (FIRST, Cred::ROOT.uid);
         if !tty {
-            return self.open_desc(FIRST, Object::Stream, mode, None);
+            return self.handles().open(opener, Object::Stream, mode, None, Claim::None);
         }
-        let dir = self.fs.lookup(self.fs.root(), b"dev")?.ok_or(Errno::ENOENT)?;
-        let console = self.fs.lookup(dir, CONSOLE)?.ok_or(Errno::ENOENT)?;
-        self.fs.hold(dir);
-        self.fs.hold(console);
+        let fs = self.tree.files_mut().names_mut();
+        let dir = fs.lookup(fs.root(), b"dev")?.ok_or(Errno::ENOENT)?;
+        let console = fs.lookup(dir, CONSOLE)?.ok_or(Errno::ENOENT)?;
+        fs.hold(dir);
+        fs.hold(console);
         let place = descs::Place { dir: Node::Mem(dir), name: CONSOLE.to_vec() };
-        self.open_desc(FIRST, Object::Tty(Some(console)), O_RDWR, Some(place))
+        let object = Object::Tty(Some(console));
+        self.handles().open(opener, object, O_RDWR, Some(place), Claim::None)
     }
 
     /// Builds the domain of the first process and starts it.
-    fn first_process(&mut self, archive: &[u8], library_bytes: u64) -> Result<(), Errno> {
-        if let Ok(Some(entry)) = bootarchive::find(archive, "boot/args") {
-            self.args = entry.data.to_vec();
-        }
-        let argv0 = self.args.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"a"));
+    fn first_process(&mut self, library_bytes: u64) -> Result<(), Errno> {
+        let argv0 =
+            self.system.args().split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"a"));
         let name = name_of(argv0.unwrap_or_default());
         let proc = self.procs.get_mut(FIRST)?;
         proc.name = name;
@@ -276,6 +279,11 @@ impl Unixd {
         Ok(())
     }
 
+    /// For a short look at a Frame.
+    fn window(&mut self) -> &mut Window {
+        self.tree.files_mut().memory().window()
+    }
+
     fn make_domain(
         &mut self,
         domain: &Domain,
@@ -286,7 +294,7 @@ impl Unixd {
         let mut header = [0; 4096];
         let first = library_bytes.min(PAGE) as usize;
         let elf = Place::own(slots::LIBUNIX_ELF);
-        self.window.open(elf, 0, PAGE, libos::vspace::R)?.read(0, &mut header[..first])?;
+        self.window().open(elf, 0, PAGE, libos::vspace::R)?.read(0, &mut header[..first])?;
         let (image, data_bytes, entry) = image_of(&header).ok_or(Status::Invalid)?;
         domain::with(|domain| {
             use libos::ram::Ram;
@@ -323,15 +331,15 @@ impl Unixd {
             let part = &mut page[..(bytes - from).min(PAGE) as usize];
             let offset = image.data as u64 * PAGE + from;
             let elf = Place::own(slots::LIBUNIX_ELF);
-            self.window.open(elf, offset, PAGE, libos::vspace::R)?.read(0, part)?;
-            self.window.open(piece, from, PAGE, RW)?.write(0, part)?;
+            self.window().open(elf, offset, PAGE, libos::vspace::R)?.read(0, part)?;
+            self.window().open(piece, from, PAGE, RW)?.write(0, part)?;
         }
         Ok(())
     }
 
     fn write_frame(&mut self, root: libos::CapAddr, entry: u64) -> Result<(), Status> {
         let regs = first_frame(entry);
-        let mut view = self.window.open(at(root, slots::FRAME), 0, PAGE, RW)?;
+        let mut view = self.window().open(at(root, slots::FRAME), 0, PAGE, RW)?;
         // SAFETY: registers are words without padding.
         let bytes = unsafe {
             core::slice::from_raw_parts(&regs as *const _ as *const u8, size_of_val(&regs))
@@ -381,10 +389,10 @@ fn image_of(file: &[u8; 4096]) -> Option<(Image, u64, u64)> {
 /// The session is over: says so to `init`, which ends the machine.
 pub fn report(mut unixd: Unixd) -> ! {
     unixd.console_drain();
-    for (number, count) in &unixd.unknown {
+    for (number, count) in unixd.system.unknown() {
         libos::log!("@unknown {number} {count}");
     }
-    let status = match unixd.ended {
+    let status = match unixd.system.ended() {
         Some(status) if status & 0x7f == 0 => status >> 8 & 0xff,
         Some(status) => 128 + (status & 0x7f),
         None => 128 + SIGKILL,

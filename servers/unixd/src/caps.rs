@@ -94,6 +94,12 @@ pub fn memory_stats() -> memd::Stats {
     memd::stats(MEMD).unwrap_or_default()
 }
 
+/// Free bytes, and bytes that there are in all.
+pub fn memory() -> (u64, u64) {
+    let stats = memory_stats();
+    (stats.free, stats.total)
+}
+
 /// A Frame for contents of files: leaves what [`crate::stock`] says. `ENOSPC`: there is not enough.
 pub fn file_frame(bytes: u64, uid: u32) -> Result<Slots, Errno> {
     let needed = bytes.checked_add(crate::stock::left_by(uid)).ok_or(Errno::ENOSPC)?;

@@ -11,6 +11,7 @@ use abi::DispatcherFrame;
 use alloc::collections::BTreeSet;
 use core::cell::Cell;
 use libos::{invoke, op};
+use unixproto::files::FOREVER;
 
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -77,6 +78,14 @@ impl Clock {
     /// Nanoseconds since 1970 at boot.
     pub fn boot_wall(&self) -> u64 {
         self.epoch
+    }
+
+    /// When something that may take `ns` ends; 0: never.
+    pub fn deadline(&self, ns: u64) -> u64 {
+        match ns {
+            FOREVER => 0,
+            ns => self.now().saturating_add(ns).max(1),
+        }
     }
 
     /// Notes that something is due.

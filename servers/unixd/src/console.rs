@@ -98,7 +98,7 @@ impl Unixd {
             }
         }
         if burst > 0 {
-            self.wake_terminal();
+            self.wake_terminal(true);
         }
         if self.console.held_back {
             return;
@@ -160,7 +160,7 @@ impl Unixd {
             port_out_bytes(COM1 + reg::DATA, &bytes[..count]);
         }
         if !was_writable && self.terminal.tty.writable() {
-            self.wake_terminal();
+            self.wake_terminal(false);
         }
     }
 

@@ -1,16 +1,22 @@
 //! Open file descriptions: who holds them, what they are.
 
-use crate::nodes::Node;
+use crate::effects::Effects;
+use crate::locks::AllLocks;
+use crate::nodes::{Node, Tree};
+use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
-use crate::server::Unixd;
+use crate::voices::Speaker;
 use crate::wait::{done, Call, Tried};
+use crate::watches::{Source, Watches};
+use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use files::Claim;
 use memfs::Ino;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
-use unixproto::{op, Errno};
+use unixproto::{op, Any, Errno};
 
 /// Descriptions that there may be in all.
 const DESCS_MAX: usize = 32768;
@@ -62,6 +68,14 @@ impl Object {
             Object::Stream => None,
         }
     }
+    /// What those watch, or wait for, who watch it or wait for it.
+    pub fn source(&self) -> Option<Source> {
+        match self {
+            Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
+            Object::Tty(_) | Object::Stream => Some(Source::Terminal),
+            _ => None,
+        }
+    }
 }
 
 /// A name that a description was opened by, for `/proc/PID/fd`.
@@ -70,17 +84,6 @@ pub struct Place {
     pub dir: Node,
     /// The name there.
     pub name: Vec<u8>,
-}
-
-/// What a description of a regular file keeps others from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Claim {
-    /// Nothing.
-    None,
-    /// It is writable: nobody executes the file.
-    Writes,
-    /// The file is executed: nobody opens it for writing.
-    Executes,
 }
 
 /// An open file description.
@@ -141,19 +144,21 @@ impl Desc {
     }
 }
 
-/// All of them; the id is the index plus one.
+/// All of them, and which process holds which; the id is the index plus one.
 pub struct Descs {
     /// Bytes of the texts among them.
     texts: usize,
     table: Table<Desc>,
     /// How many were opened by each user.
     users: Shares,
+    /// What each process holds, in order.
+    holders: BTreeMap<Pid, Vec<u32>>,
 }
 
 impl Default for Descs {
     fn default() -> Self {
         let users = Shares::new(Limits::of(DESCS_MAX));
-        Descs { texts: 0, table: Table::default(), users }
+        Descs { texts: 0, table: Table::default(), users, holders: BTreeMap::new() }
     }
 }
 
@@ -163,35 +168,75 @@ impl Descs {
         let index = (id as usize).wrapping_sub(1);
         self.table.get(index).ok_or(Errno::EBADF)
     }
-    /// The same, to be changed.
-    pub fn get_mut(&mut self, id: u32) -> Result<&mut Desc, Errno> {
+    fn get_mut(&mut self, id: u32) -> Result<&mut Desc, Errno> {
         let index = (id as usize).wrapping_sub(1);
         self.table.get_mut(index).ok_or(Errno::EBADF)
     }
-    /// May a user have `count` more?
-    pub fn room(&self, uid: u32, count: usize) -> Result<(), Errno> {
+    /// A description that a process holds.
+    #[inline]
+    pub fn of(&self, pid: Pid, id: u32) -> Result<&Desc, Errno> {
+        match self.holds(pid, id) {
+            true => self.get(id),
+            false => Err(Errno::EBADF),
+        }
+    }
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, pid: Pid, id: u32) -> Result<&mut Desc, Errno> {
+        match self.holds(pid, id) {
+            true => self.get_mut(id),
+            false => Err(Errno::EBADF),
+        }
+    }
+    /// The descriptions that a process holds, in order.
+    pub fn held(&self, pid: Pid) -> &[u32] {
+        self.holders.get(&pid).map_or(&[], |held| &held[..])
+    }
+    /// Returns `true` if a process holds a description.
+    pub fn holds(&self, pid: Pid, id: u32) -> bool {
+        self.held(pid).binary_search(&id).is_ok()
+    }
+    /// May a process of a user open `count` more?
+    pub fn room(&self, pid: Pid, uid: u32, count: usize) -> Result<(), Errno> {
+        if self.held(pid).len() + count > HELD_MAX {
+            return Err(Errno::EMFILE);
+        }
         match self.users.has_room(uid, count) && self.texts <= TEXTS_MAX {
             true => Ok(()),
             false => Err(Errno::ENFILE),
         }
     }
-    /// Adds one. Gives it back if there is no memory: then what it refers to is to be let go.
+    /// A new process holds what its parent holds.
+    pub fn inherit(&mut self, parent: Pid, child: Pid) {
+        let held = self.held(parent).to_vec();
+        for &id in &held {
+            if let Ok(desc) = self.get_mut(id) {
+                desc.refs += 1;
+            }
+        }
+        self.holders.insert(child, held);
+    }
+    /// Adds one that a process holds. Gives it back if there is no memory: then what it refers to is
+    /// to be let go.
     #[allow(clippy::result_large_err)]
-    fn add(&mut self, desc: Desc) -> Result<u32, Desc> {
+    fn add(&mut self, pid: Pid, desc: Desc) -> Result<u32, Desc> {
         let text = desc.text_bytes();
         let uid = desc.uid;
-        let index = self.table.insert(desc)?;
+        let id = self.table.insert(desc)? as u32 + 1;
         self.texts += text;
         self.users.take(uid, 1);
-        Ok(index as u32 + 1)
-    }
-    /// One process more holds it.
-    pub fn hold(&mut self, id: u32) {
-        if let Ok(desc) = self.get_mut(id) {
-            desc.refs += 1;
+        let held = self.holders.entry(pid).or_default();
+        if let Err(at) = held.binary_search(&id) {
+            held.insert(at, id);
         }
+        Ok(id)
     }
-    /// One less; the last one gets it back to be closed.
+    /// A process does not hold one any more. Returns `true` if it did.
+    fn forget(&mut self, pid: Pid, id: u32) -> bool {
+        let Some(held) = self.holders.get_mut(&pid) else { return false };
+        let at = held.binary_search(&id);
+        at.map(|at| held.remove(at)).is_ok()
+    }
+    /// One process less holds it; the last one gets it back to be closed.
     fn let_go(&mut self, id: u32) -> Option<Desc> {
         let desc = self.get_mut(id).ok()?;
         desc.refs -= 1;
@@ -203,134 +248,10 @@ impl Descs {
         self.users.give_back(desc.uid, 1);
         Some(desc)
     }
-}
-
-impl Unixd {
-    /// A description that a process holds.
-    pub fn desc(&self, pid: Pid, id: u32) -> Result<&Desc, Errno> {
-        if !self.procs.get(pid)?.holds(id) {
-            return Err(Errno::EBADF);
-        }
-        self.descs.get(id)
-    }
-
-    /// The same, to be changed.
-    pub fn desc_mut(&mut self, pid: Pid, id: u32) -> Result<&mut Desc, Errno> {
-        if !self.procs.get(pid)?.holds(id) {
-            return Err(Errno::EBADF);
-        }
-        self.descs.get_mut(id)
-    }
-
-    /// May a process open `count` more?
-    pub fn room(&self, pid: Pid, count: usize) -> Result<(), Errno> {
-        let proc = self.procs.get(pid)?;
-        if proc.held.len() + count > HELD_MAX {
-            return Err(Errno::EMFILE);
-        }
-        self.descs.room(proc.cred().uid, count)
-    }
-
-    /// Gives a process a new description. What it refers to is held already, and so is its place; if
-    /// there is no memory for it (`ENFILE`), neither is any more.
-    pub fn open_desc(
-        &mut self,
-        pid: Pid,
-        object: Object,
-        flags: u32,
-        place: Option<Place>,
-    ) -> Result<u32, Errno> {
-        self.open_claiming(pid, object, flags, place, Claim::None)
-    }
-
-    /// The same, of a regular file that nobody else may write, or execute.
-    pub fn open_claiming(
-        &mut self,
-        pid: Pid,
-        object: Object,
-        flags: u32,
-        place: Option<Place>,
-        claim: Claim,
-    ) -> Result<u32, Errno> {
-        let status = O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_DIRECTORY;
-        let uid = self.procs.get(pid)?.who.users.file;
-        let flags = flags & status;
-        let inode = match object {
-            Object::File(ino) => Some(ino),
-            _ => None,
-        };
-        let desc = Desc { object, flags, offset: 0, place, claim, refs: 1, uid };
-        if let Some(ino) = inode {
-            self.claim(ino, claim, 1);
-        }
-        let id = match self.descs.add(desc) {
-            Ok(id) => id,
-            Err(desc) => {
-                self.drop_desc(desc);
-                return Err(Errno::ENFILE);
-            }
-        };
-        let proc = self.procs.get_mut(pid)?;
-        if let Err(at) = proc.held.binary_search(&id) {
-            proc.held.insert(at, id);
-        }
-        Ok(id)
-    }
-
-    /// A process does not hold a description any more.
-    pub fn let_go(&mut self, pid: Pid, id: u32) {
-        self.pipe_let_go(pid, id);
-        self.unwatch(pid, id);
-        let is_last = self.descs.get(id).is_ok_and(|desc| desc.refs == 1);
-        self.drop_locks(pid, id, is_last);
-        if let Some(desc) = self.descs.let_go(id) {
-            self.drop_desc(desc);
-        }
-    }
-
-    /// Lets go what a description refers to that nobody has.
-    fn drop_desc(&mut self, desc: Desc) {
-        match desc.object {
-            Object::Pipe(pipe, _) => self.pipe_closed(pipe, desc.flags),
-            Object::File(ino) => self.claim(ino, desc.claim, -1),
-            _ => {}
-        }
-        if let Some(node) = desc.object.node() {
-            self.release_node(node);
-        }
-        if let Some(place) = desc.place {
-            self.release_node(place.dir);
-        }
-    }
-
-    /// Counts a claim to a file, or ends it.
-    fn claim(&mut self, ino: Ino, claim: Claim, change: i32) {
-        let Ok((_, file)) = self.file(ino) else { return };
-        let count = match claim {
-            Claim::None => return,
-            Claim::Writes => &mut file.writers,
-            Claim::Executes => &mut file.texts,
-        };
-        *count = count.saturating_add_signed(change);
-    }
-
-    /// A process closes descriptions.
-    pub fn close(&mut self, pid: Pid, call: &Call) -> Tried {
-        let ids = self.a(pid, call)?;
-        for bytes in ids.chunks_exact(4) {
-            let id = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            let proc = self.procs.get_mut(pid)?;
-            if let Ok(at) = proc.held.binary_search(&id) {
-                proc.held.remove(at);
-                self.let_go(pid, id);
-            }
-        }
-        done(())
-    }
 
     /// What a description is.
-    pub fn describe(&mut self, pid: Pid, id: u32) -> Tried {
-        let object = &self.desc(pid, id)?.object;
+    pub fn describe(&self, pid: Pid, id: u32) -> Tried {
+        let object = &self.of(pid, id)?.object;
         let inode = match object.node() {
             Some(Node::Mem(ino)) => ino.0 as u64,
             _ => 0,
@@ -339,46 +260,140 @@ impl Unixd {
     }
 
     /// `F_GETFL`.
-    pub fn get_flags(&mut self, pid: Pid, id: u32) -> Tried {
-        done(Flags { flags: self.desc(pid, id)?.flags })
+    pub fn get_flags(&self, pid: Pid, id: u32) -> Tried {
+        done(Flags { flags: self.of(pid, id)?.flags })
     }
 
     /// `F_SETFL`.
     pub fn set_flags(&mut self, pid: Pid, id: u32, flags: u32) -> Tried {
         let changeable = O_APPEND | O_NONBLOCK;
-        let desc = self.desc_mut(pid, id)?;
+        let desc = self.of_mut(pid, id)?;
         desc.flags = desc.flags & !changeable | flags & changeable;
         done(())
     }
+}
 
-    /// Moves the offset.
-    pub fn seek(&mut self, pid: Pid, op: op::Seek) -> Tried {
-        let desc = self.desc(pid, op.desc)?;
-        let size = match &desc.object {
-            Object::File(ino) => self.fs.get(*ino)?.size(),
-            Object::Text(_, text) => text.len() as u64,
-            Object::Dir(_) | Object::Device(..) => i64::MAX as u64,
-            Object::Path(_) => return Err(Errno::EBADF),
-            _ => return Err(Errno::ESPIPE),
-        } as i64;
-        let offset = op.offset;
-        let new = match op.whence {
-            SEEK_SET => Some(offset),
-            SEEK_CUR => (desc.offset as i64).checked_add(offset),
-            SEEK_END if !matches!(desc.object, Object::Dir(_) | Object::Device(..)) => {
-                size.checked_add(offset)
-            }
-            SEEK_END => Some(0),
-            SEEK_DATA | SEEK_HOLE if !(0..size).contains(&offset) => return Err(Errno::ENXIO),
-            SEEK_DATA => Some(offset),
-            SEEK_HOLE => Some(size),
-            _ => return Err(Errno::EINVAL),
-        };
-        let new = new.ok_or(Errno::EINVAL)?;
-        if new < 0 {
-            return Err(Errno::EINVAL);
+/// What opening and closing works on: the descriptions and what they refer to.
+pub struct Handles<'a> {
+    pub descs: &'a mut Descs,
+    pub pipes: &'a mut Pipes,
+    pub locks: &'a mut AllLocks,
+    pub watches: &'a mut Watches,
+    pub tree: &'a mut Tree,
+    pub fx: &'a mut Effects,
+}
+
+impl Handles<'_> {
+    /// Gives a process a new description, opened by a user. What it refers to is held already, and
+    /// so is its place; if there is no memory for it (`ENFILE`), neither is any more.
+    pub fn open(
+        &mut self,
+        (pid, uid): (Pid, u32),
+        object: Object,
+        flags: u32,
+        place: Option<Place>,
+        claim: Claim,
+    ) -> Result<u32, Errno> {
+        let status = O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_DIRECTORY;
+        let flags = flags & status;
+        if let Object::File(ino) = object {
+            self.tree.files_mut().claim(ino, claim);
         }
-        self.desc_mut(pid, op.desc)?.offset = new as u64;
-        done(Offset { offset: new as u64 })
+        let desc = Desc { object, flags, offset: 0, place, claim, refs: 1, uid };
+        self.descs.add(pid, desc).map_err(|desc| {
+            self.drop_desc(desc);
+            Errno::ENFILE
+        })
     }
+
+    /// A process closes a description, if it holds it.
+    pub fn close(&mut self, pid: Pid, id: u32) {
+        if self.descs.forget(pid, id) {
+            self.let_go(pid, id);
+        }
+    }
+
+    /// A request is given up that may have opened something already.
+    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
+        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
+            self.close(pid, call.kept);
+        }
+    }
+
+    /// A process closes everything.
+    pub fn close_all(&mut self, pid: Pid) {
+        let held = self.descs.holders.remove(&pid).unwrap_or_default();
+        for id in held {
+            self.let_go(pid, id);
+        }
+        self.watches.forget(pid);
+    }
+
+    /// A process does not hold a description any more.
+    fn let_go(&mut self, pid: Pid, id: u32) {
+        let Ok(desc) = self.descs.get(id) else { return };
+        if let Object::Pipe(pipe, _) = desc.object {
+            self.pipes.leave(pipe, pid, self.fx);
+        }
+        if let Some(source) = desc.object.source() {
+            self.watches.unwatch(source, pid, id);
+        }
+        self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
+        if let Some(desc) = self.descs.let_go(id) {
+            self.drop_desc(desc);
+        }
+    }
+
+    /// Lets go what a description refers to that nobody has.
+    fn drop_desc(&mut self, desc: Desc) {
+        match desc.object {
+            Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
+            Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
+            _ => {}
+        }
+        if let Some(node) = desc.object.node() {
+            self.release(node);
+        }
+        if let Some(place) = desc.place {
+            self.release(place.dir);
+        }
+    }
+
+    /// Ends a [`Tree::hold`].
+    pub fn release(&mut self, node: Node) {
+        if let Some(gone) = self.tree.release(node) {
+            self.pipes.forget_fifo(gone);
+        }
+    }
+}
+
+/// What a request to move an offset works on.
+pub fn seek(descs: &mut Descs, tree: &Tree, caller: Speaker, op: op::Seek) -> Tried {
+    let desc = descs.of(caller.pid, op.desc)?;
+    let size = match &desc.object {
+        Object::File(ino) => tree.files().names().get(*ino)?.size(),
+        Object::Text(_, text) => text.len() as u64,
+        Object::Dir(_) | Object::Device(..) => i64::MAX as u64,
+        Object::Path(_) => return Err(Errno::EBADF),
+        _ => return Err(Errno::ESPIPE),
+    } as i64;
+    let offset = op.offset;
+    let new = match op.whence {
+        SEEK_SET => Some(offset),
+        SEEK_CUR => (desc.offset as i64).checked_add(offset),
+        SEEK_END if !matches!(desc.object, Object::Dir(_) | Object::Device(..)) => {
+            size.checked_add(offset)
+        }
+        SEEK_END => Some(0),
+        SEEK_DATA | SEEK_HOLE if !(0..size).contains(&offset) => return Err(Errno::ENXIO),
+        SEEK_DATA => Some(offset),
+        SEEK_HOLE => Some(size),
+        _ => return Err(Errno::EINVAL),
+    };
+    let new = new.ok_or(Errno::EINVAL)?;
+    if new < 0 {
+        return Err(Errno::EINVAL);
+    }
+    descs.of_mut(caller.pid, op.desc)?.offset = new as u64;
+    done(Offset { offset: new as u64 })
 }

@@ -1,9 +1,10 @@
 //! Reading directories.
 
-use crate::descs::Object;
-use crate::nodes::Node;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::descs::{Descs, Object};
+use crate::names::View;
+use crate::nodes::{Node, Tree};
+use crate::procs::Procs;
+use crate::voices::Speaker;
 use crate::wait::{count, Tried};
 use alloc::vec::Vec;
 use memfs::{Ino, FIRST_COOKIE};
@@ -39,28 +40,36 @@ impl Dents {
     }
 }
 
-impl Unixd {
-    /// The next entries of a directory.
-    pub fn get_dents(&mut self, pid: Pid, id: u32, most: usize) -> Tried {
-        let desc = self.desc(pid, id)?;
-        desc.readable()?;
-        let Object::Dir(node) = desc.object else { return Err(Errno::ENOTDIR) };
-        let mut dents = Dents { bytes: Vec::new(), most: most.min(DATA_BYTES), full: false };
-        let from = desc.offset;
-        let next = match node {
-            Node::Mem(ino) => self.list(ino, from, &mut dents)?,
-            Node::Proc(node) => self.list_proc(node, from, &mut dents)?,
-        };
-        if dents.bytes.is_empty() && dents.full {
-            return Err(Errno::EINVAL);
-        }
-        self.put(pid, &dents.bytes)?;
-        self.desc_mut(pid, id)?.offset = next;
-        count(dents.bytes.len())
+/// The next entries of a directory, at most so many bytes.
+pub fn get_dents(
+    descs: &mut Descs,
+    tree: &Tree,
+    procs: &Procs,
+    caller: Speaker,
+    (id, most): (u32, usize),
+) -> Tried {
+    let desc = descs.of(caller.pid, id)?;
+    desc.readable()?;
+    let Object::Dir(node) = desc.object else { return Err(Errno::ENOTDIR) };
+    let mut dents = Dents { bytes: Vec::new(), most: most.min(DATA_BYTES), full: false };
+    let from = desc.offset;
+    let view = View::new(tree, procs, descs, caller)?;
+    let next = match node {
+        Node::Mem(ino) => view.list(ino, from, &mut dents)?,
+        Node::Proc(node) => view.list_proc(node, from, &mut dents)?,
+    };
+    if dents.bytes.is_empty() && dents.full {
+        return Err(Errno::EINVAL);
     }
+    procs.put(caller, &dents.bytes)?;
+    descs.of_mut(caller.pid, id)?.offset = next;
+    count(dents.bytes.len())
+}
 
+impl View<'_> {
     fn list(&self, ino: Ino, from: u64, dents: &mut Dents) -> Result<u64, Errno> {
-        let inode = self.fs.get(ino)?;
+        let names = self.tree.files().names();
+        let inode = names.get(ino)?;
         let dir = inode.dir()?;
         if inode.nlink == 0 {
             return Err(Errno::ENOENT);
@@ -75,7 +84,7 @@ impl Unixd {
             return Ok(next);
         }
         for entry in dir.entries(from.max(FIRST_COOKIE)) {
-            let kind = (self.fs.get(entry.ino)?.node.type_bits() >> 12) as u8;
+            let kind = (names.get(entry.ino)?.node.type_bits() >> 12) as u8;
             if !dents.add(entry.ino.0 as u64, entry.next, kind, entry.name) {
                 break;
             }

@@ -8,18 +8,25 @@
 //! *supervised*: the kernel refuses.
 
 use crate::caps::{errno, Slots};
-use crate::procs::Pid;
+use crate::clock::Clock;
+use crate::procs::{Pid, Proc, Procs};
 use crate::server::{Unixd, RECEIVED};
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
 use abi::slots;
 use captypes::invocations::{options, Identity};
-use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
 use linuxdomain::ROOT_BYTES;
+use unixproto::signals::SIGKILL;
 use unixproto::Errno;
 
 /// Rights of a process to its own dispatchers and root: all but `REVOKE`.
 pub const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
+
+/// Most invocations for one `GrowRoot`, so that nobody else waits longer. The kernel copies or redirects
+/// 160 capabilities in each. An honest process needs three at most: its root holds 64 capabilities, and
+/// there is one to that for each of its 240 threads and a few more.
+const MOST_EVENTS: usize = 8;
 
 const DISPATCHER: u32 = 0;
 const CSPACE: u32 = 1;
@@ -57,7 +64,7 @@ impl Domain {
     }
 
     /// Gives the dispatcher its CSpace, and the domain capabilities to itself.
-    pub fn settle(&self, endpoint: CapAddr, options: u32) -> Result<(), libos::Status> {
+    pub fn settle(&self, endpoint: CapAddr, options: u32) -> Result<(), Status> {
         let (root, dispatcher) = (self.cspace(), self.dispatcher());
         watch(dispatcher, root.into(), endpoint, options)?;
         root.mint(Place::within(root, slots::ROOT), OWN)?;
@@ -77,7 +84,8 @@ impl Domain {
 
 impl Unixd {
     /// Puts the root that has come with a request in the place of a process's own, which only this server
-    /// may do: no process has the right to revoke its root. What of the old one is left is dropped.
+    /// may do: no process has the right to revoke its root. What of the old one is left is dropped. Whoever
+    /// has made so many copies of its root that this takes long is ended.
     pub fn grow_root(&mut self, pid: Pid, received: u32) -> Tried {
         if received != 1 {
             return Err(Errno::EINVAL);
@@ -91,9 +99,34 @@ impl Unixd {
         if bytes(RECEIVED)? != ROOT_BYTES || bytes(own)? >= ROOT_BYTES {
             return Err(Errno::EINVAL);
         }
-        own.resize(RECEIVED).map_err(|_| Errno::EINVAL)?;
-        done(())
+        let owner = owner.pid;
+        match replace_root(own) {
+            Ok(()) => done(()),
+            Err(Status::Again) => {
+                libos::log!(
+                    "unixd: process {owner} ends: it has too many capabilities to its root"
+                );
+                self.strike_down(owner, SIGKILL);
+                Err(Errno::EPERM)
+            }
+            Err(_) => Err(Errno::EINVAL),
+        }
     }
+}
+
+/// Puts the root that was received in the place of `own`.
+///
+/// # Errors
+/// `Again` if that is not done after [`MOST_EVENTS`] invocations. Some capabilities are to the new root
+/// then, others still to the old one.
+fn replace_root(own: CapAddr) -> Result<(), Status> {
+    for _ in 0..MOST_EVENTS {
+        match invoke(own, op::Resize { root: RECEIVED.into() }) {
+            Err(Status::Again) => {}
+            done => return done,
+        }
+    }
+    Err(Status::Again)
 }
 
 /// The dispatcher of a thread other than the first, which has come with a request.
@@ -124,7 +157,7 @@ fn watch(
     cspace: Place,
     endpoint: CapAddr,
     options: u32,
-) -> Result<(), libos::Status> {
+) -> Result<(), Status> {
     let configure = op::Configure {
         cspace,
         vspace: Place::NULL,
@@ -136,17 +169,17 @@ fn watch(
     invoke(dispatcher, configure)
 }
 
-impl Unixd {
+impl Procs {
     /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
     /// its process.
     pub fn dispatcher_of(&self, tid: Tid) -> Option<CapAddr> {
-        if let Some(thread) = self.procs.thread(tid) {
+        if let Some(thread) = self.thread(tid) {
             return Some(thread.dispatcher.first());
         }
-        let proc = self.procs.get(tid).ok()?;
+        let proc = self.get(tid).ok()?;
         match &proc.domain {
             Some(domain) => Some(domain.dispatcher()),
-            None => self.procs.get(proc.parent).ok()?.dispatcher(),
+            None => self.get(proc.parent).ok()?.dispatcher(),
         }
     }
 
@@ -164,5 +197,14 @@ impl Unixd {
             // One that was not suspended stays as it is.
             let _ = invoke(dispatcher, op::Continue {});
         }
+    }
+
+    /// Processor time that a process has used, in nanoseconds.
+    pub fn cpu_ns(&self, clock: &Clock, proc: &Proc) -> u64 {
+        let used = |dispatcher| invoke(dispatcher, op::Usage {}).ok();
+        let first = proc.dispatcher().and_then(used).map_or(0, |ticks| clock.ns(ticks.value));
+        let others = proc.threads.iter().filter_map(|&tid| self.dispatcher_of(tid));
+        let others = others.filter_map(used).map(|ticks| clock.ns(ticks.value));
+        proc.cpu_ns + first + others.sum::<u64>()
     }
 }

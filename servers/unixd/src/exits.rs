@@ -126,7 +126,7 @@ impl Unixd {
     /// A process asks for its end.
     pub fn exit(&mut self, pid: Pid, status: u32) -> Tried {
         let acted = self.procs.get(pid)?.is_acted();
-        self.suspend(self.other_threads(pid));
+        self.procs.suspend(self.other_threads(pid));
         self.terminate(pid, honest(status));
         // The parent, which acted as the process, goes on as itself.
         if acted {
@@ -145,7 +145,7 @@ impl Unixd {
         if !proc.is_live() {
             return;
         }
-        let cpu_ns = self.cpu_ns(proc);
+        let cpu_ns = self.procs.cpu_ns(&self.clock, proc);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.status = status;
         proc.state = State::Ending;
@@ -159,10 +159,10 @@ impl Unixd {
         let parts = (proc.voice.take(), proc.domain.take());
         let ending = Ending::of_process(&mut self.badges, pid, parts);
         if pid == FIRST {
-            self.ended = Some(status);
+            self.system.end(status);
         }
         if let Some(blocked) = self.unblock(pid) {
-            self.drop_kept(pid, &blocked.call);
+            self.handles().drop_kept(pid, &blocked.call);
         }
         self.end_vfork(pid);
         self.drop_all(pid);
@@ -202,12 +202,10 @@ impl Unixd {
     fn drop_all(&mut self, pid: Pid) {
         self.forget_cpu_look(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        let held = core::mem::take(&mut proc.held);
         let (cwd, timers) = (proc.cwd, core::mem::take(&mut proc.timers));
-        for desc in held {
-            self.let_go(pid, desc);
-        }
-        self.release_node(cwd);
+        let mut handles = self.handles();
+        handles.close_all(pid);
+        handles.release(cwd);
         for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer.deadline != 0) {
             self.clock.remove(timer.deadline, Due::Timer(pid, which));
         }
@@ -298,7 +296,7 @@ impl Unixd {
 
     /// Has everything ended?
     pub fn is_over(&self) -> bool {
-        self.ended.is_some() && self.ending.is_empty()
+        self.system.ended().is_some() && self.ending.is_empty()
     }
 
     /// The groups that a process keeps from being orphaned: its own, by having a parent in another
@@ -321,10 +319,8 @@ impl Unixd {
     fn leave_groups(&mut self, pid: Pid, groups: Vec<Pid>) {
         let Ok(proc) = self.procs.get(pid) else { return };
         let sid = proc.sid;
-        if sid == pid && self.terminal.session == Some(sid) {
-            let foreground = self.terminal.foreground.take();
-            self.terminal.session = None;
-            if let Some(group) = foreground {
+        if sid == pid && self.terminal.session() == Some(sid) {
+            if let Some(group) = self.terminal.disown() {
                 self.post_group(group, SIGHUP, from_kernel());
                 self.post_group(group, SIGCONT, from_kernel());
             }

@@ -4,7 +4,6 @@ use crate::procs::*;
 use crate::server::Unixd;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use core::sync::atomic::Ordering::Relaxed;
-use libos::{invoke, op as kop};
 use unixproto::files::*;
 use unixproto::ops::{Process, Usage, Waited};
 use unixproto::session::CHLD_NOSTOP;
@@ -91,7 +90,7 @@ impl Unixd {
         self.procs.tell(pid, true);
         let threads = self.procs.threads_of(pid);
         // First, or they would wait anew at once.
-        self.suspend(threads.iter().copied());
+        self.procs.suspend(threads.iter().copied());
         // A native program does not know that a wait may end early.
         if !native {
             threads.into_iter().for_each(|tid| self.interrupt(tid));
@@ -110,7 +109,7 @@ impl Unixd {
         }
         let threads = self.procs.threads_of(pid);
         if !self.shares_a_stop(pid) {
-            self.unsuspend(threads.iter().copied());
+            self.procs.unsuspend(threads.iter().copied());
         }
         for tid in threads {
             if self.has_signal(tid) {
@@ -218,29 +217,20 @@ impl Unixd {
         }
         let header = proc.session()?.header();
         let (faults, peak_pages) = (header.faults.load(Relaxed), header.rss_pages.load(Relaxed));
-        done(Usage { cpu_ns: self.cpu_ns(proc), faults, peak_pages })
-    }
-
-    /// Processor time that a process has used.
-    pub fn cpu_ns(&self, proc: &Proc) -> u64 {
-        let ticks = proc.dispatcher().and_then(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
-        let first = ticks.map_or(0, |ticks| self.clock.ns(ticks.value));
-        let others = proc.threads.iter().filter_map(|&tid| self.dispatcher_of(tid));
-        let others = others.filter_map(|dispatcher| invoke(dispatcher, kop::Usage {}).ok());
-        proc.cpu_ns + first + others.map(|ticks| self.clock.ns(ticks.value)).sum::<u64>()
+        done(Usage { cpu_ns: self.procs.cpu_ns(&self.clock, proc), faults, peak_pages })
     }
 
     /// Names the calling thread.
-    pub fn set_name(&mut self, pid: Pid, call: &Call) -> Tried {
-        let name = self.a(pid, call)?;
-        self.procs.set_name(self.speaker, name);
+    pub fn set_name(&mut self, call: &Call) -> Tried {
+        let name = self.procs.a(self.caller, call)?;
+        self.procs.set_name(self.caller.tid, name);
         done(())
     }
 
     /// Its name.
-    pub fn get_name(&mut self, pid: Pid) -> Tried {
-        let name = self.procs.name_of(self.speaker).to_vec();
-        self.put(pid, &name)?;
+    pub fn get_name(&mut self) -> Tried {
+        let name = self.procs.name_of(self.caller.tid).to_vec();
+        self.procs.put(self.caller, &name)?;
         count(name.len())
     }
 }

@@ -9,6 +9,7 @@
 use crate::domains::Domain;
 use crate::exits::Ending;
 use crate::limits::Limits;
+use crate::names::View;
 use crate::procs::*;
 use crate::server::{Unixd, SCRATCH};
 use crate::voices::Speaker;
@@ -40,17 +41,16 @@ impl Unixd {
         }
         self.may_make_thread(pid)?;
         let uid = self.procs.real_user(pid);
-        let child = self.procs.new_pid(self.terminal.foreground, uid)?;
+        let child = self.procs.new_pid(self.terminal.foreground(), uid)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
-        voice.session.header().blocked.store(self.procs.mask_of(self.speaker), Relaxed);
+        voice.session.header().blocked.store(self.procs.mask_of(self.caller.tid), Relaxed);
         let proc = Proc {
             state: if act { State::Live } else { State::Building },
             parent: pid,
             voice: Some(voice),
-            held: parent.held.clone(),
-            name: self.procs.name_of(self.speaker).to_vec(),
+            name: self.procs.name_of(self.caller.tid).to_vec(),
             program: parent.program.clone(),
             dumpable: parent.dumpable,
             limits: parent.limits.inherited(),
@@ -60,7 +60,7 @@ impl Unixd {
         if act {
             self.procs.get_mut(pid)?.acts_as = Some(child);
         }
-        self.inherit(child);
+        self.inherit(pid, child);
         self.look_at_cpu_later(child);
         self.publish(child);
         let shown = self.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
@@ -72,13 +72,11 @@ impl Unixd {
     }
 
     /// Counts what a child holds like its parent.
-    fn inherit(&mut self, child: Pid) {
-        let Ok(proc) = self.procs.get(child) else { return };
-        for &desc in &proc.held {
-            self.descs.hold(desc);
+    fn inherit(&mut self, parent: Pid, child: Pid) {
+        self.descs.inherit(parent, child);
+        if let Ok(proc) = self.procs.get(child) {
+            self.tree.hold(proc.cwd);
         }
-        let cwd = proc.cwd;
-        self.hold_node(cwd);
     }
 
     /// Writes a process's ids into its header.
@@ -110,7 +108,7 @@ impl Unixd {
         proc.state = State::Live;
         proc.vfork = wait;
         if proc.stopped {
-            self.suspend([child]);
+            self.procs.suspend([child]);
         }
         self.tell_of_signals(child);
         done(())
@@ -118,7 +116,7 @@ impl Unixd {
 
     /// A process that has just got a domain looks at the signals that came before.
     fn tell_of_signals(&self, pid: Pid) {
-        if let Some(dispatcher) = self.dispatcher_of(pid).filter(|_| self.has_signal(pid)) {
+        if let Some(dispatcher) = self.procs.dispatcher_of(pid).filter(|_| self.has_signal(pid)) {
             // One that has just ended needs no notification.
             let _ = dispatcher.notify(NOTE_SIGNAL);
         }
@@ -182,10 +180,10 @@ impl Unixd {
         }
         // The first thread may be waiting for something; no other thread runs any further.
         self.unblock(pid);
-        self.suspend(self.other_threads(pid));
+        self.procs.suspend(self.other_threads(pid));
         self.remove_threads(pid);
         domain.start()?;
-        let cpu_ns = self.cpu_ns(self.procs.get(pid)?);
+        let cpu_ns = self.procs.cpu_ns(&self.clock, self.procs.get(pid)?);
         let proc = self.procs.get_mut(pid)?;
         let old = proc.domain.replace(domain);
         (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
@@ -196,9 +194,12 @@ impl Unixd {
 
     /// A new program takes over.
     pub fn exec(&mut self, pid: Pid, call: &Call) -> Tried {
-        let (path, mut args) = (self.a(pid, call)?, self.b(pid, call)?);
+        let caller = self.caller;
+        let (path, mut args) = (self.procs.a(caller, call)?, self.procs.b(caller, call)?);
         args.truncate(CMDLINE_MAX);
-        let exe = self.absolute(pid, &path).unwrap_or_else(|_| path.clone());
+        let exe = View::new(&self.tree, &self.procs, &self.descs, caller)?
+            .absolute(&path)
+            .unwrap_or_else(|_| path.clone());
         let proc = self.procs.get_mut(pid)?;
         proc.name = name_of(&path);
         proc.program = Some(Rc::new(Program { exe, cmdline: args }));
@@ -225,11 +226,11 @@ impl Unixd {
 
     /// The first request of the first process: its arguments and descriptions.
     pub fn attach(&mut self, pid: Pid, from: u32) -> Tried {
-        let [stdin, stdout, stderr] = self.stdio;
+        let [stdin, stdout, stderr] = self.system.stdio();
         self.procs.live(pid)?.session()?.header().umask.store(FIRST_UMASK, Relaxed);
-        let rest = self.args.get(from as usize..).unwrap_or_default();
+        let rest = self.system.args().get(from as usize..).unwrap_or_default();
         let part = rest.get(..unixproto::session::DATA_BYTES).unwrap_or(rest);
-        self.put(pid, part)?;
+        self.procs.put(self.caller, part)?;
         done(unixproto::ops::Attached { pid, bytes: part.len() as u32, stdin, stdout, stderr })
     }
 }
@@ -286,7 +287,6 @@ impl Proc {
             voice: None,
             domain: None,
             native: false,
-            held: Vec::new(),
             cwd,
             name: Vec::new(),
             program: None,
@@ -294,7 +294,6 @@ impl Proc {
             stopped: false,
             killed: false,
             news: None,
-            watching: Default::default(),
             vfork: false,
             told: Vec::new(),
             children: Default::default(),

@@ -9,7 +9,7 @@ use crate::server::Unixd;
 use crate::signals::from_kernel;
 use crate::wait::{done, Tried};
 use credentials::Capability;
-use unixproto::signals::{SIGKILL, SIGXCPU, SIGXFSZ};
+use unixproto::signals::{SIGKILL, SIGXCPU};
 use unixproto::{limit, op, Errno};
 
 /// User id of the administrator.
@@ -114,13 +114,6 @@ impl Unixd {
         }
     }
 
-    /// A file cannot grow for its writer's limit: the signal, and `EFBIG`.
-    #[cold]
-    pub fn file_too_large(&mut self, pid: Pid) -> Errno {
-        self.post_to(pid, Some(self.speaker), SIGXFSZ, from_kernel());
-        Errno::EFBIG
-    }
-
     /// Looks at the processor time of a process when it may have used up what it has, at the earliest.
     pub fn look_at_cpu_later(&mut self, pid: Pid) {
         self.forget_cpu_look(pid);
@@ -129,7 +122,8 @@ impl Unixd {
         if next == u64::MAX {
             return;
         }
-        let left = next.saturating_sub(self.cpu_ns(proc)) / (1 + proc.threads.len() as u64);
+        let left = next.saturating_sub(self.procs.cpu_ns(&self.clock, proc))
+            / (1 + proc.threads.len() as u64);
         let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
         self.clock.add(look, Due::Cpu(pid));
         if let Ok(proc) = self.procs.get_mut(pid) {
@@ -149,7 +143,7 @@ impl Unixd {
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.live(pid) else { return };
-        let (used, limits) = (self.cpu_ns(proc), proc.limits);
+        let (used, limits) = (self.procs.cpu_ns(&self.clock, proc), proc.limits);
         if used >= limits.hard_cpu_ns() {
             log_end(proc, used);
             return self.strike_down(pid, SIGKILL);

@@ -1,16 +1,17 @@
 //! Advisory locks: `fcntl` and `flock`.
 
-use crate::descs::Object;
+use crate::descs::{Desc, Descs, Object};
+use crate::effects::Effects;
+use crate::frames::Files;
 use crate::nodes::Node;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::procs::{Pid, Procs};
+use crate::voices::Speaker;
 use crate::wait::{done, Outcome, Tried, Waiters};
 use alloc::collections::BTreeMap;
 use filelock::{Kind, Lock, Locks, Owner};
 use piecewise::{Limits, Shares};
 use unixproto::files::{lock, SEEK_CUR, SEEK_END, SEEK_SET};
-use unixproto::ops::Locked;
-use unixproto::{op, Any, Errno};
+use unixproto::{op, ops, Any, Errno};
 
 /// Locks that there may be in all.
 const LOCKS_MAX: usize = 8192;
@@ -76,103 +77,111 @@ fn key(object: &Object) -> u64 {
     }
 }
 
-impl Unixd {
+/// What locks are about.
+#[derive(Clone, Copy)]
+pub struct Locked<'a> {
+    pub procs: &'a Procs,
+    pub descs: &'a Descs,
+    pub files: &'a Files,
+}
+
+impl Locked<'_> {
     /// The file and the lock that a request means.
-    fn lock_of(
-        &self,
-        pid: Pid,
-        desc: u32,
-        how: u32,
-        start: i64,
-        len: i64,
-    ) -> Result<(u64, Lock), Errno> {
-        let description = self.desc(pid, desc)?;
-        let owner = match how & (lock::DESCRIPTION | lock::WHOLE) {
+    fn lock_of(&self, pid: Pid, op: op::SetLock) -> Result<(u64, Lock), Errno> {
+        let description = self.descs.of(pid, op.desc)?;
+        let owner = match op.how & (lock::DESCRIPTION | lock::WHOLE) {
             0 => Owner::Process(pid),
-            _ => Owner::Description(desc),
+            _ => Owner::Description(op.desc),
         };
-        let kind = match how & lock::KIND {
+        let kind = match op.how & lock::KIND {
             lock::SHARED => Kind::Shared,
             _ => Kind::Exclusive,
         };
-        let base = match how >> lock::WHENCE {
+        let base = match op.how >> lock::WHENCE {
             SEEK_SET => 0,
             SEEK_CUR => description.offset as i64,
             SEEK_END => match &description.object {
-                Object::File(ino) => self.fs.get(*ino)?.size() as i64,
+                Object::File(ino) => self.files.names().get(*ino)?.size() as i64,
                 _ => 0,
             },
             _ => return Err(Errno::EINVAL),
         };
-        let (start, last) = range(base, start, len)?;
+        let (start, last) = range(base, op.start, op.len)?;
         let user = self.procs.get(pid)?.cred().uid;
         Ok((key(&description.object), Lock { owner, kind, start, last, user }))
     }
 
+    /// The request for a lock that waits, of a process.
+    fn waiting(&self, pid: Pid) -> Option<op::SetLock> {
+        let waited = |tid| match self.procs.blocked(tid)?.call.any {
+            Any::SetLock(op) => Some(op),
+            _ => None,
+        };
+        self.procs.threads_of(pid).into_iter().find_map(waited)
+    }
+}
+
+impl AllLocks {
     /// `F_SETLK`, `F_SETLKW`, `flock`.
-    pub fn set_lock(&mut self, pid: Pid, op: op::SetLock) -> Tried {
-        let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len)?;
+    pub fn set(&mut self, on: Locked, caller: Speaker, op: op::SetLock, fx: &mut Effects) -> Tried {
+        let (file, wanted) = on.lock_of(caller.pid, op)?;
         if op.how & lock::KIND == lock::UNLOCK {
-            self.unlock(file, op.how, &wanted)?;
+            self.unlock(file, op.how, &wanted, fx)?;
             return done(());
         }
         // One becomes up to three.
-        if !self.locks.users.has_room(wanted.user, 2) {
+        if !self.users.has_room(wanted.user, 2) {
             return Err(Errno::ENOLCK);
         }
         if op.how & lock::WHOLE != 0 {
             // One kind does not become the other: it is given up first.
-            self.unlock(file, op.how, &wanted)?;
+            self.unlock(file, op.how, &wanted, fx)?;
         }
-        let AllLocks { files, users } = &mut self.locks;
-        let locks = files.entry(file).or_default();
+        let locks = self.files.entry(file).or_default();
         let Some(other) = locks.table(op.how).conflict(&wanted) else {
             let table = locks.table(op.how);
             if !table.prepare() {
                 return Err(Errno::ENOLCK);
             }
-            counted(users, table, wanted.owner, |table| table.set(wanted));
+            counted(&mut self.users, table, wanted.owner, |table| table.set(wanted));
             // A part may have become shared.
-            let waiters = locks.waiters.take();
-            self.wake(waiters);
+            locks.waiters.drain().for_each(|tid| fx.wake(tid));
             return done(());
         };
         let other = other.owner;
         if op.how & lock::WAIT == 0 {
             return Err(Errno::EAGAIN);
         }
-        if self.waits_for(other, pid) {
+        if self.waits_for(on, other, caller.pid) {
             return Err(Errno::EDEADLK);
         }
-        if let Some(locks) = self.locks.files.get_mut(&file) {
-            locks.waiters.add(self.speaker);
+        if let Some(locks) = self.files.get_mut(&file) {
+            locks.waiters.add(caller.tid);
         }
         Ok(Outcome::Block(0))
     }
 
-    fn unlock(&mut self, file: u64, how: u32, range: &Lock) -> Result<(), Errno> {
-        let AllLocks { files, users } = &mut self.locks;
-        let Some(locks) = files.get_mut(&file) else { return Ok(()) };
+    fn unlock(&mut self, file: u64, how: u32, range: &Lock, fx: &mut Effects) -> Result<(), Errno> {
+        let Some(locks) = self.files.get_mut(&file) else { return Ok(()) };
         let table = locks.table(how);
         if !table.prepare() {
             return Err(Errno::ENOLCK);
         }
         let unset = |table: &mut Locks| table.unset(range.owner, range.start, range.last);
-        if counted(users, table, range.owner, unset) {
-            let waiters = locks.waiters.take();
-            self.wake(waiters);
+        if counted(&mut self.users, table, range.owner, unset) {
+            locks.waiters.drain().for_each(|tid| fx.wake(tid));
         }
         Ok(())
     }
 
     /// Does the owner of a lock wait, directly or not, for a lock of `pid`?
-    fn waits_for(&mut self, owner: Owner, pid: Pid) -> bool {
+    fn waits_for(&mut self, on: Locked, owner: Owner, pid: Pid) -> bool {
         let mut owner = owner;
         // Processes wait for one at a time: longer than this there are circles only.
-        for _ in 0..self.procs.len() {
+        for _ in 0..on.procs.len() {
             match owner {
                 Owner::Process(other) if other == pid => return true,
-                Owner::Process(other) => match self.lock_waited_for(other) {
+                Owner::Process(other) => match self.waited_for(on, other) {
                     Some(next) => owner = next,
                     None => return false,
                 },
@@ -183,25 +192,22 @@ impl Unixd {
     }
 
     /// Whose lock a process waits for.
-    fn lock_waited_for(&mut self, pid: Pid) -> Option<Owner> {
-        let waited = |tid| match self.procs.blocked(tid)?.call.any {
-            Any::SetLock(op) => Some(op),
-            _ => None,
-        };
-        let op = self.procs.threads_of(pid).into_iter().find_map(waited)?;
-        let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len).ok()?;
-        let other = self.locks.files.get_mut(&file)?.table(op.how).conflict(&wanted)?;
+    fn waited_for(&mut self, on: Locked, pid: Pid) -> Option<Owner> {
+        let op = on.waiting(pid)?;
+        let (file, wanted) = on.lock_of(pid, op).ok()?;
+        let other = self.files.get_mut(&file)?.table(op.how).conflict(&wanted)?;
         Some(other.owner)
     }
 
     /// `F_GETLK`.
-    pub fn get_lock(&mut self, pid: Pid, op: op::GetLock) -> Tried {
-        let (file, wanted) = self.lock_of(pid, op.desc, op.how, op.start, op.len)?;
-        let other = self.locks.files.get(&file).and_then(|locks| locks.ranges.conflict(&wanted));
+    pub fn get(&self, on: Locked, pid: Pid, op: op::GetLock) -> Tried {
+        let op::GetLock { desc, how, start, len } = op;
+        let (file, wanted) = on.lock_of(pid, op::SetLock { desc, how, start, len })?;
+        let other = self.files.get(&file).and_then(|locks| locks.ranges.conflict(&wanted));
         let Some(other) = other else {
-            return done(Locked { kind: lock::UNLOCK, start: 0, len: 0, pid: 0 });
+            return done(ops::Locked { kind: lock::UNLOCK, start: 0, len: 0, pid: 0 });
         };
-        done(Locked {
+        done(ops::Locked {
             kind: if other.kind == Kind::Shared { lock::SHARED } else { lock::EXCLUSIVE },
             start: other.start as i64,
             len: if other.last == LAST { 0 } else { (other.last - other.start + 1) as i64 },
@@ -214,28 +220,26 @@ impl Unixd {
 
     /// A process closes a description: it loses its locks on that file, whatever descriptor they
     /// were set by. With the last process the description loses its own.
-    pub fn drop_locks(&mut self, pid: Pid, desc: u32, is_last: bool) {
-        if self.locks.files.is_empty() {
+    pub fn drop(&mut self, pid: Pid, id: u32, desc: &Desc, is_last: bool, fx: &mut Effects) {
+        if self.files.is_empty() {
             return;
         }
-        let Ok(description) = self.descs.get(desc) else { return };
-        let file = key(&description.object);
-        let AllLocks { files, users } = &mut self.locks;
+        let file = key(&desc.object);
+        let AllLocks { files, users } = self;
         let Some(locks) = files.get_mut(&file) else { return };
         let mut drop_all = |table: &mut Locks, owner| {
             counted(users, table, owner, |table| table.unset(owner, 0, LAST))
         };
         drop_all(&mut locks.ranges, Owner::Process(pid));
         if is_last {
-            drop_all(&mut locks.ranges, Owner::Description(desc));
-            drop_all(&mut locks.whole, Owner::Description(desc));
+            drop_all(&mut locks.ranges, Owner::Description(id));
+            drop_all(&mut locks.whole, Owner::Description(id));
         }
-        let waiters = locks.waiters.take();
+        locks.waiters.drain().for_each(|tid| fx.wake(tid));
         // Who still waits comes back.
         if locks.ranges.is_empty() && locks.whole.is_empty() {
             files.remove(&file);
         }
-        self.wake(waiters);
     }
 }
 

@@ -1,84 +1,91 @@
 //! From the paths in requests to nodes.
 
-use crate::descs::Object;
-use crate::nodes::{Node, View};
-use crate::procs::{Pid, Proc};
-use crate::server::Unixd;
+use crate::descs::{Descs, Object};
+use crate::nodes::{Node, Tree};
+use crate::procs::{cred_of, Procs};
+use crate::voices::Speaker;
 use crate::wait::Call;
 use alloc::vec::Vec;
-use memfs::{walk, Cred, Found, Ino, Walk};
+use credentials::Credentials;
+use memfs::{walk, Cred, Found, Ino, Names, Step, Walk};
 use unixproto::files::{AT_EMPTY_PATH, CWD};
 use unixproto::Errno;
 
-impl Unixd {
-    /// Who opens files for a process.
-    pub fn cred(&self, pid: Pid) -> Cred {
-        self.procs.get(pid).map_or(Cred::user(u32::MAX, u32::MAX), Proc::cred)
+/// The tree as one process sees it, with `/proc`.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub tree: &'a Tree,
+    pub procs: &'a Procs,
+    pub descs: &'a Descs,
+    pub caller: Speaker,
+    /// Who looks: the process, or who it would be by its real ids.
+    pub who: &'a Credentials,
+}
+
+impl<'a> View<'a> {
+    /// As the caller's process sees it.
+    pub fn new(
+        tree: &'a Tree,
+        procs: &'a Procs,
+        descs: &'a Descs,
+        caller: Speaker,
+    ) -> Result<View<'a>, Errno> {
+        Ok(View { tree, procs, descs, caller, who: &procs.get(caller.pid)?.who })
+    }
+
+    /// On whose behalf files are looked for.
+    fn cred(&self) -> Cred {
+        cred_of(self.who)
     }
 
     /// The directory that a request names.
-    fn start(&self, pid: Pid, dir: u32) -> Result<Node, Errno> {
+    fn start(&self, dir: u32) -> Result<Node, Errno> {
         if dir == CWD {
-            return Ok(self.procs.get(pid)?.cwd);
+            return Ok(self.procs.get(self.caller.pid)?.cwd);
         }
-        match self.desc(pid, dir)?.object {
+        match self.descs.of(self.caller.pid, dir)?.object {
             Object::Dir(node) | Object::Path(node) => Ok(node),
             _ => Err(Errno::ENOTDIR),
         }
     }
 
-    /// Walks a path of a process.
-    pub fn walk(
-        &self,
-        pid: Pid,
-        dir: u32,
-        path: &[u8],
-        follow: bool,
-    ) -> Result<Found<Node>, Errno> {
-        let root = Node::Mem(self.fs.root());
+    /// Walks a path.
+    pub fn walk(&self, dir: u32, path: &[u8], follow: bool) -> Result<Found<Node>, Errno> {
+        let root = self.tree.root();
         // An absolute path does not look at the directory.
-        let start = if path.first() == Some(&b'/') { root } else { self.start(pid, dir)? };
-        let how = Walk { root, start, cred: self.cred(pid), follow };
-        walk(&View { unixd: self, pid }, how, path)
+        let start = if path.first() == Some(&b'/') { root } else { self.start(dir)? };
+        walk(self, Walk { root, start, cred: self.cred(), follow }, path)
     }
 
     /// The node that a request is about: by path, or the description itself.
-    pub fn target(
-        &self,
-        pid: Pid,
-        call: &Call,
-        dir: u32,
-        flags: u32,
-        follow: bool,
-    ) -> Result<Node, Errno> {
-        let path = self.a(pid, call)?;
+    pub fn target(&self, call: &Call, dir: u32, flags: u32, follow: bool) -> Result<Node, Errno> {
+        let path = self.procs.a(self.caller, call)?;
         if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
             if dir == CWD {
-                return Ok(self.procs.get(pid)?.cwd);
+                return Ok(self.procs.get(self.caller.pid)?.cwd);
             }
-            return self.desc(pid, dir)?.object.node().ok_or(Errno::EINVAL);
+            return self.descs.of(self.caller.pid, dir)?.object.node().ok_or(Errno::EINVAL);
         }
-        self.walk(pid, dir, &path, follow)?.existing()
+        self.walk(dir, &path, follow)?.existing()
     }
 
     /// The same, for what only the file system has.
     pub fn target_ino(
         &self,
-        pid: Pid,
         call: &Call,
         dir: u32,
         flags: u32,
         follow: bool,
     ) -> Result<Ino, Errno> {
-        match self.target(pid, call, dir, flags, follow)? {
+        match self.target(call, dir, flags, follow)? {
             Node::Mem(ino) => Ok(ino),
             Node::Proc(_) => Err(Errno::EPERM),
         }
     }
 
     /// Directory and name of a path whose last component is to be made or removed.
-    pub fn last(&self, pid: Pid, dir: u32, path: &[u8]) -> Result<(Ino, Found<Node>), Errno> {
-        let found = self.walk(pid, dir, path, false)?;
+    pub fn last(&self, dir: u32, path: &[u8]) -> Result<(Ino, Found<Node>), Errno> {
+        let found = self.walk(dir, path, false)?;
         match found.parent {
             Node::Mem(ino) => Ok((ino, found)),
             Node::Proc(_) if found.node.is_some() => Err(Errno::EPERM),
@@ -86,10 +93,60 @@ impl Unixd {
         }
     }
 
+    /// The path of the file that a path of the process leads to, links followed.
+    pub fn absolute(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let found = self.walk(CWD, path, true)?;
+        self.tree.path_in(found.parent, &found.name)
+    }
+}
+
+impl Names for View<'_> {
+    type Node = Node;
+
+    fn step(&self, node: Node) -> Result<Step<Node>, Errno> {
+        match node {
+            Node::Proc(node) => self.proc_step(node),
+            Node::Mem(ino) => Ok(match self.tree.files().names().step(ino)? {
+                Step::Dir => Step::Dir,
+                Step::Link(text) => Step::Link(text),
+                Step::Jump(ino) => Step::Jump(Node::Mem(ino)),
+                Step::Other => Step::Other,
+            }),
+        }
+    }
+
+    fn enter(&self, dir: Node, cred: Cred) -> Result<(), Errno> {
+        match dir {
+            Node::Mem(ino) => self.tree.files().names().enter(ino, cred),
+            Node::Proc(dir) => self.proc_enter(dir),
+        }
+    }
+
+    fn may_follow(&self, dir: Node, link: Node, cred: Cred) -> Result<(), Errno> {
+        match (dir, link) {
+            (Node::Mem(dir), Node::Mem(link)) => {
+                self.tree.files().names().may_follow(dir, link, cred)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lookup(&self, dir: Node, name: &[u8]) -> Result<Option<Node>, Errno> {
+        match dir {
+            Node::Proc(dir) => self.proc_lookup(dir, name),
+            Node::Mem(ino) => {
+                let found = self.tree.files().names().lookup(ino, name)?;
+                Ok(found.map(|ino| self.tree.node(ino)))
+            }
+        }
+    }
+}
+
+impl Tree {
     /// The absolute path of a directory.
     pub fn path_of(&self, node: Node) -> Result<Vec<u8>, Errno> {
         match node {
-            Node::Mem(ino) => self.fs.path_of(ino),
+            Node::Mem(ino) => self.files().names().path_of(ino),
             Node::Proc(node) => Ok(crate::procfs::path_of(node)),
         }
     }
@@ -104,11 +161,5 @@ impl Unixd {
             path.extend_from_slice(name);
         }
         Ok(path)
-    }
-
-    /// The path of the file that a path of a process leads to, links followed.
-    pub fn absolute(&self, pid: Pid, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let found = self.walk(pid, CWD, path, true)?;
-        self.path_in(found.parent, &found.name)
     }
 }

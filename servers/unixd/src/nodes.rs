@@ -1,10 +1,8 @@
 //! What a path leads to: a file of the file system, or something in `/proc`.
 
+use crate::frames::Files;
 use crate::procfs::ProcNode;
-use crate::procs::Pid;
-use crate::server::Unixd;
-use memfs::{Cred, Ino, Names, Step};
-use unixproto::Errno;
+use memfs::Ino;
 
 /// A node of the joined tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,55 +13,36 @@ pub enum Node {
     Proc(ProcNode),
 }
 
-/// The tree as one process sees it (`/proc/self`).
-pub struct View<'a> {
-    /// Everything.
-    pub unixd: &'a Unixd,
-    /// Who looks.
-    pub pid: Pid,
+/// The joined tree: the files, and where `/proc` covers one of their directories.
+pub struct Tree {
+    files: Files,
+    /// Where `/proc` is.
+    proc_dir: Ino,
 }
 
-impl Names for View<'_> {
-    type Node = Node;
-
-    fn step(&self, node: Node) -> Result<Step<Node>, Errno> {
-        match node {
-            Node::Proc(node) => self.unixd.proc_step(self.pid, node),
-            Node::Mem(ino) => Ok(match self.unixd.fs.step(ino)? {
-                Step::Dir => Step::Dir,
-                Step::Link(text) => Step::Link(text),
-                Step::Jump(ino) => Step::Jump(Node::Mem(ino)),
-                Step::Other => Step::Other,
-            }),
-        }
+impl Tree {
+    /// Of these files; nothing is covered.
+    pub fn new(files: Files) -> Tree {
+        Tree { proc_dir: files.names().root(), files }
     }
-
-    fn enter(&self, dir: Node, cred: Cred) -> Result<(), Errno> {
-        match dir {
-            Node::Mem(ino) => self.unixd.fs.enter(ino, cred),
-            Node::Proc(dir) => self.unixd.proc_enter(self.pid, dir),
-        }
+    /// Has `/proc` cover a directory.
+    pub fn cover(&mut self, dir: Ino) {
+        self.proc_dir = dir;
     }
-
-    fn may_follow(&self, dir: Node, link: Node, cred: Cred) -> Result<(), Errno> {
-        match (dir, link) {
-            (Node::Mem(dir), Node::Mem(link)) => self.unixd.fs.may_follow(dir, link, cred),
-            _ => Ok(()),
-        }
+    /// The files.
+    #[inline]
+    pub fn files(&self) -> &Files {
+        &self.files
     }
-
-    fn lookup(&self, dir: Node, name: &[u8]) -> Result<Option<Node>, Errno> {
-        match dir {
-            Node::Proc(dir) => self.unixd.proc_lookup(dir, name),
-            Node::Mem(ino) => {
-                let found = self.unixd.fs.lookup(ino, name)?;
-                Ok(found.map(|ino| self.unixd.node(ino)))
-            }
-        }
+    /// The same, to be changed.
+    #[inline]
+    pub fn files_mut(&mut self) -> &mut Files {
+        &mut self.files
     }
-}
-
-impl Unixd {
+    /// The root directory.
+    pub fn root(&self) -> Node {
+        Node::Mem(self.files.names().root())
+    }
     /// The node of an inode: `/proc` covers a directory.
     pub fn node(&self, ino: Ino) -> Node {
         match ino == self.proc_dir {
@@ -72,18 +51,16 @@ impl Unixd {
         }
     }
     /// Keeps what a node stands for alive.
-    pub fn hold_node(&mut self, node: Node) {
+    pub fn hold(&mut self, node: Node) {
         if let Node::Mem(ino) = node {
-            self.fs.hold(ino);
+            self.files.names_mut().hold(ino);
         }
     }
-    /// Ends a `hold_node`.
-    pub fn release_node(&mut self, node: Node) {
-        if let Node::Mem(ino) = node {
-            self.fs.release(ino);
-            if self.fs.get(ino).is_err() {
-                self.pipes.forget_fifo(ino);
-            }
+    /// Ends a `hold`. Returns the inode if it is gone with that.
+    pub fn release(&mut self, node: Node) -> Option<Ino> {
+        match node {
+            Node::Mem(ino) => self.files.release(ino).then_some(ino),
+            Node::Proc(_) => None,
         }
     }
 }

@@ -1,14 +1,20 @@
 //! Opening and creating files.
 
-use crate::content::File;
-use crate::descs::{Claim, Object, Place};
+use crate::clock::Clock;
+use crate::content::{refused, writer};
+use crate::descs::{Handles, Object, Place};
+use crate::names::View;
 use crate::nodes::Node;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::procs::Procs;
+use crate::stock::Stock;
+use crate::system::System;
+use crate::terminal::Terminal;
+use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
-use memfs::{Attr, Found, Ino};
+use files::Claim;
+use memfs::{Attr, Cred, Found, Ino};
 use unixproto::files::*;
-use unixproto::ops::Opened;
+use unixproto::ops::{Opened, PipeEnds};
 use unixproto::{op, Errno};
 
 /// Device numbers of what is in `/dev`.
@@ -27,31 +33,58 @@ pub mod device {
     pub const SERIAL: u64 = number(4, 64);
 }
 
-impl Unixd {
+/// What requests to open something work on.
+pub struct Opening<'a> {
+    pub handles: Handles<'a>,
+    pub procs: &'a Procs,
+    pub terminal: &'a mut Terminal,
+    pub stock: &'a mut Stock,
+    pub clock: &'a Clock,
+    pub system: &'a System,
+    pub caller: Speaker,
+}
+
+impl Opening<'_> {
+    /// The tree as the process sees it.
+    pub fn view(&self) -> Result<View<'_>, Errno> {
+        View::new(self.handles.tree, self.procs, self.handles.descs, self.caller)
+    }
+    /// On whose behalf the process opens files.
+    pub fn cred(&self) -> Cred {
+        self.procs.cred(self.caller.pid)
+    }
+    fn names(&self) -> &memfs::Fs<files::Content<crate::caps::Slots>> {
+        self.handles.tree.files().names()
+    }
+    /// May the process open `count` more?
+    fn room(&self, count: usize) -> Result<(), Errno> {
+        self.handles.descs.room(self.caller.pid, self.cred().uid, count)
+    }
+
     /// Opens, creates if wanted.
-    pub fn open(&mut self, pid: Pid, call: &mut Call, op: op::Open) -> Tried {
+    pub fn open(&mut self, call: &mut Call, op: op::Open) -> Tried {
         if call.kept != 0 {
-            return self.open_fifo(pid, call);
+            return self.open_fifo(call);
         }
         check_exec(op)?;
-        self.room(pid, 1)?;
-        let path = self.a(pid, call)?;
+        self.room(1)?;
+        let path = self.procs.a(self.caller, call)?;
         if op.flags & O_TMPFILE == O_TMPFILE {
-            return self.open_unnamed(pid, op, &path);
+            return self.open_unnamed(op, &path);
         }
         let exclusive = op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
         let follow = op.flags & O_NOFOLLOW == 0 && !exclusive;
-        let found = self.walk(pid, op.dir, &path, follow)?;
+        let found = self.view()?.walk(op.dir, &path, follow)?;
         match found.node {
             Some(_) if exclusive => Err(Errno::EEXIST),
             Some(_) if op.flags & O_CREAT != 0 && found.slash => Err(Errno::EISDIR),
-            Some(node) => self.open_node(pid, call, op, &found, node, false),
+            Some(node) => self.open_node(call, op, &found, node, false),
             None if op.flags & O_CREAT == 0 => Err(Errno::ENOENT),
-            None => self.create(pid, call, op, found),
+            None => self.create(call, op, found),
         }
     }
 
-    fn create(&mut self, pid: Pid, call: &mut Call, op: op::Open, found: Found<Node>) -> Tried {
+    fn create(&mut self, call: &mut Call, op: op::Open, found: Found<Node>) -> Tried {
         if found.slash {
             return Err(Errno::EISDIR);
         }
@@ -60,51 +93,44 @@ impl Unixd {
         }
         let Node::Mem(dir) = found.parent else { return Err(Errno::ENOENT) };
         // A link that leads nowhere was followed to its end already.
-        let ino = self.new_file(pid, dir, &found.name, op.mode)?;
-        self.open_node(pid, call, op, &found, Node::Mem(ino), true)
+        let ino = self.new_file(dir, &found.name, op.mode)?;
+        self.open_node(call, op, &found, Node::Mem(ino), true)
     }
 
     /// Makes a regular file.
-    pub fn new_file(&mut self, pid: Pid, dir: Ino, name: &[u8], mode: u32) -> Result<Ino, Errno> {
-        if self.has_no_names(pid) {
+    fn new_file(&mut self, dir: Ino, name: &[u8], mode: u32) -> Result<Ino, Errno> {
+        if self.stock.has_no_names(self.cred().uid) {
             return Err(Errno::ENOSPC);
         }
-        let node = memfs::Node::File { size: 0, content: File::default() };
-        let attr = self.attr(pid, mode);
-        let ino = self.fs.create(dir, name, node, attr)?;
-        self.layout = self.layout.wrapping_add(1);
-        let layout = self.layout;
-        self.file(ino)?.1.layout = layout;
-        Ok(ino)
+        let attr = self.attr(mode);
+        self.handles.tree.files_mut().create(dir, name, attr)
     }
 
-    /// Attributes of what a process makes.
-    pub fn attr(&self, pid: Pid, mode: u32) -> Attr {
-        Attr { mode: mode & 0o7777, cred: self.cred(pid), now: self.clock.wall() }
+    /// Attributes of what the process makes.
+    fn attr(&self, mode: u32) -> Attr {
+        Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
     }
 
-    fn open_unnamed(&mut self, pid: Pid, op: op::Open, path: &[u8]) -> Tried {
+    fn open_unnamed(&mut self, op: op::Open, path: &[u8]) -> Tried {
         if op.flags & O_ACCMODE == O_RDONLY {
             return Err(Errno::EINVAL);
         }
-        let Node::Mem(dir) = self.walk(pid, op.dir, path, true)?.existing()? else {
+        let Node::Mem(dir) = self.view()?.walk(op.dir, path, true)?.existing()? else {
             return Err(Errno::EOPNOTSUPP);
         };
-        let inode = self.fs.get(dir)?;
+        let inode = self.names().get(dir)?;
         inode.dir()?;
-        inode.permits(self.cred(pid), memfs::WRITE | memfs::EXEC)?;
-        if self.has_no_names(pid) {
+        inode.permits(self.cred(), memfs::WRITE | memfs::EXEC)?;
+        if self.stock.has_no_names(self.cred().uid) {
             return Err(Errno::ENOSPC);
         }
-        let node = memfs::Node::File { size: 0, content: File::default() };
-        let attr = self.fs.inherited(dir, self.attr(pid, op.mode), false)?;
-        let ino = self.fs.create_unnamed(node, attr)?;
-        self.opened(pid, Object::File(ino), op.flags, None, Claim::Writes)
+        let attr = self.names().inherited(dir, self.attr(op.mode), false)?;
+        let ino = self.handles.tree.files_mut().create_unnamed(0, attr)?;
+        self.opened(Object::File(ino), op.flags, None, Claim::Writes)
     }
 
     fn open_node(
         &mut self,
-        pid: Pid,
         call: &mut Call,
         op: op::Open,
         found: &Found<Node>,
@@ -112,12 +138,12 @@ impl Unixd {
         new: bool,
     ) -> Tried {
         let object = match node {
-            Node::Proc(node) => self.open_proc(pid, node, op)?,
+            Node::Proc(node) => self.open_proc(node, op)?,
             Node::Mem(ino) => {
                 if !new {
-                    self.may_open(pid, ino, op)?;
+                    self.may_open(ino, op)?;
                 }
-                self.object(pid, ino, op)?
+                self.object(ino, op)?
             }
         };
         let claim = match object {
@@ -125,52 +151,84 @@ impl Unixd {
             _ => Claim::None,
         };
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
-            self.resize(pid, *ino, 0)?;
+            let writer = writer(self.procs, self.caller, self.clock.wall())?;
+            let resized = self.handles.tree.files_mut().resize(*ino, 0, writer);
+            resized.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
         }
         if let Some(node) = object.node() {
-            self.hold_node(node);
+            self.handles.tree.hold(node);
         }
         let dir = found.parent;
-        self.hold_node(dir);
+        self.handles.tree.hold(dir);
         let place = Place { dir, name: found.name.clone() };
-        if let Object::Pipe(pipe, Some(_)) = object {
-            self.pipe_opened(pipe, op.flags);
-            call.kept = self.open_desc(pid, object, op.flags, Some(place))?;
-            return self.open_fifo(pid, call);
+        if let Object::Pipe(pipe, fifo) = object {
+            self.handles.pipes.opened(pipe, op.flags, self.handles.fx);
+            if fifo.is_some() {
+                call.kept = self.open_desc(object, op.flags, Some(place), claim)?;
+                return self.open_fifo(call);
+            }
         }
-        if let Object::Pipe(pipe, None) = object {
-            self.pipe_opened(pipe, op.flags);
-        }
-        self.opened(pid, object, op.flags, Some(place), claim)
+        self.opened(object, op.flags, Some(place), claim)
     }
 
     /// What an open of a regular file claims. `ETXTBSY`: somebody else's claim is in the way.
     fn claimed(&mut self, ino: Ino, op: op::Open) -> Result<Claim, Errno> {
-        let (_, file) = self.file(ino)?;
+        let file = self.handles.tree.files().content(ino)?;
         let writes = matches!(op.flags & O_ACCMODE, O_WRONLY | O_RDWR);
         if op.extra & OPEN_EXEC != 0 {
-            return match file.writers {
+            return match file.writers() {
                 0 => Ok(Claim::Executes),
                 _ => Err(Errno::ETXTBSY),
             };
         }
-        match file.texts {
+        match file.texts() {
             0 if writes => Ok(Claim::Writes),
             1.. if writes || op.flags & O_TRUNC != 0 => Err(Errno::ETXTBSY),
             _ => Ok(Claim::None),
         }
     }
 
-    fn opened(
+    /// Gives the process a description of what is held already.
+    fn open_desc(
         &mut self,
-        pid: Pid,
         object: Object,
         flags: u32,
         place: Option<Place>,
         claim: Claim,
-    ) -> Tried {
+    ) -> Result<u32, Errno> {
+        let uid = self.procs.get(self.caller.pid)?.who.users.file;
+        self.handles.open((self.caller.pid, uid), object, flags, place, claim)
+    }
+
+    /// An unnamed file of so many zeros.
+    pub fn mem_file(&mut self, size: u64) -> Tried {
+        self.room(1)?;
+        if size > memfs::SIZE_MAX {
+            return Err(Errno::ENOMEM);
+        }
+        let attr = self.attr(0o777);
+        let ino = self.handles.tree.files_mut().create_unnamed(size, attr)?;
+        self.opened(Object::File(ino), O_RDWR, None, Claim::None)
+    }
+
+    /// Makes a pipe.
+    pub fn pipe(&mut self, flags: u32) -> Tried {
+        self.room(2)?;
+        let cred = self.cred();
+        let Handles { pipes, fx, .. } = &mut self.handles;
+        let pipe = pipes.add(None, (cred.uid, cred.gid))?;
+        let status = flags & O_NONBLOCK;
+        pipes.opened(pipe, O_RDONLY, fx);
+        pipes.opened(pipe, O_WRONLY, fx);
+        let object = || Object::Pipe(pipe, None);
+        let read = self.open_desc(object(), O_RDONLY | status, None, Claim::None)?;
+        let write = self.open_desc(object(), O_WRONLY | status, None, Claim::None)?;
+        done(PipeEnds { read, write })
+    }
+
+    fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
         let (kind, node) = (object.kind() as u8, object.node());
-        let desc = self.open_claiming(pid, object, flags, place, claim)?;
+        let desc = self.open_desc(object, flags, place, claim)?;
         let inode = match node {
             Some(Node::Mem(ino)) => ino.0 as u64,
             _ => 0,
@@ -179,37 +237,25 @@ impl Unixd {
     }
 
     /// A fifo is open when its other end is.
-    fn open_fifo(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        let desc = self.desc(pid, call.kept)?;
+    fn open_fifo(&mut self, call: &mut Call) -> Tried {
+        let desc = self.handles.descs.of(self.caller.pid, call.kept)?;
         let Object::Pipe(pipe, Some(ino)) = desc.object else { return Err(Errno::EBADF) };
         let flags = desc.flags;
-        if !self.fifo_is_open(pipe, flags) {
+        if !self.handles.pipes.is_joined(pipe, flags, self.caller) {
             let writer = flags & O_ACCMODE == O_WRONLY;
             if flags & O_NONBLOCK == 0 {
                 return Ok(Outcome::Block(0));
             }
             if writer {
-                self.drop_kept(pid, call);
+                self.handles.drop_kept(self.caller.pid, call);
                 return Err(Errno::ENXIO);
             }
         }
         done(Opened { desc: call.kept, kind: Kind::Pipe as u8, inode: ino.0 as u64 })
     }
 
-    /// A request is given up that has opened something already.
-    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
-        if !matches!(call.any, unixproto::Any::Open(_)) || call.kept == 0 {
-            return;
-        }
-        let Ok(proc) = self.procs.get_mut(pid) else { return };
-        if let Ok(at) = proc.held.binary_search(&call.kept) {
-            proc.held.remove(at);
-            self.let_go(pid, call.kept);
-        }
-    }
-
-    fn may_open(&self, pid: Pid, ino: Ino, op: op::Open) -> Result<(), Errno> {
-        let inode = self.fs.get(ino)?;
+    fn may_open(&self, ino: Ino, op: op::Open) -> Result<(), Errno> {
+        let inode = self.names().get(ino)?;
         if matches!(inode.node, memfs::Node::Symlink(_)) && op.flags & O_PATH == 0 {
             return Err(Errno::ELOOP);
         }
@@ -237,47 +283,41 @@ impl Unixd {
         if op.flags & O_TRUNC != 0 {
             wanted |= memfs::WRITE;
         }
-        inode.permits(self.cred(pid), wanted)
+        inode.permits(self.cred(), wanted)
     }
 
-    fn object(&mut self, pid: Pid, ino: Ino, op: op::Open) -> Result<Object, Errno> {
-        let node = self.node(ino);
+    fn object(&mut self, ino: Ino, op: op::Open) -> Result<Object, Errno> {
+        let node = self.handles.tree.node(ino);
         if op.flags & O_PATH == O_PATH {
-            return Ok(match self.fs.get(ino)?.is_dir() {
+            return Ok(match self.names().get(ino)?.is_dir() {
                 true => Object::Dir(node),
                 false => Object::Path(node),
             });
         }
-        match self.fs.get(ino)?.node {
+        match self.names().get(ino)?.node {
             memfs::Node::File { .. } => Ok(Object::File(ino)),
             memfs::Node::Dir(_) => Ok(Object::Dir(node)),
-            memfs::Node::Fifo => Ok(Object::Pipe(self.pipes.fifo(ino)?, Some(ino))),
-            memfs::Node::Device(number) => self.open_device(pid, ino, number, op.flags),
+            memfs::Node::Fifo => Ok(Object::Pipe(self.handles.pipes.fifo(ino)?, Some(ino))),
+            memfs::Node::Device(number) => self.open_device(ino, number, op.flags),
             _ => Err(Errno::ENXIO),
         }
     }
 
-    fn open_device(
-        &mut self,
-        pid: Pid,
-        ino: Ino,
-        number: u64,
-        flags: u32,
-    ) -> Result<Object, Errno> {
+    fn open_device(&mut self, ino: Ino, number: u64, flags: u32) -> Result<Object, Errno> {
         Ok(match number {
             device::NULL => Object::Device(Kind::Null, ino),
             device::ZERO => Object::Device(Kind::Zero, ino),
             device::FULL => Object::Device(Kind::Full, ino),
             device::RANDOM | device::URANDOM => Object::Device(Kind::Random, ino),
             device::TTY => {
-                if self.terminal.session != Some(self.procs.get(pid)?.sid) {
+                if self.terminal.session() != Some(self.procs.get(self.caller.pid)?.sid) {
                     return Err(Errno::ENXIO);
                 }
                 Object::Tty(Some(ino))
             }
             device::CONSOLE | device::SERIAL => {
                 if flags & O_NOCTTY == 0 {
-                    self.adopt_terminal(pid);
+                    self.terminal.adopt(self.procs, self.caller.pid);
                 }
                 Object::Tty(Some(ino))
             }

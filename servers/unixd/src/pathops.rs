@@ -1,12 +1,18 @@
 //! Requests about names and attributes.
 
-use crate::descs::Object;
-use crate::nodes::Node;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::clock::Clock;
+use crate::content::{refused, writer};
+use crate::descs::{Descs, Object};
+use crate::effects::Effects;
+use crate::names::View;
+use crate::nodes::{Node, Tree};
+use crate::pipes::Pipes;
+use crate::procs::{cred_of, Procs};
+use crate::stock::Stock;
+use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
-use memfs::{Ino, Step, PATH_MAX};
+use memfs::{Attr, Cred, Found, Fs, Ino, Names, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
 use unixproto::{op, Errno};
@@ -16,34 +22,63 @@ const DEVICE: u64 = 1;
 /// Bytes of a block, for `st_blocks`.
 const BLOCK: u64 = 512;
 
-impl Unixd {
+/// What requests about names and attributes work on.
+pub struct PathOps<'a> {
+    pub tree: &'a mut Tree,
+    pub descs: &'a Descs,
+    pub procs: &'a mut Procs,
+    pub pipes: &'a mut Pipes,
+    pub stock: &'a mut Stock,
+    pub clock: &'a Clock,
+    pub fx: &'a mut Effects,
+    pub caller: Speaker,
+}
+
+impl PathOps<'_> {
+    fn view(&self) -> Result<View<'_>, Errno> {
+        View::new(self.tree, self.procs, self.descs, self.caller)
+    }
+    fn names(&mut self) -> &mut Fs<files::Content<crate::caps::Slots>> {
+        self.tree.files_mut().names_mut()
+    }
+    fn cred(&self) -> Cred {
+        self.procs.cred(self.caller.pid)
+    }
+    /// Attributes of what the process makes.
+    fn attr(&self, mode: u32) -> Attr {
+        Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
+    }
+    fn last(&self, dir: u32, path: &[u8]) -> Result<(Ino, Found<Node>), Errno> {
+        self.view()?.last(dir, path)
+    }
+    fn has(&self, capability: Capability) -> Result<bool, Errno> {
+        Ok(self.procs.get(self.caller.pid)?.has(capability))
+    }
+
     /// `stat`.
-    pub fn stat(&mut self, pid: Pid, call: &Call, dir: u32, flags: u32) -> Tried {
+    pub fn stat(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         let empty = call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 && dir != CWD;
         let nameless = match empty {
-            true => self.desc(pid, dir)?.object.node().is_none(),
+            true => self.descs.of(self.caller.pid, dir)?.object.node().is_none(),
             false => false,
         };
         let stat = if nameless {
-            self.nameless_stat(pid, dir)?
+            self.nameless_stat(dir)?
         } else {
-            match self.target(pid, call, dir, flags, follow)? {
+            match self.view()?.target(call, dir, flags, follow)? {
                 Node::Mem(ino) => self.inode_stat(ino)?,
-                Node::Proc(node) => self.proc_stat(pid, node)?,
+                Node::Proc(node) => self.view()?.proc_stat(node, self.clock.boot_wall())?,
             }
         };
-        self.put(pid, &stat.to_bytes())?;
+        self.procs.put(self.caller, &stat.to_bytes())?;
         done(())
     }
 
     fn inode_stat(&self, ino: Ino) -> Result<Stat, Errno> {
-        let inode = self.fs.get(ino)?;
+        let inode = self.tree.files().names().get(ino)?;
         let allocated = match &inode.node {
-            memfs::Node::File { content, .. } => match content.boot {
-                Some((_, bytes)) => bytes.next_multiple_of(4096),
-                None => content.extents.allocated().min(inode.size().next_multiple_of(4096)),
-            },
+            memfs::Node::File { size, content } => content.allocated(*size),
             memfs::Node::Dir(_) => inode.size(),
             _ => 0,
         };
@@ -69,70 +104,58 @@ impl Unixd {
     }
 
     /// Pipes, and the console when it is opened by nobody.
-    fn nameless_stat(&self, pid: Pid, desc: u32) -> Result<Stat, Errno> {
-        let object = &self.desc(pid, desc)?.object;
+    fn nameless_stat(&self, desc: u32) -> Result<Stat, Errno> {
+        let object = &self.descs.of(self.caller.pid, desc)?.object;
         let (kind, rdev, ino) = match object {
             Object::Tty(_) => (S_IFCHR, crate::open::device::CONSOLE, 1),
             Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
             _ => (S_IFIFO, 0, 1),
         };
-        let memfs::Guard { uid, gid, mode, .. } = self.nameless(object);
+        let memfs::Guard { uid, gid, mode, .. } = nameless(self.pipes, object);
         let now = self.clock.boot_wall() as i64;
         let times = Stat { atime: now, mtime: now, ctime: now, ..Stat::default() };
         let mode = kind | mode;
         Ok(Stat { dev: DEVICE + 1, ino, nlink: 1, mode, uid, gid, rdev, blksize: 4096, ..times })
     }
 
-    /// Who may open what has no name: pipes belong to whoever made them, the console to the administrator.
-    pub fn nameless(&self, object: &Object) -> memfs::Guard {
-        let (mode, (uid, gid)) = match object {
-            Object::Tty(_) => (0o620, (0, 0)),
-            Object::Pipe(pipe, _) => (0o600, self.pipes.get(*pipe).map_or((0, 0), |it| it.owner)),
-            _ => (0o600, (0, 0)),
-        };
-        memfs::Guard { uid, gid, mode, is_dir: false }
-    }
-
     /// `access`, `faccessat`.
-    pub fn access(&mut self, pid: Pid, call: &Call, op: op::Access) -> Tried {
+    pub fn access(&mut self, call: &Call, op: op::Access) -> Tried {
         if op.mode & !7 != 0 {
             return Err(Errno::EINVAL);
         }
         // The real ids count, on the way to the file too, unless the effective ones are asked for.
-        let who = self.procs.get(pid)?.who;
+        let mut who = self.procs.get(self.caller.pid)?.who;
         if op.flags & AT_EACCESS == 0 {
-            self.procs.get_mut(pid)?.who = who.as_real();
+            who = who.as_real();
         }
-        let result = self.access_as_effective(pid, call, op);
-        self.procs.get_mut(pid)?.who = who;
-        result
-    }
-
-    fn access_as_effective(&mut self, pid: Pid, call: &Call, op: op::Access) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let Node::Mem(ino) = self.target(pid, call, op.dir, op.flags, follow)? else {
-            return if op.mode & memfs::WRITE != 0 { Err(Errno::EACCES) } else { done(()) };
-        };
-        self.fs.get(ino)?.permits(self.cred(pid), op.mode)?;
+        let view = View { who: &who, ..self.view()? };
+        match view.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => {
+                self.tree.files().names().get(ino)?.permits(cred_of(&who), op.mode)?;
+            }
+            Node::Proc(_) if op.mode & memfs::WRITE != 0 => return Err(Errno::EACCES),
+            Node::Proc(_) => {}
+        }
         done(())
     }
 
     /// `mkdir`.
-    pub fn mkdir(&mut self, pid: Pid, call: &Call, dir: u32, mode: u32) -> Tried {
-        let path = self.a(pid, call)?;
-        let (parent, found) = self.last(pid, dir, &path).map_err(exists_in_proc)?;
+    pub fn mkdir(&mut self, call: &Call, dir: u32, mode: u32) -> Tried {
+        let path = self.procs.a(self.caller, call)?;
+        let (parent, found) = self.last(dir, &path).map_err(exists_in_proc)?;
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
-        let attr = self.attr(pid, mode & 0o1777);
-        self.fs.mkdir(parent, &found.name, attr)?;
+        let attr = self.attr(mode & 0o1777);
+        self.names().mkdir(parent, &found.name, attr)?;
         done(())
     }
 
     /// `mknod`.
-    pub fn mknod(&mut self, pid: Pid, call: &Call, op: op::Mknod) -> Tried {
-        let path = self.a(pid, call)?;
-        let (parent, found) = self.last(pid, op.dir, &path).map_err(exists_in_proc)?;
+    pub fn mknod(&mut self, call: &Call, op: op::Mknod) -> Tried {
+        let path = self.procs.a(self.caller, call)?;
+        let (parent, found) = self.last(op.dir, &path).map_err(exists_in_proc)?;
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
@@ -141,31 +164,35 @@ impl Unixd {
         }
         let node = match op.mode & S_IFMT {
             0 | S_IFREG => {
-                self.new_file(pid, parent, &found.name, op.mode)?;
+                if self.stock.has_no_names(self.cred().uid) {
+                    return Err(Errno::ENOSPC);
+                }
+                let attr = self.attr(op.mode);
+                self.tree.files_mut().create(parent, &found.name, attr)?;
                 return done(());
             }
             S_IFIFO => memfs::Node::Fifo,
             S_IFSOCK => memfs::Node::Socket,
-            S_IFCHR if self.procs.get(pid)?.has(Capability::Mknod) => memfs::Node::Device(op.dev),
+            S_IFCHR if self.has(Capability::Mknod)? => memfs::Node::Device(op.dev),
             S_IFCHR | S_IFBLK => return Err(Errno::EPERM),
             S_IFDIR => return Err(Errno::EPERM),
             _ => return Err(Errno::EINVAL),
         };
-        let attr = self.attr(pid, op.mode);
-        self.fs.create(parent, &found.name, node, attr)?;
+        let attr = self.attr(op.mode);
+        self.names().create(parent, &found.name, node, attr)?;
         done(())
     }
 
     /// `unlink`, `rmdir`.
-    pub fn unlink(&mut self, pid: Pid, call: &Call, dir: u32, flags: u32) -> Tried {
-        let path = self.a(pid, call)?;
-        let (parent, found) = self.last(pid, dir, &path)?;
-        let (cred, now) = (self.cred(pid), self.clock.wall());
+    pub fn unlink(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
+        let path = self.procs.a(self.caller, call)?;
+        let (parent, found) = self.last(dir, &path)?;
+        let (cred, now) = (self.cred(), self.clock.wall());
         let remove_dir = flags & AT_REMOVEDIR != 0;
         if found.name == b"." || found.name == b".." {
             return Err(match (remove_dir, &found.name[..]) {
                 (false, _) => Errno::EISDIR,
-                (true, _) if parent == self.fs.root() => Errno::EBUSY,
+                (true, _) if parent == self.tree.files().names().root() => Errno::EBUSY,
                 (true, b".") => Errno::EINVAL,
                 _ => Errno::ENOTEMPTY,
             });
@@ -175,43 +202,43 @@ impl Unixd {
             return Err(Errno::EBUSY);
         }
         match remove_dir {
-            true => self.fs.rmdir(parent, &found.name, cred, now)?,
-            false => self.fs.unlink(parent, &found.name, cred, now)?,
+            true => self.names().rmdir(parent, &found.name, cred, now)?,
+            false => self.names().unlink(parent, &found.name, cred, now)?,
         }
         done(())
     }
 
     /// `rename`.
-    pub fn rename(&mut self, pid: Pid, call: &Call, op: op::Rename) -> Tried {
-        let (old, new) = (self.a(pid, call)?, self.b(pid, call)?);
-        let (from, old) = self.last(pid, op.old_dir, &old)?;
-        let (to, new) = self.last(pid, op.new_dir, &new)?;
+    pub fn rename(&mut self, call: &Call, op: op::Rename) -> Tried {
+        let (old, new) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
+        let (from, old) = self.last(op.old_dir, &old)?;
+        let (to, new) = self.last(op.new_dir, &new)?;
         let Node::Mem(source) = old.existing()? else { return Err(Errno::EBUSY) };
         if matches!(new.node, Some(Node::Proc(_))) {
             return Err(Errno::EBUSY);
         }
-        if new.slash && !self.fs.get(source)?.is_dir() {
+        if new.slash && !self.tree.files().names().get(source)?.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        let (cred, now) = (self.cred(pid), self.clock.wall());
-        self.fs.rename(from, &old.name, to, &new.name, op.flags, cred, now)?;
+        let (cred, now) = (self.cred(), self.clock.wall());
+        self.names().rename(from, &old.name, to, &new.name, op.flags, cred, now)?;
         done(())
     }
 
     /// `link`.
-    pub fn link(&mut self, pid: Pid, call: &Call, op: op::Link) -> Tried {
-        let (old, new) = (self.a(pid, call)?, self.b(pid, call)?);
+    pub fn link(&mut self, call: &Call, op: op::Link) -> Tried {
+        let (old, new) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
         let by_desc = op.flags & AT_EMPTY_PATH != 0;
         // A description that somebody was given may be of a file that he could not find.
-        if by_desc && !self.procs.get(pid)?.has(Capability::DacReadSearch) {
+        if by_desc && !self.has(Capability::DacReadSearch)? {
             return Err(Errno::ENOENT);
         }
         let source = if old.is_empty() && by_desc {
-            self.desc(pid, op.old_dir)?.object.node().ok_or(Errno::ENOENT)?
+            self.descs.of(self.caller.pid, op.old_dir)?.object.node().ok_or(Errno::ENOENT)?
         } else {
-            self.walk(pid, op.old_dir, &old, op.flags & AT_SYMLINK_FOLLOW != 0)?.existing()?
+            self.view()?.walk(op.old_dir, &old, op.flags & AT_SYMLINK_FOLLOW != 0)?.existing()?
         };
-        let (parent, found) = self.last(pid, op.new_dir, &new).map_err(exists_in_proc)?;
+        let (parent, found) = self.last(op.new_dir, &new).map_err(exists_in_proc)?;
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
@@ -219,71 +246,71 @@ impl Unixd {
             return Err(Errno::ENOENT);
         }
         let Node::Mem(ino) = source else { return Err(Errno::EXDEV) };
-        let (cred, now) = (self.cred(pid), self.clock.wall());
-        self.fs.link(ino, parent, &found.name, cred, now)?;
+        let (cred, now) = (self.cred(), self.clock.wall());
+        self.names().link(ino, parent, &found.name, cred, now)?;
         done(())
     }
 
     /// `symlink`.
-    pub fn symlink(&mut self, pid: Pid, call: &Call, dir: u32) -> Tried {
-        let (text, path) = (self.a(pid, call)?, self.b(pid, call)?);
+    pub fn symlink(&mut self, call: &Call, dir: u32) -> Tried {
+        let (text, path) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
         if text.is_empty() {
             return Err(Errno::ENOENT);
         }
         if text.len() >= PATH_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        let (parent, found) = self.last(pid, dir, &path).map_err(exists_in_proc)?;
+        let (parent, found) = self.last(dir, &path).map_err(exists_in_proc)?;
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
         if found.slash {
             return Err(Errno::ENOENT);
         }
-        let attr = self.attr(pid, 0o777);
-        self.fs.create(parent, &found.name, memfs::Node::Symlink(text), attr)?;
+        let attr = self.attr(0o777);
+        self.names().create(parent, &found.name, memfs::Node::Symlink(text), attr)?;
         done(())
     }
 
     /// `readlink`.
-    pub fn read_link(&mut self, pid: Pid, call: &Call, dir: u32) -> Tried {
-        let node = self.target(pid, call, dir, AT_EMPTY_PATH, false)?;
+    pub fn read_link(&mut self, call: &Call, dir: u32) -> Tried {
+        let node = self.view()?.target(call, dir, AT_EMPTY_PATH, false)?;
         let text = match node {
-            Node::Proc(node) => self.proc_link(pid, node)?,
-            Node::Mem(ino) => match memfs::Names::step(&self.fs, ino)? {
+            Node::Proc(node) => self.view()?.proc_link(node)?,
+            Node::Mem(ino) => match self.tree.files().names().step(ino)? {
                 Step::Link(text) => text,
                 _ => return Err(Errno::EINVAL),
             },
         };
-        self.put(pid, &text)?;
+        self.procs.put(self.caller, &text)?;
         count(text.len())
     }
 
     /// `chmod`.
-    pub fn chmod(&mut self, pid: Pid, call: &Call, op: op::Chmod) -> Tried {
+    pub fn chmod(&mut self, call: &Call, op: op::Chmod) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.target_ino(pid, call, op.dir, op.flags, follow)?;
-        let (cred, now) = (self.cred(pid), self.clock.wall());
-        self.fs.set_mode(ino, op.mode, cred, now)?;
+        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let (cred, now) = (self.cred(), self.clock.wall());
+        self.names().set_mode(ino, op.mode, cred, now)?;
         done(())
     }
 
     /// `chown`.
-    pub fn chown(&mut self, pid: Pid, call: &Call, op: op::Chown) -> Tried {
+    pub fn chown(&mut self, call: &Call, op: op::Chown) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.target_ino(pid, call, op.dir, op.flags, follow)?;
-        let (cred, now) = (self.cred(pid), self.clock.wall());
+        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let (cred, now) = (self.cred(), self.clock.wall());
         let given = |id: u32| (id != KEEP_ID).then_some(id);
-        self.fs.set_owner(ino, given(op.uid), given(op.gid), cred, now)?;
+        self.names().set_owner(ino, given(op.uid), given(op.gid), cred, now)?;
         done(())
     }
 
     /// `utimensat`.
-    pub fn set_times(&mut self, pid: Pid, call: &Call, op: op::SetTimes) -> Tried {
+    pub fn set_times(&mut self, call: &Call, op: op::SetTimes) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.target_ino(pid, call, op.dir, op.flags, follow)?;
-        let (cred, now) = (self.cred(pid), self.clock.wall());
-        let inode = self.fs.get_mut(ino)?;
+        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let (cred, now) = (self.cred(), self.clock.wall());
+        let inode = self.tree.files_mut().names_mut().get_mut(ino)?;
         let both_now = op.atime == TIME_NOW && op.mtime == TIME_NOW;
         if op.atime == TIME_OMIT && op.mtime == TIME_OMIT {
             return done(());
@@ -306,73 +333,76 @@ impl Unixd {
     }
 
     /// `truncate`, `ftruncate`.
-    pub fn truncate(&mut self, pid: Pid, call: &Call, op: op::Truncate) -> Tried {
+    pub fn truncate(&mut self, call: &Call, op: op::Truncate) -> Tried {
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
-        if by_desc && self.desc(pid, op.dir)?.writable().is_err() {
+        if by_desc && self.descs.of(self.caller.pid, op.dir)?.writable().is_err() {
             return Err(Errno::EINVAL);
         }
-        let ino = self.target_ino(pid, call, op.dir, op.flags, true)?;
-        let inode = self.fs.get(ino)?;
+        let ino = self.view()?.target_ino(call, op.dir, op.flags, true)?;
+        let inode = self.tree.files().names().get(ino)?;
         if inode.is_dir() {
             return Err(Errno::EISDIR);
         }
         if !by_desc {
-            inode.permits(self.cred(pid), memfs::WRITE)?;
+            inode.permits(self.cred(), memfs::WRITE)?;
         }
-        if !by_desc && self.file(ino)?.1.texts > 0 {
+        if !by_desc && self.tree.files().content(ino)?.texts() > 0 {
             return Err(Errno::ETXTBSY);
         }
-        self.resize(pid, ino, op.size)?;
+        let writer = writer(self.procs, self.caller, self.clock.wall())?;
+        let resized = self.tree.files_mut().resize(ino, op.size, writer);
+        resized.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
         done(Inode { inode: ino.0 as u64 })
     }
 
     /// `chdir`, `fchdir`.
-    pub fn chdir(&mut self, pid: Pid, call: &Call, dir: u32, flags: u32) -> Tried {
-        let node = self.target(pid, call, dir, flags, true)?;
-        if let Node::Mem(ino) = node {
-            let inode = self.fs.get(ino)?;
-            inode.dir()?;
-            inode.permits(self.cred(pid), memfs::EXEC)?;
-        } else if self.view_is_dir(pid, node)? {
-        } else {
-            return Err(Errno::ENOTDIR);
+    pub fn chdir(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
+        let node = self.view()?.target(call, dir, flags, true)?;
+        match node {
+            Node::Mem(ino) => {
+                let inode = self.tree.files().names().get(ino)?;
+                inode.dir()?;
+                inode.permits(self.cred(), memfs::EXEC)?;
+            }
+            Node::Proc(_) if matches!(self.view()?.step(node)?, Step::Dir) => {}
+            Node::Proc(_) => return Err(Errno::ENOTDIR),
         }
-        self.hold_node(node);
-        let old = core::mem::replace(&mut self.procs.get_mut(pid)?.cwd, node);
-        self.release_node(old);
+        self.tree.hold(node);
+        let proc = self.procs.get_mut(self.caller.pid)?;
+        let old = core::mem::replace(&mut proc.cwd, node);
+        if let Some(gone) = self.tree.release(old) {
+            self.pipes.forget_fifo(gone);
+        }
         done(())
     }
 
-    fn view_is_dir(&self, pid: Pid, node: Node) -> Result<bool, Errno> {
-        let view = crate::nodes::View { unixd: self, pid };
-        Ok(matches!(memfs::Names::step(&view, node)?, Step::Dir))
-    }
-
     /// `getcwd`.
-    pub fn get_cwd(&mut self, pid: Pid) -> Tried {
-        let path = self.path_of(self.procs.get(pid)?.cwd)?;
+    pub fn get_cwd(&mut self) -> Tried {
+        let path = self.tree.path_of(self.procs.get(self.caller.pid)?.cwd)?;
         if path.len() >= unixproto::session::DATA_BYTES {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.put(pid, &path)?;
+        self.procs.put(self.caller, &path)?;
         count(path.len())
     }
 
     /// `statfs`.
-    pub fn stat_fs(&mut self, pid: Pid, call: &Call, dir: u32, flags: u32) -> Tried {
+    pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         const TMPFS: u64 = 0x0102_1994;
         const PROC: u64 = 0x9fa0;
-        let nameless =
-            call.lengths.0 == 0 && dir != CWD && self.desc(pid, dir)?.object.node().is_none();
+        let nameless = call.lengths.0 == 0
+            && dir != CWD
+            && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
         let magic = match nameless {
             true => TMPFS,
-            false => match self.target(pid, call, dir, flags, true)? {
+            false => match self.view()?.target(call, dir, flags, true)? {
                 Node::Mem(_) => TMPFS,
                 Node::Proc(_) => PROC,
             },
         };
-        let (free, total) = self.memory();
-        let (used, limit) = (self.fs.used() as u64, self.fs.limit() as u64);
+        let (free, total) = crate::caps::memory();
+        let (used, limit) =
+            (self.tree.files().names().used() as u64, self.tree.files().names().limit() as u64);
         let words = match magic {
             TMPFS => [
                 magic,
@@ -397,7 +427,7 @@ impl Unixd {
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        self.put(pid, &bytes)?;
+        self.procs.put(self.caller, &bytes)?;
         done(())
     }
 }
@@ -409,4 +439,14 @@ fn exists_in_proc(error: Errno) -> Errno {
     } else {
         error
     }
+}
+
+/// Who may open what has no name: pipes belong to whoever made them, the console to the administrator.
+pub fn nameless(pipes: &Pipes, object: &Object) -> memfs::Guard {
+    let (mode, (uid, gid)) = match object {
+        Object::Tty(_) => (0o620, (0, 0)),
+        Object::Pipe(pipe, _) => (0o600, pipes.owner(*pipe)),
+        _ => (0o600, (0, 0)),
+    };
+    memfs::Guard { uid, gid, mode, is_dir: false }
 }

@@ -1,62 +1,68 @@
 //! Waiting for several descriptions at once.
 
-use crate::descs::Object;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::clock::Clock;
+use crate::descs::{Descs, Object};
+use crate::pipes::Pipes;
+use crate::procs::Procs;
+use crate::terminal::Terminal;
+use crate::threads::Tid;
+use crate::voices::Speaker;
 use crate::wait::{count, Call, Outcome, Tried};
+use crate::watches::{Sources, Watches};
 use alloc::vec::Vec;
 use unixproto::files::*;
 use unixproto::{op, Errno};
 
-impl Unixd {
+/// What a request to poll works on.
+pub struct Polling<'a> {
+    pub descs: &'a Descs,
+    pub pipes: &'a mut Pipes,
+    pub terminal: &'a mut Terminal,
+    pub watches: &'a mut Watches,
+    pub procs: &'a Procs,
+    pub clock: &'a Clock,
+    /// Threads whose next `Poll` is to end at once.
+    pub stirred: &'a mut Vec<Tid>,
+    pub caller: Speaker,
+}
+
+impl Polling<'_> {
     /// `poll`.
-    pub fn poll(&mut self, pid: Pid, call: &Call, op: op::Poll) -> Tried {
-        let bytes = self.a(pid, call)?;
+    pub fn poll(self, call: &Call, op: op::Poll) -> Tried {
+        let caller = self.caller;
+        let bytes = self.procs.a(caller, call)?;
         let mut set: Vec<PollEntry> = Vec::with_capacity(bytes.len() / 8);
         for chunk in bytes.chunks_exact(8) {
             let chunk = chunk.try_into().map_err(|_| Errno::EINVAL)?;
             set.push(PollEntry::from_bytes(chunk));
         }
+        let sources = Sources { descs: self.descs, pipes: self.pipes, terminal: self.terminal };
         let mut ready = 0;
         for entry in set.iter_mut().filter(|entry| entry.desc != 0) {
             let mask = entry.events | POLLERR | POLLHUP | POLLNVAL;
-            entry.revents = self.ready(pid, entry.desc) & mask;
+            entry.revents = sources.ready(caller.pid, entry.desc) & mask;
             ready += (entry.revents != 0) as usize;
         }
-        if self.stirred.contains(&self.speaker) {
-            self.stirred.retain(|tid| *tid != self.speaker);
+        if self.stirred.contains(&caller.tid) {
+            self.stirred.retain(|tid| *tid != caller.tid);
             return Err(Errno::EINTR);
         }
-        let has_changes = op.watching && self.procs.get(pid)?.watching.has_notes();
+        let has_changes = op.watching && self.watches.has_notes(caller.pid);
         if ready == 0 && !has_changes && op.ns != 0 && !call.late {
-            set.iter().for_each(|entry| self.wait_for(pid, entry.desc));
-            if op.watching {
-                self.wait_for_change(pid);
+            for entry in &set {
+                match self.descs.of(caller.pid, entry.desc).map(|desc| &desc.object) {
+                    Ok(Object::Pipe(pipe, _)) => self.pipes.wait(*pipe, caller.tid),
+                    Ok(Object::Tty(_) | Object::Stream) => self.terminal.wait(caller.tid),
+                    _ => {}
+                }
             }
-            return Ok(Outcome::Block(self.deadline(op.ns)));
+            if op.watching {
+                self.watches.wait(caller);
+            }
+            return Ok(Outcome::Block(self.clock.deadline(op.ns)));
         }
         let answer: Vec<u8> = set.iter().flat_map(|entry| entry.to_bytes()).collect();
-        self.put(pid, &answer)?;
+        self.procs.put(caller, &answer)?;
         count(ready)
-    }
-
-    /// `POLL*` bits of a description.
-    pub fn ready(&self, pid: Pid, id: u32) -> u16 {
-        let Ok(desc) = self.desc(pid, id) else { return POLLNVAL };
-        match desc.object {
-            Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
-            Object::Tty(_) => self.terminal.tty_ready(),
-            Object::Stream => self.terminal.stream_ready(),
-            _ => POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM,
-        }
-    }
-
-    fn wait_for(&mut self, pid: Pid, id: u32) {
-        let Ok(desc) = self.desc(pid, id) else { return };
-        match desc.object {
-            Object::Pipe(pipe, _) => self.pipes.wait(pipe, self.speaker),
-            Object::Tty(_) | Object::Stream => self.terminal.wait(self.speaker),
-            _ => {}
-        }
     }
 }

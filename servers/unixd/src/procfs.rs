@@ -1,19 +1,17 @@
 //! `/proc`: nodes that are made up when somebody looks.
 
 use crate::descs::Object;
+use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Pid, Proc};
-use crate::server::Unixd;
 use crate::threads::Tid;
-use crate::wait::{count, Call, Tried};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use credentials::Capability;
 use memfs::Step;
 use unixproto::files::*;
-use unixproto::{op, Errno};
+use unixproto::Errno;
 
 /// Something in `/proc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,9 +131,9 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
     text.into_bytes()
 }
 
-impl Unixd {
+impl View<'_> {
     /// The process of a node, if it (still) is.
-    fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
+    pub fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
         match node {
             Pid(pid) | File(pid, _) | Link(pid, _) | Fds(pid) | Fd(pid, _) | Tasks(pid) => {
                 self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT)
@@ -155,28 +153,28 @@ impl Unixd {
     }
 
     /// Where `/proc/thread-self` leads.
-    fn own_task(&self, caller: Pid) -> Vec<u8> {
-        format!("{caller}/task/{}", self.speaker).into_bytes()
+    fn own_task(&self) -> Vec<u8> {
+        format!("{}/task/{}", self.caller.pid, self.caller.tid).into_bytes()
     }
 
     /// What a node is, for a walk.
-    pub fn proc_step(&self, caller: Pid, node: ProcNode) -> Result<Step<Node>, Errno> {
+    pub fn proc_step(&self, node: ProcNode) -> Result<Step<Node>, Errno> {
         self.proc_of(node)?;
         Ok(match node {
             Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => Step::Dir,
-            SelfLink => Step::Link(format!("{caller}").into_bytes()),
-            ThreadLink => Step::Link(self.own_task(caller)),
+            SelfLink => Step::Link(format!("{}", self.caller.pid).into_bytes()),
+            ThreadLink => Step::Link(self.own_task()),
             System(_) | TesseraFile(_) | File(..) | TaskFile(..) => Step::Other,
             Link(pid, name) => {
-                self.check_trace(caller, pid)?;
+                self.check_trace(pid)?;
                 match name {
                     "cwd" => Step::Jump(self.procs.get(pid)?.cwd),
-                    "root" => Step::Jump(Node::Mem(self.fs.root())),
+                    "root" => Step::Jump(self.tree.root()),
                     _ => Step::Link(self.exe(pid)?),
                 }
             }
             Fd(pid, fd) => {
-                self.check_trace(caller, pid)?;
+                self.check_trace(pid)?;
                 let desc = self.descs.get(self.shown_fd(pid, fd)?)?;
                 match desc.object.node() {
                     Some(node) => Step::Jump(node),
@@ -187,18 +185,20 @@ impl Unixd {
     }
 
     /// `EACCES` unless a process may look into another.
-    fn check_trace(&self, caller: Pid, other: Pid) -> Result<(), Errno> {
+    pub fn check_trace(&self, other: Pid) -> Result<(), Errno> {
         let other = self.procs.get(other).map_err(|_| Errno::ENOENT)?;
-        match self.may_trace(caller, other) {
+        let may = other.pid == self.caller.pid
+            || credentials::may_trace(self.who, &other.who, other.dumpable);
+        match may {
             true => Ok(()),
             false => Err(Errno::EACCES),
         }
     }
 
     /// May a process look for names in a directory?
-    pub fn proc_enter(&self, caller: Pid, dir: ProcNode) -> Result<(), Errno> {
+    pub fn proc_enter(&self, dir: ProcNode) -> Result<(), Errno> {
         match dir {
-            Fds(pid) => self.check_trace(caller, pid),
+            Fds(pid) => self.check_trace(pid),
             _ => Ok(()),
         }
     }
@@ -211,14 +211,13 @@ impl Unixd {
     }
 
     /// The description behind a file descriptor, as the process's library shows it.
-    fn shown_fd(&self, pid: Pid, fd: u32) -> Result<u32, Errno> {
+    pub fn shown_fd(&self, pid: Pid, fd: u32) -> Result<u32, Errno> {
         let proc = self.procs.get(pid)?;
         let cell = proc.session()?.header().fds.get(fd as usize).ok_or(Errno::ENOENT)?;
         let desc = cell.load(Relaxed);
-        if proc.holds(desc) {
-            Ok(desc)
-        } else {
-            Err(Errno::ENOENT)
+        match self.descs.holds(pid, desc) {
+            true => Ok(desc),
+            false => Err(Errno::ENOENT),
         }
     }
 
@@ -230,7 +229,7 @@ impl Unixd {
         }
         if name == b".." {
             return Ok(Some(match dir {
-                Root => Node::Mem(self.fs.root()),
+                Root => self.tree.root(),
                 Fds(pid) | Tasks(pid) => Node::Proc(Pid(pid)),
                 Task(pid, _) => Node::Proc(Tasks(pid)),
                 _ => Node::Proc(Root),
@@ -312,8 +311,8 @@ impl Unixd {
         Ok(all)
     }
 
-    /// `stat` of a node.
-    pub fn proc_stat(&self, caller: Pid, node: ProcNode) -> Result<Stat, Errno> {
+    /// `stat` of a node. `boot_wall`: nanoseconds since 1970 at boot.
+    pub fn proc_stat(&self, node: ProcNode, boot_wall: u64) -> Result<Stat, Errno> {
         let proc = self.proc_of(node)?;
         let mode = match node {
             Root | Tessera | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
@@ -326,14 +325,14 @@ impl Unixd {
         };
         // A link that jumps is `stat`ed itself only where it was not followed.
         let size = match node {
-            SelfLink => format!("{caller}").len() as i64,
-            ThreadLink => self.own_task(caller).len() as i64,
+            SelfLink => format!("{}", self.caller.pid).len() as i64,
+            ThreadLink => self.own_task().len() as i64,
             _ => 0,
         };
         // What a process keeps to itself belongs to the administrator.
         let owner = proc.filter(|proc| proc.dumpable).map(|proc| &proc.who);
         let (uid, gid) = owner.map_or((0, 0), |who| (who.users.effective, who.groups.effective));
-        let born = proc.map_or(0, |proc| proc.started) + self.clock.boot_wall();
+        let born = proc.map_or(0, |proc| proc.started) + boot_wall;
         let (time, nlink) = (born as i64, if mode & S_IFMT == S_IFDIR { 2 } else { 1 });
         Ok(Stat {
             dev: 3,
@@ -352,20 +351,20 @@ impl Unixd {
     }
 
     /// `readlink` of a node.
-    pub fn proc_link(&self, caller: Pid, node: ProcNode) -> Result<Vec<u8>, Errno> {
+    pub fn proc_link(&self, node: ProcNode) -> Result<Vec<u8>, Errno> {
         match node {
-            SelfLink => Ok(format!("{caller}").into_bytes()),
-            ThreadLink => Ok(self.own_task(caller)),
+            SelfLink => Ok(format!("{}", self.caller.pid).into_bytes()),
+            ThreadLink => Ok(self.own_task()),
             Link(pid, name) => {
-                self.check_trace(caller, pid)?;
+                self.check_trace(pid)?;
                 match name {
-                    "cwd" => self.path_of(self.procs.get(pid)?.cwd),
+                    "cwd" => self.tree.path_of(self.procs.get(pid)?.cwd),
                     "root" => Ok(b"/".to_vec()),
                     _ => self.exe(pid),
                 }
             }
             Fd(pid, fd) => {
-                self.check_trace(caller, pid)?;
+                self.check_trace(pid)?;
                 self.desc_path(self.shown_fd(pid, fd)?)
             }
             _ => Err(Errno::EINVAL),
@@ -376,12 +375,12 @@ impl Unixd {
     fn desc_path(&self, id: u32) -> Result<Vec<u8>, Errno> {
         let desc = self.descs.get(id)?;
         if let Object::Dir(node) = desc.object {
-            return self.path_of(node);
+            return self.tree.path_of(node);
         }
         if let Some(place) = &desc.place {
-            let mut path = self.path_in(place.dir, &place.name)?;
+            let mut path = self.tree.path_in(place.dir, &place.name)?;
             let gone = matches!(desc.object, Object::File(ino)
-                if self.fs.get(ino).map_or(true, |inode| inode.nlink == 0));
+                if self.tree.files().names().get(ino).map_or(true, |inode| inode.nlink == 0));
             if gone {
                 path.extend_from_slice(b" (deleted)");
             }
@@ -393,75 +392,5 @@ impl Unixd {
             Object::Stream => b"pipe:[0]".to_vec(),
             _ => b"/memfd: (deleted)".to_vec(),
         })
-    }
-
-    /// Opens a node.
-    pub fn open_proc(&mut self, pid: Pid, node: ProcNode, op: op::Open) -> Result<Object, Errno> {
-        self.proc_of(node)?;
-        if op.extra != 0 {
-            return Err(Errno::EACCES);
-        }
-        let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
-        match node {
-            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
-                self.proc_enter(pid, node)?;
-                match writes || op.flags & O_CREAT != 0 {
-                    true => Err(Errno::EISDIR),
-                    false => Ok(Object::Dir(Node::Proc(node))),
-                }
-            }
-            _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
-            _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
-            SelfLink | ThreadLink | Link(..) => Err(Errno::ELOOP),
-            Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => {
-                let wanted = [memfs::READ, memfs::WRITE, memfs::READ | memfs::WRITE];
-                let wanted = wanted.get((op.flags & O_ACCMODE) as usize).ok_or(Errno::EINVAL)?;
-                self.reopen(pid, owner, fd, *wanted)
-            }
-            Fd(..) => Err(Errno::ELOOP),
-            _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
-                Err(Errno::EACCES)
-            }
-            // Where in memory things are is for nobody else to know.
-            TesseraFile("capabilities") if !self.procs.get(pid)?.has(Capability::SysAdmin) => {
-                Err(Errno::EACCES)
-            }
-            _ => {
-                let text = self.proc_text(node)?;
-                Ok(Object::Text(Node::Proc(node), text.into()))
-            }
-        }
-    }
-
-    /// Writes to a node: only names of threads can be.
-    pub fn write_proc(&mut self, pid: Pid, call: &Call, node: Node) -> Tried {
-        self.proc_of(match node {
-            Node::Proc(node) => node,
-            Node::Mem(_) => return Err(Errno::EINVAL),
-        })
-        .map_err(|_| Errno::ESRCH)?;
-        match node {
-            // As on Linux, to those of the own process.
-            Node::Proc(File(owner, _) | TaskFile(owner, ..)) if owner != pid => Err(Errno::EINVAL),
-            Node::Proc(File(tid, _) | TaskFile(_, tid, _)) => {
-                let name = self.a(pid, call)?;
-                self.procs.set_name(tid, name);
-                count(call.lengths.0)
-            }
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    /// Opens what has no name through `/proc/PID/fd`.
-    fn reopen(&mut self, pid: Pid, owner: Pid, fd: u32, wanted: u32) -> Result<Object, Errno> {
-        self.check_trace(pid, owner)?;
-        let object = &self.descs.get(self.shown_fd(owner, fd)?)?.object;
-        self.nameless(object).permits(self.cred(pid), wanted)?;
-        match object {
-            Object::Tty(_) => Ok(Object::Tty(None)),
-            Object::Stream => Ok(Object::Stream),
-            Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),
-            _ => Err(Errno::EACCES),
-        }
     }
 }

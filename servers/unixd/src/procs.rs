@@ -7,7 +7,6 @@ use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
 use crate::voices::Voice;
 use crate::wait::Blocked;
-use crate::watches::Watching;
 use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,6 +14,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use credentials::{Capability, Credentials};
 use libos::CapAddr;
+use memfs::Cred;
 use piecewise::Shares;
 use unixproto::Errno;
 
@@ -92,8 +92,6 @@ pub struct Proc {
     pub domain: Option<Domain>,
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
-    /// Descriptions that it holds, in order.
-    pub held: Vec<u32>,
     /// Working directory.
     pub cwd: Node,
     /// Name, for `/proc`.
@@ -136,8 +134,6 @@ pub struct Proc {
     pub execed: bool,
     /// Its threads but for the first.
     pub threads: Vec<Tid>,
-    /// Descriptions that it watches.
-    pub watching: Watching,
     /// The first thread has ended, while others go on.
     pub first_ended: bool,
 }
@@ -168,18 +164,19 @@ impl Proc {
         matches!(self.state, State::Live | State::Building)
     }
     /// On whose behalf it opens files.
-    pub fn cred(&self) -> memfs::Cred {
-        let Credentials { users, groups, effective, .. } = self.who;
-        memfs::Cred { uid: users.file, gid: groups.file, caps: effective }
+    pub fn cred(&self) -> Cred {
+        cred_of(&self.who)
     }
     /// Is a (POSIX) capability effective?
     pub fn has(&self, capability: Capability) -> bool {
         self.who.has(capability)
     }
-    /// Holds this description?
-    pub fn holds(&self, desc: u32) -> bool {
-        self.held.binary_search(&desc).is_ok()
-    }
+}
+
+/// On whose behalf somebody opens files.
+pub fn cred_of(who: &Credentials) -> Cred {
+    let Credentials { users, groups, effective, .. } = *who;
+    Cred { uid: users.file, gid: groups.file, caps: effective }
 }
 
 /// All processes.
@@ -393,6 +390,10 @@ impl Procs {
     /// The real user id of a process.
     pub fn real_user(&self, pid: Pid) -> u32 {
         self.table.get(&pid).map_or(0, |proc| proc.who.users.real)
+    }
+    /// On whose behalf a process opens files.
+    pub fn cred(&self, pid: Pid) -> Cred {
+        self.get(pid).map_or(Cred::user(u32::MAX, u32::MAX), Proc::cred)
     }
     /// Takes one out.
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {

@@ -1,9 +1,11 @@
 //! The texts of `/proc`.
 
-use crate::clock::SECOND;
+use crate::clock::{Clock, SECOND};
+use crate::nodes::Tree;
 use crate::procfs::ProcNode;
-use crate::procs::{Pid, Proc, State};
-use crate::server::Unixd;
+use crate::procs::{Pid, Proc, Procs, State};
+use crate::system::System;
+use crate::terminal::Terminal;
 use crate::threads::Tid;
 use alloc::format;
 use alloc::string::String;
@@ -18,9 +20,19 @@ use unixproto::Errno;
 /// Clock ticks of a second, as programs count them.
 const TICKS: u64 = 100;
 
-impl Unixd {
+/// What the texts are about.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    pub procs: &'a Procs,
+    pub tree: &'a Tree,
+    pub clock: &'a Clock,
+    pub terminal: &'a Terminal,
+    pub system: &'a System,
+}
+
+impl Texts<'_> {
     /// The text of a node.
-    pub fn proc_text(&self, node: ProcNode) -> Result<Vec<u8>, Errno> {
+    pub fn text(&self, node: ProcNode) -> Result<Vec<u8>, Errno> {
         match node {
             ProcNode::System(name) => Ok(self.system_text(name).into_bytes()),
             ProcNode::TesseraFile(name) => Ok(self.tessera_text(name).into_bytes()),
@@ -52,12 +64,14 @@ impl Unixd {
     }
 
     fn meminfo(&self) -> String {
-        let (free, _) = self.memory();
-        let cached = self.fs.iter().map(|(_, inode)| match &inode.node {
-            memfs::Node::File { content, .. } => content.extents.allocated(),
+        let (free, _) = crate::caps::memory();
+        let files = self.tree.files().names().iter();
+        let cached = files.map(|(_, inode)| match &inode.node {
+            memfs::Node::File { content, .. } => content.taken(),
             _ => 0,
         });
-        let (total, free, cached) = (self.ram >> 10, free >> 10, cached.sum::<u64>() >> 10);
+        let (total, free, cached) =
+            (self.system.ram() >> 10, free >> 10, cached.sum::<u64>() >> 10);
         let mut text = String::new();
         for (name, value) in [
             ("MemTotal", total),
@@ -127,8 +141,8 @@ impl Unixd {
             }
             _ => {
                 let _ = writeln!(text, "processes {}", self.procs.len());
-                let _ = writeln!(text, "inodes {}", self.fs.used());
-                for (number, count) in &self.unknown {
+                let _ = writeln!(text, "inodes {}", self.tree.files().names().used());
+                for (number, count) in self.system.unknown() {
                     let _ = writeln!(text, "unknown_call_{number} {count}");
                 }
             }
@@ -160,11 +174,12 @@ impl Unixd {
     fn process_stat(&self, proc: &Proc, thread: Option<Tid>) -> String {
         let tid = thread.unwrap_or(proc.pid);
         let name = String::from_utf8_lossy(self.procs.name_of(tid));
-        let used = thread.map_or_else(|| self.cpu_ns(proc), |tid| self.thread_cpu_ns(tid));
+        let used = thread
+            .map_or_else(|| self.procs.cpu_ns(self.clock, proc), |tid| self.thread_cpu_ns(tid));
         let ticks = |ns: u64| ns / (SECOND / TICKS);
         let (vm, rss) = pages(proc);
-        let owned = self.terminal.session == Some(proc.sid);
-        let foreground = match (owned, self.terminal.foreground) {
+        let owned = self.terminal.session() == Some(proc.sid);
+        let foreground = match (owned, self.terminal.foreground()) {
             (true, Some(group)) => group as i64,
             _ => -1,
         };
@@ -249,7 +264,8 @@ impl Unixd {
 
     /// Processor time of a thread.
     fn thread_cpu_ns(&self, tid: Tid) -> u64 {
-        let usage = self.dispatcher_of(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
+        let usage =
+            self.procs.dispatcher_of(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
         usage.map_or(0, |usage| self.clock.ns(usage.value))
     }
 

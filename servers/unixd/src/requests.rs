@@ -1,16 +1,24 @@
 //! Which function does what.
 
+use crate::content::Contents;
+use crate::descs::{seek, Handles, Object};
+use crate::dirs::get_dents;
+use crate::inout::InOut;
+use crate::locks::Locked;
+use crate::open::Opening;
+use crate::pathops::PathOps;
+use crate::poll::Polling;
 use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::wait::{count, done, Call, Outcome, Tried};
-use crate::window::Session;
-use alloc::vec::Vec;
+use crate::watches::Sources;
+use unixproto::session::DATA_BYTES;
 use unixproto::{Any, Errno};
 
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
     pub fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
-        if let Err(error) = self.check_stock(pid, &call.any) {
+        if let Err(error) = self.stock.check(&call.any, || self.procs.cred(pid).uid) {
             return Some(Err(error));
         }
         match call.any {
@@ -40,10 +48,16 @@ impl Unixd {
             Any::ThreadEnd(op) => self.thread_end(pid, op.tid),
             Any::ThreadExit(op) => self.thread_exit(pid, op.status),
             Any::Stir(op) => self.stir(pid, op.tid),
-            Any::FutexCount(_) => count(self.futex_wakes as usize),
-            Any::FutexWait(op) => self.futex_wait(pid, call, op),
-            Any::FutexWake(op) => self.futex_wake(pid, op),
-            Any::FutexFirst(op) => self.futex_first(pid, op),
+            Any::FutexCount(_) => count(self.futexes.count() as usize),
+            Any::FutexWait(op) => {
+                let deadline = self.clock.deadline(op.ns);
+                self.futexes.wait(&self.descs, self.caller, call, op, deadline)
+            }
+            Any::FutexWake(op) => {
+                let Unixd { futexes, descs, procs, fx, .. } = self;
+                futexes.wake(descs, procs, pid, op, fx)
+            }
+            Any::FutexFirst(op) => self.futexes.first(&self.descs, &self.procs, pid, op),
             Any::ThreadOf(op) => self.thread_of(op.tid),
             Any::Wait(op) => self.wait_child(pid, op.pid, op.options),
             Any::Kill(op) => self.kill(pid, op),
@@ -64,8 +78,8 @@ impl Unixd {
             Any::Privilege(op) => self.privilege(pid, op),
             Any::SetLimit(op) => self.set_limit(pid, op),
             Any::CpuUsage(op) => self.usage(pid, op.who),
-            Any::SetName(_) => self.set_name(pid, call),
-            Any::GetName(_) => self.get_name(pid),
+            Any::SetName(_) => self.set_name(call),
+            Any::GetName(_) => self.get_name(),
             Any::Sleep(op) => self.sleep(call, op.ns),
             Any::Pause(_) => Ok(Outcome::Block(0)),
             Any::SigWait(op) => self.sig_wait(call, op.set, op.ns),
@@ -78,24 +92,24 @@ impl Unixd {
     #[inline(always)]
     fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
-            Any::Open(op) => self.open(pid, call, op),
-            Any::Stat(op) => self.stat(pid, call, op.dir, op.flags),
-            Any::Access(op) => self.access(pid, call, op),
-            Any::Mkdir(op) => self.mkdir(pid, call, op.dir, op.mode),
-            Any::Mknod(op) => self.mknod(pid, call, op),
-            Any::Unlink(op) => self.unlink(pid, call, op.dir, op.flags),
-            Any::Rename(op) => self.rename(pid, call, op),
-            Any::Link(op) => self.link(pid, call, op),
-            Any::Symlink(op) => self.symlink(pid, call, op.dir),
-            Any::ReadLink(op) => self.read_link(pid, call, op.dir),
-            Any::Chmod(op) => self.chmod(pid, call, op),
-            Any::Chown(op) => self.chown(pid, call, op),
-            Any::SetTimes(op) => self.set_times(pid, call, op),
-            Any::Truncate(op) => self.truncate(pid, call, op),
-            Any::Chdir(op) => self.chdir(pid, call, op.dir, op.flags),
-            Any::GetCwd(_) => self.get_cwd(pid),
-            Any::StatFs(op) => self.stat_fs(pid, call, op.dir, op.flags),
-            Any::MemFile(op) => self.mem_file(pid, op.size),
+            Any::Open(op) => self.opening().open(call, op),
+            Any::Stat(op) => self.path_ops().stat(call, op.dir, op.flags),
+            Any::Access(op) => self.path_ops().access(call, op),
+            Any::Mkdir(op) => self.path_ops().mkdir(call, op.dir, op.mode),
+            Any::Mknod(op) => self.path_ops().mknod(call, op),
+            Any::Unlink(op) => self.path_ops().unlink(call, op.dir, op.flags),
+            Any::Rename(op) => self.path_ops().rename(call, op),
+            Any::Link(op) => self.path_ops().link(call, op),
+            Any::Symlink(op) => self.path_ops().symlink(call, op.dir),
+            Any::ReadLink(op) => self.path_ops().read_link(call, op.dir),
+            Any::Chmod(op) => self.path_ops().chmod(call, op),
+            Any::Chown(op) => self.path_ops().chown(call, op),
+            Any::SetTimes(op) => self.path_ops().set_times(call, op),
+            Any::Truncate(op) => self.path_ops().truncate(call, op),
+            Any::Chdir(op) => self.path_ops().chdir(call, op.dir, op.flags),
+            Any::GetCwd(_) => self.path_ops().get_cwd(),
+            Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
+            Any::MemFile(op) => self.opening().mem_file(op.size),
             _ => self.attempt_descs(pid, call),
         }
     }
@@ -103,65 +117,60 @@ impl Unixd {
     #[inline(always)]
     fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
-            Any::Close(_) => self.close(pid, call),
-            Any::Read(op) => self.read(pid, call, op.desc, op.bytes as usize),
-            Any::Write(op) => self.write(pid, call, op.desc),
-            Any::ReadBegin(op) => self.read_begin(pid, op),
-            Any::WriteBegin(op) => self.write_begin(pid, op),
-            Any::FileExtent(op) => self.file_extent(pid, op),
-            Any::WriteAt(op) => self.write_at(pid, call, op),
-            Any::Seek(op) => self.seek(pid, op),
-            Any::GetDents(op) => self.get_dents(pid, op.desc, op.bytes as usize),
-            Any::GetFlags(op) => self.get_flags(pid, op.desc),
-            Any::SetFlags(op) => self.set_flags(pid, op.desc, op.flags),
+            Any::Close(_) => self.close(call),
+            Any::Read(op) => self.read(call, op.desc, op.bytes as usize),
+            Any::Write(op) => self.write(call, op.desc),
+            Any::ReadBegin(op) => self.contents().read_begin(op),
+            Any::WriteBegin(op) => self.contents().write_begin(op),
+            Any::FileExtent(op) => self.contents().file_extent(op),
+            Any::WriteAt(op) => self.contents().write_at(call, op),
+            Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
+            Any::GetDents(op) => {
+                let Unixd { descs, tree, procs, caller, .. } = self;
+                get_dents(descs, tree, procs, *caller, (op.desc, op.bytes as usize))
+            }
+            Any::GetFlags(op) => self.descs.get_flags(pid, op.desc),
+            Any::SetFlags(op) => self.descs.set_flags(pid, op.desc, op.flags),
             Any::Ioctl(op) => self.ioctl(pid, call, op),
-            Any::Poll(op) => self.poll(pid, call, op),
-            Any::Watch(_) => self.watch(pid, call),
-            Any::Changes(_) => self.changes(pid),
-            Any::Pipe(op) => self.pipe(pid, op.flags),
-            Any::PipeRing(op) => self.pipe_ring(pid, op.desc),
-            Any::PipeTake(op) => self.pipe_take(pid, op.desc, op.done, op.bytes),
-            Any::PipePut(op) => self.pipe_put(pid, op.desc, op.done, op.bytes),
-            Any::SetLock(op) => self.set_lock(pid, op),
-            Any::GetLock(op) => self.get_lock(pid, op),
-            Any::Describe(op) => self.describe(pid, op.desc),
+            Any::Poll(op) => self.polling().poll(call, op),
+            Any::Watch(_) => {
+                let Unixd { descs, pipes, terminal, procs, watches, caller, fx, .. } = self;
+                fx.begin_watching();
+                watches.watch(Sources { descs, pipes, terminal }, procs, *caller, call)
+            }
+            Any::Changes(_) => {
+                let Unixd { descs, pipes, terminal, procs, watches, caller, .. } = self;
+                watches.changes(Sources { descs, pipes, terminal }, procs, *caller)
+            }
+            Any::Pipe(op) => self.opening().pipe(op.flags),
+            Any::PipeRing(op) => self.pipes.ring(pid, self.descs.of(pid, op.desc)?),
+            Any::PipeTake(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                self.pipes.take(self.caller, desc, op, &mut self.fx)
+            }
+            Any::PipePut(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                self.pipes.put(self.caller, desc, op, &mut self.fx)
+            }
+            Any::SetLock(op) => {
+                let Unixd { descs, tree, procs, locks, fx, caller, .. } = self;
+                locks.set(Locked { procs, descs, files: tree.files() }, *caller, op, fx)
+            }
+            Any::GetLock(op) => {
+                let Unixd { descs, tree, procs, locks, .. } = self;
+                locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
+            }
+            Any::Describe(op) => self.descs.describe(pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
-            Any::UnknownCall(op) => self.unknown_call(op.number),
-            Any::Log(_) => self.log_text(pid, call),
+            Any::UnknownCall(op) => self.system.count_unknown(op.number),
+            Any::Log(_) => self.log_text(call),
             _ => Err(Errno::ENOSYS),
         }
     }
 
-    /// Byte string `a` of a request.
-    pub fn a(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
-        Ok(self.session(pid)?.data(0, call.lengths.0))
-    }
-    /// Byte string `b` of a request.
-    pub fn b(&self, pid: Pid, call: &Call) -> Result<Vec<u8>, Errno> {
-        Ok(self.session(pid)?.data(call.lengths.0, call.lengths.1))
-    }
-    /// The session frame of the thread that speaks for a process.
-    pub fn session(&self, pid: Pid) -> Result<&Session, Errno> {
-        match self.procs.leader(self.speaker) == pid {
-            true => self.procs.session_of(self.speaker),
-            false => self.procs.get(pid)?.session(),
-        }
-    }
-    /// Puts bytes into the data area of the thread that speaks for a process.
-    pub fn put(&self, pid: Pid, bytes: &[u8]) -> Result<(), Errno> {
-        self.session(pid)?.put(bytes);
-        Ok(())
-    }
-
-    fn unknown_call(&mut self, number: u64) -> Tried {
-        if self.unknown.len() < 1000 || self.unknown.contains_key(&number) {
-            *self.unknown.entry(number).or_default() += 1;
-        }
-        done(())
-    }
-
-    fn log_text(&mut self, pid: Pid, call: &Call) -> Tried {
-        let text = self.a(pid, call)?;
+    fn log_text(&mut self, call: &Call) -> Tried {
+        let pid = self.caller.pid;
+        let text = self.procs.a(self.caller, call)?;
         let proc = self.procs.get(pid)?;
         let name = alloc::string::String::from_utf8_lossy(&proc.name);
         // One line of printable text: records for the host start lines of their own.
@@ -176,9 +185,9 @@ impl Unixd {
     }
 
     fn system_info(&mut self) -> Tried {
-        let (free, _) = self.memory();
+        let (free, _) = crate::caps::memory();
         done(unixproto::ops::System {
-            total: self.ram,
+            total: self.system.ram(),
             free,
             processes: self.procs.len() as u64,
             uptime_ns: self.clock.now(),
@@ -186,9 +195,82 @@ impl Unixd {
         })
     }
 
-    /// Free bytes, and bytes that there are in all.
-    pub fn memory(&self) -> (u64, u64) {
-        let stats = crate::caps::memory_stats();
-        (stats.free, stats.total)
+    /// A process closes descriptions.
+    fn close(&mut self, call: &Call) -> Tried {
+        let ids = self.procs.a(self.caller, call)?;
+        let pid = self.caller.pid;
+        let mut handles = self.handles();
+        for bytes in ids.chunks_exact(4) {
+            handles.close(pid, u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+        }
+        done(())
+    }
+
+    /// Reads up to `bytes`.
+    fn read(&mut self, call: &mut Call, id: u32, bytes: usize) -> Tried {
+        let caller = self.caller;
+        let bytes = bytes.min(DATA_BYTES);
+        let desc = self.descs.of(caller.pid, id)?;
+        desc.readable()?;
+        let nonblocking = desc.nonblocking();
+        match desc.object {
+            Object::Pipe(pipe, _) => {
+                let session = self.procs.session_of(caller.tid)?;
+                self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
+            }
+            Object::Tty(_) => self.tty_read(caller.pid, call, bytes, nonblocking),
+            Object::Stream => self.stream_read(bytes, nonblocking),
+            _ => self.in_out().read(id, bytes),
+        }
+    }
+
+    /// Writes byte string `a`.
+    fn write(&mut self, call: &mut Call, id: u32) -> Tried {
+        let caller = self.caller;
+        let desc = self.descs.of(caller.pid, id)?;
+        desc.writable()?;
+        let nonblocking = desc.nonblocking();
+        match desc.object {
+            Object::Pipe(pipe, _) => {
+                let session = self.procs.session_of(caller.tid)?;
+                self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
+            }
+            Object::Tty(_) => self.tty_write(caller.pid, call, nonblocking),
+            Object::Stream => self.stream_write(call, nonblocking),
+            _ => self.in_out().write(call, id),
+        }
+    }
+
+    /// What opening and closing works on.
+    pub fn handles(&mut self) -> Handles<'_> {
+        let Unixd { descs, pipes, locks, watches, tree, fx, .. } = self;
+        Handles { descs, pipes, locks, watches, tree, fx }
+    }
+
+    fn opening(&mut self) -> Opening<'_> {
+        let Unixd { descs, pipes, locks, watches, tree, fx, .. } = self;
+        let handles = Handles { descs, pipes, locks, watches, tree, fx };
+        let Unixd { procs, terminal, stock, clock, system, caller, .. } = self;
+        Opening { handles, procs, terminal, stock, clock, system, caller: *caller }
+    }
+
+    fn path_ops(&mut self) -> PathOps<'_> {
+        let Unixd { tree, descs, procs, pipes, stock, clock, fx, caller, .. } = self;
+        PathOps { tree, descs, procs, pipes, stock, clock, fx, caller: *caller }
+    }
+
+    fn contents(&mut self) -> Contents<'_> {
+        let Unixd { tree, descs, procs, fx, caller, clock, .. } = self;
+        Contents { files: tree.files_mut(), descs, procs, fx, caller: *caller, clock }
+    }
+
+    fn in_out(&mut self) -> InOut<'_> {
+        let Unixd { descs, procs, tree, caller, .. } = self;
+        InOut { descs, procs, tree, caller: *caller }
+    }
+
+    fn polling(&mut self) -> Polling<'_> {
+        let Unixd { descs, pipes, terminal, watches, procs, clock, stirred, caller, .. } = self;
+        Polling { descs, pipes, terminal, watches, procs, clock, stirred, caller: *caller }
     }
 }

@@ -2,29 +2,31 @@
 
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
-use crate::content::File;
 use crate::descs::Descs;
+use crate::effects::Effects;
 use crate::exits::Ending;
+use crate::futexes::Futexes;
 use crate::locks::AllLocks;
+use crate::nodes::Tree;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::stock::Stock;
+use crate::system::System;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
+use crate::watches::Watches;
 use crate::window::Sessions;
 use abi::slots::{DISPATCHER, SELF_EP};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use authority::Badges;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
-use libos::vspace::Window;
 use libos::{Cap, CapAddr, Place};
-use memfs::{Fs, Ino};
 use unixproto::ops::{error_words, lengths};
 use unixproto::{Any, Errno, Words};
 
@@ -56,12 +58,14 @@ pub struct Unixd {
     pub descs: Descs,
     /// Pipes and fifos.
     pub pipes: Pipes,
-    /// Names and attributes.
-    pub fs: Fs<File>,
-    /// Where `/proc` is.
-    pub proc_dir: Ino,
+    /// Names, attributes and contents of files.
+    pub tree: Tree,
     /// Advisory locks.
     pub locks: AllLocks,
+    /// Futexes in shared memory.
+    pub futexes: Futexes,
+    /// Who watches what.
+    pub watches: Watches,
     /// The terminal.
     pub terminal: Terminal,
     /// The serial ports.
@@ -70,38 +74,24 @@ pub struct Unixd {
     pub clock: Clock,
     /// Threads whose requests are to be tried again.
     pub retry: VecDeque<Tid>,
-    /// How often futexes in shared memory were woken.
-    pub futex_wakes: u64,
-    /// Threads that wait for one.
-    pub futex_waiters: Vec<Tid>,
     /// Threads whose next `Poll` is to end at once.
     pub stirred: Vec<Tid>,
     /// The thread whose request is being worked on.
-    pub speaker: Tid,
+    pub caller: Speaker,
     /// Domains that are being taken apart, boxed so that many of them take little room in one piece.
     pub ending: VecDeque<Box<Ending>>,
-    /// Unknown system calls, with how often each was seen.
-    pub unknown: BTreeMap<u64, u64>,
-    /// The argument block of the first process.
-    pub args: alloc::vec::Vec<u8>,
-    /// Layout number of the next change of a file's extents.
-    pub layout: u32,
-    /// For a short look at contents of files.
-    pub window: Window,
-    /// Descriptions 0, 1 and 2 of the first process.
-    pub stdio: [u32; 3],
-    /// All RAM, bytes.
-    pub ram: u64,
+    /// The machine and the session.
+    pub system: System,
     /// What is known about memory.
     pub stock: Stock,
     /// Under which badges threads speak.
     pub badges: Badges<Speaker>,
     /// Session frames for new processes.
     pub sessions: Sessions,
+    /// What is still to be done because of the request.
+    pub fx: Effects,
     /// Others come first, next time.
     pub yields: bool,
-    /// Wait status of the first process, once it has ended.
-    pub ended: Option<u32>,
 }
 
 impl Unixd {
@@ -112,7 +102,7 @@ impl Unixd {
         loop {
             self.run_retries();
             self.console_output();
-            self.tidy_later();
+            self.stock.tidy_later(&mut self.clock);
             self.clock.arm();
             if answer.is_none() {
                 self.work_off_endings();
@@ -181,7 +171,7 @@ impl Unixd {
 
     #[inline(always)]
     fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Option<(Words, Caps)> {
-        self.speaker = speaker.tid;
+        self.caller = speaker;
         match self.request(speaker.pid, message) {
             Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
             Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
@@ -193,7 +183,7 @@ impl Unixd {
     }
 
     fn request(&mut self, pid: Pid, message: &Message) -> crate::wait::Tried {
-        let Some(waits) = self.procs.admit(self.speaker, pid) else {
+        let Some(waits) = self.procs.admit(self.caller.tid, pid) else {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
         };
@@ -201,13 +191,18 @@ impl Unixd {
         let mut call = Call::new(any, lengths(&message.words)?);
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {
-            self.unblock(self.speaker);
+            self.unblock(self.caller.tid);
         }
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
+            self.perform();
             return outcome;
         }
-        match self.attempt(pid, &mut call)? {
-            Outcome::Block(deadline) => self.block(self.speaker, call, deadline),
+        let outcome = self.attempt(pid, &mut call);
+        if self.settle() {
+            return Ok(Outcome::Never);
+        }
+        match outcome? {
+            Outcome::Block(deadline) => self.block(self.caller.tid, call, deadline),
             outcome => Ok(outcome),
         }
     }
@@ -229,7 +224,7 @@ impl Unixd {
                 Some(Due::Kill(pid)) => self.insist(pid),
                 Some(Due::Cpu(pid)) => self.look_at_cpu(pid),
                 Some(Due::Console) => self.console_resume(),
-                Some(Due::Tidy) => self.tidy(),
+                Some(Due::Tidy) => self.stock.tidy(&mut self.clock),
                 None => break,
             }
         }

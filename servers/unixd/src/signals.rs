@@ -12,7 +12,6 @@ use crate::wait::{done, first_of, Call, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::Capability;
-use unixproto::files::FOREVER;
 use unixproto::signals::*;
 use unixproto::{op, Errno};
 
@@ -236,7 +235,7 @@ impl Unixd {
     pub fn kill_thread(&mut self, pid: Pid, op: op::KillThread) -> Tried {
         let by_tkill = op.code == SI_TKILL && op.value == 0;
         let user = op.code == SI_USER;
-        let own = op.tid == self.speaker;
+        let own = op.tid == self.caller.tid;
         if !by_tkill && (user && !own || !may_claim(op.code, op.value, own)) {
             return Err(Errno::EPERM);
         }
@@ -276,14 +275,14 @@ impl Unixd {
 
     /// Waits for a signal of a set.
     pub fn sig_wait(&mut self, call: &Call, set: u64, ns: u64) -> Tried {
-        let pending = self.procs.pending_for(self.speaker);
+        let pending = self.procs.pending_for(self.caller.tid);
         if pending & set != 0 {
             return done(unixproto::ops::Signal { signal: first_of(pending & set) });
         }
         if call.late || ns == 0 {
             return Err(Errno::EAGAIN);
         }
-        Ok(Outcome::Block(self.deadline(ns)))
+        Ok(Outcome::Block(self.clock.deadline(ns)))
     }
 
     /// Sleeps.
@@ -291,15 +290,7 @@ impl Unixd {
         if call.late || ns == 0 {
             return done(());
         }
-        Ok(Outcome::Block(self.deadline(ns)))
-    }
-
-    /// When something that may take `ns` ends; 0: never.
-    pub fn deadline(&self, ns: u64) -> u64 {
-        match ns {
-            FOREVER => 0,
-            ns => self.clock.now().saturating_add(ns).max(1),
-        }
+        Ok(Outcome::Block(self.clock.deadline(ns)))
     }
 
     /// Sets an interval timer.

@@ -9,9 +9,7 @@
 //! refuse. (Decision 39.)
 
 use crate::caps::errno;
-use crate::clock::Due;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::clock::{Clock, Due};
 use abi::slots::MEMD;
 use libos::{domain, heap, memd, Status};
 use unixproto::{Any, Errno};
@@ -111,46 +109,40 @@ fn slots_are_scarce() -> bool {
     made + NODES_LEFT >= libos::slots::MAX_NODES as u64
 }
 
-impl Unixd {
-    /// Refuses a request that would make the server keep more than it can.
+impl Stock {
+    /// Refuses a request of a user that would make the server keep more than it can.
     #[inline]
-    pub fn check_stock(&mut self, pid: Pid, any: &Any) -> Result<(), Errno> {
+    pub fn check(&mut self, any: &Any, uid: impl FnOnce() -> u32) -> Result<(), Errno> {
         match refusal(any) {
-            Some(error) if self.lacks_memory(pid, error) => Err(error),
+            Some(error) if self.lacks_memory(error, uid) => Err(error),
             _ => Ok(()),
         }
     }
 
-    fn lacks_memory(&mut self, pid: Pid, error: Errno) -> bool {
-        heap::is_short() || error == Errno::ENOSPC && self.has_no_names(pid)
+    fn lacks_memory(&mut self, error: Errno, uid: impl FnOnce() -> u32) -> bool {
+        heap::is_short() || error == Errno::ENOSPC && self.has_no_names(uid())
     }
 
-    /// Is there too little memory for a new name, or slots for what it stands for?
-    pub fn has_no_names(&mut self, pid: Pid) -> bool {
-        let uid = self.cred(pid).uid;
-        slots_are_scarce() || self.stock.is_scarce(uid)
-    }
-
-    /// The user whose request makes a file larger.
-    pub fn payer(&self) -> u32 {
-        self.cred(self.procs.leader(self.speaker)).uid
+    /// Is there too little memory for a new name of a user, or slots for what it stands for?
+    pub fn has_no_names(&mut self, uid: u32) -> bool {
+        slots_are_scarce() || self.is_scarce(uid)
     }
 
     /// Has the heap looked at in a while, if it is larger than what is kept.
     #[inline]
-    pub fn tidy_later(&mut self) {
-        if !self.stock.tidies && heap::bytes() > HEAP_KEPT {
-            self.stock.tidies = true;
-            self.clock.add(self.clock.now() + TIDY_AFTER_NS, Due::Tidy);
+    pub fn tidy_later(&mut self, clock: &mut Clock) {
+        if !self.tidies && heap::bytes() > HEAP_KEPT {
+            self.tidies = true;
+            clock.add(clock.now() + TIDY_AFTER_NS, Due::Tidy);
         }
     }
 
     /// Gives memory back that nothing is in.
-    pub fn tidy(&mut self) {
+    pub fn tidy(&mut self, clock: &mut Clock) {
         let more = heap::release(HEAP_KEPT, TIDY_MAX) || release_nodes(TIDY_MAX);
-        self.stock.tidies = more;
+        self.tidies = more;
         if more {
-            self.clock.add(self.clock.now() + TIDY_MORE_NS, Due::Tidy);
+            clock.add(clock.now() + TIDY_MORE_NS, Due::Tidy);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The terminal: line discipline, job control, and the console as a plain stream.
 
 use crate::descs::Object;
-use crate::procs::{Pid, FIRST};
+use crate::procs::{Pid, Procs, FIRST};
 use crate::server::Unixd;
 use crate::signals::from_kernel;
 use crate::wait::{count, Call, Outcome, Tried, Waiters};
-use crate::watches::Watchers;
+use crate::watches::Source;
 use alloc::collections::VecDeque;
 use core::sync::atomic::Ordering::Relaxed;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
@@ -24,20 +24,38 @@ pub struct Terminal {
     /// The line discipline. Its output queue is that of the stream too.
     pub tty: Tty,
     /// The session whose controlling terminal it is.
-    pub session: Option<Pid>,
+    session: Option<Pid>,
     /// The process group in the foreground.
-    pub foreground: Option<Pid>,
+    foreground: Option<Pid>,
     /// What is typed goes through the line discipline.
     pub interactive: bool,
     stream: VecDeque<u8>,
     received: u64,
     eof_after: Option<u64>,
     waiters: Waiters,
-    /// Those who watch the terminal or the stream.
-    pub watchers: Watchers,
 }
 
 impl Terminal {
+    /// The session whose controlling terminal it is.
+    pub fn session(&self) -> Option<Pid> {
+        self.session
+    }
+    /// The process group in the foreground.
+    pub fn foreground(&self) -> Option<Pid> {
+        self.foreground
+    }
+    /// It is no session's any more. Returns the group that was in the foreground.
+    pub fn disown(&mut self) -> Option<Pid> {
+        self.session = None;
+        self.foreground.take()
+    }
+    /// A session leader without terminal that opens the terminal makes it its own.
+    pub fn adopt(&mut self, procs: &Procs, pid: Pid) {
+        let Ok(proc) = procs.get(pid) else { return };
+        if proc.sid == pid && self.session.is_none() {
+            (self.session, self.foreground) = (Some(pid), Some(proc.pgid));
+        }
+    }
     /// Has everything been received that there is?
     fn at_end(&self) -> bool {
         self.eof_after.is_some_and(|end| self.received >= end)
@@ -79,16 +97,14 @@ impl Terminal {
 
 impl Unixd {
     /// Something about the terminal has changed.
-    pub fn wake_terminal(&mut self) {
-        let waiters = self.terminal.waiters.take();
-        self.wake(waiters);
-        self.note(&Object::Stream);
+    pub fn wake_terminal(&mut self, data: bool) {
+        self.terminal.waiters.drain().for_each(|tid| self.fx.wake(tid));
+        self.fx.changed(Source::Terminal, data);
     }
 
     /// A byte came in.
     pub fn typed(&mut self, byte: u8) {
         self.terminal.received += 1;
-        self.terminal.watchers.data_came();
         if !self.terminal.interactive {
             self.terminal.stream.push_back(byte);
             return;
@@ -103,7 +119,7 @@ impl Unixd {
     /// No more than `bytes` will come, counted from the start.
     pub fn input_ends(&mut self, bytes: u64) {
         self.terminal.eof_after = Some(bytes);
-        self.wake_terminal();
+        self.wake_terminal(false);
     }
 
     /// The window has another size.
@@ -135,7 +151,7 @@ impl Unixd {
     fn check_background(&mut self, pid: Pid, signal: u32) -> Option<Errno> {
         let Ok(Ok(session)) = self.procs.get(pid).map(|proc| proc.session()) else { return None };
         let ignored = session.header().ignored.load(Relaxed);
-        let mask = self.procs.mask_of(self.speaker) | ignored;
+        let mask = self.procs.mask_of(self.caller.tid) | ignored;
         if mask & bit(signal) != 0 {
             return if signal == SIGTTIN { Some(Errno::EIO) } else { None };
         }
@@ -148,6 +164,7 @@ impl Unixd {
     }
 
     /// Reads from the terminal.
+    #[inline(never)]
     pub fn tty_read(
         &mut self,
         pid: Pid,
@@ -165,21 +182,22 @@ impl Unixd {
         let at_end = self.terminal.at_end();
         match self.terminal.tty.read(&mut buffer[..bytes], call.late) {
             Input::Bytes(bytes) => {
-                self.note(&Object::Stream);
-                self.put(pid, &buffer[..bytes])?;
+                self.fx.changed(Source::Terminal, false);
+                self.procs.put(self.caller, &buffer[..bytes])?;
                 count(bytes)
             }
             Input::None if at_end => count(0),
             Input::None if nonblocking => Err(Errno::EAGAIN),
             Input::None => {
-                self.terminal.wait(self.speaker);
+                self.terminal.wait(self.caller.tid);
                 let timeout = self.terminal.tty.read_timeout_ns();
-                Ok(Outcome::Block(timeout.map_or(0, |ns| self.deadline(ns))))
+                Ok(Outcome::Block(timeout.map_or(0, |ns| self.clock.deadline(ns))))
             }
         }
     }
 
     /// Writes to the terminal.
+    #[inline(never)]
     pub fn tty_write(&mut self, pid: Pid, call: &mut Call, nonblocking: bool) -> Tried {
         let tostop = self.terminal.tty.termios().lflag & TOSTOP != 0;
         if tostop && call.done == 0 && self.in_background(pid) {
@@ -187,17 +205,17 @@ impl Unixd {
                 return Err(error);
             }
         }
-        self.console_write(pid, call, nonblocking, Tty::write)
+        self.console_write(call, nonblocking, Tty::write)
     }
 
     /// Writes to the console as it is.
-    pub fn stream_write(&mut self, pid: Pid, call: &mut Call, nonblocking: bool) -> Tried {
-        self.console_write(pid, call, nonblocking, Tty::write_plain)
+    #[inline(never)]
+    pub fn stream_write(&mut self, call: &mut Call, nonblocking: bool) -> Tried {
+        self.console_write(call, nonblocking, Tty::write_plain)
     }
 
     fn console_write(
         &mut self,
-        pid: Pid,
         call: &mut Call,
         nonblocking: bool,
         write: fn(&mut Tty, &[u8]) -> usize,
@@ -206,7 +224,7 @@ impl Unixd {
         let mut buffer = [0; 2048];
         while call.done < total {
             let part = &mut buffer[..2048.min(total - call.done)];
-            self.session(pid)?.read(call.done, part);
+            self.procs.session_of(self.caller.tid)?.read(call.done, part);
             let written = write(&mut self.terminal.tty, part);
             call.done += written;
             if written < part.len() {
@@ -216,49 +234,41 @@ impl Unixd {
                 }
             }
         }
-        self.note(&Object::Stream);
+        self.fx.changed(Source::Terminal, false);
         if call.done == total || nonblocking && call.done > 0 {
             return count(call.done);
         }
         if nonblocking {
             return Err(Errno::EAGAIN);
         }
-        self.terminal.wait(self.speaker);
+        self.terminal.wait(self.caller.tid);
         Ok(Outcome::Block(0))
     }
 
     /// Reads from the console as it is.
-    pub fn stream_read(&mut self, pid: Pid, bytes: usize, nonblocking: bool) -> Tried {
+    #[inline(never)]
+    pub fn stream_read(&mut self, bytes: usize, nonblocking: bool) -> Tried {
         let bytes = bytes.min(self.terminal.stream.len()).min(DATA_BYTES);
         if bytes == 0 && !self.terminal.at_end() {
             if nonblocking {
                 return Err(Errno::EAGAIN);
             }
-            self.terminal.wait(self.speaker);
+            self.terminal.wait(self.caller.tid);
             return Ok(Outcome::Block(0));
         }
         let was_full = !self.terminal.has_room();
         let data: alloc::vec::Vec<u8> = self.terminal.stream.drain(..bytes).collect();
-        self.put(pid, &data)?;
+        self.procs.put(self.caller, &data)?;
         if was_full && self.terminal.has_room() {
             self.console_input();
         }
-        self.note(&Object::Stream);
+        self.fx.changed(Source::Terminal, false);
         count(bytes)
-    }
-
-    /// A session leader without terminal that opens the terminal makes it its own.
-    pub fn adopt_terminal(&mut self, pid: Pid) {
-        let Ok(proc) = self.procs.get(pid) else { return };
-        if proc.sid == pid && self.terminal.session.is_none() {
-            self.terminal.session = Some(pid);
-            self.terminal.foreground = Some(proc.pgid);
-        }
     }
 
     /// Input and output control.
     pub fn ioctl(&mut self, pid: Pid, call: &Call, op: op::Ioctl) -> Tried {
-        let desc = self.desc(pid, op.desc)?;
+        let desc = self.descs.of(pid, op.desc)?;
         let waiting = match desc.object {
             Object::Tty(_) => self.terminal.tty.available(),
             Object::Stream => self.terminal.stream.len(),
@@ -267,21 +277,21 @@ impl Unixd {
             _ => return Err(Errno::ENOTTY),
         };
         if op.command == FIONREAD {
-            return self.give(pid, &(waiting as u32).to_le_bytes());
+            return self.give(&(waiting as u32).to_le_bytes());
         }
         if !matches!(desc.object, Object::Tty(_)) {
             return Err(Errno::ENOTTY);
         }
         let shape = shape(op.command).ok_or(Errno::ENOTTY)?;
-        let input = self.a(pid, call)?;
+        let input = self.procs.a(self.caller, call)?;
         if input.len() != shape.input {
             return Err(Errno::EINVAL);
         }
         self.tty_control(pid, op, &input)
     }
 
-    fn give(&mut self, pid: Pid, bytes: &[u8]) -> Tried {
-        self.put(pid, bytes)?;
+    fn give(&mut self, bytes: &[u8]) -> Tried {
+        self.procs.put(self.caller, bytes)?;
         count(bytes.len())
     }
 
@@ -289,9 +299,9 @@ impl Unixd {
         let (sid, pgid) = self.procs.get(pid).map(|proc| (proc.sid, proc.pgid))?;
         let ours = self.terminal.session == Some(sid);
         match op.command {
-            TCGETS => self.give(pid, &self.terminal.tty.termios().to_bytes()),
+            TCGETS => self.give(&self.terminal.tty.termios().to_bytes()),
             TCSETS | TCSETSW | TCSETSF => self.set_termios(pid, op.command, input),
-            TIOCGWINSZ => self.give(pid, &self.terminal.tty.winsize.to_bytes()),
+            TIOCGWINSZ => self.give(&self.terminal.tty.winsize.to_bytes()),
             TIOCSWINSZ => {
                 let size = input.try_into().map_err(|_| Errno::EINVAL)?;
                 self.set_winsize(Winsize::from_bytes(size));
@@ -299,12 +309,12 @@ impl Unixd {
             }
             TIOCGPGRP if ours => {
                 let group = self.terminal.foreground.unwrap_or(0);
-                self.give(pid, &group.to_le_bytes())
+                self.give(&group.to_le_bytes())
             }
             TIOCSPGRP if ours => self.set_foreground(pid, input),
-            TIOCGSID if ours => self.give(pid, &sid.to_le_bytes()),
+            TIOCGSID if ours => self.give(&sid.to_le_bytes()),
             TIOCSCTTY => {
-                self.adopt_terminal(pid);
+                self.terminal.adopt(&self.procs, pid);
                 let taken = self.terminal.session == Some(sid);
                 if taken {
                     count(0)
@@ -314,8 +324,7 @@ impl Unixd {
             }
             TIOCNOTTY if ours => {
                 if sid == pid {
-                    self.terminal.session = None;
-                    let group = self.terminal.foreground.take().unwrap_or(pgid);
+                    let group = self.terminal.disown().unwrap_or(pgid);
                     self.post_group(group, SIGHUP, from_kernel());
                     self.post_group(group, SIGCONT, from_kernel());
                 }
@@ -323,7 +332,7 @@ impl Unixd {
             }
             TIOCOUTQ => {
                 let bytes = self.terminal.tty.pending_output() as u32;
-                self.give(pid, &bytes.to_le_bytes())
+                self.give(&bytes.to_le_bytes())
             }
             TCFLSH => self.flush(op.value),
             TCSBRK | TCSBRKP | TCXONC | TIOCEXCL | TIOCNXCL => count(0),
@@ -342,7 +351,7 @@ impl Unixd {
             self.terminal.tty.flush_input();
         }
         self.terminal.tty.set_termios(Termios::from_bytes(bytes));
-        self.wake_terminal();
+        self.wake_terminal(false);
         count(0)
     }
 
@@ -378,7 +387,7 @@ impl Unixd {
         if which != 0 {
             self.terminal.tty.flush_output();
         }
-        self.note(&Object::Stream);
+        self.fx.changed(Source::Terminal, false);
         count(0)
     }
 

@@ -12,7 +12,7 @@ use crate::procs::*;
 use crate::server::{Unixd, SCRATCH};
 use crate::signals::UNSTOPPABLE;
 use crate::voices::{Speaker, Voice};
-use crate::wait::{done, Blocked, Outcome, Tried};
+use crate::wait::{done, Blocked, Call, Outcome, Tried};
 use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -65,6 +65,7 @@ impl Procs {
         }
     }
     /// Has a thread of process `pid` requests? Then whether one of them waits already.
+    #[inline]
     pub fn admit(&self, tid: Tid, pid: Pid) -> Option<bool> {
         let proc = self.live(pid).ok()?;
         if tid == pid {
@@ -85,6 +86,19 @@ impl Procs {
             Some(thread) => thread.blocked.as_ref(),
             None => self.get(tid).ok()?.blocked.as_ref(),
         }
+    }
+    /// Byte string `a` of a request.
+    pub fn a(&self, caller: Speaker, call: &Call) -> Result<Vec<u8>, Errno> {
+        Ok(self.session_of(caller.tid)?.data(0, call.lengths.0))
+    }
+    /// Byte string `b` of a request.
+    pub fn b(&self, caller: Speaker, call: &Call) -> Result<Vec<u8>, Errno> {
+        Ok(self.session_of(caller.tid)?.data(call.lengths.0, call.lengths.1))
+    }
+    /// Puts bytes into the data area of a caller.
+    pub fn put(&self, caller: Speaker, bytes: &[u8]) -> Result<(), Errno> {
+        self.session_of(caller.tid)?.put(bytes);
+        Ok(())
     }
     fn header_of(&self, tid: Tid) -> Option<&Header> {
         Some(self.session_of(tid).ok()?.header())
@@ -142,7 +156,7 @@ impl Unixd {
         }
         let options = if proc.native { 0 } else { options::LINUX };
         self.may_make_thread(pid)?;
-        let tid = self.procs.new_pid(self.terminal.foreground, self.procs.real_user(pid))?;
+        let tid = self.procs.new_pid(self.terminal.foreground(), self.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(voice.endpoint(), options);
         let shown = made.and_then(|dispatcher| {
@@ -159,23 +173,23 @@ impl Unixd {
                 return Err(error);
             }
         };
-        let blocked = self.procs.mask_of(self.speaker);
+        let blocked = self.procs.mask_of(self.caller.tid);
         voice.session.header().blocked.store(blocked, Relaxed);
-        let name = self.procs.name_of(self.speaker).to_vec();
+        let name = self.procs.name_of(self.caller.tid).to_vec();
         let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
         self.procs.add_thread(tid, Box::new(thread));
         self.procs.get_mut(pid)?.threads.push(tid);
         self.look_at_cpu_later(pid);
         self.publish(pid);
         if self.procs.get(pid)?.stopped {
-            self.suspend([tid]);
+            self.procs.suspend([tid]);
         }
         Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 3)))
     }
 
     /// The caller ends, with its process if it is the last thread.
     pub fn thread_exit(&mut self, pid: Pid, status: u32) -> Tried {
-        let tid = self.speaker;
+        let tid = self.caller.tid;
         if tid == pid {
             self.procs.get_mut(pid)?.first_ended = true;
         } else {
@@ -194,7 +208,7 @@ impl Unixd {
 
     /// Ends another thread of the caller's process.
     pub fn thread_end(&mut self, pid: Pid, tid: Tid) -> Tried {
-        if tid == self.speaker || self.procs.thread(tid).is_none_or(|it| it.leader != pid) {
+        if tid == self.caller.tid || self.procs.thread(tid).is_none_or(|it| it.leader != pid) {
             return Err(Errno::ESRCH);
         }
         self.remove_thread(tid);
@@ -205,7 +219,8 @@ impl Unixd {
     /// Takes a thread apart, and with it what it was doing.
     fn remove_thread(&mut self, tid: Tid) {
         if let Some(blocked) = self.unblock(tid) {
-            self.drop_kept(self.procs.leader(tid), &blocked.call);
+            let pid = self.procs.leader(tid);
+            self.handles().drop_kept(pid, &blocked.call);
         }
         let Some(thread) = self.procs.remove_thread(tid) else { return };
         let dispatcher = thread.dispatcher.first();
@@ -232,11 +247,11 @@ impl Unixd {
 
     /// All threads of a process but the one whose request is being worked on.
     pub fn other_threads(&self, pid: Pid) -> Vec<Tid> {
-        if pid == self.speaker && self.procs.has_one_thread(pid) {
+        if pid == self.caller.tid && self.procs.has_one_thread(pid) {
             return Vec::new();
         }
         let mut all = self.procs.threads_of(pid);
-        all.retain(|tid| *tid != self.speaker);
+        all.retain(|tid| *tid != self.caller.tid);
         all
     }
 
@@ -290,7 +305,7 @@ impl Unixd {
                 false => self.interrupt(tid),
             };
         }
-        if let Some(dispatcher) = self.dispatcher_of(tid) {
+        if let Some(dispatcher) = self.procs.dispatcher_of(tid) {
             // A dispatcher that has just ended needs no notification.
             let _ = dispatcher.notify(NOTE_SIGNAL);
         }

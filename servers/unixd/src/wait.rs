@@ -8,6 +8,7 @@ use crate::clock::Due;
 use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::threads::Tid;
+use crate::voices::Speaker;
 use alloc::vec::Vec;
 use libos::ipc::Caps;
 use libos::{Place, Status};
@@ -86,10 +87,6 @@ impl Waiters {
     pub fn drain(&mut self) -> impl Iterator<Item = Tid> + '_ {
         self.0.drain(..)
     }
-    /// All of them, no longer waiting.
-    pub fn take(&mut self) -> Vec<Tid> {
-        core::mem::take(&mut self.0)
-    }
 }
 
 impl Unixd {
@@ -143,17 +140,30 @@ impl Unixd {
 
     /// Tries everything again that was woken.
     pub fn run_retries(&mut self) {
-        while let Some(tid) = self.retry.pop_front() {
-            let speaker = core::mem::replace(&mut self.speaker, tid);
+        loop {
+            self.perform();
+            let Some(tid) = self.retry.pop_front() else { break };
+            let pid = self.procs.leader(tid);
+            let caller = core::mem::replace(&mut self.caller, Speaker { pid, tid });
             self.try_again(tid);
-            self.speaker = speaker;
+            self.caller = caller;
         }
+    }
+
+    /// Performs the effects of the caller's request. Returns `true` if a signal among them has ended
+    /// the caller, so that there is nobody to be answered.
+    #[inline]
+    pub fn settle(&mut self) -> bool {
+        self.perform() && self.procs.live(self.caller.pid).is_err()
     }
 
     fn try_again(&mut self, tid: Tid) {
         let Some(blocked) = self.unblock(tid) else { return };
         let mut call = blocked.call;
-        let outcome = self.attempt(self.procs.leader(tid), &mut call);
+        let outcome = self.attempt(self.caller.pid, &mut call);
+        if self.settle() {
+            return;
+        }
         let outcome = match outcome {
             // The time runs from the first try, unless it began to run only now.
             Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.block(tid, call, new),
@@ -179,7 +189,8 @@ impl Unixd {
         }
         let call = blocked.call;
         self.unblock(tid);
-        self.drop_kept(self.procs.leader(tid), &call);
+        let pid = self.procs.leader(tid);
+        self.handles().drop_kept(pid, &call);
         self.answer_later(tid, interrupted(&call));
     }
 
@@ -191,7 +202,7 @@ impl Unixd {
             Ok(Outcome::Block(_) | Outcome::Never) => return,
             Err(error) => (error_words(error), Caps::NONE),
         };
-        let Some(to) = self.dispatcher_of(tid) else { return };
+        let Some(to) = self.procs.dispatcher_of(tid) else { return };
         // A thread that is not waiting here has itself to blame.
         if let Err(Status::Again) = libos::ipc::reply(Place::own(to), words, caps) {
             libos::log!("unixd: answer to {tid} not taken");

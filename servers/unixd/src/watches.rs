@@ -8,10 +8,15 @@
 //! A note says what is ready and which events came since the last one, also if they were ready
 //! before: edge-triggered waiting needs that.
 
-use crate::descs::Object;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::descs::Descs;
+use crate::effects::Effects;
+use crate::pipes::Pipes;
+use crate::procs::{Pid, Procs};
+use crate::terminal::Terminal;
+use crate::threads::Tid;
+use crate::voices::Speaker;
 use crate::wait::{count, Call, Tried, Waiters};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;
 use unixproto::files::*;
@@ -39,23 +44,49 @@ struct Watcher {
     noted: bool,
 }
 
-/// Those who watch what descriptions refer to: a pipe, or the terminal.
+/// What can be watched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Source {
+    /// A pipe, by its number.
+    Pipe(u32),
+    /// The terminal and the stream, which share the serial port.
+    Terminal,
+}
+
+/// What descriptions refer to that are watched or polled.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    pub descs: &'a Descs,
+    pub pipes: &'a Pipes,
+    pub terminal: &'a Terminal,
+}
+
+impl Sources<'_> {
+    /// `POLL*` bits of a description.
+    pub fn ready(&self, pid: Pid, id: u32) -> u16 {
+        use crate::descs::Object;
+        let Ok(desc) = self.descs.of(pid, id) else { return POLLNVAL };
+        match desc.object {
+            Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
+            Object::Tty(_) => self.terminal.tty_ready(),
+            Object::Stream => self.terminal.stream_ready(),
+            _ => POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM,
+        }
+    }
+
+    /// What can be watched of a description.
+    fn of(&self, pid: Pid, id: u32) -> Result<Option<Source>, Errno> {
+        Ok(self.descs.of(pid, id)?.object.source())
+    }
+}
+
+/// Those who watch a source.
 #[derive(Default)]
-pub struct Watchers {
+struct Watchers {
     list: Vec<Watcher>,
-    /// There are data that nobody was told of.
-    data: bool,
 }
 
 impl Watchers {
-    /// Data have come.
-    pub fn data_came(&mut self) {
-        self.data = !self.list.is_empty();
-    }
-    /// Does nobody watch?
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
     fn find(&mut self, pid: Pid, desc: u32) -> Option<&mut Watcher> {
         self.list.iter_mut().find(|one| one.pid == pid && one.desc == desc)
     }
@@ -75,7 +106,7 @@ impl Watchers {
 
 /// What a process has to do with it.
 #[derive(Default)]
-pub struct Watching {
+struct Watching {
     /// How many descriptions it watches.
     count: usize,
     /// Those that have changed. There is room for all.
@@ -85,142 +116,160 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Has it not been told of something yet?
-    pub fn has_notes(&self) -> bool {
-        !self.notes.is_empty()
-    }
     fn reserve(&mut self) -> Result<(), Errno> {
         let more = (self.count + 1).saturating_sub(self.notes.len());
         self.notes.try_reserve(more).map_err(|_| Errno::ENOMEM)
     }
 }
 
-impl Unixd {
-    /// The process watches the descriptions in `a` from now on.
-    pub fn watch(&mut self, pid: Pid, call: &Call) -> Tried {
-        let mut entries = self.a(pid, call)?;
+/// Who watches what.
+#[derive(Default)]
+pub struct Watches {
+    sources: BTreeMap<Source, Watchers>,
+    procs: BTreeMap<Pid, Watching>,
+}
+
+impl Watches {
+    /// Returns `true` if nobody watches anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Has a process not been told of something yet?
+    pub fn has_notes(&self, pid: Pid) -> bool {
+        self.procs.get(&pid).is_some_and(|watching| !watching.notes.is_empty())
+    }
+
+    /// A thread waits until something changes that its process watches.
+    pub fn wait(&mut self, caller: Speaker) {
+        self.procs.entry(caller.pid).or_default().waiters.add(caller.tid);
+    }
+
+    /// The caller's process watches the descriptions in `a` from now on.
+    pub fn watch(&mut self, on: Sources, procs: &Procs, caller: Speaker, call: &Call) -> Tried {
+        let mut entries = procs.a(caller, call)?;
         for bytes in entries.chunks_exact_mut(ENTRY_BYTES) {
             let words: [u8; ENTRY_BYTES] = (&*bytes).try_into().map_err(|_| Errno::EINVAL)?;
             let words = u64::from_le_bytes(words);
             let (desc, token) = (words as u32, (words >> 32) as u32);
-            let revents = self.ready(pid, desc);
-            let watched = self.watch_one(pid, desc, token, revents).is_ok();
+            let revents = on.ready(caller.pid, desc);
+            let watched = self.watch_one(on, caller.pid, desc, token, revents).is_ok();
             let entry = PollEntry { desc: token, events: watched as u16, revents };
             bytes.copy_from_slice(&entry.to_bytes());
         }
-        self.put(pid, &entries)?;
+        procs.put(caller, &entries)?;
         count(entries.len() / ENTRY_BYTES)
     }
 
-    fn watch_one(&mut self, pid: Pid, desc: u32, token: u32, state: u16) -> Result<(), Errno> {
-        let object = self.desc(pid, desc)?.object.clone();
-        let is_new = self.watchers(&object).ok_or(Errno::EPERM)?.find(pid, desc).is_none();
-        if is_new {
-            self.procs.get_mut(pid)?.watching.reserve()?;
-        }
+    fn watch_one(
+        &mut self,
+        on: Sources,
+        pid: Pid,
+        desc: u32,
+        token: u32,
+        state: u16,
+    ) -> Result<(), Errno> {
+        let source = on.of(pid, desc)?.ok_or(Errno::EPERM)?;
+        let watching = self.procs.entry(pid).or_default();
+        let watchers = self.sources.entry(source).or_default();
+        let is_new = watchers.find(pid, desc).is_none();
         let watcher = Watcher { pid, desc, token, state, came: 0, noted: false };
-        self.watchers(&object).ok_or(Errno::EPERM)?.add(watcher)?;
-        self.procs.get_mut(pid)?.watching.count += is_new as usize;
+        let room = if is_new { watching.reserve() } else { Ok(()) };
+        let added = room.and_then(|()| watchers.add(watcher));
+        if watchers.list.is_empty() {
+            self.sources.remove(&source);
+        }
+        added?;
+        watching.count += is_new as usize;
         Ok(())
     }
 
-    /// Tells a process what has changed.
-    pub fn changes(&mut self, pid: Pid) -> Tried {
-        let notes = &mut self.procs.get_mut(pid)?.watching.notes;
+    /// Tells the caller's process what has changed.
+    pub fn changes(&mut self, on: Sources, procs: &Procs, caller: Speaker) -> Tried {
+        let pid = caller.pid;
+        let Some(watching) = self.procs.get_mut(&pid) else {
+            procs.put(caller, &[])?;
+            return count(0);
+        };
+        let notes = &mut watching.notes;
         let first = notes.len().saturating_sub(DATA_BYTES / ENTRY_BYTES);
         let mut entries = Vec::new();
         entries.try_reserve((notes.len() - first) * ENTRY_BYTES).map_err(|_| Errno::ENOMEM)?;
         let changed: Vec<u32> = notes.drain(first..).collect();
         if first > 0 {
-            self.count_change(pid);
+            count_change(procs, pid);
         }
         for desc in changed {
-            let Ok(object) = self.desc(pid, desc).map(|desc| desc.object.clone()) else { continue };
-            let Some(watcher) = self.watchers(&object).and_then(|all| all.find(pid, desc)) else {
-                continue;
-            };
+            let Ok(Some(source)) = on.of(pid, desc) else { continue };
+            let watchers = self.sources.get_mut(&source);
+            let Some(watcher) = watchers.and_then(|all| all.find(pid, desc)) else { continue };
             let (events, revents) = (watcher.came, watcher.state);
             (watcher.came, watcher.noted) = (0, false);
             let entry = PollEntry { desc: watcher.token, events, revents };
             entries.extend_from_slice(&entry.to_bytes());
         }
-        self.put(pid, &entries)?;
+        procs.put(caller, &entries)?;
         count(entries.len() / ENTRY_BYTES)
     }
 
-    fn watchers(&mut self, object: &Object) -> Option<&mut Watchers> {
-        match object {
-            Object::Pipe(pipe, _) => self.pipes.watchers(*pipe),
-            Object::Tty(_) | Object::Stream => Some(&mut self.terminal.watchers),
-            _ => None,
-        }
-    }
-
-    /// Something has happened to a pipe, or to the terminal.
-    pub fn note(&mut self, object: &Object) {
-        let Some(watchers) = self.watchers(object).filter(|all| !all.is_empty()) else { return };
-        let data = core::mem::take(&mut watchers.data);
-        let mut list = core::mem::take(&mut watchers.list);
-        for watcher in &mut list {
-            self.note_for(watcher, data);
-        }
-        if let Some(watchers) = self.watchers(object) {
-            watchers.list = list;
-        }
-    }
-
-    fn note_for(&mut self, watcher: &mut Watcher, data: bool) {
-        let state = self.ready(watcher.pid, watcher.desc);
-        let came = state & !watcher.state | if data { state & READABLE } else { 0 };
-        if came == 0 && state == watcher.state {
-            return;
-        }
-        watcher.state = state;
-        watcher.came |= came;
-        let Ok(proc) = self.procs.get_mut(watcher.pid) else { return };
-        let watching = &mut proc.watching;
-        let is_first = !watcher.noted && watching.notes.is_empty();
-        if !watcher.noted {
-            watching.notes.push(watcher.desc);
-            watcher.noted = true;
-        }
-        let waiters = if came != 0 { watching.waiters.take() } else { Vec::new() };
-        if is_first {
-            self.count_change(watcher.pid);
-        }
-        self.wake(waiters);
-    }
-
-    fn count_change(&mut self, pid: Pid) {
-        let session = self.procs.get(pid).and_then(|proc| proc.session());
-        if let Ok(session) = session {
-            session.header().changes.fetch_add(1, Release);
-        }
-    }
-
-    /// The caller waits until something changes that its process watches.
-    pub fn wait_for_change(&mut self, pid: Pid) {
-        let speaker = self.speaker;
-        if let Ok(proc) = self.procs.get_mut(pid) {
-            proc.watching.waiters.add(speaker);
+    /// Something has happened to a source; `data`: data have come.
+    pub fn note(
+        &mut self,
+        (source, data): (Source, bool),
+        on: Sources,
+        procs: &Procs,
+        fx: &mut Effects,
+    ) {
+        let Some(watchers) = self.sources.get_mut(&source) else { return };
+        for watcher in &mut watchers.list {
+            let state = on.ready(watcher.pid, watcher.desc);
+            let came = state & !watcher.state | if data { state & READABLE } else { 0 };
+            if came == 0 && state == watcher.state {
+                continue;
+            }
+            watcher.state = state;
+            watcher.came |= came;
+            let Some(watching) = self.procs.get_mut(&watcher.pid) else { continue };
+            let is_first = !watcher.noted && watching.notes.is_empty();
+            if !watcher.noted {
+                watching.notes.push(watcher.desc);
+                watcher.noted = true;
+            }
+            if is_first {
+                count_change(procs, watcher.pid);
+            }
+            if came != 0 {
+                watching.waiters.drain().for_each(|tid: Tid| fx.wake(tid));
+            }
         }
     }
 
     /// A process lets a description go: it watches it no more.
-    pub fn unwatch(&mut self, pid: Pid, desc: u32) {
-        let Ok(object) = self.descs.get(desc).map(|desc| &desc.object) else { return };
-        if !matches!(object, Object::Pipe(..) | Object::Tty(_) | Object::Stream) {
-            return;
-        }
-        let object = object.clone();
-        let Some(watchers) = self.watchers(&object) else { return };
+    pub fn unwatch(&mut self, source: Source, pid: Pid, desc: u32) {
+        let Some(watchers) = self.sources.get_mut(&source) else { return };
         let is_it = |one: &Watcher| one.pid == pid && one.desc == desc;
         let Some(at) = watchers.list.iter().position(is_it) else { return };
         let watcher = watchers.list.swap_remove(at);
-        let Ok(proc) = self.procs.get_mut(pid) else { return };
-        proc.watching.count = proc.watching.count.saturating_sub(1);
-        if watcher.noted {
-            proc.watching.notes.retain(|noted| *noted != desc);
+        if watchers.list.is_empty() {
+            self.sources.remove(&source);
         }
+        let Some(watching) = self.procs.get_mut(&pid) else { return };
+        watching.count = watching.count.saturating_sub(1);
+        if watcher.noted {
+            watching.notes.retain(|noted| *noted != desc);
+        }
+    }
+
+    /// A process has ended.
+    pub fn forget(&mut self, pid: Pid) {
+        self.procs.remove(&pid);
+    }
+}
+
+/// Has a process see in its header that its list of notes has begun.
+fn count_change(procs: &Procs, pid: Pid) {
+    if let Ok(session) = procs.get(pid).and_then(|proc| proc.session()) {
+        session.header().changes.fetch_add(1, Release);
     }
 }

@@ -1,6 +1,6 @@
 //! Who processes are: ids and (POSIX) capabilities, and what they may do to each other.
 
-use crate::procs::{Pid, Proc};
+use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::wait::{count, done, Tried};
 use credentials::{CapSet, Credentials};
@@ -109,13 +109,6 @@ impl Unixd {
             _ => return Err(Errno::EINVAL),
         }
         count(0)
-    }
-
-    /// May a process look into another, into its descriptions above all?
-    pub fn may_trace(&self, pid: Pid, other: &Proc) -> bool {
-        let from = self.procs.get(pid);
-        pid == other.pid
-            || from.is_ok_and(|from| credentials::may_trace(&from.who, &other.who, other.dumpable))
     }
 }
 

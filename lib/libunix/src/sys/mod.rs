@@ -41,7 +41,8 @@ pub struct State {
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: u32,
-    random: Option<random::Random>,
+    /// Of this process alone: forgotten before a child copies it.
+    pub random: random::Random,
 }
 
 impl State {
@@ -52,7 +53,7 @@ impl State {
             nice: 0,
             personality: 0,
             parent_death_signal: 0,
-            random: None,
+            random: random::Random::new(),
         }
     }
 

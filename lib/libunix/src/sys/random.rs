@@ -33,23 +33,32 @@ fn cpu_word(has: bool) -> u64 {
     ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The process's stream. A forked child is another process: it stirs its copy.
+/// The process's stream, seeded when it is first used.
 #[derive(Clone)]
 pub struct Random {
     stream: Stream,
-    pid: u32,
+    is_seeded: bool,
 }
 
 impl Random {
-    fn new() -> Random {
+    /// One that is not seeded.
+    pub const fn new() -> Random {
+        Random { stream: Stream::new([0; 4]), is_seeded: false }
+    }
+    /// Forgets the key: what is drawn afterwards cannot be computed by whoever has a copy of it.
+    pub fn forget(&mut self) {
+        *self = Random::new();
+    }
+    fn seed(&mut self) {
         let has = cpu_has_rdrand();
-        Random { stream: Stream::new([0; 4].map(|_: u64| cpu_word(has) ^ ticks())), pid: 0 }
+        let mut seed = [0; 4].map(|_: u64| cpu_word(has) ^ ticks());
+        // Where the clock is all there is, another process may look at it in the same moment.
+        seed[0] ^= u64::from(header().pid.load(Ordering::Relaxed)) << 40;
+        *self = Random { stream: Stream::new(seed), is_seeded: true };
     }
     fn fill(&mut self, out: &mut [u8]) {
-        let pid = header().pid.load(Ordering::Relaxed);
-        if pid != self.pid {
-            self.pid = pid;
-            self.stream.stir(cpu_word(cpu_has_rdrand()) ^ (pid as u64) << 40);
+        if !self.is_seeded {
+            self.seed();
         }
         self.stream.fill(out);
     }
@@ -57,7 +66,7 @@ impl Random {
 
 /// Fills `out` with random bytes.
 pub fn fill(p: &mut Process, out: &mut [u8]) {
-    p.sys.random.get_or_insert_with(Random::new).fill(out);
+    p.sys.random.fill(out);
 }
 
 pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64> {

@@ -1,0 +1,1030 @@
+//! The table of invocations.
+//!
+//! Registers of an invocation (the `syscall` instruction, executed by a native program or by a
+//! personality's library):
+//!
+//! | register | in | out |
+//! |---|---|---|
+//! | `rax` | label; of a message also the capability count in bits 16..24 and [`MOVE_CAPS`] | status |
+//! | `rdi` | the invoked capability, a [`Place`] | badge of a received message |
+//! | `rsi rdx r10 r8 r9 r12` | arguments 0 to 5 | results 0 to 5 |
+//! | `r13 r14 r15` | arguments 6 to 8 | `r13`: [`received`] flags |
+//!
+//! `rcx` and `r11` are lost to the instruction, everything else is kept.
+
+pub use crate::counters::Counter;
+pub use crate::words::{
+    ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, WireWords, Word,
+};
+use crate::{CapType, ObjectKind, Place, RamAttrs, Rights, Status};
+
+/// What an invocation's results are.
+pub trait Reply: Sized {
+    /// How many words it uses.
+    const WORDS: usize;
+    /// As they cross.
+    fn encode(self) -> ReplyWords;
+    /// From what crossed.
+    fn decode(words: &ReplyWords) -> Result<Self, Status>;
+}
+
+impl Reply for () {
+    const WORDS: usize = 0;
+    #[inline(always)]
+    fn encode(self) -> ReplyWords {
+        [0; 6]
+    }
+    #[inline(always)]
+    fn decode(_: &ReplyWords) -> Result<Self, Status> {
+        Ok(())
+    }
+}
+
+macro_rules! replies {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+        impl Reply for $name {
+            const WORDS: usize = [$(stringify!($field)),*].len();
+            #[inline(always)]
+            fn encode(self) -> ReplyWords {
+                let mut words = [0; 6];
+                let mut _next = 0;
+                $(words[_next] = self.$field.to_word(); _next += 1;)*
+                words
+            }
+            #[inline(always)]
+            fn decode(words: &ReplyWords) -> Result<Self, Status> {
+                let mut _next = 0;
+                $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                Ok($name { $($field),* })
+            }
+        }
+    )* };
+}
+
+replies! {
+    /// How many of the things that were asked for were done.
+    Count {
+        /// The number done.
+        count: u32,
+    }
+    /// What a capability is.
+    Identity {
+        /// Its type.
+        ty: CapType,
+        /// Its rights.
+        rights: Rights,
+        /// Attributes of its memory.
+        attrs: RamAttrs,
+        /// First physical address, or the number of an Id, Io or Irq capability.
+        base: u64,
+        /// Bytes (or ports) from there.
+        bytes: u64,
+        /// Bit 0: it has copies. Bit 1: it has descendants. Bits 2 to 5: other cores may have copies,
+        /// descendants, ancestors of it; another core owns it. Bits 32..64: badge.
+        relations: u64,
+    }
+    /// A value.
+    Value {
+        /// The value.
+        value: u64,
+    }
+    /// Where a table, or what a Mapping maps, is to be found.
+    Located {
+        /// One of the virtual addresses; 0 if there is none of that number.
+        address: u64,
+        /// How many there are.
+        count: u32,
+    }
+    /// How a core forgets stale translations when an invocation does not say.
+    FlushPolicy {
+        /// The strategy.
+        strategy: FlushStrategy,
+        /// Of [`FlushStrategy::Hybrid`]: most pages that are forgotten one by one in an event.
+        threshold: u32,
+    }
+    /// What an invocation that the monitor has performed needs now.
+    Asked {
+        /// What; `Nothing` when it has come to its end and the invoker goes on.
+        need: Need,
+        /// Physical address of the slot in question.
+        slot: u64,
+        /// Of a retype: first address of the range in question.
+        base: u64,
+        /// Its bytes.
+        bytes: u64,
+    }
+    /// What a slot holds, and how it stands to other slots and cores.
+    Held {
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64,
+        /// Flags: `OWNED` and so on.
+        flags: u64,
+    }
+    /// A range.
+    Span {
+        /// Its beginning.
+        base: u64,
+        /// Its length; 0 for none.
+        bytes: u64,
+    }
+    /// Memory that came back: up to three ranges, empty ones have no bytes.
+    Reclaimed {
+        /// First address.
+        base0: u64,
+        /// Bytes.
+        bytes0: u64,
+        /// First address.
+        base1: u64,
+        /// Bytes.
+        bytes1: u64,
+        /// First address.
+        base2: u64,
+        /// Bytes.
+        bytes2: u64,
+    }
+}
+
+impl Identity {
+    /// Bit of `relations`: another slot holds a capability to the same object.
+    pub const COPIES: u64 = 1;
+    /// Bit of `relations`: something was made of it, or it is mapped.
+    pub const DESCENDANTS: u64 = 2;
+    /// Bit of `relations`: other cores may have copies of what this core owns.
+    pub const REMOTE_COPIES: u64 = 4;
+    /// Bit of `relations`: other cores may have something made of it.
+    pub const REMOTE_DESCENDANTS: u64 = 8;
+    /// Bit of `relations`: other cores may have what it was made of.
+    pub const REMOTE_ANCESTORS: u64 = 16;
+    /// Bit of `relations`: another core owns it.
+    pub const FOREIGN: u64 = 32;
+}
+
+impl Held {
+    /// This core owns it.
+    pub const OWNED: u64 = 1;
+    /// No other slot of this core holds a copy.
+    pub const ALONE: u64 = 2;
+    /// Hint: other cores may have copies.
+    pub const REMOTE_COPIES: u64 = 4;
+    /// Hint: other cores may have descendants.
+    pub const REMOTE_DESCENDANTS: u64 = 8;
+    /// Hint: other cores may have ancestors.
+    pub const REMOTE_ANCESTORS: u64 = 16;
+
+    /// The capability.
+    pub const fn cap(&self) -> WireWords {
+        WireWords { head: self.head, base: self.base, size: self.size }
+    }
+}
+
+/// One operation of the table.
+pub trait Invocation: Sized {
+    /// Its number.
+    const LABEL: Label;
+    /// How many argument words it uses.
+    const ARGS: usize;
+    /// Its results.
+    type Reply: Reply;
+    /// Arguments as they cross.
+    fn encode(self) -> ArgWords;
+    /// Arguments from what crossed.
+    fn decode(words: &ArgWords) -> Result<Self, Status>;
+}
+
+/// One line of the table, in words. Documentation is as the compiler keeps it: `doc = "text"`.
+pub struct Operation {
+    /// Its number.
+    pub number: u16,
+    /// Its name.
+    pub name: &'static str,
+    /// Lines of documentation.
+    pub docs: &'static [&'static str],
+    /// Arguments in order.
+    pub arguments: &'static [Argument],
+    /// Type of the results.
+    pub reply: &'static str,
+}
+
+/// An argument of an operation, in words.
+pub struct Argument {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: &'static str,
+    /// Lines of documentation.
+    pub docs: &'static [&'static str],
+}
+
+macro_rules! invocations {
+    ($($(#[$doc:meta])* $id:literal $name:ident ( $($(#[$fdoc:meta])* $field:ident: $fty:ty),* $(,)? ) -> $reply:ty;)*) => {
+        /// The number of an operation.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u16)]
+        pub enum Label { $($(#[$doc])* $name = $id,)* }
+
+        impl Label {
+            /// The operation with this number.
+            #[inline(always)]
+            pub const fn from_u16(id: u16) -> Option<Label> {
+                match id { $($id => Some(Label::$name),)* _ => None }
+            }
+        }
+
+        /// What this table says, for the reference in `docs/capabilities.md`.
+        pub const OPERATIONS: &[Operation] = &[$(Operation {
+            number: $id,
+            name: stringify!($name),
+            docs: &[$(stringify!($doc)),*],
+            arguments: &[$(Argument {
+                name: stringify!($field),
+                ty: stringify!($fty),
+                docs: &[$(stringify!($fdoc)),*],
+            }),*],
+            reply: stringify!($reply),
+        }),*];
+
+        /// One struct for each operation: its arguments.
+        pub mod op {
+            use super::*;
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub struct $name { $($(#[$fdoc])* pub $field: $fty),* }
+
+            impl Invocation for $name {
+                const LABEL: Label = Label::$name;
+                const ARGS: usize = {
+                    let names: &[&str] = &[$(stringify!($field)),*];
+                    names.len()
+                };
+                type Reply = $reply;
+                #[inline(always)]
+                fn encode(self) -> ArgWords {
+                    #[allow(unused_mut)]
+                    let mut words = [0; 9];
+                    #[allow(unused_mut)]
+                    let mut _next = 0;
+                    $(words[_next] = self.$field.to_word(); _next += 1;)*
+                    words
+                }
+                #[inline(always)]
+                fn decode(words: &ArgWords) -> Result<Self, Status> {
+                    #[allow(unused_mut)]
+                    let mut _next = 0;
+                    $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                    let _ = words;
+                    Ok($name { $($field),* })
+                }
+            }
+        )*
+        }
+    };
+}
+
+invocations! {
+    // Any capability. The invoked place is the source slot.
+
+    /// Makes another capability to the same object.
+    1 Copy(
+        /// An empty slot.
+        dst: Place
+    ) -> ();
+    /// Copies with fewer rights; an Endpoint without badge also gets one, for good, on its own core.
+    /// What has a badge descends from the Endpoint without, and is a copy only of what has the same
+    /// badge: so each badge can be revoked by itself. The Endpoint lives as long as any of them.
+    2 Mint(
+        /// An empty slot.
+        dst: Place,
+        /// Rights to keep.
+        rights: Rights,
+        /// Badge (Endpoint), else zero.
+        badge: u32
+    ) -> ();
+    /// Moves the capability to an empty slot.
+    3 Move(
+        /// An empty slot.
+        dst: Place
+    ) -> ();
+    /// Makes `count` objects of `bytes` each from `[offset, offset + count * bytes)` of the
+    /// source, into consecutive slots. Fails with `HasDescendants` where something else was made
+    /// of that range already. Frames, tables and CNodes made from RAM are zeroed; where that is more
+    /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated.
+    4 Retype(
+        /// Type of the objects in bits 0..8. Bit 8: they are born with the right `WRITE_ALONE` instead
+        /// of `WRITE`, and without `REVOKE` (Frames, `Pt`, L2CNodes, made of RAM).
+        ty: ObjectKind,
+        /// First byte, a multiple of 4 KiB.
+        offset: u64,
+        /// Bytes of each object, a multiple of its type's size.
+        bytes: u64,
+        /// Objects.
+        count: u32,
+        /// First of the empty slots, all in one CNode.
+        dst: Place
+    ) -> ();
+    /// Removes the capability. The last one to an object destroys the object: what is mapped is
+    /// unmapped, what a CNode holds is deleted, memory goes home. `Again` asks to be repeated, also if the
+    /// way to the slot goes with what it held.
+    5 Delete() -> ();
+    /// Deletes all copies and descendants of the capability, which has the right `REVOKE`; itself
+    /// stays. Of an Endpoint without badge these include all badges. `Again` as `Delete`.
+    6 Revoke() -> ();
+    /// Says what the capability is.
+    7 Identify() -> Identity;
+    /// Copies `count` consecutive slots, starting with the invoked one, to consecutive slots;
+    /// empty sources are passed over, and so are all types but `only` unless that is `Null`.
+    /// Mappings are never copied. Answers the number of copies. As wherever slots are counted, more
+    /// than 256 are `OutOfRange`.
+    8 CopyRange(
+        /// First of the destination slots; those needed must be empty.
+        dst: Place,
+        /// Slots to look at.
+        count: u32,
+        /// The type to copy, or `Null` for all.
+        only: CapType
+    ) -> Count;
+    /// Deletes whatever `count` consecutive slots hold, starting with the invoked one.
+    /// `Again` asks to be repeated; slots already deleted are then empty, as they are when it ends
+    /// with `Shared` at a Mapping in a table that others have, too.
+    9 DeleteRange(
+        /// Slots to look at.
+        count: u32
+    ) -> Count;
+    /// Makes a Frame from the `bytes` at `offset` of the invoked RAM whose contents are those of as
+    /// much of another Frame with `READ`: the copy of copy-on-write.
+    10 RetypeCopy(
+        /// First byte in the RAM.
+        offset: u64,
+        /// The Frame to copy from.
+        src: Place,
+        /// First byte to copy in that Frame, a multiple of 4 KiB.
+        src_offset: u64,
+        /// An empty slot, or `src` itself: then the new Frame takes the place of that capability,
+        /// which is deleted. If nobody else has that, nothing would be gained: `WrongState`.
+        dst: Place,
+        /// How much, a multiple of 4 KiB up to 1 MiB.
+        bytes: u64,
+        /// The Frame is born with `WRITE_ALONE` instead of `WRITE`, and without `REVOKE`.
+        alone: bool
+    ) -> ();
+
+    /// Finds the capability and does nothing else.
+    11 NoOp() -> ();
+    /// Is what the invoked place holds the same object as what `other` holds? 1 for yes: copies,
+    /// whatever their rights.
+    12 Compare(
+        /// The other slot.
+        other: Place
+    ) -> Value;
+    /// `Retype` of up to seven parts of the source at once, into consecutive slots in the order of
+    /// the parts. The parts ascend and do not overlap, and together are at most 1 MiB where they
+    /// must be zeroed. All of it is done or nothing.
+    13 RetypeMany(
+        /// First of the empty slots, all in one CNode.
+        dst: Place,
+        /// What to make of a part.
+        p0: Part,
+        /// The next one, or none.
+        p1: Part,
+        /// The next one, or none.
+        p2: Part,
+        /// The next one, or none.
+        p3: Part,
+        /// The next one, or none.
+        p4: Part,
+        /// The next one, or none.
+        p5: Part,
+        /// The next one, or none.
+        p6: Part
+    ) -> Count;
+    /// Gives a CSpace another root, larger or smaller: the invoked L1CNode's contents are copied to
+    /// `root`, an empty one, then every capability to the invoked L1CNode, in slots and dispatchers,
+    /// becomes one to the new root, and `root` becomes the only capability to the old one. What is
+    /// in the way fails with `OutOfRange`: slots in use that the new root does not have. Both have
+    /// at most 16,384 slots. `Again` as `Delete`: until it is done, lookups go through the old root,
+    /// and what is put into slots of it may stay there.
+    14 Resize(
+        /// An L1CNode without copies, which is not the own one.
+        root: Place
+    ) -> ();
+    /// Makes a capability to a number that never was given before, of an Id with more than one
+    /// number.
+    15 NewId(
+        /// An empty slot.
+        dst: Place
+    ) -> Value;
+
+    // Page tables (the invoked capability) and mappings. A table changes only through a capability
+    // with `WRITE`.
+
+    /// Maps `count` pages of a Frame or DevFrame (each of this table's page size), or one table
+    /// of the next level, at consecutive entries. Makes one Mapping.
+    20 Map(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// What to map.
+        src: Place,
+        /// First byte in the Frame.
+        offset: u64,
+        /// Rights asked for; those that the capability lacks are an error (`NoRights`).
+        flags: MapFlags,
+        /// An empty slot for the Mapping.
+        mapping: Place
+    ) -> ();
+    /// Maps what `count` consecutive slots hold at `count` consecutive entries, one Mapping each,
+    /// in consecutive slots. Empty sources, and entries in use, are passed over.
+    21 MapMany(
+        /// First entry.
+        entry: u32,
+        /// Slots and entries to look at.
+        count: u32,
+        /// First slot of what to map: Frames of one page, or tables of the next level.
+        src: Place,
+        /// Rights asked for.
+        flags: MapFlags,
+        /// First slot for Mappings.
+        mapping: Place
+    ) -> Count;
+    /// Changes the rights of entries `first..first + count` of the invoked Mapping, without a
+    /// moment in which they are absent. More than the Frame allows is `NoRights`.
+    22 Protect(
+        /// First entry, relative to the Mapping.
+        first: u32,
+        /// Entries.
+        count: u32,
+        /// New rights.
+        flags: MapFlags
+    ) -> ();
+    /// `Protect` for all of each Mapping in `count` consecutive slots; others are passed over.
+    /// `OutOfRange` if they have more than 4,096 entries together.
+    23 ProtectMany(
+        /// Slots to look at.
+        count: u32,
+        /// New rights.
+        flags: MapFlags
+    ) -> Count;
+    /// Removes entries `first..first + count` of the invoked Mapping, which shrinks or splits: a
+    /// part behind the removed one gets its Mapping in `rest`. All of them: the same as `Delete`.
+    24 Unmap(
+        /// First entry, relative to the Mapping.
+        first: u32,
+        /// Entries.
+        count: u32,
+        /// An empty slot, needed only when a part remains on both sides.
+        rest: Place,
+        /// `FLUSH_ALL` or `FLUSH_PAGES`; others mean nothing here.
+        flags: MapFlags
+    ) -> ();
+    /// Makes the invoked Mapping, of one page, a Mapping of the first page of another Frame, without
+    /// a moment in which nothing is mapped.
+    26 Replace(
+        /// What to map.
+        src: Place,
+        /// Rights asked for, as in `Map`.
+        flags: MapFlags
+    ) -> ();
+    /// Reads entry `entry` of the invoked table (accessed and dirty bits with it).
+    25 ReadEntry(
+        /// The entry, 0 to 511.
+        entry: u32
+    ) -> Value;
+    /// Clears status bits of entries `entry..entry + count` of the invoked table, which has the
+    /// right `WRITE`. Answers how many entries had one of them set. What the processor sets from
+    /// then on is seen: no translation that had a bit set is still cached. (To read the bits, map
+    /// the table itself in a last-level table, read-only.)
+    27 ClearStatus(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// Which bits.
+        bits: StatusBits
+    ) -> Count;
+    /// Where the invoked table begins to translate, or the invoked Mapping's first page (or table)
+    /// is, as seen from another table: the virtual addresses, counted from the beginning of what
+    /// that table translates. `OutOfRange` if there are more than can be looked at.
+    28 Locate(
+        /// The table to look from: a root, for addresses of that address space.
+        root: Place,
+        /// Which of them, in ascending order.
+        number: u32
+    ) -> Located;
+
+    /// Shows the kernel's page of zeros at those of `count` entries of a last-level table that are
+    /// empty, with `READ`, perhaps `EXEC`; without `READ`, empties those that show it. Such an entry
+    /// has no Mapping, and is empty to `Map` and `MapMany`. Answers how many entries changed.
+    29 MapZero(
+        /// First entry.
+        entry: u32,
+        /// Entries.
+        count: u32,
+        /// `READ`, `EXEC`.
+        flags: MapFlags
+    ) -> Count;
+
+    // Endpoints (the invoked capability). Bits 16..24 of `rax` say how many capabilities go
+    // along, from consecutive slots: copies, or with `MOVE_CAPS` the capabilities themselves.
+
+    /// Sends a message and waits for the answer. The answer's words are the results; its
+    /// capabilities are put in the slots from `recv` on.
+    30 Call(
+        /// Word.
+        w0: u64,
+        /// Word.
+        w1: u64,
+        /// Word.
+        w2: u64,
+        /// Word.
+        w3: u64,
+        /// Word.
+        w4: u64,
+        /// Word.
+        w5: u64,
+        /// First capability to send.
+        caps: Place,
+        /// First slot for capabilities received, or null for none.
+        recv: Place
+    ) -> ();
+    /// Answers the caller whose dispatcher is `to` (null: nobody), then waits for the next
+    /// message or notification. Messages: `rdi` badge, words in the results. Notifications: flag
+    /// in `r13`, the bits in result 0 (and they are cleared).
+    31 ReplyRecv(
+        /// Word.
+        w0: u64,
+        /// Word.
+        w1: u64,
+        /// Word.
+        w2: u64,
+        /// Word.
+        w3: u64,
+        /// Word.
+        w4: u64,
+        /// Word.
+        w5: u64,
+        /// First capability to send.
+        caps: Place,
+        /// First slot for capabilities received, or null for none.
+        recv: Place,
+        /// The dispatcher to answer, or [`Place::CALLER`].
+        to: Place
+    ) -> ();
+    /// Like `ReplyRecv` without an answer, but returns `Empty` at once when nothing waits.
+    32 Poll(
+        /// First of the slots for received capabilities, or null.
+        recv: Place
+    ) -> ();
+    /// Makes the invoker the one who receives from the endpoint, and notifies it whenever a call
+    /// finds nobody waiting in `ReplyRecv`. For domains that do other things meanwhile.
+    33 Listen(
+        /// Notification bits to set; 0: none any more.
+        bits: u64
+    ) -> ();
+
+    // Dispatchers (the invoked capability).
+
+    /// Answers the dispatcher's call on an endpoint whose receiver is the invoker, and goes on.
+    /// The invoked place may be [`Place::CALLER`].
+    40 Reply(
+        /// Word.
+        w0: u64,
+        /// Word.
+        w1: u64,
+        /// Word.
+        w2: u64,
+        /// Word.
+        w3: u64,
+        /// Word.
+        w4: u64,
+        /// Word.
+        w5: u64,
+        /// First capability to send.
+        caps: Place
+    ) -> ();
+    /// Sets notification bits (an Endpoint with `SEND` is accepted too and notifies its receiver).
+    41 Notify(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
+    /// Gives a stopped dispatcher its spaces. Null places leave what was set before. A supervised
+    /// dispatcher starts only those that are supervised, too, and only one that is not makes another
+    /// supervised (`NoRights`): so whoever supervises a client knows all its dispatchers.
+    42 Configure(
+        /// Root CNode.
+        cspace: Place,
+        /// Root page table.
+        vspace: Place,
+        /// The frame shared with the kernel, 4 KiB, mapped by the domain.
+        frame: Place,
+        /// Where the domain maps it.
+        frame_va: u64,
+        /// Endpoint told of faults that the domain cannot handle itself.
+        fault_ep: Place,
+        /// Bit 0: Linux ABI. Bit 1: start with a copy of the invoker's vector state. Bit 2: it is
+        /// supervised from now on.
+        options: u32
+    ) -> ();
+    /// Makes a stopped dispatcher runnable, with the registers in its frame's save area. `NoRights`: the
+    /// invoker is supervised, and the dispatcher is not.
+    43 Start() -> ();
+    /// Stops it where it is, until `Continue`. Of another than the invoker this needs the right
+    /// `REVOKE`.
+    44 Suspend() -> ();
+    /// Lets a suspended dispatcher go on where it was. Needs the right `REVOKE`.
+    45 Continue() -> ();
+    /// Gives the rest of the time slice away.
+    46 Yield() -> ();
+    /// Waits until a notification bit is set; answers and clears the bits.
+    47 Wait() -> Value;
+    /// Arms the dispatcher's timer: at this value of the time-stamp counter the kernel sets
+    /// [`NOTIFY_TIMER`]. Zero disarms. It may be up to 50 µs late, and more if very many expire: the
+    /// timers of a core expire at most 32 at a time, and not more often than that.
+    48 SetTimer(
+        /// Time-stamp counter value.
+        deadline: u64
+    ) -> ();
+    /// Sets the FS base, for CPUs without FSGSBASE.
+    49 SetFsBase(
+        /// A user address.
+        base: u64
+    ) -> ();
+    /// Processor time that the dispatcher has used, in ticks of the time-stamp counter.
+    50 Usage() -> Value;
+    /// Lets the dispatcher run on the cores of a set only, from now on. `OutOfRange` if the machine
+    /// has none of them. What it invokes is still done where its capabilities are.
+    51 SetAffinity(
+        /// Bit n: core n; 0: any core.
+        mask: u64,
+    ) -> ();
+
+    // The kernel.
+
+    /// Ends the machine in order.
+    60 Shutdown(
+        /// Exit status of the session.
+        status: u32
+    ) -> ();
+    /// Writes up to 40 bytes, packed little-endian, to the kernel log.
+    61 Log(
+        /// Bytes used of the words that follow.
+        len: u32,
+        /// Bytes 0 to 7.
+        w0: u64,
+        /// Bytes 8 to 15.
+        w1: u64,
+        /// Bytes 16 to 23.
+        w2: u64,
+        /// Bytes 24 to 31.
+        w3: u64,
+        /// Bytes 32 to 39.
+        w4: u64
+    ) -> ();
+    /// Takes up to three ranges of memory that no capability but a home covers any more.
+    62 CollectReclaimed() -> Reclaimed;
+    /// A counter of the kernel, by [`Counter`] number.
+    63 ReadCounter(
+        /// Its number.
+        counter: u32,
+        /// The core, counted from 1; 0: this one.
+        core: u32
+    ) -> Value;
+    /// Checks every invariant of the mapping database and the page tables of the core; `Invalid`
+    /// and a line in the log when one is broken. Slow.
+    64 CheckInvariants() -> ();
+    /// Names the dispatcher (the invoker) that is notified when memory comes back.
+    65 NotifyReclaimed(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
+    /// Deletes CNodes and dispatchers that only hold each other: no chain of capabilities leads to
+    /// them from the first dispatcher. Answers how many were found; what goes with those is not
+    /// counted. `Again` asks to be repeated.
+    67 CollectCycles() -> Count;
+    /// What the capability to memory is that has this number among the distinct ones of the core, in
+    /// the order of the mapping database: what was made of a capability follows it. `OutOfRange`
+    /// behind the last. Slow: it counts from the first.
+    68 CapabilityAt(
+        /// Its number, from 0.
+        number: u32
+    ) -> Identity;
+
+    /// Sets how this core forgets stale translations when an invocation does not say. Answers what
+    /// it was before.
+    66 SetFlushPolicy(
+        /// The strategy.
+        strategy: FlushStrategy,
+        /// Of [`FlushStrategy::Hybrid`]: most pages that are forgotten one by one in an event.
+        threshold: u32
+    ) -> FlushPolicy;
+
+    // I/O ports and interrupts.
+
+    /// Reads a port of the invoked range.
+    70 PortIn(
+        /// Absolute port number.
+        port: u16,
+        /// 1, 2 or 4 bytes.
+        width: u8
+    ) -> Value;
+    /// Writes a port of the invoked range.
+    71 PortOut(
+        /// Absolute port number.
+        port: u16,
+        /// 1, 2 or 4 bytes.
+        width: u8,
+        /// Value.
+        value: u32
+    ) -> ();
+    /// Writes up to 40 bytes to one port, one after the other.
+    72 PortOutBytes(
+        /// Absolute port number.
+        port: u16,
+        /// Bytes used of the words that follow.
+        len: u32,
+        /// Bytes 0 to 7.
+        w0: u64,
+        /// Bytes 8 to 15.
+        w1: u64,
+        /// Bytes 16 to 23.
+        w2: u64,
+        /// Bytes 24 to 31.
+        w3: u64,
+        /// Bytes 32 to 39.
+        w4: u64
+    ) -> ();
+    /// Notifies somebody whenever the interrupt comes; it is masked until `IrqAck`.
+    73 IrqBind(
+        /// Bits to set; none ends it.
+        bits: u64,
+        /// A Dispatcher, or an Endpoint with `SEND`, whose receiver it will be; null: the invoker.
+        to: Place
+    ) -> ();
+    /// Unmasks the interrupt.
+    74 IrqAck() -> ();
+
+    // Performance counters. Number 0 is the time-stamp counter, which always runs; from 1 on come
+    // the programmable counters, and from 64 on the fixed ones (instructions, cycles, reference
+    // cycles). What the processor lacks is `Unsupported`.
+
+    /// How many programmable (bits 0..8) and fixed counters (bits 8..16) there are, their width in
+    /// bits (16..24), the version of the architecture (24..32), and events that are missing (32..64).
+    80 PerfInfo() -> Value;
+    /// Starts a counter at zero, or stops it.
+    81 PerfProgram(
+        /// Its number.
+        counter: u32,
+        /// Programmable counters: event in bits 0..8, unit mask in bits 8..16. All: bit 16 counts in
+        /// user mode, bit 17 in the kernel; neither stops it.
+        event: u64
+    ) -> ();
+    /// Reads a counter.
+    82 PerfRead(
+        /// Its number.
+        counter: u32
+    ) -> Value;
+
+    // The kernel, for the core's monitor.
+
+    /// Names the endpoint of the core's monitor. From now on an invocation that this core alone
+    /// cannot perform makes its invoker wait as if it had called that endpoint. The message has the
+    /// flag [`received::REDIRECTED`], and words: a [`Need`]; the invoker's name; the number of the
+    /// request; the address of the slot in question; of a retype the range (address, bytes).
+    90 SetMonitor(
+        /// An Endpoint with `RECV`, from which the monitor receives.
+        endpoint: Place,
+        /// Notification bits: something was left that the monitor must delete; see [`op::NextLeft`].
+        bits: u64,
+        /// An L2CNode, of which all slots belong to the kernel: there it leaves what it finds in
+        /// containers that are deleted and cannot delete alone.
+        left: Place
+    ) -> ();
+    /// Performs the invocation of a message with [`received::REDIRECTED`], with the registers that
+    /// the invoker had. When it comes to an end the invoker goes on; else it waits on, and the
+    /// answer says for what. `Empty` if the invoker is gone.
+    91 Proceed(
+        /// The invoker's name.
+        client: u64,
+        /// The number of the request.
+        ticket: u64,
+        /// No other core has anything in the range of the retype.
+        checked: bool
+    ) -> Asked;
+    /// Ends such an invocation with a status word. `Empty` if the invoker is gone.
+    92 Finish(
+        /// The invoker's name.
+        client: u64,
+        /// The number of the request.
+        ticket: u64,
+        /// The status, 0 for success.
+        status: u64
+    ) -> ();
+    /// The physical address of the slot of a place: the name under which the operations below know
+    /// slots.
+    93 SlotAt(
+        /// The place.
+        place: Place
+    ) -> Value;
+    /// What a slot holds. `Empty` if nothing.
+    94 HeldAt(
+        /// Address of the slot.
+        slot: u64
+    ) -> Held;
+    /// Deletes what a slot holds, as `Delete` by whoever has it. `Again` as there; what needs other
+    /// cores is answered.
+    95 DeleteAt(
+        /// Address of the slot.
+        slot: u64
+    ) -> Asked;
+    /// The next slot in which the kernel has left something to be deleted; 0 for none that was not
+    /// answered before.
+    96 NextLeft() -> Value;
+    /// Sets the hints of copies, ancestors and descendants, before a copy goes to another core.
+    /// `Again` asks to be repeated, also below.
+    97 Share(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Deletes all copies but that in `slot`, and all descendants, when no other core has any; this
+    /// core is the owner then. `slot` may hold something else: then any copy stays.
+    98 RevokeRest(
+        /// Address of the slot, or 0.
+        slot: u64,
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Another core has become the owner: makes all copies foreign.
+    99 Disown(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Makes all copies owned, with all hints. Answers 1 if there are any.
+    100 Own(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> Value;
+    /// Are there copies? 1 for yes.
+    101 HasCopy(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> Value;
+    /// Deletes the last copy on all cores of what is locked, and destroys the object. Memory within it
+    /// is not given back.
+    102 DeleteEverywhere(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Puts a copy that came from another core in a slot.
+    103 InsertCopy(
+        /// An empty slot.
+        dst: Place,
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Does a descendant overlap a range? 1 for yes.
+    104 InUse(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64,
+        /// The range.
+        start: u64,
+        /// Its length.
+        bytes: u64
+    ) -> Value;
+    /// Locks the capability with its descendants: nobody copies, moves, deletes, revokes or retypes
+    /// them, and memory within is not given back. Locking twice does nothing. `NoMemory` if too many
+    /// are locked.
+    105 Lock(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Unlocks it.
+    106 Unlock(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// Deletes all copies and descendants of what is locked.
+    107 Sweep(
+        /// The capability: type, rights, attributes, badge; see [`WireWords`].
+        head: u64,
+        /// Its base.
+        base: u64,
+        /// Its size.
+        size: u64
+    ) -> ();
+    /// The first part of a range of memory that a capability covers which is no home.
+    108 FirstCover(
+        /// The range.
+        start: u64,
+        /// Its length.
+        bytes: u64
+    ) -> Span;
+    /// Memory that no capability of any core covers but a home of this core: gives it to the server.
+    109 GiveBack(
+        /// The range.
+        start: u64,
+        /// Its length.
+        bytes: u64
+    ) -> ();
+
+    // Doorbells between cores.
+
+    /// Notifies the dispatcher that has asked for it ([`op::NotifyRung`]) on another core or this one.
+    /// Rings of which it has not been told yet are one. `OutOfRange`: there is no such core.
+    110 RingCore(
+        /// Its number.
+        core: u32
+    ) -> ();
+    /// Names the dispatcher (the invoker) that is notified when this core is rung.
+    111 NotifyRung(
+        /// Bits to set.
+        bits: u64
+    ) -> ();
+
+    // Of clients of the core's monitor.
+
+    /// Has an Endpoint (a capability with `SEND`) a server? 1 if it has; then the core's monitor is
+    /// notified once when it has none any more: its dispatcher has been deleted, or the Endpoint.
+    112 Watch(
+        /// The Endpoint.
+        endpoint: Place,
+        /// Bits for the monitor.
+        bits: u64
+    ) -> Value;
+}
+
+/// Flags in `r13` after a call, a reply or a receive.
+pub mod received {
+    /// Bits 0..8: how many capabilities arrived.
+    pub const CAPS: u64 = 0xff;
+    /// A notification, not a message.
+    pub const NOTIFICATION: u64 = 1 << 8;
+    /// A fault report by the kernel on behalf of the dispatcher with this badge: words are
+    /// vector, error code, address, instruction pointer.
+    pub const FAULT: u64 = 1 << 9;
+    /// An invocation that needs other cores; see [`op::SetMonitor`](super::op::SetMonitor).
+    pub const REDIRECTED: u64 = 1 << 10;
+}
+
+/// Bit of `rax`: the capabilities of the message are moved; those that have no place to go stay.
+pub const MOVE_CAPS: u64 = 1 << 24;
+
+/// Options of [`op::Configure`].
+pub mod options {
+    /// System calls of the enabled dispatcher go to its own library.
+    pub const LINUX: u32 = 1;
+    /// Vector state is a copy of the invoker's.
+    pub const COPY_VECTOR_STATE: u32 = 2;
+    /// Starts none that is not supervised.
+    pub const SUPERVISED: u32 = 4;
+}
+
+/// Notification bit that the kernel sets when a timer expires.
+pub const NOTIFY_TIMER: u64 = 1 << 63;

@@ -1,0 +1,794 @@
+//! The table of requests.
+//!
+//! `a` and `b` in the documentation are the byte strings in the data area: `a` from its start,
+//! `b` behind it. "data:" says which bytes the answer leaves at the start of the data area.
+//! `dir` is a description of a directory or [`files::CWD`](crate::files::CWD). Times are in
+//! nanoseconds.
+
+use crate::request::{check, replies, requests};
+pub use crate::request::{error_words, head, lengths, Declared, Reply, Request, Word, Words};
+use crate::Errno;
+
+replies! {
+    /// A number of bytes or things.
+    Count {
+        /// How many.
+        count: u64,
+    }
+    /// A process.
+    Process {
+        /// Its id.
+        pid: u32,
+    }
+    /// A file.
+    Inode {
+        /// Its number.
+        inode: u64,
+    }
+    /// The first process.
+    Attached {
+        /// Its id.
+        pid: u32,
+        /// Bytes of the argument block in the data area.
+        bytes: u32,
+        /// Descriptions for descriptors 0, 1 and 2.
+        stdin: u32,
+        /// Same.
+        stdout: u32,
+        /// Same.
+        stderr: u32,
+    }
+    /// A child that ended, stopped or went on.
+    Waited {
+        /// Its id; 0 if `WNOHANG` and none is ready.
+        pid: u32,
+        /// Its wait status, as `wait4` gives it.
+        status: u32,
+        /// Its real user id.
+        uid: u32,
+        /// Processor time that it and its awaited descendants used.
+        cpu_ns: u64,
+    }
+    /// POSIX capabilities: bit N is capability number N.
+    PosixCaps {
+        /// Effective.
+        effective: u64,
+        /// Permitted.
+        permitted: u64,
+        /// Inheritable.
+        inheritable: u64,
+    }
+    /// A signal.
+    Signal {
+        /// Its number.
+        signal: u32,
+    }
+    /// The state that a timer had.
+    Timer {
+        /// Until it expires; 0 if it is off.
+        value: u64,
+        /// Its period; 0 for none.
+        interval: u64,
+    }
+    /// Processor time.
+    Usage {
+        /// Used, in all.
+        cpu_ns: u64,
+        /// Page faults.
+        faults: u64,
+        /// Largest resident set, pages.
+        peak_pages: u64,
+    }
+    /// The machine, for `sysinfo`.
+    System {
+        /// All RAM, bytes.
+        total: u64,
+        /// Free RAM, bytes.
+        free: u64,
+        /// Processes.
+        processes: u64,
+        /// Since boot.
+        uptime_ns: u64,
+        /// 1-minute load, in units of 1/65536.
+        load: u64,
+    }
+    /// An open file description.
+    Opened {
+        /// Its id, never 0. The caller holds it now.
+        desc: u32,
+        /// A [`Kind`](crate::files::Kind).
+        kind: u8,
+        /// Inode number, the key for caches of contents.
+        inode: u64,
+    }
+    /// A lock of somebody else.
+    Locked {
+        /// [`UNLOCK`](crate::files::lock::UNLOCK) if there is none, else its kind.
+        kind: u32,
+        /// First byte.
+        start: i64,
+        /// Bytes, 0 for all behind.
+        len: i64,
+        /// Its process; -1 if it belongs to a description.
+        pid: i32,
+    }
+    /// Both ends of a pipe.
+    PipeEnds {
+        /// Description to read from.
+        read: u32,
+        /// Description to write to.
+        write: u32,
+    }
+    /// Part of a file, to be copied by the library.
+    Part {
+        /// The file.
+        inode: u64,
+        /// Its layout: extents that were got under another number are stale.
+        layout: u32,
+        /// Where.
+        offset: u64,
+        /// How many bytes; 0 at the end of the file.
+        bytes: u64,
+    }
+    /// An extent of a file. With a Frame capability, unless it is a hole (zeros).
+    Extent {
+        /// The layout to which it belongs.
+        layout: u32,
+        /// Its first byte in the file, a multiple of 4096.
+        start: u64,
+        /// Its bytes, a multiple of 4096: as many as the Frame has.
+        bytes: u64,
+        /// Size of the file.
+        size: u64,
+    }
+    /// A new offset.
+    Offset {
+        /// Bytes from the start.
+        offset: u64,
+    }
+    /// Flags of a description.
+    Flags {
+        /// `O_*`: access mode and status.
+        flags: u32,
+    }
+    /// Part of a pipe's ring, to be copied by the library.
+    Ring {
+        /// First byte in the ring; it goes on at the start of the ring behind its end.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+    }
+}
+
+requests! {
+    // Processes.
+
+    /// The first request of the first process. data: the argument block (`boot/args`) from a byte on, as
+    /// much of it as there is room for.
+    1 Attach(
+        /// That byte.
+        from: u32
+    ) -> Attached;
+    /// Makes a child of the caller. Answers capabilities [UNIXD endpoint, session Frame] for the
+    /// child; its header is filled in. `EAGAIN`: too many processes.
+    2 Fork(
+        /// The calling dispatcher acts as the child with the new endpoint (vfork) until `Become` or
+        /// `Exit` through that endpoint. Else the child is there as soon as `ForkCommit` brings its
+        /// domain.
+        act: bool
+    ) -> Process;
+    /// Starts the child that `Fork` made. Sends a *domain*: capabilities [Dispatcher, L1CNode], not
+    /// started yet, moved, with the right `REVOKE`, and of which there are no copies: so nobody but
+    /// `unixd` can keep it running or take it away. `unixd` puts copies without that right in the
+    /// domain's slots `DISPATCHER` and `ROOT`, and gives it its CSpace. `EPERM`: there are copies, or
+    /// the right is missing.
+    3 ForkCommit(
+        /// The child.
+        pid: u32,
+        /// `ForkWait` will follow.
+        wait: bool
+    ) -> ();
+    /// Waits until a child that was started with `wait` has executed a program or has ended (vfork).
+    19 ForkWait(
+        /// The child.
+        pid: u32
+    ) -> ();
+    /// Gives up a child that was not started.
+    4 ForkAbort(
+        /// The child.
+        pid: u32
+    ) -> ();
+    /// Sent through the endpoint of a child that had no domain: sends the domain (see `ForkCommit`)
+    /// that it has made for itself. `unixd` starts it. The answer goes to the caller, who is the
+    /// parent again.
+    5 Become() -> ();
+    /// Makes the root of the caller's CSpace larger. Sends a capability, L1CNode, to the new one: empty, of
+    /// `linuxdomain::ROOT_BYTES`, moved, with the right `REVOKE`, and of which there are no copies.
+    /// `EINVAL`: it is something else, or there is a root of that size. A process that has very many
+    /// capabilities to its root is ended.
+    83 GrowRoot() -> ();
+    /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
+    /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
+    6 Exec() -> ();
+    /// The process ends; no answer, unless a vfork child ends that has no domain.
+    7 Exit(
+        /// Wait status ([`signals::exited`](crate::signals::exited) or `killed`).
+        status: u32
+    ) -> ();
+    /// Waits for a child. `ECHILD`: there is none.
+    8 Wait(
+        /// As `wait4`: -1 any, 0 own group, > 0 this one, < -1 this group.
+        pid: i32,
+        /// `WNOHANG`, `WEXITED`, `WSTOPPED`, `WCONTINUED`, `WNOWAIT`.
+        options: u32
+    ) -> Waited;
+    /// Posts a signal (0: only checks).
+    9 Kill(
+        /// As `kill`: > 0 process, 0 own group, -1 all, < -1 group.
+        pid: i32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
+    /// Stops the caller, with this signal as the reason, until `SIGCONT`. What the library does
+    /// for a pending signal whose action is to stop.
+    10 Stop(
+        /// Signal.
+        signal: u32
+    ) -> ();
+    /// Moves a process to a process group.
+    11 SetPgid(
+        /// Process, 0 for the caller.
+        pid: u32,
+        /// Group, 0 for the process's own id.
+        pgid: u32
+    ) -> ();
+    /// The process group of a process.
+    12 GetPgid(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> Process;
+    /// Starts a session.
+    13 SetSid() -> Process;
+    /// The session of a process.
+    14 GetSid(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> Process;
+    /// Sets real, effective and saved user or group ids. `EPERM`: one is none of the present three, and
+    /// the caller has not `CAP_SETUID` or `CAP_SETGID`.
+    15 SetIds(
+        /// Those of the group.
+        groups: bool,
+        /// The real one, or `KEEP_ID`.
+        real: u32,
+        /// Same.
+        effective: u32,
+        /// Same.
+        saved: u32
+    ) -> ();
+    /// `setfsuid`, `setfsgid`. Answers the id before, whatever came of it.
+    102 SetFileId(
+        /// That of the group.
+        groups: bool,
+        /// The id.
+        id: u32
+    ) -> Count;
+    /// The (POSIX) capabilities of a process.
+    103 GetCaps(
+        /// Process, 0 for the caller.
+        pid: u32
+    ) -> PosixCaps;
+    /// Sets those of the caller. `EPERM`: something would be gained.
+    104 SetCaps(
+        /// Effective.
+        effective: u64,
+        /// Permitted.
+        permitted: u64,
+        /// Inheritable.
+        inheritable: u64
+    ) -> ();
+    /// Asks for and changes other privileges, as `prctl` does.
+    105 Privilege(
+        /// Which: an option of `prctl`, [`privilege`](crate::privilege).
+        option: u32,
+        /// Its first argument.
+        first: u32,
+        /// Its second one.
+        second: u32
+    ) -> Count;
+    /// Sets a limit of the caller that is enforced here. `EPERM`: the hard one would be raised, and the
+    /// caller has not `CAP_SYS_RESOURCE`.
+    107 SetLimit(
+        /// [`limit`](crate::limit).
+        which: u32,
+        /// What counts, or [`limit::NONE`](crate::limit::NONE).
+        soft: u64,
+        /// How far that may be raised.
+        hard: u64
+    ) -> ();
+    /// Processor time of the caller (0) or of awaited children (1).
+    16 CpuUsage(
+        /// Whose.
+        who: u32
+    ) -> Usage;
+    /// Sets the name of the calling thread: `a`, of which 15 bytes count.
+    17 SetName() -> ();
+    /// The name of the calling thread. data: it.
+    101 GetName() -> Count;
+
+    /// Sends a native domain (see `ForkCommit`) that has the caller's endpoint and session frame: it
+    /// becomes the process. No answer; the caller's own domain is taken apart with all its threads.
+    /// Default actions of signals are `unixd`'s from then on. With `linux` the domain is not a native
+    /// one, but that of a Linux process which begins anew, with one thread.
+    18 Replace(
+        /// It is a Linux process.
+        linux: bool
+    ) -> ();
+
+    // Threads.
+
+    /// A new thread of the calling process. Sends the capability of its Dispatcher, not started yet,
+    /// as `ForkCommit`. Answers capabilities [UNIXD endpoint, session Frame, Dispatcher] for it, the
+    /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads.
+    90 Thread() -> Process;
+    /// Ends a thread of the caller's process, wherever it is; neither the first nor the caller.
+    89 ThreadEnd(
+        /// The thread.
+        tid: u32
+    ) -> ();
+    /// The calling thread ends, the process with the last one. No answer; `unixd` takes the
+    /// dispatcher from the process.
+    91 ThreadExit(
+        /// Wait status of the process if this is its last thread.
+        status: u32
+    ) -> ();
+    /// Posts a signal (0: only checks) to a thread.
+    92 KillThread(
+        /// The process that it is a thread of; 0: any.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
+    /// The caller blocks signals now that wait for the process: other threads are to look.
+    93 Retarget() -> ();
+    /// Ends a `Poll` of a thread of the caller's process with `EINTR`, the present one or the next.
+    95 Stir(
+        /// The thread.
+        tid: u32
+    ) -> ();
+    /// How often futexes in shared memory were woken.
+    96 FutexCount() -> Count;
+    /// Waits for a futex in shared memory. `EAGAIN`: some futex was woken since `seen`;
+    /// `ETIMEDOUT`: the time is over; `EINTR`.
+    97 FutexWait(
+        /// File that is mapped there.
+        inode: u64,
+        /// Where in the file.
+        offset: u64,
+        /// What `FutexCount` has answered.
+        seen: u64,
+        /// How long, or `FOREVER`.
+        ns: u64,
+        /// Wakes that have one of these bits are for the caller.
+        bits: u32
+    ) -> ();
+    /// Wakes those who wait for a futex in shared memory. Answers how many.
+    98 FutexWake(
+        /// File that is mapped there.
+        inode: u64,
+        /// Where in the file.
+        offset: u64,
+        /// At most so many.
+        count: u32,
+        /// With one of these bits.
+        bits: u32
+    ) -> Count;
+    /// The thread that has waited longest for a futex in shared memory, or 0.
+    99 FutexFirst(
+        /// File that is mapped there.
+        inode: u64,
+        /// Where in the file.
+        offset: u64
+    ) -> Process;
+    /// The process of a thread.
+    94 ThreadOf(
+        /// The thread.
+        tid: u32
+    ) -> Process;
+
+    // Time and signals. All may answer `EINTR`.
+
+    /// Sleeps.
+    20 Sleep(
+        /// How long.
+        ns: u64
+    ) -> ();
+    /// Waits for a signal that is neither blocked nor ignored: always `EINTR`.
+    21 Pause() -> ();
+    /// Waits until a signal of the set is pending; the library then takes it from the header.
+    /// `EAGAIN`: the time is over.
+    22 SigWait(
+        /// Mask of signals.
+        set: u64,
+        /// How long, or `FOREVER`.
+        ns: u64
+    ) -> Signal;
+    /// Sets an interval timer.
+    23 SetTimer(
+        /// 0 real, 1 virtual, 2 profiling.
+        which: u32,
+        /// Until it expires; 0 turns it off.
+        value: u64,
+        /// Period; 0 for none.
+        interval: u64
+    ) -> Timer;
+    /// Reads an interval timer.
+    24 GetTimer(
+        /// 0 real, 1 virtual, 2 profiling.
+        which: u32
+    ) -> Timer;
+
+    // Names. `a` is a path (without NUL) unless something else is said.
+
+    /// Opens or creates a file. A fifo may wait for its other end.
+    30 Open(
+        /// Directory.
+        dir: u32,
+        /// `O_*`.
+        flags: u32,
+        /// Mode for a new file, mask applied.
+        mode: u32,
+        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0. A file that is opened to be executed is opened
+        /// with `O_RDONLY` alone, and is then as readable as others: it is the library that loads it.
+        /// `ETXTBSY`: it is open for writing; or, without: it is being executed.
+        extra: u32
+    ) -> Opened;
+    /// data: `struct stat`. With `AT_EMPTY_PATH` and no path: of the description `dir`.
+    31 Stat(
+        /// Directory.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Checks access.
+    32 Access(
+        /// Directory.
+        dir: u32,
+        /// 4 read, 2 write, 1 execute, 0 exists.
+        mode: u32,
+        /// `AT_EACCESS`, `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Makes a directory.
+    33 Mkdir(
+        /// Directory.
+        dir: u32,
+        /// Mode, mask applied.
+        mode: u32
+    ) -> ();
+    /// Makes a device, fifo or regular file.
+    34 Mknod(
+        /// Directory.
+        dir: u32,
+        /// Type and mode, mask applied.
+        mode: u32,
+        /// Device number.
+        dev: u64
+    ) -> ();
+    /// Removes a name.
+    35 Unlink(
+        /// Directory.
+        dir: u32,
+        /// `AT_REMOVEDIR` or 0.
+        flags: u32
+    ) -> ();
+    /// Renames `a` to `b`.
+    36 Rename(
+        /// Directory of `a`.
+        old_dir: u32,
+        /// Directory of `b`.
+        new_dir: u32,
+        /// `RENAME_NOREPLACE`, `RENAME_EXCHANGE`.
+        flags: u32
+    ) -> ();
+    /// Makes a second name `b` for `a`.
+    37 Link(
+        /// Directory of `a`.
+        old_dir: u32,
+        /// Directory of `b`.
+        new_dir: u32,
+        /// `AT_SYMLINK_FOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Makes a symbolic link `b` with the text `a`.
+    38 Symlink(
+        /// Directory of `b`.
+        dir: u32
+    ) -> ();
+    /// data: the text of a symbolic link.
+    39 ReadLink(
+        /// Directory.
+        dir: u32
+    ) -> Count;
+    /// Changes the mode.
+    40 Chmod(
+        /// Directory.
+        dir: u32,
+        /// Mode.
+        mode: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Changes the owner.
+    41 Chown(
+        /// Directory.
+        dir: u32,
+        /// User or `KEEP_ID`.
+        uid: u32,
+        /// Group or `KEEP_ID`.
+        gid: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Changes the times.
+    42 SetTimes(
+        /// Directory.
+        dir: u32,
+        /// Since 1970, or `TIME_NOW`, `TIME_OMIT`.
+        atime: i64,
+        /// Same.
+        mtime: i64,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// Sets the size. With `AT_EMPTY_PATH`: of the description `dir`, which must be writable.
+    43 Truncate(
+        /// Directory.
+        dir: u32,
+        /// New size.
+        size: u64,
+        /// `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Inode;
+    /// Sets the working directory. With `AT_EMPTY_PATH`: to the description `dir`.
+    44 Chdir(
+        /// Directory.
+        dir: u32,
+        /// `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// data: the path of the working directory, without NUL.
+    45 GetCwd() -> Count;
+    /// data: `struct statfs`, 120 bytes.
+    46 StatFs(
+        /// Directory.
+        dir: u32,
+        /// `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
+    /// An unnamed file: shared anonymous memory, `memfd_create` (`a`: a name for `/proc`).
+    47 MemFile(
+        /// Its size.
+        size: u64
+    ) -> Opened;
+
+    // Descriptions.
+
+    /// The caller no longer holds these: `a` is an array of `u32`, as many as fit.
+    50 Close() -> ();
+    /// data: up to `bytes` bytes. Regular files: `EINVAL` (use `ReadBegin`).
+    51 Read(
+        /// Description.
+        desc: u32,
+        /// At most `DATA_BYTES`.
+        bytes: u32
+    ) -> Count;
+    /// Writes `a`.
+    52 Write(
+        /// Description.
+        desc: u32
+    ) -> Count;
+    /// What may be read of a regular file: moves the offset.
+    53 ReadBegin(
+        /// Description.
+        desc: u32,
+        /// Where, or `AT_OFFSET`.
+        offset: u64,
+        /// How many bytes are wanted.
+        bytes: u64
+    ) -> Part;
+    /// Makes room in a regular file: allocates, sets size and times, moves the offset. The
+    /// library copies afterwards.
+    54 WriteBegin(
+        /// Description.
+        desc: u32,
+        /// Where, or `AT_OFFSET` (the end, if `O_APPEND`).
+        offset: u64,
+        /// How many bytes are to be written; less may be granted.
+        bytes: u64
+    ) -> Part;
+    /// The extent of a regular file that holds `offset`. Answers a Frame capability, with
+    /// `WRITE` if `write`; or none for a hole. `EACCES`: the description is not readable.
+    55 FileExtent(
+        /// Description.
+        desc: u32,
+        /// Any byte in the file, or in its last page.
+        offset: u64,
+        /// The description is writable and the Frame must be: holes and pages of the boot
+        /// archive get memory of their own first.
+        write: bool
+    ) -> Extent;
+    /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
+    /// Frames: whoever could write through one could read.
+    106 WriteAt(
+        /// Description.
+        desc: u32,
+        /// Where, even if `O_APPEND`, so in what `WriteBegin` has granted; or `AT_OFFSET` (the end, if
+        /// `O_APPEND`), which moves the offset.
+        offset: u64
+    ) -> Count;
+    /// Moves the offset.
+    56 Seek(
+        /// Description.
+        desc: u32,
+        /// By how much.
+        offset: i64,
+        /// `SEEK_*`.
+        whence: u32
+    ) -> Offset;
+    /// data: `struct linux_dirent64`s.
+    57 GetDents(
+        /// Description.
+        desc: u32,
+        /// At most `DATA_BYTES`.
+        bytes: u32
+    ) -> Count;
+    /// Flags (`F_GETFL`).
+    58 GetFlags(
+        /// Description.
+        desc: u32
+    ) -> Flags;
+    /// Changes `O_APPEND` and `O_NONBLOCK` (`F_SETFL`).
+    59 SetFlags(
+        /// Description.
+        desc: u32,
+        /// `O_*`.
+        flags: u32
+    ) -> ();
+    /// Input and output control: [`tty::shape`](crate::tty::shape) says what goes in `a` and
+    /// what comes back in data. `ENOTTY` for what is no terminal (but `FIONREAD`).
+    60 Ioctl(
+        /// Description.
+        desc: u32,
+        /// Command.
+        command: u32,
+        /// The argument, when it is a plain number.
+        value: u64
+    ) -> Count;
+    /// Waits until one of the entries in `a` ([`PollEntry`](crate::files::PollEntry)) is ready.
+    /// data: the same array with `revents` set. Answers how many have any.
+    61 Poll(
+        /// How long, 0 not at all, or `FOREVER`.
+        ns: u64,
+        /// It ends, too, when there are `Changes`.
+        watching: bool
+    ) -> Count;
+    /// The process watches descriptions from now on. `a`: for each the description and a token, 32
+    /// bits each. data: for each a [`PollEntry`](crate::files::PollEntry) with the token for the
+    /// description, `events` 1 if it is watched (else it has to be polled), and what is ready.
+    69 Watch() -> Count;
+    /// What has changed with the descriptions that the process watches. data: for each a
+    /// [`PollEntry`](crate::files::PollEntry) with the token for the description, in `events` what
+    /// came since the last time, and what is ready.
+    70 Changes() -> Count;
+    /// Makes a pipe.
+    62 Pipe(
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> PipeEnds;
+    /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
+    /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
+    /// `Read` and `Write` are for all cases.
+    63 PipeRing(
+        /// Description.
+        desc: u32
+    ) -> ();
+    /// Commits what was copied out of the ring since the last `PipeTake`, then waits for more.
+    /// Until the next request of the caller on this pipe nobody else can read it. `EBUSY`: the ring
+    /// that the caller had is none any more.
+    64 PipeTake(
+        /// Description.
+        desc: u32,
+        /// Bytes that the caller has copied.
+        done: u64,
+        /// Bytes that it wants; 0: only commit.
+        bytes: u64
+    ) -> Ring;
+    /// Commits what was copied into the ring since the last `PipePut`, then waits for room. `EBUSY`:
+    /// as of `PipeTake`.
+    65 PipePut(
+        /// Description.
+        desc: u32,
+        /// Bytes that the caller has copied.
+        done: u64,
+        /// Bytes that it wants to write; 0: only commit.
+        bytes: u64
+    ) -> Ring;
+    /// What a description is, for one that the caller holds but did not open (`Attach`).
+    66 Describe(
+        /// Description.
+        desc: u32
+    ) -> Opened;
+    /// Sets or removes an advisory lock. `EAGAIN`: somebody else's is in the way. `EDEADLK`: the
+    /// other one waits for the caller.
+    67 SetLock(
+        /// Description.
+        desc: u32,
+        /// [`lock`](crate::files::lock).
+        how: u32,
+        /// From where, relative to `WHENCE`.
+        start: i64,
+        /// Bytes, 0 for all behind, negative for those before.
+        len: i64
+    ) -> ();
+    /// The advisory lock that is in the way of one.
+    68 GetLock(
+        /// Description.
+        desc: u32,
+        /// As of `SetLock`.
+        how: u32,
+        /// As of `SetLock`.
+        start: i64,
+        /// As of `SetLock`.
+        len: i64
+    ) -> Locked;
+
+    // The system.
+
+    /// What `sysinfo` says.
+    80 SystemInfo() -> System;
+    /// Counts a system call that the library does not know.
+    81 UnknownCall(
+        /// Its number.
+        number: u64
+    ) -> ();
+    /// Writes `a` to the kernel log, one line.
+    82 Log() -> ();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_cross() {
+        let request = op::Kill { pid: -1, signal: 9, code: -6, value: u64::MAX };
+        let words = request.encode(3, 4);
+        assert_eq!(Any::decode(&words), Ok(Any::Kill(request)));
+        assert_eq!(lengths(&words), Ok((3, 4)));
+    }
+
+    #[test]
+    fn hostile_words_are_errors() {
+        assert_eq!(Any::decode(&[0xffff, 0, 0, 0, 0, 0]), Err(Errno::ENOSYS));
+        assert_eq!(Any::decode(&[55, 1 << 32, 0, 0, 0, 0]), Err(Errno::EINVAL));
+        assert_eq!(lengths(&[u64::MAX; 6]), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn answers_cross() {
+        let part = Part { inode: 7, layout: 1, offset: 2, bytes: 3 };
+        assert_eq!(Part::decode(&part.encode()), Ok(part));
+        assert_eq!(Part::decode(&error_words(Errno::EINTR)), Err(Errno::EINTR));
+    }
+}

@@ -1,0 +1,324 @@
+//! Random requests about contents against a naive model: a file is a vector of bytes.
+
+use files::{Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
+use memfs::{Attr, Cred, Ino, SIZE_MAX};
+use piecewise::Limits;
+use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use unixproto::Errno;
+
+const PAGE: u64 = 4096;
+const NOW: i64 = 1;
+/// The boot archive: two files lie in it, and something else between and behind them.
+const ARCHIVE: usize = 5 * PAGE as usize;
+
+fn archive() -> Vec<u8> {
+    (0..ARCHIVE).map(|at| 1 + (at % 251) as u8).collect()
+}
+
+/// Memory as vectors, of which there is so much.
+struct Bytes {
+    free: Rc<Cell<u64>>,
+    archive: Vec<u8>,
+}
+
+struct Frame {
+    bytes: RefCell<Vec<u8>>,
+    /// What is given back when it is dropped, and where.
+    taken: u64,
+    free: Rc<Cell<u64>>,
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        self.free.set(self.free.get() + self.taken);
+    }
+}
+
+impl Memory for Bytes {
+    type Frame = Frame;
+
+    fn allocate(&mut self, bytes: u64, _: u32) -> Result<Frame, Errno> {
+        assert!(bytes > 0 && bytes % PAGE == 0, "memory comes in pages");
+        let left = self.free.get().checked_sub(bytes).ok_or(Errno::ENOSPC)?;
+        self.free.set(left);
+        let zeros = RefCell::new(vec![0; bytes as usize]);
+        Ok(Frame { bytes: zeros, taken: bytes, free: self.free.clone() })
+    }
+
+    fn archived(&mut self, offset: u64, bytes: u64) -> Result<Frame, Errno> {
+        assert!(offset % PAGE == 0 && bytes % PAGE == 0);
+        let part = &self.archive[offset as usize..(offset + bytes) as usize];
+        Ok(Frame { bytes: RefCell::new(part.to_vec()), taken: 0, free: self.free.clone() })
+    }
+
+    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Frame) -> Result<(), Errno> {
+        let part = self.archive[offset as usize..(offset + bytes) as usize].to_vec();
+        self.write(to, 0, &part)
+    }
+
+    fn write(&mut self, to: &Frame, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        to.bytes.borrow_mut()[offset as usize..][..data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn clear(&mut self, frame: &Frame, from: u64, to: u64) -> Result<(), Errno> {
+        frame.bytes.borrow_mut()[from as usize..to as usize].fill(0);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// Writes so many bytes of a value there.
+    Write(usize, u64, u64, u8),
+    /// Stores one byte through a mapping, if it lies inside.
+    Map(usize, u64, u8),
+    Resize(usize, u64),
+    /// Sees what a mapping for reading shows of a page.
+    Look(usize, u64),
+    /// So many pages of memory go, or come back.
+    Starve(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let offset = || prop_oneof![0..3 * PAGE, 0..12 * PAGE, Just(PAGE), Just(2 * PAGE)];
+    prop_oneof![
+        4 => (0..3usize, offset(), 0..3 * PAGE, 1..=255u8).prop_map(|(f, o, n, v)| Op::Write(f, o, n, v)),
+        3 => (0..3usize, offset(), 1..=255u8).prop_map(|(f, o, v)| Op::Map(f, o, v)),
+        3 => (0..3usize, offset()).prop_map(|(f, n)| Op::Resize(f, n)),
+        4 => (0..3usize, offset()).prop_map(|(f, o)| Op::Look(f, o)),
+        1 => (0..40u64).prop_map(Op::Starve),
+    ]
+}
+
+struct World {
+    files: Files<Bytes>,
+    inos: [Ino; 3],
+    model: [Vec<u8>; 3],
+    free: Rc<Cell<u64>>,
+    limit: u64,
+}
+
+const PLENTY: u64 = 1 << 30;
+
+/// A part of a file as it is mapped.
+fn piece(
+    files: &mut Files<Bytes>,
+    ino: Ino,
+    at: u64,
+    write: bool,
+) -> Result<Piece<'_, Frame>, Errno> {
+    if files.present(ino, at, write)?.is_none() {
+        files.make_piece(ino, at, write, 0)?;
+    }
+    files.piece(ino, at)
+}
+
+impl World {
+    fn new(limit: u64) -> World {
+        let free = Rc::new(Cell::new(PLENTY));
+        let memory = Bytes { free: free.clone(), archive: archive() };
+        let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: NOW };
+        let mut files = Files::new(Limits::of(100), attr, memory);
+        let root = files.names().root();
+        let places = [(PAGE, PAGE + 100), (3 * PAGE, 10)];
+        let inos = [
+            files.create(root, b"new", attr).unwrap(),
+            files.create_archived(root, b"boot", places[0], attr).unwrap(),
+            files.create_archived(root, b"tiny", places[1], attr).unwrap(),
+        ];
+        let part = |(at, len): (u64, u64)| archive()[at as usize..(at + len) as usize].to_vec();
+        World { files, inos, model: [Vec::new(), part(places[0]), part(places[1])], free, limit }
+    }
+
+    fn writer(&self) -> Writer {
+        Writer { cred: Cred::ROOT, limit: self.limit, now: NOW }
+    }
+
+    /// The byte of a file as a mapping for reading shows it.
+    fn byte(&mut self, file: usize, offset: u64) -> Result<u8, Errno> {
+        let piece = piece(&mut self.files, self.inos[file], offset, false)?;
+        assert_eq!(piece.size, self.model[file].len() as u64);
+        assert!(piece.start <= offset && offset < piece.start + piece.bytes);
+        let inside = (offset - piece.start) as usize;
+        Ok(piece.frame.map_or(0, |frame| frame.bytes.borrow()[inside]))
+    }
+
+    /// Every byte up to the end of the last page is as the model has it, and zero behind the end.
+    fn check(&mut self, file: usize) -> Result<(), Errno> {
+        let size = self.model[file].len() as u64;
+        for at in (0..size.next_multiple_of(PAGE)).step_by(61) {
+            let wanted = self.model[file].get(at as usize).copied().unwrap_or(0);
+            assert_eq!(self.byte(file, at)?, wanted, "byte {at:#x} of file {file}");
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, file: usize, offset: u64, bytes: u64, value: u8) {
+        let before = self.model[file].len() as u64;
+        let ino = self.inos[file];
+        match self.files.begin_write(ino, offset, bytes, self.writer()) {
+            Ok(part) => {
+                assert!(part.offset == offset && part.bytes <= bytes);
+                assert!(part.bytes > 0 || bytes == 0);
+                self.files.store(ino, offset, &vec![value; part.bytes as usize]).unwrap();
+                if part.bytes > 0 {
+                    let end = (offset + part.bytes) as usize;
+                    let new = end.max(before as usize);
+                    self.model[file].resize(new, 0);
+                    self.model[file][offset as usize..end].fill(value);
+                }
+                assert!(end_is(&part, bytes, self.limit) || self.free.get() < PAGE * 600);
+            }
+            Err(Refusal::Limit) => assert!(bytes > 0 && offset >= self.limit),
+            Err(Refusal::Error(error)) => assert_eq!(error, Errno::ENOSPC),
+        }
+    }
+
+    fn store_mapped(&mut self, file: usize, offset: u64, value: u8) {
+        let size = self.model[file].len() as u64;
+        match piece(&mut self.files, self.inos[file], offset, true) {
+            Ok(piece) => {
+                let frame = piece.frame.expect("what is to be written is there");
+                assert!(offset < size.next_multiple_of(PAGE));
+                if offset < size {
+                    frame.bytes.borrow_mut()[(offset - piece.start) as usize] = value;
+                    self.model[file][offset as usize] = value;
+                }
+            }
+            Err(Errno::ENXIO) => assert!(offset >= size.next_multiple_of(PAGE)),
+            Err(error) => assert_eq!(error, Errno::ENOSPC),
+        }
+    }
+
+    fn resize(&mut self, file: usize, new: u64) {
+        let size = self.model[file].len() as u64;
+        match self.files.resize(self.inos[file], new, self.writer()) {
+            Ok(()) => self.model[file].resize(new as usize, 0),
+            Err(Refusal::Limit) => assert!(new > self.limit.max(size)),
+            Err(Refusal::Error(error)) => assert_eq!(error, Errno::ENOSPC),
+        }
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Write(file, offset, bytes, value) => self.write(file, offset, bytes, value),
+            Op::Map(file, offset, value) => self.store_mapped(file, offset, value),
+            Op::Resize(file, new) => self.resize(file, new),
+            Op::Look(file, offset) => {
+                let there = offset < (self.model[file].len() as u64).next_multiple_of(PAGE);
+                match self.byte(file, offset) {
+                    Ok(byte) => {
+                        let model = self.model[file].get(offset as usize).copied();
+                        assert_eq!(byte, model.unwrap_or(0));
+                    }
+                    Err(Errno::ENXIO) => assert!(!there),
+                    Err(error) => assert_eq!(error, Errno::ENOSPC),
+                }
+            }
+            Op::Starve(pages) => {
+                let taken: u64 = (0..3).map(|file| self.taken(file)).sum();
+                self.free.set(match pages {
+                    0..=20 => pages * PAGE,
+                    _ => PLENTY - taken,
+                });
+            }
+        }
+        for (file, ino) in self.inos.into_iter().enumerate() {
+            assert_eq!(self.files.names().get(ino).unwrap().size(), self.model[file].len() as u64);
+        }
+    }
+
+    fn taken(&self, file: usize) -> u64 {
+        let content = self.files.content(self.inos[file]).unwrap();
+        content.extents().iter().map(|extent| extent.handle.taken).sum()
+    }
+}
+
+/// Returns `true` if a write came as far as it may.
+fn end_is(part: &unixproto::ops::Part, wanted: u64, limit: u64) -> bool {
+    let most = wanted.min(GRANT_MAX).min(limit - part.offset.min(limit));
+    part.bytes == most
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn contents_are_as_in_the_model(
+        ops in prop::collection::vec(op(), 1..60),
+        limit in prop_oneof![Just(u64::MAX), 0..10 * PAGE],
+    ) {
+        let mut world = World::new(limit);
+        for op in ops {
+            world.step(op);
+        }
+        // With memory enough everything can be looked at.
+        world.free.set(PLENTY - (0..3).map(|file| world.taken(file)).sum::<u64>());
+        for file in 0..3 {
+            world.check(file).unwrap();
+        }
+        // What is gone has given everything back.
+        let root = world.files.names().root();
+        for name in [&b"new"[..], b"boot", b"tiny"] {
+            world.files.names_mut().unlink(root, name, Cred::ROOT, NOW).unwrap();
+        }
+        prop_assert_eq!(world.free.get(), PLENTY);
+    }
+}
+
+#[test]
+fn a_change_of_extents_changes_the_layout() {
+    let mut world = World::new(u64::MAX);
+    world.write(0, 0, 3 * PAGE, 7);
+    let layout =
+        |world: &mut World| piece(&mut world.files, world.inos[0], 0, false).unwrap().layout;
+    let first = layout(&mut world);
+    world.resize(0, PAGE);
+    assert_eq!(layout(&mut world), first, "the piece is still there");
+    world.write(0, 3 * PAGE, 4 * PAGE, 7);
+    assert_eq!(layout(&mut world), first, "what is added changes nothing that somebody has mapped");
+    world.resize(0, 0);
+    world.resize(0, PAGE);
+    assert_ne!(layout(&mut world), first);
+}
+
+#[test]
+fn an_unnamed_file_goes_with_its_last_holder() {
+    let mut world = World::new(u64::MAX);
+    let attr = Attr { mode: 0o600, cred: Cred::ROOT, now: NOW };
+    let ino = world.files.create_unnamed(0, attr).unwrap();
+    world.files.names_mut().hold(ino);
+    world.files.begin_write(ino, 0, PAGE, world.writer()).unwrap();
+    assert!(!world.files.release(ino), "somebody holds it");
+    assert!(world.free.get() < PLENTY);
+    assert!(world.files.release(ino));
+    assert_eq!(world.free.get(), PLENTY);
+}
+
+#[test]
+fn claims_are_counted() {
+    let mut world = World::new(u64::MAX);
+    let ino = world.inos[0];
+    world.files.claim(ino, Claim::Writes);
+    world.files.claim(ino, Claim::Writes);
+    world.files.claim(ino, Claim::Executes);
+    world.files.unclaim(ino, Claim::Writes);
+    world.files.unclaim(ino, Claim::None);
+    let content = world.files.content(ino).unwrap();
+    assert_eq!((content.writers(), content.texts()), (1, 1));
+}
+
+#[test]
+fn what_no_file_has_is_refused() {
+    let mut world = World::new(u64::MAX);
+    let (ino, writer) = (world.inos[0], world.writer());
+    let at = |world: &mut World, offset| world.files.begin_write(ino, offset, 1, writer);
+    assert_eq!(at(&mut world, SIZE_MAX + 1), Err(Refusal::Error(Errno::EFBIG)));
+    assert_eq!(at(&mut world, 1 << 63), Err(Refusal::Error(Errno::EINVAL)));
+    let root = world.files.names().root();
+    assert_eq!(world.files.resize(root, 0, writer), Err(Refusal::Error(Errno::EISDIR)));
+    assert_eq!(world.files.begin_read(ino, 1 << 63, 1, NOW), Err(Errno::EINVAL));
+}

@@ -1,0 +1,77 @@
+//! What contents of files are made of: Frames.
+
+use crate::caps::{errno, file_frame, Slots};
+use abi::boot::ARCHIVE_VA;
+use abi::layout::PAGE;
+use abi::slots::ARCHIVE;
+use files::Memory;
+use libos::vspace::{FrameWriter, Window, RW, WINDOW_BYTES};
+use libos::{Cap, CapType, Place, Status};
+use unixproto::Errno;
+
+/// All files, with contents in Frames.
+pub type Files = files::Files<Frames>;
+
+/// Frames with contents of files, seen through a window.
+pub struct Frames {
+    window: Window,
+}
+
+impl Frames {
+    /// Looks through this window.
+    pub fn new(window: Window) -> Frames {
+        Frames { window }
+    }
+    /// For a short look at something else.
+    pub fn window(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn clear_pages(&mut self, frame: Place, from: u64, to: u64) -> Result<(), Status> {
+        let mut at = from;
+        while at < to {
+            let base = at & !(PAGE - 1);
+            let bytes = (to.next_multiple_of(PAGE) - base).min(WINDOW_BYTES);
+            let end = to.min(base + bytes);
+            let mut view = self.window.open(frame, base, bytes, RW)?;
+            for offset in (at - base..end - base).step_by(PAGE as usize) {
+                let count = (end - base - offset).min(PAGE) as usize;
+                view.write(offset as usize, &[0; PAGE as usize][..count])?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+}
+
+impl Memory for Frames {
+    type Frame = Slots;
+
+    fn allocate(&mut self, bytes: u64, user: u32) -> Result<Slots, Errno> {
+        file_frame(bytes, user)
+    }
+
+    fn archived(&mut self, offset: u64, bytes: u64) -> Result<Slots, Errno> {
+        let slot = Slots::new(1)?;
+        let made = ARCHIVE.retype(CapType::Frame, offset, bytes, 1, slot.first());
+        made.map_err(errno)?;
+        Ok(slot)
+    }
+
+    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Slots) -> Result<(), Errno> {
+        // SAFETY: `init` maps the archive read-only for good and nobody writes it; its files lie
+        // inside.
+        let data = unsafe {
+            core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, bytes as usize)
+        };
+        self.write(to, 0, data)
+    }
+
+    fn write(&mut self, to: &Slots, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.window.write(Place::own(to.first()), offset, data).map_err(errno)
+    }
+
+    fn clear(&mut self, frame: &Slots, from: u64, to: u64) -> Result<(), Errno> {
+        self.clear_pages(Place::own(frame.first()), from, to).map_err(errno)
+    }
+}

@@ -1,0 +1,73 @@
+//! Opening what is in `/proc`.
+
+use crate::descs::Object;
+use crate::nodes::Node;
+use crate::open::Opening;
+use crate::pathops::nameless;
+use crate::procfs::ProcNode::{self, *};
+use crate::procs::Pid;
+use crate::proctext::Texts;
+use credentials::Capability;
+use unixproto::files::*;
+use unixproto::{op, Errno};
+
+impl Opening<'_> {
+    fn texts(&self) -> Texts<'_> {
+        let Opening { procs, clock, terminal, system, .. } = self;
+        Texts { procs, clock, terminal, system, tree: self.handles.tree }
+    }
+
+    /// Opens a node.
+    pub fn open_proc(&mut self, node: ProcNode, op: op::Open) -> Result<Object, Errno> {
+        self.view()?.proc_of(node)?;
+        if op.extra != 0 {
+            return Err(Errno::EACCES);
+        }
+        let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
+        match node {
+            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
+                self.view()?.proc_enter(node)?;
+                match writes || op.flags & O_CREAT != 0 {
+                    true => Err(Errno::EISDIR),
+                    false => Ok(Object::Dir(Node::Proc(node))),
+                }
+            }
+            _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
+            _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
+            SelfLink | ThreadLink | Link(..) => Err(Errno::ELOOP),
+            Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => {
+                let wanted = [memfs::READ, memfs::WRITE, memfs::READ | memfs::WRITE];
+                let wanted = wanted.get((op.flags & O_ACCMODE) as usize).ok_or(Errno::EINVAL)?;
+                self.reopen(owner, fd, *wanted)
+            }
+            Fd(..) => Err(Errno::ELOOP),
+            _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
+                Err(Errno::EACCES)
+            }
+            // Where in memory things are is for nobody else to know.
+            TesseraFile("capabilities")
+                if !self.procs.get(self.caller.pid)?.has(Capability::SysAdmin) =>
+            {
+                Err(Errno::EACCES)
+            }
+            _ => {
+                let text = self.texts().text(node)?;
+                Ok(Object::Text(Node::Proc(node), text.into()))
+            }
+        }
+    }
+
+    /// Opens what has no name through `/proc/PID/fd`.
+    fn reopen(&mut self, owner: Pid, fd: u32, wanted: u32) -> Result<Object, Errno> {
+        self.view()?.check_trace(owner)?;
+        let desc = self.view()?.shown_fd(owner, fd)?;
+        let object = &self.handles.descs.get(desc)?.object;
+        nameless(self.handles.pipes, object).permits(self.cred(), wanted)?;
+        match object {
+            Object::Tty(_) => Ok(Object::Tty(None)),
+            Object::Stream => Ok(Object::Stream),
+            Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),
+            _ => Err(Errno::EACCES),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the server knows of the machine and the session as a whole.
+
+use crate::wait::{done, Tried};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Unknown system calls that are counted, at most.
+const UNKNOWN_MAX: usize = 1000;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct System {
+    /// All RAM, bytes.
+    ram: u64,
+    /// The argument block of the first process.
+    args: Vec<u8>,
+    /// Descriptions 0, 1 and 2 of the first process.
+    stdio: [u32; 3],
+    /// Unknown system calls, with how often each was seen.
+    unknown: BTreeMap<u64, u64>,
+    /// Wait status of the first process, once it has ended.
+    ended: Option<u32>,
+}
+
+impl System {
+    /// A machine with so much RAM, in bytes.
+    pub fn new(ram: u64) -> System {
+        System { ram, ..System::default() }
+    }
+    /// All RAM, bytes.
+    pub fn ram(&self) -> u64 {
+        self.ram
+    }
+    /// What the first process begins with.
+    pub fn set_first(&mut self, args: Vec<u8>, stdio: [u32; 3]) {
+        (self.args, self.stdio) = (args, stdio);
+    }
+    /// The argument block of the first process.
+    pub fn args(&self) -> &[u8] {
+        &self.args
+    }
+    /// Descriptions 0, 1 and 2 of the first process.
+    pub fn stdio(&self) -> [u32; 3] {
+        self.stdio
+    }
+    /// The first process has ended, and with it the session.
+    pub fn end(&mut self, status: u32) {
+        self.ended = Some(status);
+    }
+    /// Wait status of the first process, once it has ended.
+    pub fn ended(&self) -> Option<u32> {
+        self.ended
+    }
+    /// Counts a system call that the library does not know.
+    pub fn count_unknown(&mut self, number: u64) -> Tried {
+        if self.unknown.len() < UNKNOWN_MAX || self.unknown.contains_key(&number) {
+            *self.unknown.entry(number).or_default() += 1;
+        }
+        done(())
+    }
+    /// Unknown system calls, with how often each was seen.
+    pub fn unknown(&self) -> &BTreeMap<u64, u64> {
+        &self.unknown
+    }
+}

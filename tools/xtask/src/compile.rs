@@ -1,0 +1,229 @@
+//! Builds everything that goes into the machine, if its sources have changed.
+
+use crate::project::Project;
+use crate::toolchain::{bare_metal, host, Part, Variant};
+use anyhow::{bail, ensure, Context, Result};
+use serde_json::Value;
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Folders whose contents decide what is built.
+const SOURCES: [&str; 8] = [
+    "kernel",
+    "crates",
+    "lib",
+    "servers",
+    "guest",
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain.toml",
+];
+
+/// A program that runs in user mode: its name in the image and its executable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserProgram {
+    pub image_path: String,
+    pub file: PathBuf,
+    /// Boots on its own as a test (`[package.metadata.tessera] test = true`).
+    pub is_test: bool,
+}
+
+/// What a build left behind.
+#[derive(Clone, Debug)]
+pub struct Built {
+    pub variant: Variant,
+    pub kernel: PathBuf,
+    pub programs: Vec<UserProgram>,
+}
+
+/// Builds what is out of date.
+pub fn build(project: &Project) -> Result<Built> {
+    build_variant(project, Variant::Plain)
+}
+
+/// The same, with or without places for probes.
+pub fn build_variant(project: &Project, variant: Variant) -> Result<Built> {
+    let record = project.state().join(match variant {
+        Variant::Plain => "built",
+        Variant::Traced => "built.traced",
+        Variant::Counted => bail!("only the kernel counts its events"),
+    });
+    let now = fingerprint(project);
+    let kernel = project.kernel(variant);
+    let recalled = fs::read_to_string(&record).ok().and_then(|text| recall(&text, now));
+    if let Some(programs) = recalled {
+        if kernel.exists() && programs.iter().all(|program| program.file.exists()) {
+            return Ok(Built { variant, kernel, programs });
+        }
+    }
+    let packages = packages(project)?;
+    ensure!(
+        packages.iter().any(|package| package.part == Part::Kernel),
+        "there is no kernel to build in {}",
+        project.path("kernel").display()
+    );
+    if !kernel.exists() && !std::io::stderr().is_terminal() {
+        let with = if variant == Variant::Traced { ", with probes" } else { "" };
+        eprintln!("x: building the kernel, the servers and the programs{with} (first use only)");
+    }
+    for part in [Part::Kernel, Part::User] {
+        compile(project, &packages, part, variant)?;
+    }
+    let programs = packages.into_iter().filter_map(|package| package.program(project, variant));
+    let built = Built { variant, kernel, programs: programs.collect() };
+    // As it was before the build: what has been changed meanwhile may not be in it.
+    fs::write(&record, remember(&built.programs, now))
+        .with_context(|| format!("cannot write {}", record.display()))?;
+    Ok(built)
+}
+
+/// Builds a kernel of another variant, to boot the usual programs, and says where it is.
+pub fn build_kernel(project: &Project, variant: Variant) -> Result<PathBuf> {
+    compile(project, &packages(project)?, Part::Kernel, variant)?;
+    Ok(project.kernel(variant))
+}
+
+fn compile(project: &Project, packages: &[Package], part: Part, variant: Variant) -> Result<()> {
+    let names: Vec<_> = packages.iter().filter(|package| package.part == part).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut cargo = bare_metal(project, "build", part, variant)?;
+    if !std::io::stderr().is_terminal() {
+        cargo.arg("--quiet");
+    }
+    for package in names {
+        cargo.args(["--package", &package.name]);
+    }
+    let status = cargo.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status.context("cannot start cargo")?.success() {
+        true => Ok(()),
+        false if part == Part::Kernel => bail!("the kernel does not build"),
+        false => bail!("the programs for user mode do not build"),
+    }
+}
+
+/// A package with an executable for the machine.
+pub struct Package {
+    pub name: String,
+    pub part: Part,
+    /// `guest`, `servers` or `lib`, or `kernel`.
+    folder: String,
+    is_test: bool,
+    /// A native program to be run as a command (`[package.metadata.tessera] command = true`).
+    is_command: bool,
+}
+
+impl Package {
+    fn program(self, project: &Project, variant: Variant) -> Option<UserProgram> {
+        let image_path = match self.folder.as_str() {
+            "kernel" => return None,
+            _ if self.is_command => format!("root/bin/{}", self.name),
+            "guest" => format!("boot/programs/{}", self.name),
+            _ => format!("boot/{}", self.name),
+        };
+        let file = project.user_program(&self.name, variant);
+        Some(UserProgram { image_path, file, is_test: self.is_test })
+    }
+}
+
+/// Every package of the workspace that the machine runs.
+pub fn packages(project: &Project) -> Result<Vec<Package>> {
+    let mut cargo = host(project);
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(output.status.success(), "cargo cannot read the workspace");
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("cargo names no packages")?;
+    let root = metadata["workspace_root"].as_str().context("cargo names no root")?;
+    Ok(packages.iter().filter_map(|package| bare_metal_package(package, root)).collect())
+}
+
+fn bare_metal_package(package: &Value, root: &str) -> Option<Package> {
+    let name = package["name"].as_str()?;
+    let manifest = Path::new(package["manifest_path"].as_str()?).strip_prefix(root).ok()?;
+    let folder = manifest.components().next()?.as_os_str().to_str()?;
+    let part = match folder {
+        "kernel" => Part::Kernel,
+        "lib" | "servers" | "guest" => Part::User,
+        _ => return None,
+    };
+    let targets = package["targets"].as_array()?;
+    let is_bin = |target: &Value| target["kind"][0] == "bin" && target["name"] == name;
+    if !targets.iter().any(is_bin) {
+        return None;
+    }
+    let says = |key: &str| package["metadata"]["tessera"][key] == true;
+    let (is_test, is_command) = (says("test"), says("command"));
+    Some(Package { name: name.to_owned(), part, folder: folder.to_owned(), is_test, is_command })
+}
+
+/// Changes when any source file is changed, added or removed.
+fn fingerprint(project: &Project) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // Another version of this tool may build with other flags.
+    if let Ok(own) = std::env::current_exe().and_then(fs::metadata) {
+        own.modified().ok().hash(&mut hasher);
+    }
+    for source in SOURCES {
+        add_to_fingerprint(&project.path(source), &mut hasher);
+    }
+    hasher.finish()
+}
+
+fn add_to_fingerprint(path: &Path, hasher: &mut DefaultHasher) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    if metadata.is_file() {
+        (path, metadata.len(), metadata.modified().ok()).hash(hasher);
+        return;
+    }
+    let Ok(folder) = fs::read_dir(path) else { return };
+    let mut children: Vec<_> = folder.flatten().map(|entry| entry.path()).collect();
+    children.sort();
+    for child in children {
+        add_to_fingerprint(&child, hasher);
+    }
+}
+
+/// The record of a build: the fingerprint, then a line for each program.
+fn remember(programs: &[UserProgram], fingerprint: u64) -> String {
+    let line = |program: &UserProgram| {
+        format!("{}\t{}\t{}\n", program.image_path, program.is_test, program.file.display())
+    };
+    format!("{fingerprint}\n{}", programs.iter().map(line).collect::<String>())
+}
+
+fn recall(text: &str, fingerprint: u64) -> Option<Vec<UserProgram>> {
+    let (first, rest) = text.split_once('\n')?;
+    if first.parse() != Ok(fingerprint) {
+        return None;
+    }
+    let program = |line: &str| {
+        let mut fields = line.splitn(3, '\t');
+        let image_path = fields.next()?.to_owned();
+        let is_test = fields.next()?.parse().ok()?;
+        Some(UserProgram { image_path, is_test, file: fields.next()?.into() })
+    };
+    rest.lines().map(program).collect()
+}
+
+/// `cargo COMMAND` of all packages of `part`, for checks; `None` if there are none.
+pub fn for_all(
+    project: &Project,
+    packages: &[Package],
+    command: &str,
+    part: Part,
+) -> Result<Option<Command>> {
+    if !packages.iter().any(|package| package.part == part) {
+        return Ok(None);
+    }
+    let mut cargo = bare_metal(project, command, part, Variant::Plain)?;
+    for package in packages.iter().filter(|package| package.part == part) {
+        cargo.args(["--package", &package.name]);
+    }
+    Ok(Some(cargo))
+}

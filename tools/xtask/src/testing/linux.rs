@@ -1,0 +1,271 @@
+//! C programs of `guest/tests/linux`, each linked statically in up to three ways, run unmodified.
+//!
+//! What a program must print is in NAME.out beside it, or in NAME.BUILD.out where the C libraries
+//! differ. Where it says `oracle: linux`, these files are what the very same program printed on
+//! Linux; `./x test --record` runs it here and writes them anew. Tests themselves do not ask the
+//! machine's own Linux: kernels differ in corners, and a test must not.
+
+use super::directives::Directives;
+use super::guest::{GuestRun, Observed};
+use super::model::number;
+use super::{feed, Case, Context};
+use crate::image::Addition;
+use crate::program::Invocation;
+use crate::project::Project;
+use anyhow::{bail, ensure, Context as _, Result};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const BUILDS: [&str; 3] = ["gcc", "pie", "musl"];
+
+pub fn cases(context: &Context) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for source in sources(&context.project.path("guest/tests/linux"), "c")? {
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&source)?;
+        let directives =
+            Directives::parse(&text, "//").with_context(|| format!("{}", source.display()))?;
+        for build in BUILDS {
+            if directives.wants(build) {
+                let (source, name) = (source.clone(), name.clone());
+                let case = format!("linux/{name}.{build}");
+                cases.push(Case::single(case, move |context| run(context, &source, &name, build)));
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// The files with this extension, sorted.
+pub fn sources(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|own| own == extension) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> {
+    let mut directives = Directives::parse(&fs::read_to_string(source)?, "//")?;
+    let case = format!("linux/{name}");
+    if context.filter.starts_with(&case) {
+        directives.lengthen();
+    }
+    let stdout = expected_stdout(&directives, source, build)?;
+    let status = directives.expected_status.unwrap_or(0);
+    let test = format!("{case}.{build}");
+    let observed = guest_run(context, test, (source, name, build), &directives)?.run(context)?;
+    observed.expect(status, stdout.as_deref(), context.verbose)?;
+    observed.expect_memory(directives.kept)
+}
+
+/// The table of requests for a program that makes some up, and what of its arguments was asked for.
+fn give_requests(directives: &mut Directives) -> Result<()> {
+    let mut table = String::new();
+    for request in unixproto::ops::TABLE {
+        let reply = if request.reply == "()" { "-" } else { request.reply };
+        table += &format!("{} {} {reply}", request.op, request.name);
+        for (field, ty) in request.fields {
+            table += &format!(" {field}:{ty}");
+        }
+        table.push('\n');
+    }
+    directives.stdin = table.into_bytes();
+    for (at, name) in ["TESSERA_SEED", "TESSERA_OPS"].into_iter().enumerate() {
+        if let (Some(number), Some(argument)) = (number(name)?, directives.arguments.get_mut(at)) {
+            *argument = number.to_string();
+        }
+    }
+    Ok(())
+}
+
+/// Boots for the program of `guest/tests/linux` with this name, with directives that are changed.
+pub fn run_named(
+    context: &Context,
+    test: &str,
+    name: &str,
+    change: impl FnOnce(&mut Directives),
+) -> Result<Observed> {
+    let source = context.project.path("guest/tests/linux").join(name).with_extension("c");
+    let mut directives = Directives::parse(&fs::read_to_string(&source)?, "//")?;
+    change(&mut directives);
+    guest_run(context, test.to_owned(), (&source, name, "gcc"), &directives)?.run(context)
+}
+
+/// The same; fails unless its output and its status are as they should be.
+pub fn expect_named(
+    context: &Context,
+    test: &str,
+    name: &str,
+    change: impl FnOnce(&mut Directives),
+) -> Result<()> {
+    let source = context.project.path("guest/tests/linux").join(name).with_extension("c");
+    let mut status = 0;
+    let mut stdout = Ok(None);
+    let observed = run_named(context, test, name, |directives| {
+        change(directives);
+        status = directives.expected_status.unwrap_or(0);
+        stdout = expected_stdout(directives, &source, "gcc");
+    })?;
+    observed.expect(status, stdout?.as_deref(), context.verbose)
+}
+
+/// A boot for a program, compiled in a way.
+fn guest_run(
+    context: &Context,
+    test: String,
+    (source, name, build): (&Path, &str, &str),
+    directives: &Directives,
+) -> Result<GuestRun> {
+    let mut directives = directives.clone();
+    if directives.gives_requests {
+        give_requests(&mut directives)?;
+    }
+    // All builds have the same name, so that they see the same arguments.
+    let folder = context.folder(&format!("linux/{build}"))?;
+    let program = folder.join(name);
+    compile(source, &program, build)?;
+    let mut arguments = vec![format!("./{name}")];
+    arguments.extend(directives.arguments.iter().cloned());
+    let invocation = Invocation::new(arguments, &directives.environment)?;
+    let guest = format!("/root/{name}");
+    Ok(GuestRun {
+        test,
+        invocation,
+        additions: vec![Addition { host: program, guest }],
+        stdin: directives.stdin.clone(),
+        machine: directives.machine(context.cores)?,
+        timeout: directives.timeout(),
+        command_line: directives.command_line.clone(),
+    })
+}
+
+/// Compiles unless the program is newer than its source and the headers beside it and in the
+/// neighbouring folders.
+pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
+    let changed = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    let around = source.parent().and_then(Path::parent).context("a source is in a folder")?;
+    let mut headers = Vec::new();
+    for folder in fs::read_dir(around)? {
+        headers.extend(sources(&folder?.path(), "h")?);
+    }
+    let newest = headers.iter().map(|header| changed(header)).max().flatten();
+    if changed(program) > changed(source).max(newest) {
+        return Ok(());
+    }
+    let (compiler, how): (_, &[&str]) = match build {
+        "pie" => ("gcc", &["-static-pie"]),
+        "musl" => ("musl-gcc", &["-static"]),
+        "nolibc" => ("gcc", &["-static", "-nostdlib", "-DNO_LIBC"]),
+        _ => ("gcc", &["-static"]),
+    };
+    let output = Command::new(compiler)
+        .args(["-O1", "-g", "-Wall", "-Wno-unused-result", "-pthread"])
+        .args(how)
+        .arg("-o")
+        .args([program, source])
+        .arg("-lm")
+        .output()
+        .with_context(|| format!("cannot start {compiler}"))?;
+    ensure!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The output that the test must have, if it is to have any in particular.
+fn expected_stdout(directives: &Directives, source: &Path, build: &str) -> Result<Option<Vec<u8>>> {
+    if let Some(text) = &directives.expected_stdout {
+        return Ok(Some(text.clone()));
+    }
+    let files = [source.with_extension(format!("{build}.out")), source.with_extension("out")];
+    match files.iter().find(|file| file.exists()) {
+        Some(file) => Ok(Some(fs::read(file)?)),
+        None if directives.linux_is_oracle => {
+            bail!("{} is missing: ./x test --record linux/", files[1].display())
+        }
+        // It would pass whatever it prints.
+        None if directives.expected_status.is_none() => {
+            bail!("{} expects nothing: say oracle or expect-", source.display())
+        }
+        None => Ok(None),
+    }
+}
+
+/// Writes what the programs whose name contains `filter` print on this machine's Linux.
+pub fn record(project: &Project, filter: &str) -> Result<()> {
+    for source in sources(&project.path("guest/tests/linux"), "c")? {
+        let directives = Directives::parse(&fs::read_to_string(&source)?, "//")?;
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let case = format!("linux/{name}");
+        if directives.linux_is_oracle && (case.contains(filter) || filter.starts_with(&case)) {
+            record_one(project, &directives, &source, &name)
+                .with_context(|| format!("cannot record {case}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn record_one(project: &Project, directives: &Directives, source: &Path, name: &str) -> Result<()> {
+    let mut outputs = Vec::new();
+    for build in BUILDS.into_iter().filter(|build| directives.wants(build)) {
+        let folder = project.state().join("tests/linux").join(build);
+        fs::create_dir_all(&folder)?;
+        let program = folder.join(name);
+        compile(source, &program, build)?;
+        let mut arguments = vec![format!("./{name}")];
+        arguments.extend(directives.arguments.iter().cloned());
+        let invocation = Invocation::new(arguments, &directives.environment)?;
+        let (status, stdout) = ask_linux(&program, &invocation, &directives.stdin)?;
+        let expected = directives.expected_status.unwrap_or(0);
+        ensure!(status == expected, "{build}: exit status {status}, expected {expected}");
+        let _ = fs::remove_file(source.with_extension(format!("{build}.out")));
+        outputs.push((build, stdout));
+    }
+    let Some((_, first)) = outputs.first() else { return Ok(()) };
+    if outputs.iter().all(|(_, stdout)| stdout == first) {
+        fs::write(source.with_extension("out"), first)?;
+        return Ok(());
+    }
+    let _ = fs::remove_file(source.with_extension("out"));
+    for (build, stdout) in outputs {
+        fs::write(source.with_extension(format!("{build}.out")), stdout)?;
+    }
+    Ok(())
+}
+
+/// What the program does on this Linux, in an empty folder.
+fn ask_linux(program: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i32, Vec<u8>)> {
+    let folder = program.with_extension(format!("oracle.{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let name = program.file_name().context("a program has a name")?;
+    // A copy would be open for writing in children that other threads start meanwhile (ETXTBSY).
+    fs::hard_link(program, folder.join(name))?;
+    let outcome = ask_linux_in(&folder, invocation, stdin);
+    // What it left there is of no use to anybody.
+    let _ = fs::remove_dir_all(&folder);
+    outcome
+}
+
+fn ask_linux_in(folder: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<(i32, Vec<u8>)> {
+    let (program, arguments) = invocation.arguments.split_first().context("no program")?;
+    let mut command = Command::new("timeout");
+    command
+        .args(["--foreground", "60", program])
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .envs(invocation.environment.iter().map(|(key, value)| (key, value)))
+        .stderr(Stdio::null());
+    let output = feed(&mut command, stdin).context("cannot run the program on this machine")?;
+    match (output.status.code(), output.status.signal()) {
+        (Some(124), _) => bail!("took too long on this machine's own Linux"),
+        (Some(status), _) => Ok((status, output.stdout)),
+        (None, signal) => Ok((128 + signal.unwrap_or(0), output.stdout)),
+    }
+}

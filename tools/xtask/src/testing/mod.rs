@@ -1,0 +1,306 @@
+//! `./x test`: every test, on the host and in the emulator.
+//!
+//! A suite finds its cases by itself; there is no list to keep. Each case runs in its own boot, two
+//! at a time, and reports one result or several.
+
+mod bench;
+mod benches;
+mod cli;
+mod compare;
+mod cores;
+mod directives;
+mod events;
+pub mod guest;
+mod host;
+pub mod linux;
+mod lockstep;
+mod model;
+mod monitors;
+mod mutations;
+mod native;
+mod processors;
+mod protocol;
+mod report;
+mod shell;
+mod tracing;
+
+use crate::compile::{self, Built};
+use crate::image::Base;
+use crate::project::Project;
+use crate::setup;
+use anyhow::{Context as _, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Run the tests, or those whose name contains FILTER
+///
+/// The suites are host (of the machine-independent parts), native (programs that boot in place of
+/// init), processors (that lack features),
+/// events (how long the kernel keeps the processor), bench (each benchmark,
+/// with little work), mutations (planted bugs, each of which a test must find), cores (machines with many), monitors (and programs on many cores), model (random operations
+/// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
+/// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
+/// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
+/// model check of the capability protocol, of which host has a part, and random operations of
+/// all cores in the emulator. A test is named SUITE/NAME. Its
+/// kernel log is left in target/tessera/logs.
+#[derive(clap::Args, Debug)]
+pub struct TestOptions {
+    /// Part of a test's name, such as linux/ or shell/pipeline
+    filter: Option<String>,
+    /// How many emulators run at a time
+    #[arg(long, short, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// Cores of the machine, where a test does not say itself
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    cores: u32,
+    /// Only list the tests
+    #[arg(long)]
+    list: bool,
+    /// Instead of testing, write anew what Linux prints for the C programs (guest/tests/linux/*.out)
+    #[arg(long)]
+    record: bool,
+    /// Show the kernel's log of failed tests
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// What the cases share.
+pub struct Context {
+    pub project: Project,
+    pub built: Built,
+    pub base: Base,
+    /// Show more of the log of what failed.
+    pub verbose: bool,
+    /// Cores, where a test does not say.
+    pub cores: u32,
+    /// What the tests that were asked for have in their names.
+    pub filter: String,
+    /// What tests have to say though they passed.
+    pub notes: Mutex<Vec<String>>,
+}
+
+impl Context {
+    /// Says more about a test than whether it passed.
+    pub fn note(&self, text: &str) {
+        if let Ok(mut notes) = self.notes.lock() {
+            notes.push(text.to_owned());
+        }
+    }
+
+    fn take_notes(&self) -> Vec<String> {
+        self.notes.lock().map(|mut notes| std::mem::take(&mut *notes)).unwrap_or_default()
+    }
+
+    /// A folder for files of the tests of `suite`.
+    pub fn folder(&self, suite: &str) -> Result<PathBuf> {
+        let folder = self.project.state().join("tests").join(suite);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// One result: its name and, if it failed, why.
+pub struct TestResult {
+    pub name: String,
+    pub outcome: Result<(), String>,
+}
+
+/// This tool itself, to be run in `folder` on the same project.
+fn this_tool(context: &Context, folder: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.current_dir(folder).env("TESSERA_ROOT", &context.project.root).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Runs a command to its end with `stdin` as its standard input; its standard output is kept.
+fn feed(command: &mut Command, stdin: &[u8]) -> Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // It need not read it.
+        let _ = pipe.write_all(stdin);
+    }
+    Ok(child.wait_with_output()?)
+}
+
+type Body = Box<dyn FnOnce(&Context) -> Vec<TestResult> + Send>;
+
+/// Something to run by itself.
+pub struct Case {
+    name: String,
+    body: Body,
+}
+
+impl Case {
+    /// A case with one result.
+    pub fn single(
+        name: String,
+        body: impl FnOnce(&Context) -> Result<()> + Send + 'static,
+    ) -> Case {
+        let own = name.clone();
+        Case::several(name, move |context| {
+            let outcome = body(context).map_err(|error| format!("{error:#}"));
+            vec![TestResult { name: own, outcome }]
+        })
+    }
+
+    /// A case that tells by itself how many results it has.
+    pub fn several(
+        name: String,
+        body: impl FnOnce(&Context) -> Vec<TestResult> + Send + 'static,
+    ) -> Case {
+        Case { name, body: Box::new(body) }
+    }
+}
+
+/// Runs them; the exit status.
+pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
+    let filter = model::full_name(options.filter.as_deref().unwrap_or(""));
+    if options.record {
+        setup::test_tools()?;
+        linux::record(project, filter)?;
+        return Ok(0);
+    }
+    let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
+    let mut tally = Tally::new();
+    let wants_host = "host/".contains(filter) || filter.starts_with("host/");
+    if wants_host && !options.list {
+        let inner = filter.strip_prefix("host/").unwrap_or("");
+        host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
+    }
+    if protocol::is_asked_for(filter) && !options.list {
+        let (results, notes) = protocol::run(project, filter);
+        results.into_iter().for_each(|result| tally.add(result, None));
+        notes.iter().for_each(|note| println!("{}", indent(note)));
+    }
+    if !filter.starts_with("host") {
+        let context = match prepare(project, options) {
+            Ok(context) => context,
+            Err(error) => {
+                let outcome = Err(format!("{error:#}"));
+                tally.add(TestResult { name: "build".into(), outcome }, None);
+                return Ok(tally.finish());
+            }
+        };
+        let cases: Vec<Case> = cases(&context, filter)?.into_iter().filter(selected).collect();
+        if options.list {
+            cases.iter().for_each(|case| println!("{}", case.name));
+            return Ok(0);
+        }
+        tally.run(&context, cases, options.jobs);
+    }
+    Ok(tally.finish())
+}
+
+fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
+    setup::qemu()?;
+    setup::test_tools()?;
+    let built = compile::build(project)?;
+    let base = Base::prepare(project, &built)?;
+    Ok(Context {
+        project: project.clone(),
+        built,
+        base,
+        verbose: options.verbose,
+        cores: options.cores,
+        filter: options.filter.clone().unwrap_or_default(),
+        notes: Mutex::default(),
+    })
+}
+
+fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
+    let mut cases = native::cases(context);
+    cases.extend(model::cases(filter));
+    cases.extend(protocol::cases(filter));
+    cases.extend(cores::cases());
+    cases.extend(monitors::cases());
+    cases.extend(processors::cases());
+    cases.extend(events::cases());
+    cases.extend(benches::cases());
+    cases.extend(mutations::cases());
+    cases.extend(cli::cases());
+    cases.extend(bench::cases());
+    cases.extend(compare::cases());
+    cases.extend(tracing::cases());
+    cases.extend(report::cases());
+    cases.extend(shell::cases(context)?);
+    cases.extend(linux::cases(context)?);
+    Ok(cases)
+}
+
+/// Counts and shows results as they come.
+struct Tally {
+    passed: usize,
+    failed: Vec<String>,
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Tally {
+    fn new() -> Tally {
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{pos}/{len} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Tally { passed: 0, failed: Vec::new(), bar, started: Instant::now() }
+    }
+
+    fn run(&mut self, context: &Context, cases: Vec<Case>, jobs: u16) {
+        self.bar.set_length(cases.len() as u64);
+        let bar = self.bar.clone();
+        let tally = Mutex::new(self);
+        let queue = Mutex::new(cases.into_iter());
+        let next = || queue.lock().ok()?.next();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some(case) = next() {
+                        bar.set_message(case.name);
+                        let started = Instant::now();
+                        let results = (case.body)(context);
+                        let Ok(mut tally) = tally.lock() else { return };
+                        let time = (results.len() == 1).then(|| started.elapsed());
+                        results.into_iter().for_each(|result| tally.add(result, time));
+                        for note in context.take_notes() {
+                            bar.suspend(|| println!("{}", indent(&note)));
+                        }
+                        bar.inc(1);
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+    }
+
+    fn add(&mut self, result: TestResult, time: Option<Duration>) {
+        let time = time.map_or(String::new(), |time| format!("  {:.1} s", time.as_secs_f64()));
+        let TestResult { name, outcome } = result;
+        let text = match &outcome {
+            Ok(()) => format!("ok      {name}{time}"),
+            Err(why) => format!("FAILED  {name}{time}\n{}", indent(why)),
+        };
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(_) => self.failed.push(name),
+        }
+        self.bar.suspend(|| println!("{text}"));
+    }
+
+    fn finish(self) -> i32 {
+        println!("\n{:.0} s", self.started.elapsed().as_secs_f64());
+        if !self.failed.is_empty() {
+            println!("failed:");
+            self.failed.iter().for_each(|name| println!("  ./x test {name}"));
+        }
+        println!("{} passed, {} failed", self.passed, self.failed.len());
+        i32::from(!self.failed.is_empty() || self.passed == 0)
+    }
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("        {line}\n")).collect::<String>().trim_end().to_owned()
+}

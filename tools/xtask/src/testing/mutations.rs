@@ -1,0 +1,268 @@
+//! Bugs that are planted: in a copy of the sources one place is changed, and the test that is meant for it
+//! must fail. (Those of the capability protocol are in `crates/protocol/capproto`, and in its own test.)
+//!
+//! Each of these once passed all tests, or was found only after very many random operations.
+
+use super::{Case, Context};
+use crate::project::Project;
+use crate::toolchain;
+use anyhow::{bail, ensure, Context as _, Result};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What of the project is built.
+const SOURCES: [&str; 10] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "rustfmt.toml",
+    "crates",
+    "guest",
+    "kernel",
+    "lib",
+    "servers",
+    "tools",
+    "x",
+];
+
+/// A bug.
+struct Bug {
+    name: &'static str,
+    /// File, what is there once, and what it becomes.
+    changes: &'static [(&'static str, &'static str, &'static str)],
+    found_by: Test,
+}
+
+enum Test {
+    /// Of a package, on the host.
+    Host { package: &'static str, test: &'static str },
+    /// In the emulator.
+    Machine { test: &'static str },
+}
+
+const BUGS: &[Bug] = &[
+    Bug {
+        name: "pages_of_who_left_a_cnode_are_own",
+        changes: &[(
+            "crates/user/uvm/src/amap.rs",
+            "        chunk.aliased = chunk.filled;\n        for (lo, hi)",
+            "        for (lo, hi)",
+        )],
+        found_by: Test::Host { package: "uvm", test: "who_left_the_cnode_may_have_the_pages_still" },
+    },
+    Bug {
+        name: "pairs_stay_writable_in_a_fork",
+        changes: &[("crates/user/uvm/src/amap.rs", "        self.shelves.lower(b);\n", "")],
+        found_by: Test::Host { package: "uvm", test: "pairs_are_copied_on_write" },
+    },
+    Bug {
+        name: "mappings_stay_in_pairs_when_a_chunk_becomes_dense",
+        changes: &[(
+            "crates/user/uvm/src/amap.rs",
+            "mappings.filter(|_| mapped.get(slot))",
+            "mappings.filter(|_| mapped.is_empty())",
+        )],
+        found_by: Test::Host { package: "uvm", test: "a_chunk_becomes_dense_as_it_is" },
+    },
+    Bug {
+        name: "slices_of_frames_overlap",
+        changes: &[(
+            "kernel/src/cap/retype.rs",
+            "return self.db.object_inside(src, base, len).is_some();",
+            "return false;",
+        )],
+        found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
+    },
+    Bug {
+        name: "a_repeated_delete_needs_the_way_to_its_slot",
+        changes: &[(
+            "kernel/src/invoke/mod.rs",
+            "matches!(lost, Status::Empty | Status::NoSlot | Status::WrongType)",
+            "lost == Status::Empty",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "a_delete_may_take_away_the_way_to_its_slot",
+        },
+    },
+    Bug {
+        name: "what_was_in_slot_0_is_forgotten",
+        changes: &[(
+            "kernel/src/cap/delete.rs",
+            "        while let Some(parked) = self.dying.head {\n            self.delete_left()?;\n",
+            "        while let Some(parked) = self.dying.head {\n",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "what_was_in_slot_0_goes_though_the_way_to_it_went",
+        },
+    },
+    Bug {
+        name: "memory_comes_back_while_another_core_covers_it",
+        changes: &[(
+            "crates/protocol/capproto/src/operation.rs",
+            "(true, false) if !bug.is(Mutation::ReclaimUnasked) => {",
+            "(true, false) if bug.is(Mutation::ReclaimUnasked) => {",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "memory_that_only_a_part_on_another_core_covers_stays_there",
+        },
+    },
+    Bug {
+        name: "a_core_says_that_it_covers_nothing",
+        changes: &[(
+            "kernel/src/cap/protocol.rs",
+            "let first = objects.find(|slot| slot.cap().ty != HOME_RAM)?.cap();",
+            "let first = objects.find(|slot| slot.cap().kind() == CapType::Ram)?.cap();",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "memory_that_only_a_part_on_another_core_covers_stays_there",
+        },
+    },
+    Bug {
+        name: "containers_that_find_no_room_are_in_use",
+        changes: &[(
+            "kernel/src/cap/suspects.rs",
+            "None => self.overflow = true,",
+            "None => self.overflow = false,",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "what_is_lost_after_many_others_is_found",
+        },
+    },
+    Bug {
+        name: "a_revoke_marks_nothing",
+        changes: &[(
+            "crates/protocol/capproto/src/operation.rs",
+            "if waiting.count() < 2 || bug.is(Mutation::SkipMark) {",
+            "if waiting.count() < 9 || bug.is(Mutation::SkipMark) {",
+        )],
+        found_by: Test::Host { package: "capproto", test: "directed_cases" },
+    },
+    Bug {
+        name: "a_child_inherits_locks",
+        changes: &[
+            (
+                "servers/unixd/src/fork.rs",
+                "        self.procs.add(proc);\n",
+                "        self.procs.add(proc);\n        \
+                 self.locks.inherit(pid, child);\n",
+            ),
+            (
+                "servers/unixd/src/locks.rs",
+                "impl FileLocks {\n",
+                "impl AllLocks {\n    pub fn inherit(&mut self, from: Pid, to: Pid) {\n        \
+                 let (from, to) = (Owner::Process(from), Owner::Process(to));\n        \
+                 for file in self.files.values_mut() {\n            \
+                 file.ranges.inherit(from, to);\n            \
+                 file.ranges.users_of(to).for_each(|user| self.users.take(user, 1));\n        \
+                 }\n    }\n}\n\nimpl FileLocks {\n",
+            ),
+            (
+                "crates/server/filelock/src/lib.rs",
+                "    /// Sets a lock that nothing is in the way of.\n",
+                "    /// Bug.\n    pub fn inherit(&mut self, from: Owner, to: Owner) {\n        \
+                 let own: Vec<Lock> = self.0.iter().copied().filter(|lock| lock.owner == from).collect();\n        \
+                 own.into_iter().for_each(|lock| self.set(Lock { owner: to, ..lock }));\n    }\n\
+                 \n    /// Sets a lock that nothing is in the way of.\n",
+            ),
+        ],
+        found_by: Test::Machine { test: "linux/locks.gcc" },
+    },
+];
+
+/// One case: all bugs share a copy of the sources, and what was built of it.
+pub fn cases() -> Vec<Case> {
+    vec![Case::single("mutations/are_found".into(), are_found)]
+}
+
+fn are_found(context: &Context) -> Result<()> {
+    let copy = Project { root: context.project.state().join("mutations") };
+    let mut missing = Vec::new();
+    for bug in BUGS {
+        copy_sources(&context.project, &copy)?;
+        plant(&copy, bug)?;
+        if !is_found(context, &copy, bug).with_context(|| bug.name)? {
+            missing.push(bug.name);
+        }
+    }
+    ensure!(missing.is_empty(), "not found: {}", missing.join(", "));
+    Ok(())
+}
+
+fn plant(copy: &Project, bug: &Bug) -> Result<()> {
+    for (file, right, wrong) in bug.changes {
+        let path = copy.path(file);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
+        let places = text.matches(right).count();
+        ensure!(places == 1, "{}: {file} has {places} places to plant it, not one", bug.name);
+        fs::write(path, text.replace(right, wrong))?;
+    }
+    Ok(())
+}
+
+/// Does the test fail? An error if what it is in does not build.
+fn is_found(context: &Context, copy: &Project, bug: &Bug) -> Result<bool> {
+    let (mut command, verdict) = match bug.found_by {
+        Test::Host { package, test } => {
+            let mut cargo = toolchain::host(copy);
+            cargo.args(["test", "--quiet", "--package", package, "--lib", "--", test]);
+            (cargo, "test result: FAILED".to_owned())
+        }
+        Test::Machine { test } => {
+            let mut tool = Command::new(std::env::current_exe()?);
+            tool.current_dir(&copy.root).env("TESSERA_ROOT", &copy.root).args(["test", test]);
+            (tool, format!("FAILED  {test}"))
+        }
+    };
+    command.env("CARGO_TARGET_DIR", copy.path("target")).env("CARGO_TERM_COLOR", "never");
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(false);
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    if said.contains(&verdict) {
+        return Ok(true);
+    }
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    context.note(&format!("{}: {said}{complaints}", bug.name));
+    bail!("its test did not come to an end: {complaints}")
+}
+
+/// Brings the copy up to date; files that are the same keep their times, so that little is built anew.
+fn copy_sources(project: &Project, copy: &Project) -> Result<()> {
+    fs::create_dir_all(&copy.root)?;
+    for name in SOURCES {
+        copy_all(&project.path(name), &copy.path(name))?;
+    }
+    Ok(())
+}
+
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_dir() {
+        let wanted = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+        if fs::read(to).ok().as_deref() != Some(&wanted) {
+            fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))?;
+        }
+        return Ok(());
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        // What is no source any more.
+        if !from.join(entry.file_name()).exists() {
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+    }
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy_all(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
