@@ -58,9 +58,8 @@ pub fn take(to: &mut [u8]) {
 /// `ENOMEM`.
 pub fn taken(len: usize) -> Result<Vec<u8>> {
     let mut all = Vec::new();
-    all.try_reserve_exact(len.min(DATA_BYTES)).map_err(|_| Errno::ENOMEM)?;
-    all.resize(len.min(DATA_BYTES), 0);
-    take(&mut all);
+    // As in `take`.
+    let _ = data(len).append_to(&mut all).map_err(|_| Errno::ENOMEM)?;
     Ok(all)
 }
 
