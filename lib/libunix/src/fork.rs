@@ -274,7 +274,7 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));
-    fd::alone::share_all(p);
+    fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
     let abort = |error| {
         let _ = server::call(op::ForkAbort { pid: child.pid });

@@ -110,6 +110,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         procs: Procs::default(),
         descs: Default::default(),
         pipes: Default::default(),
+        counters: Default::default(),
         tree: Tree::new(files),
         locks: Default::default(),
         futexes: Default::default(),

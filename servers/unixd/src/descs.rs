@@ -1,5 +1,7 @@
 //! Open file descriptions: who holds them, what they are.
 
+use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::effects::Effects;
 use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
@@ -37,6 +39,8 @@ pub enum Object {
     Tty(Option<Ino>),
     /// The console as a stream of bytes.
     Stream,
+    /// A counter that processes share, by its number, and what it is for the library.
+    Counter(Kind, u32),
     /// A device that the library does alone.
     Device(Kind, Ino),
     /// Text made when it was opened.
@@ -54,6 +58,7 @@ impl Object {
             Object::Pipe(..) => Kind::Pipe,
             Object::Tty(_) => Kind::Tty,
             Object::Stream => Kind::Stream,
+            Object::Counter(kind, _) => *kind,
             Object::Device(kind, _) => *kind,
             Object::Text(..) => Kind::Text,
             Object::Path(_) => Kind::Path,
@@ -65,7 +70,7 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
-            Object::Stream => None,
+            Object::Stream | Object::Counter(..) => None,
         }
     }
     /// What those watch, or wait for, who watch it or wait for it.
@@ -73,6 +78,7 @@ impl Object {
         match self {
             Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
             Object::Tty(_) | Object::Stream => Some(Source::Terminal),
+            Object::Counter(_, number) => Some(Source::Counter(*number)),
             _ => None,
         }
     }
@@ -277,6 +283,8 @@ impl Descs {
 pub struct Handles<'a> {
     pub descs: &'a mut Descs,
     pub pipes: &'a mut Pipes,
+    pub counters: &'a mut Counters,
+    pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
     pub tree: &'a mut Tree,
@@ -349,6 +357,7 @@ impl Handles<'_> {
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
+            Object::Counter(_, number) => self.counters.remove(number, self.clock),
             _ => {}
         }
         if let Some(node) = desc.object.node() {

@@ -112,9 +112,10 @@ impl Unixd {
 
     #[cold]
     fn tell_watchers(&mut self, source: Source, data: bool) {
-        let Unixd { descs, pipes, terminal, procs, watches, fx, .. } = self;
+        let Unixd { descs, pipes, counters, clock, terminal, procs, watches, fx, .. } = self;
         fx.watched = !watches.is_empty();
-        watches.note((source, data), Sources { descs, pipes, terminal }, procs, fx);
+        let sources = Sources { descs, pipes, counters, clock, terminal };
+        watches.note((source, data), sources, procs, fx);
     }
 
     #[cold]

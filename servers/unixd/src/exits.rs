@@ -255,6 +255,9 @@ impl Unixd {
     fn ended(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
+        self.counters.ended(pid, &mut self.fx);
+        self.perform();
+        let Ok(proc) = self.procs.get(pid) else { return };
         let (parent, status, uid) = (proc.parent, proc.status, proc.who.users.real);
         self.procs.tell(pid, true);
         let Ok(parent_proc) = self.procs.live(parent) else { return self.reap(pid) };
@@ -292,6 +295,7 @@ impl Unixd {
     /// The entry of a zombie goes.
     pub fn reap(&mut self, pid: Pid) {
         self.procs.remove(pid);
+        self.counters.reaped(pid);
     }
 
     /// Has everything ended?

@@ -19,6 +19,7 @@ mod captree;
 mod clock;
 mod console;
 mod content;
+mod counters;
 mod descs;
 mod dirs;
 mod domains;

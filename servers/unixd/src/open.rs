@@ -1,11 +1,11 @@
 //! Opening and creating files.
 
-use crate::clock::Clock;
 use crate::content::{refused, writer};
+use crate::counters::Origin;
 use crate::descs::{Handles, Object, Place};
 use crate::names::View;
 use crate::nodes::Node;
-use crate::procs::Procs;
+use crate::procs::{Procs, State};
 use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -39,7 +39,6 @@ pub struct Opening<'a> {
     pub procs: &'a Procs,
     pub terminal: &'a mut Terminal,
     pub stock: &'a mut Stock,
-    pub clock: &'a Clock,
     pub system: &'a System,
     pub caller: Speaker,
 }
@@ -108,7 +107,7 @@ impl Opening<'_> {
 
     /// Attributes of what the process makes.
     fn attr(&self, mode: u32) -> Attr {
-        Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
+        Attr { mode: mode & 0o7777, cred: self.cred(), now: self.handles.clock.wall() }
     }
 
     fn open_unnamed(&mut self, op: op::Open, path: &[u8]) -> Tried {
@@ -151,7 +150,7 @@ impl Opening<'_> {
             _ => Claim::None,
         };
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
-            let writer = writer(self.procs, self.caller, self.clock.wall())?;
+            let writer = writer(self.procs, self.caller, self.handles.clock.wall())?;
             let resized = self.handles.tree.files_mut().resize(*ino, 0, writer);
             resized.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
         }
@@ -224,6 +223,34 @@ impl Opening<'_> {
         let read = self.open_desc(object(), O_RDONLY | status, None, Claim::None)?;
         let write = self.open_desc(object(), O_WRONLY | status, None, Claim::None)?;
         done(PipeEnds { read, write })
+    }
+
+    /// Makes a counter for an `eventfd`.
+    pub fn event(&mut self, op: op::Event) -> Tried {
+        self.room(1)?;
+        let origin = Origin::Writes { semaphore: op.semaphore };
+        let number = self.handles.counters.make(origin, op.count)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Event, number), flags, None, Claim::None)
+    }
+
+    /// Makes a timer for a `timerfd`.
+    pub fn alarm(&mut self, op: op::Alarm) -> Tried {
+        self.room(1)?;
+        let Handles { counters, clock, .. } = &mut self.handles;
+        let number = counters.make(Origin::Clock, 0)?;
+        counters.set(number, (op.deadline, op.interval), clock)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Timer, number), flags, None, Claim::None)
+    }
+
+    /// Opens a process.
+    pub fn process(&mut self, op: op::OpenProcess) -> Tried {
+        self.room(1)?;
+        let is_over = self.procs.get(op.pid)?.state == State::Zombie;
+        let number = self.handles.counters.of_process(op.pid, is_over)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Process, number), flags, None, Claim::None)
     }
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {

@@ -1,6 +1,7 @@
 //! Which function does what.
 
 use crate::content::Contents;
+use crate::counters;
 use crate::descs::{seek, Handles, Object};
 use crate::dirs::get_dents;
 use crate::inout::InOut;
@@ -12,8 +13,9 @@ use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::Sources;
+use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
-use unixproto::{Any, Errno};
+use unixproto::{op, Any, Errno};
 
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
@@ -134,15 +136,41 @@ impl Unixd {
             Any::Ioctl(op) => self.ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
-                let Unixd { descs, pipes, terminal, procs, watches, caller, fx, .. } = self;
-                fx.begin_watching();
-                watches.watch(Sources { descs, pipes, terminal }, procs, *caller, call)
+                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                self.fx.begin_watching();
+                let sources = Sources { descs, pipes, counters, clock, terminal };
+                self.watches.watch(sources, procs, self.caller, call)
             }
             Any::Changes(_) => {
-                let Unixd { descs, pipes, terminal, procs, watches, caller, .. } = self;
-                watches.changes(Sources { descs, pipes, terminal }, procs, *caller)
+                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                let sources = Sources { descs, pipes, counters, clock, terminal };
+                self.watches.changes(sources, procs, self.caller)
             }
             Any::Pipe(op) => self.opening().pipe(op.flags),
+            Any::OpenProcess(op) => self.opening().process(op),
+            Any::ProcessOf(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(Process { pid: self.counters.process(number)? })
+            }
+            Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
+                let number = counters::number(self.descs.of(pid, desc)?)?;
+                let target = self.counters.process(number)? as i32;
+                self.kill(pid, op::Kill { pid: target, signal, code, value })
+            }
+            Any::Event(op) => self.opening().event(op),
+            Any::Alarm(op) => self.opening().alarm(op),
+            Any::SetAlarm(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                let number = counters::number(desc)?;
+                let before =
+                    self.counters.set(number, (op.deadline, op.interval), &mut self.clock)?;
+                self.counters.changed(number, false, &mut self.fx);
+                done(before)
+            }
+            Any::GetAlarm(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(self.counters.setting(number, &self.clock)?)
+            }
             Any::PipeRing(op) => self.pipes.ring(pid, self.descs.of(pid, op.desc)?),
             Any::PipeTake(op) => {
                 let desc = self.descs.of(pid, op.desc)?;
@@ -220,6 +248,10 @@ impl Unixd {
             }
             Object::Tty(_) => self.tty_read(caller.pid, call, bytes, nonblocking),
             Object::Stream => self.stream_read(bytes, nonblocking),
+            Object::Counter(_, number) => {
+                let Unixd { counters, clock, fx, procs, .. } = self;
+                counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
+            }
             _ => self.in_out().read(id, bytes),
         }
     }
@@ -237,21 +269,25 @@ impl Unixd {
             }
             Object::Tty(_) => self.tty_write(caller.pid, call, nonblocking),
             Object::Stream => self.stream_write(call, nonblocking),
+            Object::Counter(_, number) => {
+                let bytes = self.procs.a(caller, call)?;
+                self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)
+            }
             _ => self.in_out().write(call, id),
         }
     }
 
     /// What opening and closing works on.
     pub fn handles(&mut self) -> Handles<'_> {
-        let Unixd { descs, pipes, locks, watches, tree, fx, .. } = self;
-        Handles { descs, pipes, locks, watches, tree, fx }
+        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
+        Handles { descs, pipes, counters, clock, locks, watches, tree, fx }
     }
 
     fn opening(&mut self) -> Opening<'_> {
-        let Unixd { descs, pipes, locks, watches, tree, fx, .. } = self;
-        let handles = Handles { descs, pipes, locks, watches, tree, fx };
-        let Unixd { procs, terminal, stock, clock, system, caller, .. } = self;
-        Opening { handles, procs, terminal, stock, clock, system, caller: *caller }
+        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
+        let handles = Handles { descs, pipes, counters, clock, locks, watches, tree, fx };
+        let Unixd { procs, terminal, stock, system, caller, .. } = self;
+        Opening { handles, procs, terminal, stock, system, caller: *caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
@@ -270,7 +306,8 @@ impl Unixd {
     }
 
     fn polling(&mut self) -> Polling<'_> {
-        let Unixd { descs, pipes, terminal, watches, procs, clock, stirred, caller, .. } = self;
-        Polling { descs, pipes, terminal, watches, procs, clock, stirred, caller: *caller }
+        let Unixd { descs, pipes, counters, terminal, watches, procs, clock, stirred, .. } = self;
+        let caller = self.caller;
+        Polling { descs, pipes, counters, terminal, watches, procs, clock, stirred, caller }
     }
 }

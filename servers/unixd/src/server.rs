@@ -2,6 +2,7 @@
 
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
+use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::exits::Ending;
@@ -58,6 +59,8 @@ pub struct Unixd {
     pub descs: Descs,
     /// Pipes and fifos.
     pub pipes: Pipes,
+    /// Counters that processes share.
+    pub counters: Counters,
     /// Names, attributes and contents of files.
     pub tree: Tree,
     /// Advisory locks.
@@ -220,6 +223,7 @@ impl Unixd {
         for _ in 0..DUE_MAX {
             match self.clock.take_due() {
                 Some(Due::Wait(tid)) => self.wait_is_over(tid),
+                Some(Due::Counter(number)) => self.counters.expired(number, &mut self.fx),
                 Some(Due::Timer(pid, which)) => self.timer_expired(pid, which),
                 Some(Due::Kill(pid)) => self.insist(pid),
                 Some(Due::Cpu(pid)) => self.look_at_cpu(pid),

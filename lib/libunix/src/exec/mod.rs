@@ -59,7 +59,7 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
-        dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?.0;
+        dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
     }
     let args = Args::read(p, &path, argv, envp)?;
     execute(p, regs, dir, args).map_err(as_linux)

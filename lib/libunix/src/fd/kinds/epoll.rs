@@ -1,16 +1,44 @@
-//! `epoll`.
+//! `epoll`: a file that says which of a set of files are ready. A forked child has a copy of the set.
 
-use super::mask;
-use super::polling::{milliseconds, temporary_mask, Waiting};
 use crate::errno::{Errno, Result};
-use crate::fd::epoll::Epoll;
-use crate::fd::{self, watch, File, Object};
+use crate::fd::kinds::with_kind;
+use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::set::{Set, SharedSet};
+use crate::fd::watch::{self, Look};
+use crate::fd::{install, File};
 use crate::mm::user;
 use crate::process::Process;
-use alloc::boxed::Box;
+use crate::sys::mask;
+use crate::sys::polling::{milliseconds, temporary_mask, Waiting};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use linuxabi::bytes::{get_u32, get_u64, Bytes};
-use unixproto::files::{Kind, O_CLOEXEC, O_RDWR};
+use unixproto::files::{O_CLOEXEC, O_RDWR, POLLIN};
+
+/// A set of files.
+#[derive(Clone, Default)]
+pub struct Epoll(SharedSet);
+
+impl FileOps for Epoll {
+    const POLLABLE: bool = true;
+
+    fn server(&self) -> Server {
+        Server::Library
+    }
+    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+        Ok(0)
+    }
+    fn ready(&self, look: &Look) -> Option<u16> {
+        look.set(&self.0.borrow())
+    }
+    fn set(&self) -> Option<&SharedSet> {
+        Some(&self.0)
+    }
+    fn copied(&self) -> Epoll {
+        Epoll(Rc::new(RefCell::new(self.0.borrow().clone())))
+    }
+}
 
 /// Bytes of `struct epoll_event`, which is packed.
 const EVENT_BYTES: usize = 12;
@@ -21,8 +49,8 @@ pub fn epoll_create1(p: &mut Process, flags: u32) -> Result<u64> {
     if flags & !O_CLOEXEC != 0 {
         return Err(Errno::EINVAL);
     }
-    let file = File::new(Object::Epoll(Box::default()), O_RDWR);
-    Ok(fd::install(p, file, flags & O_CLOEXEC != 0)? as u64)
+    let file = File::new(Epoll::default(), O_RDWR);
+    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
 pub fn epoll_create(p: &mut Process, size: i32) -> Result<u64> {
@@ -30,15 +58,6 @@ pub fn epoll_create(p: &mut Process, size: i32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     epoll_create1(p, 0)
-}
-
-/// The set that a descriptor names, with its file's index.
-fn set(p: &mut Process, epfd: i32) -> Result<(u32, &mut Epoll)> {
-    let index = p.fds.index(epfd)?;
-    match &mut p.fds.get_mut(epfd)?.object {
-        Object::Epoll(set) => Ok((index, set)),
-        _ => Err(Errno::EINVAL),
-    }
 }
 
 pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64) -> Result<u64> {
@@ -50,19 +69,10 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
         user::bytes_in(p, event, &mut raw)?;
     }
     p.fds.get(epfd)?;
-    let (is_pollable, is_set) = match p.fds.get(fd)?.object {
-        Object::Description { kind, .. } => {
-            (matches!(kind, Kind::Pipe | Kind::Tty | Kind::Stream), false)
-        }
-        Object::Epoll(_) => (true, true),
-        Object::Text(_) => (false, false),
-        _ => (true, false),
-    };
-    if !is_pollable {
-        return Err(Errno::EPERM);
-    }
-    let file = p.fds.index(fd)?;
-    let (index, _) = set(p, epfd)?;
+    let (file, named) = p.fds.find(fd)?;
+    let is_set = with_kind!(&named.kind, kind => is_set(kind))?;
+    let (index, _) = p.fds.find(epfd)?;
+    let Epoll(set) = p.fds.of_kind(epfd)?;
     if index == file {
         return Err(Errno::EINVAL);
     }
@@ -70,26 +80,33 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
     match operation {
         ADD if is_set && p.fds.would_loop(file, index) => return Err(Errno::ELOOP),
         ADD => {
-            let number = set(p, epfd)?.1.add(fd, file, events, data)?;
+            let number = set.borrow_mut().add(fd, file, events, data)?;
             if let Err(error) = p.fds.join(file, index, number) {
-                set(p, epfd)?.1.remove(number);
+                set.borrow_mut().remove(number);
                 return Err(error);
             }
         }
-        MOD => set(p, epfd)?.1.modify(fd, file, events, data)?,
+        MOD => set.borrow_mut().modify(fd, file, events, data)?,
         DEL => {
-            let set = set(p, epfd)?.1;
-            let number = set.find(fd, file)?;
-            set.remove(number);
+            let number = set.borrow().find(fd, file)?;
+            set.borrow_mut().remove(number);
             p.fds.part(file, index, number);
             return Ok(0);
         }
         _ => return Err(Errno::EINVAL),
     }
     // Whoever waits for the set has to look at the new member.
-    p.fds.came(index, unixproto::files::POLLIN);
+    p.fds.came(index, POLLIN);
     crate::thread::park::tell_watchers(p);
     Ok(0)
+}
+
+/// Whether a member of a set is a set itself. `EPERM`: it cannot be a member.
+fn is_set<K: FileOps>(kind: &K) -> Result<bool> {
+    match K::POLLABLE {
+        true => Ok(kind.set().is_some()),
+        false => Err(Errno::EPERM),
+    }
 }
 
 /// What a look at a set has found.
@@ -104,19 +121,17 @@ struct Found {
 }
 
 /// Looks at what may have something to report, until `max` have.
-fn look(p: &mut Process, epfd: i32, max: usize) -> Result<Found> {
-    if let Some(found) = look_at_known(p, epfd, max, false)? {
+fn look(p: &mut Process, index: u32, set: &SharedSet, max: usize) -> Result<Found> {
+    if let Some(found) = look_at_known(p, &set.borrow(), max, false)? {
         return Ok(found);
     }
-    let (index, _) = set(p, epfd)?;
     let refused = watch::learn(p, core::iter::once((index, 0)))?;
-    let found = look_at_known(p, epfd, max, true)?.unwrap_or_default();
+    let found = look_at_known(p, &set.borrow(), max, true)?.unwrap_or_default();
     Ok(Found { refused, ..found })
 }
 
 /// The same. `None`: `unixd` has to be asked about a member, unless it was `asked` just now.
-fn look_at_known(p: &Process, epfd: i32, max: usize, asked: bool) -> Result<Option<Found>> {
-    let Object::Epoll(set) = &p.fds.get(epfd)?.object else { return Err(Errno::EINVAL) };
+fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Option<Found>> {
     if !p.fds.is_current(set) {
         return Ok(None);
     }
@@ -142,7 +157,7 @@ fn look_at_known(p: &Process, epfd: i32, max: usize, asked: bool) -> Result<Opti
 }
 
 /// Tells the program, and the set what the program has been told.
-fn tell(p: &mut Process, epfd: i32, out: u64, found: &Found) -> Result<u64> {
+fn tell(p: &mut Process, set: &SharedSet, out: u64, found: &Found) -> Result<u64> {
     if !found.reports.is_empty() {
         user::check_writable(p, out, found.reports.len() * EVENT_BYTES)?;
         for (n, &(_, report, data)) in found.reports.iter().enumerate() {
@@ -152,7 +167,7 @@ fn tell(p: &mut Process, epfd: i32, out: u64, found: &Found) -> Result<u64> {
     }
     let reported = found.reports.iter().map(|(number, ..)| *number);
     // With those about which `unixd` has to be asked each time, all stay.
-    set(p, epfd)?.1.looked(found.looked, reported, !found.refused.is_empty());
+    set.borrow_mut().looked(found.looked, reported, !found.refused.is_empty());
     Ok(found.reports.len() as u64)
 }
 
@@ -162,11 +177,13 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
     let mut waiting = None;
     loop {
         watch::refresh(p);
-        let Object::Epoll(set) = &p.fds.get(epfd)?.object else { return Err(Errno::EINVAL) };
+        let index = p.fds.index(epfd)?;
+        let Epoll(set) = p.fds.of_kind(epfd)?;
+        let is_due = !set.borrow().is_quiet() || !p.fds.is_current(&set.borrow());
         let mut refused = Vec::new();
-        if !set.is_quiet() || !p.fds.is_current(set) {
-            let found = look(p, epfd, max)?;
-            let count = tell(p, epfd, out, &found)?;
+        if is_due {
+            let found = look(p, index, &set, max)?;
+            let count = tell(p, &set, out, &found)?;
             if count > 0 {
                 return Ok(count);
             }

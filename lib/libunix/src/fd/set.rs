@@ -10,6 +10,8 @@
 
 use crate::errno::{Errno, Result};
 use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use core::cell::RefCell;
 use tables::{NoMemory, Slab, Sparse};
 
 /// `EPOLLET`.
@@ -44,9 +46,12 @@ impl Member {
     }
 }
 
+/// A set, and whoever uses it.
+pub type SharedSet = Rc<RefCell<Set>>;
+
 /// A set.
 #[derive(Clone, Default)]
-pub struct Epoll {
+pub struct Set {
     members: Slab<Option<Member>>,
     /// By descriptor and file.
     numbers: Sparse<u32, 4>,
@@ -60,7 +65,7 @@ const fn key(fd: i32, file: u32) -> u64 {
     (fd as u32 as u64) << 32 | file as u64
 }
 
-impl Epoll {
+impl Set {
     /// `EPOLL_CTL_ADD`. Answers the member's number.
     pub fn add(&mut self, fd: i32, file: u32, events: u32, data: u64) -> Result<u32> {
         if self.numbers.get(key(fd, file)).is_some() {
@@ -138,7 +143,7 @@ impl Epoll {
 
     /// Nobody knows anything about any of them.
     pub fn list_all(&mut self) {
-        let Epoll { members, numbers, list, .. } = self;
+        let Set { members, numbers, list, .. } = self;
         for (_, &number) in numbers.iter() {
             list_one(members, list, number);
         }

@@ -1,18 +1,112 @@
-//! Contents of regular files: `unixd` says which bytes are meant (and moves the offset, and makes
-//! room), then they are copied here, from or to windows on the file's extents. What is only written has
-//! no windows: whoever could write through one could read.
+//! Regular files: `unixd` says which bytes are meant (and moves the offset, and makes room), then they
+//! are copied here, from or to windows on the file's extents. What is only written has no windows:
+//! whoever could write through one could read.
 
-use super::buffers::Cursor;
-use super::transfer::Source;
-use super::windows::{self, View};
 use crate::errno::{Errno, Result};
+use crate::fd::alone;
+use crate::fd::buffers::Cursor;
+use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
+use crate::fd::stream;
+use crate::fd::transfer::Source;
+use crate::fd::windows::{self, View};
+use crate::mm;
 use crate::mm::user::{Moved, Short};
 use crate::process::Process;
 use crate::server::{self, op};
 use libos::guarded::{Memory, Progress};
-use unixproto::files::{AT_OFFSET, SEEK_SET};
-use unixproto::ops::Part;
+use unixproto::files::{
+    Kind, Stat, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_SET, STAT_BYTES,
+};
+use unixproto::ops::{Opened, Part};
 use unixproto::session::DATA_BYTES;
+
+/// An open regular file.
+#[derive(Clone, Copy)]
+pub struct Regular {
+    desc: u32,
+    inode: u64,
+}
+
+impl FileOps for Regular {
+    const SERVED: Option<Kind> = Some(Kind::Regular);
+    const POSITIONED: bool = true;
+
+    fn opened(opened: &Opened) -> Option<Regular> {
+        Some(Regular { desc: opened.desc, inode: opened.inode })
+    }
+    fn server(&self) -> Server {
+        Server::Unixd([self.desc, 0])
+    }
+    fn windows(&self) -> [Option<u64>; 2] {
+        [Some(self.inode), None]
+    }
+    fn read(
+        &self,
+        p: &mut Process,
+        file: Handle,
+        at: Option<u64>,
+        to: &mut Cursor,
+    ) -> Result<u64> {
+        if to.left() == 0 {
+            return Ok(0);
+        }
+        let kept = if at.is_none() { p.fds.kept_offset(file.index) } else { None };
+        let done = read(p, self.desc, self.inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
+        if let Some(offset) = kept {
+            p.fds.keep_offset(file.index, offset + done);
+        }
+        Ok(done)
+    }
+    fn write(
+        &self,
+        p: &mut Process,
+        file: Handle,
+        at: Option<u64>,
+        from: &mut impl Source,
+    ) -> Result<u64> {
+        if at.is_none() {
+            alone::give_back(p, file.index, self.desc);
+        }
+        let write_only = file.flags & O_ACCMODE == O_WRONLY;
+        let to = Target { desc: self.desc, inode: self.inode, write_only };
+        write(p, to, at.unwrap_or(AT_OFFSET), from)
+    }
+    fn seek(&self, p: &mut Process, file: Handle, offset: i64, whence: u32) -> Result<u64> {
+        alone::seek(p, file.index, self.desc, offset, whence)
+    }
+    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(p, self.desc, command, arg)
+    }
+    fn map(&self) -> Result<Mapped> {
+        self.contents().map(Mapped::Contents)
+    }
+    fn contents(&self) -> Result<Contents> {
+        Ok(Contents { desc: self.desc, inode: self.inode })
+    }
+    fn truncate(&self, p: &mut Process, size: u64) -> Result<u64> {
+        let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
+        mm::truncated(p, file.inode, size);
+        Ok(0)
+    }
+    /// Only ever makes the file longer: its holes stay holes.
+    fn allocate(&self, end: Option<u64>) -> Result<u64> {
+        self.stat()?;
+        let stat: [u8; STAT_BYTES] = server::data(STAT_BYTES).load().map_err(|_| Errno::EIO)?;
+        let size = Stat::from_bytes(&stat).size as u64;
+        if let Some(size) = end.filter(|end| *end > size) {
+            server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
+        }
+        Ok(0)
+    }
+    /// Nothing is ever behind.
+    fn sync(&self) -> Result<u64> {
+        Ok(0)
+    }
+    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+        alone::give_back(p, file.index, self.desc);
+        Ok(())
+    }
+}
 
 /// Most bytes that one request writes: what is asked for is made resident first.
 const WRITE_PIECE: u64 = 4 << 20;
