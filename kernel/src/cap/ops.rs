@@ -1,16 +1,16 @@
 //! Copy, mint, move, compare, identify, and fresh Ids.
 
-use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef};
-use crate::dispatch::Local;
+use super::CapSpace;
+use super::{attr, copied_attrs, made_attrs, CapExt};
+use crate::object::{SlotRef, SlotRun};
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status, TypeSet};
 use mdb::RawCap;
 
 /// Can a capability of this type be copied?
 #[inline]
-pub(super) fn is_copyable(ty: u8) -> bool {
+pub fn is_copyable(ty: u8) -> bool {
     TypeSet::COPYABLE.has_number(ty)
 }
 
@@ -23,7 +23,7 @@ fn copied(cap: RawCap) -> Option<RawCap> {
     Some(RawCap { attrs: copied_attrs(cap.attrs), ..cap })
 }
 
-impl Local {
+impl CapSpace {
     /// Makes another capability to the same object, in the empty slot `dst`.
     pub fn copy(&mut self, src: SlotRef, dst: SlotRef) -> Result<(), Status> {
         self.check_lock(src)?;

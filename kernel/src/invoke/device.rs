@@ -2,13 +2,15 @@
 
 use super::endpoint::listener;
 use super::{operations, run, Outcome};
-use crate::dispatch::{DcbRef, Listener, Local};
+use crate::dispatch::line;
+use crate::driver::CpuDriver;
 use crate::machine;
+use crate::object::{DcbRef, Listener};
 use captypes::invocations::{IoOp, IrqOp, PerfMonOp, Value};
 
 /// Of ports.
 #[inline(never)]
-pub(super) fn dispatch_io(local: &mut Local, dcb: DcbRef, op: IoOp) -> Outcome {
+pub(super) fn dispatch_io(local: &mut CpuDriver, dcb: DcbRef, op: IoOp) -> Outcome {
     operations! { local, dcb, op: IoOp;
         PortIn |ports, a| machine::port_in(ports, a.port, a.width);
         PortOut |ports, a| machine::port_out(ports, a.port, a.width, a.value);
@@ -20,19 +22,19 @@ pub(super) fn dispatch_io(local: &mut Local, dcb: DcbRef, op: IoOp) -> Outcome {
 
 /// Of interrupt lines.
 #[inline(never)]
-pub(super) fn dispatch_irq(local: &mut Local, dcb: DcbRef, op: IrqOp) -> Outcome {
+pub(super) fn dispatch_irq(local: &mut CpuDriver, dcb: DcbRef, op: IrqOp) -> Outcome {
     operations! { local, dcb, op: IrqOp;
-        IrqBind |line, a| {
+        IrqBind |cap, a| {
             let to = if a.to.is_null() { Listener::Dispatcher(dcb) } else { listener(dcb, a.to)? };
-            local.bind_irq(line, to, a.bits)
+            local.irqs.bind(line(cap)?, to, a.bits)
         };
-        IrqAck |line, _| local.ack_irq(line);
+        IrqAck |cap, _| local.irqs.acknowledge(line(cap)?);
     }
 }
 
 /// Of performance counters.
 #[inline(never)]
-pub(super) fn dispatch_perf(local: &mut Local, dcb: DcbRef, op: PerfMonOp) -> Outcome {
+pub(super) fn dispatch_perf(local: &mut CpuDriver, dcb: DcbRef, op: PerfMonOp) -> Outcome {
     operations! { local, dcb, op: PerfMonOp;
         PerfInfo |_, _| Ok(Value { value: machine::perf_info() });
         PerfProgram |_, a| machine::perf_program(a.counter, a.event);

@@ -3,14 +3,17 @@
 use super::{endpoint, object, outcome, run, settled, Outcome};
 use crate::arch;
 use crate::cap::lookup::used_slot;
-use crate::cap::{CapExt, SlotRef};
-use crate::dispatch::{Dcb, DcbRef, Local, Settings};
+use crate::cap::CapExt;
+use crate::driver::CpuDriver;
+use crate::object::{Dcb, DcbRef, SlotRef};
+use crate::operations::configure;
+use crate::operations::Settings;
 use captypes::invocations::{DispatcherOp, Value};
 use captypes::{op, Invocation, Place, Rights, Status};
 
 /// Of Dispatchers.
 #[inline(never)]
-pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: DispatcherOp) -> Outcome {
+pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> Outcome {
     let dispatcher = |target| object::<Dcb>(dcb, target);
     match op {
         DispatcherOp::Reply => outcome(endpoint::reply(local, dcb)),
@@ -18,40 +21,40 @@ pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: DispatcherOp) -> Outc
             run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a))
         }
         DispatcherOp::Start => {
-            run(local, dcb, |local, t, _: op::Start| local.start(dcb, dispatcher(t)?))
+            run(local, dcb, |local, t, _: op::Start| local.sched.start(dcb, dispatcher(t)?))
         }
         DispatcherOp::Suspend => run(local, dcb, |local, t, _: op::Suspend| {
             let target = dispatcher(t)?;
             if target != dcb {
                 check_authority(dcb, t, Rights::REVOKE)?;
             }
-            local.suspend(target)
+            local.sched.suspend(target)
         }),
         DispatcherOp::Continue => run(local, dcb, |local, t, _: op::Continue| {
             let target = dispatcher(t)?;
             check_authority(dcb, t, op::Continue::NEEDS)?;
-            local.resume(target)
+            local.sched.resume(target)
         }),
         DispatcherOp::Yield => run(local, dcb, |local, t, _: op::Yield| {
             if dispatcher(t)? != dcb {
                 return Err(Status::WrongState);
             }
-            local.yield_now(dcb);
+            local.sched.yield_now(dcb);
             Ok(())
         }),
         DispatcherOp::Wait => settled(wait(local, dcb)),
         DispatcherOp::SetTimer => run(local, dcb, |local, t, a: op::SetTimer| {
-            local.set_timer(dispatcher(t)?, a.deadline);
+            local.sched.set_timer(dispatcher(t)?, a.deadline);
             Ok(())
         }),
         DispatcherOp::SetFsBase => {
             run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
         }
         DispatcherOp::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
-            local.set_affinity(dispatcher(t)?, a.mask)
+            local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
         DispatcherOp::Usage => run(local, dcb, |local, t, _: op::Usage| {
-            Ok(Value { value: local.usage(dispatcher(t)?) })
+            Ok(Value { value: local.sched.usage(dispatcher(t)?) })
         }),
     }
 }
@@ -65,12 +68,12 @@ fn check_authority(dcb: DcbRef, target: Place, right: Rights) -> Result<(), Stat
 }
 
 fn configure(
-    local: &mut Local,
+    local: &mut CpuDriver,
     dcb: DcbRef,
     target: DcbRef,
     args: op::Configure,
 ) -> Result<(), Status> {
-    local.work = local.budget;
+    local.caps.budget.begin();
     let find = |place: Place| -> Result<Option<SlotRef>, Status> {
         if place.is_null() {
             Ok(None)
@@ -86,24 +89,24 @@ fn configure(
         fault_ep: find(args.fault_ep)?,
         options: args.options,
     };
-    local.configure(dcb, target, settings)
+    configure::configure(local, dcb, target, settings)
 }
 
-fn wait(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+fn wait(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {
     if object::<Dcb>(dcb, Place(dcb.ctx.rdi.get()))? != dcb {
         return Err(Status::WrongState);
     }
-    local.wait(dcb);
+    local.sched.wait(dcb);
     Ok(())
 }
 
-fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Status> {
+fn set_fs_base(local: &mut CpuDriver, target: DcbRef, base: u64) -> Result<(), Status> {
     if base >= arch::user_end() {
         return Err(Status::OutOfRange);
     }
-    local.bring_home(target);
+    local.sched.bring_home(target);
     target.fs_base.set(base);
-    if local.current == Some(target) {
+    if local.sched.current() == Some(target) {
         arch::write_fs_base(base);
     }
     Ok(())

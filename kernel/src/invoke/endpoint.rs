@@ -2,16 +2,16 @@
 
 use super::{no_object, object, run, settled, Outcome};
 use crate::cap::lookup::used_slot;
-use crate::cap::mem::Obj;
 use crate::cap::CapExt;
-use crate::dispatch::{Dcb, DcbRef, Listener, Local};
-use crate::ipc::Endpoint;
+use crate::driver::CpuDriver;
+use crate::ipc;
+use crate::object::{Dcb, DcbRef, Endpoint, Listener, Obj};
 use captypes::invocations::{EndpointOp, ReceiverOp};
 use captypes::{op, CapType, Invocation, Place, Rights, Status};
 
 /// Of Endpoints.
 #[inline(always)]
-pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: EndpointOp) -> Outcome {
+pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: EndpointOp) -> Outcome {
     match op {
         EndpointOp::Call => settled(call(local, dcb)),
         EndpointOp::ReplyRecv => settled(reply_recv(local, dcb)),
@@ -22,7 +22,7 @@ pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: EndpointOp) -> Outcom
 
 /// Of Dispatchers and Endpoints.
 #[inline(always)]
-pub(super) fn dispatch_receiver(local: &mut Local, dcb: DcbRef, op: ReceiverOp) -> Outcome {
+pub(super) fn dispatch_receiver(local: &mut CpuDriver, dcb: DcbRef, op: ReceiverOp) -> Outcome {
     match op {
         ReceiverOp::Notify => notify(local, dcb),
     }
@@ -53,28 +53,28 @@ fn caller(dcb: DcbRef, place: Place) -> Result<DcbRef, Status> {
 }
 
 #[inline(never)]
-fn call(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+fn call(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {
     let target = Place(dcb.ctx.rdi.get());
     let (endpoint, badge) = endpoint(dcb, target, op::Call::NEEDS)?;
-    local.call_endpoint(dcb, endpoint, badge);
+    ipc::call(&mut local.sched, &mut local.caps, dcb, endpoint, badge);
     Ok(())
 }
 
 #[inline(never)]
-fn reply_recv(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+fn reply_recv(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {
     let target = Place(dcb.ctx.rdi.get());
     let (endpoint, _) = endpoint(dcb, target, op::ReplyRecv::NEEDS)?;
     let to = Place(dcb.ctx.r15.get());
     let to = if to.is_null() { None } else { caller(dcb, to).ok() };
-    local.reply_recv(dcb, endpoint, to)
+    ipc::reply_recv(&mut local.sched, &mut local.caps, dcb, endpoint, to)
 }
 
-fn poll(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+fn poll(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {
     let target = Place(dcb.ctx.rdi.get());
     let (endpoint, _) = endpoint(dcb, target, op::Poll::NEEDS)?;
     // Where `ReplyRecv` names the slots.
     let kept = dcb.ctx.r14.replace(dcb.ctx.rsi.get());
-    let received = local.receive_now(dcb, endpoint);
+    let received = ipc::receive_now(&mut local.sched, &mut local.caps, dcb, endpoint);
     dcb.ctx.r14.set(kept);
     if received {
         Ok(())
@@ -83,16 +83,16 @@ fn poll(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
     }
 }
 
-pub(super) fn reply(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+pub(super) fn reply(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {
     let target = Place(dcb.ctx.rdi.get());
-    local.reply(dcb, caller(dcb, target)?)
+    ipc::reply(&mut local.sched, &mut local.caps, dcb, caller(dcb, target)?)
 }
 
 #[inline(never)]
-fn listen(local: &mut Local, dcb: DcbRef) -> Outcome {
+fn listen(local: &mut CpuDriver, dcb: DcbRef) -> Outcome {
     run(local, dcb, |local, t, a: op::Listen| {
         let (endpoint, _) = endpoint(dcb, t, op::Listen::NEEDS)?;
-        local.listen(dcb, endpoint, a.bits);
+        ipc::listen(&mut local.sched, dcb, endpoint, a.bits);
         Ok(())
     })
 }
@@ -108,10 +108,10 @@ pub(super) fn listener(dcb: DcbRef, target: Place) -> Result<Listener, Status> {
 
 /// Notifies a dispatcher, or the receiver of an endpoint.
 #[inline(never)]
-fn notify(local: &mut Local, dcb: DcbRef) -> Outcome {
+fn notify(local: &mut CpuDriver, dcb: DcbRef) -> Outcome {
     run(local, dcb, |local, t, a: op::Notify| {
         let target = listener(dcb, t)?.dispatcher().ok_or(Status::WrongState)?;
-        local.notify(target, a.bits);
+        local.sched.notify(target, a.bits);
         Ok(())
     })
 }

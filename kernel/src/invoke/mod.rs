@@ -24,9 +24,9 @@ pub(crate) mod redirect;
 mod table;
 
 use crate::cap::lookup::used_slot;
-use crate::cap::mem::Obj;
 use crate::cap::CapExt;
-use crate::dispatch::{DcbRef, Local};
+use crate::driver::CpuDriver;
+use crate::object::{DcbRef, Obj};
 use captypes::invocations::{Counter, DispatcherOp, Group, Reply};
 use captypes::{CapType, Invocation, Label, Place, Status};
 use mdb::RawCap;
@@ -47,9 +47,9 @@ fn outcome(result: Result<(), Status>) -> Outcome {
 /// Decodes the arguments, runs `f`, and stores its results.
 #[inline(always)]
 fn run<I: Invocation>(
-    local: &mut Local,
+    local: &mut CpuDriver,
     dcb: DcbRef,
-    f: impl FnOnce(&mut Local, Place, I) -> Result<I::Reply, Status>,
+    f: impl FnOnce(&mut CpuDriver, Place, I) -> Result<I::Reply, Status>,
 ) -> Outcome {
     let target = Place(dcb.ctx.rdi.get());
     let result = I::decode(&dcb.ctx.args()).and_then(|args| f(local, target, args));
@@ -62,8 +62,8 @@ fn run<I: Invocation>(
 
 /// Performs the invocation in the registers of `dcb`, the current dispatcher.
 #[inline(always)]
-pub fn invoke(local: &mut Local, dcb: DcbRef) {
-    local.add(Counter::Invocations, 1);
+pub fn invoke(local: &mut CpuDriver, dcb: DcbRef) {
+    local.core.add(Counter::Invocations, 1);
     let mut outcome = match Label::from_u16(dcb.ctx.rax.get() as u16) {
         Some(label) => dispatch(local, dcb, label),
         None => Status::Invalid.to_word(),
@@ -82,8 +82,8 @@ pub fn invoke(local: &mut Local, dcb: DcbRef) {
 /// What remains to be told of an operation that may have deleted its own dispatcher, which must not be
 /// written to then.
 #[inline(always)]
-fn survived(local: &Local, dcb: DcbRef, outcome: Outcome) -> Outcome {
-    if local.is_alive(dcb) {
+fn survived(local: &CpuDriver, dcb: DcbRef, outcome: Outcome) -> Outcome {
+    if redirect::is_alive(local, dcb) {
         outcome
     } else {
         SETTLED
@@ -92,14 +92,14 @@ fn survived(local: &Local, dcb: DcbRef, outcome: Outcome) -> Outcome {
 
 /// The same for a dispatcher that is not the current one.
 #[inline(never)]
-fn perform(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn perform(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     dispatch(local, dcb, label)
 }
 
 /// By what it is invoked on. What must be fast has a function for each operation, so that each has only its
 /// own registers to save.
 #[inline(always)]
-fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let rare = match label.group() {
         Group::Any(op) => return any::dispatch(local, dcb, op),
         Group::Ram(op) => return any::dispatch_ram(local, dcb, op),
@@ -125,7 +125,7 @@ fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 macro_rules! handlers {
     ($($name:ident($op:ident) = |$local:ident, $dcb:ident, $target:ident, $args:pat_param| $body:expr;)*) => { $(
         #[inline(never)]
-        fn $name(local: &mut Local, dcb: DcbRef) -> Outcome {
+        fn $name(local: &mut CpuDriver, dcb: DcbRef) -> Outcome {
             run(local, dcb, |$local, $target, $args: captypes::op::$op| {
                 let $dcb = dcb;
                 $body
@@ -156,7 +156,7 @@ use operations;
 
 /// The object of type `T` that `target` names.
 #[inline]
-fn object<T: crate::cap::mem::Object>(dcb: DcbRef, target: Place) -> Result<Obj<T>, Status> {
+fn object<T: crate::object::Object>(dcb: DcbRef, target: Place) -> Result<Obj<T>, Status> {
     let cap = used_slot(dcb, target)?.cap();
     Obj::of(&cap).ok_or_else(|| no_object(&cap, T::TYPE))
 }

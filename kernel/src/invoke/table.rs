@@ -4,13 +4,14 @@ use super::{handlers, run, Outcome};
 use crate::cap::lookup::{
     free_slot, held_slot, held_slots, mapping_to_change, slots_to_change, used_slot,
 };
-use crate::dispatch::{DcbRef, Local};
-use crate::vspace::MapArgs;
+use crate::driver::CpuDriver;
+use crate::object::DcbRef;
+use crate::vspace::{self, MapArgs};
 use captypes::invocations::{MappingOp, TableOp, TranslationOp, Value};
 
 /// Of page tables.
 #[inline(always)]
-pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: TableOp) -> Outcome {
+pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: TableOp) -> Outcome {
     match op {
         TableOp::Map => map(local, dcb),
         TableOp::MapMany => map_many(local, dcb),
@@ -22,7 +23,7 @@ pub(super) fn dispatch(local: &mut Local, dcb: DcbRef, op: TableOp) -> Outcome {
 
 /// Of Mappings.
 #[inline(always)]
-pub(super) fn dispatch_mapping(local: &mut Local, dcb: DcbRef, op: MappingOp) -> Outcome {
+pub(super) fn dispatch_mapping(local: &mut CpuDriver, dcb: DcbRef, op: MappingOp) -> Outcome {
     match op {
         MappingOp::Protect => protect(local, dcb),
         MappingOp::ProtectMany => protect_many(local, dcb),
@@ -33,7 +34,11 @@ pub(super) fn dispatch_mapping(local: &mut Local, dcb: DcbRef, op: MappingOp) ->
 
 /// Of both.
 #[inline(always)]
-pub(super) fn dispatch_translation(local: &mut Local, dcb: DcbRef, op: TranslationOp) -> Outcome {
+pub(super) fn dispatch_translation(
+    local: &mut CpuDriver,
+    dcb: DcbRef,
+    op: TranslationOp,
+) -> Outcome {
     match op {
         TranslationOp::Locate => locate(local, dcb),
     }
@@ -43,37 +48,42 @@ handlers! {
     map(Map) = |local, d, target, a| {
         let args = MapArgs { entry: a.entry, count: a.count, offset: a.offset, flags: a.flags };
         let (table, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
-        local.map(table, src, args, free_slot(local, d, a.mapping)?)
+        let dst = free_slot(&local.caps, d, a.mapping)?;
+        local.vm.map(&mut local.caps, local.sched.vector_unit(), table, src, args, dst)
     };
     map_many(MapMany) = |local, d, target, a| {
         let src = held_slots(d, a.src, a.count)?;
-        let dst = slots_to_change(local, d, a.mapping, a.count)?;
-        local.map_many(used_slot(d, target)?, src, a.entry, a.flags, dst)
+        let dst = slots_to_change(&local.caps, d, a.mapping, a.count)?;
+        let (table, unit) = (used_slot(d, target)?, local.sched.vector_unit());
+        local.vm.map_many(&mut local.caps, unit, table, src, a.entry, a.flags, dst)
     };
-    read_entry(ReadEntry) = |local, d, target, a| {
-        local.read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
+    read_entry(ReadEntry) = |_local, d, target, a| {
+        vspace::read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })
     };
     clear_status(ClearStatus) = |local, d, target, a| {
-        local.clear_status(used_slot(d, target)?, a.entry, a.count, a.bits)
+        local.vm.clear_status(&local.caps, used_slot(d, target)?, a.entry, a.count, a.bits)
     };
     map_zero(MapZero) = |local, d, target, a| {
-        local.map_zero(used_slot(d, target)?, a.entry, a.count, a.flags)
+        local.vm.map_zero(&local.caps, used_slot(d, target)?, a.entry, a.count, a.flags)
     };
     protect(Protect) = |local, d, target, a| {
-        local.protect(mapping_to_change(local, d, target)?, a.first, a.count, a.flags)
+        let mapping = mapping_to_change(&local.caps, d, target)?;
+        local.vm.protect(&mut local.caps, mapping, a.first, a.count, a.flags)
     };
     protect_many(ProtectMany) = |local, d, target, a| {
-        local.protect_many(slots_to_change(local, d, target, a.count)?, a.flags)
+        let mappings = slots_to_change(&local.caps, d, target, a.count)?;
+        local.vm.protect_many(&mut local.caps, mappings, a.flags)
     };
     unmap(Unmap) = |local, d, target, a| {
-        let rest = free_slot(local, d, a.rest);
-        local.unmap(mapping_to_change(local, d, target)?, a.first, a.count, rest, a.flags)
+        let rest = free_slot(&local.caps, d, a.rest);
+        let mapping = mapping_to_change(&local.caps, d, target)?;
+        local.vm.unmap(&mut local.caps, mapping, a.first, a.count, rest, a.flags)
     };
     replace(Replace) = |local, d, target, a| {
-        let (mapping, src) = (mapping_to_change(local, d, target)?, held_slot(d, a.src)?);
-        local.replace(mapping, src, a.flags)
+        let (mapping, src) = (mapping_to_change(&local.caps, d, target)?, held_slot(d, a.src)?);
+        local.vm.replace(&mut local.caps, mapping, src, a.flags)
     };
     locate(Locate) = |local, d, target, a| {
-        local.locate(used_slot(d, target)?, used_slot(d, a.root)?, a.number)
+        vspace::locate(&local.caps, used_slot(d, target)?, used_slot(d, a.root)?, a.number)
     };
 }

@@ -22,7 +22,7 @@ fn lend(m: &mut Machine, serial: u32, base: u64, bytes: u64, slot: u32) {
         word: bytes,
     };
     let slot = m.slot(at(slot));
-    m.core.local.db.insert(slot, cap);
+    m.core.local.caps.db.insert(slot, cap);
     m.check();
 }
 
