@@ -75,6 +75,7 @@ pub fn bytes(bytes: &[u8]) {
         // Writing to the port cannot fail.
         let _ = crate::arch::LogPort.write_str(chunk.valid());
         if !chunk.invalid().is_empty() {
+            // The port takes everything.
             let _ = crate::arch::LogPort.write_char('?');
         }
     }

@@ -67,6 +67,7 @@ const DEV_LINKS: [(&[u8], &[u8]); 4] = [
 
 /// Ends a session that could not begin.
 pub fn give_up() -> ! {
+    // There is nobody else to tell.
     let _ = session::end(BROKEN);
     libos::runtime::stop()
 }
@@ -400,7 +401,9 @@ pub fn report(mut unixd: Unixd) -> ! {
     };
     drop(unixd);
     crate::stock::tidy_all();
+    // What is not given back counts as used.
     let _ = domain::with(|domain| domain.arena.release());
+    // There is nobody else to tell.
     let _ = session::end(status);
     libos::runtime::stop()
 }

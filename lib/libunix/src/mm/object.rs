@@ -387,7 +387,7 @@ impl Objects {
             let old = all.len();
             all.resize(old + here, 0);
             let progress = page.read(&mut all[old..]);
-            let _ = mapping.delete();
+            mapping.discard();
             if progress.fault.is_some() {
                 // Others have truncated the file.
                 all.truncate(old + progress.done);
@@ -463,6 +463,7 @@ fn give_back(near: &mut Numbers, far: &mut Spread, nodes: &mut Nodes, slot: Plac
 
 /// Empties slots that follow each other.
 fn delete(first: Place, count: u32) {
+    // Slots that stay full refuse what is put there next.
     let _ = match count {
         0 => Ok(()),
         1 => first.delete(),
