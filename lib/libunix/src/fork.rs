@@ -456,7 +456,9 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     }
     if child_tid != 0 {
         let pid = p.pid;
-        // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, child_tid, &pid);
+        // The page is the parent's still. Linux ignores a bad address here, too.
+        if user::check_writable(p, child_tid, size_of_val(&pid)).is_ok() {
+            let _ = user::copy_out(p, child_tid, &pid);
+        }
     }
 }

@@ -16,7 +16,6 @@ extern crate alloc;
 #[macro_use]
 mod text;
 
-mod boot;
 mod caps;
 mod captree;
 mod clock;
@@ -27,13 +26,16 @@ mod descs;
 mod dirs;
 mod domains;
 mod effects;
+mod ending;
 mod exits;
 mod families;
+mod firstdomain;
 mod fork;
 mod frames;
 mod futexes;
 mod inout;
 mod kin;
+mod life;
 mod limits;
 mod locks;
 mod names;
@@ -43,10 +45,10 @@ mod openproc;
 mod pathops;
 mod pipes;
 mod poll;
+mod populate;
 mod procfs;
 mod procs;
 mod proctext;
-mod requests;
 mod ring;
 mod server;
 mod signals;
@@ -63,11 +65,11 @@ mod window;
 libos::program!(main);
 
 fn main(start: libos::runtime::Start) {
-    match boot::start(&start) {
+    match server::boot::start(&start) {
         Ok(server) => server.run(),
         Err(problem) => {
             libos::log!("unixd: cannot start: {problem}");
-            boot::give_up();
+            server::boot::give_up();
         }
     }
 }

@@ -235,6 +235,7 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
     // Behind what the file has, its last page is zero.
     if has_file && segment.end > segment.file_end && segment.prot.has(Prot::WRITE) {
         let len = file_pages_end.min(segment.end.next_multiple_of(PAGE)) - segment.file_end;
+        user::check_writable(p, segment.file_end, len as usize)?;
         user::zero(p, segment.file_end, len as usize).all()?;
     }
     Ok(())

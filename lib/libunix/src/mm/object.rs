@@ -384,13 +384,10 @@ impl Objects {
                 .map_err(|_| ObjectError::NoMemory)?;
             // SAFETY: nothing else is ever mapped in this page.
             let page = unsafe { Memory::new(PEEK + at % PAGE, here) };
-            let old = all.len();
-            all.resize(old + here, 0);
-            let progress = page.read(&mut all[old..]);
+            let copied = page.append_to(&mut all);
             mapping.discard();
-            if progress.fault.is_some() {
+            if copied.map_err(|_| ObjectError::NoMemory)?.fault.is_some() {
                 // Others have truncated the file.
-                all.truncate(old + progress.done);
                 break;
             }
             at += here as u64;

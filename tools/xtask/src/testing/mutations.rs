@@ -110,9 +110,9 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "what_was_in_slot_0_is_forgotten",
         changes: &[(
-            "kernel/src/cap/delete.rs",
-            "        while let Some(parked) = self.dying.head {\n            self.delete_left()?;\n",
-            "        while let Some(parked) = self.dying.head {\n",
+            "kernel/src/operations/delete.rs",
+            "    while let Some(parked) = cpu.caps.dying.first() {\n        delete_left(cpu)?;\n",
+            "    while let Some(parked) = cpu.caps.dying.first() {\n",
         )],
         found_by: Test::Host {
             package: "kernel",
@@ -168,10 +168,13 @@ const BUGS: &[Bug] = &[
         name: "a_child_inherits_locks",
         changes: &[
             (
-                "servers/unixd/src/fork.rs",
-                "        self.procs.add(proc);\n",
-                "        self.procs.add(proc);\n        \
-                 self.locks.inherit(pid, child);\n",
+                "servers/unixd/src/server/requests.rs",
+                "            Any::Fork(op) => self.births().fork(pid, op.act),\n",
+                "            Any::Fork(op) => {\n                \
+                 let forked = self.births().fork(pid, op.act);\n                \
+                 if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
+                 self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
+                 forked\n            }\n",
             ),
             (
                 "servers/unixd/src/locks.rs",

@@ -5,10 +5,13 @@
 //! core afterwards, and the core looks at everything then. Two words belong to all cores: which are idle,
 //! and where somebody waits.
 
+mod here;
+
+pub use here::ThisCore;
+
 use captypes::invocations::Counter;
-use core::mem::offset_of;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use shootdown::Port;
 
 /// Most cores.
@@ -38,10 +41,12 @@ impl CoreId {
 #[repr(C, align(128))]
 pub struct Shared {
     /// Dispatchers that come here, newest first: physical address of the control block, 0 for none,
-    /// linked by [`Dcb::below`](crate::dispatch::Dcb).
+    /// linked by [`Dcb::below`](crate::object::Dcb).
     pub inbox: AtomicU64,
     /// The root page table that is loaded, and who is to forget translations.
     pub tlb: Port,
+    /// How many of its dispatchers are at other cores, or on the way. Only the core itself asks.
+    away: AtomicU32,
     /// Since when it has had nothing to run, in ticks of the time-stamp counter.
     pub idle_since: AtomicU64,
     /// The set of the cores of its NUMA node.
@@ -74,6 +79,7 @@ impl Shared {
         Shared {
             inbox: AtomicU64::new(0),
             tlb: Port::new(),
+            away: AtomicU32::new(0),
             idle_since: AtomicU64::new(0),
             near: AtomicU64::new(0),
             online: AtomicBool::new(false),
@@ -85,8 +91,8 @@ impl Shared {
     }
 
     /// Where a counter is, for the entry code.
-    pub const fn counter_offset(counter: Counter) -> usize {
-        offset_of!(Shared, counters) + counter as usize * size_of::<AtomicU64>()
+    pub fn counter_cell(&self, counter: Counter) -> &AtomicU64 {
+        &self.counters[counter as usize]
     }
 
     /// A counter's value.

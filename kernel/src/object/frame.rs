@@ -3,7 +3,7 @@
 //! Nothing in it is believed: see [`abi::dispatcher`].
 
 use super::context::Ctx;
-use crate::cap::mem::UserWord;
+use super::UserWord;
 use abi::dispatcher::{DispatcherFrame, Upcall};
 use abi::layout::USER_END;
 use core::mem::offset_of;

@@ -5,15 +5,14 @@
 
 use super::context::Ctx;
 use super::frame::Frame;
-use super::timer::TimerLinks;
+use super::slots::slot_at;
+use super::{Endpoint, Obj, Object, SlotRef, SlotRun};
 use crate::arch;
-use crate::cap::mem::{Obj, Object};
-use crate::cap::{SlotRef, SlotRun};
 use crate::cores::CoreId;
-use crate::ipc::Endpoint;
 use captypes::CapType;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use mdb::Slot;
 
@@ -92,6 +91,15 @@ pub enum Errand {
 pub struct Links {
     pub next: Cell<Option<DcbRef>>,
     pub prev: Cell<Option<DcbRef>>,
+}
+
+/// Neighbours in the heap of timers.
+pub struct TimerLinks {
+    pub parent: Cell<Option<DcbRef>>,
+    pub left: Cell<Option<DcbRef>>,
+    pub right: Cell<Option<DcbRef>>,
+    /// Members on the way to the right, this one included.
+    pub rank: Cell<u32>,
 }
 
 /// Room for vector state at the end of the page.
@@ -184,7 +192,7 @@ impl Dcb {
 
     /// Slot `index` of the dispatcher at `pa`.
     pub fn slot_at(pa: u64, index: u32) -> SlotRef {
-        crate::cap::mem::slot_at(pa + offset_of!(Dcb, slots) as u64, index)
+        slot_at(pa + offset_of!(Dcb, slots) as u64, index)
     }
 
     /// Its slots but for the parking slot.
@@ -242,6 +250,11 @@ impl DcbRef {
     #[inline]
     pub fn slot(self, index: u32) -> SlotRef {
         Dcb::slot_at(self.pa(), index)
+    }
+    /// The dispatcher whose registers the entry code stores here.
+    #[inline]
+    pub fn of_context(context: NonNull<arch::Context>) -> DcbRef {
+        Obj::wrap(context.cast())
     }
     /// What the entry code stores to.
     #[inline]

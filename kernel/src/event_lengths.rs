@@ -55,7 +55,7 @@ mod nothing {
 #[cfg(tessera_events)]
 mod counted {
     use super::Kind;
-    use crate::{arch, log};
+    use crate::arch::{self, log};
     use captypes::Label;
     use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,10 +5,9 @@
 //! neither these nor the former contents are ever seen. A memory server that hands out what is still
 //! on the list lets others write the links; so a link is followed only to memory with a home.
 
-use super::mem::UserWord;
-use super::policy::MEMORY;
-use super::{Db, HOME_RAM};
-use crate::dispatch::{DcbRef, Local};
+use crate::cap::policy::MEMORY;
+use crate::cap::{Db, HOME_RAM};
+use crate::object::{DcbRef, UserWord};
 use captypes::invocations::Reclaimed;
 use paging::PAGE;
 
@@ -16,8 +15,9 @@ use paging::PAGE;
 pub struct Reclaim {
     /// Physical address of the first range, 0 if there is none.
     head: u64,
-    pub(crate) notify: Option<DcbRef>,
-    pub(crate) bits: u64,
+    /// Who is told when there is something on it, and with which bits.
+    notify: Option<DcbRef>,
+    bits: u64,
     /// Ranges that other cores may still write to by old translations, with their lengths.
     kept: [(u64, u64); KEPT],
     kept_count: usize,
@@ -41,7 +41,7 @@ impl Reclaim {
     }
 
     /// Keeps a range for later; `false` if there is no room.
-    fn keep(&mut self, base: u64, bytes: u64) -> bool {
+    pub fn keep(&mut self, base: u64, bytes: u64) -> bool {
         let last = self.kept_count.checked_sub(1).and_then(|last| self.kept.get_mut(last));
         if let Some((_, length)) = last.filter(|(start, length)| *start + *length == base) {
             *length += bytes;
@@ -82,6 +82,44 @@ impl Reclaim {
         Some((base, bytes))
     }
 
+    /// Begins to take out what was kept, which is so much.
+    #[inline]
+    pub fn release(&mut self) -> usize {
+        core::mem::take(&mut self.kept_count)
+    }
+
+    /// The `n`-th that was kept before [`release`](Self::release).
+    pub fn released(&self, n: usize) -> Option<(u64, u64)> {
+        self.kept.get(n).copied()
+    }
+
+    /// Puts a range on the list. Returns who is to be notified, with which bits: it was empty.
+    #[inline]
+    pub fn add(&mut self, base: u64, bytes: u64) -> Option<(DcbRef, u64)> {
+        let was_empty = self.head == 0;
+        self.push(base, bytes);
+        self.notify.filter(|_| was_empty && self.head != 0).map(|dcb| (dcb, self.bits))
+    }
+
+    /// Notifies `dcb` from now on.
+    pub fn listen(&mut self, dcb: DcbRef, bits: u64) {
+        (self.notify, self.bits) = (Some(dcb), bits);
+    }
+
+    /// A dispatcher goes.
+    pub fn forget(&mut self, dcb: DcbRef) {
+        if self.notify == Some(dcb) {
+            self.notify = None;
+        }
+    }
+
+    /// Takes up to three ranges.
+    pub fn collect(&mut self, db: &Db) -> Reclaimed {
+        let mut take = || self.pop(db).unwrap_or((0, 0));
+        let [(base0, bytes0), (base1, bytes1), (base2, bytes2)] = [take(), take(), take()];
+        Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 }
+    }
+
     /// Every range on the list.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         let start = Some(self.head).filter(|&h| h != 0);
@@ -98,59 +136,5 @@ fn has_home(db: &Db, base: u64, bytes: u64) -> bool {
 impl Default for Reclaim {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Local {
-    /// Puts `[base, base + bytes)` on the list, which only a home covers.
-    #[inline]
-    pub(super) fn reclaim(&mut self, base: u64, bytes: u64) {
-        if self.tlb.is_pending_elsewhere() {
-            return self.reclaim_later(base, bytes);
-        }
-        self.reclaim_now(base, bytes);
-    }
-
-    /// The same with memory that programs on other cores may be writing to: the list is in there.
-    #[inline(never)]
-    fn reclaim_later(&mut self, base: u64, bytes: u64) {
-        if !self.reclaim.keep(base, bytes) {
-            self.shoot_down();
-            self.reclaim_kept();
-            self.reclaim_now(base, bytes);
-        }
-    }
-
-    /// Nobody writes any more to what was kept.
-    #[inline]
-    pub(crate) fn reclaim_kept(&mut self) {
-        let count = core::mem::take(&mut self.reclaim.kept_count);
-        for n in 0..count {
-            let (base, bytes) = self.reclaim.kept[n];
-            self.reclaim_now(base, bytes);
-        }
-    }
-
-    #[inline]
-    fn reclaim_now(&mut self, base: u64, bytes: u64) {
-        let was_empty = self.reclaim.head == 0;
-        self.reclaim.push(base, bytes);
-        self.tell(was_empty);
-    }
-
-    #[inline]
-    fn tell(&mut self, was_empty: bool) {
-        if was_empty && self.reclaim.head != 0 {
-            if let Some(dcb) = self.reclaim.notify {
-                self.notify(dcb, self.reclaim.bits);
-            }
-        }
-    }
-
-    /// Takes up to three ranges.
-    pub fn collect_reclaimed(&mut self) -> Reclaimed {
-        let mut take = || self.reclaim.pop(&self.db).unwrap_or((0, 0));
-        let [(base0, bytes0), (base1, bytes1), (base2, bytes2)] = [take(), take(), take()];
-        Reclaimed { base0, bytes0, base1, bytes1, base2, bytes2 }
     }
 }

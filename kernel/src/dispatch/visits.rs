@@ -20,10 +20,11 @@
 //! away, home *recalls* it first. Home waits for that, and other cores may wait for this one at the
 //! same time; so whoever waits serves the others meanwhile (`serve_requests`).
 
-use super::dcb::{flag, Errand};
-use super::{DcbRef, Local, State};
+use super::Scheduler;
 use crate::arch;
 use crate::cores::CoreId;
+use crate::object::dcb::{flag, Errand};
+use crate::object::{DcbList, DcbRef, State};
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
@@ -37,40 +38,58 @@ const SEEN: u64 = 1;
 const MOST_VISITS: u32 = 32;
 const VISITS_PER_SECOND: u64 = 20_000;
 
-impl Local {
+/// Dispatchers on the way between cores.
+pub(super) struct Visits {
+    /// The current dispatcher goes home.
+    pub(super) leaving: Option<DcbRef>,
+    /// Those that have come from other cores.
+    arrived: DcbList,
+    /// When those that are left of them are received, if others have something to do.
+    receives_from: u64,
+}
+
+impl Visits {
+    /// There are none.
+    pub(super) const fn new() -> Visits {
+        Visits { leaving: None, arrived: DcbList::new(), receives_from: 0 }
+    }
+}
+
+/// How many are received in an event, and for how long.
+pub struct Reception {
+    left: u32,
+    end: u64,
+    /// In ticks.
+    pub time: u64,
+}
+
+impl Scheduler {
     /// Is its home another core?
     #[inline]
-    pub(super) fn is_visiting(&self, dcb: DcbRef) -> bool {
-        dcb.home.get() != self.id
-    }
-
-    /// Makes a core look at what was left for it.
-    #[inline]
-    pub(crate) fn interrupt(&mut self, core: CoreId) {
-        self.add(Counter::Interrupts, 1);
-        arch::send_ipi(core.index());
+    pub fn is_visiting(&self, dcb: DcbRef) -> bool {
+        dcb.home.get() != self.core.id
     }
 
     /// The current dispatcher, a visitor, goes home as soon as nothing of it is loaded any more.
-    pub(super) fn go_home(&mut self, dcb: DcbRef, errand: Errand) {
+    pub fn go_home(&mut self, dcb: DcbRef, errand: Errand) {
         dcb.errand.set(errand);
-        self.leaving = Some(dcb);
+        self.visits.leaving = Some(dcb);
         self.resched = true;
     }
 
     /// Hands a dispatcher that is in no queue and not loaded to another core.
     pub(super) fn send(&mut self, dcb: DcbRef, to: CoreId) {
-        self.settle_vectors(dcb, true);
+        self.registers.settle_vectors(dcb, true);
         if !self.is_visiting(dcb) {
             dcb.away.set(true);
-            self.tlb.goes_away();
+            self.core.goes_away();
         }
         let home = dcb.home.get();
         if to != home {
-            self.cores.get(home).tlb.goes_to(to.index());
+            self.core.cores.get(home).tlb.goes_to(to.index());
         }
         dcb.at.store(to.0 | MOVING, Ordering::Release);
-        let inbox = &self.cores.get(to).inbox;
+        let inbox = &self.core.cores.get(to).inbox;
         let mut top = inbox.load(Ordering::Relaxed);
         loop {
             dcb.below.store(top, Ordering::Relaxed);
@@ -79,12 +98,12 @@ impl Local {
                 Err(other) => top = other,
             }
         }
-        self.interrupt(to);
+        self.core.interrupt(to);
     }
 
     /// Takes what came to this core out of the inbox, the oldest first.
     fn collect(&mut self) {
-        let inbox = &self.shared.inbox;
+        let inbox = &self.core.shared.inbox;
         if inbox.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -96,115 +115,61 @@ impl Local {
         while oldest != 0 {
             let dcb = DcbRef::at(oldest);
             oldest = dcb.below.load(Ordering::Relaxed);
-            dcb.at.store(self.id.0, Ordering::Release);
+            dcb.at.store(self.core.id.0, Ordering::Release);
             if !self.is_visiting(dcb) {
                 dcb.away.set(false);
-                self.tlb.comes_back();
-                if !self.tlb.are_some_away() {
-                    self.shared.tlb.all_are_home();
-                }
+                self.core.comes_back();
             }
             dcb.set(flag::ARRIVED);
-            self.arrived.push(dcb);
+            self.visits.arrived.push(dcb);
         }
     }
 
     /// Takes a dispatcher out of those that have arrived.
-    pub(super) fn turn_away(&mut self, dcb: DcbRef) {
+    pub fn turn_away(&mut self, dcb: DcbRef) {
         if dcb.has(flag::ARRIVED) {
             dcb.clear(flag::ARRIVED);
-            self.arrived.remove(dcb);
+            self.visits.arrived.remove(dcb);
         }
     }
 
-    /// Another core has left something here.
-    pub(super) fn attend(&mut self) {
-        self.serve_requests();
-        self.answer_door();
-        self.receive();
-        if self.waits_since.is_some() {
-            // An idle core may have asked.
-            self.share_out();
-        }
-    }
-
-    /// Does what dispatchers have come for, as many as there is time for in one event: others may send
-    /// more of them all the time. While somebody has something to do here, the rest waits for as long
-    /// again.
-    pub(super) fn receive(&mut self) {
-        if self.arrived.first().is_none() {
-            return;
-        }
+    /// Whom this core receives in this event, and until when; `None` if it has other things to do.
+    pub fn begin_to_receive(&mut self) -> Option<Reception> {
+        self.visits.arrived.first()?;
         let begun = arch::tsc();
         let works = self.current.is_some() || !self.queue.is_empty();
-        if works && begun < self.receives_from {
-            return self.want_timer(self.receives_from);
+        if works && begun < self.visits.receives_from {
+            self.alarm.want(self.visits.receives_from);
+            return None;
         }
         let time = self.facts.tsc_hz / VISITS_PER_SECOND;
-        let mut left = MOST_VISITS;
-        while let Some(dcb) = self.arrived.first() {
-            self.turn_away(dcb);
-            match dcb.errand.get() {
-                Errand::Run => self.host(dcb),
-                Errand::Recalled => self.wake_again(dcb),
-                Errand::Invoke => self.on_behalf(dcb, crate::invoke::invoke),
-                Errand::Fault => self.on_behalf(dcb, Local::deliver_fault),
-            }
-            self.serve_requests();
-            left -= 1;
-            if left == 0 || self.since > begun + time {
-                break;
-            }
-        }
-        self.receive_later(time);
+        Some(Reception { left: MOST_VISITS, end: begun + time, time })
     }
 
-    /// The rest is received in another event: after so much time if somebody has something to do here.
-    pub(super) fn receive_later(&mut self, time: u64) {
-        if self.arrived.first().is_none() {
-            return;
-        }
-        let works = self.current.is_some() || self.direct.is_some() || !self.queue.is_empty();
-        self.receives_from = self.since + if works { time } else { 0 };
-        self.want_timer(self.receives_from);
+    /// The next one, with what it has come for.
+    pub fn next_arrival(&mut self) -> Option<(DcbRef, Errand)> {
+        let dcb = self.visits.arrived.first()?;
+        self.turn_away(dcb);
+        Some((dcb, dcb.errand.get()))
     }
 
-    /// What others want that does not depend on what this core is doing. Whoever waits for another
-    /// core calls this again and again.
-    pub(crate) fn serve_requests(&mut self) {
-        self.answer_flushes();
-        self.collect();
-        self.answer_recall();
+    /// One has been received. May another one be?
+    pub fn goes_on_receiving(&mut self, reception: &mut Reception) -> bool {
+        self.serve_requests();
+        reception.left -= 1;
+        reception.left != 0 && self.slice.since <= reception.end
     }
 
-    /// A dispatcher has come to run here.
-    fn host(&mut self, dcb: DcbRef) {
-        dcb.runs_on.set(self.id);
-        // Its runtime was measured against that of others.
-        dcb.runtime.set(self.queue.present());
-        self.queue.push(dcb);
-        self.resched = true;
-    }
-
-    /// A dispatcher that was recalled goes on, unless that is why.
-    fn wake_again(&mut self, dcb: DcbRef) {
-        if dcb.state.get() == State::Ready {
-            self.wake(dcb);
-        }
-    }
-
-    /// Does what a dispatcher has come home for: it is current meanwhile.
-    fn on_behalf(&mut self, dcb: DcbRef, work: impl FnOnce(&mut Local, DcbRef)) {
-        self.add(Counter::Visits, 1);
+    /// A dispatcher has come home to do something: it is current meanwhile.
+    pub fn begin_visit(&mut self, dcb: DcbRef) {
+        self.core.add(Counter::Visits, 1);
         self.put_aside();
-        arch::write_fs_base(dcb.fs_base.get());
-        arch::write_gs_base(dcb.gs_base.get());
-        (self.current, self.loaded) = (Some(dcb), Some(dcb));
-        work(self, dcb);
-        // Before it can run anywhere.
-        if self.tlb.is_pending() {
-            self.flush_tlb();
-        }
+        self.registers.load(dcb);
+        self.current = Some(dcb);
+    }
+
+    /// It has done that, and goes on wherever there is room.
+    pub fn end_visit(&mut self, dcb: DcbRef) {
         self.resched = true;
         if self.current != Some(dcb) {
             return;
@@ -215,6 +180,53 @@ impl Local {
         }
     }
 
+    /// The others may have work for this core if somebody waits here: an idle core may have asked.
+    pub fn answer_idle(&mut self) {
+        if self.balance.waits_since.is_some() {
+            self.share_out();
+        }
+    }
+
+    /// The rest is received in another event: after so much time if somebody has something to do here.
+    pub fn receive_later(&mut self, time: u64) {
+        if self.visits.arrived.first().is_none() {
+            return;
+        }
+        let works = self.current.is_some() || self.direct.is_some() || !self.queue.is_empty();
+        self.visits.receives_from = self.slice.since + if works { time } else { 0 };
+        self.alarm.want(self.visits.receives_from);
+    }
+
+    /// Lets other cores go on, for which this one waits.
+    pub fn wait_for_others(&mut self) {
+        self.meter.relax(self.core.id, &mut self.alarm);
+        self.serve_requests();
+    }
+
+    /// What others want that does not depend on what this core is doing. Whoever waits for another
+    /// core calls this again and again.
+    pub fn serve_requests(&mut self) {
+        self.core.answer_shootdowns();
+        self.collect();
+        self.answer_recall();
+    }
+
+    /// A dispatcher has come to run here.
+    pub fn host(&mut self, dcb: DcbRef) {
+        dcb.runs_on.set(self.core.id);
+        // Its runtime was measured against that of others.
+        dcb.runtime.set(self.queue.present());
+        self.queue.push(dcb);
+        self.resched = true;
+    }
+
+    /// A dispatcher that was recalled goes on, unless that is why.
+    pub fn wake_again(&mut self, dcb: DcbRef) {
+        if dcb.state.get() == State::Ready {
+            self.wake(dcb);
+        }
+    }
+
     /// The current dispatcher, if any, goes to the queue; so does who would have been next.
     fn put_aside(&mut self) {
         if let Some(next) = self.direct.take() {
@@ -222,12 +234,12 @@ impl Local {
         }
         let Some(last) = self.current else {
             let now = arch::tsc();
-            self.add(Counter::IdleTicks, now.saturating_sub(self.since));
-            self.since = now;
-            self.report(Report::Works(true), now);
+            self.core.add(Counter::IdleTicks, now.saturating_sub(self.slice.since));
+            self.slice.since = now;
+            self.meter.report(self.core.id, Report::Works(true), now, &mut self.alarm);
             return;
         };
-        let leaves = self.leaving.is_some();
+        let leaves = self.visits.leaving.is_some();
         self.put_aside_current();
         self.see_off();
         if !leaves && self.may_run(last) {
@@ -239,13 +251,13 @@ impl Local {
         let Some(last) = self.current.take() else { return };
         let now = arch::tsc();
         self.charge(last, now);
-        self.since = now;
-        self.unload();
+        self.slice.since = now;
+        self.registers.unload();
     }
 
     /// Before home changes a dispatcher: it is here afterwards.
     #[inline]
-    pub(crate) fn bring_home(&mut self, dcb: DcbRef) {
+    pub fn bring_home(&mut self, dcb: DcbRef) {
         if dcb.away.get() {
             self.recall(dcb);
         }
@@ -253,37 +265,35 @@ impl Local {
 
     #[inline(never)]
     fn recall(&mut self, dcb: DcbRef) {
-        self.add(Counter::Recalls, 1);
+        self.core.add(Counter::Recalls, 1);
         let request = dcb.pa();
         let mut asked = None;
         while dcb.away.get() {
             let at = dcb.at.load(Ordering::Acquire);
             let core = CoreId(at & !MOVING);
-            let slot = &self.cores.get(core).recall;
+            let slot = &self.core.cores.get(core).recall;
             let free = slot.load(Ordering::Relaxed) == 0;
-            if core != self.id
+            if core != self.core.id
                 && free
                 && slot.compare_exchange(0, request, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
                 asked = Some(slot);
-                self.interrupt(core);
+                self.core.interrupt(core);
             }
-            self.relax();
-            self.serve_requests();
+            self.wait_for_others();
         }
         // It may have come by itself; nobody must look at it later on our account.
         let Some(slot) = asked else { return };
         // If it is another request already, that one stays.
         let _ = slot.compare_exchange(request, 0, Ordering::AcqRel, Ordering::Relaxed);
         while slot.load(Ordering::Acquire) == request | SEEN {
-            self.relax();
-            self.serve_requests();
+            self.wait_for_others();
         }
     }
 
     /// Sends a dispatcher home that another core wants back, if it is here.
     fn answer_recall(&mut self) {
-        let slot = &self.shared.recall;
+        let slot = &self.core.shared.recall;
         let request = slot.load(Ordering::Acquire);
         if request == 0 || request & SEEN != 0 {
             return;
@@ -294,7 +304,7 @@ impl Local {
         }
         self.collect();
         let dcb = DcbRef::at(request);
-        if dcb.at.load(Ordering::Relaxed) == self.id.0 && self.is_visiting(dcb) {
+        if dcb.at.load(Ordering::Relaxed) == self.core.id.0 && self.is_visiting(dcb) {
             self.release(dcb);
         }
         slot.store(0, Ordering::Release);
@@ -302,7 +312,7 @@ impl Local {
 
     /// A visitor that is not about to leave anyway goes home.
     fn release(&mut self, dcb: DcbRef) {
-        if self.leaving == Some(dcb) {
+        if self.visits.leaving == Some(dcb) {
             return;
         }
         if self.current == Some(dcb) {
@@ -315,7 +325,7 @@ impl Local {
         }
         // It may be the one that was interrupted.
         if self.current.is_none_or(|current| current.root != dcb.root) {
-            self.leave_root(dcb.root.get());
+            self.core.leave_root(dcb.root.get());
         }
         dcb.errand.set(Errand::Recalled);
         self.send(dcb, dcb.home.get());
@@ -325,8 +335,8 @@ impl Local {
     #[inline]
     pub(super) fn poke(&mut self, dcb: DcbRef) {
         let core = CoreId(dcb.at.load(Ordering::Acquire) & !MOVING);
-        if core != self.id {
-            self.interrupt(core);
+        if core != self.core.id {
+            self.core.interrupt(core);
         }
     }
 }

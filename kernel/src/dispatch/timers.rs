@@ -11,26 +11,15 @@
 //!   up to that much late. A deadline in the past counts as the present: nobody can keep a timer from
 //!   expiring by arming others with earlier deadlines again and again.
 
-use super::dcb::{flag, DcbRef};
-use super::Local;
 use crate::arch;
-use captypes::invocations::NOTIFY_TIMER;
-use core::cell::Cell;
+use crate::object::dcb::flag;
+use crate::object::DcbRef;
 
 /// Most timers that expire in one event: some 300 instructions each.
 pub const MOST_EXPIRED: u32 = 32;
 /// Least time between two events about timers, as a fraction of a second: 50 µs, the slack that Linux
 /// allows the timers of a process.
 pub const LEAST_INTERVAL: u64 = 20_000;
-
-/// Neighbours in the heap.
-pub struct TimerLinks {
-    parent: Cell<Option<DcbRef>>,
-    left: Cell<Option<DcbRef>>,
-    right: Cell<Option<DcbRef>>,
-    /// Members on the way to the right, this one included.
-    rank: Cell<u32>,
-}
 
 fn rank(dcb: Option<DcbRef>) -> u32 {
     dcb.map_or(0, |dcb| dcb.timer.rank.get())
@@ -83,22 +72,34 @@ fn merge(mut a: Option<DcbRef>, mut b: Option<DcbRef>) -> Option<DcbRef> {
     top
 }
 
-impl Local {
+/// The timers of one core.
+pub struct Timers {
+    /// The root of the heap.
+    root: Option<DcbRef>,
+    /// When the next event about them may be.
+    from: u64,
+}
+
+impl Timers {
+    /// None is armed.
+    pub const fn new() -> Timers {
+        Timers { root: None, from: 0 }
+    }
+
     /// Arms a dispatcher's timer; a deadline of 0 disarms it. O(log n).
-    pub fn set_timer(&mut self, dcb: DcbRef, deadline: u64) {
-        self.cancel_timer(dcb);
+    pub fn set(&mut self, dcb: DcbRef, deadline: u64) {
+        self.cancel(dcb);
         if deadline == 0 {
             return;
         }
         dcb.deadline.set(deadline.max(arch::tsc()));
         dcb.set(flag::TIMER);
         start(dcb);
-        self.timers = merge(self.timers, Some(dcb));
-        self.want_timers();
+        self.root = merge(self.root, Some(dcb));
     }
 
     /// Disarms a dispatcher's timer. O(log n).
-    pub fn cancel_timer(&mut self, dcb: DcbRef) {
+    pub fn cancel(&mut self, dcb: DcbRef) {
         if !dcb.has(flag::TIMER) {
             return;
         }
@@ -110,7 +111,7 @@ impl Local {
         }
         let heir = merge(left, right);
         let Some(parent) = parent else {
-            self.timers = heir;
+            self.root = heir;
             return;
         };
         let side = match parent.timer.left.get() == Some(dcb) {
@@ -125,33 +126,26 @@ impl Local {
         }
     }
 
-    /// Wants an event for the earliest deadline.
-    pub(super) fn want_timers(&mut self) {
-        if let Some(first) = self.timers {
-            self.want_timer(first.deadline.get().max(self.timers_from));
-        }
+    /// When the next event about timers is wanted, if any is armed.
+    pub fn next_event(&self) -> Option<u64> {
+        self.root.map(|first| first.deadline.get().max(self.from))
     }
 
-    /// Notifies those whose deadline has passed at `now`.
-    pub(super) fn expire_timers(&mut self, now: u64) {
-        let due = |first: &DcbRef| first.deadline.get() <= now;
-        let mut left = MOST_EXPIRED;
-        while let Some(first) = self.timers.filter(|first| left > 0 && due(first)) {
-            self.cancel_timer(first);
-            self.notify(first, NOTIFY_TIMER);
-            left -= 1;
-        }
-        if left < MOST_EXPIRED {
-            self.timers_from = now + self.facts.tsc_hz / LEAST_INTERVAL;
-        }
-        self.want_timers();
+    /// Disarms a timer whose deadline has passed at `now`, the earliest one.
+    pub fn take_due(&mut self, now: u64) -> Option<DcbRef> {
+        let first = self.root.filter(|first| first.deadline.get() <= now)?;
+        self.cancel(first);
+        Some(first)
     }
-}
 
-#[cfg(test)]
-impl Local {
+    /// Some have expired at `now`: the next event about them is some time later. `hz`: ticks of a second.
+    pub fn pause(&mut self, now: u64, hz: u64) {
+        self.from = now + hz / LEAST_INTERVAL;
+    }
+
     /// Panics unless the heap is in order, and the ways to the right are the shortest.
-    pub fn check_timers(&self) {
+    #[cfg(test)]
+    pub fn check(&self) {
         fn check(dcb: Option<DcbRef>, parent: Option<DcbRef>) -> u32 {
             let Some(dcb) = dcb else { return 0 };
             let links = &dcb.timer;
@@ -162,6 +156,12 @@ impl Local {
             assert!(left >= right && links.rank.get() == right + 1);
             right + 1
         }
-        check(self.timers, None);
+        check(self.root, None);
+    }
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self::new()
     }
 }
