@@ -280,6 +280,7 @@ macro_rules! invocations {
                     #[allow(unused_mut)]
                     let mut _next = 0;
                     $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                    // Those without fields do not use them.
                     let _ = words;
                     Ok($name { $($field),* })
                 }
