@@ -28,6 +28,7 @@ pub fn getpid(_p: &mut Process) -> u64 {
     load(&header().pid)
 }
 
+#[inline]
 pub fn getppid(_p: &mut Process) -> u64 {
     load(&header().ppid)
 }

@@ -4,13 +4,17 @@ use crate::content::Contents;
 use crate::counters;
 use crate::descs::{seek, Handles, Object};
 use crate::dirs::get_dents;
+use crate::fork::Births;
 use crate::inout::InOut;
+use crate::life::Life;
 use crate::locks::Locked;
 use crate::open::Opening;
 use crate::pathops::PathOps;
 use crate::poll::Polling;
 use crate::procs::Pid;
 use crate::server::Unixd;
+use crate::terminal::TtyOps;
+use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::Sources;
 use unixproto::ops::Process;
@@ -19,37 +23,37 @@ use unixproto::{op, Any, Errno};
 
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
-    pub fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
+    pub(super) fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
         if let Err(error) = self.stock.check(&call.any, || self.procs.cred(pid).uid) {
             return Some(Err(error));
         }
         match call.any {
-            Any::ForkCommit(op) => Some(self.fork_commit(pid, op.pid, op.wait, caps)),
-            Any::Become(_) => Some(self.become_domain(pid, caps)),
-            Any::Replace(op) => Some(self.replace(pid, caps, op.linux)),
-            Any::Thread(_) => Some(self.new_thread(pid, caps)),
-            Any::GrowRoot(_) => Some(self.grow_root(pid, caps)),
+            Any::ForkCommit(op) => Some(self.births().fork_commit(pid, op.pid, op.wait, caps)),
+            Any::Become(_) => Some(self.births().become_domain(pid, caps)),
+            Any::Replace(op) => Some(self.births().replace(pid, caps, op.linux)),
+            Any::Thread(_) => Some(self.births().new_thread(pid, caps)),
+            Any::GrowRoot(_) => Some(self.life().grow_root(pid, caps)),
             _ => None,
         }
     }
 
     /// Tries a request.
-    pub fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
+    pub(super) fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
-            Any::Attach(op) => self.attach(pid, op.from),
+            Any::Attach(op) => self.births().attach(pid, op.from),
             Any::ForkCommit(_)
             | Any::Become(_)
             | Any::Replace(_)
             | Any::Thread(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
-            Any::Fork(op) => self.fork(pid, op.act),
-            Any::ForkWait(op) => self.fork_wait(pid, op.pid),
-            Any::ForkAbort(op) => self.fork_abort(pid, op.pid),
-            Any::Exec(_) => self.exec(pid, call),
-            Any::Exit(op) => self.exit(pid, op.status),
-            Any::ThreadEnd(op) => self.thread_end(pid, op.tid),
-            Any::ThreadExit(op) => self.thread_exit(pid, op.status),
-            Any::Stir(op) => self.stir(pid, op.tid),
+            Any::Fork(op) => self.births().fork(pid, op.act),
+            Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
+            Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
+            Any::Exec(_) => self.births().exec(pid, call),
+            Any::Exit(op) => self.life().exit(pid, op.status),
+            Any::ThreadEnd(op) => self.life().thread_end(pid, op.tid),
+            Any::ThreadExit(op) => self.life().thread_exit(pid, op.status),
+            Any::Stir(op) => self.stir(op.tid),
             Any::FutexCount(_) => count(self.futexes.count() as usize),
             Any::FutexWait(op) => {
                 let deadline = self.clock.deadline(op.ns);
@@ -60,33 +64,33 @@ impl Unixd {
                 futexes.wake(descs, procs, pid, op, fx)
             }
             Any::FutexFirst(op) => self.futexes.first(&self.descs, &self.procs, pid, op),
-            Any::ThreadOf(op) => self.thread_of(op.tid),
-            Any::Wait(op) => self.wait_child(pid, op.pid, op.options),
-            Any::Kill(op) => self.kill(pid, op),
-            Any::KillThread(op) => self.kill_thread(pid, op),
+            Any::ThreadOf(op) => self.procs.thread_of(op.tid),
+            Any::Wait(op) => self.procs.wait_child(pid, (op.pid, op.options), &mut self.fx),
+            Any::Kill(op) => self.life().kill(pid, op),
+            Any::KillThread(op) => self.life().kill_thread(pid, op),
             Any::Retarget(_) => {
-                self.retarget(pid);
+                self.life().retarget(pid);
                 done(())
             }
-            Any::Stop(op) => self.stop(pid, op.signal),
-            Any::SetPgid(op) => self.set_pgid(pid, op.pid, op.pgid),
-            Any::GetPgid(op) => self.get_pgid(pid, op.pid),
-            Any::SetSid(_) => self.set_sid(pid),
-            Any::GetSid(op) => self.get_sid(pid, op.pid),
-            Any::SetIds(op) => self.set_ids(pid, op),
-            Any::SetFileId(op) => self.set_file_id(pid, op),
-            Any::GetCaps(op) => self.get_caps(pid, op.pid),
-            Any::SetCaps(op) => self.set_caps(pid, op),
-            Any::Privilege(op) => self.privilege(pid, op),
-            Any::SetLimit(op) => self.set_limit(pid, op),
-            Any::CpuUsage(op) => self.usage(pid, op.who),
-            Any::SetName(_) => self.set_name(call),
-            Any::GetName(_) => self.get_name(),
-            Any::Sleep(op) => self.sleep(call, op.ns),
+            Any::Stop(op) => self.life().stop(pid, op.signal),
+            Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
+            Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
+            Any::SetSid(_) => self.procs.set_sid(pid),
+            Any::GetSid(op) => self.procs.get_sid(pid, op.pid),
+            Any::SetIds(op) => self.procs.set_ids(pid, op),
+            Any::SetFileId(op) => self.procs.set_file_id(pid, op),
+            Any::GetCaps(op) => self.procs.get_caps(pid, op.pid),
+            Any::SetCaps(op) => self.procs.set_caps(pid, op),
+            Any::Privilege(op) => self.procs.privilege(pid, op),
+            Any::SetLimit(op) => self.life().set_limit(pid, op),
+            Any::CpuUsage(op) => self.procs.usage(&self.clock, pid, op.who),
+            Any::SetName(_) => self.procs.set_name_from(self.caller, call),
+            Any::GetName(_) => self.procs.get_name(self.caller),
+            Any::Sleep(op) => self.life().sleep(call, op.ns),
             Any::Pause(_) => Ok(Outcome::Block(0)),
-            Any::SigWait(op) => self.sig_wait(call, op.set, op.ns),
-            Any::SetTimer(op) => self.set_timer(pid, op),
-            Any::GetTimer(op) => self.get_timer(pid, op.which),
+            Any::SigWait(op) => self.life().sig_wait(call, op.set, op.ns),
+            Any::SetTimer(op) => self.life().set_timer(pid, op),
+            Any::GetTimer(op) => self.life().get_timer(pid, op.which),
             _ => self.attempt_names(pid, call),
         }
     }
@@ -133,11 +137,11 @@ impl Unixd {
             }
             Any::GetFlags(op) => self.descs.get_flags(pid, op.desc),
             Any::SetFlags(op) => self.descs.set_flags(pid, op.desc, op.flags),
-            Any::Ioctl(op) => self.ioctl(pid, call, op),
+            Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
                 let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
-                self.fx.begin_watching();
+                self.fx.set_watched(true);
                 let sources = Sources { descs, pipes, counters, clock, terminal };
                 self.watches.watch(sources, procs, self.caller, call)
             }
@@ -155,7 +159,7 @@ impl Unixd {
             Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
                 let number = counters::number(self.descs.of(pid, desc)?)?;
                 let target = self.counters.process(number)? as i32;
-                self.kill(pid, op::Kill { pid: target, signal, code, value })
+                self.life().kill(pid, op::Kill { pid: target, signal, code, value })
             }
             Any::Event(op) => self.opening().event(op),
             Any::Alarm(op) => self.opening().alarm(op),
@@ -246,8 +250,8 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
             }
-            Object::Tty(_) => self.tty_read(caller.pid, call, bytes, nonblocking),
-            Object::Stream => self.stream_read(bytes, nonblocking),
+            Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
+            Object::Stream => self.tty_ops().stream_read(bytes, nonblocking),
             Object::Counter(_, number) => {
                 let Unixd { counters, clock, fx, procs, .. } = self;
                 counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
@@ -267,8 +271,8 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
             }
-            Object::Tty(_) => self.tty_write(caller.pid, call, nonblocking),
-            Object::Stream => self.stream_write(call, nonblocking),
+            Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
+            Object::Stream => self.tty_ops().stream_write(call, nonblocking),
             Object::Counter(_, number) => {
                 let bytes = self.procs.a(caller, call)?;
                 self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)
@@ -277,8 +281,34 @@ impl Unixd {
         }
     }
 
+    /// Ends a `Poll` of a thread.
+    fn stir(&mut self, tid: Tid) -> Tried {
+        let Unixd { procs, clock, voices, fx, caller, stirred, .. } = self;
+        Life { procs, clock, voices, fx, caller: *caller }.stir(stirred, tid)
+    }
+
+    /// What the life of processes works on.
+    #[inline]
+    pub(super) fn life(&mut self) -> Life<'_> {
+        let Unixd { procs, clock, voices, fx, caller, .. } = self;
+        Life { procs, clock, voices, fx, caller: *caller }
+    }
+
+    fn births(&mut self) -> Births<'_> {
+        let foreground = self.terminal.foreground();
+        let Unixd { procs, clock, voices, fx, caller, .. } = self;
+        let life = Life { procs, clock, voices, fx, caller: *caller };
+        let Unixd { descs, tree, stock, system, .. } = self;
+        Births { life, descs, tree, stock, system, foreground }
+    }
+
+    fn tty_ops(&mut self) -> TtyOps<'_> {
+        let Unixd { terminal, console, procs, descs, pipes, clock, fx, caller, .. } = self;
+        TtyOps { terminal, console, procs, descs, pipes, clock, fx, caller: *caller }
+    }
+
     /// What opening and closing works on.
-    pub fn handles(&mut self) -> Handles<'_> {
+    pub(super) fn handles(&mut self) -> Handles<'_> {
         let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
         Handles { descs, pipes, counters, clock, locks, watches, tree, fx }
     }
