@@ -196,7 +196,7 @@ handlers! {
     map_many(MapMany) = |local, d, target, a| {
         let src = held_slots(d, a.src, a.count)?;
         let dst = slots_to_change(&local.caps, d, a.mapping, a.count)?;
-        local.vm.map_many(&mut local.caps, local.sched.vector_unit(), used_slot(d, target)?, src, a.entry, a.flags, dst)
+        local.vm.map_many(&mut local.caps, local.sched.vector_unit(), (used_slot(d, target)?, a.entry), src, a.flags, dst)
     };
     protect(Protect) = |local, d, target, a| {
         let mapping = mapping_to_change(&local.caps, d, target)?;
