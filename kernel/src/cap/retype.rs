@@ -162,7 +162,7 @@ impl CapSpace {
         let base = source.base + order.offset;
         let many = total > MOST_PREPARED && total > most_made(order.kind.ty);
         if many && is_zeroed(&source, order.kind.ty) {
-            return self.retype_in_steps(unit, src, &source, order, base, total, dst);
+            return self.retype_in_steps(unit, src, order, base, total, dst);
         }
         if !dst.all_empty() {
             return Err(Status::Occupied);
@@ -182,15 +182,15 @@ impl CapSpace {
         &mut self,
         unit: &VectorUnit,
         src: SlotRef,
-        source: &RawCap,
         order: Order,
         base: u64,
         total: u64,
         dst: SlotRun,
     ) -> Result<(), Status> {
-        self.make_in_steps(unit, src, source, order, base, total, dst)?;
-        let near = self.free_range(src, source, base, total)?;
-        self.make(source, order, base, dst, near);
+        let source = src.cap();
+        self.make_in_steps(unit, src, order, base, total, dst)?;
+        let near = self.free_range(src, &source, base, total)?;
+        self.make(&source, order, base, dst, near);
         Ok(())
     }
 
@@ -242,12 +242,12 @@ impl CapSpace {
         &mut self,
         unit: &VectorUnit,
         src: SlotRef,
-        source: &RawCap,
         order: Order,
         base: u64,
         total: u64,
         dst: SlotRun,
     ) -> Result<(), Status> {
+        let source = &src.cap();
         let first = dst.get(0);
         if dst.next_filled(1) < dst.len() {
             return Err(Status::Occupied);

@@ -285,6 +285,7 @@ impl Scheduler {
         }
         // It may have come by itself; nobody must look at it later on our account.
         let Some(slot) = asked else { return };
+        // If it is another request already, that one stays.
         let _ = slot.compare_exchange(request, 0, Ordering::AcqRel, Ordering::Relaxed);
         while slot.load(Ordering::Acquire) == request | SEEN {
             self.wait_for_others();

@@ -54,8 +54,8 @@ handlers! {
     map_many(MapMany) = |local, d, target, a| {
         let src = held_slots(d, a.src, a.count)?;
         let dst = slots_to_change(&local.caps, d, a.mapping, a.count)?;
-        let (table, unit) = (used_slot(d, target)?, local.sched.vector_unit());
-        local.vm.map_many(&mut local.caps, unit, table, src, a.entry, a.flags, dst)
+        let (to, unit) = ((used_slot(d, target)?, a.entry), local.sched.vector_unit());
+        local.vm.map_many(&mut local.caps, unit, to, src, a.flags, dst)
     };
     read_entry(ReadEntry) = |_local, d, target, a| {
         vspace::read_entry(used_slot(d, target)?, a.entry).map(|value| Value { value })

@@ -266,9 +266,8 @@ impl Translations {
         &mut self,
         caps: &mut CapSpace,
         unit: &VectorUnit,
-        table: SlotRef,
+        (table, first): (SlotRef, u32),
         (src, holder): (SlotRun, Option<SlotRef>),
-        first: u32,
         flags: MapFlags,
         dst: SlotRun,
     ) -> Result<Count, Status> {
@@ -278,7 +277,7 @@ impl Translations {
         if first >= limit || src.len() > limit - first {
             return Err(Status::OutOfRange);
         }
-        let mut shape = self.check_many(caps, &own, level, (src, holder), first, flags, dst)?;
+        let mut shape = check_many(caps, &own, level, (src, holder), first, flags, dst)?;
         let is_table = |cap: &RawCap| cap.level() + 1 == level;
         if level > 1 {
             let tables = src.iter().map(|slot| slot.cap()).filter(is_table);
@@ -324,49 +323,48 @@ impl Translations {
         }
         Ok(Count { count })
     }
+}
 
-    /// May what the slots of `src` hold be mapped, as far as the entries are empty? The shape of the last
-    /// one, which is mostly that of all.
-    #[inline(always)]
-    fn check_many(
-        &self,
-        caps: &CapSpace,
-        own: &RawCap,
-        level: u8,
-        (src, holder): (SlotRun, Option<SlotRef>),
-        first: u32,
-        flags: MapFlags,
-        dst: SlotRun,
-    ) -> Result<Shape, Status> {
-        let if_exclusive = flags.has(MapFlags::IF_EXCLUSIVE);
-        let mut shape = Shape::NONE;
-        let entries = Table::at(own.base).run(first, src.len());
-        for ((slot, to), entry) in src.iter().zip(dst.iter()).zip(entries) {
-            let what = slot.cap();
-            let old = entry.load(Relaxed);
-            if what.is_null() || old != 0 && !is_zero_page(level, old) {
-                continue;
-            }
-            if !to.is_empty() {
-                return Err(Status::Occupied);
-            }
-            if !shape.is_of(&what) {
-                shape = Shape::of(level, &what, flags)?;
-                // All slots of a run are in one CNode.
-                let held = Held { slot, holder };
-                if !if_exclusive && !holds(caps, shape.condition, || Some(held)) {
-                    return Err(Status::Shared);
-                }
-            }
-            if what.base & (shape.bytes - 1) != 0 {
-                return Err(Status::OutOfRange);
-            }
-            if shape.condition == Condition::Alone && !if_exclusive && !caps.is_exclusive(slot) {
+/// May what the slots of `src` hold be mapped, as far as the entries are empty? The shape of the last
+/// one, which is mostly that of all.
+#[inline(always)]
+fn check_many(
+    caps: &CapSpace,
+    own: &RawCap,
+    level: u8,
+    (src, holder): (SlotRun, Option<SlotRef>),
+    first: u32,
+    flags: MapFlags,
+    dst: SlotRun,
+) -> Result<Shape, Status> {
+    let if_exclusive = flags.has(MapFlags::IF_EXCLUSIVE);
+    let mut shape = Shape::NONE;
+    let entries = Table::at(own.base).run(first, src.len());
+    for ((slot, to), entry) in src.iter().zip(dst.iter()).zip(entries) {
+        let what = slot.cap();
+        let old = entry.load(Relaxed);
+        if what.is_null() || old != 0 && !is_zero_page(level, old) {
+            continue;
+        }
+        if !to.is_empty() {
+            return Err(Status::Occupied);
+        }
+        if !shape.is_of(&what) {
+            shape = Shape::of(level, &what, flags)?;
+            // All slots of a run are in one CNode.
+            let held = Held { slot, holder };
+            if !if_exclusive && !holds(caps, shape.condition, || Some(held)) {
                 return Err(Status::Shared);
             }
         }
-        Ok(shape)
+        if what.base & (shape.bytes - 1) != 0 {
+            return Err(Status::OutOfRange);
+        }
+        if shape.condition == Condition::Alone && !if_exclusive && !caps.is_exclusive(slot) {
+            return Err(Status::Shared);
+        }
     }
+    Ok(shape)
 }
 
 /// How one of many capabilities is mapped; the next one is mostly of the same shape.

@@ -119,6 +119,14 @@ pub trait Cap: Into<Place> + Copy {
         until_done(|| invoke(self, op::Delete {}))
     }
 
+    /// Deletes what the slot holds, if anything, and what nobody will ask for. There is nothing to do about an
+    /// error: an empty slot is as good as an emptied one, and a slot that stays full refuses what is
+    /// put there next.
+    #[inline(always)]
+    fn discard(self) {
+        let _ = self.delete();
+    }
+
     /// [`op::DeleteRange`], to its end, of any number of slots.
     #[inline(always)]
     fn delete_range(self, count: u32) -> Result<(), Status> {

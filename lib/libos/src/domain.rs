@@ -80,6 +80,12 @@ pub fn free_slot(slot: CapAddr) -> Result<(), Status> {
     })
 }
 
+/// The same where nobody could do anything about an error: inside of another change of the domain's state the
+/// slot is lost, and nothing else.
+pub fn free_or_lose_slot(slot: CapAddr) {
+    let _ = free_slot(slot);
+}
+
 /// New tables and slots for the domain itself.
 struct Own<'a> {
     slots: &'a mut SlotAllocator,
@@ -226,7 +232,7 @@ impl Domain {
     fn empty(&mut self, backing: &Backing) {
         for slot in (0..backing.count).map(|index| backing.slots.plus(index)) {
             // An empty slot is as good as an emptied one.
-            let _ = slot.delete();
+            slot.discard();
             self.slots.free(slot);
         }
     }

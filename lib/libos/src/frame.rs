@@ -125,7 +125,7 @@ impl Drop for Frame {
         // The slot is this value's alone. One that cannot be emptied is not used again.
         // It is empty already when the Frame was revoked.
         if matches!(self.cap.delete(), Ok(()) | Err(Status::Empty)) {
-            let _ = domain::free_slot(self.cap);
+            domain::free_or_lose_slot(self.cap);
         }
     }
 }
@@ -150,6 +150,6 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let _ = domain::free_slot(self.addr);
+        domain::free_or_lose_slot(self.addr);
     }
 }

@@ -72,9 +72,9 @@ impl Drop for OwnedCap {
             if leave(self.0) {
                 return;
             }
-            let _ = self.0.delete();
+            self.0.discard();
         }
-        let _ = domain::free_slot(self.0);
+        domain::free_or_lose_slot(self.0);
     }
 }
 

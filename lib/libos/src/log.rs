@@ -33,6 +33,7 @@ impl KernelLog {
             u64::from_le_bytes(bytes)
         };
         let (w0, w1, w2, w3, w4) = (word(0), word(1), word(2), word(3), word(4));
+        // There is nowhere to tell it.
         let _ = invoke(self.kernel, op::Log { len: self.used as u32, w0, w1, w2, w3, w4 });
         self.used = 0;
     }
@@ -60,7 +61,9 @@ impl Drop for KernelLog {
 /// Writes `arguments` and a line end through the Kernel capability in its usual slot.
 pub fn line(arguments: fmt::Arguments) {
     let mut log = KernelLog::new(KERNEL);
+    // There is nowhere to tell it.
     let _ = log.write_fmt(arguments);
+    // As above.
     let _ = log.write_str("\n");
 }
 

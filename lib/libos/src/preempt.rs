@@ -111,6 +111,7 @@ fn lock() {
             core::hint::spin_loop();
             tries += 1;
             if tries % PATIENCE == 0 {
+                // It only lets others run.
                 let _ = invoke(upcall::dispatcher(), op::Yield {});
             }
         }

@@ -79,6 +79,7 @@ macro_rules! entry {
 /// Stops the program's own dispatcher.
 pub fn stop() -> ! {
     loop {
+        // Again, should it fail.
         let _ = invoke(slots::DISPATCHER, op::Suspend {});
     }
 }
@@ -86,6 +87,7 @@ pub fn stop() -> ! {
 /// Ends the machine; the log line tells the host the status.
 pub fn shutdown(status: u32) -> ! {
     log!("@exit {status}");
+    // Whoever may not simply stops.
     let _ = invoke(slots::KERNEL, op::Shutdown { status });
     stop()
 }

@@ -237,6 +237,6 @@ impl View<'_> {
 impl Drop for View<'_> {
     fn drop(&mut self) {
         // The slot holds the Mapping that `open` made, which only this deletes.
-        let _ = self.window.mapping.delete();
+        self.window.mapping.discard();
     }
 }

@@ -198,6 +198,7 @@ unsafe extern "C" fn work(main: *mut Main) -> ! {
     // From here on it may be deleted: it holds no lock.
     upcall::own_word(word::ENDED).store(1, Release);
     loop {
+        // Again, should it fail.
         let _ = invoke(upcall::dispatcher(), op::Suspend {});
     }
 }

@@ -239,9 +239,11 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
     if how.parent_tid != 0 {
+        // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(p, how.parent_tid, &pid);
     }
     if let Err(error) = give_domain(op::ForkCommit { pid, wait: how.wait }) {
+        // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid });
         return Err(error);
     }
@@ -265,7 +267,7 @@ fn give_domain<R: unixproto::Request>(request: R) -> Result<()> {
 /// Drops the domain that is being made: nobody else has it.
 fn drop_domain() {
     for slot in [CHILD_DISPATCHER, CHILD_ROOT] {
-        let _ = slot.delete();
+        slot.discard();
     }
 }
 
@@ -278,6 +280,7 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
     let abort = |error| {
+        // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid: child.pid });
         error
     };
@@ -416,6 +419,7 @@ pub fn set_bases(p: &mut Process, fs: u64, gs: u64) {
         unsafe { asm!("wrfsbase {}", "wrgsbase {}", in(reg) fs, in(reg) gs, options(nostack)) };
     } else {
         let set = captypes::op::SetFsBase { base: fs };
+        // The slot is the library's own, and every number is a base.
         let _ = invoke(area::own_dispatcher(), set);
     }
 }
@@ -431,6 +435,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     let pid = p.pid;
     thread::after_fork(p, pid);
     if p.me.affinity != u64::MAX {
+        // The parent's was right; if not, it runs anywhere.
         let _ = set_affinity(area::own_dispatcher(), p.me.affinity);
     }
     p.me.signals.child();

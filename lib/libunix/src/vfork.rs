@@ -48,7 +48,7 @@ fn identify(from: CapAddr) {
         from.move_to(UNIXD)?;
         from.plus(1).move_to(SESSION)?;
         // It may be gone with the session frame.
-        let _ = own::SESSION_MAPPING.delete();
+        own::SESSION_MAPPING.discard();
         let rights = MapFlags::READ.or(MapFlags::WRITE);
         let entry = entry_of(SESSION_FRAME);
         own::PT.map(entry, SESSION_PAGES, SESSION, 0, rights, own::SESSION_MAPPING)
@@ -56,6 +56,7 @@ fn identify(from: CapAddr) {
     // All slots are the library's own, and the table is there: nothing can be in the way but the
     // program itself, which has only itself to lose.
     if identify().is_err() {
+        // What it has lost may include this.
         let _ = libos::invoke(abi::slots::DISPATCHER, captypes::op::Suspend {});
     }
 }
@@ -73,6 +74,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     }
     let (fs, gs) = bases(p);
     if how.parent_tid != 0 {
+        // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(p, how.parent_tid, &child.pid);
     }
     p.sys.random.forget();
@@ -102,6 +104,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         set_bases(p, tls, gs);
     }
     if how.child_tid != 0 {
+        // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(p, how.child_tid, &child.pid);
     }
     Ok(0)
@@ -113,7 +116,7 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     let Some(parent) = p.parent.take() else { return };
     // These are the child's, who has copies if it still runs.
     for slot in [UNIXD, SESSION] {
-        let _ = slot.delete();
+        slot.discard();
     }
     identify(own::PARENT);
     p.pid = parent.pid;

@@ -24,6 +24,7 @@ pub struct File {
 impl Drop for File {
     fn drop(&mut self) {
         if self.own {
+            // Dropped in any case: nobody could do anything about it.
             let _ = unix::call(op::Close {}, &self.desc.to_le_bytes());
         }
     }
@@ -248,7 +249,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         // It may be empty already.
-        let _ = self.0.delete();
+        self.0.discard();
         let _ = domain::with(|domain| {
             domain.slots.free(self.0);
             Ok(())

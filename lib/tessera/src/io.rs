@@ -65,6 +65,7 @@ pub fn print(arguments: fmt::Arguments) {
         return log(arguments);
     }
     let text = alloc::fmt::format(arguments);
+    // As `print!` of a closed output.
     let _ = OUTPUT.try_with(|output| output.print(text.as_bytes()));
 }
 
@@ -74,10 +75,12 @@ pub fn print_error(arguments: fmt::Arguments) {
         return log(arguments);
     }
     let text = alloc::fmt::format(arguments);
+    // There is nowhere to tell it.
     let _ = File::of_descriptor(2).and_then(|file| file.write_all(text.as_bytes()));
 }
 
 fn log(arguments: fmt::Arguments) {
+    // There is nowhere to tell it.
     let _ = libos::log::KernelLog::new(libos::abi::slots::KERNEL).write_fmt(arguments);
 }
 

@@ -60,6 +60,7 @@ pub fn exit(code: impl Into<ExitCode>) -> ! {
     if !unix::is_process() {
         libos::cores::exit(code.into());
     }
+    // There is no answer.
     let _ = unix::with(|session| session.call(Exit { status: exited(code.into()) }, &[], &[]));
     runtime::stop()
 }

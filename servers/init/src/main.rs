@@ -47,6 +47,7 @@ fn wait_for_the_end(boot: &Boot) -> ! {
             [session::END, status, ..] => end(boot, before, status as u32),
             _ => {}
         }
+        // A caller that has gone needs no answer.
         let _ = ipc::reply(Place::CALLER, [0; 6], Caps::NONE);
     }
 }

@@ -94,6 +94,7 @@ impl Homes {
         }
         if result.is_err() {
             let base = home.identify()?.base;
+            // Just taken from there.
             let _ = self.pool.free(base + grant.offset, bytes);
         }
         result
@@ -111,7 +112,7 @@ impl Homes {
     /// Drops a capability that its caller had no place for; its memory comes back.
     pub fn empty_transfer(&mut self) {
         // An empty slot is what is wanted.
-        let _ = TRANSFER.delete();
+        TRANSFER.discard();
     }
 }
 

@@ -190,6 +190,7 @@ impl Peers {
             self.busy &= !(1 << core);
         }
         if told && board.tell(self.core) {
+            // Every core that has a board can be rung.
             let _ = invoke(KERNEL, op::RingCore { core });
         }
         told

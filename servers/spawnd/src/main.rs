@@ -34,6 +34,7 @@ fn main(start: Start) {
     // this one.
     let boot = unsafe { Boot::new() };
     let core = boot.info.core;
+    // Without it, it runs where it starts.
     let _ = invoke(DISPATCHER, op::SetAffinity { mask: 1 << core });
     let is_first = start.args[0] != NOT_FIRST;
     let prepared = prepare(&boot, is_first);

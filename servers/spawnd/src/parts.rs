@@ -177,9 +177,9 @@ fn clear(root: CapAddr, dispatcher: CapAddr) {
     for slot in [dispatcher, root] {
         // The child holds copies of both; they must not keep it alive.
         if slot.revoke().is_ok() {
-            let _ = slot.delete();
+            slot.discard();
         }
-        let _ = domain::free_slot(slot);
+        domain::free_or_lose_slot(slot);
     }
 }
 

@@ -46,7 +46,7 @@ impl Slots {
     pub fn clear(&self) {
         for index in 0..self.count {
             // An empty slot is as good as an emptied one.
-            let _ = self.at(index).delete();
+            self.at(index).discard();
         }
     }
 }
@@ -59,6 +59,7 @@ impl Slots {
     }
 
     fn release(&self) {
+        // Nothing in it fails.
         let _ = domain::with(|domain| {
             for index in 0..self.count {
                 domain.slots.free(self.first.plus(index));
@@ -90,6 +91,7 @@ pub fn frame(bytes: u64) -> Result<Slots, Errno> {
 /// What the memory server says. What this server has taken and not used is free, too.
 pub fn memory_stats() -> memd::Stats {
     crate::stock::tidy_all();
+    // What is not given back counts as used.
     let _ = domain::with(|domain| domain.arena.release());
     memd::stats(MEMD).unwrap_or_default()
 }

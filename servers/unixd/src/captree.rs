@@ -23,7 +23,7 @@ pub fn text() -> String {
         }
         let copies = cap.relations & Identity::COPIES;
         let (depth, kind) = (ancestors.len(), cap.ty.name());
-        let _ = writeln!(text, "{depth} {kind} {:#x} {} {copies}", cap.base, cap.bytes);
+        put_line!(text, "{depth} {kind} {:#x} {} {copies}", cap.base, cap.bytes);
         ancestors.push(cap);
     }
     text

@@ -47,6 +47,7 @@ fn port_in(port: u16) -> u8 {
 }
 
 fn port_out(port: u16, value: u8) {
+    // The ports are this server's.
     let _ = invoke(IO, op::PortOut { port, width: 1, value: value as u32 });
 }
 
@@ -58,11 +59,13 @@ fn port_out_bytes(port: u16, bytes: &[u8]) {
         *word = u64::from_le_bytes(eight);
     }
     let [w0, w1, w2, w3, w4] = words;
+    // The ports are this server's.
     let _ = invoke(IO, op::PortOutBytes { port, len: bytes.len() as u32, w0, w1, w2, w3, w4 });
 }
 
 /// Asks for the interrupts of a port that the kernel has set up.
 fn listen(port: u16, irq: CapAddr, bits: u64) {
+    // The line is this server's.
     let _ = invoke(irq, op::IrqBind { bits, to: Place::NULL });
     port_out(port + reg::INTERRUPTS, 0x01);
 }
@@ -105,9 +108,11 @@ impl Console {
         if self.held_back {
             return;
         }
+        // The line is this server's.
         let _ = invoke(IRQ_COM1, op::IrqAck {});
         // The interrupt is an edge: what is left of a burst, or came since, makes no other.
         if port_in(COM1 + reg::STATUS) & DATA_READY != 0 {
+            // The own dispatcher can be notified.
             let _ = DISPATCHER.notify(note::COM1);
         }
     }
@@ -123,8 +128,10 @@ impl Console {
                 self.line.push(byte);
             }
         }
+        // The line is this server's.
         let _ = invoke(IRQ_COM2, op::IrqAck {});
         if port_in(COM2 + reg::STATUS) & DATA_READY != 0 {
+            // The own dispatcher can be notified.
             let _ = DISPATCHER.notify(note::COM2);
         }
     }

@@ -13,6 +13,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod text;
+
 mod caps;
 mod captree;
 mod clock;

@@ -86,7 +86,7 @@ impl Texts<'_> {
             ("SwapFree", 0),
         ] {
             let name = format!("{name}:");
-            let _ = writeln!(text, "{name:<15} {value:>8} kB");
+            put_line!(text, "{name:<15} {value:>8} kB");
         }
         text
     }
@@ -97,7 +97,7 @@ impl Texts<'_> {
         for (core, ticks) in idle_ticks().enumerate() {
             let idle = (self.clock.ns(ticks) / (SECOND / TICKS)).min(now);
             all = (all.0 + now - idle, all.1 + idle);
-            let _ = writeln!(lines, "cpu{core} {} 0 0 {idle} 0 0 0 0 0 0", now - idle);
+            put_line!(lines, "cpu{core} {} 0 0 {idle} 0 0 0 0 0 0", now - idle);
         }
         let boot = self.clock.boot_wall() / SECOND;
         format!(
@@ -120,15 +120,15 @@ impl Texts<'_> {
                     ("largest", stats.largest),
                     ("reserve", stats.reserve),
                 ] {
-                    let _ = writeln!(text, "{name} {value}");
+                    put_line!(text, "{name} {value}");
                 }
             }
             "capabilities" => text = crate::captree::text(),
             "cores" => {
                 for &which in Counter::ALL {
-                    let _ = write!(text, "{}", which.name());
+                    put!(text, "{}", which.name());
                     for value in (0..).map_while(|core| libos::log::counter_of(core, which).ok()) {
-                        let _ = write!(text, " {value}");
+                        put!(text, " {value}");
                     }
                     text.push('\n');
                 }
@@ -136,14 +136,14 @@ impl Texts<'_> {
             "counters" => {
                 for &which in Counter::ALL {
                     let value = libos::log::counter(which).unwrap_or(0);
-                    let _ = writeln!(text, "{} {value}", which.name());
+                    put_line!(text, "{} {value}", which.name());
                 }
             }
             _ => {
-                let _ = writeln!(text, "processes {}", self.procs.len());
-                let _ = writeln!(text, "inodes {}", self.tree.files().names().used());
+                put_line!(text, "processes {}", self.procs.len());
+                put_line!(text, "inodes {}", self.tree.files().names().used());
                 for (number, count) in self.system.unknown() {
-                    let _ = writeln!(text, "unknown_call_{number} {count}");
+                    put_line!(text, "unknown_call_{number} {count}");
                 }
             }
         }
@@ -194,7 +194,7 @@ impl Texts<'_> {
             if owned { 0x501 } else { 0 },
             proc.children_faults,
         );
-        let _ = writeln!(
+        put_line!(
             text,
             "{} 0 {} 0 20 0 {} 0 {} {} {rss} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
             ticks(used),
@@ -219,17 +219,18 @@ impl Texts<'_> {
         let (vm, rss) = pages(proc);
         let threads = self.procs.threads_of(proc.pid).len().max(1);
         let mut text = String::new();
-        let _ = writeln!(
+        put_line!(
             text,
             "Name:\t{name}\nState:\t{state}\nTgid:\t{}\nPid:\t{tid}\nPPid:\t{}",
-            proc.pid, proc.parent
+            proc.pid,
+            proc.parent
         );
-        let _ = writeln!(text, "TracerPid:\t0");
+        put_line!(text, "TracerPid:\t0");
         for (name, ids) in [("Uid", users), ("Gid", groups)] {
             let Ids { real, effective, saved, file } = ids;
-            let _ = writeln!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
+            put_line!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
         }
-        let _ = writeln!(
+        put_line!(
             text,
             "VmSize:\t{:>8} kB\nVmRSS:\t{:>8} kB\nThreads:\t{threads}",
             vm * 4,
@@ -245,7 +246,7 @@ impl Texts<'_> {
                 ("SigIgn", header.ignored.load(Relaxed)),
                 ("SigCgt", header.caught.load(Relaxed)),
             ] {
-                let _ = writeln!(text, "{name}:\t{mask:016x}");
+                put_line!(text, "{name}:\t{mask:016x}");
             }
         }
         let who = &proc.who;
@@ -256,9 +257,9 @@ impl Texts<'_> {
             ("CapBnd", who.bounding),
             ("CapAmb", who.ambient),
         ] {
-            let _ = writeln!(text, "{name}:\t{:016x}", caps.bits());
+            put_line!(text, "{name}:\t{:016x}", caps.bits());
         }
-        let _ = writeln!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
+        put_line!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
         text
     }
 
@@ -312,7 +313,7 @@ fn cpuinfo(cores: usize) -> String {
     let name = String::from_utf8_lossy(&name);
     let mut text = String::new();
     for core in 0..cores {
-        let _ = write!(
+        put!(
             text,
             "processor\t: {core}\nvendor_id\t: unknown\nmodel name\t: {}\n\
              flags\t\t: fpu sse sse2\n\n",

@@ -141,6 +141,7 @@ macro_rules! invocations {
                     #[allow(unused_mut)]
                     let mut _next = 0;
                     $(let $field = <$fty as Words>::take(words, _next)?; _next += <$fty as Words>::WORDS;)*
+                    // Those without fields do not use them.
                     let _ = words;
                     Ok($name { $($field),* })
                 }

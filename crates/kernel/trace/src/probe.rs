@@ -62,6 +62,7 @@ pub fn mark(mark: Mark) {
     #[cfg(all(tessera_trace, target_os = "none"))]
     machine::call(mark.word());
     #[cfg(not(all(tessera_trace, target_os = "none")))]
+    // Used in traced builds only.
     let _ = mark;
 }
 

@@ -85,6 +85,7 @@ impl Bug {
         return self.mutation == Some(mutation);
         #[cfg(not(test))]
         {
+            // Used in tests only.
             let _ = mutation;
             false
         }

@@ -291,6 +291,7 @@ impl<L: Links> CpuDriver for Step<'_, L> {
     }
 
     fn disown(&mut self, cap: &WireCap) {
+        // What is refused is reported by `kernel`.
         let _ = step!(self, Disown, cap);
     }
 
@@ -315,10 +316,12 @@ impl<L: Links> CpuDriver for Step<'_, L> {
     }
 
     fn lock(&mut self, cap: &WireCap) {
+        // What is refused is reported by `kernel`.
         let _ = step!(self, Lock, cap);
     }
 
     fn unlock(&mut self, cap: &WireCap) {
+        // What is refused is reported by `kernel`.
         let _ = step!(self, Unlock, cap);
     }
 
@@ -335,6 +338,7 @@ impl<L: Links> CpuDriver for Step<'_, L> {
 
     fn give_back(&mut self, region: Region) {
         let bytes = region.end - region.base;
+        // What is refused is reported by `kernel`.
         let _ = self.kernel(op::GiveBack { start: region.base, bytes });
     }
 }
@@ -352,6 +356,7 @@ impl<L: Links> Outside for Step<'_, L> {
                 self.known.slots.remove(&invoker);
                 let Answer::Status(result) = answer else { return };
                 let status = result.map_or_else(Status::to_word, |()| 0);
+                // An invoker that has gone needs no answer.
                 let _ = self.kernel(op::Finish { client: invoker.0, ticket: invoker.1, status });
             }
             (Client::Own(number), Answer::Status(result)) => self.links.ended(number, result),

@@ -174,6 +174,7 @@ macro_rules! requests {
                     #[allow(unused_mut)]
                     let mut _next = 1;
                     $(let $field = <$fty>::from_word(words[_next])?; _next += 1;)*
+                    // Requests without fields do not use them.
                     let _ = words;
                     Ok($name { $($field),* })
                 }

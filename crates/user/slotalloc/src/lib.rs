@@ -278,6 +278,7 @@ impl<const MAX: usize> TwoLevel<MAX> {
     /// made larger; if that fails, there are 256 slots more before anybody needs to know.
     fn grow_root(&mut self, last: usize, grow: &mut impl Grow) {
         if let Some(slot) = self.nodes[last].take() {
+            // There is no larger one then: the search goes on with what there is.
             let _ = grow.grow_root(CapAddr::new(self.l1(last), slot));
             self.nodes[last].free(slot);
         }

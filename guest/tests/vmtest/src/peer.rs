@@ -129,7 +129,7 @@ pub fn main() -> ! {
         if order.caps() == 1 {
             peer.cap = slot;
         } else {
-            let _ = domain::free_slot(slot);
+            domain::free_or_lose_slot(slot);
         }
         last = peer.obey(Order::of(&order.words));
     }

@@ -20,6 +20,7 @@ impl Kernel {
     }
 
     fn free(slots: &[CapAddr]) {
+        // Nothing in it fails.
         let _ = domain::with(|domain| {
             slots.iter().for_each(|&slot| domain.slots.free(slot));
             Ok(())

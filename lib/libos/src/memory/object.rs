@@ -73,6 +73,7 @@ pub trait MemoryObject: Send {
     /// A view has come into being, with nothing mapped. Objects that know their memory map it now.
     /// On an error, the view goes again.
     fn attach(&mut self, pages: &mut Pages, view: &View) -> Result<(), Error> {
+        // For those who need them.
         let _ = (pages, view);
         Ok(())
     }
@@ -84,6 +85,7 @@ pub trait MemoryObject: Send {
     /// The program did what `view` does not allow. An object that returns `Ok` has made it possible,
     /// or has changed what the program will find when it tries again.
     fn violation(&mut self, pages: &mut Pages, view: &View, fault: &Fault) -> Result<(), Error> {
+        // For those who need them.
         let _ = (pages, view, fault);
         Err(Error::NotAllowed)
     }

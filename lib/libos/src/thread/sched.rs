@@ -194,6 +194,7 @@ impl Scheduler {
         let Some(first) = first else { return };
         if self.armed == 0 || first < self.armed {
             self.armed = first;
+            // The slot is the domain's own, and every deadline is one.
             let _ = invoke(slots::DISPATCHER, op::SetTimer { deadline: first });
         }
     }

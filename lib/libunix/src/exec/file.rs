@@ -73,6 +73,7 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
     let opened = server::call_a(request, path)?;
     let added = p.mm.caps.objects.add(opened.desc, None, opened.inode, false);
     let Ok((object, _)) = added else {
+        // The error behind this is the one to tell.
         let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
         return Err(Errno::ENOMEM);
     };
@@ -97,6 +98,7 @@ impl Executable {
         let Caps { nodes, objects, .. } = &mut p.mm.caps;
         objects.release(nodes, self.object);
         if let Some((None, desc)) = objects.released.pop() {
+            // A description that is not closed goes with the process.
             let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
         }
     }
@@ -175,6 +177,7 @@ fn errno(_: ElfError) -> Errno {
 /// and has no program yet: its output is not for this.
 pub fn complain(p: &mut Process, text: &str) {
     if p.mm.exe.is_empty() {
+        // Who cannot tell anybody ends without.
         let _ = server::call_a(op::Log {}, text.as_bytes());
         return;
     }
@@ -182,6 +185,7 @@ pub fn complain(p: &mut Process, text: &str) {
         return;
     };
     let line = alloc::format!("tessera: {text}\n");
+    // As above.
     let _ = server::call_a(op::Write { desc }, line.as_bytes());
 }
 

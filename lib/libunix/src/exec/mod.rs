@@ -79,9 +79,11 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
         }
     };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
+    // Without memory it starts without them.
     let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
     if let Some(directory) = directory {
+        // A directory that is not there is `/`.
         let _ = server::call_a(op::Chdir { dir: CWD, flags: 0 }, &directory);
     }
     let mut problem = Errno::ENOENT;
@@ -133,6 +135,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     // From here on there is no way back.
     end::release_all(p);
     fd::close_on_exec(p);
+    // Its name in `/proc` is all that depends on it.
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     if p.mm.clear().is_err() {
         die(SIGKILL, "the memory of its old program cannot be taken away");

@@ -44,6 +44,7 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
     let bytes = file.read_loaded(p, program);
     fd::alone::share_all(p)?;
     fd::close_where(p, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
+    // Its name in `/proc` is all that depends on it.
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     file.close(p);
     // What may be left is in the old domain, which goes as a whole.

@@ -258,6 +258,7 @@ impl Fds {
         if self.has_locks {
             if let Ok(desc) = self.at(index).and_then(|file| file.description(Errno::EBADF)) {
                 let request = op::SetLock { desc, how: lock::UNLOCK, start: 0, len: 0 };
+                // Closing gives locks up in any case.
                 let _ = server::call(request);
             }
         }
@@ -288,6 +289,7 @@ impl Fds {
 
 fn close_descriptions([first, second]: [u32; 2]) {
     let all = (first as u64 | (second as u64) << 32).to_le_bytes();
+    // What `unixd` does not know is closed.
     let _ = match (first, second) {
         (0, _) => Ok(()),
         (_, 0) => server::call_a(op::Close {}, &all[..4]),
@@ -325,6 +327,7 @@ fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) ->
         }
         (first, second) => {
             for fd in [first, second].into_iter().flatten() {
+                // They are open; what closing answers nobody has asked for.
                 let _ = close(p, fd);
             }
             Err(Errno::EMFILE)
@@ -384,6 +387,7 @@ pub fn close_where(p: &mut Process, first: i32, last: i32, which: impl Fn(i32, E
     loop {
         let next = p.fds.table.from(from).find(|&(fd, entry)| which(fd, entry));
         let Some((fd, _)) = next.filter(|(fd, _)| *fd <= last) else { return };
+        // They are open; what closing answers nobody has asked for.
         let _ = close(p, fd);
         from = fd + 1;
     }

@@ -77,7 +77,7 @@ impl Places {
             ram.make(CapType::Pt, PAGE, 1, table.into()).map_err(errno)?;
             let mapping = table.plus(MAPPINGS);
             if let Err(status) = own::PD.map(FIRST_ENTRY + number, 1, table, 0, RWX, mapping) {
-                let _ = table.delete();
+                table.discard();
                 return Err(errno(status));
             }
             self.tables |= 1 << number;
@@ -98,6 +98,6 @@ pub fn open(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
 
 /// Unmaps it and drops the Frame, as far as there are any.
 pub fn close(index: usize) {
-    let _ = mapping_slot(index).delete();
-    let _ = frame_slot(index).delete();
+    mapping_slot(index).discard();
+    frame_slot(index).discard();
 }

@@ -84,7 +84,7 @@ impl Arena {
     /// Drops the capability; what is left of it goes home.
     pub fn release(&mut self) {
         if self.end != 0 {
-            let _ = self.slot.delete();
+            self.slot.discard();
         }
         (self.next, self.end) = (0, 0);
     }

@@ -90,7 +90,7 @@ impl Caps {
             entered.map_err(|_| Status::NoMemory)
         });
         if let Err(error) = made {
-            let _ = table_slot(table).delete();
+            table_slot(table).discard();
             self.nodes.free_table(table);
             return Err(error);
         }
@@ -116,7 +116,7 @@ impl Caps {
         let made = self.arena.make(CapType::Pt.alone(), PAGE, 1, slot).and_then(|()| {
             let mapped = directory.map(entry, 1, slot, 0, RWX, table_mapping(table));
             if mapped.is_err() {
-                let _ = slot.delete();
+                slot.discard();
             }
             mapped
         });

@@ -167,6 +167,7 @@ fn shared_memory(p: &mut Process, len: u64) -> Result<ObjectId> {
     match p.mm.caps.objects.add(opened.desc, None, opened.inode, true) {
         Ok((object, _)) => Ok(object),
         Err(_) => {
+            // The error behind this is the one to tell.
             let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
             Err(Errno::ENOMEM)
         }

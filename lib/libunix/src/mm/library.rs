@@ -141,7 +141,7 @@ impl Library {
         self.ram.make(CapType::Frame, piece.pages as u64 * PAGE, 1, frame.into())?;
         let mapped = map_piece(CapAddr::NULL, table, index, piece.va, piece.pages);
         if mapped.is_err() {
-            let _ = frame.delete();
+            frame.discard();
         }
         mapped?;
         self.added[self.count as usize] = (piece.pages - 1) as u8;

@@ -153,7 +153,7 @@ impl Nodes {
         let grown = server::call_caps(op::GrowRoot {}, 0, 0, Caps::give(own::NEW_ROOT, 1));
         if grown.is_err() {
             // Maybe it was never sent.
-            let _ = own::NEW_ROOT.delete();
+            own::NEW_ROOT.discard();
             return Err(Status::NoMemory);
         }
         self.root_slots = ROOT_SLOTS;

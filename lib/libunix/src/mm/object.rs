@@ -385,7 +385,7 @@ impl Objects {
             // SAFETY: nothing else is ever mapped in this page.
             let page = unsafe { Memory::new(PEEK + at % PAGE, here) };
             let copied = page.append_to(&mut all);
-            let _ = mapping.delete();
+            mapping.discard();
             if copied.map_err(|_| ObjectError::NoMemory)?.fault.is_some() {
                 // Others have truncated the file.
                 break;
@@ -460,6 +460,7 @@ fn give_back(near: &mut Numbers, far: &mut Spread, nodes: &mut Nodes, slot: Plac
 
 /// Empties slots that follow each other.
 fn delete(first: Place, count: u32) {
+    // Slots that stay full refuse what is put there next.
     let _ = match count {
         0 => Ok(()),
         1 => first.delete(),

@@ -76,6 +76,7 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
 fn retarget(p: &Process, before: u64) {
     let newly = p.me.signals.blocked & !before;
     if lock::is_shared() && main_header().pending.set() & newly != 0 {
+        // Without an answer the process has ended.
         let _ = server::call(op::Retarget {});
     }
 }

@@ -217,6 +217,7 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
             "{name}: signal {signal}, vector {vector}, address {address:#x}, \
              rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
         );
+        // Who cannot tell anybody ends without.
         let _ = server::call_a(op::Log {}, text.as_bytes());
     }
 }

@@ -27,6 +27,7 @@ pub fn close_range(p: &mut Process, first: u32, last: u32, flags: u32) -> Result
         return Ok(0);
     }
     for fd in first..last.saturating_add(1).min(p.fds.end()) {
+        // Those that are not open are passed over.
         let _ = p.fds.set_cloexec(fd, true);
     }
     Ok(0)

@@ -99,6 +99,7 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
 /// Answers `ENOSYS`, and has `unixd` count it.
 #[cold]
 fn unknown(number: u64) -> u64 {
+    // It is only counted.
     let _ = server::call(op::UnknownCall { number });
     Errno::ENOSYS.to_rax()
 }

@@ -239,6 +239,7 @@ impl Timeout {
     fn write(&self, p: &mut Process) {
         if self.addr != 0 {
             let left = self.end.saturating_sub(time::monotonic());
+            // As on Linux: an address that is no good is passed over.
             let _ = user::copy_out(p, self.addr, &(self.encode)(left));
         }
     }

@@ -41,6 +41,7 @@ macro_rules! apply {
         $f($p, $r)
     };
     ($f:path, $p:ident, $r:ident,) => {{
+        // Calls without registers.
         let _ = $r;
         $f($p)
     }};

@@ -47,6 +47,7 @@ fn read_clock() -> (u64, u64) {
 
 /// The program may read clocks by itself from now on.
 pub fn prepare() {
+    // Only so that it is ready.
     let _ = clock();
 }
 

@@ -228,7 +228,7 @@ impl Areas {
         let made = make_parts(ram, index);
         if made.is_err() {
             for slot in 0..slot::COUNT {
-                let _ = place(index, slot).delete();
+                place(index, slot).discard();
             }
         }
         made?;
@@ -296,7 +296,7 @@ pub fn map_session(index: u32) -> Result<(), Status> {
 pub fn clear(index: u32) {
     show(index, false);
     for slot in [slot::DISPATCHER, slot::SESSION_MAPPING, slot::SESSION, slot::UNIXD] {
-        let _ = place(index, slot).delete();
+        place(index, slot).discard();
     }
 }
 

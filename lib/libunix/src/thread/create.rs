@@ -72,9 +72,10 @@ fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u
     p.mm.caps.arena.make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into()).map_err(errno)?;
     let made = settle(p, regs, request, index);
     // Empty, unless `unixd` was not even asked.
-    let _ = new.delete();
+    new.discard();
     let tid = made?;
     if request.parent_tid != 0 {
+        // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(p, request.parent_tid, &tid);
     }
     invoke(area::dispatcher(index), kop::Start {}).map_err(errno)?;
@@ -138,6 +139,7 @@ pub fn started(p: &mut Process, regs: &mut Regs) {
     p.me.signals.set_blocked(blocked);
     if start.set_tid != 0 {
         let tid = p.me.tid;
+        // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(p, start.set_tid, &tid);
     }
 }

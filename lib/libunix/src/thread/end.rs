@@ -22,6 +22,7 @@ pub fn exit(p: &mut Process, code: u32) -> ! {
     // The area is not used again before the dispatcher is gone, which `unixd` sees to now.
     lock::leave();
     loop {
+        // There is no answer.
         let _ = server::call(op::ThreadExit { status: exited(code) });
     }
 }

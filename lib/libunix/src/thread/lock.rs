@@ -129,6 +129,7 @@ fn wake() {
         WAITING[word as usize].fetch_and(!(1 << bit), Ordering::SeqCst);
         let index = word * 64 + bit;
         NEXT.store((index + 1) % limit, Ordering::Relaxed);
+        // A thread that has ended waits for nothing.
         let _ = invoke(area::dispatcher(index), op::Notify { bits: NOTE_LOCK });
         return;
     }

@@ -80,11 +80,13 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
             let _ = invoke(area::own_dispatcher(), timer);
         }
         let released = lock::release(p);
+        // Whatever ends the wait, its caller looks again.
         let _ = invoke(area::own_dispatcher(), op::Wait {});
         drop(released);
     };
     server::header().sleeps.store(0, Relaxed);
     if deadline.is_some() {
+        // A timer that comes nevertheless finds nobody who waits for it.
         let _ = invoke(area::own_dispatcher(), op::SetTimer { deadline: 0 });
     }
     result
@@ -94,6 +96,7 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
 fn unpark(p: &mut Process, index: u32) {
     if let Some(thread) = p.threads.find(index) {
         thread.woken = true;
+        // A thread that has ended waits for nothing.
         let _ = invoke(area::dispatcher(index), op::Notify { bits: NOTE_WOKEN });
     }
 }

@@ -123,7 +123,7 @@ fn files(dump: &Dump) -> Result<()> {
             "kernel/src/startup/",
         ),
         ("<kernel::cap::space::CapSpace>::retype", "kernel/src/cap/retype.rs"),
-        ("<kernel::vspace::tlb::Translations>::map", "kernel/src/vspace/map.rs"),
+        ("<kernel::vspace::tlb::Translations>::map_many", "kernel/src/vspace/map.rs"),
         ("<uvm::space::Space>::fork", "crates/user/uvm/src/"),
     ] {
         // Itself or a part of it, but not what begins with its name.

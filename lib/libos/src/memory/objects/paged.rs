@@ -301,6 +301,7 @@ impl Drop for Paged {
     /// wants to know calls [`Paged::flush`] before.
     fn drop(&mut self) {
         for place in 0..self.places.len() as u32 {
+            // Dropped in any case: who must know of errors has written back before.
             let _ = self.write_back(place);
         }
     }

@@ -245,8 +245,10 @@ impl Drop for SharedTable {
     /// The table goes if nobody else has it; the pages go in any case.
     fn drop(&mut self) {
         for page in 0..ENTRIES {
+            // Dropped in any case; what stays keeps its slot.
             let _ = self.remove(page);
         }
+        // Dropped in any case; what stays keeps its slot.
         let _ = self.table.delete().and_then(|()| domain::free_slot(self.table));
     }
 }
@@ -301,7 +303,7 @@ impl Drop for ForeignTable {
     fn drop(&mut self) {
         // It is empty already when the table was revoked.
         if matches!(self.table.delete(), Ok(()) | Err(Status::Empty)) {
-            let _ = domain::free_slot(self.table);
+            domain::free_or_lose_slot(self.table);
         }
     }
 }

@@ -88,6 +88,7 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     let ring = match windows::ring(p, desc, false) {
         Ok(ring) => ring,
         Err(error) => {
+            // The error before is the one to tell.
             let _ = server::call(op::PipeTake { desc, done: 0, bytes: 0 });
             return Err(error);
         }
@@ -170,6 +171,7 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
     };
     // What was copied last is not committed yet (and a reservation has to be given back).
     if !matches!(error, Some(Errno::EPIPE)) {
+        // The error before is the one to tell.
         let _ = server::call(op::PipePut { desc, done: copied, bytes: 0 });
     }
     match error {

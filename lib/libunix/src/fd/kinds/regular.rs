@@ -231,6 +231,7 @@ impl Source for FilePieces {
 
 /// Puts the offset where the copy really ended.
 pub fn move_back(desc: u32, offset: u64) {
+    // Only if somebody else has closed it meanwhile.
     let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
 }
 
