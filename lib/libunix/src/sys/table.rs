@@ -199,6 +199,7 @@ calls! {
     271 ppoll polling::ppoll, (u64, u32, u64, u64, u64);
     281 epoll_pwait epoll::epoll_pwait, (i32, u64, i32, i32, u64, u64);
     291 epoll_create1 epoll::epoll_create1, (u32);
+    441 epoll_pwait2 epoll::epoll_pwait2, (i32, u64, i32, u64, u64, u64);
 
     // Processes.
     39 getpid processes::getpid, ();

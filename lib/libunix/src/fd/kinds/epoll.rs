@@ -14,7 +14,8 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use linuxabi::bytes::{get_u32, get_u64, Bytes};
-use unixproto::files::{O_CLOEXEC, O_RDWR, POLLIN};
+use linuxabi::time::from_timespec;
+use unixproto::files::{FOREVER, O_CLOEXEC, O_RDWR, POLLIN};
 
 /// A set of files.
 #[derive(Clone, Default)]
@@ -205,6 +206,23 @@ pub fn epoll_wait(p: &mut Process, epfd: i32, out: u64, max: i32, ms: i32) -> Re
     epoll_ns(p, epfd, out, max, milliseconds(ms))
 }
 
+/// `epoll_pwait` with a `struct timespec` instead of milliseconds; none is for ever.
+pub fn epoll_pwait2(
+    p: &mut Process,
+    epfd: i32,
+    out: u64,
+    max: i32,
+    timeout: u64,
+    mask: u64,
+    mask_size: u64,
+) -> Result<u64> {
+    let ns = match timeout {
+        0 => FOREVER,
+        addr => from_timespec(&user::copy_in(p, addr)?)?,
+    };
+    wait_masked(p, (epfd, out, max), ns, (mask, mask_size))
+}
+
 pub fn epoll_pwait(
     p: &mut Process,
     epfd: i32,
@@ -214,8 +232,17 @@ pub fn epoll_pwait(
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
+    wait_masked(p, (epfd, out, max), milliseconds(ms), (mask, mask_size))
+}
+
+fn wait_masked(
+    p: &mut Process,
+    (epfd, out, max): (i32, u64, i32),
+    ns: u64,
+    (mask, mask_size): (u64, u64),
+) -> Result<u64> {
     temporary_mask(p, mask, mask_size)?;
-    let result = epoll_ns(p, epfd, out, max, milliseconds(ms));
+    let result = epoll_ns(p, epfd, out, max, ns);
     mask::end_temporary(p, result.is_err());
     result
 }
