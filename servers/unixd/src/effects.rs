@@ -112,9 +112,10 @@ impl Unixd {
 
     #[cold]
     fn tell_watchers(&mut self, source: Source, data: bool) {
-        let Unixd { descs, pipes, counters, clock, terminal, procs, watches, fx, .. } = self;
-        fx.watched = !watches.is_empty();
-        let sources = Sources { descs, pipes, counters, clock, terminal };
+        self.tell_sets(source, data);
+        let Unixd { descs, pipes, counters, sets, clock, terminal, procs, watches, fx, .. } = self;
+        fx.watched = !watches.is_empty() || !sets.is_empty();
+        let sources = Sources { descs, pipes, counters, sets, clock, terminal };
         watches.note((source, data), sources, procs, fx);
     }
 

@@ -46,6 +46,7 @@ mod proctext;
 mod requests;
 mod ring;
 mod server;
+mod sets;
 mod signals;
 mod stock;
 mod system;

@@ -11,6 +11,7 @@ use crate::locks::AllLocks;
 use crate::nodes::Tree;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
+use crate::sets::Sets;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -59,6 +60,8 @@ pub struct Unixd {
     pub descs: Descs,
     /// Pipes and fifos.
     pub pipes: Pipes,
+    /// Sets of `epoll` that processes share.
+    pub sets: Sets,
     /// Counters that processes share.
     pub counters: Counters,
     /// Names, attributes and contents of files.

@@ -5,8 +5,6 @@
 //! the library may keep both, and needs not ask. Before a fork, and before a native program takes over, it
 //! gives back what it knows better ([`share_all`]).
 
-use super::kinds::with_kind;
-use super::ops::{FileOps, Handle};
 use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
@@ -94,16 +92,11 @@ pub fn give_back(p: &mut Process, index: u32, desc: u32) {
 /// One of them cannot be shared: nobody may be given any.
 pub fn share_all(p: &mut Process) -> Result<()> {
     for index in 0.. {
-        let file = match p.fds.files.get(index) {
-            Some(Some(file)) => file,
-            Some(None) => continue,
+        match p.fds.files.get(index) {
+            Some(Some(_)) => Fds::share(p, index)?,
+            Some(None) => {}
             None => break,
-        };
-        let handle = Handle { index, flags: file.flags };
-        with_kind!(&file.kind, kind => {
-            let kind = kind.handle();
-            kind.share(p, handle)?;
-        });
+        }
     }
     p.fds.sharings = p.fds.sharings.wrapping_add(1);
     Ok(())

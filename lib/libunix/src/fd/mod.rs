@@ -13,7 +13,6 @@ pub mod buffers;
 pub mod kinds;
 pub mod ops;
 mod place;
-mod set;
 mod stream;
 pub mod transfer;
 pub mod watch;
