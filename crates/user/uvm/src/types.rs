@@ -1,9 +1,8 @@
 //! Words that the whole crate uses.
 
 use core::fmt;
+pub use paging::PAGE;
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 /// Pages of a chunk of the amap: what one CNode holds.
 pub const CHUNK_PAGES: u64 = 256;
 /// Pages of a region: what one last-level table maps.

@@ -1,12 +1,13 @@
 //! Where the instructions of an operation go: from a function trace of a shell at work.
 
-use super::svg::{escape, Anchor, Drawing};
+use super::svg::{Anchor, Drawing};
 use crate::results::grouped;
 use crate::tracing;
 use ::trace::dump::Dump;
 use ::trace::profile::{matching, Tree, Trees};
 use ::trace::timeline::{Name, Timeline};
 use anyhow::{Context, Result};
+use maud::{html, Markup};
 use std::fs;
 use std::path::Path;
 
@@ -96,7 +97,7 @@ fn part_of(dump: &Dump, name: Name) -> usize {
 const WIDTH: f64 = 640.0;
 
 /// A bar for each operation, all of the same length: shares, with the totals beside the names.
-pub fn picture(all: &[Breakdown]) -> String {
+pub fn picture(all: &[Breakdown]) -> Markup {
     const COLUMNS: usize = 3;
     let mut drawing = Drawing::default();
     let title = "Where the instructions go";
@@ -127,20 +128,22 @@ pub fn picture(all: &[Breakdown]) -> String {
 }
 
 /// The same in numbers.
-pub fn table(all: &[Breakdown]) -> String {
-    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>instructions</th>");
-    all.iter().for_each(|one| rows += &format!("<th>{}</th>", escape(one.operation)));
-    rows += "</tr></thead><tbody>\n";
-    for (n, (part, _)) in PARTS.iter().enumerate() {
-        rows += &format!("<tr><td>{}</td>", escape(part));
-        all.iter().for_each(|one| {
-            rows += &format!("<td>{}</td>", grouped(one.parts[n].round()));
-        });
-        rows += "</tr>\n";
+pub fn table(all: &[Breakdown]) -> Markup {
+    let cell = |value: f64| html! { td { (grouped(value.round())) } };
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "instructions" }
+                @for one in all { th { (one.operation) } }
+            } }
+            tbody {
+                @for (n, (part, _)) in PARTS.iter().enumerate() {
+                    tr { td { (part) } @for one in all { (cell(one.parts[n])) } }
+                }
+                tr { td { "together" } @for one in all { (cell(one.total())) } }
+            }
+        } }
     }
-    rows += "<tr><td>together</td>";
-    all.iter().for_each(|one| rows += &format!("<td>{}</td>", grouped(one.total().round())));
-    rows + "</tr>\n</tbody></table></div>\n"
 }
 
 #[cfg(test)]
@@ -178,7 +181,7 @@ mod tests {
         let mut parts = [0.0; PARTS.len()];
         (parts[0], parts[5]) = (300.0, 100.0);
         let one = Breakdown { operation: "a fork", times: 3, parts };
-        let picture = picture(&[one]);
+        let picture = picture(&[one]).into_string();
         assert!(picture.contains("400 instructions"), "{picture}");
         assert!(picture.contains("width=\"462.0\"") && picture.contains("width=\"154.0\""));
     }
