@@ -261,7 +261,7 @@ pub fn temporary_mask(p: &mut Process, addr: u64, size: u64) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     let mask = user::copy_in::<u64>(p, addr)?;
-    mask::set_temporary(p, mask);
+    mask::set_temporary(&mut p.me, mask);
     Ok(())
 }
 
