@@ -217,8 +217,8 @@ fn revoking_the_root_table_in_use_stops_the_domain() {
     let mut m = Machine::new();
     let table = m.make(CapType::Pml4, 0, 4096, 30);
     let second = m.second(0x4000, 16);
-    m.core.local.suspend(second).unwrap();
-    second.state.set(crate::dispatch::State::Stopped);
+    m.core.local.sched.suspend(second).unwrap();
+    second.state.set(crate::object::State::Stopped);
     let args = op::Configure {
         cspace: Place::NULL,
         vspace: table.into(),
@@ -232,9 +232,9 @@ fn revoking_the_root_table_in_use_stops_the_domain() {
     while m.current() != Some(second) {
         m.run();
     }
-    assert_eq!(crate::arch::root(), FREE);
+    assert_eq!(crate::arch::root().0, FREE);
     m.raw(RAM.into(), 0, op::Revoke {});
-    assert_ne!(crate::arch::root(), FREE);
+    assert_ne!(crate::arch::root().0, FREE);
     assert_eq!(m.current(), Some(m.dcb));
 }
 

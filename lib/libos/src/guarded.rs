@@ -2,7 +2,7 @@
 //! frames shared with other domains.
 //!
 //! No reference to such memory exists: it is named by a [`Memory`], an address and a length, and read and written by
-//! the routines at the end of this file only. They are *guarded*: the dispatcher frame names their instructions
+//! the routines at the end of this file, and others in the same section. They are *guarded*: the dispatcher frame names their instructions
 //! ([`guard`]), and when one of them faults while the dispatcher is disabled, the kernel lets it go on behind them,
 //! with the address and the kind of the fault. So a copy returns how many bytes it has done, and what stopped it.
 //! While all is well this costs nothing.
@@ -10,6 +10,8 @@
 //! What is read twice may differ: whoever checks a value reads it once, and uses what was checked.
 
 use abi::DispatcherFrame;
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
 use core::arch::{asm, global_asm};
 use core::mem::MaybeUninit;
 
@@ -117,6 +119,21 @@ impl Memory {
         Memory { address: self.address + bytes as u64, len: self.len - bytes }
     }
 
+    /// Copies to the end of `to`, as much as there is.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the vector.
+    pub fn append_to(self, to: &mut Vec<u8>) -> Result<Progress, TryReserveError> {
+        to.try_reserve(self.len)?;
+        let (old, room) = (to.len(), to.spare_capacity_mut());
+        // SAFETY: there is room for as many bytes; the source is guarded.
+        let progress = unsafe { copy(room.as_mut_ptr() as u64, self.address, self.len) };
+        // SAFETY: so many have been written.
+        unsafe { to.set_len(old + progress.done) };
+        Ok(progress)
+    }
+
     /// Copies to `to`, as much as both have.
     #[inline]
     pub fn read(self, to: &mut [u8]) -> Progress {
@@ -161,7 +178,6 @@ impl Memory {
     /// Reads a value from the start of the range. What is behind its end is zero.
     #[inline(always)]
     pub fn load<T: Plain>(self) -> Result<T, Fault> {
-        let mut value = MaybeUninit::<T>::zeroed();
         if size_of::<T>() == 8 && self.len >= 8 {
             let word = self.load_word()?;
             // SAFETY: a `T` has as many bytes, and any will do.
@@ -172,10 +188,15 @@ impl Memory {
             // SAFETY: as above.
             return Ok(unsafe { (&raw const word).cast::<T>().read_unaligned() });
         }
-        // SAFETY: zeros are a `T`.
-        let progress = self.read(bytes_of_mut(unsafe { value.assume_init_mut() }));
+        let mut value = MaybeUninit::<T>::uninit();
+        if self.len < size_of::<T>() {
+            value = MaybeUninit::zeroed();
+        }
+        // SAFETY: the target has room for as much; the source is guarded.
+        let progress =
+            unsafe { copy(value.as_mut_ptr() as u64, self.address, self.len.min(size_of::<T>())) };
         match progress.fault {
-            // SAFETY: any bytes are a `T`.
+            // SAFETY: any bytes are a `T`, and all are written.
             None => Ok(unsafe { value.assume_init() }),
             Some(fault) => Err(fault),
         }
@@ -230,7 +251,7 @@ impl Memory {
     /// The range has four bytes, and the address is a multiple of that.
     #[inline]
     pub fn compare_exchange(self, old: u32, new: u32) -> Result<u32, Fault> {
-        debug_assert!(self.len >= 4 && self.address % 4 == 0);
+        debug_assert!(self.len >= 4 && self.address.is_multiple_of(4));
         let (word, code): (u64, u64);
         // SAFETY: changes 4 bytes, guarded, that are nobody's by the promise to `new`.
         unsafe {
@@ -270,7 +291,7 @@ unsafe fn copy(to: u64, from: u64, len: usize) -> Progress {
     unsafe { finish(to, from, done, len, Fault { address, code }) }
 }
 
-/// Goes on byte by byte where a copy by words has stopped, up to the byte that cannot be copied.
+/// Goes on byte by byte where a copy by words has stopped in the middle of one, up to the byte that cannot be copied.
 ///
 /// # Safety
 ///
@@ -278,6 +299,10 @@ unsafe fn copy(to: u64, from: u64, len: usize) -> Progress {
 #[cold]
 unsafe fn finish(to: u64, from: u64, done: usize, len: usize, fault: Fault) -> Progress {
     const WORD: usize = 8;
+    let is_exact = [to, from].iter().any(|part| part.wrapping_add(done as u64) == fault.address);
+    if is_exact {
+        return Progress { done, fault: Some(fault) };
+    }
     let bytes = (len - done).min(WORD);
     let (start, end, address, code): (u64, u64, u64, u64);
     start = to.wrapping_add(done as u64);
@@ -293,42 +318,44 @@ unsafe fn finish(to: u64, from: u64, done: usize, len: usize, fault: Fault) -> P
     Progress { done, fault: (done < len).then_some(fault) }
 }
 
-/// Saves vector registers: the parts of the state that `parts` says, or if it is 0, by `fxsave`. Header and
-/// what is not saved stay as they are.
-#[inline(always)]
-pub fn save_vectors(to: Memory, parts: u64) -> Result<(), Fault> {
-    // SAFETY: writes to guarded memory, as much as the processor has state.
-    unsafe { vectors(libos_guarded_xsave, libos_guarded_fxsave, to, parts) }
-}
-
-/// Loads vector registers. An area that the processor refuses is a fault, too.
+/// Loads the parts of the vector state that `parts` says from an area of `xsave`. One that the processor refuses is a
+/// fault, too.
 #[inline(always)]
 pub fn load_vectors(from: Memory, parts: u64) -> Result<(), Fault> {
-    // SAFETY: reads guarded memory; this image does not use vector registers.
-    unsafe { vectors(libos_guarded_xrstor, libos_guarded_fxrstor, from, parts) }
-}
-
-/// # Safety
-///
-/// Both are routines of this file that take an area in `rdi`, and `parts` in `edx:eax`.
-#[inline(always)]
-unsafe fn vectors(
-    extended: unsafe extern "C" fn(),
-    legacy: unsafe extern "C" fn(),
-    area: Memory,
-    parts: u64,
-) -> Result<(), Fault> {
-    let routine = if parts == 0 { legacy } else { extended };
     let (address, code): (u64, u64);
-    // SAFETY: the caller's promise.
+    // SAFETY: reads guarded memory; this image does not use vector registers.
     unsafe {
-        asm!("call {}", in(reg) routine, in("rdi") area.address,
+        asm!("call {}", sym libos_guarded_xrstor, in("rdi") from.address,
             inout("rax") parts & 0xffff_ffff => address, inout("rdx") parts >> 32 => code);
     }
     or_fault((), address, code)
 }
 
-/// Has the kernel guard the routines of this file, for the dispatcher with this frame.
+/// Loads the vector state from an area of `fxsave`.
+#[inline(always)]
+pub fn load_legacy_vectors(from: Memory) -> Result<(), Fault> {
+    let (address, code): (u64, u64);
+    // SAFETY: as above.
+    unsafe {
+        asm!("call {}", sym libos_guarded_fxrstor, in("rdi") from.address, out("rax") address,
+            out("rdx") code);
+    }
+    or_fault((), address, code)
+}
+
+/// Saves the vector state by `fxsave`.
+#[inline(always)]
+pub fn save_legacy_vectors(to: Memory) -> Result<(), Fault> {
+    let (address, code): (u64, u64);
+    // SAFETY: writes to guarded memory, as much as the processor has state.
+    unsafe {
+        asm!("call {}", sym libos_guarded_fxsave, in("rdi") to.address, out("rax") address,
+            out("rdx") code);
+    }
+    or_fault((), address, code)
+}
+
+/// Has the kernel guard the code in the section `guarded`, for the dispatcher with this frame.
 ///
 /// # Safety
 ///
@@ -336,15 +363,17 @@ unsafe fn vectors(
 pub unsafe fn guard(frame: *mut DispatcherFrame) {
     // SAFETY: the caller's promise.
     unsafe {
-        (*frame).guarded_low = libos_guarded_low as *const () as u64;
-        (*frame).guarded_high = libos_guarded_high as *const () as u64;
-        (*frame).guarded_fixup = libos_guarded_high as *const () as u64;
+        (*frame).guarded_low = __start_guarded as *const () as u64;
+        (*frame).guarded_high = __stop_guarded as *const () as u64;
+        (*frame).guarded_fixup = libos_guarded_fixup as *const () as u64;
     }
 }
 
 extern "C" {
-    fn libos_guarded_low();
-    fn libos_guarded_high();
+    // By the linker: the section.
+    fn __start_guarded();
+    fn __stop_guarded();
+    fn libos_guarded_fixup();
     fn libos_guarded_copy();
     fn libos_guarded_copy_bytes();
     fn libos_guarded_zero();
@@ -352,23 +381,21 @@ extern "C" {
     fn libos_guarded_load_64();
     fn libos_guarded_store_64();
     fn libos_guarded_compare_exchange();
-    fn libos_guarded_xsave();
     fn libos_guarded_fxsave();
     fn libos_guarded_xrstor();
     fn libos_guarded_fxrstor();
 }
 
-// Each returns `rdx` = 0 when all is done. None pushes anything, so the fixup, which is entered with the fault in
+// All guarded code is in the section `guarded`. Each routine returns `rdx` = 0 when all is done. None pushes anything, so the fixup, which is entered with the fault in
 // `rax` and `rdx` (never 0), only returns. How far a copy has come is seen by `rdi`: the processor keeps it up to date.
 global_asm!(
-    ".section .text.guarded, \"ax\"",
-    ".global libos_guarded_low, libos_guarded_high, libos_guarded_copy, libos_guarded_copy_bytes",
+    ".section guarded, \"ax\"",
+    ".global libos_guarded_fixup, libos_guarded_copy, libos_guarded_copy_bytes",
     ".global libos_guarded_zero, libos_guarded_load_32, libos_guarded_load_64",
     ".global libos_guarded_store_64, libos_guarded_compare_exchange",
-    ".global libos_guarded_xsave, libos_guarded_fxsave",
+    ".global libos_guarded_fxsave",
     ".global libos_guarded_xrstor, libos_guarded_fxrstor",
     ".balign 16",
-    "libos_guarded_low:",
     // rdi: to, rsi: from, rdx: bytes.
     "libos_guarded_copy:",
     "mov rcx, rdx",
@@ -410,10 +437,6 @@ global_asm!(
     "xor edx, edx",
     "ret",
     // rdi: area, edx:eax: parts.
-    "libos_guarded_xsave:",
-    "xsave64 [rdi]",
-    "xor edx, edx",
-    "ret",
     "libos_guarded_fxsave:",
     "fxsave64 [rdi]",
     "xor edx, edx",
@@ -426,7 +449,8 @@ global_asm!(
     "fxrstor64 [rdi]",
     "xor edx, edx",
     "ret",
-    "libos_guarded_high:",
+    ".section .text.guarded_fixup, \"ax\"",
+    "libos_guarded_fixup:",
     "ret",
     ".text",
 );

@@ -26,6 +26,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
 use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
+use unixproto::signals::SIGKILL;
 use uvm::CNode;
 
 /// Pages of RAM that a child starts with: what it needs until it waits for something.
@@ -445,9 +446,14 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     *regs = program;
     set_bases(p, fs, gs);
     let Mm { space, caps, .. } = &mut p.mm;
-    space.after_fork(caps);
+    if space.after_fork(caps).is_err() {
+        upcall::die(SIGKILL, "what a child must not see cannot be taken away");
+    }
     if child_tid != 0 {
         let pid = p.pid;
-        let _ = user::copy_out(p, child_tid, &pid);
+        // The page is the parent's still. Linux ignores a bad address here, too.
+        if user::check_writable(p, child_tid, size_of_val(&pid)).is_ok() {
+            let _ = user::copy_out(p, child_tid, &pid);
+        }
     }
 }

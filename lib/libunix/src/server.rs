@@ -40,7 +40,7 @@ pub fn main_header() -> &'static Header {
 /// The first `len` bytes of the data area: what an answer has left there, or what is to be filled before a call.
 #[inline]
 pub fn data(len: usize) -> Memory {
-    let address = area::own_session() as u64 + DATA_OFFSET as u64;
+    let address = area::own_session() + DATA_OFFSET as u64;
     // SAFETY: inside the session frame, of which only the header is ever referred to. The rest is `unixd`'s, too.
     unsafe { Memory::new(address, len.min(DATA_BYTES)) }
 }
@@ -58,9 +58,8 @@ pub fn take(to: &mut [u8]) {
 /// `ENOMEM`.
 pub fn taken(len: usize) -> Result<Vec<u8>> {
     let mut all = Vec::new();
-    all.try_reserve_exact(len.min(DATA_BYTES)).map_err(|_| Errno::ENOMEM)?;
-    all.resize(len.min(DATA_BYTES), 0);
-    take(&mut all);
+    // As in `take`.
+    let _ = data(len).append_to(&mut all).map_err(|_| Errno::ENOMEM)?;
     Ok(all)
 }
 

@@ -7,9 +7,9 @@ use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
-use crate::sets::Sets;
+use crate::server::sets::Sets;
 use crate::voices::Speaker;
-use crate::wait::{done, Call, Tried};
+use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -19,7 +19,7 @@ use memfs::Ino;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
-use unixproto::{op, Any, Errno};
+use unixproto::{op, Errno};
 
 /// Descriptions that there may be in all.
 const DESCS_MAX: usize = 32768;
@@ -175,6 +175,7 @@ impl Default for Descs {
 
 impl Descs {
     /// The description with this id.
+    #[inline]
     pub fn get(&self, id: u32) -> Result<&Desc, Errno> {
         let index = (id as usize).wrapping_sub(1);
         self.table.get(index).ok_or(Errno::EBADF)
@@ -199,10 +200,12 @@ impl Descs {
         }
     }
     /// The descriptions that a process holds, in order.
+    #[inline]
     pub fn held(&self, pid: Pid) -> &[u32] {
         self.holders.get(&pid).map_or(&[], |held| &held[..])
     }
     /// Returns `true` if a process holds a description.
+    #[inline]
     pub fn holds(&self, pid: Pid, id: u32) -> bool {
         self.held(pid).binary_search(&id).is_ok()
     }
@@ -324,13 +327,6 @@ impl Handles<'_> {
     pub fn close(&mut self, pid: Pid, id: u32) {
         if self.descs.forget(pid, id) {
             self.let_go(pid, id);
-        }
-    }
-
-    /// A request is given up that may have opened something already.
-    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
-        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
-            self.close(pid, call.kept);
         }
     }
 

@@ -13,7 +13,6 @@
 
 extern crate alloc;
 
-mod boot;
 mod caps;
 mod captree;
 mod clock;
@@ -24,13 +23,16 @@ mod descs;
 mod dirs;
 mod domains;
 mod effects;
+mod ending;
 mod exits;
 mod families;
+mod firstdomain;
 mod fork;
 mod frames;
 mod futexes;
 mod inout;
 mod kin;
+mod life;
 mod limits;
 mod locks;
 mod names;
@@ -40,13 +42,12 @@ mod openproc;
 mod pathops;
 mod pipes;
 mod poll;
+mod populate;
 mod procfs;
 mod procs;
 mod proctext;
-mod requests;
 mod ring;
 mod server;
-mod sets;
 mod signals;
 mod stock;
 mod system;
@@ -61,11 +62,11 @@ mod window;
 libos::program!(main);
 
 fn main(start: libos::runtime::Start) {
-    match boot::start(&start) {
+    match server::boot::start(&start) {
         Ok(server) => server.run(),
         Err(problem) => {
             libos::log!("unixd: cannot start: {problem}");
-            boot::give_up();
+            server::boot::give_up();
         }
     }
 }

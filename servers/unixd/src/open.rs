@@ -201,13 +201,17 @@ impl Opening<'_> {
 
     /// An unnamed file of so many zeros.
     pub fn mem_file(&mut self, size: u64) -> Tried {
-        self.room(1)?;
+        let Speaker { pid, .. } = self.caller;
+        let cred = self.cred();
+        self.handles.descs.room(pid, cred.uid, 1)?;
         if size > memfs::SIZE_MAX {
             return Err(Errno::ENOMEM);
         }
-        let attr = self.attr(0o777);
+        let attr = Attr { mode: 0o777, cred, now: self.handles.clock.wall() };
         let ino = self.handles.tree.files_mut().create_unnamed(size, attr)?;
-        self.opened(Object::File(ino), O_RDWR, None, Claim::None)
+        let object = Object::File(ino);
+        let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
+        done(Opened { desc, kind: Kind::Regular as u8, inode: ino.0 as u64 })
     }
 
     /// Makes a pipe.
@@ -281,7 +285,7 @@ impl Opening<'_> {
                 return Ok(Outcome::Block(0));
             }
             if writer {
-                self.handles.drop_kept(self.caller.pid, call);
+                self.handles.close(self.caller.pid, call.kept);
                 return Err(Errno::ENXIO);
             }
         }

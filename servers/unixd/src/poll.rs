@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::descs::{Descs, Object};
 use crate::pipes::Pipes;
 use crate::procs::Procs;
-use crate::sets::Sets;
+use crate::server::sets::Sets;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;

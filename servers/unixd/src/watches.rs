@@ -14,7 +14,7 @@ use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
-use crate::sets::{Sets, NESTS};
+use crate::server::sets::{Sets, NESTS};
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;

@@ -1,11 +1,11 @@
 //! Exceptions that end the kernel: its own, and those that report broken hardware.
 
-use super::super::Core;
+use super::super::CoreHead;
 use super::port::{self, LogLock};
 use super::smp::{self, Ender};
 use super::tables::vector;
 use super::{entry, memory};
-use crate::log;
+use crate::arch::log;
 use core::arch::asm;
 
 /// What the entry code has on the stack when it calls [`on_emergency`].
@@ -91,7 +91,7 @@ impl Frame {
         log!("  rsi {rsi:016x}  rdi {rdi:016x}  rbp {rbp:016x}  r8  {r8:016x}");
         log!("  r9  {r9:016x}  r10 {r10:016x}  r11 {r11:016x}  r12 {r12:016x}");
         log!("  r13 {r13:016x}  r14 {r14:016x}  r15 {r15:016x}");
-        log!("  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+        log!("  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root().0);
     }
 }
 
@@ -132,7 +132,7 @@ pub fn report_panic() {
     let rsp: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mov {}, rsp", out(reg) rsp, options(nomem, nostack, preserves_flags)) };
-    log!("  rsp {rsp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+    log!("  rsp {rsp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root().0);
     if let Some(core) = entry::core_if_set_up() {
         print_user(core);
     }
@@ -140,7 +140,7 @@ pub fn report_panic() {
 }
 
 /// Prints what user mode was doing when it entered the kernel.
-fn print_user(core: &Core) {
+fn print_user(core: &CoreHead) {
     // SAFETY: null or valid by the rule of the field; the machine does nothing else any more.
     match unsafe { core.current_ctx.as_ref() } {
         None => log!("  core {}, idle", core.id),

@@ -134,7 +134,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     end::release_all(p);
     fd::close_on_exec(&mut p.fds);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
-    p.mm.clear();
+    if p.mm.clear().is_err() {
+        die(SIGKILL, "the memory of its old program cannot be taken away");
+    }
     mm::settle(p);
     p.signals.exec();
     p.me.signals.exec();
@@ -230,6 +232,7 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
     // Behind what the file has, its last page is zero.
     if has_file && segment.end > segment.file_end && segment.prot.has(Prot::WRITE) {
         let len = file_pages_end.min(segment.end.next_multiple_of(PAGE)) - segment.file_end;
+        user::check_writable(p, segment.file_end, len as usize)?;
         user::zero(p, segment.file_end, len as usize).all()?;
     }
     Ok(())

@@ -46,7 +46,8 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
     fd::close_where(&mut p.fds, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     file.close(p);
-    p.mm.clear();
+    // What may be left is in the old domain, which goes as a whole.
+    let _ = p.mm.clear();
     crate::mm::settle(p);
     p.signals.exec();
     p.me.signals.exec();

@@ -59,6 +59,8 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
     let sp = ((random & !15) - words as u64 * 8) & !15;
     map(p, program, sp)?;
 
+    // Rather than page by page.
+    user::check_writable(p, sp, (PROGRAM_END - sp) as usize)?;
     let strings: [(u64, &[u8]); 5] = [
         (random, &seed),
         (platform, PLATFORM),

@@ -337,8 +337,7 @@ fn ask_for_changes(p: &mut Process, changes: u64) {
 
 fn entries(count: usize) -> impl Iterator<Item = PollEntry> {
     let all = server::data(count.saturating_mul(ENTRY_BYTES));
-    let entry =
-        move |n| all.skip(n * ENTRY_BYTES).load().ok().map(|bytes| PollEntry::from_bytes(bytes));
+    let entry = move |n| all.skip(n * ENTRY_BYTES).load().ok().map(PollEntry::from_bytes);
     (0..all.len() / ENTRY_BYTES).map_while(entry)
 }
 

@@ -384,13 +384,10 @@ impl Objects {
                 .map_err(|_| ObjectError::NoMemory)?;
             // SAFETY: nothing else is ever mapped in this page.
             let page = unsafe { Memory::new(PEEK + at % PAGE, here) };
-            let old = all.len();
-            all.resize(old + here, 0);
-            let progress = page.read(&mut all[old..]);
+            let copied = page.append_to(&mut all);
             let _ = mapping.delete();
-            if progress.fault.is_some() {
+            if copied.map_err(|_| ObjectError::NoMemory)?.fault.is_some() {
                 // Others have truncated the file.
-                all.truncate(old + progress.done);
                 break;
             }
             at += here as u64;
@@ -454,7 +451,8 @@ fn give_back(near: &mut Numbers, far: &mut Spread, nodes: &mut Nodes, slot: Plac
         Some(index) => near.free(index),
         None => {
             if let Some(empty) = far.free_place(slot) {
-                nodes.drop_node(empty);
+                // An empty one: if it stays, it costs its memory.
+                let _ = nodes.drop_node(empty);
             }
         }
     }

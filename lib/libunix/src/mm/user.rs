@@ -14,7 +14,7 @@ use crate::process::Process;
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::vec::Vec;
 use core::ops::Deref;
-use libos::guarded::{self, bytes_of, bytes_of_mut, Fault, Memory, Progress};
+use libos::guarded::{bytes_of, bytes_of_mut, Fault, Memory, Progress};
 use uvm::{Access, FaultError};
 
 pub use libos::guarded::Plain;
@@ -246,40 +246,51 @@ pub fn copy_out<T: Plain>(p: &mut Process, addr: u64, value: &T) -> Result<()> {
 /// Replaces the word at `addr`, a multiple of four, by `new` if it is `old`. Returns what it was.
 pub fn compare_exchange(p: &mut Process, addr: u64, old: u32, new: u32) -> Result<u32> {
     let mut before = old;
-    let moved = access(p, addr, size_of::<u32>(), Access::Write, |memory, _| {
-        if memory.len() < size_of::<u32>() {
-            return Progress { done: 0, fault: None };
-        }
-        match memory.compare_exchange(old, new) {
-            Ok(word) => {
-                before = word;
-                Progress { done: size_of::<u32>(), fault: None }
-            }
-            Err(fault) => Progress { done: 0, fault: Some(fault) },
-        }
-    });
-    moved.all().map(|()| before)
+    whole(p, addr, size_of::<u32>(), Access::Write, |memory| {
+        before = memory.compare_exchange(old, new)?;
+        Ok(())
+    })?;
+    Ok(before)
 }
 
-/// What an access that is done as a whole, or not, has done.
-fn whole(result: core::result::Result<(), Fault>, bytes: usize) -> Progress {
-    match result {
-        Ok(()) => Progress { done: bytes, fault: None },
-        Err(fault) => Progress { done: 0, fault: Some(fault) },
+/// Does an access to program memory that is done as a whole or begun anew, such as one by an instruction.
+#[inline(always)]
+pub fn whole(
+    p: &mut Process,
+    addr: u64,
+    len: usize,
+    how: Access,
+    mut copy: impl FnMut(Memory) -> core::result::Result<(), Fault>,
+) -> Result<()> {
+    let (memory, is_whole) = range(addr, len);
+    if !is_whole {
+        return Err(Errno::EFAULT);
+    }
+    match copy(memory) {
+        Ok(()) => Ok(()),
+        Err(fault) => whole_again(p, memory, how, fault, &mut copy),
     }
 }
 
-/// Saves vector registers at `addr`, as [`guarded::save_vectors`] does, in an area of `bytes` bytes.
-pub fn save_vectors(p: &mut Process, addr: u64, bytes: usize, parts: u64) -> Result<()> {
-    let save = |memory: Memory, _| whole(guarded::save_vectors(memory, parts), memory.len());
-    access(p, addr, bytes, Access::Write, save).all()
-}
-
-/// Loads vector registers from `addr`, an area of `bytes` bytes. `EFAULT`, too, if the processor refuses it.
-pub fn load_vectors(p: &mut Process, addr: u64, bytes: usize, parts: u64) -> Result<()> {
-    let load = |memory: Memory, _| whole(guarded::load_vectors(memory, parts), memory.len());
-    // A fault that is not at an address of the area is such a refusal.
-    access(p, addr, bytes, Access::Read, load).all().map_err(|_| Errno::EFAULT)
+#[cold]
+#[inline(never)]
+fn whole_again(
+    p: &mut Process,
+    memory: Memory,
+    how: Access,
+    fault: Fault,
+    copy: &mut dyn FnMut(Memory) -> core::result::Result<(), Fault>,
+) -> Result<()> {
+    let mut again = |_, _| match copy(memory) {
+        Ok(()) => Progress { done: memory.len(), fault: None },
+        Err(fault) => Progress { done: 0, fault: Some(fault) },
+    };
+    match go_on(p, memory, how, (0, fault), true, &mut again).short {
+        None => Ok(()),
+        Some(Short::Program(errno)) => Err(errno),
+        // A fault that is at no address of the range: what is there is refused.
+        Some(Short::Window) => Err(Errno::EFAULT),
+    }
 }
 
 /// Makes bytes writable before something is done that cannot be undone. Returns how many are, at least one unless
@@ -324,7 +335,7 @@ fn make_resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Resu
 }
 
 /// Bytes that a [`Text`] has room for without the heap.
-const SHORT_TEXT: usize = 128;
+const SHORT_TEXT: usize = 64;
 
 /// A string that was read from the program. Dereferences to its bytes, without the zero byte.
 pub struct Text {
@@ -358,11 +369,11 @@ fn before_zero(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The bytes of a string before its zero byte. `too_long` when there is none in the first `max`.
+#[inline]
 pub fn cstr(p: &mut Process, addr: u64, max: usize, too_long: Errno) -> Result<Text> {
-    const FIRST: usize = 64;
     let mut text = Text { bytes: [0; SHORT_TEXT], len: 0, long: Vec::new() };
     let in_page = (PAGE - addr % PAGE) as usize;
-    let here = FIRST.min(in_page).min(max);
+    let here = SHORT_TEXT.min(in_page).min(max);
     read(p, addr, &mut text.bytes[..here]).all()?;
     if let Some(end) = before_zero(&text.bytes[..here]) {
         text.len = end;
@@ -382,8 +393,9 @@ fn long_cstr(
     let mut long = start.to_vec();
     while long.len() < max {
         let at = addr.checked_add(long.len() as u64).ok_or(Errno::EFAULT)?;
-        let here = ((PAGE - at % PAGE) as usize).min(max - long.len());
         let old = long.len();
+        // Twice as much each time.
+        let here = ((PAGE - at % PAGE) as usize).min(max - old).min(old);
         long.try_reserve(here).map_err(|_| Errno::ENOMEM)?;
         long.resize(old + here, 0);
         read(p, at, &mut long[old..]).all()?;

@@ -37,10 +37,14 @@ impl Info {
     /// As the program sees it.
     pub fn words(&self) -> [u64; INFO_WORDS] {
         let mut words = [0; INFO_WORDS];
-        words[0] = self.signal as u64;
-        words[1] = self.code as u32 as u64;
-        words[2..4].copy_from_slice(&self.details);
+        words[..4].copy_from_slice(&self.first_words());
         words
+    }
+
+    /// The words of that which are not zero.
+    pub fn first_words(&self) -> [u64; 4] {
+        let [first, second] = self.details;
+        [self.signal as u64, self.code as u32 as u64, first, second]
     }
 }
 

@@ -18,6 +18,7 @@ mod cause;
 mod deliver;
 mod frame;
 pub mod mask;
+mod memory;
 mod vectors;
 
 use crate::process::{Process, NO_CALL};

@@ -4,29 +4,22 @@
 //! A handler frame takes them straight from there, and `rt_sigreturn` puts them back, after
 //! everything was checked that would make the CPU refuse.
 
+use super::memory::{self, Described};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
+use libos::guarded;
 use linuxabi::sigframe::{
-    extended_parts, Software, LEGACY_BYTES, MAGIC1, MAGIC2, MAGIC2_BYTES, SOFTWARE_OFFSET,
-    XSAVE_MIN_BYTES,
+    extended_parts, Software, LEGACY_BYTES, MAGIC1, MAGIC2, MAGIC2_BYTES, XSAVE_MIN_BYTES,
 };
+use uvm::Access;
 
-/// x87 and SSE: what the fxsave area holds.
-const LEGACY_PARTS: u64 = 3;
 /// Bits of MXCSR that may be set.
 const MXCSR_BITS: u32 = 0xffff;
-/// Places in the area.
+/// Where MXCSR is in the area.
 const MXCSR: usize = 24;
-const PRESENT: usize = 512;
-/// Words of the xsave header.
-const HEADER_WORDS: usize = 8;
-/// Words of it behind the first that must be zero.
-const ZERO_WORDS: usize = 2;
-/// Words of [`Software`].
-const SOFTWARE_WORDS: usize = 6;
 
 #[repr(C, align(64))]
 struct Area([u8; XSAVE_MIN_BYTES]);
@@ -111,18 +104,13 @@ impl Vectors {
 pub fn save(p: &mut Process, address: u64) -> Result<()> {
     let Vectors { parts, bytes } = p.me.signals.vectors;
     if parts == 0 {
-        return user::save_vectors(p, address, bytes, 0);
+        let save = |area| guarded::save_legacy_vectors(area);
+        return user::whole(p, address, bytes, Access::Write, save);
     }
-    user::zero(p, address + PRESENT as u64, HEADER_WORDS * 8).all()?;
-    user::save_vectors(p, address, bytes, parts)?;
-    let present = user::copy_in::<u64>(p, address + PRESENT as u64)?;
-    user::copy_out(p, address + PRESENT as u64, &(present | LEGACY_PARTS))?;
     let size = bytes as u32;
-    let [magics, sizes] =
-        [u64::from(MAGIC1) | u64::from(size + MAGIC2_BYTES as u32) << 32, u64::from(size)];
-    let software = [magics, parts, sizes, 0, 0, 0];
-    user::copy_out(p, address + SOFTWARE_OFFSET as u64, &software)?;
-    user::copy_out(p, address + bytes as u64, &MAGIC2)
+    let magics = u64::from(MAGIC1) | u64::from(size + MAGIC2_BYTES as u32) << 32;
+    let software = [magics, parts, size.into(), 0, 0, 0];
+    memory::put_vectors(p, address, bytes, parts, &software)
 }
 
 /// Restores what lies at `address` in the program's memory; it may be anything.
@@ -134,21 +122,23 @@ pub fn restore(p: &mut Process, address: u64) -> Result<()> {
     let bytes = p.me.signals.vectors.bytes();
     let vectors = p.me.signals.vectors;
     if vectors.extended() {
-        if let Some(parts) = described(p, address, bytes, vectors.parts) {
-            return restore_extended(p, address, bytes, parts);
+        let described = memory::describe(p, address, bytes).ok();
+        let parts = described.as_ref().and_then(|all| parts_of(p, address, all));
+        if let (Some(described), Some(parts)) = (described, parts) {
+            return restore_extended(p, address, &described, parts);
         }
     }
     restore_legacy(p, address)
 }
 
 /// The parts that are there beyond the fxsave area.
-fn described(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Option<u64> {
-    let at = address.checked_add(SOFTWARE_OFFSET as u64)?;
-    let [magics, described, size, ..]: [u64; SOFTWARE_WORDS] = user::copy_in(p, at).ok()?;
+fn parts_of(p: &mut Process, address: u64, described: &Described) -> Option<u64> {
+    let Vectors { parts, bytes } = p.me.signals.vectors;
+    let [magics, present, size] = described.software;
     let software = Software {
         magic1: magics as u32,
         extended_size: (magics >> 32) as u32,
-        parts: described,
+        parts: present,
         size: size as u32,
         padding: [0; 7],
     };
@@ -159,20 +149,25 @@ fn described(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Option<
 
 /// What is checked here, the program may change before it is loaded: then the processor refuses it, and that
 /// is a bad address, too.
-fn restore_extended(p: &mut Process, address: u64, bytes: usize, parts: u64) -> Result<()> {
-    let vectors = p.me.signals.vectors;
-    if address & 63 != 0 {
+fn restore_extended(
+    p: &mut Process,
+    address: u64,
+    described: &Described,
+    parts: u64,
+) -> Result<()> {
+    let Vectors { parts: known, bytes } = p.me.signals.vectors;
+    let [present, form @ ..] = described.header;
+    if address & 63 != 0
+        || described.mxcsr as u32 & !MXCSR_BITS != 0
+        || present & !known != 0
+        || form != [0; 2]
+    {
         return Err(Errno::EFAULT);
     }
-    let mxcsr: u32 = user::copy_in(p, address + MXCSR as u64)?;
-    let [present, form @ ..]: [u64; 1 + ZERO_WORDS] = user::copy_in(p, address + PRESENT as u64)?;
-    if mxcsr & !MXCSR_BITS != 0 || present & !vectors.parts != 0 || form != [0; ZERO_WORDS] {
-        return Err(Errno::EFAULT);
-    }
-    if parts != vectors.parts {
+    if parts != known {
         p.me.signals.vectors.reset();
     }
-    user::load_vectors(p, address, bytes, parts)
+    user::whole(p, address, bytes, Access::Read, |area| guarded::load_vectors(area, parts))
 }
 
 /// Only the fxsave area counts; whatever is beyond gets its first state.
@@ -180,10 +175,10 @@ fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
     if address & 15 != 0 {
         return Err(Errno::EFAULT);
     }
-    let mxcsr: u32 = user::copy_in(p, address + MXCSR as u64)?;
+    let mxcsr: u32 = user::copy_in(p, address.wrapping_add(MXCSR as u64))?;
     if mxcsr & !MXCSR_BITS != 0 {
         return Err(Errno::EFAULT);
     }
     p.me.signals.vectors.reset();
-    user::load_vectors(p, address, LEGACY_BYTES, 0)
+    user::whole(p, address, LEGACY_BYTES, Access::Read, guarded::load_legacy_vectors)
 }

@@ -28,6 +28,7 @@ pub fn getpid(_: ()) -> u64 {
     load(&header().pid)
 }
 
+#[inline]
 pub fn getppid(_: ()) -> u64 {
     load(&header().ppid)
 }

@@ -24,7 +24,11 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("mapping database", &["crates/kernel/mdb/", "kernel/src/cap/db.rs"]),
     (
         "zeroing and copying",
-        &["kernel/src/cap/mem.rs", "kernel/src/arch/x86_64/pages.rs", "library/compiler-builtins/"],
+        &[
+            "kernel/src/object/mem.rs",
+            "kernel/src/arch/x86_64/pages.rs",
+            "library/compiler-builtins/",
+        ],
     ),
     (
         "page tables, TLB",
@@ -32,7 +36,13 @@ const PARTS: [(&str, &[&str]); 9] = [
     ),
     (
         "messages, scheduling",
-        &["kernel/src/dispatch/", "kernel/src/ipc/", "kernel/src/arch/", "crates/protocol/ump/"],
+        &[
+            "kernel/src/dispatch/",
+            "kernel/src/events/",
+            "kernel/src/ipc/",
+            "kernel/src/arch/",
+            "crates/protocol/ump/",
+        ],
     ),
     ("capabilities", &["kernel/src/", "crates/kernel/captypes/"]),
     ("UVM", &["crates/user/uvm/", "crates/user/pmap/"]),
@@ -161,6 +171,7 @@ mod tests {
             ("kernel/src/vspace/map.rs", "page tables, TLB"),
             ("kernel/src/arch/x86_64/pages.rs", "zeroing and copying"),
             ("kernel/src/dispatch/mod.rs", "messages, scheduling"),
+            ("kernel/src/events/mod.rs", "messages, scheduling"),
             ("crates/user/uvm/src/space.rs", "UVM"),
             ("library/alloc/src/vec/mod.rs", "the rest"),
             ("", "the rest"),
@@ -168,7 +179,7 @@ mod tests {
         let mut dump = Dump::default();
         for ((file, _), n) in files.iter().zip(0..) {
             // All of them methods of the same type, whose path says nothing.
-            let name = "<kernel::dispatch::Local>::do_it".to_owned();
+            let name = "<kernel::driver::CpuDriver>::do_it".to_owned();
             dump.functions.insert(n, Function { image: 0, name, file: (*file).to_owned() });
         }
         for ((file, part), n) in files.iter().zip(0..) {
