@@ -53,6 +53,14 @@ pub enum ObjectError {
     NoPage,
     /// There is no memory for it.
     NoMemory,
+    /// The Frame that held it has been taken away: another one may hold it now.
+    Gone,
+}
+
+impl From<NoMemory> for ObjectError {
+    fn from(_: NoMemory) -> ObjectError {
+        ObjectError::NoMemory
+    }
 }
 
 /// Capabilities, page tables and objects of one process.
@@ -83,14 +91,14 @@ pub trait Backend {
     /// answers `false`. A Mapping of the old page stays.
     fn page_copy(&mut self, node: CNode, slot: u32) -> Result<bool, NoMemory>;
     /// Makes a copy of an object's page (page `page` of the object, which `extent` holds) in an
-    /// empty slot.
+    /// empty slot. [`Gone`](ObjectError::Gone) as of [`map_extent`](Self::map_extent).
     fn page_copy_object(
         &mut self,
         extent: &Extent,
         page: u64,
         to: CNode,
         slot: u32,
-    ) -> Result<(), NoMemory>;
+    ) -> Result<(), ObjectError>;
 
     /// Makes an empty table and maps it, writable, for the 2 MiB with number `region`.
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory>;
@@ -126,7 +134,8 @@ pub trait Backend {
     /// Makes the Mapping of one page in `mapping` one of another page. `false` if there is none.
     fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool;
     /// Maps `count` pages of an object from page `page` on at entries from `first` of `half` on,
-    /// with one Mapping in slot `first`.
+    /// with one Mapping in slot `first`. [`Gone`](ObjectError::Gone): the Frame has been taken away since the
+    /// object was asked for the extent, which it is to [forget](Self::object_forget).
     #[allow(clippy::too_many_arguments)]
     fn map_extent(
         &mut self,
@@ -137,15 +146,17 @@ pub trait Backend {
         page: u64,
         mappings: CNode,
         prot: Prot,
-    ) -> Result<(), NoMemory>;
+    ) -> Result<(), ObjectError>;
     /// Sets the rights of all Mappings in slots `first..first + count`.
     fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot);
     /// Makes the Mappings in these slots writable where the page has no copies, else read-only.
     fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32);
-    /// Sets the rights of entries `first..first + count` of one Mapping.
-    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot);
+    /// Sets the rights of entries `first..first + count` of one Mapping. `false`: it has gone with its Frame, which
+    /// others have taken away.
+    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) -> bool;
     /// Removes entries `first..first + count`, not all, of one Mapping that has `len`. A part in
-    /// front of them stays in its slot, a part behind them moves to the slot of its first entry.
+    /// front of them stays in its slot, a part behind them moves to the slot of its first entry. None of
+    /// it may be left, as of `protect_part`.
     fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32);
 
     /// Makes an empty CNode under the same number for the child of a fork that is going on.
@@ -157,6 +168,8 @@ pub trait Backend {
 
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
+    /// The extent that holds this page has been taken away.
+    fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.
     fn object_release(&mut self, object: ObjectId);
 }

@@ -8,7 +8,7 @@
 //! is not shared.
 
 use crate::amap::{Amap, Chunk, Place};
-use crate::backend::{Backend, Extent};
+use crate::backend::{Backend, Extent, ObjectError};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot};
 use alloc::vec::Vec;
@@ -248,21 +248,23 @@ impl Pmap {
         extent: &Extent,
         (low, high): (u64, u64),
         prot: Prot,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let (key, entry) = locate(page);
         self.own(b, amap, key)?;
         let (half, base) = (entry / HALF, page - (entry % HALF) as u64);
         let filled = amap.chunk(page / HALF as u64).map_or(Bits::EMPTY, |chunk| chunk.filled);
-        let Some(region) = self.regions.get_mut(key) else { return Err(NoMemory) };
+        let Some(region) = self.regions.get_mut(key) else { return Err(ObjectError::NoMemory) };
         let node = region.node(b, half)?;
-        let words = &region.present.0[half as usize * 4..];
-        let used = Bits([words[0], words[1], words[2], words[3]]).or(&filled);
+        let mut used = region.present_half(half).or(&filled);
         let slot = entry % HALF;
         if used.get(slot) {
             let head = region.mapping_start(entry);
-            b.protect_part((node, head % HALF), entry - head, 1, prot);
-            region.set_writable(entry, entry + 1, prot);
-            return Ok(());
+            if b.protect_part((node, head % HALF), entry - head, 1, prot) {
+                region.set_writable(entry, entry + 1, prot);
+                return Ok(());
+            }
+            region.lose(b, node, head);
+            used = region.present_half(half).or(&filled);
         }
         let before = (object_page - extent.first).min(page - low);
         let behind = (extent.first + extent.pages - object_page).min(high - page);
@@ -271,7 +273,8 @@ impl Pmap {
         let last = used.next_set(slot).min(slot + behind.min(256) as u32);
         let start = object_page - (slot - first) as u64;
         debug_assert!(base + (first as u64) >= low);
-        b.map_extent((region.table, half), first, last - first, extent, start, node, prot)?;
+        let table = (region.table, half);
+        b.map_extent(table, first, last - first, extent, start, node, prot)?;
         let (lo, hi) = (half * HALF + first, half * HALF + last);
         region.head.clear_range(lo, hi);
         region.head.set(lo);

@@ -135,6 +135,12 @@ impl Region {
             self.zeros.clear_range(lo, hi);
         }
     }
+    /// Forgets the Mapping of an object that began at `head`, which others have taken away with its Frame.
+    #[cold]
+    pub(crate) fn lose(&mut self, b: &mut impl Backend, node: CNode, head: u32) {
+        b.slots_drop(node, head % HALF, 1);
+        self.forget(head, self.mapping_end(head));
+    }
     pub(crate) fn forget(&mut self, lo: u32, hi: u32) {
         self.present.clear_range(lo, hi);
         self.head.clear_range(lo, hi);
@@ -182,7 +188,8 @@ impl Region {
             let end = self.mapping_end(head);
             if head < at || end > hi {
                 let stop = end.min(hi);
-                b.protect_part((node, head % HALF), at - head, stop - at, prot);
+                // What is not there any more has no rights.
+                let _ = b.protect_part((node, head % HALF), at - head, stop - at, prot);
                 at = stop;
                 continue;
             }

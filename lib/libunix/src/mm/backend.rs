@@ -46,6 +46,14 @@ fn no_memory(_: Status) -> NoMemory {
     NoMemory
 }
 
+/// The same of what is done with the Frame of an extent, which `unixd` may have taken away.
+fn gone_or_no_memory(status: Status) -> ObjectError {
+    match status {
+        Status::Empty => ObjectError::Gone,
+        _ => ObjectError::NoMemory,
+    }
+}
+
 /// Rights of a mapping. Whatever is mapped can be read.
 #[inline(always)]
 fn flags(prot: Prot) -> MapFlags {
@@ -265,13 +273,17 @@ impl Backend for Caps {
         page: u64,
         to: CNode,
         at: u32,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let src_offset = (extent.frame_page + page - extent.first) * PAGE;
         let src = Place(extent.frame);
         let dst = slot(to, at);
         let copy = op::RetypeCopy { offset, src, src_offset, dst, bytes: PAGE, alone: true };
-        invoke(self.arena.slot(), copy).map_err(no_memory)
+        let copied = invoke(self.arena.slot(), copy);
+        if copied == Err(Status::Empty) {
+            self.arena.put_back(PAGE);
+        }
+        copied.map_err(gone_or_no_memory)
     }
 
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
@@ -334,11 +346,12 @@ impl Backend for Caps {
         page: u64,
         mappings: CNode,
         prot: Prot,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let offset = (extent.frame_page + page - extent.first) * PAGE;
         let (src, mapping) = (Place(extent.frame), slot(mappings, first));
         let entry = half * 256 + first;
-        table_slot(table).map(entry, count, src, offset, flags(prot), mapping).map_err(no_memory)
+        let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
+        mapped.map_err(gone_or_no_memory)
     }
     #[inline]
     fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {
@@ -354,8 +367,14 @@ impl Backend for Caps {
         let flags = flags(Prot(3)).or(MapFlags::IF_EXCLUSIVE);
         let _ = slot(mappings, first).protect_many(count, flags);
     }
-    fn protect_part(&mut self, (node, at): (CNode, u32), first: u32, count: u32, prot: Prot) {
-        let _ = slot(node, at).protect(first, count, flags(prot));
+    fn protect_part(
+        &mut self,
+        (node, at): (CNode, u32),
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> bool {
+        slot(node, at).protect(first, count, flags(prot)).is_ok()
     }
     fn unmap_part(&mut self, (node, at): (CNode, u32), first: u32, count: u32, len: u32) {
         let place = slot(node, at);
@@ -385,6 +404,9 @@ impl Backend for Caps {
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
+    }
+    fn object_forget(&mut self, object: ObjectId, page: u64) {
+        self.objects.forget_extent(&mut self.nodes, object, page);
     }
     fn object_release(&mut self, object: ObjectId) {
         self.objects.release(&mut self.nodes, object);

@@ -4,7 +4,7 @@ use crate::backend::*;
 use crate::pmap::Pmap;
 use crate::types::{Access, NoMemory, Prot};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// What an entry leads to.
@@ -124,6 +124,19 @@ impl Kernel {
             self.tables.remove(&table);
         }
     }
+    /// Takes the Frames of an object away: all Mappings of them go.
+    fn object_revoke(&mut self, object: u32) {
+        let is_of = |target| matches!(target, Target::Object(other, _) if other == object);
+        let mapped = |m: &Mapping| is_of(self.tables[&m.table].entries[&m.first].target);
+        let gone: Vec<u32> =
+            self.mappings.iter().filter(|(_, m)| mapped(m)).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.mapping_delete(id);
+            for node in self.nodes.values_mut() {
+                node.slots.retain(|_, cap| *cap != Cap::Mapping(id));
+            }
+        }
+    }
     /// Number of CNodes.
     pub fn cnodes(&self) -> usize {
         self.nodes.len()
@@ -187,6 +200,8 @@ pub struct Process {
     pub released: Vec<ObjectId>,
     /// How many more objects may be made, if not as many as are wanted.
     pub left: Option<u32>,
+    /// Objects whose Frames others have taken away since they were asked for.
+    gone: BTreeSet<u32>,
 }
 
 impl Process {
@@ -200,7 +215,13 @@ impl Process {
             for_child: HashMap::new(),
             released: Vec::new(),
             left: None,
+            gone: BTreeSet::new(),
         }
+    }
+    /// Others take the Frames of an object away.
+    pub fn object_revoke(&mut self, object: u32) {
+        self.kernel.borrow_mut().object_revoke(object);
+        self.gone.insert(object);
     }
     /// Is there memory for another object?
     fn spend(&mut self) -> Result<(), NoMemory> {
@@ -269,6 +290,7 @@ impl Process {
             for_child: HashMap::new(),
             released: Vec::new(),
             left: None,
+            gone: self.gone.clone(),
         }
     }
     /// What the hardware does.
@@ -299,9 +321,11 @@ impl Process {
         assert_eq!(self.kernel.borrow().tables[&table].refs, 1, "change of a shared table");
         table
     }
-    fn mapping(&self, (node, slot): (CNode, u32)) -> u32 {
+    /// The Mapping in a slot, unless it was taken away.
+    fn mapping(&self, (node, slot): (CNode, u32)) -> Option<u32> {
         match self.kernel.borrow().nodes[&self.node(node)].slots.get(&slot) {
-            Some(Cap::Mapping(id)) => *id,
+            Some(Cap::Mapping(id)) => Some(*id),
+            None => None,
             other => panic!("slot {slot} holds {other:?}, not a Mapping"),
         }
     }
@@ -460,9 +484,12 @@ impl Backend for Process {
         page: u64,
         to: CNode,
         slot: u32,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         self.only(to);
         self.spend()?;
+        if self.gone.contains(&(extent.frame as u32)) {
+            return Err(ObjectError::Gone);
+        }
         assert!(page >= extent.first && page < extent.first + extent.pages);
         let value = self.kernel.borrow().value(Target::Object(extent.frame as u32, page));
         self.new_page(self.node(to), slot, value);
@@ -539,7 +566,7 @@ impl Backend for Process {
     }
     fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool {
         self.only(mapping.0);
-        let id = self.mapping(mapping);
+        let Some(id) = self.mapping(mapping) else { return false };
         let pages = self.node(page.0);
         let mut kernel = self.kernel.borrow_mut();
         let Cap::Page(page) = kernel.nodes[&pages].slots[&page.1] else { panic!("no page") };
@@ -559,9 +586,12 @@ impl Backend for Process {
         page: u64,
         mappings: CNode,
         prot: Prot,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let table = self.own_table(table);
         self.only(mappings);
+        if self.gone.contains(&(extent.frame as u32)) {
+            return Err(ObjectError::Gone);
+        }
         assert!(count > 0 && first + count <= 256);
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
@@ -600,9 +630,9 @@ impl Backend for Process {
             }
         }
     }
-    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) {
+    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) -> bool {
         assert_ne!(prot, Prot::NONE);
-        let id = self.mapping(mapping);
+        let Some(id) = self.mapping(mapping) else { return false };
         let mut kernel = self.kernel.borrow_mut();
         let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
         assert!(first + count <= len);
@@ -614,9 +644,10 @@ impl Backend for Process {
             changed.push(entry.target);
         }
         changed.into_iter().for_each(|target| kernel.check_writable(target, prot));
+        true
     }
     fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32) {
-        let id = self.mapping(mapping);
+        let Some(id) = self.mapping(mapping) else { return };
         let old = self.kernel.borrow().mappings[&id].clone();
         assert_eq!(old.count, len);
         assert!(count > 0 && count < len && first + count <= len);
@@ -667,6 +698,9 @@ impl Backend for Process {
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
         Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
+    }
+    fn object_forget(&mut self, object: ObjectId, _: u64) {
+        self.gone.remove(&(object.index() as u32));
     }
     fn object_release(&mut self, object: ObjectId) {
         self.released.push(object);
