@@ -7,10 +7,10 @@
 //! 4. What is on the list of memory that came back has a home, and nobody else has it.
 //! 5. What dispatchers cache is what their slots say.
 
-use crate::cap::mem::{Obj, Table};
-use crate::cap::{CapExt, SlotRef, HOME_RAM, MEMORY};
-use crate::dispatch::dcb::{CSPACE, FRAME, VSPACE};
-use crate::dispatch::{Dcb, Local};
+use crate::cap::{CapExt, HOME_RAM, MEMORY};
+use crate::driver::CpuDriver;
+use crate::object::dcb::{CSPACE, FRAME, VSPACE};
+use crate::object::{Dcb, Obj, SlotRef, Table};
 use crate::vspace::{self, Mapping};
 use captypes::{CapType, Rights, Status};
 use mdb::Class;
@@ -42,17 +42,17 @@ pub enum Broken {
 }
 
 /// Checks everything; a line in the log says what is broken.
-pub fn check_and_log(local: &Local) -> Result<(), Status> {
+pub fn check_and_log(local: &CpuDriver) -> Result<(), Status> {
     check(local).map_err(|broken| {
-        crate::log!("invariant broken: {broken:x?}");
+        crate::arch::log!("invariant broken: {broken:x?}");
         Status::Invalid
     })
 }
 
 /// Checks everything.
-pub fn check(local: &Local) -> Result<(), Broken> {
-    local.db.check().map_err(Broken::Database)?;
-    for slot in local.db.iter(MEMORY) {
+pub fn check(local: &CpuDriver) -> Result<(), Broken> {
+    local.caps.db.check().map_err(Broken::Database)?;
+    for slot in local.caps.db.iter(MEMORY) {
         let cap = slot.cap();
         match cap.kind() {
             CapType::Mapping => check_mapping(local, slot)?,
@@ -64,10 +64,10 @@ pub fn check(local: &Local) -> Result<(), Broken> {
     check_reclaimed(local)
 }
 
-fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
+fn check_mapping(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
     let Some(mapping) = Mapping::of(&slot.cap()) else { return Ok(()) };
     let (table, entry) = (mapping.table, mapping.entry);
-    let holder = local.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
+    let holder = local.caps.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
     let level =
         holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
     if level != Some(mapping.level) {
@@ -75,7 +75,7 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
     }
     let bytes = vspace::mapped_bytes(&slot.cap());
     let rank = CapType::Pt.rank();
-    let mapped = local.db.surrounding(MEMORY, mapping.base, bytes, rank);
+    let mapped = local.caps.db.surrounding(MEMORY, mapping.base, bytes, rank);
     let mapped = mapped.ok_or(Broken::NothingMapped { table, entry })?.cap();
     let is_frame = matches!(mapped.kind(), CapType::Frame | CapType::DevFrame);
     if !is_frame && mapped.kind().table_level().is_none() {
@@ -97,7 +97,7 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
         writable |= write;
     }
     if writable && !mapping.is_table {
-        let mut objects = local.db.overlapping(MEMORY, mapping.base, bytes, Class::Objects);
+        let mut objects = local.caps.db.overlapping(MEMORY, mapping.base, bytes, Class::Objects);
         if let Some(object) = objects.find(|o| o.cap().kind().is_kernel_object()) {
             return Err(Broken::WritableObject { base: object.cap().base, table, entry });
         }
@@ -105,7 +105,7 @@ fn check_mapping(local: &Local, slot: SlotRef) -> Result<(), Broken> {
     Ok(())
 }
 
-fn check_table(local: &Local, slot: SlotRef) -> Result<(), Broken> {
+fn check_table(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
     let cap = slot.cap();
     let level = cap.kind().table_level().unwrap_or(1);
     let table = Table::at(cap.base);
@@ -124,7 +124,7 @@ fn check_table(local: &Local, slot: SlotRef) -> Result<(), Broken> {
             continue;
         }
         let mapping = Mapping::at(cap.base, level, index, value);
-        let Some(mapping) = mapping.filter(|m| local.db.find(&m.to_cap()).is_some()) else {
+        let Some(mapping) = mapping.filter(|m| local.caps.db.find(&m.to_cap()).is_some()) else {
             return Err(Broken::NoMapping { table: cap.base, entry: index, value });
         };
         index += mapping.count;
@@ -153,10 +153,11 @@ fn check_dispatcher(slot: SlotRef) -> Result<(), Broken> {
     }
 }
 
-fn check_reclaimed(local: &Local) -> Result<(), Broken> {
+fn check_reclaimed(local: &CpuDriver) -> Result<(), Broken> {
     for (base, bytes) in local.reclaim.iter() {
-        let home = local.db.surrounding(MEMORY, base, bytes, 0);
+        let home = local.caps.db.surrounding(MEMORY, base, bytes, 0);
         let in_use = local
+            .caps
             .db
             .overlapping(MEMORY, base, bytes, Class::All)
             .any(|slot| slot.cap().ty != HOME_RAM);

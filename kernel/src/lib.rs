@@ -8,18 +8,23 @@
 #![cfg_attr(not(any(test, not(target_os = "none"))), no_std)]
 
 pub mod arch;
-pub mod boot_info;
 pub mod cap;
 pub mod check;
 pub mod cores;
 pub mod dispatch;
+pub mod driver;
+pub mod event_lengths;
+pub mod events;
 pub mod invoke;
 pub mod ipc;
 pub mod log;
 pub mod machine;
+pub mod object;
 pub mod occupancy;
+pub mod operations;
 #[cfg(target_os = "none")]
 mod panic;
+pub mod reclaim;
 pub mod shares;
 pub mod startup;
 #[cfg(test)]
@@ -33,5 +38,5 @@ pub mod vspace;
 #[cfg(target_os = "none")]
 pub unsafe fn run(start_info: u64) -> ! {
     // SAFETY: the caller's promise.
-    unsafe { arch::start(start_info, startup::start_init) }
+    unsafe { arch::start::<startup::Kernel>(start_info) }
 }

@@ -1,10 +1,10 @@
 //! Invocations of the kernel itself, of I/O ports, interrupt lines and performance counters.
 
 use crate::arch;
+use crate::arch::log;
 use crate::cap::policy::SCALE;
 use crate::cores::CoreId;
-use crate::dispatch::{IrqBinding, Listener, Local};
-use crate::log;
+use crate::driver::CpuDriver;
 use captypes::invocations::{Counter, Value};
 use captypes::Status;
 use mdb::RawCap;
@@ -28,29 +28,29 @@ fn unpack(
 }
 
 /// Writes bytes to the kernel's log, as they are, as soon as their line is whole.
-pub fn log_bytes(local: &mut Local, len: u32, words: [u64; 5]) -> Result<(), Status> {
+pub fn log_bytes(local: &mut CpuDriver, len: u32, words: [u64; 5]) -> Result<(), Status> {
     let mut bytes = [0; MOST_BYTES as usize];
     local.line.add(unpack(len, words, &mut bytes)?, log::bytes);
     Ok(())
 }
 
 /// Ends the machine in order.
-pub fn shutdown(local: &mut Local, _status: u32) -> ! {
+pub fn shutdown(local: &mut CpuDriver, _status: u32) -> ! {
     local.line.end(log::bytes);
-    crate::dispatch::events::report();
+    crate::event_lengths::report();
     arch::shutdown()
 }
 
 /// A counter by its number, of core `core - 1`; of the core of `local` for 0.
-pub fn read_counter(local: &Local, number: u32, core: u32) -> Result<Value, Status> {
+pub fn read_counter(local: &CpuDriver, number: u32, core: u32) -> Result<Value, Status> {
     let counter = *Counter::ALL.get(number as usize).ok_or(Status::OutOfRange)?;
     let value = match core.checked_sub(1) {
         None => local.counter(counter),
         Some(core) => {
-            let shared = local.cores.at(core as usize).ok_or(Status::OutOfRange)?;
+            let shared = local.core.cores.at(core as usize).ok_or(Status::OutOfRange)?;
             let id = CoreId(core as u8);
-            let idles = counter == Counter::IdleTicks && local.cores.idle() & id.bit() != 0;
-            let measured = local.measured(counter, id);
+            let idles = counter == Counter::IdleTicks && local.core.cores.idle() & id.bit() != 0;
+            let measured = local.sched.measured(counter, id);
             let current = if idles { shared.idle_for(arch::tsc()) } else { 0 };
             measured.unwrap_or(shared.counter(counter) + current)
         }
@@ -150,65 +150,4 @@ pub fn perf_read(number: u32) -> Result<Value, Status> {
         Some(counter) => unsafe { arch::perf_read(counter) },
     };
     Ok(Value { value })
-}
-
-/// The lines of an Irq capability.
-fn lines(cap: &RawCap) -> core::ops::Range<usize> {
-    let first = cap.base >> SCALE;
-    let end = (first + (cap.word >> SCALE)).min(arch::IRQS as u64);
-    first as usize..end as usize
-}
-
-impl Local {
-    /// The one line of a capability.
-    fn line(cap: &RawCap) -> Result<usize, Status> {
-        let lines = lines(cap);
-        if lines.len() == 1 {
-            Ok(lines.start)
-        } else {
-            Err(Status::OutOfRange)
-        }
-    }
-
-    /// Notifies `to` of an interrupt from now on; no bits: nobody.
-    pub(crate) fn bind_irq(&mut self, cap: &RawCap, to: Listener, bits: u64) -> Result<(), Status> {
-        let line = Self::line(cap)?;
-        if bits == 0 {
-            self.irqs[line].to = None;
-            arch::irq_mask(line as u8);
-            return Ok(());
-        }
-        self.irqs[line] = IrqBinding { to: Some(to), bits };
-        arch::irq_unmask(line as u8);
-        Ok(())
-    }
-
-    /// Somebody who was notified of interrupts is no more.
-    pub(crate) fn silence_irqs(&mut self, gone: Listener) {
-        for (line, binding) in self.irqs.iter_mut().enumerate() {
-            if binding.to == Some(gone) {
-                binding.to = None;
-                arch::irq_mask(line as u8);
-            }
-        }
-    }
-
-    /// Lets the interrupt come again.
-    pub(crate) fn ack_irq(&mut self, cap: &RawCap) -> Result<(), Status> {
-        let line = Self::line(cap)?;
-        if self.irqs[line].to.is_none() {
-            return Err(Status::WrongState);
-        }
-        arch::irq_unmask(line as u8);
-        Ok(())
-    }
-
-    /// The last capability to these lines is gone.
-    pub(crate) fn unbind_irqs(&mut self, cap: &RawCap) {
-        for line in lines(cap) {
-            if self.irqs[line].to.take().is_some() {
-                arch::irq_mask(line as u8);
-            }
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! A panic is a bug in the kernel: it reports where, and ends the machine.
 
-use crate::{arch, log};
+use crate::arch::{self, log};
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {

@@ -5,7 +5,7 @@
 //! one piece, its *share*, from its own NUMA node if it can be; one block becomes the *channels*,
 //! through which the monitors talk; the rest is the boot core's.
 
-use crate::boot_info::{BootInfo, Region, RegionKind};
+use crate::arch::boot_info::{BootInfo, Region, RegionKind};
 use core::ops::Range;
 
 const PAGE: u64 = 4096;
@@ -58,7 +58,7 @@ fn take(info: &mut BootInfo, bytes: u64, grain: u64, node: Option<u32>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot_info::CoreInfo;
+    use crate::arch::boot_info::CoreInfo;
 
     const MIB: u64 = 1 << 20;
 

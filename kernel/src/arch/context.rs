@@ -1,11 +1,11 @@
 //! What user mode looks like while it is not running, and what a core keeps.
 //!
 //! The entry code (`x86_64/entry.rs`) knows both layouts: it stores the registers of user mode
-//! straight into the [`Context`] that [`Core::current_ctx`] points to, and finds the [`Core`]
-//! through GS. The assertions at the end keep both sides together.
+//! straight into the [`Context`] that [`CoreHead::current_ctx`] points to, and finds the
+//! [`CoreHead`] through GS. The assertions at the end keep both sides together.
 
-use crate::dispatch::Local;
 use core::mem::offset_of;
+use core::sync::atomic::AtomicU64;
 
 /// The user registers of a stopped dispatcher: the layout that user mode knows, so that the kernel
 /// may save into a frame that both share.
@@ -20,9 +20,18 @@ pub use abi::Regs as Context;
 /// Everything that belongs to one core. Never shared: a `&mut Core` exists only on its own core,
 /// handed to the event handlers by the entry code.
 #[repr(C)]
-pub struct Core {
+pub struct Core<L> {
+    /// What the entry code and the hardware need.
+    pub head: CoreHead,
+    /// What the layer above keeps.
+    pub local: L,
+}
+
+/// What the entry code and the hardware need of a core, whatever else is kept for it.
+#[repr(C)]
+pub struct CoreHead {
     /// Its own address, so that one GS-relative load finds it.
-    this: *mut Core,
+    this: *mut CoreHead,
     /// Where the entry code parks one register.
     scratch: u64,
     /// Where the registers of the running dispatcher are saved to and restored from; null when
@@ -34,43 +43,112 @@ pub struct Core {
     pub(super) user_end: u64,
     /// Where the direct map begins.
     direct_map: u64,
+    /// Where system calls are counted that the entry code hands to a library.
+    library_calls: &'static AtomicU64,
     /// Number of the core, counted from 0 in the order of `BootInfo::cores`.
     pub id: u32,
     /// Its address for interrupts between cores.
     pub apic_id: u32,
-    /// What the scheduler and the dispatch code keep.
-    pub local: Local,
     /// What the hardware needs in memory: descriptor tables, timer calibration.
     pub(super) hw: super::imp::Hw,
 }
 
-impl Core {
+/// For cores that do not tell anybody what they count.
+static NOBODYS: AtomicU64 = AtomicU64::new(0);
+
+impl<L> Core<L> {
     /// A core with nothing to run. The caller calls [`Core::place`] once it is where it stays.
-    pub fn new(id: u32, apic_id: u32, stack_top: u64) -> Self {
-        Core {
+    pub fn new(id: u32, apic_id: u32, stack_top: u64, local: L) -> Self {
+        let head = CoreHead {
             this: core::ptr::null_mut(),
             scratch: 0,
             current_ctx: core::ptr::null_mut(),
             stack_top,
             user_end: super::user_end(),
             direct_map: super::phys_to_virt(0) as u64,
+            library_calls: &NOBODYS,
             id,
             apic_id,
-            local: Local::new(),
             hw: super::imp::Hw::new(),
-        }
+        };
+        Core { head, local }
     }
 
     /// Records its own address. From now on it must not move.
     pub fn place(&mut self) {
-        self.this = self;
+        self.head.this = (&raw mut *self).cast();
+    }
+}
+
+impl CoreHead {
+    /// From now on the entry code counts here.
+    pub fn set_library_calls(&mut self, counter: &'static AtomicU64) {
+        self.library_calls = counter;
+    }
+}
+
+/// Whether vector instructions may be executed on a core. Reading that from the processor is slow,
+/// so it is remembered.
+pub struct VectorUnit {
+    is_off: bool,
+}
+
+impl VectorUnit {
+    /// They may: as the processor is set up.
+    pub const fn new() -> VectorUnit {
+        VectorUnit { is_off: false }
     }
 
-    /// The registers of the running dispatcher, `None` if the core is idle.
-    pub fn context(&mut self) -> Option<&mut Context> {
-        // SAFETY: whoever sets `current_ctx` promises that it is null or points to a context that
-        // stays valid, and is not otherwise borrowed, until it is set again.
-        unsafe { self.current_ctx.as_mut() }
+    /// Lets them be executed.
+    #[inline]
+    pub fn allow(&mut self) {
+        if self.is_off {
+            self.is_off = false;
+            super::vectors_allow();
+        }
+    }
+
+    /// Makes them raise an exception.
+    #[inline]
+    pub fn forbid(&mut self) {
+        if !self.is_off {
+            self.is_off = true;
+            super::vectors_forbid();
+        }
+    }
+
+    /// Lets the kernel execute them as long as the result lives.
+    #[inline(always)]
+    pub fn borrow(&self) -> VectorsAllowed<'_> {
+        if self.is_off {
+            super::vectors_allow();
+        }
+        VectorsAllowed(self)
+    }
+
+    /// Does something that executes them.
+    #[inline(always)]
+    pub fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _allowed = self.borrow();
+        work()
+    }
+}
+
+/// The kernel may execute vector instructions.
+pub struct VectorsAllowed<'a>(&'a VectorUnit);
+
+impl Drop for VectorsAllowed<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.is_off {
+            super::vectors_forbid();
+        }
+    }
+}
+
+impl Default for VectorUnit {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -81,17 +159,17 @@ pub const CORE_CTX: usize = 16;
 pub const CORE_STACK: usize = 24;
 pub const CORE_USER_END: usize = 32;
 pub const CORE_DIRECT_MAP: usize = 40;
-/// Where the core finds what it counts.
-#[cfg(target_os = "none")]
-pub const CORE_SHARED: usize = offset_of!(Core, local) + Local::SHARED;
+pub const CORE_LIBRARY_CALLS: usize = 48;
 
 const _: () = {
-    assert!(offset_of!(Core, this) == CORE_SELF);
-    assert!(offset_of!(Core, scratch) == CORE_SCRATCH);
-    assert!(offset_of!(Core, current_ctx) == CORE_CTX);
-    assert!(offset_of!(Core, stack_top) == CORE_STACK);
-    assert!(offset_of!(Core, user_end) == CORE_USER_END);
-    assert!(offset_of!(Core, direct_map) == CORE_DIRECT_MAP);
+    assert!(offset_of!(CoreHead, this) == CORE_SELF);
+    assert!(offset_of!(CoreHead, scratch) == CORE_SCRATCH);
+    assert!(offset_of!(CoreHead, current_ctx) == CORE_CTX);
+    assert!(offset_of!(CoreHead, stack_top) == CORE_STACK);
+    assert!(offset_of!(CoreHead, user_end) == CORE_USER_END);
+    assert!(offset_of!(CoreHead, direct_map) == CORE_DIRECT_MAP);
+    assert!(offset_of!(CoreHead, library_calls) == CORE_LIBRARY_CALLS);
+    assert!(offset_of!(Core<u64>, head) == 0);
     assert!(size_of::<Context>() == 20 * 8);
     assert!(offset_of!(Context, r8) == 56);
     assert!(offset_of!(Context, rip) == 120);

@@ -6,7 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
-use super::{Core, PerfCounter, PerfFacts};
+use super::boot_info::BootInfo;
+use super::{CoreHead, Handlers, PerfCounter, PerfFacts};
 
 /// What a real core keeps for its hardware: nothing here.
 pub struct Hw;
@@ -266,7 +267,7 @@ pub fn set_tsc(value: u64) {
 }
 
 /// Asks for one timer interrupt when the time stamp counter reaches `deadline`; `u64::MAX` for none.
-pub fn timer_set(_core: &mut Core, deadline: u64) {
+pub fn timer_set(_core: &mut CoreHead, deadline: u64) {
     DEADLINE.set(deadline);
 }
 
@@ -363,7 +364,7 @@ pub fn become_core(core: usize) -> usize {
 }
 
 /// Starts the other cores: there are none.
-pub fn start_all(_info: &crate::boot_info::BootInfo) {}
+pub fn start_all<H: Handlers>(_info: &'static BootInfo) {}
 
 /// Physical address of the kernel's own root table, for when no domain's is wanted.
 pub fn kernel_root() -> u64 {
@@ -371,12 +372,12 @@ pub fn kernel_root() -> u64 {
 }
 
 /// Runs what `core.current_ctx` points to.
-pub fn resume(_core: &mut Core) -> ! {
+pub fn resume(_core: &mut CoreHead) -> ! {
     panic!("user mode does not run on the host");
 }
 
 /// Waits for interrupts, with nothing to run.
-pub fn idle(_core: &mut Core) -> ! {
+pub fn idle(_core: &mut CoreHead) -> ! {
     panic!("the host does not idle");
 }
 

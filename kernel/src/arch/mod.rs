@@ -1,10 +1,20 @@
 //! Everything that knows the machine.
 //!
 //! Two implementations of one interface: `x86_64` for the bare machine, `host` for the tests of
-//! the machine-independent modules. Types that both share are in `context` and here.
+//! the machine-independent modules. Types that both share are in `boot_info`, `context`, `handlers`
+//! and here.
+//!
+//! Nothing here imports what is above: that names itself by the type that implements [`Handlers`],
+//! with which the machine is started.
 
+pub mod boot_info;
 mod context;
-pub use context::{Context, Core};
+mod handlers;
+pub mod log;
+
+pub use context::{Context, Core, CoreHead, VectorUnit, VectorsAllowed};
+pub use handlers::{ControlBlock, Handlers};
+pub(crate) use log::log;
 
 #[cfg(target_os = "none")]
 mod x86_64;

@@ -23,14 +23,13 @@
 //! search for the holder of its Frame, and for the capability to its table; so what was found not to
 //! be copied is remembered until it is (`Uncopied`).
 
-use super::{attr, CapExt, SlotRef, MEMORY};
-use crate::cap::mem::Table;
-use crate::dispatch::Local;
-use crate::vspace;
+use super::CapSpace;
+use super::{attr, CapExt, MEMORY};
+use crate::object::SlotRef;
 use captypes::{CapType, Rights, Status};
 use core::cell::Cell;
 use mdb::RawCap;
-use paging::{Flags, PAGE};
+use paging::PAGE;
 
 /// Containers and last-level tables of which there is only one capability, on any core, by the numbers
 /// of their pages.
@@ -179,7 +178,7 @@ impl From<SlotRef> for Held {
     }
 }
 
-impl Local {
+impl CapSpace {
     /// Has nobody else what a slot holds, neither by another capability nor by another one to the
     /// CNode in which the slot is?
     #[inline(always)]
@@ -233,7 +232,7 @@ impl Local {
     }
 
     /// Would nobody see it if the Frame `cap` in a slot were written to?
-    pub(super) fn is_nobody_elses(&self, what: Held, cap: &RawCap) -> bool {
+    pub fn is_nobody_elses(&self, what: Held, cap: &RawCap) -> bool {
         match Write::of(cap.rights_set()) {
             Write::Alone => self.is_alone(what),
             Write::Always | Write::Never => self.is_exclusive(what.slot),
@@ -265,46 +264,10 @@ impl Local {
     #[inline(always)]
     pub(crate) fn check_entries(&self, cap: &RawCap) -> Result<(), Status> {
         debug_assert!(cap.is(CapType::Mapping));
-        if cap.attrs & vspace::IN_ALONE == 0 || self.is_table_uncopied(cap.word) {
+        if cap.attrs & super::mapping::IN_ALONE == 0 || self.is_table_uncopied(cap.word) {
             Ok(())
         } else {
             Err(Status::Shared)
         }
-    }
-
-    /// The entry above a table is about to allow writing. Takes the right to write from all entries
-    /// of Frames that may be written to only while alone, if anybody else has ever had the table:
-    /// what such an entry says may be of a time when the Frame was not shared. `slot`: a capability to
-    /// the table, which nobody else has now if it is one of those that must be alone to be written to.
-    #[inline]
-    pub(crate) fn settle_table(&mut self, slot: SlotRef) {
-        let cap = slot.cap();
-        let may_be_stale = cap.attrs & attr::WAS_COPIED != 0 && cap.is(CapType::Pt);
-        if may_be_stale && is_alone_kind(cap.rights_set()) {
-            self.lower_table(slot, &cap);
-        }
-    }
-
-    #[inline(never)]
-    fn lower_table(&mut self, slot: SlotRef, cap: &RawCap) {
-        let (write, accessed) = (Flags::WRITE.bits(), Flags::ACCESSED.bits());
-        let table = Table::at(cap.base);
-        let mut used = 0;
-        table.for_each_with(0, paging::ENTRIES as u32, write, |index, entry| {
-            if entry & vspace::ALONE != 0 {
-                used |= table.change(index, |entry| entry & !write).0;
-            }
-        });
-        // Through the entry above nobody could write until now, but perhaps through another one.
-        if used & accessed != 0 && self.is_mapped_twice(slot, cap) {
-            self.forget_everything();
-        }
-        slot.set_rights(cap.rights, cap.attrs & !attr::WAS_COPIED);
-    }
-
-    /// Is a table mapped at more than one entry?
-    fn is_mapped_twice(&self, slot: SlotRef, cap: &RawCap) -> bool {
-        let first = self.db.first_descendant(slot);
-        first.is_some_and(|first| self.db.next_before(first, cap.base + PAGE).is_some())
     }
 }

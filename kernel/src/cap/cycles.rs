@@ -27,14 +27,13 @@
 //! A cycle can only come loose when a capability to a container goes or moves of which there are others.
 //! These containers are noted; while all of them are in use there is nothing to do (see `suspects`).
 
+use super::budget::{Pause, Progress};
 use super::db::{is_container, Db};
-use super::delete::{Pause, Progress};
-use super::mem::SlotRun;
 use super::policy::MEMORY;
-use super::{attr, lookup, CapExt, SlotRef};
-use crate::dispatch::dcb::Dcb;
-use crate::dispatch::Local;
-use captypes::invocations::Count;
+use super::CapSpace;
+use super::{attr, lookup, CapExt};
+use crate::object::dcb::Dcb;
+use crate::object::{DcbRef, SlotRef, SlotRun};
 use captypes::place::{L2_SLOTS, SLOT_BYTES};
 use captypes::{CapType, Status};
 use mdb::RawCap;
@@ -201,30 +200,41 @@ impl Db {
     }
 }
 
-impl Local {
-    /// Takes containers apart that nobody can reach; see [`captypes::op::CollectCycles`].
-    pub fn collect_cycles(&mut self) -> Result<Count, Status> {
+impl CapSpace {
+    /// Begins to look for containers that nobody can reach, unless that has begun already; `false` if
+    /// there can be none. `current`: who asks.
+    pub fn begin_to_collect(&mut self, current: Option<DcbRef>) -> Result<bool, Status> {
         if self.db.collector.phase == Phase::Idle {
             let first = self.first.ok_or(Status::WrongState)?;
-            if !self.may_have_lost()? {
-                return Ok(Count { count: 0 });
+            if !self.may_have_lost(current)? {
+                return Ok(false);
             }
             self.db.collector = Collector { phase: Phase::Marking, ..Collector::new() };
-            for root in [Some(first), self.current].into_iter().flatten() {
+            for root in [Some(first), current].into_iter().flatten() {
                 let ty = CapType::Dispatcher as u8;
                 self.db.shade(&RawCap { ty, base: root.pa(), word: PAGE, ..RawCap::NULL });
             }
         }
         if self.db.collector.phase == Phase::Marking {
-            self.mark()?;
+            self.mark_containers()?;
         }
-        self.sweep()?;
+        Ok(true)
+    }
+
+    /// The sweep has come to its end. How many it has found.
+    pub fn end_collection(&mut self) -> u32 {
         self.db.collector.phase = Phase::Idle;
-        Ok(Count { count: self.db.collector.collected })
+        self.db.collector.collected
+    }
+
+    /// The sweep has dealt with the container at `base`, which was deleted or not.
+    pub fn pass_container(&mut self, base: u64, deleted: bool) {
+        self.db.collector.collected += u32::from(deleted);
+        self.db.collector.walk = Some(base + PAGE);
     }
 
     /// Scans grey containers until there are none.
-    fn mark(&mut self) -> Progress {
+    fn mark_containers(&mut self) -> Progress {
         loop {
             let next = self.db.collector.scanning.or_else(|| Some((self.db.collector.pop()?, 0)));
             if let Some((base, from)) = next {
@@ -297,13 +307,13 @@ impl Local {
     }
 
     /// The next container of the walk.
-    fn next_container(&mut self) -> Result<Option<SlotRef>, Again> {
-        if self.work == 0 {
+    pub fn next_container(&mut self) -> Result<Option<SlotRef>, Again> {
+        if self.budget.left() == 0 {
             return Err(Again);
         }
         let at = self.db.collector.walk.unwrap_or(0);
         let (mut found, mut passed, mut reached) = (None, 0, at);
-        let most = self.work.saturating_mul(OBJECTS_PER_STEP);
+        let most = self.budget.left().saturating_mul(OBJECTS_PER_STEP);
         for slot in self.db.objects_from(MEMORY, at) {
             let cap = slot.cap();
             passed += 1;
@@ -323,60 +333,13 @@ impl Local {
         self.db.collector.walk = Some(reached);
         Err(Again)
     }
-
-    /// Goes over all containers: marks are cleared, what has none is deleted.
-    fn sweep(&mut self) -> Progress {
-        self.reap_all()?;
-        loop {
-            let found = match self.next_container() {
-                Ok(Some(found)) => found,
-                Ok(None) => return self.reap_all(),
-                Err(Again) => return Err(Pause::Again),
-            };
-            let cap = found.cap();
-            if cap.attrs & attr::MARKED != 0 {
-                clear_marks(found);
-            } else {
-                let noted = self.db.suspects.mark();
-                let progress = self.discard(found);
-                self.db.suspects.back_to(noted);
-                progress?;
-                self.db.collector.collected += 1;
-            }
-            self.db.collector.walk = Some(cap.base + PAGE);
-        }
-    }
-
-    /// Deletes all capabilities to a container, or leaves the last one to the monitor. One on which
-    /// monitors work is passed over.
-    fn discard(&mut self, slot: SlotRef) -> Progress {
-        if self.db.locks.keeps(&slot.cap()) {
-            return Ok(());
-        }
-        while let Some(copy) = self.db.a_copy(slot) {
-            if !self.spend(1) {
-                return Err(Pause::Again);
-            }
-            self.drop_slot(copy);
-        }
-        let cap = slot.cap();
-        match self.delete_slot(slot) {
-            Err(Pause::Remote) => self.leave_slot(slot)?,
-            other => return other,
-        }
-        // It has come to a container in use, which marked it; but it is the monitor's to delete.
-        if let Some(left) = self.db.find(&cap) {
-            clear_marks(left);
-        }
-        Ok(())
-    }
 }
 
 /// The sweep passes a container.
-fn clear_marks(slot: SlotRef) {
+pub fn clear_marks(slot: SlotRef) {
     let cap = slot.cap();
     slot.set_rights(cap.rights, cap.attrs & !(attr::MARKED | attr::SCANNED));
 }
 
 /// The work of this event is used up.
-struct Again;
+pub struct Again;

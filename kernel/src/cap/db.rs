@@ -7,15 +7,11 @@
 use super::alone::{is_remembered, Uncopied};
 use super::cycles::Collector;
 use super::locks::Locks;
-use super::mem::{Obj, SlotRun};
 use super::policy::{CapPolicy, MEMORY};
 use super::suspects::Suspects;
+use crate::object::{Obj, SlotRef, SlotRun};
 use captypes::CapType;
-use core::ptr::NonNull;
-use mdb::{Class, Entry, Mdb, RawCap, Slot, Violation};
-
-/// A slot in a CNode or dispatcher.
-pub type SlotRef = Obj<Slot>;
+use mdb::{Class, Entry, Mdb, RawCap, Violation};
 
 /// The database of one core.
 pub struct Db {
@@ -426,13 +422,5 @@ impl Db {
 impl Default for Db {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl SlotRef {
-    /// A slot that the database knows, or that a container has.
-    #[inline]
-    pub fn from_slot(slot: NonNull<Slot>) -> SlotRef {
-        Obj::wrap(slot)
     }
 }

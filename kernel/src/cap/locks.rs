@@ -68,18 +68,18 @@ impl Locks {
     }
 
     /// Is it locked, and must not be deleted?
-    pub(super) fn keeps(&self, cap: &RawCap) -> bool {
+    pub fn keeps(&self, cap: &RawCap) -> bool {
         !self.is_empty() && self.all().iter().any(|lock| lock.covers(cap) && !lock.sweeps(cap))
     }
 
     /// Is it deleted on all cores?
-    pub(super) fn sweeps(&self, cap: &RawCap) -> bool {
+    pub fn sweeps(&self, cap: &RawCap) -> bool {
         !self.is_empty() && self.all().iter().any(|lock| lock.sweeps(cap))
     }
 
     /// Do the monitors find out where this memory goes?
     #[inline]
-    pub(super) fn withholds(&self, cap: &RawCap) -> bool {
+    pub fn withholds(&self, cap: &RawCap) -> bool {
         !self.is_empty() && self.withhold(cap)
     }
 
@@ -106,7 +106,7 @@ impl Locks {
     }
 
     /// Lets what is locked be deleted.
-    pub(super) fn sweep(&mut self, cap: &RawCap, sweep: Sweep) {
+    pub fn sweep(&mut self, cap: &RawCap, sweep: Sweep) {
         if let Some(at) = self.position(cap) {
             self.entries[at].sweep = self.entries[at].sweep.max(sweep);
         }
@@ -126,7 +126,7 @@ impl Lock {
         is_copy::<CapPolicy>(&self.cap, cap) || is_ancestor::<CapPolicy>(&self.cap, cap)
     }
 
-    fn sweeps(&self, cap: &RawCap) -> bool {
+    pub fn sweeps(&self, cap: &RawCap) -> bool {
         match self.sweep {
             Sweep::Nothing => false,
             Sweep::Itself => is_copy::<CapPolicy>(&self.cap, cap),

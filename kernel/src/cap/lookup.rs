@@ -1,9 +1,9 @@
 //! From a [`Place`] to a slot. Every number in it is user input.
 
 use super::alone::Held;
-use super::mem::{slot_at, SlotRun};
-use super::{attr, CapExt, SlotRef};
-use crate::dispatch::{DcbRef, Local};
+use super::CapSpace;
+use super::{attr, CapExt};
+use crate::object::{slot_at, DcbRef, SlotRef, SlotRun};
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Level, Place, Rights, Status};
 use mdb::Slot;
@@ -83,10 +83,10 @@ fn spot(dcb: DcbRef, place: Place) -> Result<Spot, Status> {
 
 /// The same, to change the slot: the capability to its L2CNode must allow that.
 #[inline(always)]
-fn spot_to_change(local: &Local, dcb: DcbRef, place: Place) -> Result<Spot, Status> {
+fn spot_to_change(caps: &CapSpace, dcb: DcbRef, place: Place) -> Result<Spot, Status> {
     let spot = spot(dcb, place)?;
     match spot.holder {
-        Some(holder) if !local.may_change_slots(holder) => Err(why_not(holder)),
+        Some(holder) if !caps.may_change_slots(holder) => Err(why_not(holder)),
         _ => Ok(spot),
     }
 }
@@ -98,14 +98,14 @@ fn far_slot(dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
 }
 
 #[inline(never)]
-fn far_slot_to_change(local: &Local, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
-    let spot = spot_to_change(local, dcb, place)?;
+fn far_slot_to_change(caps: &CapSpace, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
+    let spot = spot_to_change(caps, dcb, place)?;
     Ok(slot_at(spot.base, spot.index))
 }
 
 /// The base of the L2CNode of the caller's own CSpace in which `addr` is, if its slots may change.
 #[inline(always)]
-fn own_base_to_change(local: &Local, dcb: DcbRef, addr: CapAddr) -> Result<u64, Status> {
+fn own_base_to_change(caps: &CapSpace, dcb: DcbRef, addr: CapAddr) -> Result<u64, Status> {
     let (base, slots) = (dcb.cspace_base.get(), dcb.cspace_slots.get());
     if addr.is_null() || addr.l1() >= slots {
         return Err(Status::NoSlot);
@@ -119,8 +119,7 @@ fn own_base_to_change(local: &Local, dcb: DcbRef, addr: CapAddr) -> Result<u64, 
     if head & (0xff | WRITE | FOREIGN) == L2 | WRITE {
         return Ok(holder.cap().base);
     }
-    if head & (0xff | WRITE | ALONE | FOREIGN | COPIED) == L2 | ALONE
-        && !local.db.has_copies(holder)
+    if head & (0xff | WRITE | ALONE | FOREIGN | COPIED) == L2 | ALONE && !caps.db.has_copies(holder)
     {
         return Ok(holder.cap().base);
     }
@@ -150,11 +149,11 @@ pub fn slot(dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
 
 /// The slot at `place`, to change what it holds.
 #[inline(always)]
-pub fn slot_to_change(local: &Local, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
+pub fn slot_to_change(caps: &CapSpace, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
     if place.0 >> 32 != 0 {
-        return far_slot_to_change(local, dcb, place);
+        return far_slot_to_change(caps, dcb, place);
     }
-    Ok(slot_at(own_base_to_change(local, dcb, place.addr())?, place.addr().l2()))
+    Ok(slot_at(own_base_to_change(caps, dcb, place.addr())?, place.addr().l2()))
 }
 
 /// The slot at `place`, which must be in use.
@@ -192,21 +191,21 @@ fn far_held_slot(dcb: DcbRef, place: Place) -> Result<Held, Status> {
 /// The slot at `place`, which must be in use, to change it, or the entries for which the Mapping in
 /// it stands.
 #[inline(always)]
-pub fn mapping_to_change(local: &Local, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
-    let slot = slot_to_change(local, dcb, place)?;
+pub fn mapping_to_change(caps: &CapSpace, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
+    let slot = slot_to_change(caps, dcb, place)?;
     if slot.is_empty() {
         return Err(Status::Empty);
     }
     if slot.cap().is(CapType::Mapping) {
-        local.check_entries(&slot.cap())?;
+        caps.check_entries(&slot.cap())?;
     }
     Ok(slot)
 }
 
 /// The slot at `place`, which must be empty, to fill it.
 #[inline(always)]
-pub fn free_slot(local: &Local, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
-    let slot = slot_to_change(local, dcb, place)?;
+pub fn free_slot(caps: &CapSpace, dcb: DcbRef, place: Place) -> Result<SlotRef, Status> {
+    let slot = slot_to_change(caps, dcb, place)?;
     if !slot.is_empty() {
         return Err(Status::Occupied);
     }
@@ -235,26 +234,26 @@ pub fn held_slots(
 /// The same, to change them.
 #[inline(always)]
 pub fn slots_to_change(
-    local: &Local,
+    caps: &CapSpace,
     dcb: DcbRef,
     place: Place,
     count: u32,
 ) -> Result<SlotRun, Status> {
     if place.0 >> 32 != 0 {
-        return far_slots_to_change(local, dcb, place, count);
+        return far_slots_to_change(caps, dcb, place, count);
     }
-    let base = own_base_to_change(local, dcb, place.addr())?;
+    let base = own_base_to_change(caps, dcb, place.addr())?;
     run(base, place.addr().l2(), L2_SLOTS, count)
 }
 
 #[inline(never)]
 fn far_slots_to_change(
-    local: &Local,
+    caps: &CapSpace,
     dcb: DcbRef,
     place: Place,
     count: u32,
 ) -> Result<SlotRun, Status> {
-    let spot = spot_to_change(local, dcb, place)?;
+    let spot = spot_to_change(caps, dcb, place)?;
     run(spot.base, spot.index, spot.slots, count)
 }
 

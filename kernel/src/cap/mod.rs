@@ -2,44 +2,46 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `policy` | how the mapping database orders them |
+//! | `space` | the capabilities of one core, with what is remembered of operations on them |
+//! | `policy`, `mapping` | how the mapping database orders them |
 //! | `db` | the database, with slots as safe references |
-//! | `mem` | objects and page tables in physical memory: nearly all `unsafe` of the kernel's core |
 //! | `lookup` | from a [`Place`](captypes::Place) to a slot |
 //! | `ops` | copy, mint, move, compare, identify, fresh Ids |
 //! | `retype` | one capability made of a part of another |
-//! | `resize` | another root for a CSpace |
-//! | `delete` | delete and revoke, in bounded steps |
+//! | `alone` | what may be written to only while nobody else has it |
 //! | `cycles` | CNodes that only hold each other |
 //! | `suspects` | which of them may have been lost |
-//! | `reclaim` | memory that no capability covers any more |
-//! | `remote` | what this core alone cannot do, and asks its monitor for |
+//! | `dying` | containers that are being emptied |
+//! | `budget` | how much of that an event does |
+//! | `asks` | what this core alone cannot do, and asks its monitor for |
 //! | `locks` | capabilities on which the monitors work |
-//! | `alone` | what may be written to only while nobody else has it |
 //! | `protocol` | the steps that the monitors have this core do |
+//!
+//! What destroys objects needs other parts of the kernel, too: that is in `operations`.
 //!
 //! A slot is in the database exactly when it is not empty.
 
 pub mod alone;
+pub mod asks;
+pub mod budget;
 pub mod cycles;
 pub mod db;
-pub mod delete;
+pub mod dying;
 pub mod locks;
 pub mod lookup;
-pub mod mem;
+pub mod mapping;
 pub mod ops;
 pub mod policy;
 pub mod protocol;
-pub mod reclaim;
-pub mod remote;
-pub mod resize;
 pub mod retype;
+pub mod space;
 pub mod suspects;
 
-pub use db::{Db, SlotRef};
-pub use mem::{Obj, SlotRun};
+pub use db::Db;
 pub use policy::{CapPolicy, MEMORY};
+pub use space::CapSpace;
 
+use crate::object::{Obj, Object};
 use captypes::{CapType, RamAttrs, Rights};
 use mdb::RawCap;
 
@@ -179,6 +181,14 @@ impl CapExt for RawCap {
     #[inline]
     fn has_remote(&self, hints: u16) -> bool {
         self.attrs & hints != 0 && !self.is_foreign()
+    }
+}
+
+impl<T: Object> Obj<T> {
+    /// The object of a capability; `None` if the type differs, or if it is another core's.
+    #[inline]
+    pub fn of(cap: &RawCap) -> Option<Obj<T>> {
+        (cap.is(T::TYPE) && !cap.is_foreign()).then(|| Obj::at(cap.base))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Copy, mint, move, compare, identify, and fresh Ids.
 
-use super::mem::SlotRun;
 use super::policy::SCALE;
-use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
-use crate::dispatch::Local;
+use super::CapSpace;
+use super::{attr, copied_attrs, made_attrs, CapExt, HOME_RAM};
+use crate::object::{SlotRef, SlotRun};
 use captypes::invocations::{Count, Identity};
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
@@ -23,7 +23,7 @@ const COPYABLE: u32 = {
 
 /// Can a capability of this type be copied?
 #[inline]
-pub(super) fn is_copyable(ty: u8) -> bool {
+pub fn is_copyable(ty: u8) -> bool {
     COPYABLE >> (ty & 31) & 1 != 0
 }
 
@@ -36,7 +36,7 @@ fn copied(cap: RawCap) -> Option<RawCap> {
     Some(RawCap { attrs: copied_attrs(cap.attrs), ..cap })
 }
 
-impl Local {
+impl CapSpace {
     /// Makes another capability to the same object, in the empty slot `dst`.
     pub fn copy(&mut self, src: SlotRef, dst: SlotRef) -> Result<(), Status> {
         self.check_lock(src)?;

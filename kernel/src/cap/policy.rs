@@ -1,7 +1,7 @@
 //! The order of capabilities: what [`mdb`] must know about types.
 //!
 //! A Mapping's range is that of the pages that it maps, so that it derives from whatever covers
-//! them; its encoding is that of [`vspace::Mapping`](crate::vspace::Mapping). Ports and interrupt
+//! them; its encoding is that of [`Mapping`](super::mapping::Mapping). Ports and interrupt
 //! lines are scaled to pages, as the database wants it.
 
 use super::HOME_RAM;
@@ -65,7 +65,7 @@ impl Policy for CapPolicy {
     #[inline]
     fn range(cap: &RawCap) -> (u64, u64) {
         if cap.ty == CapType::Mapping as u8 {
-            return (cap.base, crate::vspace::mapped_bytes(cap));
+            return (cap.base, super::mapping::mapped_bytes(cap));
         }
         (cap.base, cap.word)
     }
@@ -73,7 +73,7 @@ impl Policy for CapPolicy {
     #[inline]
     fn identity(cap: &RawCap) -> u64 {
         if cap.ty == CapType::Mapping as u8 {
-            return crate::vspace::first_entry(cap);
+            return super::mapping::first_entry(cap);
         }
         if cap.ty == CapType::Endpoint as u8 {
             return u64::from(cap.aux);

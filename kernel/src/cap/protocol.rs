@@ -3,12 +3,10 @@
 //! They name capabilities by value and slots by address. Each is one bounded event, or answers
 //! `Again` and goes on when it is repeated.
 
-use super::delete::Progress;
-use super::locks::Sweep;
-use super::mem::slot_at;
 use super::policy::{CapPolicy, MEMORY};
-use super::{attr, copied_attrs, CapExt, SlotRef, HOME_RAM};
-use crate::dispatch::Local;
+use super::CapSpace;
+use super::{attr, copied_attrs, CapExt, HOME_RAM};
+use crate::object::SlotRef;
 use captypes::invocations::{Held, WireWords};
 use captypes::types::ObjectSize;
 use captypes::{CapType, RamAttrs, Rights, Status};
@@ -52,7 +50,7 @@ pub fn to_wire(cap: &RawCap) -> WireWords {
     WireWords::new(cap.kind(), Rights(cap.rights), cap.ram_attrs(), aux, cap.base, cap.word)
 }
 
-impl Local {
+impl CapSpace {
     /// What a slot holds, and how it stands to other slots and cores.
     pub fn held(&self, slot: SlotRef) -> Result<Held, Status> {
         let cap = slot.cap();
@@ -73,12 +71,12 @@ impl Local {
     }
 
     /// A slot with the capability, if it is no container that is being taken apart.
-    fn find_whole(&self, cap: &RawCap) -> Option<SlotRef> {
+    pub fn find_whole(&self, cap: &RawCap) -> Option<SlotRef> {
         self.db.find(cap).filter(|slot| slot.cap().attrs & attr::PARKED == 0)
     }
 
     /// Changes the attributes of a capability in `slot` and of all its copies on this core.
-    fn change_all(&mut self, slot: SlotRef, change: impl Fn(u16) -> u16) {
+    pub fn change_all(&mut self, slot: SlotRef, change: impl Fn(u16) -> u16) {
         let mut changed = 0;
         for copy in self.db.copies(slot).chain([slot]) {
             let cap = copy.cap();
@@ -96,7 +94,7 @@ impl Local {
             return Err(Status::WrongType);
         }
         let Some(slot) = self.find_whole(cap) else { return Ok(()) };
-        let from = match self.remote.sharing.take() {
+        let from = match self.asks.sharing.take() {
             Some((other, from)) if is_copy::<CapPolicy>(&other, cap) => from,
             _ => {
                 self.share_upwards(slot);
@@ -105,7 +103,7 @@ impl Local {
         };
         match self.share_downwards(cap, from) {
             Some(reached) => {
-                self.remote.sharing = Some((*cap, reached));
+                self.asks.sharing = Some((*cap, reached));
                 Err(Status::Again)
             }
             None => Ok(()),
@@ -132,7 +130,7 @@ impl Local {
         while let Some(slot) = next {
             let base = slot.cap().base;
             if base > at {
-                if self.work == 0 {
+                if self.budget.left() == 0 {
                     return Some(base);
                 }
                 at = base;
@@ -226,73 +224,6 @@ impl Local {
         self.db.locks.remove(cap);
     }
 
-    /// Deletes all copies and descendants of a locked capability, and what only those hold.
-    pub fn sweep_all(&mut self, cap: &RawCap) -> Progress {
-        self.db.locks.sweep(cap, Sweep::All);
-        let end = cap.base + cap.word;
-        let tree = CapPolicy::tree(cap.ty);
-        let belongs = |slot: &SlotRef| {
-            let other = slot.cap();
-            is_copy::<CapPolicy>(cap, &other) || is_ancestor::<CapPolicy>(cap, &other)
-        };
-        loop {
-            let mut objects = self.db.overlapping(tree, cap.base, end - cap.base, Class::Objects);
-            let Some(slot) = objects.find(belongs) else { break };
-            drop(objects);
-            if slot.cap().attrs & attr::PARKED != 0 {
-                self.reap_all()?;
-            } else {
-                self.delete_swept(slot)?;
-            }
-        }
-        self.reap_all()
-    }
-
-    /// Removes what `slot` holds. If that is the last capability to a CNode that is deleted on all cores,
-    /// it goes into slot 0 of the CNode, and what is there must not come to `slot` instead: it may need
-    /// other cores, and nobody will look there again.
-    pub(super) fn delete_swept(&mut self, slot: SlotRef) -> Progress {
-        let cap = slot.cap();
-        let is_cnode = cap.is(CapType::L1CNode) || cap.is(CapType::L2CNode);
-        let is_last = is_cnode && !cap.is_foreign() && !self.db.has_copies(slot);
-        if is_last && self.db.locks.sweeps(&cap) {
-            let own = slot_at(cap.base, 0);
-            if own != slot && !own.is_empty() {
-                self.leave_slot(own)?;
-            }
-        }
-        self.delete_slot(slot)
-    }
-
-    /// Deletes the last copy on all cores of a locked capability, and destroys the object.
-    pub fn delete_everywhere(&mut self, cap: &RawCap) -> Progress {
-        self.db.locks.sweep(cap, Sweep::Itself);
-        while let Some(slot) = self.db.find(cap) {
-            if slot.cap().attrs & attr::PARKED != 0 {
-                self.reap_all()?;
-            } else {
-                self.delete_swept(slot)?;
-            }
-        }
-        self.reap_all()
-    }
-
-    /// The local part of a revoke, after no other core has a copy or descendant: what `slot` holds
-    /// remains if it is the capability, else any copy.
-    pub fn revoke_rest(&mut self, slot: Option<SlotRef>, cap: &RawCap) -> Progress {
-        let named = slot.filter(|slot| is_copy::<CapPolicy>(cap, &slot.cap()));
-        let Some(kept) = named.or_else(|| self.find_whole(cap)) else { return Ok(()) };
-        self.db.locks.sweep(cap, Sweep::Descendants);
-        self.revoke_here(kept)?;
-        if let Some(left) = self.find_whole(cap) {
-            self.change_all(left, |attrs| {
-                let ancestors = if attrs & attr::FOREIGN != 0 { attr::REMOTE_ANCESTORS } else { 0 };
-                attrs & !(attr::FOREIGN | attr::COPIES_OR_DESCENDANTS) | ancestors
-            });
-        }
-        Ok(())
-    }
-
     /// The first part of `[base, base + len)` of memory that a capability covers which is no home.
     pub fn first_cover(&self, base: u64, len: u64) -> Option<(u64, u64)> {
         let end = base.checked_add(len)?;
@@ -300,21 +231,5 @@ impl Local {
         let first = objects.find(|slot| slot.cap().ty != HOME_RAM)?.cap();
         let (start, past) = (first.base.max(base), (first.base + first.word).min(end));
         Some((start, past - start))
-    }
-
-    /// Gives memory to the server of its home, as far as nothing else covers it.
-    pub fn give_back_region(&mut self, base: u64, len: u64) -> Result<(), Status> {
-        let has_home = self
-            .db
-            .surrounding(MEMORY, base, len, 0)
-            .is_some_and(|home| home.cap().ty == HOME_RAM && !home.cap().is_foreign());
-        if (base | len) & (PAGE - 1) != 0 || len == 0 || !has_home {
-            return Err(Status::OutOfRange);
-        }
-        if self.first_cover(base, len).is_some() {
-            return Err(Status::WrongState);
-        }
-        self.reclaim(base, len);
-        Ok(())
     }
 }

@@ -5,22 +5,20 @@
 //! with which nothing can be done, whose `aux` counts the pages that are zeros already. As it is in
 //! the database, nobody else can make anything of the range, and nothing else must be remembered.
 
-use super::alone::Held;
-use super::delete::Progress;
-use super::mem::{self, SlotRun};
+use super::budget::Progress;
 use super::policy::{CapPolicy, MEMORY, SCALE};
-use super::{attr, copied_attrs, made_attrs, CapExt, SlotRef, HOME_RAM};
-use crate::arch;
+use super::CapSpace;
+use super::{attr, copied_attrs, made_attrs, CapExt, HOME_RAM};
+use crate::arch::{self, VectorUnit};
 use crate::cores::CoreId;
-use crate::dispatch::{Dcb, Local};
+use crate::object::mem::{self};
+use crate::object::{Dcb, SlotRef, SlotRun};
 use captypes::invocations::{Counter, Part};
 use captypes::types::ObjectSize;
-use captypes::{op, CapType, ObjectKind, RamAttrs, Rights, Status};
+use captypes::{CapType, ObjectKind, RamAttrs, Rights, Status};
 use mdb::{is_copy, RawCap};
 use paging::PAGE;
 
-/// Most bytes that one invocation copies.
-const MOST_COPIED: u64 = 1 << 20;
 /// Most bytes that one invocation zeroes: some 70,000 instructions.
 pub const MOST_ZEROED: u64 = 1 << 20;
 
@@ -153,15 +151,21 @@ impl CapPolicy {
     }
 }
 
-impl Local {
+impl CapSpace {
     /// Makes `order.count` objects of a part of `src`, into the empty slots of `dst`.
-    pub fn retype(&mut self, src: SlotRef, order: Order, dst: SlotRun) -> Result<(), Status> {
+    pub fn retype(
+        &mut self,
+        unit: &VectorUnit,
+        src: SlotRef,
+        order: Order,
+        dst: SlotRun,
+    ) -> Result<(), Status> {
         let source = src.cap();
         let (order, total) = order.checked(&source)?;
         let base = source.base + order.offset;
         let many = total > MOST_PREPARED && total > most_made(order.kind.ty);
         if many && is_zeroed(&source, order.kind.ty) {
-            return self.retype_in_steps(src, &source, order, base, total, dst);
+            return self.retype_in_steps(unit, src, &source, order, base, total, dst);
         }
         if !dst.all_empty() {
             return Err(Status::Occupied);
@@ -169,8 +173,8 @@ impl Local {
         let near = self.free_range(src, &source, base, total)?;
         self.check_source(src, &source, base, total)?;
         if is_zeroed(&source, order.kind.ty) {
-            self.zero(base, total);
-            self.prepare(order, base);
+            self.zero(unit, base, total);
+            self.prepare(unit, order, base);
         }
         self.make(&source, order, base, dst, near);
         Ok(())
@@ -179,6 +183,7 @@ impl Local {
     #[inline(never)]
     fn retype_in_steps(
         &mut self,
+        unit: &VectorUnit,
         src: SlotRef,
         source: &RawCap,
         order: Order,
@@ -186,7 +191,7 @@ impl Local {
         total: u64,
         dst: SlotRun,
     ) -> Result<(), Status> {
-        self.make_in_steps(src, source, order, base, total, dst)?;
+        self.make_in_steps(unit, src, source, order, base, total, dst)?;
         let near = self.free_range(src, source, base, total)?;
         self.make(source, order, base, dst, near);
         Ok(())
@@ -194,16 +199,16 @@ impl Local {
 
     /// Brings zeroed memory into the state that the objects begin in.
     #[inline(always)]
-    fn prepare(&mut self, order: Order, base: u64) {
+    fn prepare(&mut self, unit: &VectorUnit, order: Order, base: u64) {
         if order.kind.ty != CapType::Frame {
-            self.prepare_objects(order, base);
+            self.prepare_objects(unit, order, base);
         }
     }
 
     #[inline(never)]
-    fn prepare_objects(&mut self, order: Order, base: u64) {
-        let home = self.id;
-        self.with_vectors(|| {
+    fn prepare_objects(&mut self, unit: &VectorUnit, order: Order, base: u64) {
+        let home = self.core.id;
+        unit.with(|| {
             for n in 0..u64::from(order.count) {
                 prepare_object(order.kind, base + n * order.bytes, home);
             }
@@ -236,6 +241,7 @@ impl Local {
     /// left, the range belongs to a Blank in the first slot.
     fn make_in_steps(
         &mut self,
+        unit: &VectorUnit,
         src: SlotRef,
         source: &RawCap,
         order: Order,
@@ -260,14 +266,14 @@ impl Local {
         }
         let done = u64::from(blank.aux) * PAGE;
         let step = most_made(order.kind.ty).min(total - done);
-        self.zero(base + done, step);
+        self.zero(unit, base + done, step);
         let part = Order { count: (step / order.bytes) as u32, ..order };
-        self.prepare(part, base + done);
+        self.prepare(unit, part, base + done);
         if done + step < total {
             first.set_aux(((done + step) / PAGE) as u32);
             return Err(Status::Again);
         }
-        self.drop_slot(first);
+        self.remove(first);
         Ok(())
     }
 
@@ -275,6 +281,7 @@ impl Local {
     /// [`captypes::op::RetypeMany`]. All is checked before anything is changed.
     pub fn retype_many(
         &mut self,
+        unit: &VectorUnit,
         src: SlotRef,
         parts: &[Part],
         dst: SlotRun,
@@ -310,8 +317,8 @@ impl Local {
             let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
             let base = source.base + order.offset;
             if is_zeroed(&source, order.kind.ty) {
-                self.zero(base, total);
-                self.prepare(order, base);
+                self.zero(unit, base, total);
+                self.prepare(unit, order, base);
             }
             self.make(&source, order, base, dst.part(slot, order.count), src);
             slot += order.count;
@@ -322,7 +329,7 @@ impl Local {
     /// A slot near which objects made of `[base, base + len)` of `src` belong, if nothing else was
     /// made of that range already.
     #[inline]
-    fn free_range(
+    pub fn free_range(
         &self,
         src: SlotRef,
         source: &RawCap,
@@ -340,7 +347,7 @@ impl Local {
 
     /// May something be made of `[base, base + len)` of `src` by this core alone?
     #[inline]
-    fn check_source(&mut self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> Progress {
+    pub fn check_source(&mut self, src: SlotRef, source: &RawCap, base: u64, len: u64) -> Progress {
         let elsewhere = source.attrs & (attr::FOREIGN | attr::REMOTE_DESCENDANTS) != 0;
         if elsewhere || !self.db.locks.is_empty() {
             return self.check_remote_source(src, source, base, len);
@@ -357,7 +364,7 @@ impl Local {
         base: u64,
         len: u64,
     ) -> Progress {
-        if self.remote.grant.is_some_and(|(at, bytes)| at <= base && base + len <= at + bytes) {
+        if self.asks.is_granted(base, len) {
             return Ok(());
         }
         let elsewhere = source.is_foreign() || source.has_remote(attr::REMOTE_DESCENDANTS);
@@ -377,72 +384,9 @@ impl Local {
     }
 
     /// Fills memory that is nobody's with zeros.
-    fn zero(&mut self, base: u64, bytes: u64) {
-        self.with_vectors(|| mem::zero(base, bytes));
-        self.add(Counter::PagesZeroed, bytes / PAGE);
-    }
-
-    /// Makes a Frame of `bytes` at `offset` of the RAM in `ram`, with the contents of a part of
-    /// another Frame; see [`captypes::op::RetypeCopy`].
-    #[inline]
-    pub fn retype_copy(
-        &mut self,
-        ram: SlotRef,
-        from: Held,
-        dst: SlotRef,
-        args: op::RetypeCopy,
-    ) -> Result<(), Status> {
-        let frame = from.slot.cap();
-        // The answer to most faults after a fork: looked for before anything else.
-        if dst == from.slot && frame.is(CapType::Frame) && self.is_nobody_elses(from, &frame) {
-            return Err(Status::WrongState);
-        }
-        self.make_copy(ram, from, dst, args)
-    }
-
-    #[inline(never)]
-    fn make_copy(
-        &mut self,
-        ram: SlotRef,
-        from: Held,
-        dst: SlotRef,
-        args: op::RetypeCopy,
-    ) -> Result<(), Status> {
-        let op::RetypeCopy { offset, src_offset, bytes, alone, .. } = args;
-        let original = from.slot;
-        let (source, frame) = (ram.cap(), original.cap());
-        if source.kind() != CapType::Ram || !frame.is(CapType::Frame) {
-            return Err(Status::WrongType);
-        }
-        if !frame.rights_set().has(Rights::READ) {
-            return Err(Status::NoRights);
-        }
-        let are_pages = |offset: u64, cap: &RawCap| {
-            (offset | bytes) & (PAGE - 1) == 0 && offset < cap.word && bytes <= cap.word - offset
-        };
-        let right_size = bytes != 0 && bytes <= MOST_COPIED;
-        if !right_size || !are_pages(offset, &source) || !are_pages(src_offset, &frame) {
-            return Err(Status::OutOfRange);
-        }
-        let base = source.base + offset;
-        let near = self.free_range(ram, &source, base, bytes)?;
-        self.check_source(ram, &source, base, bytes)?;
-        self.with_vectors(|| {
-            for at in (0..bytes).step_by(PAGE as usize) {
-                mem::copy_page(base + at, frame.base + src_offset + at);
-            }
-        });
-        if dst == original {
-            self.add(Counter::PageCopies, bytes / PAGE);
-            self.delete_slot(original)?;
-        }
-        let attrs = made_attrs(source.attrs);
-        let rights = ObjectKind { ty: CapType::Frame, alone }.rights();
-        let cap = super::memory_cap(CapType::Frame as u8, rights, attrs, base, bytes);
-        // Deleting the original may have taken what was near.
-        let near = if near.is_empty() { ram } else { near };
-        self.db.insert_objects(SlotRun::one(dst), cap, bytes, near, &source);
-        Ok(())
+    fn zero(&mut self, unit: &VectorUnit, base: u64, bytes: u64) {
+        unit.with(|| mem::zero(base, bytes));
+        self.core.add(Counter::PagesZeroed, bytes / PAGE);
     }
 }
 

@@ -11,10 +11,10 @@
 //! A container that is in use when it is looked at, is nobody's loss: should it be lost later, another
 //! capability goes then, which is noted in its turn.
 
+use super::budget::Pause;
 use super::db::Db;
-use super::delete::Pause;
-use super::mem::Obj;
-use crate::dispatch::Local;
+use super::CapSpace;
+use crate::object::{DcbRef, Obj};
 use captypes::place::SLOT_BYTES;
 use paging::PAGE;
 
@@ -24,6 +24,9 @@ const MOST: usize = 128;
 const MOST_HOLDERS: usize = 48;
 /// Most containers that are known to be in use; what is known beyond that is found again.
 const MOST_KNOWN: usize = 64;
+
+/// How many suspects there are, and whether there were more than there is room for.
+pub type Mark = (usize, bool);
 
 /// The containers that have lost a capability and are still there, by address.
 pub(super) struct Suspects {
@@ -61,12 +64,12 @@ impl Suspects {
     }
 
     /// How many there are, and whether these are all.
-    pub(super) fn mark(&self) -> (usize, bool) {
+    pub(super) fn mark(&self) -> Mark {
         (self.count, self.overflow)
     }
 
     /// Forgets what was noted since `mark`.
-    pub(super) fn back_to(&mut self, (count, overflow): (usize, bool)) {
+    pub(super) fn back_to(&mut self, (count, overflow): Mark) {
         self.count = self.count.min(count);
         self.overflow = overflow;
     }
@@ -184,17 +187,27 @@ impl Db {
     }
 }
 
-impl Local {
+impl CapSpace {
+    /// What is noted so far.
+    pub fn suspected(&self) -> Mark {
+        self.db.suspects.mark()
+    }
+
+    /// Forgets what was noted since `mark`.
+    pub fn forget_suspects(&mut self, mark: Mark) {
+        self.db.suspects.back_to(mark);
+    }
+
     /// May a search for cycles find something? Looks at what was noted, and forgets what is in use; when
     /// it answers that something may be lost, everything.
-    pub(super) fn may_have_lost(&mut self) -> Result<bool, Pause> {
+    pub(super) fn may_have_lost(&mut self, current: Option<DcbRef>) -> Result<bool, Pause> {
         let mut known = Known { bases: [0; MOST_KNOWN], count: 0 };
-        let roots = [self.first, self.current];
+        let roots = [self.first, current];
         roots.into_iter().flatten().for_each(|root| known.add(Obj::pa(root)));
         let mut lost = core::mem::take(&mut self.db.suspects.overflow);
         let mut is_first = true;
         while let Some(base) = self.db.suspects.last().filter(|_| !lost) {
-            let (verdict, looks) = self.db.follow_up(base, &mut known, self.work);
+            let (verdict, looks) = self.db.follow_up(base, &mut known, self.budget.left());
             self.spend(looks);
             match verdict {
                 Verdict::Fine => self.db.suspects.drop_last(),

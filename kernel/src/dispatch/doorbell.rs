@@ -4,13 +4,14 @@
 //! [`Shared`](crate::cores::Shared) and an interrupt; the flag is cleared before anybody is notified,
 //! so that a ring that comes later interrupts again.
 
-use super::{DcbRef, Local};
-use crate::cores::CoreId;
+use super::Scheduler;
+use crate::cores::{CoreId, ThisCore};
+use crate::object::DcbRef;
 use captypes::Status;
 use core::sync::atomic::Ordering;
 
 /// Who is notified when this core is rung.
-pub(crate) struct Doorbell {
+pub struct Doorbell {
     to: Option<DcbRef>,
     bits: u64,
 }
@@ -32,35 +33,39 @@ impl Doorbell {
             self.to = None;
         }
     }
-}
 
-impl Local {
-    /// Rings; see [`captypes::op::RingCore`].
-    pub(crate) fn ring_core(&mut self, core: u32) -> Result<(), Status> {
-        if core as usize >= self.cores.len() {
+    /// Rings at core `number`; see [`captypes::op::RingCore`].
+    pub fn ring(&self, here: ThisCore, number: u32, sched: &mut Scheduler) -> Result<(), Status> {
+        if number as usize >= here.cores.len() {
             return Err(Status::OutOfRange);
         }
-        let core = CoreId(core as u8);
-        if core == self.id {
-            self.hear();
-        } else if !self.cores.get(core).rung.swap(true, Ordering::AcqRel) {
-            self.interrupt(core);
+        let core = CoreId(number as u8);
+        if core == here.id {
+            self.hear(sched);
+        } else if !here.cores.get(core).rung.swap(true, Ordering::AcqRel) {
+            here.interrupt(core);
         }
         Ok(())
     }
 
-    /// Has somebody rung?
-    pub(super) fn answer_door(&mut self) {
-        let rung = &self.cores.get(self.id).rung;
+    /// Answers if somebody has rung here.
+    pub fn answer(&self, here: ThisCore, sched: &mut Scheduler) {
+        let rung = &here.shared.rung;
         if rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel) {
-            self.hear();
+            self.hear(sched);
         }
     }
 
-    fn hear(&mut self) {
-        if let Some(dcb) = self.doorbell.to {
-            self.notify(dcb, self.doorbell.bits);
-            self.yield_to_woken();
+    fn hear(&self, sched: &mut Scheduler) {
+        if let Some(dcb) = self.to {
+            sched.notify(dcb, self.bits);
+            sched.yield_to_woken();
         }
+    }
+}
+
+impl Default for Doorbell {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -7,10 +7,11 @@
 //! (`ask_for_work`). So nobody waits for longer than a message takes while a core is idle that it may
 //! run on; `docs/cores.md` says what that was measured to bring.
 
-use super::dcb::{flag, Errand};
-use super::{DcbRef, Local};
+use super::Scheduler;
 use crate::arch;
 use crate::cores::CoreId;
+use crate::object::dcb::{flag, Errand};
+use crate::object::DcbRef;
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use captypes::Status;
@@ -20,26 +21,43 @@ use core::sync::atomic::Ordering;
 /// one may have looked just before they began to wait, or have asked the wrong core.
 const OFFERS_PER_SECOND: u64 = 1000;
 
-impl Local {
+/// What the other cores are told about the work here.
+pub(super) struct Balance {
+    /// The others may have been told that this core is idle.
+    pub(super) shows_idle: bool,
+    /// Since when somebody waits here who may run elsewhere.
+    pub(super) waits_since: Option<u64>,
+    /// When dispatchers that wait here are offered to idle cores.
+    pub(super) offer_at: u64,
+}
+
+impl Balance {
+    /// Nobody waits.
+    pub(super) const fn new() -> Balance {
+        Balance { shows_idle: false, waits_since: None, offer_at: u64::MAX }
+    }
+}
+
+impl Scheduler {
     /// Chooses a core for a dispatcher that is at home, ready, and not current. `visited`: it has just
     /// come from where it runs.
     pub(super) fn place(&mut self, dcb: DcbRef, visited: bool) {
         let allowed = self.allowed(dcb);
-        let here = allowed & self.id.bit() != 0;
+        let here = allowed & self.core.id.bit() != 0;
         let free = self.current.is_none() && self.queue.is_empty();
         if here && free {
             return self.keep(dcb);
         }
         let last = dcb.runs_on.get();
-        let back = last != self.id && allowed & last.bit() != 0;
-        let idle = match back && self.cores.claim(last) {
+        let back = last != self.core.id && allowed & last.bit() != 0;
+        let idle = match back && self.core.cores.claim(last) {
             true => Some(last),
             false => self.idle_core(dcb),
         };
         // Home has work for all; where it ran there is only its own.
         match idle.or((back && visited).then_some(last)) {
             Some(to) => {
-                self.add(Counter::Placements, u64::from(!visited));
+                self.core.add(Counter::Placements, u64::from(!visited));
                 self.send_to_run(dcb, to);
             }
             None if here => self.keep(dcb),
@@ -51,14 +69,14 @@ impl Local {
     /// or if nobody else wants to.
     #[inline]
     pub(super) fn goes_on_here(&self, dcb: DcbRef) -> bool {
-        (dcb.runs_on.get() == self.id || self.queue.is_empty()) && self.may_stay(dcb)
+        (dcb.runs_on.get() == self.core.id || self.queue.is_empty()) && self.may_stay(dcb)
     }
 
     /// May it run on this core?
     #[inline]
     fn may_stay(&self, dcb: DcbRef) -> bool {
-        dcb.allowed.load(Ordering::Relaxed) & self.id.bit() != 0
-            || self.allowed(dcb) & self.id.bit() != 0
+        dcb.allowed.load(Ordering::Relaxed) & self.core.id.bit() != 0
+            || self.allowed(dcb) & self.core.id.bit() != 0
     }
 
     fn send_to_run(&mut self, dcb: DcbRef, to: CoreId) {
@@ -68,7 +86,7 @@ impl Local {
 
     /// It runs here, or waits here until a core is idle.
     fn keep(&mut self, dcb: DcbRef) {
-        dcb.runs_on.set(self.id);
+        dcb.runs_on.set(self.core.id);
         self.enqueue(dcb);
         if self.current.is_some() {
             self.look_at_queue(arch::tsc());
@@ -77,7 +95,7 @@ impl Local {
 
     /// The cores that a dispatcher may run on: all if it may run on none that there is.
     pub(super) fn allowed(&self, dcb: DcbRef) -> u64 {
-        let all = self.cores.mask();
+        let all = self.core.cores.mask();
         match dcb.allowed.load(Ordering::Relaxed) & all {
             0 => all,
             some => some,
@@ -86,22 +104,22 @@ impl Local {
 
     /// May it run on another core than this one?
     fn may_move(&self, dcb: DcbRef) -> bool {
-        self.allowed(dcb) & !self.id.bit() != 0
+        self.allowed(dcb) & !self.core.id.bit() != 0
     }
 
     /// An idle core that a dispatcher may run on, but for this one; nobody else sends it work now. One
     /// of the node of its memory if there is one.
     fn idle_core(&self, dcb: DcbRef) -> Option<CoreId> {
-        let mut set = self.allowed(dcb) & !self.id.bit();
-        let near = self.cores.get(dcb.home.get()).near.load(Ordering::Relaxed);
+        let mut set = self.allowed(dcb) & !self.core.id.bit();
+        let near = self.core.cores.get(dcb.home.get()).near.load(Ordering::Relaxed);
         loop {
-            let idle = self.cores.idle() & set;
+            let idle = self.core.cores.idle() & set;
             let best = if idle & near != 0 { idle & near } else { idle };
             if best == 0 {
                 return None;
             }
             let core = CoreId(best.trailing_zeros() as u8);
-            if self.cores.claim(core) {
+            if self.core.cores.claim(core) {
                 return Some(core);
             }
             set &= !core.bit();
@@ -110,7 +128,7 @@ impl Local {
 
     /// Hands those that wait here to idle cores.
     pub(super) fn share_out(&mut self) {
-        while self.cores.idle() != 0 {
+        while self.core.cores.idle() != 0 {
             let mut to = None;
             let found = self.queue.find(|dcb| {
                 to = self.idle_core(dcb);
@@ -118,15 +136,15 @@ impl Local {
             });
             let Some((dcb, to)) = found.zip(to) else { return };
             self.queue.remove(dcb);
-            self.add(Counter::Migrations, 1);
+            self.core.add(Counter::Migrations, 1);
             self.send_to_run(dcb, to);
         }
     }
 
     /// Whoever waits here still goes to idle cores, if it is time to look again.
     pub(super) fn offer(&mut self, now: u64) {
-        if now >= self.offer_at {
-            self.offer_at = u64::MAX;
+        if now >= self.balance.offer_at {
+            self.balance.offer_at = u64::MAX;
             self.share_out();
         }
     }
@@ -138,51 +156,51 @@ impl Local {
             self.share_out();
         }
         if !waits {
-            self.offer_at = u64::MAX;
+            self.balance.offer_at = u64::MAX;
             return;
         }
-        if self.offer_at == u64::MAX {
-            self.offer_at = now + self.facts.tsc_hz / OFFERS_PER_SECOND;
+        if self.balance.offer_at == u64::MAX {
+            self.balance.offer_at = now + self.facts.tsc_hz / OFFERS_PER_SECOND;
         }
-        self.want_timer(self.offer_at);
+        self.alarm.want(self.balance.offer_at);
     }
 
     /// Shows whether somebody waits here who may run elsewhere. Is that new?
     pub(super) fn show_waiting(&mut self, waits: bool, now: u64) -> bool {
-        match (self.waits_since, waits) {
-            (None, true) => self.waits_since = Some(now),
+        match (self.balance.waits_since, waits) {
+            (None, true) => self.balance.waits_since = Some(now),
             (Some(since), false) => {
-                self.waits_since = None;
-                self.add(Counter::WaitTicks, now.saturating_sub(since));
+                self.balance.waits_since = None;
+                self.core.add(Counter::WaitTicks, now.saturating_sub(since));
             }
             _ => return false,
         }
-        self.cores.set_waiting(self.id, waits);
-        self.report(Report::Waits(waits), now);
+        self.core.cores.set_waiting(self.core.id, waits);
+        self.meter.report(self.core.id, Report::Waits(waits), now, &mut self.alarm);
         true
     }
 
     /// This core has nothing to do, and says so where somebody waits.
     pub(super) fn ask_for_work(&mut self) {
-        let waiting = self.cores.waiting() & !self.id.bit();
+        let waiting = self.core.cores.waiting() & !self.core.id.bit();
         if waiting != 0 {
-            self.interrupt(CoreId(waiting.trailing_zeros() as u8));
+            self.core.interrupt(CoreId(waiting.trailing_zeros() as u8));
         }
     }
 
     /// Says where a dispatcher may run; see [`captypes::op::SetAffinity`].
     pub fn set_affinity(&mut self, dcb: DcbRef, mask: u64) -> Result<(), Status> {
-        if mask != 0 && mask & self.cores.mask() == 0 {
+        if mask != 0 && mask & self.core.cores.mask() == 0 {
             return Err(Status::OutOfRange);
         }
         dcb.allowed.store(mask, Ordering::Relaxed);
         let allowed = self.allowed(dcb);
         if self.current == Some(dcb) {
             // If it came for this, it is placed anew anyway.
-            self.resched |= allowed & self.id.bit() == 0;
+            self.resched |= allowed & self.core.id.bit() == 0;
         } else if dcb.away.get() {
             self.bring_home(dcb);
-        } else if dcb.has(flag::QUEUED) && allowed & self.id.bit() == 0 {
+        } else if dcb.has(flag::QUEUED) && allowed & self.core.id.bit() == 0 {
             self.queue.remove(dcb);
             self.place(dcb, false);
         }

@@ -1,23 +1,24 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
-use super::dcb::{flag, Errand};
-use super::{DcbRef, Listener, Local, State};
+use super::timers::MOST_EXPIRED;
+use super::Scheduler;
 use crate::arch;
-use crate::cap::delete::Progress;
+use crate::object::dcb::{flag, Errand};
+use crate::object::{DcbRef, State};
 use crate::occupancy::Report;
-use captypes::invocations::Counter;
+use captypes::invocations::{Counter, NOTIFY_TIMER};
 use core::sync::atomic::Ordering;
 use trace::Mark;
 
-impl Local {
+impl Scheduler {
     /// Makes a dispatcher ready.
     #[inline]
-    pub(crate) fn wake(&mut self, dcb: DcbRef) {
+    pub fn wake(&mut self, dcb: DcbRef) {
         dcb.state.set(State::Ready);
         if dcb.has(flag::SUSPENDED | flag::ARRIVED) || self.current == Some(dcb) {
             return;
         }
-        if self.cores.are_many() {
+        if self.core.cores.are_many() {
             return self.place(dcb, false);
         }
         self.enqueue(dcb);
@@ -34,16 +35,16 @@ impl Local {
 
     /// Lets somebody else run: the current dispatcher was put elsewhere, or goes to the queue.
     #[inline]
-    pub(crate) fn block(&mut self) {
+    pub fn block(&mut self) {
         self.resched = true;
     }
 
     /// The current dispatcher waits for `next`, which runs at once, in the rest of the time slice.
     #[inline]
-    pub(crate) fn switch_directly(&mut self, next: DcbRef) {
+    pub fn switch_directly(&mut self, next: DcbRef) {
         next.state.set(State::Ready);
         if !next.has(flag::SUSPENDED) {
-            if self.cores.are_many() && !self.goes_on_here(next) {
+            if self.core.cores.are_many() && !self.goes_on_here(next) {
                 self.place(next, false);
             } else {
                 self.direct = Some(next);
@@ -53,15 +54,16 @@ impl Local {
     }
 
     /// Loads the dispatcher that runs next, or none.
-    pub(super) fn pick_next(&mut self) {
+    #[inline(always)]
+    pub fn pick_next(&mut self) {
         self.resched = false;
         let now = arch::tsc();
         let last = self.current;
         match last {
             Some(last) => self.charge(last, now),
-            None => self.add(Counter::IdleTicks, now.saturating_sub(self.since)),
+            None => self.core.add(Counter::IdleTicks, now.saturating_sub(self.slice.since)),
         }
-        self.since = now;
+        self.slice.since = now;
         let direct = self.direct.take();
         if let Some(last) = last.filter(|&l| Some(l) != direct) {
             self.give_way(last);
@@ -71,40 +73,40 @@ impl Local {
             Some(next) => next,
             None => match self.next_runnable() {
                 Some(next) => {
-                    self.slice_end = now + self.slice;
+                    self.slice.end = now + self.slice.ticks;
                     next
                 }
                 None => return self.go_idle(),
             },
         };
-        self.want_timer(self.slice_end);
-        if self.loaded != Some(next) {
+        self.alarm.want(self.slice.end);
+        if !self.registers.are_of(next) {
             self.switch(next);
         }
         self.current = Some(next);
         if last.is_none() {
-            self.report(Report::Works(true), now);
+            self.meter.report(self.core.id, Report::Works(true), now, &mut self.alarm);
         }
-        if self.cores.are_many() {
-            if core::mem::take(&mut self.shows_idle) {
-                self.cores.set_idle(self.id, false);
+        if self.core.cores.are_many() {
+            if core::mem::take(&mut self.balance.shows_idle) {
+                self.core.cores.set_idle(self.core.id, false);
             }
-            if !self.queue.is_empty() || self.waits_since.is_some() {
+            if !self.queue.is_empty() || self.balance.waits_since.is_some() {
                 self.look_at_queue(now);
             }
         }
         trace::mark(Mark::Switch(next.trace_number()));
-        next.runs_on.set(self.id);
+        next.runs_on.set(self.core.id);
         self.consider_upcall();
     }
 
     /// Who gave way but is ready goes back to the queue, unless it goes elsewhere.
     #[inline]
     fn give_way(&mut self, last: DcbRef) {
-        if self.leaving.is_some() || !self.may_run(last) {
+        if self.visits.leaving.is_some() || !self.may_run(last) {
             return;
         }
-        if self.cores.are_many() && self.allowed(last) & self.id.bit() == 0 {
+        if self.core.cores.are_many() && self.allowed(last) & self.core.id.bit() == 0 {
             return self.give_away(last);
         }
         self.queue.push(last);
@@ -115,7 +117,7 @@ impl Local {
         if self.is_visiting(last) {
             return self.go_home(last, Errand::Recalled);
         }
-        self.unload();
+        self.registers.unload();
         self.current = None;
         self.place(last, false);
     }
@@ -124,20 +126,21 @@ impl Local {
     /// address space apart.
     #[inline]
     pub(super) fn see_off(&mut self) {
-        if let Some(dcb) = self.leaving.take() {
-            self.unload();
-            self.load_kernel_root();
+        if let Some(dcb) = self.visits.leaving.take() {
+            self.registers.unload();
+            self.core.load_kernel_root();
             self.send(dcb, dcb.home.get());
         }
     }
 
     /// Is it the one to switch to without a look at the queue?
     #[cfg(test)]
-    pub(crate) fn is_next(&self, dcb: DcbRef) -> bool {
+    pub fn is_next(&self, dcb: DcbRef) -> bool {
         self.direct == Some(dcb)
     }
 
     /// The first of the queue that has all that it needs; others are stopped.
+    #[inline(always)]
     fn next_runnable(&mut self) -> Option<DcbRef> {
         /// How many are stopped in one event.
         const MOST_STOPPED: u32 = 128;
@@ -148,7 +151,7 @@ impl Local {
             }
         }
         // There may be others behind.
-        self.want_timer(self.since);
+        self.alarm.want(self.slice.since);
         None
     }
 
@@ -161,129 +164,82 @@ impl Local {
 
     #[inline]
     pub(super) fn charge(&mut self, dcb: DcbRef, now: u64) {
-        let used = now.saturating_sub(self.since);
+        let used = now.saturating_sub(self.slice.since);
         dcb.usage.store(dcb.usage.load(Ordering::Relaxed) + used, Ordering::Relaxed);
         dcb.runtime.set(dcb.runtime.get() + used);
     }
 
     /// Processor time that a dispatcher has used.
-    pub(crate) fn usage(&self, dcb: DcbRef) -> u64 {
-        let running = if self.current == Some(dcb) { arch::tsc() - self.since } else { 0 };
+    pub fn usage(&self, dcb: DcbRef) -> u64 {
+        let running = if self.current == Some(dcb) { arch::tsc() - self.slice.since } else { 0 };
         dcb.usage.load(Ordering::Relaxed) + running
     }
 
     fn go_idle(&mut self) {
-        self.unload();
+        self.registers.unload();
         self.current = None;
         trace::mark(Mark::Idle);
-        self.show_waiting(false, self.since);
-        self.report(Report::Works(false), self.since);
-        // The others cannot ask the database.
-        self.shared.set_counter(Counter::Capabilities, self.db.len() as u64);
-        self.shared.idle_since.store(self.since, Ordering::Relaxed);
+        self.show_waiting(false, self.slice.since);
+        self.meter.report(self.core.id, Report::Works(false), self.slice.since, &mut self.alarm);
+        self.core.shared.idle_since.store(self.slice.since, Ordering::Relaxed);
         self.show_idle();
         // Whoever ran last may be gone by the time of the next event, with its tables.
-        self.load_kernel_root();
+        self.core.load_kernel_root();
         self.ask_for_work();
     }
 
     /// The others may send something. Whoever claimed this core may have called it back meanwhile.
     fn show_idle(&mut self) {
-        if self.cores.are_many() {
-            self.shows_idle = true;
-            if self.cores.idle() & self.id.bit() == 0 {
-                self.cores.set_idle(self.id, true);
+        if self.core.cores.are_many() {
+            self.balance.shows_idle = true;
+            if self.core.cores.idle() & self.core.id.bit() == 0 {
+                self.core.cores.set_idle(self.core.id, true);
             }
         }
     }
 
+    #[inline(always)]
     fn switch(&mut self, next: DcbRef) {
-        self.add(Counter::Switches, 1);
-        self.unload();
-        self.loaded = Some(next);
-        if self.cores.are_many() {
-            next.frame.get().set_core(self.id.0, self.node);
+        self.core.add(Counter::Switches, 1);
+        self.registers.unload();
+        if self.core.cores.are_many() {
+            next.frame.get().set_core(self.core.id.0, self.core.node);
         }
-        arch::write_fs_base(next.fs_base.get());
-        arch::write_gs_base(next.gs_base.get());
+        self.registers.load(next);
         // SAFETY: the root of a dispatcher that may run is a root table with the kernel's half; `tear_down`
         // and `refresh_dispatcher` clear the field before the table goes.
-        unsafe { self.load_root(next.root.get()) };
-        self.load_vectors(next);
+        unsafe { self.core.load_root(next.root.get()) };
+        self.registers.load_vectors(next);
     }
 
     /// The current dispatcher offers the rest of its slice.
-    pub(crate) fn yield_now(&mut self, dcb: DcbRef) {
+    pub fn yield_now(&mut self, dcb: DcbRef) {
         const BUCKET: u64 = 1 << 20;
         dcb.runtime.set(dcb.runtime.get().max(self.queue.present() + BUCKET));
         self.resched = true;
     }
 
     /// After an interrupt has woken somebody who may have run less than the current one.
-    pub(super) fn yield_to_woken(&mut self) {
+    pub fn yield_to_woken(&mut self) {
         if !self.queue.is_empty() {
             self.resched = true;
         }
     }
 
-    /// The timer of the core has expired.
-    pub(super) fn on_timer(&mut self) {
-        let now = arch::tsc();
-        (self.armed, self.wanted) = (u64::MAX, u64::MAX);
-        if now >= self.turn_end && now < self.slice_end {
-            return self.next_turn();
-        }
-        self.want_timer(self.turn_end);
-        self.expire_timers(now);
-        self.offer(now);
-        self.receive();
-        // The slice may not be over, but who runs is decided anew: by the runtimes, not by that.
-        self.resched = true;
-    }
-
-    /// Somebody wants an event at `deadline`.
-    #[inline]
-    pub(super) fn want_timer(&mut self, deadline: u64) {
-        if deadline < self.wanted {
-            self.wanted = deadline;
-            self.rearm |= deadline < self.armed;
-        }
-    }
-
-    /// A dispatcher that is to be taken apart leaves everything that it is in.
-    pub(crate) fn retire(&mut self, dcb: DcbRef) -> Progress {
-        self.abandon_callers(dcb)?;
-        self.stop(dcb);
-        self.cancel_timer(dcb);
+    /// A dispatcher is taken apart: its memory may be somebody else's before this event ends.
+    pub fn forget(&mut self, dcb: DcbRef) {
+        self.timers.cancel(dcb);
         if self.current == Some(dcb) {
-            // Its memory may be somebody else's before this event ends.
             self.current = None;
         }
-        if self.loaded == Some(dcb) {
-            self.loaded = None;
-        }
-        if self.remote.client == Some(dcb) {
-            self.remote.client = None;
-        }
-        if self.vectors == Some(dcb) {
-            self.vectors = None;
-        }
-        if self.first == Some(dcb) {
-            self.first = None;
-        }
-        if self.reclaim.notify == Some(dcb) {
-            self.reclaim.notify = None;
-        }
-        self.doorbell.forget(dcb);
-        self.silence_irqs(Listener::Dispatcher(dcb));
-        Ok(())
+        self.registers.forget(dcb);
     }
 
     /// Takes a dispatcher out of every queue.
-    pub(crate) fn stop(&mut self, dcb: DcbRef) {
+    pub fn stop(&mut self, dcb: DcbRef) {
         self.bring_home(dcb);
         self.turn_away(dcb);
-        self.leave_endpoints(dcb);
+        dcb.leave_endpoint();
         self.queue.remove(dcb);
         dcb.state.set(State::Stopped);
         if self.direct == Some(dcb) {
@@ -294,12 +250,67 @@ impl Local {
         }
     }
 
-    /// Keeps what is in registers that the entry code does not store.
-    #[inline]
-    pub(super) fn unload(&mut self) {
-        if let Some(last) = self.loaded.take() {
-            last.fs_base.set(arch::read_fs_base());
-            last.gs_base.set(arch::read_gs_base());
+    /// The timer of the core has expired. `false` if that was only the end of a turn: nobody is received.
+    pub fn on_timer(&mut self) -> bool {
+        let now = arch::tsc();
+        self.alarm.expired();
+        if now >= self.meter.turn_end() && now < self.slice.end {
+            self.next_turn();
+            return false;
         }
+        self.alarm.want(self.meter.turn_end());
+        self.expire_timers(now);
+        self.offer(now);
+        // The slice may not be over, but who runs is decided anew: by the runtimes, not by that.
+        self.resched = true;
+        true
+    }
+
+    /// The turn of this core is over; the other events that it wants come later.
+    fn next_turn(&mut self) {
+        self.meter.next_turn(self.core.id, &mut self.alarm);
+        self.alarm.want(self.slice.end.min(self.balance.offer_at));
+        self.want_timers();
+        self.receive_later(0);
+    }
+
+    /// Arms a dispatcher's timer; a deadline of 0 disarms it. O(log n).
+    pub fn set_timer(&mut self, dcb: DcbRef, deadline: u64) {
+        self.timers.set(dcb, deadline);
+        if deadline != 0 {
+            self.want_timers();
+        }
+    }
+
+    /// Disarms a dispatcher's timer. O(log n).
+    pub fn cancel_timer(&mut self, dcb: DcbRef) {
+        self.timers.cancel(dcb);
+    }
+
+    /// Wants an event for the earliest deadline.
+    fn want_timers(&mut self) {
+        if let Some(deadline) = self.timers.next_event() {
+            self.alarm.want(deadline);
+        }
+    }
+
+    /// Notifies those whose deadline has passed at `now`.
+    fn expire_timers(&mut self, now: u64) {
+        let mut left = MOST_EXPIRED;
+        while left > 0 {
+            let Some(first) = self.timers.take_due(now) else { break };
+            self.notify(first, NOTIFY_TIMER);
+            left -= 1;
+        }
+        if left < MOST_EXPIRED {
+            self.timers.pause(now, self.facts.tsc_hz);
+        }
+        self.want_timers();
+    }
+
+    /// Panics unless the timers are in order.
+    #[cfg(test)]
+    pub fn check_timers(&self) {
+        self.timers.check();
     }
 }

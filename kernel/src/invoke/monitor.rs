@@ -1,20 +1,24 @@
 //! Invocations of the kernel for the core's monitor. It is trusted to run the protocol; but whatever it
 //! says, the kernel touches nothing outside of objects, and ends.
 
+use super::redirect;
 use super::{endpoint, run, Outcome};
+use crate::cap::asks::Ask;
 use crate::cap::lookup::{free_slot, slot, used_slot};
 use crate::cap::protocol::from_wire;
-use crate::cap::remote::{Ask, MonitorRef};
-use crate::cap::{CapExt, SlotRef};
-use crate::dispatch::{DcbRef, Local};
+use crate::cap::CapExt;
+use crate::driver::CpuDriver;
+use crate::ipc;
+use crate::object::{DcbRef, SlotRef};
+use crate::operations;
 use captypes::invocations::{Asked, Need, Span, Value, WireWords};
 use captypes::{op, CapType, Label, Rights, Status};
 use mdb::RawCap;
 
 /// Of the monitor.
 #[inline(never)]
-pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    local.work = local.budget;
+pub fn dispatch(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
+    local.caps.budget.begin();
     match label as u16 {
         ..97 => dispatch_clients(local, dcb, label),
         _ => dispatch_steps(local, dcb, label),
@@ -36,8 +40,8 @@ pub(super) const DONE: Asked = Asked { need: Need::Nothing, slot: 0, base: 0, by
 
 /// Requests of others, and slots.
 #[inline(never)]
-fn dispatch_clients(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
-    let known = |local: &Local, slot| local.slot_at_pa(slot).ok_or(Status::NoSlot);
+fn dispatch_clients(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
+    let known = |local: &CpuDriver, slot| local.caps.slot_at_pa(slot).ok_or(Status::NoSlot);
     match label {
         Label::SetMonitor => run(local, dcb, |local, t, a: op::SetMonitor| {
             kernel(dcb, t)?;
@@ -46,16 +50,16 @@ fn dispatch_clients(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
             if !left.is(CapType::L2CNode) || left.is_foreign() {
                 return Err(Status::WrongType);
             }
-            local.set_monitor(MonitorRef { endpoint, bits: a.bits, left: left.base });
+            local.monitor.set(ipc::MonitorRef { endpoint, bits: a.bits, left: left.base });
             Ok(())
         }),
         Label::Proceed => run(local, dcb, |local, t, a: op::Proceed| {
             kernel(dcb, t)?;
-            local.proceed(dcb, a.client, a.ticket, a.checked)
+            redirect::proceed(local, dcb, a.client, a.ticket, a.checked)
         }),
         Label::Finish => run(local, dcb, |local, t, a: op::Finish| {
             kernel(dcb, t)?;
-            local.finish(dcb, a.client, a.ticket, a.status)
+            redirect::finish(local, dcb, a.client, a.ticket, a.status)
         }),
         Label::SlotAt => run(local, dcb, |_, t, a: op::SlotAt| {
             kernel(dcb, t)?;
@@ -63,7 +67,7 @@ fn dispatch_clients(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         }),
         Label::HeldAt => run(local, dcb, |local, t, a: op::HeldAt| {
             kernel(dcb, t)?;
-            local.held(known(local, a.slot)?)
+            local.caps.held(known(local, a.slot)?)
         }),
         Label::DeleteAt => run(local, dcb, |local, t, a: op::DeleteAt| {
             kernel(dcb, t)?;
@@ -71,17 +75,20 @@ fn dispatch_clients(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         }),
         Label::NextLeft => run(local, dcb, |local, t, _: op::NextLeft| {
             kernel(dcb, t)?;
-            Ok(Value { value: local.next_left().map_or(0, SlotRef::pa) })
+            Ok(Value {
+                value: operations::leave::next_left(&local.caps, &mut local.monitor)
+                    .map_or(0, SlotRef::pa),
+            })
         }),
         _ => Status::Invalid.to_word(),
     }
 }
 
 /// Deletes what a slot holds, or says what that needs.
-fn delete_at(local: &mut Local, slot: SlotRef) -> Result<Asked, Status> {
-    match local.delete(slot) {
+fn delete_at(local: &mut CpuDriver, slot: SlotRef) -> Result<Asked, Status> {
+    match operations::delete::delete(local, slot) {
         Err(Status::RetryThroughMonitor) => {
-            local.remote.ask.take().map(Asked::from).ok_or(Status::RetryThroughMonitor)
+            local.caps.asks.take().map(Asked::from).ok_or(Status::RetryThroughMonitor)
         }
         result => result.map(|()| DONE),
     }
@@ -108,40 +115,40 @@ macro_rules! steps {
 
 /// Steps of the protocol.
 #[inline(never)]
-fn dispatch_steps(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_steps(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let yes = |answer: bool| Value { value: u64::from(answer) };
     steps! { local, dcb, label;
-        Share |a, cap| local.share(cap);
-        RevokeRest |a, cap| Ok(local.revoke_rest(local.slot_at_pa(a.slot), cap)?);
+        Share |a, cap| local.caps.share(cap);
+        RevokeRest |a, cap| Ok(operations::protocol::revoke_rest(local, local.caps.slot_at_pa(a.slot), cap)?);
         Disown |a, cap| {
-            local.disown(cap);
+            local.caps.disown(cap);
             Ok(())
         };
-        Own |a, cap| Ok(yes(local.own(cap)));
-        HasCopy |a, cap| Ok(yes(local.has_copy(cap)));
-        DeleteEverywhere |a, cap| Ok(local.delete_everywhere(cap)?);
-        InsertCopy |a, cap| local.insert_remote(cap, free_slot(local, dcb, a.dst)?);
-        InUse |a, cap| Ok(yes(local.in_use(cap, a.start, a.bytes)));
-        Lock |a, cap| local.lock(cap);
+        Own |a, cap| Ok(yes(local.caps.own(cap)));
+        HasCopy |a, cap| Ok(yes(local.caps.has_copy(cap)));
+        DeleteEverywhere |a, cap| Ok(operations::protocol::delete_everywhere(local, cap)?);
+        InsertCopy |a, cap| local.caps.insert_remote(cap, free_slot(&local.caps, dcb, a.dst)?);
+        InUse |a, cap| Ok(yes(local.caps.in_use(cap, a.start, a.bytes)));
+        Lock |a, cap| local.caps.lock(cap);
         Unlock |a, cap| {
-            local.unlock(cap);
+            local.caps.unlock(cap);
             Ok(())
         };
-        Sweep |a, cap| Ok(local.sweep_all(cap)?);
+        Sweep |a, cap| Ok(operations::protocol::sweep_all(local, cap)?);
     }
 }
 
 /// Where memory goes.
-fn dispatch_memory(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_memory(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     match label {
         Label::FirstCover => run(local, dcb, |local, t, a: op::FirstCover| {
             kernel(dcb, t)?;
-            let (base, bytes) = local.first_cover(a.start, a.bytes).unwrap_or((0, 0));
+            let (base, bytes) = local.caps.first_cover(a.start, a.bytes).unwrap_or((0, 0));
             Ok(Span { base, bytes })
         }),
         Label::GiveBack => run(local, dcb, |local, t, a: op::GiveBack| {
             kernel(dcb, t)?;
-            local.give_back_region(a.start, a.bytes)
+            operations::protocol::give_back_region(local, a.start, a.bytes)
         }),
         _ => Status::Invalid.to_word(),
     }

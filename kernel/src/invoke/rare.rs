@@ -3,17 +3,22 @@
 use super::{endpoint, object, run, settled, Outcome};
 use crate::arch;
 use crate::cap::lookup::{free_slot, used_slot};
-use crate::cap::mem::Obj;
-use crate::cap::{CapExt, SlotRef, MEMORY};
-use crate::dispatch::{Dcb, DcbRef, Listener, Local, Settings};
+use crate::cap::{CapExt, MEMORY};
+use crate::dispatch::line;
+use crate::driver::CpuDriver;
+use crate::ipc;
 use crate::machine;
+use crate::object::{Dcb, DcbRef, Listener, Obj, SlotRef};
+use crate::operations;
+use crate::operations::Settings;
+use crate::vspace;
 use captypes::invocations::{FlushPolicy, Value};
 use captypes::{op, CapType, Label, Place, Rights, Status};
 use mdb::RawCap;
 
 /// Which table of operations the label is in.
 #[inline(never)]
-pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+pub fn dispatch(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     match label as u16 {
         ..40 => dispatch_any(local, dcb, label),
         40..60 => dispatch_dispatcher(local, dcb, label),
@@ -27,22 +32,23 @@ pub fn dispatch(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 
 /// Of any capability.
 #[inline(never)]
-fn dispatch_any(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_any(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     match label {
         Label::Compare => run(local, dcb, |local, t, a: op::Compare| {
-            let same = local.compare(used_slot(dcb, t)?, used_slot(dcb, a.other)?);
+            let same = local.caps.compare(used_slot(dcb, t)?, used_slot(dcb, a.other)?);
             Ok(Value { value: u64::from(same) })
         }),
         Label::Locate => run(local, dcb, |local, t, a: op::Locate| {
-            local.locate(used_slot(dcb, t)?, used_slot(dcb, a.root)?, a.number)
+            vspace::locate(&local.caps, used_slot(dcb, t)?, used_slot(dcb, a.root)?, a.number)
         }),
         Label::Listen => run(local, dcb, |local, t, a: op::Listen| {
             let (endpoint, _) = endpoint(dcb, t, Rights::RECV)?;
-            local.listen(dcb, endpoint, a.bits);
+            ipc::listen(&mut local.sched, dcb, endpoint, a.bits);
             Ok(())
         }),
         Label::NewId => run(local, dcb, |local, t, a: op::NewId| {
-            let value = local.new_id(used_slot(dcb, t)?, free_slot(local, dcb, a.dst)?)?;
+            let value =
+                local.caps.new_id(used_slot(dcb, t)?, free_slot(&local.caps, dcb, a.dst)?)?;
             Ok(Value { value })
         }),
         _ => Status::Invalid.to_word(),
@@ -51,44 +57,46 @@ fn dispatch_any(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 
 /// Of dispatchers.
 #[inline(never)]
-fn dispatch_dispatcher(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_dispatcher(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let dispatcher = |target| object::<Dcb>(dcb, target);
     match label {
         Label::Notify => run(local, dcb, |local, t, a: op::Notify| notify(local, dcb, t, a.bits)),
         Label::Configure => run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a)),
-        Label::Start => run(local, dcb, |local, t, _: op::Start| local.start(dcb, dispatcher(t)?)),
+        Label::Start => {
+            run(local, dcb, |local, t, _: op::Start| local.sched.start(dcb, dispatcher(t)?))
+        }
         Label::Suspend => run(local, dcb, |local, t, _: op::Suspend| {
             let target = dispatcher(t)?;
             if target != dcb {
                 check_authority(dcb, t)?;
             }
-            local.suspend(target)
+            local.sched.suspend(target)
         }),
         Label::Continue => run(local, dcb, |local, t, _: op::Continue| {
             let target = dispatcher(t)?;
             check_authority(dcb, t)?;
-            local.resume(target)
+            local.sched.resume(target)
         }),
         Label::Yield => run(local, dcb, |local, t, _: op::Yield| {
             if dispatcher(t)? != dcb {
                 return Err(Status::WrongState);
             }
-            local.yield_now(dcb);
+            local.sched.yield_now(dcb);
             Ok(())
         }),
         Label::Wait => settled(wait(local, dcb)),
         Label::SetTimer => run(local, dcb, |local, t, a: op::SetTimer| {
-            local.set_timer(dispatcher(t)?, a.deadline);
+            local.sched.set_timer(dispatcher(t)?, a.deadline);
             Ok(())
         }),
         Label::SetFsBase => {
             run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
         }
         Label::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
-            local.set_affinity(dispatcher(t)?, a.mask)
+            local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
         Label::Usage => run(local, dcb, |local, t, _: op::Usage| {
-            Ok(Value { value: local.usage(dispatcher(t)?) })
+            Ok(Value { value: local.sched.usage(dispatcher(t)?) })
         }),
         _ => Status::Invalid.to_word(),
     }
@@ -126,7 +134,7 @@ fn device_with(dcb: DcbRef, target: Place, ty: CapType, right: Rights) -> Result
 
 /// Of the kernel.
 #[inline(never)]
-fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_kernel(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let kernel = |target| device(dcb, target, CapType::Kernel);
     match label {
         Label::Shutdown => run(local, dcb, |local, t, a: op::Shutdown| {
@@ -139,7 +147,7 @@ fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         }),
         Label::CollectReclaimed => run(local, dcb, |local, t, _: op::CollectReclaimed| {
             kernel(t)?;
-            Ok(local.collect_reclaimed())
+            Ok(local.reclaim.collect(&local.caps.db))
         }),
         Label::ReadCounter => run(local, dcb, |local, t, a: op::ReadCounter| {
             kernel(t)?;
@@ -151,23 +159,24 @@ fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         }),
         Label::CapabilityAt => run(local, dcb, |local, t, a: op::CapabilityAt| {
             kernel(t)?;
-            let slot = local.db.iter(MEMORY).nth(a.number as usize).ok_or(Status::OutOfRange)?;
-            Ok(local.identify(slot))
+            let slot =
+                local.caps.db.iter(MEMORY).nth(a.number as usize).ok_or(Status::OutOfRange)?;
+            Ok(local.caps.identify(slot))
         }),
         Label::NotifyReclaimed => run(local, dcb, |local, t, a: op::NotifyReclaimed| {
             kernel(t)?;
-            (local.reclaim.notify, local.reclaim.bits) = (Some(dcb), a.bits);
+            local.reclaim.listen(dcb, a.bits);
             Ok(())
         }),
         Label::SetFlushPolicy => run(local, dcb, |local, t, a: op::SetFlushPolicy| {
             kernel(t)?;
             let policy = FlushPolicy { strategy: a.strategy, threshold: a.threshold };
-            Ok(core::mem::replace(&mut local.tlb.policy, policy))
+            Ok(core::mem::replace(&mut local.vm.policy, policy))
         }),
         Label::CollectCycles => run(local, dcb, |local, t, _: op::CollectCycles| {
             kernel(t)?;
-            local.work = local.budget;
-            local.collect_cycles()
+            local.caps.budget.begin();
+            operations::cycles::collect_cycles(local)
         }),
         _ => Status::Invalid.to_word(),
     }
@@ -175,7 +184,7 @@ fn dispatch_kernel(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 
 /// Of ports and interrupt lines.
 #[inline(never)]
-fn dispatch_device(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_device(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let io = |target, right| device_with(dcb, target, CapType::Io, right);
     let irq = |target| device(dcb, target, CapType::Irq);
     match label {
@@ -192,16 +201,18 @@ fn dispatch_device(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
         Label::IrqBind => run(local, dcb, |local, t, a: op::IrqBind| {
             let cap = irq(t)?;
             let to = if a.to.is_null() { Listener::Dispatcher(dcb) } else { listener(dcb, a.to)? };
-            local.bind_irq(&cap, to, a.bits)
+            local.irqs.bind(line(&cap)?, to, a.bits)
         }),
-        Label::IrqAck => run(local, dcb, |local, t, _: op::IrqAck| local.ack_irq(&irq(t)?)),
+        Label::IrqAck => {
+            run(local, dcb, |local, t, _: op::IrqAck| local.irqs.acknowledge(line(&irq(t)?)?))
+        }
         _ => Status::Invalid.to_word(),
     }
 }
 
 /// Of performance counters.
 #[inline(never)]
-fn dispatch_perf(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_perf(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let perf = |target, right| device_with(dcb, target, CapType::PerfMon, right);
     match label {
         Label::PerfInfo => run(local, dcb, |_, t, _: op::PerfInfo| {
@@ -222,22 +233,22 @@ fn dispatch_perf(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
 
 /// Of doorbells, and of who has gone.
 #[inline(never)]
-fn dispatch_bell(local: &mut Local, dcb: DcbRef, label: Label) -> Outcome {
+fn dispatch_bell(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let kernel = |target| device(dcb, target, CapType::Kernel);
     match label {
         Label::RingCore => run(local, dcb, |local, t, a: op::RingCore| {
             kernel(t)?;
-            local.ring_core(a.core)
+            local.doorbell.ring(local.core, a.core, &mut local.sched)
         }),
         Label::NotifyRung => run(local, dcb, |local, t, a: op::NotifyRung| {
             kernel(t)?;
             local.doorbell.listen(dcb, a.bits);
             Ok(())
         }),
-        Label::Watch => run(local, dcb, |local, t, a: op::Watch| {
+        Label::Watch => run(local, dcb, |_, t, a: op::Watch| {
             kernel(t)?;
             let (watched, _) = endpoint(dcb, a.endpoint, Rights::SEND)?;
-            Ok(Value { value: u64::from(local.watch(watched, a.bits)) })
+            Ok(Value { value: u64::from(operations::endpoints::watch(watched, a.bits)) })
         }),
         _ => Status::Invalid.to_word(),
     }
@@ -253,19 +264,19 @@ fn listener(dcb: DcbRef, target: Place) -> Result<Listener, Status> {
 }
 
 /// Notifies a dispatcher, or the receiver of an endpoint.
-fn notify(local: &mut Local, dcb: DcbRef, target: Place, bits: u64) -> Result<(), Status> {
+fn notify(local: &mut CpuDriver, dcb: DcbRef, target: Place, bits: u64) -> Result<(), Status> {
     let target = listener(dcb, target)?.dispatcher().ok_or(Status::WrongState)?;
-    local.notify(target, bits);
+    local.sched.notify(target, bits);
     Ok(())
 }
 
 fn configure(
-    local: &mut Local,
+    local: &mut CpuDriver,
     dcb: DcbRef,
     target: DcbRef,
     args: op::Configure,
 ) -> Result<(), Status> {
-    local.work = local.budget;
+    local.caps.budget.begin();
     let find = |place: Place| -> Result<Option<SlotRef>, Status> {
         if place.is_null() {
             Ok(None)
@@ -281,24 +292,24 @@ fn configure(
         fault_ep: find(args.fault_ep)?,
         options: args.options,
     };
-    local.configure(dcb, target, settings)
+    operations::configure::configure(local, dcb, target, settings)
 }
 
-fn wait(local: &mut Local, dcb: DcbRef) -> Result<(), Status> {
+fn wait(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {
     if object::<Dcb>(dcb, Place(dcb.ctx.rdi.get()))? != dcb {
         return Err(Status::WrongState);
     }
-    local.wait(dcb);
+    local.sched.wait(dcb);
     Ok(())
 }
 
-fn set_fs_base(local: &mut Local, target: DcbRef, base: u64) -> Result<(), Status> {
+fn set_fs_base(local: &mut CpuDriver, target: DcbRef, base: u64) -> Result<(), Status> {
     if base >= arch::user_end() {
         return Err(Status::OutOfRange);
     }
-    local.bring_home(target);
+    local.sched.bring_home(target);
     target.fs_base.set(base);
-    if local.current == Some(target) {
+    if local.sched.current() == Some(target) {
         arch::write_fs_base(base);
     }
     Ok(())

@@ -9,320 +9,201 @@
 //! Both queues are lists through the dispatchers. When the receiver waits, the caller switches to
 //! it directly, and the answer switches back, without a trip through the run queue.
 
+mod monitor;
+pub mod redirected;
 mod transfer;
 
-use crate::cap::delete::{Pause, Progress};
-use crate::cap::mem::{Obj, Object};
+pub use monitor::{Monitor, MonitorRef};
+
+use crate::cap::budget::{Pause, Progress};
 use crate::cap::memory_cap;
-use crate::dispatch::dcb::flag;
-use crate::dispatch::queue::DcbList;
-use crate::dispatch::{
-    interrupted, log_fault, receive_notifications, DcbRef, Listener, Local, State,
-};
-use crate::invoke::redirect;
+use crate::cap::CapSpace;
+use crate::dispatch::Scheduler;
+use crate::dispatch::{interrupted, log_fault, receive_notifications};
+use crate::object::dcb::flag;
+use crate::object::{DcbRef, EndpointRef, Obj, State};
 use captypes::{CapType, Rights, Status};
-use core::cell::Cell;
-
-/// The object behind an Endpoint capability.
-#[repr(C)]
-pub struct Endpoint {
-    /// Those that wait to be received.
-    callers: DcbList,
-    /// Those that were received and wait for the answer.
-    served: DcbList,
-    /// Who waits for a message now.
-    receiver: Cell<Option<DcbRef>>,
-    /// Who received last.
-    server: Cell<Option<DcbRef>>,
-    /// Its neighbours among the endpoints of the same server.
-    next_served: Cell<Option<Obj<Endpoint>>>,
-    prev_served: Cell<Option<Obj<Endpoint>>>,
-    /// The server is gone, and nobody has received since.
-    orphaned: Cell<bool>,
-    /// Notification bits for the server when a call has to wait.
-    bell: Cell<u64>,
-    /// Notification bits for the core's monitor when there is no server any more.
-    watch: Cell<u64>,
-}
-
-// SAFETY: cells and lists of cells, for which zeros are valid; far smaller than a page.
-unsafe impl Object for Endpoint {
-    const TYPE: CapType = CapType::Endpoint;
-}
-
-type EndpointRef = Obj<Endpoint>;
 
 /// What a report of a fault in the log costs, in steps of destruction.
 const STEPS_OF_REPORT: u32 = 12;
 
-impl Local {
-    /// `dcb`, the current dispatcher, calls `endpoint` with the message in its registers.
-    #[inline]
-    pub(crate) fn call_endpoint(&mut self, dcb: DcbRef, endpoint: EndpointRef, badge: u32) {
-        dcb.badge.set(badge);
-        if let Some(server) = endpoint.receiver.take() {
-            self.deliver(endpoint, dcb, server);
-            return self.switch_directly(server);
-        }
-        if endpoint.orphaned.get() {
-            return self.refuse(dcb);
-        }
-        dcb.endpoint.set(Some(endpoint));
-        dcb.state.set(State::Calling);
-        endpoint.callers.push(dcb);
-        self.block();
-        if endpoint.bell.get() != 0 {
-            self.ring(endpoint);
-        }
+/// `dcb`, the current dispatcher, calls `endpoint` with the message in its registers.
+#[inline]
+pub fn call(
+    sched: &mut Scheduler,
+    caps: &mut CapSpace,
+    dcb: DcbRef,
+    endpoint: EndpointRef,
+    badge: u32,
+) {
+    dcb.badge.set(badge);
+    if let Some(server) = endpoint.receiver.take() {
+        deliver(caps, endpoint, dcb, server);
+        return sched.switch_directly(server);
     }
-
-    /// A call waits: its server wants to know.
-    #[inline(never)]
-    fn ring(&mut self, endpoint: EndpointRef) {
-        if let Some(server) = endpoint.server.get() {
-            self.notify(server, endpoint.bell.get());
-        }
+    if endpoint.orphaned.get() {
+        return refuse(sched, dcb);
     }
-
-    /// `server` receives from `endpoint`, and is notified of calls. Those that wait already count.
-    pub(crate) fn listen(&mut self, server: DcbRef, endpoint: EndpointRef, bits: u64) {
-        self.become_server(server, endpoint);
-        endpoint.bell.set(bits);
-        if bits != 0 && endpoint.callers.first().is_some() {
-            self.ring(endpoint);
-        }
-    }
-
-    /// Gives `server` the message of `caller`, which waits for the answer from now on.
-    #[inline]
-    fn deliver(&mut self, endpoint: EndpointRef, caller: DcbRef, server: DcbRef) {
-        self.transfer_call(caller, server);
-        caller.endpoint.set(Some(endpoint));
-        caller.state.set(State::Called);
-        endpoint.served.push(caller);
-        server.caller.set(Some(caller));
-    }
-
-    /// The dispatcher that `server` may answer under the name `caller`, if it waits for that.
-    fn answerable(server: DcbRef, caller: DcbRef) -> Option<EndpointRef> {
-        let endpoint = caller.endpoint.get()?;
-        let waits = caller.state.get() == State::Called;
-        (waits && endpoint.server.get() == Some(server)).then_some(endpoint)
-    }
-
-    /// Answers `caller` with the message in the registers of `server`.
-    #[inline]
-    fn answer(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
-        let endpoint = Self::answerable(server, caller).ok_or(Status::WrongState)?;
-        endpoint.served.remove(caller);
-        caller.endpoint.set(None);
-        if server.caller.get() == Some(caller) {
-            server.caller.set(None);
-        }
-        self.transfer_answer(server, caller);
-        Ok(())
-    }
-
-    /// The dispatcher at `pa` whose invocation was handed on to `server` as number `ticket`, if it
-    /// still waits.
-    pub(crate) fn redirected(&self, server: DcbRef, pa: u64, ticket: u64) -> Option<DcbRef> {
-        let key = memory_cap(CapType::Dispatcher as u8, Rights::NONE, 0, pa, paging::PAGE);
-        let caller = Obj::of(&self.db.find(&key)?.cap())?;
-        Self::answerable(server, caller)?;
-        (caller.has(flag::REDIRECTED) && redirect::ticket(caller) == ticket).then_some(caller)
-    }
-
-    /// Ends the wait of a dispatcher whose invocation was handed on.
-    pub(crate) fn end_redirected(&mut self, caller: DcbRef) {
-        if let Some(endpoint) = caller.endpoint.take() {
-            endpoint.served.remove(caller);
-            forget_caller(endpoint, caller);
-        }
-        caller.clear(flag::REDIRECTED);
-        self.wake(caller);
-    }
-
-    /// Answers `caller` and goes on.
-    pub(crate) fn reply(&mut self, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
-        self.answer(server, caller)?;
-        self.wake(caller);
-        Ok(())
-    }
-
-    /// Answers `to` if it still waits, and receives from `endpoint`. `None`: the receiver waits, or
-    /// its registers hold what it received.
-    pub(crate) fn reply_recv(
-        &mut self,
-        server: DcbRef,
-        endpoint: EndpointRef,
-        to: Option<DcbRef>,
-    ) -> Result<(), Status> {
-        if endpoint.receiver.get().is_some() {
-            return Err(Status::WrongState);
-        }
-        // Whoever is gone meanwhile needs no answer.
-        let answered = to.filter(|&to| self.answer(server, to).is_ok());
-        if self.receive_now(server, endpoint) {
-            if let Some(caller) = answered {
-                self.wake(caller);
-            }
-            return Ok(());
-        }
-        server.endpoint.set(Some(endpoint));
-        server.state.set(State::Receiving);
-        endpoint.receiver.set(Some(server));
-        match answered {
-            Some(caller) => self.switch_directly(caller),
-            None => self.block(),
-        }
-        Ok(())
-    }
-
-    /// Receives what is there already.
-    pub(crate) fn receive_now(&mut self, server: DcbRef, endpoint: EndpointRef) -> bool {
-        self.become_server(server, endpoint);
-        let bits = server.frame.get().notifications().take();
-        if bits != 0 {
-            receive_notifications(server, bits);
-            return true;
-        }
-        let Some(caller) = endpoint.callers.first() else { return false };
-        endpoint.callers.remove(caller);
-        self.deliver(endpoint, caller, server);
-        true
-    }
-
-    /// Only the one that received last may answer: callers of a predecessor wait for it.
-    #[inline]
-    fn become_server(&mut self, server: DcbRef, endpoint: EndpointRef) {
-        if endpoint.server.get() != Some(server) {
-            unbind(endpoint);
-            endpoint.bell.set(0);
-            endpoint.server.set(Some(server));
-            endpoint.orphaned.set(false);
-            let next = server.serves.replace(Some(endpoint));
-            endpoint.next_served.set(next);
-            next.inspect(|next| next.prev_served.set(Some(endpoint)));
-        }
-    }
-
-    /// Who receives from this endpoint: notifications of the endpoint go there.
-    pub(crate) fn receiver_of(endpoint: EndpointRef) -> Option<DcbRef> {
-        endpoint.server.get()
-    }
-
-    /// The endpoint goes: everybody who waits is told, as far as the work of this event allows.
-    pub(crate) fn close_endpoint(&mut self, endpoint: EndpointRef) -> Progress {
-        self.dismiss_callers(endpoint)?;
-        self.silence_irqs(Listener::Endpoint(endpoint));
-        self.forget_monitor(endpoint);
-        self.tell_watcher(endpoint);
-        if let Some(receiver) = endpoint.receiver.take() {
-            receiver.endpoint.set(None);
-            interrupted(receiver, Status::PeerGone);
-            self.wake(receiver);
-        }
-        unbind(endpoint);
-        Ok(())
-    }
-
-    fn dismiss_callers(&mut self, endpoint: EndpointRef) -> Progress {
-        for list in [&endpoint.callers, &endpoint.served] {
-            while let Some(caller) = list.first() {
-                if !self.spend(1) {
-                    return Err(Pause::Again);
-                }
-                list.remove(caller);
-                forget_caller(endpoint, caller);
-                caller.endpoint.set(None);
-                caller.state.set(State::Ready);
-                if caller.has(flag::FAULT) {
-                    self.spend(STEPS_OF_REPORT);
-                }
-                self.refuse(caller);
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends a call that nobody will answer. A dispatcher that faulted stops: nobody handles it.
-    fn refuse(&mut self, caller: DcbRef) {
-        if caller.has(flag::FAULT) {
-            caller.clear(flag::FAULT);
-            log_fault(caller);
-            return self.stop(caller);
-        }
-        caller.clear(flag::REDIRECTED);
-        interrupted(caller, Status::PeerGone);
-        self.wake(caller);
-    }
-
-    /// A dispatcher that stops leaves the endpoint that it waits at.
-    pub(crate) fn leave_endpoints(&mut self, dcb: DcbRef) {
-        let Some(endpoint) = dcb.endpoint.take() else { return };
-        match dcb.state.get() {
-            State::Calling => endpoint.callers.remove(dcb),
-            State::Called => {
-                endpoint.served.remove(dcb);
-                forget_caller(endpoint, dcb);
-            }
-            State::Receiving => endpoint.receiver.set(None),
-            _ => {}
-        }
-        dcb.clear(flag::FAULT | flag::REDIRECTED);
-    }
-
-    /// A dispatcher is deleted: the endpoints that it served have no server any more.
-    pub(crate) fn abandon_callers(&mut self, dcb: DcbRef) -> Progress {
-        while let Some(endpoint) = dcb.serves.get() {
-            if !self.spend(1) {
-                return Err(Pause::Again);
-            }
-            self.dismiss_callers(endpoint)?;
-            unbind(endpoint);
-            endpoint.orphaned.set(true);
-            self.tell_watcher(endpoint);
-        }
-        Ok(())
-    }
-
-    /// Has the endpoint a server? If so the monitor is told when it has none; see
-    /// [`captypes::op::Watch`].
-    pub(crate) fn watch(&mut self, endpoint: EndpointRef, bits: u64) -> bool {
-        let served = endpoint.server.get().is_some();
-        endpoint.watch.set(if served { bits } else { 0 });
-        served
-    }
-
-    /// The endpoint has no server any more.
-    fn tell_watcher(&mut self, endpoint: EndpointRef) {
-        let bits = endpoint.watch.take();
-        if bits != 0 {
-            self.notify_monitor(bits);
-        }
+    dcb.endpoint.set(Some(endpoint));
+    dcb.state.set(State::Calling);
+    endpoint.callers.push(dcb);
+    sched.block();
+    if endpoint.bell.get() != 0 {
+        ring(sched, endpoint);
     }
 }
 
-/// The server of `endpoint` must not answer `caller` by the name of its last caller any more.
-fn forget_caller(endpoint: EndpointRef, caller: DcbRef) {
+/// A call waits: its server wants to know.
+#[inline(never)]
+fn ring(sched: &mut Scheduler, endpoint: EndpointRef) {
     if let Some(server) = endpoint.server.get() {
-        if server.caller.get() == Some(caller) {
-            server.caller.set(None);
-        }
+        sched.notify(server, endpoint.bell.get());
     }
 }
 
-/// The server of `endpoint`, if there is one, is it no longer.
-fn unbind(endpoint: EndpointRef) {
-    let Some(server) = endpoint.server.take() else { return };
-    let last = server.caller.get();
-    if last.is_some_and(|caller| caller.endpoint.get() == Some(endpoint)) {
+/// `server` receives from `endpoint`, and is notified of calls. Those that wait already count.
+pub fn listen(sched: &mut Scheduler, server: DcbRef, endpoint: EndpointRef, bits: u64) {
+    endpoint.bind(server);
+    endpoint.bell.set(bits);
+    if bits != 0 && endpoint.callers.first().is_some() {
+        ring(sched, endpoint);
+    }
+}
+
+/// Gives `server` the message of `caller`, which waits for the answer from now on.
+#[inline]
+fn deliver(caps: &mut CapSpace, endpoint: EndpointRef, caller: DcbRef, server: DcbRef) {
+    transfer::call(caps, caller, server);
+    caller.endpoint.set(Some(endpoint));
+    caller.state.set(State::Called);
+    endpoint.served.push(caller);
+    server.caller.set(Some(caller));
+}
+
+/// Answers `caller` with the message in the registers of `server`.
+#[inline]
+fn answer(caps: &mut CapSpace, server: DcbRef, caller: DcbRef) -> Result<(), Status> {
+    let endpoint = EndpointRef::of_call(server, caller).ok_or(Status::WrongState)?;
+    endpoint.served.remove(caller);
+    caller.endpoint.set(None);
+    if server.caller.get() == Some(caller) {
         server.caller.set(None);
     }
-    let (prev, next) = (endpoint.prev_served.take(), endpoint.next_served.take());
-    match prev {
-        Some(prev) => prev.next_served.set(next),
-        None => server.serves.set(next),
+    transfer::answer(caps, server, caller);
+    Ok(())
+}
+
+/// The dispatcher at `pa` whose invocation was handed on to `server` as number `ticket`, if it
+/// still waits.
+pub fn redirected(caps: &CapSpace, server: DcbRef, pa: u64, ticket: u64) -> Option<DcbRef> {
+    let key = memory_cap(CapType::Dispatcher as u8, Rights::NONE, 0, pa, paging::PAGE);
+    let caller = Obj::of(&caps.db.find(&key)?.cap())?;
+    EndpointRef::of_call(server, caller)?;
+    (caller.has(flag::REDIRECTED) && redirected::ticket(caller) == ticket).then_some(caller)
+}
+
+/// Ends the wait of a dispatcher whose invocation was handed on.
+pub fn end_redirected(sched: &mut Scheduler, caller: DcbRef) {
+    if let Some(endpoint) = caller.endpoint.take() {
+        endpoint.served.remove(caller);
+        endpoint.forget_caller(caller);
     }
-    next.inspect(|next| next.prev_served.set(prev));
+    caller.clear(flag::REDIRECTED);
+    sched.wake(caller);
+}
+
+/// Answers `caller` and goes on.
+pub fn reply(
+    sched: &mut Scheduler,
+    caps: &mut CapSpace,
+    server: DcbRef,
+    caller: DcbRef,
+) -> Result<(), Status> {
+    answer(caps, server, caller)?;
+    sched.wake(caller);
+    Ok(())
+}
+
+/// Answers `to` if it still waits, and receives from `endpoint`. `None`: the receiver waits, or
+/// its registers hold what it received.
+pub fn reply_recv(
+    sched: &mut Scheduler,
+    caps: &mut CapSpace,
+    server: DcbRef,
+    endpoint: EndpointRef,
+    to: Option<DcbRef>,
+) -> Result<(), Status> {
+    if endpoint.receiver.get().is_some() {
+        return Err(Status::WrongState);
+    }
+    // Whoever is gone meanwhile needs no answer.
+    let answered = to.filter(|&to| answer(caps, server, to).is_ok());
+    if receive_now(sched, caps, server, endpoint) {
+        if let Some(caller) = answered {
+            sched.wake(caller);
+        }
+        return Ok(());
+    }
+    server.endpoint.set(Some(endpoint));
+    server.state.set(State::Receiving);
+    endpoint.receiver.set(Some(server));
+    match answered {
+        Some(caller) => sched.switch_directly(caller),
+        None => sched.block(),
+    }
+    Ok(())
+}
+
+/// Receives what is there already.
+pub fn receive_now(
+    _sched: &mut Scheduler,
+    caps: &mut CapSpace,
+    server: DcbRef,
+    endpoint: EndpointRef,
+) -> bool {
+    endpoint.bind(server);
+    let bits = server.frame.get().notifications().take();
+    if bits != 0 {
+        receive_notifications(server, bits);
+        return true;
+    }
+    let Some(caller) = endpoint.callers.first() else { return false };
+    endpoint.callers.remove(caller);
+    deliver(caps, endpoint, caller, server);
+    true
+}
+
+pub fn dismiss_callers(
+    sched: &mut Scheduler,
+    caps: &mut CapSpace,
+    endpoint: EndpointRef,
+) -> Progress {
+    for list in [&endpoint.callers, &endpoint.served] {
+        while let Some(caller) = list.first() {
+            if !caps.spend(1) {
+                return Err(Pause::Again);
+            }
+            list.remove(caller);
+            endpoint.forget_caller(caller);
+            caller.endpoint.set(None);
+            caller.state.set(State::Ready);
+            if caller.has(flag::FAULT) {
+                caps.spend(STEPS_OF_REPORT);
+            }
+            refuse(sched, caller);
+        }
+    }
+    Ok(())
+}
+
+/// Ends a call that nobody will answer. A dispatcher that faulted stops: nobody handles it.
+fn refuse(sched: &mut Scheduler, caller: DcbRef) {
+    if caller.has(flag::FAULT) {
+        caller.clear(flag::FAULT);
+        log_fault(caller);
+        return sched.stop(caller);
+    }
+    caller.clear(flag::REDIRECTED);
+    interrupted(caller, Status::PeerGone);
+    sched.wake(caller);
 }

@@ -6,12 +6,14 @@
 
 use super::BOOT_CORE;
 use crate::arch;
-use crate::boot_info::{BootInfo, RegionKind};
-use crate::cap::mem::{self, slot_at};
+use crate::arch::boot_info::{BootInfo, RegionKind};
+use crate::cap::alone::Held;
+use crate::cap::memory_cap;
 use crate::cap::retype::install_kernel_half;
-use crate::cap::{memory_cap, SlotRef};
 use crate::cores::CoreId;
-use crate::dispatch::Local;
+use crate::driver::CpuDriver;
+use crate::object::mem::{self};
+use crate::object::{slot_at, SlotRef};
 use crate::vspace::MapArgs;
 use abi::slots;
 use captypes::invocations::MapFlags;
@@ -88,7 +90,7 @@ impl Pool {
 
 /// The domain under construction.
 pub(super) struct Builder<'a> {
-    pub(super) local: &'a mut Local,
+    pub(super) local: &'a mut CpuDriver,
     pub(super) pool: Pool,
     /// Physical address of the root CNode.
     root: u64,
@@ -101,13 +103,13 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(local: &'a mut Local, mut pool: Pool) -> Result<Self, Error> {
+    pub(super) fn new(local: &'a mut CpuDriver, mut pool: Pool) -> Result<Self, Error> {
         let root = pool.take(ROOT_BYTES)?;
         let first = pool.take(L2_BYTES)?;
-        local.db.insert(slot_at(root, 0), object(CapType::L2CNode, first, L2_BYTES));
+        local.caps.db.insert(slot_at(root, 0), object(CapType::L2CNode, first, L2_BYTES));
         let at = |addr: CapAddr| slot_at(first, addr.l2());
-        local.db.insert(at(slots::ROOT), object(CapType::L1CNode, root, ROOT_BYTES));
-        local.db.insert(at(slots::VSPACE), object(CapType::Pml4, pool.take(PAGE)?, PAGE));
+        local.caps.db.insert(at(slots::ROOT), object(CapType::L1CNode, root, ROOT_BYTES));
+        local.caps.db.insert(at(slots::VSPACE), object(CapType::Pml4, pool.take(PAGE)?, PAGE));
         let next = (FIRST_OWN_L1, 0);
         let mut builder =
             Builder { local, pool, root, next, vspace: at(slots::VSPACE), top: at(slots::VSPACE) };
@@ -122,11 +124,11 @@ impl<'a> Builder<'a> {
     pub(super) fn add_top_level(&mut self) -> Result<(), Error> {
         let base = self.pool.take(PAGE)?;
         self.top = self.fixed(slots::ROOT_TABLE);
-        self.local.db.insert(self.top, object(CapType::Pml5, base, PAGE));
+        self.local.caps.db.insert(self.top, object(CapType::Pml5, base, PAGE));
         let flags = MapFlags(MapFlags::READ.0 | MapFlags::WRITE.0 | MapFlags::EXEC.0);
         let args = MapArgs { entry: 0, count: 1, offset: 0, flags };
         let mapping = self.fixed(slots::ROOT_TABLE_MAPPING);
-        Ok(self.local.map(self.top, self.vspace.into(), args, mapping)?)
+        Ok(self.map_entries(self.top, self.vspace.into(), args, mapping)?)
     }
 
     pub(super) fn fixed(&self, addr: CapAddr) -> SlotRef {
@@ -137,7 +139,7 @@ impl<'a> Builder<'a> {
         let slot = slot_at(self.root, l1);
         if slot.is_empty() {
             let node = self.pool.take(L2_BYTES)?;
-            self.local.db.insert(slot, object(CapType::L2CNode, node, L2_BYTES));
+            self.local.caps.db.insert(slot, object(CapType::L2CNode, node, L2_BYTES));
         }
         Ok(slot.cap().base)
     }
@@ -155,7 +157,7 @@ impl<'a> Builder<'a> {
 
     pub(super) fn frame(&mut self, bytes: u64) -> Result<SlotRef, Error> {
         let (slot, base) = (self.slot()?, self.pool.take(bytes)?);
-        self.local.db.insert(slot, object(CapType::Frame, base, bytes));
+        self.local.caps.db.insert(slot, object(CapType::Frame, base, bytes));
         Ok(slot)
     }
 
@@ -165,23 +167,35 @@ impl<'a> Builder<'a> {
         let mut at = Level::Pml4;
         while let (true, Some(below)) = (at > level, at.below()) {
             let index = at.index(va) as u32;
-            let entry = paging::Entry::from_bits(mem::Table::at(table.cap().base).get(index));
+            let entry =
+                paging::Entry::from_bits(crate::object::Table::at(table.cap().base).get(index));
             let ty = CapType::table_of_level(below as u8).unwrap_or(CapType::Pt);
             table = if entry.is_present() {
                 let key = object(ty, entry.address(), PAGE);
-                self.local.db.find(&key).ok_or(Error::NoMemory)?
+                self.local.caps.db.find(&key).ok_or(Error::NoMemory)?
             } else {
                 let (slot, mapping) = (self.slot()?, self.slot()?);
                 let base = self.pool.take(PAGE)?;
-                self.local.db.insert(slot, object(ty, base, PAGE));
+                self.local.caps.db.insert(slot, object(ty, base, PAGE));
                 let flags = MapFlags(MapFlags::READ.0 | MapFlags::WRITE.0 | MapFlags::EXEC.0);
                 let args = MapArgs { entry: index, count: 1, offset: 0, flags };
-                self.local.map(table, slot.into(), args, mapping)?;
+                self.map_entries(table, slot.into(), args, mapping)?;
                 slot
             };
             at = below;
         }
         Ok(table)
+    }
+
+    fn map_entries(
+        &mut self,
+        table: SlotRef,
+        from: Held,
+        args: MapArgs,
+        mapping: SlotRef,
+    ) -> Result<(), Status> {
+        let CpuDriver { vm, caps, sched, .. } = &mut *self.local;
+        vm.map(caps, sched.vector_unit(), table, from, args, mapping)
     }
 
     /// Maps all of a frame at `va`.
@@ -195,7 +209,7 @@ impl<'a> Builder<'a> {
             let count = (pages - done).min(u64::from(512 - entry)) as u32;
             let mapping = self.slot()?;
             let args = MapArgs { entry, count, offset: done * PAGE, flags };
-            self.local.map(table, frame.into(), args, mapping)?;
+            self.map_entries(table, frame.into(), args, mapping)?;
             done += u64::from(count);
         }
         Ok(())

@@ -3,12 +3,13 @@
 use super::builder::{object, Builder, Error};
 use super::{facts, BOOT_CORE};
 use crate::arch;
-use crate::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
-use crate::cap::mem::{self, slot_at};
+use crate::arch::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
 use crate::cap::policy::SCALE;
 use crate::cap::retype::home_ram;
-use crate::cap::{attr, memory_cap, Obj};
-use crate::dispatch::{Dcb, DcbRef, Settings};
+use crate::cap::{attr, memory_cap};
+use crate::object::mem::{self};
+use crate::object::{slot_at, Dcb, DcbRef, Obj};
+use crate::operations::configure::{configure, Settings};
 use abi::boot::{ARCHIVE_VA, BOOT_INFO};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP};
 use abi::slots::{self, BOOT_DEVICES_L1, BOOT_RAM_L1};
@@ -67,17 +68,20 @@ impl Builder<'_> {
             base: 0,
             word: count << SCALE,
         };
-        if self.local.id == BOOT_CORE {
+        if self.local.core.id == BOOT_CORE {
             let (io, irq) = (self.fixed(slots::IO), self.fixed(slots::IRQ));
-            self.local.db.insert(io, all(CapType::Io, 1 << 16));
-            self.local.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
+            self.local.caps.db.insert(io, all(CapType::Io, 1 << 16));
+            self.local.caps.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
         }
-        self.local.db.insert(self.fixed(slots::KERNEL), all(CapType::Kernel, 0));
+        self.local.caps.db.insert(self.fixed(slots::KERNEL), all(CapType::Kernel, 0));
         let (id, perf) = (self.fixed(slots::ID), self.fixed(slots::PERFMON));
-        let ids = self.local.id.index() as u64 * IDS_OF_CORE;
-        self.local.db.insert(id, RawCap { base: ids << SCALE, ..all(CapType::Id, IDS_OF_CORE) });
+        let ids = self.local.core.id.index() as u64 * IDS_OF_CORE;
+        self.local
+            .caps
+            .db
+            .insert(id, RawCap { base: ids << SCALE, ..all(CapType::Id, IDS_OF_CORE) });
         // Another place than the kernel's among the things without extent.
-        self.local.db.insert(perf, RawCap { base: 1 << SCALE, ..all(CapType::PerfMon, 0) });
+        self.local.caps.db.insert(perf, RawCap { base: 1 << SCALE, ..all(CapType::PerfMon, 0) });
     }
 
     /// A Frame with the channels between the monitors.
@@ -86,10 +90,10 @@ impl Builder<'_> {
         if start < end {
             let slot = self.fixed(slots::CHANNELS);
             // All cores have copies from the start; the boot core's are the owner's.
-            let own = self.local.id == BOOT_CORE;
+            let own = self.local.core.id == BOOT_CORE;
             let attrs = if own { attr::REMOTE_COPIES } else { attr::FOREIGN };
             let frame = object(CapType::Frame, start, end - start);
-            self.local.db.insert(slot, RawCap { attrs, ..frame });
+            self.local.caps.db.insert(slot, RawCap { attrs, ..frame });
         }
     }
 
@@ -99,7 +103,7 @@ impl Builder<'_> {
         // Before the rest is measured: the CNode is taken from it.
         let slot = slot_at(self.cnode(BOOT_RAM_L1)?, 0);
         let bytes = self.pool.end - self.pool.start;
-        self.local.db.insert(slot, home_ram(self.pool.start, bytes, node));
+        self.local.caps.db.insert(slot, home_ram(self.pool.start, bytes, node));
         Ok(())
     }
 }
@@ -115,7 +119,7 @@ pub(super) fn map_archive(builder: &mut Builder, info: &BootInfo) -> Result<(), 
     let bytes = info.archive.end.next_multiple_of(PAGE) - start;
     let slot = builder.fixed(slots::ARCHIVE);
     let rights = Rights::READ.or(Rights::EXEC);
-    builder.local.db.insert(slot, memory_cap(CapType::Frame as u8, rights, 0, start, bytes));
+    builder.local.caps.db.insert(slot, memory_cap(CapType::Frame as u8, rights, 0, start, bytes));
     builder.map(slot, ARCHIVE_VA, MapFlags::READ)
 }
 
@@ -131,7 +135,7 @@ pub(super) fn give_memory(builder: &mut Builder, info: &BootInfo, pool: u64) -> 
         }
         if count < L2_SLOTS {
             let cap = home_ram(start, end - start, region.node as u8);
-            builder.local.db.insert(slot_at(node, count), cap);
+            builder.local.caps.db.insert(slot_at(node, count), cap);
             count += 1;
         }
     }
@@ -145,7 +149,7 @@ pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32
     for region in info.memory.as_slice() {
         let Some(attrs) = device_attrs(region) else { continue };
         let (start, end) = (region.start & !(PAGE - 1), region.end.next_multiple_of(PAGE));
-        let overlaps = builder.local.db.overlapping(
+        let overlaps = builder.local.caps.db.overlapping(
             crate::cap::MEMORY,
             start,
             end - start,
@@ -156,7 +160,7 @@ pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32
         }
         let ty = CapType::PhysAddr as u8;
         let cap = memory_cap(ty, Rights::ALL, attrs, start, end - start);
-        builder.local.db.insert(slot_at(node, count), cap);
+        builder.local.caps.db.insert(slot_at(node, count), cap);
         count += 1;
     }
     Ok(count)
@@ -198,7 +202,7 @@ pub(super) fn map_boot_info(
         tsc_hz: facts.tsc_hz,
         epoch_ns: facts.epoch_ns,
         cores: info.cores.as_slice().len() as u32,
-        core: builder.local.id.index() as u32,
+        core: builder.local.core.id.index() as u32,
         cmdline_len: used as u32,
         reserved: 0,
         ram_bytes: regions.map(|r| r.end - r.start).sum(),
@@ -215,11 +219,11 @@ pub(super) fn make_dispatcher(builder: &mut Builder, entry: u64) -> Result<DcbRe
     let frame = builder.frame(PAGE)?;
     builder.map(frame, NATIVE_FRAME, MapFlags::READ.or(MapFlags::WRITE))?;
     let shared = builder.fixed(slots::FRAME);
-    builder.local.copy(frame, shared)?;
+    builder.local.caps.copy(frame, shared)?;
     let base = builder.pool.take(PAGE)?;
-    Dcb::init(base, builder.local.id);
+    Dcb::init(base, builder.local.core.id);
     let slot = builder.fixed(slots::DISPATCHER);
-    builder.local.db.insert(slot, object(CapType::Dispatcher, base, PAGE));
+    builder.local.caps.db.insert(slot, object(CapType::Dispatcher, base, PAGE));
     let dcb = Obj::<Dcb>::of(&slot.cap()).ok_or(Error::NoMemory)?;
     let settings = Settings {
         cspace: Some(builder.fixed(slots::ROOT)),
@@ -228,8 +232,8 @@ pub(super) fn make_dispatcher(builder: &mut Builder, entry: u64) -> Result<DcbRe
         frame_va: NATIVE_FRAME,
         ..Settings::default()
     };
-    builder.local.configure(dcb, dcb, settings)?;
-    builder.local.first = Some(dcb);
+    configure(builder.local, dcb, dcb, settings)?;
+    builder.local.caps.set_first(dcb);
     dcb.ctx.enter(entry);
     dcb.ctx.rsp.set(NATIVE_STACK_TOP);
     dcb.ctx.rdi.set(NATIVE_FRAME);

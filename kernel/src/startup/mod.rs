@@ -14,16 +14,20 @@
 
 mod builder;
 mod contents;
+mod handlers;
 
-use crate::arch::{self, Core};
-use crate::boot_info::{BootInfo, RegionKind};
-use crate::cap::mem;
+use crate::arch;
+use crate::arch::boot_info::{BootInfo, RegionKind};
+use crate::arch::log;
 use crate::cores::CoreId;
-use crate::dispatch::{DcbRef, Facts, Local};
-use crate::log;
+use crate::dispatch::Facts;
+use crate::driver::{Core, CpuDriver};
+use crate::object::{mem, DcbRef};
 use crate::occupancy::OCCUPANCY;
 use crate::shares;
 use builder::{Builder, Error, Pool};
+pub use handlers::Kernel;
+
 use contents::IDS_OF_CORE;
 use contents::{give_devices, give_memory, load, make_dispatcher, map_archive, map_boot_info};
 use core::sync::atomic::Ordering;
@@ -36,7 +40,7 @@ const DEFAULT_INIT: &str = "boot/init";
 const DEFAULT_MONITOR: &str = "boot/spawnd";
 
 /// Starts the first domain of the boot core, and the other cores.
-pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {
+fn start_init(core: &'static mut Core, info: &'static mut BootInfo) -> ! {
     if monitor(info).is_ok() {
         shares::divide(info);
         mem::zero(info.channels.start, info.channels.end - info.channels.start);
@@ -45,9 +49,9 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInf
     prepare(&mut core.local, info);
     match build(&mut core.local, info) {
         Ok(dcb) => {
-            core.local.wake(dcb);
+            core.local.sched.wake(dcb);
             go_online(core);
-            arch::start_all(info);
+            arch::start_all::<Kernel>(info);
             run(core)
         }
         Err(error) => {
@@ -59,13 +63,13 @@ pub extern "C" fn start_init(core: &'static mut Core, info: &'static mut BootInf
 }
 
 /// Where every other core begins.
-pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
+fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
     prepare(&mut core.local, info);
     go_online(core);
-    if !info.shares[core.local.id.index()].is_empty() {
+    if !info.shares[core.local.core.id.index()].is_empty() {
         match build(&mut core.local, info) {
-            Ok(dcb) => core.local.wake(dcb),
-            Err(error) => log!("core {} has no first domain: {error}", core.id),
+            Ok(dcb) => core.local.sched.wake(dcb),
+            Err(error) => log!("core {} has no first domain: {error}", core.head.id),
         }
     }
     run(core)
@@ -73,33 +77,33 @@ pub fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
 
 /// What a core needs before its first domain. The option `panic=N` makes core N fail here, for tests
 /// of how that ends.
-fn prepare(local: &mut Local, info: &BootInfo) {
+fn prepare(local: &mut CpuDriver, info: &BootInfo) {
     let number = info.option("panic").and_then(|number| number.parse().ok());
-    assert!(number != Some(local.id.0), "the command line says so");
-    local.set_facts(facts(info));
+    assert!(number != Some(local.core.id.0), "the command line says so");
+    local.sched.set_facts(facts(info));
     let cores = info.cores.as_slice();
-    let node = cores[local.id.index()].node;
+    let node = cores[local.core.id.index()].node;
     let near = (0..).zip(cores).filter(|(_, core)| core.node == node);
     let near = near.fold(0, |set, (n, _)| set | CoreId(n).bit());
-    local.node = node as u8;
-    local.cores.get(local.id).near.store(near, Ordering::Relaxed);
+    local.set_node(node as u8);
+    local.core.cores.get(local.core.id).near.store(near, Ordering::Relaxed);
     if let Some(policy) = info.option("tlb") {
-        local.tlb.set_policy(policy);
+        local.vm.set_policy(policy);
     }
     if let Some(unit) = info.option("occupancy") {
-        local.measure(&OCCUPANCY, unit == "turns");
+        local.sched.measure(&OCCUPANCY, unit == "turns");
     }
-    local.next_id += IDS_OF_CORE * local.id.index() as u64;
+    local.caps.skip_ids(IDS_OF_CORE * local.core.id.index() as u64);
 }
 
 /// From now on this core takes interrupts, as soon as it leaves the kernel.
 fn go_online(core: &Core) {
-    core.local.cores.get(core.local.id).online.store(true, Ordering::Release);
+    core.local.core.cores.get(core.local.core.id).online.store(true, Ordering::Release);
 }
 
 #[cfg(target_os = "none")]
 fn run(core: &mut Core) -> ! {
-    crate::dispatch::run(core)
+    crate::events::run(core)
 }
 
 #[cfg(not(target_os = "none"))]
@@ -116,10 +120,10 @@ fn facts(info: &BootInfo) -> Facts {
 }
 
 /// Makes the first domain of this core.
-fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
-    let is_boot_core = local.id == BOOT_CORE;
+fn build(local: &mut CpuDriver, info: &BootInfo) -> Result<DcbRef, Error> {
+    let is_boot_core = local.core.id == BOOT_CORE;
     let program = if is_boot_core { init(info)? } else { monitor(info)? };
-    let (mut pool, from) = Pool::new(local.id, info)?;
+    let (mut pool, from) = Pool::new(local.core.id, info)?;
     if info.option("mdb") != Some("undivided") {
         divide_memory(local, info, &mut pool)?;
     }
@@ -141,9 +145,9 @@ fn build(local: &mut Local, info: &BootInfo) -> Result<DcbRef, Error> {
 }
 
 /// Gives the database a directory of the memory.
-fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
+fn divide_memory(local: &mut CpuDriver, info: &BootInfo, pool: &mut Pool) -> Result<(), Error> {
     let usable = info.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
-    let top = match local.id {
+    let top = match local.core.id {
         BOOT_CORE => usable.map(|r| r.end).max().unwrap_or(0),
         _ => pool.end,
     };
@@ -151,7 +155,7 @@ fn divide_memory(local: &mut Local, info: &BootInfo, pool: &mut Pool) -> Result<
     let bytes = (entries * size_of::<mdb::Entry>()) as u64;
     let base = pool.take(bytes.next_multiple_of(PAGE))?;
     // SAFETY: the pool gives zeros that nobody else gets; zeros are an entry of an empty directory.
-    local.db.divide_memory(top, unsafe { mem::slice(base, entries) });
+    local.caps.db.divide_memory(top, unsafe { mem::slice(base, entries) });
     Ok(())
 }
 

@@ -385,9 +385,9 @@ fn a_message_does_not_change_a_shared_cnode() {
     m.second(0x20000, 70);
     // The second one waits for a message, with slots in the shared CNode.
     let (own, other) = (m.dcb, m.slot(at(70)).cap());
-    let other = crate::cap::mem::Obj::of(&other).unwrap();
-    m.core.local.block();
-    crate::dispatch::leave(&mut m.core);
+    let other = crate::object::Obj::of(&other).unwrap();
+    m.core.local.sched.block();
+    crate::events::leave(&mut m.core);
     assert_eq!(m.current(), Some(other));
     let receive = |m: &mut Machine, slot: CapAddr| {
         let mut args = [0; 9];
@@ -395,7 +395,7 @@ fn a_message_does_not_change_a_shared_cnode() {
         m.raw_words(captypes::Label::ReplyRecv as u64, u64::from(at(40).0), args);
     };
     receive(&mut m, inside(9));
-    m.core.local.wake(own);
+    m.core.local.sched.wake(own);
     m.run();
     assert_eq!(m.current(), Some(own));
     let mut args = [0; 9];

@@ -80,7 +80,7 @@ fn ranges_of_retype_may_not_overlap() {
 #[test]
 fn slots_that_run_out_leave_nothing_changed() {
     let mut m = Machine::new();
-    let before = m.core.local.db.len();
+    let before = m.core.local.caps.db.len();
     let result = m.retype(RAM, CapType::Frame, 0, 4096, 20, at(240));
     assert_eq!(result, Err(Status::NoSlot));
     m.make(CapType::Frame, 0, 4096, 30);
@@ -90,7 +90,7 @@ fn slots_that_run_out_leave_nothing_changed() {
     assert_eq!(m.call(at(1), args), Err(Status::NoSlot));
     let args = op::CopyRange { dst: at(28).into(), count: 9, only: CapType::Null };
     assert_eq!(m.call(at(1), args), Err(Status::Occupied));
-    assert_eq!(m.core.local.db.len(), before + 1);
+    assert_eq!(m.core.local.caps.db.len(), before + 1);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn who_is_supervised_starts_nobody_else() {
     let mut m = Machine::new();
     let dispatcher = m.make(CapType::Dispatcher, 0x9000, 4096, 60);
     m.call(dispatcher, configure(options::SUPERVISED)).unwrap();
-    m.dcb.set(crate::dispatch::dcb::flag::SUPERVISED);
+    m.dcb.set(crate::object::dcb::flag::SUPERVISED);
     let unknown = m.make(CapType::Dispatcher, 0xa000, 4096, 61);
     assert_eq!(m.call(unknown, configure(options::SUPERVISED)), Err(Status::NoRights));
     m.call(unknown, configure(0)).unwrap();

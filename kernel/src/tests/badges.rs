@@ -133,11 +133,11 @@ fn many_badges_do_not_slow_each_other_down() {
         }
     }
     for slot in [CapAddr::new(8, 3), CapAddr::new(12, 255), CapAddr::new(8 + NODES - 1, 200)] {
-        m.core.local.budget = 4;
+        m.core.local.caps.budget.set(4);
         m.call(slot, op::Revoke {}).unwrap();
         m.call(slot, op::Delete {}).unwrap();
     }
-    m.core.local.budget = crate::cap::delete::BUDGET;
+    m.core.local.caps.budget.set(crate::cap::budget::BUDGET);
     m.revoke(EP).unwrap();
     assert_eq!(relations(&mut m, EP.0), 0);
 }

@@ -139,7 +139,7 @@ fn a_dispatcher_that_holds_itself_is_stopped() {
 fn what_moves_during_a_collection_stays() {
     let mut m = Machine::new();
     m.checking = false;
-    m.core.local.budget = 40;
+    m.core.local.caps.budget.set(40);
     // Two hundred nodes in the domain's own node, of which each holds one more.
     for n in 0..200u32 {
         let base = NODE * u64::from(2 * n);
@@ -196,7 +196,7 @@ fn while_all_are_in_use_nothing_is_searched() {
     for n in 0..100 {
         make_suspect(&mut m, n);
     }
-    m.core.local.budget = 160;
+    m.core.local.caps.budget.set(160);
     let mut events = 1;
     while m.call(KERNEL, op::CollectCycles {}) == Err(Status::Again) {
         events += 1;

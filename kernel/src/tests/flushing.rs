@@ -343,7 +343,9 @@ impl<M: DerefMut<Target = Machine>> Play<M> {
         let slot = self.m.slot(at(table)).cap();
         let (root, level) = (self.m.root(), captypes::CapType::from_u8(slot.ty));
         let level = level.and_then(CapType::table_level).unwrap_or(0);
-        if let Some(found) = self.m.core.local.places_below(root, slot.base, level) {
+        if let Some(found) =
+            crate::vspace::places_below(&self.m.core.local.caps, root, slot.base, level)
+        {
             let found: Vec<u64> = found.as_slice().iter().map(|place| place.va).collect();
             assert_eq!(found, places(root, 4, slot.base));
         }

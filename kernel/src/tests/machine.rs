@@ -1,13 +1,15 @@
 //! A pretended machine with one domain, whose invocations take the way of real ones: registers,
 //! `on_syscall`, registers. After each, all invariants are checked.
 
-use crate::arch::{self, Core};
-use crate::cap::mem::{slot_at, Obj};
+use crate::arch;
+use crate::cap::memory_cap;
 use crate::cap::retype::{home_ram, install_kernel_half};
-use crate::cap::{memory_cap, SlotRef};
 use crate::check;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::{on_syscall, Dcb, DcbRef, Settings, State};
+use crate::driver::{Core, CpuDriver};
+use crate::events::on_syscall;
+use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
+use crate::operations::configure::{configure, Settings};
 use captypes::invocations::{MapFlags, Reply};
 use captypes::place::L2_BYTES;
 use captypes::{op, CapAddr, CapType, Invocation, ObjectKind, Place, Rights, Status};
@@ -72,12 +74,12 @@ impl Machine {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(LAYOUT) };
         arch::set_phys_memory(memory, FIRST);
-        let mut core = Box::new(Core::new(0, 0, 0));
+        let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
         core.local.set_core(CoreId(0), cores);
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();
         let mut machine = Machine { core, dcb, next: FIRST + 4096, checking: true, memory };
-        Dcb::init(FIRST, machine.core.local.id);
+        Dcb::init(FIRST, machine.core.local.core.id);
         machine.build();
         machine
     }
@@ -91,7 +93,7 @@ impl Machine {
         let (root, node) = (self.take(L2_BYTES), self.take(L2_BYTES));
         let (pml4, frame) = (self.take(4096), self.take(4096));
         install_kernel_half(pml4);
-        let db = &mut self.core.local.db;
+        let db = &mut self.core.local.caps.db;
         db.insert(slot_at(root, 0), object(CapType::L2CNode, node, L2_BYTES));
         let scaled = |ty: CapType, count: u64| RawCap {
             word: count << 12,
@@ -122,16 +124,16 @@ impl Machine {
             ..Settings::default()
         };
         let dcb = self.dcb;
-        self.core.local.first = Some(dcb);
-        self.core.local.configure(dcb, dcb, settings).unwrap();
-        self.core.local.wake(dcb);
+        self.core.local.caps.set_first(dcb);
+        configure(&mut self.core.local, dcb, dcb, settings).unwrap();
+        self.core.local.sched.wake(dcb);
         self.run();
     }
 
     /// Lets the core choose who runs.
     pub fn run(&mut self) {
-        self.core.local.block();
-        crate::dispatch::leave(&mut self.core);
+        self.core.local.sched.block();
+        crate::events::leave(&mut self.core);
     }
 
     /// The slot at an address of the domain.
@@ -141,19 +143,19 @@ impl Machine {
 
     /// Who runs now.
     pub fn current(&self) -> Option<DcbRef> {
-        self.core.local.current
+        self.core.local.sched.current()
     }
 
     /// Executes an invocation as the current dispatcher, without waiting for its end.
     pub fn raw<I: Invocation>(&mut self, target: Place, caps: u64, args: I) {
-        let dcb = self.core.local.current.expect("somebody runs");
+        let dcb = self.core.local.sched.current().expect("somebody runs");
         self.raw_words(I::LABEL as u64 | caps << 16, target.0, args.encode());
         let _ = dcb;
     }
 
     /// The same from words.
     pub fn raw_words(&mut self, rax: u64, rdi: u64, args: [u64; 9]) {
-        let dcb = self.core.local.current.expect("somebody runs");
+        let dcb = self.core.local.sched.current().expect("somebody runs");
         dcb.ctx.set_invocation(rax, rdi, args);
         on_syscall(&mut self.core);
         if self.checking {

@@ -162,7 +162,7 @@ fn a_mapping_can_be_given_another_page() {
 fn copies_of_pages_have_their_contents() {
     let (mut m, _) = setup();
     let source = m.make(CapType::Frame, 0x10000, 4096, 20);
-    crate::cap::mem::write_bytes(FREE + 0x10000, b"contents");
+    crate::object::mem::write_bytes(FREE + 0x10000, b"contents");
     let copy = op::RetypeCopy {
         offset: 0x11000,
         src: source.into(),
@@ -176,7 +176,7 @@ fn copies_of_pages_have_their_contents() {
     let other = op::RetypeCopy { dst: at(22).into(), ..copy };
     assert_eq!(m.call(RAM, other), Err(Status::HasDescendants));
     // SAFETY: memory of the test's machine.
-    let bytes = unsafe { crate::cap::mem::bytes(FREE + 0x11000, 8) };
+    let bytes = unsafe { crate::object::mem::bytes(FREE + 0x11000, 8) };
     assert_eq!(bytes, b"contents");
     assert_eq!(m.call(at(21), op::Identify {}).unwrap().relations, 0);
     let replace = op::RetypeCopy { offset: 0x12000, dst: source.into(), ..copy };

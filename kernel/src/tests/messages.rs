@@ -1,7 +1,7 @@
 //! Calls, answers, notifications, timers.
 
 use super::machine::*;
-use crate::dispatch::{DcbRef, State};
+use crate::object::{DcbRef, State};
 use captypes::invocations::{received, NOTIFY_TIMER};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
@@ -15,7 +15,7 @@ fn setup() -> (Machine, DcbRef) {
     let ep = m.make(CapType::Endpoint, 0x8000, 4096, 20);
     m.call(ep, op::Mint { dst: at(21).into(), rights: Rights::SEND, badge: 9 }).unwrap();
     let server = m.second(0, 16);
-    m.core.local.suspend(m.dcb).unwrap();
+    m.core.local.sched.suspend(m.dcb).unwrap();
     m.run();
     assert_eq!(m.current(), Some(server));
     (m, server)
@@ -33,7 +33,7 @@ fn call(w0: u64, caps: u32, recv: u32) -> op::Call {
 
 /// The server begins to wait, and the first dispatcher goes on.
 fn wait_for_calls(m: &mut Machine) {
-    m.core.local.resume(m.dcb).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
     m.raw(at(20).into(), 0, reply_recv(Place::NULL, 0, 100));
     assert_eq!(m.current(), Some(m.dcb));
 }
@@ -57,14 +57,14 @@ fn a_call_goes_to_the_server_and_back() {
 #[test]
 fn callers_wait_in_order_and_are_named_by_their_dispatcher() {
     let (mut m, server) = setup();
-    m.core.local.resume(m.dcb).unwrap();
-    m.core.local.suspend(server).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
+    m.core.local.sched.suspend(server).unwrap();
     m.run();
     let third = m.second(0x10000, 30);
     m.raw(at(21).into(), 0, call(1, 0, 0));
     assert_eq!(m.current(), Some(third));
     m.raw(at(20).into(), 0, call(2, 0, 0));
-    m.core.local.resume(server).unwrap();
+    m.core.local.sched.resume(server).unwrap();
     m.run();
     m.raw(at(20).into(), 0, reply_recv(Place::NULL, 0, 100));
     assert_eq!(server.ctx.rsi.get(), 1);
@@ -104,7 +104,7 @@ fn notifications_end_a_receive() {
 fn a_listener_is_notified_of_calls_that_wait() {
     let (mut m, server) = setup();
     m.raw(at(20).into(), 0, op::Listen { bits: 4 });
-    m.core.local.resume(m.dcb).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
     m.raw(at(16).into(), 0, op::Wait {});
     assert_eq!((m.current(), server.state.get()), (Some(m.dcb), State::Waiting));
     m.raw(at(21).into(), 2, call(77, 7, 0));
@@ -124,7 +124,7 @@ fn a_listener_is_notified_of_calls_that_wait() {
     m.raw(at(16).into(), 0, op::Suspend {});
     assert_eq!(m.dcb.ctx.rsi.get(), 5);
     m.raw(at(21).into(), 0, call(78, 0, 0));
-    m.core.local.resume(server).unwrap();
+    m.core.local.sched.resume(server).unwrap();
     m.run();
     m.raw(at(20).into(), 0, op::Listen { bits: 8 });
     m.raw(at(16).into(), 0, op::Wait {});
@@ -134,8 +134,8 @@ fn a_listener_is_notified_of_calls_that_wait() {
 #[test]
 fn deleting_the_endpoint_tells_everybody() {
     let (mut m, server) = setup();
-    m.core.local.resume(m.dcb).unwrap();
-    m.core.local.suspend(server).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
+    m.core.local.sched.suspend(server).unwrap();
     m.run();
     let third = m.second(0x10000, 30);
     m.raw(at(21).into(), 0, call(1, 0, 0));
@@ -153,7 +153,7 @@ fn deleting_the_server_tells_its_callers() {
     let third = m.second(0x10000, 30);
     m.raw(at(21).into(), 0, call(1, 0, 0));
     assert_eq!(m.current(), Some(server));
-    m.core.local.suspend(server).unwrap();
+    m.core.local.sched.suspend(server).unwrap();
     m.run();
     assert_eq!(m.current(), Some(third));
     m.raw(at(16).into(), 0, op::Delete {});
@@ -167,7 +167,7 @@ fn deleting_the_server_tells_its_callers() {
 fn a_watched_endpoint_tells_of_the_end_of_its_server() {
     const GONE: u64 = 64;
     let (mut m, _) = setup();
-    m.core.local.resume(m.dcb).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
     m.raw(at(20).into(), 0, op::Listen { bits: 0 });
     m.raw(at(16).into(), 0, op::Suspend {});
     assert_eq!(m.current(), Some(m.dcb));
@@ -196,14 +196,14 @@ fn a_watched_endpoint_tells_of_the_end_of_its_server() {
 #[test]
 fn deleting_a_caller_leaves_the_server_well() {
     let (mut m, server) = setup();
-    m.core.local.resume(m.dcb).unwrap();
-    m.core.local.suspend(server).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
+    m.core.local.sched.suspend(server).unwrap();
     m.run();
     let third = m.second(0x10000, 30);
-    m.core.local.suspend(m.dcb).unwrap();
+    m.core.local.sched.suspend(m.dcb).unwrap();
     m.run();
     m.raw(at(21).into(), 0, call(1, 0, 0));
-    m.core.local.resume(server).unwrap();
+    m.core.local.sched.resume(server).unwrap();
     m.run();
     m.raw(at(20).into(), 0, reply_recv(Place::NULL, 0, 100));
     assert_eq!(third.state.get(), State::Called);
@@ -228,12 +228,12 @@ fn timers_expire_in_order() {
     assert_eq!(m.current(), None);
     assert_eq!(crate::arch::timer_deadline(), 300);
     crate::arch::set_tsc(400);
-    crate::dispatch::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
+    crate::events::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
     assert_eq!(m.current(), Some(m.dcb));
     assert_eq!(m.dcb.ctx.rsi.get(), NOTIFY_TIMER);
     assert_eq!(crate::arch::timer_deadline(), 500);
     crate::arch::set_tsc(500);
-    crate::dispatch::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
+    crate::events::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
     assert_eq!(second.ctx.rsi.get(), NOTIFY_TIMER);
     assert_eq!(second.state.get(), State::Ready);
 }
@@ -247,7 +247,7 @@ fn everybody_gets_the_same_share() {
     for _ in 0..3000 {
         now += 10_000_000;
         crate::arch::set_tsc(now);
-        crate::dispatch::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
+        crate::events::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
     }
     let usage =
         [m.dcb, others[0], others[1]].map(|d| d.usage.load(core::sync::atomic::Ordering::Relaxed));
@@ -270,14 +270,14 @@ fn a_fault_is_a_call() {
     assert_eq!(m.call(DISPATCHER, args), Err(Status::WrongState));
     let third = m.second(0x10000, 30);
     third.state.set(State::Stopped);
-    m.core.local.suspend(third).unwrap_err();
+    m.core.local.sched.suspend(third).unwrap_err();
     m.call(at(30), args).unwrap();
     m.call(at(30), op::Start {}).ok();
     while m.current() != Some(third) {
         m.run();
     }
     third.ctx.rip.set(0x1234);
-    crate::dispatch::on_trap(&mut m.core, 14, 6, 0xdead_0000);
+    crate::events::on_trap(&mut m.core, 14, 6, 0xdead_0000);
     assert_eq!(m.current(), Some(server));
     assert_eq!(server.ctx.words(), [14, 6, 0xdead_0000, 0x1234, 0, 0]);
     assert_eq!((server.ctx.r13.get(), server.ctx.rdi.get()), (received::FAULT, 9));

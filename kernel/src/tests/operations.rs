@@ -65,7 +65,7 @@ fn several_kinds_of_objects_in_one_call() {
 fn all_of_many_retypes_or_none() {
     let mut m = Machine::new();
     m.make(CapType::Frame, 0x8000, 4096, 60);
-    let before = m.core.local.db.len();
+    let before = m.core.local.caps.db.len();
     use CapType::{Frame, Pt, Ram};
     let wrong: [(&[(CapType, u64, u64, u32)], Status); 8] = [
         (&[(Frame, 0, 1, 2), (Pt, 8, 1, 1)], Status::HasDescendants),
@@ -83,7 +83,7 @@ fn all_of_many_retypes_or_none() {
     m.call(at(60), op::Copy { dst: at(22).into() }).unwrap();
     let parts = [(Frame, 0, 1, 2), (Pt, 2, 1, 2)];
     assert_eq!(m.call(RAM, many(at(20), &parts)), Err(Status::Occupied));
-    assert_eq!(m.core.local.db.len(), before + 1);
+    assert_eq!(m.core.local.caps.db.len(), before + 1);
     assert_eq!(m.call(RAM, many(at(30), &parts)).unwrap().count, 4);
     assert_eq!(m.call(IO, many(at(40), &[(CapType::Io, 0x60, 1, 2)])).unwrap().count, 2);
     assert_eq!(m.call(at(41), op::Identify {}).unwrap().base, 0x61);

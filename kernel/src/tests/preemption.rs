@@ -91,7 +91,7 @@ fn a_retype_that_is_given_up_loses_nothing() {
 fn deleting_ram_full_of_holes_is_bounded() {
     let mut m = Machine::new();
     m.checking = false;
-    m.core.local.budget = 100;
+    m.core.local.caps.budget.set(100);
     let nodes = 4;
     m.retype(RAM, CapType::L2CNode, 8 * MIB, 16384, nodes, Place::l1(ROOT, 1)).unwrap();
     let pages = nodes as u64 * 256;
@@ -122,7 +122,7 @@ fn deleting_ram_full_of_holes_is_bounded() {
 fn deleting_a_frame_over_many_mapped_frames_is_bounded() {
     let mut m = Machine::new();
     m.checking = false;
-    m.core.local.budget = 200;
+    m.core.local.caps.budget.set(200);
     m.retype(RAM, CapType::L2CNode, 8 * MIB, 16384, 16, Place::l1(ROOT, 1)).unwrap();
     m.retype(RAM, CapType::Pt, 9 * MIB, 4096, 5, at(100)).unwrap();
     let pages = 1024;

@@ -8,7 +8,7 @@
 
 use super::machine::Machine;
 use crate::arch::{self, Flush};
-use crate::cap::mem::Table;
+use crate::object::Table;
 use paging::{Entry, Flags, Level};
 
 /// What a walk finds.

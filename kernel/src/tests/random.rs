@@ -228,7 +228,7 @@ fn run(seed: u64, steps: u64) {
     let mut m = Machine::new();
     furnish(&mut m);
     // Some runs are interrupted all the time.
-    m.core.local.budget = [u32::MAX, 512, 8, 40][seed as usize % 4];
+    m.core.local.caps.budget.set([u32::MAX, 512, 8, 40][seed as usize % 4]);
     let mut done = [0u64; 256];
     for step in 0..steps {
         if step % 2000 == 1999 {
@@ -265,7 +265,7 @@ fn run(seed: u64, steps: u64) {
     std::println!("{all} of {steps} succeeded");
     assert!(all * 20 > steps, "only {all} of {steps} succeeded");
     m.revoke(RAM).unwrap();
-    let left: Vec<_> = m.core.local.db.iter(crate::cap::MEMORY).map(|s| s.cap()).collect();
+    let left: Vec<_> = m.core.local.caps.db.iter(crate::cap::MEMORY).map(|s| s.cap()).collect();
     let ram = left.iter().filter(|c| c.base >= FREE && c.base < FIRST + BYTES);
     assert_eq!(ram.count(), 1, "seed {seed}: only the home is left");
 }

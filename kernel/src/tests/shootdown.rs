@@ -10,8 +10,8 @@ use super::processor::Processor;
 use super::random::{collect, each_seed};
 use super::visiting::{on, Cluster};
 use crate::arch;
-use crate::cap::mem::{Obj, UserWord};
-use crate::dispatch::{on_irq, Dcb, DcbRef};
+use crate::events::on_irq;
+use crate::object::{Dcb, DcbRef, Obj, UserWord};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::{op, CapAddr, CapType, Place};
 use core::ops::{Deref, DerefMut};
@@ -243,7 +243,7 @@ fn what_is_free_is_written_down_after_the_last_write() {
 fn play(seed: u64, steps: u64, cores: usize, asking: bool) -> u64 {
     let mut play = Play::new(Whole::new(cores), seed);
     if !asking {
-        play.m.core.local.tlb.set_policy("unsafe-local");
+        play.m.core.local.vm.set_policy("unsafe-local");
     }
     for step in 0..steps {
         for _ in 0..12 {

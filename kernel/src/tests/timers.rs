@@ -2,10 +2,13 @@
 
 use super::machine::*;
 use super::random::Random;
-use crate::arch::{self, Core};
-use crate::dispatch::dcb::flag;
-use crate::dispatch::timer::{LEAST_INTERVAL, MOST_EXPIRED};
-use crate::dispatch::{on_irq, Dcb, DcbRef, Facts};
+use crate::arch;
+use crate::dispatch::timers::{LEAST_INTERVAL, MOST_EXPIRED};
+use crate::dispatch::Facts;
+use crate::driver::Core;
+use crate::events::on_irq;
+use crate::object::dcb::flag;
+use crate::object::{Dcb, DcbRef};
 use captypes::invocations::NOTIFY_TIMER;
 use std::collections::BTreeSet;
 use std::vec::Vec;
@@ -23,13 +26,13 @@ impl Timers {
     /// So many dispatchers, each with a frame of its own, which run nothing.
     fn new(count: u64) -> Timers {
         let mut machine = Machine::new();
-        machine.core.local.set_facts(Facts { tsc_hz: HZ, epoch_ns: 0 });
+        machine.core.local.sched.set_facts(Facts { tsc_hz: HZ, epoch_ns: 0 });
         arch::set_tsc(1);
         let all = (0..count).map(|n| {
             let (dcb, frame) = (FREE + n * 8192, FREE + n * 8192 + 4096);
-            Dcb::init(dcb, machine.core.local.id);
+            Dcb::init(dcb, machine.core.local.core.id);
             let dcb = DcbRef::at(dcb);
-            dcb.frame.set(crate::dispatch::frame::Frame(frame));
+            dcb.frame.set(crate::object::frame::Frame(frame));
             dcb
         });
         let all = all.collect();
@@ -64,14 +67,14 @@ fn the_heap_is_a_sorted_list() {
                 model.remove(&(dcb.deadline.get(), who));
                 let scale = random.below(24);
                 let deadline = now - 1 + random.below(1 << scale);
-                timers.core().local.set_timer(dcb, deadline);
+                timers.core().local.sched.set_timer(dcb, deadline);
                 if deadline != 0 {
                     model.insert((deadline.max(now), who));
                 }
             }
             4 | 5 => {
                 model.remove(&(dcb.deadline.get(), who));
-                timers.core().local.cancel_timer(dcb);
+                timers.core().local.sched.cancel_timer(dcb);
             }
             _ => {
                 let scale = random.below(22);
@@ -90,7 +93,7 @@ fn the_heap_is_a_sorted_list() {
             let armed = model.contains(&(dcb.deadline.get(), who));
             assert_eq!(dcb.has(flag::TIMER), armed, "{who}");
         }
-        timers.core().local.check_timers();
+        timers.core().local.sched.check_timers();
     }
     // To the end.
     while let Some(&(first, _)) = model.first() {
@@ -116,16 +119,16 @@ fn a_flood_of_timers_is_worked_off_in_bounded_events() {
     for n in flood.clone() {
         let deadline = if n % 2 == 0 { 1 } else { now + n as u64 };
         let dcb = timers.all[n];
-        timers.core().local.set_timer(dcb, deadline);
+        timers.core().local.sched.set_timer(dcb, deadline);
     }
     let wanted = now + 100 * APART;
     let dcb = timers.all[victim];
-    timers.core().local.set_timer(dcb, wanted);
+    timers.core().local.sched.set_timer(dcb, wanted);
     let mut events = Vec::new();
     let late = loop {
         // The hardware has one deadline, of this or another event (a slice of time that is over).
-        timers.core().local.block();
-        crate::dispatch::leave(timers.core());
+        timers.core().local.sched.block();
+        crate::events::leave(timers.core());
         now = now.max(arch::timer_deadline());
         let told = timers.expire(now);
         assert!(told.len() <= MOST_EXPIRED as usize, "{} in one event", told.len());
@@ -137,7 +140,7 @@ fn a_flood_of_timers_is_worked_off_in_bounded_events() {
         }
         for n in told {
             let dcb = timers.all[n];
-            timers.core().local.set_timer(dcb, 1);
+            timers.core().local.sched.set_timer(dcb, 1);
         }
         assert!(events.len() < 10_000, "somebody's timer never expires");
     };
@@ -152,9 +155,9 @@ fn a_single_timer_is_not_late() {
     let dcb = timers.all[0];
     for start in [10 * APART, 30 * APART] {
         arch::set_tsc(start);
-        timers.core().local.set_timer(dcb, start + 5);
-        timers.core().local.block();
-        crate::dispatch::leave(timers.core());
+        timers.core().local.sched.set_timer(dcb, start + 5);
+        timers.core().local.sched.block();
+        crate::events::leave(timers.core());
         assert_eq!(arch::timer_deadline(), start + 5);
         assert_eq!(timers.expire(start + 5), [0]);
     }

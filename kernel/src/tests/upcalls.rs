@@ -1,8 +1,8 @@
 //! A dispatcher with the Linux ABI: what enters its library, and what does not.
 
 use super::machine::*;
-use crate::cap::mem::UserWord;
-use crate::dispatch::{on_irq, on_syscall, on_trap, DcbRef, State};
+use crate::events::{on_irq, on_syscall, on_trap};
+use crate::object::{DcbRef, State, UserWord};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use captypes::invocations::options;
 use captypes::{op, CapType, Label, Place};
@@ -44,8 +44,8 @@ fn setup() -> (Machine, DcbRef) {
     field(save + offset_of!(Regs, rip)).set(0x40_0000);
     field(save + offset_of!(Regs, rsp)).set(0x8000);
     m.call(linux, op::Start {}).unwrap();
-    let dcb = crate::cap::Obj::of(&m.slot(linux).cap()).unwrap();
-    m.core.local.suspend(m.dcb).unwrap();
+    let dcb = crate::object::Obj::of(&m.slot(linux).cap()).unwrap();
+    m.core.local.sched.suspend(m.dcb).unwrap();
     m.run();
     assert_eq!(m.current(), Some(dcb));
     (m, dcb)
@@ -55,7 +55,7 @@ fn setup() -> (Machine, DcbRef) {
 #[test]
 fn a_native_domain_is_entered_where_it_says_so() {
     let (mut m, native) = setup();
-    native.clear(crate::dispatch::dcb::flag::LINUX);
+    native.clear(crate::object::dcb::flag::LINUX);
     // It notifies itself: first the invocation's result, then the upcall.
     native.ctx.rip.set(0x40_0002);
     native.ctx.rax.set(Label::Notify as u64);
@@ -75,8 +75,8 @@ fn a_native_domain_is_entered_where_it_says_so() {
     for n in 0..6 {
         field(offset_of!(DispatcherFrame, upcall) + 8 * n).set(0);
     }
-    m.core.local.notify(native, 8);
-    crate::dispatch::leave(&mut m.core);
+    m.core.local.sched.notify(native, 8);
+    crate::events::leave(&mut m.core);
     assert_eq!((native.ctx.rip.get(), field(0).get() as u32), (0x40_0000, 0));
     on_trap(&mut m.core, 14, 6, 0x1234);
     assert_eq!(native.state.get(), State::Stopped);
@@ -224,18 +224,18 @@ fn a_program_has_no_guarded_range() {
 #[test]
 fn notifications_enter_the_library_when_the_program_goes_on() {
     let (mut m, linux) = setup();
-    m.core.local.notify(linux, 4);
+    m.core.local.sched.notify(linux, 4);
     // Not before the event that has brought it is over.
     assert!(!is_in(linux, Upcall::Message));
-    crate::dispatch::leave(&mut m.core);
+    crate::events::leave(&mut m.core);
     assert!(is_in(linux, Upcall::Message));
     // Not a second time, and not while it is disabled.
-    m.core.local.notify(linux, 8);
+    m.core.local.sched.notify(linux, 8);
     on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
     assert_eq!(linux.ctx.rip.get(), entry(Upcall::Message));
     assert_eq!(field(offset_of!(DispatcherFrame, notifications)).take(), 12);
     enable(linux);
-    m.core.local.set_timer(linux, 1000);
+    m.core.local.sched.set_timer(linux, 1000);
     crate::arch::set_tsc(2000);
     on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
     assert!(is_in(linux, Upcall::Timer));
@@ -244,7 +244,7 @@ fn notifications_enter_the_library_when_the_program_goes_on() {
 #[test]
 fn preemption_leaves_the_shared_frame_alone() {
     let (mut m, linux) = setup();
-    m.core.local.resume(m.dcb).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
     linux.ctx.rbx.set(77);
     crate::arch::set_tsc(1 << 40);
     on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
@@ -259,12 +259,12 @@ fn vector_state_follows_its_dispatcher() {
     let (mut m, linux) = setup();
     crate::arch::take_counts();
     // The first dispatcher is native: the registers keep the state of the other.
-    m.core.local.resume(m.dcb).unwrap();
-    m.core.local.suspend(linux).unwrap();
+    m.core.local.sched.resume(m.dcb).unwrap();
+    m.core.local.sched.suspend(linux).unwrap();
     m.run();
     assert_eq!(m.current(), Some(m.dcb));
-    m.core.local.resume(linux).unwrap();
-    m.core.local.suspend(m.dcb).unwrap();
+    m.core.local.sched.resume(linux).unwrap();
+    m.core.local.sched.suspend(m.dcb).unwrap();
     m.run();
     let counts = crate::arch::take_counts();
     assert_eq!((counts.fpu_saves, counts.fpu_restores), (0, 0));

@@ -2,11 +2,12 @@
 //! exactly one place.
 
 use super::machine::*;
-use crate::arch::{self, Core};
-use crate::cap::mem::Obj;
+use crate::arch;
 use crate::cores::{CoreId, Cores, Shared};
-use crate::dispatch::dcb::flag;
-use crate::dispatch::{on_irq, on_syscall, on_trap, Dcb, DcbRef, State};
+use crate::driver::{Core, CpuDriver};
+use crate::events::{on_irq, on_syscall, on_trap};
+use crate::object::dcb::flag;
+use crate::object::{Dcb, DcbRef, Obj, State};
 use abi::dispatcher::{DispatcherFrame, Upcall};
 use captypes::invocations::Counter;
 use captypes::{op, CapAddr, CapType, Invocation, Place, Status};
@@ -33,7 +34,7 @@ pub(super) fn others_go_on() {
     // waits, is not touched.
     let others = unsafe { &mut (*CLUSTER.get()).others };
     for core in others {
-        if arch::take_interrupt(core.id as usize) {
+        if arch::take_interrupt(core.head.id as usize) {
             on(core, |core| on_irq(core, arch::VECTOR_IPI));
         }
     }
@@ -41,7 +42,7 @@ pub(super) fn others_go_on() {
 
 /// Executes something on a core.
 pub(super) fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
-    let before = arch::become_core(core.id as usize);
+    let before = arch::become_core(core.head.id as usize);
     let result = event(core);
     arch::become_core(before);
     result
@@ -55,12 +56,12 @@ impl Cluster {
             core.1.online.store(true, Ordering::Relaxed);
         }
         let others = (1..count as u32).map(|id| {
-            let mut core = Box::new(Core::new(id, id, 0));
+            let mut core = Box::new(Core::new(id, id, 0, CpuDriver::new()));
             core.place();
             core.local.set_core(CoreId(id as u8), cores);
             on(&mut core, |core| {
-                core.local.block();
-                crate::dispatch::leave(core);
+                core.local.sched.block();
+                crate::events::leave(core);
             });
             core
         });
@@ -96,13 +97,13 @@ impl Cluster {
     /// The current dispatcher of a core invokes something.
     pub fn invoke<I: Invocation>(&mut self, id: usize, target: impl Into<Place>, args: I) {
         let core = self.core(id);
-        let dcb = core.local.current.expect("somebody runs");
+        let dcb = core.local.sched.current().expect("somebody runs");
         dcb.ctx.set_invocation(I::LABEL as u64, target.into().0, args.encode());
         on(core, |core| on_syscall(core));
     }
 
     pub fn current(&mut self, id: usize) -> Option<DcbRef> {
-        self.core(id).local.current
+        self.core(id).local.sched.current()
     }
 
     /// Two dispatchers: the first runs on core 0, the second on core 1.
@@ -125,7 +126,7 @@ fn status(dcb: DcbRef) -> Result<(), Status> {
 fn runs_where_it_may() {
     let (mut c, second) = Cluster::apart(0);
     let core = second.frame.get().0 + offset_of!(DispatcherFrame, core) as u64;
-    assert_eq!(crate::cap::mem::UserWord::at(core).get(), 1);
+    assert_eq!(crate::object::UserWord::at(core).get(), 1);
     assert!(second.away.get());
     c.m.call(CapAddr(100), op::SetAffinity { mask: 1 }).unwrap();
     c.settle();
@@ -219,7 +220,7 @@ fn loses_its_frame_while_away() {
 #[test]
 fn notified_while_away() {
     let (mut c, second) = Cluster::apart(0);
-    let word = |field| crate::cap::mem::UserWord::at(second.frame.get().0 + field as u64);
+    let word = |field| crate::object::UserWord::at(second.frame.get().0 + field as u64);
     let entry = offset_of!(DispatcherFrame, upcall) + 8 * Upcall::Message as usize;
     word(entry).set(0x40_0000);
     second.ctx.rip.set(0x1234);
@@ -253,7 +254,7 @@ fn faults_are_reported_from_home() {
 #[test]
 fn guarded_faults_continue_where_they_happen() {
     let (mut c, second) = Cluster::apart(0);
-    let word = |field| crate::cap::mem::UserWord::at(second.frame.get().0 + field as u64);
+    let word = |field| crate::object::UserWord::at(second.frame.get().0 + field as u64);
     word(offset_of!(DispatcherFrame, disabled)).set(1);
     word(offset_of!(DispatcherFrame, guarded_low)).set(0x30_0000);
     word(offset_of!(DispatcherFrame, guarded_high)).set(0x30_0001);
@@ -280,7 +281,7 @@ fn a_new_dispatcher_goes_to_an_idle_core_at_once() {
 #[test]
 fn one_of_the_node_of_its_memory_is_preferred() {
     let mut c = Cluster::new(3);
-    c.m.core.local.cores.get(CoreId(0)).near.store(0b101, Ordering::Relaxed);
+    c.m.core.local.core.cores.get(CoreId(0)).near.store(0b101, Ordering::Relaxed);
     let second = c.m.second(0, 100);
     c.settle();
     assert_eq!((c.current(1), c.current(2)), (None, Some(second)));
@@ -299,7 +300,7 @@ fn who_waits_goes_to_the_core_that_has_become_idle() {
     assert_eq!(second.state.get(), State::Waiting);
     let local = &c.m.core.local;
     assert_eq!(local.counter(Counter::Migrations), 1);
-    assert_eq!(local.cores.waiting(), 0);
+    assert_eq!(local.core.cores.waiting(), 0);
 }
 
 #[test]
@@ -409,14 +410,14 @@ impl Cluster {
             let queued = dcb.has(flag::QUEUED) || dcb.has(flag::ARRIVED);
             let places = running.len() + arriving.len() + usize::from(queued);
             assert!(places <= 1, "dispatcher {n}: {running:?} {arriving:?} {queued}");
-            let direct = self.m.core.local.is_next(dcb);
+            let direct = self.m.core.local.sched.is_next(dcb);
             let ready = dcb.state.get() == State::Ready && !dcb.has(flag::SUSPENDED);
             assert!(!ready || places == 1 || direct, "dispatcher {n} is lost");
         }
     }
 
     fn is_in_inbox(&mut self, id: usize, dcb: DcbRef) -> bool {
-        let cores = self.m.core.local.cores;
+        let cores = self.m.core.local.core.cores;
         let mut at = cores.get(CoreId(id as u8)).inbox.load(Ordering::Relaxed);
         while at != 0 && at != dcb.pa() {
             at = DcbRef::at(at).below.load(Ordering::Relaxed);
@@ -457,7 +458,7 @@ fn visitors_leave_time_for_others() {
     let mut c = Cluster::new(2);
     let facts = crate::dispatch::Facts { tsc_hz: HZ, epoch_ns: 0 };
     arch::set_tsc(1);
-    (0..2).for_each(|id| c.core(id).local.set_facts(facts));
+    (0..2).for_each(|id| c.core(id).local.sched.set_facts(facts));
     for n in 0..COUNT {
         c.m.second(u64::from(n) * 0x2000, 60 + 2 * n);
         c.m.call(CapAddr(60 + 2 * n), op::SetAffinity { mask: 2 }).unwrap();

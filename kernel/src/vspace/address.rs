@@ -7,11 +7,13 @@
 //! How many ways there are is the user's choice (each level may multiply them by 512), so a search
 //! looks at a bounded number of Mappings. What it found for the present root is remembered.
 
-use super::{page_shift, Mapping, Tlb};
-use crate::arch;
-use crate::cap::mem::Table;
-use crate::cap::{memory_cap, CapExt, SlotRef};
-use crate::dispatch::Local;
+use super::unmap::is_table_empty;
+use super::{Mapping, Translations};
+use crate::arch::{self, VectorUnit};
+use crate::cap::mapping::page_shift;
+use crate::cap::CapSpace;
+use crate::cap::{memory_cap, CapExt};
+use crate::object::{SlotRef, Table};
 use captypes::invocations::Located;
 use captypes::{CapType, Rights, Status};
 use paging::{Entry, Flags, PAGE};
@@ -85,123 +87,128 @@ struct Search {
     found: Places,
 }
 
-impl Local {
-    /// Where the table at physical address `table`, of `level`, begins to translate below the table
-    /// at `root`; `None` if there are too many places to look at.
-    pub fn places_below(&self, root: u64, table: u64, level: u8) -> Option<Places> {
-        self.search(Some(root), table, level)
-    }
-
-    fn search(&self, root: Option<u64>, table: u64, level: u8) -> Option<Places> {
-        let mut search = Search { root, steps: MOST_STEPS, found: Places::none() };
-        self.climb(&mut search, table, level, 0).then_some(search.found)
-    }
-
-    /// Adds the ways from `table` up to the root; `va` is what was collected on the way to it. The
-    /// recursion ends as each step is one level up.
-    fn climb(&self, search: &mut Search, table: u64, level: u8, va: u64) -> bool {
-        let arrived = match search.root {
-            Some(root) => table == root,
-            None => level == arch::root_level(),
-        };
-        if arrived {
-            return search.found.add(Place { root: table, va });
-        }
-        let Some(ty) = CapType::table_of_level(level) else { return true };
-        let key = memory_cap(ty as u8, Rights::NONE, 0, table, PAGE);
-        let mut at = self.db.find(&key);
-        while let Some(slot) = at {
-            let cap = slot.cap();
-            if search.steps == 0 {
-                return false;
-            }
-            search.steps -= 1;
-            let above = Mapping::of(&cap).filter(|mapping| mapping.is_table);
-            if let Some(above) = above {
-                let part = u64::from(above.entry) << page_shift(above.level);
-                if !self.climb(search, above.table, above.level, va | part) {
-                    return false;
-                }
-            }
-            at = self.db.next_before(slot, table + 1);
-        }
-        true
-    }
-
-    /// The `number`-th address of a table, or of what a Mapping maps, below the table in `root`; see
-    /// [`captypes::op::Locate`].
-    pub fn locate(&self, what: SlotRef, root: SlotRef, number: u32) -> Result<Located, Status> {
-        let (cap, root) = (what.cap(), root.cap());
-        let (table, level, offset) = match Mapping::of(&cap) {
-            Some(m) => (m.table, m.level, u64::from(m.entry) << page_shift(m.level)),
-            None => (cap.base, cap.level(), 0),
-        };
-        if level == 0 || root.level() == 0 {
-            return Err(Status::WrongType);
-        }
-        let places = self.places_below(root.base, table, level).ok_or(Status::OutOfRange)?;
-        let places = places.as_slice();
-        let address = places.get(number as usize).map_or(0, |place| place.va + offset);
-        Ok(Located { address, count: places.len() as u32 })
-    }
-
+impl Translations {
     /// Where the table at `table`, of `level`, is below any root, from memory if possible.
     #[inline]
-    pub(super) fn places(&mut self, table: u64, level: u8) -> Found {
-        match self.tlb.known.get(table, level) {
+    pub(super) fn places(&mut self, caps: &CapSpace, table: u64, level: u8) -> Found {
+        match self.known.get(table, level) {
             Some(Some(place)) => Found::At(place),
             Some(None) => Found::Nowhere,
-            None => self.look_for(table, level),
+            None => self.look_for(caps, table, level),
         }
     }
 
     /// A table of `level` is being mapped somewhere: that, and whatever is below it, is at more places
     /// than is known. Most tables are mapped while nothing is below them.
-    pub(super) fn adds_places(&mut self, table: u64, level: u8) {
-        if level == 1 || self.is_table_empty(Table::at(table)) {
-            self.tlb.known.forget(table);
+    pub(super) fn adds_places(&mut self, unit: &VectorUnit, table: u64, level: u8) {
+        if level == 1 || is_table_empty(unit, Table::at(table)) {
+            self.known.forget(table);
         } else {
-            self.tlb.known.generation += 1;
+            self.known.generation += 1;
         }
     }
 
     #[inline(never)]
-    fn look_for(&mut self, table: u64, level: u8) -> Found {
-        let places = self.search(None, table, level);
-        let found = self.tlb.found(places);
+    fn look_for(&mut self, caps: &CapSpace, table: u64, level: u8) -> Found {
+        let places = search(caps, None, table, level);
+        let found = self.found(places);
         if let Found::Nowhere | Found::At(_) = found {
-            self.tlb.known.remember(table, found);
+            self.known.remember(table, found);
         }
         found
     }
 
     /// The same below the root in use.
     #[inline]
-    pub(super) fn places_here(&mut self, table: u64, level: u8) -> Found {
+    pub(super) fn places_here(&mut self, caps: &CapSpace, table: u64, level: u8) -> Found {
         let root = arch::root();
-        match self.tlb.known.get(table, level) {
+        match self.known.get(table, level) {
             Some(Some(place)) if place.root == root => Found::At(place),
             Some(_) => Found::Nowhere,
-            None => self.look_here(root, table, level),
+            None => self.look_here(caps, root, table, level),
         }
     }
 
     #[inline(never)]
-    fn look_here(&mut self, root: u64, table: u64, level: u8) -> Found {
-        match self.look_for(table, level) {
+    fn look_here(&mut self, caps: &CapSpace, root: u64, table: u64, level: u8) -> Found {
+        match self.look_for(caps, table, level) {
             Found::At(place) if place.root != root => Found::Nowhere,
             Found::Many => {
-                let below = self.tlb.many.below(root);
-                self.tlb.found(Some(below))
+                let below = self.many.below(root);
+                self.found(Some(below))
             }
             // There may be few below this one.
             Found::TooMany => {
-                let places = self.places_below(root, table, level);
-                self.tlb.found(places)
+                let places = places_below(caps, root, table, level);
+                self.found(places)
             }
             found => found,
         }
     }
+}
+
+/// Where the table at physical address `table`, of `level`, begins to translate below the table
+/// at `root`; `None` if there are too many places to look at.
+pub fn places_below(caps: &CapSpace, root: u64, table: u64, level: u8) -> Option<Places> {
+    search(caps, Some(root), table, level)
+}
+
+fn search(caps: &CapSpace, root: Option<u64>, table: u64, level: u8) -> Option<Places> {
+    let mut search = Search { root, steps: MOST_STEPS, found: Places::none() };
+    climb(caps, &mut search, table, level, 0).then_some(search.found)
+}
+
+/// Adds the ways from `table` up to the root; `va` is what was collected on the way to it. The
+/// recursion ends as each step is one level up.
+fn climb(caps: &CapSpace, search: &mut Search, table: u64, level: u8, va: u64) -> bool {
+    let arrived = match search.root {
+        Some(root) => table == root,
+        None => level == arch::root_level(),
+    };
+    if arrived {
+        return search.found.add(Place { root: table, va });
+    }
+    let Some(ty) = CapType::table_of_level(level) else { return true };
+    let key = memory_cap(ty as u8, Rights::NONE, 0, table, PAGE);
+    let mut at = caps.db.find(&key);
+    while let Some(slot) = at {
+        let cap = slot.cap();
+        if search.steps == 0 {
+            return false;
+        }
+        search.steps -= 1;
+        let above = Mapping::of(&cap).filter(|mapping| mapping.is_table);
+        if let Some(above) = above {
+            let part = u64::from(above.entry) << page_shift(above.level);
+            if !climb(caps, search, above.table, above.level, va | part) {
+                return false;
+            }
+        }
+        at = caps.db.next_before(slot, table + 1);
+    }
+    true
+}
+
+/// The `number`-th address of a table, or of what a Mapping maps, below the table in `root`; see
+/// [`captypes::op::Locate`].
+pub fn locate(
+    caps: &CapSpace,
+    what: SlotRef,
+    root: SlotRef,
+    number: u32,
+) -> Result<Located, Status> {
+    let (cap, root) = (what.cap(), root.cap());
+    let (table, level, offset) = match Mapping::of(&cap) {
+        Some(m) => (m.table, m.level, u64::from(m.entry) << page_shift(m.level)),
+        None => (cap.base, cap.level(), 0),
+    };
+    if level == 0 || root.level() == 0 {
+        return Err(Status::WrongType);
+    }
+    let places = places_below(caps, root.base, table, level).ok_or(Status::OutOfRange)?;
+    let places = places.as_slice();
+    let address = places.get(number as usize).map_or(0, |place| place.va + offset);
+    Ok(Located { address, count: places.len() as u32 })
 }
 
 /// Where a table is.
@@ -209,12 +216,12 @@ impl Local {
 pub(super) enum Found {
     Nowhere,
     At(Place),
-    /// At those that [`Tlb::many`] has, until the next search.
+    /// At those that [`Translations::many`] has, until the next search.
     Many,
     TooMany,
 }
 
-impl Tlb {
+impl Translations {
     fn found(&mut self, places: Option<Places>) -> Found {
         let Some(places) = places else { return Found::TooMany };
         match *places.as_slice() {

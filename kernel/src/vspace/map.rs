@@ -1,12 +1,16 @@
 //! Making entries: pages of Frames, tables of the next level, and tables as read-only pages.
 
 use super::grant::{condition, Condition};
+use super::grant::{granted, holds};
 use super::zero::is_zero_page;
+use super::zero::shows_nothing;
+use super::Translations;
 use super::{alone_bit, first_bits, rights_bits, user_entries, Mapping};
+use crate::arch::VectorUnit;
 use crate::cap::alone::{is_alone_kind, Held};
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef, SlotRun};
-use crate::dispatch::Local;
+use crate::cap::CapExt;
+use crate::cap::CapSpace;
+use crate::object::{SlotRef, SlotRun, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
@@ -99,7 +103,7 @@ fn address(level: u8, src: &RawCap, is_table: bool, args: &MapArgs) -> Result<u6
         let whole = args.offset == 0 && args.count == 1;
         return if whole { Ok(src.base) } else { Err(Status::OutOfRange) };
     }
-    let shift = super::page_shift(level);
+    let shift = crate::cap::mapping::page_shift(level);
     let pa = src.base.wrapping_add(args.offset);
     let fits = args.offset <= src.word && src.word - args.offset >= u64::from(args.count) << shift;
     if fits && pa & ((1 << shift) - 1) == 0 {
@@ -117,18 +121,13 @@ fn uncached(flags: MapFlags) -> u64 {
     }
 }
 
-impl Local {
-    /// The level of the table `cap` in `slot`, if its entries may change.
-    #[inline(always)]
-    pub(super) fn changed_level(&self, slot: SlotRef, cap: &RawCap) -> Result<u8, Status> {
-        let level = table_level(cap)?;
-        self.check_table(slot, cap.rights_set())?;
-        Ok(level)
-    }
-
+impl Translations {
     /// Maps a part of `src` in `table` and puts the Mapping in the empty slot `dst`.
+    #[inline(always)]
     pub fn map(
         &mut self,
+        caps: &mut CapSpace,
+        unit: &VectorUnit,
         table: SlotRef,
         from: Held,
         args: MapArgs,
@@ -136,16 +135,16 @@ impl Local {
     ) -> Result<(), Status> {
         let src = from.slot;
         let (own, what) = (table.cap(), src.cap());
-        let level = self.changed_level(table, &own)?;
+        let level = changed_level(caps, table, &own)?;
         if (level, args.count, what.word) == (1, 1, PAGE) && what.is_frame() {
-            return self.map_page(&own, from, &what, args, dst);
+            return self.map_page(caps, &own, from, &what, args, dst);
         }
         let target = target(level, &what)?;
         let limit = user_entries(level);
         if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
             return Err(Status::OutOfRange);
         }
-        let flags = self.granted(args.flags, target.rights(), || Some(from))?;
+        let flags = granted(caps, args.flags, target.rights(), || Some(from))?;
         let base = address(level, &what, target.is_table(), &args)?;
         let entries = Table::at(own.base);
         let used = match args.count {
@@ -153,16 +152,16 @@ impl Local {
             count => !entries.all_empty(args.entry, count),
         };
         if used {
-            if !self.shows_nothing(own.base, level, args.entry, args.count) {
+            if !shows_nothing(own.base, level, args.entry, args.count) {
                 return Err(Status::Occupied);
             }
-            self.clear_zero(own.base, args.entry, args.count);
+            self.clear_zero(caps, own.base, args.entry, args.count);
         }
         if target.is_table() && flags.has(MapFlags::WRITE) {
-            self.settle_table(src);
+            self.settle_table(caps, src);
         }
         let bits = target.entry_bits(flags);
-        let step = 1u64 << super::page_shift(level);
+        let step = 1u64 << crate::cap::mapping::page_shift(level);
         // Once each: other cores may use an entry, and mark it, as soon as it is there.
         entries.set(args.entry, base | bits | first_bits(args.count));
         if args.count > 1 {
@@ -179,12 +178,12 @@ impl Local {
             in_alone: is_alone_kind(own.rights_set()),
         };
         if target.is_table() {
-            self.adds_places(base, level - 1);
+            self.adds_places(unit, base, level - 1);
         }
         let bytes = if target.is_table() { PAGE } else { u64::from(args.count) * step };
         match (base, bytes) == (what.base, what.word) {
-            true => self.db.insert_mapping(dst, mapping.to_cap(), src),
-            false => self.db.insert_near(dst, mapping.to_cap(), src),
+            true => caps.db.insert_mapping(dst, mapping.to_cap(), src),
+            false => caps.db.insert_near(dst, mapping.to_cap(), src),
         }
         Ok(())
     }
@@ -194,6 +193,7 @@ impl Local {
     #[inline(always)]
     fn map_page(
         &mut self,
+        caps: &mut CapSpace,
         own: &RawCap,
         from: Held,
         what: &RawCap,
@@ -204,7 +204,7 @@ impl Local {
             return Err(Status::OutOfRange);
         }
         let rights = what.rights_set();
-        let flags = self.granted(args.flags, rights, || Some(from))?;
+        let flags = granted(caps, args.flags, rights, || Some(from))?;
         if args.offset != 0 {
             return Err(Status::OutOfRange);
         }
@@ -214,7 +214,7 @@ impl Local {
             if !is_zero_page(1, old) {
                 return Err(Status::Occupied);
             }
-            self.clear_zero(own.base, args.entry, 1);
+            self.clear_zero(caps, own.base, args.entry, 1);
         }
         let target = Target::new(PRESENT_USER, rights, false);
         entries.set(args.entry, what.base | target.entry_bits(flags) | first_bits(1));
@@ -228,12 +228,19 @@ impl Local {
             rights,
             in_alone: is_alone_kind(own.rights_set()),
         };
-        self.db.insert_mapping(dst, mapping.to_cap(), from.slot);
+        caps.db.insert_mapping(dst, mapping.to_cap(), from.slot);
         Ok(())
     }
 
     /// Makes the Mapping of one page in `slot` one of the first page of `src`.
-    pub fn replace(&mut self, slot: SlotRef, from: Held, flags: MapFlags) -> Result<(), Status> {
+    #[inline(always)]
+    pub fn replace(
+        &mut self,
+        caps: &mut CapSpace,
+        slot: SlotRef,
+        from: Held,
+        flags: MapFlags,
+    ) -> Result<(), Status> {
         let src = from.slot;
         let (cap, what) = (slot.cap(), src.cap());
         let old = Mapping::of(&cap).ok_or(Status::WrongType)?;
@@ -241,15 +248,15 @@ impl Local {
         if old.count != 1 || old.is_table || target.is_table() {
             return Err(Status::OutOfRange);
         }
-        let flags = self.granted(flags, target.rights(), || Some(from))?;
+        let flags = granted(caps, flags, target.rights(), || Some(from))?;
         let args = MapArgs { entry: old.entry, count: 1, offset: 0, flags };
         let base = address(old.level, &what, false, &args)?;
         let bits = target.entry_bits(flags) | first_bits(1);
-        self.drop_slot(slot);
+        caps.remove_mapping(slot);
         let before = Table::at(old.table).swap(old.entry, base | bits);
-        self.forget(old.table, cap.attrs, old.entry, before, flags);
+        self.forget(caps, old.table, cap.attrs, old.entry, before, flags);
         let mapping = Mapping { base, rights: target.rights(), ..old };
-        self.db.insert_near(slot, mapping.to_cap(), src);
+        caps.db.insert_near(slot, mapping.to_cap(), src);
         Ok(())
     }
 
@@ -257,6 +264,8 @@ impl Local {
     /// [`captypes::op::MapMany`].
     pub fn map_many(
         &mut self,
+        caps: &mut CapSpace,
+        unit: &VectorUnit,
         table: SlotRef,
         (src, holder): (SlotRun, Option<SlotRef>),
         first: u32,
@@ -264,16 +273,16 @@ impl Local {
         dst: SlotRun,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = self.changed_level(table, &own)?;
+        let level = changed_level(caps, table, &own)?;
         let limit = user_entries(level);
         if first >= limit || src.len() > limit - first {
             return Err(Status::OutOfRange);
         }
-        let mut shape = self.check_many(&own, level, (src, holder), first, flags, dst)?;
+        let mut shape = self.check_many(caps, &own, level, (src, holder), first, flags, dst)?;
         let is_table = |cap: &RawCap| cap.level() + 1 == level;
         if level > 1 {
             let tables = src.iter().map(|slot| slot.cap()).filter(is_table);
-            tables.for_each(|cap| self.adds_places(cap.base, level - 1));
+            tables.for_each(|cap| self.adds_places(unit, cap.base, level - 1));
         }
         let table = Table::at(own.base);
         let mut mapping = Mapping { table: own.base, count: 1, level, ..Mapping::NONE };
@@ -298,19 +307,19 @@ impl Local {
                 shape = new;
             }
             let mut bits = shape.bits;
-            if if_exclusive && !self.holds(shape.condition, || Some(Held { slot, holder })) {
+            if if_exclusive && !holds(caps, shape.condition, || Some(Held { slot, holder })) {
                 bits &= !Flags::WRITE.bits();
             }
             if shape.is_table && bits & Flags::WRITE.bits() != 0 {
-                self.settle_table(slot);
+                self.settle_table(caps, slot);
             }
             if old != 0 {
-                self.clear_zero(own.base, index, 1);
+                self.clear_zero(caps, own.base, index, 1);
             }
             entry.store(what.base | bits, Relaxed);
             (mapping.base, mapping.entry) = (what.base, index);
             // All of it was checked to be mapped.
-            self.db.insert_mapping(to, mapping.to_cap(), slot);
+            caps.db.insert_mapping(to, mapping.to_cap(), slot);
             count += 1;
         }
         Ok(Count { count })
@@ -321,6 +330,7 @@ impl Local {
     #[inline(always)]
     fn check_many(
         &self,
+        caps: &CapSpace,
         own: &RawCap,
         level: u8,
         (src, holder): (SlotRun, Option<SlotRef>),
@@ -344,31 +354,18 @@ impl Local {
                 shape = Shape::of(level, &what, flags)?;
                 // All slots of a run are in one CNode.
                 let held = Held { slot, holder };
-                if !if_exclusive && !self.holds(shape.condition, || Some(held)) {
+                if !if_exclusive && !holds(caps, shape.condition, || Some(held)) {
                     return Err(Status::Shared);
                 }
             }
             if what.base & (shape.bytes - 1) != 0 {
                 return Err(Status::OutOfRange);
             }
-            if shape.condition == Condition::Alone && !if_exclusive && !self.is_exclusive(slot) {
+            if shape.condition == Condition::Alone && !if_exclusive && !caps.is_exclusive(slot) {
                 return Err(Status::Shared);
             }
         }
         Ok(shape)
-    }
-
-    /// The entry as it is, accessed and dirty bits with it, without the kernel's own bits.
-    pub fn read_entry(&self, table: SlotRef, entry: u32) -> Result<u64, Status> {
-        let own = table.cap();
-        let level = table_level(&own)?;
-        if !own.rights_set().has(Rights::READ) {
-            return Err(Status::NoRights);
-        }
-        if entry >= user_entries(level) {
-            return Err(Status::OutOfRange);
-        }
-        Ok(Table::at(own.base).get(entry) & !super::OWN_BITS)
     }
 }
 
@@ -406,7 +403,8 @@ impl Shape {
     fn of(level: u8, what: &RawCap, flags: MapFlags) -> Result<Shape, Status> {
         let target = target(level, what)?;
         let condition = condition(flags, target.rights())?;
-        let bytes = if target.is_table() { PAGE } else { 1 << super::page_shift(level) };
+        let bytes =
+            if target.is_table() { PAGE } else { 1 << crate::cap::mapping::page_shift(level) };
         if what.word != bytes {
             return Err(Status::OutOfRange);
         }
@@ -414,4 +412,25 @@ impl Shape {
         let bits = target.entry_bits(flags) | first_bits(1);
         Ok(Shape { head: what.head(), rights, bytes, is_table, condition, bits })
     }
+}
+
+/// The level of the table `cap` in `slot`, if its entries may change.
+#[inline(always)]
+pub(super) fn changed_level(caps: &CapSpace, slot: SlotRef, cap: &RawCap) -> Result<u8, Status> {
+    let level = table_level(cap)?;
+    caps.check_table(slot, cap.rights_set())?;
+    Ok(level)
+}
+
+/// The entry as it is, accessed and dirty bits with it, without the kernel's own bits.
+pub fn read_entry(table: SlotRef, entry: u32) -> Result<u64, Status> {
+    let own = table.cap();
+    let level = table_level(&own)?;
+    if !own.rights_set().has(Rights::READ) {
+        return Err(Status::NoRights);
+    }
+    if entry >= user_entries(level) {
+        return Err(Status::OutOfRange);
+    }
+    Ok(Table::at(own.base).get(entry) & !super::OWN_BITS)
 }

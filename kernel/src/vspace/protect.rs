@@ -1,11 +1,14 @@
 //! Changing the rights of entries that are mapped.
 
 use super::grant::asked;
-use super::{rights_bits, Mapping, ENTRY, ENTRY_BITS, RIGHTS_BITS};
+use super::grant::{check_granted, granted};
+use super::Translations;
+use super::{rights_bits, Mapping, RIGHTS_BITS};
 use crate::cap::alone::Held;
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef, SlotRun};
-use crate::dispatch::Local;
+use crate::cap::mapping::{ENTRY, ENTRY_BITS};
+use crate::cap::CapExt;
+use crate::cap::CapSpace;
+use crate::object::{SlotRef, SlotRun, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};
 use mdb::RawCap;
@@ -55,16 +58,12 @@ fn set_many(table: Table, start: u32, count: u32, bits: u64, shared: bool) -> bo
     loses(union | after & Flags::ACCESSED.bits(), intersection, bits)
 }
 
-impl Local {
-    /// The capability to what the Mapping in `slot` maps.
-    #[inline(always)]
-    fn mapped(&self, slot: SlotRef) -> Option<Held> {
-        self.db.mapped(slot).map(Held::from)
-    }
-
+impl Translations {
     /// Gives entries `first..first + count` of the Mapping in `slot` new rights.
+    #[inline(always)]
     pub fn protect(
         &mut self,
+        caps: &mut CapSpace,
         slot: SlotRef,
         first: u32,
         count: u32,
@@ -75,36 +74,46 @@ impl Local {
         if count == 0 || first >= mapping.count || count > mapping.count - first {
             return Err(Status::OutOfRange);
         }
-        let granted = self.granted(flags, mapping.rights, || self.mapped(slot))?;
-        self.settle_below(slot, &cap, granted);
-        let bits = rights_bits(granted);
-        let shared = self.tlb.elsewhere.may_be();
+        let allowed = granted(caps, flags, mapping.rights, || mapped(caps, slot))?;
+        self.settle_below(caps, slot, &cap, allowed);
+        let bits = rights_bits(allowed);
+        let shared = self.elsewhere.may_be();
         if set_rights(&cap, first, count, bits, shared) {
             match count {
-                1 => self.forget_used(cap.word, cap.attrs, (cap.aux & ENTRY) + first, flags),
-                _ => self.forget_range(&cap, first, count, flags),
+                1 => self.forget_used(caps, cap.word, cap.attrs, (cap.aux & ENTRY) + first, flags),
+                _ => self.forget_range(caps, &cap, first, count, flags),
             }
         }
         Ok(())
     }
 
     /// Gives all entries of every Mapping in `slots` new rights.
-    pub fn protect_many(&mut self, slots: SlotRun, flags: MapFlags) -> Result<Count, Status> {
-        self.check_protect(slots, flags)?;
-        let shared = self.tlb.elsewhere.may_be();
+    pub fn protect_many(
+        &mut self,
+        caps: &mut CapSpace,
+        slots: SlotRun,
+        flags: MapFlags,
+    ) -> Result<Count, Status> {
+        self.check_protect(caps, slots, flags)?;
+        let shared = self.elsewhere.may_be();
         let (count, stale) = match flags.has(MapFlags::WRITE) {
-            true => self.set_writable(slots, flags, shared),
+            true => self.set_writable(caps, slots, flags, shared),
             false => set_each(slots, shared, rights_bits(flags)),
         };
         if stale {
-            self.forget_each(slots, flags);
+            self.forget_each(caps, slots, flags);
         }
         Ok(Count { count })
     }
 
     /// May the entries of every Mapping in `slots` get the rights that `flags` ask for?
     #[inline(always)]
-    fn check_protect(&self, slots: SlotRun, flags: MapFlags) -> Result<(), Status> {
+    fn check_protect(
+        &self,
+        caps: &CapSpace,
+        slots: SlotRun,
+        flags: MapFlags,
+    ) -> Result<(), Status> {
         // Mappings in adjacent slots are mostly in one table, and allow what is asked for.
         let allowed = CapType::Mapping as u32 | u32::from(asked(flags).0) << 8;
         let (mut table, mut sizes) = (0, 0);
@@ -112,7 +121,7 @@ impl Local {
             let cap = slot.cap();
             sizes |= cap.aux;
             if cap.head() & (0xff | allowed) != allowed || cap.word != table {
-                self.check_one(slot, flags, &mut table)?;
+                self.check_one(caps, slot, flags, &mut table)?;
             }
         }
         if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
@@ -122,44 +131,56 @@ impl Local {
     }
 
     /// The same of what one slot holds; the entries of `table` may change.
-    fn check_one(&self, slot: SlotRef, flags: MapFlags, table: &mut u64) -> Result<(), Status> {
+    fn check_one(
+        &self,
+        caps: &CapSpace,
+        slot: SlotRef,
+        flags: MapFlags,
+        table: &mut u64,
+    ) -> Result<(), Status> {
         let cap = slot.cap();
         if !cap.is(CapType::Mapping) {
             return Ok(());
         }
         if cap.word != *table {
-            self.check_entries(&cap)?;
+            caps.check_entries(&cap)?;
             *table = cap.word;
         }
-        self.check_granted(flags, cap.rights_set(), || self.mapped(slot))
+        check_granted(caps, flags, cap.rights_set(), || mapped(caps, slot))
     }
 
     /// Lets write through the entries of every Mapping in `slots`, as far as `flags` allow it; all were
     /// checked. Returns how many there were, and whether translations may be stale now.
-    fn set_writable(&mut self, slots: SlotRun, flags: MapFlags, shared: bool) -> (u32, bool) {
+    fn set_writable(
+        &mut self,
+        caps: &mut CapSpace,
+        slots: SlotRun,
+        flags: MapFlags,
+        shared: bool,
+    ) -> (u32, bool) {
         let (mut count, mut stale) = (0, false);
         for slot in slots.each() {
             let cap = slot.cap();
             if !cap.is(CapType::Mapping) {
                 continue;
             }
-            let mut granted = flags;
+            let mut allowed = flags;
             if flags.has(MapFlags::IF_EXCLUSIVE) {
-                let mapped = || self.mapped(slot);
-                granted = self.granted(flags, cap.rights_set(), mapped).unwrap_or(MapFlags::READ);
+                let mapped = || mapped(caps, slot);
+                allowed = granted(caps, flags, cap.rights_set(), mapped).unwrap_or(MapFlags::READ);
             }
-            self.settle_below(slot, &cap, granted);
-            stale |= set_rights(&cap, 0, count_of(&cap), rights_bits(granted), shared);
+            self.settle_below(caps, slot, &cap, allowed);
+            stale |= set_rights(&cap, 0, count_of(&cap), rights_bits(allowed), shared);
             count += 1;
         }
         (count, stale)
     }
 
     /// Forgets what was used of the Mappings in `slots`.
-    fn forget_each(&mut self, slots: SlotRun, flags: MapFlags) {
-        self.tlb.expect(slots.len());
-        if self.tlb.elsewhere.may_be() {
-            self.forget_each_elsewhere(slots, flags);
+    fn forget_each(&mut self, caps: &CapSpace, slots: SlotRun, flags: MapFlags) {
+        self.expect(slots.len());
+        if self.elsewhere.may_be() {
+            self.forget_each_elsewhere(caps, slots, flags);
         }
         // Mappings in adjacent slots are mostly in one table.
         let mut known = None;
@@ -172,13 +193,13 @@ impl Local {
             let holder = (cap.word, cap.attrs);
             let here = match known {
                 Some((known, here)) if known == holder && count == 1 => here,
-                _ => self.begin_singles(cap.word, cap.attrs, count, flags),
+                _ => self.begin_singles(caps, cap.word, cap.attrs, count, flags),
             };
             known = Some((holder, here));
             if let Some(here) = here {
                 self.forget_range_at(here, &cap, 0, count);
             }
-            if self.tlb.forgets_all() {
+            if self.forgets_all() {
                 break;
             }
         }
@@ -211,4 +232,10 @@ fn set_each(slots: SlotRun, shared: bool, bits: u64) -> (u32, bool) {
         }
     }
     (count, stale)
+}
+
+/// The capability to what the Mapping in `slot` maps.
+#[inline(always)]
+fn mapped(caps: &CapSpace, slot: SlotRef) -> Option<Held> {
+    caps.db.mapped(slot).map(Held::from)
 }

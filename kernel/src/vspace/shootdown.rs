@@ -5,7 +5,7 @@
 //! that [`tlb`](super::tlb) forgets locally are found here too:
 //!
 //! * While no dispatcher of this core is away, no other core has a root of it loaded: whoever sends a
-//!   dispatcher home has loaded another root before (`Local::leave_root`). Then there is nothing to
+//!   dispatcher home has loaded another root before (`CpuDriver::leave_root`). Then there is nothing to
 //!   do, which costs a load and a branch.
 //! * Otherwise each change is followed up to the roots below which its table is, when it happens: who
 //!   removes a table later in the event would hide the way. At the end of the event those cores are
@@ -13,7 +13,7 @@
 //!   [`shootdown`], and it says why nobody is missed.
 //! * The event waits for the answers, before anybody runs here, before a dispatcher that it was done
 //!   for is sent back, and before memory that it freed can be used: even the list of what is free,
-//!   which lives in that memory, is written afterwards ([`Local::reclaim`]).
+//!   which lives in that memory, is written afterwards ([`CpuDriver::reclaim`]).
 //!
 //! The accessed bit is as good a witness for other processors as for one's own if it is read by the
 //! same atomic operation that takes the entry away, or is left in the entry and read after the
@@ -24,24 +24,23 @@
 //! before it faults, or forgets what it had when it does, and the library of the program tries again.
 
 use super::address::{Found, Place};
-use super::{ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
-use crate::arch;
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRun};
-use crate::cores::CoreId;
-use crate::dispatch::Local;
+use super::Translations;
+use crate::cap::mapping::{ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
+use crate::cap::CapExt;
+use crate::cap::CapSpace;
+use crate::cores::{CoreId, ThisCore};
+use crate::object::{SlotRun, Table};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::CapType;
 use paging::Flags;
-use shootdown::{concerned, Forget, Pages, Port, Request};
+use shootdown::{concerned, Forget, Pages};
 
 /// Roots that an event is remembered to have affected; if there are more, it might have been any.
 const MOST_ROOTS: usize = 4;
 
 /// What an event has taken away that other cores may have cached.
 pub struct Elsewhere {
-    /// Dispatchers of this core that are at another, or on the way.
-    away: u32,
+    pub(super) core: ThisCore,
     /// The roots below which it was.
     roots: [u64; MOST_ROOTS],
     /// How many; more than there is room for: any.
@@ -55,13 +54,13 @@ impl Elsewhere {
     /// Nothing, and nobody away.
     pub const fn new() -> Elsewhere {
         let (roots, what) = ([0; MOST_ROOTS], Forget::nothing());
-        Elsewhere { away: 0, roots, count: 0, what, disabled: false }
+        Elsewhere { core: ThisCore::ALONE, roots, count: 0, what, disabled: false }
     }
 
     /// May another core have cached anything of this one's tables?
     #[inline]
     pub(super) fn may_be(&self) -> bool {
-        self.away != 0
+        self.core.has_some_away()
     }
 
     /// Has anything been taken away in this event?
@@ -70,12 +69,8 @@ impl Elsewhere {
         self.count != 0
     }
 
-    pub(super) fn goes_away(&mut self) {
-        self.away += 1;
-    }
-
-    pub(super) fn comes_back(&mut self) {
-        self.away -= 1;
+    pub(super) fn set_core(&mut self, core: ThisCore) {
+        self.core = core;
     }
 
     pub(super) fn never_ask(&mut self) {
@@ -117,13 +112,14 @@ impl Default for Elsewhere {
     }
 }
 
-impl Local {
+impl Translations {
     /// Entries `first..first + count` of `table`, whose Mapping has the attributes `kind`, have lost a
     /// right, changed their page or become absent, and some were used: wherever that is cached, it will
     /// be forgotten before this event ends.
     #[inline(never)]
     pub(super) fn forget_elsewhere(
         &mut self,
+        caps: &CapSpace,
         table: u64,
         kind: u16,
         first: u32,
@@ -131,10 +127,10 @@ impl Local {
         flags: MapFlags,
     ) {
         let level = (kind & LEVEL) as u8;
-        let single = (kind & IS_TABLE == 0).then(|| self.tlb.most_elsewhere(flags));
-        let offset = u64::from(first) << super::page_shift(level);
-        let found = self.places(table, level);
-        let elsewhere = &mut self.tlb.elsewhere;
+        let single = (kind & IS_TABLE == 0).then(|| self.most_elsewhere(flags));
+        let offset = u64::from(first) << crate::cap::mapping::page_shift(level);
+        let found = self.places(caps, table, level);
+        let elsewhere = &mut self.elsewhere;
         let mut add = |place: Place| {
             elsewhere.add_root(place.root);
             match single {
@@ -145,54 +141,60 @@ impl Local {
         match found {
             Found::Nowhere => return,
             Found::At(place) => add(place),
-            Found::Many => self.tlb.many.as_slice().iter().copied().for_each(add),
+            Found::Many => self.many.as_slice().iter().copied().for_each(add),
             Found::TooMany => elsewhere.everything(),
         }
-        self.tlb.set_pending();
+        self.set_pending();
     }
 
     /// The same for what was used of the Mappings in `slots`, still present.
     #[inline(never)]
-    pub(super) fn forget_each_elsewhere(&mut self, slots: SlotRun, flags: MapFlags) {
+    pub(super) fn forget_each_elsewhere(
+        &mut self,
+        caps: &CapSpace,
+        slots: SlotRun,
+        flags: MapFlags,
+    ) {
         let mut last = 0;
         for cap in slots.iter().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping)) {
-            if cap.word == last && self.tlb.elsewhere.what.is_everything() {
+            if cap.word == last && self.elsewhere.what.is_everything() {
                 continue;
             }
             let (first, count) = (cap.aux & ENTRY, (cap.aux >> ENTRY_BITS) + 1);
             let (union, _) = Table::at(cap.word).union_and_intersection(first, count);
             if union & Flags::ACCESSED.bits() != 0 {
-                self.forget_elsewhere(cap.word, cap.attrs, first, count, flags);
+                self.forget_elsewhere(caps, cap.word, cap.attrs, first, count, flags);
                 last = cap.word;
             }
         }
     }
 
-    /// Has forgotten what this event has taken away, here and elsewhere.
-    pub(crate) fn flush_tlb(&mut self) {
-        let asked = self.tlb.elsewhere.is_pending() && self.ask_others();
-        if self.tlb.flush() {
-            self.add(Counter::TlbFlushes, 1);
+    /// Has forgotten what this event has taken away, here and elsewhere. `wait`: lets other cores go on
+    /// for which this one waits.
+    pub fn flush(&mut self, wait: impl FnMut()) {
+        let asked = self.elsewhere.is_pending() && self.ask_others();
+        if self.flush_here() {
+            self.core().add(Counter::TlbFlushes, 1);
         }
         if asked {
-            self.await_answers();
+            self.await_answers(wait);
         }
-        self.reclaim_kept();
     }
 
     /// Has others forget what this event has taken away so far.
-    pub(crate) fn shoot_down(&mut self) {
+    pub fn shoot_down(&mut self, wait: impl FnMut()) {
         if self.ask_others() {
-            self.await_answers();
+            self.await_answers(wait);
         }
     }
 
     /// Asks the cores that may have cached it. Returns whether there are any.
     #[inline(never)]
     fn ask_others(&mut self) -> bool {
-        let (cores, id) = (self.cores, self.id);
-        let port = |core| port(cores, core);
-        let elsewhere = &mut self.tlb.elsewhere;
+        let core = self.core();
+        let id = core.id;
+        let port = |number| core.port(number);
+        let elsewhere = &mut self.elsewhere;
         let whom = concerned(id.index(), port, |root| elsewhere.affects(root));
         if whom == 0 || elsewhere.disabled {
             elsewhere.clear();
@@ -204,75 +206,21 @@ impl Local {
         let full = if what.is_everything() { asked } else { 0 };
         elsewhere.clear();
         while sleepers != 0 {
-            self.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+            core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
             sleepers &= sleepers - 1;
         }
-        self.add(Counter::Shootdowns, 1);
-        self.add(Counter::ShootdownRequests, asked);
-        self.add(Counter::RemoteFlushes, full);
-        self.add(Counter::RemotePages, asked * pages);
+        core.add(Counter::Shootdowns, 1);
+        core.add(Counter::ShootdownRequests, asked);
+        core.add(Counter::RemoteFlushes, full);
+        core.add(Counter::RemotePages, asked * pages);
         true
     }
 
     /// Whoever was asked may be waiting for this core, or for one that does.
-    fn await_answers(&mut self) {
-        while !self.cores.get(self.id).tlb.is_answered() {
-            self.relax();
-            self.serve_requests();
+    fn await_answers(&self, mut wait: impl FnMut()) {
+        let core = self.core();
+        while !core.port(core.id.index()).is_answered() {
+            wait();
         }
     }
-
-    /// Forgets what other cores want to have forgotten.
-    #[inline]
-    pub(crate) fn answer_flushes(&mut self) {
-        let (cores, id) = (self.cores, self.id.index());
-        let port = |core| port(cores, core);
-        let answered = port(id).answer(id, port, |request| match request {
-            Request::Everything => arch::flush_tlb(),
-            Request::Pages(pages) => pages.addresses().for_each(arch::flush_page),
-        });
-        if answered != 0 {
-            self.add(Counter::ShootdownAnswers, u64::from(answered));
-        }
-    }
-
-    /// Has another core this root?
-    pub(super) fn is_loaded_elsewhere(&self, root: u64) -> bool {
-        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.root() == root)
-    }
-
-    /// Loads a root table, and lets the others know.
-    ///
-    /// # Safety
-    /// As [`arch::write_root`].
-    #[inline]
-    pub(crate) unsafe fn load_root(&mut self, root: u64) {
-        if arch::root() == root {
-            return;
-        }
-        // SAFETY: the caller's promise.
-        let load = || unsafe { arch::write_root(root) };
-        if !self.cores.are_many() {
-            return load();
-        }
-        let shown = if root == arch::kernel_root() { 0 } else { root };
-        self.shared.tlb.change_root(shown, load);
-    }
-
-    /// Loads the kernel's own root.
-    pub(crate) fn load_kernel_root(&mut self) {
-        // SAFETY: the kernel's own root is always valid.
-        unsafe { self.load_root(arch::kernel_root()) };
-    }
-
-    /// Before a root table goes, or a dispatcher that used it: it is not loaded here afterwards.
-    pub(crate) fn leave_root(&mut self, root: u64) {
-        if arch::root() == root {
-            self.load_kernel_root();
-        }
-    }
-}
-
-fn port(cores: crate::cores::Cores, core: usize) -> &'static Port {
-    &cores.get(CoreId(core as u8)).tlb
 }

@@ -4,10 +4,12 @@
 //! them is the kernel's: the processor sets a bit when it walks the tables, not when it uses a
 //! translation that it has cached, so one that stayed cached would hide the next use or write.
 
-use super::{is_table, user_entries, IS_TABLE};
-use crate::cap::mem::Table;
-use crate::cap::SlotRef;
-use crate::dispatch::Local;
+use super::map::changed_level;
+use super::Translations;
+use super::{is_table, user_entries};
+use crate::cap::mapping::IS_TABLE;
+use crate::cap::CapSpace;
+use crate::object::{SlotRef, Table};
 use captypes::invocations::{Count, MapFlags, StatusBits};
 use captypes::Status;
 use paging::Flags;
@@ -18,18 +20,20 @@ fn entry_bits(bits: StatusBits) -> u64 {
     one(StatusBits::ACCESSED, Flags::ACCESSED) | one(StatusBits::DIRTY, Flags::DIRTY)
 }
 
-impl Local {
+impl Translations {
     /// Clears status bits of entries `first..first + count` of a table; see
     /// [`captypes::op::ClearStatus`].
+    #[inline(always)]
     pub fn clear_status(
         &mut self,
+        caps: &CapSpace,
         table: SlotRef,
         first: u32,
         count: u32,
         bits: StatusBits,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        let level = self.changed_level(table, &own)?;
+        let level = changed_level(caps, table, &own)?;
         let limit = user_entries(level);
         if first >= limit || count > limit - first {
             return Err(Status::OutOfRange);
@@ -42,7 +46,7 @@ impl Local {
             kind |= if is_table(level, entry) { IS_TABLE } else { 0 };
         });
         if changed != 0 {
-            let here = self.begin_singles(own.base, kind, changed, MapFlags::default());
+            let here = self.begin_singles(caps, own.base, kind, changed, MapFlags::default());
             let (mut pages, mut last) = (0, first);
             entries.for_each_with(first, count, bits, |index, entry| {
                 if is_table(level, entry) && kind & IS_TABLE == 0 {
@@ -50,13 +54,13 @@ impl Local {
                     return;
                 }
                 entries.change(index, |entry| entry & !bits);
-                pages += here.map_or(0, |here| self.tlb.flush_at(here, kind, index));
+                pages += here.map_or(0, |here| self.flush_at(here, kind, index));
                 last = index;
             });
             self.count_singles(pages);
-            if self.tlb.elsewhere.may_be() {
+            if self.elsewhere.may_be() {
                 let changed = last + 1 - first;
-                self.forget_elsewhere(own.base, kind, first, changed, MapFlags::default());
+                self.forget_elsewhere(caps, own.base, kind, first, changed, MapFlags::default());
             }
         }
         Ok(Count { count: changed })

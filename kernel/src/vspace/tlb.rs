@@ -27,10 +27,11 @@
 
 use super::address::{Found, Known, Places};
 use super::shootdown::Elsewhere;
-use super::{ENTRY, IS_TABLE, LEVEL};
 use crate::arch;
-use crate::cap::mem::Table;
-use crate::dispatch::Local;
+use crate::cap::mapping::{ENTRY, IS_TABLE, LEVEL};
+use crate::cap::CapSpace;
+use crate::cores::ThisCore;
+use crate::object::Table;
 use captypes::invocations::{Counter, FlushPolicy, FlushStrategy, MapFlags};
 use mdb::RawCap;
 use paging::Flags;
@@ -39,10 +40,9 @@ use paging::Flags;
 pub const DEFAULT_THRESHOLD: u32 = 24;
 
 /// What must be flushed before user mode runs again, and how to decide it.
-pub struct Tlb {
+pub struct Translations {
     /// What this event has spent on single pages: those forgotten, and searches for their addresses.
-    /// [`EVERYTHING`]: all must be forgotten at its end; [`EVERYTHING_HERE`]: likewise, but other
-    /// cores may have to forget more than is known yet.
+    /// [`EVERYTHING`]: all must be forgotten at its end.
     spent: u32,
     /// The core's policy.
     pub(crate) policy: FlushPolicy,
@@ -56,13 +56,12 @@ pub struct Tlb {
 
 /// More than any number of single pages.
 const EVERYTHING: u32 = u32::MAX;
-const EVERYTHING_HERE: u32 = EVERYTHING - 1;
 
-impl Tlb {
+impl Translations {
     /// Nothing.
-    pub const fn new() -> Tlb {
+    pub const fn new() -> Translations {
         let policy = FlushPolicy { strategy: FlushStrategy::Hybrid, threshold: DEFAULT_THRESHOLD };
-        Tlb {
+        Translations {
             spent: 0,
             policy,
             known: Known::new(),
@@ -97,19 +96,19 @@ impl Tlb {
     /// Everything must be forgotten here.
     #[inline]
     pub(super) fn forget_all(&mut self) {
-        self.spent = if self.elsewhere.may_be() { EVERYTHING_HERE } else { EVERYTHING };
+        self.spent = EVERYTHING;
     }
 
     /// Is it so already?
     #[inline]
     pub(super) fn forgets_all(&self) -> bool {
-        self.spent >= EVERYTHING_HERE
+        self.spent == EVERYTHING
     }
 
-    /// Can no further change make a difference?
+    /// Can no further change make a difference? Other cores may have to forget more than is known yet.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
-        self.spent == EVERYTHING
+        self.spent == EVERYTHING && !self.elsewhere.may_be()
     }
 
     /// Must other cores forget something?
@@ -124,22 +123,15 @@ impl Tlb {
         self.spent = self.spent.max(1);
     }
 
-    /// A dispatcher of this core goes to another: from now on that one may have what it had.
-    pub(crate) fn goes_away(&mut self) {
-        self.elsewhere.goes_away();
-        if self.is_settled() {
-            self.spent = EVERYTHING_HERE;
-        }
+    /// Which core this is about.
+    #[inline]
+    pub(super) fn core(&self) -> ThisCore {
+        self.elsewhere.core
     }
 
-    /// It has come back, and has left nothing there.
-    pub(crate) fn comes_back(&mut self) {
-        self.elsewhere.comes_back();
-    }
-
-    /// Is any?
-    pub(crate) fn are_some_away(&self) -> bool {
-        self.elsewhere.may_be()
+    /// Makes this what core `core` has cached.
+    pub fn set_core(&mut self, core: ThisCore) {
+        self.elsewhere.set_core(core);
     }
 
     /// Most pages that another core forgets one by one.
@@ -185,13 +177,13 @@ impl Tlb {
     #[inline]
     fn spend(&mut self, pages: u32) {
         if !self.forgets_all() {
-            self.spent = self.spent.saturating_add(pages).min(EVERYTHING_HERE - 1);
+            self.spent = self.spent.saturating_add(pages).min(EVERYTHING - 1);
         }
     }
 
     /// Forgets everything if that is still to be done. Returns whether it was.
-    pub fn flush(&mut self) -> bool {
-        let full = core::mem::replace(&mut self.spent, 0) >= EVERYTHING_HERE;
+    pub(super) fn flush_here(&mut self) -> bool {
+        let full = core::mem::replace(&mut self.spent, 0) == EVERYTHING;
         if full {
             arch::flush_tlb();
         }
@@ -199,36 +191,51 @@ impl Tlb {
     }
 }
 
-impl Default for Tlb {
+impl Default for Translations {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Local {
+impl Translations {
     /// Nothing that any core knows is right any more.
     pub(crate) fn forget_everything(&mut self) {
-        self.tlb.forget_all();
-        self.tlb.elsewhere.everything();
+        self.forget_all();
+        self.elsewhere.everything();
     }
 
     /// Entry `index` of `table`, whose Mapping has the attributes `kind`, has just lost a right, or
     /// changed its page, or become absent; `old` is what it was.
     #[inline(always)]
-    pub(super) fn forget(&mut self, table: u64, kind: u16, index: u32, old: u64, flags: MapFlags) {
-        if old & Flags::ACCESSED.bits() != 0 && !self.tlb.is_settled() {
-            self.forget_used(table, kind, index, flags);
+    pub(super) fn forget(
+        &mut self,
+        caps: &CapSpace,
+        table: u64,
+        kind: u16,
+        index: u32,
+        old: u64,
+        flags: MapFlags,
+    ) {
+        if old & Flags::ACCESSED.bits() != 0 && !self.is_settled() {
+            self.forget_used(caps, table, kind, index, flags);
         }
     }
 
     /// The same of an entry that was used.
     #[inline(never)]
-    pub(super) fn forget_used(&mut self, table: u64, kind: u16, index: u32, flags: MapFlags) {
-        if self.tlb.elsewhere.may_be() {
-            self.forget_elsewhere(table, kind, index, 1, flags);
+    pub(super) fn forget_used(
+        &mut self,
+        caps: &CapSpace,
+        table: u64,
+        kind: u16,
+        index: u32,
+        flags: MapFlags,
+    ) {
+        if self.elsewhere.may_be() {
+            self.forget_elsewhere(caps, table, kind, index, 1, flags);
         }
-        if let Some(here) = self.begin_singles(table, kind, 1, flags) {
-            self.count_singles(self.tlb.flush_at(here, kind, index));
+        if let Some(here) = self.begin_singles(caps, table, kind, 1, flags) {
+            self.count_singles(self.flush_at(here, kind, index));
         }
     }
 
@@ -236,16 +243,17 @@ impl Local {
     /// have just lost a right.
     pub(super) fn forget_range(
         &mut self,
+        caps: &CapSpace,
         mapping: &RawCap,
         first: u32,
         count: u32,
         flags: MapFlags,
     ) {
         let (table, kind) = (mapping.word, mapping.attrs);
-        if self.tlb.elsewhere.may_be() {
-            self.forget_elsewhere(table, kind, (mapping.aux & ENTRY) + first, count, flags);
+        if self.elsewhere.may_be() {
+            self.forget_elsewhere(caps, table, kind, (mapping.aux & ENTRY) + first, count, flags);
         }
-        let Some(here) = self.begin_singles(table, kind, count, flags) else { return };
+        let Some(here) = self.begin_singles(caps, table, kind, count, flags) else { return };
         self.forget_range_at(here, mapping, first, count);
     }
 
@@ -261,10 +269,10 @@ impl Local {
         let (table, mut pages) = (Table::at(mapping.word), 0);
         if count != 1 {
             table.for_each_with(start, count, used, |index, _| {
-                pages += self.tlb.flush_at(here, mapping.attrs, index);
+                pages += self.flush_at(here, mapping.attrs, index);
             });
         } else if table.get(start) & used != 0 {
-            pages = self.tlb.flush_at(here, mapping.attrs, start);
+            pages = self.flush_at(here, mapping.attrs, start);
         }
         self.count_singles(pages);
     }
@@ -272,24 +280,25 @@ impl Local {
     /// Where to forget up to `count` pages one by one; `None` if that is not the way, or settled.
     pub(super) fn begin_singles(
         &mut self,
+        caps: &CapSpace,
         table: u64,
         kind: u16,
         count: u32,
         flags: MapFlags,
     ) -> Option<Found> {
-        if self.tlb.forgets_all() {
+        if self.forgets_all() {
             return None;
         }
-        if kind & IS_TABLE != 0 || !self.tlb.wants_single(self.tlb.strategy(flags), count) {
-            self.tlb.forget_all();
+        if kind & IS_TABLE != 0 || !self.wants_single(self.strategy(flags), count) {
+            self.forget_all();
             return None;
         }
         // A search is as dear as a page.
-        self.tlb.spend(1);
-        match self.places_here(table, (kind & LEVEL) as u8) {
+        self.spend(1);
+        match self.places_here(caps, table, (kind & LEVEL) as u8) {
             Found::Nowhere => None,
             Found::TooMany => {
-                self.tlb.forget_all();
+                self.forget_all();
                 None
             }
             here => Some(here),
@@ -299,17 +308,17 @@ impl Local {
     /// So many pages were forgotten.
     #[inline]
     pub(super) fn count_singles(&mut self, pages: u32) {
-        self.add(Counter::TlbPages, u64::from(pages));
-        self.tlb.spend(pages);
+        self.core().add(Counter::TlbPages, u64::from(pages));
+        self.spend(pages);
     }
 }
 
-impl Tlb {
+impl Translations {
     /// Forgets the page of entry `index` of a table that is `here`, at every address. Returns how many
     /// there are.
     #[inline(always)]
     pub(super) fn flush_at(&self, here: Found, kind: u16, index: u32) -> u32 {
-        let offset = u64::from(index) << super::page_shift((kind & LEVEL) as u8);
+        let offset = u64::from(index) << crate::cap::mapping::page_shift((kind & LEVEL) as u8);
         match here {
             Found::At(place) => {
                 arch::flush_page(place.va + offset);

@@ -5,10 +5,12 @@
 //! read costs an entry. To the operations that map pages such an entry is empty, and it goes with its
 //! table. (Invariant 2: every present user entry is covered by a Mapping, or shows this page.)
 
+use super::map::changed_level;
+use super::Translations;
 use crate::arch;
-use crate::cap::mem::Table;
-use crate::cap::{CapExt, SlotRef};
-use crate::dispatch::Local;
+use crate::cap::CapExt;
+use crate::cap::CapSpace;
+use crate::object::{SlotRef, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};
 use core::sync::atomic::Ordering::Relaxed;
@@ -32,17 +34,19 @@ pub(crate) fn is_sound(entry: u64) -> bool {
     entry & !free == entry_of(MapFlags::EXEC)
 }
 
-impl Local {
+impl Translations {
     /// Shows the zero page at empty entries, or takes it away; see [`captypes::op::MapZero`].
+    #[inline(always)]
     pub fn map_zero(
         &mut self,
+        caps: &CapSpace,
         table: SlotRef,
         first: u32,
         count: u32,
         flags: MapFlags,
     ) -> Result<Count, Status> {
         let own = table.cap();
-        self.changed_level(table, &own)?;
+        changed_level(caps, table, &own)?;
         if !own.is(CapType::Pt) {
             return Err(Status::WrongLevel);
         }
@@ -55,7 +59,7 @@ impl Local {
         }
         let done = match flags.has(MapFlags::READ) {
             true => show(Table::at(own.base), first, count, entry_of(flags)),
-            false => self.clear_zero(own.base, first, count),
+            false => self.clear_zero(caps, own.base, first, count),
         };
         Ok(Count { count: done })
     }
@@ -64,12 +68,18 @@ impl Local {
     /// Returns how many did.
     #[cold]
     #[inline(never)]
-    pub(super) fn clear_zero(&mut self, table: u64, first: u32, count: u32) -> u32 {
-        self.tlb.expect(count);
+    pub(super) fn clear_zero(
+        &mut self,
+        caps: &CapSpace,
+        table: u64,
+        first: u32,
+        count: u32,
+    ) -> u32 {
+        self.expect(count);
         let mut done = 0;
         for index in first..first + count {
             if is_zero_page(1, Table::at(table).get(index)) {
-                self.remove_zero(table, index);
+                self.remove_zero(caps, table, index);
                 done += 1;
             }
         }
@@ -77,17 +87,9 @@ impl Local {
     }
 
     /// Empties an entry of a last-level table that shows the zero page.
-    pub(super) fn remove_zero(&mut self, table: u64, index: u32) {
+    pub(super) fn remove_zero(&mut self, caps: &CapSpace, table: u64, index: u32) {
         let old = Table::at(table).take(index);
-        self.forget(table, 1, index, old, MapFlags::default());
-    }
-
-    /// Is there nothing at entries `first..first + count` of a table but, perhaps, the zero page?
-    #[cold]
-    #[inline(never)]
-    pub(super) fn shows_nothing(&self, table: u64, level: u8, first: u32, count: u32) -> bool {
-        let mut entries = (first..first + count).map(|index| Table::at(table).get(index));
-        entries.all(|entry| entry == 0 || is_zero_page(level, entry))
+        self.forget(caps, table, 1, index, old, MapFlags::default());
     }
 }
 
@@ -95,4 +97,12 @@ impl Local {
 fn show(table: Table, first: u32, count: u32, entry: u64) -> u32 {
     let empty = table.run(first, count).filter(|at| at.load(Relaxed) == 0);
     empty.map(|at| at.store(entry, Relaxed)).count() as u32
+}
+
+/// Is there nothing at entries `first..first + count` of a table but, perhaps, the zero page?
+#[cold]
+#[inline(never)]
+pub(super) fn shows_nothing(table: u64, level: u8, first: u32, count: u32) -> bool {
+    let mut entries = (first..first + count).map(|index| Table::at(table).get(index));
+    entries.all(|entry| entry == 0 || is_zero_page(level, entry))
 }

@@ -15,8 +15,8 @@ use crate::{domain, invoke, thread, Cap};
 use abi::layout::PAGE;
 use captypes::{op, Status};
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The first page of the shared Frame.
 #[repr(C)]
@@ -133,17 +133,10 @@ impl Ring {
     }
 }
 
-/// Plain data: every sequence of bytes is one, so that nobody can send a bad one.
-///
-/// # Safety
-/// The type has neither padding nor references, and every bit pattern is a value of it.
-pub unsafe trait Plain: Copy {}
-// SAFETY: integers.
-unsafe impl Plain for u64 {}
-// SAFETY: integers.
-unsafe impl Plain for u8 {}
-// SAFETY: an array of such has no padding.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+/// What a message may be: data of which every sequence of bytes is a value, so that nobody can send a
+/// bad one, without padding or references. Types of programs derive that with `zerocopy`.
+pub trait Message: FromBytes + IntoBytes + Immutable {}
+impl<T: FromBytes + IntoBytes + Immutable> Message for T {}
 
 /// The end of a channel where messages of type `T` go in. Of bytes, unless something else is said.
 #[derive(Debug)]
@@ -153,7 +146,7 @@ pub struct Sender<T = u8>(Ring, PhantomData<T>);
 #[derive(Debug)]
 pub struct Receiver<T = u8>(Ring, PhantomData<T>);
 
-impl<T: Plain> Sender<T> {
+impl<T: Message> Sender<T> {
     /// Sends through `frame`, zero at first, of which the first page holds the counters. This side
     /// waits for `own_bit`.
     pub fn new(frame: OwnedCap, own_bit: u64, bell: Bell) -> Result<Self, Status> {
@@ -167,11 +160,7 @@ impl<T: Plain> Sender<T> {
 
     /// Sends a message; waits while there is no room.
     pub fn send(&mut self, message: &T) -> Result<(), Status> {
-        // SAFETY: plain data consists of bytes.
-        let bytes = unsafe {
-            core::slice::from_raw_parts((message as *const T).cast::<u8>(), size_of::<T>())
-        };
-        self.send_bytes(bytes)
+        self.send_bytes(message.as_bytes())
     }
 
     /// Sends bytes of messages; waits while there is no room.
@@ -197,7 +186,7 @@ impl<T: Plain> Sender<T> {
     }
 }
 
-impl<T: Plain> Receiver<T> {
+impl<T: Message> Receiver<T> {
     /// Receives from `frame`; see [`Sender::new`].
     pub fn new(frame: OwnedCap, own_bit: u64, bell: Bell) -> Result<Self, Status> {
         Ring::new(frame, own_bit, bell).map(|ring| Receiver(ring, PhantomData))
@@ -205,14 +194,9 @@ impl<T: Plain> Receiver<T> {
 
     /// The next message; waits for one.
     pub fn receive(&mut self) -> Result<T, Status> {
-        let mut message = MaybeUninit::<T>::zeroed();
-        // SAFETY: zeroed just now, as many bytes.
-        let bytes = unsafe {
-            core::slice::from_raw_parts_mut(message.as_mut_ptr().cast::<u8>(), size_of::<T>())
-        };
-        self.receive_bytes(bytes)?;
-        // SAFETY: every bit pattern is a value of plain data.
-        Ok(unsafe { message.assume_init() })
+        let mut message = T::new_zeroed();
+        self.receive_bytes(message.as_mut_bytes())?;
+        Ok(message)
     }
 
     /// Fills `bytes`; waits for as many.

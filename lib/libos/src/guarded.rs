@@ -251,7 +251,7 @@ impl Memory {
     /// The range has four bytes, and the address is a multiple of that.
     #[inline]
     pub fn compare_exchange(self, old: u32, new: u32) -> Result<u32, Fault> {
-        debug_assert!(self.len >= 4 && self.address % 4 == 0);
+        debug_assert!(self.len >= 4 && self.address.is_multiple_of(4));
         let (word, code): (u64, u64);
         // SAFETY: changes 4 bytes, guarded, that are nobody's by the promise to `new`.
         unsafe {

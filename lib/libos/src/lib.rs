@@ -61,6 +61,7 @@ pub mod vspace;
 pub mod worker;
 
 pub use abi;
+pub use abi::layout::PAGE;
 pub use cap::Cap;
 pub use captypes;
 pub use captypes::{op, CapAddr, CapType, Place, RamAttrs, Rights, Status};

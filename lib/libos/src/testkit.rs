@@ -13,6 +13,9 @@
 
 pub mod crowd;
 
+/// The generator of all that is random in tests: a seed determines its numbers.
+pub use fastrand::Rng;
+
 use crate::domain;
 use crate::ram::Arena;
 use crate::runtime::{shutdown, Boot};
@@ -236,24 +239,5 @@ impl Runner {
     /// Ends the machine: status 0 when nothing failed, else 1.
     pub fn finish(self) -> ! {
         shutdown(u32::from(self.failed > 0))
-    }
-}
-
-/// A generator whose whole state is its seed (xorshift).
-pub struct Random(pub u64);
-
-impl Random {
-    /// Any number.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// A number below `limit`, which is not zero.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit
     }
 }

@@ -26,6 +26,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
 use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
+use unixproto::signals::SIGKILL;
 use uvm::CNode;
 
 /// Pages of RAM that a child starts with: what it needs until it waits for something.
@@ -274,7 +275,7 @@ fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));
-    fd::alone::share_all(p);
+    fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
     let abort = |error| {
         let _ = server::call(op::ForkAbort { pid: child.pid });
@@ -445,7 +446,9 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     *regs = program;
     set_bases(p, fs, gs);
     let Mm { space, caps, .. } = &mut p.mm;
-    space.after_fork(caps);
+    if space.after_fork(caps).is_err() {
+        upcall::die(SIGKILL, "what a child must not see cannot be taken away");
+    }
     if child_tid != 0 {
         let pid = p.pid;
         // The page is the parent's still. Linux ignores a bad address here, too.

@@ -40,7 +40,7 @@ pub fn main_header() -> &'static Header {
 /// The first `len` bytes of the data area: what an answer has left there, or what is to be filled before a call.
 #[inline]
 pub fn data(len: usize) -> Memory {
-    let address = area::own_session() as u64 + DATA_OFFSET as u64;
+    let address = area::own_session() + DATA_OFFSET as u64;
     // SAFETY: inside the session frame, of which only the header is ever referred to. The rest is `unixd`'s, too.
     unsafe { Memory::new(address, len.min(DATA_BYTES)) }
 }

@@ -62,10 +62,10 @@ fn identify(from: CapAddr) {
 
 /// Goes on as a new child. `EAGAIN`: that is not possible now.
 pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
-    fd::alone::share_all(p);
     if p.parent.is_some() {
         return Err(Errno::EAGAIN);
     }
+    fd::alone::share_all(p)?;
     let (child, received) =
         server::call_caps(op::Fork { act: true }, 0, 0, Caps::receive(own::SCRATCH))?;
     if received != 2 {

@@ -119,7 +119,8 @@ impl File {
                 Ok(bytes.len())
             }
             Kind::Random | Kind::Directory | Kind::Path => Err(Errno::EINVAL),
-            Kind::Pipe | Kind::Tty | Kind::Text | Kind::Stream => unix::with(|session| {
+            // All others flow through `unixd`.
+            _ => unix::with(|session| {
                 let limit = bytes.len().min(DATA_BYTES) as u32;
                 let read = session.call(op::Read { desc, bytes: limit }, &[], &[])?.count as usize;
                 let read = read.min(bytes.len());
@@ -144,7 +145,8 @@ impl File {
             Kind::Null | Kind::Zero | Kind::Random => Ok(bytes.len()),
             Kind::Full => Err(Errno::ENOSPC),
             Kind::Directory | Kind::Path => Err(Errno::EBADF),
-            Kind::Pipe | Kind::Tty | Kind::Text | Kind::Stream => {
+            // All others flow through `unixd`.
+            _ => {
                 let part = &bytes[..bytes.len().min(DATA_BYTES)];
                 Ok(unix::call(op::Write { desc }, part)?.count as usize)
             }

@@ -29,6 +29,8 @@ pub enum Due {
     Wait(Pid),
     /// An interval timer, by its number.
     Timer(Pid, u32),
+    /// A timer among the counters, by its number.
+    Counter(u32),
     /// The end of the patience with a process that was killed.
     Kill(Pid),
     /// A look at how much processor time a process has used.

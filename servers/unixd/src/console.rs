@@ -2,8 +2,10 @@
 //!
 //! `eof N`: no more than N bytes come on COM1. `winch R C`: the host's window has that size.
 
-use crate::clock::Due;
-use crate::server::{note, Unixd};
+use crate::clock::{Clock, Due};
+use crate::effects::Effects;
+use crate::server::note;
+use crate::terminal::Terminal;
 use abi::slots::{DISPATCHER, IO, IRQ};
 use alloc::vec::Vec;
 use libos::{invoke, op, Cap, CapAddr, Place};
@@ -74,33 +76,33 @@ impl Console {
     }
 }
 
-impl Unixd {
+impl Console {
     /// Takes what came before anybody listened, and lets the interrupts come.
-    pub fn start_input(&mut self) {
-        self.console_input();
-        self.control_input();
+    pub fn start_input(&mut self, terminal: &mut Terminal, fx: &mut Effects) {
+        self.input(terminal, fx);
+        self.control_input(terminal, fx);
     }
 
     /// COM1 has something.
-    pub fn console_input(&mut self) {
+    pub fn input(&mut self, terminal: &mut Terminal, fx: &mut Effects) {
         let mut burst = 0;
-        self.console.held_back = false;
+        self.held_back = false;
         while port_in(COM1 + reg::STATUS) & DATA_READY != 0 {
-            if !self.terminal.has_room() {
-                self.console.held_back = true;
+            if !terminal.has_room() {
+                self.held_back = true;
                 break;
             }
             let byte = port_in(COM1 + reg::DATA);
-            self.typed(byte);
+            terminal.typed(byte, fx);
             burst += 1;
             if burst >= BURST {
                 break;
             }
         }
         if burst > 0 {
-            self.wake_terminal(true);
+            terminal.wake(true, fx);
         }
-        if self.console.held_back {
+        if self.held_back {
             return;
         }
         let _ = invoke(IRQ_COM1, op::IrqAck {});
@@ -111,14 +113,14 @@ impl Unixd {
     }
 
     /// COM2 has something.
-    pub fn control_input(&mut self) {
+    pub fn control_input(&mut self, terminal: &mut Terminal, fx: &mut Effects) {
         while port_in(COM2 + reg::STATUS) & DATA_READY != 0 {
             let byte = port_in(COM2 + reg::DATA);
             if byte == b'\n' {
-                let line = core::mem::take(&mut self.console.line);
-                self.control_line(&line);
-            } else if self.console.line.len() < LINE_MAX {
-                self.console.line.push(byte);
+                let line = core::mem::take(&mut self.line);
+                control_line(&line, terminal, fx);
+            } else if self.line.len() < LINE_MAX {
+                self.line.push(byte);
             }
         }
         let _ = invoke(IRQ_COM2, op::IrqAck {});
@@ -127,58 +129,66 @@ impl Unixd {
         }
     }
 
-    fn control_line(&mut self, line: &[u8]) {
-        let Ok(line) = core::str::from_utf8(line) else { return };
-        let mut words = line.split_ascii_whitespace();
-        let name = words.next();
-        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-        match (name, number(), number()) {
-            (Some("eof"), Some(bytes), _) => self.input_ends(bytes),
-            (Some("winch"), Some(rows), Some(columns)) => self.resized(rows as u16, columns as u16),
-            _ => libos::log!("unixd: the host says {line:?}"),
+    /// Sends what waits for COM1, as far as it takes it.
+    #[inline(always)]
+    pub fn output(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
+        // Mostly nothing does.
+        if !self.pausing && terminal.pending_output() > 0 {
+            self.send(terminal, clock, fx);
         }
     }
 
-    /// Sends what waits for COM1, as far as it takes it.
-    pub fn console_output(&mut self) {
-        if self.console.pausing || self.terminal.tty.pending_output() == 0 {
-            return;
-        }
-        let was_writable = self.terminal.tty.writable();
+    fn send(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
+        let was_writable = terminal.is_writable();
         let mut bytes = [0; FIFO_BYTES];
         loop {
             if port_in(COM1 + reg::STATUS) & TRANSMITTER_EMPTY == 0 {
-                self.console.pausing = true;
-                let then = self.clock.now() + PAUSE_NS;
-                self.clock.add(then, Due::Console);
+                self.pausing = true;
+                let then = clock.now() + PAUSE_NS;
+                clock.add(then, Due::Console);
                 break;
             }
-            let count = self.terminal.tty.output(&mut bytes);
+            let count = terminal.output(&mut bytes);
             if count == 0 {
                 break;
             }
             port_out_bytes(COM1 + reg::DATA, &bytes[..count]);
         }
-        if !was_writable && self.terminal.tty.writable() {
-            self.wake_terminal(false);
+        if !was_writable && terminal.is_writable() {
+            terminal.wake(false, fx);
         }
     }
 
     /// The pause of a full transmitter is over.
-    pub fn console_resume(&mut self) {
-        self.console.pausing = false;
+    pub fn resume(&mut self) {
+        self.pausing = false;
     }
 
     /// Sends everything that waits, however long it takes.
-    pub fn console_drain(&mut self) {
-        while self.terminal.tty.pending_output() > 0 {
-            self.console.pausing = false;
-            let before = self.terminal.tty.pending_output();
-            self.console_output();
-            if self.terminal.tty.pending_output() == before && !self.console.pausing {
+    pub fn drain(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
+        while terminal.pending_output() > 0 {
+            self.pausing = false;
+            let before = terminal.pending_output();
+            self.output(terminal, clock, fx);
+            if terminal.pending_output() == before && !self.pausing {
                 return;
             }
         }
         while port_in(COM1 + reg::STATUS) & TRANSMITTER_EMPTY == 0 {}
+    }
+}
+
+/// A line from the host.
+fn control_line(line: &[u8], terminal: &mut Terminal, fx: &mut Effects) {
+    let Ok(line) = core::str::from_utf8(line) else { return };
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next();
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+    match (name, number(), number()) {
+        (Some("eof"), Some(bytes), _) => terminal.input_ends(bytes, fx),
+        (Some("winch"), Some(rows), Some(columns)) => {
+            terminal.resized(rows as u16, columns as u16, fx)
+        }
+        _ => libos::log!("unixd: the host says {line:?}"),
     }
 }

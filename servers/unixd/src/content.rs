@@ -30,6 +30,7 @@ pub struct Contents<'a> {
 }
 
 /// A description of a file, and the file.
+#[inline(always)]
 fn file_of(descs: &Descs, caller: Speaker, desc: u32) -> Result<(Ino, &Desc), Errno> {
     let desc = descs.of(caller.pid, desc)?;
     match desc.object {
@@ -124,7 +125,7 @@ impl Contents<'_> {
 }
 
 /// An answer with a part of a file, to read or also to write.
-#[inline]
+#[inline(always)]
 fn share(piece: Piece<Slots>, write: bool) -> Tried {
     let Piece { layout, start, bytes, size, frame } = piece;
     let answer = ops::Extent { layout, start, bytes, size };

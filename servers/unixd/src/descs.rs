@@ -1,12 +1,14 @@
 //! Open file descriptions: who holds them, what they are.
 
+use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::effects::Effects;
 use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
 use crate::voices::Speaker;
-use crate::wait::{done, Call, Tried};
+use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -16,7 +18,7 @@ use memfs::Ino;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
-use unixproto::{op, Any, Errno};
+use unixproto::{op, Errno};
 
 /// Descriptions that there may be in all.
 const DESCS_MAX: usize = 32768;
@@ -37,6 +39,8 @@ pub enum Object {
     Tty(Option<Ino>),
     /// The console as a stream of bytes.
     Stream,
+    /// A counter that processes share, by its number, and what it is for the library.
+    Counter(Kind, u32),
     /// A device that the library does alone.
     Device(Kind, Ino),
     /// Text made when it was opened.
@@ -54,6 +58,7 @@ impl Object {
             Object::Pipe(..) => Kind::Pipe,
             Object::Tty(_) => Kind::Tty,
             Object::Stream => Kind::Stream,
+            Object::Counter(kind, _) => *kind,
             Object::Device(kind, _) => *kind,
             Object::Text(..) => Kind::Text,
             Object::Path(_) => Kind::Path,
@@ -65,7 +70,7 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
-            Object::Stream => None,
+            Object::Stream | Object::Counter(..) => None,
         }
     }
     /// What those watch, or wait for, who watch it or wait for it.
@@ -73,6 +78,7 @@ impl Object {
         match self {
             Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
             Object::Tty(_) | Object::Stream => Some(Source::Terminal),
+            Object::Counter(_, number) => Some(Source::Counter(*number)),
             _ => None,
         }
     }
@@ -164,6 +170,7 @@ impl Default for Descs {
 
 impl Descs {
     /// The description with this id.
+    #[inline]
     pub fn get(&self, id: u32) -> Result<&Desc, Errno> {
         let index = (id as usize).wrapping_sub(1);
         self.table.get(index).ok_or(Errno::EBADF)
@@ -188,10 +195,12 @@ impl Descs {
         }
     }
     /// The descriptions that a process holds, in order.
+    #[inline]
     pub fn held(&self, pid: Pid) -> &[u32] {
         self.holders.get(&pid).map_or(&[], |held| &held[..])
     }
     /// Returns `true` if a process holds a description.
+    #[inline]
     pub fn holds(&self, pid: Pid, id: u32) -> bool {
         self.held(pid).binary_search(&id).is_ok()
     }
@@ -277,6 +286,8 @@ impl Descs {
 pub struct Handles<'a> {
     pub descs: &'a mut Descs,
     pub pipes: &'a mut Pipes,
+    pub counters: &'a mut Counters,
+    pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
     pub tree: &'a mut Tree,
@@ -313,13 +324,6 @@ impl Handles<'_> {
         }
     }
 
-    /// A request is given up that may have opened something already.
-    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
-        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
-            self.close(pid, call.kept);
-        }
-    }
-
     /// A process closes everything.
     pub fn close_all(&mut self, pid: Pid) {
         let held = self.descs.holders.remove(&pid).unwrap_or_default();
@@ -349,6 +353,7 @@ impl Handles<'_> {
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
+            Object::Counter(_, number) => self.counters.remove(number, self.clock),
             _ => {}
         }
         if let Some(node) = desc.object.node() {

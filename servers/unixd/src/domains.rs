@@ -9,8 +9,9 @@
 
 use crate::caps::{errno, Slots};
 use crate::clock::Clock;
+use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs};
-use crate::server::{Unixd, RECEIVED};
+use crate::server::RECEIVED;
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
 use abi::slots;
@@ -82,7 +83,7 @@ impl Domain {
     }
 }
 
-impl Unixd {
+impl Life<'_> {
     /// Puts the root that has come with a request in the place of a process's own, which only this server
     /// may do: no process has the right to revoke its root. What of the old one is left is dropped. Whoever
     /// has made so many copies of its root that this takes long is ended.
@@ -172,6 +173,7 @@ fn watch(
 impl Procs {
     /// The dispatcher on which a thread's calls come: its own, or that of the parent that acts as
     /// its process.
+    #[inline]
     pub fn dispatcher_of(&self, tid: Tid) -> Option<CapAddr> {
         if let Some(thread) = self.thread(tid) {
             return Some(thread.dispatcher.first());

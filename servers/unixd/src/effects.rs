@@ -2,56 +2,94 @@
 //!
 //! A part changes nothing but itself and what it is handed. What must happen elsewhere because of
 //! that it adds to the [`Effects`] of the request, and the loop performs them in order, in one place
-//! ([`Unixd::perform`]): before the request is answered or begins to wait, and before another one
-//! is looked at.
+//! (`Unixd::perform`): before the request is answered or begins to wait, and before another one
+//! is looked at. Requests that others wait with are tried again behind that, in the order in which
+//! those were woken.
 
 use crate::procs::Pid;
-use crate::server::Unixd;
 use crate::threads::Tid;
 use crate::voices::Speaker;
-use crate::watches::{Source, Sources};
+use crate::wait::Call;
+use crate::watches::Source;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 use unixproto::signals::SigInfo;
+use unixproto::Any;
 
 /// Something that others must do.
 #[derive(Clone, Copy, Debug)]
-enum Effect {
-    /// The request of a thread is tried again, if one waits.
-    Wake(Tid),
+pub enum Effect {
+    /// Those who were woken are answered now.
+    Retry,
     /// Those who watch something are told what is ready there; `true`: data have come.
     Changed(Source, bool),
     /// The next signal is posted.
     Post,
+    /// A signal of this server is posted to all processes of a group.
+    PostGroup(Pid, u32),
+    /// A thread looks at its signals, of which these are new.
+    Nudge(Tid, u64),
+    /// A process closes a description, which it does not know of yet.
+    Close(Pid, u32),
+    /// A process lets everything go: its descriptions and its working directory.
+    Release(Pid),
+    /// A process has ended: those who have it open are told.
+    Ended(Pid),
+    /// A process that has ended has been waited for.
+    Reaped(Pid),
+    /// The leader of a session has ended.
+    LeaderGone(Pid),
+    /// The first process has ended, with this wait status.
+    SessionOver(u32),
 }
 
 /// A signal to be posted.
 #[derive(Clone, Copy, Debug)]
-struct Post {
-    pid: Pid,
+pub struct Post {
+    /// To which process.
+    pub pid: Pid,
     /// To which thread; whichever takes it.
-    thread: Option<Tid>,
-    signal: u32,
-    info: SigInfo,
+    pub thread: Option<Tid>,
+    /// The signal.
+    pub signal: u32,
+    /// What comes with it.
+    pub info: SigInfo,
 }
 
 /// Effects in the order in which they are performed.
 #[derive(Default)]
 pub struct Effects {
+    /// Threads whose requests are tried again, once everything else has been performed.
+    woken: VecDeque<Tid>,
     list: Vec<Effect>,
     /// How many at the front are being performed.
     taken: usize,
     /// The signals among them, of which those that are being performed are not there any more.
     posts: VecDeque<Post>,
+    /// A signal to a group is among them.
+    grouped: bool,
     /// Somebody watches something: else nobody need be told of changes.
     watched: bool,
 }
 
 impl Effects {
-    /// The request of a thread is tried again, if one waits.
+    /// The request of a thread is tried again, if one waits by then.
     #[inline]
     pub fn wake(&mut self, tid: Tid) {
-        self.list.push(Effect::Wake(tid));
+        self.woken.push_back(tid);
+    }
+
+    /// The next thread whose request is tried again.
+    #[inline]
+    pub fn next_woken(&mut self) -> Option<Tid> {
+        self.woken.pop_front()
+    }
+
+    /// Returns `true` if nothing is left to be performed, nor anything to be tried again.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.woken.is_empty() && self.is_empty()
     }
 
     /// Those who watch something are told what is ready there; `data`: data have come.
@@ -62,69 +100,111 @@ impl Effects {
         }
     }
 
-    /// From now on somebody watches something.
-    pub fn begin_watching(&mut self) {
-        self.watched = true;
-    }
-
     /// Posts a signal to the thread that made the request.
     pub fn post_to(&mut self, to: Speaker, signal: u32, info: SigInfo) {
         self.list.push(Effect::Post);
         self.posts.push_back(Post { pid: to.pid, thread: Some(to.tid), signal, info });
     }
 
+    /// Posts a signal to a process.
+    pub fn post(&mut self, pid: Pid, signal: u32, info: SigInfo) {
+        self.list.push(Effect::Post);
+        self.posts.push_back(Post { pid, thread: None, signal, info });
+    }
+
+    /// Posts a signal of this server to all processes of a group.
+    pub fn post_group(&mut self, group: Pid, signal: u32) {
+        self.grouped = true;
+        self.list.push(Effect::PostGroup(group, signal));
+    }
+
+    /// Those who were woken are answered before anything else happens.
+    pub fn retry(&mut self) {
+        self.list.push(Effect::Retry);
+    }
+
+    /// A thread looks at its signals, of which these are new.
+    pub fn nudge(&mut self, tid: Tid, signals: u64) {
+        self.list.push(Effect::Nudge(tid, signals));
+    }
+
+    /// A request is given up that may have opened something already.
+    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
+        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
+            self.list.push(Effect::Close(pid, call.kept));
+        }
+    }
+
+    /// A process lets everything go: its descriptions and its working directory.
+    pub fn release(&mut self, pid: Pid) {
+        self.list.push(Effect::Release(pid));
+    }
+
+    /// A process has ended: those who have it open are told.
+    pub fn process_ended(&mut self, pid: Pid) {
+        self.list.push(Effect::Ended(pid));
+    }
+
+    /// A process that has ended has been waited for, or nobody will.
+    pub fn reaped(&mut self, pid: Pid) {
+        self.list.push(Effect::Reaped(pid));
+    }
+
+    /// The leader of a session has ended.
+    pub fn leader_gone(&mut self, session: Pid) {
+        self.list.push(Effect::LeaderGone(session));
+    }
+
+    /// The first process has ended, with a wait status.
+    pub fn session_over(&mut self, status: u32) {
+        self.list.push(Effect::SessionOver(status));
+    }
+
     /// Returns `true` if there is nothing to be performed.
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.list.len() == self.taken
     }
-}
 
-impl Unixd {
-    /// Performs all effects. Whatever those have as effects comes right behind each.
-    ///
-    /// Returns `true` if a signal was posted.
-    #[inline(always)]
-    pub fn perform(&mut self) -> bool {
-        !self.fx.is_empty() && self.perform_all()
+    /// Returns `true` if a signal is to be posted.
+    #[inline]
+    pub fn posts(&self) -> bool {
+        self.grouped || !self.posts.is_empty()
     }
 
-    #[inline(never)]
-    fn perform_all(&mut self) -> bool {
-        let posts = !self.fx.posts.is_empty();
-        let (start, end) = (self.fx.taken, self.fx.list.len());
-        self.fx.taken = end;
-        for index in start..end {
-            let Some(&effect) = self.fx.list.get(index) else { break };
-            match effect {
-                Effect::Wake(tid) => self.wake_one(tid),
-                Effect::Changed(source, data) => self.tell_watchers(source, data),
-                Effect::Post => self.perform_post(),
-            }
-            if !self.fx.is_empty() {
-                self.perform_all();
-            }
-        }
-        self.fx.list.truncate(start);
-        self.fx.taken = start;
-        posts
+    /// Takes what is to be performed: from where, and up to where.
+    pub fn begin(&mut self) -> Range<usize> {
+        self.grouped = false;
+        let all = self.taken..self.list.len();
+        self.taken = all.end;
+        all
     }
 
-    #[cold]
-    fn tell_watchers(&mut self, source: Source, data: bool) {
-        let Unixd { descs, pipes, terminal, procs, watches, fx, .. } = self;
-        fx.watched = !watches.is_empty();
-        watches.note((source, data), Sources { descs, pipes, terminal }, procs, fx);
+    /// One of what was taken.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Effect> {
+        self.list.get(index).copied()
     }
 
-    #[cold]
-    fn perform_post(&mut self) {
-        // The first is the one whose turn it is: those that it has as effects come after it, and the
-        // effects that they belong to are performed before the next one.
-        let Some(post) = self.fx.posts.pop_front() else { return };
-        let rest = core::mem::take(&mut self.fx.posts);
-        self.post_to(post.pid, post.thread, post.signal, post.info);
-        self.perform();
-        self.fx.posts = rest;
+    /// What was taken has been performed. Its room stays for the next ones.
+    pub fn end(&mut self, all: Range<usize>) {
+        self.list.truncate(all.start);
+        self.taken = all.start;
+    }
+
+    /// The signal whose turn it is, and those that come after all that it has as effects.
+    pub fn next_post(&mut self) -> Option<(Post, VecDeque<Post>)> {
+        let post = self.posts.pop_front()?;
+        Some((post, core::mem::take(&mut self.posts)))
+    }
+
+    /// The turn of the others has come.
+    pub fn resume_posts(&mut self, rest: VecDeque<Post>) {
+        self.posts = rest;
+    }
+
+    /// Nobody watches anything any more, or somebody does.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.watched = watched;
     }
 }

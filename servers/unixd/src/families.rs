@@ -1,7 +1,10 @@
 //! Parents and children, groups and sessions: waiting, stopping, ids.
 
+use crate::clock::Clock;
+use crate::effects::Effects;
+use crate::life::Life;
 use crate::procs::*;
-use crate::server::Unixd;
+use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::*;
@@ -10,14 +13,19 @@ use unixproto::session::CHLD_NOSTOP;
 use unixproto::signals::*;
 use unixproto::Errno;
 
-impl Unixd {
+impl Procs {
     /// Waits for a child.
-    pub fn wait_child(&mut self, pid: Pid, which: i32, options: u32) -> Tried {
+    pub fn wait_child(
+        &mut self,
+        pid: Pid,
+        (which, options): (i32, u32),
+        fx: &mut Effects,
+    ) -> Tried {
         let known = WNOHANG | WSTOPPED | WEXITED | WCONTINUED | WNOWAIT;
         if options & !known != 0 || options & (WSTOPPED | WEXITED | WCONTINUED) == 0 {
             return Err(Errno::EINVAL);
         }
-        let group = self.procs.get(pid)?.pgid;
+        let group = self.get(pid)?.pgid;
         let meant = |proc: &Proc| match which {
             -1 => true,
             0 => proc.pgid == group,
@@ -26,9 +34,9 @@ impl Unixd {
         };
         let counts = |proc: &&Proc| proc.state != State::Building && meant(proc);
         let ready = |proc: &Proc| Some((proc.pid, ready_status(proc, options)?));
-        let found = self.procs.with_news(pid).filter(counts).find_map(ready);
+        let found = self.with_news(pid).filter(counts).find_map(ready);
         match found {
-            Some((child, status)) => self.collect(pid, child, status, options),
+            Some((child, status)) => self.collect(pid, (child, status), options, fx),
             None if !self.has_child(pid, which, counts) => Err(Errno::ECHILD),
             None if options & WNOHANG != 0 => done(Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0 }),
             None => Ok(Outcome::Block(0)),
@@ -38,14 +46,20 @@ impl Unixd {
     /// Has a process a child, by the id or the group that a wait names, that counts?
     fn has_child(&self, pid: Pid, which: i32, counts: impl Fn(&&Proc) -> bool) -> bool {
         if which > 0 {
-            let child = self.procs.get(which as Pid);
+            let child = self.get(which as Pid);
             return child.is_ok_and(|child| child.parent == pid && counts(&child));
         }
-        self.procs.children(pid).any(|child| counts(&child))
+        self.children(pid).any(|child| counts(&child))
     }
 
-    fn collect(&mut self, pid: Pid, child: Pid, status: u32, options: u32) -> Tried {
-        let proc = self.procs.get_mut(child)?;
+    fn collect(
+        &mut self,
+        pid: Pid,
+        (child, status): (Pid, u32),
+        options: u32,
+        fx: &mut Effects,
+    ) -> Tried {
+        let proc = self.get_mut(child)?;
         let cpu_ns = proc.cpu_ns + proc.children_ns;
         let answer = Waited { pid: child, status, uid: proc.who.users.real, cpu_ns };
         if options & WNOWAIT != 0 {
@@ -53,23 +67,115 @@ impl Unixd {
         }
         if proc.state != State::Zombie {
             proc.news = None;
-            self.procs.tell(child, false);
+            self.tell(child, false);
             return done(answer);
         }
         let faults = proc.children_faults;
-        self.reap(child);
-        let parent = self.procs.get_mut(pid)?;
+        self.remove(child);
+        fx.reaped(child);
+        let parent = self.get_mut(pid)?;
         parent.children_ns += cpu_ns;
         parent.children_faults += faults;
         done(answer)
     }
 
+    /// Is the process group of a process orphaned?
+    pub fn is_orphaned(&self, pid: Pid) -> bool {
+        self.get(pid).is_ok_and(|proc| self.is_group_orphaned(proc.pgid))
+    }
+
+    /// A group is orphaned if no member has a parent in another group of the same session.
+    pub fn is_group_orphaned(&self, pgid: Pid) -> bool {
+        let anchors = |proc: &Proc| {
+            proc.is_live()
+                && self.live(proc.parent).is_ok_and(|p| p.pgid != pgid && p.sid == proc.sid)
+        };
+        !self.members(pgid).any(anchors)
+    }
+
+    /// `setpgid`.
+    pub fn set_pgid(&mut self, pid: Pid, target: u32, pgid: u32) -> Tried {
+        if pgid > i32::MAX as u32 {
+            return Err(Errno::EINVAL);
+        }
+        let target = if target == 0 { pid } else { target };
+        let pgid = if pgid == 0 { target } else { pgid };
+        let own = self.get(pid)?.sid;
+        let proc = self.live(target)?;
+        if target != pid && proc.parent != pid {
+            return Err(Errno::ESRCH);
+        }
+        if target != pid && proc.execed {
+            return Err(Errno::EACCES);
+        }
+        if proc.sid != own || proc.sid == target {
+            return Err(Errno::EPERM);
+        }
+        let exists = self.members(pgid).any(|p| p.sid == own);
+        if pgid != target && !exists {
+            return Err(Errno::EPERM);
+        }
+        self.set_family(target, pgid, own)?;
+        self.publish(target);
+        done(())
+    }
+
+    /// `getpgid`.
+    pub fn get_pgid(&mut self, pid: Pid, target: u32) -> Tried {
+        let target = if target == 0 { pid } else { target };
+        done(Process { pid: self.get(target)?.pgid })
+    }
+
+    /// `getsid`.
+    pub fn get_sid(&mut self, pid: Pid, target: u32) -> Tried {
+        let target = if target == 0 { pid } else { target };
+        done(Process { pid: self.get(target)?.sid })
+    }
+
+    /// `setsid`.
+    pub fn set_sid(&mut self, pid: Pid) -> Tried {
+        if self.members(pid).next().is_some() {
+            return Err(Errno::EPERM);
+        }
+        self.set_family(pid, pid, pid)?;
+        self.publish(pid);
+        done(Process { pid })
+    }
+
+    /// Processor time and faults.
+    pub fn usage(&self, clock: &Clock, pid: Pid, who: u32) -> Tried {
+        let proc = self.get(pid)?;
+        if who == 1 {
+            let (cpu_ns, faults) = (proc.children_ns, proc.children_faults);
+            return done(Usage { cpu_ns, faults, peak_pages: 0 });
+        }
+        let header = proc.session()?.header();
+        let (faults, peak_pages) = (header.faults.load(Relaxed), header.rss_pages.load(Relaxed));
+        done(Usage { cpu_ns: self.cpu_ns(clock, proc), faults, peak_pages })
+    }
+
+    /// Names the calling thread.
+    pub fn set_name_from(&mut self, caller: Speaker, call: &Call) -> Tried {
+        let name = self.a(caller, call)?;
+        self.set_name(caller.tid, name);
+        done(())
+    }
+
+    /// Its name.
+    pub fn get_name(&self, caller: Speaker) -> Tried {
+        let name = self.name_of(caller.tid).to_vec();
+        self.put(caller, &name)?;
+        count(name.len())
+    }
+}
+
+impl Life<'_> {
     /// The library stops the process because of a signal that had to wait.
     pub fn stop(&mut self, pid: Pid, signal: u32) -> Tried {
         if default_action(signal) != DefaultAction::Stop {
             return Err(Errno::EINVAL);
         }
-        if signal != SIGSTOP && (self.is_orphaned(pid) || self.procs.get(pid)?.is_acted()) {
+        if signal != SIGSTOP && (self.procs.is_orphaned(pid) || self.procs.get(pid)?.is_acted()) {
             return done(());
         }
         self.stop_process(pid, signal);
@@ -112,7 +218,7 @@ impl Unixd {
             self.procs.unsuspend(threads.iter().copied());
         }
         for tid in threads {
-            if self.has_signal(tid) {
+            if self.procs.has_signal(tid) {
                 self.nudge(tid, 0);
             }
         }
@@ -121,7 +227,7 @@ impl Unixd {
 
     /// Has the process no dispatcher of its own, or is that its child's at the moment?
     fn is_acting_or_acted(&self, pid: Pid) -> bool {
-        self.procs.get(pid).is_ok_and(|proc| proc.is_acted()) || self.acted(pid).is_some()
+        self.procs.get(pid).is_ok_and(|proc| proc.is_acted()) || self.procs.acted(pid).is_some()
     }
 
     /// Is another process stopped on the same dispatcher: the parent that acts as this one, or the
@@ -129,109 +235,20 @@ impl Unixd {
     fn shares_a_stop(&self, pid: Pid) -> bool {
         let stopped = |pid: Pid| self.procs.live(pid).is_ok_and(|proc| proc.stopped);
         let Ok(proc) = self.procs.get(pid) else { return false };
-        proc.is_acted() && stopped(proc.parent) || self.acted(pid).is_some_and(stopped)
+        proc.is_acted() && stopped(proc.parent) || self.procs.acted(pid).is_some_and(stopped)
     }
 
     fn news_for_parent(&mut self, pid: Pid, code: i32, signal: u32) {
         let Ok(proc) = self.procs.get(pid) else { return };
         let (parent, uid) = (proc.parent, proc.who.users.real);
         self.wake_process(parent);
-        self.run_retries();
+        self.fx.retry();
         let Ok(Ok(session)) = self.procs.live(parent).map(|proc| proc.session()) else { return };
         if session.header().child_flags.load(Relaxed) & CHLD_NOSTOP != 0 {
             return;
         }
         let info = SigInfo { code, pid, uid, status: signal as i32, value: 0 };
-        self.post(parent, SIGCHLD, info);
-    }
-
-    /// Is the process group of a process orphaned?
-    pub fn is_orphaned(&self, pid: Pid) -> bool {
-        self.procs.get(pid).is_ok_and(|proc| self.is_group_orphaned(proc.pgid))
-    }
-
-    /// A group is orphaned if no member has a parent in another group of the same session.
-    pub fn is_group_orphaned(&self, pgid: Pid) -> bool {
-        let anchors = |proc: &Proc| {
-            proc.is_live()
-                && self.procs.live(proc.parent).is_ok_and(|p| p.pgid != pgid && p.sid == proc.sid)
-        };
-        !self.procs.members(pgid).any(anchors)
-    }
-
-    /// `setpgid`.
-    pub fn set_pgid(&mut self, pid: Pid, target: u32, pgid: u32) -> Tried {
-        if pgid > i32::MAX as u32 {
-            return Err(Errno::EINVAL);
-        }
-        let target = if target == 0 { pid } else { target };
-        let pgid = if pgid == 0 { target } else { pgid };
-        let own = self.procs.get(pid)?.sid;
-        let proc = self.procs.live(target)?;
-        if target != pid && proc.parent != pid {
-            return Err(Errno::ESRCH);
-        }
-        if target != pid && proc.execed {
-            return Err(Errno::EACCES);
-        }
-        if proc.sid != own || proc.sid == target {
-            return Err(Errno::EPERM);
-        }
-        let exists = self.procs.members(pgid).any(|p| p.sid == own);
-        if pgid != target && !exists {
-            return Err(Errno::EPERM);
-        }
-        self.procs.set_family(target, pgid, own)?;
-        self.publish(target);
-        done(())
-    }
-
-    /// `getpgid`.
-    pub fn get_pgid(&mut self, pid: Pid, target: u32) -> Tried {
-        let target = if target == 0 { pid } else { target };
-        done(Process { pid: self.procs.get(target)?.pgid })
-    }
-
-    /// `getsid`.
-    pub fn get_sid(&mut self, pid: Pid, target: u32) -> Tried {
-        let target = if target == 0 { pid } else { target };
-        done(Process { pid: self.procs.get(target)?.sid })
-    }
-
-    /// `setsid`.
-    pub fn set_sid(&mut self, pid: Pid) -> Tried {
-        if self.procs.members(pid).next().is_some() {
-            return Err(Errno::EPERM);
-        }
-        self.procs.set_family(pid, pid, pid)?;
-        self.publish(pid);
-        done(Process { pid })
-    }
-
-    /// Processor time and faults.
-    pub fn usage(&mut self, pid: Pid, who: u32) -> Tried {
-        let proc = self.procs.get(pid)?;
-        if who == 1 {
-            let (cpu_ns, faults) = (proc.children_ns, proc.children_faults);
-            return done(Usage { cpu_ns, faults, peak_pages: 0 });
-        }
-        let header = proc.session()?.header();
-        let (faults, peak_pages) = (header.faults.load(Relaxed), header.rss_pages.load(Relaxed));
-        done(Usage { cpu_ns: self.procs.cpu_ns(&self.clock, proc), faults, peak_pages })
-    }
-
-    /// Names the calling thread.
-    pub fn set_name(&mut self, call: &Call) -> Tried {
-        let name = self.procs.a(self.caller, call)?;
-        self.procs.set_name(self.caller.tid, name);
-        done(())
-    }
-
-    /// Its name.
-    pub fn get_name(&mut self) -> Tried {
-        let name = self.procs.name_of(self.caller.tid).to_vec();
-        self.procs.put(self.caller, &name)?;
-        count(name.len())
+        self.fx.post(parent, SIGCHLD, info);
     }
 }
 

@@ -6,13 +6,20 @@
 //! native  Exec → Replace[domain]                            the process goes on as another domain
 //! ```
 
-use crate::domains::Domain;
-use crate::exits::Ending;
+use crate::caps::{mint, Slots};
+use crate::descs::Descs;
+use crate::domains::{receive_dispatcher, Domain, OWN};
+use crate::ending::Ending;
+use crate::life::Life;
 use crate::limits::Limits;
 use crate::names::View;
+use crate::nodes::Tree;
 use crate::procs::*;
-use crate::server::{Unixd, SCRATCH};
-use crate::voices::Speaker;
+use crate::server::SCRATCH;
+use crate::stock::Stock;
+use crate::system::System;
+use crate::threads::Thread;
+use crate::voices::{show, Speaker, Voice};
 use crate::wait::{done, Call, Outcome, Tried};
 use abi::slots::MONITOR;
 use alloc::boxed::Box;
@@ -33,39 +40,63 @@ const CMDLINE_MAX: usize = 4096;
 /// File mode creation mask of the first process.
 const FIRST_UMASK: u32 = 0o022;
 
-impl Unixd {
+/// What new processes, threads and programs need beside [`Life`].
+pub struct Births<'a> {
+    pub life: Life<'a>,
+    pub descs: &'a mut Descs,
+    pub tree: &'a mut Tree,
+    pub stock: &'a mut Stock,
+    pub system: &'a System,
+    /// The group in the foreground of the terminal, whose id is not given again.
+    pub foreground: Option<Pid>,
+}
+
+impl Births<'_> {
     /// A child of the caller.
     pub fn fork(&mut self, pid: Pid, act: bool) -> Tried {
-        if act && (self.procs.get(pid)?.domain.is_none() || self.acted(pid).is_some()) {
+        if act
+            && (self.life.procs.get(pid)?.domain.is_none() || self.life.procs.acted(pid).is_some())
+        {
             return Err(Errno::EAGAIN);
         }
-        self.may_make_thread(pid)?;
-        let uid = self.procs.real_user(pid);
-        let child = self.procs.new_pid(self.terminal.foreground(), uid)?;
+        self.life.procs.may_make_thread(pid)?;
+        let uid = self.life.procs.real_user(pid);
+        let child = self.life.procs.new_pid(self.foreground, uid)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
-        let parent = self.procs.get(pid)?;
+        let parent = self.life.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
-        voice.session.header().blocked.store(self.procs.mask_of(self.caller.tid), Relaxed);
+        voice
+            .session
+            .header()
+            .blocked
+            .store(self.life.procs.mask_of(self.life.caller.tid), Relaxed);
         let proc = Proc {
             state: if act { State::Live } else { State::Building },
             parent: pid,
             voice: Some(voice),
-            name: self.procs.name_of(self.caller.tid).to_vec(),
+            name: self.life.procs.name_of(self.life.caller.tid).to_vec(),
             program: parent.program.clone(),
             dumpable: parent.dumpable,
             limits: parent.limits.inherited(),
-            ..Proc::new(child, parent.pgid, parent.sid, parent.cwd, parent.who, self.clock.now())
+            ..Proc::new(
+                child,
+                parent.pgid,
+                parent.sid,
+                parent.cwd,
+                parent.who,
+                self.life.clock.now(),
+            )
         };
-        self.procs.add(proc);
+        self.life.procs.add(proc);
         if act {
-            self.procs.get_mut(pid)?.acts_as = Some(child);
+            self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
         self.inherit(pid, child);
-        self.look_at_cpu_later(child);
-        self.publish(child);
-        let shown = self.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
-        if let Err(error) = shown.and_then(|voice| self.show(voice)) {
-            self.end_quietly(child);
+        self.life.look_at_cpu_later(child);
+        self.life.procs.publish(child);
+        let shown = self.life.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
+        if let Err(error) = shown.and_then(show) {
+            self.life.end_quietly(child);
             return Err(error);
         }
         Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
@@ -74,23 +105,14 @@ impl Unixd {
     /// Counts what a child holds like its parent.
     fn inherit(&mut self, parent: Pid, child: Pid) {
         self.descs.inherit(parent, child);
-        if let Ok(proc) = self.procs.get(child) {
+        if let Ok(proc) = self.life.procs.get(child) {
             self.tree.hold(proc.cwd);
-        }
-    }
-
-    /// Writes a process's ids into its header.
-    pub fn publish(&self, pid: Pid) {
-        let Ok(proc) = self.procs.get(pid) else { return };
-        for tid in core::iter::once(pid).chain(proc.threads.iter().copied()) {
-            let Ok(session) = self.procs.session_of(tid) else { continue };
-            publish_to(session.header(), proc, tid);
         }
     }
 
     /// Starts a child that `fork` made, in the domain that has come with the request.
     pub fn fork_commit(&mut self, pid: Pid, child: u32, wait: bool, received: u32) -> Tried {
-        let proc = self.procs.get(child)?;
+        let proc = self.life.procs.get(child)?;
         if proc.parent != pid {
             return Err(Errno::ESRCH);
         }
@@ -103,28 +125,20 @@ impl Unixd {
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
         let domain = Domain::receive(received, endpoint, options::LINUX)?;
         domain.start()?;
-        let proc = self.procs.get_mut(child)?;
+        let proc = self.life.procs.get_mut(child)?;
         proc.domain = Some(domain);
         proc.state = State::Live;
         proc.vfork = wait;
         if proc.stopped {
-            self.procs.suspend([child]);
+            self.life.procs.suspend([child]);
         }
-        self.tell_of_signals(child);
+        self.life.procs.tell_of_signals(child);
         done(())
-    }
-
-    /// A process that has just got a domain looks at the signals that came before.
-    fn tell_of_signals(&self, pid: Pid) {
-        if let Some(dispatcher) = self.procs.dispatcher_of(pid).filter(|_| self.has_signal(pid)) {
-            // One that has just ended needs no notification.
-            let _ = dispatcher.notify(NOTE_SIGNAL);
-        }
     }
 
     /// Waits for what a child does that has been started.
     pub fn fork_wait(&mut self, pid: Pid, child: u32) -> Tried {
-        match self.procs.get(child) {
+        match self.life.procs.get(child) {
             Ok(proc) if proc.vfork && proc.parent == pid => Ok(Outcome::Block(0)),
             _ => done(()),
         }
@@ -132,43 +146,36 @@ impl Unixd {
 
     /// Gives up a child that was not started.
     pub fn fork_abort(&mut self, pid: Pid, child: u32) -> Tried {
-        let proc = self.procs.get(child)?;
+        let proc = self.life.procs.get(child)?;
         if proc.parent != pid || proc.state != State::Building {
             return Err(Errno::ESRCH);
         }
-        self.end_quietly(child);
+        self.life.end_quietly(child);
         done(())
-    }
-
-    /// The child of the caller that it acts as.
-    pub fn acted(&self, pid: Pid) -> Option<Pid> {
-        let child = self.procs.get(pid).ok()?.acts_as?;
-        let is = |proc: &Proc| proc.parent == pid && proc.is_acted();
-        self.procs.get(child).is_ok_and(is).then_some(child)
     }
 
     /// A child that its parent acted as gets a domain.
     pub fn become_domain(&mut self, pid: Pid, received: u32) -> Tried {
-        let proc = self.procs.get(pid)?;
+        let proc = self.life.procs.get(pid)?;
         if proc.domain.is_some() {
             return Err(Errno::EINVAL);
         }
         if proc.killed {
             // What its parent did not do by itself. The parent goes on.
-            self.terminate(pid, killed(SIGKILL));
+            self.life.terminate(pid, killed(SIGKILL));
             return done(());
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
         let domain = Domain::receive(received, endpoint, options::LINUX)?;
         domain.start()?;
-        self.procs.get_mut(pid)?.domain = Some(domain);
-        self.tell_of_signals(pid);
+        self.life.procs.get_mut(pid)?.domain = Some(domain);
+        self.life.procs.tell_of_signals(pid);
         done(())
     }
 
     /// The caller goes on as the domain that it has made, a native one or one for a Linux program.
     pub fn replace(&mut self, pid: Pid, received: u32, linux: bool) -> Tried {
-        let proc = self.procs.get(pid)?;
+        let proc = self.life.procs.get(pid)?;
         if proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
@@ -179,28 +186,74 @@ impl Unixd {
             let _ = MONITOR.copy_to(Place::within(domain.cspace(), MONITOR));
         }
         // The first thread may be waiting for something; no other thread runs any further.
-        self.unblock(pid);
-        self.procs.suspend(self.other_threads(pid));
-        self.remove_threads(pid);
+        self.life.unblock(pid);
+        self.life.procs.suspend(self.life.other_threads(pid));
+        self.life.remove_threads(pid);
         domain.start()?;
-        let cpu_ns = self.procs.cpu_ns(&self.clock, self.procs.get(pid)?);
-        let proc = self.procs.get_mut(pid)?;
+        let cpu_ns = self.life.procs.cpu_ns(self.life.clock, self.life.procs.get(pid)?);
+        let proc = self.life.procs.get_mut(pid)?;
         let old = proc.domain.replace(domain);
         (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
         proc.first_ended = false;
-        self.ending.extend(old.map(|domain| Box::new(Ending::of_domain(domain))));
+        if let Some(old) = old {
+            self.life.voices.take_back(Ending::of_domain(old));
+        }
         Ok(Outcome::Never)
+    }
+
+    /// A new thread of the caller's process.
+    pub fn new_thread(&mut self, pid: Pid, received: u32) -> Tried {
+        let proc = self.life.procs.get(pid)?;
+        if received != 1 || proc.domain.is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let options = if proc.native { 0 } else { options::LINUX };
+        self.life.procs.may_make_thread(pid)?;
+        let tid = self.life.procs.new_pid(self.foreground, self.life.procs.real_user(pid))?;
+        let voice = self.equip(Speaker { pid, tid })?;
+        let made = receive_dispatcher(voice.endpoint(), options);
+        let shown = made.and_then(|dispatcher| {
+            show(&voice)?;
+            mint(dispatcher.first(), SCRATCH.plus(2), OWN)?;
+            Ok(dispatcher)
+        });
+        let dispatcher = match shown {
+            Ok(dispatcher) => dispatcher,
+            Err(error) => {
+                let nothing = Slots::none();
+                self.life.voices.end_thread(voice, nothing);
+                return Err(error);
+            }
+        };
+        let blocked = self.life.procs.mask_of(self.life.caller.tid);
+        voice.session.header().blocked.store(blocked, Relaxed);
+        let name = self.life.procs.name_of(self.life.caller.tid).to_vec();
+        let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
+        self.life.procs.add_thread(tid, Box::new(thread));
+        self.life.procs.get_mut(pid)?.threads.push(tid);
+        self.life.look_at_cpu_later(pid);
+        self.life.procs.publish(pid);
+        if self.life.procs.get(pid)?.stopped {
+            self.life.procs.suspend([tid]);
+        }
+        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 3)))
+    }
+
+    /// What a thread that is not there yet will speak with.
+    fn equip(&mut self, speaker: Speaker) -> Result<Voice, Errno> {
+        let others = self.life.procs.len();
+        self.life.voices.equip(self.stock, others, speaker)
     }
 
     /// A new program takes over.
     pub fn exec(&mut self, pid: Pid, call: &Call) -> Tried {
-        let caller = self.caller;
-        let (path, mut args) = (self.procs.a(caller, call)?, self.procs.b(caller, call)?);
+        let caller = self.life.caller;
+        let (path, mut args) = (self.life.procs.a(caller, call)?, self.life.procs.b(caller, call)?);
         args.truncate(CMDLINE_MAX);
-        let exe = View::new(&self.tree, &self.procs, &self.descs, caller)?
+        let exe = View::new(self.tree, self.life.procs, self.descs, caller)?
             .absolute(&path)
             .unwrap_or_else(|_| path.clone());
-        let proc = self.procs.get_mut(pid)?;
+        let proc = self.life.procs.get_mut(pid)?;
         proc.name = name_of(&path);
         proc.program = Some(Rc::new(Program { exe, cmdline: args }));
         proc.execed = true;
@@ -210,11 +263,49 @@ impl Unixd {
         let Credentials { users, groups, .. } = &proc.who;
         let as_itself = users.effective == users.real && groups.effective == groups.real;
         proc.dumpable = as_itself && !proc.who.hides_from(&before);
-        self.publish(pid);
-        self.end_vfork(pid);
+        self.life.procs.publish(pid);
+        self.life.end_vfork(pid);
         done(())
     }
 
+    /// The first request of the first process: its arguments and descriptions.
+    pub fn attach(&mut self, pid: Pid, from: u32) -> Tried {
+        let [stdin, stdout, stderr] = self.system.stdio();
+        self.life.procs.live(pid)?.session()?.header().umask.store(FIRST_UMASK, Relaxed);
+        let rest = self.system.args().get(from as usize..).unwrap_or_default();
+        let part = rest.get(..unixproto::session::DATA_BYTES).unwrap_or(rest);
+        self.life.procs.put(self.life.caller, part)?;
+        done(unixproto::ops::Attached { pid, bytes: part.len() as u32, stdin, stdout, stderr })
+    }
+}
+
+impl Procs {
+    /// Writes a process's ids into its header.
+    pub fn publish(&self, pid: Pid) {
+        let Ok(proc) = self.get(pid) else { return };
+        for tid in core::iter::once(pid).chain(proc.threads.iter().copied()) {
+            let Ok(session) = self.session_of(tid) else { continue };
+            publish_to(session.header(), proc, tid);
+        }
+    }
+
+    /// The child of the caller that it acts as.
+    pub fn acted(&self, pid: Pid) -> Option<Pid> {
+        let child = self.get(pid).ok()?.acts_as?;
+        let is = |proc: &Proc| proc.parent == pid && proc.is_acted();
+        self.get(child).is_ok_and(is).then_some(child)
+    }
+
+    /// A process that has just got a domain looks at the signals that came before.
+    pub fn tell_of_signals(&self, pid: Pid) {
+        if let Some(dispatcher) = self.dispatcher_of(pid).filter(|_| self.has_signal(pid)) {
+            // One that has just ended needs no notification.
+            let _ = dispatcher.notify(NOTE_SIGNAL);
+        }
+    }
+}
+
+impl Life<'_> {
     /// The parent of a vfork goes on.
     pub fn end_vfork(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
@@ -222,16 +313,6 @@ impl Unixd {
             let parent = proc.parent;
             self.wake_process(parent);
         }
-    }
-
-    /// The first request of the first process: its arguments and descriptions.
-    pub fn attach(&mut self, pid: Pid, from: u32) -> Tried {
-        let [stdin, stdout, stderr] = self.system.stdio();
-        self.procs.live(pid)?.session()?.header().umask.store(FIRST_UMASK, Relaxed);
-        let rest = self.system.args().get(from as usize..).unwrap_or_default();
-        let part = rest.get(..unixproto::session::DATA_BYTES).unwrap_or(rest);
-        self.procs.put(self.caller, part)?;
-        done(unixproto::ops::Attached { pid, bytes: part.len() as u32, stdin, stdout, stderr })
     }
 }
 

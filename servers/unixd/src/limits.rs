@@ -4,8 +4,8 @@
 //! The library keeps all limits and tells this server of these, which it could not be trusted with.
 
 use crate::clock::{Due, SECOND};
-use crate::procs::{Pid, Proc};
-use crate::server::Unixd;
+use crate::life::Life;
+use crate::procs::{Pid, Proc, Procs};
 use crate::signals::from_kernel;
 use crate::wait::{done, Tried};
 use credentials::Capability;
@@ -75,7 +75,25 @@ fn first_warning(cpu: Limit) -> u64 {
     cpu.soft.max(1).saturating_mul(SECOND)
 }
 
-impl Unixd {
+impl Procs {
+    /// A user that has as many threads as a process may see is denied another by it, unless that is
+    /// privileged.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`.
+    pub fn may_make_thread(&self, pid: Pid) -> Result<(), Errno> {
+        let proc = self.get(pid)?;
+        let exempt = || proc.has(Capability::SysResource) || proc.has(Capability::SysAdmin);
+        let user = proc.who.users.real;
+        match self.threads_of_user(user) < proc.limits.threads.soft || user == ROOT || exempt() {
+            true => Ok(()),
+            false => Err(Errno::EAGAIN),
+        }
+    }
+}
+
+impl Life<'_> {
     /// `setrlimit`.
     pub fn set_limit(&mut self, pid: Pid, op: op::SetLimit) -> Tried {
         let proc = self.procs.get_mut(pid)?;
@@ -95,25 +113,6 @@ impl Unixd {
         done(())
     }
 
-    /// A user that has as many threads as a process may see is denied another by it, unless that is
-    /// privileged.
-    ///
-    /// # Errors
-    ///
-    /// `EAGAIN`.
-    pub fn may_make_thread(&self, pid: Pid) -> Result<(), Errno> {
-        let proc = self.procs.get(pid)?;
-        let exempt = || proc.has(Capability::SysResource) || proc.has(Capability::SysAdmin);
-        let user = proc.who.users.real;
-        match self.procs.threads_of_user(user) < proc.limits.threads.soft
-            || user == ROOT
-            || exempt()
-        {
-            true => Ok(()),
-            false => Err(Errno::EAGAIN),
-        }
-    }
-
     /// Looks at the processor time of a process when it may have used up what it has, at the earliest.
     pub fn look_at_cpu_later(&mut self, pid: Pid) {
         self.forget_cpu_look(pid);
@@ -122,7 +121,7 @@ impl Unixd {
         if next == u64::MAX {
             return;
         }
-        let left = next.saturating_sub(self.procs.cpu_ns(&self.clock, proc))
+        let left = next.saturating_sub(self.procs.cpu_ns(self.clock, proc))
             / (1 + proc.threads.len() as u64);
         let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
         self.clock.add(look, Due::Cpu(pid));
@@ -143,7 +142,7 @@ impl Unixd {
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.live(pid) else { return };
-        let (used, limits) = (self.procs.cpu_ns(&self.clock, proc), proc.limits);
+        let (used, limits) = (self.procs.cpu_ns(self.clock, proc), proc.limits);
         if used >= limits.hard_cpu_ns() {
             log_end(proc, used);
             return self.strike_down(pid, SIGKILL);

@@ -13,23 +13,26 @@
 
 extern crate alloc;
 
-mod boot;
 mod caps;
 mod captree;
 mod clock;
 mod console;
 mod content;
+mod counters;
 mod descs;
 mod dirs;
 mod domains;
 mod effects;
+mod ending;
 mod exits;
 mod families;
+mod firstdomain;
 mod fork;
 mod frames;
 mod futexes;
 mod inout;
 mod kin;
+mod life;
 mod limits;
 mod locks;
 mod names;
@@ -39,10 +42,10 @@ mod openproc;
 mod pathops;
 mod pipes;
 mod poll;
+mod populate;
 mod procfs;
 mod procs;
 mod proctext;
-mod requests;
 mod ring;
 mod server;
 mod signals;
@@ -59,11 +62,11 @@ mod window;
 libos::program!(main);
 
 fn main(start: libos::runtime::Start) {
-    match boot::start(&start) {
+    match server::boot::start(&start) {
         Ok(server) => server.run(),
         Err(problem) => {
             libos::log!("unixd: cannot start: {problem}");
-            boot::give_up();
+            server::boot::give_up();
         }
     }
 }

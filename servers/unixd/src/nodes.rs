@@ -40,10 +40,12 @@ impl Tree {
         &mut self.files
     }
     /// The root directory.
+    #[inline]
     pub fn root(&self) -> Node {
         Node::Mem(self.files.names().root())
     }
     /// The node of an inode: `/proc` covers a directory.
+    #[inline]
     pub fn node(&self, ino: Ino) -> Node {
         match ino == self.proc_dir {
             true => Node::Proc(ProcNode::Root),
@@ -51,6 +53,7 @@ impl Tree {
         }
     }
     /// Keeps what a node stands for alive.
+    #[inline]
     pub fn hold(&mut self, node: Node) {
         if let Node::Mem(ino) = node {
             self.files.names_mut().hold(ino);

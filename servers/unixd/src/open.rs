@@ -1,11 +1,11 @@
 //! Opening and creating files.
 
-use crate::clock::Clock;
 use crate::content::{refused, writer};
+use crate::counters::Origin;
 use crate::descs::{Handles, Object, Place};
 use crate::names::View;
 use crate::nodes::Node;
-use crate::procs::Procs;
+use crate::procs::{Procs, State};
 use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -39,7 +39,6 @@ pub struct Opening<'a> {
     pub procs: &'a Procs,
     pub terminal: &'a mut Terminal,
     pub stock: &'a mut Stock,
-    pub clock: &'a Clock,
     pub system: &'a System,
     pub caller: Speaker,
 }
@@ -108,7 +107,7 @@ impl Opening<'_> {
 
     /// Attributes of what the process makes.
     fn attr(&self, mode: u32) -> Attr {
-        Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
+        Attr { mode: mode & 0o7777, cred: self.cred(), now: self.handles.clock.wall() }
     }
 
     fn open_unnamed(&mut self, op: op::Open, path: &[u8]) -> Tried {
@@ -151,7 +150,7 @@ impl Opening<'_> {
             _ => Claim::None,
         };
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
-            let writer = writer(self.procs, self.caller, self.clock.wall())?;
+            let writer = writer(self.procs, self.caller, self.handles.clock.wall())?;
             let resized = self.handles.tree.files_mut().resize(*ino, 0, writer);
             resized.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
         }
@@ -202,13 +201,17 @@ impl Opening<'_> {
 
     /// An unnamed file of so many zeros.
     pub fn mem_file(&mut self, size: u64) -> Tried {
-        self.room(1)?;
+        let Speaker { pid, .. } = self.caller;
+        let cred = self.cred();
+        self.handles.descs.room(pid, cred.uid, 1)?;
         if size > memfs::SIZE_MAX {
             return Err(Errno::ENOMEM);
         }
-        let attr = self.attr(0o777);
+        let attr = Attr { mode: 0o777, cred, now: self.handles.clock.wall() };
         let ino = self.handles.tree.files_mut().create_unnamed(size, attr)?;
-        self.opened(Object::File(ino), O_RDWR, None, Claim::None)
+        let object = Object::File(ino);
+        let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
+        done(Opened { desc, kind: Kind::Regular as u8, inode: ino.0 as u64 })
     }
 
     /// Makes a pipe.
@@ -224,6 +227,34 @@ impl Opening<'_> {
         let read = self.open_desc(object(), O_RDONLY | status, None, Claim::None)?;
         let write = self.open_desc(object(), O_WRONLY | status, None, Claim::None)?;
         done(PipeEnds { read, write })
+    }
+
+    /// Makes a counter for an `eventfd`.
+    pub fn event(&mut self, op: op::Event) -> Tried {
+        self.room(1)?;
+        let origin = Origin::Writes { semaphore: op.semaphore };
+        let number = self.handles.counters.make(origin, op.count)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Event, number), flags, None, Claim::None)
+    }
+
+    /// Makes a timer for a `timerfd`.
+    pub fn alarm(&mut self, op: op::Alarm) -> Tried {
+        self.room(1)?;
+        let Handles { counters, clock, .. } = &mut self.handles;
+        let number = counters.make(Origin::Clock, 0)?;
+        counters.set(number, (op.deadline, op.interval), clock)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Timer, number), flags, None, Claim::None)
+    }
+
+    /// Opens a process.
+    pub fn process(&mut self, op: op::OpenProcess) -> Tried {
+        self.room(1)?;
+        let is_over = self.procs.get(op.pid)?.state == State::Zombie;
+        let number = self.handles.counters.of_process(op.pid, is_over)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Counter(Kind::Process, number), flags, None, Claim::None)
     }
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
@@ -247,7 +278,7 @@ impl Opening<'_> {
                 return Ok(Outcome::Block(0));
             }
             if writer {
-                self.handles.drop_kept(self.caller.pid, call);
+                self.handles.close(self.caller.pid, call.kept);
                 return Err(Errno::ENXIO);
             }
         }

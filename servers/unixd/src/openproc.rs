@@ -1,5 +1,6 @@
 //! Opening what is in `/proc`.
 
+use crate::descs::Handles;
 use crate::descs::Object;
 use crate::nodes::Node;
 use crate::open::Opening;
@@ -13,8 +14,9 @@ use unixproto::{op, Errno};
 
 impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
-        let Opening { procs, clock, terminal, system, .. } = self;
-        Texts { procs, clock, terminal, system, tree: self.handles.tree }
+        let Opening { procs, terminal, system, .. } = self;
+        let Handles { clock, tree, .. } = &self.handles;
+        Texts { procs, clock, terminal, system, tree }
     }
 
     /// Opens a node.

@@ -46,7 +46,7 @@ fn pipe_of(desc: &Desc) -> Result<u32, Errno> {
 }
 
 /// Has those told who wait for a pipe, or watch it: it has changed.
-#[inline]
+#[inline(always)]
 fn wake(number: u32, pipe: &mut Pipe, data: bool, fx: &mut Effects) {
     for tid in pipe.waiters().drain() {
         fx.wake(tid);

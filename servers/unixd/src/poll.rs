@@ -1,6 +1,7 @@
 //! Waiting for several descriptions at once.
 
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::descs::{Descs, Object};
 use crate::pipes::Pipes;
 use crate::procs::Procs;
@@ -17,6 +18,7 @@ use unixproto::{op, Errno};
 pub struct Polling<'a> {
     pub descs: &'a Descs,
     pub pipes: &'a mut Pipes,
+    pub counters: &'a mut Counters,
     pub terminal: &'a mut Terminal,
     pub watches: &'a mut Watches,
     pub procs: &'a Procs,
@@ -36,7 +38,8 @@ impl Polling<'_> {
             let chunk = chunk.try_into().map_err(|_| Errno::EINVAL)?;
             set.push(PollEntry::from_bytes(chunk));
         }
-        let sources = Sources { descs: self.descs, pipes: self.pipes, terminal: self.terminal };
+        let Polling { descs, pipes, counters, clock, terminal, .. } = &self;
+        let sources = Sources { descs, pipes, counters, clock, terminal };
         let mut ready = 0;
         for entry in set.iter_mut().filter(|entry| entry.desc != 0) {
             let mask = entry.events | POLLERR | POLLHUP | POLLNVAL;
@@ -52,6 +55,7 @@ impl Polling<'_> {
             for entry in &set {
                 match self.descs.of(caller.pid, entry.desc).map(|desc| &desc.object) {
                     Ok(Object::Pipe(pipe, _)) => self.pipes.wait(*pipe, caller.tid),
+                    Ok(Object::Counter(_, number)) => self.counters.wait(*number, caller.tid),
                     Ok(Object::Tty(_) | Object::Stream) => self.terminal.wait(caller.tid),
                     _ => {}
                 }

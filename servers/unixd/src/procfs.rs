@@ -390,6 +390,9 @@ impl View<'_> {
             Object::Pipe(pipe, _) => format!("pipe:[{}]", 1 + pipe).into_bytes(),
             Object::Tty(_) => b"/dev/console".to_vec(),
             Object::Stream => b"pipe:[0]".to_vec(),
+            Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
+            Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
+            Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
             _ => b"/memfd: (deleted)".to_vec(),
         })
     }

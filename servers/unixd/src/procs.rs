@@ -164,6 +164,7 @@ impl Proc {
         matches!(self.state, State::Live | State::Building)
     }
     /// On whose behalf it opens files.
+    #[inline]
     pub fn cred(&self) -> Cred {
         cred_of(&self.who)
     }
@@ -211,14 +212,17 @@ impl Procs {
         self.table.len()
     }
     /// A process; `ESRCH`: there is none with this id.
+    #[inline]
     pub fn get(&self, pid: Pid) -> Result<&Proc, Errno> {
         self.table.get(&pid).map(|proc| &**proc).ok_or(Errno::ESRCH)
     }
     /// The same, to be changed.
+    #[inline]
     pub fn get_mut(&mut self, pid: Pid) -> Result<&mut Proc, Errno> {
         self.table.get_mut(&pid).map(|proc| &mut **proc).ok_or(Errno::ESRCH)
     }
     /// A process that has not ended.
+    #[inline]
     pub fn live(&self, pid: Pid) -> Result<&Proc, Errno> {
         self.get(pid).and_then(|proc| if proc.is_live() { Ok(proc) } else { Err(Errno::ESRCH) })
     }
@@ -344,6 +348,7 @@ impl Procs {
         self.threads.get(&tid).map(|thread| &**thread)
     }
     /// What a thread waits for, to be changed.
+    #[inline]
     pub fn blocked_mut(&mut self, tid: Tid) -> Option<&mut Option<Blocked>> {
         if let Some(thread) = self.threads.get_mut(&tid) {
             return Some(&mut thread.blocked);

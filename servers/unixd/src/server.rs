@@ -1,10 +1,14 @@
 //! The loop.
 
+pub mod boot;
+mod perform;
+mod requests;
+
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
+use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
-use crate::exits::Ending;
 use crate::futexes::Futexes;
 use crate::locks::AllLocks;
 use crate::nodes::Tree;
@@ -14,15 +18,11 @@ use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
-use crate::voices::Speaker;
+use crate::voices::{Speaker, Voices};
 use crate::wait::{Call, Outcome};
 use crate::watches::Watches;
-use crate::window::Sessions;
 use abi::slots::{DISPATCHER, SELF_EP};
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use authority::Badges;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
@@ -50,67 +50,65 @@ pub mod note {
     pub const WORK: u64 = 4;
 }
 
-/// Everything that `unixd` knows.
+/// The server: its parts, and what is being worked on.
 pub struct Unixd {
-    /// Processes.
-    pub procs: Procs,
+    /// Processes and threads.
+    procs: Procs,
+    /// What threads speak with.
+    voices: Voices,
     /// Open file descriptions.
-    pub descs: Descs,
+    descs: Descs,
+    /// Names, attributes and contents of files, and `/proc`.
+    tree: Tree,
     /// Pipes and fifos.
-    pub pipes: Pipes,
-    /// Names, attributes and contents of files.
-    pub tree: Tree,
+    pipes: Pipes,
+    /// Counters that processes share.
+    counters: Counters,
     /// Advisory locks.
-    pub locks: AllLocks,
+    locks: AllLocks,
     /// Futexes in shared memory.
-    pub futexes: Futexes,
+    futexes: Futexes,
     /// Who watches what.
-    pub watches: Watches,
+    watches: Watches,
     /// The terminal.
-    pub terminal: Terminal,
+    terminal: Terminal,
     /// The serial ports.
-    pub console: Console,
-    /// Time.
-    pub clock: Clock,
-    /// Threads whose requests are to be tried again.
-    pub retry: VecDeque<Tid>,
-    /// Threads whose next `Poll` is to end at once.
-    pub stirred: Vec<Tid>,
-    /// The thread whose request is being worked on.
-    pub caller: Speaker,
-    /// Domains that are being taken apart, boxed so that many of them take little room in one piece.
-    pub ending: VecDeque<Box<Ending>>,
-    /// The machine and the session.
-    pub system: System,
+    console: Console,
+    /// Time, and what is due when.
+    clock: Clock,
     /// What is known about memory.
-    pub stock: Stock,
-    /// Under which badges threads speak.
-    pub badges: Badges<Speaker>,
-    /// Session frames for new processes.
-    pub sessions: Sessions,
-    /// What is still to be done because of the request.
-    pub fx: Effects,
+    stock: Stock,
+    /// The machine and the session.
+    system: System,
+    /// Threads whose next `Poll` is to end at once.
+    stirred: Vec<Tid>,
+    /// The thread whose request is being worked on.
+    caller: Speaker,
+    /// What is still to be done because of it.
+    fx: Effects,
     /// Others come first, next time.
-    pub yields: bool,
+    yields: bool,
 }
 
 impl Unixd {
     /// Serves until the session is over.
     pub fn run(mut self) -> ! {
-        self.start_input();
+        self.console.start_input(&mut self.terminal, &mut self.fx);
         let mut answer = None;
         loop {
-            self.run_retries();
-            self.console_output();
+            if !self.fx.is_settled() {
+                self.run_retries();
+            }
+            self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
             self.stock.tidy_later(&mut self.clock);
             self.clock.arm();
-            if answer.is_none() {
-                self.work_off_endings();
+            if answer.is_none() && !self.voices.is_idle() {
+                self.life().work_off_endings();
             }
-            if self.is_over() {
-                crate::boot::report(self);
+            if self.voices.is_idle() && self.system.ended().is_some() {
+                boot::report(self);
             }
-            if !self.retry.is_empty() {
+            if !self.fx.is_settled() {
                 continue;
             }
             let Some(message) = self.receive(answer.take()) else { continue };
@@ -120,7 +118,7 @@ impl Unixd {
 
     fn receive(&mut self, answer: Option<(Words, Caps)>) -> Option<Message> {
         match answer {
-            _ if self.ending.is_empty() => {}
+            _ if self.voices.is_idle() => {}
             // Whoever killed somebody goes on before that one's memory is free.
             Some(_) => self.clock.arm_within(KILLER_NS),
             None => self.come_back_soon(),
@@ -151,7 +149,7 @@ impl Unixd {
             self.notified(message.words[0]);
             return None;
         }
-        let answer = match self.badges.who(message.badge) {
+        let answer = match self.voices.who(message.badge) {
             Some(Speaker { pid, .. }) if message.is_fault() => {
                 self.fault(pid, message);
                 None
@@ -191,7 +189,8 @@ impl Unixd {
         let mut call = Call::new(any, lengths(&message.words)?);
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {
-            self.unblock(self.caller.tid);
+            let tid = self.caller.tid;
+            self.life().unblock(tid);
         }
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
             self.perform();
@@ -202,7 +201,10 @@ impl Unixd {
             return Ok(Outcome::Never);
         }
         match outcome? {
-            Outcome::Block(deadline) => self.block(self.caller.tid, call, deadline),
+            Outcome::Block(deadline) => {
+                let tid = self.caller.tid;
+                self.life().block(tid, call, deadline)
+            }
             outcome => Ok(outcome),
         }
     }
@@ -212,21 +214,23 @@ impl Unixd {
             self.clock.expired();
         }
         if bits & note::COM1 != 0 {
-            self.console_input();
+            self.console.input(&mut self.terminal, &mut self.fx);
         }
         if bits & note::COM2 != 0 {
-            self.control_input();
+            self.console.control_input(&mut self.terminal, &mut self.fx);
         }
         for _ in 0..DUE_MAX {
             match self.clock.take_due() {
                 Some(Due::Wait(tid)) => self.wait_is_over(tid),
-                Some(Due::Timer(pid, which)) => self.timer_expired(pid, which),
-                Some(Due::Kill(pid)) => self.insist(pid),
-                Some(Due::Cpu(pid)) => self.look_at_cpu(pid),
-                Some(Due::Console) => self.console_resume(),
+                Some(Due::Counter(number)) => self.counters.expired(number, &mut self.fx),
+                Some(Due::Timer(pid, which)) => self.life().timer_expired(pid, which),
+                Some(Due::Kill(pid)) => self.life().insist(pid),
+                Some(Due::Cpu(pid)) => self.life().look_at_cpu(pid),
+                Some(Due::Console) => self.console.resume(),
                 Some(Due::Tidy) => self.stock.tidy(&mut self.clock),
                 None => break,
             }
+            self.perform();
         }
     }
 
@@ -236,6 +240,6 @@ impl Unixd {
         libos::log!(
             "unixd: process {pid} ends: exception {vector} error {error:#x} at {rip:#x}, address {address:#x}"
         );
-        self.terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
+        self.life().terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
     }
 }

@@ -5,8 +5,8 @@
 //! its library does the rest. A process that waits is answered `EINTR`, one that runs is notified.
 
 use crate::clock::{Due, PERIOD_MIN};
+use crate::life::Life;
 use crate::procs::{Pid, State, Timer, INIT};
-use crate::server::Unixd;
 use crate::threads::Tid;
 use crate::wait::{done, first_of, Call, Outcome, Tried};
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ pub fn from_kernel() -> SigInfo {
     SigInfo { code: SI_KERNEL, ..SigInfo::default() }
 }
 
-impl Unixd {
+impl Life<'_> {
     /// Posts a signal to a process.
     pub fn post(&mut self, pid: Pid, signal: u32, info: SigInfo) {
         self.post_to(pid, None, signal, info);
@@ -81,7 +81,7 @@ impl Unixd {
             self.strike_down(pid, signal);
             return None;
         }
-        if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.is_orphaned(pid) {
+        if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.procs.is_orphaned(pid) {
             return None;
         }
         // What a process does for its child that it acts as is its library's business, but for what
@@ -172,15 +172,6 @@ impl Unixd {
         taker.or(thread.filter(awaits))
     }
 
-    /// Posts a signal to all processes of a group.
-    pub fn post_group(&mut self, pgid: Pid, signal: u32, info: SigInfo) {
-        let members = self.procs.members(pgid).filter(|proc| proc.is_live());
-        let members: Vec<Pid> = members.map(|proc| proc.pid).collect();
-        for pid in members {
-            self.post(pid, signal, info);
-        }
-    }
-
     /// The ids of the processes of a group.
     fn members(&self, pgid: Pid) -> Vec<Pid> {
         self.procs.members(pgid).map(|proc| proc.pid).collect()
@@ -225,8 +216,11 @@ impl Unixd {
             return Err(Errno::EPERM);
         }
         let info = SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
-        if op.signal != 0 {
-            allowed.into_iter().for_each(|target| self.post(target, op.signal, info));
+        match allowed[..] {
+            _ if op.signal == 0 => {}
+            [target] => self.post(target, op.signal, info),
+            // Each with all that comes of it before the next one.
+            _ => allowed.into_iter().for_each(|target| self.fx.post(target, op.signal, info)),
         }
         self.still_there(pid)
     }

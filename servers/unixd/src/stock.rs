@@ -119,6 +119,7 @@ impl Stock {
         }
     }
 
+    #[inline(always)]
     fn lacks_memory(&mut self, error: Errno, uid: impl FnOnce() -> u32) -> bool {
         heap::is_short() || error == Errno::ENOSPC && self.has_no_names(uid())
     }

@@ -48,6 +48,7 @@ impl System {
         self.ended = Some(status);
     }
     /// Wait status of the first process, once it has ended.
+    #[inline]
     pub fn ended(&self) -> Option<u32> {
         self.ended
     }

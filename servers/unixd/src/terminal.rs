@@ -1,9 +1,12 @@
 //! The terminal: line discipline, job control, and the console as a plain stream.
 
-use crate::descs::Object;
+use crate::clock::Clock;
+use crate::console::Console;
+use crate::descs::{Descs, Object};
+use crate::effects::Effects;
+use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs, FIRST};
-use crate::server::Unixd;
-use crate::signals::from_kernel;
+use crate::voices::Speaker;
 use crate::wait::{count, Call, Outcome, Tried, Waiters};
 use crate::watches::Source;
 use alloc::collections::VecDeque;
@@ -22,13 +25,13 @@ const STREAM_MAX: usize = 64 * 1024;
 #[derive(Default)]
 pub struct Terminal {
     /// The line discipline. Its output queue is that of the stream too.
-    pub tty: Tty,
+    tty: Tty,
     /// The session whose controlling terminal it is.
     session: Option<Pid>,
     /// The process group in the foreground.
     foreground: Option<Pid>,
     /// What is typed goes through the line discipline.
-    pub interactive: bool,
+    interactive: bool,
     stream: VecDeque<u8>,
     received: u64,
     eof_after: Option<u64>,
@@ -93,53 +96,87 @@ impl Terminal {
     pub fn wait(&mut self, pid: Pid) {
         self.waiters.add(pid);
     }
-}
+    /// Bytes that wait to be sent.
+    #[inline]
+    pub fn pending_output(&self) -> usize {
+        self.tty.pending_output()
+    }
+    /// Is there room for more output?
+    pub fn is_writable(&self) -> bool {
+        self.tty.writable()
+    }
+    /// Takes bytes to be sent. Returns how many.
+    pub fn output(&mut self, bytes: &mut [u8]) -> usize {
+        self.tty.output(bytes)
+    }
 
-impl Unixd {
     /// Something about the terminal has changed.
-    pub fn wake_terminal(&mut self, data: bool) {
-        self.terminal.waiters.drain().for_each(|tid| self.fx.wake(tid));
-        self.fx.changed(Source::Terminal, data);
+    pub fn wake(&mut self, data: bool, fx: &mut Effects) {
+        self.waiters.drain().for_each(|tid| fx.wake(tid));
+        fx.changed(Source::Terminal, data);
     }
 
     /// A byte came in.
-    pub fn typed(&mut self, byte: u8) {
-        self.terminal.received += 1;
-        if !self.terminal.interactive {
-            self.terminal.stream.push_back(byte);
+    pub fn typed(&mut self, byte: u8, fx: &mut Effects) {
+        self.received += 1;
+        if !self.interactive {
+            self.stream.push_back(byte);
             return;
         }
-        if let Some(signal) = self.terminal.tty.input(byte) {
-            if let Some(group) = self.terminal.foreground {
-                self.post_group(group, signal, from_kernel());
+        if let Some(signal) = self.tty.input(byte) {
+            if let Some(group) = self.foreground {
+                fx.post_group(group, signal);
             }
         }
     }
 
     /// No more than `bytes` will come, counted from the start.
-    pub fn input_ends(&mut self, bytes: u64) {
-        self.terminal.eof_after = Some(bytes);
-        self.wake_terminal(false);
+    pub fn input_ends(&mut self, bytes: u64, fx: &mut Effects) {
+        self.eof_after = Some(bytes);
+        self.wake(false, fx);
     }
 
     /// The window has another size.
-    pub fn resized(&mut self, rows: u16, columns: u16) {
-        let mut size = self.terminal.tty.winsize;
+    pub fn resized(&mut self, rows: u16, columns: u16, fx: &mut Effects) {
+        let mut size = self.tty.winsize;
         size.fields[0] = rows;
         size.fields[1] = columns;
-        self.set_winsize(size);
+        self.set_winsize(size, fx);
     }
 
-    fn set_winsize(&mut self, size: Winsize) {
-        if self.terminal.tty.winsize == size {
+    fn set_winsize(&mut self, size: Winsize, fx: &mut Effects) {
+        if self.tty.winsize == size {
             return;
         }
-        self.terminal.tty.winsize = size;
-        if let Some(group) = self.terminal.foreground {
-            self.post_group(group, SIGWINCH, from_kernel());
+        self.tty.winsize = size;
+        if let Some(group) = self.foreground {
+            fx.post_group(group, SIGWINCH);
         }
     }
 
+    /// The terminal of the first process, if it has one.
+    pub fn begin(&mut self, interactive: bool, has: bool) {
+        self.interactive = interactive;
+        if has {
+            self.session = Some(FIRST);
+            self.foreground = Some(FIRST);
+        }
+    }
+}
+
+/// What requests to the terminal work on.
+pub struct TtyOps<'a> {
+    pub terminal: &'a mut Terminal,
+    pub console: &'a mut Console,
+    pub procs: &'a Procs,
+    pub descs: &'a Descs,
+    pub pipes: &'a Pipes,
+    pub clock: &'a mut Clock,
+    pub fx: &'a mut Effects,
+    pub caller: Speaker,
+}
+
+impl TtyOps<'_> {
     /// Is it in the background of the terminal's session?
     fn in_background(&self, pid: Pid) -> bool {
         let Ok(proc) = self.procs.get(pid) else { return false };
@@ -155,11 +192,11 @@ impl Unixd {
         if mask & bit(signal) != 0 {
             return if signal == SIGTTIN { Some(Errno::EIO) } else { None };
         }
-        if self.is_orphaned(pid) {
+        if self.procs.is_orphaned(pid) {
             return Some(Errno::EIO);
         }
         let group = self.procs.get(pid).map_or(0, |proc| proc.pgid);
-        self.post_group(group, signal, from_kernel());
+        self.fx.post_group(group, signal);
         Some(Errno::EINTR)
     }
 
@@ -228,7 +265,7 @@ impl Unixd {
             let written = write(&mut self.terminal.tty, part);
             call.done += written;
             if written < part.len() {
-                self.console_output();
+                self.console.output(self.terminal, self.clock, self.fx);
                 if !self.terminal.tty.writable() {
                     break;
                 }
@@ -260,7 +297,7 @@ impl Unixd {
         let data: alloc::vec::Vec<u8> = self.terminal.stream.drain(..bytes).collect();
         self.procs.put(self.caller, &data)?;
         if was_full && self.terminal.has_room() {
-            self.console_input();
+            self.console.input(self.terminal, self.fx);
         }
         self.fx.changed(Source::Terminal, false);
         count(bytes)
@@ -304,7 +341,7 @@ impl Unixd {
             TIOCGWINSZ => self.give(&self.terminal.tty.winsize.to_bytes()),
             TIOCSWINSZ => {
                 let size = input.try_into().map_err(|_| Errno::EINVAL)?;
-                self.set_winsize(Winsize::from_bytes(size));
+                self.terminal.set_winsize(Winsize::from_bytes(size), self.fx);
                 count(0)
             }
             TIOCGPGRP if ours => {
@@ -314,7 +351,7 @@ impl Unixd {
             TIOCSPGRP if ours => self.set_foreground(pid, input),
             TIOCGSID if ours => self.give(&sid.to_le_bytes()),
             TIOCSCTTY => {
-                self.terminal.adopt(&self.procs, pid);
+                self.terminal.adopt(self.procs, pid);
                 let taken = self.terminal.session == Some(sid);
                 if taken {
                     count(0)
@@ -325,8 +362,8 @@ impl Unixd {
             TIOCNOTTY if ours => {
                 if sid == pid {
                     let group = self.terminal.disown().unwrap_or(pgid);
-                    self.post_group(group, SIGHUP, from_kernel());
-                    self.post_group(group, SIGCONT, from_kernel());
+                    self.fx.post_group(group, SIGHUP);
+                    self.fx.post_group(group, SIGCONT);
                 }
                 count(0)
             }
@@ -351,7 +388,7 @@ impl Unixd {
             self.terminal.tty.flush_input();
         }
         self.terminal.tty.set_termios(Termios::from_bytes(bytes));
-        self.wake_terminal(false);
+        self.terminal.wake(false, self.fx);
         count(0)
     }
 
@@ -389,13 +426,5 @@ impl Unixd {
         }
         self.fx.changed(Source::Terminal, false);
         count(0)
-    }
-
-    /// The terminal of the first process, if it has one.
-    pub fn first_terminal(&mut self, has: bool) {
-        if has {
-            self.terminal.session = Some(FIRST);
-            self.terminal.foreground = Some(FIRST);
-        }
     }
 }

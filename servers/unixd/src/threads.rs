@@ -1,29 +1,23 @@
 //! Threads.
 //!
 //! A thread has an id of the same space as processes, a voice and a dispatcher; everything else is its process's. The first thread of a process has the
-//! process's id, and its parts are those of the process. While a request is worked on,
-//! [`Unixd::speaker`] says which thread has sent it: its data is in that one's session frame, and
-//! that one waits if somebody has to.
+//! process's id, and its parts are those of the process. Each request comes from a thread, the
+//! *caller*: its data is in that one's session frame, and that one waits if somebody has to.
 
-use crate::caps::{mint, Slots};
-use crate::domains::{receive_dispatcher, OWN};
-use crate::exits::Ending;
+use crate::caps::Slots;
+use crate::life::Life;
 use crate::procs::*;
-use crate::server::{Unixd, SCRATCH};
 use crate::signals::UNSTOPPABLE;
 use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Blocked, Call, Outcome, Tried};
 use crate::window::Session;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
-use libos::ipc::Caps;
 use libos::{invoke, op as kop, Cap};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::bit;
-use unixproto::{Any, Errno, Reply};
+use unixproto::{Any, Errno};
 
 /// The id of a thread, which is a process id for the first one.
 pub type Tid = Pid;
@@ -44,6 +38,7 @@ pub struct Thread {
 
 impl Procs {
     /// The process of a thread.
+    #[inline]
     pub fn leader(&self, tid: Tid) -> Pid {
         self.thread(tid).map_or(tid, |thread| thread.leader)
     }
@@ -74,6 +69,7 @@ impl Procs {
         Some(self.thread(tid)?.blocked.is_some())
     }
     /// The session frame of a thread.
+    #[inline]
     pub fn session_of(&self, tid: Tid) -> Result<&Session, Errno> {
         match self.thread(tid) {
             Some(thread) => Ok(&thread.voice.session),
@@ -81,6 +77,7 @@ impl Procs {
         }
     }
     /// What a thread waits for.
+    #[inline]
     pub fn blocked(&self, tid: Tid) -> Option<&Blocked> {
         match self.thread(tid) {
             Some(thread) => thread.blocked.as_ref(),
@@ -88,6 +85,7 @@ impl Procs {
         }
     }
     /// Byte string `a` of a request.
+    #[inline]
     pub fn a(&self, caller: Speaker, call: &Call) -> Result<Vec<u8>, Errno> {
         Ok(self.session_of(caller.tid)?.data(0, call.lengths.0))
     }
@@ -96,9 +94,17 @@ impl Procs {
         Ok(self.session_of(caller.tid)?.data(call.lengths.0, call.lengths.1))
     }
     /// Puts bytes into the data area of a caller.
+    #[inline]
     pub fn put(&self, caller: Speaker, bytes: &[u8]) -> Result<(), Errno> {
         self.session_of(caller.tid)?.put(bytes);
         Ok(())
+    }
+    /// The process of a thread.
+    pub fn thread_of(&self, tid: Tid) -> Tried {
+        match self.is_thread(tid) {
+            true => done(Process { pid: self.leader(tid) }),
+            false => Err(Errno::ESRCH),
+        }
     }
     fn header_of(&self, tid: Tid) -> Option<&Header> {
         Some(self.session_of(tid).ok()?.header())
@@ -126,6 +132,7 @@ impl Procs {
         pending(self.headers_of(tid))
     }
     /// Is a signal pending that a thread does not block?
+    #[inline]
     pub fn has_signal(&self, tid: Tid) -> bool {
         let (own, first) = self.headers_of(tid);
         pending((own, first)) & !mask(own) != 0
@@ -147,46 +154,7 @@ fn pending((own, first): (Option<&Header>, Option<&Header>)) -> u64 {
     first.map_or(0, |header| header.pending.set()) | own.map_or(0, |header| header.own.set())
 }
 
-impl Unixd {
-    /// A new thread of the caller's process.
-    pub fn new_thread(&mut self, pid: Pid, received: u32) -> Tried {
-        let proc = self.procs.get(pid)?;
-        if received != 1 || proc.domain.is_none() {
-            return Err(Errno::EINVAL);
-        }
-        let options = if proc.native { 0 } else { options::LINUX };
-        self.may_make_thread(pid)?;
-        let tid = self.procs.new_pid(self.terminal.foreground(), self.procs.real_user(pid))?;
-        let voice = self.equip(Speaker { pid, tid })?;
-        let made = receive_dispatcher(voice.endpoint(), options);
-        let shown = made.and_then(|dispatcher| {
-            self.show(&voice)?;
-            mint(dispatcher.first(), SCRATCH.plus(2), OWN)?;
-            Ok(dispatcher)
-        });
-        let dispatcher = match shown {
-            Ok(dispatcher) => dispatcher,
-            Err(error) => {
-                let nothing = Slots::none();
-                let ending = Ending::of_thread(&mut self.badges, voice, nothing);
-                self.ending.push_back(Box::new(ending));
-                return Err(error);
-            }
-        };
-        let blocked = self.procs.mask_of(self.caller.tid);
-        voice.session.header().blocked.store(blocked, Relaxed);
-        let name = self.procs.name_of(self.caller.tid).to_vec();
-        let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
-        self.procs.add_thread(tid, Box::new(thread));
-        self.procs.get_mut(pid)?.threads.push(tid);
-        self.look_at_cpu_later(pid);
-        self.publish(pid);
-        if self.procs.get(pid)?.stopped {
-            self.procs.suspend([tid]);
-        }
-        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 3)))
-    }
-
+impl Life<'_> {
     /// The caller ends, with its process if it is the last thread.
     pub fn thread_exit(&mut self, pid: Pid, status: u32) -> Tried {
         let tid = self.caller.tid;
@@ -220,7 +188,7 @@ impl Unixd {
     fn remove_thread(&mut self, tid: Tid) {
         if let Some(blocked) = self.unblock(tid) {
             let pid = self.procs.leader(tid);
-            self.handles().drop_kept(pid, &blocked.call);
+            self.fx.drop_kept(pid, &blocked.call);
         }
         let Some(thread) = self.procs.remove_thread(tid) else { return };
         let dispatcher = thread.dispatcher.first();
@@ -233,8 +201,7 @@ impl Unixd {
             proc.cpu_ns += used;
         }
         let Thread { voice, dispatcher, .. } = *thread;
-        let ending = Ending::of_thread(&mut self.badges, voice, dispatcher);
-        self.ending.push_back(Box::new(ending));
+        self.voices.end_thread(voice, dispatcher);
     }
 
     /// Takes all threads of a process apart but the first.
@@ -255,22 +222,14 @@ impl Unixd {
         all
     }
 
-    /// The process of a thread.
-    pub fn thread_of(&self, tid: Tid) -> Tried {
-        match self.procs.is_thread(tid) {
-            true => done(Process { pid: self.procs.leader(tid) }),
-            false => Err(Errno::ESRCH),
-        }
-    }
-
     /// Ends a `Poll` of a thread, the present one or the next.
-    pub fn stir(&mut self, pid: Pid, tid: Tid) -> Tried {
-        if self.procs.leader(tid) != pid {
+    pub fn stir(&mut self, stirred: &mut Vec<Tid>, tid: Tid) -> Tried {
+        if self.procs.leader(tid) != self.caller.pid {
             return Err(Errno::ESRCH);
         }
         match self.procs.blocked(tid).map(|blocked| blocked.call.any) {
             Some(Any::Poll(_)) => self.interrupt(tid),
-            _ if !self.stirred.contains(&tid) => self.stirred.push(tid),
+            _ if !stirred.contains(&tid) => stirred.push(tid),
             _ => {}
         }
         done(())
@@ -301,7 +260,7 @@ impl Unixd {
     pub fn nudge(&mut self, tid: Tid, signal: u64) {
         if self.procs.blocked(tid).is_some() {
             return match self.procs.awaits(tid, signal) {
-                true => self.wake_one(tid),
+                true => self.fx.wake(tid),
                 false => self.interrupt(tid),
             };
         }

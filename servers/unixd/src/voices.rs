@@ -3,11 +3,16 @@
 //! A badge is given once (crate `authority`); what came with it goes with its thread, see [`exits`](crate::exits).
 
 use crate::caps::{errno, mint, Slots};
+use crate::domains::Domain;
+use crate::ending::Ending;
 use crate::procs::Pid;
-use crate::server::{Unixd, SCRATCH};
+use crate::server::SCRATCH;
+use crate::stock::Stock;
 use crate::threads::Tid;
-use crate::window::Session;
+use crate::window::{Session, Sessions};
 use abi::slots::SELF_EP;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use authority::{Badge, Badges, Parts};
 use libos::{Cap, CapAddr, Rights};
 use unixproto::Errno;
@@ -45,11 +50,33 @@ impl Voice {
     }
 }
 
-impl Unixd {
-    /// Makes a voice for a thread that is not there yet. `EAGAIN`: there is too little memory, or no
-    /// badge any more.
-    pub fn equip(&mut self, speaker: Speaker) -> Result<Voice, Errno> {
-        if !self.stock.admits(self.procs.len())? {
+/// The voices of all threads: who has which, and what is being taken back.
+#[derive(Default)]
+pub struct Voices {
+    /// Under which badges threads speak.
+    badges: Badges<Speaker>,
+    /// Session frames for new ones.
+    sessions: Sessions,
+    /// What is being taken apart, boxed so that much of it takes little room in one piece.
+    ending: VecDeque<Box<Ending>>,
+}
+
+impl Voices {
+    /// Who speaks under a badge.
+    #[inline]
+    pub fn who(&self, badge: u64) -> Option<Speaker> {
+        self.badges.who(badge)
+    }
+
+    /// Makes a voice for a thread that is not there yet, beside `others` processes. `EAGAIN`: there is
+    /// too little memory, or no badge any more.
+    pub fn equip(
+        &mut self,
+        stock: &mut Stock,
+        others: usize,
+        speaker: Speaker,
+    ) -> Result<Voice, Errno> {
+        if !stock.admits(others)? {
             return Err(Errno::EAGAIN);
         }
         let session = self.sessions.take()?;
@@ -62,12 +89,49 @@ impl Unixd {
         Ok(Voice { badge, session, endpoint })
     }
 
-    /// Puts copies of the endpoint and the session frame of a voice in the first two scratch slots, to
-    /// be sent to who shall speak with it.
-    pub fn show(&self, voice: &Voice) -> Result<(), Errno> {
-        mint(voice.endpoint(), SCRATCH, Rights::SEND)?;
-        mint(voice.session.frame(), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))
+    /// Nobody speaks for a process from here on. Returns what is to be taken back of it.
+    pub fn end_process(&mut self, pid: Pid, parts: (Option<Voice>, Option<Domain>)) -> Ending {
+        Ending::of_process(&mut self.badges, pid, parts)
     }
+    /// Takes something back, bit by bit.
+    pub fn take_back(&mut self, ending: Ending) {
+        self.ending.push_back(Box::new(ending));
+    }
+    /// Takes back what a thread had.
+    pub fn end_thread(&mut self, voice: Voice, dispatcher: Slots) {
+        let ending = Ending::of_thread(&mut self.badges, voice, dispatcher);
+        self.take_back(ending);
+    }
+    /// Returns `true` if nothing is to be taken back.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.ending.is_empty()
+    }
+    /// One step of what is to be taken back; nothing if there is none. Returns the process of which
+    /// nothing is left with that. What takes long gives way to the others.
+    pub fn go_on(&mut self) -> Option<Option<Pid>> {
+        let mut ending = self.ending.pop_front()?;
+        let more = ending.go_on();
+        if !ending.is_done(&mut self.badges) {
+            match more {
+                true => self.ending.push_back(ending),
+                false => self.ending.push_front(ending),
+            }
+            return Some(None);
+        }
+        let whose = ending.whose();
+        if let Some(session) = ending.over() {
+            self.sessions.put_back(session);
+        }
+        Some(whose)
+    }
+}
+
+/// Puts copies of the endpoint and the session frame of a voice in the first two scratch slots, to
+/// be sent to who shall speak with it.
+pub fn show(voice: &Voice) -> Result<(), Errno> {
+    mint(voice.endpoint(), SCRATCH, Rights::SEND)?;
+    mint(voice.session.frame(), SCRATCH.plus(1), Rights::READ.or(Rights::WRITE))
 }
 
 /// A badge of which no capability was made is over at once.

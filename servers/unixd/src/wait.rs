@@ -5,10 +5,9 @@
 //! may be woken for nothing, which costs a little and changes nothing.
 
 use crate::clock::Due;
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::life::Life;
+use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
-use crate::voices::Speaker;
 use alloc::vec::Vec;
 use libos::ipc::Caps;
 use libos::{Place, Status};
@@ -89,33 +88,19 @@ impl Waiters {
     }
 }
 
-impl Unixd {
-    /// Has those tried again who waited for something.
-    pub fn wake(&mut self, waiters: Vec<Tid>) {
-        for tid in waiters {
-            self.wake_one(tid);
-        }
-    }
-
-    /// Has a thread's request tried again.
-    pub fn wake_one(&mut self, tid: Tid) {
-        if self.procs.blocked(tid).is_some() {
-            self.retry.push_back(tid);
-        }
-    }
-
+impl Life<'_> {
     /// Has the requests of all threads of a process tried again.
     pub fn wake_process(&mut self, pid: Pid) {
-        self.wake_one(pid);
-        let Ok(proc) = self.procs.get(pid) else { return };
-        if !proc.threads.is_empty() {
-            self.wake(proc.threads.clone());
+        self.fx.wake(pid);
+        if let Ok(proc) = self.procs.get(pid) {
+            proc.threads.iter().for_each(|&tid| self.fx.wake(tid));
         }
     }
 
     /// Keeps a request for later, unless a signal keeps the process from waiting.
+    #[inline]
     pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
-        if is_interruptible(&call.any) && self.has_signal(tid) {
+        if is_interruptible(&call.any) && self.procs.has_signal(tid) {
             return interrupted(&call);
         }
         let blocked = self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)?;
@@ -130,55 +115,13 @@ impl Unixd {
     }
 
     /// The thread does not wait any more.
+    #[inline]
     pub fn unblock(&mut self, tid: Tid) -> Option<Blocked> {
         let blocked = self.procs.blocked_mut(tid)?.take()?;
         if blocked.deadline != 0 {
             self.clock.remove(blocked.deadline, Due::Wait(tid));
         }
         Some(blocked)
-    }
-
-    /// Tries everything again that was woken.
-    pub fn run_retries(&mut self) {
-        loop {
-            self.perform();
-            let Some(tid) = self.retry.pop_front() else { break };
-            let pid = self.procs.leader(tid);
-            let caller = core::mem::replace(&mut self.caller, Speaker { pid, tid });
-            self.try_again(tid);
-            self.caller = caller;
-        }
-    }
-
-    /// Performs the effects of the caller's request. Returns `true` if a signal among them has ended
-    /// the caller, so that there is nobody to be answered.
-    #[inline]
-    pub fn settle(&mut self) -> bool {
-        self.perform() && self.procs.live(self.caller.pid).is_err()
-    }
-
-    fn try_again(&mut self, tid: Tid) {
-        let Some(blocked) = self.unblock(tid) else { return };
-        let mut call = blocked.call;
-        let outcome = self.attempt(self.caller.pid, &mut call);
-        if self.settle() {
-            return;
-        }
-        let outcome = match outcome {
-            // The time runs from the first try, unless it began to run only now.
-            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.block(tid, call, new),
-            Ok(Outcome::Block(_)) => self.block(tid, call, blocked.deadline),
-            other => other,
-        };
-        self.answer_later(tid, outcome);
-    }
-
-    /// The time of what a thread waits for is over.
-    pub fn wait_is_over(&mut self, tid: Tid) {
-        let Some(Some(blocked)) = self.procs.blocked_mut(tid) else { return };
-        blocked.deadline = 0;
-        blocked.call.late = true;
-        self.retry.push_back(tid);
     }
 
     /// Ends what a thread waits for, because of a signal.
@@ -189,29 +132,25 @@ impl Unixd {
         }
         let call = blocked.call;
         self.unblock(tid);
-        let pid = self.procs.leader(tid);
-        self.handles().drop_kept(pid, &call);
-        self.answer_later(tid, interrupted(&call));
+        self.fx.drop_kept(self.procs.leader(tid), &call);
+        self.procs.answer(tid, interrupted(&call));
     }
+}
 
+impl Procs {
     /// Answers a thread that waits in a call, other than the caller of the moment.
-    pub fn answer_later(&mut self, tid: Tid, outcome: Tried) {
+    pub fn answer(&self, tid: Tid, outcome: Tried) {
         let (words, caps) = match outcome {
             Ok(Outcome::Done(words)) => (words, Caps::NONE),
             Ok(Outcome::WithCaps(words, caps)) => (words, caps),
             Ok(Outcome::Block(_) | Outcome::Never) => return,
             Err(error) => (error_words(error), Caps::NONE),
         };
-        let Some(to) = self.procs.dispatcher_of(tid) else { return };
+        let Some(to) = self.dispatcher_of(tid) else { return };
         // A thread that is not waiting here has itself to blame.
         if let Err(Status::Again) = libos::ipc::reply(Place::own(to), words, caps) {
             libos::log!("unixd: answer to {tid} not taken");
         }
-    }
-
-    /// Is a signal pending that interrupts waiting?
-    pub fn has_signal(&self, tid: Tid) -> bool {
-        self.procs.has_signal(tid)
     }
 }
 

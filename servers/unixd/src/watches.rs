@@ -8,6 +8,8 @@
 //! A note says what is ready and which events came since the last one, also if they were ready
 //! before: edge-triggered waiting needs that.
 
+use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::pipes::Pipes;
@@ -51,6 +53,8 @@ pub enum Source {
     Pipe(u32),
     /// The terminal and the stream, which share the serial port.
     Terminal,
+    /// A counter, by its number.
+    Counter(u32),
 }
 
 /// What descriptions refer to that are watched or polled.
@@ -58,6 +62,8 @@ pub enum Source {
 pub struct Sources<'a> {
     pub descs: &'a Descs,
     pub pipes: &'a Pipes,
+    pub counters: &'a Counters,
+    pub clock: &'a Clock,
     pub terminal: &'a Terminal,
 }
 
@@ -70,6 +76,7 @@ impl Sources<'_> {
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
             Object::Tty(_) => self.terminal.tty_ready(),
             Object::Stream => self.terminal.stream_ready(),
+            Object::Counter(_, number) => self.counters.ready(number, self.clock.now()),
             _ => POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM,
         }
     }

@@ -1,26 +1,25 @@
 //! Who processes are: ids and (POSIX) capabilities, and what they may do to each other.
 
-use crate::procs::Pid;
-use crate::server::Unixd;
+use crate::procs::{Pid, Procs};
 use crate::wait::{count, done, Tried};
 use credentials::{CapSet, Credentials};
 use unixproto::ops::PosixCaps;
 use unixproto::{op, privilege, Errno};
 
-impl Unixd {
+impl Procs {
     /// Changes who a process is.
-    fn change<R>(
+    fn change_who<R>(
         &mut self,
         pid: Pid,
         how: impl FnOnce(&mut Credentials) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let proc = self.procs.get_mut(pid)?;
+        let proc = self.get_mut(pid)?;
         let before = proc.who;
         let result = how(&mut proc.who)?;
         if proc.who.hides_from(&before) {
             proc.dumpable = false;
         }
-        self.procs.recount(pid, before.users.real);
+        self.recount(pid, before.users.real);
         self.publish(pid);
         Ok(result)
     }
@@ -28,7 +27,7 @@ impl Unixd {
     /// `setresuid` and its relatives.
     pub fn set_ids(&mut self, pid: Pid, op: op::SetIds) -> Tried {
         let new = [op.real, op.effective, op.saved];
-        self.change(pid, |who| match op.groups {
+        self.change_who(pid, |who| match op.groups {
             false => who.set_users(new),
             true => who.set_groups(new),
         })?;
@@ -37,7 +36,7 @@ impl Unixd {
 
     /// `setfsuid`, `setfsgid`.
     pub fn set_file_id(&mut self, pid: Pid, op: op::SetFileId) -> Tried {
-        let before = self.change(pid, |who| {
+        let before = self.change_who(pid, |who| {
             Ok(match op.groups {
                 false => who.set_file_user(op.id),
                 true => who.set_file_group(op.id),
@@ -49,8 +48,8 @@ impl Unixd {
     /// `capget`.
     pub fn get_caps(&mut self, pid: Pid, of: u32) -> Tried {
         let who = match of {
-            0 => self.procs.get(pid)?.who,
-            tid => self.procs.get(self.procs.leader(tid))?.who,
+            0 => self.get(pid)?.who,
+            tid => self.get(self.leader(tid))?.who,
         };
         done(PosixCaps {
             effective: who.effective.bits(),
@@ -63,7 +62,7 @@ impl Unixd {
     pub fn set_caps(&mut self, pid: Pid, op: op::SetCaps) -> Tried {
         let [effective, permitted, inheritable] =
             [op.effective, op.permitted, op.inheritable].map(CapSet::new);
-        self.change(pid, |who| who.set_caps(effective, permitted, inheritable))?;
+        self.change_who(pid, |who| who.set_caps(effective, permitted, inheritable))?;
         done(())
     }
 
@@ -71,7 +70,7 @@ impl Unixd {
     pub fn privilege(&mut self, pid: Pid, op: op::Privilege) -> Tried {
         use credentials::securebits::KEEP_CAPS;
         use privilege::*;
-        let proc = self.procs.get_mut(pid)?;
+        let proc = self.get_mut(pid)?;
         let who = &proc.who;
         let flag = match op.first {
             0 => Ok(false),
@@ -88,10 +87,10 @@ impl Unixd {
             CAPBSET_READ => return is_in(op.first, who.bounding),
             SET_KEEPCAPS => {
                 let keep = flag?;
-                self.change(pid, |who| who.keep_caps(keep))?;
+                self.change_who(pid, |who| who.keep_caps(keep))?;
             }
-            CAPBSET_DROP => self.change(pid, |who| who.drop_bounding(op.first))?,
-            SET_SECUREBITS => self.change(pid, |who| who.set_securebits(op.first))?,
+            CAPBSET_DROP => self.change_who(pid, |who| who.drop_bounding(op.first))?,
+            SET_SECUREBITS => self.change_who(pid, |who| who.set_securebits(op.first))?,
             CAP_AMBIENT => return self.ambient(pid, op.first, op.second),
             _ => return Err(Errno::EINVAL),
         }
@@ -101,10 +100,10 @@ impl Unixd {
     fn ambient(&mut self, pid: Pid, what: u32, number: u32) -> Tried {
         use privilege::*;
         match what {
-            AMBIENT_CLEAR_ALL => self.procs.get_mut(pid)?.who.ambient = CapSet::NONE,
-            AMBIENT_IS_SET => return is_in(number, self.procs.get(pid)?.who.ambient),
+            AMBIENT_CLEAR_ALL => self.get_mut(pid)?.who.ambient = CapSet::NONE,
+            AMBIENT_IS_SET => return is_in(number, self.get(pid)?.who.ambient),
             AMBIENT_RAISE | AMBIENT_LOWER => {
-                self.change(pid, |who| who.set_ambient(number, what == AMBIENT_RAISE))?;
+                self.change_who(pid, |who| who.set_ambient(number, what == AMBIENT_RAISE))?;
             }
             _ => return Err(Errno::EINVAL),
         }

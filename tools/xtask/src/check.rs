@@ -1,6 +1,8 @@
-//! `./x check` and `./x doc`: formatting, lints and documentation of every package.
+//! `./x check` and `./x doc`: formatting, imports between folders, lints and documentation of every
+//! package.
 
 use crate::compile::{for_all, packages};
+use crate::layers;
 use crate::project::Project;
 use crate::toolchain::{check_tools, host, succeed, Part};
 use anyhow::Result;
@@ -12,6 +14,7 @@ pub fn check(project: &Project) -> Result<()> {
     let mut format = host(project);
     format.args(["fmt", "--all", "--check"]);
     step(format, "the check of the formatting (./x check; cargo fmt --all mends it)")?;
+    layers::check(&project.root)?;
     let mut clippy = host(project);
     clippy.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]);
     step(clippy, "clippy")?;

@@ -7,17 +7,13 @@
 //! The format: a header of 110 bytes of ASCII (magic and thirteen numbers of eight hexadecimal
 //! digits), the name with its NUL, zeros up to a multiple of four, the contents, zeros likewise.
 
+use paging::PAGE;
 use std::io::{self, Write};
+use unixproto::files::{S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 
 /// Name of the entries that only fill space. Readers skip them.
 pub const PAD: &str = ".pad";
-const PAGE: u64 = 4096;
 const HEADER: u64 = 110;
-
-const KIND: u32 = 0o170000;
-const DIRECTORY: u32 = 0o040000;
-const REGULAR: u32 = 0o100000;
-const SYMLINK: u32 = 0o120000;
 
 /// An archive that is being written to `out`, or a further part of one.
 pub struct Archive<W: Write> {
@@ -43,11 +39,11 @@ impl<W: Write> Archive<W> {
     }
 
     pub fn directory(&mut self, path: &str, permissions: u32) -> io::Result<()> {
-        self.entry(Entry { path, mode: DIRECTORY | permissions, mtime: 0, data: &[] })
+        self.entry(Entry { path, mode: S_IFDIR | permissions, mtime: 0, data: &[] })
     }
 
     pub fn symlink(&mut self, path: &str, target: &str) -> io::Result<()> {
-        self.entry(Entry { path, mode: SYMLINK | 0o777, mtime: 0, data: target.as_bytes() })
+        self.entry(Entry { path, mode: S_IFLNK | 0o777, mtime: 0, data: target.as_bytes() })
     }
 
     /// Adds a regular file; its contents will be page-aligned.
@@ -61,7 +57,7 @@ impl<W: Write> Archive<W> {
         if !data.is_empty() {
             self.pad_for(path)?;
         }
-        self.entry(Entry { path, mode: REGULAR | permissions, mtime, data })
+        self.entry(Entry { path, mode: S_IFREG | permissions, mtime, data })
     }
 
     /// Ends the whole archive. A part that others follow is dropped without this.
@@ -76,11 +72,11 @@ impl<W: Write> Archive<W> {
         let data = self.offset + header_len(PAD) + header_len(path);
         let fill = (PAGE - data % PAGE) % PAGE;
         let zeros = [0; PAGE as usize];
-        self.entry(Entry { path: PAD, mode: REGULAR, mtime: 0, data: &zeros[..fill as usize] })
+        self.entry(Entry { path: PAD, mode: S_IFREG, mtime: 0, data: &zeros[..fill as usize] })
     }
 
     fn entry(&mut self, entry: Entry) -> io::Result<()> {
-        let links = if entry.mode & KIND == DIRECTORY { 2 } else { 1 };
+        let links = if entry.mode & S_IFMT == S_IFDIR { 2 } else { 1 };
         let size = u32::try_from(entry.data.len())
             .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, entry.path.to_owned()))?;
         let fields = [
@@ -207,7 +203,7 @@ mod tests {
         assert_eq!(&bytes[*at..at + size], b"last");
         assert_eq!(bytes.len() % PAGE as usize, 0);
         let link = members(&bytes).find(|member| member.path == "root/link").unwrap();
-        assert_eq!((link.mode, link.data), (SYMLINK | 0o777, &b"n"[..]));
+        assert_eq!((link.mode, link.data), (S_IFLNK | 0o777, &b"n"[..]));
         for cut in [1, HEADER as usize, bytes.len() / 2] {
             // Only what is whole.
             assert!(members(&bytes[..cut]).count() < members(&bytes).count());
@@ -227,7 +223,7 @@ mod tests {
         }
         copy.finish().unwrap();
         let all: Vec<_> = members(&to).map(|m| (m.path, m.mode, m.mtime, m.data)).collect();
-        let folder = ("bin", DIRECTORY | 0o755, 0, &b""[..]);
-        assert_eq!(all, [folder, ("bin/x", REGULAR | 0o755, 7, &b"contents"[..])]);
+        let folder = ("bin", S_IFDIR | 0o755, 0, &b""[..]);
+        assert_eq!(all, [folder, ("bin/x", S_IFREG | 0o755, 7, &b"contents"[..])]);
     }
 }

@@ -13,6 +13,7 @@ mod elf;
 mod emulator;
 mod image;
 mod kvm;
+mod layers;
 mod linux;
 mod log;
 mod machine;

@@ -63,21 +63,15 @@ fn every_truncation_is_an_error_that_ends_the_entries() {
 #[test]
 fn no_bytes_make_the_reader_panic_or_run_for_ever() {
     let archive = sample();
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut random = move |limit: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % limit as u64) as usize
-    };
+    let mut random = fastrand::Rng::with_seed(0x2545_f491_4f6c_dd1d);
     let digits = b"0123456789abcdefF\0\xff ";
     for _ in 0..20_000 {
         let mut broken = archive.clone();
-        for _ in 0..1 + random(6) {
-            let at = random(broken.len());
-            broken[at] = digits[random(digits.len())];
+        for _ in 0..1 + random.usize(..6) {
+            let at = random.usize(..broken.len());
+            broken[at] = digits[random.usize(..digits.len())];
         }
-        broken.truncate(1 + random(broken.len()));
+        broken.truncate(1 + random.usize(..broken.len()));
         assert!(entries(&broken).count() <= broken.len() / 110 + 1);
         let _ = find(&broken, "boot/init");
     }
@@ -89,5 +83,18 @@ fn the_largest_numbers_are_refused() {
         let mut archive = sample();
         archive[6 + 8 * field..14 + 8 * field].copy_from_slice(b"ffffffff");
         assert_eq!(entries(&archive).next(), Some(Err(Damage::Truncated { at: 0 })));
+    }
+}
+
+/// The reader is part of the kernel, which has no numbers of Linux but these.
+#[test]
+fn kinds_are_those_of_linux() {
+    use linux_raw_sys::general::{S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
+    let known = [(S_IFREG, Kind::File), (S_IFDIR, Kind::Directory), (S_IFLNK, Kind::Symlink)];
+    for (mode, kind) in known.into_iter().chain([(S_IFCHR, Kind::Other), (S_IFMT, Kind::Other)]) {
+        let mut archive = Vec::new();
+        add(&mut archive, "x", mode | !S_IFMT, b"");
+        let first = entries(&archive).next().and_then(Result::ok).map(|entry| entry.kind());
+        assert_eq!(first, Some(kind), "{mode:o}");
     }
 }

@@ -35,13 +35,7 @@ impl Bench {
             frames,
             order: (0..frames).collect(),
         };
-        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-        for i in (1..frames).rev() {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            bench.order.swap(i, seed as usize % (i + 1));
-        }
+        fastrand::Rng::with_seed(0x9e37_79b9_7f4a_7c15).shuffle(&mut bench.order);
         bench.arena.put(3 * frames, object(RAM, 0, frames as u64 * PAGE));
         // SAFETY: the slots of the arena stay in place and outlive the database.
         unsafe { bench.mdb.insert(bench.arena.at(3 * frames)) };

@@ -2,6 +2,7 @@
 
 mod common;
 
+use fastrand::Rng;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
@@ -427,18 +428,6 @@ proptest! {
     }
 }
 
-/// A xorshift generator: the large test needs a few million numbers, fast and the same each time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
 /// One page mapped thousands of times, by entries of many tables: each Mapping is found among all of them,
 /// and the page passes from copy to copy, and to a Frame around it, with all that hangs from it.
 #[test]
@@ -446,7 +435,7 @@ fn a_page_is_mapped_very_often() {
     let (leaves, steps) = if cfg!(miri) { (40, 400) } else { (3000, 60_000) };
     let arena = Arena::new(leaves + 4);
     let mut mdb = database(Some((8, 4)));
-    let mut numbers = Numbers(0x1234_5678_9abc_def1);
+    let mut numbers = Rng::with_seed(0x1234_5678_9abc_def1);
     let [ram, first, second] = [leaves, leaves + 1, leaves + 2];
     let page = object(FRAME, 5 * PAGE, PAGE);
     let leaf = |n: usize| mapping(5 * PAGE, 1, (n as u64 / 512) << 12, n as u16 % 512);
@@ -454,17 +443,17 @@ fn a_page_is_mapped_very_often() {
     unsafe { mdb.insert(arena.put(ram, object(RAM, 0, 16 * PAGE))) };
     let mut held = None;
     for step in 0..steps {
-        let n = numbers.below(leaves);
+        let n = numbers.usize(..leaves);
         // SAFETY: as above; linked slots only are removed, moved, copied or near.
         unsafe {
-            match (held, numbers.below(100)) {
+            match (held, numbers.usize(..100)) {
                 (None, _) => {
                     mdb.insert_near(arena.put(first, page), arena.at(ram));
                     held = Some(first);
                 }
                 (Some(own), 0) => {
                     // Only rarely while it is mapped.
-                    if numbers.below(8) == 0 {
+                    if numbers.usize(..8) == 0 {
                         mdb.remove(arena.at(own));
                         held = None;
                     }
@@ -522,12 +511,12 @@ fn come_and_go(division: Option<(usize, u64)>) {
     let (frames, steps) = if cfg!(miri) { (64, 400) } else { (4096, 200_000) };
     let arena = Arena::new(2 * frames + 1);
     let mut mdb = database(division);
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let ram = arena.put(2 * frames, object(RAM, 0, frames as u64 * PAGE));
     // SAFETY: the slots of the arena stay in place and outlive the database.
     unsafe { mdb.insert(ram) };
     for step in 0..steps {
-        let frame = numbers.below(frames);
+        let frame = numbers.usize(..frames);
         let (low, high) = (arena.at(frame), arena.at(frames + frame));
         let base = frame as u64 * PAGE;
         // SAFETY: the slots of the arena stay in place; linked ones only are removed or near.
@@ -535,7 +524,7 @@ fn come_and_go(division: Option<(usize, u64)>) {
             if !arena.slot(frame).is_linked() {
                 mdb.insert_near(arena.put(frame, object(FRAME, base, PAGE)), ram);
             } else if !arena.slot(frames + frame).is_linked() {
-                let table = numbers.below(8) as u64 * PAGE;
+                let table = numbers.usize(..8) as u64 * PAGE;
                 mdb.insert_near(arena.put(frames + frame, mapping(base, 1, table, 0)), low);
                 assert_eq!(mdb.nearest_ancestor(high), Some(low));
                 assert_eq!(mdb.first_descendant(low), Some(high));

@@ -2,9 +2,7 @@
 
 use captypes::types::RamAttrs;
 use captypes::{CapType, Rights, Tree};
-
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
+pub use paging::PAGE;
 
 /// A capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

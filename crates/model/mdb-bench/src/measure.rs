@@ -3,8 +3,10 @@
 //! steps that are longer than the fastest operation. Each waits until the one before has ended.
 
 use crate::database::{Database, Place};
-use crate::workload::{memory_bytes, Numbers, Operation};
+use crate::workload::{memory_bytes, Operation};
+use fastrand::Rng;
 use mdb::RawCap;
+use paging::PAGE;
 use std::collections::VecDeque;
 use std::hint::black_box;
 
@@ -46,7 +48,7 @@ pub fn median(samples: &[f64]) -> f64 {
 pub fn measure<'a, D: Database<'a>>(
     slots: &'a [D::Slot],
     caps: &[RawCap],
-    numbers: &mut Numbers,
+    numbers: &mut Rng,
 ) -> Samples {
     slots.iter().zip(caps).for_each(|(slot, cap)| slot.fill(*cap));
     let mut bench = Bench::<'a, '_, D> {
@@ -54,7 +56,7 @@ pub fn measure<'a, D: Database<'a>>(
         members: slots.iter().collect(),
         out: VecDeque::new(),
         numbers,
-        pages: memory_bytes(caps.len()) >> 12,
+        pages: memory_bytes(caps.len()) / PAGE,
         idle: 0.0,
     };
     bench.database.prepare(memory_bytes(caps.len()));
@@ -89,7 +91,7 @@ struct Bench<'a, 'n, D: Database<'a>> {
     members: Vec<&'a D::Slot>,
     /// Slots out of it, the longest-removed one first.
     out: VecDeque<(&'a D::Slot, RawCap)>,
-    numbers: &'n mut Numbers,
+    numbers: &'n mut Rng,
     /// Of how many pages of memory the capabilities are.
     pages: u64,
     /// What measuring itself takes.
@@ -98,7 +100,7 @@ struct Bench<'a, 'n, D: Database<'a>> {
 
 impl<'a, D: Database<'a>> Bench<'a, '_, D> {
     fn pick(&mut self) -> usize {
-        self.numbers.below(self.members.len() as u64) as usize
+        self.numbers.usize(..self.members.len())
     }
 
     fn remove(&mut self) -> f64 {
@@ -125,7 +127,7 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
             let index = self.pick();
             self.members[index]
         });
-        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.below(self.pages) << 12);
+        let bases: [_; TOGETHER] = std::array::from_fn(|_| self.numbers.u64(..self.pages) * PAGE);
         let database = &self.database;
         match operation {
             Operation::Insert => self.insert(),
@@ -136,7 +138,7 @@ impl<'a, D: Database<'a>> Bench<'a, '_, D> {
             Operation::Copies => ticks(&slots, |slot| database.has_copies(slot)),
             Operation::Ancestors => ticks(&slots, |slot| database.has_ancestors(slot)),
             Operation::Descendants => ticks(&slots, |slot| database.has_descendants(slot)),
-            Operation::Range => ticks(&bases, |base| database.overlapping(*base, 4096)),
+            Operation::Range => ticks(&bases, |base| database.overlapping(*base, PAGE)),
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::database::Database;
 use crate::list::List;
 use crate::measure::{measure, median};
 use crate::ours::Ours;
-use crate::workload::{capabilities, Mix, Numbers, Operation, Shares, BOOT, PROCESSES};
+use crate::workload::{capabilities, Mix, Operation, Shares, BOOT, PROCESSES, SEED};
+use fastrand::Rng;
 use mdb::RawCap;
 use std::fmt::Write;
 
@@ -27,7 +28,7 @@ impl Column {
         &mut self,
         slots: &'a [D::Slot],
         caps: &[RawCap],
-        numbers: &mut Numbers,
+        numbers: &mut Rng,
     ) {
         self.name = D::NAME;
         let samples = measure::<D>(slots, caps, numbers);
@@ -56,7 +57,7 @@ pub struct Table {
 impl Table {
     /// Measures all of them on the same capabilities, in turns.
     pub fn measure(count: usize) -> Table {
-        let mut numbers = Numbers::new(0x9e37_79b9_7f4a_7c15);
+        let mut numbers = Rng::with_seed(SEED);
         let mut table = Table { count, shares: Shares::default(), columns: Default::default() };
         for _ in 0..FILLINGS {
             let caps = capabilities(count, &mut numbers);

@@ -1,9 +1,10 @@
 //! Measuring on a machine that does other things meanwhile.
 
+use fastrand::Rng;
 use mdb_bench::database::Database;
 use mdb_bench::measure::{measure, MEASUREMENTS};
 use mdb_bench::ours::Ours;
-use mdb_bench::workload::{capabilities, Numbers, Operation};
+use mdb_bench::workload::{capabilities, Operation};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,7 @@ impl<'a> Database<'a> for Interrupted<'a> {
 
 #[test]
 fn an_interruption_neither_ends_nor_shortens_the_measurements() {
-    let mut numbers = Numbers::new(1);
+    let mut numbers = Rng::with_seed(1);
     let caps = capabilities(1024, &mut numbers);
     // Before the first measurement 32 are removed, and 8 in each.
     for busy_after in [40, 200] {

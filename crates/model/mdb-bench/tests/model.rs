@@ -1,18 +1,19 @@
 //! Every database against a list of capabilities that answers by looking at all of it.
 
+use fastrand::Rng;
 use mdb::RawCap;
 use mdb_bench::aa::{WithParents, WithoutParents};
 use mdb_bench::database::{Database, Place};
 use mdb_bench::list::List;
 use mdb_bench::order::{compare, is_ancestor, memory, FRAME, PHYS, RAM};
 use mdb_bench::ours::Ours;
-use mdb_bench::workload::{capabilities, memory_bytes, Numbers};
+use mdb_bench::workload::{capabilities, memory_bytes};
+use paging::PAGE;
 use proptest::prelude::*;
 use std::cmp::Ordering;
 use std::ptr;
 
 const SLOTS: usize = 48;
-const PAGE: u64 = 4096;
 /// Of the memory.
 const ORDER: u32 = 5;
 
@@ -167,7 +168,7 @@ proptest! {
 
 /// Deep trees, as they are measured: filled at once, then with capabilities that come and go.
 fn stays_sound<'a, D: Database<'a>>(slots: &'a [D::Slot]) {
-    let mut numbers = Numbers::new(7);
+    let mut numbers = Rng::with_seed(7);
     let caps = capabilities(slots.len(), &mut numbers);
     slots.iter().zip(&caps).for_each(|(slot, cap)| slot.fill(*cap));
     let mut database = D::default();
@@ -176,7 +177,7 @@ fn stays_sound<'a, D: Database<'a>>(slots: &'a [D::Slot]) {
     assert!(database.is_sound());
     let mut present = vec![true; slots.len()];
     for step in 0..20_000 {
-        let i = numbers.below(slots.len() as u64) as usize;
+        let i = numbers.usize(..slots.len());
         match present[i] {
             true => database.remove(&slots[i]),
             false => {

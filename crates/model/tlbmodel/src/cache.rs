@@ -6,6 +6,7 @@
 //! colours never share a set, whatever the hash is.
 
 use crate::lru::{Geometry, SetAssociative};
+use paging::PAGE;
 
 /// Sizes of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +27,7 @@ impl Description {
 
     /// How many colours pages of 4 KiB have.
     pub const fn colours(&self) -> u64 {
-        self.sets * self.line / 4096
+        self.sets * self.line / PAGE
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
         let colours = IVY_BRIDGE_LLC.colours();
         let mut cache = Cache::new(&IVY_BRIDGE_LLC);
         let page =
-            |n: u64, first: u64, count: u64| (n / count * colours + first + n % count) * 4096;
+            |n: u64, first: u64, count: u64| (n / count * colours + first + n % count) * PAGE;
         let (mut small, mut large) = (Counts::default(), Counts::default());
         for round in 0..3 {
             // 8 MiB in half of the colours, which hold 12.5 MiB.

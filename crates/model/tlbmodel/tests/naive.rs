@@ -1,10 +1,10 @@
 //! The models against naive ones that keep times of use and search everything.
 
+use fastrand::Rng;
 use std::collections::HashMap;
 use tlbmodel::lru::{Geometry, SetAssociative};
 use tlbmodel::machines::{IVY_BRIDGE, PILEDRIVER};
 use tlbmodel::tlb::{Counts, Description, Level, Model, PageSize};
-use workloads::Random;
 
 /// Every key ever seen, with the time of its last use: present if fewer than `ways` keys of its set
 /// were used since.
@@ -34,13 +34,13 @@ fn set_associative() {
         (3, Geometry::new(12, 2)),
         (4, Geometry::new(5, 1)),
     ] {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let mut model = SetAssociative::new(geometry);
         let mut naive = Naive::default();
         let sets = (geometry.entries / geometry.ways) as u64;
         let mut hits = 0;
         for step in 0..5000 {
-            let key = random.bits() % (geometry.entries as u64 * 2);
+            let key = random.u64(..) % (geometry.entries as u64 * 2);
             let expected = naive.access(key % sets, key, geometry.ways);
             assert_eq!(model.access(key), expected, "seed {seed}, step {step}, key {key}");
             hits += u32::from(expected);
@@ -119,14 +119,14 @@ impl<'a> NaiveModel<'a> {
 fn translation() {
     for description in [IVY_BRIDGE, PILEDRIVER] {
         for seed in 1..4 {
-            let mut random = Random::new(seed);
+            let mut random = Rng::with_seed(seed);
             let mut model = Model::new(&description);
             let mut naive = NaiveModel::new(&description);
             for step in 0..20_000 {
-                let size = PageSize::ALL[(random.bits() % 3) as usize];
+                let size = PageSize::ALL[(random.u64(..) % 3) as usize];
                 // Some locality, and enough distance to miss everywhere; each size in its own part.
                 let spread = if step % 4 == 0 { 1 << 40 } else { size.bytes() * 60 };
-                let va = ((size as u64) << 45) | (random.bits() % spread);
+                let va = ((size as u64) << 45) | (random.u64(..) % spread);
                 model.access(va, size);
                 naive.access(va, size);
                 assert_eq!(model.counts(), naive.counts, "{} step {step}", description.name);

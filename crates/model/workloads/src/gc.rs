@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = paging::PAGE as usize;
 /// Words of an object: two references and two numbers.
 const CELL_WORDS: usize = 4;
 /// Objects on a page.

@@ -4,7 +4,7 @@
 //! R-MAT gives its high degrees to low numbers; vertices are renumbered by a bijection, as Graph
 //! 500 asks, so that the popular ones do not share pages.
 
-use crate::Random;
+use fastrand::Rng;
 
 /// Which graph: 2^`scale` vertices and `edge_factor` edges for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Parameters {
 
     /// Calls `edge` with source and target of every edge, always the same ones.
     pub fn for_each_edge(&self, mut edge: impl FnMut(u32, u32)) {
-        let mut random = Random::new(self.seed);
+        let mut random = Rng::with_seed(self.seed);
         for _ in 0..self.edges() {
             let (from, to) = self.one(&mut random);
             edge(self.renumber(from), self.renumber(to));
@@ -35,7 +35,7 @@ impl Parameters {
 
     /// One edge: at each level into one of the four quadrants of the adjacency matrix, with the
     /// probabilities 0.57, 0.19, 0.19 and 0.05.
-    fn one(&self, random: &mut Random) -> (u32, u32) {
+    fn one(&self, random: &mut Rng) -> (u32, u32) {
         const A: u64 = 57 * 0x1_0000 / 100;
         const B: u64 = A + 19 * 0x1_0000 / 100;
         const C: u64 = B + 19 * 0x1_0000 / 100;
@@ -43,7 +43,7 @@ impl Parameters {
         let mut bits = 0;
         for level in 0..self.scale {
             // Sixteen random bits for each level.
-            bits = if level % 4 == 0 { random.bits() } else { bits >> 16 };
+            bits = if level % 4 == 0 { random.u64(..) } else { bits >> 16 };
             let choice = bits & 0xffff;
             let down = u32::from(choice >= B);
             let right = u32::from(choice >= C) | u32::from(choice >= A) & !down;

@@ -36,23 +36,3 @@ impl Observer for Unobserved {
     #[inline(always)]
     fn access(&mut self, _: usize, _: usize) {}
 }
-
-/// A generator whose whole state is its seed (xorshift64*).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// The generator with this seed, which is not zero.
-    pub const fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    /// 64 random bits.
-    #[inline]
-    pub fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-}

@@ -39,7 +39,7 @@ pub fn layout(graph: &Parameters, levels: [u8; array::COUNT]) -> [u64; array::CO
     core::array::from_fn(|number| {
         let level = levels[number] as usize;
         let at = next[level];
-        let alignment = [0, 4096, 2 << 20, 2 << 20][level];
+        let alignment = [0, paging::PAGE, 2 << 20, 2 << 20][level];
         let bytes = (elements[number] * array::ELEMENT_BYTES[number]) as u64;
         next[level] = (at + bytes).next_multiple_of(alignment);
         at + ((level as u64 - 1) << 36)

@@ -1,5 +1,7 @@
 //! What crosses the data area: structures of Linux, and constants that both sides use.
 
+use linux_raw_sys::general;
+
 /// What a description refers to: how the library reads and writes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -26,6 +28,12 @@ pub enum Kind {
     Path = 10,
     /// Console as a plain stream, not a terminal (`stdin=pipe`): `Read`, `Write`.
     Stream = 11,
+    /// A counter that processes share (`eventfd`): `Read`, `Write`.
+    Event = 12,
+    /// A timer that processes share (`timerfd`): `Read`, `SetAlarm`, `GetAlarm`.
+    Timer = 13,
+    /// A process (`pidfd_open`): readable once it has ended.
+    Process = 14,
 }
 
 impl Kind {
@@ -43,6 +51,9 @@ impl Kind {
             9 => Kind::Text,
             10 => Kind::Path,
             11 => Kind::Stream,
+            12 => Kind::Event,
+            13 => Kind::Timer,
+            14 => Kind::Process,
             _ => return None,
         })
     }
@@ -69,7 +80,7 @@ pub struct Stat {
 }
 
 /// Bytes of a [`Stat`].
-pub const STAT_BYTES: usize = 144;
+pub const STAT_BYTES: usize = size_of::<general::stat>();
 const SECOND: i64 = 1_000_000_000;
 
 impl Stat {
@@ -149,25 +160,26 @@ impl PollEntry {
     }
 }
 
-macro_rules! constants {
-    ($ty:ty: $($name:ident = $value:expr;)*) => { $(#[doc = stringify!($name)] pub const $name: $ty = $value;)* };
+macro_rules! poll_bits {
+    ($($name:ident)*) => { $(#[doc = stringify!($name)] pub const $name: u16 = general::$name as u16;)* };
 }
-constants! { u16: POLLIN = 1; POLLPRI = 2; POLLOUT = 4; POLLERR = 8; POLLHUP = 16; POLLNVAL = 32; POLLRDNORM = 64; POLLWRNORM = 256; }
-constants! { u32:
-    O_RDONLY = 0; O_WRONLY = 1; O_RDWR = 2; O_ACCMODE = 3; O_CREAT = 0o100; O_EXCL = 0o200;
-    O_NOCTTY = 0o400; O_TRUNC = 0o1000; O_APPEND = 0o2000; O_NONBLOCK = 0o4000;
-    O_DIRECTORY = 0o200000; O_NOFOLLOW = 0o400000; O_CLOEXEC = 0o2000000; O_PATH = 0o10000000;
-    O_TMPFILE = 0o20200000;
-}
-constants! { u32: AT_SYMLINK_NOFOLLOW = 0x100; AT_EACCESS = 0x200; AT_REMOVEDIR = 0x200; AT_SYMLINK_FOLLOW = 0x400; AT_EMPTY_PATH = 0x1000; }
-constants! { u32:
-    S_IFMT = 0o170000; S_IFSOCK = 0o140000; S_IFLNK = 0o120000; S_IFREG = 0o100000;
-    S_IFBLK = 0o060000; S_IFDIR = 0o040000; S_IFCHR = 0o020000; S_IFIFO = 0o010000;
-    S_ISUID = 0o4000; S_ISGID = 0o2000; S_ISVTX = 0o1000;
-}
-constants! { u32: RENAME_NOREPLACE = 1; RENAME_EXCHANGE = 2; }
-constants! { u32: WNOHANG = 1; WUNTRACED = 2; WSTOPPED = 2; WEXITED = 4; WCONTINUED = 8; WNOWAIT = 0x0100_0000; }
-constants! { u32: SEEK_SET = 0; SEEK_CUR = 1; SEEK_END = 2; SEEK_DATA = 3; SEEK_HOLE = 4; }
+poll_bits! { POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDNORM POLLWRNORM }
+
+pub use general::{
+    AT_EACCESS, AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW,
+};
+pub use general::{NAME_MAX, PATH_MAX};
+pub use general::{
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK,
+    O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+};
+pub use general::{RENAME_EXCHANGE, RENAME_NOREPLACE};
+pub use general::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+pub use general::{
+    S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK, S_ISGID, S_ISUID,
+    S_ISVTX, S_IWOTH, S_IXGRP,
+};
+pub use general::{WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED, WUNTRACED};
 
 /// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
 pub const OPEN_EXEC: u32 = 1;

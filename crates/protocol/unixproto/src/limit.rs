@@ -1,11 +1,13 @@
 //! Limits of a process that `unixd` enforces, by their numbers in Linux.
 
+use linux_raw_sys::general::{RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NPROC};
+
 /// `RLIMIT_CPU`: processor time, seconds.
-pub const CPU: u32 = 0;
+pub const CPU: u32 = RLIMIT_CPU;
 /// `RLIMIT_FSIZE`: how large the process makes files, bytes.
-pub const FSIZE: u32 = 1;
+pub const FSIZE: u32 = RLIMIT_FSIZE;
 /// `RLIMIT_NPROC`: how many threads its user may have for it to make another.
-pub const NPROC: u32 = 6;
+pub const NPROC: u32 = RLIMIT_NPROC;
 /// These.
 pub const ENFORCED: [u32; 3] = [CPU, FSIZE, NPROC];
 /// No limit.

@@ -696,6 +696,62 @@ requests! {
         /// `O_NONBLOCK` or 0.
         flags: u32
     ) -> PipeEnds;
+    /// Makes a counter: an `eventfd` that other processes are about to share. `Read` and `Write` move 8 bytes.
+    108 Event(
+        /// What is in it.
+        count: u64,
+        /// Reads take one at a time.
+        semaphore: bool,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// Makes a timer: a `timerfd` that other processes are about to share. `Read` gives 8 bytes: how often it
+    /// has expired since the last time.
+    109 Alarm(
+        /// When it expires, nanoseconds since boot; 0: it is off.
+        deadline: u64,
+        /// Period; 0 for none.
+        interval: u64,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// Sets such a timer. Answers what it was.
+    110 SetAlarm(
+        /// Description.
+        desc: u32,
+        /// As of `Alarm`.
+        deadline: u64,
+        /// Period; 0 for none.
+        interval: u64
+    ) -> Timer;
+    /// Reads how such a timer is set.
+    111 GetAlarm(
+        /// Description.
+        desc: u32
+    ) -> Timer;
+    /// Opens a process. The description is readable once the process has ended.
+    112 OpenProcess(
+        /// Its id.
+        pid: u32,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// The id of such a process. `ESRCH`: nothing is left of it, and others may have its id.
+    113 ProcessOf(
+        /// Description.
+        desc: u32
+    ) -> Process;
+    /// `Kill` of such a process.
+    114 KillOpened(
+        /// Description.
+        desc: u32,
+        /// Signal.
+        signal: u32,
+        /// `si_code`.
+        code: i32,
+        /// `si_value`.
+        value: u64
+    ) -> ();
     /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
     /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
     /// `Read` and `Write` are for all cases.

@@ -1,5 +1,7 @@
 //! Signals: numbers, what comes with them, what they do by default.
 
+use linux_raw_sys::general;
+
 /// What a handler may learn of a signal. `si_signo` is the index where this lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SigInfo {
@@ -45,33 +47,28 @@ pub const fn bit(signal: u32) -> u64 {
     }
 }
 
-macro_rules! numbers {
-    ($($name:ident = $value:literal;)*) => { $(#[doc = stringify!($name)] pub const $name: u32 = $value;)* };
-}
-numbers! {
-    SIGHUP = 1; SIGINT = 2; SIGQUIT = 3; SIGILL = 4; SIGTRAP = 5; SIGABRT = 6; SIGBUS = 7;
-    SIGFPE = 8; SIGKILL = 9; SIGUSR1 = 10; SIGSEGV = 11; SIGUSR2 = 12; SIGPIPE = 13;
-    SIGALRM = 14; SIGTERM = 15; SIGSTKFLT = 16; SIGCHLD = 17; SIGCONT = 18; SIGSTOP = 19;
-    SIGTSTP = 20; SIGTTIN = 21; SIGTTOU = 22; SIGURG = 23; SIGXCPU = 24; SIGXFSZ = 25;
-    SIGVTALRM = 26; SIGPROF = 27; SIGWINCH = 28; SIGIO = 29; SIGPWR = 30; SIGSYS = 31;
-}
+pub use general::{
+    SIGABRT, SIGALRM, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGIO, SIGKILL,
+    SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGSEGV, SIGSTKFLT, SIGSTOP, SIGSYS, SIGTERM, SIGTRAP,
+    SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
+};
 
 /// `si_code`: by `kill`.
-pub const SI_USER: i32 = 0;
+pub const SI_USER: i32 = general::SI_USER as i32;
 /// `si_code`: by the kernel.
-pub const SI_KERNEL: i32 = 0x80;
+pub const SI_KERNEL: i32 = general::SI_KERNEL as i32;
 /// `si_code`: by `sigqueue`.
-pub const SI_QUEUE: i32 = -1;
+pub const SI_QUEUE: i32 = general::SI_QUEUE;
 /// `si_code`: by `tgkill`.
-pub const SI_TKILL: i32 = -6;
+pub const SI_TKILL: i32 = general::SI_TKILL;
 /// `si_code` of `SIGCHLD`: exited.
-pub const CLD_EXITED: i32 = 1;
+pub const CLD_EXITED: i32 = general::CLD_EXITED as i32;
 /// `si_code` of `SIGCHLD`: killed by a signal.
-pub const CLD_KILLED: i32 = 2;
+pub const CLD_KILLED: i32 = general::CLD_KILLED as i32;
 /// `si_code` of `SIGCHLD`: stopped.
-pub const CLD_STOPPED: i32 = 5;
+pub const CLD_STOPPED: i32 = general::CLD_STOPPED as i32;
 /// `si_code` of `SIGCHLD`: goes on.
-pub const CLD_CONTINUED: i32 = 6;
+pub const CLD_CONTINUED: i32 = general::CLD_CONTINUED as i32;
 
 /// What a signal does to a process that neither blocks, ignores nor catches it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

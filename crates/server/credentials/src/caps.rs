@@ -1,43 +1,45 @@
 //! Sets of capabilities.
 
+use linux_raw_sys::general;
+
 /// A capability, by Linux's number. Those are named that something here asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Capability {
     /// Change owners of files.
-    Chown = 0,
+    Chown = general::CAP_CHOWN as u8,
     /// Read, write and search whatever the mode says.
-    DacOverride = 1,
+    DacOverride = general::CAP_DAC_OVERRIDE as u8,
     /// Read files, and read and search directories.
-    DacReadSearch = 2,
+    DacReadSearch = general::CAP_DAC_READ_SEARCH as u8,
     /// Do what the owner of a file may do.
-    Fowner = 3,
+    Fowner = general::CAP_FOWNER as u8,
     /// Keep set-id bits where others lose them.
-    Fsetid = 4,
+    Fsetid = general::CAP_FSETID as u8,
     /// Send signals to all processes.
-    Kill = 5,
+    Kill = general::CAP_KILL as u8,
     /// Change the own group ids at will.
-    Setgid = 6,
+    Setgid = general::CAP_SETGID as u8,
     /// Change the own user ids at will.
-    Setuid = 7,
+    Setuid = general::CAP_SETUID as u8,
     /// Change what programs may get.
-    Setpcap = 8,
+    Setpcap = general::CAP_SETPCAP as u8,
     /// Change attributes that keep files from being changed.
-    LinuxImmutable = 9,
+    LinuxImmutable = general::CAP_LINUX_IMMUTABLE as u8,
     /// Lock memory without limit.
-    IpcLock = 14,
+    IpcLock = general::CAP_IPC_LOCK as u8,
     /// Look into all processes.
-    SysPtrace = 19,
+    SysPtrace = general::CAP_SYS_PTRACE as u8,
     /// What has no capability of its own.
-    SysAdmin = 21,
+    SysAdmin = general::CAP_SYS_ADMIN as u8,
     /// Raise priorities.
-    SysNice = 23,
+    SysNice = general::CAP_SYS_NICE as u8,
     /// Exceed and raise limits.
-    SysResource = 24,
+    SysResource = general::CAP_SYS_RESOURCE as u8,
     /// Make device files.
-    Mknod = 27,
+    Mknod = general::CAP_MKNOD as u8,
     /// Override rules of mandatory access control.
-    MacOverride = 32,
+    MacOverride = general::CAP_MAC_OVERRIDE as u8,
 }
 
 /// A set of capabilities: bit N is number N.
@@ -46,7 +48,7 @@ pub struct CapSet(u64);
 
 impl CapSet {
     /// How many capabilities there are.
-    pub const COUNT: u32 = 41;
+    pub const COUNT: u32 = general::CAP_LAST_CAP + 1;
     /// None.
     pub const NONE: CapSet = CapSet(0);
     /// All of them.

@@ -134,19 +134,16 @@ mod tests {
     #[test]
     fn behaves_as_a_map_that_gives_the_lowest_number() {
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
-        let mut random = 1u64;
+        let mut random = fastrand::Rng::with_seed(1);
         for step in 0..20_000u64 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
             // Grows and shrinks in turns, over many pieces.
-            let grows = random % 16 < if step / 4_000 % 2 == 0 { 10 } else { 5 };
+            let grows = random.u32(..16) < if step / 4_000 % 2 == 0 { 10 } else { 5 };
             if grows {
                 let lowest = (0..).find(|number| !model.contains_key(number));
                 assert_eq!(table.insert(step).ok(), lowest);
                 model.insert(lowest.unwrap_or(0), step);
             } else {
-                let number = random as usize / 16 % 1024;
+                let number = random.usize(..1024);
                 assert_eq!(table.remove(number), model.remove(&number));
             }
             assert_eq!(table.len(), model.len());

@@ -20,5 +20,4 @@ pub mod pool;
 pub use buddy::{Buddy, FreeError};
 pub use pool::{AllocError, Grant, Pool, Request, Usage};
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
+pub use paging::PAGE;

@@ -1,21 +1,7 @@
 //! The allocator against a naive model: one flag for every page.
 
+use fastrand::Rng;
 use ramalloc::{AllocError, Buddy, FreeError, Grant, Pool, Request, PAGE};
-
-/// A generator whose whole state is the seed that a failure prints.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
 
 struct Model {
     base: u64,
@@ -59,7 +45,7 @@ impl Model {
 
 fn run(seed: u64, base: u64, pages: u64, steps: u32) {
     let bytes = pages * PAGE;
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut words = vec![0; Buddy::words_needed(base, bytes)];
     let mut buddy = Buddy::new(base, bytes, &mut words);
     let mut model = Model { base, free: vec![false; pages as usize] };
@@ -68,10 +54,10 @@ fn run(seed: u64, base: u64, pages: u64, steps: u32) {
     model.set(base, bytes, true);
     let mut held: Vec<(u64, u64)> = Vec::new();
     for _ in 0..steps {
-        if random.below(2) == 0 || held.is_empty() {
-            let bits = random.below(pages.ilog2() as u64 + 1);
-            let size = (1 + random.below(1 << bits)) * PAGE;
-            let alignment = PAGE << random.below(10);
+        if random.u64(..2) == 0 || held.is_empty() {
+            let bits = random.u64(..pages.ilog2() as u64 + 1);
+            let size = (1 + random.u64(..1 << bits)) * PAGE;
+            let alignment = PAGE << random.u64(..10);
             match buddy.alloc(size, alignment) {
                 Some(address) => {
                     assert_eq!(address % alignment, 0, "seed {seed}");
@@ -85,9 +71,9 @@ fn run(seed: u64, base: u64, pages: u64, steps: u32) {
             }
         } else {
             // Give back a part, as the kernel does: not what was handed out, but what became free.
-            let (address, size) = held.swap_remove(random.below(held.len() as u64) as usize);
-            let first = random.below(size / PAGE) * PAGE;
-            let count = (1 + random.below((size - first) / PAGE)) * PAGE;
+            let (address, size) = held.swap_remove(random.usize(..held.len()));
+            let first = random.u64(..size / PAGE) * PAGE;
+            let count = (1 + random.u64(..(size - first) / PAGE)) * PAGE;
             buddy.free(address + first, count).unwrap();
             assert_eq!(buddy.free(address + first, count), Err(FreeError::AlreadyFree));
             model.set(address + first, count, true);
@@ -108,10 +94,10 @@ fn run(seed: u64, base: u64, pages: u64, steps: u32) {
 #[test]
 fn agrees_with_the_model() {
     for seed in 1..60 {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
-        let bits = random.below(12);
-        let pages = 1 + random.below(1 << bits);
-        let base = random.below(1 << 20) * PAGE;
+        let mut random = Rng::with_seed(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
+        let bits = random.u64(..12);
+        let pages = 1 + random.u64(..1 << bits);
+        let base = random.u64(..1 << 20) * PAGE;
         run(seed, base, pages, 400);
     }
 }
@@ -224,18 +210,18 @@ fn coloured_pages() {
         pool.free(base, pages * PAGE).unwrap();
         let request = Request { bytes: PAGE, alignment: 0, attrs: 0, trusted: true };
         let colour = |address: u64| address / PAGE % count;
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let mut model = Model { base, free: vec![true; pages as usize] };
         let mut taken = Vec::new();
         for _ in 0..5000 {
-            if random.below(3) == 0 && !taken.is_empty() {
-                let address = taken.swap_remove(random.below(taken.len() as u64) as usize);
+            if random.u64(..3) == 0 && !taken.is_empty() {
+                let address = taken.swap_remove(random.usize(..taken.len()));
                 pool.free(address, PAGE).unwrap();
                 model.set(address, PAGE, true);
                 continue;
             }
             // Mostly of few colours, so that these run out.
-            let wanted = 1 << random.below(count.min(2)) | 1 << random.below(count);
+            let wanted = 1 << random.u64(..count.min(2)) | 1 << random.u64(..count);
             let fits = |page: &u64| {
                 wanted >> colour(base + page * PAGE) & 1 != 0 && model.free[*page as usize]
             };

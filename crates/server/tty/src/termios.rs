@@ -1,26 +1,22 @@
 //! The settings of a terminal.
 
-use unixproto::tty::TERMIOS_BYTES;
+use general::{B38400, CREAD, CS8, HUPCL};
+use linux_raw_sys::general;
+use unixproto::tty::{TERMIOS_BYTES, WINSIZE_BYTES};
 
-macro_rules! flags {
-    ($($name:ident = $value:expr;)*) => { $(pub const $name: u32 = $value;)* };
-}
-flags! {
-    ISTRIP = 0o40; INLCR = 0o100; IGNCR = 0o200; ICRNL = 0o400; IXON = 0o2000; IXANY = 0o4000;
-    IUTF8 = 0o40000;
-    OPOST = 1; ONLCR = 4; OCRNL = 8; ONOCR = 16; ONLRET = 32; XTABS = 0o14000;
-    ISIG = 1; ICANON = 2; ECHO = 8; ECHOE = 0x10; ECHOK = 0x20; ECHONL = 0x40; NOFLSH = 0x80;
-    ECHOCTL = 0x200; ECHOKE = 0x800; IEXTEN = 0x8000;
-}
-/// Background writers get `SIGTTOU`.
-pub const TOSTOP: u32 = 0x100;
+pub use general::{
+    ECHO, ECHOCTL, ECHOE, ECHOK, ECHOKE, ECHONL, ICANON, IEXTEN, ISIG, NOFLSH, TOSTOP,
+};
+pub use general::{ICRNL, IGNCR, INLCR, ISTRIP, IUTF8, IXANY, IXON};
+pub use general::{OCRNL, ONLCR, ONLRET, ONOCR, OPOST, XTABS};
 
 macro_rules! indices {
-    ($($name:ident = $value:expr;)*) => { $(pub const $name: usize = $value;)* };
+    ($($name:ident)*) => { $(pub const $name: usize = general::$name as usize;)* };
 }
+/// How many control characters there are.
+pub const NCCS: usize = general::NCCS as usize;
 indices! {
-    VINTR = 0; VQUIT = 1; VERASE = 2; VKILL = 3; VEOF = 4; VTIME = 5; VMIN = 6; VSTART = 8;
-    VSTOP = 9; VSUSP = 10; VEOL = 11; VREPRINT = 12; VWERASE = 14; VLNEXT = 15; VEOL2 = 16;
+    VINTR VQUIT VERASE VKILL VEOF VTIME VMIN VSTART VSTOP VSUSP VEOL VREPRINT VWERASE VLNEXT VEOL2
 }
 
 /// Linux's `struct termios` as the kernel has it.
@@ -37,7 +33,7 @@ pub struct Termios {
     /// Line discipline.
     pub line: u8,
     /// Control characters.
-    pub cc: [u8; 19],
+    pub cc: [u8; NCCS],
 }
 
 impl Default for Termios {
@@ -47,7 +43,7 @@ impl Default for Termios {
         Termios {
             iflag: ICRNL | IXON | IUTF8,
             oflag: OPOST | ONLCR,
-            cflag: 0o2277,
+            cflag: B38400 | CS8 | CREAD | HUPCL,
             lflag: ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN,
             line: 0,
             cc,
@@ -71,7 +67,7 @@ impl Termios {
     pub fn from_bytes(bytes: &[u8; TERMIOS_BYTES]) -> Termios {
         let word =
             |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
-        let mut cc = [0; 19];
+        let mut cc = [0; NCCS];
         cc.copy_from_slice(&bytes[17..]);
         let (iflag, oflag, cflag, lflag) = (word(0), word(4), word(8), word(12));
         Termios { iflag, oflag, cflag, lflag, line: bytes[16], cc }
@@ -93,15 +89,15 @@ impl Default for Winsize {
 
 impl Winsize {
     /// As programs see it.
-    pub fn to_bytes(self) -> [u8; 8] {
-        let mut bytes = [0; 8];
+    pub fn to_bytes(self) -> [u8; WINSIZE_BYTES] {
+        let mut bytes = [0; WINSIZE_BYTES];
         for (place, field) in bytes.chunks_exact_mut(2).zip(self.fields) {
             place.copy_from_slice(&field.to_le_bytes());
         }
         bytes
     }
     /// From a program.
-    pub fn from_bytes(bytes: &[u8; 8]) -> Winsize {
+    pub fn from_bytes(bytes: &[u8; WINSIZE_BYTES]) -> Winsize {
         let field = |i: usize| u16::from_le_bytes([bytes[i], bytes[i + 1]]);
         Winsize { fields: [field(0), field(2), field(4), field(6)] }
     }

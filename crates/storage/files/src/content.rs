@@ -135,7 +135,7 @@ impl<M: Memory> Files<M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn look(&self, ino: Ino) -> Result<(u64, &Content<M::Frame>), Errno> {
         match &self.names.get(ino)?.node {
             Node::File { size, content } => Ok((*size, content)),
@@ -363,7 +363,7 @@ impl<M: Memory> Files<M> {
     }
 
     /// The part of a file around `offset`, if it can be mapped as it is, for reading or also for writing.
-    #[inline]
+    #[inline(always)]
     pub fn present(
         &self,
         ino: Ino,

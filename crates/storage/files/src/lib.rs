@@ -16,11 +16,9 @@ mod content;
 pub use content::{Claim, Content, Piece, Refusal, Writer, GRANT_MAX};
 
 use memfs::{Attr, Fs, Ino, Node};
+use paging::PAGE;
 use piecewise::Limits;
 use unixproto::Errno;
-
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// What contents of files are made of.
 pub trait Memory {

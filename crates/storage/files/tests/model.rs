@@ -2,13 +2,13 @@
 
 use files::{Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
 use memfs::{Attr, Cred, Ino, SIZE_MAX};
+use paging::PAGE;
 use piecewise::Limits;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use unixproto::Errno;
 
-const PAGE: u64 = 4096;
 const NOW: i64 = 1;
 /// The boot archive: two files lie in it, and something else between and behind them.
 const ARCHIVE: usize = 5 * PAGE as usize;
@@ -42,7 +42,7 @@ impl Memory for Bytes {
     type Frame = Frame;
 
     fn allocate(&mut self, bytes: u64, _: u32) -> Result<Frame, Errno> {
-        assert!(bytes > 0 && bytes % PAGE == 0, "memory comes in pages");
+        assert!(bytes > 0 && bytes.is_multiple_of(PAGE), "memory comes in pages");
         let left = self.free.get().checked_sub(bytes).ok_or(Errno::ENOSPC)?;
         self.free.set(left);
         let zeros = RefCell::new(vec![0; bytes as usize]);
@@ -51,7 +51,7 @@ impl Memory for Bytes {
     }
 
     fn archived(&mut self, offset: u64, bytes: u64) -> Result<Frame, Errno> {
-        assert!(offset % PAGE == 0 && bytes % PAGE == 0);
+        assert!(offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE));
         let part = &self.archive[offset as usize..(offset + bytes) as usize];
         let (bytes, revoked) = (RefCell::new(part.to_vec()), Cell::new(0));
         Ok(Frame { bytes, revoked, taken: 0, free: self.free.clone() })

@@ -1,16 +1,14 @@
 //! The contents of a file as a list of extents, each backed by something that the owner knows.
 
 use alloc::vec::Vec;
-
-/// Bytes of a page: the unit of extents.
-const PAGE: u64 = 4096;
+use paging::PAGE;
 
 /// Part of a file that lies in one piece of memory.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Extent<H> {
-    /// First byte in the file, a multiple of 4096.
+    /// First byte in the file, a multiple of [`PAGE`].
     pub start: u64,
-    /// Bytes, a multiple of 4096.
+    /// Bytes, a multiple of [`PAGE`].
     pub bytes: u64,
     /// May be written in place.
     pub writable: bool,

@@ -175,15 +175,12 @@ mod tests {
     #[test]
     fn behaves_as_a_map_while_it_grows_and_shrinks() {
         let (mut names, mut model) = (Names::new(), BTreeMap::new());
-        let (mut random, mut most) = (1u64, 0);
+        let (mut random, mut most) = (fastrand::Rng::with_seed(1), 0);
         for step in 0..60_000u32 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let key = random % 6000;
+            let key = random.u64(..6000);
             let name = key.to_le_bytes();
             assert_eq!(names.get(&name).map(|place| place.ino.0), model.get(&key).copied());
-            if random >> 32 & 15 < if step / 15_000 % 2 == 0 { 12 } else { 3 } {
+            if random.u32(..16) < if step / 15_000 % 2 == 0 { 12 } else { 3 } {
                 if model.insert(key, step).is_some() {
                     names.get_mut(&name).unwrap().ino = Ino(step);
                 } else {

@@ -3,7 +3,7 @@
 use crate::fs::{Ino, Inode, Node};
 use crate::Fs;
 use credentials::{CapSet, Capability};
-use unixproto::Errno;
+use unixproto::{files, Errno};
 
 /// Permission to execute a file or to pass through a directory.
 pub const EXEC: u32 = 1;
@@ -12,14 +12,14 @@ pub const WRITE: u32 = 2;
 /// Permission to read.
 pub const READ: u32 = 4;
 
-const STICKY: u32 = 0o1000;
-const OTHERS_WRITE: u32 = 0o2;
+const STICKY: u32 = files::S_ISVTX;
+const OTHERS_WRITE: u32 = files::S_IWOTH;
 /// Runs as its owner.
-pub(crate) const SET_UID: u32 = 0o4000;
+pub(crate) const SET_UID: u32 = files::S_ISUID;
 /// Runs as its group; of a directory: passes its group on.
-pub(crate) const SET_GID: u32 = 0o2000;
+pub(crate) const SET_GID: u32 = files::S_ISGID;
 /// The group may execute it.
-pub(crate) const GROUP_EXEC: u32 = 0o10;
+pub(crate) const GROUP_EXEC: u32 = files::S_IXGRP;
 
 /// On whose behalf something is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use unixproto::Errno;
 
 /// Bytes of a name.
-pub const NAME_MAX: usize = 255;
+pub const NAME_MAX: usize = unixproto::files::NAME_MAX as usize;
 /// Bytes of a path, its NUL included.
-pub const PATH_MAX: usize = 4096;
+pub const PATH_MAX: usize = unixproto::files::PATH_MAX as usize;
 /// Symbolic links that one walk follows.
 pub const SYMLINKS_MAX: u32 = 40;
 

@@ -1,6 +1,9 @@
 //! `struct linux_dirent64` and its older sister: variable-length records of a directory listing.
 
-const HEAD: usize = 19;
+use crate::general::linux_dirent64;
+use core::mem::offset_of;
+
+const HEAD: usize = offset_of!(linux_dirent64, d_name);
 
 /// Appends one `linux_dirent64` to `buf` at `at`. Answers where the next one goes, or `None` if it
 /// does not fit.

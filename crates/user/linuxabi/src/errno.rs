@@ -1,34 +1,44 @@
 //! Error numbers of Linux.
 
+use linux_raw_sys::errno as numbers;
+
 macro_rules! errnos {
-    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+    ($($name:ident)* ; $($(#[$doc:meta])* $own:ident = $value:literal,)*) => {
         /// Why a system call failed.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u16)]
         #[allow(clippy::upper_case_acronyms)]
-        pub enum Errno { $($(#[$doc])* $name = $value,)* }
+        pub enum Errno { $($name = numbers::$name as u16,)* $($(#[$doc])* $own = $value,)* }
+
+        /// The numbers as a system call's result has them.
+        mod known {
+            use super::numbers;
+            $(pub const $name: u64 = numbers::$name as u64;)*
+        }
 
         impl Errno {
             /// The error with this number; numbers of no known error read as `EIO`.
             pub const fn from_number(number: u64) -> Errno {
-                match number { $($value => Errno::$name,)* _ => Errno::EIO }
+                match number {
+                    $(known::$name => Errno::$name,)*
+                    $($value => Errno::$own,)*
+                    _ => Errno::EIO,
+                }
             }
         }
     };
 }
 
 errnos! {
-    EPERM = 1, ENOENT = 2, ESRCH = 3, EINTR = 4, EIO = 5, ENXIO = 6, E2BIG = 7, ENOEXEC = 8,
-    EBADF = 9, ECHILD = 10, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, ENOTBLK = 15,
-    EBUSY = 16, EEXIST = 17, EXDEV = 18, ENODEV = 19, ENOTDIR = 20, EISDIR = 21, EINVAL = 22,
-    ENFILE = 23, EMFILE = 24, ENOTTY = 25, ETXTBSY = 26, EFBIG = 27, ENOSPC = 28, ESPIPE = 29,
-    EROFS = 30, EMLINK = 31, EPIPE = 32, EDOM = 33, ERANGE = 34, EDEADLK = 35,
-    ENAMETOOLONG = 36, ENOLCK = 37, ENOSYS = 38, ENOTEMPTY = 39, ELOOP = 40, ENODATA = 61,
-    ETIME = 62, EPROTO = 71, EOVERFLOW = 75, ELIBACC = 79, EILSEQ = 84, ENOTSOCK = 88, EDESTADDRREQ = 89,
-    EMSGSIZE = 90, EPROTOTYPE = 91, ENOPROTOOPT = 92, EPROTONOSUPPORT = 93, EOPNOTSUPP = 95,
-    EAFNOSUPPORT = 97, EADDRINUSE = 98, ECONNRESET = 104, ENOBUFS = 105, EISCONN = 106,
-    ENOTCONN = 107, ETIMEDOUT = 110, ECONNREFUSED = 111, EALREADY = 114, EINPROGRESS = 115,
-    // Never seen by the program: what an interrupted call asks of the signal code.
+    EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT
+    ENOTBLK EBUSY EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG
+    ENOSPC ESPIPE EROFS EMLINK EPIPE EDOM ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP
+    ENODATA ETIME EPROTO EOVERFLOW ELIBACC EILSEQ ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE
+    ENOPROTOOPT EPROTONOSUPPORT EOPNOTSUPP EAFNOSUPPORT EADDRINUSE ECONNRESET ENOBUFS EISCONN
+    ENOTCONN ETIMEDOUT ECONNREFUSED EALREADY EINPROGRESS
+    ;
+    // Never seen by the program: what an interrupted call asks of the signal code. Not in the headers
+    // that programs see, and so not in `linux-raw-sys`.
     /// Restart unless a handler without `SA_RESTART` ran.
     ERESTARTSYS = 512,
     /// Always restart.

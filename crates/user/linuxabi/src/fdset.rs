@@ -3,7 +3,7 @@
 use crate::general as raw;
 
 /// Most descriptors that a set holds.
-pub const MAX_FDS: usize = 1024;
+pub const MAX_FDS: usize = raw::__FD_SETSIZE as usize;
 /// Words of a set.
 pub const WORDS: usize = MAX_FDS / 64;
 

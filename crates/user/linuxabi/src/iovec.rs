@@ -1,14 +1,15 @@
 //! Vectors of buffers.
 
 use crate::bytes::get_u64;
+use crate::general as raw;
 use crate::Errno;
 
 /// Most bytes that one read or write moves.
 pub const MAX_RW: u64 = 0x7fff_f000;
 /// Most buffers of a vector.
-pub const MAX_VECTORS: usize = 1024;
+pub const MAX_VECTORS: usize = raw::UIO_MAXIOV as usize;
 /// Bytes of one `struct iovec`.
-pub const IOVEC_BYTES: usize = 16;
+pub const IOVEC_BYTES: usize = size_of::<raw::iovec>();
 
 /// A buffer of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,10 +1,11 @@
 //! Advisory record locks as `fcntl` describes them.
 
 use crate::bytes::{get_u16, get_u64, Bytes};
+use crate::general as raw;
 use crate::Errno;
 
 /// Bytes of `struct flock`.
-pub const FLOCK_BYTES: usize = 32;
+pub const FLOCK_BYTES: usize = size_of::<raw::flock>();
 
 /// A `struct flock`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +20,7 @@ pub struct Flock {
 }
 
 /// `F_UNLCK`.
-pub const UNLOCKED: u16 = 2;
+pub const UNLOCKED: u16 = raw::F_UNLCK as u16;
 
 impl Flock {
     /// From the program's memory.

@@ -1,12 +1,13 @@
 //! Points and spans of time: `timespec`, `timeval`, `itimerval`, and the time-stamp counter.
 
 use crate::bytes::{get_u64, Bytes};
+use crate::general as raw;
 use crate::Errno;
 
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
 /// Bytes of a `timespec` and of a `timeval`.
-pub const TIME_BYTES: usize = 16;
+pub const TIME_BYTES: usize = size_of::<raw::timespec>();
 
 /// Nanoseconds of a `timespec`; too long a span is cut to the longest there is.
 pub fn from_timespec(bytes: &[u8; TIME_BYTES]) -> Result<u64, Errno> {
@@ -49,8 +50,8 @@ pub enum SetTime {
 
 /// One element of the argument of `utimensat`.
 pub fn set_time(bytes: &[u8; TIME_BYTES]) -> Result<SetTime, Errno> {
-    const NOW: u64 = (1 << 30) - 1;
-    const OMIT: u64 = (1 << 30) - 2;
+    const NOW: u64 = raw::UTIME_NOW as u64;
+    const OMIT: u64 = raw::UTIME_OMIT as u64;
     match get_u64(bytes, 8) {
         NOW => Ok(SetTime::Now),
         OMIT => Ok(SetTime::Omit),

@@ -1,8 +1,10 @@
 //! `struct utsname`.
 
-const FIELD: usize = 65;
+use crate::system;
+
+const FIELD: usize = system::__NEW_UTS_LEN as usize + 1;
 /// Bytes of the structure.
-pub const UTSNAME_BYTES: usize = 6 * FIELD;
+pub const UTSNAME_BYTES: usize = size_of::<system::new_utsname>();
 
 /// The release, for `uname` and `/proc/version`.
 pub const RELEASE: &str = "6.1.0-tessera";

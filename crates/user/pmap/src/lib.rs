@@ -30,6 +30,8 @@ mod share;
 mod split;
 mod tree;
 
+use paging::PAGE;
+
 pub use arrays::Arrays;
 pub use lists::Lists;
 pub use tree::{Pmap, Translation};
@@ -79,7 +81,7 @@ impl PageSize {
 
 /// Bytes that one entry of a table of `level` (1 is the last) covers.
 pub const fn entry_bytes(level: u8) -> u64 {
-    4096 << (9 * (level as u32 - 1))
+    PAGE << (9 * (level as u32 - 1))
 }
 
 /// Which entry of its table of `level` covers `va`.

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Model, ROOT};
+use paging::PAGE;
 use pmap::{Arrays, Lists, PageSize, Pmap, Shadow};
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 const HUGE: u64 = 1 << 30;
 

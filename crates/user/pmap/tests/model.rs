@@ -4,11 +4,11 @@
 mod common;
 
 use common::{Model, Refused, ROOT};
+use paging::PAGE;
 use pmap::{Arrays, Error, Lists, PageSize, Pmap, Shadow};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 /// Pages of this size are in `tests/huge.rs`: the naive model would be too slow.
 const HUGE: u64 = 1 << 30;

@@ -54,11 +54,8 @@ impl Item for Span {
 
 /// The same numbers every time.
 fn numbers() -> impl FnMut(u64) -> u64 {
-    let mut state = 0x7e55e7a5u64;
-    move |below| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % below
-    }
+    let mut random = fastrand::Rng::with_seed(0x7e55e7a5);
+    move |below| random.u64(..below)
 }
 
 #[test]

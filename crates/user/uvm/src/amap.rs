@@ -11,8 +11,9 @@
 use crate::backend::{Backend, CNode};
 use crate::bits::Bits;
 use crate::chunk::Store;
-use crate::pairs::{mapping_of, Pairs, Shelves, MOST};
-use crate::types::NoMemory;
+use crate::pairs::{mapping_of, Pair, Pairs, Shelves, MOST};
+use crate::region::drop_or_lose;
+use crate::types::{NoMemory, Refused};
 use tables::Sparse;
 
 pub use crate::chunk::{Chunk, Place};
@@ -134,13 +135,13 @@ impl Amap {
         if b.cnode_shared(*node) {
             return true;
         }
-        // The other holder is gone, but may have left with copies of the Frames.
-        *shared = false;
-        chunk.aliased = chunk.filled;
-        for (lo, hi) in stale.runs() {
-            b.slots_drop(*node, lo, hi - lo);
+        // Until these slots are empty nothing can be put there.
+        if stale.runs().try_for_each(|(lo, hi)| b.slots_drop(*node, lo, hi - lo)).is_err() {
+            return true;
         }
-        *stale = Bits::EMPTY;
+        // The other holder is gone, but may have left with copies of the Frames.
+        (*stale, *shared) = (Bits::EMPTY, false);
+        chunk.aliased = chunk.filled;
         false
     }
 
@@ -166,7 +167,7 @@ impl Amap {
         if dense || self.shelves.are_full() {
             let node = b.cnode_new()?;
             chunk = Chunk::new(Store::dense(node));
-            self.chunks.insert(key, chunk).inspect_err(|_| b.cnode_drop(node))?;
+            self.chunks.insert(key, chunk).inspect_err(|_| drop_or_lose(b, node))?;
         } else {
             chunk = Chunk::new(Store::Sparse(Pairs::default()));
             self.chunks.insert(key, chunk)?;
@@ -186,11 +187,11 @@ impl Amap {
         let node = b.cnode_new()?;
         for (lo, hi) in chunk.filled.runs() {
             if let Err(error) = b.slots_copy(old, node, lo, hi - lo) {
-                b.cnode_drop(node);
+                drop_or_lose(b, node);
                 return Err(error);
             }
         }
-        b.cnode_drop(old);
+        drop_or_lose(b, old);
         chunk.store = Store::dense(node);
         chunk.aliased = chunk.filled;
         Ok(())
@@ -280,24 +281,44 @@ impl Amap {
 
     /// Gives up the anons in `lo..hi` of a chunk. Those that are in pairs are not mapped, or nobody
     /// else's.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses. They are not noted any more, but may still be there, and mapped: their slots
+    /// are not used before they are empty.
     #[inline]
-    pub fn free(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
+    pub fn free(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        lo: u32,
+        hi: u32,
+    ) -> Result<(), Refused> {
         match self.chunks.get_mut(key).map(|chunk| &mut chunk.store) {
             Some(Store::Dense { .. }) => self.free_dense(b, key, lo, hi),
             Some(Store::Sparse(_)) => self.free_sparse(b, key, lo, hi),
-            None => {}
+            None => Ok(()),
         }
     }
 
-    fn free_sparse(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
-        let Some(chunk) = self.chunks.get_mut(key) else { return };
-        let Store::Sparse(pairs) = &mut chunk.store else { return };
+    fn free_sparse(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        lo: u32,
+        hi: u32,
+    ) -> Result<(), Refused> {
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        let Store::Sparse(pairs) = &mut chunk.store else { return Ok(()) };
         let before = pairs.count();
+        let mut result = Ok(());
         while let Some((slot, pair, count)) = pairs.take_run(lo, hi) {
-            if let Some((node, frame)) = self.shelves.frame(pair) {
-                b.slots_drop(node, frame, count);
+            let place = self.shelves.frame(pair);
+            match place.map_or(Ok(()), |(node, frame)| b.slots_drop(node, frame, count)) {
+                Ok(()) => self.shelves.free(b, pair, count),
+                // The pairs stay in use until the shelves are cleared.
+                refused => result = refused,
             }
-            self.shelves.free(b, pair, count);
             chunk.filled.clear_range(slot, slot + count);
             chunk.aliased.clear_range(slot, slot + count);
         }
@@ -310,33 +331,45 @@ impl Amap {
                 self.chunks.remove(key);
             }
         }
+        result
     }
 
-    fn free_dense(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
-        let Some(chunk) = self.chunks.get(key) else { return };
+    fn free_dense(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        lo: u32,
+        hi: u32,
+    ) -> Result<(), Refused> {
+        let Some(chunk) = self.chunks.get(key) else { return Ok(()) };
         let going = chunk.filled.within(lo, hi);
         if going.is_empty() {
-            return;
+            return Ok(());
         }
         let left = chunk.filled.minus(&going);
         self.pages -= going.count() as u64;
         if left.is_empty() && (chunk.is_shared() || self.spare.dense >= SPARE) {
             if let Some(Chunk { store: Store::Dense { node, .. }, .. }) = self.chunks.remove(key) {
-                b.cnode_drop(node);
+                return b.cnode_drop(node);
             }
-            return;
+            return Ok(());
         }
         let must_stay = self.still_shared(b, key);
-        let Some(chunk) = self.chunks.get_mut(key) else { return };
-        let Store::Dense { node, stale, .. } = &mut chunk.store else { return };
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
+        let Store::Dense { node, stale, shared } = &mut chunk.store else { return Ok(()) };
         chunk.filled = left;
         if must_stay {
             *stale = stale.or(&going);
-            return;
+            return Ok(());
         }
-        b.slots_drop(*node, lo, hi - lo);
-        chunk.aliased = chunk.aliased.and(&left);
         self.spare.dense += left.is_empty() as u32;
+        chunk.aliased = chunk.aliased.and(&left);
+        let dropped = b.slots_drop(*node, lo, hi - lo);
+        if dropped.is_err() {
+            // As if somebody else had them: whoever next changes the chunk tries again.
+            (*stale, *shared) = (going, true);
+        }
+        dropped
     }
 
     /// Makes a sparse chunk dense. `mappings` is the CNode for the Mappings of those of its pages that
@@ -344,7 +377,8 @@ impl Amap {
     ///
     /// # Errors
     ///
-    /// There is no memory; nothing has changed.
+    /// There is no memory; nothing has changed. Should the backend refuse twice, the chunk is dense, but
+    /// has not all of its anons, and they may be mapped by whatever Mappings.
     pub fn make_dense(
         &mut self,
         b: &mut impl Backend,
@@ -355,13 +389,29 @@ impl Amap {
         let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };
         let Store::Sparse(pairs) = chunk.store else { return Ok(()) };
         let node = b.cnode_new()?;
-        for (slot, pair) in pairs.iter() {
-            let Some((shelf, from)) = self.shelves.frame(pair) else { continue };
-            b.slot_move((shelf, from), (node, slot));
-            if let Some(mappings) = mappings.filter(|_| mapped.get(slot)) {
-                b.slot_move((shelf, mapping_of(from)), (mappings, slot));
+        let mut result = Ok(());
+        let places = |slot: u32, pair: Pair| {
+            let (shelf, from) = self.shelves.frame(pair)?;
+            let mapping = mappings.filter(|_| mapped.get(slot));
+            let mapping = mapping.map(|node| ((shelf, mapping_of(from)), (node, slot)));
+            Some((((shelf, from), (node, slot)), mapping))
+        };
+        for (done, (slot, pair)) in pairs.iter().enumerate() {
+            let Some((frame, mapping)) = places(slot, pair) else { continue };
+            let Err(Stuck(stuck)) = move_both(b, frame, mapping) else { continue };
+            let back = |((from, to), mapping): (Move, Option<Move>), b: &mut _| {
+                move_both(b, (to, from), mapping.map(|(from, to)| (to, from)))
+            };
+            let mut moved = pairs.iter().take(done).filter_map(|(slot, pair)| places(slot, pair));
+            if !stuck && moved.try_for_each(|place| back(place, b)).is_ok() {
+                drop_or_lose(b, node);
+                return Err(NoMemory);
             }
-            self.shelves.free(b, pair, 1);
+            // Neither here nor there: as much as can be becomes dense. Who touches what does not hears of it.
+            result = Err(NoMemory);
+        }
+        if result.is_ok() {
+            pairs.iter().for_each(|(_, pair)| self.shelves.free(b, pair, 1));
         }
         if chunk.filled.is_empty() {
             self.spare.leave(chunk);
@@ -370,7 +420,7 @@ impl Amap {
         if chunk.filled.is_empty() {
             self.spare.enter(chunk);
         }
-        Ok(())
+        result
     }
 
     /// Could the chunk take `more` anons that are in pairs, without becoming dense?
@@ -384,25 +434,34 @@ impl Amap {
 
     /// Moves the anon of page `from`, which is not mapped, to page `to`, which has none. Both chunks are
     /// own; that of `to` is sparse only if the other is, too, and has room for it.
-    pub fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) {
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: nothing has changed.
+    pub fn move_anon(&mut self, b: &mut impl Backend, from: u64, to: u64) -> Result<(), Refused> {
         let (key, slot) = split(from);
-        let Some(source) = self.chunks.get_mut(key) else { return };
+        let (place, _) = self.run(key, slot, slot + 1).ok_or(Refused)?;
+        let (target, at) = split(to);
+        match (self.chunks.get(target).map(|chunk| &chunk.store).ok_or(Refused)?, place.pair) {
+            (Store::Dense { node, .. }, _) => b.slot_move((place.node, place.slot), (*node, at))?,
+            (Store::Sparse(_), Some(_)) => {}
+            (Store::Sparse(_), None) => return Err(Refused),
+        }
+        let Some(source) = self.chunks.get_mut(key) else { return Ok(()) };
         let aliased = source.aliased.get(slot);
-        let place = match &mut source.store {
-            Store::Dense { node, .. } => Place { node: *node, slot, pair: None },
-            Store::Sparse(pairs) => {
-                let Some((_, pair, _)) = pairs.take_run(slot, slot + 1) else { return };
-                let Some((node, slot)) = self.shelves.frame(pair) else { return };
-                Place { node, slot, pair: Some(pair) }
-            }
-        };
+        if let Store::Sparse(pairs) = &mut source.store {
+            pairs.take_run(slot, slot + 1);
+        }
         source.filled.clear(slot);
         source.aliased.clear(slot);
         if source.filled.is_empty() {
             self.spare.enter(source);
         }
-        self.put_anon(b, split(to), &place, aliased);
+        self.put_anon(b, (target, at), &place, aliased);
+        Ok(())
     }
+
+    /// Notes an anon that has been moved to a chunk, or takes its pair over.
 
     fn put_anon(
         &mut self,
@@ -416,8 +475,7 @@ impl Amap {
             self.spare.leave(target);
         }
         match (&mut target.store, place.pair) {
-            (Store::Dense { node, .. }, pair) => {
-                b.slot_move((place.node, place.slot), (*node, slot));
+            (Store::Dense { .. }, pair) => {
                 if let Some(pair) = pair {
                     self.shelves.free(b, pair, 1);
                 }
@@ -441,7 +499,7 @@ impl Amap {
             let is_empty = chunk.filled.is_empty();
             if let Store::Dense { node, .. } = chunk.store {
                 if is_empty {
-                    b.cnode_drop(node);
+                    drop_or_lose(b, node);
                 }
             }
             !is_empty
@@ -457,24 +515,30 @@ impl Amap {
     }
 
     /// Gives every anon up. Up to `spare` dense chunks stay, empty.
-    pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses. No anon is noted any more, but some may still be there, and mapped.
+    pub fn clear(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), Refused> {
         self.spare = Spare::NONE;
         self.pages = 0;
         let kept = &mut self.spare.dense;
-        self.shelves.clear(b, spare > 0);
+        let mut result = self.shelves.clear(b, spare > 0);
         self.chunks.retain(|chunk| {
             let Store::Dense { node, shared, .. } = chunk.store else { return false };
-            if shared || *kept as usize >= spare {
-                b.cnode_drop(node);
-                return false;
+            if !shared && (*kept as usize) < spare {
+                let filled = chunk.filled.span();
+                let dropped = filled.map_or(Ok(()), |(lo, hi)| b.slots_drop(node, lo, hi - lo));
+                if dropped.is_ok() {
+                    *chunk = Chunk::new(Store::dense(node));
+                    *kept += 1;
+                    return true;
+                }
             }
-            if let Some((first, last)) = chunk.filled.span() {
-                b.slots_drop(node, first, last - first);
-            }
-            *chunk = Chunk::new(Store::dense(node));
-            *kept += 1;
-            true
+            result = result.and(b.cnode_drop(node));
+            false
         });
+        result
     }
 
     /// For a fork: gives the child a CNode of its own for a dense chunk.
@@ -495,11 +559,10 @@ impl Amap {
     ///
     /// # Errors
     ///
-    /// There is no memory: the child has some of them, nothing else has changed.
+    /// There is no memory: the child has some of them. Some may be read-only.
     pub fn copy_pairs_for_child(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.shelves.copy_for_child(b)?;
-        self.shelves.lower(b);
-        Ok(())
+        Ok(self.shelves.lower(b).inspect_err(|_| self.alias_pairs())?)
     }
 
     /// Marks every anon in a pair as one that perhaps another process has, too.
@@ -521,6 +584,19 @@ impl Amap {
             }
         }
     }
+}
+
+/// From a slot to another.
+type Move = ((CNode, u32), (CNode, u32));
+
+/// Not both have been moved: none of them, or `true`, one.
+struct Stuck(bool);
+
+/// Moves the Frame of a page, and its Mapping if there is one.
+fn move_both(b: &mut impl Backend, (from, to): Move, mapping: Option<Move>) -> Result<(), Stuck> {
+    b.slot_move(from, to).map_err(|Refused| Stuck(false))?;
+    let Some((old, new)) = mapping else { return Ok(()) };
+    b.slot_move(old, new).map_err(|Refused| Stuck(b.slot_move(to, from).is_err()))
 }
 
 /// Chunk and slot of a page.

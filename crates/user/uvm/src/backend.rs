@@ -6,7 +6,7 @@
 //! is in slot `e % 256` of the region's CNode for that half, and the Frame of the same page in the
 //! same slot of the chunk. Where little is, both are in a [pair](crate::pairs).
 
-use crate::types::{NoMemory, Prot};
+use crate::types::{NoMemory, Prot, Refused};
 use core::num::NonZeroU32;
 
 /// A CNode of 256 slots.
@@ -63,12 +63,19 @@ impl From<NoMemory> for ObjectError {
     }
 }
 
+impl From<Refused> for ObjectError {
+    fn from(_: Refused) -> ObjectError {
+        ObjectError::NoMemory
+    }
+}
+
 /// Capabilities, page tables and objects of one process.
 pub trait Backend {
     /// Makes an empty CNode.
     fn cnode_new(&mut self) -> Result<CNode, NoMemory>;
-    /// Gives up the process's capability to a CNode; the last one deletes what it holds.
-    fn cnode_drop(&mut self, node: CNode);
+    /// Gives up the process's capability to a CNode; the last one deletes what it holds. After an error
+    /// it is still there, but nobody's: its number is not given out again.
+    fn cnode_drop(&mut self, node: CNode) -> Result<(), Refused>;
     /// Does another process hold this CNode too?
     fn cnode_shared(&mut self, node: CNode) -> bool;
     /// Copies slots `first..first + count` of one CNode to the same slots of another.
@@ -79,10 +86,11 @@ pub trait Backend {
         first: u32,
         count: u32,
     ) -> Result<(), NoMemory>;
-    /// Deletes what slots `first..first + count` hold. The last capability to a page unmaps it.
-    fn slots_drop(&mut self, node: CNode, first: u32, count: u32);
+    /// Deletes what slots `first..first + count` hold. The last capability to a page unmaps it. After an
+    /// error some may be left.
+    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) -> Result<(), Refused>;
     /// Moves a capability to an empty slot.
-    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32));
+    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), Refused>;
     /// Copies a capability to an empty slot.
     fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory>;
     /// Makes `count` zeroed pages in empty slots.
@@ -102,13 +110,14 @@ pub trait Backend {
 
     /// Makes an empty table and maps it, writable, for the 2 MiB with number `region`.
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory>;
-    /// Unmaps a table and gives up its capability.
-    fn table_drop(&mut self, region: u64, table: Table);
+    /// Unmaps a table and gives up its capability. The Mappings in it go with the last one. After an error
+    /// it is still mapped.
+    fn table_drop(&mut self, region: u64, table: Table) -> Result<(), Refused>;
     /// Does another process hold this table too?
     fn table_shared(&mut self, table: Table) -> bool;
     /// Takes the write protection from the upper entry of a table, and the write bits from those of
-    /// its entries that map anons: they may be others', too.
-    fn table_writable(&mut self, region: u64, table: Table);
+    /// its entries that map anons: they may be others', too. After an error it is protected still.
+    fn table_writable(&mut self, region: u64, table: Table) -> Result<(), Refused>;
 
     /// Shows the page of zeros, to read, at those of entries `first..first + count` of a table that are
     /// empty. To the functions that map pages they are empty still.
@@ -120,7 +129,7 @@ pub trait Backend {
         prot: Prot,
     ) -> Result<(), NoMemory>;
     /// Empties those of entries `first..first + count` of a table that show it.
-    fn zeros_hide(&mut self, table: Table, first: u32, count: u32);
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) -> Result<(), Refused>;
     /// Maps `count` pages, the first of which is in slot `pages`, at consecutive entries of a table.
     /// Mappings go to the slots from `mappings` on. Entries in use are passed over.
     fn map_pages(
@@ -131,8 +140,14 @@ pub trait Backend {
         mappings: (CNode, u32),
         prot: Prot,
     ) -> Result<(), NoMemory>;
-    /// Makes the Mapping of one page in `mapping` one of another page. `false` if there is none.
-    fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool;
+    /// Makes the Mapping of one page in `mapping` one of another page. `false` if there is none: it has
+    /// gone with the last capability to the page.
+    fn replace(
+        &mut self,
+        mapping: (CNode, u32),
+        page: (CNode, u32),
+        prot: Prot,
+    ) -> Result<bool, Refused>;
     /// Maps `count` pages of an object from page `page` on at entries from `first` of `half` on,
     /// with one Mapping in slot `first`. [`Gone`](ObjectError::Gone): the Frame has been taken away since the
     /// object was asked for the extent, which it is to [forget](Self::object_forget).
@@ -147,17 +162,38 @@ pub trait Backend {
         mappings: CNode,
         prot: Prot,
     ) -> Result<(), ObjectError>;
-    /// Sets the rights of all Mappings in slots `first..first + count`.
-    fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot);
-    /// Makes the Mappings in these slots writable where the page has no copies, else read-only.
-    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32);
-    /// Sets the rights of entries `first..first + count` of one Mapping. `false`: it has gone with its Frame, which
-    /// others have taken away.
-    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) -> bool;
+    /// Sets the rights of all Mappings in slots `first..first + count`, of which some may be empty. After an
+    /// error some have them.
+    fn protect(
+        &mut self,
+        mappings: CNode,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused>;
+    /// Makes the Mappings in these slots writable where the page has no copies, else read-only. After an
+    /// error some are.
+    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32)
+        -> Result<(), Refused>;
+    /// Sets the rights of entries `first..first + count` of one Mapping. Refused, too, if it has gone with its
+    /// Frame, which others have taken away.
+    fn protect_part(
+        &mut self,
+        mapping: (CNode, u32),
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused>;
     /// Removes entries `first..first + count`, not all, of one Mapping that has `len`. A part in
-    /// front of them stays in its slot, a part behind them moves to the slot of its first entry. None of
-    /// it may be left, as of `protect_part`.
-    fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32);
+    /// front of them stays in its slot, a part behind them moves to the slot of its first entry.
+    /// After an error any of that may be done, or nothing.
+    fn unmap_part(
+        &mut self,
+        mapping: (CNode, u32),
+        first: u32,
+        count: u32,
+        len: u32,
+    ) -> Result<(), Refused>;
 
     /// Makes an empty CNode under the same number for the child of a fork that is going on.
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory>;

@@ -31,6 +31,7 @@ impl Space {
                 || !self.may_add(new - old)
                 || new - old > self.limits.commit / PAGE
                 || !self.map.has_room(1);
+            let too_much = too_much || self.pmap.drop_condemned(b).is_err();
             // One page stays free behind the heap.
             if too_much || !self.map.is_free_with_guard(old, new + 1) {
                 return self.brk;

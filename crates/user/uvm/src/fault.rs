@@ -50,7 +50,7 @@ impl Space {
         let page = addr / PAGE;
         let entry = match self.map.find(page) {
             Some(entry) => *entry,
-            None => self.grow_stack(page)?,
+            None => self.grow_stack(b, page)?,
         };
         if !entry.prot.allows(access) {
             return Err(FaultError::NoAccess);
@@ -140,7 +140,7 @@ impl Space {
         page: u64,
     ) -> Result<(), NoMemory> {
         let (key, slot) = split(page);
-        self.pmap.unshare(b, &mut self.amap, page >> 9);
+        self.pmap.unshare(b, &mut self.amap, page >> 9)?;
         self.ahead = if page == self.ahead_next { MAX_AHEAD.min(self.ahead * 2) } else { 1 };
         let mut want = 1;
         if self.ahead > 1 {
@@ -192,7 +192,7 @@ impl Space {
     fn own_anon(&mut self, b: &mut impl Backend, entry: &Entry, page: u64) -> Result<(), NoMemory> {
         let (key, slot) = split(page);
         let (region, at) = locate(page);
-        self.pmap.unshare(b, &mut self.amap, region);
+        self.pmap.unshare(b, &mut self.amap, region)?;
         self.amap.make_own(b, key, true)?;
         let (place, _) = self.amap.run(key, slot, slot + 1).ok_or(NoMemory)?;
         if self.amap.chunk(key).is_some_and(|chunk| chunk.aliased.get(slot)) {
@@ -200,7 +200,7 @@ impl Space {
             self.amap.is_own(key, slot);
             if copied {
                 self.copies += 1;
-                if self.pmap.replace_anon(b, region, at, &place, entry.prot) {
+                if self.pmap.replace_anon(b, region, at, &place, entry.prot)? {
                     return Ok(());
                 }
             }
@@ -217,7 +217,7 @@ impl Space {
         page: u64,
     ) -> Result<(), NoMemory> {
         let (key, slot) = split(page);
-        self.pmap.unshare(b, &mut self.amap, page >> 9);
+        self.pmap.unshare(b, &mut self.amap, page >> 9)?;
         let Some(chunk) = self.amap.chunk(key) else { return Ok(()) };
         let owned = chunk.owns(slot);
         let alike = if owned { chunk.own() } else { chunk.filled.minus(&chunk.own()) };
@@ -281,8 +281,10 @@ impl Space {
         let (region, at) = locate(page);
         let object_page = entry.object_page(page);
         let mut extent = b.object_extent(object, object_page)?;
-        self.pmap.unshare(b, &mut self.amap, region);
+        self.pmap.unshare(b, &mut self.amap, region)?;
         let (place, _) = self.room(b, page, 1)?;
+        // While the page has no anon, its Mapping is known to be the object's.
+        self.pmap.remove(b, &self.amap, region, at, at + 1)?;
         let mut tries = TRIES;
         loop {
             match b.page_copy_object(&extent, object_page, place.node, place.slot) {
@@ -292,8 +294,6 @@ impl Space {
             extent = b.object_extent(object, object_page)?;
             tries -= 1;
         }
-        // While the page has no anon, its Mapping is known to be the object's.
-        self.pmap.remove(b, &self.amap, region, at, at + 1);
         self.amap.fill(key, slot, slot + 1, &place);
         self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)?;
         Ok(())
@@ -302,7 +302,7 @@ impl Space {
     /// A page below an entry that grows downward: lowers the entry, if limits and the distance to
     /// the next mapping allow it.
     #[cold]
-    fn grow_stack(&mut self, page: u64) -> Result<Entry, FaultError> {
+    fn grow_stack(&mut self, b: &mut impl Backend, page: u64) -> Result<Entry, FaultError> {
         let (before, entry) = match self.map.around(page) {
             (before, Some(entry)) if entry.flags.has(Flags::GROWS_DOWN) => (before, *entry),
             _ => return Err(FaultError::NotMapped),
@@ -317,6 +317,7 @@ impl Space {
         if too_close || too_large || page < self.low {
             return Err(FaultError::NotMapped);
         }
+        self.pmap.drop_condemned(b)?;
         self.map.grow_down(entry.start, page);
         Ok(Entry { start: page, ..entry })
     }

@@ -30,12 +30,13 @@ impl Space {
     ///
     /// There is no memory. Nothing has to be undone.
     pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<MixedRegions, NoMemory> {
+        self.pmap.drop_condemned(b)?;
         self.amap.drop_spare(b);
         let mut mixed = Vec::new();
         let sparse = self.sparse_regions()?;
         for key in self.pmap.keep_sparse(&sparse)? {
             // What is in pairs is mapped by this process only.
-            self.pmap.unshare(b, &mut self.amap, key);
+            self.pmap.unshare(b, &mut self.amap, key)?;
             if !self.has_dense(key) {
                 self.pmap.keep(key);
             } else if mixed.len() < FEW_REGIONS && self.is_small(key) {
@@ -81,7 +82,7 @@ impl Space {
         copied.iter().try_for_each(|&key| self.keep(b, key))?;
         let small: Vec<u64> = self.pmap.small(FEW_PAGES).collect();
         for key in small {
-            self.pmap.drop_if_empty(b, key);
+            self.pmap.drop_if_empty(b, key)?;
             if copied.len() < FEW_REGIONS && self.is_small(key) {
                 self.keep(b, key)?;
                 copied.push(key);
@@ -95,8 +96,7 @@ impl Space {
         self.amap.copy_for_child(b, key * 2)?;
         self.amap.copy_for_child(b, key * 2 + 1)?;
         self.pmap.keep(key);
-        self.pmap.lower(b, &self.amap, key);
-        Ok(())
+        self.pmap.lower(b, &self.amap, key)
     }
 
     /// Regions with anons in pairs, and whether they have a dense chunk, too.
@@ -144,7 +144,11 @@ impl Space {
     }
 
     /// In the child: removes or wipes what `madvise` said that it must not see.
-    pub fn after_fork(&mut self, b: &mut impl Backend) {
+    ///
+    /// # Errors
+    ///
+    /// It may see some of it.
+    pub fn after_fork(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         self.pmap.forget_kept(b);
         let special = Flags::DONT_FORK.or(Flags::WIPE_ON_FORK);
         let mut at = if self.map.may_have(special) { 0 } else { u64::MAX };
@@ -152,28 +156,37 @@ impl Space {
             at = entry.end;
             if entry.flags.has(Flags::DONT_FORK) {
                 // A whole entry: no other has to be made of it.
-                let _ = self.unmap_pages(b, entry.start, entry.end);
+                self.unmap_pages(b, entry.start, entry.end)?;
             } else {
-                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous());
+                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous())?;
             }
         }
         if self.map.may_have(Flags::LOCKED) {
             // All of each entry: none has to be divided.
-            let _ = self.map.change(0, self.high, |entry| {
+            self.map.change(0, self.high, |entry| {
                 entry.flags = entry.flags.without(Flags::LOCKED);
-            });
+            })?;
         }
+        Ok(())
     }
 
     /// Gives everything up, for a new program. A few tables and CNodes are emptied and kept: it
     /// will need some at the same places.
-    pub fn clear(&mut self, b: &mut impl Backend) {
-        self.clear_keeping(b, SPARE_REGIONS);
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some of the old program's memory may be visible.
+    pub fn clear(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        self.clear_keeping(b, SPARE_REGIONS)
     }
 
     /// The same, but nothing is kept.
-    pub fn destroy(&mut self, b: &mut impl Backend) {
-        self.clear_keeping(b, 0);
+    ///
+    /// # Errors
+    ///
+    /// As [`Space::clear`].
+    pub fn destroy(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        self.clear_keeping(b, 0)
     }
 
     /// Forgets everything without giving anything up: whoever has this has none of it.
@@ -193,12 +206,14 @@ impl Space {
         self.copies = new.copies;
     }
 
-    fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) {
+    fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), NoMemory> {
         self.map.clear();
-        // First the Frames: with the last capability to each its Mapping goes.
-        self.amap.clear(b, spare);
-        self.pmap.clear(b, spare);
+        // First the Frames: with the last capability to each its Mapping goes. What is left of them
+        // may be mapped, so that no table can be kept.
+        let spare = self.amap.clear(b, spare).map_or(0, |()| spare);
+        let result = self.pmap.clear(b, spare);
         self.release(b);
         self.start_anew();
+        result
     }
 }

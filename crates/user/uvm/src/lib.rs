@@ -12,6 +12,10 @@
 //! [`Backend`], so the same code runs in a process, on invocations, and in the tests, on a model
 //! of the kernel.
 //!
+//! The page tables can always be made anew from the map and the amap. So where the backend refuses to change
+//! entries, the whole table of the region goes, and comes again by faults; where it refuses even that, the
+//! region is *condemned*: nothing is done with it until its table has gone (see [`pmap`]).
+//!
 //! What it guarantees: the results are Linux's; no page is copied before somebody writes to it;
 //! the last owner of a page never copies; a write after a fork copies exactly the page written.
 #![cfg_attr(not(test), no_std)]
@@ -50,4 +54,6 @@ pub use maps::{ObjectName, Span};
 pub use mmap::{MapRequest, Placement};
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};
-pub use types::{Access, Error, FaultError, NoMemory, Prot, CHUNK_PAGES, PAGE, REGION_PAGES};
+pub use types::{
+    Access, Error, FaultError, NoMemory, Prot, Refused, CHUNK_PAGES, PAGE, REGION_PAGES,
+};

@@ -91,10 +91,10 @@ impl Space {
                 if entry.flags.has(Flags::LOCKED) && !locked {
                     return Err(Error::Invalid);
                 }
-                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous());
+                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous())?;
             }
             Advice::Free if !private_anonymous => return Err(Error::Invalid),
-            Advice::Free => self.discard(b, entry.start, entry.end, true),
+            Advice::Free => self.discard(b, entry.start, entry.end, true)?,
             Advice::Wipe(true) if !private_anonymous => return Err(Error::Invalid),
             Advice::Wipe(on) => {
                 self.map.change(entry.start, entry.end, |e| set(e, Flags::WIPE_ON_FORK, on))?;
@@ -153,6 +153,7 @@ impl Space {
             at = entry.end;
             let write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
             let access = if write { Access::Write } else { Access::Read };
+            // What cannot be touched now is touched later, or not.
             let _ = self.make_resident(b, entry.start * PAGE, entry.pages() * PAGE, access);
         }
     }

@@ -57,6 +57,7 @@ impl Space {
         if !self.map.has_room(1) {
             return Err(Error::NoMemory);
         }
+        self.pmap.drop_condemned(b)?;
         let start = self.place(request, pages)?;
         let end = start + pages;
         let replaced = match request.placement {

@@ -11,7 +11,8 @@
 
 use crate::backend::{Backend, CNode};
 use crate::bits::Bits;
-use crate::types::NoMemory;
+use crate::region::drop_or_lose;
+use crate::types::{NoMemory, Prot, Refused};
 use alloc::vec::Vec;
 
 /// Pairs of a shelf.
@@ -132,6 +133,15 @@ struct Shelf {
     used: Bits<2>,
 }
 
+impl Shelf {
+    fn empty(&self, b: &mut impl Backend) -> Result<(), Refused> {
+        let Some((lo, hi)) = self.used.span() else { return Ok(()) };
+        // First the Frames: with the last capability to each its Mapping goes.
+        b.slots_drop(self.node, lo, hi - lo)?;
+        b.slots_drop(self.node, mapping_of(lo), hi - lo)
+    }
+}
+
 /// All shelves of a process.
 #[derive(Clone, Default)]
 pub struct Shelves {
@@ -238,7 +248,7 @@ impl Shelves {
         let old = core::mem::replace(&mut self.empty, shelf);
         if let Some(old) = old.filter(|_| old != shelf) {
             if let Some(shelf) = self.shelves.get_mut(old).and_then(Option::take) {
-                b.cnode_drop(shelf.node);
+                drop_or_lose(b, shelf.node);
             }
         }
     }
@@ -280,21 +290,23 @@ impl Shelves {
     }
 
     /// Empties all. One stays if `keep`.
-    pub fn clear(&mut self, b: &mut impl Backend, keep: bool) {
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: of those that are forgotten some are not empty.
+    pub fn clear(&mut self, b: &mut impl Backend, keep: bool) -> Result<(), Refused> {
+        let mut result = Ok(());
         let old = core::mem::take(self);
         for shelf in old.shelves.into_iter().flatten() {
-            if !keep || !self.shelves.is_empty() || self.shelves.try_reserve(1).is_err() {
-                b.cnode_drop(shelf.node);
+            let keep = keep && self.shelves.is_empty() && self.shelves.try_reserve(1).is_ok();
+            if !keep || shelf.empty(b).is_err() {
+                result = result.and(b.cnode_drop(shelf.node));
                 continue;
-            }
-            if let Some((lo, hi)) = shelf.used.span() {
-                // First the Frames: with the last capability to each its Mapping goes.
-                b.slots_drop(shelf.node, lo, hi - lo);
-                b.slots_drop(shelf.node, mapping_of(lo), hi - lo);
             }
             self.shelves.push(Some(Shelf { used: Bits::EMPTY, ..shelf }));
             self.empty = Some(0);
         }
+        result
     }
 
     fn runs(&self) -> impl Iterator<Item = (CNode, u32, u32)> + '_ {
@@ -316,9 +328,13 @@ impl Shelves {
     }
 
     /// Takes the right to write from all Mappings.
-    pub fn lower(&self, b: &mut impl Backend) {
-        let read = crate::types::Prot::READ;
-        self.runs().for_each(|(node, first, n)| b.protect(node, mapping_of(first), n, read));
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some have it still.
+    pub fn lower(&self, b: &mut impl Backend) -> Result<(), Refused> {
+        let mut runs = self.runs();
+        runs.try_for_each(|(node, first, n)| b.protect(node, mapping_of(first), n, Prot::READ))
     }
 }
 

@@ -6,11 +6,15 @@
 //! there first leaves the other: it drops the table and starts with an empty one, or, when the
 //! other has already left, keeps it and takes the write protection off. A region with anons in pairs
 //! is not shared.
+//!
+//! What the backend refuses to do to entries is done by taking the whole table away (`Pmap::reset`). Where
+//! that is refused, too, the operation fails, and the region is condemned: nothing counts as mapped there,
+//! and nothing is mapped there before its table has gone.
 
 use crate::amap::{Amap, Chunk, Place};
 use crate::backend::{Backend, Extent, ObjectError};
 use crate::bits::Bits;
-use crate::types::{NoMemory, Prot};
+use crate::types::{NoMemory, Prot, Refused};
 use alloc::vec::Vec;
 use tables::Sparse;
 
@@ -25,6 +29,8 @@ pub const HALF: u32 = 256;
 #[derive(Clone, Default)]
 pub struct Pmap {
     regions: Sparse<Region, 16>,
+    /// Some region may be condemned.
+    condemned: bool,
 }
 
 /// Region and entry of a page.
@@ -36,7 +42,7 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new() }
+        Pmap { regions: Sparse::new(), condemned: false }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -81,26 +87,77 @@ impl Pmap {
 
     /// Leaves the other process that shares the table of a region, if there is one. Afterwards
     /// the region may be changed, or is gone.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
     #[inline]
-    pub fn unshare(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) {
+    pub fn unshare(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &mut Amap,
+        key: u64,
+    ) -> Result<(), NoMemory> {
         if self.regions.get(key).is_some_and(|region| region.shared) {
-            self.leave(b, amap, key);
+            self.leave(b, amap, key)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn leave(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) -> Result<(), NoMemory> {
+        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
+        if region.condemned || region.is_held_by_another(b) {
+            return self.reset(b, key);
+        }
+        if b.table_writable(key, region.table).is_err() {
+            return self.reset(b, key);
+        }
+        region.shared = false;
+        let settled = (0..2).try_for_each(|half| Self::settle_half(b, amap, region, key, half));
+        settled.or_else(|Refused| self.reset(b, key))
+    }
+
+    /// What is noted of a region is not what its table holds, as the backend has refused something: takes
+    /// the table away. Faults bring back what belongs there.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses that, too: the region is condemned.
+    #[cold]
+    fn reset(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        self.drop_region(b, key).inspect_err(|_| {
+            if let Some(region) = self.regions.get_mut(key) {
+                region.condemn();
+                self.condemned = true;
+            }
+        })
+    }
+
+    /// Takes the tables of all condemned regions away.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some are left.
+    #[inline]
+    pub fn drop_condemned(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        match self.condemned {
+            true => self.find_condemned(b),
+            false => Ok(()),
         }
     }
 
     #[cold]
-    fn leave(&mut self, b: &mut impl Backend, amap: &mut Amap, key: u64) {
-        let Some(region) = self.regions.get_mut(key) else { return };
-        if region.is_held_by_another(b) {
-            region.drop_all(b, key);
-            self.regions.remove(key);
-            return;
+    fn find_condemned(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        let mut at = 0;
+        while let Some(key) = self.regions.next_key(at) {
+            at = key + 1;
+            if self.regions.get(key).is_some_and(|region| region.condemned) {
+                self.drop_region(b, key)?;
+            }
         }
-        region.shared = false;
-        b.table_writable(key, region.table);
-        for half in 0..2 {
-            Self::settle_half(b, amap, region, key, half);
-        }
+        self.condemned = false;
+        Ok(())
     }
 
     /// Restores what the entries of a half allow after the upper entry's write protection has gone,
@@ -111,18 +168,21 @@ impl Pmap {
         region: &mut Region,
         key: u64,
         half: u32,
-    ) {
+    ) -> Result<(), Refused> {
         let chunk_key = key * 2 + half as u64;
         let must_stay = amap.still_shared(b, chunk_key);
         let chunk = amap.chunk(chunk_key).filter(|chunk| !chunk.is_sparse());
-        let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { return };
+        let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else {
+            return Ok(());
+        };
         for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
             if must_stay {
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
             } else {
-                b.protect_exclusive(node, lo, hi - lo);
+                b.protect_exclusive(node, lo, hi - lo)?;
             }
         }
+        Ok(())
     }
 
     /// The region with this number, made if there was none, whose table may be changed.
@@ -146,11 +206,14 @@ impl Pmap {
         amap: &mut Amap,
         key: u64,
     ) -> Result<(), NoMemory> {
-        self.unshare(b, amap, key);
+        self.unshare(b, amap, key)?;
         if self.regions.get(key).is_none() {
             let table = b.table_new(key)?;
-            let entered = self.regions.insert(key, Region::new(table));
-            entered.inspect_err(|_| b.table_drop(key, table))?;
+            if let Err(NoMemory) = self.regions.insert(key, Region::new(table)) {
+                // If it cannot be dropped either, it is lost: an empty table, where no other is made.
+                let _ = b.table_drop(key, table);
+                return Err(NoMemory);
+            }
         }
         Ok(())
     }
@@ -201,7 +264,11 @@ impl Pmap {
             None => (region.node(b, entry / HALF)?, entry % HALF),
         };
         if count == 1 && region.present.get(entry) {
-            b.protect(mapping.0, mapping.1, 1, prot);
+            if b.protect_part(mapping, 0, 1, prot).is_err() {
+                // Anew, in an empty table.
+                self.reset(b, key)?;
+                return self.enter_anons(b, amap, (page, count), place, prot);
+            }
         } else {
             let pages = (place.node, place.slot);
             b.map_pages((region.table, entry), count, pages, mapping, prot)?;
@@ -213,6 +280,10 @@ impl Pmap {
 
     /// The anon mapped at an entry of an own region is another page now. Answers whether it is
     /// mapped; if not, nothing is.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
     #[inline]
     pub fn replace_anon(
         &mut self,
@@ -221,19 +292,20 @@ impl Pmap {
         entry: u32,
         place: &Place,
         prot: Prot,
-    ) -> bool {
-        let Some(region) = self.regions.get_mut(key) else { return false };
+    ) -> Result<bool, NoMemory> {
+        let Some(region) = self.regions.get_mut(key) else { return Ok(false) };
         let in_node = || Some((region.nodes[(entry / HALF) as usize % 2]?, entry % HALF));
-        let Some(mapping) = place.mapping().or_else(in_node) else { return false };
+        let Some(mapping) = place.mapping().or_else(in_node) else { return Ok(false) };
         if !region.present.get(entry) {
-            return false;
+            return Ok(false);
         }
-        if b.replace(mapping, (place.node, place.slot), prot) {
-            region.set_writable(entry, entry + 1, prot);
-            return true;
+        let replaced = b.replace(mapping, (place.node, place.slot), prot);
+        match replaced {
+            Ok(true) => region.set_writable(entry, entry + 1, prot),
+            Ok(false) => region.forget(entry, entry + 1),
+            Err(Refused) => self.reset(b, key)?,
         }
-        region.forget(entry, entry + 1);
-        false
+        Ok(replaced == Ok(true))
     }
 
     /// Maps pages of an object around page `page`, of which `object_page` is there: as many as
@@ -255,16 +327,19 @@ impl Pmap {
         let filled = amap.chunk(page / HALF as u64).map_or(Bits::EMPTY, |chunk| chunk.filled);
         let Some(region) = self.regions.get_mut(key) else { return Err(ObjectError::NoMemory) };
         let node = region.node(b, half)?;
-        let mut used = region.present_half(half).or(&filled);
+        let words = &region.present.0[half as usize * 4..];
+        let used = Bits([words[0], words[1], words[2], words[3]]).or(&filled);
         let slot = entry % HALF;
         if used.get(slot) {
             let head = region.mapping_start(entry);
-            if b.protect_part((node, head % HALF), entry - head, 1, prot) {
-                region.set_writable(entry, entry + 1, prot);
-                return Ok(());
+            if b.protect_part((node, head % HALF), entry - head, 1, prot).is_err() {
+                // Anew, in an empty table. Others may have taken the page away.
+                self.reset(b, key)?;
+                let limits = (low, high);
+                return self.enter_object(b, amap, page, object_page, extent, limits, prot);
             }
-            region.lose(b, node, head);
-            used = region.present_half(half).or(&filled);
+            region.set_writable(entry, entry + 1, prot);
+            return Ok(());
         }
         let before = (object_page - extent.first).min(page - low);
         let behind = (extent.first + extent.pages - object_page).min(high - page);
@@ -273,8 +348,7 @@ impl Pmap {
         let last = used.next_set(slot).min(slot + behind.min(256) as u32);
         let start = object_page - (slot - first) as u64;
         debug_assert!(base + (first as u64) >= low);
-        let table = (region.table, half);
-        b.map_extent(table, first, last - first, extent, start, node, prot)?;
+        b.map_extent((region.table, half), first, last - first, extent, start, node, prot)?;
         let (lo, hi) = (half * HALF + first, half * HALF + last);
         region.head.clear_range(lo, hi);
         region.head.set(lo);
@@ -283,43 +357,97 @@ impl Pmap {
     }
 
     /// Removes entries `lo..hi` of a region that is not shared.
-    pub fn remove(&mut self, b: &mut impl Backend, amap: &Amap, key: u64, lo: u32, hi: u32) {
-        if let Some(region) = self.regions.get_mut(key) {
-            region.remove(b, (amap, key), (lo, hi));
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
+    pub fn remove(
+        &mut self,
+        b: &mut impl Backend,
+        amap: &Amap,
+        key: u64,
+        lo: u32,
+        hi: u32,
+    ) -> Result<(), NoMemory> {
+        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
+        match region.remove(b, (amap, key), (lo, hi)) {
+            Ok(()) => Ok(()),
+            Err(Refused) => self.reset(b, key),
         }
     }
 
     /// Notes that the Frames mapped in `lo..hi` of a region are gone, and their entries with them, and
     /// takes the page of zeros away.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
     #[inline]
-    pub fn forget(&mut self, b: &mut impl Backend, key: u64, lo: u32, hi: u32) {
-        if let Some(region) = self.regions.get_mut(key) {
-            region.hide_zeros(b, lo, hi);
-            region.forget(lo, hi);
+    pub fn forget(
+        &mut self,
+        b: &mut impl Backend,
+        key: u64,
+        lo: u32,
+        hi: u32,
+    ) -> Result<(), NoMemory> {
+        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
+        region.forget(lo, hi);
+        match region.hide_zeros(b, lo, hi) {
+            Ok(()) => Ok(()),
+            Err(Refused) => self.reset(b, key),
         }
+    }
+
+    /// The Frames that some entries of a region map could not be deleted, and are noted nowhere: the
+    /// entries go with the table.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
+    pub fn remove_unknown(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        self.reset(b, key)
     }
 
     /// Sets the rights of what is present in `lo..hi`, inside one half of a region that is not
     /// shared: `prot` for entries in `own`, `prot` without the right to write for the others.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
     pub fn protect(
+        &mut self,
+        b: &mut impl Backend,
+        of: (&Amap, u64),
+        range: (u32, u32),
+        own: &Bits<4>,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        match self.try_protect(b, of, range, own, prot) {
+            Ok(()) => Ok(()),
+            Err(Refused) => self.reset(b, of.1),
+        }
+    }
+
+    #[inline(always)]
+    fn try_protect(
         &mut self,
         b: &mut impl Backend,
         (amap, key): (&Amap, u64),
         (lo, hi): (u32, u32),
         own: &Bits<4>,
         prot: Prot,
-    ) {
-        let Some(region) = self.regions.get_mut(key) else { return };
+    ) -> Result<(), Refused> {
+        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
         // They come again with the rights that they have then.
-        region.hide_zeros(b, lo, hi);
+        region.hide_zeros(b, lo, hi)?;
         if hi == lo + 1 && region.is_alone(lo) {
             let writable = prot.has(Prot::WRITE) && own.get(lo % HALF);
             let rights = if writable { prot } else { prot.read_only() };
             if let Some((node, slot)) = region.mapping(amap, key, lo) {
-                b.protect(node, slot, 1, rights);
+                b.protect(node, slot, 1, rights)?;
                 region.set_writable(lo, hi, rights);
             }
-            return;
+            return Ok(());
         }
         let mut at = region.present.next_set(lo);
         while at < hi {
@@ -331,55 +459,62 @@ impl Pmap {
                 (true, false) => (own.next_set(at % HALF) + at / HALF * HALF, prot.read_only()),
             };
             let stop = stop.min(behind);
-            region.protect_run(b, (amap, key), (at, stop), rights);
+            region.protect_run(b, (amap, key), (at, stop), rights)?;
             at = region.present.next_set(stop);
         }
+        Ok(())
     }
 
     /// Takes a region out that has no page any more.
-    pub fn drop_if_empty(&mut self, b: &mut impl Backend, key: u64) {
-        let is_empty = |region: &&Region| region.present.is_empty() && region.zeros.is_empty();
-        if let Some(region) = self.regions.get(key).filter(is_empty) {
-            region.drop_all(b, key);
-            self.regions.remove(key);
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: nothing has changed.
+    pub fn drop_if_empty(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        let is_empty = |region: &Region| region.present.is_empty() && region.zeros.is_empty();
+        match self.regions.get(key).is_some_and(is_empty) {
+            true => self.drop_region(b, key),
+            false => Ok(()),
         }
     }
 
     /// Drops a region with all its entries, shared or not.
-    pub fn drop_region(&mut self, b: &mut impl Backend, key: u64) {
-        if let Some(region) = self.regions.remove(key) {
-            region.drop_all(b, key);
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: nothing has changed.
+    pub fn drop_region(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        if let Some(region) = self.regions.get(key) {
+            region.drop_all(b, key)?;
+            self.regions.remove(key);
         }
+        Ok(())
     }
 
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.regions.clear();
+        self.condemned = false;
     }
 
     /// Gives all pages up. Up to `spare` regions stay, empty.
-    pub fn clear(&mut self, b: &mut impl Backend, spare: usize) {
-        let mut kept = 0;
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some regions are condemned.
+    pub fn clear(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), NoMemory> {
+        let (mut kept, mut result) = (0, Ok(()));
         let mut at = 0;
         while let Some(key) = self.regions.next_key(at) {
             at = key + 1;
-            let Some(region) = self.regions.get_mut(key) else { return };
-            if region.shared || kept >= spare {
-                self.drop_region(b, key);
-                continue;
+            let Some(region) = self.regions.get_mut(key) else { break };
+            let keep = !region.shared && kept < spare && region.empty(b).is_ok();
+            kept += keep as usize;
+            if !keep {
+                result = result.and(self.reset(b, key));
             }
-            kept += 1;
-            region.hide_zeros(b, 0, 2 * HALF);
-            for half in 0..2 {
-                let heads = region.head.within(half * HALF, (half + 1) * HALF);
-                let (Some(node), Some((lo, hi))) = (region.nodes[half as usize], heads.span())
-                else {
-                    continue;
-                };
-                b.slots_drop(node, lo % HALF, hi - lo);
-            }
-            region.forget(0, 2 * HALF);
         }
+        result
     }
 
     /// Is the table of this region perhaps shared?
@@ -413,7 +548,12 @@ impl Pmap {
         if let Some(region) = self.regions.get_mut(key).filter(|_| !mapped.is_empty()) {
             mappings = Some(region.node(b, half)?);
         }
-        amap.make_dense(b, chunk, &mapped, mappings)?;
+        if let Err(error) = amap.make_dense(b, chunk, &mapped, mappings) {
+            if amap.sparse(chunk).is_none() {
+                self.reset(b, key)?;
+            }
+            return Err(error);
+        }
         if let Some(region) = self.regions.get_mut(key) {
             region.paired[half as usize % 2] = false;
         }
@@ -466,16 +606,28 @@ impl Pmap {
     }
 
     /// Takes the right to write from the anons in the dense chunks of a region.
-    pub fn lower(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) {
-        let Some(region) = self.regions.get_mut(key) else { return };
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: the region is condemned.
+    pub fn lower(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) -> Result<(), NoMemory> {
+        match self.try_lower(b, amap, key) {
+            Ok(()) => Ok(()),
+            Err(Refused) => self.reset(b, key),
+        }
+    }
+
+    fn try_lower(&mut self, b: &mut impl Backend, amap: &Amap, key: u64) -> Result<(), Refused> {
+        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
         for half in 0..2 {
             let chunk = amap.chunk(key * 2 + half as u64).filter(|chunk| !chunk.is_sparse());
             let (Some(chunk), Some(node)) = (chunk, region.nodes[half as usize]) else { continue };
             for (lo, hi) in region.writable_anons(half, &chunk.filled).runs() {
-                b.protect(node, lo, hi - lo, Prot::READ);
+                b.protect(node, lo, hi - lo, Prot::READ)?;
                 region.writable.clear_range(half * HALF + lo, half * HALF + hi);
             }
         }
+        Ok(())
     }
 
     /// Marks every region but those kept as mapped by two processes: a fork comes.

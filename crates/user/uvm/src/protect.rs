@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::bits::Bits;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
-use crate::types::{Error, Prot};
+use crate::types::{Error, NoMemory, Prot};
 
 /// All pages of a chunk.
 const ALL: Bits<4> = Bits([u64::MAX; 4]);
@@ -23,6 +23,7 @@ impl Space {
         if start == end {
             return Ok(());
         }
+        self.pmap.drop_condemned(b)?;
         self.mprotect_pages(b, start, end, prot)
     }
 
@@ -47,7 +48,7 @@ impl Space {
                     return Err(Error::NoMemory);
                 }
                 self.map.change_in(place, at, behind, (prot, flags))?;
-                self.protect_range(b, (at, behind), flags, (before, prot));
+                self.protect_range(b, (at, behind), flags, (before, prot))?;
             }
             at = behind;
         }
@@ -61,24 +62,24 @@ impl Space {
         (start, end): (u64, u64),
         flags: Flags,
         (before, prot): (Prot, Prot),
-    ) {
+    ) -> Result<(), NoMemory> {
         let only_gains = prot.has(before) && before != Prot::NONE;
         let mut at = start;
         while at < end {
-            let Some(key) = self.pmap.next_key(at >> 9) else { return };
+            let Some(key) = self.pmap.next_key(at >> 9) else { break };
             at = at.max(key << 9);
             if at >= end {
-                return;
+                break;
             }
             let half = at >> 8;
             let behind = end.min((half + 1) << 8);
             if !(only_gains && self.pmap.is_shared(key)) {
-                self.pmap.unshare(b, &mut self.amap, key);
+                self.pmap.unshare(b, &mut self.amap, key)?;
                 let base = (half as u32 & 1) * 256;
                 let lo = base + (at & 255) as u32;
                 let hi = lo + (behind - at) as u32;
                 if prot == Prot::NONE {
-                    self.pmap.remove(b, &self.amap, key, lo, hi);
+                    self.pmap.remove(b, &self.amap, key, lo, hi)?;
                 } else {
                     let of_chunk;
                     let own = if flags.has(Flags::SHARED) || !prot.has(Prot::WRITE) {
@@ -88,10 +89,11 @@ impl Space {
                         of_chunk = self.amap.chunk(half).map_or(Bits::EMPTY, Chunk::own);
                         &of_chunk
                     };
-                    self.pmap.protect(b, (&self.amap, key), (lo, hi), own, prot);
+                    self.pmap.protect(b, (&self.amap, key), (lo, hi), own, prot)?;
                 }
             }
             at = behind;
         }
+        Ok(())
     }
 }

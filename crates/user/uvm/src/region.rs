@@ -4,7 +4,7 @@ use crate::amap::Amap;
 use crate::backend::{Backend, CNode, Table};
 use crate::bits::Bits;
 use crate::pmap::HALF;
-use crate::types::{NoMemory, Prot};
+use crate::types::{NoMemory, Prot, Refused};
 
 /// What a table holds.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,9 @@ pub struct Region {
     pub shared: bool,
     /// The child of a fork that is going on is not to have the table.
     pub kept: bool,
+    /// Entries are not what is noted here, and the table could not be dropped. It is `shared`, too, so
+    /// that whoever means to change it must look.
+    pub(crate) condemned: bool,
     /// Of each half, whether Mappings of its entries may be in pairs.
     pub(crate) paired: [bool; 2],
 }
@@ -43,6 +46,7 @@ impl Region {
             writable: none,
             shared,
             kept,
+            condemned: false,
             paired: [false; 2],
         }
     }
@@ -96,11 +100,15 @@ impl Region {
         b.table_shared(self.table)
             || self.nodes.into_iter().flatten().any(|node| b.cnode_shared(node))
     }
-    pub(crate) fn drop_all(&self, b: &mut impl Backend, key: u64) {
-        b.table_drop(key, self.table);
-        for node in self.nodes.into_iter().flatten() {
-            b.cnode_drop(node);
-        }
+    /// Gives up the table and the CNodes.
+    ///
+    /// # Errors
+    ///
+    /// The table is still there; nothing has changed.
+    pub(crate) fn drop_all(&self, b: &mut impl Backend, key: u64) -> Result<(), Refused> {
+        b.table_drop(key, self.table)?;
+        self.nodes.into_iter().flatten().for_each(|node| drop_or_lose(b, node));
+        Ok(())
     }
     pub(crate) fn note(&mut self, lo: u32, hi: u32, prot: Prot) {
         self.present.set_range(lo, hi);
@@ -129,17 +137,36 @@ impl Region {
         self.writable_half(half).and(filled)
     }
     /// Takes the page of zeros away from `lo..hi`.
-    pub(crate) fn hide_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) {
+    pub(crate) fn hide_zeros(
+        &mut self,
+        b: &mut impl Backend,
+        lo: u32,
+        hi: u32,
+    ) -> Result<(), Refused> {
         if !self.zeros.is_empty() && !self.zeros.within(lo, hi).is_empty() {
-            b.zeros_hide(self.table, lo, hi - lo);
+            b.zeros_hide(self.table, lo, hi - lo)?;
             self.zeros.clear_range(lo, hi);
         }
+        Ok(())
     }
-    /// Forgets the Mapping of an object that began at `head`, which others have taken away with its Frame.
-    #[cold]
-    pub(crate) fn lose(&mut self, b: &mut impl Backend, node: CNode, head: u32) {
-        b.slots_drop(node, head % HALF, 1);
-        self.forget(head, self.mapping_end(head));
+    /// Removes all entries, which are of no anons in pairs, or of such as are gone.
+    pub(crate) fn empty(&mut self, b: &mut impl Backend) -> Result<(), Refused> {
+        self.hide_zeros(b, 0, 2 * HALF)?;
+        for half in 0..2 {
+            let heads = self.head.within(half * HALF, (half + 1) * HALF);
+            let (Some(node), Some((lo, hi))) = (self.nodes[half as usize], heads.span()) else {
+                continue;
+            };
+            b.slots_drop(node, lo % HALF, hi - lo)?;
+        }
+        self.forget(0, 2 * HALF);
+        Ok(())
+    }
+    /// Notes that nobody knows what the table holds.
+    pub(crate) fn condemn(&mut self) {
+        self.forget(0, 2 * HALF);
+        self.zeros = Bits::EMPTY;
+        (self.shared, self.condemned) = (true, true);
     }
     pub(crate) fn forget(&mut self, lo: u32, hi: u32) {
         self.present.clear_range(lo, hi);
@@ -156,7 +183,7 @@ impl Region {
         (amap, key): (&Amap, u64),
         (lo, hi): (u32, u32),
         prot: Prot,
-    ) {
+    ) -> Result<(), Refused> {
         self.set_writable(lo, hi, prot);
         let (half, chunk) = (lo / HALF * HALF, key * 2 + (lo / HALF) as u64);
         let Some(paired) = self.paired_anons(amap, chunk) else {
@@ -166,30 +193,36 @@ impl Region {
         while at < hi {
             if !paired.get(at % HALF) {
                 let stop = hi.min(half + paired.next_set(at % HALF));
-                self.protect_unpaired(b, at, stop, prot);
+                self.protect_unpaired(b, at, stop, prot)?;
                 at = stop;
                 continue;
             }
-            let Some((place, count)) = amap.run(chunk, at % HALF, hi - half) else { return };
+            let (place, count) = amap.run(chunk, at % HALF, hi - half).ok_or(Refused)?;
             if let Some((node, slot)) = place.mapping() {
-                b.protect(node, slot, count, prot);
+                b.protect(node, slot, count, prot)?;
             }
             at += count;
         }
+        Ok(())
     }
 
     /// The same, if none of the Mappings is in a pair.
-    fn protect_unpaired(&mut self, b: &mut impl Backend, lo: u32, hi: u32, prot: Prot) {
+    fn protect_unpaired(
+        &mut self,
+        b: &mut impl Backend,
+        lo: u32,
+        hi: u32,
+        prot: Prot,
+    ) -> Result<(), Refused> {
         let half = lo / HALF;
-        let Some(node) = self.nodes[half as usize % 2] else { return };
+        let node = self.nodes[half as usize % 2].ok_or(Refused)?;
         let mut at = lo;
         while at < hi {
             let head = self.mapping_start(at);
             let end = self.mapping_end(head);
             if head < at || end > hi {
                 let stop = end.min(hi);
-                // What is not there any more has no rights.
-                let _ = b.protect_part((node, head % HALF), at - head, stop - at, prot);
+                b.protect_part((node, head % HALF), at - head, stop - at, prot)?;
                 at = stop;
                 continue;
             }
@@ -197,9 +230,10 @@ impl Region {
             if hi < (half + 1) * HALF && self.present.get(hi) && !self.head.get(hi) {
                 stop = self.mapping_start(hi);
             }
-            b.protect(node, at % HALF, stop - at, prot);
+            b.protect(node, at % HALF, stop - at, prot)?;
             at = stop;
         }
+        Ok(())
     }
 
     /// Removes entries `lo..hi`.
@@ -208,8 +242,8 @@ impl Region {
         b: &mut impl Backend,
         (amap, key): (&Amap, u64),
         (lo, hi): (u32, u32),
-    ) {
-        self.hide_zeros(b, lo, hi);
+    ) -> Result<(), Refused> {
+        self.hide_zeros(b, lo, hi)?;
         let mut at = self.present.next_set(lo);
         while at < hi {
             let half = at / HALF * HALF;
@@ -225,10 +259,11 @@ impl Region {
                 }
                 None => self.remove_mappings(b, at, until),
             };
-            let Some(stop) = stop else { return };
+            let stop = stop?;
             self.forget(at, stop);
             at = self.present.next_set(stop);
         }
+        Ok(())
     }
 
     /// Removes the Mappings of some of entries `at..until` of a half, of which the first is present,
@@ -238,35 +273,47 @@ impl Region {
         b: &mut impl Backend,
         (amap, key): (&Amap, u64),
         (at, until): (u32, u32),
-    ) -> Option<u32> {
+    ) -> Result<u32, Refused> {
         let half = at / HALF;
         let until = self.present.next_clear(at).min(until) - half * HALF;
-        let (place, count) = amap.run(key * 2 + half as u64, at % HALF, until)?;
-        let (node, slot) = place.mapping()?;
-        b.slots_drop(node, slot, count);
-        Some(at + count)
+        let run = amap.run(key * 2 + half as u64, at % HALF, until);
+        let (place, count) = run.ok_or(Refused)?;
+        let (node, slot) = place.mapping().ok_or(Refused)?;
+        b.slots_drop(node, slot, count)?;
+        Ok(at + count)
     }
 
     /// The same if none of these Mappings is in a pair.
-    fn remove_mappings(&mut self, b: &mut impl Backend, at: u32, until: u32) -> Option<u32> {
+    fn remove_mappings(
+        &mut self,
+        b: &mut impl Backend,
+        at: u32,
+        until: u32,
+    ) -> Result<u32, Refused> {
         let half = at / HALF;
-        let node = self.nodes[half as usize % 2]?;
+        let node = self.nodes[half as usize % 2].ok_or(Refused)?;
         let head = self.mapping_start(at);
         let end = self.mapping_end(head);
         if head < at || end > until {
             let stop = end.min(until);
-            b.unmap_part((node, head % HALF), at - head, stop - at, end - head);
+            b.unmap_part((node, head % HALF), at - head, stop - at, end - head)?;
             if stop < end {
                 self.head.set(stop);
             }
-            return Some(stop);
+            return Ok(stop);
         }
         // Whole Mappings up to `until`, or to one that goes on behind it.
         let mut stop = until;
         if until < (half + 1) * HALF && self.present.get(until) && !self.head.get(until) {
             stop = self.mapping_start(until);
         }
-        b.slots_drop(node, at % HALF, stop - at);
-        Some(stop)
+        b.slots_drop(node, at % HALF, stop - at)?;
+        Ok(stop)
     }
+}
+
+/// Gives up a CNode that nothing leads to any more. If the kernel refuses, it is lost with its contents, and its
+/// number is not used again: that costs memory, and nobody can reach what it holds.
+pub(crate) fn drop_or_lose(b: &mut impl Backend, node: CNode) {
+    let _ = b.cnode_drop(node);
 }

@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::mmap::{MapRequest, Placement};
 use crate::space::{pages_of, Space};
-use crate::types::{Error, Prot, PAGE};
+use crate::types::{Error, NoMemory, Prot, PAGE};
 
 /// `MREMAP_MAYMOVE`, `MREMAP_FIXED`, `MREMAP_DONTUNMAP`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,6 +38,7 @@ impl Space {
         if flags.dont_unmap && old != new {
             return Err(Error::Invalid);
         }
+        self.pmap.drop_condemned(b)?;
         let start = addr / PAGE;
         let entry = *self.map.find(start).ok_or(Error::Fault)?;
         if flags.fixed.is_some() || flags.dont_unmap {
@@ -187,11 +188,21 @@ impl Space {
             self.make_room(b, (from + at, from + behind), (to + at) >> 8, apart)?;
             at = behind;
         }
-        self.discard_tables(b, from, from + count);
+        self.discard_tables(b, from, from + count)?;
         at = 0;
         while let Some(page) = self.next_anon(from + at).filter(|&page| page < from + count) {
             at = page - from;
-            self.amap.move_anon(b, page, to + at);
+            if self.amap.move_anon(b, page, to + at).is_err() {
+                // What cannot be moved back goes with the new range.
+                while let Some(page) = self.next_anon(to).filter(|&page| page < to + at) {
+                    let home = from + page - to;
+                    // A pair that it had is free.
+                    self.amap.make_own(b, home >> 8, true)?;
+                    self.pmap.make_dense(b, &mut self.amap, home >> 8)?;
+                    self.amap.move_anon(b, page, home).map_err(NoMemory::from)?;
+                }
+                return Err(Error::NoMemory);
+            }
             at += 1;
         }
         Ok(())
@@ -243,18 +254,24 @@ impl Space {
     }
 
     /// Removes `start..end` from the page tables only.
-    pub(crate) fn discard_tables(&mut self, b: &mut impl Backend, start: u64, end: u64) {
+    pub(crate) fn discard_tables(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+    ) -> Result<(), NoMemory> {
         let mut at = start;
         while let Some(key) = self.pmap.next_key(at >> 9).filter(|&key| key << 9 < end) {
             at = at.max(key << 9);
             let behind = end.min((key + 1) << 9);
-            self.pmap.unshare(b, &mut self.amap, key);
+            self.pmap.unshare(b, &mut self.amap, key)?;
             let lo = (at & 511) as u32;
-            self.pmap.remove(b, &self.amap, key, lo, lo + (behind - at) as u32);
+            self.pmap.remove(b, &self.amap, key, lo, lo + (behind - at) as u32)?;
             at = behind;
             if at >= end {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 }

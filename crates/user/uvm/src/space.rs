@@ -4,7 +4,7 @@ use crate::amap::Amap;
 use crate::backend::Backend;
 use crate::map::Map;
 use crate::pmap::Pmap;
-use crate::types::{Error, PAGE};
+use crate::types::{Error, NoMemory, Refused, PAGE};
 
 /// What the process may use, in bytes; `u64::MAX` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,27 +104,40 @@ impl Space {
 
     /// Takes the pages `start..end` out of memory. The entries stay: those with an object will be
     /// read from it again, the others will be zero.
-    pub(crate) fn discard(&mut self, b: &mut impl Backend, start: u64, end: u64, pure: bool) {
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses. All of them are tried nevertheless; where some are left to see the region is
+    /// condemned.
+    pub(crate) fn discard(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+        pure: bool,
+    ) -> Result<(), NoMemory> {
+        let mut result = Ok(());
         let mut at = start;
         while at < end {
             let half = at >> 8;
             let behind = end.min((half + 1) << 8);
             let (lo, hi) = ((at & 255) as u32, ((behind - 1) & 255) as u32 + 1);
             if self.has_pages(half, lo, hi) {
-                self.discard_in_half(b, half, lo, hi, pure);
+                result = result.and(self.discard_in_half(b, half, lo, hi, pure));
             }
             if behind == end {
-                return;
+                break;
             }
             // Jump to the next chunk or region that has anything.
             let chunk = self.amap.next_key(half + 1);
             let region = self.pmap.next_key((half + 1) >> 1).map(|key| key << 1);
             at = match (chunk, region) {
-                (None, None) => return,
+                (None, None) => break,
                 (Some(a), Some(b)) => a.min(b).max(half + 1) << 8,
                 (Some(a), None) | (None, Some(a)) => a.max(half + 1) << 8,
             };
         }
+        result
     }
 
     /// Are there anons, or pages that are mapped, in `lo..hi` of a half of a region?
@@ -135,21 +148,36 @@ impl Space {
             || self.pmap.shows_any(half >> 1, base + lo, base + hi)
     }
 
-    fn discard_in_half(&mut self, b: &mut impl Backend, half: u64, lo: u32, hi: u32, pure: bool) {
+    fn discard_in_half(
+        &mut self,
+        b: &mut impl Backend,
+        half: u64,
+        lo: u32,
+        hi: u32,
+        pure: bool,
+    ) -> Result<(), NoMemory> {
         let key = half >> 1;
         let base = (half as u32 & 1) * 256;
-        self.pmap.unshare(b, &mut self.amap, key);
+        if let Err(error) = self.pmap.unshare(b, &mut self.amap, key) {
+            // Before anybody sees what may be left of them, the table goes.
+            let _ = self.amap.free(b, half, lo, hi);
+            return Err(error);
+        }
         let all_own = match self.amap.chunk(half) {
             Some(chunk) => chunk.filled.within(lo, hi) == chunk.own().within(lo, hi),
             None => true,
         };
         if pure && all_own {
             // Deleting the Frames removes the entries too.
-            self.amap.free(b, half, lo, hi);
-            self.pmap.forget(b, key, base + lo, base + hi);
+            match self.amap.free(b, half, lo, hi) {
+                Ok(()) => self.pmap.forget(b, key, base + lo, base + hi),
+                Err(Refused) => self.pmap.remove_unknown(b, key),
+            }
         } else {
-            self.pmap.remove(b, &self.amap, key, base + lo, base + hi);
-            self.amap.free(b, half, lo, hi);
+            let removed = self.pmap.remove(b, &self.amap, key, base + lo, base + hi);
+            // As above.
+            let _ = self.amap.free(b, half, lo, hi);
+            removed
         }
     }
 

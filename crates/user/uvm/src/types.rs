@@ -1,9 +1,8 @@
 //! Words that the whole crate uses.
 
 use core::fmt;
+pub use paging::PAGE;
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 /// Pages of a chunk of the amap: what one CNode holds.
 pub const CHUNK_PAGES: u64 = 256;
 /// Pages of a region: what one last-level table maps.
@@ -96,6 +95,19 @@ pub enum Error {
 }
 
 pub use tables::NoMemory;
+
+/// The backend has not done what was asked, or only a part of it: the kernel refuses. It does so if a
+/// capability that should be this process's alone is not, or is not there.
+///
+/// To the program it is a want of memory: every call that changes mappings may fail for that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused;
+
+impl From<Refused> for NoMemory {
+    fn from(_: Refused) -> NoMemory {
+        NoMemory
+    }
+}
 
 impl From<NoMemory> for Error {
     fn from(_: NoMemory) -> Error {

@@ -15,25 +15,41 @@ impl Space {
         if !self.map.has_room(2) && self.map.splits(start, end) == 2 {
             return Err(Error::NoMemory);
         }
+        self.pmap.drop_condemned(b)?;
         Ok(self.unmap_pages(b, start, end)?)
     }
 
     /// An object has only `pages` pages left: what is behind goes out of memory, with the private
     /// copies of it. The entries stay: who uses them gets [`NoPage`](crate::FaultError::NoPage).
-    pub fn object_cut(&mut self, b: &mut impl Backend, object: ObjectId, pages: u64) {
-        let mut at = 0;
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some may be visible.
+    pub fn object_cut(
+        &mut self,
+        b: &mut impl Backend,
+        object: ObjectId,
+        pages: u64,
+    ) -> Result<(), NoMemory> {
+        let (mut at, mut result) = (0, Ok(()));
         for _ in 0..self.map.users(object) {
             let mut entries = self.map.entries_from(at);
-            let Some(&entry) = entries.find(|entry| entry.object == Some(object)) else { return };
+            let Some(&entry) = entries.find(|entry| entry.object == Some(object)) else { break };
             let kept = pages.saturating_sub(entry.object_page(entry.start));
             if kept < entry.pages() {
-                self.discard(b, entry.start + kept, entry.end, false);
+                result = result.and(self.discard(b, entry.start + kept, entry.end, false));
             }
             at = entry.end;
         }
+        result
     }
 
     /// Removes entries and pages `start..end`.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory to divide an entry: nothing has changed. Or the backend refuses: the entries have
+    /// gone, and where pages are left the regions are condemned.
     pub(crate) fn unmap_pages(
         &mut self,
         b: &mut impl Backend,
@@ -43,23 +59,29 @@ impl Space {
         let Some(Removed { first, last, pure }) = self.map.remove(start, end)? else {
             return Ok(());
         };
-        self.discard(b, first, last, pure);
-        self.drop_unused_tables(b, first, last);
+        let discarded = self.discard(b, first, last, pure);
+        let dropped = self.drop_unused_tables(b, first, last);
         self.release(b);
-        Ok(())
+        discarded.and(dropped)
     }
 
     /// Gives back tables that no entry needs any more, if the range was large.
-    fn drop_unused_tables(&mut self, b: &mut impl Backend, first: u64, last: u64) {
+    fn drop_unused_tables(
+        &mut self,
+        b: &mut impl Backend,
+        first: u64,
+        last: u64,
+    ) -> Result<(), NoMemory> {
         if last - first < 64 {
-            return;
+            return Ok(());
         }
         let mut at = first >> 9;
         while let Some(key) = self.pmap.next_key(at).filter(|&key| key << 9 < last) {
             if self.map.is_free(key << 9, (key + 1) << 9) {
-                self.pmap.drop_region(b, key);
+                self.pmap.drop_region(b, key)?;
             }
             at = key + 1;
         }
+        Ok(())
     }
 }

@@ -10,9 +10,8 @@ use libos::abi::slots;
 use libos::captypes::invocations::Counter;
 use libos::runtime::Boot;
 use libos::vspace::RW;
-use libos::{domain, invoke, op, testkit, CapType, Place, Status};
+use libos::{domain, invoke, op, testkit, CapType, Place, Status, PAGE};
 
-const PAGE: u64 = 4096;
 const MOST_CORES: usize = 64;
 /// Instructions of a round of [`capbench_spin`].
 const ROUND: u64 = 3;

@@ -5,9 +5,7 @@ use libos::abi::slots::KERNEL;
 use libos::captypes::invocations::{MapFlags, Part};
 use libos::captypes::place::L2_BYTES;
 use libos::vspace::{R, RW};
-use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
-
-const PAGE: u64 = 4096;
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status, PAGE};
 
 /// Measures everything.
 pub fn measure(lab: &Lab) {

@@ -6,9 +6,8 @@ use libos::abi::slots::VSPACE;
 use libos::captypes::invocations::{MapFlags, StatusBits};
 use libos::captypes::place::L2_BYTES;
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status, PAGE};
 
-const PAGE: u64 = 4096;
 /// An address that nothing else uses, and the tables there.
 const VA: u64 = 4 << 39;
 const TABLES: CapAddr = slot(240);

@@ -8,9 +8,8 @@ use libos::abi::layout::NATIVE_FRAME;
 use libos::abi::slots;
 use libos::ipc::{call, reply_recv, Caps};
 use libos::vspace::RW;
-use libos::{invoke, op, Cap, CapType, Place, Status};
+use libos::{invoke, op, Cap, CapType, Place, Status, PAGE};
 
-const PAGE: u64 = 4096;
 const STACK: usize = 16 << 10;
 
 #[repr(C, align(16))]

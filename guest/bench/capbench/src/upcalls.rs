@@ -7,11 +7,11 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall};
-use libos::abi::layout::PAGE;
 use libos::abi::slots;
 use libos::captypes::invocations::options;
 use libos::captypes::Label;
 use libos::vspace::RW;
+use libos::PAGE;
 use libos::{invoke, log, op, Cap, Place, Status};
 
 /// Events that are measured in one go.

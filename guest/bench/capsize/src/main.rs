@@ -12,11 +12,10 @@ use libos::ram::Ram;
 use libos::runtime::Start;
 use libos::testkit::crowd::Crowd;
 use libos::testkit::{settle, Machine, ARENA_BYTES};
-use libos::{domain, log, Cap, CapAddr, CapType, Place, Status};
+use libos::{domain, log, Cap, CapAddr, CapType, Place, Status, PAGE};
 
 libos::program!(main);
 
-const PAGE: u64 = 4096;
 /// Root index of the L2CNode for what is measured.
 const LAB_L1: u32 = 200;
 /// How many capabilities there are besides those of an idle machine.

@@ -20,11 +20,9 @@ mod part;
 use lab::Lab;
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::runtime::{shutdown, Boot, Start};
-use libos::{cores, log, testkit};
+use libos::{cores, log, testkit, PAGE};
 
 libos::program!(main);
-
-const PAGE: u64 = 4096;
 
 fn main(start: Start) {
     if start.args[0] == NATIVE_ARGUMENTS {

@@ -10,12 +10,12 @@ use alloc::format;
 use core::arch::asm;
 use core::cell::Cell;
 use libos::captypes::invocations::FlushStrategy;
-use libos::testkit::Random;
+use libos::testkit::Rng;
 use libos::vspace::{R, RW};
 use libos::Status;
+use libos::PAGE;
 
 const FIGURE: &str = "G18-figure-3.2";
-const PAGE: u64 = 4096;
 /// Pages of the array. As in the paper, less than 2 MiB.
 const PAGES: u32 = 256;
 /// Pages that are protected at once, and accesses in a round.
@@ -159,11 +159,11 @@ fn prot1_trap_unprot(
 ) -> Result<(), Status> {
     answer.set(Answer::Exchange);
     invoking(|| region.protect(R))?;
-    let mut random = Random(0x0a99_e11a);
+    let mut random = Rng::with_seed(0x0a99_e11a);
     other.set(PAGES - 1);
     let samples = sample(|| {
         for _ in 0..N {
-            let mut page = random.below(u64::from(PAGES)) as u32;
+            let mut page = random.u32(..PAGES);
             if page == other.get() {
                 page = (page + 1) % PAGES;
             }
@@ -180,9 +180,9 @@ fn prot1_trap_unprot(
 fn prot_n_trap_unprot(region: &Region, answer: &Cell<Answer>, suffix: &str) -> Result<(), Status> {
     answer.set(Answer::Unprotect);
     let mut order: [u32; N as usize] = core::array::from_fn(|n| n as u32);
-    let mut random = Random(0x0a99_e11b);
+    let mut random = Rng::with_seed(0x0a99_e11b);
     for n in (1..order.len()).rev() {
-        order.swap(n, random.below(n as u64 + 1) as usize);
+        order.swap(n, random.u64(..n as u64 + 1) as usize);
     }
     let samples = sample(|| {
         invoking(|| region.protect_pages(0, N, R))?;

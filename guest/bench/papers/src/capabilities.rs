@@ -6,11 +6,10 @@ use crate::lab::Lab;
 use crate::report::{sample, time, Case};
 use libos::abi::slots::KERNEL;
 use libos::captypes::place::{L2_BYTES, L2_SLOTS};
-use libos::{invoke, log, op, Cap, CapAddr, CapType, Place, Status};
+use libos::{invoke, log, op, Cap, CapAddr, CapType, Place, Status, PAGE};
 
 const FIGURES: &str = "G18-figures-4.8-4.28";
 const CNODE: &str = "G18-figure-4.19";
-const PAGE: u64 = 4096;
 /// Samples of each number.
 const ROUNDS: usize = 5;
 /// Other capabilities, beyond those that the program has anyway.

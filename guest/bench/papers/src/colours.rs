@@ -9,12 +9,11 @@ use crate::lab::{Lab, PLAY_VA};
 use crate::region::view;
 use crate::report::{time, Case};
 use libos::vspace::{entry_of, table_bytes, RW};
-use libos::{log, Cap, CapAddr, CapType, Status};
+use libos::{log, Cap, CapAddr, CapType, Status, PAGE};
 use workloads::colouring::{COLOURS, LARGE_COLOURS, LARGE_MIB, SMALL_COLOURS, SMALL_MIB, UPDATES};
 use workloads::random_access::{errors, initialise, place, Streams, STREAMS};
 
 const FIGURE: &str = "G18-table-3.6";
-const PAGE: u64 = 4096;
 /// Distance of the tables.
 const SPAN: u64 = 1 << 32;
 

@@ -11,9 +11,8 @@ use libos::abi::slots::KERNEL;
 use libos::captypes::invocations::{Counter, FlushPolicy, FlushStrategy};
 use libos::log::counter;
 use libos::vspace::{R, RW};
-use libos::{invoke, log, op, Cap, CapType, Status};
+use libos::{invoke, log, op, Cap, CapType, Status, PAGE};
 
-const PAGE: u64 = 4096;
 const TABLE: &str = "G12-table-4.3";
 const FIGURES: &str = "G12-figures-4.10-4.11";
 /// Samples of each number.

@@ -10,11 +10,10 @@ use core::cell::Cell;
 use libos::captypes::invocations::StatusBits;
 use libos::status::TableView;
 use libos::vspace::{R, RW};
-use libos::{log, Cap, CapAddr, Status};
+use libos::{log, Cap, CapAddr, Status, PAGE};
 use workloads::gc::{gc_bench, tree_objects, Barrier, Heap, Statistics, Wrong};
 
 const FIGURE: &str = "G18-figure-3.6";
-const PAGE: u64 = 4096;
 /// Where the heap's page tables are mapped as pages.
 const VIEW_VA: u64 = PLAY_VA + (64 << 30);
 /// Depths of the largest trees, from C1 to C5.

@@ -10,9 +10,8 @@ use alloc::vec::Vec;
 use core::arch::asm;
 use libos::captypes::Label;
 use libos::vspace::{R, RW};
-use libos::{Cap, CapAddr, CapType, Status};
+use libos::{Cap, CapAddr, CapType, Status, PAGE};
 
-const PAGE: u64 = 4096;
 /// Samples of each number.
 const ROUNDS: usize = 5;
 /// Operations timed in one go, where one alone is too short for the clock.

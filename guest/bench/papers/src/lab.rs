@@ -5,14 +5,13 @@ use libos::captypes::place::{L2_BYTES, L2_SLOTS};
 use libos::ram::Ram;
 use libos::testkit::{Machine, ARENA_BYTES};
 use libos::vspace::{entry_of, table_bytes, RWX};
-use libos::{domain, Cap, CapAddr, CapType, Place, Status};
+use libos::{domain, Cap, CapAddr, CapType, Place, Status, PAGE};
 
 /// Root indexes of the L2CNodes of the lab.
 const FIRST_NODE: u32 = 96;
 const NODES: u32 = 150;
 /// Addresses for measurements: one entry of the root table.
 pub const PLAY_VA: u64 = workloads::ARRAYS_VA;
-const PAGE: u64 = 4096;
 /// Bytes for [`Lab::make_of_home`], which never come back to it.
 const HOME_BYTES: u64 = 32 << 20;
 

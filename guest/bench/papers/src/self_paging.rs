@@ -10,9 +10,9 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall};
-use libos::abi::layout::PAGE;
 use libos::abi::slots;
 use libos::vspace::RW;
+use libos::PAGE;
 use libos::{domain, invoke, op, Cap, CapType, Place, Status};
 
 const STACK: usize = 64 << 10;

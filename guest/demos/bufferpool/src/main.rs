@@ -18,7 +18,7 @@ use tessera::env::Args;
 use tessera::fs::File;
 use tessera::memory::PageSize;
 use tessera::println;
-use tessera::testkit::Random;
+use tessera::testkit::Rng;
 
 const FILE: &str = "/tmp/bufferpool.data";
 /// Pages of the pool: 8 MiB.
@@ -64,10 +64,10 @@ fn run(name: &str, size: PageSize, keys: u64) -> Result<(), Error> {
         table.insert(key, !value(key))?;
     }
     // Some keys are looked up often, most of them seldom.
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     for _ in 0..keys {
-        let most = random.below(keys) + 1;
-        let key = random.below(most);
+        let most = random.u64(..keys) + 1;
+        let key = random.u64(..most);
         if table.get(key)? != Some(!value(key)) {
             return Err(Error::Wrong(key));
         }

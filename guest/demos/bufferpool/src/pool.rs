@@ -8,7 +8,7 @@ use tessera::fs::File;
 use tessera::memory::{self, Map, Object, OneFrame, PageSize, VRegion};
 
 /// Bytes of a page of the database.
-pub const PAGE: usize = 4096;
+pub const PAGE_BYTES: usize = tessera::PAGE as usize;
 
 /// What happened.
 #[derive(Clone, Copy, Default, Debug)]
@@ -49,7 +49,7 @@ impl BufferPool {
     /// A pool of so many pages over a file, in memory that is mapped in pages of `size`, for good:
     /// no access to it ever faults.
     pub fn new(file: File, pages: usize, size: PageSize) -> Result<Self, Error> {
-        let bytes = (pages * PAGE) as u64;
+        let bytes = (pages * PAGE_BYTES) as u64;
         let object = Object::new(OneFrame::new(bytes, size)?);
         let memory = memory::map(&object, Map::default().size(size))?;
         let places = alloc::vec![Place::default(); pages];
@@ -75,10 +75,10 @@ impl BufferPool {
         &mut self,
         page: u32,
         write: bool,
-        f: impl FnOnce(&mut BufferPool, &mut [u8; PAGE]) -> R,
+        f: impl FnOnce(&mut BufferPool, &mut [u8; PAGE_BYTES]) -> R,
     ) -> Result<R, Error> {
         let place = self.find(page)?;
-        let at: *mut [u8; PAGE] = self.memory(place);
+        let at: *mut [u8; PAGE_BYTES] = self.memory(place);
         let state = &mut self.places[place];
         assert!(!state.pinned, "a page is in use once at a time");
         (state.pinned, state.used) = (true, true);
@@ -94,8 +94,8 @@ impl BufferPool {
         (0..self.places.len()).try_for_each(|place| self.write_back(place))
     }
 
-    fn memory(&self, place: usize) -> *mut [u8; PAGE] {
-        self.memory.as_ptr::<[u8; PAGE]>().wrapping_add(place)
+    fn memory(&self, place: usize) -> *mut [u8; PAGE_BYTES] {
+        self.memory.as_ptr::<[u8; PAGE_BYTES]>().wrapping_add(place)
     }
 
     /// The place of a page, which is in memory afterwards.
@@ -107,7 +107,7 @@ impl BufferPool {
         let place = self.free_place()?;
         // SAFETY: inside the region, and nobody uses the place.
         let bytes = unsafe { &mut *self.memory(place) };
-        let read = self.file.read_at(u64::from(page) * PAGE as u64, bytes)?;
+        let read = self.file.read_at(u64::from(page) * PAGE_BYTES as u64, bytes)?;
         // Behind the end of the file are zeros.
         bytes[read..].fill(0);
         self.stats.reads += 1;
@@ -142,9 +142,9 @@ impl BufferPool {
         };
         // SAFETY: inside the region; nothing changes the page meanwhile.
         let bytes = unsafe { &*self.memory(place) };
-        let offset = u64::from(page) * PAGE as u64;
+        let offset = u64::from(page) * PAGE_BYTES as u64;
         let mut done = 0;
-        while done < PAGE {
+        while done < PAGE_BYTES {
             done += self.file.write_at(offset + done as u64, &bytes[done..])?;
         }
         self.places[place].dirty = false;

@@ -5,7 +5,7 @@
 //!   pages  1 … buckets: the first page of each bucket; behind those, pages added to some
 //! ```
 
-use crate::pool::{BufferPool, PAGE};
+use crate::pool::{BufferPool, PAGE_BYTES};
 use crate::Error;
 
 const HEADER: usize = 16;
@@ -13,7 +13,7 @@ const ENTRY: usize = 16;
 /// Entries that a page has room for. Fewer than would fit, to have chains to follow.
 const MOST: u64 = 6;
 
-const _: () = assert!(HEADER + MOST as usize * ENTRY <= PAGE);
+const _: () = assert!(HEADER + MOST as usize * ENTRY <= PAGE_BYTES);
 
 /// A hash table in a pool's file.
 pub struct HashTable<'a> {
@@ -23,18 +23,18 @@ pub struct HashTable<'a> {
     end: u32,
 }
 
-fn word(page: &[u8; PAGE], at: usize) -> u64 {
+fn word(page: &[u8; PAGE_BYTES], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&page[at..at + 8]);
     u64::from_le_bytes(bytes)
 }
 
-fn set_word(page: &mut [u8; PAGE], at: usize, value: u64) {
+fn set_word(page: &mut [u8; PAGE_BYTES], at: usize, value: u64) {
     page[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
 /// Where the entry of `key` is in a page.
-fn position(page: &[u8; PAGE], key: u64) -> Option<usize> {
+fn position(page: &[u8; PAGE_BYTES], key: u64) -> Option<usize> {
     let entries = (0..word(page, 0).min(MOST) as usize).map(|entry| HEADER + entry * ENTRY);
     entries.into_iter().find(|&at| word(page, at) == key)
 }
@@ -105,7 +105,7 @@ enum Step {
     Full,
 }
 
-fn step(page: &[u8; PAGE], key: u64) -> Step {
+fn step(page: &[u8; PAGE_BYTES], key: u64) -> Step {
     match (position(page, key), word(page, 8) as u32) {
         (Some(_), _) => Step::Here,
         (None, next) if next != 0 => Step::On(next),
@@ -115,7 +115,7 @@ fn step(page: &[u8; PAGE], key: u64) -> Step {
 }
 
 /// Changes the entry of a key, or adds one to a page that has room.
-fn put(page: &mut [u8; PAGE], key: u64, value: u64) {
+fn put(page: &mut [u8; PAGE_BYTES], key: u64, value: u64) {
     let count = word(page, 0);
     let at = position(page, key).unwrap_or_else(|| {
         set_word(page, 0, count + 1);

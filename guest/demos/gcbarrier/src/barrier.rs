@@ -16,13 +16,13 @@ use tessera::local::Local;
 use tessera::status::TableView;
 use tessera::upcall::{self, Fault};
 use tessera::vspace::{AddressSpace, Supplies, R, RW};
-use tessera::{abi, domain, Cap as _, CapAddr, CapType, Place, Status};
+use tessera::{abi, domain, Cap as _, CapAddr, CapType, Place, Status, PAGE};
 
 /// Where the heap of the first collector is; each takes the next 2 MiB, and the page behind those
 /// for its view of the table.
 const HEAPS: u64 = 0x7100_0000_0000;
 const STRIDE: u64 = 4 << 20;
-const BYTES: u64 = PAGES as u64 * 4096;
+const BYTES: u64 = PAGES as u64 * PAGE;
 
 /// A write barrier by pages.
 pub trait Barrier: Sized {
@@ -53,7 +53,7 @@ struct FromDomain;
 
 impl Supplies for FromDomain {
     fn table(&mut self, ty: CapType) -> Result<Place, Status> {
-        domain::with(|domain| domain.make(ty, abi::layout::PAGE)).map(Place::own)
+        domain::with(|domain| domain.make(ty, PAGE)).map(Place::own)
     }
     fn slot(&mut self) -> Result<Place, Status> {
         domain::with(|domain| domain.slot()).map(Place::own)
@@ -140,7 +140,7 @@ static WATCHED: Watched = Watched {
 
 /// The program has written to a read-only page: it is noted, and made writable.
 fn on_fault(fault: &Fault) -> bool {
-    let page = fault.address.wrapping_sub(WATCHED.va.load(Relaxed)) / 4096;
+    let page = fault.address.wrapping_sub(WATCHED.va.load(Relaxed)) / PAGE;
     if !fault.is_write() || page >= PAGES as u64 {
         return false;
     }

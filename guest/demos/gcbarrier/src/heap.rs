@@ -4,13 +4,12 @@
 use crate::barrier::Barrier;
 use alloc::vec;
 use alloc::vec::Vec;
-use tessera::Status;
+use tessera::{Status, PAGE};
 
 /// Pages of the heap: what one page table maps.
 pub const PAGES: usize = 512;
-const PAGE: usize = 4096;
 /// Cells of a page, and of the heap.
-const IN_PAGE: usize = PAGE / size_of::<Cell>();
+const IN_PAGE: usize = PAGE as usize / size_of::<Cell>();
 const CELLS: usize = PAGES * IN_PAGE;
 
 /// An object, or nothing.

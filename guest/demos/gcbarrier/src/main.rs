@@ -21,7 +21,7 @@ use alloc::collections::BTreeMap;
 use barrier::{Barrier, DirtyBits, NoBarrier, Protection};
 use heap::{Heap, Ref};
 use tessera::env::Args;
-use tessera::testkit::Random;
+use tessera::testkit::Rng;
 use tessera::{println, Status};
 
 /// Depth of the tree that lives all the time: 4,095 objects.
@@ -62,7 +62,7 @@ fn run<B: Barrier>(name: &str, rounds: u64) -> Result<(), Status> {
     let old = tree(&mut heap, 1, OLD_DEPTH);
     heap.roots.push(old);
     heap.collect_all();
-    let mut random = Random(42);
+    let mut random = Rng::with_seed(42);
     let mut changed = BTreeMap::new();
     for round in 1..=rounds {
         let young = tree(&mut heap, round, YOUNG_DEPTH);
@@ -70,7 +70,7 @@ fn run<B: Barrier>(name: &str, rounds: u64) -> Result<(), Status> {
         let mut at = old;
         for _ in 0..OLD_DEPTH - YOUNG_DEPTH - 2 {
             let cell = heap.get(at).ok_or(Status::Invalid)?;
-            at = if random.below(2) == 0 { cell.left } else { cell.right };
+            at = if random.u64(..2) == 0 { cell.left } else { cell.right };
         }
         heap.set_left(at, young);
         changed.insert(at, round);

@@ -13,10 +13,9 @@ use tessera::env::Args;
 use tessera::fs::File;
 use tessera::memory::{self, Error, Map, Object, PageSize, Paged, Store};
 use tessera::selfpaging::{Clock, Fifo, OutOfMemory, Policy};
-use tessera::{io, println};
+use tessera::{io, println, PAGE};
 
-const PAGE: usize = 4096;
-const WORDS: u64 = PAGE as u64 / 8;
+const WORDS: u64 = PAGE / 8;
 const FILE: &str = "/tmp/pager.data";
 /// How often everything is read, from the first page to the last.
 const ROUNDS: u64 = 4;
@@ -96,7 +95,7 @@ fn make_file(pages: u64) -> io::Result<()> {
 
 fn open(pages: u64) -> io::Result<FileStore> {
     const READ_WRITE: u32 = 2;
-    Ok(FileStore { file: File::open_with(FILE, READ_WRITE)?, bytes: pages * PAGE as u64 })
+    Ok(FileStore { file: File::open_with(FILE, READ_WRITE)?, bytes: pages * PAGE })
 }
 
 /// Reads everything in order, some times; then changes some pages.
@@ -137,9 +136,9 @@ fn run<P: Policy + 'static>(name: &str, policy: P, pages: u64, places: u32) -> O
 /// Does the file have what was stored, and nothing else, changed?
 fn check_file(pages: u64) -> io::Result<bool> {
     let mut store = open(pages)?;
-    let mut page = [0; PAGE];
+    let mut page = [0; PAGE as usize];
     for number in 0..pages {
-        store.read(number * PAGE as u64, &mut page).map_err(|_| io::Errno::EIO)?;
+        store.read(number * PAGE, &mut page).map_err(|_| io::Errno::EIO)?;
         for (index, bytes) in (number * WORDS..).zip(page.chunks_exact(8)) {
             let changed = index == number * WORDS && number % STRIDE == 0;
             let expected = if changed { !word(index) } else { word(index) };

@@ -8,9 +8,9 @@ use libos::abi::slots::{DISPATCHER, ID, IO, IRQ, KERNEL, PERFMON, ROOT, VSPACE};
 use libos::captypes::invocations::Part;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
-use libos::testkit::{Outcome, Random};
+use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("attack_map_objects", map_objects),
@@ -28,8 +28,6 @@ pub const TESTS: &[Test] = &[
     ("attack_memory_runs_out", memory_runs_out),
     ("attack_batch_with_one_wrong", batch_with_one_wrong),
 ];
-
-const PAGE: u64 = 4096;
 
 fn entry(table: CapAddr, index: u32) -> u64 {
     table.read_entry(index).unwrap_or(u64::MAX)
@@ -208,16 +206,16 @@ fn revoke_without_right(lab: &mut Lab) -> Outcome {
 
 /// Words that name no slot of this program: all kinds of operations, as target and as argument.
 fn forged_places(lab: &mut Lab) -> Outcome {
-    let mut random = Random(lab.seed | 1);
+    let mut random = Rng::with_seed(lab.seed);
     good!(lab.make(Frame, 0, PAGE, slot(0)));
     let count = capabilities();
     for _ in 0..20_000 {
         // A root that is none, an index beyond the root, or addresses of the kernel.
-        let place = match random.below(4) {
-            0 => Place(random.next() | 0x4000_0000_0000_0000),
-            1 => Place::own(CapAddr(random.next() as u32 | 0x8000_0000)),
-            2 => Place::l1(CapAddr::NULL, random.next() as u32 | 0x100_0000),
-            _ => Place(0xffff_8000_0000_0000 | random.next()),
+        let place = match random.u64(..4) {
+            0 => Place(random.u64(..) | 0x4000_0000_0000_0000),
+            1 => Place::own(CapAddr(random.u32(..) | 0x8000_0000)),
+            2 => Place::l1(CapAddr::NULL, random.u32(..) | 0x100_0000),
+            _ => Place(0xffff_8000_0000_0000 | random.u64(..)),
         };
         let results = [
             place.identify().map(drop),
@@ -243,7 +241,7 @@ fn forged_places(lab: &mut Lab) -> Outcome {
 
 fn forged_labels(lab: &mut Lab) -> Outcome {
     let count = capabilities();
-    let mut random = Random(lab.seed | 1);
+    let mut random = Rng::with_seed(lab.seed);
     for label in (0..0x1_0000u64).filter(|&n| libos::captypes::Label::from_u16(n as u16).is_none())
     {
         let (status, junk): (u64, u64);
@@ -254,7 +252,7 @@ fn forged_labels(lab: &mut Lab) -> Outcome {
                 "syscall",
                 inlateout("rax") label => status,
                 inlateout("rdi") u64::from(lab.ram.0) => junk,
-                inlateout("rsi") random.next() => _,
+                inlateout("rsi") random.u64(..) => _,
                 lateout("rcx") _, lateout("r11") _, lateout("rdx") _, lateout("r10") _,
                 lateout("r8") _, lateout("r9") _, lateout("r12") _, lateout("r13") _,
                 options(nostack),

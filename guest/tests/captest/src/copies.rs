@@ -7,7 +7,7 @@ use libos::captypes::invocations::Identity;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::types::Tree;
 use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("copy", copy),
@@ -26,8 +26,6 @@ pub const TESTS: &[Test] = &[
     ("cnode_holds_itself", cnode_holds_itself),
     ("wrong_labels", wrong_labels),
 ];
-
-const PAGE: u64 = 4096;
 
 fn has(slot: CapAddr, relation: u64) -> bool {
     slot.identify().is_ok_and(|what| what.relations & relation != 0)

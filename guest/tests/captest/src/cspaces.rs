@@ -12,7 +12,7 @@ use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
 use libos::testkit::Outcome;
 use libos::vspace::{root, R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("cspace_all_operations", all_operations),
@@ -25,7 +25,6 @@ pub const TESTS: &[Test] = &[
     ("compare_and_ids", compare_and_ids),
 ];
 
-const PAGE: u64 = 4096;
 const OTHER: CapAddr = slot(10);
 
 /// Another CSpace: a root with two L2CNodes, at 4 and 5.

@@ -8,7 +8,7 @@ use libos::abi::slots::{DISPATCHER, IO, IRQ, PERFMON};
 use libos::captypes::CapType::*;
 use libos::ipc;
 use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("ports_of_the_clock", ports),
@@ -20,7 +20,6 @@ pub const TESTS: &[Test] = &[
     ("performance_counters", counters),
 ];
 
-const PAGE: u64 = 4096;
 /// The real-time clock: two ports, a line, registers.
 const CLOCK_PORTS: CapAddr = slot(0);
 const CLOCK_LINE: CapAddr = slot(1);

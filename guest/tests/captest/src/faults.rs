@@ -8,7 +8,7 @@ use crate::Test;
 use libos::ipc::{self, Caps};
 use libos::testkit::Outcome;
 use libos::vspace::RW;
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place};
+use libos::{check, fails, good, invoke, op, Cap, CapType, Place, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("fault_addresses", addresses),
@@ -16,8 +16,6 @@ pub const TESTS: &[Test] = &[
     ("fault_repaired", repaired),
     ("fault_of_nobody", of_nobody),
 ];
-
-const PAGE: u64 = 4096;
 
 fn addresses(lab: &mut Lab) -> Outcome {
     good!(make_tables(lab));

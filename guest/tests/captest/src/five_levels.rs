@@ -12,7 +12,7 @@ use libos::captypes::{Label, Status};
 use libos::status::TableView;
 use libos::testkit::Outcome;
 use libos::vspace::{root, R, RW, RWX, RX};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("five_levels_root", the_root),
@@ -20,7 +20,6 @@ pub const TESTS: &[Test] = &[
     ("five_levels_execute", execute_above),
 ];
 
-const PAGE: u64 = 4096;
 /// In the fourth of the 256 TiB below the root.
 const HIGH: u64 = 3 << 48;
 const PML4: CapAddr = slot(226);

@@ -16,7 +16,7 @@ use libos::captypes::invocations::{options, MapFlags, NOTIFY_TIMER};
 use libos::ipc::{self, Caps, Message};
 use libos::testkit::Outcome;
 use libos::vspace::RW;
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("upcall_page_fault", page_fault),
@@ -31,7 +31,6 @@ pub const TESTS: &[Test] = &[
     ("upcall_guarded_nowhere", guarded_nowhere),
 ];
 
-const PAGE: u64 = 4096;
 /// What the library is told to do: go on with the program, …
 pub const RESUME: u64 = 1;
 /// … stay in the library, without ever ending, …

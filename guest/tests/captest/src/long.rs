@@ -11,9 +11,9 @@ use libos::abi::DispatcherFrame;
 use libos::captypes::invocations::{Reclaimed, NOTIFY_TIMER};
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
-use libos::testkit::{Failure, Outcome, Random};
+use libos::testkit::{Failure, Outcome, Rng};
 use libos::vspace::R;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("long_retype", long_retype),
@@ -23,7 +23,6 @@ pub const TESTS: &[Test] = &[
     ("memory_comes_home", comes_home),
 ];
 
-const PAGE: u64 = 4096;
 const GIB: u64 = 1 << 30;
 /// What one invocation zeroes.
 const STEP: u64 = 1 << 20;
@@ -232,7 +231,7 @@ fn each_reclaimed(mut range: impl FnMut(u64, u64) -> Outcome) -> Outcome {
 fn comes_home(lab: &mut Lab) -> Outcome {
     const PAGES: usize = 2048;
     drain()?;
-    let mut random = Random(lab.seed | 1);
+    let mut random = Rng::with_seed(lab.seed);
     let (offset, base) = (free_offset(lab), lab.home_range.0 + free_offset(lab));
     let mut back = [false; PAGES];
     for round in 0..8 {
@@ -242,24 +241,24 @@ fn comes_home(lab: &mut Lab) -> Outcome {
         let mut at = 0;
         while at < PAGES as u64 && made < 120 {
             let kinds = [(Ram, 24), (Frame, 9), (Frame, 1), (L2CNode, 4), (Pt, 1), (Endpoint, 1)];
-            let (ty, pages) = kinds[random.below(6) as usize];
+            let (ty, pages) = kinds[random.usize(..6)];
             if at + pages > PAGES as u64 {
                 break;
             }
             good!(slot(0).retype(ty, at * PAGE, pages * PAGE, 1, slot(made)));
             if matches!(ty, Ram | Frame) && pages > 1 {
                 // Something inside, so that what is around it goes first or last.
-                let inner = random.below(pages) * PAGE;
+                let inner = random.u64(..pages) * PAGE;
                 good!(slot(made).retype(Frame, inner, PAGE, 1, slot(made + 1)));
                 good!(slot(made + 1).copy_to(slot(made + 2)));
                 made += 2;
             }
             made += 1;
-            at += pages + random.below(3);
+            at += pages + random.u64(..3);
         }
         let mut left = made;
         while left > 0 {
-            let victim = slot(random.below(u64::from(made)) as u32);
+            let victim = slot(random.u32(..made));
             if victim.identify().is_ok() {
                 good!(victim.delete());
                 left -= 1;

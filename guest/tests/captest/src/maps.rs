@@ -7,7 +7,7 @@ use libos::abi::slots::VSPACE;
 use libos::captypes::invocations::MapFlags;
 use libos::testkit::Outcome;
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, fails, good, Cap, CapType, Place, Rights};
+use libos::{check, fails, good, Cap, CapType, Place, Rights, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("map_entries", entries),
@@ -27,7 +27,6 @@ pub const TESTS: &[Test] = &[
     ("gigantic_page", gigantic_page),
 ];
 
-const PAGE: u64 = 4096;
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 2;
 const LARGE: u64 = 1 << 7;

@@ -6,7 +6,7 @@ use crate::Test;
 use libos::abi::slots::DISPATCHER;
 use libos::ipc::{self, Caps};
 use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("call_words", words),
@@ -25,8 +25,6 @@ pub const TESTS: &[Test] = &[
     ("notify_endpoint", notify_endpoint),
     ("poll", poll),
 ];
-
-const PAGE: u64 = 4096;
 
 /// Calls the endpoint at slot `ep` again and again: word 0 is the first answer's plus one.
 extern "C" fn client(ep: u64, first: u64, _: u64) -> ! {

@@ -15,7 +15,7 @@ use libos::abi::slots::VSPACE;
 use libos::domain;
 use libos::testkit::Outcome;
 use libos::vspace::{root, RW, RWX};
-use libos::{check, good, invoke, log, op, Status};
+use libos::{check, good, invoke, log, op, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("hostile_call_gate", call_gate),
@@ -28,8 +28,6 @@ pub const TESTS: &[Test] = &[
     ("hostile_last_address", last_address),
     ("hostile_bases", bases),
 ];
-
-const PAGE: u64 = 4096;
 
 const INVALID_OPCODE: u64 = 6;
 const PROTECTION: u64 = 13;

@@ -7,9 +7,7 @@ use crate::setup::{slot, Lab};
 use crate::threads::{self, Spaces};
 use libos::abi::slots::VSPACE;
 use libos::vspace::{entry_of, RWX};
-use libos::{invoke, op, Cap, CapAddr, CapType, Status};
-
-const PAGE: u64 = 4096;
+use libos::{invoke, op, Cap, CapAddr, CapType, Status, PAGE};
 
 /// An address below an upper-level entry that nothing else uses.
 pub const VA: u64 = 4 << 39;

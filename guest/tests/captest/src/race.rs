@@ -19,13 +19,12 @@ use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use libos::abi::dispatcher::{DispatcherFrame, Upcall};
 use libos::abi::slots::{DISPATCHER, VSPACE};
 use libos::captypes::invocations::Counter;
-use libos::testkit::Outcome;
+use libos::testkit::{Outcome, Rng};
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Status};
+use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Status, PAGE};
 
 pub const TESTS: &[Test] = &[("race_with_other_cores", race)];
 
-const PAGE: u64 = 4096;
 const MIB2: u64 = 2 << 20;
 /// Where the victims' frames are mapped, with tables of their own.
 const FRAMES_VA: u64 = 5 << 39;
@@ -302,19 +301,13 @@ fn race(lab: &mut Lab) -> Outcome {
     good!(make_tables(lab));
     good!(restore(lab));
     good!(start_victims(lab));
-    let mut random = lab.seed | 1;
-    let mut below = |limit: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 11) % limit
-    };
+    let mut random = Rng::with_seed(lab.seed);
     let before = good!(log::counter(Counter::Shootdowns));
     for round in 1..=lab.rounds {
         check!(go_round());
-        let first = below(u64::from(PAGES)) as u32;
-        let count = 1 + below(u64::from(PAGES - first)) as u32;
-        let loss = good!(take(below(WAYS), first, count));
+        let first = random.u32(..PAGES);
+        let count = 1 + random.u32(..PAGES - first);
+        let loss = good!(take(random.u64(..WAYS), first, count));
         stamp(&loss, round);
         check!(go_round());
         good!(restore(lab));

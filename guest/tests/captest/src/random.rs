@@ -13,12 +13,11 @@ use libos::captypes::invocations::Label;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
-use libos::testkit::{Outcome, Random};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::testkit::{Outcome, Rng};
+use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[("random_invocations", random_invocations)];
 
-const PAGE: u64 = 4096;
 /// RAM of the player.
 const PLAYER_RAM: CapAddr = slot(0);
 const PLAYER_BYTES: u64 = 8 << 20;
@@ -56,76 +55,76 @@ fn raw(rax: u64, rdi: u64, args: &[u64; 9]) -> u64 {
     status
 }
 
-fn any_slot(random: &mut Random) -> CapAddr {
-    CapAddr::new(random.below(NODES) as u32, random.below(SLOTS) as u32)
+fn any_slot(random: &mut Rng) -> CapAddr {
+    CapAddr::new(random.u64(..NODES) as u32, random.u64(..SLOTS) as u32)
 }
 
-fn any_place(random: &mut Random) -> u64 {
-    let place = match random.below(24) {
-        0 => Place(random.next()),
-        1 => Place::l1(CapAddr::NULL, random.below(8) as u32),
-        2 => Place::l1(any_slot(random), random.below(260) as u32),
+fn any_place(random: &mut Rng) -> u64 {
+    let place = match random.u64(..24) {
+        0 => Place(random.u64(..)),
+        1 => Place::l1(CapAddr::NULL, random.u32(..8)),
+        2 => Place::l1(any_slot(random), random.u32(..260)),
         3 => Place::within(any_slot(random), any_slot(random)),
         4 => Place::within(CapAddr(1), any_slot(random)),
-        5 => Place::own(CapAddr::new(random.below(3) as u32, random.below(256) as u32)),
+        5 => Place::own(CapAddr::new(random.u32(..3), random.u32(..256))),
         _ => Place::own(any_slot(random)),
     };
     place.0
 }
 
-fn any_pages(random: &mut Random, limit: u64) -> u64 {
-    match random.below(12) {
-        0 => random.next(),
-        1 => 1 << random.below(64),
-        _ => random.below(limit) * PAGE,
+fn any_pages(random: &mut Rng, limit: u64) -> u64 {
+    match random.u64(..12) {
+        0 => random.u64(..),
+        1 => 1 << random.u64(..64),
+        _ => random.u64(..limit) * PAGE,
     }
 }
 
-fn any_count(random: &mut Random) -> u64 {
-    match random.below(12) {
-        0 => random.next(),
-        1 => random.below(600),
+fn any_count(random: &mut Rng) -> u64 {
+    match random.u64(..12) {
+        0 => random.u64(..),
+        1 => random.u64(..600),
         2 => 0,
-        _ => 1 + random.below(6),
+        _ => 1 + random.u64(..6),
     }
 }
 
-fn any_flags(random: &mut Random) -> u64 {
-    match random.below(12) {
-        0 => random.next(),
-        _ => 1 | random.below(16),
+fn any_flags(random: &mut Rng) -> u64 {
+    match random.u64(..12) {
+        0 => random.u64(..),
+        _ => 1 | random.u64(..16),
     }
 }
 
-fn any_type(random: &mut Random) -> u64 {
-    match random.below(4) {
-        0 => random.below(24),
+fn any_type(random: &mut Rng) -> u64 {
+    match random.u64(..4) {
+        0 => random.u64(..24),
         _ => [Ram, Frame, Pt, Pd, Pdpt, Pml4, L1CNode, L2CNode, Dispatcher, Endpoint]
-            [random.below(10) as usize] as u64,
+            [random.usize(..10)] as u64,
     }
 }
 
 /// Bytes that an object of this type often has.
-fn any_bytes(random: &mut Random, ty: u64) -> u64 {
-    match random.below(8) {
+fn any_bytes(random: &mut Rng, ty: u64) -> u64 {
+    match random.u64(..8) {
         0 => any_pages(random, 32),
         _ if ty == L1CNode as u64 || ty == L2CNode as u64 => L2_BYTES,
-        _ if ty == Ram as u64 => PAGE * (1 + random.below(64)),
+        _ if ty == Ram as u64 => PAGE * (1 + random.u64(..64)),
         _ => PAGE,
     }
 }
 
 /// Arguments that often make sense for the operation.
-fn any_args(label: u64, r: &mut Random) -> [u64; 9] {
-    let mut args = core::array::from_fn(|_| match r.below(3) {
+fn any_args(label: u64, r: &mut Rng) -> [u64; 9] {
+    let mut args = core::array::from_fn(|_| match r.u64(..3) {
         0 => any_place(r),
         1 => any_count(r),
-        _ => r.next(),
+        _ => r.u64(..),
     });
     let known: &[u64] = match Label::from_u16(label as u16) {
-        _ if r.below(16) == 0 => &[],
+        _ if r.u64(..16) == 0 => &[],
         Some(Label::Copy | Label::Move) => &[any_place(r)],
-        Some(Label::Mint) => &[any_place(r), r.below(32), r.below(4)],
+        Some(Label::Mint) => &[any_place(r), r.u64(..32), r.u64(..4)],
         Some(Label::Retype) => {
             let ty = any_type(r);
             &[ty, any_pages(r, 64), any_bytes(r, ty), any_count(r), any_place(r)]
@@ -134,35 +133,35 @@ fn any_args(label: u64, r: &mut Random) -> [u64; 9] {
         Some(Label::RetypeMany) => {
             // Parts one behind the other, of a few pages each.
             let mut words = [any_place(r), 0, 0, 0, 0, 0, 0, 0];
-            let mut first = r.below(64);
-            for word in words[1..].iter_mut().take(r.below(8) as usize) {
+            let mut first = r.u64(..64);
+            for word in words[1..].iter_mut().take(r.usize(..8)) {
                 let ty = any_type(r);
-                let (units, count) = (any_bytes(r, ty) / PAGE % (1 << 20), 1 + r.below(3));
+                let (units, count) = (any_bytes(r, ty) / PAGE % (1 << 20), 1 + r.u64(..3));
                 *word = first | units << 26 | count << 46 | ty << 58;
-                first += units * count + r.below(3);
+                first += units * count + r.u64(..3);
             }
             args[..8].copy_from_slice(&words);
             &[]
         }
         Some(Label::Compare | Label::NewId | Label::Resize) => &[any_place(r)],
-        Some(Label::CopyRange) => &[any_place(r), any_count(r), r.below(3) * any_type(r) / 2],
+        Some(Label::CopyRange) => &[any_place(r), any_count(r), r.u64(..3) * any_type(r) / 2],
         Some(Label::DeleteRange) => &[any_count(r)],
         Some(Label::Map) => {
-            &[r.below(520), any_count(r), any_place(r), any_pages(r, 4), any_flags(r), any_place(r)]
+            &[r.u64(..520), any_count(r), any_place(r), any_pages(r, 4), any_flags(r), any_place(r)]
         }
         Some(Label::MapMany) => {
-            &[r.below(520), any_count(r), any_place(r), any_flags(r), any_place(r)]
+            &[r.u64(..520), any_count(r), any_place(r), any_flags(r), any_place(r)]
         }
-        Some(Label::Protect) => &[r.below(4), any_count(r), any_flags(r)],
+        Some(Label::Protect) => &[r.u64(..4), any_count(r), any_flags(r)],
         Some(Label::ProtectMany) => &[any_count(r), any_flags(r)],
-        Some(Label::Unmap) => &[r.below(4), any_count(r), any_place(r)],
+        Some(Label::Unmap) => &[r.u64(..4), any_count(r), any_place(r)],
         Some(Label::Configure) => &[
             any_place(r),
             any_place(r),
             any_place(r),
             any_pages(r, 1 << 20),
             any_place(r),
-            r.below(4),
+            r.u64(..4),
         ],
         _ => &[],
     };
@@ -171,21 +170,21 @@ fn any_args(label: u64, r: &mut Random) -> [u64; 9] {
 }
 
 /// A label: mostly of operations on capabilities, seldom one that may block.
-fn any_label(r: &mut Random) -> u64 {
+fn any_label(r: &mut Rng) -> u64 {
     const BLOCKING: [u64; 3] = [Label::Call as u64, Label::ReplyRecv as u64, Label::Wait as u64];
-    let label = match r.below(40) {
-        0 => r.below(90),
-        1 => r.next() & 0xffff,
-        2..=6 => 40 + r.below(12),
-        7..=20 => 20 + r.below(6),
+    let label = match r.u64(..40) {
+        0 => r.u64(..90),
+        1 => r.u64(..) & 0xffff,
+        2..=6 => 40 + r.u64(..12),
+        7..=20 => 20 + r.u64(..6),
         21..=26 => Label::Retype as u64,
-        _ => 1 + r.below(15),
+        _ => 1 + r.u64(..15),
     };
-    if BLOCKING.contains(&label) && r.below(100) != 0 {
+    if BLOCKING.contains(&label) && r.u64(..100) != 0 {
         return Label::Identify as u64;
     }
     // Ends of everything would leave little to play with.
-    if label == Label::Revoke as u64 && r.below(8) != 0 {
+    if label == Label::Revoke as u64 && r.u64(..8) != 0 {
         return Label::Delete as u64;
     }
     label
@@ -193,12 +192,12 @@ fn any_label(r: &mut Random) -> u64 {
 
 /// The player: `BATCH` operations, a report, and so on.
 extern "C" fn play(seed: u64, _: u64, _: u64) -> ! {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     loop {
         let mut done = 0;
         for _ in 0..BATCH {
             let label = any_label(&mut random);
-            let caps = if random.below(8) == 0 { random.next() & 0x1ff_0000 } else { 0 };
+            let caps = if random.u64(..8) == 0 { random.u64(..) & 0x1ff_0000 } else { 0 };
             let target = any_place(&mut random);
             let args = any_args(label, &mut random);
             done += u64::from(raw(label | caps, target, &args) == 0);
@@ -275,11 +274,11 @@ fn hear_in_time(to: Place) -> Result<Option<u64>, Status> {
 
 fn random_invocations(lab: &mut Lab) -> Outcome {
     good!(threads::make_endpoint(lab));
-    let mut random = Random(lab.seed);
+    let mut random = Rng::with_seed(lab.seed);
     let baseline = capabilities();
     let (mut players, mut done, mut batches) = (0, 0, 0);
     while batches < lab.rounds {
-        let seed = random.next() | 1;
+        let seed = random.u64(..) | 1;
         good!(start_player(lab, seed));
         players += 1;
         let mut to = Place::NULL;

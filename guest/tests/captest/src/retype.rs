@@ -7,7 +7,7 @@ use libos::captypes::place::L2_BYTES;
 use libos::captypes::types::ObjectSize;
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Rights};
+use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Rights, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("retype_ranges", ranges),
@@ -20,8 +20,6 @@ pub const TESTS: &[Test] = &[
     ("retype_copy", copy),
     ("retype_ports_and_lines", ports),
 ];
-
-const PAGE: u64 = 4096;
 
 fn ranges(lab: &mut Lab) -> Outcome {
     let ram = lab.ram;

@@ -7,7 +7,7 @@ use libos::abi::slots::{BOOT_DEVICES_L1, VSPACE};
 use libos::captypes::invocations::{Counter, MapFlags, StatusBits};
 use libos::testkit::Outcome;
 use libos::vspace::{entry_of, R, RW, RWX, RX};
-use libos::{check, fails, good, Cap, CapAddr, CapType, Rights};
+use libos::{check, fails, good, Cap, CapAddr, CapType, Rights, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("rights_of_capabilities", of_capabilities),
@@ -21,7 +21,6 @@ pub const TESTS: &[Test] = &[
     ("rights_of_tables_minted", of_tables_minted),
 ];
 
-const PAGE: u64 = 4096;
 const ALL_FLAGS: [MapFlags; 4] = [R, RW, RX, RWX];
 
 fn needed(flags: MapFlags) -> Rights {

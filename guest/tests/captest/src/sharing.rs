@@ -12,7 +12,7 @@ use libos::runtime::{stop, Start};
 use libos::spawn::{image::ImageError, Child, SpawnError};
 use libos::testkit::{Failure, Outcome};
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("spawn", spawn),
@@ -34,7 +34,6 @@ pub fn child_main(start: &Start) -> ! {
     stop()
 }
 
-const PAGE: u64 = 4096;
 const CHILD_ROOT: CapAddr = slot(210);
 const CHILD_DISPATCHER: CapAddr = slot(211);
 

@@ -10,7 +10,7 @@ use libos::abi::slots::{KERNEL, VSPACE};
 use libos::captypes::invocations::{Counter, FlushStrategy, MapFlags, StatusBits};
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RWX};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("stale_after_revoke", after_revoke),
@@ -26,7 +26,6 @@ pub const TESTS: &[Test] = &[
     ("locate", locate),
 ];
 
-const PAGE: u64 = 4096;
 const MIB2: u64 = 2 << 20;
 /// Pages of the Frame.
 const PAGES: u32 = 40;

@@ -8,7 +8,7 @@ use libos::captypes::invocations::StatusBits;
 use libos::status::TableView;
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RWX};
-use libos::{check, fails, good, Cap, CapType, Rights, Status};
+use libos::{check, fails, good, Cap, CapType, Rights, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("status_bits_from_memory", from_memory),
@@ -18,7 +18,6 @@ pub const TESTS: &[Test] = &[
     ("status_bits_refused", refused),
 ];
 
-const PAGE: u64 = 4096;
 /// Pages under test.
 const PAGES: u32 = 64;
 /// The entry at which the table maps itself.

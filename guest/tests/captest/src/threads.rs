@@ -12,14 +12,13 @@ use libos::abi::layout::NATIVE_FRAME;
 use libos::abi::slots;
 use libos::ipc::{call, recv, Caps, Message};
 use libos::vspace::RW;
-use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status, PAGE};
 
 /// Most threads.
 pub const THREADS: u32 = 7;
 /// Where their objects are in the laboratory's RAM.
 const RAM_OFFSET: u64 = 15 << 20;
 const FIRST_SLOT: u32 = 240;
-const PAGE: u64 = 4096;
 const STACK: usize = 16 << 10;
 
 /// The endpoint at which the main thread hears of threads and of their faults.

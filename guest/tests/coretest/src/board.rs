@@ -6,9 +6,8 @@ use libos::abi::slots::CHANNELS;
 use libos::runtime::Boot;
 use libos::testkit::{Machine, Outcome};
 use libos::vspace::RW;
-use libos::{check, domain, good, Cap, Status};
+use libos::{check, domain, good, Cap, Status, PAGE};
 
-const PAGE: u64 = 4096;
 /// How often something is sent round.
 const ROUNDS: u64 = 3;
 /// Seconds that all cores together have for one thing.

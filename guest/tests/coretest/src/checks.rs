@@ -8,9 +8,7 @@ use libos::captypes::invocations::{Counter, NOTIFY_TIMER};
 use libos::runtime::Boot;
 use libos::testkit::{Machine, Outcome};
 use libos::vspace::RW;
-use libos::{check, domain, good, invoke, op, Cap, CapAddr, CapType, Rights, Status};
-
-const PAGE: u64 = 4096;
+use libos::{check, domain, good, invoke, op, Cap, CapAddr, CapType, Rights, Status, PAGE};
 
 /// The time stamp counter.
 pub fn now() -> u64 {

@@ -6,13 +6,12 @@
 use libos::abi::slots::{KERNEL, MEMD};
 use libos::memd::{self, alloc, stats, Stats};
 use libos::runtime::{Boot, Start};
-use libos::testkit::{Failure, Outcome, Random, Runner};
-use libos::{bringup, check, domain, fails, good, invoke, log, op};
+use libos::testkit::{Failure, Outcome, Rng, Runner};
+use libos::{bringup, check, domain, fails, good, invoke, log, op, PAGE};
 use libos::{Cap, CapAddr, CapType, Place, RamAttrs, Status};
 
 libos::program!(main);
 
-const PAGE: u64 = 4096;
 const NODE: u32 = 200;
 const ANY: RamAttrs = RamAttrs(0);
 
@@ -191,16 +190,16 @@ fn comes_back_in_parts() -> Outcome {
 
 fn random(seed: u64) -> Outcome {
     log!("memd_random: seed {seed:#x}");
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let before = good!(numbers());
     let mut held = 0u64;
     let mut sizes = [0u64; 200];
     for _ in 0..3000 {
-        let n = random.below(200) as usize;
+        let n = random.usize(..200);
         if sizes[n] == 0 {
-            let bits = random.below(9);
-            let pages = 1 + random.below(1 << bits);
-            good!(get(pages * PAGE, PAGE << random.below(6), slot(n as u32)));
+            let bits = random.u64(..9);
+            let pages = 1 + random.u64(..1 << bits);
+            good!(get(pages * PAGE, PAGE << random.u64(..6), slot(n as u32)));
             sizes[n] = pages * PAGE;
             held += sizes[n];
         } else {
@@ -208,7 +207,7 @@ fn random(seed: u64) -> Outcome {
             held -= sizes[n];
             sizes[n] = 0;
         }
-        if random.below(50) == 0 {
+        if random.u64(..50) == 0 {
             check!(good!(numbers()).free == before.free - held);
         }
     }

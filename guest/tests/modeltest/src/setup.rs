@@ -5,7 +5,6 @@ use crate::mailbox;
 use crate::touch::modeltest_upcall;
 use core::cell::UnsafeCell;
 use libos::abi::dispatcher::{DispatcherFrame, Regs, UPCALLS, USER_CS, USER_SS};
-use libos::abi::layout::PAGE;
 use libos::abi::slots::{self, BOOT_DEVICES_L1};
 use libos::captypes::invocations::options;
 use libos::captypes::place::L2_BYTES;
@@ -13,6 +12,7 @@ use libos::domain;
 use libos::ram::Ram;
 use libos::testkit::Machine;
 use libos::vspace::{RW, RWX};
+use libos::PAGE;
 use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
 use lockstep::{slot, Facts, EXECUTORS, MAILBOX_BYTES, OWN_ENTRIES};
 

@@ -8,7 +8,7 @@ use libos::cores::{self, Machine, Part, CRASHED};
 use libos::interface::OwnedCap;
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, domain, fails, good, log, thread, Cap, CapAddr, CapType, Status};
+use libos::{check, domain, fails, good, log, thread, Cap, CapAddr, CapType, Status, PAGE};
 use ump::{Receiver, Ring, Sender};
 
 pub const TESTS: &[Test] = &[
@@ -20,7 +20,6 @@ pub const TESTS: &[Test] = &[
 ];
 
 const NAME: &str = "monitortest";
-const PAGE: u64 = 4096;
 /// Bytes that are shared: two rings.
 const BYTES: u64 = 2 * PAGE;
 const WORDS: usize = (BYTES / 8) as usize;

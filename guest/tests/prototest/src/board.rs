@@ -6,10 +6,8 @@ use core::time::Duration;
 use libos::captypes::invocations::Identity;
 use libos::interface::OwnedCap;
 use libos::vspace::RW;
-use libos::{domain, thread, CapType, Status};
+use libos::{domain, thread, CapType, Status, PAGE};
 
-/// Bytes of a page, and words in it.
-const PAGE: u64 = 4096;
 const WORDS: usize = (PAGE / 8) as usize;
 /// On the leader's page: the number of the command, the command, its argument, and how many
 /// capabilities were sent to each core.

@@ -8,17 +8,16 @@ use libos::captypes::place::L2_BYTES;
 use libos::cores::{self, Mailbox, Part};
 use libos::interface::OwnedCap;
 use libos::ram::Ram;
-use libos::testkit::Random;
+use libos::testkit::Rng;
 use libos::vspace::{Window, R};
 use libos::worker::{self, Worker};
-use libos::{domain, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{domain, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 /// The word that makes the program this.
 pub const NAME: &str = "doomed";
 /// Added to a status word: the exit status of one that met what it should not.
 pub const WRONG: u64 = 3000;
 
-const PAGE: u64 = 4096;
 /// Slots that operations choose from.
 const SLOTS: u32 = 24;
 /// Slots of a worker, and bytes of the memory that it operates on.
@@ -43,7 +42,7 @@ pub fn start(core: u32, seed: u64, depth: u64) -> Result<Part, Status> {
 
 /// What it knows.
 struct Doomed {
-    random: Random,
+    random: Rng,
     depth: u64,
     first: CapAddr,
     window: Window,
@@ -59,10 +58,10 @@ pub fn run(seed: u64, depth: u64) -> u64 {
 
 impl Doomed {
     fn new(seed: u64, depth: u64) -> Result<Doomed, Status> {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         // The first numbers of similar seeds are similar.
         for _ in 0..8 {
-            random.next();
+            random.u64(..);
         }
         let (first, window) =
             domain::with(|domain| Ok((domain.slot_range(SLOTS)?, domain.window()?)))?;
@@ -70,11 +69,11 @@ impl Doomed {
     }
 
     fn live(mut self) -> Result<(), Status> {
-        let bits = self.random.below(MOST_STEPS);
-        for _ in 0..self.random.below(1 << bits) {
+        let bits = self.random.u64(..MOST_STEPS);
+        for _ in 0..self.random.u64(..1 << bits) {
             self.step()?;
         }
-        if self.random.below(4) == 0 {
+        if self.random.u64(..4) == 0 {
             // SAFETY: ends this domain, which owes nobody anything.
             unsafe { core::arch::asm!("ud2") };
         }
@@ -82,19 +81,19 @@ impl Doomed {
     }
 
     fn slot(&mut self) -> CapAddr {
-        self.first.plus(self.random.below(SLOTS.into()) as u32)
+        self.first.plus(self.random.u32(..SLOTS))
     }
 
     fn core(&mut self) -> u32 {
-        self.random.below(cores::count().into()) as u32
+        self.random.u32(..cores::count())
     }
 
     fn key(&mut self) -> u64 {
-        KEY + self.random.below(KEYS)
+        KEY + self.random.u64(..KEYS)
     }
 
     fn step(&mut self) -> Result<(), Status> {
-        let result = match self.random.below(100) {
+        let result = match self.random.u64(..100) {
             0..10 => self.make(),
             10..22 => self.retype(),
             22..32 => self.copy(),
@@ -129,7 +128,7 @@ impl Doomed {
 
     fn make(&mut self) -> Result<(), Status> {
         let slot = self.empty_slot()?;
-        let (ty, bytes) = match self.random.below(4) {
+        let (ty, bytes) = match self.random.u64(..4) {
             0 => (CapType::L2CNode, 4 * PAGE),
             1 => (CapType::Frame, 4 * PAGE),
             _ => (CapType::Ram, 8 * PAGE),
@@ -140,13 +139,13 @@ impl Doomed {
     fn retype(&mut self) -> Result<(), Status> {
         let (from, to) = (self.slot(), self.empty_slot()?);
         let types = [CapType::Ram, CapType::Frame, CapType::Frame, CapType::Endpoint];
-        let ty = types[self.random.below(4) as usize];
-        from.retype(ty, self.random.below(8) * PAGE, PAGE, 1, to)
+        let ty = types[self.random.usize(..4)];
+        from.retype(ty, self.random.u64(..8) * PAGE, PAGE, 1, to)
     }
 
     fn copy(&mut self) -> Result<(), Status> {
         let (from, to) = (self.slot(), self.empty_slot()?);
-        match self.random.below(4) {
+        match self.random.u64(..4) {
             0 => from.mint(to, Rights::READ.or(Rights::REVOKE)),
             _ => from.copy_to(to),
         }
@@ -154,7 +153,7 @@ impl Doomed {
 
     fn send(&mut self) -> Result<(), Status> {
         let (cap, core) = (OwnedCap::copy_of(self.slot())?, self.core());
-        let key = if self.random.below(4) == 0 { NOBODY } else { self.key() };
+        let key = if self.random.u64(..4) == 0 { NOBODY } else { self.key() };
         cores::send(core, key, cap)
     }
 
@@ -182,7 +181,7 @@ impl Doomed {
 
     /// Most often nothing comes any more, and this is where the domain dies.
     fn wait_for_mail(&mut self) -> Result<(), Status> {
-        let key = if self.random.below(2) == 0 { NOBODY } else { self.key() };
+        let key = if self.random.u64(..2) == 0 { NOBODY } else { self.key() };
         Mailbox::open(key)?.receive().map(drop)
     }
 
@@ -193,12 +192,12 @@ impl Doomed {
 
     fn ping(&mut self) -> Result<(), Status> {
         let core = self.core();
-        cores::ping(core, 1 + self.random.below(20) as u32).map(drop)
+        cores::ping(core, 1 + self.random.u32(..20)).map(drop)
     }
 
     fn start_part(&mut self) -> Result<(), Status> {
         if self.depth > 0 && self.parts.len() < MOST_PARTS {
-            let (core, seed) = (self.core(), self.random.next());
+            let (core, seed) = (self.core(), self.random.u64(..));
             self.parts.push(start(core, seed, self.depth - 1)?);
         }
         Ok(())
@@ -216,7 +215,7 @@ impl Doomed {
         if !self.workers.is_empty() {
             return Ok(());
         }
-        let (core, order) = (self.core(), self.random.next());
+        let (core, order) = (self.core(), self.random.u64(..));
         let own = domain::with(|domain| {
             let own = domain.slot_range(OWN_SLOTS)?;
             domain.arena.make(CapType::Ram, OWN_BYTES, 1, own.into())?;

@@ -12,14 +12,13 @@ use core::time::Duration;
 use libos::cores;
 use libos::interface::OwnedCap;
 use libos::ram::Ram;
-use libos::testkit::Random;
+use libos::testkit::Rng;
 use libos::vspace::{R, RW};
-use libos::{domain, thread, Cap, CapAddr, CapType, Rights, Status};
+use libos::{domain, thread, Cap, CapAddr, CapType, Rights, Status, PAGE};
 
 /// Slots for capabilities, and of Mappings.
 const SLOTS: u32 = 64;
 const MAPPINGS: u32 = 16;
-const PAGE: u64 = 4096;
 /// Bytes of what everything is made of, and how many of it a part makes between two rest points.
 const ROOT_BYTES: u64 = 16 * PAGE;
 const MOST_ROOTS: usize = 24;
@@ -52,7 +51,7 @@ struct Held {
 /// The model of a part.
 pub struct Holdings {
     core: u32,
-    random: Random,
+    random: Rng,
     first: CapAddr,
     slots: Vec<Option<Held>>,
     objects: BTreeMap<u32, Object>,
@@ -68,10 +67,11 @@ impl Holdings {
         let (first, mappings, table) = domain::with(|domain| {
             Ok((domain.slot_range(SLOTS)?, domain.slot_range(MAPPINGS)?, domain.slot()?))
         })?;
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(core + 1) | 1);
+        let mut random =
+            Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(core + 1) | 1);
         // The first numbers of similar seeds are similar.
         for _ in 0..8 {
-            random.next();
+            random.u64(..);
         }
         let slots = alloc::vec![None; SLOTS as usize];
         let objects = BTreeMap::new();
@@ -81,7 +81,7 @@ impl Holdings {
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.random.below(limit)
+        self.random.u64(..limit)
     }
 
     /// Any core.
@@ -100,14 +100,14 @@ impl Holdings {
 
     fn free(&mut self) -> Option<usize> {
         let free: Vec<usize> = (0..self.slots.len()).filter(|&n| self.slots[n].is_none()).collect();
-        (!free.is_empty()).then(|| free[self.random.below(free.len() as u64) as usize])
+        (!free.is_empty()).then(|| free[self.random.usize(..free.len())])
     }
 
     /// A slot that should hold something.
     fn held(&mut self) -> Option<(usize, Held)> {
         let held: Vec<(usize, Held)> =
             self.slots.iter().enumerate().filter_map(|(n, held)| Some((n, (*held)?))).collect();
-        (!held.is_empty()).then(|| held[self.random.below(held.len() as u64) as usize])
+        (!held.is_empty()).then(|| held[self.random.usize(..held.len())])
     }
 
     fn is_shared(&self, object: u32) -> bool {
@@ -154,13 +154,13 @@ impl Holdings {
 
     /// One random operation on what is held here.
     fn step(&mut self, board: &Board) -> Result<(), Failure> {
-        match self.random.below(100) {
+        match self.random.u64(..100) {
             0..4 => self.make_root(),
             4..22 => self.retype(),
             22..34 => self.copy(Rights::ALL),
             34..40 => {
                 let kept = [Rights::READ, Rights::READ.or(Rights::REVOKE), Rights::NONE];
-                let rights = kept[self.random.below(3) as usize];
+                let rights = kept[self.random.usize(..3)];
                 self.copy(rights)
             }
             40..52 => self.send(board),
@@ -202,13 +202,13 @@ impl Holdings {
         let (Some((n, held)), Some(to)) = (self.held(), self.free()) else { return Ok(()) };
         let source = self.objects[&held.object].seen;
         let types = [CapType::Ram, CapType::Frame, CapType::Frame, CapType::Endpoint];
-        let ty = types[self.random.below(4) as usize];
+        let ty = types[self.random.usize(..4)];
         let pages = source.bytes / PAGE;
         let bytes = match ty {
             CapType::Endpoint => PAGE,
-            _ => PAGE << self.random.below(3),
+            _ => PAGE << self.random.u64(..3),
         };
-        let offset = (self.random.below(pages.max(1)) * PAGE) & !(bytes - 1);
+        let offset = (self.random.u64(..pages.max(1)) * PAGE) & !(bytes - 1);
         let fits = offset + bytes <= source.bytes && source.base.is_multiple_of(bytes);
         let is_copy = ty == source.ty && bytes == source.bytes;
         if !source.ty.can_retype_to(ty) || !fits || is_copy {
@@ -251,7 +251,7 @@ impl Holdings {
 
     /// Sends a capability to a random core, unless too much waits there.
     fn send_any(&mut self, board: &Board, cap: Result<OwnedCap, Status>) -> Result<(), Status> {
-        let core = self.random.below(board.cores().into()) as u32;
+        let core = self.random.u32(..board.cores());
         let sent = board.sent_to(core);
         if sent.fetch_add(1, SeqCst) >= MOST_SENT {
             sent.fetch_sub(1, SeqCst);
@@ -337,13 +337,13 @@ impl Holdings {
         if seen.ty != CapType::Frame {
             return Ok(());
         }
-        let entry = self.random.below(MAPPINGS.into()) as u32;
+        let entry = self.random.u32(..MAPPINGS);
         let mapping = self.mappings.plus(entry);
         if mapping.identify().is_ok() {
             mapping.delete()?;
         }
         let writable = held.rights.has(Rights::READ.or(Rights::WRITE));
-        let offset = self.random.below(seen.bytes / PAGE) * PAGE;
+        let offset = self.random.u64(..seen.bytes / PAGE) * PAGE;
         let flags = if writable { RW } else { R };
         let result = self.table.map(entry, 1, self.slot(n), offset, flags, mapping);
         match (result, held.rights.has(Rights::READ)) {
@@ -356,7 +356,7 @@ impl Holdings {
     }
 
     fn unmap(&mut self) -> Result<(), Failure> {
-        let mapping = self.mappings.plus(self.random.below(MAPPINGS.into()) as u32);
+        let mapping = self.mappings.plus(self.random.u32(..MAPPINGS));
         match mapping.delete() {
             Ok(()) | Err(Status::Empty) => Ok(()),
             Err(status) => Err(status.into()),
@@ -405,7 +405,7 @@ impl Holdings {
     }
 
     fn look(&mut self) -> Result<(), Failure> {
-        let n = self.random.below(self.slots.len() as u64) as usize;
+        let n = self.random.usize(..self.slots.len());
         self.check_slot(n)
     }
 

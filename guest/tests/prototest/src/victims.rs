@@ -4,9 +4,8 @@ use crate::board::{Board, Failure};
 use crate::holdings::Holdings;
 use libos::interface::OwnedCap;
 use libos::ram::Ram;
-use libos::{domain, thread, worker, Cap, CapAddr, CapType, Rights, Status};
+use libos::{domain, thread, worker, Cap, CapAddr, CapType, Rights, Status, PAGE};
 
-const PAGE: u64 = 4096;
 /// Bytes of the memory that they operate on.
 const BYTES: u64 = 8 * PAGE;
 /// Slots of a victim: of the memory, and of what it makes of it.

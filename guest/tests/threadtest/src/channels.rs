@@ -10,10 +10,10 @@ use libos::interface::{self, OwnedCap, Packet, Remote};
 use libos::ram::Arena;
 use libos::runtime::stop;
 use libos::spawn::Child;
-use libos::testkit::{Machine, Outcome, Random};
+use libos::testkit::{Machine, Outcome, Rng};
 use libos::vspace::RW;
 use libos::{
-    abi, check, domain, fails, good, thread, Cap, CapAddr, CapType, Place, Rights, Status,
+    abi, check, domain, fails, good, thread, Cap, CapAddr, CapType, Place, Rights, Status, PAGE,
 };
 
 pub const TESTS: &[Test] = &[
@@ -51,7 +51,6 @@ libos::interface! {
 
 /// First argument of a start as the second domain.
 pub const CHILD: u64 = 0x74_6872_6561_6473;
-const PAGE: u64 = 4096;
 const CHILD_RAM: u64 = 2 << 20;
 const BADGE: u32 = 7;
 /// Bytes of a block that `echo_bytes` answers.
@@ -295,7 +294,7 @@ struct Ends<T> {
 type Connect =
     fn(&worker::Client, OwnedCap, OwnedCap, OwnedCap, u64) -> Result<(OwnedCap, u64), Status>;
 
-fn connect<T: libos::channel::Plain>(
+fn connect<T: libos::channel::Message>(
     peer: &Peer,
     ring: u64,
     how: Connect,
@@ -349,13 +348,13 @@ fn random_bytes(machine: &Machine) -> Outcome {
     let peer = good!(Peer::new(machine));
     let Ends { mut sender, mut receiver, .. } =
         good!(connect::<u8>(&peer, PAGE, |c, a, b, bell, bit| c.echo_bytes(a, b, bell, bit)));
-    let mut random = Random(seed);
-    let data: Vec<u8> = (0..BYTES).map(|_| random.next() as u8).collect();
+    let mut random = Rng::with_seed(seed);
+    let data: Vec<u8> = (0..BYTES).map(|_| random.u8(..)).collect();
     let sent = data.clone();
     let sending = good!(thread::spawn(move || {
-        let (mut rest, mut random) = (&sent[..], Random(seed ^ 1));
+        let (mut rest, mut random) = (&sent[..], Rng::with_seed(seed ^ 1));
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(rest.len().min(1 + random.below(9000) as usize));
+            let (piece, behind) = rest.split_at(rest.len().min(1 + random.usize(..9000)));
             sender.send_bytes(piece)?;
             rest = behind;
         }
@@ -364,7 +363,7 @@ fn random_bytes(machine: &Machine) -> Outcome {
     let mut received = alloc::vec![0; BYTES];
     let mut rest = &mut received[..];
     while !rest.is_empty() {
-        let size = rest.len().min(1 + random.below(9000) as usize);
+        let size = rest.len().min(1 + random.usize(..9000));
         let (piece, behind) = rest.split_at_mut(size);
         good!(receiver.receive_bytes(piece));
         rest = behind;

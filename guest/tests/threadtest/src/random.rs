@@ -5,7 +5,7 @@ use crate::Test;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-use libos::testkit::{Machine, Outcome, Random};
+use libos::testkit::{Machine, Outcome, Rng};
 use libos::thread::sync::{Condvar, Mutex, Semaphore};
 use libos::{check, cmdline, good, log, thread};
 
@@ -38,7 +38,7 @@ fn accounts(machine: &Machine) -> Outcome {
     });
     let own = bank.clone();
     let threads = good!(crowd(7, move |number| {
-        let mut random = Random(seed ^ (number + 1) << 32);
+        let mut random = Rng::with_seed(seed ^ (number + 1) << 32);
         (0..rounds).for_each(|_| one_step(&own, &mut random));
     }));
     join_all(threads);
@@ -49,14 +49,14 @@ fn accounts(machine: &Machine) -> Outcome {
     Ok(())
 }
 
-fn one_step(bank: &Bank, random: &mut Random) {
-    let (from, to) = (random.below(5) as usize, random.below(5) as usize);
-    match random.below(20) {
-        0 => thread::sleep(Duration::from_micros(random.below(300))),
+fn one_step(bank: &Bank, random: &mut Rng) {
+    let (from, to) = (random.usize(..5), random.usize(..5));
+    match random.u64(..20) {
+        0 => thread::sleep(Duration::from_micros(random.u64(..300))),
         1..4 => thread::yield_now(),
         4 => {
             // The heap is shared, too.
-            let numbers: Vec<u64> = (0..random.below(500)).collect();
+            let numbers: Vec<u64> = (0..random.u64(..500)).collect();
             assert!(numbers.iter().enumerate().all(|(index, &number)| index as u64 == number));
         }
         5 => {
@@ -70,7 +70,7 @@ fn one_step(bank: &Bank, random: &mut Random) {
     *bank.moves.lock() += 1;
 }
 
-fn transfer(bank: &Bank, random: &mut Random, from: usize, to: usize) {
+fn transfer(bank: &Bank, random: &mut Rng, from: usize, to: usize) {
     bank.tellers.acquire();
     // In the order of their numbers, lest two threads wait for each other.
     let mut first = bank.accounts[from.min(to)].lock();
@@ -79,10 +79,10 @@ fn transfer(bank: &Bank, random: &mut Random, from: usize, to: usize) {
         true => (&mut *first, &mut *second),
         false => (&mut *second, &mut *first),
     };
-    let amount = random.below(*giver + 1);
+    let amount = random.u64(..*giver + 1);
     let before = *taker;
     *giver -= amount;
-    (0..random.below(40)).for_each(|_| core::hint::spin_loop());
+    (0..random.u64(..40)).for_each(|_| core::hint::spin_loop());
     *taker = before + amount;
     drop((first, second));
     bank.changed[to].notify_all();

@@ -11,7 +11,7 @@ use libos::testkit::{Machine, Outcome};
 use libos::thread::{self, sync::Mutex};
 use libos::upcall::{self, Fault};
 use libos::vspace::RW;
-use libos::{check, domain, good, Cap, CapType, Status};
+use libos::{check, domain, good, Cap, CapType, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("thread_results", results),
@@ -235,8 +235,8 @@ fn faults(_: &Machine) -> Outcome {
         thread::yield_now();
         let page = fault.address & !0xfff;
         let mapped = domain::with(|domain| {
-            let frame = domain.make(CapType::Frame, 4096)?;
-            domain.map_at(page, 4096, frame.into(), 0, RW)
+            let frame = domain.make(CapType::Frame, PAGE)?;
+            domain.map_at(page, PAGE, frame.into(), 0, RW)
         });
         FAULTS.lock().push(*fault);
         mapped == Ok(())

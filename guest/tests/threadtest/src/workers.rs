@@ -9,10 +9,10 @@ use core::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use libos::memory::{self, Anonymous, Map, Object, PageSize};
-use libos::testkit::{Machine, Outcome, Random};
+use libos::testkit::{Machine, Outcome, Rng};
 use libos::thread;
 use libos::worker::{self, Worker};
-use libos::{check, domain, fails, good, op, Cap, CapType, Status};
+use libos::{check, domain, fails, good, op, Cap, CapType, Status, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("worker_values", values),
@@ -23,8 +23,6 @@ pub const TESTS: &[Test] = &[
     ("worker_moves", moves),
     ("worker_many", many),
 ];
-
-const PAGE: u64 = 4096;
 
 /// One worker on each core.
 fn everywhere<T: Send + 'static>(
@@ -62,12 +60,12 @@ fn wrong_core(_: &Machine) -> Outcome {
 
 /// Allocates, fills, checks and frees; returns how many boxes were wrong.
 fn allocate(seed: u64) -> u64 {
-    let (mut random, mut kept, mut wrong) = (Random(seed), Vec::new(), 0);
+    let (mut random, mut kept, mut wrong) = (Rng::with_seed(seed), Vec::new(), 0);
     for turn in 0..3000u64 {
-        let length = random.below(300) as usize;
+        let length = random.usize(..300);
         kept.push((turn, alloc::vec![turn ^ seed; length]));
-        if random.below(3) != 0 {
-            let (stamp, words) = kept.swap_remove(random.below(kept.len() as u64) as usize);
+        if random.u64(..3) != 0 {
+            let (stamp, words) = kept.swap_remove(random.usize(..kept.len()));
             wrong += u64::from(words.iter().any(|&word| word != stamp ^ seed));
         }
     }

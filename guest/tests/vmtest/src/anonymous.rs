@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libos::memory::{self, Access, Anonymous, Error, Map, Object, PageSize, NONE};
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, good, log, thread};
+use libos::{check, good, log, thread, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("anonymous_zero_until_written", zero),
@@ -17,7 +17,6 @@ pub const TESTS: &[Test] = &[
     ("faults_and_threads", threads),
 ];
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 fn zero(_: &mut Lab) -> Outcome {

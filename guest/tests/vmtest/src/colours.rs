@@ -7,15 +7,13 @@ use libos::abi::slots::MEMD;
 use libos::frame::{Frame, FrameRequest};
 use libos::memory::{self, Anonymous, Map, Object, PageSize};
 use libos::testkit::Outcome;
-use libos::{check, colour, good, log, memd, Cap, Status};
+use libos::{check, colour, good, log, memd, Cap, Status, PAGE};
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 pub const TESTS: &[Test] =
     &[("colours_of_frames", frames), ("colours_of_anonymous_memory", anonymous)];
-
-const PAGE: u64 = 4096;
 
 fn frames(_: &mut Lab) -> Outcome {
     let count = good!(memd::stats(MEMD)).colours;

@@ -8,7 +8,7 @@ use libos::memory::{self, Access, Append, Error, Fixed, LazyFrame, Map, Numa, Ob
 use libos::memory::{OneMap, PageSize, Reserved, NONE};
 use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RX};
-use libos::{check, good, Cap};
+use libos::{check, good, Cap, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("one_frame_many_views", one_frame),
@@ -23,7 +23,6 @@ pub const TESTS: &[Test] = &[
     ("reserved_is_mapped_by_hand", reserved),
 ];
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 fn absent(address: u64, access: Access, error: Error) -> Unresolved {

@@ -8,9 +8,9 @@ use libos::memory::{
     self, Access, Error, Map, Object, PageSize, Paged, PagedStats, RamDisk, Store,
 };
 use libos::selfpaging::{Clock, Fifo, Policy};
-use libos::testkit::{Outcome, Random};
+use libos::testkit::{Outcome, Rng};
 use libos::vspace::R;
-use libos::{check, good, log};
+use libos::{check, good, log, PAGE};
 
 extern crate alloc;
 use alloc::sync::Arc;
@@ -26,7 +26,6 @@ pub const TESTS: &[Test] = &[
     ("paged_random", random),
 ];
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 type Disk = Arc<Local<RamDisk>>;
@@ -234,16 +233,16 @@ fn random(lab: &mut Lab) -> Outcome {
 
 fn random_with(lab: &Lab, policy: impl Policy + 'static, salt: u64) -> Result<(), Error> {
     const PAGES: u64 = 200;
-    let mut random = Random(lab.seed.wrapping_mul(2 * salt + 1));
+    let mut random = Rng::with_seed(lab.seed.wrapping_mul(2 * salt + 1));
     let disk = disk(PAGES, PAGE)?;
     let mut model: Vec<u64> = (0..PAGES).map(|page| page + 1000).collect();
     let object = Object::new(Paged::new(disk.clone(), policy, 17, PageSize::Base)?);
     let (a, b) = (memory::map(&object, Map::default())?, memory::map(&object, Map::default())?);
     for round in 0..lab.rounds {
         // Some pages are used more than others.
-        let page = random.below(PAGES).min(random.below(PAGES));
-        let at = if random.below(2) == 0 { &a } else { &b }.start() + page * PAGE;
-        let right = if random.below(3) == 0 {
+        let page = random.u64(..PAGES).min(random.u64(..PAGES));
+        let at = if random.u64(..2) == 0 { &a } else { &b }.start() + page * PAGE;
+        let right = if random.u64(..3) == 0 {
             model[page as usize] = round;
             store(at, round) == Ok(())
         } else {
@@ -253,7 +252,7 @@ fn random_with(lab: &Lab, policy: impl Policy + 'static, salt: u64) -> Result<()
             log!("round {round}: page {page} is not {}", model[page as usize]);
             return Err(Error::NoPage);
         }
-        if random.below(1000) == 0 {
+        if random.u64(..1000) == 0 {
             object.manage(|object, pages| object.flush(pages))?;
             let differs = |page: &u64| on_disk(&disk, page * PAGE) != model[*page as usize];
             if let Some(page) = (0..PAGES).find(differs) {

@@ -11,7 +11,7 @@ use libos::memory::{self, Error, ForeignTable, LazyFrame, Map, Object, OneFrame,
 use libos::runtime::{stop, Start};
 use libos::spawn::{Child, SpawnError};
 use libos::vspace::{R, RW};
-use libos::{domain, frame::Frame, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{domain, frame::Frame, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
 
 /// First argument of a start as a peer.
 pub const PEER: u64 = 0x7065_6572;
@@ -183,7 +183,7 @@ impl Peer {
 
     fn insert(&mut self, page: u64) -> core::result::Result<(), Status> {
         let (frame, mapping) =
-            domain::with(|domain| Ok((domain.make(CapType::Frame, 4096)?, domain.slot()?)))?;
+            domain::with(|domain| Ok((domain.make(CapType::Frame, PAGE)?, domain.slot()?)))?;
         self.cap.map(page as u32, 1, frame, 0, RW, mapping)
     }
 

@@ -6,16 +6,15 @@ use crate::setup::Lab;
 use crate::Test;
 use libos::memory::{self, Access, Anonymous, Error, LazyFrame, Map, Object, OneFrame, PageSize};
 use libos::memory::{Prot, NONE};
-use libos::testkit::{Outcome, Random};
+use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW};
-use libos::{good, log};
+use libos::{good, log, PAGE};
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 pub const TESTS: &[Test] = &[("regions_at_random", regions)];
 
-const PAGE: u64 = 4096;
 /// The part of the address space: around where tables meet.
 const BASE: u64 = 0x400_4000_0000 - 300 * PAGE;
 const PAGES: u64 = 900;
@@ -46,7 +45,7 @@ struct Bench {
     contents: [Vec<u64>; 5],
     /// By page, from [`BASE`] on.
     space: Vec<Option<Shown>>,
-    random: Random,
+    random: Rng,
 }
 
 fn regions(lab: &mut Lab) -> Outcome {
@@ -85,13 +84,13 @@ impl Bench {
         let pages = |n: usize| if n == 4 { 2 * LARGE } else { OBJECT };
         let contents = core::array::from_fn(|n| alloc::vec![0; pages(n) as usize]);
         let space = alloc::vec![None; PAGES as usize];
-        Ok(Bench { objects, contents, space, random: Random(seed) })
+        Ok(Bench { objects, contents, space, random: Rng::with_seed(seed) })
     }
 
     fn step(&mut self, round: u64) -> Step {
-        let (at, most) = (self.random.below(PAGES), self.random.below(6));
-        let count = (1 + self.random.below(1 << (1 + most))).min(PAGES - at);
-        match self.random.below(20) {
+        let (at, most) = (self.random.u64(..PAGES), self.random.u64(..6));
+        let count = (1 + self.random.u64(..1 << (1 + most))).min(PAGES - at);
+        match self.random.u64(..20) {
             0..=2 => self.map(at, count),
             3 => self.map_large(),
             4 => self.unmap(at, count),
@@ -103,10 +102,10 @@ impl Bench {
     }
 
     fn map(&mut self, at: u64, count: u64) -> Step {
-        let object = self.random.below(4) as usize;
-        let page = self.random.below(OBJECT);
+        let object = self.random.usize(..4);
+        let page = self.random.u64(..OBJECT);
         let count = count.min(OBJECT - page);
-        let prot = [RW, RW, R, NONE][self.random.below(4) as usize];
+        let prot = [RW, RW, R, NONE][self.random.usize(..4)];
         let map = Map::default().part(page * PAGE, count * PAGE).prot(prot).at(BASE + at * PAGE);
         let mapped = match object {
             0 | 1 => memory::map(&self.objects.anonymous[object], map),
@@ -122,7 +121,7 @@ impl Bench {
         if at + LARGE > PAGES {
             return Ok(());
         }
-        let page = LARGE * self.random.below(2);
+        let page = LARGE * self.random.u64(..2);
         let map = Map::default().part(page * PAGE, LARGE * PAGE).size(PageSize::Large);
         let mapped = memory::map(&self.objects.large, map.at(BASE + at * PAGE));
         self.mapped(at, LARGE, Shown { object: 4, page, prot: RW }, mapped)
@@ -154,7 +153,7 @@ impl Bench {
     }
 
     fn protect(&mut self, at: u64, count: u64) -> Step {
-        let prot = [RW, R, NONE][self.random.below(3) as usize];
+        let prot = [RW, R, NONE][self.random.usize(..3)];
         let result = memory::protect(BASE + at * PAGE, count * PAGE, prot);
         let range = &mut self.space[at as usize..(at + count) as usize];
         if range.iter().any(Option::is_none) {
@@ -166,9 +165,9 @@ impl Bench {
     }
 
     fn discard(&mut self) -> Step {
-        let object = self.random.below(2) as usize;
-        let page = self.random.below(OBJECT);
-        let count = 1 + self.random.below((OBJECT - page).min(8));
+        let object = self.random.usize(..2);
+        let page = self.random.u64(..OBJECT);
+        let count = 1 + self.random.u64(..(OBJECT - page).min(8));
         let handle = &self.objects.anonymous[object];
         let result = handle.manage(|o, pages| o.discard(pages, page * PAGE, count * PAGE));
         self.contents[object][page as usize..(page + count) as usize].fill(0);

@@ -6,9 +6,9 @@ use crate::setup::Lab;
 use crate::Test;
 use libos::frame::Frame;
 use libos::memory::{self, Error, Map, Object, PageSize, SharedFrame, SharedTable, NONE};
-use libos::testkit::{Outcome, Random};
+use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW};
-use libos::{check, good, log};
+use libos::{check, good, log, PAGE};
 
 pub const TESTS: &[Test] = &[
     ("share_frame_read_only", frame_read_only),
@@ -19,7 +19,6 @@ pub const TESTS: &[Test] = &[
     ("share_and_revoke_at_random", random),
 ];
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 fn fault(address: u64, write: bool, present: bool) -> Result {
@@ -184,7 +183,7 @@ fn table_read_only(lab: &mut Lab) -> Outcome {
 /// Sharing, revoking, loads and stores of both sides, in any order.
 fn random(lab: &mut Lab) -> Outcome {
     log!("share_and_revoke_at_random: seed {:#x}", lab.seed);
-    let mut random = Random(lab.seed);
+    let mut random = Rng::with_seed(lab.seed);
     let peer = good!(Handle::start(lab));
     let object = Object::new(good!(SharedFrame::new(8 * PAGE, PageSize::Base)));
     let region = good!(memory::map(&object, Map::default()));
@@ -192,17 +191,17 @@ fn random(lab: &mut Lab) -> Outcome {
     // Where the peer has it, and whether it may write.
     let mut there: Option<(u64, bool)> = None;
     for round in 1..lab.rounds / 10 {
-        let page = random.below(8);
-        match random.below(6) {
+        let page = random.u64(..8);
+        match random.u64(..6) {
             0 if there.is_none() => {
-                let (writable, lazy) = (random.below(2) == 0, random.below(2) == 0);
+                let (writable, lazy) = (random.u64(..2) == 0, random.u64(..2) == 0);
                 let to = good!(parcel());
                 let prot = if writable { RW } else { R };
                 good!(good!(object.with(|object| object.share(prot, to))));
                 let map = Order::MapFrame { writable, lazy };
                 there = Some((good!(address(good!(peer.order_with(map, to)))), writable));
             }
-            0 if random.below(4) == 0 => {
+            0 if random.u64(..4) == 0 => {
                 good!(object.manage(|object, pages| object.revoke(pages)));
                 if let Some((va, _)) = there.take() {
                     let at = va + page * PAGE;

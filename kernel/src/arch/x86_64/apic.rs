@@ -11,12 +11,12 @@
 //! interrupt is taken, and stays so until [`irq_unmask`]: the driver in
 //! user mode says when the device is quiet again.
 
-use super::super::Core;
+use super::super::{Core, CoreHead, Handlers};
 use super::clock::Rates;
 use super::cpu::{self, msr, Features};
 use super::memory::{map_device, BootPages};
 use super::port::out8;
-use crate::boot_info::MAX_CORES;
+use crate::arch::boot_info::MAX_CORES;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Vector of line 0.
@@ -147,7 +147,7 @@ pub fn id() -> u32 {
 
 /// Asks for one timer interrupt when the time stamp counter reaches `deadline`; at once if it
 /// already has, and not at all for `u64::MAX`. A later call replaces an earlier one.
-pub fn timer_set(core: &mut Core, deadline: u64) {
+pub fn timer_set(core: &mut CoreHead, deadline: u64) {
     match core.hw.timer {
         Timer::Deadline => {
             let value = if deadline == u64::MAX { 0 } else { deadline.max(1) };
@@ -240,7 +240,7 @@ fn fence() {
 }
 
 /// Called by the entry code for every interrupt.
-pub extern "C" fn on_interrupt(core: &mut Core, vector: u64) {
+pub extern "C" fn on_interrupt<H: Handlers>(core: &mut Core<H::Local>, vector: u64) {
     if vector == VECTOR_SPURIOUS {
         return;
     }
@@ -252,7 +252,7 @@ pub extern "C" fn on_interrupt(core: &mut Core, vector: u64) {
     if is_second {
         return;
     }
-    crate::dispatch::on_irq(core, vector);
+    H::on_interrupt(core, vector);
 }
 
 /// Where a line of the old controllers arrives at the I/O APIC.

@@ -10,7 +10,8 @@
 //!
 //! Any other core begins in real mode, with a copy of `core_trampoline` in a page below 1 MiB, and
 //! goes the same way with the same tables, which stay in the image for that. It finds in
-//! `starting_core` which [`Core`](super::super::Core) it is; `smp` says who puts that there.
+//! `starting_core` which [`Core`](super::super::Core) it is, and in `starting_code` where to go on; `smp`
+//! puts both there.
 
 use super::super::context::CORE_STACK;
 use core::arch::global_asm;
@@ -132,7 +133,7 @@ core_high:
     movq kernel_root(%rip), %rax
     movq %rax, %cr3
     movq {STACK}(%rdi), %rsp
-    call {core_main}
+    call *starting_code(%rip)
 1:  cli
     hlt
     jmp 1b
@@ -169,6 +170,9 @@ boot_gdt_pointer:
     .balign 8
     .global starting_core
 starting_core:                      // the core that is to start, 0 for none
+    .quad 0
+    .global starting_code
+starting_code:                      // and the function that it calls, for that core
     .quad 0
     .global kernel_root
 kernel_root:                        // the tables that it uses from then on
@@ -212,6 +216,5 @@ boot_stack_top:
     .text
     "#,
     STACK = const CORE_STACK,
-    core_main = sym super::smp::core_main,
     options(att_syntax)
 );

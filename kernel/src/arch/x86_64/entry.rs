@@ -1,7 +1,7 @@
 //! The ways into the kernel and out again.
 //!
 //! In: `syscall`, exceptions and interrupts store the user's registers where
-//! [`Core::current_ctx`](super::super::Core) points and call one function of the dispatch code.
+//! [`CoreHead::current_ctx`] points and call one function of the layer above ([`Handlers`]).
 //! Out: whatever `current_ctx` points to *then* is loaded; nothing to run leads to the idle loop.
 //!
 //! A system call of a Linux program does not even get that far: it goes to the program's own library
@@ -21,19 +21,18 @@
 //! * before `iretq`, `rip` beyond the lower half is made a canonical kernel address, which faults
 //!   in user mode.
 
+#![expect(named_asm_labels, reason = "other code comes here too, and it is made only once")]
+
 use super::super::context::{
-    Core, CORE_CTX, CORE_DIRECT_MAP, CORE_SCRATCH, CORE_SELF, CORE_SHARED, CORE_STACK,
+    CORE_CTX, CORE_DIRECT_MAP, CORE_LIBRARY_CALLS, CORE_SCRATCH, CORE_SELF, CORE_STACK,
     CORE_USER_END,
 };
+use super::super::{Core, CoreHead, Handlers};
 use super::{apic, cpu, trap};
-use crate::boot_info::BootInfo;
-use crate::cores::Shared;
-use crate::dispatch::dcb::flag;
-use crate::dispatch::Dcb;
+use crate::arch::boot_info::BootInfo;
 use abi::dispatcher::{DispatcherFrame, Upcall, USER_CS, USER_SS};
 use abi::Regs;
-use captypes::invocations::Counter;
-use core::arch::{asm, global_asm};
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 
 /// Bytes between the entry points of adjacent vectors.
@@ -48,302 +47,305 @@ const FORCED_FLAGS: u64 = 0x202;
 /// What `syscall` clears: everything but the bit that is always set.
 const CLEARED_FLAGS: u64 = 0x0024_7fd5;
 
-global_asm!(
-    r#"
-    // Stores the user registers that all entries store alike. \ctx: the register that holds the
-    // address of the context, \at bytes before it; its own value, and that of rax, the caller stores.
-    .macro save_common ctx, at=0
-    mov [\ctx + \at + {rbx}], rbx
-    mov [\ctx + \at + {rdx}], rdx
-    mov [\ctx + \at + {rsi}], rsi
-    mov [\ctx + \at + {rdi}], rdi
-    mov [\ctx + \at + {rbp}], rbp
-    mov [\ctx + \at + {r8}], r8
-    mov [\ctx + \at + {r9}], r9
-    mov [\ctx + \at + {r10}], r10
-    mov [\ctx + \at + {r11}], r11
-    mov [\ctx + \at + {r12}], r12
-    mov [\ctx + \at + {r13}], r13
-    mov [\ctx + \at + {r14}], r14
-    mov [\ctx + \at + {r15}], r15
-    mov [\ctx + \at + {rcx}], rcx
-    .endm
+/// All of the ways in, and the one out. System calls enter at its beginning, everything else at the
+/// labels behind.
+///
+/// # Safety
+/// The processor comes here, in the state that `syscall` leaves; nobody else does.
+#[unsafe(naked)]
+unsafe extern "C" fn entry_syscall<H: Handlers>() {
+    naked_asm!(
+        r#"
+        // Stores the user registers that all entries store alike. \ctx: the register that holds the
+        // address of the context, \at bytes before it; its own value, and that of rax, the caller stores.
+        .macro save_common ctx, at=0
+        mov [\ctx + \at + {rbx}], rbx
+        mov [\ctx + \at + {rdx}], rdx
+        mov [\ctx + \at + {rsi}], rsi
+        mov [\ctx + \at + {rdi}], rdi
+        mov [\ctx + \at + {rbp}], rbp
+        mov [\ctx + \at + {r8}], r8
+        mov [\ctx + \at + {r9}], r9
+        mov [\ctx + \at + {r10}], r10
+        mov [\ctx + \at + {r11}], r11
+        mov [\ctx + \at + {r12}], r12
+        mov [\ctx + \at + {r13}], r13
+        mov [\ctx + \at + {r14}], r14
+        mov [\ctx + \at + {r15}], r15
+        mov [\ctx + \at + {rcx}], rcx
+        .endm
 
-    // Loads all but rax, rcx, r11, rsp from the context that rax points to.
-    .macro load_common
-    mov rbx, [rax + {rbx}]
-    mov rdx, [rax + {rdx}]
-    mov rsi, [rax + {rsi}]
-    mov rdi, [rax + {rdi}]
-    mov rbp, [rax + {rbp}]
-    mov r8, [rax + {r8}]
-    mov r9, [rax + {r9}]
-    mov r10, [rax + {r10}]
-    mov r12, [rax + {r12}]
-    mov r13, [rax + {r13}]
-    mov r14, [rax + {r14}]
-    mov r15, [rax + {r15}]
-    .endm
+        // Loads all but rax, rcx, r11, rsp from the context that rax points to.
+        .macro load_common
+        mov rbx, [rax + {rbx}]
+        mov rdx, [rax + {rdx}]
+        mov rsi, [rax + {rsi}]
+        mov rdi, [rax + {rdi}]
+        mov rbp, [rax + {rbp}]
+        mov r8, [rax + {r8}]
+        mov r9, [rax + {r9}]
+        mov r10, [rax + {r10}]
+        mov r12, [rax + {r12}]
+        mov r13, [rax + {r13}]
+        mov r14, [rax + {r14}]
+        mov r15, [rax + {r15}]
+        .endm
 
-    // Stores all user registers after `syscall`, and prepares a call with the core and the control
-    // block, which begins with its context.
-    .macro save_syscall
-    mov rsp, gs:[{CTX}]
-    mov [rsp + {rax}], rax
-    save_common rsp
-    mov [rsp + {rip}], rcx
-    mov [rsp + {rflags}], r11
-    mov rax, gs:[{SCRATCH}]
-    mov [rsp + {rsp_}], rax
-    mov rsi, rsp
-    mov rsp, gs:[{STACK}]
-    mov rdi, gs:[{SELF}]
-    .endm
+        // Stores all user registers after `syscall`, and prepares a call with the core and the control
+        // block, which begins with its context.
+        .macro save_syscall
+        mov rsp, gs:[{CTX}]
+        mov [rsp + {rax}], rax
+        save_common rsp
+        mov [rsp + {rip}], rcx
+        mov [rsp + {rflags}], r11
+        mov rax, gs:[{SCRATCH}]
+        mov [rsp + {rsp_}], rax
+        mov rsi, rsp
+        mov rsp, gs:[{STACK}]
+        mov rdi, gs:[{SELF}]
+        .endm
 
-    .text
-    .balign 64
-    .global entry_syscall
-entry_syscall:
-    swapgs
-    mov gs:[{SCRATCH}], rsp
-    .if {TRACED}
-    jmp unusual
-    .endif
-    mov rsp, gs:[{CTX}]
-    test byte ptr [rsp + {DCB_FLAGS}], {LINUX}
-    jz invocation
-    // From here on rsp points to the frame, of which nothing is believed.
-    mov rsp, [rsp + {DCB_FRAME}]
-    add rsp, gs:[{DIRECT_MAP}]
-    cmp dword ptr [rsp + {disabled}], 0
-    jne invocation
-    cmp rcx, [rsp + {critical_low}]
-    jb 1f
-    cmp rcx, [rsp + {critical_high}]
-    jb invocation
-1:  mov [rsp + {save} + {rax}], rax
-    mov rax, [rsp + {upcall}]
-    cmp rax, gs:[{USER_END}]
-    jae 2f
-    save_common rsp, {save}
-    mov [rsp + {save} + {rip}], rcx
-    mov [rsp + {save} + {rflags}], r11
-    mov rdx, gs:[{SCRATCH}]
-    mov [rsp + {save} + {rsp_}], rdx
-    mov qword ptr [rsp + {disabled}], 1
-    mov rdx, gs:[{SHARED}]
-    inc qword ptr [rdx + {LINUX_CALLS}]
-    mov rdi, gs:[{CTX}]
-    mov rdi, [rdi + {DCB_FRAME_VA}]
-    mov rsp, [rsp + {upcall_stack}]
-    mov rcx, rax
-    mov r11d, {FORCED}
-    xor edx, edx                    // no address of the kernel leaves it
-    swapgs
-    sysretq
+        swapgs
+        mov gs:[{SCRATCH}], rsp
+        .if {TRACED}
+        jmp unusual
+        .endif
+        mov rsp, gs:[{CTX}]
+        test byte ptr [rsp + {DCB_FLAGS}], {LINUX}
+        jz invocation
+        // From here on rsp points to the frame, of which nothing is believed.
+        mov rsp, [rsp + {DCB_FRAME}]
+        add rsp, gs:[{DIRECT_MAP}]
+        cmp dword ptr [rsp + {disabled}], 0
+        jne invocation
+        cmp rcx, [rsp + {critical_low}]
+        jb 3f
+        cmp rcx, [rsp + {critical_high}]
+        jb invocation
+    3:  mov [rsp + {save} + {rax}], rax
+        mov rax, [rsp + {upcall}]
+        cmp rax, gs:[{USER_END}]
+        jae 2f
+        save_common rsp, {save}
+        mov [rsp + {save} + {rip}], rcx
+        mov [rsp + {save} + {rflags}], r11
+        mov rdx, gs:[{SCRATCH}]
+        mov [rsp + {save} + {rsp_}], rdx
+        mov qword ptr [rsp + {disabled}], 1
+        mov rdx, gs:[{LIBRARY_CALLS}]
+        inc qword ptr [rdx]
+        mov rdi, gs:[{CTX}]
+        mov rdi, [rdi + {DCB_FRAME_VA}]
+        mov rsp, [rsp + {upcall_stack}]
+        mov rcx, rax
+        mov r11d, {FORCED}
+        xor edx, edx                    // no address of the kernel leaves it
+        swapgs
+        sysretq
 
-2:  mov rax, [rsp + {save} + {rax}]
-unusual:
-    save_syscall
-    call {on_syscall}
-    jmp leave_kernel
+    2:  mov rax, [rsp + {save} + {rax}]
+    unusual:
+        save_syscall
+        call {on_syscall}
+        jmp leave_kernel
 
-    .balign 16
-invocation:
-    save_syscall
-    call {on_invocation}
+        .balign 16
+    invocation:
+        save_syscall
+        call {on_invocation}
 
-    .global leave_kernel
-leave_kernel:
-    mov rax, gs:[{CTX}]
-    test rax, rax
-    jz idle_loop
-    mov rcx, [rax + {rip}]
-    mov r11, [rax + {rflags}]
-    cmp rcx, [rax + {rcx}]
-    jne leave_by_iret
-    cmp r11, [rax + {r11}]
-    jne leave_by_iret
-    cmp rcx, gs:[{USER_END}]
-    jae leave_by_iret
-    or r11d, {FORCED}
-    test r11d, {NOT_PLAIN}
-    jnz leave_by_iret
-    load_common
-    mov rsp, [rax + {rsp_}]
-    mov rax, [rax + {rax}]
-    swapgs
-    sysretq
+        .global leave_kernel
+    leave_kernel:
+        mov rax, gs:[{CTX}]
+        test rax, rax
+        jz idle_loop
+        mov rcx, [rax + {rip}]
+        mov r11, [rax + {rflags}]
+        cmp rcx, [rax + {rcx}]
+        jne leave_by_iret
+        cmp r11, [rax + {r11}]
+        jne leave_by_iret
+        cmp rcx, gs:[{USER_END}]
+        jae leave_by_iret
+        or r11d, {FORCED}
+        test r11d, {NOT_PLAIN}
+        jnz leave_by_iret
+        load_common
+        mov rsp, [rax + {rsp_}]
+        mov rax, [rax + {rax}]
+        swapgs
+        sysretq
 
-leave_by_iret:
-    cmp rcx, gs:[{USER_END}]
-    jb 1f
-    movabs rdx, 0xffff800000000000
-    or rcx, rdx
-1:  and r11d, {IRET_FLAGS}
-    or r11d, {FORCED}
-    push {USER_SS}
-    push [rax + {rsp_}]
-    push r11
-    push {USER_CS}
-    push rcx
-    load_common
-    mov rcx, [rax + {rcx}]
-    mov r11, [rax + {r11}]
-    mov rax, [rax + {rax}]
-    swapgs
-    .global leave_iret
-leave_iret:
-    iretq
+    leave_by_iret:
+        cmp rcx, gs:[{USER_END}]
+        jb 3f
+        movabs rdx, 0xffff800000000000
+        or rcx, rdx
+    3:  and r11d, {IRET_FLAGS}
+        or r11d, {FORCED}
+        push {USER_SS}
+        push [rax + {rsp_}]
+        push r11
+        push {USER_CS}
+        push rcx
+        load_common
+        mov rcx, [rax + {rcx}]
+        mov r11, [rax + {r11}]
+        mov rax, [rax + {rax}]
+        swapgs
+        .global leave_iret
+    leave_iret:
+        iretq
 
-    // Nothing to run. Interrupts are on only between these two instructions.
-    .global idle_loop
-idle_loop:
-    mov rsp, gs:[{STACK}]
-1:  sti
-    hlt
-    cli
-    jmp 1b
+        // Nothing to run. Interrupts are on only between these two instructions.
+        .global idle_loop
+    idle_loop:
+        mov rsp, gs:[{STACK}]
+    3:  sti
+        hlt
+        cli
+        jmp 3b
 
-    // One entry for each vector; those of exceptions without an error code push a zero for it.
-    .balign 16
-    .global entry_stubs
-entry_stubs:
-    .set number, 0
-    .rept 256
-    .balign 16
-    .if (number == 8) || ((number >= 10) && (number <= 14)) || (number == 17) || (number == 21) || (number == 29) || (number == 30)
-    .else
-    push 0
-    .endif
-    push number
-    jmp entry_trap
-    .set number, number + 1
-    .endr
+        // One entry for each vector; those of exceptions without an error code push a zero for it.
+        .balign 16
+        .global entry_stubs
+    entry_stubs:
+        .set number, 0
+        .rept 256
+        .balign 16
+        .if (number == 8) || ((number >= 10) && (number <= 14)) || (number == 17) || (number == 21) || (number == 29) || (number == 30)
+        .else
+        push 0
+        .endif
+        push number
+        jmp entry_trap
+        .set number, number + 1
+        .endr
 
-    // On the stack: vector, error code, rip, cs, rflags, rsp, ss.
-    .balign 64
-entry_trap:
-    test byte ptr [rsp + 24], 3
-    jz trap_from_kernel
-    cmp qword ptr [rsp], {NMI}
-    je trap_emergency
-    cmp qword ptr [rsp], {MACHINE_CHECK}
-    je trap_emergency
-    swapgs
-    mov gs:[{SCRATCH}], rax
-    mov rax, gs:[{CTX}]
-    save_common rax
-    mov rbx, gs:[{SCRATCH}]
-    mov [rax + {rax}], rbx
-    mov rsi, [rsp]
-    mov rdx, [rsp + 8]
-    mov rbx, [rsp + 16]
-    mov [rax + {rip}], rbx
-    mov rbx, [rsp + 32]
-    mov [rax + {rflags}], rbx
-    mov rbx, [rsp + 40]
-    mov [rax + {rsp_}], rbx
-    mov rcx, cr2
-    push 2
-    popfq                           // clears the direction and alignment-check flags
-    mov rsp, gs:[{STACK}]
-    mov rdi, gs:[{SELF}]
-    cmp esi, 32
-    jae 1f
-    call {on_trap}
-    jmp leave_kernel
-1:  call {on_irq}
-    jmp leave_kernel
+        // On the stack: vector, error code, rip, cs, rflags, rsp, ss.
+        .balign 64
+    entry_trap:
+        test byte ptr [rsp + 24], 3
+        jz trap_from_kernel
+        cmp qword ptr [rsp], {NMI}
+        je trap_emergency
+        cmp qword ptr [rsp], {MACHINE_CHECK}
+        je trap_emergency
+        swapgs
+        mov gs:[{SCRATCH}], rax
+        mov rax, gs:[{CTX}]
+        save_common rax
+        mov rbx, gs:[{SCRATCH}]
+        mov [rax + {rax}], rbx
+        mov rsi, [rsp]
+        mov rdx, [rsp + 8]
+        mov rbx, [rsp + 16]
+        mov [rax + {rip}], rbx
+        mov rbx, [rsp + 32]
+        mov [rax + {rflags}], rbx
+        mov rbx, [rsp + 40]
+        mov [rax + {rsp_}], rbx
+        mov rcx, cr2
+        push 2
+        popfq                           // clears the direction and alignment-check flags
+        mov rsp, gs:[{STACK}]
+        mov rdi, gs:[{SELF}]
+        cmp esi, 32
+        jae 3f
+        call {on_trap}
+        jmp leave_kernel
+    3:  call {on_irq}
+        jmp leave_kernel
 
-trap_from_kernel:
-    cmp qword ptr [rsp], 32
-    jb trap_emergency
-    // Only the idle loop can be interrupted; it has nothing to save.
-    mov rsi, [rsp]
-    mov rsp, gs:[{STACK}]
-    mov rdi, gs:[{SELF}]
-    call {on_irq}
-    jmp leave_kernel
+    trap_from_kernel:
+        cmp qword ptr [rsp], 32
+        jb trap_emergency
+        // Only the idle loop can be interrupted; it has nothing to save.
+        mov rsi, [rsp]
+        mov rsp, gs:[{STACK}]
+        mov rdi, gs:[{SELF}]
+        call {on_irq}
+        jmp leave_kernel
 
-    // An exception of the kernel, or one that may come between two instructions of this file:
-    // never returns, so GS matters to nobody.
-trap_emergency:
-    cld
-    push rax
-    push rbx
-    push rcx
-    push rdx
-    push rsi
-    push rdi
-    push rbp
-    push r8
-    push r9
-    push r10
-    push r11
-    push r12
-    push r13
-    push r14
-    push r15
-    mov rdi, rsp
-    and rsp, -16
-    call {on_emergency}
-    ud2
-    "#,
-    rax = const offset_of!(Regs, rax),
-    rbx = const offset_of!(Regs, rbx),
-    rcx = const offset_of!(Regs, rcx),
-    rdx = const offset_of!(Regs, rdx),
-    rsi = const offset_of!(Regs, rsi),
-    rdi = const offset_of!(Regs, rdi),
-    rbp = const offset_of!(Regs, rbp),
-    r8 = const offset_of!(Regs, r8),
-    r9 = const offset_of!(Regs, r9),
-    r10 = const offset_of!(Regs, r10),
-    r11 = const offset_of!(Regs, r11),
-    r12 = const offset_of!(Regs, r12),
-    r13 = const offset_of!(Regs, r13),
-    r14 = const offset_of!(Regs, r14),
-    r15 = const offset_of!(Regs, r15),
-    rip = const offset_of!(Regs, rip),
-    rflags = const offset_of!(Regs, rflags),
-    rsp_ = const offset_of!(Regs, rsp),
-    disabled = const offset_of!(DispatcherFrame, disabled),
-    critical_low = const offset_of!(DispatcherFrame, critical_low),
-    critical_high = const offset_of!(DispatcherFrame, critical_high),
-    upcall_stack = const offset_of!(DispatcherFrame, upcall_stack),
-    upcall = const offset_of!(DispatcherFrame, upcall) + 8 * Upcall::Syscall as usize,
-    save = const offset_of!(DispatcherFrame, save),
-    DCB_FLAGS = const offset_of!(Dcb, flags),
-    DCB_FRAME = const offset_of!(Dcb, frame),
-    DCB_FRAME_VA = const offset_of!(Dcb, frame_va),
-    LINUX = const flag::LINUX,
-    LINUX_CALLS = const Shared::counter_offset(Counter::LinuxCalls),
-    TRACED = const cfg!(tessera_trace) as u8,
-    SELF = const CORE_SELF,
-    SHARED = const CORE_SHARED,
-    DIRECT_MAP = const CORE_DIRECT_MAP,
-    SCRATCH = const CORE_SCRATCH,
-    CTX = const CORE_CTX,
-    STACK = const CORE_STACK,
-    USER_END = const CORE_USER_END,
-    NOT_PLAIN = const !((PLAIN_FLAGS | FORCED_FLAGS) as i32),
-    IRET_FLAGS = const PLAIN_FLAGS | DEBUG_FLAGS,
-    FORCED = const FORCED_FLAGS,
-    USER_CS = const USER_CS,
-    USER_SS = const USER_SS,
-    NMI = const super::tables::vector::NMI,
-    MACHINE_CHECK = const super::tables::vector::MACHINE_CHECK,
-    on_syscall = sym crate::dispatch::on_syscall,
-    on_invocation = sym crate::dispatch::on_invocation,
-    on_trap = sym crate::dispatch::on_trap,
-    on_irq = sym apic::on_interrupt,
-    on_emergency = sym trap::on_emergency,
-);
+        // An exception of the kernel, or one that may come between two instructions of this file:
+        // never returns, so GS matters to nobody.
+    trap_emergency:
+        cld
+        push rax
+        push rbx
+        push rcx
+        push rdx
+        push rsi
+        push rdi
+        push rbp
+        push r8
+        push r9
+        push r10
+        push r11
+        push r12
+        push r13
+        push r14
+        push r15
+        mov rdi, rsp
+        and rsp, -16
+        call {on_emergency}
+        ud2
+        "#,
+        rax = const offset_of!(Regs, rax),
+        rbx = const offset_of!(Regs, rbx),
+        rcx = const offset_of!(Regs, rcx),
+        rdx = const offset_of!(Regs, rdx),
+        rsi = const offset_of!(Regs, rsi),
+        rdi = const offset_of!(Regs, rdi),
+        rbp = const offset_of!(Regs, rbp),
+        r8 = const offset_of!(Regs, r8),
+        r9 = const offset_of!(Regs, r9),
+        r10 = const offset_of!(Regs, r10),
+        r11 = const offset_of!(Regs, r11),
+        r12 = const offset_of!(Regs, r12),
+        r13 = const offset_of!(Regs, r13),
+        r14 = const offset_of!(Regs, r14),
+        r15 = const offset_of!(Regs, r15),
+        rip = const offset_of!(Regs, rip),
+        rflags = const offset_of!(Regs, rflags),
+        rsp_ = const offset_of!(Regs, rsp),
+        disabled = const offset_of!(DispatcherFrame, disabled),
+        critical_low = const offset_of!(DispatcherFrame, critical_low),
+        critical_high = const offset_of!(DispatcherFrame, critical_high),
+        upcall_stack = const offset_of!(DispatcherFrame, upcall_stack),
+        upcall = const offset_of!(DispatcherFrame, upcall) + 8 * Upcall::Syscall as usize,
+        save = const offset_of!(DispatcherFrame, save),
+        DCB_FLAGS = const H::CONTROL_BLOCK.flags,
+        DCB_FRAME = const H::CONTROL_BLOCK.frame,
+        DCB_FRAME_VA = const H::CONTROL_BLOCK.frame_va,
+        LINUX = const H::CONTROL_BLOCK.upcalls,
+        LIBRARY_CALLS = const CORE_LIBRARY_CALLS,
+        TRACED = const cfg!(tessera_trace) as u8,
+        SELF = const CORE_SELF,
+        DIRECT_MAP = const CORE_DIRECT_MAP,
+        SCRATCH = const CORE_SCRATCH,
+        CTX = const CORE_CTX,
+        STACK = const CORE_STACK,
+        USER_END = const CORE_USER_END,
+        NOT_PLAIN = const !((PLAIN_FLAGS | FORCED_FLAGS) as i32),
+        IRET_FLAGS = const PLAIN_FLAGS | DEBUG_FLAGS,
+        FORCED = const FORCED_FLAGS,
+        USER_CS = const USER_CS,
+        USER_SS = const USER_SS,
+        NMI = const super::tables::vector::NMI,
+        MACHINE_CHECK = const super::tables::vector::MACHINE_CHECK,
+        on_syscall = sym H::on_syscall,
+        on_invocation = sym H::on_invocation,
+        on_trap = sym H::on_trap,
+        on_irq = sym apic::on_interrupt::<H>,
+        on_emergency = sym trap::on_emergency,
+    );
+}
 
 extern "C" {
+    // Of `entry_syscall`, which is made for one `Handlers` only.
     static entry_stubs: u8;
-    fn entry_syscall();
     fn leave_kernel() -> !;
 }
 
@@ -356,9 +358,9 @@ pub fn stub(vector: u8) -> u64 {
 ///
 /// # Safety
 /// `core` is placed, this core's own, and stays for ever.
-pub unsafe fn init(core: &mut Core) {
+pub unsafe fn init<H: Handlers>(core: &mut Core<H::Local>) {
     #[cfg(tessera_trace)]
-    super::trace::init_core(core.id);
+    super::trace::init_core(core.head.id);
     use super::tables::{KERNEL_CS, KERNEL_SS};
     use cpu::msr;
     // `syscall` takes CS from bits 32 to 47 (SS is 8 more); `sysretq` takes SS 8 and CS 16 above
@@ -367,7 +369,7 @@ pub unsafe fn init(core: &mut Core) {
     // SAFETY: every 64-bit processor has these registers; the values are those of this file.
     unsafe {
         cpu::write_msr(msr::STAR, selectors);
-        cpu::write_msr(msr::LSTAR, entry_syscall as *const () as u64);
+        cpu::write_msr(msr::LSTAR, entry_syscall::<H> as *const () as u64);
         cpu::write_msr(msr::CSTAR, 0);
         cpu::write_msr(msr::SFMASK, CLEARED_FLAGS);
         cpu::write_msr(msr::GS_BASE, &raw mut *core as u64);
@@ -376,10 +378,10 @@ pub unsafe fn init(core: &mut Core) {
 }
 
 /// Leaves the boot stack for good: calls `then` at the top of the core's own.
-pub fn call_on_stack(
-    core: &'static mut Core,
+pub fn call_on_stack<L>(
+    core: &'static mut Core<L>,
     info: &'static mut BootInfo,
-    then: extern "C" fn(&'static mut Core, &'static mut BootInfo) -> !,
+    then: extern "C" fn(&'static mut Core<L>, &'static mut BootInfo) -> !,
 ) -> ! {
     // SAFETY: the stack is mapped and empty; nothing on the present one is used again.
     unsafe {
@@ -391,7 +393,7 @@ pub fn call_on_stack(
 
 /// Runs the dispatcher that `core.current_ctx` belongs to, or idles if that is null. What is on
 /// the kernel's stack is abandoned.
-pub fn resume(core: &mut Core) -> ! {
+pub fn resume(core: &mut CoreHead) -> ! {
     debug_assert!(core::ptr::eq(core, this_core()));
     // SAFETY: leaves as an entry would; `current_ctx` is valid by the rule of that field.
     unsafe {
@@ -401,14 +403,14 @@ pub fn resume(core: &mut Core) -> ! {
 }
 
 /// Waits for interrupts, with nothing to run.
-pub fn idle(core: &mut Core) -> ! {
+pub fn idle(core: &mut CoreHead) -> ! {
     core.current_ctx = core::ptr::null_mut();
     resume(core)
 }
 
 /// The core that executes this, unless it is too early for that. For reports of panics: whoever
 /// handles an event has a reference to the core already.
-pub fn core_if_set_up() -> Option<&'static Core> {
+pub fn core_if_set_up() -> Option<&'static CoreHead> {
     // SAFETY: every 64-bit processor has the register. The core stays for ever.
     unsafe {
         let is_set_up = cpu::read_msr(cpu::msr::GS_BASE) != 0;
@@ -417,8 +419,8 @@ pub fn core_if_set_up() -> Option<&'static Core> {
 }
 
 /// The core that executes this.
-fn this_core() -> *mut Core {
-    let core: *mut Core;
+fn this_core() -> *mut CoreHead {
+    let core: *mut CoreHead;
     // SAFETY: in the kernel GS points to the core's own structure, which begins with its address.
     unsafe {
         asm!("mov {}, gs:[{offset}]", out(reg) core, offset = const CORE_SELF,

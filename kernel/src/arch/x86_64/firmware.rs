@@ -6,7 +6,7 @@
 
 use super::apic::{Line, Routing, IRQS};
 use super::memory::phys_to_virt;
-use crate::boot_info::{BootInfo, CoreInfo, Region, RegionKind};
+use crate::arch::boot_info::{BootInfo, CoreInfo, Region, RegionKind};
 use acpi::madt::{InterruptSourceOverrideEntry, Madt, MadtEntry};
 use acpi::sdt::{SdtHeader, Signature};
 use acpi::{AcpiHandler, AcpiTable, AcpiTables, PhysicalMapping};

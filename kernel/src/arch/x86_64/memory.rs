@@ -14,7 +14,7 @@
 //! root tables are equal: the tables that entries 256 to 511 point to are made here and stay.
 
 use super::cpu::Features;
-use crate::boot_info::{BootInfo, RegionKind};
+use crate::arch::boot_info::{BootInfo, RegionKind};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use paging::{Entry, Flags, Level, PAGE};

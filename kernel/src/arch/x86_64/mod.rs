@@ -21,9 +21,9 @@ mod tables;
 mod trace;
 mod trap;
 
-use super::Core;
-use crate::boot_info::BootInfo;
-use crate::log;
+use super::{Core, Handlers};
+use crate::arch::boot_info::BootInfo;
+use crate::arch::log;
 use memory::{BootPages, Image};
 
 pub use apic::{eoi, irq_mask, irq_unmask, send_ipi, timer_set};
@@ -58,14 +58,11 @@ impl Hw {
     }
 }
 
-/// Sets the machine up, and calls `then` on the boot core's own stack.
+/// Sets the machine up, and calls [`Handlers::start`] on the boot core's own stack.
 ///
 /// # Safety
 /// Called once, by the entry code, with what the loader passed.
-pub unsafe fn start(
-    start_info: u64,
-    then: extern "C" fn(&'static mut Core, &'static mut BootInfo) -> !,
-) -> ! {
+pub unsafe fn start<H: Handlers>(start_info: u64) -> ! {
     LogPort::init();
     log!("Tessera {}", env!("CARGO_PKG_VERSION"));
     let mut info = BootInfo::new();
@@ -80,21 +77,21 @@ pub unsafe fn start(
     memory::build(&info, &mut pages, &features);
     #[cfg(tessera_trace)]
     trace::init(&info, &mut pages);
-    let core = smp::make_core(0, 0, &mut pages);
-    core.hw.features = features;
+    let core = smp::make_core::<H>(0, 0, &mut pages);
+    core.head.hw.features = features;
     // SAFETY: made for this core.
-    unsafe { smp::use_core(core) };
+    unsafe { smp::use_core::<H>(core) };
     apic::init(interrupts.local_apic, &features, &mut pages);
     apic::init_io(&interrupts.routing, &mut pages);
-    core.apic_id = apic::id();
-    put_boot_core_first(&mut info, core.apic_id);
+    core.head.apic_id = apic::id();
+    put_boot_core_first(&mut info, core.head.apic_id);
     read_clocks(&mut info, core, &features);
-    smp::prepare(&info, core, &mut pages);
+    smp::prepare::<H>(&info, core, &mut pages);
 
     let info = pages.keep(info);
     memory::record(info, &pages);
     log_summary(info, &features);
-    entry::call_on_stack(core, info, then)
+    entry::call_on_stack(core, info, H::start)
 }
 
 fn put_boot_core_first(info: &mut BootInfo, apic_id: u32) {
@@ -104,10 +101,10 @@ fn put_boot_core_first(info: &mut BootInfo, apic_id: u32) {
     }
 }
 
-fn read_clocks(info: &mut BootInfo, core: &mut Core, features: &cpu::Features) {
+fn read_clocks<L>(info: &mut BootInfo, core: &mut Core<L>, features: &cpu::Features) {
     let rates = clock::measure(features, apic::timer_ticks);
-    core.hw.timer = apic::Timer::new(features, rates);
-    core.hw.timer.start();
+    core.head.hw.timer = apic::Timer::new(features, rates);
+    core.head.hw.timer.start();
     info.tsc_hz = rates.tsc_hz;
     info.epoch_seconds = clock::epoch_seconds();
     info.epoch_tsc = tsc();

@@ -4,7 +4,7 @@
 //! memory that it lies in is given away afterwards.
 
 use super::memory::phys_to_virt;
-use crate::boot_info::{BootInfo, Region, RegionKind, MAX_CMDLINE};
+use crate::arch::boot_info::{BootInfo, Region, RegionKind, MAX_CMDLINE};
 
 const MAGIC: u32 = 0x336e_c578;
 

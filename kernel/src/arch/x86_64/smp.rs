@@ -9,17 +9,16 @@
 //!
 //! A core that does not answer, or differs, is left out for ever; the others keep their numbers.
 
-use super::super::Core;
+use super::super::{Core, Handlers};
 use super::cpu::{self, tsc, Features};
 use super::memory::{self, phys_to_virt, BootPages};
 use super::{apic, entry, fpu, tables};
-use crate::boot_info::{BootInfo, MAX_CORES};
-use crate::cores::{CoreId, Cores, Shared};
-use crate::log;
+use crate::arch::boot_info::{BootInfo, MAX_CORES};
+use crate::arch::log;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// The structures of the cores that can be started, by their numbers.
-static CORES: [AtomicPtr<Core>; MAX_CORES] =
+/// The structures ([`Core`]) of the cores that can be started, by their numbers.
+static CORES: [AtomicPtr<()>; MAX_CORES] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CORES];
 
 /// Physical address of the page for the trampoline; 0: there is none.
@@ -81,18 +80,24 @@ extern "C" {
     static core_trampoline: u8;
     static core_trampoline_end: u8;
     static starting_core: AtomicU64;
+    static starting_code: AtomicU64;
     static kernel_root: AtomicU64;
 }
 
 /// Makes core number `id` with its stacks. It is not in use yet.
-pub fn make_core(id: u32, apic_id: u32, pages: &mut BootPages) -> &'static mut Core {
+#[inline(never)]
+pub fn make_core<H: Handlers>(
+    id: u32,
+    apic_id: u32,
+    pages: &mut BootPages,
+) -> &'static mut Core<H::Local> {
     const STACKS: u64 = 1 + tables::EMERGENCY_STACKS as u64;
     let first = u64::from(id) * STACKS;
     let stack = memory::make_stack(first, pages);
     let emergency = core::array::from_fn(|n| memory::make_stack(first + 1 + n as u64, pages));
-    let core = pages.keep(Core::new(id, apic_id, stack));
+    let core = pages.keep(Core::new(id, apic_id, stack, H::local()));
     core.place();
-    core.hw.tables.set_stacks(stack, emergency);
+    core.head.hw.tables.set_stacks(stack, emergency);
     core
 }
 
@@ -100,32 +105,42 @@ pub fn make_core(id: u32, apic_id: u32, pages: &mut BootPages) -> &'static mut C
 ///
 /// # Safety
 /// `core` is this core's own, and nobody else's.
-pub unsafe fn use_core(core: &mut Core) {
+pub unsafe fn use_core<H: Handlers>(core: &mut Core<H::Local>) {
     // SAFETY: a core and its stacks stay for ever, by `make_core`.
     unsafe {
-        core.hw.tables.load();
-        entry::init(core);
+        core.head.hw.tables.load();
+        entry::init::<H>(core);
     }
 }
 
 /// Makes what all cores share, and the structures of all but the boot core.
-pub fn prepare(info: &BootInfo, boot_core: &mut Core, pages: &mut BootPages) {
+pub fn prepare<H: Handlers>(
+    info: &BootInfo,
+    boot_core: &mut Core<H::Local>,
+    pages: &mut BootPages,
+) {
     /// A start-up interrupt names a page below 640 KiB; the first holds the BIOS's vectors.
     const STARTABLE: core::ops::Range<u64> = 0x1000..0xa_0000;
     let listed = info.cores.as_slice();
-    let shared = pages.keep_many(listed.len(), Shared::new);
-    boot_core.local.set_core(CoreId(0), Cores::new(shared));
+    let shared: &'static [H::Shared] = pages.keep_many(listed.len(), H::shared);
+    connect::<H>(boot_core, 0, shared);
     for (id, listed) in listed.iter().enumerate().skip(1) {
-        let core = make_core(id as u32, listed.apic_id, pages);
-        (core.hw.timer, core.hw.features) = (boot_core.hw.timer, boot_core.hw.features);
-        core.local.set_core(CoreId(id as u8), boot_core.local.cores);
-        CORES[id].store(core, Ordering::Relaxed);
+        let core = make_core::<H>(id as u32, listed.apic_id, pages);
+        (core.head.hw.timer, core.head.hw.features) =
+            (boot_core.head.hw.timer, boot_core.head.hw.features);
+        connect::<H>(core, id as u8, shared);
+        CORES[id].store((&raw mut *core).cast(), Ordering::Relaxed);
     }
     TRAMPOLINE.store(info.last_usable_page(STARTABLE).unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Starts all other cores. Each runs `startup::start_core` from then on.
-pub fn start_all(info: &'static BootInfo) {
+fn connect<H: Handlers>(core: &mut Core<H::Local>, id: u8, all: &'static [H::Shared]) {
+    H::connect(&mut core.local, id, all);
+    core.head.set_library_calls(H::library_calls(&core.local));
+}
+
+/// Starts all other cores. Each runs [`Handlers::start_other`] from then on.
+pub fn start_all<H: Handlers>(info: &'static BootInfo) {
     let listed = info.cores.as_slice();
     for (id, core) in listed.iter().enumerate() {
         apic::set_address(id, core.apic_id);
@@ -134,8 +149,11 @@ pub fn start_all(info: &'static BootInfo) {
         return;
     }
     INFO.store((&raw const *info).cast_mut(), Ordering::Release);
-    // SAFETY: written here only, before anybody reads it.
-    unsafe { kernel_root.store(memory::kernel_root(), Ordering::Release) };
+    // SAFETY: written here only, before anybody reads them.
+    unsafe {
+        kernel_root.store(memory::kernel_root(), Ordering::Release);
+        starting_code.store(core_main::<H> as *const () as u64, Ordering::Release);
+    }
     let page = place_trampoline();
     (1..listed.len()).for_each(apic::send_init);
     wait(info, 10_000);
@@ -219,21 +237,21 @@ fn wait_while(stage: u32, info: &BootInfo, microseconds: u64) -> Result<(), Time
 }
 
 /// Where another core comes to from the trampoline, on its own stack.
-pub extern "C" fn core_main(core: &'static mut Core) -> ! {
+extern "C" fn core_main<H: Handlers>(core: &'static mut Core<H::Local>) -> ! {
     let features = Features::detect();
-    let boot_features = core.hw.features;
+    let boot_features = core.head.hw.features;
     if features != boot_features {
         give_up(stage::FEATURES);
     }
     cpu::enable(&features);
     fpu::init(&features);
     // SAFETY: the boot core gave it to the one core that it started.
-    unsafe { use_core(core) };
+    unsafe { use_core::<H>(core) };
     apic::enable(&features);
-    if apic::id() != core.apic_id {
+    if apic::id() != core.head.apic_id {
         give_up(stage::MISTAKEN);
     }
-    core.hw.timer.start();
+    core.head.hw.timer.start();
     if !sees_the_same_time() {
         give_up(stage::CLOCK);
     }
@@ -241,7 +259,7 @@ pub extern "C" fn core_main(core: &'static mut Core) -> ! {
     ONLINE.fetch_add(1, Ordering::AcqRel);
     MEETING.stage.store(stage::ONLINE, Ordering::Release);
     // SAFETY: set before any other core was started, and never changed any more.
-    crate::startup::start_core(core, unsafe { &*info })
+    H::start_other(core, unsafe { &*info })
 }
 
 /// Does the boot core's clock, read between two readings of this core's, lie between them?

@@ -3,8 +3,8 @@
 
 use super::cpu::{cpuid, msr, write_msr};
 use super::memory::{self, BootPages};
-use crate::boot_info::BootInfo;
-use crate::log;
+use crate::arch::boot_info::BootInfo;
+use crate::arch::log;
 use trace::probe::{self, Header, ALIGNMENT, HEADER_BYTES};
 
 /// Reserves the buffers of all cores, maps them for user mode too, and begins to record. The host

@@ -1,11 +1,11 @@
 //! Exceptions that end the kernel: its own, and those that report broken hardware.
 
-use super::super::Core;
+use super::super::CoreHead;
 use super::port::{self, LogLock};
 use super::smp::{self, Ender};
 use super::tables::vector;
 use super::{entry, memory};
-use crate::log;
+use crate::arch::log;
 use core::arch::asm;
 
 /// What the entry code has on the stack when it calls [`on_emergency`].
@@ -140,7 +140,7 @@ pub fn report_panic() {
 }
 
 /// Prints what user mode was doing when it entered the kernel.
-fn print_user(core: &Core) {
+fn print_user(core: &CoreHead) {
     // SAFETY: null or valid by the rule of the field; the machine does nothing else any more.
     match unsafe { core.current_ctx.as_ref() } {
         None => log!("  core {}, idle", core.id),

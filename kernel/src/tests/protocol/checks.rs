@@ -3,7 +3,7 @@
 use super::node::home;
 use super::world::Site;
 use crate::cap::{attr, CapExt, CapPolicy, HOME_RAM};
-use crate::dispatch::Local;
+use crate::driver::CpuDriver;
 use captypes::{CapType, Tree};
 use mdb::{is_ancestor, is_copy, Policy, RawCap};
 use std::vec::Vec;
@@ -19,14 +19,14 @@ const AGREED: u16 = attr::FOREIGN | attr::REMOTE;
 
 const TREES: [Tree; 4] = [Tree::Memory, Tree::Irq, Tree::Io, Tree::Id];
 
-fn entries(core: usize, local: &Local) -> Vec<Entry> {
-    let slots = TREES.iter().flat_map(|&tree| local.db.iter(tree as u8));
+fn entries(core: usize, local: &CpuDriver) -> Vec<Entry> {
+    let slots = TREES.iter().flat_map(|&tree| local.caps.db.iter(tree as u8));
     let slots = slots.filter(|slot| !slot.cap().is(CapType::Mapping));
     slots
         .map(|slot| {
             let cap = slot.cap();
             let same = |other: u16| other & AGREED == cap.attrs & AGREED;
-            let agree = local.db.copies(slot).all(|copy| same(copy.cap().attrs));
+            let agree = local.caps.db.copies(slot).all(|copy| same(copy.cap().attrs));
             assert!(agree, "core {core}: copies of {cap:x?} do not agree whose it is");
             assert!(cap.attrs & attr::PARKED == 0, "core {core}: {cap:x?} is still parked");
             Entry { core, cap }
@@ -101,6 +101,7 @@ pub fn check_mappings(sites: &[Site]) {
             .node
             .core
             .local
+            .caps
             .db
             .iter(Tree::Memory as u8)
             .map(|slot| slot.cap())
@@ -158,7 +159,7 @@ impl Free {
     pub fn came_back(&mut self, base: u64, bytes: u64, sites: &[Site]) {
         assert!(self.set(base, bytes, true), "{base:#x} + {bytes:#x} came back twice");
         for site in sites {
-            let cover = site.node.core.local.first_cover(base, bytes);
+            let cover = site.node.core.local.caps.first_cover(base, bytes);
             assert!(
                 cover.is_none(),
                 "{base:#x} + {bytes:#x} came back, and core {} has {cover:x?}",
@@ -173,7 +174,8 @@ impl Free {
             let start = home(core as u8).start;
             for (n, &free) in pages.iter().enumerate() {
                 let base = start + n as u64 * PAGE;
-                let cover = sites.iter().find_map(|s| s.node.core.local.first_cover(base, PAGE));
+                let cover =
+                    sites.iter().find_map(|s| s.node.core.local.caps.first_cover(base, PAGE));
                 assert!(
                     free != cover.is_some(),
                     "page {base:#x}: free {free}, covered by {cover:x?}"

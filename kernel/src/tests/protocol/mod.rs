@@ -152,7 +152,10 @@ impl Cluster {
                 let waits = self.sites[core].node.waits(client);
                 assert!(!waits, "core {core}: client {client} waits for ever");
             }
-            assert!(self.sites[core].node.core.local.db.locks.is_empty(), "core {core}: locks");
+            assert!(
+                self.sites[core].node.core.local.caps.db.locks.is_empty(),
+                "core {core}: locks"
+            );
             self.check_core(core);
         }
         check_relations(&self.sites);
@@ -360,7 +363,7 @@ fn run(seed: u64, cores: usize, steps: u64) {
     };
     for site in &mut run.cluster.sites {
         // Some runs are interrupted all the time.
-        site.node.core.local.budget = [u32::MAX, 512, 8, 40][seed as usize % 4];
+        site.node.core.local.caps.budget.set([u32::MAX, 512, 8, 40][seed as usize % 4]);
     }
     run.cluster.checking = seed.is_multiple_of(3);
     for core in 0..cores {
@@ -396,7 +399,7 @@ fn run(seed: u64, cores: usize, steps: u64) {
     for site in &run.cluster.sites {
         let left: Vec<_> = site.node.objects().filter(world::home_of_cap).collect();
         for cap in &left {
-            let db = &site.node.core.local.db;
+            let db = &site.node.core.local.caps.db;
             let head = db.find(cap).unwrap();
             std::println!("left {cap:x?} in {head:?} {:?}", db.copies(head).collect::<Vec<_>>());
         }

@@ -1,12 +1,14 @@
 //! One core of the pretended machine: a domain with several dispatchers that share a CSpace, and one
 //! more that is the monitor. Whatever they do goes through registers and `on_syscall`.
 
-use crate::arch::{self, Core};
-use crate::cap::mem::{slot_at, Obj};
+use crate::arch;
 use crate::cap::retype::{home_ram, install_kernel_half};
-use crate::cap::{memory_cap, SlotRef, MEMORY};
-use crate::cores::CoreId;
-use crate::dispatch::{leave, on_syscall, Dcb, DcbRef, Settings, State};
+use crate::cap::{memory_cap, MEMORY};
+use crate::cores::{CoreId, ThisCore};
+use crate::driver::{Core, CpuDriver};
+use crate::events::{leave, on_syscall};
+use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
+use crate::operations::configure::{configure, Settings};
 use crate::tests::machine::FIRST;
 use captypes::invocations::Reply;
 use captypes::place::L2_BYTES;
@@ -70,9 +72,9 @@ impl Node {
     /// Core `id`. Memory was given with `set_phys_memory`.
     pub fn new(id: u8) -> Node {
         arch::become_core(usize::from(id));
-        let mut core = Box::new(Core::new(0, 0, 0));
+        let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
-        core.local.id = CoreId(id);
+        core.local.set_this_core(ThisCore { id: CoreId(id), ..ThisCore::ALONE });
         let first = FIRST + u64::from(id) * SHARE;
         let nobody = Obj::<Dcb>::at(first);
         let mut node =
@@ -94,7 +96,7 @@ impl Node {
         assert!(self.next <= self.first + OWN);
         install_kernel_half(pml4);
         let range = home(self.id);
-        let db = &mut self.core.local.db;
+        let db = &mut self.core.local.caps.db;
         let l2 = |base| object(CapType::L2CNode, base, L2_BYTES);
         db.insert(slot_at(root, 0), l2(node));
         db.insert(slot_at(root, CONTROL_L1), l2(control));
@@ -114,10 +116,10 @@ impl Node {
         }
         let at = |addr: CapAddr| slot_at(node, addr.l2());
         self.monitor = self.dispatcher(at(MONITOR), at(ROOT), at(VSPACE), at(FRAME));
-        self.core.local.first = Some(self.monitor);
+        self.core.local.caps.set_first(self.monitor);
         for n in 0..CLIENTS {
             let frame = slot_at(control, 100 + n as u32);
-            let db = &mut self.core.local.db;
+            let db = &mut self.core.local.caps.db;
             db.insert(frame, object(CapType::Frame, pages[2 * n + 3], 4096));
             db.insert(
                 slot_at(control, n as u32),
@@ -126,7 +128,7 @@ impl Node {
             self.clients[n] =
                 self.dispatcher(slot_at(control, n as u32), at(ROOT), at(VSPACE), frame);
         }
-        self.core.local.block();
+        self.core.local.sched.block();
         leave(&mut self.core);
         let args = op::SetMonitor { endpoint: ENDPOINT.into(), bits: 1, left: LEFT.into() };
         self.kernel(args).unwrap();
@@ -141,7 +143,7 @@ impl Node {
         frame: SlotRef,
     ) -> DcbRef {
         let dcb = Obj::<Dcb>::of(&own.cap()).unwrap();
-        Dcb::init(dcb.pa(), self.core.local.id);
+        Dcb::init(dcb.pa(), self.core.local.core.id);
         let settings = Settings {
             cspace: Some(root),
             vspace: Some(vspace),
@@ -149,8 +151,8 @@ impl Node {
             frame_va: 0x1000,
             ..Settings::default()
         };
-        self.core.local.configure(dcb, dcb, settings).unwrap();
-        self.core.local.wake(dcb);
+        configure(&mut self.core.local, dcb, dcb, settings).unwrap();
+        self.core.local.sched.wake(dcb);
         dcb
     }
 
@@ -166,7 +168,7 @@ impl Node {
         let pa = self.clients[n].pa();
         // SAFETY: no capability leads to the page any more.
         unsafe { arch::zero_page(pa) };
-        self.core.local.db.insert(slot, object(CapType::Dispatcher, pa, 4096));
+        self.core.local.caps.db.insert(slot, object(CapType::Dispatcher, pa, 4096));
         let frame = self.slot(CapAddr::new(CONTROL_L1, 100 + n as u32));
         let (root, vspace) = (self.slot(ROOT), self.slot(VSPACE));
         self.clients[n] = self.dispatcher(slot, root, vspace, frame);
@@ -193,10 +195,10 @@ impl Node {
     fn make_current(&mut self, dcb: DcbRef) {
         arch::become_core(usize::from(self.id));
         for _ in 0..64 {
-            match self.core.local.current {
+            match self.core.local.sched.current() {
                 Some(current) if current == dcb => return,
-                Some(current) => self.core.local.yield_now(current),
-                None => self.core.local.block(),
+                Some(current) => self.core.local.sched.yield_now(current),
+                None => self.core.local.sched.block(),
             }
             leave(&mut self.core);
         }
@@ -240,7 +242,7 @@ impl Node {
 
     /// All distinct objects in memory that are no homes.
     pub fn objects(&self) -> impl Iterator<Item = RawCap> + '_ {
-        let all = self.core.local.db.iter(MEMORY).map(|slot| slot.cap());
+        let all = self.core.local.caps.db.iter(MEMORY).map(|slot| slot.cap());
         all.filter(|cap| cap.ty != crate::cap::HOME_RAM && cap.ty != CapType::Mapping as u8)
     }
 }

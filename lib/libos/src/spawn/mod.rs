@@ -13,7 +13,7 @@
 pub mod image;
 
 use crate::ram::Ram;
-use crate::vspace::{self, AddressSpace, FrameWriter, Supplies, RW, RWX};
+use crate::vspace::{self, AddressSpace, FrameWriter, Supplies, R, RW, RWX, RX};
 use crate::{invoke, supervisor, Cap};
 use abi::dispatcher::{DispatcherFrame, Regs, USER_CS, USER_SS};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
@@ -23,7 +23,7 @@ use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 use core::cell::Cell;
 use core::mem::offset_of;
-use image::{Image, ImageError, Segment};
+use image::{Access, Image, ImageError, Segment};
 
 /// First root index of the L2CNodes that hold a child's pages, tables and Mappings.
 pub const HOLD_L1: u32 = 3;
@@ -123,7 +123,7 @@ impl Child {
             held: 0,
         };
         child.make_cspace(arena)?;
-        for segment in image.segments()? {
+        for segment in image.segments() {
             child.load(&segment?, arena, writer)?;
         }
         let stack = child.frame(NATIVE_STACK_BYTES, arena)?;
@@ -252,7 +252,12 @@ impl Child {
     ) -> Result<(), Status> {
         let frame = self.frame(segment.bytes, arena)?;
         writer.write(frame, segment.skip as u64, segment.data)?;
-        self.map(segment.va, segment.bytes, frame, 0, segment.flags, arena)
+        let flags = match segment.access {
+            Access::Read => R,
+            Access::Write => RW,
+            Access::Execute => RX,
+        };
+        self.map(segment.va, segment.bytes, frame, 0, flags, arena)
     }
 
     fn make_cspace(&self, arena: &mut impl Ram) -> Result<(), Status> {

@@ -3,6 +3,7 @@
 use super::args::Args;
 use crate::elf::{ElfError, Head, Program, Segment};
 use crate::errno::{Errno, Result};
+use crate::fd::File;
 use crate::mm::backend::Caps;
 use crate::process::Process;
 use crate::server::{self, op};
@@ -11,7 +12,7 @@ use abi::native::{self, NOTE_WITHIN};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use unixproto::files::{Kind, CWD, OPEN_EXEC};
+use unixproto::files::{CWD, OPEN_EXEC, O_RDONLY};
 use uvm::ObjectId;
 
 /// How many `#!` lines may lead from one to the next.
@@ -76,9 +77,9 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
         return Err(Errno::ENOMEM);
     };
     let mut file = Executable { object, start: Vec::new() };
-    let start = match Kind::from_u8(opened.kind) {
-        Some(Kind::Regular) => file.read(p, 0, START),
-        _ => Err(Errno::EACCES),
+    let start = match File::opened(opened, O_RDONLY).contents() {
+        Ok(_) => file.read(p, 0, START),
+        Err(_) => Err(Errno::EACCES),
     };
     match start {
         Ok(start) => file.start = start,
@@ -177,7 +178,7 @@ pub fn complain(p: &mut Process, text: &str) {
         let _ = server::call_a(op::Log {}, text.as_bytes());
         return;
     }
-    let Ok((desc, ..)) = p.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
+    let Ok(desc) = p.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
         return;
     };
     let line = alloc::format!("tessera: {text}\n");

@@ -59,7 +59,7 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
-        dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?.0;
+        dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
     }
     let args = Args::read(p, &path, argv, envp)?;
     execute(p, regs, dir, args).map_err(as_linux)
@@ -134,7 +134,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     end::release_all(p);
     fd::close_on_exec(p);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
-    p.mm.clear();
+    if p.mm.clear().is_err() {
+        die(SIGKILL, "the memory of its old program cannot be taken away");
+    }
     mm::settle(p);
     p.signals.exec();
     p.me.signals.exec();

@@ -42,11 +42,12 @@ pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args)
 /// Replaces the process's domain; there is no way back.
 pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
     let bytes = file.read_loaded(p, program);
-    fd::alone::share_all(p);
+    fd::alone::share_all(p)?;
     fd::close_where(p, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     file.close(p);
-    p.mm.clear();
+    // What may be left is in the old domain, which goes as a whole.
+    let _ = p.mm.clear();
     crate::mm::settle(p);
     p.signals.exec();
     p.me.signals.exec();
@@ -91,7 +92,7 @@ fn block(p: &Process, args: &Args) -> Vec<u8> {
     for fd in 0..DESCRIPTORS as i32 {
         let file = p.fds.get(fd).and_then(|file| file.description(Errno::EBADF));
         // A string takes every text.
-        let _ = write!(digits, "d{}\0", file.map_or(0, |(desc, ..)| desc));
+        let _ = write!(digits, "d{}\0", file.unwrap_or(0));
     }
     block.extend_from_slice(digits.as_bytes());
     block

@@ -5,11 +5,13 @@
 //! the library may keep both, and needs not ask. Before a fork, and before a native program takes over, it
 //! gives back what it knows better ([`share_all`]).
 
-use super::{Fds, Object};
+use super::kinds::with_kind;
+use super::ops::{FileOps, Handle};
+use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op};
-use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
+use unixproto::files::{SEEK_CUR, SEEK_SET};
 
 /// What is kept of one file.
 #[derive(Clone, Copy, Default)]
@@ -28,78 +30,81 @@ impl Fds {
         Alone { since: self.sharings, flags: None, offset: None }
     }
 
-    fn alone(&mut self, fd: i32) -> Option<&mut Alone> {
+    fn alone(&mut self, index: u32) -> Option<&mut Alone> {
         let sharings = self.sharings;
-        let file = self.get_mut(fd).ok()?;
+        let file = self.files.get_mut(index)?.as_mut()?;
         (file.alone.since == sharings).then_some(&mut file.alone)
     }
 
     /// The status flags, if they are known.
-    pub fn known_flags(&mut self, fd: i32) -> Option<u32> {
-        self.alone(fd)?.flags
+    pub fn known_flags(&mut self, index: u32) -> Option<u32> {
+        self.alone(index)?.flags
     }
 
     /// These are the status flags now; `None`: they have changed.
-    pub fn keep_flags(&mut self, fd: i32, flags: Option<u32>) {
-        if let Some(alone) = self.alone(fd) {
+    pub fn keep_flags(&mut self, index: u32, flags: Option<u32>) {
+        if let Some(alone) = self.alone(index) {
             alone.flags = flags;
         }
     }
 
     /// The offset, if the library keeps it.
-    pub fn kept_offset(&mut self, fd: i32) -> Option<u64> {
-        self.alone(fd)?.offset
+    pub fn kept_offset(&mut self, index: u32) -> Option<u64> {
+        self.alone(index)?.offset
     }
 
     /// The offset is here now.
-    pub fn keep_offset(&mut self, fd: i32, offset: u64) {
-        if let Some(alone) = self.alone(fd) {
+    pub fn keep_offset(&mut self, index: u32, offset: u64) {
+        if let Some(alone) = self.alone(index) {
             alone.offset = Some(offset);
         }
     }
 }
 
 /// Moves the offset of a regular file.
-pub fn seek(p: &mut Process, fd: i32, desc: u32, offset: i64, whence: u32) -> Result<u64> {
-    let kept = p.fds.kept_offset(fd);
+pub fn seek(p: &mut Process, index: u32, desc: u32, offset: i64, whence: u32) -> Result<u64> {
+    let kept = p.fds.kept_offset(index);
     let new = match (whence, kept) {
-        (SEEK_SET, _) if p.fds.alone(fd).is_some() => offset,
+        (SEEK_SET, _) if p.fds.alone(index).is_some() => offset,
         (SEEK_CUR, Some(at)) => (at as i64).checked_add(offset).ok_or(Errno::EINVAL)?,
         _ => {
-            give_back(p, fd);
+            give_back(p, index, desc);
             let new = server::call(op::Seek { desc, offset, whence })?.offset;
-            p.fds.keep_offset(fd, new);
+            p.fds.keep_offset(index, new);
             return Ok(new);
         }
     };
     let new = u64::try_from(new).map_err(|_| Errno::EINVAL)?;
-    p.fds.keep_offset(fd, new);
+    p.fds.keep_offset(index, new);
     Ok(new)
 }
 
 /// `unixd` has the offset of a file from now on.
-pub fn give_back(p: &mut Process, fd: i32) {
-    let offset = p.fds.alone(fd).and_then(|alone| alone.offset.take());
-    if let (Some(offset), Ok(Object::Description { desc, .. })) =
-        (offset, p.fds.get(fd).map(|file| &file.object))
-    {
-        tell(*desc, offset);
+pub fn give_back(p: &mut Process, index: u32, desc: u32) {
+    if let Some(offset) = p.fds.alone(index).and_then(|alone| alone.offset.take()) {
+        // The description is held and regular, and the offset was checked: nothing can go wrong.
+        let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
     }
 }
 
-fn tell(desc: u32, offset: u64) {
-    // The description is held and regular, and the offset was checked: nothing can go wrong.
-    let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
-}
-
-/// Other processes may hold all descriptions from now on.
-pub fn share_all(p: &mut Process) {
-    let sharings = p.fds.sharings;
-    for file in p.fds.files.iter_mut().flatten() {
-        let Object::Description { desc, kind: Kind::Regular, .. } = file.object else { continue };
-        if let (true, Some(offset)) = (file.alone.since == sharings, file.alone.offset.take()) {
-            tell(desc, offset);
-        }
+/// Other processes may hold all files from now on.
+///
+/// # Errors
+///
+/// One of them cannot be shared: nobody may be given any.
+pub fn share_all(p: &mut Process) -> Result<()> {
+    for index in 0.. {
+        let file = match p.fds.files.get(index) {
+            Some(Some(file)) => file,
+            Some(None) => continue,
+            None => break,
+        };
+        let handle = Handle { index, flags: file.flags };
+        with_kind!(&file.kind, kind => {
+            let kind = kind.handle();
+            kind.share(p, handle)?;
+        });
     }
-    p.fds.sharings = sharings.wrapping_add(1);
+    p.fds.sharings = p.fds.sharings.wrapping_add(1);
+    Ok(())
 }

@@ -1,68 +1,41 @@
 //! File descriptors, and what they name.
 //!
 //! Three layers: a *descriptor* (`linuxabi::fdtable`) names an open *file* of this library, and a
-//! file stands for an open file *description* of `unixd`, which holds offset and flags, or for an
-//! object that the library keeps alone (`event`, `epoll`). Duplicated descriptors and mappings
-//! share one file, which counts them; with the last the description is closed. Fork copies the
-//! whole, and `unixd` copies what the parent holds.
+//! file stands for an open file *description* of `unixd`, which holds offset and flags, or for
+//! something that the library keeps alone. Duplicated descriptors and mappings share one file, which
+//! counts them; with the last the description is closed. Fork copies the whole, and `unixd` copies what
+//! the parent holds.
 //!
-//! Contents of regular files are copied here, in the process, from windows on their extents
-//! (`windows`). Everything else passes through the data area of the session or a pipe's ring.
+//! What a file is, and what can be done with it, is the business of its kind ([`kinds`], [`ops`]).
 
 pub mod alone;
 pub mod buffers;
-pub mod epoll;
-pub mod event;
+pub mod kinds;
+pub mod ops;
 mod place;
-pub mod regular;
-pub mod stream;
-pub mod text;
+mod set;
+mod stream;
 pub mod transfer;
 pub mod watch;
 pub mod windows;
 
 use crate::errno::{Errno, Result};
+use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
-use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
+use kinds::{with_kind, AnyFile, OfKind};
 use linuxabi::fdtable::{Entry, FdTable};
+use ops::{FileOps, Server};
 use tables::{NoMemory, Slab, Sparse};
-use unixproto::files::{lock, Kind, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
+use unixproto::files::{lock, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
 use unixproto::session::SHOWN_FDS;
-
-/// What a file is.
-#[derive(Clone)]
-pub enum Object {
-    /// A description of `unixd`.
-    Description {
-        /// Its id.
-        desc: u32,
-        kind: Kind,
-        /// Key for caches of contents.
-        inode: u64,
-    },
-    /// One end of a socket pair: two pipes.
-    Pair {
-        /// Description to read from.
-        read: u32,
-        /// Description to write to.
-        write: u32,
-    },
-    /// `eventfd`.
-    Event(event::Event),
-    /// `timerfd`.
-    Timer(event::Timer),
-    /// `epoll`.
-    Epoll(Box<epoll::Epoll>),
-    /// A text that the library made.
-    Text(text::Text),
-}
 
 /// An open file.
 #[derive(Clone)]
 pub struct File {
-    pub object: Object,
+    /// What it is.
+    pub kind: AnyFile,
     /// Flags with which it was opened: access mode and `O_PATH`.
     pub flags: u32,
     /// Descriptors and mappings that name it.
@@ -75,13 +48,13 @@ pub struct File {
 
 impl File {
     /// A file that nobody names yet.
-    pub fn new(object: Object, flags: u32) -> File {
-        File { object, flags, users: 0, known: watch::Known::default(), alone: Default::default() }
+    pub fn new(kind: impl Into<AnyFile>, flags: u32) -> File {
+        let (kind, known) = (kind.into(), watch::Known::default());
+        File { kind, flags, users: 0, known, alone: Default::default() }
     }
     /// A file for what `unixd` has opened.
     pub fn opened(opened: unixproto::ops::Opened, flags: u32) -> File {
-        let kind = Kind::from_u8(opened.kind).unwrap_or(Kind::Path);
-        File::new(Object::Description { desc: opened.desc, kind, inode: opened.inode }, flags)
+        File::new(AnyFile::opened(&opened), flags)
     }
     /// May it be read?
     pub fn readable(&self) -> bool {
@@ -91,32 +64,24 @@ impl File {
     pub fn writable(&self) -> bool {
         self.flags & O_PATH == 0 && matches!(self.flags & O_ACCMODE, O_WRONLY | O_RDWR)
     }
-    /// Its description, or `error` for an object of the library.
-    pub fn description(&self, error: Errno) -> Result<(u32, Kind, u64)> {
-        match self.object {
-            Object::Description { desc, kind, inode } => Ok((desc, kind, inode)),
+    /// Who keeps it.
+    pub fn server(&self) -> Server {
+        with_kind!(&self.kind, kind => kind.server())
+    }
+    /// Its only description, or `error`.
+    pub fn description(&self, error: Errno) -> Result<u32> {
+        match self.server() {
+            Server::Unixd([desc, 0]) => Ok(desc),
             _ => Err(error),
         }
     }
     /// Its descriptions; 0 is none.
     fn descriptions(&self) -> [u32; 2] {
-        match self.object {
-            Object::Description { desc, .. } => [desc, 0],
-            Object::Pair { read, write } => [read, write],
-            _ => [0; 2],
-        }
+        self.server().descriptions()
     }
     /// The keys of its windows.
     fn keys(&self) -> impl Iterator<Item = u64> {
-        let keys = match self.object {
-            Object::Description { desc, kind: Kind::Pipe, .. } => {
-                [Some(windows::ring_key(desc)), None]
-            }
-            Object::Description { inode, kind: Kind::Regular, .. } => [Some(inode), None],
-            Object::Pair { read, write } => [read, write].map(windows::ring_key).map(Some),
-            _ => [None; 2],
-        };
-        keys.into_iter().flatten()
+        with_kind!(&self.kind, kind => kind.windows()).into_iter().flatten()
     }
 }
 
@@ -152,9 +117,13 @@ impl Fds {
 
     /// The same descriptors, without any window.
     pub fn copy(&self) -> Fds {
+        let mut files = self.files.clone();
+        for file in files.iter_mut().flatten() {
+            file.kind = with_kind!(&file.kind, kind => kind.copied().into());
+        }
         Fds {
             table: self.table.clone(),
-            files: self.files.clone(),
+            files,
             keys: self.keys.clone(),
             knowledge: self.knowledge.clone(),
             sharings: self.sharings,
@@ -188,6 +157,16 @@ impl Fds {
     pub fn get_mut(&mut self, fd: i32) -> Result<&mut File> {
         let entry = self.table.get(fd).ok_or(Errno::EBADF)?;
         self.files.get_mut(entry.file).and_then(Option::as_mut).ok_or(Errno::EBADF)
+    }
+    /// The file that `fd` names, with its index.
+    #[inline]
+    pub fn find(&self, fd: i32) -> Result<(u32, &File)> {
+        let index = self.index(fd)?;
+        Ok((index, self.at(index)?))
+    }
+    /// What `fd` names, if it is of a certain kind (`EINVAL`).
+    pub fn of_kind<K: OfKind>(&self, fd: i32) -> Result<K> {
+        K::of(&self.get(fd)?.kind).cloned().ok_or(Errno::EINVAL)
     }
     /// Whether `fd` is closed by `execve`.
     pub fn cloexec(&self, fd: i32) -> Result<bool> {
@@ -277,8 +256,8 @@ impl Fds {
         self.release(index);
         // With the last, `unixd` has ended them already.
         if self.has_locks {
-            if let Ok(Object::Description { desc, .. }) = self.at(index).map(|file| &file.object) {
-                let request = op::SetLock { desc: *desc, how: lock::UNLOCK, start: 0, len: 0 };
+            if let Ok(desc) = self.at(index).and_then(|file| file.description(Errno::EBADF)) {
+                let request = op::SetLock { desc, how: lock::UNLOCK, start: 0, len: 0 };
                 let _ = server::call(request);
             }
         }
@@ -301,11 +280,8 @@ impl Fds {
     /// Shows `/proc` what `fd` names.
     fn show(&self, fd: i32) {
         if let Some(cell) = server::main_header().fds.get(fd as usize) {
-            let desc = match self.get(fd).map(|f| &f.object) {
-                Ok(Object::Description { desc, .. }) => *desc,
-                _ => 0,
-            };
-            cell.store(desc, Ordering::Relaxed);
+            let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
+            cell.store(desc.unwrap_or(0), Ordering::Relaxed);
         }
     }
 }
@@ -334,6 +310,24 @@ pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
         Err(error) => {
             p.fds.release(index);
             Err(error)
+        }
+    }
+}
+
+/// Gives two files descriptors and tells them to the program: both or none.
+fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) -> Result<u64> {
+    let first = install(p, files.0, cloexec);
+    let second = install(p, files.1, cloexec);
+    match (first, second) {
+        (Ok(first), Ok(second)) => {
+            user::copy_out(p, fds, &[first, second])?;
+            Ok(0)
+        }
+        (first, second) => {
+            for fd in [first, second].into_iter().flatten() {
+                let _ = close(p, fd);
+            }
+            Err(Errno::EMFILE)
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Reading and writing, by kind of file.
+//! Reading and writing, whatever kind of file it is.
 
 use super::buffers::Cursor;
-use super::regular::{self, FilePieces};
-use super::{alone, text};
-use super::{event, stream, Object};
+use super::kinds::regular::{move_back, FilePieces};
+use super::kinds::with_kind;
+use super::ops::{Contents, FileOps, Handle};
+use super::{alone, File};
 use crate::errno::{Errno, Result};
 use crate::mm::user::Moved;
 use crate::process::Process;
 use crate::server::{self, op};
 use crate::sys::random;
 use libos::guarded::Memory;
-use unixproto::files::{Kind, AT_OFFSET};
+use unixproto::files::AT_OFFSET;
 
 /// Random bytes that are made at a time.
 const RANDOM_PIECE: usize = 512;
@@ -46,80 +47,40 @@ impl Source for Cursor<'_> {
     }
 }
 
-/// Reads from `fd` at `at` (or at its offset, which moves) to the cursor's buffers.
-pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-    let file = p.fds.get(fd)?;
-    if !file.readable() {
-        return Err(Errno::EBADF);
-    }
-    let (desc, kind, inode) = match file.object {
-        Object::Description { desc, kind, inode } => (desc, kind, inode),
-        Object::Text(_) => return text::read(p, fd, at, to),
-        _ if at.is_some() => return Err(Errno::ESPIPE),
-        Object::Pair { read, .. } => return stream::read_pipe(p, read, to),
-        _ => return event::read(p, fd, to),
-    };
-    if to.left() == 0 && kind != Kind::Directory {
-        return Ok(0);
-    }
-    match kind {
-        Kind::Regular => read_regular(p, fd, (desc, inode), at, to),
-        Kind::Directory => Err(Errno::EISDIR),
-        Kind::Null => Ok(0),
-        Kind::Zero | Kind::Full => Ok(to.zero(p, u64::MAX).some()? as u64),
-        Kind::Random => read_random(p, to),
-        Kind::Path => Err(Errno::EBADF),
-        Kind::Text => stream::read_text(p, desc, at, to),
-        Kind::Pipe | Kind::Tty | Kind::Stream if at.is_some() => Err(Errno::ESPIPE),
-        Kind::Pipe => stream::read_pipe(p, desc, to),
-        Kind::Tty | Kind::Stream => stream::read(p, desc, to),
+/// `ESPIPE` if a kind of file has no positions and one is named.
+fn check_position<K: FileOps>(_: &K, at: Option<u64>) -> Result<()> {
+    match at {
+        Some(_) if !K::POSITIONED => Err(Errno::ESPIPE),
+        _ => Ok(()),
     }
 }
 
-/// Reads from a regular file.
-fn read_regular(
-    p: &mut Process,
-    fd: i32,
-    (desc, inode): (u32, u64),
-    at: Option<u64>,
-    to: &mut Cursor,
-) -> Result<u64> {
-    let kept = if at.is_none() { p.fds.kept_offset(fd) } else { None };
-    let done = regular::read(p, desc, inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
-    if let Some(offset) = kept {
-        p.fds.keep_offset(fd, offset + done);
+/// Reads from `fd` at `at` (or at its offset, which moves) to the cursor's buffers.
+pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    let (index, file) = p.fds.find(fd)?;
+    if !file.readable() {
+        return Err(Errno::EBADF);
     }
-    Ok(done)
+    let handle = Handle { index, flags: file.flags };
+    with_kind!(&file.kind, kind => {
+        check_position(kind, at)?;
+        let kind = kind.handle();
+        kind.read(p, handle, at, to)
+    })
 }
 
 /// Writes to `fd` at `at` (or at its offset, which moves) what the source has.
 pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) -> Result<u64> {
-    let file = p.fds.get(fd)?;
+    let (index, file) = p.fds.find(fd)?;
     if !file.writable() {
         return Err(Errno::EBADF);
     }
-    let write_only = !file.readable();
-    let (desc, kind, inode) = match file.object {
-        Object::Description { desc, kind, inode } => (desc, kind, inode),
-        _ if at.is_some() => return Err(Errno::ESPIPE),
-        Object::Pair { write, .. } => return stream::write_pipe(p, write, from),
-        _ => return event::write(p, fd, from),
-    };
-    match kind {
-        Kind::Regular => {
-            if at.is_none() {
-                alone::give_back(p, fd);
-            }
-            let to = regular::Target { desc, inode, write_only };
-            regular::write(p, to, at.unwrap_or(AT_OFFSET), from)
-        }
-        Kind::Null | Kind::Zero | Kind::Random => Ok(from.left()),
-        Kind::Full => Err(Errno::ENOSPC),
-        Kind::Directory | Kind::Path => Err(Errno::EBADF),
-        Kind::Pipe | Kind::Tty | Kind::Stream if at.is_some() => Err(Errno::ESPIPE),
-        Kind::Pipe => stream::write_pipe(p, desc, from),
-        Kind::Text | Kind::Tty | Kind::Stream => stream::write(p, desc, from),
-    }
+    let handle = Handle { index, flags: file.flags };
+    with_kind!(&file.kind, kind => {
+        check_position(kind, at)?;
+        let kind = kind.handle();
+        kind.write(p, handle, at, from)
+    })
 }
 
 /// Copies from one descriptor to another inside the process: `sendfile`, `copy_file_range`.
@@ -132,21 +93,17 @@ pub fn copy(
     out_at: Option<u64>,
     bytes: u64,
 ) -> Result<u64> {
-    let file = p.fds.get(input)?;
+    let (index, file) = p.fds.find(input)?;
     if !file.readable() {
         return Err(Errno::EBADF);
     }
-    let (desc, kind, inode) = file.description(Errno::EINVAL)?;
+    let contents = file.contents();
     if !p.fds.get(output)?.writable() {
         return Err(Errno::EBADF);
     }
-    match kind {
-        Kind::Regular => {}
-        Kind::Directory => return Err(Errno::EISDIR),
-        _ => return Err(Errno::EINVAL),
-    }
+    let Contents { desc, inode } = contents?;
     if in_at.is_none() {
-        alone::give_back(p, input);
+        alone::give_back(p, index, desc);
     }
     let part = server::call(op::ReadBegin { desc, offset: in_at.unwrap_or(AT_OFFSET), bytes })?;
     if part.bytes == 0 {
@@ -160,9 +117,16 @@ pub fn copy(
     };
     let done = *result.as_ref().unwrap_or(&0);
     if done < part.bytes && in_at.is_none() {
-        regular::move_back(desc, part.offset + done);
+        move_back(desc, part.offset + done);
     }
     result
+}
+
+impl File {
+    /// Its contents, if it is a regular file.
+    pub fn contents(&self) -> Result<Contents> {
+        with_kind!(&self.kind, kind => kind.contents())
+    }
 }
 
 /// Fills the buffers with random bytes.

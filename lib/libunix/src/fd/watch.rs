@@ -8,23 +8,19 @@
 //! A forked child, and the child of a vfork, is another process for `unixd`: it has watched nothing
 //! yet. What is known belongs to an *epoch*, which ends there.
 
-use super::epoll::{Epoll, Member};
-use super::{event, Fds, File, Object};
+use super::kinds::with_kind;
+use super::ops::{FileOps, READABLE};
+use super::set::{Member, Set, SharedSet};
+use super::{Fds, File};
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op};
 use crate::sys::time;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Acquire;
-use unixproto::files::{
-    Kind, PollEntry, FOREVER, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM,
-};
+use unixproto::files::{PollEntry, FOREVER};
 use unixproto::session::DATA_BYTES;
 
-/// State of what never makes anybody wait.
-const ALWAYS_READY: u16 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
-const READABLE: u16 = POLLIN | POLLRDNORM;
-const WRITABLE: u16 = POLLOUT | POLLWRNORM;
 /// Bytes of an entry in the data area.
 const ENTRY_BYTES: usize = 8;
 /// Sets may be members of sets, this deep.
@@ -62,16 +58,59 @@ impl Knowledge {
     }
 }
 
-impl File {
-    /// Does `unixd` know whether it is ready?
-    pub fn is_watched(&self) -> bool {
-        match self.object {
-            Object::Description { kind, .. } => {
-                matches!(kind, Kind::Pipe | Kind::Tty | Kind::Stream)
-            }
-            Object::Pair { .. } => true,
-            _ => false,
+/// What a file may look at to say what is ready.
+pub struct Look<'a> {
+    fds: &'a Fds,
+    known: &'a Known,
+    /// Its server was asked just now.
+    asked: bool,
+    /// Sets may be members of sets, so deep.
+    nests: u32,
+}
+
+impl Look<'_> {
+    /// What its server has told. `None`: it has to be asked.
+    #[inline(always)]
+    pub fn told(&self) -> Option<u16> {
+        let Known { epoch, refused, state, .. } = self.known;
+        let is_known = *epoch == self.fds.knowledge.epoch && (!refused || self.asked);
+        is_known.then_some(state[0] | state[1])
+    }
+
+    /// Whether one of a set is ready. `None`: a server has to be asked.
+    #[inline(never)]
+    pub fn set(&self, set: &Set) -> Option<u16> {
+        if set.epoch != self.fds.knowledge.epoch {
+            return None;
         }
+        let mut all_known = true;
+        for (_, member) in set.listed().take_while(|_| self.nests > 0) {
+            let Ok(file) = self.fds.at(member.file) else { continue };
+            match self.fds.state_within(file, self.asked, self.nests - 1) {
+                Some(state) if member.report(state) != 0 => return Some(READABLE),
+                Some(_) => {}
+                None => all_known = false,
+            }
+        }
+        all_known.then_some(0)
+    }
+}
+
+impl File {
+    /// Does its server know whether it is ready?
+    pub fn is_watched(&self) -> bool {
+        with_kind!(&self.kind, kind => kind.is_watched())
+    }
+    /// The set of files on which it depends whether it is ready.
+    pub fn set(&self) -> Option<&SharedSet> {
+        with_kind!(&self.kind, kind => kind.set())
+    }
+    /// When it becomes ready by itself.
+    pub fn deadline(&self) -> Option<u64> {
+        with_kind!(&self.kind, kind => kind.deadline())
+    }
+    fn shown(&self, which: usize, state: u16) -> u16 {
+        with_kind!(&self.kind, kind => kind.shown(which, state))
     }
 }
 
@@ -88,7 +127,7 @@ impl Fds {
     }
 
     /// Does a set know of all its members that were to be looked at?
-    pub fn is_current(&self, set: &Epoll) -> bool {
+    pub fn is_current(&self, set: &Set) -> bool {
         set.epoch == self.knowledge.epoch
     }
 
@@ -100,46 +139,22 @@ impl Fds {
 
     #[inline(always)]
     fn state_within(&self, file: &File, asked: bool, nests: u32) -> Option<u16> {
-        let known = &file.known;
-        let is_known = known.epoch == self.knowledge.epoch && (!known.refused || asked);
-        match &file.object {
-            Object::Description { kind: Kind::Pipe | Kind::Tty | Kind::Stream, .. }
-            | Object::Pair { .. } => is_known.then_some(known.state[0] | known.state[1]),
-            Object::Description { kind: Kind::Path, .. } => Some(POLLNVAL),
-            Object::Description { .. } | Object::Text(_) => Some(ALWAYS_READY),
-            Object::Epoll(set) => self.set_state(set, asked, nests),
-            object => Some(event::ready(object)),
-        }
-    }
-
-    #[inline(never)]
-    fn set_state(&self, set: &Epoll, asked: bool, nests: u32) -> Option<u16> {
-        if set.epoch != self.knowledge.epoch {
-            return None;
-        }
-        let mut all_known = true;
-        for (_, member) in set.listed().take_while(|_| nests > 0) {
-            let Ok(file) = self.at(member.file) else { continue };
-            match self.state_within(file, asked, nests - 1) {
-                Some(state) if member.report(state) != 0 => return Some(READABLE),
-                Some(_) => {}
-                None => all_known = false,
-            }
-        }
-        all_known.then_some(0)
+        let look = Look { fds: self, known: &file.known, asked, nests };
+        with_kind!(&file.kind, kind => kind.ready(&look))
     }
 
     /// Adds to `unknown` those files behind this one about which `unixd` has to be asked, with the
     /// events that are wanted of them.
     fn collect_unknown(
-        &mut self,
+        &self,
         (index, events): (u32, u16),
         nests: u32,
         unknown: &mut Vec<(u32, u16)>,
     ) {
         let epoch = self.knowledge.epoch;
-        let Some(Some(file)) = self.files.get_mut(index) else { return };
-        if let Object::Epoll(set) = &mut file.object {
+        let Ok(file) = self.at(index) else { return };
+        if let Some(set) = file.set().cloned() {
+            let mut set = set.borrow_mut();
             if set.epoch != epoch {
                 set.epoch = epoch;
                 set.list_all();
@@ -147,6 +162,7 @@ impl Fds {
             let wanted =
                 |(_, member): (u32, &Member)| (member.file, member.report(u16::MAX) as u16);
             let members: Vec<(u32, u16)> = set.listed().map(wanted).collect();
+            drop(set);
             for member in members.into_iter().take_while(|_| nests > 0) {
                 self.collect_unknown(member, nests - 1, unknown);
             }
@@ -164,7 +180,7 @@ impl Fds {
         // Sets are not members of each other, so this file is not looked at meanwhile.
         let sets = core::mem::take(&mut file.known.sets);
         for &(set, number) in &sets {
-            if self.set_at(set).is_some_and(|set| set.came(number, events)) {
+            if self.set_at(set).is_some_and(|set| set.borrow_mut().came(number, events)) {
                 self.came(set, READABLE);
             }
         }
@@ -173,11 +189,13 @@ impl Fds {
         }
     }
 
-    fn set_at(&mut self, index: u32) -> Option<&mut Epoll> {
-        match self.files.get_mut(index) {
-            Some(Some(File { object: Object::Epoll(set), .. })) => Some(set),
-            _ => None,
-        }
+    /// A file belongs to a server from now on: nothing is known of it, so its sets are to look.
+    pub fn moved(&mut self, index: u32) {
+        self.came(index, u16::MAX);
+    }
+
+    fn set_at(&self, index: u32) -> Option<&SharedSet> {
+        self.at(index).ok()?.set()
     }
 
     /// Notes a member of a set with the file, too.
@@ -201,18 +219,16 @@ impl Fds {
     pub(super) fn leave_sets(&mut self, index: u32, file: &File) {
         for &(set, number) in &file.known.sets {
             if let Some(set) = self.set_at(set) {
-                set.remove(number);
+                set.borrow_mut().remove(number);
             }
         }
-        match &file.object {
-            Object::Epoll(set) => {
-                for (number, member) in set.members() {
-                    self.part(member.file, index, number);
-                }
-            }
-            Object::Timer(_) => self.knowledge.timers.retain(|timer| *timer != index),
-            _ => {}
+        let members = |set: &SharedSet| -> Vec<(u32, u32)> {
+            set.borrow().members().map(|(number, member)| (member.file, number)).collect()
+        };
+        for (member, number) in file.set().map(members).unwrap_or_default() {
+            self.part(member, index, number);
         }
+        self.knowledge.timers.retain(|timer| *timer != index);
     }
 
     /// Would the set at `index` be its own member, or be too deep, as a member of `set`?
@@ -222,12 +238,12 @@ impl Fds {
 
     /// How deep the sets in this one are. `None`: `forbidden` is one of them, or it is too deep.
     fn depth_below(&self, index: u32, forbidden: u32, left: u32) -> Option<u32> {
-        let Ok(File { object: Object::Epoll(set), .. }) = self.at(index) else { return Some(0) };
+        let Some(set) = self.set_at(index) else { return Some(0) };
         if index == forbidden || left == 0 {
             return None;
         }
         let mut deepest = 0;
-        for (_, member) in set.members() {
+        for (_, member) in set.borrow().members() {
             deepest = deepest.max(self.depth_below(member.file, forbidden, left - 1)?);
         }
         Some(deepest + 1)
@@ -259,12 +275,11 @@ impl Fds {
         let mut next = FOREVER;
         for at in 0..self.knowledge.timers.len() {
             let Some(&index) = self.knowledge.timers.get(at) else { break };
-            let Ok(File { object: Object::Timer(timer), .. }) = self.at(index) else { continue };
-            match timer.deadline {
-                0 => {}
+            match self.at(index).ok().and_then(File::deadline) {
+                None => {}
                 // It goes on when somebody reads it.
-                deadline if deadline <= now => self.came(index, READABLE),
-                deadline => next = next.min(deadline),
+                Some(deadline) if deadline <= now => self.came(index, READABLE),
+                Some(deadline) => next = next.min(deadline),
             }
         }
         self.knowledge.next_timer = next;
@@ -273,19 +288,11 @@ impl Fds {
     fn changed(&mut self, entry: PollEntry) {
         let (index, which) = (entry.desc >> 1, (entry.desc & 1) as usize);
         let Some(Some(file)) = self.files.get_mut(index) else { return };
-        file.known.state[which] = shown(&file.object, which, entry.revents);
-        let came = shown(&file.object, which, entry.events);
+        file.known.state[which] = file.shown(which, entry.revents);
+        let came = file.shown(which, entry.events);
         if came != 0 {
             self.came(index, came);
         }
-    }
-}
-
-/// Of one end of a socket pair, only the description to write to knows whether that is possible.
-fn shown(object: &Object, which: usize, state: u16) -> u16 {
-    match object {
-        Object::Pair { .. } if which == 0 => state & !WRITABLE,
-        _ => state,
     }
 }
 
@@ -315,8 +322,7 @@ fn ask_for_changes(p: &mut Process, changes: u64) {
 
 fn entries(count: usize) -> impl Iterator<Item = PollEntry> {
     let all = server::data(count.saturating_mul(ENTRY_BYTES));
-    let entry =
-        move |n| all.skip(n * ENTRY_BYTES).load().ok().map(|bytes| PollEntry::from_bytes(bytes));
+    let entry = move |n| all.skip(n * ENTRY_BYTES).load().ok().map(PollEntry::from_bytes);
     (0..all.len() / ENTRY_BYTES).map_while(entry)
 }
 
@@ -377,7 +383,7 @@ fn watch(p: &mut Process, files: &[(u32, u16)]) -> Result<()> {
             (file.known.epoch, file.known.refused, file.known.state) = (epoch, false, [0; 2]);
         }
         file.known.refused |= entry.events == 0;
-        file.known.state[which] = shown(&file.object, which, entry.revents);
+        file.known.state[which] = file.shown(which, entry.revents);
     }
     Ok(())
 }
@@ -396,7 +402,7 @@ fn ask(p: &mut Process, files: &[(u32, u16)]) -> Result<()> {
     for ((_, token), entry) in all.into_iter().zip(entries(bytes / ENTRY_BYTES)) {
         let Some(Some(file)) = p.fds.files.get_mut(token >> 1) else { continue };
         let which = (token & 1) as usize;
-        file.known.state[which] = shown(&file.object, which, entry.revents);
+        file.known.state[which] = file.shown(which, entry.revents);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::{own, RWX};
 use tables::Sparse;
-use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Table};
+use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Table};
 
 /// Capabilities of the process, as far as program memory is made of them.
 pub struct Caps {
@@ -46,7 +46,20 @@ fn no_memory(_: Status) -> NoMemory {
     NoMemory
 }
 
-/// The same of what is done with the Frame of an extent, which `unixd` may have taken away.
+fn refused(_: Status) -> Refused {
+    Refused
+}
+
+/// What a deletion came to, or a loss of rights. An empty slot is as good as an emptied one.
+#[inline(always)]
+fn emptied(result: Result<(), Status>) -> Result<(), Refused> {
+    match result {
+        Ok(()) | Err(Status::Empty) => Ok(()),
+        Err(_) => Err(Refused),
+    }
+}
+
+/// What became of an operation on the Frame of an extent, which `unixd` may have taken away.
 fn gone_or_no_memory(status: Status) -> ObjectError {
     match status {
         Status::Empty => ObjectError::Gone,
@@ -139,8 +152,10 @@ impl Caps {
     /// Drops upper tables: all program memory is gone.
     pub fn drop_uppers(&mut self) {
         for (_, &table) in core::mem::take(&mut self.uppers).iter() {
-            let _ = table_slot(table).delete();
-            self.nodes.free_table(table);
+            // One that cannot be deleted keeps its slot.
+            if emptied(table_slot(table).delete()).is_ok() {
+                self.nodes.free_table(table);
+            }
         }
     }
 
@@ -212,8 +227,8 @@ impl Backend for Caps {
     fn cnode_new(&mut self) -> Result<CNode, NoMemory> {
         self.nodes.make_node(&mut self.arena).map_err(no_memory)
     }
-    fn cnode_drop(&mut self, node: CNode) {
-        self.nodes.drop_node(node);
+    fn cnode_drop(&mut self, node: CNode) -> Result<(), Refused> {
+        self.nodes.drop_node(node).map_err(refused)
     }
     fn cnode_shared(&mut self, node: CNode) -> bool {
         has_copies(node_place(node))
@@ -222,13 +237,13 @@ impl Backend for Caps {
         slot(from, lo).copy_range(slot(to, lo), n, CapType::Null).map(|_| ()).map_err(no_memory)
     }
     #[inline]
-    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) {
+    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) -> Result<(), Refused> {
         let place = slot(node, first);
         // Slots that are empty already are an error of the single operation only.
-        let _ = if count == 1 { place.delete() } else { place.delete_range(count) };
+        emptied(if count == 1 { place.delete() } else { place.delete_range(count) })
     }
-    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) {
-        let _ = slot(from.0, from.1).move_to(slot(to.0, to.1));
+    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), Refused> {
+        slot(from.0, from.1).move_to(slot(to.0, to.1)).map_err(refused)
     }
     fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory> {
         slot(from.0, from.1).copy_to(slot(to.0, to.1)).map_err(no_memory)
@@ -244,7 +259,8 @@ impl Backend for Caps {
             let made = self.arena.make(CapType::Frame.alone(), PAGE, here, slot(to, first + done));
             if let Err(error) = made {
                 if done > 0 {
-                    self.slots_drop(to, first, done);
+                    // Slots that are not empty are not used again: making pages there fails.
+                    let _ = self.slots_drop(to, first, done);
                 }
                 return Err(no_memory(error));
             }
@@ -289,17 +305,19 @@ impl Backend for Caps {
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
         self.make_table(region).map_err(no_memory)
     }
-    fn table_drop(&mut self, _region: u64, table: Table) {
-        let slot = table_slot(table);
-        let _ = table_mapping(table).delete();
-        let _ = slot.delete();
-        self.nodes.free_table(table);
+    fn table_drop(&mut self, _region: u64, table: Table) -> Result<(), Refused> {
+        emptied(table_mapping(table).delete())?;
+        // What is not mapped is harmless; but its slots are in use.
+        if emptied(table_slot(table).delete()).is_ok() {
+            self.nodes.free_table(table);
+        }
+        Ok(())
     }
     fn table_shared(&mut self, table: Table) -> bool {
         has_copies(table_slot(table))
     }
-    fn table_writable(&mut self, _region: u64, table: Table) {
-        let _ = table_mapping(table).protect(0, 1, RWX);
+    fn table_writable(&mut self, _region: u64, table: Table) -> Result<(), Refused> {
+        table_mapping(table).protect(0, 1, RWX).map_err(refused)
     }
 
     fn zeros_show(
@@ -311,9 +329,8 @@ impl Backend for Caps {
     ) -> Result<(), NoMemory> {
         table_slot(table).map_zero(first, count, flags(prot)).map(|_| ()).map_err(no_memory)
     }
-    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) {
-        // The table is the process's own.
-        let _ = table_slot(table).map_zero(first, count, MapFlags(0));
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) -> Result<(), Refused> {
+        table_slot(table).map_zero(first, count, MapFlags(0)).map(|_| ()).map_err(refused)
     }
     #[inline]
     fn map_pages(
@@ -334,8 +351,17 @@ impl Backend for Caps {
         mapped.map_err(no_memory)
     }
     #[inline]
-    fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool {
-        slot(mapping.0, mapping.1).replace(slot(page.0, page.1), flags(prot)).is_ok()
+    fn replace(
+        &mut self,
+        mapping: (CNode, u32),
+        page: (CNode, u32),
+        prot: Prot,
+    ) -> Result<bool, Refused> {
+        match slot(mapping.0, mapping.1).replace(slot(page.0, page.1), flags(prot)) {
+            Ok(()) => Ok(true),
+            Err(Status::Empty) => Ok(false),
+            Err(error) => Err(refused(error)),
+        }
     }
     fn map_extent(
         &mut self,
@@ -354,18 +380,28 @@ impl Backend for Caps {
         mapped.map_err(gone_or_no_memory)
     }
     #[inline]
-    fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {
+    fn protect(
+        &mut self,
+        mappings: CNode,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused> {
         let place = slot(mappings, first);
-        let _ = if count == 1 {
-            // One Mapping of one entry: faster than a walk over slots.
-            place.protect(0, 1, flags(prot)).map(|()| 1)
-        } else {
-            place.protect_many(count, flags(prot))
-        };
+        // One Mapping of one entry: faster than a walk over slots, which passes over empty ones.
+        match count {
+            1 => emptied(place.protect(0, 1, flags(prot))),
+            _ => place.protect_many(count, flags(prot)).map(|_| ()).map_err(refused),
+        }
     }
-    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32) {
+    fn protect_exclusive(
+        &mut self,
+        mappings: CNode,
+        first: u32,
+        count: u32,
+    ) -> Result<(), Refused> {
         let flags = flags(Prot(3)).or(MapFlags::IF_EXCLUSIVE);
-        let _ = slot(mappings, first).protect_many(count, flags);
+        slot(mappings, first).protect_many(count, flags).map(|_| ()).map_err(refused)
     }
     fn protect_part(
         &mut self,
@@ -373,17 +409,24 @@ impl Backend for Caps {
         first: u32,
         count: u32,
         prot: Prot,
-    ) -> bool {
-        slot(node, at).protect(first, count, flags(prot)).is_ok()
+    ) -> Result<(), Refused> {
+        slot(node, at).protect(first, count, flags(prot)).map_err(refused)
     }
-    fn unmap_part(&mut self, (node, at): (CNode, u32), first: u32, count: u32, len: u32) {
+    fn unmap_part(
+        &mut self,
+        (node, at): (CNode, u32),
+        first: u32,
+        count: u32,
+        len: u32,
+    ) -> Result<(), Refused> {
         let place = slot(node, at);
         let behind = first + count;
         let splits = first > 0 && behind < len;
         let rest = if splits { slot(node, at + behind) } else { Place::NULL };
-        let _ = place.unmap(first, count, rest);
-        if first == 0 {
-            let _ = place.move_to(slot(node, at + behind));
+        place.unmap(first, count, rest).map_err(refused)?;
+        match first {
+            0 => place.move_to(slot(node, at + behind)).map_err(refused),
+            _ => Ok(()),
         }
     }
 

@@ -2,10 +2,11 @@
 
 use super::{errno, settle, take_limits, user, Mm};
 use crate::errno::{Errno, Result};
+use crate::fd::kinds::with_kind;
+use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::layout::PAGE;
-use unixproto::files::Kind;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
 const MAP_TYPE: u32 = 0xf;
@@ -128,11 +129,10 @@ fn find_object(
     if shared && request.prot.has(Prot::WRITE) && !writable {
         return Err(Errno::EACCES);
     }
-    let (desc, kind, inode) = file.description(Errno::ENODEV)?;
-    match kind {
-        Kind::Zero if shared => request.object = Some((shared_memory(p, request.len)?, 0)),
-        Kind::Zero => {}
-        Kind::Regular => {
+    match with_kind!(&file.kind, kind => kind.map())? {
+        Mapped::Zeroes if shared => request.object = Some((shared_memory(p, request.len)?, 0)),
+        Mapped::Zeroes => {}
+        Mapped::Contents(Contents { desc, inode }) => {
             let index = p.fds.index(fd)?;
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
@@ -140,7 +140,6 @@ fn find_object(
                 request.flags = request.flags.or(Flags::NEVER_WRITE);
             }
         }
-        _ => return Err(Errno::ENODEV),
     }
     Ok(())
 }

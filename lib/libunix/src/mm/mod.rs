@@ -21,7 +21,7 @@ use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use backend::Caps;
 use core::sync::atomic::Ordering::Relaxed;
-use uvm::{ObjectId, ObjectName, Space};
+use uvm::{NoMemory, ObjectId, ObjectName, Space};
 
 /// Distance between the top of the stack and the mmap area: the stack's limit and more.
 pub const STACK_GAP: u64 = 1 << 30;
@@ -45,12 +45,17 @@ impl Mm {
     }
 
     /// Takes everything away, for a new program.
-    pub fn clear(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// Some of the old one's memory may still be visible.
+    pub fn clear(&mut self) -> Result<(), NoMemory> {
         if self.caps.upper_tables() <= FEW_UPPERS {
             return self.space.clear(&mut self.caps);
         }
-        self.space.destroy(&mut self.caps);
+        self.space.destroy(&mut self.caps)?;
         self.caps.drop_uppers();
+        Ok(())
     }
 }
 
@@ -105,7 +110,8 @@ pub fn truncated(p: &mut Process, inode: u64, size: u64) {
     let pages = size.div_ceil(PAGE);
     let mut last = None;
     while let Some(object) = caps.objects.of_inode(inode, last) {
-        space.object_cut(caps, object, pages);
+        // The pages of others stay as well: what could not be taken away here is no different.
+        let _ = space.object_cut(caps, object, pages);
         caps.objects.cut(&mut caps.nodes, object, pages);
         last = Some(object);
     }

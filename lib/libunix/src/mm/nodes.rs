@@ -174,9 +174,17 @@ impl Nodes {
     }
 
     /// Gives up a CNode.
-    pub fn drop_node(&mut self, node: CNode) {
-        let _ = node_place(node).delete();
+    ///
+    /// # Errors
+    ///
+    /// It is still there: its number is not given out again.
+    pub fn drop_node(&mut self, node: CNode) -> Result<(), Status> {
+        match node_place(node).delete() {
+            Ok(()) | Err(Status::Empty) => {}
+            Err(error) => return Err(error),
+        }
         self.nodes.free(node.0);
+        Ok(())
     }
 
     /// A CNode's number stands for nothing in this process.
@@ -201,7 +209,8 @@ impl Nodes {
             None => self.near_tables.free(table.0),
             Some((node, at)) => {
                 if let Some(empty) = self.far_tables.free(node, at) {
-                    self.drop_node(empty);
+                    // An empty one: if it stays, it costs its memory.
+                    let _ = self.drop_node(empty);
                 }
             }
         }

@@ -462,7 +462,8 @@ fn give_back(near: &mut Numbers, far: &mut Spread, nodes: &mut Nodes, slot: Plac
         Some(index) => near.free(index),
         None => {
             if let Some(empty) = far.free_place(slot) {
-                nodes.drop_node(empty);
+                // An empty one: if it stays, it costs its memory.
+                let _ = nodes.drop_node(empty);
             }
         }
     }

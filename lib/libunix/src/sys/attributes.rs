@@ -2,14 +2,16 @@
 
 use super::paths::{self, open_file, path, path_or_empty, Path, AT_FDCWD};
 use crate::errno::{Errno, Result};
-use crate::fd::{File, Object};
+use crate::fd::kinds::with_kind;
+use crate::fd::ops::FileOps;
+use crate::fd::File;
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, op};
 use libos::guarded::Memory;
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
 use linuxabi::time::{set_time, SetTime, TIME_BYTES};
-use unixproto::files::{Kind, AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT};
+use unixproto::files::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT};
 
 const AT_NO_AUTOMOUNT: u32 = 0x800;
 const AT_STATX_SYNC_TYPE: u32 = 0x6000;
@@ -17,17 +19,7 @@ const STAT_FLAGS: u32 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT;
 
 /// Leaves `struct stat` of an open file in the data area.
 fn stat_open(file: &File) -> Result<Memory> {
-    match file.object {
-        Object::Description { desc, .. } => {
-            server::call(op::Stat { dir: desc, flags: AT_EMPTY_PATH })?;
-        }
-        ref object => {
-            let mode = if matches!(object, Object::Text(_)) { 0o100444 } else { 0o600 };
-            let attributes =
-                unixproto::files::Stat { mode, nlink: 1, blksize: 4096, ..Default::default() };
-            server::put_a(&attributes.to_bytes());
-        }
-    }
+    with_kind!(&file.kind, kind => kind.stat())?;
     Ok(server::data(STAT_BYTES))
 }
 
@@ -133,7 +125,7 @@ pub fn chmod(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
 
 /// The description of `fd` for a call that changes the file behind it.
 fn changeable(p: &Process, fd: i32) -> Result<u32> {
-    Ok(p.fds.get_open(fd)?.description(Errno::EINVAL)?.0)
+    p.fds.get_open(fd)?.description(Errno::EINVAL)
 }
 
 pub fn fchmod(p: &mut Process, fd: i32, mode: u32) -> Result<u64> {
@@ -257,16 +249,16 @@ pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let file = p.fds.get_open(fd)?;
-    let (dir, kind, _) = file.description(Errno::EINVAL)?;
-    if kind != Kind::Regular || !file.writable() {
+    if !file.writable() {
         return Err(Errno::EINVAL);
     }
-    let file = server::call(op::Truncate { dir, size: size as u64, flags: AT_EMPTY_PATH })?;
-    mm::truncated(p, file.inode, size as u64);
-    Ok(0)
+    with_kind!(&file.kind, kind => {
+        let kind = kind.handle();
+        kind.truncate(p, size as u64)
+    })
 }
 
-/// `fallocate`: only ever makes files longer; their holes stay holes.
+/// `fallocate`.
 pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> Result<u64> {
     const KEEP_SIZE: u32 = 1;
     if offset < 0 || len <= 0 {
@@ -279,20 +271,12 @@ pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> 
     if mode & !KEEP_SIZE != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let (dir, kind, _) = file.description(Errno::ENODEV)?;
-    match kind {
-        Kind::Regular => {}
-        Kind::Pipe => return Err(Errno::ESPIPE),
-        Kind::Directory => return Err(Errno::EISDIR),
-        _ => return Err(Errno::ENODEV),
-    }
-    let end = offset.checked_add(len).ok_or(Errno::EFBIG)? as u64;
-    let stat: [u8; STAT_BYTES] = stat_open(file)?.load().map_err(|_| Errno::EIO)?;
-    let size = unixproto::files::Stat::from_bytes(&stat).size as u64;
-    if mode & KEEP_SIZE == 0 && end > size {
-        server::call(op::Truncate { dir, size: end, flags: AT_EMPTY_PATH })?;
-    }
-    Ok(0)
+    let end = offset.checked_add(len).map(|end| (mode & KEEP_SIZE == 0).then_some(end as u64));
+    with_kind!(&file.kind, kind => match end {
+        Some(end) => kind.allocate(end),
+        // What a kind that has no room to make says comes first.
+        None => kind.allocate(None).and(Err(Errno::EFBIG)),
+    })
 }
 
 pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {

@@ -31,7 +31,7 @@ pub fn get(p: &mut Process, fd: i32, addr: u64, more: u32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     check_pid(&request, more)?;
-    let (desc, ..) = p.fds.get(fd)?.description(Errno::EINVAL)?;
+    let desc = p.fds.get(fd)?.description(Errno::EINVAL)?;
     let Flock { start, len, .. } = request;
     let found = server::call(op::GetLock { desc, how: how(&request, more), start, len })?;
     let answer = match found.kind {
@@ -58,7 +58,7 @@ pub fn set(p: &mut Process, fd: i32, addr: u64, more: u32) -> Result<u64> {
     if !allowed {
         return Err(Errno::EBADF);
     }
-    let (desc, ..) = file.description(Errno::EINVAL)?;
+    let desc = file.description(Errno::EINVAL)?;
     let Flock { start, len, .. } = request;
     server::wait(p, op::SetLock { desc, how: how(&request, more), start, len }).map_err(restart)?;
     p.fds.has_locks |= more & lock::DESCRIPTION == 0;
@@ -76,7 +76,7 @@ pub fn flock(p: &mut Process, fd: i32, operation: u32) -> Result<u64> {
         8 => lock::UNLOCK,
         _ => return Err(Errno::EINVAL),
     };
-    let (desc, ..) = p.fds.get_open(fd)?.description(Errno::EINVAL)?;
+    let desc = p.fds.get_open(fd)?.description(Errno::EINVAL)?;
     let wait = if operation & NONBLOCK == 0 { lock::WAIT } else { 0 };
     let request = op::SetLock { desc, how: kind | wait | lock::WHOLE, start: 0, len: 0 };
     server::wait(p, request).map(|()| 0).map_err(restart)

@@ -2,19 +2,18 @@
 
 mod attributes;
 mod descriptors;
-mod epolling;
 pub mod futex;
 mod info;
 mod ioctl;
 mod limits;
 mod locks;
-mod mask;
+pub mod mask;
 mod names;
 mod paths;
 pub mod pi;
-mod polling;
+pub mod polling;
 mod privilege;
-mod processes;
+pub mod processes;
 pub mod random;
 mod readwrite;
 pub mod robust;

@@ -2,6 +2,7 @@
 
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
+use crate::fd::kinds::own_maps;
 use crate::fd::{self, File};
 use crate::mm::{self, user};
 use crate::process::Process;
@@ -32,8 +33,8 @@ pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> 
     let flags = flags & OPEN_FLAGS;
     let path = path(p, dirfd, name)?;
     p.fds.check_room(0, p.sys.max_files())?;
-    if fd::text::is_own_maps(p, &path.text, flags) {
-        return fd::text::open_own_maps(p, flags);
+    if own_maps::is_own_maps(p, &path.text, flags) {
+        return own_maps::open_own_maps(p, flags);
     }
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
     // A fifo may wait for its other end.
@@ -192,7 +193,7 @@ pub fn chdir(p: &mut Process, name: u64) -> Result<u64> {
 }
 
 pub fn fchdir(p: &mut Process, fd: i32) -> Result<u64> {
-    let dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?.0;
+    let dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
     server::call(op::Chdir { dir, flags: abi::AT_EMPTY_PATH }).map(|()| 0)
 }
 

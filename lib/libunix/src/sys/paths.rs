@@ -17,7 +17,7 @@ pub fn directory(p: &Process, dirfd: i32) -> Result<u32> {
     if dirfd == AT_FDCWD {
         return Ok(CWD);
     }
-    Ok(p.fds.get(dirfd)?.description(Errno::ENOTDIR)?.0)
+    p.fds.get(dirfd)?.description(Errno::ENOTDIR)
 }
 
 /// A path, with the directory to start from.
@@ -64,5 +64,5 @@ pub fn call_second<R: Request>(request: R, a: usize, path: &Path) -> Result<R::R
 
 /// Takes the description of `fd` for a request about an open file.
 pub fn open_file(p: &Process, fd: i32) -> Result<u32> {
-    Ok(p.fds.get(fd)?.description(Errno::EINVAL)?.0)
+    p.fds.get(fd)?.description(Errno::EINVAL)
 }

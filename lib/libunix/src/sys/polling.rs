@@ -2,7 +2,7 @@
 
 use super::mask;
 use crate::errno::{Errno, Result};
-use crate::fd::{watch, Fds, Object};
+use crate::fd::{watch, Fds};
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::restart_no_handler;
@@ -113,11 +113,11 @@ fn look(fds: &Fds, wants: &mut [Want]) -> u64 {
 
 /// When the first of the timers among them expires, on the monotonic clock.
 fn first_deadline(p: &Process, wants: &[Want]) -> u64 {
-    let timer = |want: &Want| match p.fds.at(want.file?).ok()?.object {
-        Object::Timer(timer) if timer.deadline > 0 => Some(timer.deadline),
-        // Any of its members may be the next.
-        Object::Epoll(_) => Some(p.fds.next_timer()),
-        _ => None,
+    let timer = |want: &Want| {
+        let file = p.fds.at(want.file?).ok()?;
+        // Any of the members of a set may be the next.
+        let of_members = file.set().map(|_| p.fds.next_timer());
+        file.deadline().or(of_members)
     };
     wants.iter().filter_map(timer).min().unwrap_or(FOREVER)
 }
@@ -134,7 +134,7 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
         }
         let is_watched = |want: &Want| {
             let file = want.file.and_then(|index| p.fds.at(index).ok());
-            file.is_some_and(|file| file.is_watched() || matches!(file.object, Object::Epoll(_)))
+            file.is_some_and(|file| file.is_watched() || file.set().is_some())
         };
         let (watched, timer) = (wants.iter().any(is_watched), first_deadline(p, wants));
         waiting.wait(p, watched, &refused, timer)?;

@@ -2,6 +2,7 @@
 
 use super::limits::rusage;
 use crate::errno::{Errno, Result};
+use crate::fd::kinds::pidfd;
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op, restart};
@@ -248,15 +249,24 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
     if options & !(KINDS | WNOHANG | WNOWAIT | LINUX_ONLY) != 0 || options & KINDS == 0 {
         return Err(Errno::EINVAL);
     }
+    let mut never_waits = false;
     let pid = match (which, id) {
         (0, _) => -1,
+        (3, 0..) => {
+            let (pid, nonblocking) = pidfd::process(p, id)?;
+            never_waits = nonblocking && options & WNOHANG == 0;
+            pid
+        }
         (1, 1..) => id,
         (2, 0) => 0,
         (2, 1..) => -id,
         _ => return Err(Errno::EINVAL),
     };
-    let options = options & !LINUX_ONLY;
-    server::wait(p, op::Wait { pid, options }).map_err(restart)
+    let options = options & !LINUX_ONLY | if never_waits { WNOHANG } else { 0 };
+    match server::wait(p, op::Wait { pid, options }).map_err(restart)? {
+        waited if never_waits && waited.pid == 0 => Err(Errno::EAGAIN),
+        waited => Ok(waited),
+    }
 }
 
 pub fn kill(_p: &mut Process, pid: i32, signal: u32) -> Result<u64> {
@@ -286,14 +296,20 @@ fn send_thread(pid: u32, tid: u32, signal: u32) -> Result<u64> {
 
 pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Result<u64> {
     let raw: [u64; 4] = user::copy_in(p, info)?;
-    let code = raw[1] as i32;
-    if (code >= 0 || code == SI_TKILL) && pid as u64 != load(&header().pid) {
-        return Err(Errno::EPERM);
-    }
+    let (code, value) = sent_info(&raw, pid as u32)?;
     if pid <= 0 {
         return Err(Errno::ESRCH);
     }
-    server::call(op::Kill { pid, signal, code, value: raw[3] }).map(|()| 0)
+    server::call(op::Kill { pid, signal, code, value }).map(|()| 0)
+}
+
+/// `si_code` and `si_value` of a `siginfo_t` that is sent to a process.
+pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
+    let code = raw[1] as i32;
+    match (code >= 0 || code == SI_TKILL) && pid as u64 != load(&header().pid) {
+        true => Err(Errno::EPERM),
+        false => Ok((code, raw[3])),
+    }
 }
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.

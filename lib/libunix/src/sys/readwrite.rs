@@ -2,14 +2,16 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::{alone, text, transfer, Object};
+use crate::fd::kinds::with_kind;
+use crate::fd::ops::{FileOps, Handle};
+use crate::fd::transfer;
 use crate::mm::user;
 use crate::process::Process;
-use crate::server::{self, op};
+use crate::server;
 use alloc::vec;
 use alloc::vec::Vec;
 use linuxabi::iovec::{decode, Buffer, IOVEC_BYTES, MAX_RW, MAX_VECTORS};
-use unixproto::files::{Kind, SEEK_HOLE};
+use unixproto::files::SEEK_HOLE;
 use unixproto::session::DATA_BYTES;
 
 fn one(base: u64, len: u64) -> [Buffer; 1] {
@@ -107,24 +109,16 @@ pub fn pwritev2(
 }
 
 pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> {
+    let index = p.fds.index(fd)?;
     let file = p.fds.get_open(fd)?;
-    if matches!(file.object, Object::Event(_) | Object::Timer(_) | Object::Epoll(_)) {
-        return Ok(0);
-    }
-    if matches!(file.object, Object::Text(_)) {
-        return text::seek(p, fd, offset, whence);
-    }
-    let (desc, kind, _) = file.description(Errno::ESPIPE)?;
+    let handle = Handle { index, flags: file.flags };
     if whence > SEEK_HOLE {
         return Err(Errno::EINVAL);
     }
-    match kind {
-        Kind::Pipe | Kind::Tty | Kind::Stream => Err(Errno::ESPIPE),
-        Kind::Path => Err(Errno::EBADF),
-        Kind::Null | Kind::Zero | Kind::Full | Kind::Random => Ok(0),
-        Kind::Regular => alone::seek(p, fd, desc, offset, whence),
-        Kind::Directory | Kind::Text => Ok(server::call(op::Seek { desc, offset, whence })?.offset),
-    }
+    with_kind!(&file.kind, kind => {
+        let kind = kind.handle();
+        kind.seek(p, handle, offset, whence)
+    })
 }
 
 /// An offset in the program's memory, for `sendfile` and `copy_file_range`.
@@ -159,15 +153,8 @@ pub fn copy_file_range(
     flags: u32,
 ) -> Result<u64> {
     let (in_at, out_at) = (offset_in(p, in_offset)?, offset_in(p, out_offset)?);
-    let regular = |fd| -> Result<()> {
-        match p.fds.get(fd)?.description(Errno::EINVAL)? {
-            (_, Kind::Regular, _) => Ok(()),
-            (_, Kind::Directory, _) => Err(Errno::EISDIR),
-            _ => Err(Errno::EINVAL),
-        }
-    };
-    regular(input)?;
-    regular(output)?;
+    p.fds.get(input)?.contents()?;
+    p.fds.get(output)?.contents()?;
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
@@ -179,13 +166,10 @@ pub fn copy_file_range(
 
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
 fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
-    let (desc, kind, _) = p.fds.get_open(fd)?.description(Errno::ENOTDIR)?;
-    if kind != Kind::Directory {
-        return Err(Errno::ENOTDIR);
-    }
     user::check_writable(p, buf, (len as usize).min(1))?;
+    let file = p.fds.get_open(fd)?;
     let bytes = len.min(DATA_BYTES as u32);
-    let count = server::call(op::GetDents { desc, bytes })?.count as usize;
+    let count = with_kind!(&file.kind, kind => kind.list(bytes))?;
     if old {
         let mut listing = server::taken(count)?;
         let mut records = &mut listing[..];
@@ -215,10 +199,8 @@ pub fn getdents(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
 
 /// `fsync` and its relatives: nothing is ever behind.
 pub fn fsync(p: &mut Process, fd: i32) -> Result<u64> {
-    match &p.fds.get_open(fd)?.object {
-        Object::Description { kind: Kind::Regular | Kind::Directory | Kind::Text, .. } => Ok(0),
-        _ => Err(Errno::EINVAL),
-    }
+    let file = p.fds.get_open(fd)?;
+    with_kind!(&file.kind, kind => kind.sync())
 }
 
 pub fn sync_file_range(p: &mut Process, fd: i32) -> Result<u64> {
@@ -227,19 +209,17 @@ pub fn sync_file_range(p: &mut Process, fd: i32) -> Result<u64> {
 
 pub fn fadvise64(p: &mut Process, fd: i32, _offset: i64, len: i64, advice: u32) -> Result<u64> {
     let file = p.fds.get_open(fd)?;
-    if matches!(file.object, Object::Description { kind: Kind::Pipe, .. }) {
-        return Err(Errno::ESPIPE);
-    }
+    let answer = with_kind!(&file.kind, kind => kind.advise())?;
     if len < 0 || advice > 5 {
         return Err(Errno::EINVAL);
     }
-    Ok(0)
+    Ok(answer)
 }
 
 pub fn readahead(p: &mut Process, fd: i32) -> Result<u64> {
-    match p.fds.get_open(fd)?.description(Errno::EINVAL)? {
-        (_, Kind::Regular, _) => Ok(0),
-        _ => Err(Errno::EINVAL),
+    match p.fds.get_open(fd)?.contents() {
+        Ok(_) => Ok(0),
+        Err(_) => Err(Errno::EINVAL),
     }
 }
 
@@ -247,11 +227,14 @@ pub fn sync(_p: &mut Process) -> u64 {
     0
 }
 
-/// Is the file one end of a socket pair?
+/// `ENOTSOCK` unless the file is one end of a connection.
 fn check_socket(p: &Process, fd: i32) -> Result<()> {
-    match p.fds.get(fd)?.object {
-        Object::Pair { .. } => Ok(()),
-        _ => Err(Errno::ENOTSOCK),
+    fn is_socket<K: FileOps>(_: &K) -> bool {
+        K::SOCKET
+    }
+    match with_kind!(&p.fds.get(fd)?.kind, kind => is_socket(kind)) {
+        true => Ok(()),
+        false => Err(Errno::ENOTSOCK),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::errno::Result;
 use crate::exec;
+use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, timer};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::Process;
@@ -161,16 +162,16 @@ calls! {
     // Descriptors.
     3 close descriptors::close, (i32);
     16 ioctl ioctl::ioctl, (i32, u32, u64);
-    22 pipe descriptors::pipe, (u64);
+    22 pipe pipe::pipe, (u64);
     32 dup descriptors::dup, (i32);
     33 dup2 descriptors::dup2, (i32, i32);
     72 fcntl descriptors::fcntl, (i32, u32, u64);
     73 flock locks::flock, (i32, u32);
-    53 socketpair descriptors::socketpair, (u32, u32, u32, u64);
-    284 eventfd descriptors::eventfd, (u32);
-    290 eventfd2 descriptors::eventfd2, (u32, u32);
+    53 socketpair pair::socketpair, (u32, u32, u32, u64);
+    284 eventfd event::eventfd, (u32);
+    290 eventfd2 event::eventfd2, (u32, u32);
     292 dup3 descriptors::dup3, (i32, i32, u32);
-    293 pipe2 descriptors::pipe2, (u64, u32);
+    293 pipe2 pipe::pipe2, (u64, u32);
     436 close_range descriptors::close_range, (u32, u32, u32);
 
     // Memory.
@@ -191,13 +192,13 @@ calls! {
     // Waiting for several.
     7 poll polling::poll, (u64, u32, i32);
     23 select polling::select, (i32, u64, u64, u64, u64);
-    213 epoll_create epolling::epoll_create, (i32);
-    232 epoll_wait epolling::epoll_wait, (i32, u64, i32, i32);
-    233 epoll_ctl epolling::epoll_ctl, (i32, u32, i32, u64);
+    213 epoll_create epoll::epoll_create, (i32);
+    232 epoll_wait epoll::epoll_wait, (i32, u64, i32, i32);
+    233 epoll_ctl epoll::epoll_ctl, (i32, u32, i32, u64);
     270 pselect6 polling::pselect6, (i32, u64, u64, u64, u64, u64);
     271 ppoll polling::ppoll, (u64, u32, u64, u64, u64);
-    281 epoll_pwait epolling::epoll_pwait, (i32, u64, i32, i32, u64, u64);
-    291 epoll_create1 epolling::epoll_create1, (u32);
+    281 epoll_pwait epoll::epoll_pwait, (i32, u64, i32, i32, u64, u64);
+    291 epoll_create1 epoll::epoll_create1, (u32);
 
     // Processes.
     39 getpid processes::getpid, ();
@@ -238,6 +239,8 @@ calls! {
     231 exit_group processes::exit_group, (u32);
     234 tgkill processes::tgkill, (i32, i32, u32);
     247 waitid processes::waitid, (u32, i32, u64, u32, u64);
+    424 pidfd_send_signal pidfd::pidfd_send_signal, (i32, u32, u64, u32);
+    434 pidfd_open pidfd::pidfd_open, (i32, u32);
 
     // Signals.
     13 rt_sigaction calls::rt_sigaction, (u32, u64, u64, u64);
@@ -302,9 +305,9 @@ calls! {
     228 clock_gettime time::clock_gettime, (u32, u64);
     229 clock_getres time::clock_getres, (u32, u64);
     230 clock_nanosleep time::clock_nanosleep, (u32, u32, u64, u64);
-    283 timerfd_create timers::timerfd_create, (u32, u32);
-    286 timerfd_settime timers::timerfd_settime, (i32, u32, u64, u64);
-    287 timerfd_gettime timers::timerfd_gettime, (i32, u64);
+    283 timerfd_create timer::timerfd_create, (u32, u32);
+    286 timerfd_settime timer::timerfd_settime, (i32, u32, u64, u64);
+    287 timerfd_gettime timer::timerfd_gettime, (i32, u64);
 
     // What there is not.
     41 socket info::no_sockets, ();

@@ -134,7 +134,7 @@ fn read(dump: &Dump, mut windows: Vec<Window>) -> Vec<Traced> {
 /// Number of the kernel's image.
 const KERNEL: u32 = 0;
 /// Source files of the kernel in which the capabilities of its core are changed and asked.
-const CAPABILITIES: &str = "kernel/src/cap/";
+const CAPABILITIES: [&str; 2] = ["kernel/src/cap/", "kernel/src/operations/"];
 /// Of these, what every invocation needs.
 const ALWAYS: [&str; 2] = ["kernel/src/cap/lookup.rs", "kernel/src/cap/mod.rs"];
 /// Source files of a monitor that are about rings.
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
 
     fn is_about_capabilities(&self, call: CallId) -> bool {
         let file = self.function(call).map_or("", |function| function.file.as_str());
-        file.starts_with(CAPABILITIES) && !ALWAYS.contains(&file)
+        CAPABILITIES.iter().any(|folder| file.starts_with(folder)) && !ALWAYS.contains(&file)
     }
 
     /// The program of a dispatcher.

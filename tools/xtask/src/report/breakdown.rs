@@ -1,12 +1,13 @@
 //! Where the instructions of an operation go: from a function trace of a shell at work.
 
-use super::svg::{escape, Anchor, Drawing};
+use super::svg::{Anchor, Drawing};
 use crate::results::grouped;
 use crate::tracing;
 use ::trace::dump::Dump;
 use ::trace::profile::{matching, Tree, Trees};
 use ::trace::timeline::{Name, Timeline};
 use anyhow::{Context, Result};
+use maud::{html, Markup};
 use std::fs;
 use std::path::Path;
 
@@ -23,7 +24,11 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("mapping database", &["crates/kernel/mdb/", "kernel/src/cap/db.rs"]),
     (
         "zeroing and copying",
-        &["kernel/src/cap/mem.rs", "kernel/src/arch/x86_64/pages.rs", "library/compiler-builtins/"],
+        &[
+            "kernel/src/object/mem.rs",
+            "kernel/src/arch/x86_64/pages.rs",
+            "library/compiler-builtins/",
+        ],
     ),
     (
         "page tables, TLB",
@@ -31,7 +36,13 @@ const PARTS: [(&str, &[&str]); 9] = [
     ),
     (
         "messages, scheduling",
-        &["kernel/src/dispatch/", "kernel/src/ipc/", "kernel/src/arch/", "crates/protocol/ump/"],
+        &[
+            "kernel/src/dispatch/",
+            "kernel/src/events/",
+            "kernel/src/ipc/",
+            "kernel/src/arch/",
+            "crates/protocol/ump/",
+        ],
     ),
     ("capabilities", &["kernel/src/", "crates/kernel/captypes/"]),
     ("UVM", &["crates/user/uvm/", "crates/user/pmap/"]),
@@ -96,7 +107,7 @@ fn part_of(dump: &Dump, name: Name) -> usize {
 const WIDTH: f64 = 640.0;
 
 /// A bar for each operation, all of the same length: shares, with the totals beside the names.
-pub fn picture(all: &[Breakdown]) -> String {
+pub fn picture(all: &[Breakdown]) -> Markup {
     const COLUMNS: usize = 3;
     let mut drawing = Drawing::default();
     let title = "Where the instructions go";
@@ -127,20 +138,22 @@ pub fn picture(all: &[Breakdown]) -> String {
 }
 
 /// The same in numbers.
-pub fn table(all: &[Breakdown]) -> String {
-    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>instructions</th>");
-    all.iter().for_each(|one| rows += &format!("<th>{}</th>", escape(one.operation)));
-    rows += "</tr></thead><tbody>\n";
-    for (n, (part, _)) in PARTS.iter().enumerate() {
-        rows += &format!("<tr><td>{}</td>", escape(part));
-        all.iter().for_each(|one| {
-            rows += &format!("<td>{}</td>", grouped(one.parts[n].round()));
-        });
-        rows += "</tr>\n";
+pub fn table(all: &[Breakdown]) -> Markup {
+    let cell = |value: f64| html! { td { (grouped(value.round())) } };
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "instructions" }
+                @for one in all { th { (one.operation) } }
+            } }
+            tbody {
+                @for (n, (part, _)) in PARTS.iter().enumerate() {
+                    tr { td { (part) } @for one in all { (cell(one.parts[n])) } }
+                }
+                tr { td { "together" } @for one in all { (cell(one.total())) } }
+            }
+        } }
     }
-    rows += "<tr><td>together</td>";
-    all.iter().for_each(|one| rows += &format!("<td>{}</td>", grouped(one.total().round())));
-    rows + "</tr>\n</tbody></table></div>\n"
 }
 
 #[cfg(test)]
@@ -158,6 +171,7 @@ mod tests {
             ("kernel/src/vspace/map.rs", "page tables, TLB"),
             ("kernel/src/arch/x86_64/pages.rs", "zeroing and copying"),
             ("kernel/src/dispatch/mod.rs", "messages, scheduling"),
+            ("kernel/src/events/mod.rs", "messages, scheduling"),
             ("crates/user/uvm/src/space.rs", "UVM"),
             ("library/alloc/src/vec/mod.rs", "the rest"),
             ("", "the rest"),
@@ -165,7 +179,7 @@ mod tests {
         let mut dump = Dump::default();
         for ((file, _), n) in files.iter().zip(0..) {
             // All of them methods of the same type, whose path says nothing.
-            let name = "<kernel::dispatch::Local>::do_it".to_owned();
+            let name = "<kernel::driver::CpuDriver>::do_it".to_owned();
             dump.functions.insert(n, Function { image: 0, name, file: (*file).to_owned() });
         }
         for ((file, part), n) in files.iter().zip(0..) {
@@ -178,7 +192,7 @@ mod tests {
         let mut parts = [0.0; PARTS.len()];
         (parts[0], parts[5]) = (300.0, 100.0);
         let one = Breakdown { operation: "a fork", times: 3, parts };
-        let picture = picture(&[one]);
+        let picture = picture(&[one]).into_string();
         assert!(picture.contains("400 instructions"), "{picture}");
         assert!(picture.contains("width=\"462.0\"") && picture.contains("width=\"154.0\""));
     }

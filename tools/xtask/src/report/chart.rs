@@ -2,6 +2,7 @@
 
 use super::svg::{Anchor, Drawing};
 use crate::results::{grouped, Clock, Measurement, System};
+use maud::Markup;
 
 pub const WIDTH: f64 = 640.0;
 
@@ -13,11 +14,11 @@ pub struct Figure {
 }
 
 impl Figure {
-    pub fn inline(&self) -> String {
+    pub fn inline(&self) -> Markup {
         self.drawing.inline(WIDTH, self.height, &self.title)
     }
 
-    pub fn standalone(&self) -> String {
+    pub fn standalone(&self) -> Markup {
         self.drawing.standalone(WIDTH, self.height, &self.title)
     }
 }
@@ -318,9 +319,9 @@ mod tests {
         let ours = crate::results::tests::measured("map", &[600.0]);
         let ours = Measurement { system: System::Tessera, ..ours };
         let paper = Measurement { system: System::Paper, samples: vec![1339.0], ..ours.clone() };
-        let alone = by_case("figure", &[&ours]).inline();
+        let alone = by_case("figure", &[&ours]).inline().into_string();
         assert!(!alone.contains("rings") && !alone.contains("1,339"), "{alone}");
-        let both = by_case("figure", &[&ours, &paper]).inline();
+        let both = by_case("figure", &[&ours, &paper]).inline().into_string();
         assert!(both.contains("rings: the paper") && both.contains("map, paper: 1,339"), "{both}");
     }
 

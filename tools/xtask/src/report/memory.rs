@@ -3,6 +3,7 @@
 use super::chart::WIDTH;
 use super::svg::{Anchor, Drawing};
 use crate::results::grouped;
+use maud::Markup;
 
 /// A line of `/proc/PID/maps`.
 #[derive(Debug, PartialEq)]
@@ -58,7 +59,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Highest addresses on top, as books draw them; gaps are drawn all alike.
-pub fn picture(maps: &str) -> String {
+pub fn picture(maps: &str) -> Markup {
     const LEFT: f64 = 150.0;
     const BAR: f64 = 150.0;
     const GAP: f64 = 22.0;
@@ -104,6 +105,7 @@ mod tests {
         assert_eq!(Region::parse("no region"), None);
         assert_eq!([size(4096), size(1 << 47), size(1536)], ["4 KiB", "128 TiB", "1.5 KiB"]);
         let svg = picture(&format!("{line}\n7f0000000000-7f0000001000 rw-p 0 00:00 0 [stack]\n"));
+        let svg = svg.into_string();
         assert!(svg.find("[stack]") < svg.find("/bin/cat") && svg.contains("of nothing"), "{svg}");
     }
 }

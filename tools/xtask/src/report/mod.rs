@@ -49,7 +49,7 @@ pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
     let live = live::ask(&session)?;
     let breakdown = options.trace.as_deref().map(breakdown::read).transpose()?.unwrap_or_default();
     let output = options.output.clone().unwrap_or_else(|| project.state().join("report.html"));
-    fs::write(&output, page::page(&all, &live, &breakdown))
+    fs::write(&output, page::page(&all, &live, &breakdown).into_string())
         .with_context(|| format!("cannot write {}", output.display()))?;
     println!("{}", output.display());
     Ok(0)
@@ -83,7 +83,7 @@ fn write_figures(all: &[Measurement], folder: &Path) -> Result<()> {
                 .map(str::to_lowercase)
                 .collect();
             let file = folder.join(format!("{}{suffix}.svg", words.join("-")));
-            fs::write(&file, figure.standalone())
+            fs::write(&file, figure.standalone().into_string())
                 .with_context(|| format!("cannot write {}", file.display()))?;
         }
     }

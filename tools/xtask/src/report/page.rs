@@ -3,10 +3,11 @@
 use super::breakdown::{self, Breakdown};
 use super::chart::{bars, by_case, by_size, Figure};
 use super::live::{Events, Live};
-use super::svg::{escape, STYLE};
+use super::svg::STYLE;
 use super::{memory, tree};
 use crate::compare::questions;
-use crate::results::{grouped, Clock, Measurement, System};
+use crate::results::{grouped, Clock, Measurement, Question, System};
+use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 const PAGE_STYLE: &str = "\
 :root{color-scheme:light dark}body{margin:0;background:var(--ground);color:var(--text);\
@@ -21,61 +22,90 @@ figure{margin:0}svg{width:100%;height:auto;display:block}svg .title{font-weight:
 pre{overflow-x:auto}details{margin:.5rem 0}";
 
 /// The whole page.
-pub fn page(all: &[Measurement], live: &Live, breakdown: &[Breakdown]) -> String {
-    let mut body = String::from("<h1>Tessera beside Linux</h1>\n");
-    body += "<p>The same static programs in the same emulator. A ratio below 1 means that Tessera \
+pub fn page(all: &[Measurement], live: &Live, breakdown: &[Breakdown]) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Tessera beside Linux" }
+                style { (PreEscaped(STYLE)) "\n" (PreEscaped(PAGE_STYLE)) }
+            }
+            body { main {
+                (introduction(all))
+                (of_clock(all, Clock::Instructions, "Instructions"))
+                (of_clock(all, Clock::Wall, "Wall time"))
+                (of_running_system(live, breakdown))
+            } }
+        }
+    }
+}
+
+fn introduction(all: &[Measurement]) -> Markup {
+    html! {
+        h1 { "Tessera beside Linux" }
+        p {
+            "The same static programs in the same emulator. A ratio below 1 means that Tessera \
              needs less. Instructions are those of the program, its library and the kernel together, \
              counted by the emulator; they repeat exactly. Wall time is that of the emulator, which \
              has neither the caches nor the TLB of a processor. Where a paper prints a number for the \
              same, it stands beside ours: cycles of its authors' machine, so that shapes may be \
-             compared and heights may not.</p>\n";
-    body += &machines(all);
-    for (clock, title) in [(Clock::Instructions, "Instructions"), (Clock::Wall, "Wall time")] {
-        let own: Vec<&Measurement> = all.iter().filter(|one| one.question.clock == clock).collect();
-        if own.is_empty() {
-            continue;
+             compared and heights may not."
         }
-        body += &format!("<h2>{title}</h2>\n{}", summary(&own));
-        body += "<div class=\"figures\">\n";
-        for figure in figures(&own) {
-            body += &format!("<figure>{}</figure>\n", figure.inline());
+        (machines(all))
+    }
+}
+
+/// Figures and numbers of one clock, if it measured anything.
+fn of_clock(all: &[Measurement], clock: Clock, title: &str) -> Markup {
+    let own: Vec<&Measurement> = all.iter().filter(|one| one.question.clock == clock).collect();
+    if own.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 { (title) }
+        (summary(&own))
+        div.figures { @for figure in figures(&own) { figure { (figure.inline()) } } }
+        details { summary { "All numbers" } (table(all, clock)) }
+    }
+}
+
+fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
+    let narrow = |picture: Markup| html! { figure style="max-width:44rem" { (picture) } };
+    html! {
+        h2 { "Where the kernel is involved" }
+        p { "What Tessera's CPU driver counts during one operation of a shell." }
+        (events(&live.events))
+        @if !breakdown.is_empty() {
+            h2 { "Where the instructions go" }
+            p {
+                "Of what a shell's programs left user mode for, by a function trace of the kernel, the \
+                 library and the servers; without the program itself, and without what other \
+                 processes did meanwhile."
+            }
+            (narrow(breakdown::picture(breakdown)))
+            (breakdown::table(breakdown))
         }
-        body += "</div>\n<details><summary>All numbers</summary>\n";
-        body += &format!("{}</details>\n", table(all, clock));
+        h2 { "The memory of a process" }
+        p {
+            "The regions of " code { "cat" } " as its own library keeps them. Heights grow with the \
+             logarithm of the size."
+        }
+        (narrow(memory::picture(&live.maps)))
+        @if let Some(picture) = tree::picture(&live.capabilities) {
+            h2 { "The capabilities of a running system" }
+            p {
+                "Every distinct capability to memory while a shell runs a program, below what it was \
+                 made from. Those of one type below the same parents are drawn as one."
+            }
+            (narrow(picture))
+        }
     }
-    body +=
-        "<h2>Where the kernel is involved</h2>\n<p>What Tessera's CPU driver counts during one \
-             operation of a shell.</p>\n";
-    body += &events(&live.events);
-    if !breakdown.is_empty() {
-        body += "<h2>Where the instructions go</h2>\n<p>Of what a shell's programs left user mode for, by \
-             a function trace of the kernel, the library and the servers; without the program itself, \
-             and without what other processes did meanwhile.</p>\n";
-        let picture = breakdown::picture(breakdown);
-        body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
-        body += &breakdown::table(breakdown);
-    }
-    body +=
-        "<h2>The memory of a process</h2>\n<p>The regions of <code>cat</code> as its own library \
-             keeps them. Heights grow with the logarithm of the size.</p>\n";
-    body +=
-        &format!("<figure style=\"max-width:44rem\">{}</figure>\n", memory::picture(&live.maps));
-    if let Some(picture) = tree::picture(&live.capabilities) {
-        body += "<h2>The capabilities of a running system</h2>\n<p>Every distinct capability to \
-                 memory while a shell runs a program, below what it was made from. Those of one type \
-                 below the same parents are drawn as one.</p>\n";
-        body += &format!("<figure style=\"max-width:44rem\">{picture}</figure>\n");
-    }
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Tessera beside Linux</title>\n<style>{STYLE}\n{PAGE_STYLE}</style>\n</head>\n\
-         <body><main>\n{body}</main></body>\n</html>\n"
-    )
 }
 
 /// Where and from which commit the measurements are.
-fn machines(all: &[Measurement]) -> String {
+fn machines(all: &[Measurement]) -> Markup {
     let mut lines: Vec<String> = all
         .iter()
         .filter(|one| one.system != System::Paper)
@@ -83,8 +113,7 @@ fn machines(all: &[Measurement]) -> String {
         .collect();
     lines.sort();
     lines.dedup();
-    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-    format!("<ul class=\"faint\">\n{items}</ul>\n")
+    html! { ul.faint { @for line in &lines { li { (line) } } } }
 }
 
 /// The figures of some measurements of one clock: of each benchmark one for each case with sizes,
@@ -155,28 +184,27 @@ fn names<'a>(own: &[&'a Measurement]) -> Vec<&'a str> {
 }
 
 /// A line for each benchmark: how its ratios to Linux are spread.
-fn summary(own: &[&Measurement]) -> String {
-    let mut rows = String::from(
-        "<div class=\"scroll\"><table><thead><tr><th>benchmark</th><th>least</th>\
-         <th>geometric mean</th><th>greatest</th><th>mean to Linux, THP</th></tr></thead><tbody>\n",
-    );
-    for benchmark in names(own) {
+fn summary(own: &[&Measurement]) -> Markup {
+    const COLUMNS: [&str; 5] =
+        ["benchmark", "least", "geometric mean", "greatest", "mean to Linux, THP"];
+    let row = |benchmark: &str| {
         let of = |system| ratios(own, benchmark, system);
         let (plain, huge) = (of(System::Linux), of(System::LinuxThp));
-        let ends = (
-            plain.iter().copied().min_by(f64::total_cmp),
-            plain.iter().copied().max_by(f64::total_cmp),
-        );
-        rows += &format!(
-            "<tr><td>{}</td>{}{}{}{}</tr>\n",
-            escape(&benchmark.replace('_', " ")),
-            ratio_cell(ends.0),
-            ratio_cell(mean(&plain)),
-            ratio_cell(ends.1),
-            ratio_cell(mean(&huge))
-        );
+        let least = plain.iter().copied().min_by(f64::total_cmp);
+        let greatest = plain.iter().copied().max_by(f64::total_cmp);
+        html! {
+            tr {
+                td { (benchmark.replace('_', " ")) }
+                @for ratio in [least, mean(&plain), greatest, mean(&huge)] { (ratio_cell(ratio)) }
+            }
+        }
+    };
+    html! {
+        div.scroll { table {
+            thead { tr { @for column in COLUMNS { th { (column) } } } }
+            tbody { @for benchmark in names(own) { (row(benchmark)) } }
+        } }
     }
-    rows + "</tbody></table></div>\n"
 }
 
 /// Tessera's medians divided by those of `system`.
@@ -203,63 +231,77 @@ fn mean(ratios: &[f64]) -> Option<f64> {
     (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
 }
 
-fn ratio_cell(ratio: Option<f64>) -> String {
-    match ratio {
-        None => "<td>-</td>".to_owned(),
-        Some(ratio) if ratio < 1.0 => format!("<td class=\"better\">{ratio:.2}</td>"),
-        Some(ratio) => format!("<td>{ratio:.2}</td>"),
-    }
+fn ratio_cell(ratio: Option<f64>) -> Markup {
+    let Some(ratio) = ratio else { return html! { td { "-" } } };
+    html! { td class=[(ratio < 1.0).then_some("better")] { (format_args!("{ratio:.2}")) } }
 }
 
-fn table(all: &[Measurement], clock: Clock) -> String {
+fn table(all: &[Measurement], clock: Clock) -> Markup {
     const SYSTEMS: [System; 3] = [System::Tessera, System::Linux, System::LinuxThp];
-    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>operation</th>");
-    SYSTEMS.iter().for_each(|system| rows += &format!("<th>{}</th>", system.title()));
-    rows += "<th>unit</th><th>ratio to the better Linux</th></tr></thead><tbody>\n";
-    for question in questions(all, clock) {
+    let row = |question: &Question| {
         let answer =
             |system| all.iter().find(|one| one.question == *question && one.system == system);
         let median = |system| answer(system).and_then(Measurement::median);
-        rows += &format!("<tr><td>{}</td>", escape(&question.to_string()));
-        for system in SYSTEMS {
-            rows += &match (answer(system), median(system)) {
-                (_, Some(median)) => format!("<td>{}</td>", grouped(median)),
-                (Some(_), None) => "<td class=\"faint\">not supported</td>".to_owned(),
-                (None, None) => "<td>-</td>".to_owned(),
-            };
-        }
         let others = SYSTEMS[1..].iter().filter_map(|&system| median(system));
         let ratio = match (median(System::Tessera), question.better.best(others)) {
             (Some(own), Some(linux)) if linux > 0.0 => Some(own / linux),
             _ => None,
         };
-        rows += &format!("<td class=\"faint\">{}</td>{}</tr>\n", question.unit, ratio_cell(ratio));
+        html! {
+            tr {
+                td { (question) }
+                @for system in SYSTEMS {
+                    @match (answer(system), median(system)) {
+                        (_, Some(median)) => td { (grouped(median)) },
+                        (Some(_), None) => td.faint { "not supported" },
+                        (None, None) => td { "-" },
+                    }
+                }
+                td.faint { (question.unit) }
+                (ratio_cell(ratio))
+            }
+        }
+    };
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "operation" }
+                @for system in SYSTEMS { th { (system.title()) } }
+                th { "unit" }
+                th { "ratio to the better Linux" }
+            } }
+            tbody { @for question in questions(all, clock) { (row(question)) } }
+        } }
     }
-    rows + "</tbody></table></div>\n"
 }
 
 /// A row for each counter that moves.
-fn events(events: &[Events]) -> String {
-    let mut rows = String::from("<div class=\"scroll\"><table><thead><tr><th>events</th>");
-    for one in events {
-        rows += &format!("<th>{}</th>", escape(one.operation));
-    }
-    rows += "</tr></thead><tbody>\n";
-    let names: Vec<&String> = events
+fn events(events: &[Events]) -> Markup {
+    let names: Vec<&str> = events
         .first()
-        .map(|one| one.counters.iter().map(|(name, _)| name).collect())
+        .map(|one| one.counters.iter().map(|(name, _)| name.as_str()).collect())
         .unwrap_or_default();
-    for (i, name) in names.iter().enumerate() {
-        let counts: Vec<i64> =
-            events.iter().filter_map(|one| Some(one.counters.get(i)?.1)).collect();
-        if counts.iter().all(|count| *count == 0) {
-            continue;
-        }
-        rows += &format!("<tr><td>{}</td>", escape(&name.replace('_', " ")));
-        counts.iter().for_each(|count| rows += &format!("<td>{}</td>", grouped(*count as f64)));
-        rows += "</tr>\n";
+    let counts = |i: usize| -> Vec<i64> {
+        events.iter().filter_map(|one| Some(one.counters.get(i)?.1)).collect()
+    };
+    let moving = names.into_iter().enumerate().map(|(i, name)| (name, counts(i)));
+    let moving = moving.filter(|(_, counts)| counts.iter().any(|count| *count != 0));
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "events" }
+                @for one in events { th { (one.operation) } }
+            } }
+            tbody {
+                @for (name, counts) in moving {
+                    tr {
+                        td { (name.replace('_', " ")) }
+                        @for count in counts { td { (grouped(count as f64)) } }
+                    }
+                }
+            }
+        } }
     }
-    rows + "</tbody></table></div>\n"
 }
 
 #[cfg(test)]
@@ -294,7 +336,7 @@ mod tests {
     fn a_page_stands_alone() {
         let all = measured();
         let live = Live { maps: String::new(), events: Vec::new(), capabilities: String::new() };
-        let page = page(&all, &live, &[]);
+        let page = page(&all, &live, &[]).into_string();
         assert_eq!(page.matches("<svg").count(), 3, "two figures and the memory");
         assert!(page.contains("not supported") && page.contains("q&lt;35"));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));

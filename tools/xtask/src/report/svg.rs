@@ -1,6 +1,7 @@
 //! Drawing: shapes and text in SVG that fits both light and dark surroundings.
 
-use std::fmt::Write;
+use maud::{html, Markup, PreEscaped};
+use std::fmt::{self, Display, Formatter};
 
 /// Colours of systems and of text, for light and dark; in a page and in a file of its own.
 pub const STYLE: &str = "\
@@ -22,7 +23,7 @@ svg .range{stroke:var(--own);stroke-width:6;opacity:.35}";
 /// A drawing whose size is known at the end.
 #[derive(Default)]
 pub struct Drawing {
-    shapes: String,
+    shapes: Vec<Markup>,
 }
 
 /// Where a text begins, is centred or ends.
@@ -33,6 +34,15 @@ pub enum Anchor {
     End,
 }
 
+/// A coordinate, to a tenth.
+struct At(f64);
+
+impl Display for At {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "{:.1}", self.0)
+    }
+}
+
 impl Drawing {
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
@@ -40,82 +50,63 @@ impl Drawing {
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let text = escape(text);
-        self.add(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>"
-        ));
+        self.shapes.push(html! {
+            text x=(At(x)) y=(At(y)) text-anchor=(anchor) class=(class) { (text) }
+        });
     }
 
     /// A rectangle; `title` is what a pointer over it shows.
     pub fn rectangle(&mut self, [x, y, w, h]: [f64; 4], class: &str, title: &str) {
-        let title = escape(title);
-        self.add(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"2\" \
-             class=\"{class}\"><title>{title}</title></rect>"
-        ));
+        self.shapes.push(html! {
+            rect x=(At(x)) y=(At(y)) width=(At(w)) height=(At(h)) rx="2" class=(class) {
+                title { (title) }
+            }
+        });
     }
 
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let ((x1, y1), (x2, y2)) = (from, to);
-        self.add(format_args!(
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"
-        ));
+        self.shapes.push(html! {
+            line x1=(At(x1)) y1=(At(y1)) x2=(At(x2)) y2=(At(y2)) class=(class) {}
+        });
     }
 
     pub fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
-        let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let points = points.join(" ");
-        self.add(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
+        let points: Vec<_> = points.iter().map(|&(x, y)| format!("{},{}", At(x), At(y))).collect();
+        self.shapes.push(html! { polyline points=(points.join(" ")) class=(class) {} });
     }
 
     pub fn dot(&mut self, (x, y): (f64, f64), class: &str, title: &str) {
-        let title = escape(title);
-        self.add(format_args!(
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" class=\"{class}\"><title>{title}</title></circle>"
-        ));
-    }
-
-    fn add(&mut self, shape: std::fmt::Arguments) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.shapes, "{shape}");
+        self.shapes.push(html! {
+            circle cx=(At(x)) cy=(At(y)) r="4" class=(class) { title { (title) } }
+        });
     }
 
     /// As part of a page, which has the style.
-    pub fn inline(&self, width: f64, height: f64, label: &str) -> String {
-        let label = escape(label);
-        format!(
-            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{label}\" \
-             xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>",
-            self.shapes
-        )
+    pub fn inline(&self, width: f64, height: f64, label: &str) -> Markup {
+        html! {
+            svg viewBox={ "0 0 " (width.round()) " " (height.round()) } role="img" aria-label=(label)
+                xmlns="http://www.w3.org/2000/svg" {
+                @for shape in &self.shapes { "\n" (shape) }
+            }
+        }
     }
 
     /// As a file, which brings its style and its ground along.
-    pub fn standalone(&self, width: f64, height: f64, label: &str) -> String {
-        let label = escape(label);
-        format!(
-            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
-             role=\"img\" aria-label=\"{label}\" xmlns=\"http://www.w3.org/2000/svg\">\n\
-             <style>{STYLE}</style>\n\
-             <rect width=\"100%\" height=\"100%\" style=\"fill:var(--ground)\"/>\n{}</svg>\n",
-            self.shapes
-        )
-    }
-}
-
-/// Text as it may stand in HTML and SVG.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            _ => escaped.push(c),
+    pub fn standalone(&self, width: f64, height: f64, label: &str) -> Markup {
+        let (width, height) = (width.round(), height.round());
+        html! {
+            svg viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height)
+                role="img" aria-label=(label) xmlns="http://www.w3.org/2000/svg" {
+                "\n"
+                style { (PreEscaped(STYLE)) }
+                "\n"
+                rect width="100%" height="100%" style="fill:var(--ground)" {}
+                @for shape in &self.shapes { "\n" (shape) }
+            }
+            "\n"
         }
     }
-    escaped
 }
 
 #[cfg(test)]
@@ -126,7 +117,7 @@ mod tests {
     fn texts_are_escaped() {
         let mut drawing = Drawing::default();
         drawing.text(1.0, 2.0, Anchor::End, "faint", "a<b & \"c\"");
-        let svg = drawing.inline(10.0, 20.0, "x>y");
+        let svg = drawing.inline(10.0, 20.0, "x>y").into_string();
         assert!(svg.contains(">a&lt;b &amp; &quot;c&quot;</text>"), "{svg}");
         assert!(svg.contains("aria-label=\"x&gt;y\""), "{svg}");
     }

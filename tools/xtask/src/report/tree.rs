@@ -7,6 +7,7 @@
 use super::chart::WIDTH;
 use super::svg::{Anchor, Drawing};
 use crate::results::grouped;
+use maud::Markup;
 
 /// All capabilities of one type below the same (group of) parents.
 #[derive(Debug, Default, PartialEq)]
@@ -85,7 +86,7 @@ impl Group {
 const ROW: f64 = 22.0;
 
 /// Nothing if the text lists none.
-pub fn picture(text: &str) -> Option<String> {
+pub fn picture(text: &str) -> Option<Markup> {
     let root = groups(text);
     let mut drawing = Drawing::default();
     let rows = draw(&mut drawing, &root, 0, 0);
@@ -119,9 +120,9 @@ mod tests {
         assert_eq!((ram.count, ram.bytes, ram.children.len()), (2, 20480, 2));
         assert_eq!(ram.children[0].describe(), "2 × Frame, 8 KiB, 1 with copies");
         assert_eq!(ram.children[0].children[0].describe(), "Mapping, 4 KiB");
-        let svg = picture(text).unwrap();
+        let svg = picture(text).unwrap().into_string();
         assert_eq!(svg.matches("<rect").count(), 5, "{svg}");
-        assert_eq!(picture("cat: no such file"), None);
+        assert!(picture("cat: no such file").is_none());
     }
 
     #[test]

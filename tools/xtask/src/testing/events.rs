@@ -2,7 +2,7 @@
 //! under hostile load are counted, and none may take more than is promised.
 //!
 //! `guest/tests/captest` makes the load: its `load_` tests with tens of thousands of everything, and all its
-//! other tests, with what they try beside. The kernel is one that counts (`kernel/src/dispatch/events.rs`).
+//! other tests, with what they try beside. The kernel is one that counts (`kernel/src/event_lengths.rs`).
 
 use super::guest::{Extras, GuestRun};
 use super::native::{collect, read_results};

@@ -65,6 +65,28 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "uvm", test: "a_chunk_becomes_dense_as_it_is" },
     },
     Bug {
+        name: "a_refused_write_protect_is_ignored",
+        changes: &[(
+            "crates/user/uvm/src/pmap.rs",
+            "        match self.try_lower(b, amap, key) {\n            Ok(()) => Ok(()),\n            \
+             Err(Refused) => self.reset(b, key),\n        }",
+            "        let _ = self.try_lower(b, amap, key);\n        Ok(())",
+        )],
+        found_by: Test::Host {
+            package: "uvm",
+            test: "a_write_protect_that_is_refused_is_no_loss_of_copy_on_write",
+        },
+    },
+    Bug {
+        name: "what_could_not_be_deleted_stays_mapped",
+        changes: &[(
+            "crates/user/uvm/src/space.rs",
+            "Err(Refused) => self.pmap.remove_unknown(b, key),",
+            "Err(Refused) => self.pmap.forget(b, key, base + lo, base + hi),",
+        )],
+        found_by: Test::Host { package: "uvm", test: "what_is_refused_is_repeated" },
+    },
+    Bug {
         name: "slices_of_frames_overlap",
         changes: &[(
             "kernel/src/cap/retype.rs",
@@ -88,9 +110,9 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "what_was_in_slot_0_is_forgotten",
         changes: &[(
-            "kernel/src/cap/delete.rs",
-            "        while let Some(parked) = self.dying.head {\n            self.delete_left()?;\n",
-            "        while let Some(parked) = self.dying.head {\n",
+            "kernel/src/operations/delete.rs",
+            "    while let Some(parked) = cpu.caps.dying.first() {\n        delete_left(cpu)?;\n",
+            "    while let Some(parked) = cpu.caps.dying.first() {\n",
         )],
         found_by: Test::Host {
             package: "kernel",
@@ -146,10 +168,13 @@ const BUGS: &[Bug] = &[
         name: "a_child_inherits_locks",
         changes: &[
             (
-                "servers/unixd/src/fork.rs",
-                "        self.procs.add(proc);\n",
-                "        self.procs.add(proc);\n        \
-                 self.locks.inherit(pid, child);\n",
+                "servers/unixd/src/server/requests.rs",
+                "            Any::Fork(op) => self.births().fork(pid, op.act),\n",
+                "            Any::Fork(op) => {\n                \
+                 let forked = self.births().fork(pid, op.act);\n                \
+                 if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
+                 self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
+                 forked\n            }\n",
             ),
             (
                 "servers/unixd/src/locks.rs",

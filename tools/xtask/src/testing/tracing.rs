@@ -118,9 +118,12 @@ fn files(dump: &Dump) -> Result<()> {
     let nameless = dump.functions.values().filter(|function| function.file.is_empty()).count();
     ensure!(nameless * 50 < dump.functions.len(), "{nameless} functions are in no file");
     for (name, file) in [
-        ("kernel::dispatch::on_syscall", "kernel/src/dispatch/"),
-        ("<kernel::dispatch::Local>::retype", "kernel/src/cap/retype.rs"),
-        ("<kernel::dispatch::Local>::map", "kernel/src/vspace/map.rs"),
+        (
+            "<kernel::startup::handlers::Kernel as kernel::arch::handlers::Handlers>::on_syscall",
+            "kernel/src/startup/",
+        ),
+        ("<kernel::cap::space::CapSpace>::retype", "kernel/src/cap/retype.rs"),
+        ("<kernel::vspace::tlb::Translations>::map", "kernel/src/vspace/map.rs"),
         ("<uvm::space::Space>::fork", "crates/user/uvm/src/"),
     ] {
         // Itself or a part of it, but not what begins with its name.
@@ -149,16 +152,15 @@ fn pictures_and_trees(context: &Context, folder: &Path) -> Result<()> {
     };
     has(
         tables,
-        &[
-            "times are in instructions",
-            "::dispatch::on_syscall",
-            "page fault",
-            "system call execve",
-        ],
+        &["times are in instructions", "Handlers>::on_syscall", "page fault", "system call execve"],
     )?;
     has(
         fault,
-        &["page fault  [process", "├─kernel::dispatch::on_trap", "└─libunix::upcall::page_fault"],
+        &[
+            "page fault  [process",
+            "├─<kernel::startup::handlers::Kernel as kernel::arch::handlers::Handlers>::on_trap",
+            "└─libunix::upcall::page_fault",
+        ],
     )?;
     has(
         fork,

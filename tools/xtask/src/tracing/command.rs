@@ -57,7 +57,8 @@ pub fn trace(options: &TraceOptions) -> Result<i32> {
         name.into()
     });
     let page = page::page(&dump, &timeline, &rows)?;
-    fs::write(&html, page).with_context(|| format!("cannot write {}", html.display()))?;
+    fs::write(&html, page.into_string())
+        .with_context(|| format!("cannot write {}", html.display()))?;
     eprintln!("x: flame graph and distributions are in {}", html.display());
     Ok(0)
 }

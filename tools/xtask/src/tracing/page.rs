@@ -8,7 +8,7 @@ use ::trace::dump::Dump;
 use ::trace::profile::{folded, label, Row};
 use ::trace::timeline::Timeline;
 use anyhow::{anyhow, Result};
-use std::fmt::Write;
+use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 /// Functions that get a distribution.
 const FUNCTIONS: usize = 12;
@@ -25,29 +25,36 @@ const RIGHT: f64 = WIDTH - 16.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
 
-pub fn page(dump: &Dump, timeline: &Timeline, rows: &[Row]) -> Result<String> {
+pub fn page(dump: &Dump, timeline: &Timeline, rows: &[Row]) -> Result<Markup> {
     let flame = flame_graph(dump, timeline)?;
     let many = |row: &&Row| row.times.len() >= CALLS;
     let episodes = rows.iter().filter(|row| is_episode(row)).filter(many);
     let functions = rows.iter().filter(|row| !is_episode(row)).filter(many).take(FUNCTIONS);
-    let mut figures = String::new();
-    for row in episodes.chain(functions) {
-        let title = label(dump, row.name);
-        let _ = writeln!(figures, "<figure>{}</figure>", histogram(&title, &row.times, unit(dump)));
-    }
-    Ok(format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Function trace</title>\
-         <style>{}{STYLE}</style></head><body><main>\n<h1>Function trace</h1>\n\
-         <p>{} events; {} {} busy. The width of a box is the time in a function and what it \
-         called; click on one to look closer.</p>\n<div class=\"flame\">{flame}</div>\n\
-         <h2>How long calls took</h2>\n<p>With what they called, without waiting.</p>\n{figures}\
-         </main></body></html>\n",
-        svg::STYLE,
-        grouped(timeline.events as f64),
-        grouped(timeline.busy() as f64),
-        unit(dump),
-    ))
+    let (events, busy) = (grouped(timeline.events as f64), grouped(timeline.busy() as f64));
+    Ok(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { "Function trace" }
+                style { (PreEscaped(svg::STYLE)) (PreEscaped(STYLE)) }
+            }
+            body { main {
+                h1 { "Function trace" }
+                p {
+                    (events) " events; " (busy) " " (unit(dump)) " busy. The width of a box is the time \
+                     in a function and what it called; click on one to look closer."
+                }
+                div.flame { (flame) }
+                h2 { "How long calls took" }
+                p { "With what they called, without waiting." }
+                @for row in episodes.chain(functions) {
+                    figure { (histogram(&label(dump, row.name), &row.times, unit(dump))) }
+                }
+            } }
+        }
+    })
 }
 
 /// Beside that of the drawings.
@@ -56,7 +63,8 @@ body{margin:0;background:var(--ground);color:var(--text);font:16px/1.5 system-ui
 main{max-width:1200px;margin:auto;padding:1rem}figure{margin:1rem 0;max-width:640px}\
 figure svg{width:100%}.flame{background:#fff;overflow-x:auto}.flame svg text{fill:#000}";
 
-fn flame_graph(dump: &Dump, timeline: &Timeline) -> Result<String> {
+/// Drawn by `inferno`, with a script of its own.
+fn flame_graph(dump: &Dump, timeline: &Timeline) -> Result<PreEscaped<String>> {
     use inferno::flamegraph::{from_lines, Options};
     let stacks = folded(dump, timeline);
     let lines: Vec<String> = stacks.iter().map(|(stack, time)| format!("{stack} {time}")).collect();
@@ -70,12 +78,12 @@ fn flame_graph(dump: &Dump, timeline: &Timeline) -> Result<String> {
         .map_err(|error| anyhow!("no flame graph can be drawn: {error}"))?;
     let svg = String::from_utf8(out)?;
     // What comes before the picture is for files that hold nothing else.
-    Ok(svg.find("<svg").map_or(svg.clone(), |at| svg[at..].to_owned()))
+    Ok(PreEscaped(svg.find("<svg").map_or(svg.clone(), |at| svg[at..].to_owned())))
 }
 
 /// How many calls took how long, on a logarithmic scale with four steps from one power of two to the
 /// next.
-fn histogram(title: &str, times: &[u64], unit: &str) -> String {
+fn histogram(title: &str, times: &[u64], unit: &str) -> Markup {
     let bucket = |time: u64| ((time.max(1) as f64).log2() * 4.0).floor() as i32;
     let (first, last) = times.iter().fold((i32::MAX, i32::MIN), |(first, last), &time| {
         (first.min(bucket(time)), last.max(bucket(time)))

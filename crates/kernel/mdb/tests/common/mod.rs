@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use mdb::{directory_entries, Entry, Mdb, Policy, RawCap, Slot};
 
-pub const PAGE: u64 = 4096;
+pub use paging::PAGE;
 
 pub const PHYS: u8 = 1;
 pub const RAM: u8 = 2;

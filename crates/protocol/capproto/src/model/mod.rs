@@ -106,7 +106,7 @@ fn many_random_operations() {
 #[test]
 fn mutations_are_caught() {
     for &mutation in Mutation::ALL.iter().filter(|&&mutation| mutation != Mutation::SkipMark) {
-        let caught = (1..=40u64).find_map(|seed| {
+        let caught = (1..=100u64).find_map(|seed| {
             let plan = &random::PLANS[seed as usize % 3];
             random::run(plan, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 2_000, Some(mutation)).err()
         });

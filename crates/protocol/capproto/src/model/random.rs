@@ -6,28 +6,12 @@ use super::database::Shape;
 use super::system::{requests, Op, State, Step};
 use crate::mutation::Mutation;
 use captypes::CapType;
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::string::String;
 use std::vec::Vec;
 use std::{format, println};
-
-/// Numbers that a seed determines (Marsaglia's xorshift).
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed | 1)
-    }
-
-    /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as usize % end.max(1)
-    }
-}
 
 /// How a run looks.
 pub struct Plan {
@@ -51,7 +35,7 @@ pub fn run(plan: &Plan, seed: u64, count: usize, mutation: Option<Mutation>) -> 
     let shape = Shape { homes, cnode_slots: 3, root_slots: 6, slow };
     let mut state = State::new(&shape, plan.cores, mutation);
     state.compared = plan.compare;
-    let mut dice = Dice::new(seed);
+    let mut dice = Rng::with_seed(seed);
     let mut done = 0;
     while done < count {
         let ops = round(plan, &shape, &state, &mut dice);
@@ -71,7 +55,7 @@ pub fn run(plan: &Plan, seed: u64, count: usize, mutation: Option<Mutation>) -> 
                 break;
             }
             let mut steps = state.steps();
-            step = steps.swap_remove(dice.below(steps.len()));
+            step = steps.swap_remove(dice.usize(..steps.len()));
         }
         state.step(&shape, &Step::Rest);
     }
@@ -79,7 +63,7 @@ pub fn run(plan: &Plan, seed: u64, count: usize, mutation: Option<Mutation>) -> 
 }
 
 /// Some requests; each kind is as likely as the others.
-fn round(plan: &Plan, shape: &Shape, state: &State, dice: &mut Dice) -> Vec<Op> {
+fn round(plan: &Plan, shape: &Shape, state: &State, dice: &mut Rng) -> Vec<Op> {
     let mut kinds: BTreeMap<usize, Vec<Op>> = BTreeMap::new();
     let mut seen = Vec::new();
     for core in 0..plan.cores {
@@ -95,8 +79,8 @@ fn round(plan: &Plan, shape: &Shape, state: &State, dice: &mut Dice) -> Vec<Op> 
     let full = state.capabilities() >= plan.capabilities;
     let mut ops = Vec::new();
     while ops.len() < plan.at_once {
-        let list = &kinds[&dice.below(kinds.len())];
-        let op = &list[dice.below(list.len())];
+        let list = &kinds[&dice.usize(..kinds.len())];
+        let op = &list[dice.usize(..list.len())];
         if !full || !op.makes() {
             ops.push(op.clone());
         }

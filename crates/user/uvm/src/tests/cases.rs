@@ -117,7 +117,7 @@ fn a_shorter_object_has_no_page_behind_its_end() {
             both.real.fault(&mut both.backend, page * PAGE, access).unwrap();
         }
         world.kernel.borrow_mut().objects.get_mut(&2).unwrap().truncate(LEFT as usize);
-        both.real.object_cut(&mut both.backend, ObjectId::new(2), LEFT);
+        both.real.object_cut(&mut both.backend, ObjectId::new(2), LEFT).unwrap();
         both.real.validate();
         for page in whole {
             let there = both.backend.look_up(page, Access::Read).is_some();
@@ -136,7 +136,7 @@ fn a_new_program_finds_nothing_of_the_old_one() {
     world.touch(1, start, Access::Write).unwrap();
     for which in 0..2 {
         let both = &mut world.processes[which];
-        both.real.clear(&mut both.backend);
+        both.real.clear(&mut both.backend).unwrap();
         both.model.unmap(LOW, HIGH);
         assert!(both.backend.present_pages().is_empty());
         both.real.set_mmap_top(TOP * PAGE);

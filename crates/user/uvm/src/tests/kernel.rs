@@ -2,7 +2,7 @@
 
 use crate::backend::*;
 use crate::pmap::Pmap;
-use crate::types::{Access, NoMemory, Prot};
+use crate::types::{Access, NoMemory, Prot, Refused};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -202,6 +202,12 @@ pub struct Process {
     pub left: Option<u32>,
     /// Objects whose Frames others have taken away since they were asked for.
     gone: BTreeSet<u32>,
+    /// Which of the next things that can be refused are: bit 0 the first one.
+    pub refusals: u64,
+    /// Has anything been refused in this operation?
+    pub refused: bool,
+    /// Has anything been refused since the start? Then something may be lost.
+    pub has_lost: bool,
 }
 
 impl Process {
@@ -216,6 +222,9 @@ impl Process {
             released: Vec::new(),
             left: None,
             gone: BTreeSet::new(),
+            refusals: 0,
+            refused: false,
+            has_lost: false,
         }
     }
     /// Others take the Frames of an object away.
@@ -233,6 +242,34 @@ impl Process {
                 Ok(())
             }
         }
+    }
+    /// Is the next thing refused?
+    fn ask(&mut self) -> Result<(), Refused> {
+        let refuses = self.refusals & 1 != 0;
+        self.refusals >>= 1;
+        self.refused |= refuses;
+        self.has_lost |= refuses;
+        if refuses {
+            Err(Refused)
+        } else {
+            Ok(())
+        }
+    }
+    /// Of `count` things to be done: as many as are, and whether they are all.
+    fn part(&mut self, count: u32) -> (u32, Result<(), Refused>) {
+        match self.ask() {
+            Ok(()) => (count, Ok(())),
+            refused => (self.refusals.count_ones() % count, refused),
+        }
+    }
+    /// Pages that are writable, and of which others have capabilities.
+    pub fn exposed(&self) -> Vec<u64> {
+        let pages = self.present_pages().into_iter();
+        let is_exposed = |page: &u64| match self.look_up(*page, Access::Write) {
+            Some(Target::Anon(anon)) => !self.kernel.borrow().is_alone(anon),
+            _ => false,
+        };
+        pages.filter(is_exposed).collect()
     }
     /// What the library does when a fork has failed.
     pub fn fork_failed(&mut self) {
@@ -291,6 +328,9 @@ impl Process {
             released: Vec::new(),
             left: None,
             gone: self.gone.clone(),
+            refusals: self.refusals,
+            refused: self.refused,
+            has_lost: self.has_lost,
         }
     }
     /// What the hardware does.
@@ -322,10 +362,10 @@ impl Process {
         table
     }
     /// The Mapping in a slot, unless it was taken away.
-    fn mapping(&self, (node, slot): (CNode, u32)) -> Option<u32> {
+    fn mapping(&self, (node, slot): (CNode, u32)) -> Result<u32, Refused> {
         match self.kernel.borrow().nodes[&self.node(node)].slots.get(&slot) {
-            Some(Cap::Mapping(id)) => Some(*id),
-            None => None,
+            Some(Cap::Mapping(id)) => Ok(*id),
+            None => Err(Refused),
             other => panic!("slot {slot} holds {other:?}, not a Mapping"),
         }
     }
@@ -334,6 +374,28 @@ impl Process {
         let page = kernel.id();
         kernel.pages.insert(page, (1, value));
         kernel.put(node, slot, Cap::Page(page));
+    }
+    fn set_rights(
+        &self,
+        mapping: (CNode, u32),
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused> {
+        assert_ne!(prot, Prot::NONE);
+        let id = self.mapping(mapping)?;
+        let mut kernel = self.kernel.borrow_mut();
+        let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
+        assert!(first + count <= len);
+        let mut changed = Vec::new();
+        let table = kernel.tables.get_mut(&table).unwrap();
+        for at in base + first..base + first + count {
+            let entry = table.entries.get_mut(&at).unwrap();
+            entry.prot = prot;
+            changed.push(entry.target);
+        }
+        changed.into_iter().for_each(|target| kernel.check_writable(target, prot));
+        Ok(())
     }
     fn enter(
         &self,
@@ -401,9 +463,11 @@ impl Backend for Process {
         self.names.insert(self.next_name, node);
         Ok(CNode(self.next_name))
     }
-    fn cnode_drop(&mut self, node: CNode) {
+    fn cnode_drop(&mut self, node: CNode) -> Result<(), Refused> {
+        self.ask()?;
         let object = self.names.remove(&node.0).unwrap();
         self.kernel.borrow_mut().node_unref(object);
+        Ok(())
     }
     fn cnode_shared(&mut self, node: CNode) -> bool {
         self.kernel.borrow().nodes[&self.node(node)].refs > 1
@@ -418,9 +482,10 @@ impl Backend for Process {
         }
         Ok(())
     }
-    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) {
+    fn slots_drop(&mut self, node: CNode, first: u32, count: u32) -> Result<(), Refused> {
         self.only(node);
         assert!(count > 0 && first + count <= 256);
+        let (count, result) = self.part(count);
         let node = self.node(node);
         let mut kernel = self.kernel.borrow_mut();
         for slot in first..first + count {
@@ -428,14 +493,20 @@ impl Backend for Process {
                 kernel.cap_delete(cap);
             }
         }
+        result
     }
-    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) {
+    fn slot_move(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), Refused> {
         self.only(from.0);
         self.only(to.0);
+        self.ask()?;
         let (source, target) = (self.node(from.0), self.node(to.0));
         let mut kernel = self.kernel.borrow_mut();
-        let cap = kernel.nodes.get_mut(&source).unwrap().slots.remove(&from.1).unwrap();
+        let Some(cap) = kernel.nodes.get_mut(&source).unwrap().slots.remove(&from.1) else {
+            assert!(self.has_lost, "nothing to move");
+            return Err(Refused);
+        };
         kernel.put(target, to.1, cap);
+        Ok(())
     }
     fn slot_copy(&mut self, from: (CNode, u32), to: (CNode, u32)) -> Result<(), NoMemory> {
         let (source, target) = (self.node(from.0), self.node(to.0));
@@ -462,7 +533,11 @@ impl Backend for Process {
         let object = self.node(node);
         let value = {
             let kernel = self.kernel.borrow();
-            let Cap::Page(page) = kernel.nodes[&object].slots[&slot] else { panic!("a Mapping") };
+            let Some(&cap) = kernel.nodes[&object].slots.get(&slot) else {
+                assert!(self.has_lost, "no page to copy");
+                return Err(NoMemory);
+            };
+            let Cap::Page(page) = cap else { panic!("a Mapping") };
             let (refs, value) = kernel.pages[&page];
             if refs == 1 {
                 return Ok(false);
@@ -505,15 +580,18 @@ impl Backend for Process {
         assert!(self.upper.insert(region, (table, true)).is_none());
         Ok(Table(self.next_name))
     }
-    fn table_drop(&mut self, region: u64, table: Table) {
+    fn table_drop(&mut self, region: u64, table: Table) -> Result<(), Refused> {
+        self.ask()?;
         let object = self.table_names.remove(&table.0).unwrap();
         assert_eq!(self.upper.remove(&region).unwrap().0, object);
         self.kernel.borrow_mut().table_unref(object);
+        Ok(())
     }
     fn table_shared(&mut self, table: Table) -> bool {
         self.kernel.borrow().tables[&self.table_names[&table.0]].refs > 1
     }
-    fn table_writable(&mut self, region: u64, table: Table) {
+    fn table_writable(&mut self, region: u64, table: Table) -> Result<(), Refused> {
+        self.ask()?;
         let table = self.own_table(table);
         self.upper.get_mut(&region).unwrap().1 = true;
         let mut kernel = self.kernel.borrow_mut();
@@ -522,6 +600,7 @@ impl Backend for Process {
                 entry.prot = Prot(entry.prot.0 & !Prot::WRITE.0);
             }
         }
+        Ok(())
     }
     fn zeros_show(
         &mut self,
@@ -539,12 +618,14 @@ impl Backend for Process {
         }
         Ok(())
     }
-    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) {
+    fn zeros_hide(&mut self, table: Table, first: u32, count: u32) -> Result<(), Refused> {
         let table = self.own_table(table);
+        self.ask()?;
         let mut kernel = self.kernel.borrow_mut();
         let entries = &mut kernel.tables.get_mut(&table).unwrap().entries;
         let gone = first..first + count;
         entries.retain(|at, entry| !gone.contains(at) || entry.target != Target::Zero);
+        Ok(())
     }
     fn map_pages(
         &mut self,
@@ -557,6 +638,11 @@ impl Backend for Process {
         let table = self.own_table(table);
         self.only(mappings);
         assert!(from.max(to) + count <= 256 && first / 256 == (first + count - 1) / 256);
+        let is_there =
+            |slot| self.kernel.borrow().nodes[&self.node(pages)].slots.contains_key(&slot);
+        if self.has_lost && !(from..from + count).all(is_there) {
+            return Err(NoMemory);
+        }
         for n in 0..count {
             let cap = self.kernel.borrow().nodes[&self.node(pages)].slots.get(&(from + n)).copied();
             let Some(Cap::Page(page)) = cap else { panic!("no page in slot {}", from + n) };
@@ -564,9 +650,15 @@ impl Backend for Process {
         }
         Ok(())
     }
-    fn replace(&mut self, mapping: (CNode, u32), page: (CNode, u32), prot: Prot) -> bool {
+    fn replace(
+        &mut self,
+        mapping: (CNode, u32),
+        page: (CNode, u32),
+        prot: Prot,
+    ) -> Result<bool, Refused> {
         self.only(mapping.0);
-        let Some(id) = self.mapping(mapping) else { return false };
+        self.ask()?;
+        let id = self.mapping(mapping)?;
         let pages = self.node(page.0);
         let mut kernel = self.kernel.borrow_mut();
         let Cap::Page(page) = kernel.nodes[&pages].slots[&page.1] else { panic!("no page") };
@@ -575,7 +667,7 @@ impl Backend for Process {
         let entry = Entry { target: Target::Anon(page), prot };
         kernel.check_writable(entry.target, prot);
         kernel.tables.get_mut(&table).unwrap().entries.insert(first, entry);
-        true
+        Ok(true)
     }
     fn map_extent(
         &mut self,
@@ -599,19 +691,33 @@ impl Backend for Process {
         self.enter((table, half * 256 + first), &targets, (mappings, first), prot);
         Ok(())
     }
-    fn protect(&mut self, mappings: CNode, first: u32, count: u32, prot: Prot) {
+    fn protect(
+        &mut self,
+        mappings: CNode,
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused> {
         self.only(mappings);
+        let (count, result) = self.part(count);
         let node = self.node(mappings);
         let slots = self.kernel.borrow().nodes[&node].slots.clone();
         for slot in first..first + count {
             if let Some(Cap::Mapping(id)) = slots.get(&slot) {
                 let len = self.kernel.borrow().mappings[id].count;
-                self.protect_part((mappings, slot), 0, len, prot);
+                self.set_rights((mappings, slot), 0, len, prot)?;
             }
         }
+        result
     }
-    fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32) {
+    fn protect_exclusive(
+        &mut self,
+        mappings: CNode,
+        first: u32,
+        count: u32,
+    ) -> Result<(), Refused> {
         self.only(mappings);
+        let (count, result) = self.part(count);
         let node = self.node(mappings);
         let mut kernel = self.kernel.borrow_mut();
         for slot in first..first + count {
@@ -629,28 +735,30 @@ impl Backend for Process {
                 }
             }
         }
+        result
     }
-    fn protect_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) -> bool {
-        assert_ne!(prot, Prot::NONE);
-        let Some(id) = self.mapping(mapping) else { return false };
-        let mut kernel = self.kernel.borrow_mut();
-        let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
-        assert!(first + count <= len);
-        let mut changed = Vec::new();
-        let table = kernel.tables.get_mut(&table).unwrap();
-        for at in base + first..base + first + count {
-            let entry = table.entries.get_mut(&at).unwrap();
-            entry.prot = prot;
-            changed.push(entry.target);
-        }
-        changed.into_iter().for_each(|target| kernel.check_writable(target, prot));
-        true
+    fn protect_part(
+        &mut self,
+        mapping: (CNode, u32),
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused> {
+        self.ask()?;
+        self.set_rights(mapping, first, count, prot)
     }
-    fn unmap_part(&mut self, mapping: (CNode, u32), first: u32, count: u32, len: u32) {
-        let Some(id) = self.mapping(mapping) else { return };
+    fn unmap_part(
+        &mut self,
+        mapping: (CNode, u32),
+        first: u32,
+        count: u32,
+        len: u32,
+    ) -> Result<(), Refused> {
+        let id = self.mapping(mapping)?;
         let old = self.kernel.borrow().mappings[&id].clone();
         assert_eq!(old.count, len);
         assert!(count > 0 && count < len && first + count <= len);
+        self.ask()?;
         let node = self.node(mapping.0);
         let mut kernel = self.kernel.borrow_mut();
         for at in old.first + first..old.first + first + count {
@@ -664,6 +772,7 @@ impl Backend for Process {
             kernel.mappings.insert(id, Mapping { table: old.table, first, count });
             kernel.put(node, first % 256, Cap::Mapping(id));
         }
+        Ok(())
     }
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
         self.spend()?;
@@ -677,7 +786,11 @@ impl Backend for Process {
         let (from, to) = (self.node(node), self.for_child[&node.0]);
         let mut kernel = self.kernel.borrow_mut();
         for slot in first..first + count {
-            let Cap::Page(page) = kernel.nodes[&from].slots[&slot] else { panic!("no page") };
+            let Some(&cap) = kernel.nodes[&from].slots.get(&slot) else {
+                assert!(self.has_lost, "no page");
+                continue;
+            };
+            let Cap::Page(page) = cap else { panic!("a Mapping") };
             kernel.pages.get_mut(&page).unwrap().0 += 1;
             kernel.put(to, slot, Cap::Page(page));
         }

@@ -4,6 +4,7 @@ mod cases;
 mod kernel;
 mod model;
 mod random;
+mod refused;
 mod sparse;
 
 use crate::types::{Access, FaultError, PAGE};
@@ -69,6 +70,9 @@ impl Both {
             }
             assert_eq!(old, None, "two anons have one pair");
         }
+        if self.backend.has_lost {
+            return;
+        }
         let shelves = self.real.amap().shelves();
         let in_use: u32 = shelves.nodes().map(|(_, used)| used.count()).sum();
         let frames = slots.values().filter(|held| matches!(held, Held::Page(_))).count();
@@ -115,7 +119,7 @@ impl World {
         let mixed = parent.real.before_fork(&mut parent.backend);
         let forked = mixed.and_then(|mixed| parent.real.fork(&mut parent.backend, mixed));
         if forked.is_err() {
-            assert!(parent.backend.left.is_some());
+            assert!(parent.backend.left.is_some() || parent.backend.refused);
             parent.real.forked();
             return parent.backend.fork_failed();
         }
@@ -127,12 +131,19 @@ impl World {
         self.exact &= child.model.pages.len() == parent.model.pages.len();
         self.processes.push(child);
         let child = self.processes.last_mut().unwrap();
-        child.real.after_fork(&mut child.backend);
+        if child.real.after_fork(&mut child.backend).is_err() {
+            assert!(child.backend.refused);
+            self.kill(self.processes.len() - 1);
+        }
     }
 
     pub fn exit(&mut self, which: usize) {
         let mut gone = self.processes.remove(which);
-        gone.real.destroy(&mut gone.backend);
+        let destroyed = gone.real.destroy(&mut gone.backend);
+        assert!(destroyed.is_ok() || gone.backend.refused);
+        if gone.backend.has_lost {
+            self.remains.push(Remains::of(gone.backend));
+        }
     }
 
     /// Ends a process that gives up nothing by itself.
@@ -166,7 +177,7 @@ impl World {
             faults += 1;
             if let Err(error) = both.real.fault(&mut both.backend, page * PAGE + 5, access) {
                 if error == FaultError::NoMemory {
-                    assert!(both.backend.left.is_some());
+                    assert!(both.backend.left.is_some() || both.backend.has_lost);
                     both.note_failure(page, &self.kernel.borrow());
                     return Err(error);
                 }

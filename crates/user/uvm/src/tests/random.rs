@@ -8,7 +8,7 @@ use crate::{Advice, ObjectId, RemapFlags};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Op {
+pub enum Op {
     Map {
         addr: u64,
         pages: u64,
@@ -82,7 +82,7 @@ fn prot() -> impl Strategy<Value = u8> {
 }
 
 /// A process, an operation, and how many objects there is memory for meanwhile.
-fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
+pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
     let object = prop_oneof![3 => Just(None), 1 => (0u32..3, 0u64..50).prop_map(Some)];
     let map = (page(), pages(), prot(), 0u8..5, object, any::<bool>()).prop_map(
         |(addr, pages, prot, place, object, shared)| Op::Map {
@@ -147,6 +147,9 @@ fn map(world: &mut World, which: usize, op: &Op) {
         _ => Ok(addr),
     };
     let got = both.real.mmap(&mut both.backend, &request).map(|addr| addr / PAGE);
+    if both.was_refused(got) {
+        return;
+    }
     assert_eq!(got, expected, "{request:?}");
     if let Ok(start) = expected {
         both.model.unmap(start, start + pages);
@@ -164,7 +167,7 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     let (start, end) = (entry.start, entry.end);
     let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
     let got = both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
-    if got == Err(Error::NoMemory) && both.backend.left.is_some() {
+    if both.was_refused(got) || got == Err(Error::NoMemory) && both.backend.left.is_some() {
         return;
     }
     let model = &mut both.model;
@@ -201,7 +204,7 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     }
 }
 
-fn step(world: &mut World, which: usize, op: &Op) {
+pub fn step(world: &mut World, which: usize, op: &Op) {
     let which = which % world.processes.len();
     let forked = world.processes.len() > 1;
     let both = &mut world.processes[which];
@@ -213,20 +216,28 @@ fn step(world: &mut World, which: usize, op: &Op) {
         Op::Unmap { addr, pages } => {
             let got = both.real.munmap(&mut both.backend, addr * PAGE, pages * PAGE);
             let fits = addr + pages <= HIGH;
+            world.exact &= !forked;
+            if both.was_refused(got) {
+                return;
+            }
             assert_eq!(got, if fits { Ok(()) } else { Err(Error::Invalid) });
             if fits {
                 both.model.unmap(addr, addr + pages);
             }
-            world.exact &= !forked;
         }
         Op::Protect { addr, pages, prot } => {
             let prot = Prot(prot);
             let got = both.real.mprotect(&mut both.backend, addr * PAGE, pages * PAGE, prot);
-            assert_eq!(got, both.model.protect(addr, addr + pages, prot));
+            if !both.was_refused(got) {
+                assert_eq!(got, both.model.protect(addr, addr + pages, prot));
+            }
         }
         Op::Stripe { addr, pages, prot } => {
             for page in (addr..addr + pages).step_by(2) {
                 let got = both.real.mprotect(&mut both.backend, page * PAGE, PAGE, Prot(prot));
+                if both.was_refused(got) {
+                    return;
+                }
                 assert_eq!(got, both.model.protect(page, page + 1, Prot(prot)));
             }
         }
@@ -234,9 +245,12 @@ fn step(world: &mut World, which: usize, op: &Op) {
             let advice = Advice::DontNeed { locked: false };
             let got = both.real.madvise(&mut both.backend, addr * PAGE, pages * PAGE, advice);
             let covered = (addr..addr + pages).all(|page| both.model.pages.contains_key(&page));
+            world.exact &= !forked;
+            if both.was_refused(got) {
+                return;
+            }
             assert_eq!(got.is_ok(), covered);
             both.model.discard(addr, addr + pages);
-            world.exact &= !forked;
         }
         Op::ForkOrNot { addr, pages, fork } => {
             let advice = Advice::Fork(fork);

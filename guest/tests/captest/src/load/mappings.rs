@@ -8,7 +8,7 @@ use crate::Test;
 use libos::abi::slots::VSPACE;
 use libos::captypes::invocations::MapFlags;
 use libos::captypes::CapType::*;
-use libos::testkit::{Outcome, Random};
+use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW, RWX};
 use libos::{check, fails, good, invoke, op, Cap, Place};
 
@@ -42,11 +42,11 @@ fn equal_mappings(lab: &mut Lab) -> Outcome {
             all += 1;
         }
     }
-    let mut random = Random(lab.seed | 1);
+    let mut random = Rng::with_seed(lab.seed);
     check!(all == tables * ENTRIES);
     // A Mapping, by itself.
     for _ in 0..200 {
-        let which = Load::at(random.below(u64::from(load.used)) as u32);
+        let which = Load::at(random.u32(..load.used));
         let Ok(what) = which.identify() else { continue };
         if what.ty != Mapping {
             continue;

@@ -15,13 +15,12 @@ use libos::captypes::invocations::Part;
 use libos::captypes::place::{L2_BYTES, L2_SLOTS};
 use libos::captypes::CapType::{self, *};
 use libos::testkit::{Failure, Outcome};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status};
+use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
 
 pub const TESTS: &[&[Test]] = &[OWN, crowd::TESTS, mappings::TESTS, nodes::TESTS];
 
 const OWN: &[Test] = &[("load_copies", copies), ("load_retypes", retypes), ("load_holes", holes)];
 
-const PAGE: u64 = 4096;
 /// Bytes of RAM for the load.
 const BYTES: u64 = 640 << 20;
 /// Where it is.

@@ -1,0 +1,196 @@
+//! What this core alone cannot do, and asks its monitor for (G18 §4.2, §4.6).
+//!
+//! Every capability has an owner core and hints, which say what relatives other cores may have; see
+//! [`attr`]. The operations of this core look at them where they would otherwise do something that
+//! concerns others, and stop with [`Pause::Remote`] after noting what stands in the way. The invoker
+//! then waits as if it had called the monitor's endpoint, and the monitor gets the [`Ask`]. When it
+//! has run the protocol it lets the kernel go on with the invocation, whose registers are as they
+//! were.
+
+use super::budget::{Pause, Progress};
+use super::db::is_container;
+use super::CapSpace;
+use super::{attr, CapExt, MEMORY};
+use crate::object::{slot_at, Dcb, SlotRef, SlotRun};
+use captypes::invocations::{Identity, Need};
+use captypes::place::SLOT_BYTES;
+use captypes::CapType;
+use mdb::RawCap;
+
+/// What an invocation needs before it can go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// What is to be done.
+    pub need: Need,
+    /// With the capability here.
+    pub slot: SlotRef,
+    /// Of a retype: the range.
+    pub base: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What stands in the way of invocations.
+pub struct Asks {
+    /// What stopped the invocation that is being performed.
+    ask: Option<Ask>,
+    /// The range of which the monitors have found that nothing was made elsewhere.
+    grant: Option<(u64, u64)>,
+    /// How far the hints of descendants are set: capability, and the address up to which.
+    pub(super) sharing: Option<(RawCap, u64)>,
+}
+
+impl Asks {
+    /// Nothing.
+    pub const fn new() -> Asks {
+        Asks { ask: None, grant: None, sharing: None }
+    }
+
+    /// What stopped the invocation that was performed last.
+    pub fn take(&mut self) -> Option<Ask> {
+        self.ask.take()
+    }
+
+    /// The monitors have found that nothing was made elsewhere of a range, or that holds no more.
+    pub fn set_grant(&mut self, grant: Option<(u64, u64)>) {
+        self.grant = grant;
+    }
+
+    /// Have the monitors found that nothing was made elsewhere of `[base, base + len)`?
+    pub fn is_granted(&self, base: u64, len: u64) -> bool {
+        self.grant.is_some_and(|(at, bytes)| at <= base && base + len <= at + bytes)
+    }
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Locks that are looked at for the price of one step of destruction.
+const LOCKS_PER_STEP: u32 = 16;
+
+impl CapSpace {
+    /// Notes what stands in the way.
+    #[inline(never)]
+    pub(crate) fn ask(&mut self, need: Need, slot: SlotRef) -> Pause {
+        self.asks.ask = Some(Ask { need, slot, base: 0, bytes: 0 });
+        Pause::Remote
+    }
+
+    /// The same of a retype of `bytes` from `base` on.
+    #[inline(never)]
+    pub(super) fn ask_range(&mut self, slot: SlotRef, base: u64, bytes: u64) -> Pause {
+        self.asks.ask = Some(Ask { need: Need::Retype, slot, base, bytes });
+        Pause::Remote
+    }
+
+    /// May what `slot` holds be changed, or do the monitors work on it?
+    #[inline]
+    pub(crate) fn check_lock(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.is_empty() {
+            return Ok(());
+        }
+        self.find_lock(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_lock(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.holds(&slot.cap()) {
+            return Err(self.ask(Need::Unlocked, slot));
+        }
+        Ok(())
+    }
+
+    /// The same of a delete: what the monitors delete on all cores may go.
+    #[inline]
+    pub fn check_delete(&mut self, slot: SlotRef) -> Progress {
+        if self.db.locks.is_empty() {
+            return Ok(());
+        }
+        self.find_keeping_lock(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_keeping_lock(&mut self, slot: SlotRef) -> Progress {
+        self.spend(self.db.locks.len() / LOCKS_PER_STEP);
+        if self.db.locks.keeps(&slot.cap()) {
+            return Err(self.ask(Need::Unlocked, slot));
+        }
+        Ok(())
+    }
+
+    /// May the last capability here to something that is owned here go, as far as other cores are
+    /// concerned?
+    #[inline(never)]
+    pub fn check_relatives(&mut self, slot: SlotRef) -> Progress {
+        let cap = &slot.cap();
+        if self.db.locks.sweeps(cap) {
+            return Ok(());
+        }
+        let above = self.db.ancestor_behind_siblings(slot).map(|above| above.cap());
+        if cap.has_remote(attr::REMOTE_COPIES) || self.needs_others(cap, above.as_ref()) {
+            return Err(self.ask(Need::Delete, slot));
+        }
+        Ok(())
+    }
+
+    /// Do other cores decide where the memory of the last capability `cap` goes? They do if nobody
+    /// here would still have it but a home.
+    pub fn needs_others(&self, cap: &RawCap, above: Option<&RawCap>) -> bool {
+        cap.has_remote(attr::RELATIVES)
+            && <super::CapPolicy as mdb::Policy>::tree(cap.ty) == MEMORY
+            && (above.is_none() || comes_home(cap, above))
+            && !self.db.locks.withholds(cap)
+    }
+
+    /// The container of this core around an address.
+    pub fn container_at(&self, pa: u64) -> Option<RawCap> {
+        let rank = CapType::L2CNode.rank();
+        let cap = self.db.surrounding(MEMORY, pa, SLOT_BYTES, rank)?.cap();
+        (is_container(cap.ty) && !cap.is_foreign()).then_some(cap)
+    }
+
+    /// The slot at an address that the monitor names.
+    pub(crate) fn slot_at_pa(&self, pa: u64) -> Option<SlotRef> {
+        if !pa.is_multiple_of(SLOT_BYTES) {
+            return None;
+        }
+        let container = self.container_at(pa)?;
+        let slots = match container.kind() {
+            CapType::Dispatcher => Dcb::slots(container.base),
+            _ => SlotRun::new(container.base, 0, (container.word / SLOT_BYTES) as u32),
+        };
+        let first = slots.get(0).pa();
+        let index = pa.checked_sub(first)? / SLOT_BYTES;
+        (index < u64::from(slots.len())).then(|| slot_at(first, index as u32))
+    }
+
+    /// Has nobody else a capability to what `slot` holds, on any core?
+    #[inline(always)]
+    pub(crate) fn is_exclusive(&self, slot: SlotRef) -> bool {
+        !self.db.has_copies(slot) && slot.cap().attrs & (attr::FOREIGN | attr::REMOTE_COPIES) == 0
+    }
+
+    /// What [`Identity::relations`] says of other cores.
+    pub(super) fn remote_relations(&self, cap: &RawCap) -> u64 {
+        let of = |hint, bit| if cap.has_remote(hint) { bit } else { 0 };
+        if cap.is(CapType::Mapping) {
+            return 0;
+        }
+        let foreign = if cap.is_foreign() { Identity::FOREIGN } else { 0 };
+        foreign
+            | of(attr::REMOTE_COPIES, Identity::REMOTE_COPIES)
+            | of(attr::REMOTE_DESCENDANTS, Identity::REMOTE_DESCENDANTS)
+            | of(attr::REMOTE_ANCESTORS, Identity::REMOTE_ANCESTORS)
+    }
+}
+
+/// Does memory come home when its last capability goes, with `above` its nearest ancestor?
+#[inline]
+pub fn comes_home(cap: &RawCap, above: Option<&RawCap>) -> bool {
+    above.is_some_and(|above| above.ty == super::HOME_RAM) && cap.ty != super::HOME_RAM
+}

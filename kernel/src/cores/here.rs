@@ -1,0 +1,120 @@
+//! A core as the code sees it that runs on it.
+
+use super::{CoreId, Cores, Shared};
+use crate::arch;
+use captypes::invocations::Counter;
+use core::sync::atomic::Ordering;
+use shootdown::{Port, Request};
+
+/// Which core this is, and what it shares with the others. Each part of the CPU driver has one.
+#[derive(Clone, Copy)]
+pub struct ThisCore {
+    pub id: CoreId,
+    /// Its NUMA node.
+    pub node: u8,
+    /// All cores.
+    pub cores: Cores,
+    /// What the others see of this one.
+    pub shared: &'static Shared,
+}
+
+impl ThisCore {
+    /// The only core of a machine.
+    pub const ALONE: ThisCore =
+        ThisCore { id: CoreId::BOOT, node: 0, cores: Cores::ALONE, shared: Cores::FIRST };
+
+    /// Core `id` of several.
+    pub fn new(id: CoreId, cores: Cores) -> ThisCore {
+        ThisCore { id, node: 0, cores, shared: cores.get(id) }
+    }
+
+    /// Adds to a counter.
+    #[inline]
+    pub fn add(&self, counter: Counter, n: u64) {
+        self.shared.set_counter(counter, self.shared.counter(counter) + n);
+    }
+
+    /// Makes a core look at what was left for it.
+    #[inline]
+    pub fn interrupt(&self, core: CoreId) {
+        self.add(Counter::Interrupts, 1);
+        arch::send_ipi(core.index());
+    }
+
+    /// Where a core is asked to invalidate translations, and answers.
+    #[inline]
+    pub fn port(&self, core: usize) -> &'static Port {
+        &self.cores.get(CoreId(core as u8)).tlb
+    }
+
+    /// May another core have cached anything of this one's tables?
+    #[inline]
+    pub fn has_some_away(&self) -> bool {
+        self.shared.away.load(Ordering::Relaxed) != 0
+    }
+
+    /// A dispatcher of this core goes to another: from now on that one may have what it had.
+    pub fn goes_away(&self) {
+        let away = self.shared.away.load(Ordering::Relaxed);
+        self.shared.away.store(away + 1, Ordering::Relaxed);
+    }
+
+    /// It has come back, and has left nothing there.
+    pub fn comes_back(&self) {
+        let away = self.shared.away.load(Ordering::Relaxed) - 1;
+        self.shared.away.store(away, Ordering::Relaxed);
+        if away == 0 {
+            self.shared.tlb.all_are_home();
+        }
+    }
+
+    /// Invalidates what other cores have asked for.
+    #[inline]
+    pub fn answer_shootdowns(&self) {
+        let id = self.id.index();
+        let port = |core| self.port(core);
+        let answered = port(id).answer(id, port, |request| match request {
+            Request::Everything => arch::flush_tlb(),
+            Request::Pages(pages) => pages.addresses().for_each(arch::flush_page),
+        });
+        if answered != 0 {
+            self.add(Counter::ShootdownAnswers, u64::from(answered));
+        }
+    }
+
+    /// Has another core this root?
+    pub fn is_loaded_elsewhere(&self, root: u64) -> bool {
+        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.root() == root)
+    }
+
+    /// Loads a root table, and lets the others know.
+    ///
+    /// # Safety
+    /// As [`arch::write_root`].
+    #[inline]
+    pub unsafe fn load_root(&self, root: u64) {
+        if arch::root() == root {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let load = || unsafe { arch::write_root(root) };
+        if !self.cores.are_many() {
+            return load();
+        }
+        let shown = if root == arch::kernel_root() { 0 } else { root };
+        self.shared.tlb.change_root(shown, load);
+    }
+
+    /// Loads the kernel's own root.
+    pub fn load_kernel_root(&self) {
+        // SAFETY: the kernel's own root is always valid.
+        unsafe { self.load_root(arch::kernel_root()) };
+    }
+
+    /// Before a root table goes, or a dispatcher that used it: it is not loaded here afterwards.
+    pub fn leave_root(&self, root: u64) {
+        if arch::root() == root {
+            self.load_kernel_root();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Registers that the entry code does not store: whose values they hold, and who may touch them.
+//!
+//! Segment bases are exchanged when the dispatcher changes. Programs have vector state; the libraries
+//! and servers of the system are compiled without, so that a call to a server and back saves and
+//! restores nothing. A dispatcher without vector state that executes a vector instruction gets some
+//! then: until it does, such instructions fault while it runs, and it can neither see nor change what
+//! the registers hold for somebody else.
+
+use crate::arch::{self, VectorUnit};
+use crate::object::dcb::flag;
+use crate::object::DcbRef;
+
+/// Whose registers the processor has.
+pub struct Registers {
+    /// Whose segment bases: those of the current dispatcher, or nobody's.
+    bases: Option<DcbRef>,
+    /// Whose vector state.
+    vectors: Option<DcbRef>,
+    unit: VectorUnit,
+}
+
+impl Registers {
+    /// Nobody's.
+    pub const fn new() -> Registers {
+        Registers { bases: None, vectors: None, unit: VectorUnit::new() }
+    }
+
+    /// Are its segment bases loaded?
+    #[inline]
+    pub fn are_of(&self, dcb: DcbRef) -> bool {
+        self.bases == Some(dcb)
+    }
+
+    /// For whatever executes vector instructions in the kernel.
+    #[inline]
+    pub fn unit(&self) -> &VectorUnit {
+        &self.unit
+    }
+
+    /// Loads the segment bases of a dispatcher; those of the last one have been kept.
+    #[inline]
+    pub fn load(&mut self, dcb: DcbRef) {
+        self.bases = Some(dcb);
+        arch::write_fs_base(dcb.fs_base.get());
+        arch::write_gs_base(dcb.gs_base.get());
+    }
+
+    /// Keeps the segment bases of whoever has them loaded.
+    #[inline]
+    pub fn unload(&mut self) {
+        if let Some(last) = self.bases.take() {
+            last.fs_base.set(arch::read_fs_base());
+            last.gs_base.set(arch::read_gs_base());
+        }
+    }
+
+    /// Makes the vector registers those of `next`, or untouchable if it has none.
+    #[inline]
+    pub fn load_vectors(&mut self, next: DcbRef) {
+        if !next.has(flag::VECTORS) {
+            return self.unit.forbid();
+        }
+        self.unit.allow();
+        if self.vectors == Some(next) {
+            return;
+        }
+        if let Some(owner) = self.vectors.replace(next) {
+            owner.save_vectors();
+        }
+        next.load_vectors();
+    }
+
+    /// The current dispatcher has executed its first vector instruction; `false` if that is not why
+    /// it faulted.
+    #[cold]
+    #[inline(never)]
+    pub fn first_use_of_vectors(&mut self, dcb: DcbRef) -> bool {
+        let first = !dcb.has(flag::VECTORS);
+        dcb.set(flag::VECTORS);
+        if dcb.frame.get().is_some() {
+            dcb.frame.get().set_vectors();
+        }
+        self.load_vectors(dcb);
+        first
+    }
+
+    /// Writes the vector registers back to their owner, and forgets it if its state is to change.
+    pub fn settle_vectors(&mut self, dcb: DcbRef, forget: bool) {
+        if self.vectors == Some(dcb) {
+            self.unit.with(|| dcb.save_vectors());
+            if forget {
+                self.vectors = None;
+            }
+        }
+    }
+
+    /// A dispatcher goes, with whatever the registers hold for it.
+    pub fn forget(&mut self, dcb: DcbRef) {
+        if self.bases == Some(dcb) {
+            self.bases = None;
+        }
+        if self.vectors == Some(dcb) {
+            self.vectors = None;
+        }
+    }
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,185 @@
+//! Objects in physical memory, seen through the direct map.
+//!
+//! What makes the references here sound:
+//! * The direct map shows all memory for ever, so no address that comes from a capability is ever
+//!   unmapped.
+//! * Only the kernel reaches a kernel object (invariant 1: it is never mapped writable), and only
+//!   this core's: capabilities to it are in this core's database.
+//! * All fields of objects are cells or atomics, so shared references may coexist with changes, and
+//!   memory full of zeros is a valid object of every type.
+//! * An [`Obj`] is not used after its object was deleted. Within one event of the kernel that is the
+//!   duty of `delete`; between events the only ones that stay are the links of dispatchers and
+//!   endpoints, which are cut when either is deleted.
+//! * User memory (frames) is only read and written by volatile and atomic accesses, or as whole
+//!   pages by the architecture.
+
+use super::SlotRef;
+use crate::arch::{self, phys_to_virt, virt_to_phys};
+use captypes::CapType;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A kernel object in memory.
+///
+/// # Safety
+/// All fields are cells or atomics; all-zero memory is valid; no larger than the object that a
+/// retype to [`Object::TYPE`] makes, and aligned to at most 4 KiB.
+pub unsafe trait Object {
+    /// Type of the capabilities to it.
+    const TYPE: CapType;
+}
+
+/// A reference to an object in physical memory.
+#[repr(transparent)]
+pub struct Obj<T>(NonNull<T>);
+
+impl<T> Clone for Obj<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Obj<T> {}
+impl<T> PartialEq for Obj<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl<T> Eq for Obj<T> {}
+
+impl<T> core::fmt::Debug for Obj<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.pa())
+    }
+}
+
+impl<T> Deref for Obj<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: see the head of this file.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Obj<T> {
+    /// The pointer.
+    #[inline]
+    pub fn ptr(self) -> NonNull<T> {
+        self.0
+    }
+    /// The physical address.
+    #[inline]
+    pub fn pa(self) -> u64 {
+        virt_to_phys(self.0.as_ptr())
+    }
+    /// A reference found in the database, or to a field of an object.
+    #[inline]
+    pub(crate) fn wrap(at: NonNull<T>) -> Obj<T> {
+        Obj(at)
+    }
+    #[inline]
+    pub(super) fn at_pa(pa: u64) -> Obj<T> {
+        let at: *mut T = phys_to_virt(pa).cast();
+        debug_assert!(!at.is_null() && at.is_aligned());
+        // SAFETY: the direct map does not begin at address zero.
+        Obj(unsafe { NonNull::new_unchecked(at) })
+    }
+}
+
+impl<T: Object> Obj<T> {
+    /// The object at `pa`, which the caller knows to be one.
+    #[inline]
+    pub(crate) fn at(pa: u64) -> Obj<T> {
+        Obj::at_pa(pa)
+    }
+
+    /// The object in which `slot`, one of its own slots, lies. Objects are one page.
+    #[inline]
+    pub fn around(slot: SlotRef) -> Obj<T> {
+        Obj::at_pa(slot.pa() & !(paging::PAGE - 1))
+    }
+}
+
+/// A word of user memory that the kernel and a program share.
+#[derive(Clone, Copy)]
+pub struct UserWord(NonNull<AtomicU64>);
+
+impl UserWord {
+    /// The word at physical address `pa`, a multiple of 8, in a page that a Frame covers.
+    #[inline]
+    pub fn at(pa: u64) -> UserWord {
+        UserWord(Obj::at_pa(pa & !7).0)
+    }
+    #[inline]
+    fn cell(self) -> &'static AtomicU64 {
+        // SAFETY: memory of the direct map; atomic accesses may meet those of the program.
+        unsafe { self.0.as_ref() }
+    }
+    /// Its value.
+    #[inline]
+    pub fn get(self) -> u64 {
+        self.cell().load(Ordering::Relaxed)
+    }
+    /// Writes it.
+    #[inline]
+    pub fn set(self, value: u64) {
+        self.cell().store(value, Ordering::Relaxed);
+    }
+    /// Sets bits.
+    #[inline]
+    pub fn or(self, bits: u64) {
+        self.cell().fetch_or(bits, Ordering::AcqRel);
+    }
+    /// Takes the value and leaves zero.
+    #[inline]
+    pub fn take(self) -> u64 {
+        self.cell().swap(0, Ordering::AcqRel)
+    }
+}
+
+/// Fills `[base, base + bytes)`, whole pages without owner, with zeros.
+pub fn zero(base: u64, bytes: u64) {
+    for page in (base..base + bytes).step_by(paging::PAGE as usize) {
+        // SAFETY: memory without descendants in the database: nobody refers to it.
+        unsafe { arch::zero_page(page) };
+    }
+}
+
+/// Copies the 4 KiB at `src`, of a Frame, to `dst`, without owner.
+pub fn copy_page(dst: u64, src: u64) {
+    // SAFETY: `dst` has no owner, so it differs from `src` and nobody refers to it.
+    unsafe { arch::copy::<4096>(dst, src) };
+}
+
+/// Writes `bytes` to the page-aligned address `pa`, in memory without owner.
+pub fn write_bytes(pa: u64, bytes: &[u8]) {
+    // SAFETY: memory of the direct map without owner; the slice is none of it.
+    unsafe { phys_to_virt(pa).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+}
+
+/// Writes a value to the page-aligned address `pa`, in memory without owner.
+pub fn write_value<T: Copy>(pa: u64, value: T) {
+    // SAFETY: as above; aligned enough for anything.
+    unsafe { phys_to_virt(pa).cast::<T>().write(value) };
+}
+
+/// `len` bytes at `pa`, which are never written as long as the kernel runs.
+///
+/// # Safety
+/// Nobody writes there during `'a`, and all of it is memory.
+pub unsafe fn bytes<'a>(pa: u64, len: u64) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(phys_to_virt(pa), len as usize) }
+}
+
+/// A slice of what is zeros to begin with, at the page-aligned address `pa`, for as long as the kernel
+/// runs.
+///
+/// # Safety
+/// `len` times a `T` at `pa` are zeros without owner, and nobody else ever refers to them; a `T` of
+/// zeros is valid and aligned at pages.
+pub unsafe fn slice<T>(pa: u64, len: usize) -> &'static mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts_mut(phys_to_virt(pa).cast(), len) }
+}

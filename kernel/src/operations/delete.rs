@@ -1,0 +1,444 @@
+//! Delete and revoke.
+//!
+//! Removing a capability that has copies is one step. Removing the last one destroys the object,
+//! and that may take long: a CNode is full of capabilities which may be the last ones to other
+//! CNodes, and so on, and a CNode may contain itself. Two rules keep this bounded:
+//!
+//! * **Containers are parked.** The last capability to a CNode or dispatcher is moved *into* the
+//!   container: for a CNode to its slot 0, for a dispatcher to a slot kept for that. What was in slot 0
+//!   moves to a slot of the kernel, and goes next. Nobody can reach it then. Parked containers wait in a
+//!   queue, linked through the parked capabilities, and `reap` empties the one in front slot by slot.
+//!   What a slot holds is deleted by the same code, so that nested containers join the queue
+//!   instead of the kernel's stack.
+//!   Page tables are left for a second pass: their entries go cheaply with the Mappings that made
+//!   them, which most likely wait in the same queue, and each is found slowly from the table.
+//! * **Work is counted.** Every event has a budget; when it is spent the invocation answers
+//!   `Again`, and everything done so far stays done: slots are empty, entries are cleared. The slot on
+//!   which it was invoked holds what it held, or nothing. So a repetition that finds it empty, or does
+//!   not find it, as it was reached through what is parked, has the rest of the queue left to do.
+
+use super::endpoints::close_endpoint;
+use super::leave::{drop_foreign, leave_memory, leave_slot};
+use super::protocol::delete_swept;
+use super::reclaim::reclaim;
+use super::retire::retire;
+use crate::cap::asks::comes_home;
+use crate::cap::budget::{Pause, Progress};
+use crate::cap::dying::contents;
+use crate::cap::{attr, CapExt, CapSpace};
+use crate::dispatch::Scheduler;
+use crate::driver::CpuDriver;
+use crate::object::dcb::{Dcb, PARKING};
+use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
+use captypes::invocations::{Count, Need};
+use captypes::{CapType, Status};
+use mdb::RawCap;
+
+/// Empty slots that are looked at for the price of one step.
+const EMPTY_SLOTS_PER_STEP: u32 = 128;
+/// Most of them that are looked at before that is paid.
+const MOST_EMPTY: u32 = 16 * EMPTY_SLOTS_PER_STEP;
+/// What it costs to find a descendant that is revoked, in steps.
+const SEARCHED_PER_CHILD: u32 = 1;
+/// Capabilities passed over in the database for the price of one step.
+const PASSED_PER_STEP: u32 = 1;
+/// What the end of a page table costs besides the step for its slot, and that of a container.
+const STEPS_OF_TABLE: u32 = 2;
+const STEPS_OF_CONTAINER: u32 = 2;
+
+/// May something that keeps memory have been made of a part of it? Of a page nothing is.
+#[inline(always)]
+fn has_parts(cap: &RawCap) -> bool {
+    !cap.is(CapType::Frame) || cap.word != paging::PAGE
+}
+
+/// Removes the capability in `slot`.
+#[inline]
+pub fn delete(cpu: &mut CpuDriver, slot: SlotRef) -> Result<(), Status> {
+    delete_at_once(cpu, slot)?;
+    reap_emptied(cpu)
+}
+
+/// Empties all of `slots`, up to a Mapping whose entries may not change.
+pub fn delete_range(cpu: &mut CpuDriver, slots: SlotRun) -> Result<Count, Status> {
+    cpu.vm.expect(slots.len());
+    let (mut count, mut at) = (0, slots.next_filled(0));
+    let mut ends = Ok(());
+    while at < slots.len() {
+        let cap = slots.get(at).cap();
+        if cap.is(CapType::Mapping) {
+            ends = cpu.caps.check_entries(&cap);
+            if ends.is_err() {
+                break;
+            }
+        }
+        delete_at_once(cpu, slots.get(at))?;
+        count += 1;
+        at = slots.next_filled(at + 1);
+    }
+    reap_emptied(cpu)?;
+    ends.map(|()| Count { count })
+}
+
+/// Empties what is parked, after the slots of an invocation have been emptied; notes if only that is
+/// left to do.
+#[inline(always)]
+pub fn reap_emptied(cpu: &mut CpuDriver) -> Result<(), Status> {
+    if cpu.caps.dying.is_empty() {
+        return Ok(());
+    }
+    let reaped = reap(cpu);
+    cpu.caps.dying.has_emptied = reaped.is_err();
+    Ok(reaped?)
+}
+
+/// Empties what is parked.
+pub fn reap_all(cpu: &mut CpuDriver) -> Progress {
+    if cpu.caps.dying.is_empty() {
+        return Ok(());
+    }
+    reap(cpu)
+}
+
+#[inline]
+pub fn finish_reaping(cpu: &mut CpuDriver) -> Result<(), Status> {
+    if cpu.caps.dying.is_empty() {
+        return Ok(());
+    }
+    Ok(reap(cpu)?)
+}
+
+/// Deletes all copies and descendants of what `slot` holds.
+pub fn revoke(cpu: &mut CpuDriver, slot: SlotRef) -> Result<(), Status> {
+    let cap = slot.cap();
+    if cap.attrs & attr::FOREIGN != 0 || cap.has_remote(attr::COPIES_OR_DESCENDANTS) {
+        return Err(cpu.caps.ask(Need::Revoke, slot).into());
+    }
+    cpu.caps.check_lock(slot)?;
+    revoke_here(cpu, slot).map_err(Status::from)
+}
+
+/// Deletes all copies and descendants of what `slot` holds on this core.
+pub fn revoke_here(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
+    cpu.caps.watch(Some(slot));
+    let result = revoke_watched(cpu);
+    cpu.caps.watch(None);
+    result
+}
+
+/// The slot itself may be in a container that descends from it, and move or vanish.
+fn revoke_watched(cpu: &mut CpuDriver) -> Progress {
+    while let Some(copy) = cpu.caps.watched().and_then(|slot| cpu.caps.db.a_copy(slot)) {
+        if !cpu.caps.spend(1) {
+            return Err(Pause::Again);
+        }
+        drop_slot(&mut cpu.caps, &mut cpu.sched, copy);
+    }
+    while let Some(slot) = cpu.caps.watched() {
+        if cpu.caps.budget.left() == 0 {
+            return Err(Pause::Again);
+        }
+        let (child, passed) = first_to_revoke(cpu, slot);
+        let Some(child) = child else { break };
+        let parked = child.cap().attrs & attr::PARKED != 0;
+        if parked {
+            reap_all(cpu)?;
+        } else {
+            delete_swept(cpu, child)?;
+        }
+        // The search is paid afterwards, so that every event comes further.
+        cpu.caps.spend(SEARCHED_PER_CHILD + passed / PASSED_PER_STEP);
+    }
+    reap_all(cpu)
+}
+
+/// The first descendant of what `slot` holds, and how many others are before it. What has a badge
+/// has none, but many siblings.
+fn first_to_revoke(cpu: &CpuDriver, slot: SlotRef) -> (Option<SlotRef>, u32) {
+    let cap = slot.cap();
+    match cap.is(CapType::Endpoint) && cap.aux != 0 {
+        true => (None, 0),
+        false => cpu.caps.db.first_descendant_behind(slot),
+    }
+}
+
+/// Removes what `slot` holds, and destroys the object if nobody else has it.
+pub fn delete_slot(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
+    delete_at_once(cpu, slot)
+}
+
+/// The same, in line: most often a few loads and stores.
+#[inline(always)]
+fn delete_at_once(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
+    let ty = slot.cap().ty;
+    if ty == CapType::Null as u8 {
+        return Ok(());
+    }
+    if !cpu.caps.spend(1) {
+        return Err(Pause::Again);
+    }
+    if ty == CapType::Mapping as u8 {
+        cpu.vm.remove_mapping(&mut cpu.caps, slot);
+        return Ok(());
+    }
+    cpu.caps.check_delete(slot)?;
+    if cpu.caps.db.has_copies(slot) {
+        drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+        return Ok(());
+    }
+    delete_last(cpu, slot)
+}
+
+/// Removes the last capability to something. A CNode that is parked leaves what was in its slot 0
+/// in [`CapSpace::left`], which may be the last capability to a CNode, and so on: with that, it goes on
+/// here if `slot` is that slot, and in `delete_left` if it is not.
+#[inline(never)]
+fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
+    loop {
+        let cap = slot.cap();
+        if cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0 && !cap.is(CapType::Mapping) {
+            if cap.is_foreign() {
+                return drop_foreign(cpu, slot);
+            }
+            cpu.caps.check_relatives(slot)?;
+        }
+        match cap.kind() {
+            CapType::L1CNode | CapType::L2CNode => park_cnode(cpu, slot, &cap)?,
+            CapType::Dispatcher => park_dispatcher(cpu, slot, &cap)?,
+            CapType::Mapping => cpu.vm.remove_mapping(&mut cpu.caps, slot),
+            CapType::Endpoint if has_other_badges(cpu, slot, &cap) => {
+                drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+                return Ok(());
+            }
+            _ => return destroy(cpu, slot, &cap),
+        }
+        let left = slot.cap();
+        if left.is_null() || left.attrs & attr::PARKED != 0 {
+            return Ok(());
+        }
+        cpu.caps.check_delete(slot)?;
+        if cpu.caps.db.has_copies(slot) {
+            drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+            return Ok(());
+        }
+        if !cpu.caps.spend(1) {
+            return Err(Pause::Again);
+        }
+    }
+}
+
+/// Removes the last capability to what is neither a container nor a Mapping.
+fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    let above = cpu.caps.db.nearest_ancestor(slot).map(|above| above.cap());
+    match cap.kind() {
+        CapType::Frame | CapType::DevFrame => unmap_uncovered(cpu, slot, cap, above.as_ref())?,
+        _ if cap.level() != 0 => {
+            cpu.caps.spend(STEPS_OF_TABLE);
+            cpu.vm.tear_down(&mut cpu.caps, cpu.sched.vector_unit(), slot, cap)?
+        }
+        CapType::Endpoint => {
+            if let Some(endpoint) = Obj::<Endpoint>::of(cap) {
+                close_endpoint(cpu, endpoint)?;
+            }
+        }
+        CapType::Irq => cpu.irqs.unbind(crate::dispatch::lines(cap)),
+        _ => {}
+    }
+    drop_last(cpu, slot, cap, above)
+}
+
+/// Does another capability, with another badge or without, stand for the same Endpoint?
+#[inline(never)]
+fn has_other_badges(cpu: &CpuDriver, slot: SlotRef, cap: &RawCap) -> bool {
+    match cap.aux {
+        0 => cpu.caps.db.first_descendant(slot).is_some(),
+        _ => {
+            let plain = RawCap { aux: 0, ..*cap };
+            cpu.caps.db.has_siblings(slot) || cpu.caps.db.find(&plain).is_some()
+        }
+    }
+}
+
+/// Removes the Mappings of a Frame whose last capability goes, unless another Frame stands behind
+/// them.
+pub fn unmap_uncovered(
+    cpu: &mut CpuDriver,
+    slot: SlotRef,
+    cap: &RawCap,
+    above: Option<&RawCap>,
+) -> Progress {
+    if above.is_some_and(|above| above.is_frame() && above.aux == 0) {
+        // They find another place in the database.
+        cpu.caps.spend(cpu.caps.db.hanging_leaves(slot));
+        return Ok(());
+    }
+    cpu.vm.unmap_frame(&mut cpu.caps, slot, cap)
+}
+
+/// Removes the last capability to what is no Mapping. `above`: its nearest ancestor. What
+/// nothing else covers but a home comes home.
+#[inline]
+fn drop_last(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) -> Progress {
+    let at_home = comes_home(cap, above.as_ref());
+    let withheld = at_home && cpu.caps.db.locks.withholds(cap);
+    if at_home && !withheld && has_parts(cap) && cpu.caps.db.first_descendant(slot).is_some() {
+        return give_back(cpu, slot, cap);
+    }
+    drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+    if at_home && !withheld {
+        reclaim(cpu, cap.base, cap.word);
+    }
+    Ok(())
+}
+
+/// Removes the last capability to memory of which parts belong to others: the rest comes home,
+/// from its beginning on. When the work of this event is used up, the capability is to what is
+/// left.
+fn give_back(cpu: &mut CpuDriver, slot: SlotRef, own: &RawCap) -> Progress {
+    let end = own.base + own.word;
+    let mut at = own.base;
+    let mut next = cpu.caps.db.first_descendant(slot);
+    while let Some(inner) = next {
+        let cap = inner.cap();
+        // What lies in another descendant, and Mappings, are behind `at` already.
+        if cap.base >= at && cap.ty != CapType::Mapping as u8 {
+            if cap.base > at {
+                reclaim(cpu, at, cap.base - at);
+            }
+            at = cap.base + cap.word;
+        }
+        if at >= end {
+            break;
+        }
+        if !cpu.caps.spend(1) {
+            let cap = cpu.caps.db.remove(slot);
+            cpu.caps.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
+            return Err(Pause::Again);
+        }
+        next = cpu.caps.db.next_before(inner, end);
+    }
+    if at < end {
+        reclaim(cpu, at, end - at);
+    }
+    drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+    Ok(())
+}
+
+/// Empties one slot, and nothing else.
+pub fn drop_slot(caps: &mut CapSpace, sched: &mut Scheduler, slot: SlotRef) {
+    let cap = caps.remove(slot);
+    if cap.attrs & attr::IN_DISPATCHER != 0 {
+        sched.refresh_dispatcher(Obj::around(slot));
+    }
+}
+
+/// Moves the last capability of a CNode into it, and what was there to [`CapSpace::left`].
+fn park_cnode(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    let own = slot_at(cap.base, 0);
+    if own == slot {
+        cpu.caps.dying.push(own);
+        return Ok(());
+    }
+    let left = cpu.caps.left();
+    if own.is_empty() {
+        cpu.caps.park(slot, own);
+    } else if slot == left {
+        cpu.caps.park_in_use(slot, own);
+    } else {
+        delete_left(cpu)?;
+        cpu.caps.relocate(own, left);
+        cpu.caps.park(slot, own);
+    }
+    if cap.attrs & attr::IN_DISPATCHER != 0 {
+        own.set_rights(cap.rights, cap.attrs & !attr::IN_DISPATCHER);
+        cpu.sched.refresh_dispatcher(Obj::around(slot));
+    }
+    cpu.caps.dying.push(own);
+    Ok(())
+}
+
+/// Deletes what parked CNodes have left.
+fn delete_left(cpu: &mut CpuDriver) -> Progress {
+    let left = cpu.caps.left();
+    while !left.is_empty() {
+        match delete_slot(cpu, left) {
+            Err(Pause::Again) => return Err(Pause::Again),
+            Err(Pause::Remote) => leave_slot(cpu, left)?,
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Stops a dispatcher and moves its last capability into it.
+fn park_dispatcher(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    let Some(dcb) = Obj::<Dcb>::of(cap) else { return Ok(()) };
+    retire(cpu, dcb)?;
+    let own = Dcb::slot_at(cap.base, PARKING);
+    cpu.caps.park(slot, own);
+    cpu.caps.dying.push(own);
+    Ok(())
+}
+
+/// Empties parked containers and gives their memory back. Page tables come last: when all else
+/// is gone, nothing is mapped in them any more by the Mappings of these containers.
+fn reap(cpu: &mut CpuDriver) -> Progress {
+    cpu.vm.expect(u32::MAX);
+    while let Some(parked) = cpu.caps.dying.first() {
+        delete_left(cpu)?;
+        empty_first(cpu, parked.cap())?;
+        let cap = parked.cap();
+        if cap.attrs & attr::TABLES_LEFT != 0 && cap.attrs & attr::SECOND_PASS == 0 {
+            cpu.caps.dying.pop();
+            parked.set_rights(cap.rights, cap.attrs | attr::SECOND_PASS);
+            cpu.caps.dying.push(parked);
+            continue;
+        }
+        if !cpu.caps.spend(STEPS_OF_CONTAINER) {
+            return Err(Pause::Again);
+        }
+        let above = cpu.caps.db.nearest_ancestor(parked).map(|above| above.cap());
+        if cap.attrs & attr::REMOTE != 0 && cpu.caps.needs_others(&cap, above.as_ref()) {
+            leave_memory(cpu, &cap)?;
+            cpu.caps.dying.pop();
+            drop_slot(&mut cpu.caps, &mut cpu.sched, parked);
+            continue;
+        }
+        cpu.caps.dying.pop();
+        let dropped = drop_last(cpu, parked, &cap, above);
+        debug_assert!(dropped == Ok(()), "nothing is made of a container");
+    }
+    Ok(())
+}
+
+/// Empties the first container, `parked`, but for tables in the first pass.
+fn empty_first(cpu: &mut CpuDriver, parked: RawCap) -> Progress {
+    let slots = contents(&parked);
+    let second = parked.attrs & attr::SECOND_PASS != 0;
+    loop {
+        let from = cpu.caps.dying.cursor();
+        let next = slots.next_filled_within(from, MOST_EMPTY);
+        cpu.caps.dying.set_cursor(next);
+        let looked_at = next - from;
+        if !cpu.caps.spend(1 + looked_at / EMPTY_SLOTS_PER_STEP) {
+            return Err(Pause::Again);
+        }
+        if next >= slots.len() {
+            return Ok(());
+        }
+        if looked_at == MOST_EMPTY {
+            continue;
+        }
+        let slot = slots.get(next);
+        if !second && slot.cap().level() != 0 && !cpu.caps.db.has_copies(slot) {
+            cpu.caps.dying.tables_left();
+        } else {
+            match delete_slot(cpu, slot) {
+                Err(Pause::Again) => return Err(Pause::Again),
+                Err(Pause::Remote) => leave_slot(cpu, slot)?,
+                Ok(()) => {}
+            }
+        }
+        cpu.caps.dying.set_cursor(next + 1);
+    }
+}

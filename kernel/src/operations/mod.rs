@@ -1,0 +1,26 @@
+//! Operations that cross parts: above all what destroys objects.
+//!
+//! | file | what |
+//! |---|---|
+//! | `delete` | delete and revoke, in bounded steps |
+//! | `retire`, `endpoints` | the end of dispatchers and endpoints |
+//! | `reclaim` | memory comes back, when no core can reach it any more |
+//! | `leave` | what is left to the monitor |
+//! | `cycles` | the sweep of the collector |
+//! | `protocol` | the steps of the monitors' protocol that destroy something |
+//! | `copy` | copies of pages, in the place of what they are copies of |
+//! | `resize` | another root for a CSpace |
+//! | `configure` | what dispatchers are given |
+
+pub mod configure;
+pub mod copy;
+pub mod cycles;
+pub mod delete;
+pub mod endpoints;
+pub mod leave;
+pub mod protocol;
+pub mod reclaim;
+pub mod resize;
+mod retire;
+
+pub use configure::Settings;

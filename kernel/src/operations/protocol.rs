@@ -1,0 +1,98 @@
+//! The steps of the monitors' protocol that destroy something.
+
+use super::delete::{delete_slot, reap_all, revoke_here};
+use super::leave::leave_slot;
+use super::reclaim::reclaim;
+use crate::cap::budget::Progress;
+use crate::cap::locks::Sweep;
+use crate::cap::policy::{CapPolicy, MEMORY};
+use crate::cap::{attr, CapExt, HOME_RAM};
+use crate::driver::CpuDriver;
+use crate::object::{slot_at, SlotRef};
+use captypes::{CapType, Status};
+use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
+use paging::PAGE;
+
+/// Deletes all copies and descendants of a locked capability, and what only those hold.
+pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
+    cpu.caps.db.locks.sweep(cap, Sweep::All);
+    let end = cap.base + cap.word;
+    let tree = CapPolicy::tree(cap.ty);
+    let belongs = |slot: &SlotRef| {
+        let other = slot.cap();
+        is_copy::<CapPolicy>(cap, &other) || is_ancestor::<CapPolicy>(cap, &other)
+    };
+    loop {
+        let mut objects = cpu.caps.db.overlapping(tree, cap.base, end - cap.base, Class::Objects);
+        let Some(slot) = objects.find(belongs) else { break };
+        drop(objects);
+        if slot.cap().attrs & attr::PARKED != 0 {
+            reap_all(cpu)?;
+        } else {
+            delete_swept(cpu, slot)?;
+        }
+    }
+    reap_all(cpu)
+}
+
+/// Removes what `slot` holds. If that is the last capability to a CNode that is deleted on all cores,
+/// it goes into slot 0 of the CNode, and what is there must not come to `slot` instead: it may need
+/// other cores, and nobody will look there again.
+pub fn delete_swept(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
+    let cap = slot.cap();
+    let is_cnode = cap.is(CapType::L1CNode) || cap.is(CapType::L2CNode);
+    let is_last = is_cnode && !cap.is_foreign() && !cpu.caps.db.has_copies(slot);
+    if is_last && cpu.caps.db.locks.sweeps(&cap) {
+        let own = slot_at(cap.base, 0);
+        if own != slot && !own.is_empty() {
+            leave_slot(cpu, own)?;
+        }
+    }
+    delete_slot(cpu, slot)
+}
+
+/// Deletes the last copy on all cores of a locked capability, and destroys the object.
+pub fn delete_everywhere(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
+    cpu.caps.db.locks.sweep(cap, Sweep::Itself);
+    while let Some(slot) = cpu.caps.db.find(cap) {
+        if slot.cap().attrs & attr::PARKED != 0 {
+            reap_all(cpu)?;
+        } else {
+            delete_swept(cpu, slot)?;
+        }
+    }
+    reap_all(cpu)
+}
+
+/// The local part of a revoke, after no other core has a copy or descendant: what `slot` holds
+/// remains if it is the capability, else any copy.
+pub fn revoke_rest(cpu: &mut CpuDriver, slot: Option<SlotRef>, cap: &RawCap) -> Progress {
+    let named = slot.filter(|slot| is_copy::<CapPolicy>(cap, &slot.cap()));
+    let Some(kept) = named.or_else(|| cpu.caps.find_whole(cap)) else { return Ok(()) };
+    cpu.caps.db.locks.sweep(cap, Sweep::Descendants);
+    revoke_here(cpu, kept)?;
+    if let Some(left) = cpu.caps.find_whole(cap) {
+        cpu.caps.change_all(left, |attrs| {
+            let ancestors = if attrs & attr::FOREIGN != 0 { attr::REMOTE_ANCESTORS } else { 0 };
+            attrs & !(attr::FOREIGN | attr::COPIES_OR_DESCENDANTS) | ancestors
+        });
+    }
+    Ok(())
+}
+
+/// Gives memory to the server of its home, as far as nothing else covers it.
+pub fn give_back_region(cpu: &mut CpuDriver, base: u64, len: u64) -> Result<(), Status> {
+    let has_home = cpu
+        .caps
+        .db
+        .surrounding(MEMORY, base, len, 0)
+        .is_some_and(|home| home.cap().ty == HOME_RAM && !home.cap().is_foreign());
+    if (base | len) & (PAGE - 1) != 0 || len == 0 || !has_home {
+        return Err(Status::OutOfRange);
+    }
+    if cpu.caps.first_cover(base, len).is_some() {
+        return Err(Status::WrongState);
+    }
+    reclaim(cpu, base, len);
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! `/dev/full`.
+
+use crate::errno::{Errno, Result};
+use crate::fd::buffers::Cursor;
+use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::transfer::Source;
+use crate::process::Process;
+use unixproto::files::Kind;
+use unixproto::ops::Opened;
+
+/// An open `/dev/full`.
+#[derive(Clone, Copy)]
+pub struct Full {
+    desc: u32,
+}
+
+impl FileOps for Full {
+    const SERVED: Option<Kind> = Some(Kind::Full);
+    const POSITIONED: bool = true;
+
+    fn opened(opened: &Opened) -> Option<Full> {
+        Some(Full { desc: opened.desc })
+    }
+    fn server(&self) -> Server {
+        Server::Unixd([self.desc, 0])
+    }
+    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        Ok(to.zero(p, u64::MAX).some()? as u64)
+    }
+    fn write(
+        &self,
+        _p: &mut Process,
+        _: Handle,
+        _at: Option<u64>,
+        _from: &mut impl Source,
+    ) -> Result<u64> {
+        Err(Errno::ENOSPC)
+    }
+    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+        Ok(0)
+    }
+}

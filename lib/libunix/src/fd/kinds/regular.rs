@@ -1,0 +1,384 @@
+//! Regular files: `unixd` says which bytes are meant (and moves the offset, and makes room), then they
+//! are copied here, from or to windows on the file's extents. What is only written has no windows:
+//! whoever could write through one could read.
+
+use crate::errno::{Errno, Result};
+use crate::fd::alone;
+use crate::fd::buffers::Cursor;
+use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
+use crate::fd::stream;
+use crate::fd::transfer::Source;
+use crate::fd::windows::{self, View};
+use crate::mm;
+use crate::mm::user::{Moved, Short};
+use crate::process::Process;
+use crate::server::{self, op};
+use libos::guarded::{Memory, Progress};
+use unixproto::files::{
+    Kind, Stat, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_SET, STAT_BYTES,
+};
+use unixproto::ops::{Opened, Part};
+use unixproto::session::DATA_BYTES;
+
+/// An open regular file.
+#[derive(Clone, Copy)]
+pub struct Regular {
+    desc: u32,
+    inode: u64,
+}
+
+impl FileOps for Regular {
+    const SERVED: Option<Kind> = Some(Kind::Regular);
+    const POSITIONED: bool = true;
+
+    fn opened(opened: &Opened) -> Option<Regular> {
+        Some(Regular { desc: opened.desc, inode: opened.inode })
+    }
+    fn server(&self) -> Server {
+        Server::Unixd([self.desc, 0])
+    }
+    fn windows(&self) -> [Option<u64>; 2] {
+        [Some(self.inode), None]
+    }
+    fn read(
+        &self,
+        p: &mut Process,
+        file: Handle,
+        at: Option<u64>,
+        to: &mut Cursor,
+    ) -> Result<u64> {
+        if to.left() == 0 {
+            return Ok(0);
+        }
+        let kept = if at.is_none() { p.fds.kept_offset(file.index) } else { None };
+        let done = read(p, self.desc, self.inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
+        if let Some(offset) = kept {
+            p.fds.keep_offset(file.index, offset + done);
+        }
+        Ok(done)
+    }
+    fn write(
+        &self,
+        p: &mut Process,
+        file: Handle,
+        at: Option<u64>,
+        from: &mut impl Source,
+    ) -> Result<u64> {
+        if at.is_none() {
+            alone::give_back(p, file.index, self.desc);
+        }
+        let write_only = file.flags & O_ACCMODE == O_WRONLY;
+        let to = Target { desc: self.desc, inode: self.inode, write_only };
+        write(p, to, at.unwrap_or(AT_OFFSET), from)
+    }
+    fn seek(&self, p: &mut Process, file: Handle, offset: i64, whence: u32) -> Result<u64> {
+        alone::seek(p, file.index, self.desc, offset, whence)
+    }
+    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(p, self.desc, command, arg)
+    }
+    fn map(&self) -> Result<Mapped> {
+        self.contents().map(Mapped::Contents)
+    }
+    fn contents(&self) -> Result<Contents> {
+        Ok(Contents { desc: self.desc, inode: self.inode })
+    }
+    fn truncate(&self, p: &mut Process, size: u64) -> Result<u64> {
+        let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
+        mm::truncated(p, file.inode, size);
+        Ok(0)
+    }
+    /// Only ever makes the file longer: its holes stay holes.
+    fn allocate(&self, end: Option<u64>) -> Result<u64> {
+        self.stat()?;
+        let stat: [u8; STAT_BYTES] = server::data(STAT_BYTES).load().map_err(|_| Errno::EIO)?;
+        let size = Stat::from_bytes(&stat).size as u64;
+        if let Some(size) = end.filter(|end| *end > size) {
+            server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
+        }
+        Ok(0)
+    }
+    /// Nothing is ever behind.
+    fn sync(&self) -> Result<u64> {
+        Ok(0)
+    }
+    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+        alone::give_back(p, file.index, self.desc);
+        Ok(())
+    }
+}
+
+/// Most bytes that one request writes: what is asked for is made resident first.
+const WRITE_PIECE: u64 = 4 << 20;
+
+/// How often a copy that does not come forward is tried again, as others truncate the file.
+const TRIES: u32 = 1000;
+
+/// Pieces of a file, to be copied from.
+pub struct FilePieces {
+    desc: u32,
+    part: Part,
+}
+
+impl FilePieces {
+    /// All pieces of a part.
+    pub fn new(desc: u32, inode: u64, part: Part) -> Self {
+        FilePieces { desc, part: Part { inode, ..part } }
+    }
+}
+
+impl FilePieces {
+    /// What the file has next, at most `max` bytes. `None`: it ends here, as others have truncated it.
+    fn view(&mut self, p: &mut Process, max: u64) -> Result<Option<View>> {
+        let max = max.min(self.part.bytes);
+        match windows::view(p, self.desc, &mut self.part, false) {
+            Ok(View::Bytes(bytes)) => {
+                Ok(Some(View::Bytes(bytes.first(usize::try_from(max).unwrap_or(usize::MAX)))))
+            }
+            Ok(View::Hole(bytes)) => Ok(Some(View::Hole(bytes.min(max)))),
+            Err(Errno::ENXIO) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.part.offset += bytes as u64;
+        self.part.bytes -= bytes as u64;
+    }
+
+    /// Has `copy` done with what the file has next, again and again, until `max` bytes are copied or it can do no
+    /// more. It is told how many bytes are done; of a view that is gone it says [`Short::Window`].
+    fn each(
+        &mut self,
+        p: &mut Process,
+        max: u64,
+        mut copy: impl FnMut(&mut Process, View, usize) -> Moved,
+    ) -> Moved {
+        let mut done = 0;
+        let mut tries = TRIES;
+        while self.part.bytes > 0 && (done as u64) < max {
+            let view = match self.view(p, max - done as u64) {
+                Ok(Some(view)) => view,
+                Ok(None) => {
+                    return Moved { bytes: done, short: Some(Short::Program(Errno::ENXIO)) }
+                }
+                Err(error) => return Moved { bytes: done, short: Some(Short::Program(error)) },
+            };
+            let moved = copy(p, view, done);
+            self.advance(moved.bytes);
+            done += moved.bytes;
+            match moved.short {
+                None => {}
+                Some(Short::Window) if tries > 0 => {
+                    windows::lost(p, self.part.inode);
+                    tries = if moved.bytes > 0 { TRIES } else { tries - 1 };
+                }
+                Some(short) => {
+                    return Moved { bytes: done, short: Some(Short::Program(short.errno())) }
+                }
+            }
+        }
+        Moved { bytes: done, short: None }
+    }
+}
+
+/// What has become of a copy from a file, as that from a program is told.
+fn told(progress: Progress) -> Moved {
+    Moved { bytes: progress.done, short: progress.fault.map(|_| Short::Window) }
+}
+
+impl Source for FilePieces {
+    fn left(&self) -> u64 {
+        self.part.bytes
+    }
+    fn probe(&mut self, p: &mut Process) -> Result<()> {
+        match self.part.bytes {
+            0 => Ok(()),
+            _ => self.view(p, 1)?.map(drop).ok_or(Errno::ENXIO),
+        }
+    }
+    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
+        self.each(p, to.len() as u64, |_, view, done| match view {
+            View::Bytes(bytes) => told(bytes.read(&mut to[done..])),
+            View::Hole(bytes) => {
+                to[done..done + bytes as usize].fill(0);
+                Moved { bytes: bytes as usize, short: None }
+            }
+        })
+    }
+    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
+        let mut target_is_gone = false;
+        let mut moved = self.each(p, to.len() as u64, |_, view, done| {
+            let to = to.skip(done);
+            let progress = match view {
+                View::Bytes(bytes) => to.copy_from(bytes),
+                View::Hole(bytes) => to.first(bytes as usize).zero(),
+            };
+            match progress.fault {
+                Some(fault) if to.contains(fault.address) => {
+                    target_is_gone = true;
+                    Moved { bytes: progress.done, short: Some(Short::Program(Errno::EIO)) }
+                }
+                _ => told(progress),
+            }
+        });
+        if target_is_gone {
+            moved.short = Some(Short::Window);
+        }
+        moved
+    }
+}
+
+/// Puts the offset where the copy really ended.
+pub fn move_back(desc: u32, offset: u64) {
+    let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
+}
+
+/// Reads at `offset` or [`AT_OFFSET`].
+pub fn read(p: &mut Process, desc: u32, inode: u64, offset: u64, to: &mut Cursor) -> Result<u64> {
+    to.probe_out(p)?;
+    let part = server::call(op::ReadBegin { desc, offset, bytes: to.left() })?;
+    let mut pieces = FilePieces::new(desc, inode, part);
+    let result = copy_out(p, &mut pieces, to);
+    let done = part.bytes - pieces.left();
+    if done < part.bytes && offset == AT_OFFSET {
+        move_back(desc, part.offset + done);
+    }
+    match result {
+        Err(error) if done == 0 => Err(error),
+        _ => Ok(done),
+    }
+}
+
+fn copy_out(p: &mut Process, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
+    let moved = pieces.each(p, to.left(), |p, view, _| match view {
+        View::Bytes(bytes) => to.scatter_from(p, bytes),
+        View::Hole(bytes) => to.zero(p, bytes),
+    });
+    match moved.short {
+        // Others have truncated the file: it ends there.
+        None | Some(Short::Program(Errno::ENXIO)) => Ok(()),
+        Some(short) => Err(short.errno()),
+    }
+}
+
+/// A regular file to be written.
+#[derive(Clone, Copy)]
+pub struct Target {
+    pub desc: u32,
+    pub inode: u64,
+    /// `unixd` gives no windows on the file, so it copies everything itself.
+    pub write_only: bool,
+}
+
+/// How far one request of a write has come.
+struct Written {
+    done: u64,
+    /// There is nothing to go on with: the source has no more, or there is no room.
+    is_last: bool,
+}
+
+/// Writes at `offset` or [`AT_OFFSET`]. A write of nothing does nothing.
+pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -> Result<u64> {
+    let mut total = 0;
+    let mut tries = TRIES;
+    while from.left() > 0 && tries > 0 {
+        let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
+        let small = from.left() <= DATA_BYTES as u64;
+        let written = match to.write_only && small && at == AT_OFFSET {
+            true => write_small(p, to.desc, from),
+            false => write_piece(p, to, at, from),
+        };
+        match written {
+            Ok(Written { done, is_last }) => {
+                total += done;
+                tries = if done > 0 { TRIES } else { tries - 1 };
+                if is_last {
+                    break;
+                }
+            }
+            Err(error) if total == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(total)
+}
+
+/// All that is left, by one request.
+fn write_small(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<Written> {
+    let wanted = from.left();
+    let had = from.gather_to(p, server::data(wanted as usize)).some()?;
+    let done = server::call_filled(op::WriteAt { desc, offset: AT_OFFSET }, had)?.count;
+    Ok(Written { done, is_last: done < wanted })
+}
+
+/// One piece for which there is room.
+fn write_piece(
+    p: &mut Process,
+    to: Target,
+    offset: u64,
+    from: &mut impl Source,
+) -> Result<Written> {
+    let Target { desc, inode, .. } = to;
+    let wanted = from.left().min(WRITE_PIECE);
+    // The first byte is looked at before the file grows: a bad address leaves no trace.
+    from.probe(p)?;
+    let part = server::call(op::WriteBegin { desc, offset, bytes: wanted })?;
+    let mut place = Part { inode, ..part };
+    let mut short = None;
+    while place.bytes > 0 && short.is_none() {
+        short = match to.write_only {
+            true => send(p, to, &mut place, from),
+            false => store(p, to, &mut place, from),
+        };
+    }
+    let done = part.bytes - place.bytes;
+    if done < part.bytes && offset == AT_OFFSET {
+        move_back(desc, part.offset + done);
+    }
+    match short {
+        // Others have truncated the file meanwhile; what is written goes behind its end.
+        Some(Short::Window) => Ok(Written { done, is_last: false }),
+        Some(Short::Program(error)) if done == 0 => Err(error),
+        _ => Ok(Written { done, is_last: done < wanted }),
+    }
+}
+
+/// Copies the next bytes to `place` by way of a window. `place` moves. Returns why there can be no more.
+fn store(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
+    let target = match windows::view_mut(p, to.desc, place) {
+        Ok(target) => target,
+        Err(Errno::ENXIO) => return Some(Short::Window),
+        Err(error) => return Some(Short::Program(error)),
+    };
+    let moved = from.gather_to(p, target.first(place.bytes as usize));
+    advance(place, moved.bytes as u64);
+    if moved.short == Some(Short::Window) {
+        windows::lost(p, to.inode);
+    }
+    if moved.bytes == 0 && moved.short.is_none() {
+        return Some(Short::Program(Errno::EFAULT));
+    }
+    moved.short
+}
+
+/// Has `unixd` copy the next bytes to `place`. `place` moves. Returns why there can be no more.
+fn send(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
+    let moved = from.gather_to(p, server::data(place.bytes.min(DATA_BYTES as u64) as usize));
+    if moved.bytes == 0 {
+        return moved.short.or(Some(Short::Program(Errno::EFAULT)));
+    }
+    let request = op::WriteAt { desc: to.desc, offset: place.offset };
+    match server::call_filled(request, moved.bytes) {
+        Ok(reply) => {
+            advance(place, reply.count.min(place.bytes));
+            moved.short
+        }
+        Err(error) => Some(Short::Program(error)),
+    }
+}
+
+fn advance(place: &mut Part, bytes: u64) {
+    place.offset += bytes;
+    place.bytes -= bytes;
+}

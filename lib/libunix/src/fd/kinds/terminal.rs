@@ -1,0 +1,50 @@
+//! The terminal: its line discipline is `unixd`'s.
+
+use crate::errno::Result;
+use crate::fd::buffers::Cursor;
+use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::stream;
+use crate::fd::transfer::Source;
+use crate::fd::watch::Look;
+use crate::process::Process;
+use unixproto::files::Kind;
+use unixproto::ops::Opened;
+
+/// An open terminal.
+#[derive(Clone, Copy)]
+pub struct Terminal {
+    desc: u32,
+}
+
+impl FileOps for Terminal {
+    const SERVED: Option<Kind> = Some(Kind::Tty);
+    const POLLABLE: bool = true;
+
+    fn opened(opened: &Opened) -> Option<Terminal> {
+        Some(Terminal { desc: opened.desc })
+    }
+    fn server(&self) -> Server {
+        Server::Unixd([self.desc, 0])
+    }
+    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        stream::read(p, self.desc, to)
+    }
+    fn write(
+        &self,
+        p: &mut Process,
+        _: Handle,
+        _at: Option<u64>,
+        from: &mut impl Source,
+    ) -> Result<u64> {
+        stream::write(p, self.desc, from)
+    }
+    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::control(p, self.desc, command, arg)
+    }
+    fn ready(&self, look: &Look) -> Option<u16> {
+        look.told()
+    }
+    fn is_watched(&self) -> bool {
+        true
+    }
+}

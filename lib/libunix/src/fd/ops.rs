@@ -1,0 +1,243 @@
+//! What can be done with an open file, whatever kind it is of.
+//!
+//! A kind of file is one file in [`kinds`](super::kinds): a type that is a cheap handle (numbers of a
+//! server's, or a counted reference to what the library keeps), and its [`FileOps`]. What an operation
+//! answers when a kind does not have it is said here, once, as Linux answers it.
+//!
+//! Operations are given the process, the handle's place among the open files, and addresses of the
+//! program's memory as they came (a [`Cursor`], or the argument of `ioctl`): never references into it.
+
+use super::buffers::Cursor;
+use super::kinds::AnyFile;
+use super::set::SharedSet;
+use super::transfer::Source;
+use super::watch::Look;
+use crate::errno::{Errno, Result};
+use crate::process::Process;
+use crate::server::{self, op};
+use unixproto::files::{Kind, Stat, AT_EMPTY_PATH, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+use unixproto::ops::Opened;
+
+/// State of what never makes anybody wait.
+pub const ALWAYS_READY: u16 = READABLE | WRITABLE;
+/// There is something to be read.
+pub const READABLE: u16 = POLLIN | POLLRDNORM;
+/// There is room to write.
+pub const WRITABLE: u16 = POLLOUT | POLLWRNORM;
+
+/// The open file that an operation is about: its place in the table, and the flags that it had when
+/// the call began.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    pub index: u32,
+    /// Access mode and status flags, as far as the library keeps them.
+    pub flags: u32,
+}
+
+/// Who keeps what a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Server {
+    /// The library alone: no other process knows of it.
+    Library,
+    /// `unixd`, by these descriptions; 0 is none.
+    Unixd([u32; 2]),
+}
+
+impl Server {
+    /// Of something that the library keeps until it is shared, and then `unixd` by a description; 0 is none.
+    pub fn of_shared(desc: u32) -> Server {
+        match desc {
+            0 => Server::Library,
+            desc => Server::Unixd([desc, 0]),
+        }
+    }
+
+    /// The descriptions; 0 is none.
+    pub fn descriptions(self) -> [u32; 2] {
+        match self {
+            Server::Library => [0; 2],
+            Server::Unixd(descriptions) => descriptions,
+        }
+    }
+}
+
+/// What a mapping of a file shows.
+#[derive(Clone, Copy)]
+pub enum Mapped {
+    /// Zeroes: anonymous memory.
+    Zeroes,
+    /// The contents of a file.
+    Contents(Contents),
+}
+
+/// The contents of a regular file, which the library copies and maps by itself.
+#[derive(Clone, Copy)]
+pub struct Contents {
+    pub desc: u32,
+    /// Key for caches of contents.
+    pub inode: u64,
+}
+
+/// The operations of a kind of file. The access mode has been checked where the caller of the system
+/// call may lack it (`EBADF`).
+pub trait FileOps: Clone + Into<AnyFile> {
+    /// How `unixd` calls this kind in its answers, if it opens such files.
+    const SERVED: Option<Kind> = None;
+    /// There are positions in it: `pread` and `pwrite` can name one (else `ESPIPE`).
+    const POSITIONED: bool = false;
+    /// It may make a reader or writer wait: `epoll` takes it (else `EPERM`).
+    const POLLABLE: bool = false;
+    /// It is one end of a connection (else `ENOTSOCK`).
+    const SOCKET: bool = false;
+
+    /// The file that `unixd` has opened. Only for kinds with [`SERVED`](Self::SERVED).
+    fn opened(_opened: &Opened) -> Option<Self> {
+        None
+    }
+
+    /// Who keeps it.
+    fn server(&self) -> Server;
+
+    /// A handle of its own, for an operation that is given the whole process.
+    #[inline(always)]
+    fn handle(&self) -> Self {
+        self.clone()
+    }
+
+    /// Keys of the windows that it may have.
+    fn windows(&self) -> [Option<u64>; 2] {
+        [None; 2]
+    }
+
+    /// Reads at `at`, or at its offset, which moves.
+    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Writes at `at`, or at its offset, which moves.
+    fn write(
+        &self,
+        _p: &mut Process,
+        _: Handle,
+        _at: Option<u64>,
+        _from: &mut impl Source,
+    ) -> Result<u64> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Moves the offset. `whence` is one that there is.
+    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+        Err(Errno::ESPIPE)
+    }
+
+    /// Leaves `struct stat` in the data area: of its description, or that of a file without a name.
+    fn stat(&self) -> Result<()> {
+        match self.server() {
+            Server::Unixd([dir, 0]) => server::call(op::Stat { dir, flags: AT_EMPTY_PATH }),
+            _ => {
+                unnamed_stat(0o600);
+                Ok(())
+            }
+        }
+    }
+
+    /// `ioctl`. `arg` is a number or an address of the program's.
+    fn ioctl(&self, _p: &mut Process, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
+        Err(Errno::ENOTTY)
+    }
+
+    /// What a mapping of it shows.
+    fn map(&self) -> Result<Mapped> {
+        Err(Errno::ENODEV)
+    }
+
+    /// Its contents, if it is a regular file: to be copied from one file to another.
+    fn contents(&self) -> Result<Contents> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Sets its size.
+    fn truncate(&self, _p: &mut Process, _size: u64) -> Result<u64> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Makes it at least `end` bytes long; `None`: only room for that.
+    fn allocate(&self, _end: Option<u64>) -> Result<u64> {
+        Err(Errno::ENODEV)
+    }
+
+    /// Leaves entries of a directory in the data area, at most `bytes`. Returns how many bytes.
+    fn list(&self, _bytes: u32) -> Result<usize> {
+        Err(Errno::ENOTDIR)
+    }
+
+    /// Waits until it is stored (`fsync`).
+    fn sync(&self) -> Result<u64> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Takes advice on how it will be used (`fadvise64`).
+    fn advise(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Bytes of the ring of a pipe.
+    fn pipe_bytes(&self) -> Result<u64> {
+        Err(Errno::EBADF)
+    }
+
+    /// Flags that `F_GETFL` tells besides those that it has.
+    fn more_flags(&self) -> u32 {
+        const LARGEFILE: u32 = 0o100000;
+        match self.server() {
+            Server::Unixd([_, 0]) => LARGEFILE,
+            _ => 0,
+        }
+    }
+
+    /// What is ready (`POLL*`). `None`: its server has to be asked.
+    fn ready(&self, _: &Look) -> Option<u16> {
+        Some(ALWAYS_READY)
+    }
+
+    /// Its server knows what is ready, and tells what changes.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    /// What of the state of its description number `which` (0 or 1) is the file's.
+    fn shown(&self, _which: usize, state: u16) -> u16 {
+        state
+    }
+
+    /// When it becomes ready by itself, on the monotonic clock.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    /// The files on which it depends whether it is ready.
+    fn set(&self) -> Option<&SharedSet> {
+        None
+    }
+
+    /// The same for a copy of all files that others do not see.
+    fn copied(&self) -> Self {
+        self.clone()
+    }
+
+    /// Another process may hold it from now on: what the library keeps of it goes to the server that both
+    /// will ask.
+    ///
+    /// # Errors
+    ///
+    /// The server has no room; nobody can be given a share.
+    fn share(&self, _p: &mut Process, _: Handle) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Leaves `struct stat` of a file without a name in the data area.
+pub fn unnamed_stat(mode: u32) {
+    let attributes = Stat { mode, nlink: 1, blksize: 4096, ..Default::default() };
+    server::put_a(&attributes.to_bytes());
+}

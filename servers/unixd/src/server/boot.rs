@@ -1,0 +1,183 @@
+//! The start of the server and of the first process, and the end.
+
+use crate::caps::errno;
+use crate::clock::Clock;
+use crate::console::Console;
+use crate::descs::{self, Object};
+use crate::domains::Domain;
+use crate::firstdomain::make_first;
+use crate::fork::name_of;
+use crate::frames::{Files, Frames};
+use crate::nodes::{Node, Tree};
+use crate::populate::CONSOLE;
+use crate::procs::*;
+use crate::server::Unixd;
+use crate::system::System;
+use crate::voices::Speaker;
+use alloc::vec::Vec;
+use captypes::invocations::options;
+use credentials::Credentials;
+use files::Claim;
+use libos::runtime::{Boot, Start};
+use libos::{cmdline, domain, session};
+use memfs::{Attr, Cred};
+use piecewise::Limits;
+use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
+use unixproto::signals::SIGKILL;
+use unixproto::Errno;
+
+/// Inodes that there may be.
+const INODES_MAX: usize = 200_000;
+/// Shared frames, and slots, for which there is room before.
+const MAPS: u32 = 1024;
+/// See [`MAPS`].
+const SLOTS: usize = 4000;
+/// Exit status of a session that could not begin.
+const BROKEN: u32 = 125;
+
+/// Ends a session that could not begin.
+pub fn give_up() -> ! {
+    let _ = session::end(BROKEN);
+    libos::runtime::stop()
+}
+
+/// Makes the server and the first process.
+pub fn start(start: &Start) -> Result<Unixd, &'static str> {
+    // SAFETY: `init` maps a copy of its boot page for this server, for good.
+    let boot = unsafe { Boot::new() };
+    let mut unixd = server(start, &boot)?;
+    let now = unixd.clock.boot_wall() as i64;
+    unixd.tree.populate(boot.archive(), now)?;
+    warm_up().map_err(|_| "no memory")?;
+    // What is left of the arena would count as lost now and as found at the end.
+    let _ = domain::with(|domain| domain.arena.release());
+    session::begin().map_err(|_| "init does not answer")?;
+    let args = match bootarchive::find(boot.archive(), "boot/args") {
+        Ok(Some(entry)) => entry.data.to_vec(),
+        _ => Vec::new(),
+    };
+    unixd.open_stdio(boot.cmdline(), args).map_err(|_| "no standard input and output")?;
+    unixd.first_process(start.args[0]).map_err(|_| "the first process cannot be made")?;
+    Ok(unixd)
+}
+
+/// Takes what a session of usual size needs and the server then keeps, so that a comparison of free
+/// memory before and after shows what was lost.
+fn warm_up() -> Result<(), Errno> {
+    crate::stock::prepare().map_err(errno)?;
+    crate::window::prepare(MAPS)?;
+    let slots =
+        (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
+    drop(slots);
+    Ok(())
+}
+
+fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
+    let clock = Clock::new(start.frame);
+    let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
+    let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
+    let files = Files::new(Limits::of(INODES_MAX), attr, Frames::new(window));
+    Ok(Unixd {
+        procs: Procs::default(),
+        descs: Default::default(),
+        pipes: Default::default(),
+        counters: Default::default(),
+        tree: Tree::new(files),
+        locks: Default::default(),
+        futexes: Default::default(),
+        watches: Default::default(),
+        terminal: Default::default(),
+        console: Console::new(),
+        clock,
+        stirred: Default::default(),
+        caller: Speaker { pid: FIRST, tid: FIRST },
+        system: System::new(boot.info.ram_bytes),
+        stock: Default::default(),
+        voices: Default::default(),
+        fx: Default::default(),
+        yields: true,
+    })
+}
+
+impl Unixd {
+    /// Descriptions 0, 1 and 2: the terminal, or the console as a stream.
+    fn open_stdio(&mut self, line: &str, args: Vec<u8>) -> Result<(), Errno> {
+        let is_tty = |name| cmdline::option(line, name) == Some("tty");
+        let (input, output) = (is_tty("stdin"), is_tty("stdout"));
+        let pid = FIRST;
+        self.procs.new_pid(None, 0)?;
+        let voice = self.voices.equip(&mut self.stock, 0, Speaker { pid, tid: pid })?;
+        let root = self.tree.root();
+        let mut proc = Proc::new(pid, pid, pid, root, Credentials::ROOT, self.clock.now());
+        self.tree.hold(root);
+        proc.voice = Some(voice);
+        self.procs.add(proc);
+        let stdio = [
+            self.open_console(input, O_RDONLY)?,
+            self.open_console(output, O_WRONLY)?,
+            self.open_console(output, O_WRONLY)?,
+        ];
+        self.system.set_first(args, stdio);
+        self.terminal.begin(input, input || output);
+        self.procs.publish(pid);
+        Ok(())
+    }
+
+    /// A description of the terminal by its name, or of the console as a stream.
+    fn open_console(&mut self, tty: bool, mode: u32) -> Result<u32, Errno> {
+        let opener = (FIRST, Cred::ROOT.uid);
+        if !tty {
+            return self.handles().open(opener, Object::Stream, mode, None, Claim::None);
+        }
+        let fs = self.tree.files_mut().names_mut();
+        let dir = fs.lookup(fs.root(), b"dev")?.ok_or(Errno::ENOENT)?;
+        let console = fs.lookup(dir, CONSOLE)?.ok_or(Errno::ENOENT)?;
+        fs.hold(dir);
+        fs.hold(console);
+        let place = descs::Place { dir: Node::Mem(dir), name: CONSOLE.to_vec() };
+        let object = Object::Tty(Some(console));
+        self.handles().open(opener, object, O_RDWR, Some(place), Claim::None)
+    }
+
+    /// Builds the domain of the first process and starts it.
+    fn first_process(&mut self, library_bytes: u64) -> Result<(), Errno> {
+        let argv0 =
+            self.system.args().split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"a"));
+        let name = name_of(argv0.unwrap_or_default());
+        let proc = self.procs.get_mut(FIRST)?;
+        proc.name = name;
+        let voice = proc.voice.as_ref().ok_or(Errno::ESRCH)?;
+        let (endpoint, session) = (voice.endpoint(), voice.session.frame());
+        let domain = Domain::room()?;
+        let made = {
+            let window = self.tree.files_mut().memory().window();
+            make_first(window, &domain, (endpoint, session), library_bytes)
+        };
+        made.and_then(|()| domain.settle(endpoint, options::LINUX)).map_err(|error| {
+            libos::log!("unixd: the first domain: {error:?}");
+            errno(error)
+        })?;
+        domain.start()?;
+        self.procs.get_mut(FIRST)?.domain = Some(domain);
+        Ok(())
+    }
+}
+
+/// The session is over: says so to `init`, which ends the machine.
+pub fn report(mut unixd: Unixd) -> ! {
+    let Unixd { console, terminal, clock, fx, .. } = &mut unixd;
+    console.drain(terminal, clock, fx);
+    for (number, count) in unixd.system.unknown() {
+        libos::log!("@unknown {number} {count}");
+    }
+    let status = match unixd.system.ended() {
+        Some(status) if status & 0x7f == 0 => status >> 8 & 0xff,
+        Some(status) => 128 + (status & 0x7f),
+        None => 128 + SIGKILL,
+    };
+    drop(unixd);
+    crate::stock::tidy_all();
+    let _ = domain::with(|domain| domain.arena.release());
+    let _ = session::end(status);
+    libos::runtime::stop()
+}

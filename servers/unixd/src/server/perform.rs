@@ -1,0 +1,136 @@
+//! Where effects are performed.
+
+use crate::effects::Effect;
+use crate::server::Unixd;
+use crate::signals::from_kernel;
+use crate::threads::Tid;
+use crate::voices::Speaker;
+use crate::wait::{Call, Outcome};
+use crate::watches::{Source, Sources};
+use alloc::vec::Vec;
+use unixproto::signals::{SIGCONT, SIGHUP};
+
+impl Unixd {
+    /// Performs all effects. Whatever those have as effects comes right behind each.
+    #[inline(always)]
+    pub(super) fn perform(&mut self) {
+        if !self.fx.is_empty() {
+            self.perform_all();
+        }
+    }
+
+    #[inline(never)]
+    fn perform_all(&mut self) {
+        let all = self.fx.begin();
+        for index in all.clone() {
+            let Some(effect) = self.fx.get(index) else { break };
+            self.perform_one(effect);
+            if !self.fx.is_empty() {
+                self.perform_all();
+            }
+        }
+        self.fx.end(all);
+    }
+
+    fn perform_one(&mut self, effect: Effect) {
+        match effect {
+            Effect::Retry => self.run_retries(),
+            Effect::Changed(source, data) => self.tell_watchers(source, data),
+            Effect::Post => self.post_next(),
+            Effect::PostGroup(group, signal) => self.post_group(group, signal),
+            Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
+            Effect::Close(pid, desc) => self.handles().close(pid, desc),
+            Effect::Release(pid) => {
+                let cwd = self.procs.get(pid).map(|proc| proc.cwd);
+                let mut handles = self.handles();
+                handles.close_all(pid);
+                if let Ok(cwd) = cwd {
+                    handles.release(cwd);
+                }
+            }
+            Effect::Ended(pid) => self.counters.ended(pid, &mut self.fx),
+            Effect::Reaped(pid) => self.counters.reaped(pid),
+            Effect::LeaderGone(session) if self.terminal.session() == Some(session) => {
+                if let Some(group) = self.terminal.disown() {
+                    self.post_group(group, SIGHUP);
+                    self.post_group(group, SIGCONT);
+                }
+            }
+            Effect::LeaderGone(_) => {}
+            Effect::SessionOver(status) => self.system.end(status),
+        }
+    }
+
+    fn tell_watchers(&mut self, source: Source, data: bool) {
+        let Unixd { descs, pipes, counters, clock, terminal, procs, watches, fx, .. } = self;
+        fx.set_watched(!watches.is_empty());
+        let sources = Sources { descs, pipes, counters, clock, terminal };
+        watches.note((source, data), sources, procs, fx);
+    }
+
+    fn post_next(&mut self) {
+        let Some((post, rest)) = self.fx.next_post() else { return };
+        self.life().post_to(post.pid, post.thread, post.signal, post.info);
+        self.perform();
+        self.fx.resume_posts(rest);
+    }
+
+    /// Posts a signal of this server to all processes of a group.
+    fn post_group(&mut self, group: u32, signal: u32) {
+        let members = self.procs.members(group).filter(|proc| proc.is_live());
+        let members: Vec<u32> = members.map(|proc| proc.pid).collect();
+        for pid in members {
+            self.life().post(pid, signal, from_kernel());
+            self.perform();
+        }
+    }
+
+    /// Performs the effects of the caller's request. Returns `true` if a signal among them has ended
+    /// the caller, so that there is nobody to be answered.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) -> bool {
+        if self.fx.is_empty() {
+            return false;
+        }
+        // Whoever has ended itself is answered what its request says.
+        let was_live = self.fx.posts() && self.procs.live(self.caller.pid).is_ok();
+        self.perform_all();
+        was_live && self.procs.live(self.caller.pid).is_err()
+    }
+
+    /// Tries everything again that was woken.
+    pub(super) fn run_retries(&mut self) {
+        loop {
+            self.perform();
+            let Some(tid) = self.fx.next_woken() else { break };
+            let pid = self.procs.leader(tid);
+            let caller = core::mem::replace(&mut self.caller, Speaker { pid, tid });
+            self.try_again(tid);
+            self.caller = caller;
+        }
+    }
+
+    fn try_again(&mut self, tid: Tid) {
+        let Some(blocked) = self.life().unblock(tid) else { return };
+        let mut call: Call = blocked.call;
+        let outcome = self.attempt(self.caller.pid, &mut call);
+        if self.settle() {
+            return;
+        }
+        let outcome = match outcome {
+            // The time runs from the first try, unless it began to run only now.
+            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.life().block(tid, call, new),
+            Ok(Outcome::Block(_)) => self.life().block(tid, call, blocked.deadline),
+            other => other,
+        };
+        self.procs.answer(tid, outcome);
+    }
+
+    /// The time of what a thread waits for is over.
+    pub(super) fn wait_is_over(&mut self, tid: Tid) {
+        let Some(Some(blocked)) = self.procs.blocked_mut(tid) else { return };
+        blocked.deadline = 0;
+        blocked.call.late = true;
+        self.fx.wake(tid);
+    }
+}

@@ -1,0 +1,343 @@
+//! Which function does what.
+
+use crate::content::Contents;
+use crate::counters;
+use crate::descs::{seek, Handles, Object};
+use crate::dirs::get_dents;
+use crate::fork::Births;
+use crate::inout::InOut;
+use crate::life::Life;
+use crate::locks::Locked;
+use crate::open::Opening;
+use crate::pathops::PathOps;
+use crate::poll::Polling;
+use crate::procs::Pid;
+use crate::server::Unixd;
+use crate::terminal::TtyOps;
+use crate::threads::Tid;
+use crate::wait::{count, done, Call, Outcome, Tried};
+use crate::watches::Sources;
+use unixproto::ops::Process;
+use unixproto::session::DATA_BYTES;
+use unixproto::{op, Any, Errno};
+
+impl Unixd {
+    /// Requests that come with capabilities: not tried twice.
+    pub(super) fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
+        if let Err(error) = self.stock.check(&call.any, || self.procs.cred(pid).uid) {
+            return Some(Err(error));
+        }
+        match call.any {
+            Any::ForkCommit(op) => Some(self.births().fork_commit(pid, op.pid, op.wait, caps)),
+            Any::Become(_) => Some(self.births().become_domain(pid, caps)),
+            Any::Replace(op) => Some(self.births().replace(pid, caps, op.linux)),
+            Any::Thread(_) => Some(self.births().new_thread(pid, caps)),
+            Any::GrowRoot(_) => Some(self.life().grow_root(pid, caps)),
+            _ => None,
+        }
+    }
+
+    /// Tries a request.
+    pub(super) fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::Attach(op) => self.births().attach(pid, op.from),
+            Any::ForkCommit(_)
+            | Any::Become(_)
+            | Any::Replace(_)
+            | Any::Thread(_)
+            | Any::GrowRoot(_) => Err(Errno::EINVAL),
+            Any::Fork(op) => self.births().fork(pid, op.act),
+            Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
+            Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
+            Any::Exec(_) => self.births().exec(pid, call),
+            Any::Exit(op) => self.life().exit(pid, op.status),
+            Any::ThreadEnd(op) => self.life().thread_end(pid, op.tid),
+            Any::ThreadExit(op) => self.life().thread_exit(pid, op.status),
+            Any::Stir(op) => self.stir(op.tid),
+            Any::FutexCount(_) => count(self.futexes.count() as usize),
+            Any::FutexWait(op) => {
+                let deadline = self.clock.deadline(op.ns);
+                self.futexes.wait(&self.descs, self.caller, call, op, deadline)
+            }
+            Any::FutexWake(op) => {
+                let Unixd { futexes, descs, procs, fx, .. } = self;
+                futexes.wake(descs, procs, pid, op, fx)
+            }
+            Any::FutexFirst(op) => self.futexes.first(&self.descs, &self.procs, pid, op),
+            Any::ThreadOf(op) => self.procs.thread_of(op.tid),
+            Any::Wait(op) => self.procs.wait_child(pid, (op.pid, op.options), &mut self.fx),
+            Any::Kill(op) => self.life().kill(pid, op),
+            Any::KillThread(op) => self.life().kill_thread(pid, op),
+            Any::Retarget(_) => {
+                self.life().retarget(pid);
+                done(())
+            }
+            Any::Stop(op) => self.life().stop(pid, op.signal),
+            Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
+            Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
+            Any::SetSid(_) => self.procs.set_sid(pid),
+            Any::GetSid(op) => self.procs.get_sid(pid, op.pid),
+            Any::SetIds(op) => self.procs.set_ids(pid, op),
+            Any::SetFileId(op) => self.procs.set_file_id(pid, op),
+            Any::GetCaps(op) => self.procs.get_caps(pid, op.pid),
+            Any::SetCaps(op) => self.procs.set_caps(pid, op),
+            Any::Privilege(op) => self.procs.privilege(pid, op),
+            Any::SetLimit(op) => self.life().set_limit(pid, op),
+            Any::CpuUsage(op) => self.procs.usage(&self.clock, pid, op.who),
+            Any::SetName(_) => self.procs.set_name_from(self.caller, call),
+            Any::GetName(_) => self.procs.get_name(self.caller),
+            Any::Sleep(op) => self.life().sleep(call, op.ns),
+            Any::Pause(_) => Ok(Outcome::Block(0)),
+            Any::SigWait(op) => self.life().sig_wait(call, op.set, op.ns),
+            Any::SetTimer(op) => self.life().set_timer(pid, op),
+            Any::GetTimer(op) => self.life().get_timer(pid, op.which),
+            _ => self.attempt_names(pid, call),
+        }
+    }
+
+    #[inline(always)]
+    fn attempt_names(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::Open(op) => self.opening().open(call, op),
+            Any::Stat(op) => self.path_ops().stat(call, op.dir, op.flags),
+            Any::Access(op) => self.path_ops().access(call, op),
+            Any::Mkdir(op) => self.path_ops().mkdir(call, op.dir, op.mode),
+            Any::Mknod(op) => self.path_ops().mknod(call, op),
+            Any::Unlink(op) => self.path_ops().unlink(call, op.dir, op.flags),
+            Any::Rename(op) => self.path_ops().rename(call, op),
+            Any::Link(op) => self.path_ops().link(call, op),
+            Any::Symlink(op) => self.path_ops().symlink(call, op.dir),
+            Any::ReadLink(op) => self.path_ops().read_link(call, op.dir),
+            Any::Chmod(op) => self.path_ops().chmod(call, op),
+            Any::Chown(op) => self.path_ops().chown(call, op),
+            Any::SetTimes(op) => self.path_ops().set_times(call, op),
+            Any::Truncate(op) => self.path_ops().truncate(call, op),
+            Any::Chdir(op) => self.path_ops().chdir(call, op.dir, op.flags),
+            Any::GetCwd(_) => self.path_ops().get_cwd(),
+            Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
+            Any::MemFile(op) => self.opening().mem_file(op.size),
+            _ => self.attempt_descs(pid, call),
+        }
+    }
+
+    #[inline(always)]
+    fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::Close(_) => self.close(call),
+            Any::Read(op) => self.read(call, op.desc, op.bytes as usize),
+            Any::Write(op) => self.write(call, op.desc),
+            Any::ReadBegin(op) => self.contents().read_begin(op),
+            Any::WriteBegin(op) => self.contents().write_begin(op),
+            Any::FileExtent(op) => self.contents().file_extent(op),
+            Any::WriteAt(op) => self.contents().write_at(call, op),
+            Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
+            Any::GetDents(op) => {
+                let Unixd { descs, tree, procs, caller, .. } = self;
+                get_dents(descs, tree, procs, *caller, (op.desc, op.bytes as usize))
+            }
+            Any::GetFlags(op) => self.descs.get_flags(pid, op.desc),
+            Any::SetFlags(op) => self.descs.set_flags(pid, op.desc, op.flags),
+            Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
+            Any::Poll(op) => self.polling().poll(call, op),
+            Any::Watch(_) => {
+                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                self.fx.set_watched(true);
+                let sources = Sources { descs, pipes, counters, clock, terminal };
+                self.watches.watch(sources, procs, self.caller, call)
+            }
+            Any::Changes(_) => {
+                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                let sources = Sources { descs, pipes, counters, clock, terminal };
+                self.watches.changes(sources, procs, self.caller)
+            }
+            Any::Pipe(op) => self.opening().pipe(op.flags),
+            Any::OpenProcess(op) => self.opening().process(op),
+            Any::ProcessOf(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(Process { pid: self.counters.process(number)? })
+            }
+            Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
+                let number = counters::number(self.descs.of(pid, desc)?)?;
+                let target = self.counters.process(number)? as i32;
+                self.life().kill(pid, op::Kill { pid: target, signal, code, value })
+            }
+            Any::Event(op) => self.opening().event(op),
+            Any::Alarm(op) => self.opening().alarm(op),
+            Any::SetAlarm(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                let number = counters::number(desc)?;
+                let before =
+                    self.counters.set(number, (op.deadline, op.interval), &mut self.clock)?;
+                self.counters.changed(number, false, &mut self.fx);
+                done(before)
+            }
+            Any::GetAlarm(op) => {
+                let number = counters::number(self.descs.of(pid, op.desc)?)?;
+                done(self.counters.setting(number, &self.clock)?)
+            }
+            Any::PipeRing(op) => self.pipes.ring(pid, self.descs.of(pid, op.desc)?),
+            Any::PipeTake(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                self.pipes.take(self.caller, desc, op, &mut self.fx)
+            }
+            Any::PipePut(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                self.pipes.put(self.caller, desc, op, &mut self.fx)
+            }
+            Any::SetLock(op) => {
+                let Unixd { descs, tree, procs, locks, fx, caller, .. } = self;
+                locks.set(Locked { procs, descs, files: tree.files() }, *caller, op, fx)
+            }
+            Any::GetLock(op) => {
+                let Unixd { descs, tree, procs, locks, .. } = self;
+                locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
+            }
+            Any::Describe(op) => self.descs.describe(pid, op.desc),
+            Any::SystemInfo(_) => self.system_info(),
+            Any::UnknownCall(op) => self.system.count_unknown(op.number),
+            Any::Log(_) => self.log_text(call),
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+
+    fn log_text(&mut self, call: &Call) -> Tried {
+        let pid = self.caller.pid;
+        let text = self.procs.a(self.caller, call)?;
+        let proc = self.procs.get(pid)?;
+        let name = alloc::string::String::from_utf8_lossy(&proc.name);
+        // One line of printable text: records for the host start lines of their own.
+        let text = alloc::string::String::from_utf8_lossy(&text);
+        let text = text.replace(|letter: char| letter.is_control(), "?");
+        if proc.execed || pid != crate::procs::FIRST {
+            libos::log!("{name}[{pid}]: {text}");
+        } else {
+            libos::log!("@error {text}");
+        }
+        done(())
+    }
+
+    fn system_info(&mut self) -> Tried {
+        let (free, _) = crate::caps::memory();
+        done(unixproto::ops::System {
+            total: self.system.ram(),
+            free,
+            processes: self.procs.len() as u64,
+            uptime_ns: self.clock.now(),
+            load: 0,
+        })
+    }
+
+    /// A process closes descriptions.
+    fn close(&mut self, call: &Call) -> Tried {
+        let ids = self.procs.a(self.caller, call)?;
+        let pid = self.caller.pid;
+        let mut handles = self.handles();
+        for bytes in ids.chunks_exact(4) {
+            handles.close(pid, u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+        }
+        done(())
+    }
+
+    /// Reads up to `bytes`.
+    fn read(&mut self, call: &mut Call, id: u32, bytes: usize) -> Tried {
+        let caller = self.caller;
+        let bytes = bytes.min(DATA_BYTES);
+        let desc = self.descs.of(caller.pid, id)?;
+        desc.readable()?;
+        let nonblocking = desc.nonblocking();
+        match desc.object {
+            Object::Pipe(pipe, _) => {
+                let session = self.procs.session_of(caller.tid)?;
+                self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
+            }
+            Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
+            Object::Stream => self.tty_ops().stream_read(bytes, nonblocking),
+            Object::Counter(_, number) => {
+                let Unixd { counters, clock, fx, procs, .. } = self;
+                counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
+            }
+            _ => self.in_out().read(id, bytes),
+        }
+    }
+
+    /// Writes byte string `a`.
+    fn write(&mut self, call: &mut Call, id: u32) -> Tried {
+        let caller = self.caller;
+        let desc = self.descs.of(caller.pid, id)?;
+        desc.writable()?;
+        let nonblocking = desc.nonblocking();
+        match desc.object {
+            Object::Pipe(pipe, _) => {
+                let session = self.procs.session_of(caller.tid)?;
+                self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
+            }
+            Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
+            Object::Stream => self.tty_ops().stream_write(call, nonblocking),
+            Object::Counter(_, number) => {
+                let bytes = self.procs.a(caller, call)?;
+                self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)
+            }
+            _ => self.in_out().write(call, id),
+        }
+    }
+
+    /// Ends a `Poll` of a thread.
+    fn stir(&mut self, tid: Tid) -> Tried {
+        let Unixd { procs, clock, voices, fx, caller, stirred, .. } = self;
+        Life { procs, clock, voices, fx, caller: *caller }.stir(stirred, tid)
+    }
+
+    /// What the life of processes works on.
+    #[inline]
+    pub(super) fn life(&mut self) -> Life<'_> {
+        let Unixd { procs, clock, voices, fx, caller, .. } = self;
+        Life { procs, clock, voices, fx, caller: *caller }
+    }
+
+    fn births(&mut self) -> Births<'_> {
+        let foreground = self.terminal.foreground();
+        let Unixd { procs, clock, voices, fx, caller, .. } = self;
+        let life = Life { procs, clock, voices, fx, caller: *caller };
+        let Unixd { descs, tree, stock, system, .. } = self;
+        Births { life, descs, tree, stock, system, foreground }
+    }
+
+    fn tty_ops(&mut self) -> TtyOps<'_> {
+        let Unixd { terminal, console, procs, descs, pipes, clock, fx, caller, .. } = self;
+        TtyOps { terminal, console, procs, descs, pipes, clock, fx, caller: *caller }
+    }
+
+    /// What opening and closing works on.
+    pub(super) fn handles(&mut self) -> Handles<'_> {
+        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
+        Handles { descs, pipes, counters, clock, locks, watches, tree, fx }
+    }
+
+    fn opening(&mut self) -> Opening<'_> {
+        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
+        let handles = Handles { descs, pipes, counters, clock, locks, watches, tree, fx };
+        let Unixd { procs, terminal, stock, system, caller, .. } = self;
+        Opening { handles, procs, terminal, stock, system, caller: *caller }
+    }
+
+    fn path_ops(&mut self) -> PathOps<'_> {
+        let Unixd { tree, descs, procs, pipes, stock, clock, fx, caller, .. } = self;
+        PathOps { tree, descs, procs, pipes, stock, clock, fx, caller: *caller }
+    }
+
+    fn contents(&mut self) -> Contents<'_> {
+        let Unixd { tree, descs, procs, fx, caller, clock, .. } = self;
+        Contents { files: tree.files_mut(), descs, procs, fx, caller: *caller, clock }
+    }
+
+    fn in_out(&mut self) -> InOut<'_> {
+        let Unixd { descs, procs, tree, caller, .. } = self;
+        InOut { descs, procs, tree, caller: *caller }
+    }
+
+    fn polling(&mut self) -> Polling<'_> {
+        let Unixd { descs, pipes, counters, terminal, watches, procs, clock, stirred, .. } = self;
+        let caller = self.caller;
+        Polling { descs, pipes, counters, terminal, watches, procs, clock, stirred, caller }
+    }
+}
