@@ -7,8 +7,8 @@
 
 use crate::arch::boot_info::{BootInfo, Region, RegionKind};
 use core::ops::Range;
+use paging::PAGE;
 
-const PAGE: u64 = 4096;
 /// A share is a multiple of this, and begins at one.
 const GRAIN: u64 = 2 << 20;
 const LEAST: u64 = 8 << 20;

@@ -4,6 +4,7 @@
 //! starts `init`. Everything has a fixed upper bound, because nothing can be allocated yet.
 
 use core::ops::Range;
+use paging::PAGE;
 
 /// Most regions that a memory map may have; what does not fit is left out, and so never used.
 pub const MAX_REGIONS: usize = 160;
@@ -163,7 +164,6 @@ impl BootInfo {
 
     /// Rounds usable memory inward to pages.
     pub fn round_to_pages(&mut self) {
-        const PAGE: u64 = 4096;
         let old = core::mem::replace(&mut self.memory, List::new(NOTHING));
         for region in old.as_slice() {
             let mut region = *region;
@@ -185,7 +185,6 @@ impl BootInfo {
 
     /// The last whole page of usable memory in `range`.
     pub fn last_usable_page(&self, range: Range<u64>) -> Option<u64> {
-        const PAGE: u64 = 4096;
         let usable = self.memory.as_slice().iter().filter(|r| r.kind == RegionKind::Usable);
         let pages = usable.filter_map(|r| {
             let page = (r.end.min(range.end) & !(PAGE - 1)).checked_sub(PAGE)?;

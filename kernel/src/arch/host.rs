@@ -3,6 +3,7 @@
 //! A test gives a buffer of its own as "physical memory" ([`set_phys_memory`]); the registers of
 //! the memory management unit are counters. Everything is per thread, as tests run in parallel.
 
+use paging::{PhysAddr, VirtAddr};
 use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
@@ -100,16 +101,16 @@ pub fn flush_tlb() {
 }
 
 /// Forgets the cached translation of the page at `va`.
-pub fn flush_page(va: u64) {
+pub fn flush_page(va: VirtAddr) {
     count(|c| c.flush_page += 1);
-    flushed(Flush::Page(va));
+    flushed(Flush::Page(va.0));
 }
 
 /// Makes `pa` the root page table. Counted and recorded if it was not.
 ///
 /// # Safety
 /// On the machine: the table must map the kernel. Here: nothing.
-pub unsafe fn write_root(pa: u64) {
+pub unsafe fn write_root(PhysAddr(pa): PhysAddr) {
     let (mut roots, core) = (ROOTS.get(), CORE.get());
     let old = core::mem::replace(&mut roots[core], pa);
     ROOTS.set(roots);
@@ -139,8 +140,8 @@ pub fn user_end() -> u64 {
 }
 
 /// Physical address of the root page table in use.
-pub fn root() -> u64 {
-    ROOTS.get()[CORE.get()]
+pub fn root() -> PhysAddr {
+    PhysAddr(ROOTS.get()[CORE.get()])
 }
 
 /// Physical address of a page of zeros that nobody writes to; here of none that could be looked at.
@@ -171,7 +172,7 @@ pub unsafe fn copy_kernel_half(pa: u64) {
 pub unsafe fn zero_page(pa: u64) {
     count(|c| c.zeroed_pages += 1);
     // SAFETY: the caller's promise.
-    unsafe { phys_to_virt(pa).write_bytes(0, 4096) }
+    unsafe { phys_to_virt(pa).write_bytes(0, paging::PAGE as usize) }
 }
 
 /// Whether there are only zeros in the `BYTES` bytes at `pa`.
@@ -367,8 +368,8 @@ pub fn become_core(core: usize) -> usize {
 pub fn start_all<H: Handlers>(_info: &'static BootInfo) {}
 
 /// Physical address of the kernel's own root table, for when no domain's is wanted.
-pub fn kernel_root() -> u64 {
-    0
+pub fn kernel_root() -> PhysAddr {
+    PhysAddr::NONE
 }
 
 /// Runs what `core.current_ctx` points to.

@@ -4,6 +4,7 @@ use super::{CoreId, Cores, Shared};
 use crate::arch;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
+use paging::{PhysAddr, VirtAddr};
 use shootdown::{Port, Request};
 
 /// Which core this is, and what it shares with the others. Each part of the CPU driver has one.
@@ -75,7 +76,9 @@ impl ThisCore {
         let port = |core| self.port(core);
         let answered = port(id).answer(id, port, |request| match request {
             Request::Everything => arch::flush_tlb(),
-            Request::Pages(pages) => pages.addresses().for_each(arch::flush_page),
+            Request::Pages(pages) => {
+                pages.addresses().for_each(|va| arch::flush_page(VirtAddr(va)))
+            }
         });
         if answered != 0 {
             self.add(Counter::ShootdownAnswers, u64::from(answered));
@@ -83,8 +86,8 @@ impl ThisCore {
     }
 
     /// Has another core this root?
-    pub fn is_loaded_elsewhere(&self, root: u64) -> bool {
-        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.root() == root)
+    pub fn is_loaded_elsewhere(&self, root: PhysAddr) -> bool {
+        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.root() == root.0)
     }
 
     /// Loads a root table, and lets the others know.
@@ -92,7 +95,7 @@ impl ThisCore {
     /// # Safety
     /// As [`arch::write_root`].
     #[inline]
-    pub unsafe fn load_root(&self, root: u64) {
+    pub unsafe fn load_root(&self, root: PhysAddr) {
         if arch::root() == root {
             return;
         }
@@ -101,7 +104,7 @@ impl ThisCore {
         if !self.cores.are_many() {
             return load();
         }
-        let shown = if root == arch::kernel_root() { 0 } else { root };
+        let shown = if root == arch::kernel_root() { 0 } else { root.0 };
         self.shared.tlb.change_root(shown, load);
     }
 
@@ -112,7 +115,7 @@ impl ThisCore {
     }
 
     /// Before a root table goes, or a dispatcher that used it: it is not loaded here afterwards.
-    pub fn leave_root(&self, root: u64) {
+    pub fn leave_root(&self, root: PhysAddr) {
         if arch::root() == root {
             self.load_kernel_root();
         }

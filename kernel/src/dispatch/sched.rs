@@ -8,6 +8,7 @@ use crate::object::{DcbRef, State};
 use crate::occupancy::Report;
 use captypes::invocations::{Counter, NOTIFY_TIMER};
 use core::sync::atomic::Ordering;
+use paging::PhysAddr;
 use trace::Mark;
 
 impl Scheduler {
@@ -208,7 +209,7 @@ impl Scheduler {
         self.registers.load(next);
         // SAFETY: the root of a dispatcher that may run is a root table with the kernel's half; `tear_down`
         // and `refresh_dispatcher` clear the field before the table goes.
-        unsafe { self.core.load_root(next.root.get()) };
+        unsafe { self.core.load_root(PhysAddr(next.root.get())) };
         self.registers.load_vectors(next);
     }
 

@@ -28,6 +28,7 @@ use crate::object::{DcbList, DcbRef, State};
 use crate::occupancy::Report;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
+use paging::PhysAddr;
 
 /// Bit of [`Dcb::at`](super::Dcb::at): it is on the way there.
 const MOVING: u8 = 0x80;
@@ -324,7 +325,7 @@ impl Scheduler {
         }
         // It may be the one that was interrupted.
         if self.current.is_none_or(|current| current.root != dcb.root) {
-            self.core.leave_root(dcb.root.get());
+            self.core.leave_root(PhysAddr(dcb.root.get()));
         }
         dcb.errand.set(Errand::Recalled);
         self.send(dcb, dcb.home.get());

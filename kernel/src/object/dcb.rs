@@ -164,7 +164,7 @@ pub struct Dcb {
 }
 
 const _: () = {
-    assert!(size_of::<Dcb>() <= 4096);
+    assert!(size_of::<Dcb>() <= paging::PAGE as usize);
     assert!(offset_of!(Dcb, ctx) == 0);
     assert!(offset_of!(Dcb, slots) % 64 == 0 && offset_of!(Dcb, vectors) % 64 == 0);
     assert!(State::Stopped as u8 == 0 && Errand::Run as u8 == 0);

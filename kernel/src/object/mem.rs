@@ -149,7 +149,7 @@ pub fn zero(base: u64, bytes: u64) {
 /// Copies the 4 KiB at `src`, of a Frame, to `dst`, without owner.
 pub fn copy_page(dst: u64, src: u64) {
     // SAFETY: `dst` has no owner, so it differs from `src` and nobody refers to it.
-    unsafe { arch::copy::<4096>(dst, src) };
+    unsafe { arch::copy::<{ paging::PAGE as usize }>(dst, src) };
 }
 
 /// Writes `bytes` to the page-aligned address `pa`, in memory without owner.

@@ -66,7 +66,7 @@ impl Table {
     /// Is the whole table empty?
     pub fn is_empty(self) -> bool {
         // SAFETY: a table is a page of memory.
-        unsafe { arch::is_zero::<4096>(virt_to_phys(self.0.as_ptr())) }
+        unsafe { arch::is_zero::<{ paging::PAGE as usize }>(virt_to_phys(self.0.as_ptr())) }
     }
     /// Is the lower half empty, which of a root table is the user's?
     pub fn is_lower_half_empty(self) -> bool {

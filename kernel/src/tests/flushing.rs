@@ -343,10 +343,13 @@ impl<M: DerefMut<Target = Machine>> Play<M> {
         let slot = self.m.slot(at(table)).cap();
         let (root, level) = (self.m.root(), captypes::CapType::from_u8(slot.ty));
         let level = level.and_then(CapType::table_level).unwrap_or(0);
-        if let Some(found) =
-            crate::vspace::places_below(&self.m.core.local.caps, root, slot.base, level)
-        {
-            let found: Vec<u64> = found.as_slice().iter().map(|place| place.va).collect();
+        if let Some(found) = crate::vspace::places_below(
+            &self.m.core.local.caps,
+            paging::PhysAddr(root),
+            slot.base,
+            level,
+        ) {
+            let found: Vec<u64> = found.as_slice().iter().map(|place| place.va.0).collect();
             assert_eq!(found, places(root, 4, slot.base));
         }
     }

@@ -47,7 +47,7 @@ fn truncate(va: u64, bytes: u64) -> u64 {
 
 /// Walks from the root in use. `visit` sees every entry used, and may write it.
 fn walk(va: u64, mut visit: impl FnMut(Table, u32, Level)) -> (Vec<Step>, Option<Translation>) {
-    let (mut table, mut level) = (arch::root(), Level::Pml4);
+    let (mut table, mut level) = (arch::root().0, Level::Pml4);
     let (mut write, mut execute) = (true, true);
     let mut steps = Vec::new();
     loop {
@@ -161,6 +161,6 @@ fn search(table: u64, level: u8, wanted: u64, va: u64, found: &mut Vec<u64>) {
 impl Machine {
     /// Physical address of the root table in use.
     pub fn root(&self) -> u64 {
-        arch::root()
+        arch::root().0
     }
 }

@@ -16,7 +16,7 @@ use crate::cap::{memory_cap, CapExt};
 use crate::object::{SlotRef, Table};
 use captypes::invocations::Located;
 use captypes::{CapType, Rights, Status};
-use paging::{Entry, Flags, PAGE};
+use paging::{Entry, Flags, PhysAddr, VirtAddr, PAGE};
 
 /// Most addresses that a search finds.
 pub const MOST_PLACES: usize = 8;
@@ -27,9 +27,14 @@ const MOST_STEPS: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Physical address of the root table.
-    pub root: u64,
+    pub root: PhysAddr,
     /// The address below it.
-    pub va: u64,
+    pub va: VirtAddr,
+}
+
+impl Place {
+    /// No place.
+    const NOWHERE: Place = Place { root: PhysAddr::NONE, va: VirtAddr(0) };
 }
 
 /// Where a table is, in ascending order.
@@ -41,7 +46,7 @@ pub struct Places {
 
 impl Places {
     pub(super) const fn none() -> Places {
-        Places { at: [Place { root: 0, va: 0 }; MOST_PLACES], len: 0 }
+        Places { at: [Place::NOWHERE; MOST_PLACES], len: 0 }
     }
 
     /// All of them.
@@ -69,7 +74,7 @@ impl Places {
     }
 
     /// Those below one root.
-    fn below(&self, root: u64) -> Places {
+    fn below(&self, root: PhysAddr) -> Places {
         let mut some = Places::none();
         for place in self.as_slice().iter().filter(|place| place.root == root) {
             some.at[some.len] = *place;
@@ -82,7 +87,7 @@ impl Places {
 /// A search under way.
 struct Search {
     /// Where it ends; `None` for every root table.
-    root: Option<u64>,
+    root: Option<PhysAddr>,
     steps: u32,
     found: Places,
 }
@@ -130,7 +135,7 @@ impl Translations {
     }
 
     #[inline(never)]
-    fn look_here(&mut self, caps: &CapSpace, root: u64, table: u64, level: u8) -> Found {
+    fn look_here(&mut self, caps: &CapSpace, root: PhysAddr, table: u64, level: u8) -> Found {
         match self.look_for(caps, table, level) {
             Found::At(place) if place.root != root => Found::Nowhere,
             Found::Many => {
@@ -149,24 +154,24 @@ impl Translations {
 
 /// Where the table at physical address `table`, of `level`, begins to translate below the table
 /// at `root`; `None` if there are too many places to look at.
-pub fn places_below(caps: &CapSpace, root: u64, table: u64, level: u8) -> Option<Places> {
+pub fn places_below(caps: &CapSpace, root: PhysAddr, table: u64, level: u8) -> Option<Places> {
     search(caps, Some(root), table, level)
 }
 
-fn search(caps: &CapSpace, root: Option<u64>, table: u64, level: u8) -> Option<Places> {
+fn search(caps: &CapSpace, root: Option<PhysAddr>, table: u64, level: u8) -> Option<Places> {
     let mut search = Search { root, steps: MOST_STEPS, found: Places::none() };
-    climb(caps, &mut search, table, level, 0).then_some(search.found)
+    climb(caps, &mut search, table, level, VirtAddr(0)).then_some(search.found)
 }
 
 /// Adds the ways from `table` up to the root; `va` is what was collected on the way to it. The
 /// recursion ends as each step is one level up.
-fn climb(caps: &CapSpace, search: &mut Search, table: u64, level: u8, va: u64) -> bool {
+fn climb(caps: &CapSpace, search: &mut Search, table: u64, level: u8, va: VirtAddr) -> bool {
     let arrived = match search.root {
-        Some(root) => table == root,
+        Some(root) => PhysAddr(table) == root,
         None => level == arch::root_level(),
     };
     if arrived {
-        return search.found.add(Place { root: table, va });
+        return search.found.add(Place { root: PhysAddr(table), va });
     }
     let Some(ty) = CapType::table_of_level(level) else { return true };
     let key = memory_cap(ty as u8, Rights::NONE, 0, table, PAGE);
@@ -205,9 +210,9 @@ pub fn locate(
     if level == 0 || root.level() == 0 {
         return Err(Status::WrongType);
     }
-    let places = places_below(caps, root.base, table, level).ok_or(Status::OutOfRange)?;
+    let places = places_below(caps, PhysAddr(root.base), table, level).ok_or(Status::OutOfRange)?;
     let places = places.as_slice();
-    let address = places.get(number as usize).map_or(0, |place| place.va + offset);
+    let address = places.get(number as usize).map_or(0, |place| (place.va + offset).0);
     Ok(Located { address, count: places.len() as u32 })
 }
 
@@ -261,7 +266,7 @@ struct KnownTable {
 
 impl Known {
     pub(super) const fn new() -> Known {
-        let none = KnownTable { generation: NEVER, table: 0, place: Place { root: 0, va: 0 } };
+        let none = KnownTable { generation: NEVER, table: 0, place: Place::NOWHERE };
         Known { generation: NEVER + 1, entries: [none; KNOWN] }
     }
 
@@ -277,14 +282,14 @@ impl Known {
         if (known.generation, known.table) != (self.generation, table) {
             return None;
         }
-        if known.place.root == 0 {
+        if known.place.root.is_none() {
             return Some(None);
         }
         leads_to(known.place, table, level).then_some(Some(known.place))
     }
 
     fn remember(&mut self, table: u64, found: Found) {
-        let place = if let Found::At(place) = found { place } else { Place { root: 0, va: 0 } };
+        let place = if let Found::At(place) = found { place } else { Place::NOWHERE };
         let generation = self.generation;
         self.entries[Self::index(table)] = KnownTable { generation, table, place };
     }
@@ -298,7 +303,7 @@ impl Known {
     }
 
     /// A root has been taken apart, and its memory may be anything from now on.
-    pub(super) fn forget_root(&mut self, root: u64) {
+    pub(super) fn forget_root(&mut self, root: PhysAddr) {
         for known in self.entries.iter_mut().filter(|known| known.place.root == root) {
             known.generation = NEVER;
         }
@@ -311,9 +316,9 @@ fn leads_to(place: Place, table: u64, level: u8) -> bool {
     // Of all tables but the last ones: of the upper two levels the bit of large pages is clear.
     const TABLE: u64 = Flags::PRESENT.bits() | Flags::HUGE.bits();
     let Place { root, va } = place;
-    let (mut at, mut above) = (root, arch::root_level());
+    let (mut at, mut above) = (root.0, arch::root_level());
     // The index of the next table in the top nine bits.
-    let mut indices = va << (64 - 9 - page_shift(above));
+    let mut indices = va.0 << (64 - 9 - page_shift(above));
     while above > level {
         let entry = Table::at(at).get((indices >> 55) as u32);
         if entry & TABLE != Flags::PRESENT.bits() {

@@ -132,9 +132,11 @@ impl Translations {
         let found = self.places(caps, table, level);
         let elsewhere = &mut self.elsewhere;
         let mut add = |place: Place| {
-            elsewhere.add_root(place.root);
+            elsewhere.add_root(place.root.0);
             match single {
-                Some(most) => elsewhere.what.add(Pages::new(place.va + offset, level, count), most),
+                Some(most) => {
+                    elsewhere.what.add(Pages::new((place.va + offset).0, level, count), most)
+                }
                 None => elsewhere.what.everything(),
             }
         };

@@ -12,7 +12,7 @@ use crate::object::{SlotRef, Table};
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
-use paging::{Flags, PAGE};
+use paging::{Flags, PhysAddr, PAGE};
 
 const DEFAULT: MapFlags = MapFlags(0);
 /// What it costs to find a Mapping by its entry, and to remove it, in steps of destruction.
@@ -222,12 +222,15 @@ impl Translations {
         let level = cap.kind().table_level().unwrap_or(1);
         let is_root = level == arch::root_level();
         if is_root {
-            self.core().leave_root(cap.base);
-            debug_assert!(!self.core().is_loaded_elsewhere(cap.base), "a root in use goes");
+            self.core().leave_root(PhysAddr(cap.base));
+            debug_assert!(
+                !self.core().is_loaded_elsewhere(PhysAddr(cap.base)),
+                "a root in use goes"
+            );
         }
         self.empty_table(caps, unit, slot, cap, level)?;
         if is_root {
-            self.known.forget_root(cap.base);
+            self.known.forget_root(PhysAddr(cap.base));
         }
         Ok(())
     }

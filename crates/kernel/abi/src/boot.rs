@@ -48,4 +48,4 @@ pub struct BootInfo {
     pub cmdline: [u8; 2048],
 }
 
-const _: () = assert!(core::mem::size_of::<BootInfo>() <= 4096);
+const _: () = assert!(core::mem::size_of::<BootInfo>() <= paging::PAGE as usize);

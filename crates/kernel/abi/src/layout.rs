@@ -7,8 +7,8 @@
 //! 0xffff_ffff_8000_0000 …               the kernel image
 //! ```
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
+pub use paging::PAGE;
+
 /// Lowest address that a program may map (Linux: `vm.mmap_min_addr`).
 pub const PROGRAM_START: u64 = 0x1_0000;
 /// First address above what a program may use; also the top of its stack area.

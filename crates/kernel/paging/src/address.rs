@@ -1,4 +1,44 @@
-//! Virtual addresses: as many bits as the levels of the page tables translate, sign-extended.
+//! Addresses. Virtual ones have as many bits as the levels of the page tables translate, sign-extended.
+
+use core::ops::{Add, BitOr};
+
+/// An address of physical memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(transparent)]
+pub struct PhysAddr(pub u64);
+
+/// An address that page tables translate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(transparent)]
+pub struct VirtAddr(pub u64);
+
+impl PhysAddr {
+    /// Address zero, where no object is.
+    pub const NONE: PhysAddr = PhysAddr(0);
+
+    /// Returns `true` if it is [`NONE`](Self::NONE).
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Add<u64> for VirtAddr {
+    type Output = VirtAddr;
+    #[inline]
+    fn add(self, bytes: u64) -> VirtAddr {
+        VirtAddr(self.0.wrapping_add(bytes))
+    }
+}
+
+/// Adds the part of an address that a table of another level translates.
+impl BitOr<u64> for VirtAddr {
+    type Output = VirtAddr;
+    #[inline]
+    fn bitor(self, part: u64) -> VirtAddr {
+        VirtAddr(self.0 | part)
+    }
+}
 
 /// Bits of an address that a tree of `levels` levels translates: 48 for four, 57 for five.
 const fn bits(levels: u8) -> u32 {

@@ -10,7 +10,7 @@ mod address;
 mod entry;
 mod level;
 
-pub use address::{is_canonical, is_user, sign_extend, user_end};
+pub use address::{is_canonical, is_user, sign_extend, user_end, PhysAddr, VirtAddr};
 pub use entry::{Entry, Flags};
 pub use level::Level;
 

@@ -17,7 +17,7 @@ use super::cpu::Features;
 use crate::arch::boot_info::{BootInfo, RegionKind};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, AtomicU8, Ordering};
-use paging::{Entry, Flags, Level, PAGE};
+use paging::{Entry, Flags, Level, PhysAddr, VirtAddr, PAGE};
 
 pub use abi::layout::DIRECT_MAP;
 
@@ -59,9 +59,9 @@ pub fn virt_to_phys<T>(at: *const T) -> u64 {
 }
 
 #[repr(align(4096))]
-struct Zeros([u8; 4096]);
+struct Zeros([u8; PAGE as usize]);
 
-static ZEROS: Zeros = Zeros([0; 4096]);
+static ZEROS: Zeros = Zeros([0; PAGE as usize]);
 
 /// Physical address of a page of zeros that nobody writes to.
 #[inline(always)]
@@ -286,7 +286,7 @@ pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     tables.table(STACKS, Level::Pd);
     KERNEL_ROOT.store(root, Ordering::Relaxed);
     // SAFETY: the new tables map everything that the old ones did and that is still used.
-    unsafe { write_root(root) };
+    unsafe { write_root(PhysAddr(root)) };
 }
 
 /// Maps the page with registers at `pa`, as device number `window`, and returns its address.
@@ -359,41 +359,41 @@ pub fn is_text(va: u64) -> bool {
 pub unsafe fn copy_kernel_half(pa: u64) {
     const HALF: u64 = PAGE / 2;
     // SAFETY: the caller's promise; the kernel's root table is another page.
-    unsafe { super::copy::<{ HALF as usize }>(pa + HALF, kernel_root() + HALF) }
+    unsafe { super::copy::<{ HALF as usize }>(pa + HALF, kernel_root().0 + HALF) }
 }
 
 /// Physical address of the kernel's own root table, for when no domain's is wanted.
-pub fn kernel_root() -> u64 {
-    KERNEL_ROOT.load(Ordering::Relaxed)
+pub fn kernel_root() -> PhysAddr {
+    PhysAddr(KERNEL_ROOT.load(Ordering::Relaxed))
 }
 
 /// Physical address of the root page table in use.
-pub fn root() -> u64 {
+pub fn root() -> PhysAddr {
     let value: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mov {}, cr3", out(reg) value, options(nomem, nostack, preserves_flags)) };
-    value
+    PhysAddr(value)
 }
 
 /// Makes `pa` the root page table. Forgets every cached translation that is not the kernel's.
 ///
 /// # Safety
 /// The table's upper half is that of [`copy_kernel_half`], and it stays valid while in use.
-pub unsafe fn write_root(pa: u64) {
+pub unsafe fn write_root(pa: PhysAddr) {
     // SAFETY: the caller's promise.
-    unsafe { asm!("mov cr3, {}", in(reg) pa, options(nostack, preserves_flags)) };
+    unsafe { asm!("mov cr3, {}", in(reg) pa.0, options(nostack, preserves_flags)) };
 }
 
 /// Forgets every cached translation that is not the kernel's.
 pub fn flush_tlb() {
     // SAFETY: the same root as before.
-    unsafe { asm!("mov cr3, {}", in(reg) root(), options(nostack, preserves_flags)) };
+    unsafe { asm!("mov cr3, {}", in(reg) root().0, options(nostack, preserves_flags)) };
 }
 
 /// Forgets the cached translation of the page at `va`.
-pub fn flush_page(va: u64) {
+pub fn flush_page(va: VirtAddr) {
     // SAFETY: affects no more than the translation cache.
-    unsafe { asm!("invlpg [{}]", in(reg) va, options(nostack, preserves_flags)) };
+    unsafe { asm!("invlpg [{}]", in(reg) va.0, options(nostack, preserves_flags)) };
 }
 
 /// Writes down what of the memory is taken, now that everything is.

@@ -151,7 +151,7 @@ pub fn start_all<H: Handlers>(info: &'static BootInfo) {
     INFO.store((&raw const *info).cast_mut(), Ordering::Release);
     // SAFETY: written here only, before anybody reads them.
     unsafe {
-        kernel_root.store(memory::kernel_root(), Ordering::Release);
+        kernel_root.store(memory::kernel_root().0, Ordering::Release);
         starting_code.store(core_main::<H> as *const () as u64, Ordering::Release);
     }
     let page = place_trampoline();

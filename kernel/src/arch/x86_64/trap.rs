@@ -91,7 +91,7 @@ impl Frame {
         log!("  rsi {rsi:016x}  rdi {rdi:016x}  rbp {rbp:016x}  r8  {r8:016x}");
         log!("  r9  {r9:016x}  r10 {r10:016x}  r11 {r11:016x}  r12 {r12:016x}");
         log!("  r13 {r13:016x}  r14 {r14:016x}  r15 {r15:016x}");
-        log!("  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+        log!("  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root().0);
     }
 }
 
@@ -132,7 +132,7 @@ pub fn report_panic() {
     let rsp: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mov {}, rsp", out(reg) rsp, options(nomem, nostack, preserves_flags)) };
-    log!("  rsp {rsp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root());
+    log!("  rsp {rsp:016x}  cr2 {:016x}  cr3 {:016x}", cr2(), memory::root().0);
     if let Some(core) = entry::core_if_set_up() {
         print_user(core);
     }
