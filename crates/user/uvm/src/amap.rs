@@ -462,7 +462,6 @@ impl Amap {
     }
 
     /// Notes an anon that has been moved to a chunk, or takes its pair over.
-
     fn put_anon(
         &mut self,
         b: &mut impl Backend,
