@@ -103,8 +103,8 @@ fn close_released(p: &mut Process) {
     }
 }
 
-/// A file has this size now, by a call of this process: what lies behind its end is mapped no more.
-/// Other processes keep the pages that they have mapped.
+/// A file has this size now, by a call of this process: what lies behind its end is mapped no more, and private copies
+/// of it are gone. `unixd` has taken the pages of the file away from all processes.
 pub fn truncated(mm: &mut Mm, inode: u64, size: u64) {
     let Mm { space, caps, .. } = mm;
     let pages = size.div_ceil(PAGE);
