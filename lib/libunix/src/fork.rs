@@ -430,7 +430,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     let &mut Handover { regs: program, fs, gs, child_tid, .. } = &mut p.fork;
     p.mm.caps.arena = core::mem::replace(&mut p.fork.arena, Arena::new(linuxdomain::own::ARENA));
     p.parent = None;
-    fd::after_fork(p);
+    fd::after_fork(&mut p.fds);
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
     thread::after_fork(p, pid);

@@ -32,6 +32,33 @@ pub struct Process {
     pub faults: u64,
 }
 
+/// What a function needs of the process: parts of it, all of it, or nothing. The type of its first
+/// parameter says so.
+pub trait Needs<'a> {
+    /// Takes it.
+    fn of(p: &'a mut Process) -> Self;
+}
+
+macro_rules! needs {
+    ($($p:ident => $part:ty: $get:expr;)*) => { $(
+        impl<'a> Needs<'a> for $part {
+            #[inline(always)]
+            fn of($p: &'a mut Process) -> Self {
+                $get
+            }
+        }
+    )* };
+}
+
+needs! {
+    _p => (): ();
+    p => &'a mut Process: p;
+    p => &'a mut mm::Mm: &mut p.mm;
+    p => &'a mut thread::Me: &mut p.me;
+    p => &'a mut sys::State: &mut p.sys;
+    p => &'a mut fd::Fds: &mut p.fds;
+}
+
 /// No system call is being handled.
 pub const NO_CALL: u64 = u64::MAX;
 

@@ -7,6 +7,7 @@ use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
+use crate::server::sets::Sets;
 use crate::voices::Speaker;
 use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
@@ -41,6 +42,8 @@ pub enum Object {
     Stream,
     /// A counter that processes share, by its number, and what it is for the library.
     Counter(Kind, u32),
+    /// A set of `epoll` that processes share, by its number.
+    Set(u32),
     /// A device that the library does alone.
     Device(Kind, Ino),
     /// Text made when it was opened.
@@ -59,6 +62,7 @@ impl Object {
             Object::Tty(_) => Kind::Tty,
             Object::Stream => Kind::Stream,
             Object::Counter(kind, _) => *kind,
+            Object::Set(_) => Kind::Set,
             Object::Device(kind, _) => *kind,
             Object::Text(..) => Kind::Text,
             Object::Path(_) => Kind::Path,
@@ -70,7 +74,7 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
-            Object::Stream | Object::Counter(..) => None,
+            Object::Stream | Object::Counter(..) | Object::Set(_) => None,
         }
     }
     /// What those watch, or wait for, who watch it or wait for it.
@@ -79,6 +83,7 @@ impl Object {
             Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
             Object::Tty(_) | Object::Stream => Some(Source::Terminal),
             Object::Counter(_, number) => Some(Source::Counter(*number)),
+            Object::Set(number) => Some(Source::Set(*number)),
             _ => None,
         }
     }
@@ -287,6 +292,7 @@ pub struct Handles<'a> {
     pub descs: &'a mut Descs,
     pub pipes: &'a mut Pipes,
     pub counters: &'a mut Counters,
+    pub sets: &'a mut Sets,
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
@@ -344,6 +350,9 @@ impl Handles<'_> {
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if let Some(desc) = self.descs.let_go(id) {
+            if let Some(source) = desc.object.source() {
+                self.sets.forget(id, source);
+            }
             self.drop_desc(desc);
         }
     }
@@ -354,6 +363,7 @@ impl Handles<'_> {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
+            Object::Set(number) => self.sets.remove(number),
             _ => {}
         }
         if let Some(node) = desc.object.node() {

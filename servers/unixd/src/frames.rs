@@ -6,8 +6,11 @@ use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
 use libos::vspace::{FrameWriter, Window, RW, WINDOW_BYTES};
-use libos::{Cap, CapType, Place, Status};
+use libos::{invoke, op, Cap, CapType, Place, Status};
 use unixproto::Errno;
+
+/// How often a revoke may be continued: others prolong it, but only by what they have memory for.
+const REVOKES: u32 = 1 << 16;
 
 /// All files, with contents in Frames.
 pub type Files = files::Files<Frames>;
@@ -69,6 +72,16 @@ impl Memory for Frames {
 
     fn write(&mut self, to: &Slots, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.window.write(Place::own(to.first()), offset, data).map_err(errno)
+    }
+
+    fn revoke(&mut self, frame: &Slots) -> Result<(), Errno> {
+        for _ in 0..REVOKES {
+            match invoke(frame.first(), op::Revoke {}) {
+                Err(Status::Again) => {}
+                result => return result.map_err(errno),
+            }
+        }
+        Err(Errno::EAGAIN)
     }
 
     fn clear(&mut self, frame: &Slots, from: u64, to: u64) -> Result<(), Errno> {

@@ -248,6 +248,13 @@ impl Opening<'_> {
         self.opened(Object::Counter(Kind::Timer, number), flags, None, Claim::None)
     }
 
+    /// Makes a set of `epoll`.
+    pub fn set(&mut self) -> Tried {
+        self.room(1)?;
+        let number = self.handles.sets.make()?;
+        self.opened(Object::Set(number), O_RDWR, None, Claim::None)
+    }
+
     /// Opens a process.
     pub fn process(&mut self, op: op::OpenProcess) -> Tried {
         self.room(1)?;

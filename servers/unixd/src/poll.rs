@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::descs::{Descs, Object};
 use crate::pipes::Pipes;
 use crate::procs::Procs;
+use crate::server::sets::Sets;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -19,6 +20,7 @@ pub struct Polling<'a> {
     pub descs: &'a Descs,
     pub pipes: &'a mut Pipes,
     pub counters: &'a mut Counters,
+    pub sets: &'a mut Sets,
     pub terminal: &'a mut Terminal,
     pub watches: &'a mut Watches,
     pub procs: &'a Procs,
@@ -38,8 +40,8 @@ impl Polling<'_> {
             let chunk = chunk.try_into().map_err(|_| Errno::EINVAL)?;
             set.push(PollEntry::from_bytes(chunk));
         }
-        let Polling { descs, pipes, counters, clock, terminal, .. } = &self;
-        let sources = Sources { descs, pipes, counters, clock, terminal };
+        let Polling { descs, pipes, counters, sets, clock, terminal, .. } = &self;
+        let sources = Sources { descs, pipes, counters, sets, clock, terminal };
         let mut ready = 0;
         for entry in set.iter_mut().filter(|entry| entry.desc != 0) {
             let mask = entry.events | POLLERR | POLLHUP | POLLNVAL;
@@ -55,6 +57,7 @@ impl Polling<'_> {
             for entry in &set {
                 match self.descs.of(caller.pid, entry.desc).map(|desc| &desc.object) {
                     Ok(Object::Pipe(pipe, _)) => self.pipes.wait(*pipe, caller.tid),
+                    Ok(Object::Set(number)) => self.sets.wait(*number, caller.tid),
                     Ok(Object::Counter(_, number)) => self.counters.wait(*number, caller.tid),
                     Ok(Object::Tty(_) | Object::Stream) => self.terminal.wait(caller.tid),
                     _ => {}

@@ -391,6 +391,7 @@ impl View<'_> {
             Object::Tty(_) => b"/dev/console".to_vec(),
             Object::Stream => b"pipe:[0]".to_vec(),
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
+            Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
             _ => b"/memfd: (deleted)".to_vec(),

@@ -3,6 +3,7 @@
 pub mod boot;
 mod perform;
 mod requests;
+pub mod sets;
 
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
@@ -27,6 +28,7 @@ use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
 use libos::{Cap, CapAddr, Place};
+use sets::Sets;
 use unixproto::ops::{error_words, lengths};
 use unixproto::{Any, Errno, Words};
 
@@ -62,6 +64,8 @@ pub struct Unixd {
     tree: Tree,
     /// Pipes and fifos.
     pipes: Pipes,
+    /// Sets of `epoll` that processes share.
+    sets: Sets,
     /// Counters that processes share.
     counters: Counters,
     /// Advisory locks.

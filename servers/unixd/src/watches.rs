@@ -14,6 +14,7 @@ use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
+use crate::server::sets::{Sets, NESTS};
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -55,6 +56,8 @@ pub enum Source {
     Terminal,
     /// A counter, by its number.
     Counter(u32),
+    /// A set of `epoll`, by its number.
+    Set(u32),
 }
 
 /// What descriptions refer to that are watched or polled.
@@ -63,6 +66,7 @@ pub struct Sources<'a> {
     pub descs: &'a Descs,
     pub pipes: &'a Pipes,
     pub counters: &'a Counters,
+    pub sets: &'a Sets,
     pub clock: &'a Clock,
     pub terminal: &'a Terminal,
 }
@@ -70,9 +74,18 @@ pub struct Sources<'a> {
 impl Sources<'_> {
     /// `POLL*` bits of a description.
     pub fn ready(&self, pid: Pid, id: u32) -> u16 {
+        match self.descs.holds(pid, id) {
+            true => self.state(id, NESTS),
+            false => POLLNVAL,
+        }
+    }
+
+    /// The same, whoever holds it. Sets that are members of sets are looked at `nests` deep.
+    pub fn state(&self, id: u32, nests: u32) -> u16 {
         use crate::descs::Object;
-        let Ok(desc) = self.descs.of(pid, id) else { return POLLNVAL };
+        let Ok(desc) = self.descs.get(id) else { return POLLNVAL };
         match desc.object {
+            Object::Set(number) => self.sets.ready(number, self, nests),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
             Object::Tty(_) => self.terminal.tty_ready(),
             Object::Stream => self.terminal.stream_ready(),

@@ -34,6 +34,8 @@ pub enum Kind {
     Timer = 13,
     /// A process (`pidfd_open`): readable once it has ended.
     Process = 14,
+    /// A set of files that processes share (`epoll`): `SetControl`, `SetWait`.
+    Set = 15,
 }
 
 impl Kind {
@@ -54,6 +56,7 @@ impl Kind {
             12 => Kind::Event,
             13 => Kind::Timer,
             14 => Kind::Process,
+            15 => Kind::Set,
             _ => return None,
         })
     }
@@ -197,6 +200,20 @@ pub const KEEP_ID: u32 = u32::MAX;
 pub const FOREVER: u64 = u64::MAX;
 /// Bytes of the ring of a pipe.
 pub const PIPE_BYTES: u64 = 64 * 1024;
+
+/// How a shared set of `epoll` is changed.
+pub mod set_control {
+    /// `EPOLL_CTL_ADD`.
+    pub const ADD: u32 = 1;
+    /// `EPOLL_CTL_DEL`.
+    pub const DELETE: u32 = 2;
+    /// `EPOLL_CTL_MOD`.
+    pub const MODIFY: u32 = 3;
+    /// Takes over a member of a set that becomes shared.
+    pub const KEEP: u32 = 4;
+    /// The same of one that has nothing to report until something comes to it.
+    pub const KEEP_QUIET: u32 = 5;
+}
 
 /// Fields of the word that says what lock is meant.
 pub mod lock {

@@ -752,6 +752,30 @@ requests! {
         /// `si_value`.
         value: u64
     ) -> ();
+    /// Makes a set of `epoll` that processes share.
+    115 Set() -> Opened;
+    /// Changes such a set. `a`: events (4 bytes, then 4 of nothing) and what the program wants to be told (8).
+    116 SetControl(
+        /// Description of the set.
+        set: u32,
+        /// Description of the member.
+        member: u32,
+        /// Its second one, if it has two, or 0.
+        second: u32,
+        /// [`set_control`](crate::files::set_control).
+        how: u32,
+        /// The descriptor that the member is named by.
+        fd: i32
+    ) -> ();
+    /// Waits until members of such a set have something to report. data: `struct epoll_event`s.
+    117 SetWait(
+        /// Description of the set.
+        set: u32,
+        /// At most so many.
+        max: u32,
+        /// How long, 0 not at all, or `FOREVER`.
+        ns: u64
+    ) -> Count;
     /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
     /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
     /// `Read` and `Write` are for all cases.

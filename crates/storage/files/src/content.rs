@@ -221,6 +221,7 @@ impl<M: Memory> Files<M> {
             0 => None,
             _ => Some(self.copy_of_archive(offset, keep, user)?),
         };
+        self.revoke_behind(ino, 0)?;
         let layout = self.new_layout();
         let (_, file) = self.file(ino)?;
         file.boot = None;
@@ -415,6 +416,7 @@ impl<M: Memory> Files<M> {
             return Err(Refusal::Limit);
         }
         if new == 0 {
+            self.revoke_behind(ino, 0)?;
             let (_, file) = self.file(ino)?;
             file.boot = None;
             file.extents.truncate(0);
@@ -428,11 +430,26 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
+    /// Takes the memory of all pages that begin at or behind `end` away from everybody, with what shares a piece
+    /// with it. Returns `true` if there was any.
+    fn revoke_behind(&mut self, ino: Ino, end: u64) -> Result<bool, Errno> {
+        let Node::File { content, .. } = &self.names.get(ino)?.node else { return Ok(false) };
+        let behind = content.extents.iter().filter(|extent| extent.end() > pages(end));
+        let mut any = false;
+        for extent in behind {
+            self.memory.revoke(&extent.handle)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
     /// Drops extents behind a new end, and clears what is left of the last one behind it.
     fn cut(&mut self, ino: Ino, new: u64, old: u64) -> Result<(), Errno> {
+        // Within a page, nothing goes away.
+        let is_revoked = pages(new) < pages(old) && self.revoke_behind(ino, new)?;
         let layout = self.new_layout();
         let (_, file) = self.file(ino)?;
-        if file.extents.truncate(new) {
+        if file.extents.truncate(new) || is_revoked {
             file.layout = layout;
         }
         let Node::File { content, .. } = &self.names.get(ino)?.node else { return Ok(()) };

@@ -39,6 +39,9 @@ pub trait Memory {
 
     /// Clears the bytes of a piece from `from` up to `to`.
     fn clear(&mut self, frame: &Self::Frame, from: u64, to: u64) -> Result<(), Errno>;
+
+    /// Takes a piece away from everybody to whom it was given to be mapped. They may ask for it again.
+    fn revoke(&mut self, frame: &Self::Frame) -> Result<(), Errno>;
 }
 
 /// All files.

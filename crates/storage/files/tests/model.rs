@@ -25,6 +25,8 @@ struct Bytes {
 
 struct Frame {
     bytes: RefCell<Vec<u8>>,
+    /// How often it was taken away from everybody.
+    revoked: Cell<u32>,
     /// What is given back when it is dropped, and where.
     taken: u64,
     free: Rc<Cell<u64>>,
@@ -44,13 +46,15 @@ impl Memory for Bytes {
         let left = self.free.get().checked_sub(bytes).ok_or(Errno::ENOSPC)?;
         self.free.set(left);
         let zeros = RefCell::new(vec![0; bytes as usize]);
-        Ok(Frame { bytes: zeros, taken: bytes, free: self.free.clone() })
+        let revoked = Cell::new(0);
+        Ok(Frame { bytes: zeros, revoked, taken: bytes, free: self.free.clone() })
     }
 
     fn archived(&mut self, offset: u64, bytes: u64) -> Result<Frame, Errno> {
         assert!(offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE));
         let part = &self.archive[offset as usize..(offset + bytes) as usize];
-        Ok(Frame { bytes: RefCell::new(part.to_vec()), taken: 0, free: self.free.clone() })
+        let (bytes, revoked) = (RefCell::new(part.to_vec()), Cell::new(0));
+        Ok(Frame { bytes, revoked, taken: 0, free: self.free.clone() })
     }
 
     fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Frame) -> Result<(), Errno> {
@@ -60,6 +64,11 @@ impl Memory for Bytes {
 
     fn write(&mut self, to: &Frame, offset: u64, data: &[u8]) -> Result<(), Errno> {
         to.bytes.borrow_mut()[offset as usize..][..data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn revoke(&mut self, frame: &Frame) -> Result<(), Errno> {
+        frame.revoked.set(frame.revoked.get() + 1);
         Ok(())
     }
 
@@ -276,13 +285,40 @@ fn a_change_of_extents_changes_the_layout() {
     let layout =
         |world: &mut World| piece(&mut world.files, world.inos[0], 0, false).unwrap().layout;
     let first = layout(&mut world);
-    world.resize(0, PAGE);
-    assert_eq!(layout(&mut world), first, "the piece is still there");
+    world.resize(0, 2 * PAGE + 1);
+    assert_eq!(layout(&mut world), first, "no page has gone");
     world.write(0, 3 * PAGE, 4 * PAGE, 7);
     assert_eq!(layout(&mut world), first, "what is added changes nothing that somebody has mapped");
+    world.resize(0, PAGE);
+    let second = layout(&mut world);
+    assert_ne!(second, first, "the piece is still there, but was taken away");
     world.resize(0, 0);
     world.resize(0, PAGE);
-    assert_ne!(layout(&mut world), first);
+    assert_ne!(layout(&mut world), second);
+}
+
+#[test]
+fn what_is_cut_off_is_taken_away_from_everybody() {
+    let mut world = World::new(u64::MAX);
+    world.write(0, 0, 4 * PAGE, 7);
+    let revoked = |world: &World| {
+        let content = world.files.content(world.inos[0]).unwrap();
+        content.extents().iter().map(|extent| extent.handle.revoked.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(revoked(&world), [0]);
+    world.resize(0, 8 * PAGE);
+    world.resize(0, 5 * PAGE);
+    world.resize(0, 3 * PAGE + 5);
+    assert_eq!(revoked(&world), [0], "holes, and a part of a page");
+    world.resize(0, 3 * PAGE);
+    assert_eq!(revoked(&world), [1]);
+    // A file of the archive, which is mapped as it lies until it changes.
+    piece(&mut world.files, world.inos[1], 0, false).unwrap();
+    let is_revoked = |world: &World| {
+        let content = world.files.content(world.inos[1]).unwrap();
+        content.extents().iter().any(|extent| extent.handle.revoked.get() > 0)
+    };
+    assert!(!is_revoked(&world));
 }
 
 #[test]

@@ -53,6 +53,20 @@ pub enum ObjectError {
     NoPage,
     /// There is no memory for it.
     NoMemory,
+    /// The Frame that held it has been taken away: another one may hold it now.
+    Gone,
+}
+
+impl From<NoMemory> for ObjectError {
+    fn from(_: NoMemory) -> ObjectError {
+        ObjectError::NoMemory
+    }
+}
+
+impl From<Refused> for ObjectError {
+    fn from(_: Refused) -> ObjectError {
+        ObjectError::NoMemory
+    }
 }
 
 /// Capabilities, page tables and objects of one process.
@@ -85,14 +99,14 @@ pub trait Backend {
     /// answers `false`. A Mapping of the old page stays.
     fn page_copy(&mut self, node: CNode, slot: u32) -> Result<bool, NoMemory>;
     /// Makes a copy of an object's page (page `page` of the object, which `extent` holds) in an
-    /// empty slot.
+    /// empty slot. [`Gone`](ObjectError::Gone) as of [`map_extent`](Self::map_extent).
     fn page_copy_object(
         &mut self,
         extent: &Extent,
         page: u64,
         to: CNode,
         slot: u32,
-    ) -> Result<(), NoMemory>;
+    ) -> Result<(), ObjectError>;
 
     /// Makes an empty table and maps it, writable, for the 2 MiB with number `region`.
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory>;
@@ -135,7 +149,8 @@ pub trait Backend {
         prot: Prot,
     ) -> Result<bool, Refused>;
     /// Maps `count` pages of an object from page `page` on at entries from `first` of `half` on,
-    /// with one Mapping in slot `first`.
+    /// with one Mapping in slot `first`. [`Gone`](ObjectError::Gone): the Frame has been taken away since the
+    /// object was asked for the extent, which it is to [forget](Self::object_forget).
     #[allow(clippy::too_many_arguments)]
     fn map_extent(
         &mut self,
@@ -146,7 +161,7 @@ pub trait Backend {
         page: u64,
         mappings: CNode,
         prot: Prot,
-    ) -> Result<(), NoMemory>;
+    ) -> Result<(), ObjectError>;
     /// Sets the rights of all Mappings in slots `first..first + count`, of which some may be empty. After an
     /// error some have them.
     fn protect(
@@ -160,7 +175,8 @@ pub trait Backend {
     /// error some are.
     fn protect_exclusive(&mut self, mappings: CNode, first: u32, count: u32)
         -> Result<(), Refused>;
-    /// Sets the rights of entries `first..first + count` of one Mapping.
+    /// Sets the rights of entries `first..first + count` of one Mapping. Refused, too, if it has gone with its
+    /// Frame, which others have taken away.
     fn protect_part(
         &mut self,
         mapping: (CNode, u32),
@@ -188,6 +204,8 @@ pub trait Backend {
 
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
+    /// The extent that holds this page has been taken away.
+    fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.
     fn object_release(&mut self, object: ObjectId);
 }

@@ -20,6 +20,8 @@ use crate::pmap::{locate, AROUND};
 use crate::space::Space;
 use crate::types::{Access, FaultError, NoMemory, Prot, PAGE};
 
+/// How often an object is asked again for an extent that others have taken away meanwhile.
+const TRIES: u32 = 100;
 /// Most pages that one fault of a sequential program fills.
 const MAX_AHEAD: u32 = 16;
 /// Most pages of a region in which faults count more than memory.
@@ -30,6 +32,8 @@ impl From<ObjectError> for FaultError {
         match error {
             ObjectError::NoPage => FaultError::NoPage,
             ObjectError::NoMemory => FaultError::NoMemory,
+            // It was behind the end at some time since the fault.
+            ObjectError::Gone => FaultError::NoPage,
         }
     }
 }
@@ -251,10 +255,18 @@ impl Space {
         prot: Prot,
     ) -> Result<(), FaultError> {
         let object_page = entry.object_page(page);
-        let extent = b.object_extent(object, object_page)?;
         let limits = (entry.start, entry.end);
-        self.pmap.enter_object(b, &mut self.amap, page, object_page, &extent, limits, prot)?;
-        Ok(())
+        let mut tries = TRIES;
+        loop {
+            let extent = b.object_extent(object, object_page)?;
+            let entered =
+                self.pmap.enter_object(b, &mut self.amap, page, object_page, &extent, limits, prot);
+            match entered {
+                Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),
+                result => return Ok(result?),
+            }
+            tries -= 1;
+        }
     }
 
     /// A write to a page of a privately mapped object: the process gets its own copy.
@@ -268,12 +280,20 @@ impl Space {
         let (key, slot) = split(page);
         let (region, at) = locate(page);
         let object_page = entry.object_page(page);
-        let extent = b.object_extent(object, object_page)?;
+        let mut extent = b.object_extent(object, object_page)?;
         self.pmap.unshare(b, &mut self.amap, region)?;
         let (place, _) = self.room(b, page, 1)?;
         // While the page has no anon, its Mapping is known to be the object's.
         self.pmap.remove(b, &self.amap, region, at, at + 1)?;
-        b.page_copy_object(&extent, object_page, place.node, place.slot)?;
+        let mut tries = TRIES;
+        loop {
+            match b.page_copy_object(&extent, object_page, place.node, place.slot) {
+                Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),
+                result => break result?,
+            }
+            extent = b.object_extent(object, object_page)?;
+            tries -= 1;
+        }
         self.amap.fill(key, slot, slot + 1, &place);
         self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)?;
         Ok(())

@@ -12,7 +12,7 @@
 //! and nothing is mapped there before its table has gone.
 
 use crate::amap::{Amap, Chunk, Place};
-use crate::backend::{Backend, Extent};
+use crate::backend::{Backend, Extent, ObjectError};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot, Refused};
 use alloc::vec::Vec;
@@ -320,12 +320,12 @@ impl Pmap {
         extent: &Extent,
         (low, high): (u64, u64),
         prot: Prot,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let (key, entry) = locate(page);
         self.own(b, amap, key)?;
         let (half, base) = (entry / HALF, page - (entry % HALF) as u64);
         let filled = amap.chunk(page / HALF as u64).map_or(Bits::EMPTY, |chunk| chunk.filled);
-        let Some(region) = self.regions.get_mut(key) else { return Err(NoMemory) };
+        let Some(region) = self.regions.get_mut(key) else { return Err(ObjectError::NoMemory) };
         let node = region.node(b, half)?;
         let words = &region.present.0[half as usize * 4..];
         let used = Bits([words[0], words[1], words[2], words[3]]).or(&filled);
@@ -333,7 +333,7 @@ impl Pmap {
         if used.get(slot) {
             let head = region.mapping_start(entry);
             if b.protect_part((node, head % HALF), entry - head, 1, prot).is_err() {
-                // Anew, in an empty table.
+                // Anew, in an empty table. Others may have taken the page away.
                 self.reset(b, key)?;
                 let limits = (low, high);
                 return self.enter_object(b, amap, page, object_page, extent, limits, prot);

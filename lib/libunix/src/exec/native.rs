@@ -43,7 +43,7 @@ pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args)
 pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
     let bytes = file.read_loaded(p, program);
     fd::alone::share_all(p)?;
-    fd::close_where(p, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
+    fd::close_where(&mut p.fds, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     // Its name in `/proc` is all that depends on it.
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     file.close(p);

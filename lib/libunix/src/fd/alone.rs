@@ -5,8 +5,6 @@
 //! the library may keep both, and needs not ask. Before a fork, and before a native program takes over, it
 //! gives back what it knows better ([`share_all`]).
 
-use super::kinds::with_kind;
-use super::ops::{FileOps, Handle};
 use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
@@ -62,26 +60,26 @@ impl Fds {
 }
 
 /// Moves the offset of a regular file.
-pub fn seek(p: &mut Process, index: u32, desc: u32, offset: i64, whence: u32) -> Result<u64> {
-    let kept = p.fds.kept_offset(index);
+pub fn seek(fds: &mut Fds, index: u32, desc: u32, offset: i64, whence: u32) -> Result<u64> {
+    let kept = fds.kept_offset(index);
     let new = match (whence, kept) {
-        (SEEK_SET, _) if p.fds.alone(index).is_some() => offset,
+        (SEEK_SET, _) if fds.alone(index).is_some() => offset,
         (SEEK_CUR, Some(at)) => (at as i64).checked_add(offset).ok_or(Errno::EINVAL)?,
         _ => {
-            give_back(p, index, desc);
+            give_back(fds, index, desc);
             let new = server::call(op::Seek { desc, offset, whence })?.offset;
-            p.fds.keep_offset(index, new);
+            fds.keep_offset(index, new);
             return Ok(new);
         }
     };
     let new = u64::try_from(new).map_err(|_| Errno::EINVAL)?;
-    p.fds.keep_offset(index, new);
+    fds.keep_offset(index, new);
     Ok(new)
 }
 
 /// `unixd` has the offset of a file from now on.
-pub fn give_back(p: &mut Process, index: u32, desc: u32) {
-    if let Some(offset) = p.fds.alone(index).and_then(|alone| alone.offset.take()) {
+pub fn give_back(fds: &mut Fds, index: u32, desc: u32) {
+    if let Some(offset) = fds.alone(index).and_then(|alone| alone.offset.take()) {
         // The description is held and regular, and the offset was checked: nothing can go wrong.
         let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
     }
@@ -94,16 +92,11 @@ pub fn give_back(p: &mut Process, index: u32, desc: u32) {
 /// One of them cannot be shared: nobody may be given any.
 pub fn share_all(p: &mut Process) -> Result<()> {
     for index in 0.. {
-        let file = match p.fds.files.get(index) {
-            Some(Some(file)) => file,
-            Some(None) => continue,
+        match p.fds.files.get(index) {
+            Some(Some(_)) => Fds::share(p, index)?,
+            Some(None) => {}
             None => break,
-        };
-        let handle = Handle { index, flags: file.flags };
-        with_kind!(&file.kind, kind => {
-            let kind = kind.handle();
-            kind.share(p, handle)?;
-        });
+        }
     }
     p.fds.sharings = p.fds.sharings.wrapping_add(1);
     Ok(())

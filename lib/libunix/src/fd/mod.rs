@@ -13,7 +13,6 @@ pub mod buffers;
 pub mod kinds;
 pub mod ops;
 mod place;
-mod set;
 mod stream;
 pub mod transfer;
 pub mod watch;
@@ -328,7 +327,7 @@ fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) ->
         (first, second) => {
             for fd in [first, second].into_iter().flatten() {
                 // They are open; what closing answers nobody has asked for.
-                let _ = close(p, fd);
+                let _ = close(&mut p.fds, fd);
             }
             Err(Errno::EMFILE)
         }
@@ -367,35 +366,30 @@ pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Resul
 }
 
 /// Closes a descriptor.
-pub fn close(p: &mut Process, fd: i32) -> Result<()> {
-    let entry = p.fds.table.remove(fd).ok_or(Errno::EBADF)?;
+pub fn close(fds: &mut Fds, fd: i32) -> Result<()> {
+    let entry = fds.table.remove(fd).ok_or(Errno::EBADF)?;
     if (fd as usize) < SHOWN_FDS {
         server::main_header().fds[fd as usize].store(0, Ordering::Relaxed);
     }
-    p.fds.closed(entry.file);
+    fds.closed(entry.file);
     Ok(())
 }
 
-/// One user less of a file; the last one closes its descriptions.
-pub fn release(p: &mut Process, index: u32) {
-    p.fds.release(index);
-}
-
 /// Closes the descriptors from `first` to `last` for which `which` says so.
-pub fn close_where(p: &mut Process, first: i32, last: i32, which: impl Fn(i32, Entry) -> bool) {
+pub fn close_where(fds: &mut Fds, first: i32, last: i32, which: impl Fn(i32, Entry) -> bool) {
     let mut from = first;
     loop {
-        let next = p.fds.table.from(from).find(|&(fd, entry)| which(fd, entry));
+        let next = fds.table.from(from).find(|&(fd, entry)| which(fd, entry));
         let Some((fd, _)) = next.filter(|(fd, _)| *fd <= last) else { return };
         // They are open; what closing answers nobody has asked for.
-        let _ = close(p, fd);
+        let _ = close(fds, fd);
         from = fd + 1;
     }
 }
 
 /// Closes what `execve` closes.
-pub fn close_on_exec(p: &mut Process) {
-    close_where(p, 0, i32::MAX, |_, entry| entry.cloexec);
+pub fn close_on_exec(fds: &mut Fds) {
+    close_where(fds, 0, i32::MAX, |_, entry| entry.cloexec);
 }
 
 /// The descriptors of the first process: 0, 1 and 2.
@@ -419,8 +413,8 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
 }
 
 /// What a forked child does first: it has its parent's descriptors but none of its windows.
-pub fn after_fork(p: &mut Process) {
-    p.fds.windows.abandon();
-    p.fds.has_locks = false;
-    p.fds.forget_knowledge();
+pub fn after_fork(fds: &mut Fds) {
+    fds.windows.abandon();
+    fds.has_locks = false;
+    fds.forget_knowledge();
 }

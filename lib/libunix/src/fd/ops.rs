@@ -9,14 +9,19 @@
 
 use super::buffers::Cursor;
 use super::kinds::AnyFile;
-use super::set::SharedSet;
 use super::transfer::Source;
 use super::watch::Look;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::server::{self, op};
+use alloc::rc::Rc;
+use core::cell::RefCell;
+use interest::Set;
 use unixproto::files::{Kind, Stat, AT_EMPTY_PATH, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use unixproto::ops::Opened;
+
+/// A set of `epoll`, and whoever uses it.
+pub type SharedSet = Rc<RefCell<Set>>;
 
 /// State of what never makes anybody wait.
 pub const ALWAYS_READY: u16 = READABLE | WRITABLE;

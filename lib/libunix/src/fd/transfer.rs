@@ -103,7 +103,7 @@ pub fn copy(
     }
     let Contents { desc, inode } = contents?;
     if in_at.is_none() {
-        alone::give_back(p, index, desc);
+        alone::give_back(&mut p.fds, index, desc);
     }
     let part = server::call(op::ReadBegin { desc, offset: in_at.unwrap_or(AT_OFFSET), bytes })?;
     if part.bytes == 0 {

@@ -9,8 +9,7 @@
 //! yet. What is known belongs to an *epoch*, which ends there.
 
 use super::kinds::with_kind;
-use super::ops::{FileOps, READABLE};
-use super::set::{Member, Set, SharedSet};
+use super::ops::{FileOps, Handle, SharedSet, READABLE};
 use super::{Fds, File};
 use crate::errno::{Errno, Result};
 use crate::process::Process;
@@ -18,6 +17,7 @@ use crate::server::{self, op};
 use crate::sys::time;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Acquire;
+use interest::{Member, Set};
 use unixproto::files::{PollEntry, FOREVER};
 use unixproto::session::DATA_BYTES;
 
@@ -187,6 +187,21 @@ impl Fds {
         if let Some(Some(file)) = self.files.get_mut(index) {
             file.known.sets = sets;
         }
+    }
+
+    /// Lets a server have what is kept of a file, since other processes may use it from now on.
+    pub fn share(p: &mut Process, index: u32) -> Result<()> {
+        let file = p.fds.at(index)?;
+        let handle = Handle { index, flags: file.flags };
+        with_kind!(&file.kind, kind => {
+            let kind = kind.handle();
+            kind.share(p, handle)
+        })
+    }
+
+    /// The descriptions of a file; 0 is none.
+    pub fn descriptions_at(&self, index: u32) -> Result<[u32; 2]> {
+        Ok(self.at(index)?.server().descriptions())
     }
 
     /// A file belongs to a server from now on: nothing is known of it, so its sets are to look.

@@ -59,6 +59,14 @@ fn emptied(result: Result<(), Status>) -> Result<(), Refused> {
     }
 }
 
+/// What became of an operation on the Frame of an extent, which `unixd` may have taken away.
+fn gone_or_no_memory(status: Status) -> ObjectError {
+    match status {
+        Status::Empty => ObjectError::Gone,
+        _ => ObjectError::NoMemory,
+    }
+}
+
 /// Rights of a mapping. Whatever is mapped can be read.
 #[inline(always)]
 fn flags(prot: Prot) -> MapFlags {
@@ -281,13 +289,17 @@ impl Backend for Caps {
         page: u64,
         to: CNode,
         at: u32,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let offset = self.arena.take(PAGE).map_err(no_memory)?;
         let src_offset = (extent.frame_page + page - extent.first) * PAGE;
         let src = Place(extent.frame);
         let dst = slot(to, at);
         let copy = op::RetypeCopy { offset, src, src_offset, dst, bytes: PAGE, alone: true };
-        invoke(self.arena.slot(), copy).map_err(no_memory)
+        let copied = invoke(self.arena.slot(), copy);
+        if copied == Err(Status::Empty) {
+            self.arena.put_back(PAGE);
+        }
+        copied.map_err(gone_or_no_memory)
     }
 
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
@@ -360,11 +372,12 @@ impl Backend for Caps {
         page: u64,
         mappings: CNode,
         prot: Prot,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let offset = (extent.frame_page + page - extent.first) * PAGE;
         let (src, mapping) = (Place(extent.frame), slot(mappings, first));
         let entry = half * 256 + first;
-        table_slot(table).map(entry, count, src, offset, flags(prot), mapping).map_err(no_memory)
+        let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
+        mapped.map_err(gone_or_no_memory)
     }
     #[inline]
     fn protect(
@@ -434,6 +447,9 @@ impl Backend for Caps {
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
+    }
+    fn object_forget(&mut self, object: ObjectId, page: u64) {
+        self.objects.forget_extent(&mut self.nodes, object, page);
     }
     fn object_release(&mut self, object: ObjectId) {
         self.objects.release(&mut self.nodes, object);

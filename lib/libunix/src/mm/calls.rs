@@ -118,7 +118,7 @@ fn find_object(
     }
     let shared = request.flags.has(Flags::SHARED);
     if flags & MAP_ANONYMOUS != 0 {
-        request.object = Some((shared_memory(p, request.len)?, 0));
+        request.object = Some((shared_memory(&mut p.mm, request.len)?, 0));
         return Ok(());
     }
     let file = p.fds.get(fd)?;
@@ -130,7 +130,9 @@ fn find_object(
         return Err(Errno::EACCES);
     }
     match with_kind!(&file.kind, kind => kind.map())? {
-        Mapped::Zeroes if shared => request.object = Some((shared_memory(p, request.len)?, 0)),
+        Mapped::Zeroes if shared => {
+            request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
+        }
         Mapped::Zeroes => {}
         Mapped::Contents(Contents { desc, inode }) => {
             let index = p.fds.index(fd)?;
@@ -161,10 +163,10 @@ fn object_of(
 }
 
 /// Shared anonymous memory is an unnamed file.
-fn shared_memory(p: &mut Process, len: u64) -> Result<ObjectId> {
+fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
     let size = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
     let opened = server::call(op::MemFile { size })?;
-    match p.mm.caps.objects.add(opened.desc, None, opened.inode, true) {
+    match mm.caps.objects.add(opened.desc, None, opened.inode, true) {
         Ok((object, _)) => Ok(object),
         Err(_) => {
             // The error behind this is the one to tell.
@@ -181,7 +183,7 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     Ok(0)
 }
 
-pub fn mprotect(p: &mut Process, addr: u64, len: u64, rights: u32) -> Result<u64> {
+pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     const GROWS_DOWN: u32 = 0x0100_0000;
     const GROWS_UP: u32 = 0x0200_0000;
     const SEM: u32 = 8;
@@ -190,7 +192,7 @@ pub fn mprotect(p: &mut Process, addr: u64, len: u64, rights: u32) -> Result<u64
     {
         return Err(Errno::EINVAL);
     }
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = mm;
     space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
 }
 
@@ -226,14 +228,14 @@ pub fn mremap(
     result
 }
 
-pub fn madvise(p: &mut Process, addr: u64, len: u64, advice: u32) -> Result<u64> {
+pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     let advice = Advice::from_number(advice as u64).ok_or(Errno::EINVAL)?;
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = mm;
     space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno)
 }
 
 /// Shared mappings are the file itself: nothing is ever to be written back.
-pub fn msync(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn msync(mm: &mut Mm, addr: u64, len: u64, flags: u32) -> Result<u64> {
     const ASYNC: u32 = 1;
     const INVALIDATE: u32 = 2;
     const SYNC: u32 = 4;
@@ -243,7 +245,7 @@ pub fn msync(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
     {
         return Err(Errno::EINVAL);
     }
-    if p.mm.space.is_mapped(addr, len) {
+    if mm.space.is_mapped(addr, len) {
         Ok(0)
     } else {
         Err(Errno::ENOMEM)
@@ -327,6 +329,6 @@ pub fn mlockall(p: &mut Process, flags: u32) -> Result<u64> {
     }
 }
 
-pub fn munlockall(_p: &mut Process) -> u64 {
+pub fn munlockall(_: ()) -> u64 {
     0
 }

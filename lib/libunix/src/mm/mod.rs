@@ -16,7 +16,7 @@ pub mod user;
 use crate::errno::Errno;
 use crate::process::Process;
 use crate::server::{self, main_header, op};
-use crate::{fd, sys, vdso};
+use crate::{sys, vdso};
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use backend::Caps;
@@ -97,16 +97,16 @@ pub fn settle(p: &mut Process) {
 fn close_released(p: &mut Process) {
     while let Some((file, desc)) = p.mm.caps.objects.released.pop() {
         match file {
-            Some(index) => fd::release(p, index),
+            Some(index) => p.fds.release(index),
             None => drop(server::call_a(op::Close {}, &desc.to_le_bytes())),
         }
     }
 }
 
-/// A file has this size now, by a call of this process: what lies behind its end is mapped no more.
-/// Other processes keep the pages that they have mapped.
-pub fn truncated(p: &mut Process, inode: u64, size: u64) {
-    let Mm { space, caps, .. } = &mut p.mm;
+/// A file has this size now, by a call of this process: what lies behind its end is mapped no more, and private copies
+/// of it are gone. `unixd` has taken the pages of the file away from all processes.
+pub fn truncated(mm: &mut Mm, inode: u64, size: u64) {
+    let Mm { space, caps, .. } = mm;
     let pages = size.div_ceil(PAGE);
     let mut last = None;
     while let Some(object) = caps.objects.of_inode(inode, last) {
@@ -125,8 +125,8 @@ pub fn take_limits(space: &mut Space, sys: &sys::State) {
 }
 
 /// The text of `/proc/self/maps`.
-pub fn maps_text(p: &mut Process) -> Result<String, Errno> {
-    let Mm { space, caps, exe } = &p.mm;
+pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
+    let Mm { space, caps, exe } = mm;
     let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {
             device: (0, 1),

@@ -229,6 +229,17 @@ impl Objects {
         delete(first, count);
     }
 
+    /// Forgets the extent that holds a page of an object: `unixd` has taken it away.
+    #[cold]
+    pub fn forget_extent(&mut self, nodes: &mut Nodes, id: ObjectId, page: u64) {
+        let place = self.extents.seek(at(id, page));
+        let holds = |seen: &&Seen| seen.start <= at(id, page);
+        if let Some(&seen) = self.extents.get(place).filter(holds) {
+            self.extents.remove(place);
+            self.free_slot(nodes, seen.frame);
+        }
+    }
+
     /// Takes an object out of its bucket.
     fn unlink(&mut self, id: ObjectId, object: &Object) {
         let bucket = self.bucket(object.inode);

@@ -14,7 +14,7 @@ use crate::process::Process;
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::vec::Vec;
 use core::ops::Deref;
-use libos::guarded::{self, bytes_of, bytes_of_mut, Fault, Memory, Progress};
+use libos::guarded::{bytes_of, bytes_of_mut, Fault, Memory, Progress};
 use uvm::{Access, FaultError};
 
 pub use libos::guarded::Plain;

@@ -93,7 +93,7 @@ pub fn rt_sigpending(p: &mut Process, out: u64, size: u64) -> Result<u64> {
 pub fn rt_sigsuspend(p: &mut Process, set: u64, size: u64) -> Result<u64> {
     check_size(size)?;
     let set: u64 = user::copy_in(p, set)?;
-    mask::set_temporary(p, set);
+    mask::set_temporary(&mut p.me, set);
     pause(p)
 }
 
@@ -104,7 +104,7 @@ pub fn pause(p: &mut Process) -> Result<u64> {
 
 /// The restart of calls that go on with what is left of their time: there are none, those begin
 /// again.
-pub fn restart_syscall(_p: &mut Process) -> Result<u64> {
+pub fn restart_syscall(_: ()) -> Result<u64> {
     Err(Errno::EINTR)
 }
 

@@ -5,6 +5,7 @@ use super::{force, frame, mask, pending, restart_wish, take, Own, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op};
+use crate::thread::Me;
 use crate::upcall::die;
 use crate::vfork;
 use abi::layout::USER_END;
@@ -84,9 +85,9 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
         act(p, regs, &info);
     }
     if restart_wish(p, regs).is_some() {
-        repeat(p, regs);
+        repeat(&mut p.me, regs);
     }
-    mask::restore(p);
+    mask::restore(&mut p.me);
 }
 
 fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
@@ -117,7 +118,7 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
         None => {}
         Some(Errno::ERESTARTNOHAND) => regs.rax = Errno::EINTR.to_rax(),
         Some(Errno::ERESTARTSYS) if !action.has(SA_RESTART) => regs.rax = Errno::EINTR.to_rax(),
-        Some(_) => repeat(p, regs),
+        Some(_) => repeat(&mut p.me, regs),
     }
     p.me.call = NO_CALL;
     if frame::push(p, regs, action, info).is_err() {
@@ -140,11 +141,11 @@ fn cannot_handle(p: &mut Process, signal: u32) {
 }
 
 /// Executes the interrupted call again, as soon as the program goes on.
-fn repeat(p: &mut Process, regs: &mut Regs) {
+fn repeat(me: &mut Me, regs: &mut Regs) {
     const SYSCALL_BYTES: u64 = 2;
-    regs.rax = p.me.call;
+    regs.rax = me.call;
     regs.rip = regs.rip.wrapping_sub(SYSCALL_BYTES);
-    p.me.call = NO_CALL;
+    me.call = NO_CALL;
 }
 
 /// An address of the program that is no address would fault on the way there.

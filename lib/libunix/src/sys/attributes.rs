@@ -4,6 +4,7 @@ use super::paths::{self, open_file, path, path_or_empty, Path, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
+use crate::fd::Fds;
 use crate::fd::File;
 use crate::mm::{self, user};
 use crate::process::Process;
@@ -240,7 +241,7 @@ pub fn truncate(p: &mut Process, name: u64, size: i64) -> Result<u64> {
     let path = path(p, AT_FDCWD, name)?;
     let request = op::Truncate { dir: path.dir, size: size as u64, flags: 0 };
     let file = paths::call(request, &path)?;
-    mm::truncated(p, file.inode, size as u64);
+    mm::truncated(&mut p.mm, file.inode, size as u64);
     Ok(0)
 }
 
@@ -259,12 +260,12 @@ pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
 }
 
 /// `fallocate`.
-pub fn fallocate(p: &mut Process, fd: i32, mode: u32, offset: i64, len: i64) -> Result<u64> {
+pub fn fallocate(fds: &mut Fds, fd: i32, mode: u32, offset: i64, len: i64) -> Result<u64> {
     const KEEP_SIZE: u32 = 1;
     if offset < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
-    let file = p.fds.get(fd)?;
+    let file = fds.get(fd)?;
     if !file.writable() {
         return Err(Errno::EBADF);
     }

@@ -5,16 +5,17 @@ use crate::errno::{Errno, Result};
 use crate::fd;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
+use crate::fd::Fds;
 use crate::process::Process;
 use crate::server::{self, op};
 use linuxabi::general as raw;
 use unixproto::files::{lock, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH};
 
-pub fn close(p: &mut Process, fd: i32) -> Result<u64> {
-    fd::close(p, fd).map(|()| 0)
+pub fn close(fds: &mut Fds, fd: i32) -> Result<u64> {
+    fd::close(fds, fd).map(|()| 0)
 }
 
-pub fn close_range(p: &mut Process, first: u32, last: u32, flags: u32) -> Result<u64> {
+pub fn close_range(fds: &mut Fds, first: u32, last: u32, flags: u32) -> Result<u64> {
     const UNSHARE: u32 = 2;
     const CLOEXEC: u32 = 4;
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
@@ -23,12 +24,12 @@ pub fn close_range(p: &mut Process, first: u32, last: u32, flags: u32) -> Result
     let Ok(first) = i32::try_from(first) else { return Ok(0) };
     let last = last.min(i32::MAX as u32) as i32;
     if flags & CLOEXEC == 0 {
-        fd::close_where(p, first, last, |_, _| true);
+        fd::close_where(fds, first, last, |_, _| true);
         return Ok(0);
     }
-    for fd in first..last.saturating_add(1).min(p.fds.end()) {
+    for fd in first..last.saturating_add(1).min(fds.end()) {
         // Those that are not open are passed over.
-        let _ = p.fds.set_cloexec(fd, true);
+        let _ = fds.set_cloexec(fd, true);
     }
     Ok(0)
 }
@@ -66,8 +67,8 @@ pub fn fcntl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
         raw::F_DUPFD_CLOEXEC => duplicate(p, fd, arg, true),
         raw::F_GETFD => Ok(p.fds.cloexec(fd)? as u64),
         raw::F_SETFD => p.fds.set_cloexec(fd, arg & 1 != 0).map(|()| 0),
-        raw::F_GETFL => get_flags(p, fd),
-        raw::F_SETFL => set_flags(p, fd, arg as u32),
+        raw::F_GETFL => get_flags(&mut p.fds, fd),
+        raw::F_SETFL => set_flags(&mut p.fds, fd, arg as u32),
         raw::F_GETLK => locks::get(p, fd, arg, 0),
         raw::F_SETLK => locks::set(p, fd, arg, 0),
         raw::F_SETLKW => locks::set(p, fd, arg, lock::WAIT),
@@ -94,37 +95,37 @@ fn duplicate(p: &mut Process, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
     fd::duplicate(p, fd, min as u32, cloexec).map(|fd| fd as u64)
 }
 
-fn get_flags(p: &mut Process, fd: i32) -> Result<u64> {
-    let (index, file) = p.fds.find(fd)?;
+fn get_flags(fds: &mut Fds, fd: i32) -> Result<u64> {
+    let (index, file) = fds.find(fd)?;
     let more = with_kind!(&file.kind, kind => kind.more_flags());
     let (library, desc) = (file.flags, file.description(Errno::EBADF));
-    if let Some(flags) = p.fds.known_flags(index) {
+    if let Some(flags) = fds.known_flags(index) {
         return Ok((flags | more) as u64);
     }
     let Ok(desc) = desc else { return Ok((library | more) as u64) };
     let flags = server::call(op::GetFlags { desc })?.flags;
-    p.fds.keep_flags(index, Some(flags));
+    fds.keep_flags(index, Some(flags));
     Ok((flags | more) as u64)
 }
 
-fn set_flags(p: &mut Process, fd: i32, flags: u32) -> Result<u64> {
+fn set_flags(fds: &mut Fds, fd: i32, flags: u32) -> Result<u64> {
     const SETTABLE: u32 = O_APPEND | O_NONBLOCK;
-    let (index, file) = p.fds.find(fd)?;
+    let (index, file) = fds.find(fd)?;
     let descriptions = file.server().descriptions();
-    p.fds.keep_flags(index, None);
+    fds.keep_flags(index, None);
     for desc in descriptions.into_iter().filter(|desc| *desc != 0) {
         server::call(op::SetFlags { desc, flags: flags & SETTABLE })?;
     }
     let is_described = matches!(descriptions, [desc, 0] if desc != 0);
     if !is_described {
-        let file = p.fds.get_mut(fd)?;
+        let file = fds.get_mut(fd)?;
         file.flags = file.flags & !O_NONBLOCK | flags & O_NONBLOCK;
     }
     Ok(0)
 }
 
 /// Sets `O_NONBLOCK` (`FIONBIO`).
-pub fn set_nonblocking(p: &mut Process, fd: i32, on: bool) -> Result<u64> {
-    let flags = get_flags(p, fd)? as u32 & !O_NONBLOCK;
-    set_flags(p, fd, if on { flags | O_NONBLOCK } else { flags })
+pub fn set_nonblocking(fds: &mut Fds, fd: i32, on: bool) -> Result<u64> {
+    let flags = get_flags(fds, fd)? as u32 & !O_NONBLOCK;
+    set_flags(fds, fd, if on { flags | O_NONBLOCK } else { flags })
 }

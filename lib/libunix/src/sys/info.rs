@@ -1,6 +1,7 @@
 //! What the system says of itself, and calls that change nothing.
 
 use crate::errno::{Errno, Result};
+use crate::fd::Fds;
 use crate::mm::user;
 use crate::process::Process;
 use crate::server::{self, op};
@@ -34,7 +35,7 @@ pub fn sysinfo(p: &mut Process, out: u64) -> Result<u64> {
 }
 
 /// `syslog`: there is no kernel log to be seen.
-pub fn syslog(_p: &mut Process, action: u32) -> Result<u64> {
+pub fn syslog(_: (), action: u32) -> Result<u64> {
     match action {
         0 | 1 | 5..=8 => Ok(0),
         3 | 4 | 9 | 10 => Ok(0),
@@ -43,12 +44,12 @@ pub fn syslog(_p: &mut Process, action: u32) -> Result<u64> {
 }
 
 /// What only the administrator of a real machine may do.
-pub fn not_permitted(_p: &mut Process) -> Result<u64> {
+pub fn not_permitted(_: ()) -> Result<u64> {
     Err(Errno::EPERM)
 }
 
 /// Leaving namespaces: there is one of each kind, so only leaving none works.
-pub fn unshare(_p: &mut Process, flags: u32) -> Result<u64> {
+pub fn unshare(_: (), flags: u32) -> Result<u64> {
     match flags {
         0 => Ok(0),
         _ => Err(Errno::EPERM),
@@ -57,22 +58,22 @@ pub fn unshare(_p: &mut Process, flags: u32) -> Result<u64> {
 
 /// Optional parts of a kernel that this one is configured without: programs expect this answer
 /// and have another way.
-pub fn not_there(_p: &mut Process) -> Result<u64> {
+pub fn not_there(_: ()) -> Result<u64> {
     Err(Errno::ENOSYS)
 }
 
 /// Sockets of any family.
-pub fn no_sockets(_p: &mut Process) -> Result<u64> {
+pub fn no_sockets(_: ()) -> Result<u64> {
     Err(Errno::EAFNOSUPPORT)
 }
 
 /// A call on a descriptor that is never a socket.
-pub fn not_a_socket(p: &mut Process, fd: i32) -> Result<u64> {
-    p.fds.get(fd)?;
+pub fn not_a_socket(fds: &mut Fds, fd: i32) -> Result<u64> {
+    fds.get(fd)?;
     Err(Errno::ENOTSOCK)
 }
 
 /// Extended attributes: no file has any.
-pub fn no_attributes(_p: &mut Process) -> Result<u64> {
+pub fn no_attributes(_: ()) -> Result<u64> {
     Err(Errno::EOPNOTSUPP)
 }

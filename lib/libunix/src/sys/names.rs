@@ -3,6 +3,7 @@
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::own_maps;
+use crate::fd::Fds;
 use crate::fd::{self, File};
 use crate::mm::{self, user};
 use crate::process::Process;
@@ -41,7 +42,7 @@ pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> 
     let a = server::put_a(&path.text);
     let opened = server::wait_filled(p, request, a).map_err(restart)?;
     if flags & abi::O_TRUNC != 0 {
-        mm::truncated(p, opened.inode, 0);
+        mm::truncated(&mut p.mm, opened.inode, 0);
     }
     let file = File::opened(opened, flags);
     Ok(fd::install(p, file, flags & abi::O_CLOEXEC != 0)? as u64)
@@ -192,8 +193,8 @@ pub fn chdir(p: &mut Process, name: u64) -> Result<u64> {
     paths::call(op::Chdir { dir: path.dir, flags: 0 }, &path).map(|()| 0)
 }
 
-pub fn fchdir(p: &mut Process, fd: i32) -> Result<u64> {
-    let dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
+pub fn fchdir(fds: &mut Fds, fd: i32) -> Result<u64> {
+    let dir = fds.get(fd)?.description(Errno::ENOTDIR)?;
     server::call(op::Chdir { dir, flags: abi::AT_EMPTY_PATH }).map(|()| 0)
 }
 
@@ -209,7 +210,7 @@ pub fn getcwd(p: &mut Process, buf: u64, size: u64) -> Result<u64> {
     Ok(with_nul)
 }
 
-pub fn umask(_p: &mut Process, mask: u32) -> u64 {
+pub fn umask(_: (), mask: u32) -> u64 {
     main_header().umask.swap(mask & 0o777, Ordering::Relaxed) as u64
 }
 

@@ -54,6 +54,14 @@ impl Waiting {
         Waiting { ns, end: if ns == 0 { 0 } else { time::monotonic().saturating_add(ns) } }
     }
 
+    /// Nanoseconds that are left of it, or `FOREVER`.
+    pub fn left(&self) -> u64 {
+        match self.ns {
+            FOREVER => FOREVER,
+            _ => self.end.saturating_sub(time::monotonic()),
+        }
+    }
+
     /// Is the time over?
     pub fn is_over(&self) -> bool {
         self.ns == 0 || self.ns != FOREVER && time::monotonic() >= self.end
@@ -254,7 +262,7 @@ pub fn temporary_mask(p: &mut Process, addr: u64, size: u64) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     let mask = user::copy_in::<u64>(p, addr)?;
-    mask::set_temporary(p, mask);
+    mask::set_temporary(&mut p.me, mask);
     Ok(())
 }
 

@@ -24,16 +24,16 @@ fn load(cell: &AtomicU32) -> u64 {
     cell.load(Ordering::Relaxed) as u64
 }
 
-pub fn getpid(_p: &mut Process) -> u64 {
+pub fn getpid(_: ()) -> u64 {
     load(&header().pid)
 }
 
 #[inline]
-pub fn getppid(_p: &mut Process) -> u64 {
+pub fn getppid(_: ()) -> u64 {
     load(&header().ppid)
 }
 
-pub fn getpgrp(_p: &mut Process) -> u64 {
+pub fn getpgrp(_: ()) -> u64 {
     load(&header().pgid)
 }
 
@@ -43,19 +43,19 @@ const EUID: usize = 1;
 const RGID: usize = 3;
 const EGID: usize = 4;
 
-pub fn getuid(_p: &mut Process) -> u64 {
+pub fn getuid(_: ()) -> u64 {
     load(&header().ids[RUID])
 }
 
-pub fn geteuid(_p: &mut Process) -> u64 {
+pub fn geteuid(_: ()) -> u64 {
     load(&header().ids[EUID])
 }
 
-pub fn getgid(_p: &mut Process) -> u64 {
+pub fn getgid(_: ()) -> u64 {
     load(&header().ids[RGID])
 }
 
-pub fn getegid(_p: &mut Process) -> u64 {
+pub fn getegid(_: ()) -> u64 {
     load(&header().ids[EGID])
 }
 
@@ -98,22 +98,22 @@ fn set_two(first: usize, real: u32, effective: u32) -> Result<u64> {
     set_triple(first, [real, effective, if follows { after } else { KEEP_ID }])
 }
 
-pub fn setuid(_p: &mut Process, id: u32) -> Result<u64> {
+pub fn setuid(_: (), id: u32) -> Result<u64> {
     set_one(RUID, id)
 }
-pub fn setgid(_p: &mut Process, id: u32) -> Result<u64> {
+pub fn setgid(_: (), id: u32) -> Result<u64> {
     set_one(RGID, id)
 }
-pub fn setreuid(_p: &mut Process, real: u32, effective: u32) -> Result<u64> {
+pub fn setreuid(_: (), real: u32, effective: u32) -> Result<u64> {
     set_two(RUID, real, effective)
 }
-pub fn setregid(_p: &mut Process, real: u32, effective: u32) -> Result<u64> {
+pub fn setregid(_: (), real: u32, effective: u32) -> Result<u64> {
     set_two(RGID, real, effective)
 }
-pub fn setresuid(_p: &mut Process, real: u32, effective: u32, saved: u32) -> Result<u64> {
+pub fn setresuid(_: (), real: u32, effective: u32, saved: u32) -> Result<u64> {
     set_triple(RUID, [real, effective, saved])
 }
-pub fn setresgid(_p: &mut Process, real: u32, effective: u32, saved: u32) -> Result<u64> {
+pub fn setresgid(_: (), real: u32, effective: u32, saved: u32) -> Result<u64> {
     set_triple(RGID, [real, effective, saved])
 }
 pub fn getresuid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
@@ -131,15 +131,15 @@ fn put_triple(p: &mut Process, first: usize, addrs: [u64; 3]) -> Result<u64> {
 }
 
 /// These answer the id before, whatever came of it.
-pub fn setfsuid(_p: &mut Process, id: u32) -> Result<u64> {
+pub fn setfsuid(_: (), id: u32) -> Result<u64> {
     Ok(server::call(op::SetFileId { groups: false, id })?.count)
 }
-pub fn setfsgid(_p: &mut Process, id: u32) -> Result<u64> {
+pub fn setfsgid(_: (), id: u32) -> Result<u64> {
     Ok(server::call(op::SetFileId { groups: true, id })?.count)
 }
 
 /// There are no supplementary groups.
-pub fn getgroups(_p: &mut Process, size: i32) -> Result<u64> {
+pub fn getgroups(_: (), size: i32) -> Result<u64> {
     if size < 0 {
         Err(Errno::EINVAL)
     } else {
@@ -147,7 +147,7 @@ pub fn getgroups(_p: &mut Process, size: i32) -> Result<u64> {
     }
 }
 
-pub fn setgroups(_p: &mut Process, size: i32) -> Result<u64> {
+pub fn setgroups(_: (), size: i32) -> Result<u64> {
     match size {
         _ if !has(Capability::Setgid) => Err(Errno::EPERM),
         0..=65536 => Ok(0),
@@ -155,27 +155,27 @@ pub fn setgroups(_p: &mut Process, size: i32) -> Result<u64> {
     }
 }
 
-pub fn setpgid(_p: &mut Process, pid: i32, pgid: i32) -> Result<u64> {
+pub fn setpgid(_: (), pid: i32, pgid: i32) -> Result<u64> {
     let pgid = u32::try_from(pgid).map_err(|_| Errno::EINVAL)?;
     let pid = u32::try_from(pid).map_err(|_| Errno::ESRCH)?;
     server::call(op::SetPgid { pid, pgid }).map(|()| 0)
 }
 
-pub fn getpgid(_p: &mut Process, pid: i32) -> Result<u64> {
+pub fn getpgid(_: (), pid: i32) -> Result<u64> {
     match u32::try_from(pid).map_err(|_| Errno::ESRCH)? {
         0 => Ok(load(&header().pgid)),
         pid => Ok(server::call(op::GetPgid { pid })?.pid as u64),
     }
 }
 
-pub fn getsid(_p: &mut Process, pid: i32) -> Result<u64> {
+pub fn getsid(_: (), pid: i32) -> Result<u64> {
     match u32::try_from(pid).map_err(|_| Errno::ESRCH)? {
         0 => Ok(load(&header().sid)),
         pid => Ok(server::call(op::GetSid { pid })?.pid as u64),
     }
 }
 
-pub fn setsid(_p: &mut Process) -> Result<u64> {
+pub fn setsid(_: ()) -> Result<u64> {
     Ok(server::call(op::SetSid {})?.pid as u64)
 }
 
@@ -269,21 +269,21 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
     }
 }
 
-pub fn kill(_p: &mut Process, pid: i32, signal: u32) -> Result<u64> {
+pub fn kill(_: (), pid: i32, signal: u32) -> Result<u64> {
     if pid == i32::MIN {
         return Err(Errno::ESRCH);
     }
     server::call(op::Kill { pid, signal, code: SI_USER, value: 0 }).map(|()| 0)
 }
 
-pub fn tkill(_p: &mut Process, tid: i32, signal: u32) -> Result<u64> {
+pub fn tkill(_: (), tid: i32, signal: u32) -> Result<u64> {
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
     send_thread(0, tid as u32, signal)
 }
 
-pub fn tgkill(_p: &mut Process, pid: i32, tid: i32, signal: u32) -> Result<u64> {
+pub fn tgkill(_: (), pid: i32, tid: i32, signal: u32) -> Result<u64> {
     if pid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }

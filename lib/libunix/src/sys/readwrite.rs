@@ -5,6 +5,7 @@ use crate::fd::buffers::Cursor;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{FileOps, Handle};
 use crate::fd::transfer;
+use crate::fd::Fds;
 use crate::mm::user;
 use crate::process::Process;
 use crate::server;
@@ -198,17 +199,17 @@ pub fn getdents(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
 }
 
 /// `fsync` and its relatives: nothing is ever behind.
-pub fn fsync(p: &mut Process, fd: i32) -> Result<u64> {
-    let file = p.fds.get_open(fd)?;
+pub fn fsync(fds: &mut Fds, fd: i32) -> Result<u64> {
+    let file = fds.get_open(fd)?;
     with_kind!(&file.kind, kind => kind.sync())
 }
 
-pub fn sync_file_range(p: &mut Process, fd: i32) -> Result<u64> {
-    fsync(p, fd)
+pub fn sync_file_range(fds: &mut Fds, fd: i32) -> Result<u64> {
+    fsync(fds, fd)
 }
 
-pub fn fadvise64(p: &mut Process, fd: i32, _offset: i64, len: i64, advice: u32) -> Result<u64> {
-    let file = p.fds.get_open(fd)?;
+pub fn fadvise64(fds: &mut Fds, fd: i32, _offset: i64, len: i64, advice: u32) -> Result<u64> {
+    let file = fds.get_open(fd)?;
     let answer = with_kind!(&file.kind, kind => kind.advise())?;
     if len < 0 || advice > 5 {
         return Err(Errno::EINVAL);
@@ -216,14 +217,14 @@ pub fn fadvise64(p: &mut Process, fd: i32, _offset: i64, len: i64, advice: u32) 
     Ok(answer)
 }
 
-pub fn readahead(p: &mut Process, fd: i32) -> Result<u64> {
-    match p.fds.get_open(fd)?.contents() {
+pub fn readahead(fds: &mut Fds, fd: i32) -> Result<u64> {
+    match fds.get_open(fd)?.contents() {
         Ok(_) => Ok(0),
         Err(_) => Err(Errno::EINVAL),
     }
 }
 
-pub fn sync(_p: &mut Process) -> u64 {
+pub fn sync(_: ()) -> u64 {
     0
 }
 

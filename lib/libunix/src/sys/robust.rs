@@ -5,6 +5,7 @@ use super::pi::{self, OWNER_DIED, TID_MASK, WAITERS};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
+use crate::thread::Me;
 
 const HEAD_BYTES: u64 = 24;
 /// Longest list that is believed.
@@ -13,11 +14,11 @@ const LONGEST: usize = 2048;
 const OWNED: u64 = 1;
 const LINK: u64 = !OWNED;
 
-pub fn set_robust_list(p: &mut Process, head: u64, len: u64) -> Result<u64> {
+pub fn set_robust_list(me: &mut Me, head: u64, len: u64) -> Result<u64> {
     if len != HEAD_BYTES {
         return Err(Errno::EINVAL);
     }
-    p.me.robust_list = head;
+    me.robust_list = head;
     Ok(0)
 }
 

@@ -6,12 +6,13 @@ use crate::invoke::invoke;
 use crate::mm::user;
 use crate::process::{frame, Process};
 use crate::server::{self, header, op};
+use crate::sys::State;
 use crate::thread::{area, Thread};
 use captypes::CapAddr;
 use core::sync::atomic::Ordering;
 use credentials::Capability;
 
-pub fn sched_yield(_p: &mut Process) -> u64 {
+pub fn sched_yield(_: ()) -> u64 {
     // It cannot fail on Linux either.
     let _ = invoke(area::own_dispatcher(), captypes::op::Yield {});
     0
@@ -108,7 +109,7 @@ pub fn sched_setparam(p: &mut Process, pid: i32, param: u64) -> Result<u64> {
     }
 }
 
-pub fn sched_getscheduler(_p: &mut Process, pid: i32) -> Result<u64> {
+pub fn sched_getscheduler(_: (), pid: i32) -> Result<u64> {
     check(pid).map(|()| 0)
 }
 
@@ -121,7 +122,7 @@ pub fn sched_setscheduler(p: &mut Process, pid: i32, policy: u32, param: u64) ->
     }
 }
 
-pub fn sched_get_priority_max(_p: &mut Process, policy: u32) -> Result<u64> {
+pub fn sched_get_priority_max(_: (), policy: u32) -> Result<u64> {
     match policy {
         0 | 3 | 5 | 6 => Ok(0),
         1 | 2 => Ok(99),
@@ -129,7 +130,7 @@ pub fn sched_get_priority_max(_p: &mut Process, policy: u32) -> Result<u64> {
     }
 }
 
-pub fn sched_get_priority_min(_p: &mut Process, policy: u32) -> Result<u64> {
+pub fn sched_get_priority_min(_: (), policy: u32) -> Result<u64> {
     match policy {
         0 | 3 | 5 | 6 => Ok(0),
         1 | 2 => Ok(1),
@@ -158,17 +159,17 @@ pub fn getcpu(p: &mut Process, cpu: u64, node: u64) -> Result<u64> {
 const WHICH_END: u32 = 3;
 
 /// Answers 20 minus the nice value.
-pub fn getpriority(p: &mut Process, which: u32, who: i32) -> Result<u64> {
+pub fn getpriority(sys: &mut State, which: u32, who: i32) -> Result<u64> {
     if which >= WHICH_END {
         return Err(Errno::EINVAL);
     }
     if which == 0 {
         check(who).map_err(|_| Errno::ESRCH)?;
     }
-    Ok((20 - p.sys.nice) as u64)
+    Ok((20 - sys.nice) as u64)
 }
 
-pub fn setpriority(p: &mut Process, which: u32, who: i32, nice: i32) -> Result<u64> {
+pub fn setpriority(sys: &mut State, which: u32, who: i32, nice: i32) -> Result<u64> {
     if which >= WHICH_END {
         return Err(Errno::EINVAL);
     }
@@ -176,13 +177,13 @@ pub fn setpriority(p: &mut Process, which: u32, who: i32, nice: i32) -> Result<u
         check(who).map_err(|_| Errno::ESRCH)?;
     }
     let nice = nice.clamp(-20, 19);
-    if nice < p.sys.nice && !processes::has(Capability::SysNice) {
+    if nice < sys.nice && !processes::has(Capability::SysNice) {
         return Err(Errno::EACCES);
     }
-    p.sys.nice = nice;
+    sys.nice = nice;
     Ok(0)
 }
 
-pub fn ioprio(_p: &mut Process) -> u64 {
+pub fn ioprio(_: ()) -> u64 {
     0
 }

@@ -6,7 +6,7 @@ use crate::exec;
 use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, timer};
 use crate::fork;
 use crate::mm::calls as memory;
-use crate::process::Process;
+use crate::process::{Needs, Process};
 use crate::signal::calls;
 use abi::Regs;
 
@@ -35,33 +35,41 @@ impl Outcome for Result<u64> {
     }
 }
 
-/// Calls a handler with as many argument registers as it has arguments, each cut to its type.
+/// Calls a handler with what it needs of the process, and as many argument registers as it has arguments, each cut to its type.
 macro_rules! apply {
     ($f:path, $p:ident, $r:ident, regs) => {
-        $f($p, $r)
+        $f(Needs::of($p), $r)
     };
     ($f:path, $p:ident, $r:ident,) => {{
         // Calls without registers.
         let _ = $r;
-        $f($p)
+        $f(Needs::of($p))
     }};
     ($f:path, $p:ident, $r:ident, $a:ty) => {
-        $f($p, $r.rdi as $a)
+        $f(Needs::of($p), $r.rdi as $a)
     };
     ($f:path, $p:ident, $r:ident, $a:ty, $b:ty) => {
-        $f($p, $r.rdi as $a, $r.rsi as $b)
+        $f(Needs::of($p), $r.rdi as $a, $r.rsi as $b)
     };
     ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty) => {
-        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c)
+        $f(Needs::of($p), $r.rdi as $a, $r.rsi as $b, $r.rdx as $c)
     };
     ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty, $d:ty) => {
-        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d)
+        $f(Needs::of($p), $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d)
     };
     ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty, $d:ty, $e:ty) => {
-        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d, $r.r8 as $e)
+        $f(Needs::of($p), $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d, $r.r8 as $e)
     };
     ($f:path, $p:ident, $r:ident, $a:ty, $b:ty, $c:ty, $d:ty, $e:ty, $g:ty) => {
-        $f($p, $r.rdi as $a, $r.rsi as $b, $r.rdx as $c, $r.r10 as $d, $r.r8 as $e, $r.r9 as $g)
+        $f(
+            Needs::of($p),
+            $r.rdi as $a,
+            $r.rsi as $b,
+            $r.rdx as $c,
+            $r.r10 as $d,
+            $r.r8 as $e,
+            $r.r9 as $g,
+        )
     };
 }
 
@@ -200,6 +208,7 @@ calls! {
     271 ppoll polling::ppoll, (u64, u32, u64, u64, u64);
     281 epoll_pwait epoll::epoll_pwait, (i32, u64, i32, i32, u64, u64);
     291 epoll_create1 epoll::epoll_create1, (u32);
+    441 epoll_pwait2 epoll::epoll_pwait2, (i32, u64, i32, u64, u64, u64);
 
     // Processes.
     39 getpid processes::getpid, ();

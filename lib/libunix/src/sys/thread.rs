@@ -6,6 +6,7 @@ use crate::invoke::invoke;
 use crate::mm::user;
 use crate::process::{frame, Process};
 use crate::server::{self, header, op};
+use crate::sys::State;
 use crate::thread::area;
 use abi::layout::USER_END;
 use core::arch::asm;
@@ -59,13 +60,13 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
     Ok(0)
 }
 
-pub fn gettid(_p: &mut Process) -> u64 {
+pub fn gettid(_: ()) -> u64 {
     header().tid.load(Ordering::Relaxed) as u64
 }
 
 pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
     p.me.clear_tid = addr;
-    gettid(p)
+    gettid(())
 }
 
 pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
@@ -109,7 +110,7 @@ fn get_name(p: &mut Process, addr: u64) -> Result<u64> {
     user::copy_out(p, addr, &name).map(|()| 0)
 }
 
-pub fn membarrier(_p: &mut Process, command: u32, flags: u32) -> Result<u64> {
+pub fn membarrier(_: (), command: u32, flags: u32) -> Result<u64> {
     const QUERY: u32 = 0;
     match (command, flags) {
         (QUERY, 0) => Ok(0),
@@ -117,10 +118,10 @@ pub fn membarrier(_p: &mut Process, command: u32, flags: u32) -> Result<u64> {
     }
 }
 
-pub fn personality(p: &mut Process, persona: u32) -> u64 {
-    let before = p.sys.personality;
+pub fn personality(sys: &mut State, persona: u32) -> u64 {
+    let before = sys.personality;
     if persona != u32::MAX {
-        p.sys.personality = persona;
+        sys.personality = persona;
     }
     before as u64
 }

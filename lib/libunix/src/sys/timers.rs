@@ -9,7 +9,7 @@ use linuxabi::time::{from_timeval, to_timeval, SECOND, TIME_BYTES};
 const REAL: u32 = 0;
 const WHICH_END: u32 = 3;
 
-pub fn alarm(_p: &mut Process, seconds: u32) -> Result<u64> {
+pub fn alarm(_: (), seconds: u32) -> Result<u64> {
     let value = seconds as u64 * SECOND;
     let before = server::call(op::SetTimer { which: REAL, value, interval: 0 })?.value;
     // Half seconds count as one, but an alarm that is set is never told as none.

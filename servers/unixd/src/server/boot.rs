@@ -82,6 +82,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         descs: Default::default(),
         pipes: Default::default(),
         counters: Default::default(),
+        sets: Default::default(),
         tree: Tree::new(files),
         locks: Default::default(),
         futexes: Default::default(),

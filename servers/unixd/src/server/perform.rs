@@ -62,9 +62,10 @@ impl Unixd {
     }
 
     fn tell_watchers(&mut self, source: Source, data: bool) {
-        let Unixd { descs, pipes, counters, clock, terminal, procs, watches, fx, .. } = self;
-        fx.set_watched(!watches.is_empty());
-        let sources = Sources { descs, pipes, counters, clock, terminal };
+        self.tell_sets(source, data);
+        let Unixd { descs, pipes, counters, sets, clock, terminal, procs, watches, fx, .. } = self;
+        fx.set_watched(!watches.is_empty() || !sets.is_empty());
+        let sources = Sources { descs, pipes, counters, sets, clock, terminal };
         watches.note((source, data), sources, procs, fx);
     }
 

@@ -140,17 +140,20 @@ impl Unixd {
             Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
-                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
+                let Unixd { descs, pipes, counters, sets, clock, terminal, procs, .. } = self;
                 self.fx.set_watched(true);
-                let sources = Sources { descs, pipes, counters, clock, terminal };
+                let sources = Sources { descs, pipes, counters, sets, clock, terminal };
                 self.watches.watch(sources, procs, self.caller, call)
             }
             Any::Changes(_) => {
-                let Unixd { descs, pipes, counters, clock, terminal, procs, .. } = self;
-                let sources = Sources { descs, pipes, counters, clock, terminal };
+                let Unixd { descs, pipes, counters, sets, clock, terminal, procs, .. } = self;
+                let sources = Sources { descs, pipes, counters, sets, clock, terminal };
                 self.watches.changes(sources, procs, self.caller)
             }
             Any::Pipe(op) => self.opening().pipe(op.flags),
+            Any::Set(_) => self.opening().set(),
+            Any::SetControl(op) => self.set_control(call, op),
+            Any::SetWait(op) => self.set_wait(call, op),
             Any::OpenProcess(op) => self.opening().process(op),
             Any::ProcessOf(op) => {
                 let number = counters::number(self.descs.of(pid, op.desc)?)?;
@@ -309,13 +312,13 @@ impl Unixd {
 
     /// What opening and closing works on.
     pub(super) fn handles(&mut self) -> Handles<'_> {
-        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
-        Handles { descs, pipes, counters, clock, locks, watches, tree, fx }
+        let Unixd { descs, pipes, counters, sets, clock, locks, watches, tree, fx, .. } = self;
+        Handles { descs, pipes, counters, sets, clock, locks, watches, tree, fx }
     }
 
     fn opening(&mut self) -> Opening<'_> {
-        let Unixd { descs, pipes, counters, clock, locks, watches, tree, fx, .. } = self;
-        let handles = Handles { descs, pipes, counters, clock, locks, watches, tree, fx };
+        let Unixd { descs, pipes, counters, sets, clock, locks, watches, tree, fx, .. } = self;
+        let handles = Handles { descs, pipes, counters, sets, clock, locks, watches, tree, fx };
         let Unixd { procs, terminal, stock, system, caller, .. } = self;
         Opening { handles, procs, terminal, stock, system, caller: *caller }
     }
@@ -336,8 +339,9 @@ impl Unixd {
     }
 
     fn polling(&mut self) -> Polling<'_> {
-        let Unixd { descs, pipes, counters, terminal, watches, procs, clock, stirred, .. } = self;
-        let caller = self.caller;
-        Polling { descs, pipes, counters, terminal, watches, procs, clock, stirred, caller }
+        let Unixd { descs, pipes, counters, sets, terminal, watches, procs, .. } = self;
+        let Unixd { clock, stirred, caller, .. } = self;
+        let caller = *caller;
+        Polling { descs, pipes, counters, sets, terminal, watches, procs, clock, stirred, caller }
     }
 }

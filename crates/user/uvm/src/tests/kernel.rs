@@ -4,7 +4,7 @@ use crate::backend::*;
 use crate::pmap::Pmap;
 use crate::types::{Access, NoMemory, Prot, Refused};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// What an entry leads to.
@@ -124,6 +124,19 @@ impl Kernel {
             self.tables.remove(&table);
         }
     }
+    /// Takes the Frames of an object away: all Mappings of them go.
+    fn object_revoke(&mut self, object: u32) {
+        let is_of = |target| matches!(target, Target::Object(other, _) if other == object);
+        let mapped = |m: &Mapping| is_of(self.tables[&m.table].entries[&m.first].target);
+        let gone: Vec<u32> =
+            self.mappings.iter().filter(|(_, m)| mapped(m)).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.mapping_delete(id);
+            for node in self.nodes.values_mut() {
+                node.slots.retain(|_, cap| *cap != Cap::Mapping(id));
+            }
+        }
+    }
     /// Number of CNodes.
     pub fn cnodes(&self) -> usize {
         self.nodes.len()
@@ -187,6 +200,8 @@ pub struct Process {
     pub released: Vec<ObjectId>,
     /// How many more objects may be made, if not as many as are wanted.
     pub left: Option<u32>,
+    /// Objects whose Frames others have taken away since they were asked for.
+    gone: BTreeSet<u32>,
     /// Which of the next things that can be refused are: bit 0 the first one.
     pub refusals: u64,
     /// Has anything been refused in this operation?
@@ -206,10 +221,16 @@ impl Process {
             for_child: HashMap::new(),
             released: Vec::new(),
             left: None,
+            gone: BTreeSet::new(),
             refusals: 0,
             refused: false,
             has_lost: false,
         }
+    }
+    /// Others take the Frames of an object away.
+    pub fn object_revoke(&mut self, object: u32) {
+        self.kernel.borrow_mut().object_revoke(object);
+        self.gone.insert(object);
     }
     /// Is there memory for another object?
     fn spend(&mut self) -> Result<(), NoMemory> {
@@ -306,6 +327,7 @@ impl Process {
             for_child: HashMap::new(),
             released: Vec::new(),
             left: None,
+            gone: self.gone.clone(),
             refusals: self.refusals,
             refused: self.refused,
             has_lost: self.has_lost,
@@ -339,9 +361,11 @@ impl Process {
         assert_eq!(self.kernel.borrow().tables[&table].refs, 1, "change of a shared table");
         table
     }
-    fn mapping(&self, (node, slot): (CNode, u32)) -> u32 {
+    /// The Mapping in a slot, unless it was taken away.
+    fn mapping(&self, (node, slot): (CNode, u32)) -> Result<u32, Refused> {
         match self.kernel.borrow().nodes[&self.node(node)].slots.get(&slot) {
-            Some(Cap::Mapping(id)) => *id,
+            Some(Cap::Mapping(id)) => Ok(*id),
+            None => Err(Refused),
             other => panic!("slot {slot} holds {other:?}, not a Mapping"),
         }
     }
@@ -351,9 +375,15 @@ impl Process {
         kernel.pages.insert(page, (1, value));
         kernel.put(node, slot, Cap::Page(page));
     }
-    fn set_rights(&self, mapping: (CNode, u32), first: u32, count: u32, prot: Prot) {
+    fn set_rights(
+        &self,
+        mapping: (CNode, u32),
+        first: u32,
+        count: u32,
+        prot: Prot,
+    ) -> Result<(), Refused> {
         assert_ne!(prot, Prot::NONE);
-        let id = self.mapping(mapping);
+        let id = self.mapping(mapping)?;
         let mut kernel = self.kernel.borrow_mut();
         let Mapping { table, first: base, count: len } = kernel.mappings[&id].clone();
         assert!(first + count <= len);
@@ -365,6 +395,7 @@ impl Process {
             changed.push(entry.target);
         }
         changed.into_iter().for_each(|target| kernel.check_writable(target, prot));
+        Ok(())
     }
     fn enter(
         &self,
@@ -528,9 +559,12 @@ impl Backend for Process {
         page: u64,
         to: CNode,
         slot: u32,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         self.only(to);
         self.spend()?;
+        if self.gone.contains(&(extent.frame as u32)) {
+            return Err(ObjectError::Gone);
+        }
         assert!(page >= extent.first && page < extent.first + extent.pages);
         let value = self.kernel.borrow().value(Target::Object(extent.frame as u32, page));
         self.new_page(self.node(to), slot, value);
@@ -624,7 +658,7 @@ impl Backend for Process {
     ) -> Result<bool, Refused> {
         self.only(mapping.0);
         self.ask()?;
-        let id = self.mapping(mapping);
+        let id = self.mapping(mapping)?;
         let pages = self.node(page.0);
         let mut kernel = self.kernel.borrow_mut();
         let Cap::Page(page) = kernel.nodes[&pages].slots[&page.1] else { panic!("no page") };
@@ -644,9 +678,12 @@ impl Backend for Process {
         page: u64,
         mappings: CNode,
         prot: Prot,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), ObjectError> {
         let table = self.own_table(table);
         self.only(mappings);
+        if self.gone.contains(&(extent.frame as u32)) {
+            return Err(ObjectError::Gone);
+        }
         assert!(count > 0 && first + count <= 256);
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
@@ -668,7 +705,7 @@ impl Backend for Process {
         for slot in first..first + count {
             if let Some(Cap::Mapping(id)) = slots.get(&slot) {
                 let len = self.kernel.borrow().mappings[id].count;
-                self.set_rights((mappings, slot), 0, len, prot);
+                self.set_rights((mappings, slot), 0, len, prot)?;
             }
         }
         result
@@ -708,8 +745,7 @@ impl Backend for Process {
         prot: Prot,
     ) -> Result<(), Refused> {
         self.ask()?;
-        self.set_rights(mapping, first, count, prot);
-        Ok(())
+        self.set_rights(mapping, first, count, prot)
     }
     fn unmap_part(
         &mut self,
@@ -718,7 +754,7 @@ impl Backend for Process {
         count: u32,
         len: u32,
     ) -> Result<(), Refused> {
-        let id = self.mapping(mapping);
+        let id = self.mapping(mapping)?;
         let old = self.kernel.borrow().mappings[&id].clone();
         assert_eq!(old.count, len);
         assert!(count > 0 && count < len && first + count <= len);
@@ -775,6 +811,9 @@ impl Backend for Process {
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
         Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
+    }
+    fn object_forget(&mut self, object: ObjectId, _: u64) {
+        self.gone.remove(&(object.index() as u32));
     }
     fn object_release(&mut self, object: ObjectId) {
         self.released.push(object);

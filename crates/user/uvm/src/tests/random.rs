@@ -56,6 +56,10 @@ pub enum Op {
         pages: u64,
         access: u8,
     },
+    /// Others take the Frames of an object away from all.
+    TakeAway {
+        object: u32,
+    },
     Fork,
     Exit,
     Kill,
@@ -100,6 +104,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         1 => (any::<usize>(), 1u64..40, 1u64..80).prop_map(|(pick, old, new)| Op::Remap { pick, old, new }),
         10 => (page(), 0u8..3).prop_map(|(addr, access)| Op::Touch { addr, access }),
         6 => (page(), 1u64..80, 0u8..2).prop_map(|(addr, pages, access)| Op::TouchRun { addr, pages, access }),
+        2 => (0u32..3).prop_map(|object| Op::TakeAway { object }),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
         1 => Just(Op::Kill),
@@ -261,6 +266,9 @@ pub fn step(world: &mut World, which: usize, op: &Op) {
             for page in addr..addr + pages {
                 let _ = world.touch(which, page, access(kind));
             }
+        }
+        Op::TakeAway { object } => {
+            world.processes.iter_mut().for_each(|both| both.backend.object_revoke(object));
         }
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),

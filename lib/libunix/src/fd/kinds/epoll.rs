@@ -1,43 +1,109 @@
-//! `epoll`: a file that says which of a set of files are ready. A forked child has a copy of the set.
+//! `epoll`: a file that says which of a set of files are ready. The library keeps the set by itself until
+//! another process may have it, too; from then on both ask `unixd`.
 
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
-use crate::fd::ops::{FileOps, Handle, Server};
-use crate::fd::set::{Set, SharedSet};
+use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, SharedSet};
 use crate::fd::watch::{self, Look};
-use crate::fd::{install, File};
+use crate::fd::{install, Fds, File};
 use crate::mm::user;
 use crate::process::Process;
+use crate::server::{self, op, restart_no_handler};
 use crate::sys::mask;
 use crate::sys::polling::{milliseconds, temporary_mask, Waiting};
+use crate::thread::park::tell_watchers;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
+use interest::{Member, Set};
 use linuxabi::bytes::{get_u32, get_u64, Bytes};
-use unixproto::files::{O_CLOEXEC, O_RDWR, POLLIN};
+use linuxabi::time::from_timespec;
+use unixproto::files::{set_control, Kind, FOREVER, O_CLOEXEC, O_RDWR, POLLIN};
+use unixproto::ops::Opened;
+use unixproto::session::DATA_BYTES;
 
 /// A set of files.
 #[derive(Clone, Default)]
-pub struct Epoll(SharedSet);
+pub struct Epoll {
+    set: SharedSet,
+    /// The description that processes share; 0: there is none yet.
+    shared: Rc<Cell<u32>>,
+}
 
 impl FileOps for Epoll {
+    const SERVED: Option<Kind> = Some(Kind::Set);
     const POLLABLE: bool = true;
 
+    fn opened(opened: &Opened) -> Option<Epoll> {
+        Some(Epoll { shared: Rc::new(Cell::new(opened.desc)), ..Epoll::default() })
+    }
     fn server(&self) -> Server {
-        Server::Library
+        Server::of_shared(self.shared.get())
     }
     fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
+    fn stat(&self) -> Result<()> {
+        unnamed_stat(0o600);
+        Ok(())
+    }
+    fn more_flags(&self) -> u32 {
+        0
+    }
+    fn is_watched(&self) -> bool {
+        self.shared.get() != 0
+    }
     fn ready(&self, look: &Look) -> Option<u16> {
-        look.set(&self.0.borrow())
+        match self.is_watched() {
+            true => look.told(),
+            false => look.set(&self.set.borrow()),
+        }
     }
     fn set(&self) -> Option<&SharedSet> {
-        Some(&self.0)
+        (!self.is_watched()).then_some(&self.set)
     }
     fn copied(&self) -> Epoll {
-        Epoll(Rc::new(RefCell::new(self.0.borrow().clone())))
+        let set = Rc::new(RefCell::new(self.set.borrow().clone()));
+        Epoll { set, shared: self.shared.clone() }
     }
+    /// The members are shared first, since both processes ask about them, too.
+    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+        if self.is_watched() {
+            return Ok(());
+        }
+        let members: Vec<(u32, Member)> =
+            self.set.borrow().members().map(|(number, member)| (number, *member)).collect();
+        for (_, member) in &members {
+            Fds::share(p, member.file)?;
+        }
+        let desc = server::call(op::Set {})?.desc;
+        for (_, member) in &members {
+            let how = match member.listed {
+                true => set_control::KEEP,
+                false => set_control::KEEP_QUIET,
+            };
+            if let Err(error) = control(p, desc, member, how) {
+                let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
+                return Err(error);
+            }
+        }
+        for (number, member) in members {
+            p.fds.part(member.file, file.index, number);
+        }
+        self.set.take();
+        self.shared.set(desc);
+        p.fds.moved(file.index);
+        tell_watchers(p);
+        Ok(())
+    }
+}
+
+/// Changes a shared set.
+fn control(p: &Process, set: u32, member: &Member, how: u32) -> Result<()> {
+    let Member { fd, file, events, data, .. } = *member;
+    let [member, second] = p.fds.descriptions_at(file)?;
+    let change: [u8; 16] = Bytes::default().u32(events).skip(4).u64(data).done();
+    server::call_a(op::SetControl { set, member, second, how, fd }, &change)
 }
 
 /// Bytes of `struct epoll_event`, which is packed.
@@ -72,11 +138,20 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
     let (file, named) = p.fds.find(fd)?;
     let is_set = with_kind!(&named.kind, kind => is_set(kind))?;
     let (index, _) = p.fds.find(epfd)?;
-    let Epoll(set) = p.fds.of_kind(epfd)?;
+    let Epoll { set, shared } = p.fds.of_kind(epfd)?;
     if index == file {
         return Err(Errno::EINVAL);
     }
     let (events, data) = (get_u32(&raw, 0), get_u64(&raw, 4));
+    if let desc @ 1.. = shared.get() {
+        if !matches!(operation, ADD | DEL | MOD) {
+            return Err(Errno::EINVAL);
+        }
+        Fds::share(p, file)?;
+        let member = Member { fd, file, events, data, listed: true };
+        // The operations have the same numbers.
+        return control(p, desc, &member, operation).map(|()| 0);
+    }
     match operation {
         ADD if is_set && p.fds.would_loop(file, index) => return Err(Errno::ELOOP),
         ADD => {
@@ -97,7 +172,7 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
     }
     // Whoever waits for the set has to look at the new member.
     p.fds.came(index, POLLIN);
-    crate::thread::park::tell_watchers(p);
+    tell_watchers(p);
     Ok(0)
 }
 
@@ -178,7 +253,11 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
     loop {
         watch::refresh(p);
         let index = p.fds.index(epfd)?;
-        let Epoll(set) = p.fds.of_kind(epfd)?;
+        let Epoll { set, shared } = p.fds.of_kind(epfd)?;
+        if let desc @ 1.. = shared.get() {
+            let left = waiting.map_or(ns, |waiting: Waiting| waiting.left());
+            return wait_shared(p, desc, out, max, left);
+        }
         let is_due = !set.borrow().is_quiet() || !p.fds.is_current(&set.borrow());
         let mut refused = Vec::new();
         if is_due {
@@ -201,8 +280,34 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
     }
 }
 
+/// Waits for a shared set.
+fn wait_shared(p: &mut Process, set: u32, out: u64, max: usize, ns: u64) -> Result<u64> {
+    let max = max.min(DATA_BYTES / EVENT_BYTES);
+    let request = op::SetWait { set, max: max as u32, ns };
+    let count = server::wait(p, request).map_err(restart_no_handler)?.count;
+    user::memory_out(p, out, server::data(count as usize * EVENT_BYTES))?;
+    Ok(count)
+}
+
 pub fn epoll_wait(p: &mut Process, epfd: i32, out: u64, max: i32, ms: i32) -> Result<u64> {
     epoll_ns(p, epfd, out, max, milliseconds(ms))
+}
+
+/// `epoll_pwait` with a `struct timespec` instead of milliseconds; none is for ever.
+pub fn epoll_pwait2(
+    p: &mut Process,
+    epfd: i32,
+    out: u64,
+    max: i32,
+    timeout: u64,
+    mask: u64,
+    mask_size: u64,
+) -> Result<u64> {
+    let ns = match timeout {
+        0 => FOREVER,
+        addr => from_timespec(&user::copy_in(p, addr)?)?,
+    };
+    wait_masked(p, (epfd, out, max), ns, (mask, mask_size))
 }
 
 pub fn epoll_pwait(
@@ -214,8 +319,17 @@ pub fn epoll_pwait(
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
+    wait_masked(p, (epfd, out, max), milliseconds(ms), (mask, mask_size))
+}
+
+fn wait_masked(
+    p: &mut Process,
+    (epfd, out, max): (i32, u64, i32),
+    ns: u64,
+    (mask, mask_size): (u64, u64),
+) -> Result<u64> {
     temporary_mask(p, mask, mask_size)?;
-    let result = epoll_ns(p, epfd, out, max, milliseconds(ms));
+    let result = epoll_ns(p, epfd, out, max, ns);
     mask::end_temporary(p, result.is_err());
     result
 }

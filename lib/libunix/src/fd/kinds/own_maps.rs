@@ -31,7 +31,7 @@ pub fn is_own_maps(p: &Process, path: &[u8], flags: u32) -> bool {
 
 /// Opens the memory map of this process as it is now.
 pub fn open_own_maps(p: &mut Process, flags: u32) -> Result<u64> {
-    let text = Snapshot { text: mm::maps_text(p)?, offset: Cell::new(0) };
+    let text = Snapshot { text: mm::maps_text(&mut p.mm)?, offset: Cell::new(0) };
     let file = File::new(OwnMaps(Rc::new(text)), O_RDONLY);
     Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
 }

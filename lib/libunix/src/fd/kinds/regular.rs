@@ -65,14 +65,14 @@ impl FileOps for Regular {
         from: &mut impl Source,
     ) -> Result<u64> {
         if at.is_none() {
-            alone::give_back(p, file.index, self.desc);
+            alone::give_back(&mut p.fds, file.index, self.desc);
         }
         let write_only = file.flags & O_ACCMODE == O_WRONLY;
         let to = Target { desc: self.desc, inode: self.inode, write_only };
         write(p, to, at.unwrap_or(AT_OFFSET), from)
     }
     fn seek(&self, p: &mut Process, file: Handle, offset: i64, whence: u32) -> Result<u64> {
-        alone::seek(p, file.index, self.desc, offset, whence)
+        alone::seek(&mut p.fds, file.index, self.desc, offset, whence)
     }
     fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
         stream::available(p, self.desc, command, arg)
@@ -85,7 +85,7 @@ impl FileOps for Regular {
     }
     fn truncate(&self, p: &mut Process, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
-        mm::truncated(p, file.inode, size);
+        mm::truncated(&mut p.mm, file.inode, size);
         Ok(0)
     }
     /// Only ever makes the file longer: its holes stay holes.
@@ -103,7 +103,7 @@ impl FileOps for Regular {
         Ok(0)
     }
     fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
-        alone::give_back(p, file.index, self.desc);
+        alone::give_back(&mut p.fds, file.index, self.desc);
         Ok(())
     }
 }

@@ -6,13 +6,46 @@
 //! others cost nothing, however many they are.
 //!
 //! A member is the file that the descriptor named when it was added, and leaves with that file, not
-//! with the descriptor.
+//! with the descriptor. What numbers files have is the business of whoever keeps the set: a process its
+//! own, or `unixd` one that processes share.
+#![no_std]
+#![forbid(unsafe_code)]
 
-use crate::errno::{Errno, Result};
+extern crate alloc;
+
 use alloc::collections::VecDeque;
-use alloc::rc::Rc;
-use core::cell::RefCell;
+#[cfg(test)]
+use alloc::vec::Vec;
 use tables::{NoMemory, Slab, Sparse};
+
+/// Why a set is not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// It has this member.
+    Exists,
+    /// It does not have this member.
+    Missing,
+    /// There is no memory.
+    NoMemory,
+}
+
+macro_rules! refused {
+    ($($errno:ty)*) => { $(
+        impl From<Refused> for $errno {
+            fn from(refused: Refused) -> $errno {
+                match refused {
+                    Refused::Exists => <$errno>::EEXIST,
+                    Refused::Missing => <$errno>::ENOENT,
+                    Refused::NoMemory => <$errno>::ENOMEM,
+                }
+            }
+        }
+    )* };
+}
+refused!(linuxabi::errno::Errno unixproto::Errno);
+
+/// A result as `epoll_ctl` tells it.
+pub type Result<T> = core::result::Result<T, Refused>;
 
 /// `EPOLLET`.
 const EDGE: u32 = 1 << 31;
@@ -21,7 +54,7 @@ const ONESHOT: u32 = 1 << 30;
 /// What is no event: the two above, `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
 const FLAGS: u32 = 0xf << 28;
 /// Events that are always reported.
-const ALWAYS: u32 = 0x18;
+pub const ALWAYS: u32 = 0x18;
 
 /// One of a set.
 #[derive(Clone, Copy)]
@@ -29,11 +62,12 @@ pub struct Member {
     pub fd: i32,
     /// The file that the descriptor named when it was added.
     pub file: u32,
-    events: u32,
+    /// What it waits for, and how.
+    pub events: u32,
     /// What the program wants to be told.
     pub data: u64,
     /// It is in the list of those to be looked at.
-    listed: bool,
+    pub listed: bool,
 }
 
 impl Member {
@@ -45,9 +79,6 @@ impl Member {
         }
     }
 }
-
-/// A set, and whoever uses it.
-pub type SharedSet = Rc<RefCell<Set>>;
 
 /// A set.
 #[derive(Clone, Default)]
@@ -69,10 +100,10 @@ impl Set {
     /// `EPOLL_CTL_ADD`. Answers the member's number.
     pub fn add(&mut self, fd: i32, file: u32, events: u32, data: u64) -> Result<u32> {
         if self.numbers.get(key(fd, file)).is_some() {
-            return Err(Errno::EEXIST);
+            return Err(Refused::Exists);
         }
         let member = Member { fd, file, events: events | ALWAYS, data, listed: false };
-        self.enter(member).map_err(|_| Errno::ENOMEM)
+        self.enter(member).map_err(|_| Refused::NoMemory)
     }
 
     fn enter(&mut self, member: Member) -> core::result::Result<u32, NoMemory> {
@@ -87,9 +118,21 @@ impl Set {
         Ok(number)
     }
 
+    /// Takes over a member of another set, as it is there, but with `file` for its file. Returns its number.
+    pub fn take_over(&mut self, member: Member, file: u32) -> Result<u32> {
+        let number = self.add(member.fd, file, member.events, member.data)?;
+        if let Some(Some(new)) = self.members.get_mut(number) {
+            (new.events, new.listed) = (member.events, member.listed);
+        }
+        if !member.listed {
+            self.list.retain(|listed| *listed != number);
+        }
+        Ok(number)
+    }
+
     /// `EPOLL_CTL_MOD`.
     pub fn modify(&mut self, fd: i32, file: u32, events: u32, data: u64) -> Result<()> {
-        let number = *self.numbers.get(key(fd, file)).ok_or(Errno::ENOENT)?;
+        let number = *self.numbers.get(key(fd, file)).ok_or(Refused::Missing)?;
         if let Some(Some(member)) = self.members.get_mut(number) {
             (member.events, member.data) = (events | ALWAYS, data);
         }
@@ -99,7 +142,7 @@ impl Set {
 
     /// The number of the member that a descriptor stands for.
     pub fn find(&self, fd: i32, file: u32) -> Result<u32> {
-        self.numbers.get(key(fd, file)).copied().ok_or(Errno::ENOENT)
+        self.numbers.get(key(fd, file)).copied().ok_or(Refused::Missing)
     }
 
     /// Takes a member out.
@@ -181,5 +224,63 @@ fn list_one(members: &mut Slab<Option<Member>>, list: &mut VecDeque<u32>, number
     if !member.listed {
         member.listed = true;
         list.push_back(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IN: u32 = 1;
+    const OUT: u32 = 4;
+
+    fn listed(set: &Set) -> Vec<u32> {
+        set.listed().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn members_are_descriptor_and_file() {
+        let mut set = Set::default();
+        let one = set.add(3, 7, IN, 10).unwrap();
+        assert_eq!(set.add(3, 7, IN, 10), Err(Refused::Exists));
+        let other = set.add(3, 8, IN, 11).unwrap();
+        assert_ne!(one, other);
+        assert_eq!(set.find(3, 8), Ok(other));
+        set.remove(one);
+        assert_eq!(set.find(3, 7), Err(Refused::Missing));
+        assert_eq!(listed(&set), [other]);
+    }
+
+    #[test]
+    fn level_stays_edge_and_one_shot_go() {
+        let mut set = Set::default();
+        let level = set.add(1, 1, IN, 0).unwrap();
+        let edge = set.add(2, 2, IN | EDGE, 0).unwrap();
+        let once = set.add(3, 3, IN | ONESHOT, 0).unwrap();
+        let quiet = set.add(4, 4, IN, 0).unwrap();
+        set.looked(4, [level, edge, once].into_iter(), false);
+        assert_eq!(listed(&set), [level]);
+        assert!(
+            set.came(edge, IN as u16) && !set.came(once, IN as u16) && !set.came(quiet, OUT as u16)
+        );
+        assert_eq!(listed(&set), [level, edge]);
+        set.modify(3, 3, IN | ONESHOT, 0).unwrap();
+        assert_eq!(listed(&set), [level, edge, once]);
+    }
+
+    #[test]
+    fn what_is_taken_over_is_as_it_was() {
+        let mut set = Set::default();
+        let edge = set.add(2, 2, IN | EDGE, 5).unwrap();
+        let level = set.add(3, 3, OUT, 6).unwrap();
+        set.looked(2, [edge, level].into_iter(), false);
+        let mut other = Set::default();
+        for number in [edge, level] {
+            other.take_over(*set.get(number).unwrap(), 100 + number).unwrap();
+        }
+        let quiet = other.find(2, 100 + edge).unwrap();
+        assert_eq!(listed(&other), [other.find(3, 100 + level).unwrap()]);
+        assert!(other.came(quiet, IN as u16));
+        assert_eq!(other.get(quiet).unwrap().data, 5);
     }
 }
