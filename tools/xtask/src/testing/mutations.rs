@@ -45,14 +45,18 @@ const BUGS: &[Bug] = &[
         name: "pages_of_who_left_a_cnode_are_own",
         changes: &[(
             "crates/user/uvm/src/amap.rs",
-            "        chunk.aliased = chunk.filled;\n        for (lo, hi)",
-            "        for (lo, hi)",
+            "        chunk.aliased = chunk.filled;\n        false",
+            "        false",
         )],
         found_by: Test::Host { package: "uvm", test: "who_left_the_cnode_may_have_the_pages_still" },
     },
     Bug {
         name: "pairs_stay_writable_in_a_fork",
-        changes: &[("crates/user/uvm/src/amap.rs", "        self.shelves.lower(b);\n", "")],
+        changes: &[(
+            "crates/user/uvm/src/amap.rs",
+            "Ok(self.shelves.lower(b).inspect_err(|_| self.alias_pairs())?)",
+            "Ok(())",
+        )],
         found_by: Test::Host { package: "uvm", test: "pairs_are_copied_on_write" },
     },
     Bug {
