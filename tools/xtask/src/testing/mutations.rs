@@ -265,7 +265,7 @@ fn is_found(context: &Context, copy: &Project, bug: &Bug) -> Result<bool> {
     let (mut command, verdict) = match bug.found_by {
         Test::Host { package, test } => {
             let mut cargo = toolchain::host(copy);
-            cargo.args(["test", "--quiet", "--package", package, "--lib", "--", test]);
+            cargo.args(["test", "--quiet", "--package", package, "--tests", "--", test]);
             (cargo, "test result: FAILED".to_owned())
         }
         Test::Machine { test } => {

@@ -164,7 +164,7 @@ fn pictures_and_trees(context: &Context, folder: &Path) -> Result<()> {
     )?;
     has(
         fork,
-        &["libunix::upcall::syscall", "libunix::fork::", "kernel::invoke::retype", "[unixd]"],
+        &["libunix::upcall::syscall", "libunix::fork::", "kernel::invoke::any::retype", "[unixd]"],
     )?;
     let html = fs::read_to_string(folder.join("trace.html"))?;
     has(&html, &["Where the time went", "libunix::upcall::page_fault", "system call execve"])?;
