@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mdb::{Class, Mdb, Violation};
+use mdb::{Class, Mdb, RawCap, Violation};
 
 /// RAM of 16 pages, two Frames in it, a Mapping of two pages of the first, a copy of the second.
 fn family(arena: &Arena) -> Mdb<Types> {
@@ -47,6 +47,36 @@ fn relatives() {
     }
     assert_eq!(mdb.find(&mapping(PAGE, 2, 0x10_0000, 3)), Some(map));
     assert_eq!(mdb.find(&mapping(PAGE, 2, 0x10_0000, 4)), None);
+}
+
+#[test]
+fn what_was_mapped_through_a_loan_is_the_loans() {
+    let arena = Arena::new(8);
+    let mut mdb = Mdb::<Types>::new();
+    let caps = [
+        object(RAM, 0, 16 * PAGE),
+        object(FRAME, 0, PAGE),
+        RawCap { aux: 5, ..object(LOAN, 0, PAGE) },
+        mapping_of_loan(0, 1, 0x10_0000, 3, 5),
+        mapping(0, 1, 0x10_0000, 4),
+    ];
+    let [_, frame, loan, borrowed, own] = [0, 1, 2, 3, 4].map(|i| arena.at(i));
+    for (i, cap) in caps.into_iter().enumerate() {
+        let slot = arena.put(i, cap);
+        // SAFETY: the slots of the arena stay in place; the Frame is in the database before both Mappings.
+        unsafe {
+            match i {
+                3 | 4 => mdb.insert_near(slot, frame),
+                _ => mdb.insert(slot),
+            };
+        }
+    }
+    assert_eq!(mdb.check(), Ok(()));
+    // SAFETY: all are in the database.
+    unsafe {
+        assert_eq!(mdb.descendants(loan).collect::<Vec<_>>(), [borrowed]);
+        assert_eq!(mdb.nearest_ancestor(own), Some(frame));
+    }
 }
 
 #[test]

@@ -139,7 +139,7 @@ const BUGS: &[Bug] = &[
             "&& !P::is_derived(leaf)",
             "",
         )],
-        found_by: Test::Host { package: "mdb", test: "answers_as_the_list_does" },
+        found_by: Test::Host { package: "mdb", test: "what_was_mapped_through_a_loan_is_the_loans" },
     },
     Bug {
         name: "copies_of_loans_are_no_copies",
