@@ -53,6 +53,7 @@ mod ring;
 mod server;
 mod signals;
 mod stock;
+mod streams;
 mod system;
 mod terminal;
 mod threads;

@@ -50,6 +50,8 @@ pub mod note {
     pub const COM2: u64 = 2;
     /// There is more to do.
     pub const WORK: u64 = 4;
+    /// The device with the standard streams has something.
+    pub const STREAMS: u64 = 8;
 }
 
 /// The server: its parts, and what is being worked on.
@@ -216,6 +218,9 @@ impl Unixd {
     fn notified(&mut self, bits: u64) {
         if bits & NOTIFY_TIMER != 0 {
             self.clock.expired();
+        }
+        if bits & note::STREAMS != 0 {
+            self.terminal.interrupt(&mut self.fx);
         }
         if bits & note::COM1 != 0 {
             self.console.input(&mut self.terminal, &mut self.fx);

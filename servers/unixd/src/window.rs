@@ -164,7 +164,11 @@ impl Session {
     }
     /// Puts bytes at the start of the data area, if there is room.
     pub fn put(&self, bytes: &[u8]) {
-        let Some(to) = self.place(0, bytes.len()) else { return };
+        self.put_at(0, bytes);
+    }
+    /// Puts bytes at an offset of the data area, if there is room.
+    pub fn put_at(&self, offset: usize, bytes: &[u8]) {
+        let Some(to) = self.place(offset, bytes.len()) else { return };
         // SAFETY: mapped writable as long as `self` lives; `bytes` are private memory.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
