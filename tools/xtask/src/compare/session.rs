@@ -6,6 +6,7 @@ use crate::image::{Addition, Base, Image};
 use crate::linux::{HugePages, Linux};
 use crate::log::{panic_report, Log};
 use crate::machine::{Boot, MachineOptions, MemorySize};
+use crate::ports::Sink;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
@@ -149,8 +150,13 @@ impl Session {
         let output = Captured::default();
         // Nothing is ever sent, not even the end: it would come at another time in every run.
         let (silence, _open) = std::io::pipe()?;
-        let console =
-            Console { input: Box::new(silence), output: Box::new(output.clone()), terminal: false };
+        let console = Console {
+            input: Box::new(silence),
+            output: Sink::writer(output.clone()),
+            errors: Sink::nowhere(),
+            screen: Sink::nowhere(),
+            terminal: false,
+        };
         let limits = Limits { timeout: Some(self.timeout), ..Limits::default() };
         let finished = emulator::run(boot, console, &log, &limits)?;
         let at_length = |what: &str, lines: &[String]| {
