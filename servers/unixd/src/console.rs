@@ -85,6 +85,8 @@ impl Console {
 impl Console {
     /// Takes what came before anybody listened, and lets the interrupts come.
     pub fn start_input(&mut self, terminal: &mut Terminal, fx: &mut Effects) {
+        // A message that came before anybody listened is not kept.
+        terminal.interrupt(fx);
         self.input(terminal, fx);
         self.control_input(terminal, fx);
     }
