@@ -6,7 +6,9 @@ use libos::runtime::Boot;
 use libos::spawn::Child;
 use libos::vspace::{Window, RW};
 use libos::{domain, invoke, op, Cap, CapAddr, CapType, Status};
-use virtiopci::{ConfigurationAccess, DeviceFunction, DeviceType, Found, PciRoot, Unusable, Vectors};
+use virtiopci::{
+    ConfigurationAccess, DeviceFunction, DeviceType, Found, PciRoot, Unusable, Vectors,
+};
 
 /// Ports of the configuration space: an address, then a word there.
 const ADDRESS: u16 = 0xcf8;

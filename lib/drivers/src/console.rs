@@ -238,11 +238,7 @@ impl Console {
                 filled: VecDeque::with_capacity(INPUTS),
                 bytes: 0,
             },
-            outputs: [
-                output(&mut device, 0)?,
-                output(&mut device, 1)?,
-                output(&mut device, 2)?,
-            ],
+            outputs: [output(&mut device, 0)?, output(&mut device, 1)?, output(&mut device, 2)?],
             closed: [false; PORTS],
             device,
         };

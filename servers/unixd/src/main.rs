@@ -69,7 +69,7 @@ fn main(start: libos::runtime::Start) {
     match server::boot::start(&start) {
         Ok(server) => server.run(),
         Err(problem) => {
-            libos::log!("unixd: cannot start: {problem}");
+            libos::log!("@error unixd cannot start: {problem}");
             server::boot::give_up();
         }
     }

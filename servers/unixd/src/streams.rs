@@ -69,8 +69,8 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Takes the device over that this server was given, if there is one. If it does not work, the serial port
-    /// has to do.
+    /// Takes the device over that this server was given, if there is one. If it does not work, that is as if there
+    /// were none.
     pub fn new(words: [u64; 4], frame: &DispatcherFrame) -> Streams {
         let device = match drivers::Device::of(drivers::DeviceType::Console, words) {
             Ok(None) => return Streams::default(),
@@ -81,7 +81,11 @@ impl Streams {
             }
         };
         let started = Device::start(device, frame.tsc_hz.max(SECOND) / PATIENCE);
-        match started.and_then(|device| device.listen(note::STREAMS).map(|()| device).map_err(Into::into)) {
+        let heard = started.and_then(|device| {
+            device.listen(note::STREAMS)?;
+            Ok(device)
+        });
+        match heard {
             Ok(device) => Streams { device: Some(Box::new(device)), ..Streams::default() },
             Err(failure) => {
                 libos::log!("unixd: the console device does not work: {failure:?}");

@@ -191,7 +191,10 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
     let turns = if options.turns { " occupancy=turns" } else { "" };
-    arguments.extend(["-append".into(), format!("{}{la57}{turns}", boot.command_line).into()]);
+    // So that a guest which cannot use the device says so, and does not write where nobody reads.
+    let streams = if boot.streams == Streams::Device { " streams=device" } else { "" };
+    let words = format!("{}{la57}{turns}{streams}", boot.command_line);
+    arguments.extend(["-append".into(), words.into()]);
     arguments
 }
 

@@ -44,7 +44,8 @@ impl Sink {
     fn wait(&self, from: &UnixStream) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         loop {
-            let mut both = [PollFd::new(from, PollFlags::IN), PollFd::new(file, PollFlags::empty())];
+            let mut both =
+                [PollFd::new(from, PollFlags::IN), PollFd::new(file, PollFlags::empty())];
             match poll(&mut both, None) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),

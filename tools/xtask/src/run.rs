@@ -28,7 +28,7 @@ pub const STATUS_TIMEOUT: i32 = 124;
 ///
 /// PROG without a slash is a program of the image (busybox and all its commands, bash if the host
 /// has bash-static). PROG with a slash is a static Linux program of this machine: ./prog becomes
-/// /root/prog there. Standard input, output and the exit status are the program's; one that is
+/// /root/prog there. Standard input, output and error and the exit status are the program's; one that is
 /// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
 /// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
 ///

@@ -19,7 +19,7 @@ pub const UNIXD: CapAddr = CapAddr(6);
 pub const SESSION: CapAddr = CapAddr(7);
 /// The CPU driver of the core (`init`; `memd` and `unixd` get copies).
 pub const KERNEL: CapAddr = CapAddr(8);
-/// All I/O ports (`init`, on the boot core only; `unixd` gets the serial ports).
+/// All I/O ports (`init`, on the boot core only; `unixd` gets a copy, for the serial ports).
 pub const IO: CapAddr = CapAddr(9);
 /// All interrupt lines (`init`, on the boot core only; `unixd` gets IRQ 3 and 4 in this slot and the next). From 16 on they
 /// are raised by messages of devices.

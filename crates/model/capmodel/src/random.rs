@@ -393,7 +393,9 @@ impl Draft<'_> {
             Label::PortIn | Label::PortOut | Label::PortOutBytes => {
                 self.cap(|c| c.ty == CapType::Io).or(self.given(slot::IO))?
             }
-            Label::IrqAck | Label::IrqMessage => self.cap(|c| c.ty == CapType::Irq).or(self.given(slot::IRQ))?,
+            Label::IrqAck | Label::IrqMessage => {
+                self.cap(|c| c.ty == CapType::Irq).or(self.given(slot::IRQ))?
+            }
             Label::Copy | Label::Mint | Label::Move | Label::Identify | Label::CopyRange => {
                 self.any()?
             }

@@ -107,8 +107,7 @@ fn describe<C: ConfigurationAccess>(
         if capability.id != PCI_CAP_ID_VNDR {
             continue;
         }
-        let place: Place =
-            (word(4)? as u8, Part { start: word(8)?, bytes: word(12)? });
+        let place: Place = (word(4)? as u8, Part { start: word(8)?, bytes: word(12)? });
         match (capability.private_header >> 8) as u8 {
             VIRTIO_PCI_CAP_COMMON_CFG if common.is_none() => common = Some(place),
             VIRTIO_PCI_CAP_NOTIFY_CFG if notify.is_none() => notify = Some((place, word(16)?)),

@@ -40,15 +40,15 @@ impl Registers {
     /// Do all parts lie inside, and is each as large as it must be?
     pub fn are_sound(&self) -> bool {
         let inside = |part: Part| part.end().is_some_and(|end| end <= self.bytes);
-        let aligned = self.common.start % 4 == 0 && self.notify.start % 2 == 0;
+        let aligned = self.common.start.is_multiple_of(4) && self.notify.start.is_multiple_of(2);
         self.bytes <= MOST_BYTES
             && inside(self.common)
             && inside(self.notify)
             && inside(self.device)
             && self.common.bytes >= COMMON_BYTES
-            && self.multiplier % 2 == 0
+            && self.multiplier.is_multiple_of(2)
             && aligned
-            && self.device.start % 4 == 0
+            && self.device.start.is_multiple_of(4)
     }
 
     /// In the words with which a server is started.

@@ -48,6 +48,11 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     // SAFETY: `init` maps a copy of its boot page for this server, for good.
     let boot = unsafe { Boot::new() };
     let mut unixd = server(start, &boot)?;
+    // Nobody listens at the serial port then.
+    let wanted = cmdline::option(boot.cmdline(), "streams") == Some("device");
+    if wanted && !unixd.terminal.has_device() {
+        return Err("the console device does not work");
+    }
     let now = unixd.clock.boot_wall() as i64;
     unixd.tree.populate(boot.archive(), now)?;
     warm_up().map_err(|_| "no memory")?;

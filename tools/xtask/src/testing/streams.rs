@@ -81,7 +81,11 @@ fn expect_status(child: &mut Child, expected: i32) -> Result<()> {
 }
 
 /// Writes bytes to the input of a child in pieces, with a pause somewhere, and closes it.
-fn write_all(child: &mut Child, bytes: Vec<u8>, pause: Option<usize>) -> Result<thread::JoinHandle<()>> {
+fn write_all(
+    child: &mut Child,
+    bytes: Vec<u8>,
+    pause: Option<usize>,
+) -> Result<thread::JoinHandle<()>> {
     let mut input = child.stdin.take().context("there is no input")?;
     Ok(thread::spawn(move || {
         let (first, rest) = bytes.split_at(pause.unwrap_or(0));
