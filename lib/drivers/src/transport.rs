@@ -73,7 +73,7 @@ impl Device {
     /// The register at an offset of a part, which has room for it.
     fn register<T>(&self, part: Part, offset: u32) -> *mut T {
         let end = offset as usize + size_of::<T>();
-        assert!(end <= part.bytes as usize && offset as usize % align_of::<T>() == 0);
+        assert!(end <= part.bytes as usize && (offset as usize).is_multiple_of(align_of::<T>()));
         (self.va + part.start as usize + offset as usize) as *mut T
     }
 
