@@ -109,7 +109,30 @@ impl Space {
     ///
     /// The backend refuses. All of them are tried nevertheless; where some are left to see the region is
     /// condemned.
+    #[inline]
     pub(crate) fn discard(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+        pure: bool,
+    ) -> Result<(), NoMemory> {
+        if start >= end {
+            return Ok(());
+        }
+        if (end - 1) >> 8 != start >> 8 {
+            return self.discard_halves(b, start, end, pure);
+        }
+        let (lo, hi) = ((start & 255) as u32, ((end - 1) & 255) as u32 + 1);
+        match self.has_pages(start >> 8, lo, hi) {
+            true => self.discard_in_half(b, start >> 8, lo, hi, pure),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for a range that is not inside one half of a region.
+    #[inline(never)]
+    fn discard_halves(
         &mut self,
         b: &mut impl Backend,
         start: u64,
@@ -142,12 +165,14 @@ impl Space {
 
     /// Are there anons, or pages that are mapped, in `lo..hi` of a half of a region?
     #[inline]
+    #[inline(always)]
     fn has_pages(&self, half: u64, lo: u32, hi: u32) -> bool {
         let base = (half as u32 & 1) * 256;
         self.amap.chunk(half).is_some_and(|chunk| chunk.filled.any_within(lo, hi))
             || self.pmap.shows_any(half >> 1, base + lo, base + hi)
     }
 
+    #[inline(never)]
     fn discard_in_half(
         &mut self,
         b: &mut impl Backend,
