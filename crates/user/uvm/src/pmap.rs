@@ -59,7 +59,8 @@ impl Pmap {
     pub fn is_readable(&self, page: u64) -> bool {
         let (key, entry) = locate(page);
         let region = self.regions.get(key);
-        region.is_some_and(|region| region.present.get(entry) || region.shows_zeros(entry, entry + 1))
+        region
+            .is_some_and(|region| region.present.get(entry) || region.shows_zeros(entry, entry + 1))
     }
     /// Does any of the entries `lo..hi` of a region show something, be it the page of zeros?
     #[inline]
@@ -470,7 +471,8 @@ impl Pmap {
     ///
     /// The backend refuses: nothing has changed.
     pub fn drop_if_empty(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        let is_empty = |region: &Region| region.present.is_empty() && !region.shows_zeros(0, 2 * HALF);
+        let is_empty =
+            |region: &Region| region.present.is_empty() && !region.shows_zeros(0, 2 * HALF);
         match self.regions.get(key).is_some_and(is_empty) {
             true => self.drop_region(b, key),
             false => Ok(()),

@@ -166,12 +166,7 @@ impl Region {
     }
     #[cold]
     #[inline(never)]
-    fn hide_shown_zeros(
-        &mut self,
-        b: &mut impl Backend,
-        lo: u32,
-        hi: u32,
-    ) -> Result<(), Refused> {
+    fn hide_shown_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) -> Result<(), Refused> {
         if self.zeros.any_within(lo, hi) {
             b.zeros_hide(self.table, lo, hi - lo)?;
             self.zeros.clear_range(lo, hi);
