@@ -16,7 +16,7 @@ use linuxabi::sigstack::AltStack;
 use unixproto::signals::{SIGSEGV, SI_KERNEL};
 
 /// Lets the program go on in a handler, with everything that `rt_sigreturn` needs on the stack.
-#[inline(never)]
+#[inline(always)]
 pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> Result<()> {
     if !action.has(SA_RESTORER) {
         return Err(Errno::EFAULT);

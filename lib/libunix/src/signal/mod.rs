@@ -207,22 +207,30 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     let Cause { signal, code, address, vector, error } = cause;
     fault(p, signal, code, address, vector, error);
     if p.signals.action(signal).handler == actions::SIG_DFL {
-        let Regs { rip, rsp, .. } = *regs;
-        let name = match vector {
-            PAGE_FAULT if signal == SIGKILL => "no memory for a page",
-            PAGE_FAULT => "page fault",
-            _ => "exception",
-        };
-        let text = alloc::format!(
-            "{name}: signal {signal}, vector {vector}, address {address:#x}, \
-             rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
-        );
-        // Who cannot tell anybody ends without.
-        let _ = server::call_a(op::Log {}, text.as_bytes());
+        log_end(regs, cause);
     }
 }
 
+#[cold]
+#[inline(never)]
+fn log_end(regs: &Regs, cause: Cause) {
+    let Cause { signal, address, vector, error, .. } = cause;
+    let Regs { rip, rsp, .. } = *regs;
+    let name = match vector {
+        PAGE_FAULT if signal == SIGKILL => "no memory for a page",
+        PAGE_FAULT => "page fault",
+        _ => "exception",
+    };
+    let text = alloc::format!(
+        "{name}: signal {signal}, vector {vector}, address {address:#x}, \
+         rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
+    );
+    // Who cannot tell anybody ends without.
+    let _ = server::call_a(op::Log {}, text.as_bytes());
+}
+
 /// A signal that the process cannot hold off.
+#[inline(always)]
 fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
     let own = &mut p.me.signals;
     if (own.blocked | p.signals.ignored) & bit(signal) != 0 {

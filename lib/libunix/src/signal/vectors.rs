@@ -114,6 +114,7 @@ pub fn save(p: &mut Process, address: u64) -> Result<()> {
 }
 
 /// Restores what lies at `address` in the program's memory; it may be anything.
+#[inline(always)]
 pub fn restore(p: &mut Process, address: u64) -> Result<()> {
     if address == 0 {
         p.me.signals.vectors.reset();
@@ -171,6 +172,7 @@ fn restore_extended(
 }
 
 /// Only the fxsave area counts; whatever is beyond gets its first state.
+#[cold]
 fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
     if address & 15 != 0 {
         return Err(Errno::EFAULT);
