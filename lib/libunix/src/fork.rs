@@ -234,7 +234,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.gs = gs;
     p.fork.child_tid = how.child_tid;
     p.fork.clear_tid = how.clear_tid;
-    p.sys.random.forget();
+    p.random.forget();
     let made = make_domain(p, regs);
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;

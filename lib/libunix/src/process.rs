@@ -22,6 +22,10 @@ pub struct Process {
     pub signals: signal::Signals,
     /// What system calls remember.
     pub sys: sys::State,
+    /// How much the process may have.
+    pub limits: sys::limits::Limits,
+    /// Random bytes of this process alone: forgotten before a child copies it.
+    pub random: sys::random::Random,
     /// File descriptors.
     pub fds: fd::Fds,
     /// What a forked child needs to know when it starts.
@@ -76,6 +80,8 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     mm: mm::Mm::new(),
     signals: signal::Signals::new(),
     sys: sys::State::new(),
+    limits: sys::limits::Limits::new(),
+    random: sys::random::Random::new(),
     fds: fd::Fds::new(),
     fork: fork::Handover::new(),
     parent: None,

@@ -18,7 +18,7 @@ use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
-use crate::sys;
+use crate::sys::{self, limits::Limits};
 use crate::thread::Thread;
 use abi::dispatcher::Regs;
 use abi::layout::SESSION_FRAME;
@@ -38,6 +38,7 @@ pub struct Parent {
     signals: Signals,
     me: Thread,
     sys: sys::State,
+    limits: Limits,
     fds: Fds,
 }
 
@@ -77,7 +78,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(p, how.parent_tid, &child.pid);
     }
-    p.sys.random.forget();
+    p.random.forget();
     let parent = Parent {
         regs: Regs { rax: child.pid as u64, ..*regs },
         fs,
@@ -86,6 +87,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         signals: p.signals.clone(),
         me: Thread::clone(&p.me),
         sys: p.sys.clone(),
+        limits: p.limits.clone(),
         fds: p.fds.copy(),
     };
     let moved = UNIXD.move_to(own::PARENT).and(SESSION.move_to(own::PARENT.plus(1)));
@@ -124,6 +126,9 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     p.signals = parent.signals;
     *p.me = parent.me;
     p.sys = parent.sys;
+    p.limits = parent.limits;
+    // The child has a copy of what it has drawn from.
+    p.random.forget();
     p.fds.restore(parent.fds);
     p.me.call = NO_CALL;
     set_bases(p, parent.fs, parent.gs);

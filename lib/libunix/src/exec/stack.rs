@@ -88,7 +88,7 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
 }
 
 fn map(p: &mut Process, program: &Program, sp: u64) -> Result<()> {
-    let limit = p.sys.max_stack().clamp(PAGE, PROGRAM_END) & !(PAGE - 1);
+    let limit = p.limits.max_stack().clamp(PAGE, PROGRAM_END) & !(PAGE - 1);
     if PROGRAM_END - sp > limit {
         return Err(Errno::E2BIG);
     }

@@ -299,7 +299,7 @@ fn close_descriptions([first, second]: [u32; 2]) {
 /// Gives `file` the lowest free descriptor. If there is none, the file is closed: `EMFILE`, or `ENOMEM`.
 pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
     let file = File { alone: p.fds.opened_alone(), ..file };
-    let limit = p.sys.max_files();
+    let limit = p.limits.max_files();
     let descriptions = file.descriptions();
     let Ok(index) = p.fds.add_file(file) else {
         close_descriptions(descriptions);
@@ -345,7 +345,7 @@ fn place(p: &mut Process, entry: Entry, min: u32, limit: u32) -> Result<i32> {
 /// Another descriptor, the lowest from `min` on, for the file of `fd`.
 pub fn duplicate(p: &mut Process, fd: i32, min: u32, cloexec: bool) -> Result<i32> {
     let file = p.fds.index(fd)?;
-    let new = place(p, Entry { file, cloexec }, min, p.sys.max_files())?;
+    let new = place(p, Entry { file, cloexec }, min, p.limits.max_files())?;
     p.fds.hold(file);
     Ok(new)
 }
@@ -353,7 +353,7 @@ pub fn duplicate(p: &mut Process, fd: i32, min: u32, cloexec: bool) -> Result<i3
 /// Makes `new` name the file of `old`; what `new` named before is closed.
 pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Result<i32> {
     let file = p.fds.index(old)?;
-    if new < 0 || new as u32 >= p.sys.max_files() {
+    if new < 0 || new as u32 >= p.limits.max_files() {
         return Err(Errno::EBADF);
     }
     let before = p.fds.table.put(new, Entry { file, cloexec }).map_err(|_| Errno::ENOMEM)?;

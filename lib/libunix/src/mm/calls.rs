@@ -66,7 +66,7 @@ pub fn mmap(
 
 fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
     let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.sys);
+    take_limits(space, &p.limits);
     let result = space.mmap(caps, request).map_err(errno);
     match (result, request.object) {
         (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
@@ -198,7 +198,7 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
 
 pub fn brk(p: &mut Process, addr: u64) -> u64 {
     let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.sys);
+    take_limits(space, &p.limits);
     space.brk(caps, addr)
 }
 
@@ -222,7 +222,7 @@ pub fn mremap(
         dont_unmap: flags & DONTUNMAP != 0,
     };
     let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.sys);
+    take_limits(space, &p.limits);
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     settle(p);
     result
@@ -281,7 +281,7 @@ fn set_locked(p: &mut Process, addr: u64, len: u64, on: bool) -> Result<u64> {
 
 /// May so much be locked, with what is locked elsewhere? `EPERM`: nothing may. `ENOMEM`: too much.
 fn check_locked(p: &Process, start: u64, len: u64) -> Result<()> {
-    let limit = p.sys.max_locked();
+    let limit = p.limits.max_locked();
     if limit == u64::MAX {
         return Ok(());
     }
@@ -321,7 +321,7 @@ pub fn mlockall(p: &mut Process, flags: u32) -> Result<u64> {
     if flags == 0 || flags & !7 != 0 || flags == 4 {
         return Err(Errno::EINVAL);
     }
-    let (limit, mapped) = (p.sys.max_locked(), p.mm.space.map().pages());
+    let (limit, mapped) = (p.limits.max_locked(), p.mm.space.map().pages());
     match limit {
         0 => Err(Errno::EPERM),
         limit if flags & CURRENT != 0 && mapped > limit / PAGE => Err(Errno::ENOMEM),

@@ -16,7 +16,8 @@ pub mod user;
 use crate::errno::Errno;
 use crate::process::Process;
 use crate::server::{self, main_header, op};
-use crate::{sys, vdso};
+use crate::sys::limits::Limits;
+use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use backend::Caps;
@@ -118,10 +119,10 @@ pub fn truncated(mm: &mut Mm, inode: u64, size: u64) {
 }
 
 /// Brings the limits of the address space up to date.
-pub fn take_limits(space: &mut Space, sys: &sys::State) {
-    space.limits.address_space = sys.max_address_space();
-    space.limits.data = sys.max_data();
-    space.limits.stack = sys.max_stack();
+pub fn take_limits(space: &mut Space, limits: &Limits) {
+    space.limits.address_space = limits.max_address_space();
+    space.limits.data = limits.max_data();
+    space.limits.stack = limits.max_stack();
 }
 
 /// The text of `/proc/self/maps`.

@@ -89,7 +89,7 @@ const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
 
 fn duplicate(p: &mut Process, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
-    if min >= p.sys.max_files() as u64 {
+    if min >= p.limits.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
     fd::duplicate(p, fd, min as u32, cloexec).map(|fd| fd as u64)

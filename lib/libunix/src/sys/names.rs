@@ -33,7 +33,7 @@ fn masked(mode: u32) -> u32 {
 pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
     let flags = flags & OPEN_FLAGS;
     let path = path(p, dirfd, name)?;
-    p.fds.check_room(0, p.sys.max_files())?;
+    p.fds.check_room(0, p.limits.max_files())?;
     if own_maps::is_own_maps(p, &path.text, flags) {
         return own_maps::open_own_maps(p, flags);
     }
@@ -222,7 +222,7 @@ pub fn memfd_create(p: &mut Process, name: u64, flags: u32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let name = user::cstr(p, name, NAME_MAX, Errno::EINVAL)?;
-    p.fds.check_room(0, p.sys.max_files())?;
+    p.fds.check_room(0, p.limits.max_files())?;
     let opened = server::call_a(op::MemFile { size: 0 }, &name)?;
     Ok(fd::install(p, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
 }

@@ -167,7 +167,7 @@ fn look_at_entries(fds: &Fds, entries: &mut [u64]) -> Option<u64> {
 }
 
 fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
-    if count > p.sys.max_files() as u64 {
+    if count > p.limits.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
     let count = count as usize;

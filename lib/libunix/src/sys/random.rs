@@ -66,7 +66,7 @@ impl Random {
 
 /// Fills `out` with random bytes.
 pub fn fill(p: &mut Process, out: &mut [u8]) {
-    p.sys.random.fill(out);
+    p.random.fill(out);
 }
 
 pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64> {

@@ -48,7 +48,7 @@ pub fn pidfd_open(p: &mut Process, pid: i32, flags: u32) -> Result<u64> {
     if flags & !O_NONBLOCK != 0 || pid <= 0 {
         return Err(Errno::EINVAL);
     }
-    p.fds.check_room(0, p.sys.max_files())?;
+    p.fds.check_room(0, p.limits.max_files())?;
     let opened = server::call(op::OpenProcess { pid: pid as u32, flags })?;
     Ok(install(p, File::opened(opened, O_RDWR | flags), true)? as u64)
 }
