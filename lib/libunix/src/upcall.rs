@@ -1,6 +1,7 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
+use crate::mm::Mm;
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
@@ -82,8 +83,9 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
 /// Makes the page usable that the program, with its stack pointer at `sp`, cannot use.
 #[inline(always)]
 fn fault(p: &mut Process, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
-    let access = p.mm.space.foreseen(address, access, sp);
-    p.mm.space.fault(&mut p.mm.caps, address, access)
+    let Mm { space, caps, .. } = &mut p.mm;
+    let access = space.foreseen(address, access, sp);
+    space.fault(caps, address, access)
 }
 
 /// What a page fault's error code says of the program's wish. `None`: the program has made the CPU

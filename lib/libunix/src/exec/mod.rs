@@ -194,7 +194,8 @@ fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
 
 /// Maps the program and its stack. Answers the first stack pointer.
 fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
-    mm::take_limits(&mut p.mm.space, &p.limits);
+    let (mm, limits) = p.memory();
+    mm::take_limits(mm, limits);
     let object = file.object;
     let path = String::from_utf8_lossy(&args.path).into_owned();
     p.mm.caps.objects.set_path(object, path.clone());
@@ -202,9 +203,9 @@ fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> R
     for segment in &program.segments {
         map_segment(p, object, segment)?;
     }
-    let Mm { space, .. } = &mut p.mm;
+    let (Mm { space, .. }, limits) = p.memory();
     space.set_brk_start(program.end().next_multiple_of(PAGE));
-    let gap = p.limits.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
+    let gap = limits.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
     space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
     time::prepare();
     stack::build(p, program, args)

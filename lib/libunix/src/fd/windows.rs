@@ -183,10 +183,10 @@ enum Opening {
 
 /// Opens a window on the extent that holds the start of `part`.
 fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
-    let windows = &mut p.fds.windows;
+    let (Fds { windows, .. }, mm) = p.files();
     windows.mark_stale(part.inode, part.layout);
     let index = windows.vacate();
-    windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
+    windows.capabilities.prepare(&mut mm.caps.arena, index)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let caps = Caps::receive(place::frame_slot(index));
     let (extent, received) = server::call_caps(request, 0, 0, caps)?;
@@ -203,7 +203,6 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
     let start = (part.offset & !(WINDOW_BYTES - 1)).max(extent.start);
     let bytes = (end - start).min(WINDOW_BYTES);
     show(index, start - extent.start, bytes, write)?;
-    let windows = &mut p.fds.windows;
     windows.places[index] = Some(Window {
         inode: part.inode,
         layout: extent.layout,
@@ -246,11 +245,12 @@ pub const fn ring_key(desc: u32) -> u64 {
 pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    if let Some(index) = p.fds.windows.find(&part, write) {
+    let (Fds { windows, .. }, mm) = p.files();
+    if let Some(index) = windows.find(&part, write) {
         return Ok(Ring(place::memory(index, PIPE_BYTES)));
     }
-    let index = p.fds.windows.vacate();
-    p.fds.windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
+    let index = windows.vacate();
+    windows.capabilities.prepare(&mut mm.caps.arena, index)?;
     let caps = Caps::receive(place::frame_slot(index));
     server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
     // Another process may have used the end meanwhile, so that the ring was taken back.
@@ -264,8 +264,8 @@ pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
         stale: false,
         used: 0,
     };
-    p.fds.windows.places[index] = Some(window);
-    p.fds.windows.touch(index);
+    windows.places[index] = Some(window);
+    windows.touch(index);
     Ok(Ring(place::memory(index, PIPE_BYTES)))
 }
 

@@ -65,8 +65,9 @@ pub fn mmap(
 }
 
 fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
-    let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.limits);
+    let (mm, limits) = p.memory();
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
     let result = space.mmap(caps, request).map_err(errno);
     match (result, request.object) {
         (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
@@ -197,8 +198,9 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
 }
 
 pub fn brk(p: &mut Process, addr: u64) -> u64 {
-    let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.limits);
+    let (mm, limits) = p.memory();
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
     space.brk(caps, addr)
 }
 
@@ -221,8 +223,9 @@ pub fn mremap(
         fixed: (flags & FIXED != 0).then_some(target),
         dont_unmap: flags & DONTUNMAP != 0,
     };
-    let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.limits);
+    let (mm, limits) = p.memory();
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     settle(p);
     result

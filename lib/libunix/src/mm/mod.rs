@@ -119,7 +119,8 @@ pub fn truncated(mm: &mut Mm, inode: u64, size: u64) {
 }
 
 /// Brings the limits of the address space up to date.
-pub fn take_limits(space: &mut Space, limits: &Limits) {
+pub fn take_limits(mm: &mut Mm, limits: &Limits) {
+    let space = &mut mm.space;
     space.limits.address_space = limits.max_address_space();
     space.limits.data = limits.max_data();
     space.limits.stack = limits.max_stack();

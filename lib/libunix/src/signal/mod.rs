@@ -224,9 +224,10 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
 
 /// A signal that the process cannot hold off.
 fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
-    let own = &mut p.me.signals;
-    if (own.blocked | p.signals.ignored) & bit(signal) != 0 {
-        p.signals.set_action(signal, Action::DEFAULT);
+    let (signals, me) = p.signals();
+    let own = &mut me.signals;
+    if (own.blocked | signals.ignored) & bit(signal) != 0 {
+        signals.set_action(signal, Action::DEFAULT);
         own.set_blocked(own.blocked & !bit(signal));
     }
     own.fault = Some(Fault { signal, code, address });

@@ -4,7 +4,7 @@ use super::{area, lock, Thread};
 use crate::errno::{Errno, Result};
 use crate::fork::{bases, set_bases};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::{Process, Task};
 use crate::server::{self, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::upcall;
@@ -50,7 +50,9 @@ pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
         return Err(Errno::EAGAIN);
     }
     lock::share();
-    let index = p.threads.areas.take(&mut p.mm.caps.arena).map_err(errno)?;
+    let task: &mut Task = p;
+    let Task { threads, mm, .. } = task;
+    let index = threads.areas.take(&mut mm.caps.arena).map_err(errno)?;
     let made = make(p, regs, request, index);
     if made.is_err() {
         area::clear(index);
