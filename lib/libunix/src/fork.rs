@@ -160,9 +160,9 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let [flags, _, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
-        user::copy_in(p, addr)?;
+        user::copy_in(&mut p.mm, addr)?;
     for at in FIRST_BYTES as u64..bytes {
-        if user::copy_in::<u8>(p, addr + at)? != 0 {
+        if user::copy_in::<u8>(&mut p.mm, addr + at)? != 0 {
             // A chosen id, a control group, or something that is newer than this.
             return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
         }
@@ -240,7 +240,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     let pid = made.inspect_err(|_| drop_domain())?;
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, how.parent_tid, &pid);
+        let _ = user::copy_out(&mut p.mm, how.parent_tid, &pid);
     }
     if let Err(error) = give_domain(op::ForkCommit { pid, wait: how.wait }) {
         // The error before is the one to tell.
@@ -457,8 +457,8 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     if child_tid != 0 {
         let pid = p.pid;
         // The page is the parent's still. Linux ignores a bad address here, too.
-        if user::check_writable(p, child_tid, size_of_val(&pid)).is_ok() {
-            let _ = user::copy_out(p, child_tid, &pid);
+        if user::check_writable(&mut p.mm, child_tid, size_of_val(&pid)).is_ok() {
+            let _ = user::copy_out(&mut p.mm, child_tid, &pid);
         }
     }
 }

@@ -10,7 +10,7 @@ use core::ops::{Deref, DerefMut};
 /// The program: its memory and its threads. What copies from and to it, and what makes a thread wait or wakes
 /// one, needs no more.
 pub struct Task {
-    /// Task memory.
+    /// Program memory.
     pub mm: mm::Mm,
     /// The thread that runs in the library.
     pub me: thread::Me,
@@ -74,7 +74,7 @@ levels! {
 }
 
 impl Io {
-    /// Task memory, and the limits that it has to keep to.
+    /// Program memory, and the limits that it has to keep to.
     #[inline(always)]
     pub fn memory(&mut self) -> (&mut mm::Mm, &sys::limits::Limits) {
         (&mut self.task.mm, &self.limits)

@@ -62,7 +62,7 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
     p.faults += 1;
     let cause = match access(error) {
-        Some(access) => match fault(p, address, access, regs.rsp) {
+        Some(access) => match fault(&mut p.mm, address, access, regs.rsp) {
             Ok(()) => {
                 let pid = p.pid;
                 lock::leave();
@@ -82,8 +82,8 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
 
 /// Makes the page usable that the program, with its stack pointer at `sp`, cannot use.
 #[inline(always)]
-fn fault(p: &mut Process, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
-    let Mm { space, caps, .. } = &mut p.mm;
+fn fault(mm: &mut Mm, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
+    let Mm { space, caps, .. } = mm;
     let access = space.foreseen(address, access, sp);
     space.fault(caps, address, access)
 }

@@ -76,7 +76,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     let (fs, gs) = bases(p);
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, how.parent_tid, &child.pid);
+        let _ = user::copy_out(&mut p.mm, how.parent_tid, &child.pid);
     }
     p.random.forget();
     let parent = Parent {
@@ -107,7 +107,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     }
     if how.child_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, how.child_tid, &child.pid);
+        let _ = user::copy_out(&mut p.mm, how.child_tid, &child.pid);
     }
     Ok(0)
 }

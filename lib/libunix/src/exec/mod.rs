@@ -38,8 +38,8 @@ use uvm::{Flags, MapRequest, Placement, Prot};
 
 pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let (path, argv, envp) = (regs.rdi, regs.rsi, regs.rdx);
-    let path = args::path(p, path)?;
-    let args = Args::read(p, &path, argv, envp)?;
+    let path = args::path(&mut p.mm, path)?;
+    let args = Args::read(&mut p.mm, &path, argv, envp)?;
     execute(p, regs, CWD, args).map_err(as_linux)
 }
 
@@ -54,14 +54,14 @@ fn as_linux(error: Errno) -> Errno {
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     const EMPTY_PATH: u64 = 0x1000;
     let (fd, path, argv, envp, flags) = (regs.rdi as i32, regs.rsi, regs.rdx, regs.r10, regs.r8);
-    let mut path = args::path(p, path)?;
+    let mut path = args::path(&mut p.mm, path)?;
     let mut dir = CWD;
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
         dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
     }
-    let args = Args::read(p, &path, argv, envp)?;
+    let args = Args::read(&mut p.mm, &path, argv, envp)?;
     execute(p, regs, dir, args).map_err(as_linux)
 }
 
@@ -154,15 +154,15 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
 
 /// Opens a program and reads its headers.
 fn find(p: &mut Process, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
-    let file = file::open_program(p, dir, args)?;
+    let file = file::open_program(&mut p.mm, dir, args)?;
     let program = file.read_program(p).and_then(|program| match file.is_native(&program) {
-        true => native::check(p, &file, &program, args).map(|()| program),
+        true => native::check(&mut p.mm, &file, &program, args).map(|()| program),
         false => Ok(program),
     });
     match program {
         Ok(program) => Ok((file, program)),
         Err(error) => {
-            file.close(p);
+            file.close(&mut p.mm);
             Err(error)
         }
     }
@@ -178,7 +178,7 @@ fn spawn(
     how: fn(&mut Process, &mut Regs) -> Result<u64>,
 ) -> Result<u64> {
     let (file, _) = find(p, dir, &mut args)?;
-    file.close(p);
+    file.close(&mut p.mm);
     p.fork.execute = Some(Request { dir, args: args.into_given() });
     let spawned = how(p, regs);
     p.fork.execute = None;
@@ -201,7 +201,7 @@ fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> R
     p.mm.caps.objects.set_path(object, path.clone());
     p.mm.exe = path;
     for segment in &program.segments {
-        map_segment(p, object, segment)?;
+        map_segment(&mut p.mm, object, segment)?;
     }
     let (Mm { space, .. }, limits) = p.memory();
     space.set_brk_start(program.end().next_multiple_of(PAGE));
@@ -211,7 +211,7 @@ fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> R
     stack::build(p, program, args)
 }
 
-fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Result<()> {
+fn map_segment(mm: &mut Mm, object: uvm::ObjectId, segment: &Segment) -> Result<()> {
     let first = segment.start & !(PAGE - 1);
     let file_pages_end = segment.file_end.next_multiple_of(PAGE);
     let end = segment.end.next_multiple_of(PAGE);
@@ -225,7 +225,7 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
         object,
     };
     let zero_from = if has_file { file_pages_end } else { first };
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = mm;
     if has_file {
         let request = fixed(first, file_pages_end, Some((object, segment.offset)));
         space.mmap(caps, &request).map_err(mm::errno)?;
@@ -236,8 +236,8 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
     // Behind what the file has, its last page is zero.
     if has_file && segment.end > segment.file_end && segment.prot.has(Prot::WRITE) {
         let len = file_pages_end.min(segment.end.next_multiple_of(PAGE)) - segment.file_end;
-        user::check_writable(p, segment.file_end, len as usize)?;
-        user::zero(p, segment.file_end, len as usize).all()?;
+        user::check_writable(mm, segment.file_end, len as usize)?;
+        user::zero(mm, segment.file_end, len as usize).all()?;
     }
     Ok(())
 }

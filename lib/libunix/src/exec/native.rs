@@ -10,6 +10,7 @@ use super::file::Executable;
 use crate::elf::Program;
 use crate::errno::{Errno, Result};
 use crate::fd;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op, Caps};
 use crate::upcall::die;
@@ -28,8 +29,8 @@ use linuxdomain::{entry_of, SESSION_PAGES};
 use unixproto::signals::SIGKILL;
 
 /// Refuses what could not be started.
-pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<()> {
-    let bytes = file.read_loaded(p, program)?;
+pub fn check(mm: &mut Mm, file: &Executable, program: &Program, args: &Args) -> Result<()> {
+    let bytes = file.read_loaded(mm, program)?;
     Image::parse(&bytes).map_err(|_| Errno::ENOEXEC)?;
     // A letter before each string, and descriptors.
     let bytes = args.argv.bytes.len() + args.argv.count + args.envp.bytes.len() + args.envp.count;
@@ -41,12 +42,12 @@ pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args)
 
 /// Replaces the process's domain; there is no way back.
 pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
-    let bytes = file.read_loaded(p, program);
+    let bytes = file.read_loaded(&mut p.mm, program);
     fd::alone::share_all(p)?;
     fd::close_where(&mut p.fds, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     // Its name in `/proc` is all that depends on it.
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
-    file.close(p);
+    file.close(&mut p.mm);
     // What may be left is in the old domain, which goes as a whole.
     let _ = p.mm.clear();
     crate::mm::settle(p);

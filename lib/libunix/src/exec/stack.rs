@@ -60,7 +60,7 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
     map(p, program, sp)?;
 
     // Rather than page by page.
-    user::check_writable(p, sp, (PROGRAM_END - sp) as usize)?;
+    user::check_writable(&mut p.mm, sp, (PROGRAM_END - sp) as usize)?;
     let strings: [(u64, &[u8]); 5] = [
         (random, &seed),
         (platform, PLATFORM),
@@ -69,7 +69,7 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
         (name, &args.path),
     ];
     for (at, bytes) in strings {
-        user::bytes_out(p, at, bytes)?;
+        user::bytes_out(&mut p.mm, at, bytes)?;
     }
     let mut all = Vec::new();
     all.try_reserve_exact(words).map_err(|_| Errno::ENOMEM)?;
@@ -83,7 +83,7 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
         push(0);
     }
     auxiliary.into_iter().flat_map(|(key, value)| [key, value]).for_each(push);
-    user::words_out(p, sp, &all)?;
+    user::words_out(&mut p.mm, sp, &all)?;
     Ok(sp)
 }
 

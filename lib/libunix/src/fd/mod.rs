@@ -321,7 +321,7 @@ fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) ->
     let second = install(p, files.1, cloexec);
     match (first, second) {
         (Ok(first), Ok(second)) => {
-            user::copy_out(p, fds, &[first, second])?;
+            user::copy_out(&mut p.mm, fds, &[first, second])?;
             Ok(0)
         }
         (first, second) => {

@@ -12,6 +12,7 @@ use super::kinds::AnyFile;
 use super::transfer::Source;
 use super::watch::Look;
 use crate::errno::{Errno, Result};
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op};
 use alloc::rc::Rc;
@@ -162,7 +163,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// Sets its size.
-    fn truncate(&self, _p: &mut Process, _size: u64) -> Result<u64> {
+    fn truncate(&self, _mm: &mut Mm, _size: u64) -> Result<u64> {
         Err(Errno::EINVAL)
     }
 

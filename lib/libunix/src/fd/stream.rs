@@ -15,7 +15,7 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() == 0 {
         return Ok(0);
     }
-    let bytes = to.writable(p, to.left().min(DATA_BYTES as u64))? as u32;
+    let bytes = to.writable(&mut p.mm, to.left().min(DATA_BYTES as u64))? as u32;
     let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
     Ok(to.scatter_from(p, server::data(count as usize)).some()? as u64)
 }
@@ -84,17 +84,17 @@ pub fn partial(total: u64, error: Errno) -> Result<u64> {
 pub fn control(p: &mut Process, desc: u32, command: u32, arg: u64) -> Result<u64> {
     let shape = tty::shape(command).ok_or(Errno::ENOTTY)?;
     if shape.output > 0 {
-        user::check_writable(p, arg, shape.output)?;
+        user::check_writable(&mut p.mm, arg, shape.output)?;
     }
     let mut a = 0;
     if shape.input > 0 {
         a = shape.input.min(DATA_BYTES);
-        user::read_to(p, arg, server::data(a)).all()?;
+        user::read_to(&mut p.mm, arg, server::data(a)).all()?;
     }
     let request = op::Ioctl { desc, command, value: arg };
     server::wait_filled(p, request, a).map_err(restart)?;
     if shape.output > 0 {
-        user::memory_out(p, arg, server::data(shape.output))?;
+        user::memory_out(&mut p.mm, arg, server::data(shape.output))?;
     }
     Ok(0)
 }

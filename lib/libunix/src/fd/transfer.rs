@@ -36,7 +36,7 @@ impl Source for Cursor<'_> {
         self.left()
     }
     fn probe(&mut self, p: &mut Process) -> Result<()> {
-        self.probe_in(p)
+        self.probe_in(&mut p.mm)
     }
     fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
         self.gather(p, to)

@@ -255,19 +255,19 @@ pub fn msync(mm: &mut Mm, addr: u64, len: u64, flags: u32) -> Result<u64> {
     }
 }
 
-pub fn mincore(p: &mut Process, addr: u64, len: u64, vector: u64) -> Result<u64> {
+pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     if addr & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
-    if !p.mm.space.is_mapped(addr, len) {
+    if !mm.space.is_mapped(addr, len) {
         return Err(Errno::ENOMEM);
     }
     for page in 0..len.div_ceil(PAGE) {
-        let space = &p.mm.space;
+        let space = &mm.space;
         let at = addr / PAGE + page;
         let anon = space.amap().chunk(at >> 8).is_some_and(|c| c.filled.get((at & 255) as u32));
         let here = anon || space.pmap().is_readable(at);
-        user::copy_out(p, vector + page, &(here as u8))?;
+        user::copy_out(mm, vector + page, &(here as u8))?;
     }
     Ok(0)
 }

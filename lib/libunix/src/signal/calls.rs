@@ -7,6 +7,7 @@ use super::deliver::{first, Info};
 use super::{mask, UNBLOCKABLE};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, header, main_header, op, restart_no_handler};
 use crate::thread::lock;
@@ -32,7 +33,7 @@ pub fn rt_sigaction(p: &mut Process, signal: u32, new: u64, old: u64, size: u64)
     check_size(size)?;
     let mut action = None;
     if new != 0 {
-        action = Some(Action::from_words(user::copy_in(p, new)?));
+        action = Some(Action::from_words(user::copy_in(&mut p.mm, new)?));
     }
     let mask = bit(signal);
     if mask == 0 || action.is_some() && mask & UNBLOCKABLE != 0 {
@@ -45,7 +46,7 @@ pub fn rt_sigaction(p: &mut Process, signal: u32, new: u64, old: u64, size: u64)
         p.signals.set_action(signal, action);
     }
     if old != 0 {
-        user::copy_out(p, old, &before.to_words())?;
+        user::copy_out(&mut p.mm, old, &before.to_words())?;
     }
     Ok(0)
 }
@@ -57,7 +58,7 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
     check_size(size)?;
     let before = p.me.signals.blocked;
     if new != 0 {
-        let set: u64 = user::copy_in(p, new)?;
+        let set: u64 = user::copy_in(&mut p.mm, new)?;
         p.me.signals.set_blocked(match how {
             BLOCK => before | set,
             UNBLOCK => before & !set,
@@ -67,7 +68,7 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
         retarget(p, before);
     }
     if old != 0 {
-        user::copy_out(p, old, &before)?;
+        user::copy_out(&mut p.mm, old, &before)?;
     }
     Ok(0)
 }
@@ -86,13 +87,13 @@ pub fn rt_sigpending(p: &mut Process, out: u64, size: u64) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let pending = super::pending() & p.me.signals.blocked;
-    user::bytes_out(p, out, &pending.to_le_bytes()[..size as usize])?;
+    user::bytes_out(&mut p.mm, out, &pending.to_le_bytes()[..size as usize])?;
     Ok(0)
 }
 
 pub fn rt_sigsuspend(p: &mut Process, set: u64, size: u64) -> Result<u64> {
     check_size(size)?;
-    let set: u64 = user::copy_in(p, set)?;
+    let set: u64 = user::copy_in(&mut p.mm, set)?;
     mask::set_temporary(&mut p.me, set);
     pause(p)
 }
@@ -116,10 +117,10 @@ pub fn rt_sigtimedwait(
     size: u64,
 ) -> Result<u64> {
     check_size(size)?;
-    let set = user::copy_in::<u64>(p, set)? & !UNBLOCKABLE;
+    let set = user::copy_in::<u64>(&mut p.mm, set)? & !UNBLOCKABLE;
     let mut ns = FOREVER;
     if timeout != 0 {
-        ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, timeout)?)?;
+        ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut p.mm, timeout)?)?;
     }
     let taken = loop {
         let pending = super::pending() & set;
@@ -135,19 +136,13 @@ pub fn rt_sigtimedwait(
         }
     };
     if info != 0 {
-        user::copy_out(p, info, &taken.words())?;
+        user::copy_out(&mut p.mm, info, &taken.words())?;
     }
     Ok(taken.signal as u64)
 }
 
-pub fn rt_tgsigqueueinfo(
-    p: &mut Process,
-    pid: i32,
-    tid: i32,
-    signal: u32,
-    info: u64,
-) -> Result<u64> {
-    let raw: [u64; 4] = user::copy_in(p, info)?;
+pub fn rt_tgsigqueueinfo(mm: &mut Mm, pid: i32, tid: i32, signal: u32, info: u64) -> Result<u64> {
+    let raw: [u64; 4] = user::copy_in(mm, info)?;
     let (code, own) = (raw[1] as i32, header().tid.load(Ordering::Relaxed) as i32);
     if pid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
@@ -164,12 +159,12 @@ pub fn sigaltstack(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let (new, old) = (regs.rdi, regs.rsi);
     let told = p.me.signals.stack.told(regs.rsp);
     if new != 0 {
-        let [sp, flags, size]: [u64; 3] = user::copy_in(p, new)?;
+        let [sp, flags, size]: [u64; 3] = user::copy_in(&mut p.mm, new)?;
         let wanted = Stack { sp, flags: flags as u32, padding: 0, size };
         p.me.signals.stack = p.me.signals.stack.changed(&wanted, regs.rsp)?;
     }
     if old != 0 {
-        user::copy_out(p, old, &[told.sp, told.flags as u64, told.size])?;
+        user::copy_out(&mut p.mm, old, &[told.sp, told.flags as u64, told.size])?;
     }
     Ok(0)
 }

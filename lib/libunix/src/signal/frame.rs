@@ -40,7 +40,7 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
         mask,
         info: info.first_words(),
     };
-    memory::put_frame(p, place.frame, &words, regs, action.has(SA_SIGINFO))?;
+    memory::put_frame(&mut p.mm, place.frame, &words, regs, action.has(SA_SIGINFO))?;
     vectors::save(p, place.vectors)?;
     let signals = &mut p.me.signals;
     signals.vectors.reset();
@@ -92,7 +92,7 @@ fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
     }
     let context = at.wrapping_add(offset_of!(Frame, context) as u64);
     let kept = regs.rflags & !RESTORED_FLAGS;
-    let taken = memory::take_registers(p, context, regs)?;
+    let taken = memory::take_registers(&mut p.mm, context, regs)?;
     regs.rflags = kept | taken.rflags & RESTORED_FLAGS;
     p.me.signals.set_blocked(taken.mask);
     let [sp, flags, size] = taken.stack;

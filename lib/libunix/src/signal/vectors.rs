@@ -105,12 +105,12 @@ pub fn save(p: &mut Process, address: u64) -> Result<()> {
     let Vectors { parts, bytes } = p.me.signals.vectors;
     if parts == 0 {
         let save = |area| guarded::save_legacy_vectors(area);
-        return user::whole(p, address, bytes, Access::Write, save);
+        return user::whole(&mut p.mm, address, bytes, Access::Write, save);
     }
     let size = bytes as u32;
     let magics = u64::from(MAGIC1) | u64::from(size + MAGIC2_BYTES as u32) << 32;
     let software = [magics, parts, size.into(), 0, 0, 0];
-    memory::put_vectors(p, address, bytes, parts, &software)
+    memory::put_vectors(&mut p.mm, address, bytes, parts, &software)
 }
 
 /// Restores what lies at `address` in the program's memory; it may be anything.
@@ -122,7 +122,7 @@ pub fn restore(p: &mut Process, address: u64) -> Result<()> {
     let bytes = p.me.signals.vectors.bytes();
     let vectors = p.me.signals.vectors;
     if vectors.extended() {
-        let described = memory::describe(p, address, bytes).ok();
+        let described = memory::describe(&mut p.mm, address, bytes).ok();
         let parts = described.as_ref().and_then(|all| parts_of(p, address, all));
         if let (Some(described), Some(parts)) = (described, parts) {
             return restore_extended(p, address, &described, parts);
@@ -143,7 +143,8 @@ fn parts_of(p: &mut Process, address: u64, described: &Described) -> Option<u64>
         padding: [0; 7],
     };
     let parts = extended_parts(&software, bytes, parts)?;
-    let magic2: u32 = user::copy_in(p, address.checked_add(u64::from(software.size))?).ok()?;
+    let magic2: u32 =
+        user::copy_in(&mut p.mm, address.checked_add(u64::from(software.size))?).ok()?;
     (magic2 == MAGIC2).then_some(parts)
 }
 
@@ -167,7 +168,7 @@ fn restore_extended(
     if parts != known {
         p.me.signals.vectors.reset();
     }
-    user::whole(p, address, bytes, Access::Read, |area| guarded::load_vectors(area, parts))
+    user::whole(&mut p.mm, address, bytes, Access::Read, |area| guarded::load_vectors(area, parts))
 }
 
 /// Only the fxsave area counts; whatever is beyond gets its first state.
@@ -175,10 +176,10 @@ fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
     if address & 15 != 0 {
         return Err(Errno::EFAULT);
     }
-    let mxcsr: u32 = user::copy_in(p, address.wrapping_add(MXCSR as u64))?;
+    let mxcsr: u32 = user::copy_in(&mut p.mm, address.wrapping_add(MXCSR as u64))?;
     if mxcsr & !MXCSR_BITS != 0 {
         return Err(Errno::EFAULT);
     }
     p.me.signals.vectors.reset();
-    user::whole(p, address, LEGACY_BYTES, Access::Read, guarded::load_legacy_vectors)
+    user::whole(&mut p.mm, address, LEGACY_BYTES, Access::Read, guarded::load_legacy_vectors)
 }

@@ -33,7 +33,7 @@ fn stat_path(path: &Path, flags: u32) -> Result<Memory> {
 /// `struct stat` of what the arguments of a call with `AT_` flags name.
 fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<Memory> {
     if flags & AT_EMPTY_PATH != 0 && dirfd >= 0 {
-        let empty = name == 0 || user::copy_in::<u8>(p, name)? == 0;
+        let empty = name == 0 || user::copy_in::<u8>(&mut p.mm, name)? == 0;
         if empty {
             return stat_open(p.fds.get(dirfd)?);
         }
@@ -47,7 +47,7 @@ pub fn newfstatat(p: &mut Process, dirfd: i32, name: u64, buf: u64, flags: u32) 
         return Err(Errno::EINVAL);
     }
     let stat = stat_any(p, dirfd, name, flags)?;
-    user::memory_out(p, buf, stat)?;
+    user::memory_out(&mut p.mm, buf, stat)?;
     Ok(0)
 }
 
@@ -61,7 +61,7 @@ pub fn lstat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
 
 pub fn fstat(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
     let stat = stat_open(p.fds.get(fd)?)?;
-    user::memory_out(p, buf, stat)?;
+    user::memory_out(&mut p.mm, buf, stat)?;
     Ok(0)
 }
 
@@ -82,7 +82,7 @@ pub fn statx(
     }
     let stat = stat_any(p, dirfd, name, flags)?;
     let stat: [u8; STAT_BYTES] = stat.load().map_err(|_| Errno::EIO)?;
-    user::bytes_out(p, buf, &to_statx(&stat))?;
+    user::bytes_out(&mut p.mm, buf, &to_statx(&stat))?;
     Ok(0)
 }
 
@@ -195,7 +195,7 @@ fn set_times(
 pub fn utimensat(p: &mut Process, dirfd: i32, name: u64, times: u64, flags: u32) -> Result<u64> {
     let mut set = [SetTime::Now; 2];
     if times != 0 {
-        let raw: [[u8; TIME_BYTES]; 2] = user::copy_in(p, times)?;
+        let raw: [[u8; TIME_BYTES]; 2] = user::copy_in(&mut p.mm, times)?;
         set = [set_time(&raw[0])?, set_time(&raw[1])?];
         if set == [SetTime::Omit; 2] {
             return Ok(0);
@@ -210,7 +210,7 @@ pub fn utimensat(p: &mut Process, dirfd: i32, name: u64, times: u64, flags: u32)
 pub fn futimesat(p: &mut Process, dirfd: i32, name: u64, times: u64) -> Result<u64> {
     let mut set = [SetTime::Now; 2];
     if times != 0 {
-        let raw: [[i64; 2]; 2] = user::copy_in(p, times)?;
+        let raw: [[i64; 2]; 2] = user::copy_in(&mut p.mm, times)?;
         for (time, [sec, usec]) in set.iter_mut().zip(raw) {
             if !(0..1_000_000).contains(&usec) {
                 return Err(Errno::EINVAL);
@@ -228,7 +228,7 @@ pub fn utimes(p: &mut Process, name: u64, times: u64) -> Result<u64> {
 pub fn utime(p: &mut Process, name: u64, times: u64) -> Result<u64> {
     let mut set = [SetTime::Now; 2];
     if times != 0 {
-        let raw: [i64; 2] = user::copy_in(p, times)?;
+        let raw: [i64; 2] = user::copy_in(&mut p.mm, times)?;
         set = raw.map(|sec| SetTime::At(sec.saturating_mul(1_000_000_000)));
     }
     set_times(p, AT_FDCWD, name, set, 0)
@@ -255,7 +255,7 @@ pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
     }
     with_kind!(&file.kind, kind => {
         let kind = kind.handle();
-        kind.truncate(p, size as u64)
+        kind.truncate(&mut p.mm, size as u64)
     })
 }
 
@@ -283,13 +283,13 @@ pub fn fallocate(fds: &mut Fds, fd: i32, mode: u32, offset: i64, len: i64) -> Re
 pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
     let path = path(p, AT_FDCWD, name)?;
     paths::call(op::StatFs { dir: path.dir, flags: 0 }, &path)?;
-    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(&mut p.mm, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }
 
 pub fn fstatfs(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
     let dir = open_file(p, fd)?;
     server::call(op::StatFs { dir, flags: AT_EMPTY_PATH })?;
-    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(&mut p.mm, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }

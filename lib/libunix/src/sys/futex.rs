@@ -11,6 +11,7 @@ use super::pi;
 use super::time::{monotonic, realtime};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op, restart, restart_no_handler};
 use crate::thread::park::{self, Kind};
@@ -47,10 +48,10 @@ pub enum Place {
 }
 
 /// Where the futex at `addr` is, of which the program may have said that it is private.
-pub fn place(p: &Process, addr: u64, private: bool) -> Place {
-    let entry = if private { None } else { p.mm.space.map().at(addr / PAGE) };
+pub fn place(mm: &Mm, addr: u64, private: bool) -> Place {
+    let entry = if private { None } else { mm.space.map().at(addr / PAGE) };
     let entry = entry.filter(|entry| entry.flags.has(Flags::SHARED));
-    let object = entry.and_then(|entry| Some((entry, p.mm.caps.objects.get(entry.object?)?)));
+    let object = entry.and_then(|entry| Some((entry, mm.caps.objects.get(entry.object?)?)));
     match object {
         Some((entry, object)) => {
             let offset = entry.object_page(addr / PAGE) * PAGE + addr % PAGE;
@@ -77,7 +78,7 @@ pub fn futex(
     }
     let mut deadline = None;
     if (has_clock || command == LOCK_PI) && fourth != 0 {
-        deadline = Some(deadline_of(p, command, real || command == LOCK_PI, fourth)?);
+        deadline = Some(deadline_of(&mut p.mm, command, real || command == LOCK_PI, fourth)?);
     }
     check(addr)?;
     let private = operation & PRIVATE != 0;
@@ -88,7 +89,7 @@ pub fn futex(
     match command {
         WAIT | WAIT_BITSET => wait(p, (addr, private), value, bits, deadline),
         WAKE | WAKE_BITSET => {
-            let place = place(p, addr, private);
+            let place = place(&p.mm, addr, private);
             if matches!(place, Place::Private(_)) && park::has_others(p, addr, Kind::Plain) {
                 return Err(Errno::EINVAL);
             }
@@ -134,8 +135,8 @@ fn at_least_one(count: u32) -> u32 {
     }
 }
 
-fn deadline_of(p: &mut Process, command: u32, real: bool, addr: u64) -> Result<u64> {
-    let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, addr)?)?;
+fn deadline_of(mm: &mut Mm, command: u32, real: bool, addr: u64) -> Result<u64> {
+    let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(mm, addr)?)?;
     Ok(match (command, real) {
         (WAIT, _) => monotonic().saturating_add(time),
         (_, false) => time,
@@ -150,10 +151,10 @@ fn wait(
     bits: u32,
     deadline: Option<u64>,
 ) -> Result<u64> {
-    let place = place(p, addr, private);
+    let place = place(&p.mm, addr, private);
     let waited = loop {
         let seen = count(place)?;
-        if user::copy_in::<u32>(p, addr)? != value {
+        if user::copy_in::<u32>(&mut p.mm, addr)? != value {
             return Err(Errno::EAGAIN);
         }
         let waited = match place {
@@ -206,7 +207,7 @@ pub fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
 
 /// Wakes those that wait for a futex, whichever way.
 pub fn wake_at(p: &mut Process, addr: u64, count: u32) {
-    let place = place(p, addr, false);
+    let place = place(&p.mm, addr, false);
     wake(p, place, count, ALL_BITS);
     if let Place::Shared { .. } = place {
         park::wake(p, addr, count, ALL_BITS);
@@ -224,11 +225,11 @@ fn requeue(
         return Err(Errno::EINVAL);
     }
     if let Some(value) = compared {
-        if user::copy_in::<u32>(p, addrs[0])? != value {
+        if user::copy_in::<u32>(&mut p.mm, addrs[0])? != value {
             return Err(Errno::EAGAIN);
         }
     }
-    match addrs.map(|addr| place(p, addr, private)) {
+    match addrs.map(|addr| place(&p.mm, addr, private)) {
         [Place::Private(from), Place::Private(_)] if park::has_others(p, from, Kind::Plain) => {
             Err(Errno::EINVAL)
         }
@@ -244,13 +245,13 @@ fn requeue(
 /// Changes the futex at `addr`, a multiple of four, to what `change` makes of it, if anything. Programs change it at the
 /// same time. Returns what it was, and whether it was changed.
 pub fn update(
-    p: &mut Process,
+    mm: &mut Mm,
     addr: u64,
     mut change: impl FnMut(u32) -> Option<u32>,
 ) -> Result<(u32, bool)> {
-    let mut old = user::copy_in::<u32>(p, addr)?;
+    let mut old = user::copy_in::<u32>(mm, addr)?;
     while let Some(new) = change(old) {
-        let before = user::compare_exchange(p, addr, old, new)?;
+        let before = user::compare_exchange(mm, addr, old, new)?;
         if before == old {
             return Ok((old, true));
         }
@@ -285,8 +286,8 @@ fn wake_op(
     if compare > 5 {
         return Err(Errno::ENOSYS);
     }
-    let old = update(p, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
-    let first = place(p, addrs[0], private);
+    let old = update(&mut p.mm, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
+    let first = place(&p.mm, addrs[0], private);
     let mut woken = wake(p, first, at_least_one(counts[0]), ALL_BITS);
     let matches = match compare {
         0 => old == against,
@@ -297,7 +298,7 @@ fn wake_op(
         _ => old >= against,
     };
     if matches {
-        let second = place(p, addrs[1], private);
+        let second = place(&p.mm, addrs[1], private);
         woken += wake(p, second, at_least_one(counts[1]), ALL_BITS);
     }
     Ok(woken)

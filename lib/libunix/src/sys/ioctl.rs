@@ -17,7 +17,7 @@ pub fn ioctl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
         FIOCLEX => return p.fds.set_cloexec(fd, true).map(|()| 0),
         FIONCLEX => return p.fds.set_cloexec(fd, false).map(|()| 0),
         FIONBIO => {
-            let on = user::copy_in::<i32>(p, arg)? != 0;
+            let on = user::copy_in::<i32>(&mut p.mm, arg)? != 0;
             return descriptors::set_nonblocking(&mut p.fds, fd, on);
         }
         _ => {}

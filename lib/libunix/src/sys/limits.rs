@@ -115,12 +115,12 @@ fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
 
 pub fn getrlimit(p: &mut Process, resource: u32, out: u64) -> Result<u64> {
     let limit = p.limits.get(resource)?;
-    user::copy_out(p, out, &[limit.soft, limit.hard])?;
+    user::copy_out(&mut p.mm, out, &[limit.soft, limit.hard])?;
     Ok(0)
 }
 
 pub fn setrlimit(p: &mut Process, resource: u32, new: u64) -> Result<u64> {
-    let new = user::copy_in::<[u64; 2]>(p, new)?;
+    let new = user::copy_in::<[u64; 2]>(&mut p.mm, new)?;
     change(&mut p.limits, resource, new).map(|()| 0)
 }
 
@@ -129,13 +129,13 @@ pub fn prlimit64(p: &mut Process, pid: u32, resource: u32, new: u64, old: u64) -
     if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
         return Err(Errno::ESRCH);
     }
-    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(p, new)?) };
+    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut p.mm, new)?) };
     let before = p.limits.get(resource)?;
     if let Some(wanted) = wanted {
         change(&mut p.limits, resource, wanted)?;
     }
     if old != 0 {
-        user::copy_out(p, old, &[before.soft, before.hard])?;
+        user::copy_out(&mut p.mm, old, &[before.soft, before.hard])?;
     }
     Ok(0)
 }
@@ -167,6 +167,6 @@ pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
         }
         _ => return Err(Errno::EINVAL),
     };
-    user::copy_out(p, out, &usage)?;
+    user::copy_out(&mut p.mm, out, &usage)?;
     Ok(0)
 }

@@ -2,13 +2,14 @@
 
 use crate::errno::{Errno, Result};
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op, restart};
 use linuxabi::lock::{Flock, FLOCK_BYTES, UNLOCKED};
 use unixproto::files::lock;
 
-fn read(p: &mut Process, addr: u64) -> Result<Flock> {
-    Flock::decode(&user::copy_in::<[u8; FLOCK_BYTES]>(p, addr)?)
+fn read(mm: &mut Mm, addr: u64) -> Result<Flock> {
+    Flock::decode(&user::copy_in::<[u8; FLOCK_BYTES]>(mm, addr)?)
 }
 
 /// The word for `unixd`. Kinds have the numbers of `F_RDLCK`, `F_WRLCK` and `F_UNLCK`.
@@ -26,7 +27,7 @@ fn check_pid(request: &Flock, more: u32) -> Result<()> {
 
 /// `F_GETLK`.
 pub fn get(p: &mut Process, fd: i32, addr: u64, more: u32) -> Result<u64> {
-    let request = read(p, addr)?;
+    let request = read(&mut p.mm, addr)?;
     if request.ty == UNLOCKED {
         return Err(Errno::EINVAL);
     }
@@ -40,14 +41,14 @@ pub fn get(p: &mut Process, fd: i32, addr: u64, more: u32) -> Result<u64> {
             Flock { ty: kind as u16, whence: 0, start: found.start, len: found.len, pid: found.pid }
         }
     };
-    user::copy_out(p, addr, &answer.encode())?;
+    user::copy_out(&mut p.mm, addr, &answer.encode())?;
     Ok(0)
 }
 
 /// `F_SETLK` and `F_SETLKW`.
 pub fn set(p: &mut Process, fd: i32, addr: u64, more: u32) -> Result<u64> {
     const READ_LOCK: u16 = 0;
-    let request = read(p, addr)?;
+    let request = read(&mut p.mm, addr)?;
     check_pid(&request, more)?;
     let file = p.fds.get(fd)?;
     let allowed = match request.ty {

@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::own_maps;
 use crate::fd::Fds;
 use crate::fd::{self, File};
+use crate::mm::Mm;
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, main_header, op, restart};
@@ -63,7 +64,7 @@ pub fn openat2(p: &mut Process, dirfd: i32, name: u64, how: u64, size: u64) -> R
         return Err(Errno::EINVAL);
     }
     let mut raw = [0; HOW_BYTES as usize];
-    user::bytes_in(p, how, &mut raw)?;
+    user::bytes_in(&mut p.mm, how, &mut raw)?;
     let (flags, mode, resolve) = (get_u64(&raw, 0), get_u64(&raw, 8), get_u64(&raw, 16));
     if flags >> 32 != 0 || mode & !0o7777 != 0 || resolve != 0 {
         return Err(Errno::EINVAL);
@@ -180,7 +181,7 @@ pub fn readlinkat(p: &mut Process, dirfd: i32, name: u64, buf: u64, size: i32) -
     let path = path_or_empty(p, dirfd, name, abi::AT_EMPTY_PATH)?;
     let count = paths::call(op::ReadLink { dir: path.dir }, &path)?.count;
     let text = server::data((count as usize).min(size as usize));
-    user::memory_out(p, buf, text)?;
+    user::memory_out(&mut p.mm, buf, text)?;
     Ok(text.len() as u64)
 }
 
@@ -198,15 +199,15 @@ pub fn fchdir(fds: &mut Fds, fd: i32) -> Result<u64> {
     server::call(op::Chdir { dir, flags: abi::AT_EMPTY_PATH }).map(|()| 0)
 }
 
-pub fn getcwd(p: &mut Process, buf: u64, size: u64) -> Result<u64> {
+pub fn getcwd(mm: &mut Mm, buf: u64, size: u64) -> Result<u64> {
     let count = server::call(op::GetCwd {})?.count as usize;
     let text = server::data(count);
     let with_nul = text.len() as u64 + 1;
     if size < with_nul {
         return Err(Errno::ERANGE);
     }
-    user::memory_out(p, buf, text)?;
-    user::copy_out(p, buf.wrapping_add(text.len() as u64), &0u8)?;
+    user::memory_out(mm, buf, text)?;
+    user::copy_out(mm, buf.wrapping_add(text.len() as u64), &0u8)?;
     Ok(with_nul)
 }
 
@@ -221,7 +222,7 @@ pub fn memfd_create(p: &mut Process, name: u64, flags: u32) -> Result<u64> {
     if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
         return Err(Errno::EINVAL);
     }
-    let name = user::cstr(p, name, NAME_MAX, Errno::EINVAL)?;
+    let name = user::cstr(&mut p.mm, name, NAME_MAX, Errno::EINVAL)?;
     p.fds.check_room(0, p.limits.max_files())?;
     let opened = server::call_a(op::MemFile { size: 0 }, &name)?;
     Ok(fd::install(p, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)

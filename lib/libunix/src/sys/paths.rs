@@ -33,7 +33,7 @@ pub fn path(p: &mut Process, dirfd: i32, addr: u64) -> Result<Path> {
 
 /// The path at `addr`, which may be empty if `flags` have `AT_EMPTY_PATH`.
 pub fn path_or_empty(p: &mut Process, dirfd: i32, addr: u64, flags: u32) -> Result<Path> {
-    let text = user::cstr(p, addr, PATH_MAX, Errno::ENAMETOOLONG)?;
+    let text = user::cstr(&mut p.mm, addr, PATH_MAX, Errno::ENAMETOOLONG)?;
     if text.is_empty() && flags & AT_EMPTY_PATH == 0 {
         return Err(Errno::ENOENT);
     }

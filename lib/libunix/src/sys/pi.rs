@@ -14,6 +14,7 @@
 use super::futex::{count, place, wait_shared, wake, Place, ALL_BITS};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op};
 use crate::thread::park::{self, Kind};
@@ -27,8 +28,8 @@ pub const OWNER_DIED: u32 = 1 << 30;
 pub const TID_MASK: u32 = OWNER_DIED - 1;
 
 /// Who owns the futex at `addr`.
-fn owner(p: &mut Process, addr: u64) -> Result<u32> {
-    Ok(user::copy_in::<u32>(p, addr)? & TID_MASK)
+fn owner(mm: &mut Mm, addr: u64) -> Result<u32> {
+    Ok(user::copy_in::<u32>(mm, addr)? & TID_MASK)
 }
 
 fn is_thread(p: &mut Process, tid: u32) -> bool {
@@ -39,7 +40,7 @@ fn is_thread(p: &mut Process, tid: u32) -> bool {
 /// is the owner now.
 fn claim(p: &mut Process, addr: u64, place: Place, who: u32, waits: bool) -> Result<bool> {
     loop {
-        let old = user::copy_in::<u32>(p, addr)?;
+        let old = user::copy_in::<u32>(&mut p.mm, addr)?;
         let owner = old & TID_MASK;
         if owner == who {
             return Err(Errno::EDEADLK);
@@ -57,7 +58,7 @@ fn claim(p: &mut Process, addr: u64, place: Place, who: u32, waits: bool) -> Res
             }
             old | WAITERS
         };
-        if user::compare_exchange(p, addr, old, new)? == old {
+        if user::compare_exchange(&mut p.mm, addr, old, new)? == old {
             return Ok(owner == 0);
         }
     }
@@ -81,7 +82,7 @@ pub fn lock(
 ) -> Result<u64> {
     let me = p.me.tid;
     loop {
-        let place = place(p, addr, private);
+        let place = place(&p.mm, addr, private);
         let seen = count(place)?;
         check_waiters(p, place)?;
         if claim(p, addr, place, me, false)? {
@@ -98,7 +99,7 @@ pub fn lock(
                 wait_shared(p, (inode, offset), seen, ALL_BITS, deadline)
             }
         };
-        if owner(p, addr)? == me {
+        if owner(&mut p.mm, addr)? == me {
             return Ok(0);
         }
         match waited {
@@ -111,10 +112,10 @@ pub fn lock(
 
 /// `FUTEX_UNLOCK_PI`.
 pub fn unlock(p: &mut Process, addr: u64, private: bool) -> Result<u64> {
-    if owner(p, addr)? != p.me.tid {
+    if owner(&mut p.mm, addr)? != p.me.tid {
         return Err(Errno::EPERM);
     }
-    let place = place(p, addr, private);
+    let place = place(&p.mm, addr, private);
     check_waiters(p, place)?;
     let owner = p.me.tid;
     pass_on(p, addr, place, owner, 0)
@@ -123,7 +124,7 @@ pub fn unlock(p: &mut Process, addr: u64, private: bool) -> Result<u64> {
 /// Who owns it from now on is the first that waits, or nobody. `dead` is 0 or [`OWNER_DIED`].
 fn pass_on(p: &mut Process, addr: u64, place: Place, owner: u32, dead: u32) -> Result<u64> {
     loop {
-        let old = user::copy_in::<u32>(p, addr)?;
+        let old = user::copy_in::<u32>(&mut p.mm, addr)?;
         if old & TID_MASK != owner {
             return Ok(0);
         }
@@ -132,7 +133,7 @@ fn pass_on(p: &mut Process, addr: u64, place: Place, owner: u32, dead: u32) -> R
             Place::Shared { inode, offset } => server::call(op::FutexFirst { inode, offset })?.pid,
         };
         let new = if next == 0 { dead } else { next | WAITERS | dead };
-        if user::compare_exchange(p, addr, old, new)? == old {
+        if user::compare_exchange(&mut p.mm, addr, old, new)? == old {
             match place {
                 Place::Private(addr) => park::wake_owner(p, addr),
                 // Also if nobody waits: somebody may be about to.
@@ -145,7 +146,7 @@ fn pass_on(p: &mut Process, addr: u64, place: Place, owner: u32, dead: u32) -> R
 
 /// The owner of a futex in a robust list has ended.
 pub fn owner_died(p: &mut Process, addr: u64, owner: u32) -> Result<()> {
-    let place = place(p, addr, false);
+    let place = place(&p.mm, addr, false);
     pass_on(p, addr, place, owner, OWNER_DIED).map(|_| ())
 }
 
@@ -165,8 +166,8 @@ pub fn thread_ends(p: &mut Process, tid: u32) {
 
 /// Only memory of the process itself: a wait that ends with another futex than it began with is not
 /// known to `unixd`.
-fn private_place(p: &Process, addr: u64, private: bool) -> Result<()> {
-    match place(p, addr, private) {
+fn private_place(mm: &Mm, addr: u64, private: bool) -> Result<()> {
+    match place(mm, addr, private) {
         Place::Private(_) => Ok(()),
         Place::Shared { .. } => Err(Errno::ENOSYS),
     }
@@ -184,9 +185,9 @@ pub fn wait_requeue(
     if addr == target {
         return Err(Errno::EINVAL);
     }
-    private_place(p, addr, private)?;
-    private_place(p, target, private)?;
-    if user::copy_in::<u32>(p, addr)? != value {
+    private_place(&p.mm, addr, private)?;
+    private_place(&p.mm, target, private)?;
+    if user::copy_in::<u32>(&mut p.mm, addr)? != value {
         return Err(Errno::EAGAIN);
     }
     match park::wait_as(p, addr, ALL_BITS, Kind::Requeue(target), deadline) {
@@ -212,9 +213,9 @@ pub fn requeue(
     if addr == target || wakes != 1 || (moves as i32) < 0 {
         return Err(Errno::EINVAL);
     }
-    private_place(p, addr, private)?;
-    private_place(p, target, private)?;
-    if user::copy_in::<u32>(p, addr)? != value {
+    private_place(&p.mm, addr, private)?;
+    private_place(&p.mm, target, private)?;
+    if user::copy_in::<u32>(&mut p.mm, addr)? != value {
         return Err(Errno::EAGAIN);
     }
     if park::has_others(p, addr, Kind::Requeue(target)) {

@@ -4,6 +4,7 @@ use super::mask;
 use crate::errno::{Errno, Result};
 use crate::fd::{watch, Fds};
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::restart_no_handler;
 use crate::signal;
@@ -180,11 +181,11 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
             &mut many
         }
     };
-    user::words_in(p, fds, entries)?;
+    user::words_in(&mut p.mm, fds, entries)?;
     watch::refresh(p);
     match look_at_entries(&p.fds, entries) {
         Some(ready) if ready > 0 || ns == 0 => {
-            tell_ready(p, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
+            tell_ready(&mut p.mm, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
             return Ok(ready);
         }
         _ => {}
@@ -203,15 +204,15 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
             *entry = want.revents.into();
         }
     }
-    tell_ready(p, fds, entries.iter().map(|entry| *entry as u16))?;
+    tell_ready(&mut p.mm, fds, entries.iter().map(|entry| *entry as u16))?;
     Ok(ready)
 }
 
 /// Writes what is ready to the entries in the program's memory, whose other fields are not touched.
-fn tell_ready(p: &mut Process, fds: u64, ready: impl Iterator<Item = u16>) -> Result<()> {
+fn tell_ready(mm: &mut Mm, fds: u64, ready: impl Iterator<Item = u16>) -> Result<()> {
     for (n, revents) in ready.enumerate() {
         let entry = fds.wrapping_add((n * ENTRY_BYTES) as u64);
-        user::copy_out(p, entry.wrapping_add(REVENTS), &revents)?;
+        user::copy_out(mm, entry.wrapping_add(REVENTS), &revents)?;
     }
     Ok(())
 }
@@ -235,20 +236,20 @@ struct Timeout {
 
 impl Timeout {
     fn read(
-        p: &mut Process,
+        mm: &mut Mm,
         addr: u64,
         decode: fn(&[u8; TIME_BYTES]) -> Result<u64>,
         encode: fn(u64) -> [u8; TIME_BYTES],
     ) -> Result<Timeout> {
-        let ns = if addr == 0 { FOREVER } else { decode(&user::copy_in(p, addr)?)? };
+        let ns = if addr == 0 { FOREVER } else { decode(&user::copy_in(mm, addr)?)? };
         Ok(Timeout { addr, ns, end: time::monotonic().saturating_add(ns), encode })
     }
     /// Tells the program what is left. A bad address now does not matter, as on Linux.
-    fn write(&self, p: &mut Process) {
+    fn write(&self, mm: &mut Mm) {
         if self.addr != 0 {
             let left = self.end.saturating_sub(time::monotonic());
             // As on Linux: an address that is no good is passed over.
-            let _ = user::copy_out(p, self.addr, &(self.encode)(left));
+            let _ = user::copy_out(mm, self.addr, &(self.encode)(left));
         }
     }
 }
@@ -261,7 +262,7 @@ pub fn temporary_mask(p: &mut Process, addr: u64, size: u64) -> Result<()> {
     if size != 8 {
         return Err(Errno::EINVAL);
     }
-    let mask = user::copy_in::<u64>(p, addr)?;
+    let mask = user::copy_in::<u64>(&mut p.mm, addr)?;
     mask::set_temporary(&mut p.me, mask);
     Ok(())
 }
@@ -274,20 +275,20 @@ pub fn ppoll(
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
-    let timeout = Timeout::read(p, timeout, from_timespec, to_timespec)?;
+    let timeout = Timeout::read(&mut p.mm, timeout, from_timespec, to_timespec)?;
     temporary_mask(p, mask, mask_size)?;
     let result = poll_ns(p, fds, count as u64, timeout.ns);
-    timeout.write(p);
+    timeout.write(&mut p.mm);
     mask::end_temporary(p, result.is_err());
     result
 }
 
-fn read_set(p: &mut Process, addr: u64, bytes: usize) -> Result<FdSet> {
+fn read_set(mm: &mut Mm, addr: u64, bytes: usize) -> Result<FdSet> {
     if addr == 0 {
         return Ok(FdSet::default());
     }
     let mut raw = [0; fdset::MAX_FDS / 8];
-    user::bytes_in(p, addr, &mut raw[..bytes])?;
+    user::bytes_in(mm, addr, &mut raw[..bytes])?;
     Ok(FdSet::from_bytes(&raw[..bytes]))
 }
 
@@ -296,7 +297,7 @@ fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64
     let bytes = fdset::bytes_for(nfds);
     let mut sets = [FdSet::default(); 3];
     for (set, addr) in sets.iter_mut().zip(addrs) {
-        *set = read_set(p, addr, bytes)?;
+        *set = read_set(&mut p.mm, addr, bytes)?;
     }
     let (mut wants, mut numbers) = (Vec::new(), Vec::new());
     for fd in 0..nfds {
@@ -320,15 +321,15 @@ fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64
         }
     }
     for (set, addr) in found.iter().zip(addrs).filter(|(_, addr)| *addr != 0) {
-        user::bytes_out(p, addr, &set.to_bytes()[..bytes])?;
+        user::bytes_out(&mut p.mm, addr, &set.to_bytes()[..bytes])?;
     }
     Ok(count)
 }
 
 pub fn select(p: &mut Process, n: i32, r: u64, w: u64, e: u64, timeout: u64) -> Result<u64> {
-    let timeout = Timeout::read(p, timeout, from_timeval, to_timeval)?;
+    let timeout = Timeout::read(&mut p.mm, timeout, from_timeval, to_timeval)?;
     let result = select_ns(p, n, [r, w, e], timeout.ns);
-    timeout.write(p);
+    timeout.write(&mut p.mm);
     result
 }
 
@@ -341,13 +342,13 @@ pub fn pselect6(
     timeout: u64,
     mask: u64,
 ) -> Result<u64> {
-    let timeout = Timeout::read(p, timeout, from_timespec, to_timespec)?;
+    let timeout = Timeout::read(&mut p.mm, timeout, from_timespec, to_timespec)?;
     if mask != 0 {
-        let [addr, size]: [u64; 2] = user::copy_in(p, mask)?;
+        let [addr, size]: [u64; 2] = user::copy_in(&mut p.mm, mask)?;
         temporary_mask(p, addr, size)?;
     }
     let result = select_ns(p, n, [r, w, e], timeout.ns);
-    timeout.write(p);
+    timeout.write(&mut p.mm);
     mask::end_temporary(p, result.is_err());
     result
 }

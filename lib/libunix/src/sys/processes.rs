@@ -3,6 +3,7 @@
 use super::limits::rusage;
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::pidfd;
+use crate::mm::Mm;
 use crate::mm::{self, user};
 use crate::process::Process;
 use crate::server::{self, header, op, restart};
@@ -116,16 +117,16 @@ pub fn setresuid(_: (), real: u32, effective: u32, saved: u32) -> Result<u64> {
 pub fn setresgid(_: (), real: u32, effective: u32, saved: u32) -> Result<u64> {
     set_triple(RGID, [real, effective, saved])
 }
-pub fn getresuid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
-    put_triple(p, RUID, [real, effective, saved])
+pub fn getresuid(mm: &mut Mm, real: u64, effective: u64, saved: u64) -> Result<u64> {
+    put_triple(mm, RUID, [real, effective, saved])
 }
-pub fn getresgid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
-    put_triple(p, RGID, [real, effective, saved])
+pub fn getresgid(mm: &mut Mm, real: u64, effective: u64, saved: u64) -> Result<u64> {
+    put_triple(mm, RGID, [real, effective, saved])
 }
 
-fn put_triple(p: &mut Process, first: usize, addrs: [u64; 3]) -> Result<u64> {
+fn put_triple(mm: &mut Mm, first: usize, addrs: [u64; 3]) -> Result<u64> {
     for (addr, id) in addrs.into_iter().zip(triple(first)) {
-        user::copy_out(p, addr, &id)?;
+        user::copy_out(mm, addr, &id)?;
     }
     Ok(0)
 }
@@ -193,10 +194,10 @@ pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -
     let waited = server::wait(p, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
-            user::copy_out(p, status, &waited.status)?;
+            user::copy_out(&mut p.mm, status, &waited.status)?;
         }
         if usage != 0 {
-            user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+            user::copy_out(&mut p.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
         }
     }
     Ok(waited.pid as u64)
@@ -229,7 +230,7 @@ pub fn waitid(
     let result = wait_any(p, which, id, options);
     let waited = result.as_ref().ok().filter(|waited| waited.pid != 0);
     if let (Some(waited), true) = (waited, usage != 0) {
-        user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+        user::copy_out(&mut p.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
     }
     if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
         let mut raw = Bytes::<SIGINFO_BYTES>::default();
@@ -238,7 +239,7 @@ pub fn waitid(
             raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
             raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
         }
-        user::bytes_out(p, info, &raw.done())?;
+        user::bytes_out(&mut p.mm, info, &raw.done())?;
     }
     result.map(|_| 0)
 }
@@ -294,8 +295,8 @@ fn send_thread(pid: u32, tid: u32, signal: u32) -> Result<u64> {
     server::call(op::KillThread { pid, tid, signal, code: SI_TKILL, value: 0 }).map(|()| 0)
 }
 
-pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Result<u64> {
-    let raw: [u64; 4] = user::copy_in(p, info)?;
+pub fn rt_sigqueueinfo(mm: &mut Mm, pid: i32, signal: u32, info: u64) -> Result<u64> {
+    let raw: [u64; 4] = user::copy_in(mm, info)?;
     let (code, value) = sent_info(&raw, pid as u32)?;
     if pid <= 0 {
         return Err(Errno::ESRCH);

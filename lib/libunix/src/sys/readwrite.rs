@@ -7,6 +7,7 @@ use crate::fd::ops::{FileOps, Handle};
 use crate::fd::transfer;
 use crate::fd::Fds;
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::Process;
 use crate::server;
 use alloc::vec;
@@ -19,13 +20,13 @@ fn one(base: u64, len: u64) -> [Buffer; 1] {
     [Buffer { base, len: len.min(MAX_RW) }]
 }
 
-fn vector(p: &mut Process, addr: u64, count: u64) -> Result<Vec<Buffer>> {
+fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
     if count > MAX_VECTORS as u64 {
         return Err(Errno::EINVAL);
     }
     let mut buffers = vec![Buffer::default(); count as usize];
     let mut raw = vec![0; count as usize * IOVEC_BYTES];
-    user::bytes_in(p, addr, &mut raw)?;
+    user::bytes_in(mm, addr, &mut raw)?;
     decode(&raw, &mut buffers)?;
     Ok(buffers)
 }
@@ -52,27 +53,27 @@ pub fn pwrite64(p: &mut Process, fd: i32, buf: u64, len: u64, offset: i64) -> Re
 
 pub fn readv(p: &mut Process, fd: i32, vec: u64, count: u64) -> Result<u64> {
     p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
+    let buffers = vector(&mut p.mm, vec, count)?;
     transfer::read(p, fd, None, &mut Cursor::new(&buffers))
 }
 
 pub fn writev(p: &mut Process, fd: i32, vec: u64, count: u64) -> Result<u64> {
     p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
+    let buffers = vector(&mut p.mm, vec, count)?;
     transfer::write(p, fd, None, &mut Cursor::new(&buffers))
 }
 
 pub fn preadv(p: &mut Process, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
     let at = position(offset)?;
     p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
+    let buffers = vector(&mut p.mm, vec, count)?;
     transfer::read(p, fd, at, &mut Cursor::new(&buffers))
 }
 
 pub fn pwritev(p: &mut Process, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
     let at = position(offset)?;
     p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
+    let buffers = vector(&mut p.mm, vec, count)?;
     transfer::write(p, fd, at, &mut Cursor::new(&buffers))
 }
 
@@ -123,24 +124,24 @@ pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> 
 }
 
 /// An offset in the program's memory, for `sendfile` and `copy_file_range`.
-fn offset_in(p: &mut Process, addr: u64) -> Result<Option<u64>> {
+fn offset_in(mm: &mut Mm, addr: u64) -> Result<Option<u64>> {
     match addr {
         0 => Ok(None),
-        _ => position(user::copy_in::<i64>(p, addr)?),
+        _ => position(user::copy_in::<i64>(mm, addr)?),
     }
 }
 
-fn offset_out(p: &mut Process, addr: u64, before: Option<u64>, moved: u64) -> Result<()> {
+fn offset_out(mm: &mut Mm, addr: u64, before: Option<u64>, moved: u64) -> Result<()> {
     match before {
-        Some(offset) => user::copy_out(p, addr, &(offset + moved)),
+        Some(offset) => user::copy_out(mm, addr, &(offset + moved)),
         None => Ok(()),
     }
 }
 
 pub fn sendfile(p: &mut Process, output: i32, input: i32, offset: u64, len: u64) -> Result<u64> {
-    let at = offset_in(p, offset)?;
+    let at = offset_in(&mut p.mm, offset)?;
     let done = transfer::copy(p, input, at, output, None, len.min(MAX_RW))?;
-    offset_out(p, offset, at, done)?;
+    offset_out(&mut p.mm, offset, at, done)?;
     Ok(done)
 }
 
@@ -153,21 +154,21 @@ pub fn copy_file_range(
     len: u64,
     flags: u32,
 ) -> Result<u64> {
-    let (in_at, out_at) = (offset_in(p, in_offset)?, offset_in(p, out_offset)?);
+    let (in_at, out_at) = (offset_in(&mut p.mm, in_offset)?, offset_in(&mut p.mm, out_offset)?);
     p.fds.get(input)?.contents()?;
     p.fds.get(output)?.contents()?;
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
     let done = transfer::copy(p, input, in_at, output, out_at, len.min(MAX_RW))?;
-    offset_out(p, in_offset, in_at, done)?;
-    offset_out(p, out_offset, out_at, done)?;
+    offset_out(&mut p.mm, in_offset, in_at, done)?;
+    offset_out(&mut p.mm, out_offset, out_at, done)?;
     Ok(done)
 }
 
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
 fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
-    user::check_writable(p, buf, (len as usize).min(1))?;
+    user::check_writable(&mut p.mm, buf, (len as usize).min(1))?;
     let file = p.fds.get_open(fd)?;
     let bytes = len.min(DATA_BYTES as u32);
     let count = with_kind!(&file.kind, kind => kind.list(bytes))?;
@@ -183,9 +184,9 @@ fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u6
             linuxabi::dirent::to_old(record);
             records = rest;
         }
-        user::bytes_out(p, buf, &listing)?;
+        user::bytes_out(&mut p.mm, buf, &listing)?;
     } else {
-        user::memory_out(p, buf, server::data(count))?;
+        user::memory_out(&mut p.mm, buf, server::data(count))?;
     }
     Ok(count as u64)
 }

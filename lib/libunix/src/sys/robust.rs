@@ -28,8 +28,8 @@ pub fn get_robust_list(p: &mut Process, tid: i32, head: u64, len: u64) -> Result
         tid if tid as u32 == p.me.tid => p.me.robust_list,
         tid => p.threads.by_tid(tid as u32).ok_or(Errno::ESRCH)?.robust_list,
     };
-    user::copy_out(p, len, &HEAD_BYTES)?;
-    user::copy_out(p, head, &list)?;
+    user::copy_out(&mut p.mm, len, &HEAD_BYTES)?;
+    user::copy_out(&mut p.mm, head, &list)?;
     Ok(0)
 }
 
@@ -42,14 +42,14 @@ pub fn release(p: &mut Process, tid: u32, head: u64) {
 }
 
 fn walk(p: &mut Process, tid: u32, head: u64) -> Result<()> {
-    let [first, offset, pending]: [u64; 3] = user::copy_in(p, head)?;
+    let [first, offset, pending]: [u64; 3] = user::copy_in(&mut p.mm, head)?;
     let mut link = first;
     for _ in 0..LONGEST {
         if link & LINK == head {
             break;
         }
         // Read before the mutex is free and with it the memory that it is in.
-        let next = user::copy_in::<u64>(p, link & LINK);
+        let next = user::copy_in::<u64>(&mut p.mm, link & LINK);
         if link & LINK != pending & LINK {
             owner_died(p, tid, link, offset, false)?;
         }
@@ -70,7 +70,7 @@ fn owner_died(p: &mut Process, tid: u32, link: u64, offset: u64, pending: bool) 
         return pi::owner_died(p, addr, tid);
     }
     let died = |old: u32| (old & TID_MASK == tid).then_some(old & WAITERS | OWNER_DIED);
-    match futex::update(p, addr, died)? {
+    match futex::update(&mut p.mm, addr, died)? {
         (old, true) if old & WAITERS != 0 => futex::wake_at(p, addr, 1),
         // It was just unlocked, and somebody may not have been woken.
         (0, false) if pending => futex::wake_at(p, addr, 1),

@@ -4,6 +4,7 @@ use super::privilege;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
+use crate::mm::Mm;
 use crate::process::{frame, Process};
 use crate::server::{self, header, op};
 use crate::sys::State;
@@ -56,7 +57,7 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
         }
         _ => return Err(Errno::EINVAL),
     }
-    user::copy_out(p, addr, &base)?;
+    user::copy_out(&mut p.mm, addr, &base)?;
     Ok(0)
 }
 
@@ -71,15 +72,15 @@ pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
 
 pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
     match option {
-        raw::PR_SET_NAME => set_name(p, a),
-        raw::PR_GET_NAME => get_name(p, a),
+        raw::PR_SET_NAME => set_name(&mut p.mm, a),
+        raw::PR_GET_NAME => get_name(&mut p.mm, a),
         raw::PR_SET_PDEATHSIG if a <= 64 => {
             p.sys.parent_death_signal = a as u32;
             Ok(0)
         }
         raw::PR_GET_PDEATHSIG => {
             let signal = p.sys.parent_death_signal;
-            user::copy_out(p, a, &signal).map(|()| 0)
+            user::copy_out(&mut p.mm, a, &signal).map(|()| 0)
         }
         raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
         raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER | raw::PR_SET_THP_DISABLE => Ok(0),
@@ -90,10 +91,10 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Re
 /// Bytes of a name, with a NUL at the end.
 const NAME_BYTES: usize = 16;
 
-fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
+fn set_name(mm: &mut Mm, addr: u64) -> Result<u64> {
     let mut name = [0; NAME_BYTES];
     // One that is too long is cut. It may end just before memory that cannot be read.
-    let had = user::read(p, addr, &mut name[..NAME_BYTES - 1]);
+    let had = user::read(mm, addr, &mut name[..NAME_BYTES - 1]);
     let text = &name[..had.bytes];
     let text = match text.iter().position(|&byte| byte == 0) {
         Some(end) => &text[..end],
@@ -102,12 +103,12 @@ fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
     server::call_a(op::SetName {}, text).map(|()| 0)
 }
 
-fn get_name(p: &mut Process, addr: u64) -> Result<u64> {
+fn get_name(mm: &mut Mm, addr: u64) -> Result<u64> {
     let bytes = server::call(op::GetName {})?.count as usize;
     let mut name = [0; NAME_BYTES];
     let bytes = bytes.min(NAME_BYTES - 1);
     server::take(&mut name[..bytes]);
-    user::copy_out(p, addr, &name).map(|()| 0)
+    user::copy_out(mm, addr, &name).map(|()| 0)
 }
 
 pub fn membarrier(_: (), command: u32, flags: u32) -> Result<u64> {

@@ -78,7 +78,7 @@ fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u
     let tid = made?;
     if request.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, request.parent_tid, &tid);
+        let _ = user::copy_out(&mut p.mm, request.parent_tid, &tid);
     }
     invoke(area::dispatcher(index), kop::Start {}).map_err(errno)?;
     p.threads.running += 1;
@@ -142,6 +142,6 @@ pub fn started(p: &mut Process, regs: &mut Regs) {
     if start.set_tid != 0 {
         let tid = p.me.tid;
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, start.set_tid, &tid);
+        let _ = user::copy_out(&mut p.mm, start.set_tid, &tid);
     }
 }

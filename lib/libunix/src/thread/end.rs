@@ -35,7 +35,7 @@ pub fn show_end(p: &mut Process) {
     pi::thread_ends(p, tid);
     let word = core::mem::take(&mut p.me.clear_tid);
     // As on Linux, a process with one thread has nobody to tell.
-    if word != 0 && user::copy_out(p, word, &0u32).is_ok() {
+    if word != 0 && user::copy_out(&mut p.mm, word, &0u32).is_ok() {
         futex::wake_at(p, word, 1);
     }
 }

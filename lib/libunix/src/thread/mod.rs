@@ -14,7 +14,7 @@ pub mod end;
 pub mod lock;
 pub mod park;
 
-use crate::process::{Process, NO_CALL};
+use crate::process::{Process, Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
 use alloc::boxed::Box;
@@ -171,11 +171,11 @@ impl Threads {
 
 /// Makes the thread that runs here the one that `p.me` is.
 #[inline]
-pub fn become_current(p: &mut Process) {
+pub fn become_current(task: &mut Task) {
     let index = area::own_index();
-    if let Some(thread) = p.threads.find(index) {
+    if let Some(thread) = task.threads.find(index) {
         let thread: *mut Thread = thread;
-        p.me = Me(thread);
+        task.me = Me(thread);
     }
 }
 

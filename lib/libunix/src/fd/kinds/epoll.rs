@@ -1,6 +1,7 @@
 //! `epoll`: a file that says which of a set of files are ready. The library keeps the set by itself until
 //! another process may have it, too; from then on both ask `unixd`.
 
+use crate::mm::Mm;
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, SharedSet};
@@ -132,7 +133,7 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
     const MOD: u32 = 3;
     let mut raw = [0; EVENT_BYTES];
     if operation != DEL {
-        user::bytes_in(p, event, &mut raw)?;
+        user::bytes_in(&mut p.mm, event, &mut raw)?;
     }
     p.fds.get(epfd)?;
     let (file, named) = p.fds.find(fd)?;
@@ -232,12 +233,12 @@ fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Opti
 }
 
 /// Tells the program, and the set what the program has been told.
-fn tell(p: &mut Process, set: &SharedSet, out: u64, found: &Found) -> Result<u64> {
+fn tell(mm: &mut Mm, set: &SharedSet, out: u64, found: &Found) -> Result<u64> {
     if !found.reports.is_empty() {
-        user::check_writable(p, out, found.reports.len() * EVENT_BYTES)?;
+        user::check_writable(mm, out, found.reports.len() * EVENT_BYTES)?;
         for (n, &(_, report, data)) in found.reports.iter().enumerate() {
             let raw: [u8; EVENT_BYTES] = Bytes::default().u32(report).u64(data).done();
-            user::copy_out(p, out + (n * EVENT_BYTES) as u64, &raw)?;
+            user::copy_out(mm, out + (n * EVENT_BYTES) as u64, &raw)?;
         }
     }
     let reported = found.reports.iter().map(|(number, ..)| *number);
@@ -262,7 +263,7 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
         let mut refused = Vec::new();
         if is_due {
             let found = look(p, index, &set, max)?;
-            let count = tell(p, &set, out, &found)?;
+            let count = tell(&mut p.mm, &set, out, &found)?;
             if count > 0 {
                 return Ok(count);
             }
@@ -285,7 +286,7 @@ fn wait_shared(p: &mut Process, set: u32, out: u64, max: usize, ns: u64) -> Resu
     let max = max.min(DATA_BYTES / EVENT_BYTES);
     let request = op::SetWait { set, max: max as u32, ns };
     let count = server::wait(p, request).map_err(restart_no_handler)?.count;
-    user::memory_out(p, out, server::data(count as usize * EVENT_BYTES))?;
+    user::memory_out(&mut p.mm, out, server::data(count as usize * EVENT_BYTES))?;
     Ok(count)
 }
 
@@ -305,7 +306,7 @@ pub fn epoll_pwait2(
 ) -> Result<u64> {
     let ns = match timeout {
         0 => FOREVER,
-        addr => from_timespec(&user::copy_in(p, addr)?)?,
+        addr => from_timespec(&user::copy_in(&mut p.mm, addr)?)?,
     };
     wait_masked(p, (epfd, out, max), ns, (mask, mask_size))
 }

@@ -63,7 +63,7 @@ impl FileOps for Event {
         if to.left() < VALUE_BYTES as u64 {
             return Err(Errno::EINVAL);
         }
-        to.probe_out(p)?;
+        to.probe_out(&mut p.mm)?;
         let value = loop {
             if let desc @ 1.. = self.0.shared.get() {
                 break stream::read_value(p, desc)?;

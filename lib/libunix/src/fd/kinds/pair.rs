@@ -69,7 +69,7 @@ pub fn socketpair(p: &mut Process, domain: u32, ty: u32, protocol: u32, fds: u64
     if ty & !flags != STREAM || protocol > 1 {
         return Err(Errno::EPROTONOSUPPORT);
     }
-    user::check_writable(p, fds, 8)?;
+    user::check_writable(&mut p.mm, fds, 8)?;
     let there = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let back = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let end = |read, write| File::new(Pair { read, write }, O_RDWR | flags & O_NONBLOCK);

@@ -67,7 +67,7 @@ pub fn pidfd_send_signal(
     let mut code_and_value = (SI_USER, 0);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
-        let raw: [u64; 4] = user::copy_in(p, info)?;
+        let raw: [u64; 4] = user::copy_in(&mut p.mm, info)?;
         if raw[0] as u32 != signal {
             return Err(Errno::EINVAL);
         }

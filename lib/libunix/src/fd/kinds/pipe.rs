@@ -73,7 +73,7 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() < RING_FROM {
         return stream::read(p, desc, to);
     }
-    to.probe_out(p)?;
+    to.probe_out(&mut p.mm)?;
     let taken = loop {
         match windows::ring(p, desc, false) {
             Err(Errno::EBUSY) => return stream::read(p, desc, to),
@@ -185,7 +185,7 @@ pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {
     if flags & !(O_CLOEXEC | O_NONBLOCK | DIRECT) != 0 {
         return Err(Errno::EINVAL);
     }
-    user::check_writable(p, fds, 8)?;
+    user::check_writable(&mut p.mm, fds, 8)?;
     let ends = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let end = |desc, flags| File::new(Pipe { desc }, flags);
     let ends = (end(ends.read, O_RDONLY), end(ends.write, O_WRONLY));

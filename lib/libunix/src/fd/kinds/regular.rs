@@ -2,6 +2,7 @@
 //! are copied here, from or to windows on the file's extents. What is only written has no windows:
 //! whoever could write through one could read.
 
+use crate::mm::Mm;
 use crate::errno::{Errno, Result};
 use crate::fd::alone;
 use crate::fd::buffers::Cursor;
@@ -83,9 +84,9 @@ impl FileOps for Regular {
     fn contents(&self) -> Result<Contents> {
         Ok(Contents { desc: self.desc, inode: self.inode })
     }
-    fn truncate(&self, p: &mut Process, size: u64) -> Result<u64> {
+    fn truncate(&self, mm: &mut Mm, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
-        mm::truncated(&mut p.mm, file.inode, size);
+        mm::truncated(mm, file.inode, size);
         Ok(0)
     }
     /// Only ever makes the file longer: its holes stay holes.
@@ -237,7 +238,7 @@ pub fn move_back(desc: u32, offset: u64) {
 
 /// Reads at `offset` or [`AT_OFFSET`].
 pub fn read(p: &mut Process, desc: u32, inode: u64, offset: u64, to: &mut Cursor) -> Result<u64> {
-    to.probe_out(p)?;
+    to.probe_out(&mut p.mm)?;
     let part = server::call(op::ReadBegin { desc, offset, bytes: to.left() })?;
     let mut pieces = FilePieces::new(desc, inode, part);
     let result = copy_out(p, &mut pieces, to);

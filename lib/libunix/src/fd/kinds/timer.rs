@@ -118,7 +118,7 @@ impl FileOps for Timer {
         if to.left() < 8 {
             return Err(Errno::EINVAL);
         }
-        to.probe_out(p)?;
+        to.probe_out(&mut p.mm)?;
         let count = loop {
             if let desc @ 1.. = self.0.shared.get() {
                 break stream::read_value(p, desc)?;
@@ -197,7 +197,7 @@ pub fn timerfd_create(p: &mut Process, clock: u32, flags: u32) -> Result<u64> {
 pub fn timerfd_settime(p: &mut Process, fd: i32, flags: u32, new: u64, old: u64) -> Result<u64> {
     const ABSOLUTE: u32 = 1;
     const CANCEL_ON_SET: u32 = 2;
-    let set: [[u8; TIME_BYTES]; 2] = user::copy_in(p, new)?;
+    let set: [[u8; TIME_BYTES]; 2] = user::copy_in(&mut p.mm, new)?;
     if flags & !(ABSOLUTE | CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL);
     }
@@ -209,13 +209,13 @@ pub fn timerfd_settime(p: &mut Process, fd: i32, flags: u32, new: u64, old: u64)
     let index = p.fds.index(fd)?;
     let before = timer.set(p, index, Setting { deadline, interval })?;
     if old != 0 {
-        user::copy_out(p, old, &before)?;
+        user::copy_out(&mut p.mm, old, &before)?;
     }
     Ok(0)
 }
 
 pub fn timerfd_gettime(p: &mut Process, fd: i32, out: u64) -> Result<u64> {
     let timer: Timer = p.fds.of_kind(fd)?;
-    user::copy_out(p, out, &timer.itimerspec()?)?;
+    user::copy_out(&mut p.mm, out, &timer.itimerspec()?)?;
     Ok(0)
 }
