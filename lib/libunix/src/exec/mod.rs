@@ -80,7 +80,7 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
     };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
     // Without memory it starts without them.
-    let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
+    let _ = fd::attach(&mut p.fds, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
     if let Some(directory) = directory {
         // A directory that is not there is `/`.

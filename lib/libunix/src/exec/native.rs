@@ -10,6 +10,7 @@ use super::file::Executable;
 use crate::elf::Program;
 use crate::errno::{Errno, Result};
 use crate::fd;
+use crate::fd::Fds;
 use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op, Caps};
@@ -63,7 +64,7 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
 
 /// Makes the domain, up to its start.
 fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
-    let arguments = block(p, args);
+    let arguments = block(&p.fds, args);
     let arena = &mut p.mm.caps.arena;
     let mut child = Child::build(file, CHILD_ROOT, CHILD_DISPATCHER, arena, &mut Peek)?;
     for slot in [MEMD, UNIXD, SESSION] {
@@ -81,7 +82,7 @@ fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), 
 }
 
 /// What the program is told: see `abi::native`.
-fn block(p: &Process, args: &Args) -> Vec<u8> {
+fn block(fds: &Fds, args: &Args) -> Vec<u8> {
     let mut block = Vec::new();
     for (letter, strings) in [(b'a', &args.argv), (b'e', &args.envp)] {
         for text in strings.iter() {
@@ -92,7 +93,7 @@ fn block(p: &Process, args: &Args) -> Vec<u8> {
     }
     let mut digits = alloc::string::String::new();
     for fd in 0..DESCRIPTORS as i32 {
-        let file = p.fds.get(fd).and_then(|file| file.description(Errno::EBADF));
+        let file = fds.get(fd).and_then(|file| file.description(Errno::EBADF));
         // A string takes every text.
         let _ = write!(digits, "d{}\0", file.unwrap_or(0));
     }

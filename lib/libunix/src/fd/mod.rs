@@ -306,7 +306,7 @@ pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
         return Err(Errno::ENOMEM);
     };
     p.fds.hold(index);
-    match place(p, Entry { file: index, cloexec }, 0, limit) {
+    match place(&mut p.fds, Entry { file: index, cloexec }, 0, limit) {
         Ok(fd) => Ok(fd),
         Err(error) => {
             p.fds.release(index);
@@ -335,17 +335,18 @@ fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) ->
 }
 
 /// Enters a file at the lowest free descriptor from `min` on.
-fn place(p: &mut Process, entry: Entry, min: u32, limit: u32) -> Result<i32> {
-    let placed = p.fds.table.insert(entry, min, limit).map_err(|_| Errno::ENOMEM)?;
+fn place(fds: &mut Fds, entry: Entry, min: u32, limit: u32) -> Result<i32> {
+    let placed = fds.table.insert(entry, min, limit).map_err(|_| Errno::ENOMEM)?;
     let fd = placed.ok_or(Errno::EMFILE)?;
-    p.fds.show(fd);
+    fds.show(fd);
     Ok(fd)
 }
 
 /// Another descriptor, the lowest from `min` on, for the file of `fd`.
 pub fn duplicate(p: &mut Process, fd: i32, min: u32, cloexec: bool) -> Result<i32> {
     let file = p.fds.index(fd)?;
-    let new = place(p, Entry { file, cloexec }, min, p.limits.max_files())?;
+    let limit = p.limits.max_files();
+    let new = place(&mut p.fds, Entry { file, cloexec }, min, limit)?;
     p.fds.hold(file);
     Ok(new)
 }
@@ -393,7 +394,7 @@ pub fn close_on_exec(fds: &mut Fds) {
 }
 
 /// The descriptors of the first process: 0, 1 and 2.
-pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
+pub fn attach(fds: &mut Fds, descriptions: [u32; 3]) -> Result<()> {
     let mut files: [Option<(u32, u32)>; 3] = [None; 3];
     for (n, desc) in descriptions.into_iter().enumerate() {
         let known = files.iter().flatten().find(|(d, _)| *d == desc).map(|(_, index)| *index);
@@ -402,12 +403,12 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
             None => {
                 let opened = server::call(op::Describe { desc })?;
                 let flags = server::call(op::GetFlags { desc })?.flags;
-                p.fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
+                fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
             }
         };
         files[n] = Some((desc, index));
-        p.fds.hold(index);
-        place(p, Entry { file: index, cloexec: false }, 0, 3)?;
+        fds.hold(index);
+        place(fds, Entry { file: index, cloexec: false }, 0, 3)?;
     }
     Ok(())
 }

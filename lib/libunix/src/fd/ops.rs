@@ -12,6 +12,7 @@ use super::kinds::AnyFile;
 use super::transfer::Source;
 use super::watch::Look;
 use crate::errno::{Errno, Result};
+use crate::fd::Fds;
 use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op};
@@ -132,7 +133,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// Moves the offset. `whence` is one that there is.
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Err(Errno::ESPIPE)
     }
 

@@ -172,8 +172,8 @@ pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<Memory> {
 
 /// A copy has found that a window on a file shows nothing any more.
 #[cold]
-pub fn lost(p: &mut Process, inode: u64) {
-    p.fds.windows.forget(inode);
+pub fn lost(fds: &mut Fds, inode: u64) {
+    fds.windows.forget(inode);
 }
 
 enum Opening {

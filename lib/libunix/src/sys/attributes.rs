@@ -125,12 +125,12 @@ pub fn chmod(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
 }
 
 /// The description of `fd` for a call that changes the file behind it.
-fn changeable(p: &Process, fd: i32) -> Result<u32> {
-    p.fds.get_open(fd)?.description(Errno::EINVAL)
+fn changeable(fds: &Fds, fd: i32) -> Result<u32> {
+    fds.get_open(fd)?.description(Errno::EINVAL)
 }
 
-pub fn fchmod(p: &mut Process, fd: i32, mode: u32) -> Result<u64> {
-    let dir = changeable(p, fd)?;
+pub fn fchmod(fds: &mut Fds, fd: i32, mode: u32) -> Result<u64> {
+    let dir = changeable(fds, fd)?;
     server::call(op::Chmod { dir, mode: mode & 0o7777, flags: AT_EMPTY_PATH }).map(|()| 0)
 }
 
@@ -158,8 +158,8 @@ pub fn lchown(p: &mut Process, name: u64, uid: u32, gid: u32) -> Result<u64> {
     fchownat(p, AT_FDCWD, name, uid, gid, AT_SYMLINK_NOFOLLOW)
 }
 
-pub fn fchown(p: &mut Process, fd: i32, uid: u32, gid: u32) -> Result<u64> {
-    let dir = changeable(p, fd)?;
+pub fn fchown(fds: &mut Fds, fd: i32, uid: u32, gid: u32) -> Result<u64> {
+    let dir = changeable(fds, fd)?;
     server::call(op::Chown { dir, uid, gid, flags: AT_EMPTY_PATH }).map(|()| 0)
 }
 
@@ -183,7 +183,7 @@ fn set_times(
         if flags != 0 {
             return Err(Errno::EINVAL);
         }
-        let dir = changeable(p, dirfd)?;
+        let dir = changeable(&p.fds, dirfd)?;
         let request = op::SetTimes { dir, atime, mtime, flags: AT_EMPTY_PATH };
         return server::call(request).map(|()| 0);
     }
@@ -288,7 +288,7 @@ pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
 }
 
 pub fn fstatfs(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
-    let dir = open_file(p, fd)?;
+    let dir = open_file(&p.fds, fd)?;
     server::call(op::StatFs { dir, flags: AT_EMPTY_PATH })?;
     user::memory_out(&mut p.mm, buf, server::data(STATFS_BYTES))?;
     Ok(0)

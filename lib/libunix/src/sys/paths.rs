@@ -1,6 +1,7 @@
 //! Path arguments: a string of the program, and the directory that it is relative to.
 
 use crate::errno::{Errno, Result};
+use crate::fd::Fds;
 use crate::mm::user::{self, Text};
 use crate::process::Process;
 use crate::server::{self, Caps};
@@ -13,11 +14,11 @@ const PATH_MAX: usize = 4096;
 pub const AT_FDCWD: i32 = -100;
 
 /// Description of the directory argument `dirfd`. It matters only for relative paths.
-pub fn directory(p: &Process, dirfd: i32) -> Result<u32> {
+pub fn directory(fds: &Fds, dirfd: i32) -> Result<u32> {
     if dirfd == AT_FDCWD {
         return Ok(CWD);
     }
-    p.fds.get(dirfd)?.description(Errno::ENOTDIR)
+    fds.get(dirfd)?.description(Errno::ENOTDIR)
 }
 
 /// A path, with the directory to start from.
@@ -37,7 +38,7 @@ pub fn path_or_empty(p: &mut Process, dirfd: i32, addr: u64, flags: u32) -> Resu
     if text.is_empty() && flags & AT_EMPTY_PATH == 0 {
         return Err(Errno::ENOENT);
     }
-    let dir = if text.first() == Some(&b'/') { CWD } else { directory(p, dirfd)? };
+    let dir = if text.first() == Some(&b'/') { CWD } else { directory(&p.fds, dirfd)? };
     Ok(Path { dir, text })
 }
 
@@ -63,6 +64,6 @@ pub fn call_second<R: Request>(request: R, a: usize, path: &Path) -> Result<R::R
 }
 
 /// Takes the description of `fd` for a request about an open file.
-pub fn open_file(p: &Process, fd: i32) -> Result<u32> {
-    p.fds.get(fd)?.description(Errno::EINVAL)
+pub fn open_file(fds: &Fds, fd: i32) -> Result<u32> {
+    fds.get(fd)?.description(Errno::EINVAL)
 }

@@ -34,8 +34,8 @@ struct Want {
 }
 
 impl Want {
-    fn new(p: &Process, fd: i32, events: u16) -> Want {
-        Want { file: p.fds.index(fd).ok(), events, revents: 0 }
+    fn new(fds: &Fds, fd: i32, events: u16) -> Want {
+        Want { file: fds.index(fd).ok(), events, revents: 0 }
     }
     fn known(&self) -> Option<(u32, u16)> {
         Some((self.file?, self.events))
@@ -121,11 +121,11 @@ fn look(fds: &Fds, wants: &mut [Want]) -> u64 {
 }
 
 /// When the first of the timers among them expires, on the monotonic clock.
-fn first_deadline(p: &Process, wants: &[Want]) -> u64 {
+fn first_deadline(fds: &Fds, wants: &[Want]) -> u64 {
     let timer = |want: &Want| {
-        let file = p.fds.at(want.file?).ok()?;
+        let file = fds.at(want.file?).ok()?;
         // Any of the members of a set may be the next.
-        let of_members = file.set().map(|_| p.fds.next_timer());
+        let of_members = file.set().map(|_| fds.next_timer());
         file.deadline().or(of_members)
     };
     wants.iter().filter_map(timer).min().unwrap_or(FOREVER)
@@ -135,8 +135,8 @@ fn first_deadline(p: &Process, wants: &[Want]) -> u64 {
 fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
     let waiting = Waiting::new(ns);
     loop {
-        watch::refresh(p);
-        let refused = watch::learn(p, wants.iter().filter_map(Want::known))?;
+        watch::refresh(&mut p.fds);
+        let refused = watch::learn(&mut p.fds, wants.iter().filter_map(Want::known))?;
         let ready = look(&p.fds, wants);
         if ready > 0 || waiting.is_over() {
             return Ok(ready);
@@ -145,7 +145,7 @@ fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
             let file = want.file.and_then(|index| p.fds.at(index).ok());
             file.is_some_and(|file| file.is_watched() || file.set().is_some())
         };
-        let (watched, timer) = (wants.iter().any(is_watched), first_deadline(p, wants));
+        let (watched, timer) = (wants.iter().any(is_watched), first_deadline(&p.fds, wants));
         waiting.wait(p, watched, &refused, timer)?;
     }
 }
@@ -182,7 +182,7 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
         }
     };
     user::words_in(&mut p.mm, fds, entries)?;
-    watch::refresh(p);
+    watch::refresh(&mut p.fds);
     match look_at_entries(&p.fds, entries) {
         Some(ready) if ready > 0 || ns == 0 => {
             tell_ready(&mut p.mm, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
@@ -193,7 +193,7 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
     let mut wants = Vec::new();
     wants.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     for &entry in &*entries {
-        wants.push((entry as i32, Want::new(p, entry as i32, (entry >> 32) as u16)));
+        wants.push((entry as i32, Want::new(&p.fds, entry as i32, (entry >> 32) as u16)));
     }
     let (numbers, mut asked): (Vec<usize>, Vec<Want>) =
         wants.iter().enumerate().filter(|(_, (fd, _))| *fd >= 0).map(|(n, w)| (n, w.1)).unzip();
@@ -304,7 +304,7 @@ fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64
         let events = fdset::wanted(sets[0].has(fd), sets[1].has(fd), sets[2].has(fd));
         if events != 0 {
             p.fds.get(fd as i32)?;
-            wants.push(Want::new(p, fd as i32, events));
+            wants.push(Want::new(&p.fds, fd as i32, events));
             numbers.push(fd);
         }
     }

@@ -254,7 +254,7 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
     let pid = match (which, id) {
         (0, _) => -1,
         (3, 0..) => {
-            let (pid, nonblocking) = pidfd::process(p, id)?;
+            let (pid, nonblocking) = pidfd::process(&p.fds, id)?;
             never_waits = nonblocking && options & WNOHANG == 0;
             pid
         }

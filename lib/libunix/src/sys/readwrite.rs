@@ -110,16 +110,16 @@ pub fn pwritev2(
     }
 }
 
-pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> {
-    let index = p.fds.index(fd)?;
-    let file = p.fds.get_open(fd)?;
+pub fn lseek(fds: &mut Fds, fd: i32, offset: i64, whence: u32) -> Result<u64> {
+    let index = fds.index(fd)?;
+    let file = fds.get_open(fd)?;
     let handle = Handle { index, flags: file.flags };
     if whence > SEEK_HOLE {
         return Err(Errno::EINVAL);
     }
     with_kind!(&file.kind, kind => {
         let kind = kind.handle();
-        kind.seek(p, handle, offset, whence)
+        kind.seek(fds, handle, offset, whence)
     })
 }
 
@@ -230,11 +230,11 @@ pub fn sync(_: ()) -> u64 {
 }
 
 /// `ENOTSOCK` unless the file is one end of a connection.
-fn check_socket(p: &Process, fd: i32) -> Result<()> {
+fn check_socket(fds: &Fds, fd: i32) -> Result<()> {
     fn is_socket<K: FileOps>(_: &K) -> bool {
         K::SOCKET
     }
-    match with_kind!(&p.fds.get(fd)?.kind, kind => is_socket(kind)) {
+    match with_kind!(&fds.get(fd)?.kind, kind => is_socket(kind)) {
         true => Ok(()),
         false => Err(Errno::ENOTSOCK),
     }
@@ -243,7 +243,7 @@ fn check_socket(p: &Process, fd: i32) -> Result<()> {
 /// `send` and `recv` without flags that change anything for a stream.
 pub fn sendto(p: &mut Process, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
     const NOSIGNAL: u32 = 0x4000;
-    check_socket(p, fd)?;
+    check_socket(&p.fds, fd)?;
     if flags & !NOSIGNAL != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -251,7 +251,7 @@ pub fn sendto(p: &mut Process, fd: i32, buf: u64, len: u64, flags: u32) -> Resul
 }
 
 pub fn recvfrom(p: &mut Process, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
-    check_socket(p, fd)?;
+    check_socket(&p.fds, fd)?;
     if flags != 0 {
         return Err(Errno::EOPNOTSUPP);
     }

@@ -1,5 +1,6 @@
 //! Directories.
 
+use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{Contents, FileOps, Handle, Server};
@@ -37,7 +38,7 @@ impl FileOps for Directory {
     ) -> Result<u64> {
         Err(Errno::EBADF)
     }
-    fn seek(&self, _p: &mut Process, _: Handle, offset: i64, whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
     }
     fn contents(&self) -> Result<Contents> {

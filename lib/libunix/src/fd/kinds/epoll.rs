@@ -41,7 +41,7 @@ impl FileOps for Epoll {
     fn server(&self) -> Server {
         Server::of_shared(self.shared.get())
     }
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
     fn stat(&self) -> Result<()> {
@@ -83,7 +83,7 @@ impl FileOps for Epoll {
                 true => set_control::KEEP,
                 false => set_control::KEEP_QUIET,
             };
-            if let Err(error) = control(p, desc, member, how) {
+            if let Err(error) = control(&p.fds, desc, member, how) {
                 let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
                 return Err(error);
             }
@@ -100,9 +100,9 @@ impl FileOps for Epoll {
 }
 
 /// Changes a shared set.
-fn control(p: &Process, set: u32, member: &Member, how: u32) -> Result<()> {
+fn control(fds: &Fds, set: u32, member: &Member, how: u32) -> Result<()> {
     let Member { fd, file, events, data, .. } = *member;
-    let [member, second] = p.fds.descriptions_at(file)?;
+    let [member, second] = fds.descriptions_at(file)?;
     let change: [u8; 16] = Bytes::default().u32(events).skip(4).u64(data).done();
     server::call_a(op::SetControl { set, member, second, how, fd }, &change)
 }
@@ -151,7 +151,7 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
         Fds::share(p, file)?;
         let member = Member { fd, file, events, data, listed: true };
         // The operations have the same numbers.
-        return control(p, desc, &member, operation).map(|()| 0);
+        return control(&p.fds, desc, &member, operation).map(|()| 0);
     }
     match operation {
         ADD if is_set && p.fds.would_loop(file, index) => return Err(Errno::ELOOP),
@@ -197,18 +197,18 @@ struct Found {
 }
 
 /// Looks at what may have something to report, until `max` have.
-fn look(p: &mut Process, index: u32, set: &SharedSet, max: usize) -> Result<Found> {
-    if let Some(found) = look_at_known(p, &set.borrow(), max, false)? {
+fn look(fds: &mut Fds, index: u32, set: &SharedSet, max: usize) -> Result<Found> {
+    if let Some(found) = look_at_known(fds, &set.borrow(), max, false)? {
         return Ok(found);
     }
-    let refused = watch::learn(p, core::iter::once((index, 0)))?;
-    let found = look_at_known(p, &set.borrow(), max, true)?.unwrap_or_default();
+    let refused = watch::learn(fds, core::iter::once((index, 0)))?;
+    let found = look_at_known(fds, &set.borrow(), max, true)?.unwrap_or_default();
     Ok(Found { refused, ..found })
 }
 
 /// The same. `None`: `unixd` has to be asked about a member, unless it was `asked` just now.
-fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Option<Found>> {
-    if !p.fds.is_current(set) {
+fn look_at_known(fds: &Fds, set: &Set, max: usize, asked: bool) -> Result<Option<Found>> {
+    if !fds.is_current(set) {
         return Ok(None);
     }
     let mut found = Found::default();
@@ -217,8 +217,8 @@ fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Opti
             break;
         }
         found.looked += 1;
-        let Ok(file) = p.fds.at(member.file) else { continue };
-        let state = match p.fds.state(file, asked) {
+        let Ok(file) = fds.at(member.file) else { continue };
+        let state = match fds.state(file, asked) {
             Some(state) => state,
             None if asked => 0,
             None => return Ok(None),
@@ -252,7 +252,7 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
     let Some(max) = max else { return Err(Errno::EINVAL) };
     let mut waiting = None;
     loop {
-        watch::refresh(p);
+        watch::refresh(&mut p.fds);
         let index = p.fds.index(epfd)?;
         let Epoll { set, shared } = p.fds.of_kind(epfd)?;
         if let desc @ 1.. = shared.get() {
@@ -262,7 +262,7 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
         let is_due = !set.borrow().is_quiet() || !p.fds.is_current(&set.borrow());
         let mut refused = Vec::new();
         if is_due {
-            let found = look(p, index, &set, max)?;
+            let found = look(&mut p.fds, index, &set, max)?;
             let count = tell(&mut p.mm, &set, out, &found)?;
             if count > 0 {
                 return Ok(count);

@@ -1,5 +1,6 @@
 //! Places in the tree: what `O_PATH` opens. Neither read nor written.
 
+use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
@@ -37,7 +38,7 @@ impl FileOps for Location {
     ) -> Result<u64> {
         Err(Errno::EBADF)
     }
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Err(Errno::EBADF)
     }
     fn ready(&self, _: &Look) -> Option<u16> {

@@ -1,6 +1,7 @@
 //! Files whose text the library knows best: `/proc/self/maps`. Opening one takes a snapshot, which stays in
 //! the library. A forked child has a copy with an offset of its own.
 
+use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
@@ -54,7 +55,7 @@ impl FileOps for OwnMaps {
         Ok(done)
     }
     /// By its end no such text is known.
-    fn seek(&self, _p: &mut Process, _: Handle, by: i64, whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, by: i64, whence: u32) -> Result<u64> {
         let offset = &self.0.offset;
         let new = match whence {
             SEEK_SET => Some(by),

@@ -1,6 +1,7 @@
 //! `pidfd`: a process, as a file that is readable once the process has ended. Nobody else's id can be mistaken
 //! for it, however long it is kept.
 
+use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::ops::{unnamed_stat, FileOps, Server};
 use crate::fd::watch::Look;
@@ -63,7 +64,7 @@ pub fn pidfd_send_signal(
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let desc = find(p, fd)?;
+    let desc = find(&p.fds, fd)?;
     let mut code_and_value = (SI_USER, 0);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
@@ -78,8 +79,8 @@ pub fn pidfd_send_signal(
 }
 
 /// The id of the process that `fd` names, and whether who waits for it is not to wait: for `waitid`.
-pub fn process(p: &Process, fd: i32) -> Result<(i32, bool)> {
-    let desc = find(p, fd)?;
+pub fn process(fds: &Fds, fd: i32) -> Result<(i32, bool)> {
+    let desc = find(fds, fd)?;
     let flags = server::call(op::GetFlags { desc })?.flags;
     match server::call(op::ProcessOf { desc }) {
         Ok(process) => Ok((process.pid as i32, flags & O_NONBLOCK != 0)),
@@ -89,8 +90,8 @@ pub fn process(p: &Process, fd: i32) -> Result<(i32, bool)> {
 }
 
 /// Its description; `EBADF`: it is something else.
-fn find(p: &Process, fd: i32) -> Result<u32> {
-    p.fds.get(fd)?;
-    let file: PidFd = p.fds.of_kind(fd).map_err(|_| Errno::EBADF)?;
+fn find(fds: &Fds, fd: i32) -> Result<u32> {
+    fds.get(fd)?;
+    let file: PidFd = fds.of_kind(fd).map_err(|_| Errno::EBADF)?;
     Ok(file.desc)
 }

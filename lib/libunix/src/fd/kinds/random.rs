@@ -1,5 +1,6 @@
 //! `/dev/random` and `/dev/urandom`.
 
+use crate::fd::Fds;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
@@ -36,7 +37,7 @@ impl FileOps for Random {
     ) -> Result<u64> {
         Ok(from.left())
     }
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
 }

@@ -2,6 +2,7 @@
 //! are copied here, from or to windows on the file's extents. What is only written has no windows:
 //! whoever could write through one could read.
 
+use crate::fd::Fds;
 use crate::mm::Mm;
 use crate::errno::{Errno, Result};
 use crate::fd::alone;
@@ -72,8 +73,8 @@ impl FileOps for Regular {
         let to = Target { desc: self.desc, inode: self.inode, write_only };
         write(p, to, at.unwrap_or(AT_OFFSET), from)
     }
-    fn seek(&self, p: &mut Process, file: Handle, offset: i64, whence: u32) -> Result<u64> {
-        alone::seek(&mut p.fds, file.index, self.desc, offset, whence)
+    fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
+        alone::seek(fds, file.index, self.desc, offset, whence)
     }
     fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
         stream::available(p, self.desc, command, arg)
@@ -171,7 +172,7 @@ impl FilePieces {
             match moved.short {
                 None => {}
                 Some(Short::Window) if tries > 0 => {
-                    windows::lost(p, self.part.inode);
+                    windows::lost(&mut p.fds, self.part.inode);
                     tries = if moved.bytes > 0 { TRIES } else { tries - 1 };
                 }
                 Some(short) => {
@@ -356,7 +357,7 @@ fn store(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) 
     let moved = from.gather_to(p, target.first(place.bytes as usize));
     advance(place, moved.bytes as u64);
     if moved.short == Some(Short::Window) {
-        windows::lost(p, to.inode);
+        windows::lost(&mut p.fds, to.inode);
     }
     if moved.bytes == 0 && moved.short.is_none() {
         return Some(Short::Program(Errno::EFAULT));

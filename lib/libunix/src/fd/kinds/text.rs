@@ -1,5 +1,6 @@
 //! Text that `unixd` makes when it is opened: `/proc`.
 
+use crate::fd::Fds;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
@@ -48,7 +49,7 @@ impl FileOps for Text {
     ) -> Result<u64> {
         stream::write(p, self.desc, from)
     }
-    fn seek(&self, _p: &mut Process, _: Handle, offset: i64, whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
     }
     fn sync(&self) -> Result<u64> {

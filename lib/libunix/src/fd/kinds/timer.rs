@@ -1,6 +1,7 @@
 //! `timerfd`: a counter of the times that a timer has expired. The library keeps it by itself until another
 //! process may have it, too; from then on both ask `unixd`.
 
+use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE};
@@ -143,7 +144,7 @@ impl FileOps for Timer {
         Ok(to.scatter(p, &count.to_le_bytes()).some()? as u64)
     }
 
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
 
