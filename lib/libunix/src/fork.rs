@@ -12,6 +12,7 @@ use crate::mm::{library, user, Mm};
 use crate::process::{frame, Process};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
+use crate::thread::Me;
 use crate::thread::{self, area, create, lock};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
@@ -225,7 +226,7 @@ fn errno(status: Status) -> Errno {
 }
 
 fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
-    let (fs, gs) = bases(p);
+    let (fs, gs) = bases(&p.me);
     p.fork.regs = Regs { rax: 0, ..*regs };
     if how.stack != 0 {
         p.fork.regs.rsp = how.stack;
@@ -402,8 +403,8 @@ fn has_fsgsbase() -> bool {
 }
 
 /// The program's FS and GS bases.
-pub fn bases(p: &Process) -> (u64, u64) {
-    let (mut fs, mut gs) = (p.me.fs_base, 0);
+pub fn bases(me: &Me) -> (u64, u64) {
+    let (mut fs, mut gs) = (me.fs_base, 0);
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions.
         unsafe { asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs, options(nostack)) };
@@ -412,8 +413,8 @@ pub fn bases(p: &Process) -> (u64, u64) {
 }
 
 /// Sets them.
-pub fn set_bases(p: &mut Process, fs: u64, gs: u64) {
-    p.me.fs_base = fs;
+pub fn set_bases(me: &mut Me, fs: u64, gs: u64) {
+    me.fs_base = fs;
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions, and the library uses neither register.
         unsafe { asm!("wrfsbase {}", "wrgsbase {}", in(reg) fs, in(reg) gs, options(nostack)) };
@@ -449,7 +450,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     let Mm { caps, .. } = &mut p.mm;
     caps.objects.after_fork(&mut caps.nodes);
     *regs = program;
-    set_bases(p, fs, gs);
+    set_bases(&mut p.me, fs, gs);
     let Mm { space, caps, .. } = &mut p.mm;
     if space.after_fork(caps).is_err() {
         upcall::die(SIGKILL, "what a child must not see cannot be taken away");

@@ -73,7 +73,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     if received != 2 {
         return Err(Errno::EIO);
     }
-    let (fs, gs) = bases(p);
+    let (fs, gs) = bases(&p.me);
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(&mut p.mm, how.parent_tid, &child.pid);
@@ -103,7 +103,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         regs.rsp = how.stack;
     }
     if let Some(tls) = how.tls {
-        set_bases(p, tls, gs);
+        set_bases(&mut p.me, tls, gs);
     }
     if how.child_tid != 0 {
         // As on Linux: an address that is no good is passed over.
@@ -131,7 +131,7 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     p.random.forget();
     p.fds.restore(parent.fds);
     p.me.call = NO_CALL;
-    set_bases(p, parent.fs, parent.gs);
+    set_bases(&mut p.me, parent.fs, parent.gs);
     *regs = parent.regs;
 }
 

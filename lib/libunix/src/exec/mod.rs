@@ -22,6 +22,7 @@ use crate::mm::{self, user, Mm, STACK_GAP};
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, op};
 use crate::sys::time;
+use crate::thread::Me;
 use crate::thread::{end, lock};
 use crate::upcall::die;
 use crate::{fork, vfork};
@@ -146,7 +147,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.sys.parent_death_signal = 0;
     p.me.exec();
     match load(p, &file, &program, &args) {
-        Ok(sp) => start(p, regs, program.entry, sp),
+        Ok(sp) => start(&mut p.me, regs, program.entry, sp),
         Err(error) => die(SIGKILL, &alloc::format!("its program cannot be loaded: {error:?}")),
     }
     Ok(0)
@@ -185,9 +186,9 @@ fn spawn(
     spawned
 }
 
-fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
-    p.me.call = NO_CALL;
-    set_bases(p, 0, 0);
+fn start(me: &mut Me, regs: &mut Regs, entry: u64, sp: u64) {
+    me.call = NO_CALL;
+    set_bases(me, 0, 0);
     *regs =
         Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };
 }

@@ -7,6 +7,7 @@ use crate::mm::{self, user, Mm};
 use crate::process::Process;
 use crate::server::header;
 use crate::sys::random;
+use crate::thread::Me;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::vec::Vec;
@@ -48,13 +49,13 @@ const FRAME_BYTES: u64 = 1024;
 /// From the top: a word of zeroes, path, environment, arguments, platform, random bytes; below
 /// them the words that the program finds at its stack pointer.
 pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
-    let seed = random::seed(p);
+    let seed = random::seed(&mut p.random);
     let name = PROGRAM_END - 8 - (args.path.len() as u64 + 1);
     let envp = name - args.envp.bytes.len() as u64;
     let argv = envp - args.argv.bytes.len() as u64;
     let platform = argv - PLATFORM.len() as u64;
     let random = platform - seed.len() as u64;
-    let auxiliary = auxiliary(p, program, name, platform, random);
+    let auxiliary = auxiliary(&mut p.me, program, name, platform, random);
     let words = 1 + args.argv.count + 1 + args.envp.count + 1 + 2 * auxiliary.len();
     let sp = ((random & !15) - words as u64 * 8) & !15;
     map(p, program, sp)?;
@@ -107,7 +108,7 @@ fn map(p: &mut Process, program: &Program, sp: u64) -> Result<()> {
 }
 
 fn auxiliary(
-    p: &mut Process,
+    me: &mut Me,
     program: &Program,
     name: u64,
     platform: u64,
@@ -136,7 +137,7 @@ fn auxiliary(
         (AT_HWCAP2, if fsgsbase { HWCAP2_FSGSBASE } else { 0 }),
         (AT_EXECFN, name),
         (AT_PLATFORM, platform),
-        (AT_MINSIGSTKSZ, p.me.signals.vector_bytes() + FRAME_BYTES),
+        (AT_MINSIGSTKSZ, me.signals.vector_bytes() + FRAME_BYTES),
         (0, 0),
     ]
 }

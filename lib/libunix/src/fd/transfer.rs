@@ -135,7 +135,7 @@ pub fn read_random(p: &mut Process, to: &mut Cursor) -> Result<u64> {
     while to.left() > 0 {
         let mut bytes = [0; RANDOM_PIECE];
         let piece = &mut bytes[..to.left().min(RANDOM_PIECE as u64) as usize];
-        random::fill(p, piece);
+        random::fill(&mut p.random, piece);
         let moved = to.scatter(p, piece);
         total += moved.bytes as u64;
         match moved.short {

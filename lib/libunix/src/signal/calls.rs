@@ -11,6 +11,7 @@ use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, header, main_header, op, restart_no_handler};
 use crate::thread::lock;
+use crate::thread::Me;
 use abi::Regs;
 use core::sync::atomic::Ordering;
 use linuxabi::sigframe::Stack;
@@ -65,7 +66,7 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
             SET => set,
             _ => return Err(Errno::EINVAL),
         });
-        retarget(p, before);
+        retarget(&p.me, before);
     }
     if old != 0 {
         user::copy_out(&mut p.mm, old, &before)?;
@@ -74,8 +75,8 @@ pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) 
 }
 
 /// Signals of the process that this thread was to take, and now blocks, are for another one.
-fn retarget(p: &Process, before: u64) {
-    let newly = p.me.signals.blocked & !before;
+fn retarget(me: &Me, before: u64) {
+    let newly = me.signals.blocked & !before;
     if lock::is_shared() && main_header().pending.set() & newly != 0 {
         // Without an answer the process has ended.
         let _ = server::call(op::Retarget {});

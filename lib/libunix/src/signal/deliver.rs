@@ -84,7 +84,7 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
     while let Some(info) = next(&mut p.me.signals) {
         act(p, regs, &info);
     }
-    if restart_wish(p, regs).is_some() {
+    if restart_wish(&p.me, regs).is_some() {
         repeat(&mut p.me, regs);
     }
     mask::restore(&mut p.me);
@@ -114,7 +114,7 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     if action.has(SA_RESETHAND) {
         p.signals.set_action(signal, Action { handler: SIG_DFL, ..*action });
     }
-    match restart_wish(p, regs) {
+    match restart_wish(&p.me, regs) {
         None => {}
         Some(Errno::ERESTARTNOHAND) => regs.rax = Errno::EINTR.to_rax(),
         Some(Errno::ERESTARTSYS) if !action.has(SA_RESTART) => regs.rax = Errno::EINTR.to_rax(),

@@ -5,6 +5,7 @@ use super::deliver::{check_rip, Info};
 use super::{memory, vectors};
 use crate::errno::{Errno, Result};
 use crate::process::{Process, NO_CALL};
+use crate::thread::Me;
 use abi::Regs;
 use core::mem::offset_of;
 use linuxabi::general::{SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SS_AUTODISARM};
@@ -21,7 +22,7 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
     if !action.has(SA_RESTORER) {
         return Err(Errno::EFAULT);
     }
-    let place = choose(p, regs.rsp, action)?;
+    let place = choose(&mut p.me, regs.rsp, action)?;
     let signals = &mut p.me.signals;
     let xsave = if signals.vectors.extended() { UC_FP_XSTATE } else { 0 };
     let mask = signals.saved.unwrap_or(signals.blocked);
@@ -58,9 +59,9 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
 }
 
 /// Where the frame goes. A frame that begins on the alternate stack must fit there.
-fn choose(p: &mut Process, rsp: u64, action: &Action) -> Result<Placement> {
-    let bytes = p.me.signals.vectors.bytes();
-    let stack = p.me.signals.stack;
+fn choose(me: &mut Me, rsp: u64, action: &Action) -> Result<Placement> {
+    let bytes = me.signals.vectors.bytes();
+    let stack = me.signals.stack;
     let below = rsp.wrapping_sub(RED_ZONE);
     let used = stack.size != 0 && stack.is_used(below);
     let enters = action.has(SA_ONSTACK) && stack.size != 0 && !used;

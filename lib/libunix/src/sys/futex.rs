@@ -90,7 +90,8 @@ pub fn futex(
         WAIT | WAIT_BITSET => wait(p, (addr, private), value, bits, deadline),
         WAKE | WAKE_BITSET => {
             let place = place(&p.mm, addr, private);
-            if matches!(place, Place::Private(_)) && park::has_others(p, addr, Kind::Plain) {
+            if matches!(place, Place::Private(_)) && park::has_others(&p.futexes, addr, Kind::Plain)
+            {
                 return Err(Errno::EINVAL);
             }
             Ok(wake(p, place, at_least_one(value), bits))
@@ -230,12 +231,14 @@ fn requeue(
         }
     }
     match addrs.map(|addr| place(&p.mm, addr, private)) {
-        [Place::Private(from), Place::Private(_)] if park::has_others(p, from, Kind::Plain) => {
+        [Place::Private(from), Place::Private(_)]
+            if park::has_others(&p.futexes, from, Kind::Plain) =>
+        {
             Err(Errno::EINVAL)
         }
         [Place::Private(from), Place::Private(to)] => {
             let woken = park::wake(p, from, wakes, ALL_BITS);
-            Ok((woken + park::requeue(p, from, to, moves)) as u64)
+            Ok((woken + park::requeue(&mut p.futexes, from, to, moves)) as u64)
         }
         // Those that would be moved wake up: they must be ready for that at any time.
         [from, _] => Ok(wake(p, from, wakes.saturating_add(moves), ALL_BITS)),

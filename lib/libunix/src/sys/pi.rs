@@ -17,7 +17,8 @@ use crate::mm::user;
 use crate::mm::Mm;
 use crate::process::Process;
 use crate::server::{self, op};
-use crate::thread::park::{self, Kind};
+use crate::thread::park::{self, Kind, Queues};
+use crate::thread::Threads;
 use alloc::vec::Vec;
 
 /// Somebody waits.
@@ -32,8 +33,8 @@ fn owner(mm: &mut Mm, addr: u64) -> Result<u32> {
     Ok(user::copy_in::<u32>(mm, addr)? & TID_MASK)
 }
 
-fn is_thread(p: &mut Process, tid: u32) -> bool {
-    p.threads.by_tid(tid).is_some() || server::call(op::ThreadOf { tid }).is_ok()
+fn is_thread(threads: &mut Threads, tid: u32) -> bool {
+    threads.by_tid(tid).is_some() || server::call(op::ThreadOf { tid }).is_ok()
 }
 
 /// Makes `who` the owner if there is none, and otherwise says that somebody waits. Answers whether it
@@ -53,7 +54,7 @@ fn claim(p: &mut Process, addr: u64, place: Place, who: u32, waits: bool) -> Res
             };
             who | old & OWNER_DIED | if waited { WAITERS } else { 0 }
         } else {
-            if !is_thread(p, owner) {
+            if !is_thread(&mut p.threads, owner) {
                 return Err(Errno::ESRCH);
             }
             old | WAITERS
@@ -65,9 +66,9 @@ fn claim(p: &mut Process, addr: u64, place: Place, who: u32, waits: bool) -> Res
 }
 
 /// Those that wait in another way cannot be given the futex.
-fn check_waiters(p: &Process, place: Place) -> Result<()> {
+fn check_waiters(futexes: &Queues, place: Place) -> Result<()> {
     match place {
-        Place::Private(addr) if park::has_others(p, addr, Kind::Owner) => Err(Errno::EINVAL),
+        Place::Private(addr) if park::has_others(futexes, addr, Kind::Owner) => Err(Errno::EINVAL),
         _ => Ok(()),
     }
 }
@@ -84,7 +85,7 @@ pub fn lock(
     loop {
         let place = place(&p.mm, addr, private);
         let seen = count(place)?;
-        check_waiters(p, place)?;
+        check_waiters(&p.futexes, place)?;
         if claim(p, addr, place, me, false)? {
             return Ok(0);
         }
@@ -116,7 +117,7 @@ pub fn unlock(p: &mut Process, addr: u64, private: bool) -> Result<u64> {
         return Err(Errno::EPERM);
     }
     let place = place(&p.mm, addr, private);
-    check_waiters(p, place)?;
+    check_waiters(&p.futexes, place)?;
     let owner = p.me.tid;
     pass_on(p, addr, place, owner, 0)
 }
@@ -153,7 +154,7 @@ pub fn owner_died(p: &mut Process, addr: u64, owner: u32) -> Result<()> {
 /// A thread ends: what others of the process wait for and it owns is theirs, whether or not it is in
 /// its robust list.
 pub fn thread_ends(p: &mut Process, tid: u32) {
-    let mut waited: Vec<u64> = park::owned(p).collect();
+    let mut waited: Vec<u64> = park::owned(&p.futexes).collect();
     waited.dedup();
     for addr in waited {
         // musl goes through the list itself, and leaves what others wait for without an owner.
@@ -218,17 +219,17 @@ pub fn requeue(
     if user::copy_in::<u32>(&mut p.mm, addr)? != value {
         return Err(Errno::EAGAIN);
     }
-    if park::has_others(p, addr, Kind::Requeue(target)) {
+    if park::has_others(&p.futexes, addr, Kind::Requeue(target)) {
         return Err(Errno::EINVAL);
     }
     let Some(first) = park::first(p, addr) else { return Ok(0) };
     let place = Place::Private(target);
-    check_waiters(p, place)?;
+    check_waiters(&p.futexes, place)?;
     let mut done = 0;
     let mut moves = moves as u64 + 1;
     if claim(p, target, place, first, moves > 1)? {
         park::wake_first(p, addr);
         (done, moves) = (1, moves - 1);
     }
-    Ok(done + park::make_owners(p, addr, target, moves))
+    Ok(done + park::make_owners(&mut p.futexes, addr, target, moves))
 }

@@ -102,7 +102,7 @@ impl Waiting {
         let stirred = is_watching && park::stop_watching(p);
         match result {
             // An event of another thread has ended it: look again.
-            Err(Errno::EINTR) if stirred && !signal::is_interrupted(p) => Ok(()),
+            Err(Errno::EINTR) if stirred && !signal::is_interrupted(&p.me) => Ok(()),
             result => result.map_err(restart_no_handler),
         }
     }
@@ -279,7 +279,7 @@ pub fn ppoll(
     temporary_mask(p, mask, mask_size)?;
     let result = poll_ns(p, fds, count as u64, timeout.ns);
     timeout.write(&mut p.mm);
-    mask::end_temporary(p, result.is_err());
+    mask::end_temporary(&mut p.me, result.is_err());
     result
 }
 
@@ -349,6 +349,6 @@ pub fn pselect6(
     }
     let result = select_ns(p, n, [r, w, e], timeout.ns);
     timeout.write(&mut p.mm);
-    mask::end_temporary(p, result.is_err());
+    mask::end_temporary(&mut p.me, result.is_err());
     result
 }

@@ -65,8 +65,8 @@ impl Random {
 }
 
 /// Fills `out` with random bytes.
-pub fn fill(p: &mut Process, out: &mut [u8]) {
-    p.random.fill(out);
+pub fn fill(random: &mut Random, out: &mut [u8]) {
+    random.fill(out);
 }
 
 pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64> {
@@ -83,13 +83,13 @@ pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64>
 }
 
 /// 16 random bytes for a new program: the CPU's, if it has any.
-pub fn seed(p: &mut Process) -> [u8; 16] {
+pub fn seed(random: &mut Random) -> [u8; 16] {
     let mut bytes = [0; 16];
     if cpu_has_rdrand() {
         bytes[..8].copy_from_slice(&cpu_word(true).to_le_bytes());
         bytes[8..].copy_from_slice(&cpu_word(true).to_le_bytes());
     } else {
-        fill(p, &mut bytes);
+        fill(random, &mut bytes);
     }
     bytes
 }

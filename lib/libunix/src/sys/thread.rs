@@ -9,6 +9,7 @@ use crate::process::{frame, Process};
 use crate::server::{self, header, op};
 use crate::sys::State;
 use crate::thread::area;
+use crate::thread::Me;
 use abi::layout::USER_END;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
@@ -65,8 +66,8 @@ pub fn gettid(_: ()) -> u64 {
     header().tid.load(Ordering::Relaxed) as u64
 }
 
-pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
-    p.me.clear_tid = addr;
+pub fn set_tid_address(me: &mut Me, addr: u64) -> u64 {
+    me.clear_tid = addr;
     gettid(())
 }
 

@@ -104,7 +104,7 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
     }
     let tid = thread.pid;
     area::map_session(index).map_err(errno)?;
-    let (fs, gs) = bases(p);
+    let (fs, gs) = bases(&p.me);
     let mut start =
         Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.child_tid };
     start.regs.rax = 0;
@@ -136,7 +136,7 @@ fn start_regs(index: u32) -> Regs {
 pub fn started(p: &mut Process, regs: &mut Regs) {
     let start = core::mem::replace(&mut p.me.start, Start::NONE);
     *regs = start.regs;
-    set_bases(p, start.fs, start.gs);
+    set_bases(&mut p.me, start.fs, start.gs);
     let blocked = p.me.signals.mask();
     p.me.signals.set_blocked(blocked);
     if start.set_tid != 0 {

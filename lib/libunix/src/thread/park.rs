@@ -11,6 +11,7 @@ use crate::process::Process;
 use crate::server;
 use crate::signal;
 use crate::sys::time;
+use crate::thread::Threads;
 use alloc::vec::Vec;
 use captypes::op;
 use core::sync::atomic::Ordering::Relaxed;
@@ -68,7 +69,7 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
         if p.me.woken {
             break Ok(());
         }
-        if signal::is_interrupted(p) {
+        if signal::is_interrupted(&p.me) {
             break Err(Errno::EINTR);
         }
         if let Some(deadline) = deadline {
@@ -93,8 +94,8 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
 }
 
 /// Wakes a thread that is in no queue any more.
-fn unpark(p: &mut Process, index: u32) {
-    if let Some(thread) = p.threads.find(index) {
+fn unpark(threads: &mut Threads, index: u32) {
+    if let Some(thread) = threads.find(index) {
         thread.woken = true;
         // A thread that has ended waits for nothing.
         let _ = invoke(area::dispatcher(index), op::Notify { bits: NOTE_WOKEN });
@@ -123,27 +124,27 @@ pub fn wait_as(
     Err(Left { why, kind: at.map_or(kind, |at| queue.remove(at).kind) })
 }
 
-impl Process {
+impl Queues {
     /// Those that wait for a futex, first come first.
     fn waiters(&self, address: u64) -> impl Iterator<Item = &Waiter> {
-        self.futexes.futexes.iter().filter(move |waiter| waiter.address == address)
+        self.futexes.iter().filter(move |waiter| waiter.address == address)
     }
 }
 
 /// Do threads wait for a futex in another way than this?
-pub fn has_others(p: &Process, address: u64, kind: Kind) -> bool {
-    p.waiters(address).any(|waiter| waiter.kind != kind)
+pub fn has_others(futexes: &Queues, address: u64, kind: Kind) -> bool {
+    futexes.waiters(address).any(|waiter| waiter.kind != kind)
 }
 
 /// The id of the thread that has waited longest for a futex.
 pub fn first(p: &mut Process, address: u64) -> Option<u32> {
-    let index = p.waiters(address).next()?.thread;
+    let index = p.futexes.waiters(address).next()?.thread;
     p.threads.find(index).map(|thread| thread.tid)
 }
 
 /// The id of the thread that has waited longest to own a futex.
 pub fn first_owner(p: &mut Process, address: u64) -> Option<u32> {
-    let index = p.waiters(address).find(|waiter| waiter.kind == Kind::Owner)?.thread;
+    let index = p.futexes.waiters(address).find(|waiter| waiter.kind == Kind::Owner)?.thread;
     p.threads.find(index).map(|thread| thread.tid)
 }
 
@@ -152,7 +153,7 @@ pub fn wake_first(p: &mut Process, address: u64) {
     let queue = &mut p.futexes.futexes;
     if let Some(at) = queue.iter().position(|waiter| waiter.address == address) {
         let waiter = queue.remove(at);
-        unpark(p, waiter.thread);
+        unpark(&mut p.threads, waiter.thread);
     }
 }
 
@@ -162,13 +163,13 @@ pub fn wake_owner(p: &mut Process, address: u64) {
     let is = |waiter: &Waiter| waiter.address == address && waiter.kind == Kind::Owner;
     if let Some(at) = queue.iter().position(is) {
         let waiter = queue.remove(at);
-        unpark(p, waiter.thread);
+        unpark(&mut p.threads, waiter.thread);
     }
 }
 
 /// Has up to `count` threads that wait for one futex wait to own another. Answers how many.
-pub fn make_owners(p: &mut Process, from: u64, to: u64, count: u64) -> u64 {
-    let queue = core::mem::take(&mut p.futexes.futexes);
+pub fn make_owners(futexes: &mut Queues, from: u64, to: u64, count: u64) -> u64 {
+    let queue = core::mem::take(&mut futexes.futexes);
     let (mut kept, mut moved) = (Vec::new(), Vec::new());
     for waiter in queue {
         if waiter.address == from && (moved.len() as u64) < count {
@@ -179,13 +180,13 @@ pub fn make_owners(p: &mut Process, from: u64, to: u64, count: u64) -> u64 {
     }
     let count = moved.len() as u64;
     kept.extend(moved);
-    p.futexes.futexes = kept;
+    futexes.futexes = kept;
     count
 }
 
 /// Futexes that threads wait to own.
-pub fn owned(p: &Process) -> impl Iterator<Item = u64> + '_ {
-    let waiters = p.futexes.futexes.iter().filter(|waiter| waiter.kind == Kind::Owner);
+pub fn owned(futexes: &Queues) -> impl Iterator<Item = u64> + '_ {
+    let waiters = futexes.futexes.iter().filter(|waiter| waiter.kind == Kind::Owner);
     waiters.map(|waiter| waiter.address)
 }
 
@@ -198,23 +199,23 @@ pub fn wake(p: &mut Process, address: u64, count: u32, bits: u32) -> u32 {
         };
         let Some(at) = p.futexes.futexes.iter().position(fits) else { break };
         let waiter = p.futexes.futexes.remove(at);
-        unpark(p, waiter.thread);
+        unpark(&mut p.threads, waiter.thread);
         woken += 1;
     }
     woken
 }
 
 /// Has up to `count` threads that wait for one futex wait for another. Answers how many.
-pub fn requeue(p: &mut Process, from: u64, to: u64, count: u32) -> u32 {
+pub fn requeue(futexes: &mut Queues, from: u64, to: u64, count: u32) -> u32 {
     let mut moved = Vec::new();
     while (moved.len() as u32) < count {
         let waits = |waiter: &Waiter| waiter.address == from;
-        let Some(at) = p.futexes.futexes.iter().position(waits) else { break };
-        let waiter = p.futexes.futexes.remove(at);
+        let Some(at) = futexes.futexes.iter().position(waits) else { break };
+        let waiter = futexes.futexes.remove(at);
         moved.push(Waiter { address: to, ..waiter });
     }
     let count = moved.len() as u32;
-    p.futexes.futexes.extend(moved);
+    futexes.futexes.extend(moved);
     count
 }
 
@@ -243,7 +244,7 @@ pub fn stop_watching(p: &mut Process) -> bool {
 /// Something has happened to an object of the library.
 pub fn tell_watchers(p: &mut Process) {
     for index in core::mem::take(&mut p.futexes.watchers) {
-        unpark(p, index);
+        unpark(&mut p.threads, index);
         if let Some(tid) = p.threads.find(index).map(|thread| thread.tid) {
             // It may be asking `unixd` for other events at the same time.
             let _ = server::call(server::op::Stir { tid });

@@ -331,6 +331,6 @@ fn wait_masked(
 ) -> Result<u64> {
     temporary_mask(p, mask, mask_size)?;
     let result = epoll_ns(p, epfd, out, max, ns);
-    mask::end_temporary(p, result.is_err());
+    mask::end_temporary(&mut p.me, result.is_err());
     result
 }
