@@ -9,6 +9,7 @@ use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::mm::arena::Arena;
 use crate::mm::{library, user, Mm};
+use crate::process::Task;
 use crate::process::{frame, Process};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
@@ -91,8 +92,8 @@ pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 /// Runs no thread but the first? Only then can it act as a child.
-fn is_alone(p: &Process) -> bool {
-    !lock::is_shared() || p.threads.is_alone() && p.me.index == 0
+fn is_alone(task: &Task) -> bool {
+    !lock::is_shared() || task.threads.is_alone() && task.me.index == 0
 }
 
 /// Parent and child share their memory, and the parent waits.

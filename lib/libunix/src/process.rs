@@ -116,6 +116,8 @@ macro_rules! needs {
 needs! {
     _p => (): ();
     p => &'a mut Process: p;
+    p => &'a mut Io: p;
+    p => &'a mut Task: p;
     p => &'a mut mm::Mm: &mut p.mm;
     p => &'a mut thread::Me: &mut p.me;
     p => &'a mut sys::State: &mut p.sys;

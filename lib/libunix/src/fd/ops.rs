@@ -15,6 +15,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::Fds;
 use crate::mm::Mm;
 use crate::process::Process;
+use crate::process::Task;
 use crate::server::{self, op};
 use alloc::rc::Rc;
 use core::cell::RefCell;
@@ -149,7 +150,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// `ioctl`. `arg` is a number or an address of the program's.
-    fn ioctl(&self, _p: &mut Process, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
+    fn ioctl(&self, _task: &mut Task, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
         Err(Errno::ENOTTY)
     }
 

@@ -6,6 +6,7 @@ use super::transfer::Source;
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Process;
+use crate::process::Task;
 use crate::server::{self, op, restart};
 use unixproto::session::DATA_BYTES;
 use unixproto::tty;
@@ -21,16 +22,16 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
 }
 
 /// Reads the eight bytes of a counter, or waits.
-pub fn read_value(p: &mut Process, desc: u32) -> Result<u64> {
-    server::wait(p, op::Read { desc, bytes: 8 }).map_err(restart)?;
+pub fn read_value(task: &mut Task, desc: u32) -> Result<u64> {
+    server::wait(task, op::Read { desc, bytes: 8 }).map_err(restart)?;
     let bytes: [u8; 8] = server::data(8).load().map_err(|_| Errno::EIO)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// Writes the eight bytes of a counter, or waits.
-pub fn write_value(p: &mut Process, desc: u32, value: u64) -> Result<u64> {
+pub fn write_value(task: &mut Task, desc: u32, value: u64) -> Result<u64> {
     let bytes = server::put_a(&value.to_le_bytes());
-    Ok(server::wait_filled(p, op::Write { desc }, bytes).map_err(restart)?.count)
+    Ok(server::wait_filled(task, op::Write { desc }, bytes).map_err(restart)?.count)
 }
 
 /// Writes everything, waiting as often as needed.
@@ -81,28 +82,28 @@ pub fn partial(total: u64, error: Errno) -> Result<u64> {
 }
 
 /// Input and output control of a terminal.
-pub fn control(p: &mut Process, desc: u32, command: u32, arg: u64) -> Result<u64> {
+pub fn control(task: &mut Task, desc: u32, command: u32, arg: u64) -> Result<u64> {
     let shape = tty::shape(command).ok_or(Errno::ENOTTY)?;
     if shape.output > 0 {
-        user::check_writable(&mut p.mm, arg, shape.output)?;
+        user::check_writable(&mut task.mm, arg, shape.output)?;
     }
     let mut a = 0;
     if shape.input > 0 {
         a = shape.input.min(DATA_BYTES);
-        user::read_to(&mut p.mm, arg, server::data(a)).all()?;
+        user::read_to(&mut task.mm, arg, server::data(a)).all()?;
     }
     let request = op::Ioctl { desc, command, value: arg };
-    server::wait_filled(p, request, a).map_err(restart)?;
+    server::wait_filled(task, request, a).map_err(restart)?;
     if shape.output > 0 {
-        user::memory_out(&mut p.mm, arg, server::data(shape.output))?;
+        user::memory_out(&mut task.mm, arg, server::data(shape.output))?;
     }
     Ok(0)
 }
 
 /// The same of what is no terminal: it only tells how many bytes there are.
-pub fn available(p: &mut Process, desc: u32, command: u32, arg: u64) -> Result<u64> {
+pub fn available(task: &mut Task, desc: u32, command: u32, arg: u64) -> Result<u64> {
     match command {
-        tty::FIONREAD => control(p, desc, command, arg),
+        tty::FIONREAD => control(task, desc, command, arg),
         _ => Err(Errno::ENOTTY),
     }
 }

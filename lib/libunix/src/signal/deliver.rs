@@ -3,6 +3,7 @@
 use super::actions::{Action, SIG_DFL, SIG_IGN};
 use super::{force, frame, mask, pending, restart_wish, take, Own, SYNCHRONOUS};
 use crate::errno::Errno;
+use crate::process::Task;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op};
 use crate::thread::Me;
@@ -99,11 +100,11 @@ fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
     }
 }
 
-fn default(p: &mut Process, signal: u32) {
+fn default(task: &mut Task, signal: u32) {
     match default_action(signal) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
-        DefaultAction::Stop => drop(server::wait(p, op::Stop { signal })),
+        DefaultAction::Stop => drop(server::wait(task, op::Stop { signal })),
         DefaultAction::Terminate => vfork::exit(killed(signal)),
     }
 }

@@ -12,7 +12,7 @@ use super::time::{monotonic, realtime};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::mm::Mm;
-use crate::process::Process;
+use crate::process::Task;
 use crate::server::{self, op, restart, restart_no_handler};
 use crate::thread::park::{self, Kind};
 use linuxabi::time::{from_timespec, TIME_BYTES};
@@ -62,7 +62,7 @@ pub fn place(mm: &Mm, addr: u64, private: bool) -> Place {
 }
 
 pub fn futex(
-    p: &mut Process,
+    task: &mut Task,
     addr: u64,
     operation: u32,
     value: u32,
@@ -78,7 +78,7 @@ pub fn futex(
     }
     let mut deadline = None;
     if (has_clock || command == LOCK_PI) && fourth != 0 {
-        deadline = Some(deadline_of(&mut p.mm, command, real || command == LOCK_PI, fourth)?);
+        deadline = Some(deadline_of(&mut task.mm, command, real || command == LOCK_PI, fourth)?);
     }
     check(addr)?;
     let private = operation & PRIVATE != 0;
@@ -87,34 +87,35 @@ pub fn futex(
         return Err(Errno::EINVAL);
     }
     match command {
-        WAIT | WAIT_BITSET => wait(p, (addr, private), value, bits, deadline),
+        WAIT | WAIT_BITSET => wait(task, (addr, private), value, bits, deadline),
         WAKE | WAKE_BITSET => {
-            let place = place(&p.mm, addr, private);
-            if matches!(place, Place::Private(_)) && park::has_others(&p.futexes, addr, Kind::Plain)
+            let place = place(&task.mm, addr, private);
+            if matches!(place, Place::Private(_))
+                && park::has_others(&task.futexes, addr, Kind::Plain)
             {
                 return Err(Errno::EINVAL);
             }
-            Ok(wake(p, place, at_least_one(value), bits))
+            Ok(wake(task, place, at_least_one(value), bits))
         }
-        LOCK_PI | LOCK_PI2 => pi::lock(p, addr, private, deadline, false),
-        TRYLOCK_PI => pi::lock(p, addr, private, None, true),
-        UNLOCK_PI => pi::unlock(p, addr, private),
+        LOCK_PI | LOCK_PI2 => pi::lock(task, addr, private, deadline, false),
+        TRYLOCK_PI => pi::lock(task, addr, private, None, true),
+        UNLOCK_PI => pi::unlock(task, addr, private),
         WAKE_OP => {
             check(second)?;
-            wake_op(p, [addr, second], private, [value, fourth as u32], third)
+            wake_op(task, [addr, second], private, [value, fourth as u32], third)
         }
         WAIT_REQUEUE_PI => {
             check(second)?;
-            pi::wait_requeue(p, [addr, second], private, value, deadline)
+            pi::wait_requeue(task, [addr, second], private, value, deadline)
         }
         CMP_REQUEUE_PI => {
             check(second)?;
-            pi::requeue(p, [addr, second], private, [value, fourth as u32], third)
+            pi::requeue(task, [addr, second], private, [value, fourth as u32], third)
         }
         _ => {
             check(second)?;
             let compared = (command == CMP_REQUEUE).then_some(third);
-            requeue(p, [addr, second], private, [value, fourth as u32], compared)
+            requeue(task, [addr, second], private, [value, fourth as u32], compared)
         }
     }
 }
@@ -146,22 +147,22 @@ fn deadline_of(mm: &mut Mm, command: u32, real: bool, addr: u64) -> Result<u64> 
 }
 
 fn wait(
-    p: &mut Process,
+    task: &mut Task,
     (addr, private): (u64, bool),
     value: u32,
     bits: u32,
     deadline: Option<u64>,
 ) -> Result<u64> {
-    let place = place(&p.mm, addr, private);
+    let place = place(&task.mm, addr, private);
     let waited = loop {
         let seen = count(place)?;
-        if user::copy_in::<u32>(&mut p.mm, addr)? != value {
+        if user::copy_in::<u32>(&mut task.mm, addr)? != value {
             return Err(Errno::EAGAIN);
         }
         let waited = match place {
-            Place::Private(addr) => park::wait(p, addr, bits, deadline),
+            Place::Private(addr) => park::wait(task, addr, bits, deadline),
             Place::Shared { inode, offset } => {
-                wait_shared(p, (inode, offset), seen, bits, deadline)
+                wait_shared(task, (inode, offset), seen, bits, deadline)
             }
         };
         if !matches!((waited, place), (Err(Errno::EAGAIN), Place::Shared { .. })) {
@@ -185,20 +186,20 @@ pub fn count(place: Place) -> Result<u64> {
 
 /// Waits in shared memory. `EAGAIN`: there was a wake since `seen`.
 pub fn wait_shared(
-    p: &mut Process,
+    task: &mut Task,
     (inode, offset): (u64, u64),
     seen: u64,
     bits: u32,
     deadline: Option<u64>,
 ) -> Result<()> {
     let ns = deadline.map_or(FOREVER, |end| end.saturating_sub(monotonic()));
-    server::wait(p, op::FutexWait { inode, offset, seen, ns, bits })
+    server::wait(task, op::FutexWait { inode, offset, seen, ns, bits })
 }
 
 /// Wakes up to `count` of those that wait there. Answers how many.
-pub fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
+pub fn wake(task: &mut Task, place: Place, count: u32, bits: u32) -> u64 {
     match place {
-        Place::Private(addr) => park::wake(p, addr, count, bits) as u64,
+        Place::Private(addr) => park::wake(task, addr, count, bits) as u64,
         Place::Shared { inode, offset } => {
             let woken = server::call(op::FutexWake { inode, offset, count, bits });
             woken.map_or(0, |woken| woken.count)
@@ -207,16 +208,16 @@ pub fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
 }
 
 /// Wakes those that wait for a futex, whichever way.
-pub fn wake_at(p: &mut Process, addr: u64, count: u32) {
-    let place = place(&p.mm, addr, false);
-    wake(p, place, count, ALL_BITS);
+pub fn wake_at(task: &mut Task, addr: u64, count: u32) {
+    let place = place(&task.mm, addr, false);
+    wake(task, place, count, ALL_BITS);
     if let Place::Shared { .. } = place {
-        park::wake(p, addr, count, ALL_BITS);
+        park::wake(task, addr, count, ALL_BITS);
     }
 }
 
 fn requeue(
-    p: &mut Process,
+    task: &mut Task,
     addrs: [u64; 2],
     private: bool,
     [wakes, moves]: [u32; 2],
@@ -226,22 +227,22 @@ fn requeue(
         return Err(Errno::EINVAL);
     }
     if let Some(value) = compared {
-        if user::copy_in::<u32>(&mut p.mm, addrs[0])? != value {
+        if user::copy_in::<u32>(&mut task.mm, addrs[0])? != value {
             return Err(Errno::EAGAIN);
         }
     }
-    match addrs.map(|addr| place(&p.mm, addr, private)) {
+    match addrs.map(|addr| place(&task.mm, addr, private)) {
         [Place::Private(from), Place::Private(_)]
-            if park::has_others(&p.futexes, from, Kind::Plain) =>
+            if park::has_others(&task.futexes, from, Kind::Plain) =>
         {
             Err(Errno::EINVAL)
         }
         [Place::Private(from), Place::Private(to)] => {
-            let woken = park::wake(p, from, wakes, ALL_BITS);
-            Ok((woken + park::requeue(&mut p.futexes, from, to, moves)) as u64)
+            let woken = park::wake(task, from, wakes, ALL_BITS);
+            Ok((woken + park::requeue(&mut task.futexes, from, to, moves)) as u64)
         }
         // Those that would be moved wake up: they must be ready for that at any time.
-        [from, _] => Ok(wake(p, from, wakes.saturating_add(moves), ALL_BITS)),
+        [from, _] => Ok(wake(task, from, wakes.saturating_add(moves), ALL_BITS)),
     }
 }
 
@@ -265,7 +266,7 @@ pub fn update(
 
 /// Changes the second futex as `how` says, wakes the first, and the second if it was as `how` says.
 fn wake_op(
-    p: &mut Process,
+    task: &mut Task,
     addrs: [u64; 2],
     private: bool,
     counts: [u32; 2],
@@ -289,9 +290,9 @@ fn wake_op(
     if compare > 5 {
         return Err(Errno::ENOSYS);
     }
-    let old = update(&mut p.mm, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
-    let first = place(&p.mm, addrs[0], private);
-    let mut woken = wake(p, first, at_least_one(counts[0]), ALL_BITS);
+    let old = update(&mut task.mm, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
+    let first = place(&task.mm, addrs[0], private);
+    let mut woken = wake(task, first, at_least_one(counts[0]), ALL_BITS);
     let matches = match compare {
         0 => old == against,
         1 => old != against,
@@ -301,8 +302,8 @@ fn wake_op(
         _ => old >= against,
     };
     if matches {
-        let second = place(&p.mm, addrs[1], private);
-        woken += wake(p, second, at_least_one(counts[1]), ALL_BITS);
+        let second = place(&task.mm, addrs[1], private);
+        woken += wake(task, second, at_least_one(counts[1]), ALL_BITS);
     }
     Ok(woken)
 }

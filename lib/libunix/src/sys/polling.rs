@@ -6,6 +6,7 @@ use crate::fd::{watch, Fds};
 use crate::mm::user;
 use crate::mm::Mm;
 use crate::process::Process;
+use crate::process::Task;
 use crate::server::restart_no_handler;
 use crate::signal;
 use crate::sys::time;
@@ -255,15 +256,15 @@ impl Timeout {
 }
 
 /// Blocks the signals of the mask at `addr` for the duration of the call.
-pub fn temporary_mask(p: &mut Process, addr: u64, size: u64) -> Result<()> {
+pub fn temporary_mask(task: &mut Task, addr: u64, size: u64) -> Result<()> {
     if addr == 0 {
         return Ok(());
     }
     if size != 8 {
         return Err(Errno::EINVAL);
     }
-    let mask = user::copy_in::<u64>(&mut p.mm, addr)?;
-    mask::set_temporary(&mut p.me, mask);
+    let mask = user::copy_in::<u64>(&mut task.mm, addr)?;
+    mask::set_temporary(&mut task.me, mask);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::fd::kinds::pidfd;
 use crate::mm::Mm;
 use crate::mm::{self, user};
 use crate::process::Process;
+use crate::process::Task;
 use crate::server::{self, header, op, restart};
 use crate::thread::{end, lock};
 use crate::vfork;
@@ -180,7 +181,7 @@ pub fn setsid(_: ()) -> Result<u64> {
     Ok(server::call(op::SetSid {})?.pid as u64)
 }
 
-pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
+pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
     const ANY_KIND: u32 = 0x4000_0000; // __WALL
     const CLONE: u32 = 0x8000_0000; // __WCLONE
     const NO_THREAD: u32 = 0x2000_0000; // __WNOTHREAD
@@ -191,13 +192,13 @@ pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -
         return Err(Errno::ESRCH);
     }
     let options = options & (WNOHANG | WSTOPPED | WCONTINUED) | WEXITED;
-    let waited = server::wait(p, op::Wait { pid, options }).map_err(restart)?;
+    let waited = server::wait(task, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
-            user::copy_out(&mut p.mm, status, &waited.status)?;
+            user::copy_out(&mut task.mm, status, &waited.status)?;
         }
         if usage != 0 {
-            user::copy_out(&mut p.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
+            user::copy_out(&mut task.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
         }
     }
     Ok(waited.pid as u64)

@@ -5,7 +5,8 @@ use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
 use crate::mm::Mm;
-use crate::process::{frame, Process};
+use crate::process::frame;
+use crate::process::Task;
 use crate::server::{self, header, op};
 use crate::sys::State;
 use crate::thread::{area, Thread};
@@ -43,31 +44,31 @@ fn all_cores() -> u64 {
 }
 
 /// The thread of this process with an id, 0 for the caller.
-fn thread(p: &mut Process, tid: i32) -> Option<&mut Thread> {
+fn thread(task: &mut Task, tid: i32) -> Option<&mut Thread> {
     match tid as u32 {
-        0 => Some(&mut p.me),
-        tid => p.threads.by_tid(tid),
+        0 => Some(&mut task.me),
+        tid => task.threads.by_tid(tid),
     }
 }
 
-pub fn sched_getaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Result<u64> {
+pub fn sched_getaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Result<u64> {
     if len < 8 || len & 7 != 0 {
         return Err(Errno::EINVAL);
     }
-    let cores = match thread(p, tid) {
+    let cores = match thread(task, tid) {
         Some(thread) => thread.affinity & all_cores(),
         None => check_thread(tid).map(|()| all_cores())?,
     };
-    user::copy_out(&mut p.mm, mask, &cores)?;
+    user::copy_out(&mut task.mm, mask, &cores)?;
     Ok(8)
 }
 
-pub fn sched_setaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Result<u64> {
+pub fn sched_setaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Result<u64> {
     let mut bytes = [0; 8];
     let len = (len as usize).min(bytes.len());
-    user::bytes_in(&mut p.mm, mask, &mut bytes[..len])?;
+    user::bytes_in(&mut task.mm, mask, &mut bytes[..len])?;
     let cores = u64::from_le_bytes(bytes) & all_cores();
-    let Some(thread) = thread(p, tid) else {
+    let Some(thread) = thread(task, tid) else {
         check_thread(tid)?;
         // Other processes go where the kernel finds it best.
         return Err(Errno::EPERM);

@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
 use crate::mm::Mm;
+use crate::process::Task;
 use crate::process::{frame, Process};
 use crate::server::{self, header, op};
 use crate::sys::State;
@@ -20,7 +21,7 @@ fn has_fsgsbase() -> bool {
     unsafe { (*frame()).fsgsbase != 0 }
 }
 
-pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
+pub fn arch_prctl(task: &mut Task, code: u32, addr: u64) -> Result<u64> {
     const SET_GS: u32 = 0x1001;
     const SET_FS: u32 = 0x1002;
     const GET_FS: u32 = 0x1003;
@@ -29,10 +30,10 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
         return Err(Errno::EPERM);
     }
     let fast = has_fsgsbase();
-    let mut base = p.me.fs_base;
+    let mut base = task.me.fs_base;
     match code {
         SET_FS => {
-            p.me.fs_base = addr;
+            task.me.fs_base = addr;
             if fast {
                 // SAFETY: the CPU has the instruction; the library does not use FS.
                 unsafe { asm!("wrfsbase {}", in(reg) addr, options(nostack)) };
@@ -58,7 +59,7 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
         }
         _ => return Err(Errno::EINVAL),
     }
-    user::copy_out(&mut p.mm, addr, &base)?;
+    user::copy_out(&mut task.mm, addr, &base)?;
     Ok(0)
 }
 

@@ -4,7 +4,8 @@ use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::user;
 use crate::mm::Mm;
-use crate::process::{frame, Process};
+use crate::process::frame;
+use crate::process::Task;
 use crate::server::{self, op};
 use crate::thread::area;
 use crate::vdso::CLOCK;
@@ -127,7 +128,7 @@ pub fn clock_settime(_: (), clock: u32) -> Result<u64> {
 }
 
 pub fn clock_nanosleep(
-    p: &mut Process,
+    task: &mut Task,
     clock: u32,
     flags: u32,
     request: u64,
@@ -138,29 +139,29 @@ pub fn clock_nanosleep(
         return Err(Errno::EINVAL);
     }
     read(clock)?;
-    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut p.mm, request)?)?;
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, request)?)?;
     if flags & ABSOLUTE == 0 {
-        return sleep(p, ns, left);
+        return sleep(task, ns, left);
     }
     // To the end whatever the reason of waking up early: the deadline is absolute.
     match ns.saturating_sub(read(clock)?) {
         0 => Ok(0),
-        ns => server::wait(p, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
+        ns => server::wait(task, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
     }
 }
 
-pub fn nanosleep(p: &mut Process, request: u64, left: u64) -> Result<u64> {
-    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut p.mm, request)?)?;
-    sleep(p, ns, left)
+pub fn nanosleep(task: &mut Task, request: u64, left: u64) -> Result<u64> {
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, request)?)?;
+    sleep(task, ns, left)
 }
 
-fn sleep(p: &mut Process, ns: u64, left: u64) -> Result<u64> {
+fn sleep(task: &mut Task, ns: u64, left: u64) -> Result<u64> {
     let end = monotonic().saturating_add(ns);
-    match server::wait(p, op::Sleep { ns }) {
+    match server::wait(task, op::Sleep { ns }) {
         Ok(()) => Ok(0),
         Err(error) => {
             if left != 0 {
-                user::copy_out(&mut p.mm, left, &to_timespec(end.saturating_sub(monotonic())))?;
+                user::copy_out(&mut task.mm, left, &to_timespec(end.saturating_sub(monotonic())))?;
             }
             Err(server::restart_no_handler(error))
         }

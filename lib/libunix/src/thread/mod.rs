@@ -14,7 +14,7 @@ pub mod end;
 pub mod lock;
 pub mod park;
 
-use crate::process::{Process, Task, NO_CALL};
+use crate::process::{Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
 use alloc::boxed::Box;
@@ -188,13 +188,13 @@ pub fn each_header(mut f: impl FnMut(&Header)) {
 }
 
 /// A forked child: the thread that forked is its first and only one.
-pub fn after_fork(p: &mut Process, tid: u32) {
-    let mut me = Thread::clone(&p.me);
+pub fn after_fork(task: &mut Task, tid: u32) {
+    let mut me = Thread::clone(&task.me);
     (me.index, me.tid) = (0, tid);
     // SAFETY: nobody else runs, and `me` is a copy.
     unsafe { *FIRST.0.get() = me };
-    p.me = Me::first();
+    task.me = Me::first();
     // What the others had was not copied: their places are empty.
-    p.threads = Threads::new();
-    p.futexes = park::Queues::new();
+    task.threads = Threads::new();
+    task.futexes = park::Queues::new();
 }

@@ -1,6 +1,7 @@
 //! `epoll`: a file that says which of a set of files are ready. The library keeps the set by itself until
 //! another process may have it, too; from then on both ask `unixd`.
 
+use crate::process::Task;
 use crate::mm::Mm;
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
@@ -282,11 +283,11 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
 }
 
 /// Waits for a shared set.
-fn wait_shared(p: &mut Process, set: u32, out: u64, max: usize, ns: u64) -> Result<u64> {
+fn wait_shared(task: &mut Task, set: u32, out: u64, max: usize, ns: u64) -> Result<u64> {
     let max = max.min(DATA_BYTES / EVENT_BYTES);
     let request = op::SetWait { set, max: max as u32, ns };
-    let count = server::wait(p, request).map_err(restart_no_handler)?.count;
-    user::memory_out(&mut p.mm, out, server::data(count as usize * EVENT_BYTES))?;
+    let count = server::wait(task, request).map_err(restart_no_handler)?.count;
+    user::memory_out(&mut task.mm, out, server::data(count as usize * EVENT_BYTES))?;
     Ok(count)
 }
 

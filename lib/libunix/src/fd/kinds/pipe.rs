@@ -1,6 +1,7 @@
 //! Pipes and fifos. Bytes pass through the data area of the session; large transfers are copied
 //! straight from and to the pipe's ring.
 
+use crate::process::Task;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
@@ -48,8 +49,8 @@ impl FileOps for Pipe {
     ) -> Result<u64> {
         write(p, self.desc, from)
     }
-    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(p, self.desc, command, arg)
+    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(task, self.desc, command, arg)
     }
     fn allocate(&self, _end: Option<u64>) -> Result<u64> {
         Err(Errno::ESPIPE)

@@ -2,6 +2,7 @@
 //! are copied here, from or to windows on the file's extents. What is only written has no windows:
 //! whoever could write through one could read.
 
+use crate::process::Task;
 use crate::fd::Fds;
 use crate::mm::Mm;
 use crate::errno::{Errno, Result};
@@ -76,8 +77,8 @@ impl FileOps for Regular {
     fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
         alone::seek(fds, file.index, self.desc, offset, whence)
     }
-    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(p, self.desc, command, arg)
+    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(task, self.desc, command, arg)
     }
     fn map(&self) -> Result<Mapped> {
         self.contents().map(Mapped::Contents)

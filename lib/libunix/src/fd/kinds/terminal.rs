@@ -1,5 +1,6 @@
 //! The terminal: its line discipline is `unixd`'s.
 
+use crate::process::Task;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
@@ -38,8 +39,8 @@ impl FileOps for Terminal {
     ) -> Result<u64> {
         stream::write(p, self.desc, from)
     }
-    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::control(p, self.desc, command, arg)
+    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::control(task, self.desc, command, arg)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
         look.told()
