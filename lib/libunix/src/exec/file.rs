@@ -6,7 +6,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::File;
 use crate::mm::backend::Caps;
 use crate::mm::Mm;
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use abi::layout::PAGE;
 use abi::native::{self, NOTE_WITHIN};
@@ -121,13 +121,13 @@ impl Executable {
     }
 
     /// Reads and checks the headers. `ELIBACC`: it is dynamic, and that has been said.
-    pub fn read_program(&self, p: &mut Process) -> Result<Program> {
+    pub fn read_program(&self, io: &mut Io) -> Result<Program> {
         let head = Head::parse(&self.start).map_err(errno)?;
-        let headers = self.headers(&mut p.mm, &head)?;
-        let size = p.mm.caps.objects.size(self.object);
+        let headers = self.headers(&mut io.mm, &head)?;
+        let size = io.mm.caps.objects.size(self.object);
         let program = Program::parse(&head, &headers, size).map_err(errno)?;
         if let Some((offset, len)) = program.interpreter {
-            self.refuse_dynamic(p, offset, len);
+            self.refuse_dynamic(io, offset, len);
             return Err(Errno::ELIBACC);
         }
         Ok(program)
@@ -156,12 +156,12 @@ impl Executable {
     }
 
     /// Says why a dynamic program cannot run.
-    fn refuse_dynamic(&self, p: &mut Process, offset: u64, len: u64) {
-        let name = self.read(&mut p.mm, offset, len.min(INTERPRETER)).unwrap_or_default();
+    fn refuse_dynamic(&self, io: &mut Io, offset: u64, len: u64) {
+        let name = self.read(&mut io.mm, offset, len.min(INTERPRETER)).unwrap_or_default();
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name);
         complain(
-            p,
+            io,
             &alloc::format!(
                 "this program is dynamically linked and needs {name}, which is not there; \
              only static programs run"
@@ -176,13 +176,13 @@ fn errno(_: ElfError) -> Errno {
 
 /// Writes a line to the standard error of the process, or to the kernel's log if it is the first
 /// and has no program yet: its output is not for this.
-pub fn complain(p: &mut Process, text: &str) {
-    if p.mm.exe.is_empty() {
+pub fn complain(io: &mut Io, text: &str) {
+    if io.mm.exe.is_empty() {
         // Who cannot tell anybody ends without.
         let _ = server::call_a(op::Log {}, text.as_bytes());
         return;
     }
-    let Ok(desc) = p.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
+    let Ok(desc) = io.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
         return;
     };
     let line = alloc::format!("tessera: {text}\n");

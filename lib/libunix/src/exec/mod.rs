@@ -19,6 +19,7 @@ use crate::errno::{Errno, Result};
 use crate::fd;
 use crate::fork::set_bases;
 use crate::mm::{self, user, Mm, STACK_GAP};
+use crate::process::Io;
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, op};
 use crate::sys::time;
@@ -154,16 +155,16 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
 }
 
 /// Opens a program and reads its headers.
-fn find(p: &mut Process, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
-    let file = file::open_program(&mut p.mm, dir, args)?;
-    let program = file.read_program(p).and_then(|program| match file.is_native(&program) {
-        true => native::check(&mut p.mm, &file, &program, args).map(|()| program),
+fn find(io: &mut Io, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
+    let file = file::open_program(&mut io.mm, dir, args)?;
+    let program = file.read_program(io).and_then(|program| match file.is_native(&program) {
+        true => native::check(&mut io.mm, &file, &program, args).map(|()| program),
         false => Ok(program),
     });
     match program {
         Ok(program) => Ok((file, program)),
         Err(error) => {
-            file.close(&mut p.mm);
+            file.close(&mut io.mm);
             Err(error)
         }
     }
@@ -194,22 +195,22 @@ fn start(me: &mut Me, regs: &mut Regs, entry: u64, sp: u64) {
 }
 
 /// Maps the program and its stack. Answers the first stack pointer.
-fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
-    let (mm, limits) = p.memory();
+fn load(io: &mut Io, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
+    let (mm, limits) = io.memory();
     mm::take_limits(mm, limits);
     let object = file.object;
     let path = String::from_utf8_lossy(&args.path).into_owned();
-    p.mm.caps.objects.set_path(object, path.clone());
-    p.mm.exe = path;
+    io.mm.caps.objects.set_path(object, path.clone());
+    io.mm.exe = path;
     for segment in &program.segments {
-        map_segment(&mut p.mm, object, segment)?;
+        map_segment(&mut io.mm, object, segment)?;
     }
-    let (Mm { space, .. }, limits) = p.memory();
+    let (Mm { space, .. }, limits) = io.memory();
     space.set_brk_start(program.end().next_multiple_of(PAGE));
     let gap = limits.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
     space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
     time::prepare();
-    stack::build(p, program, args)
+    stack::build(io, program, args)
 }
 
 fn map_segment(mm: &mut Mm, object: uvm::ObjectId, segment: &Segment) -> Result<()> {

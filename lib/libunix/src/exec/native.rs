@@ -12,6 +12,7 @@ use crate::errno::{Errno, Result};
 use crate::fd;
 use crate::fd::Fds;
 use crate::mm::Mm;
+use crate::process::Io;
 use crate::process::Process;
 use crate::server::{self, op, Caps};
 use crate::upcall::die;
@@ -63,9 +64,9 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
 }
 
 /// Makes the domain, up to its start.
-fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
-    let arguments = block(&p.fds, args);
-    let arena = &mut p.mm.caps.arena;
+fn build(io: &mut Io, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
+    let arguments = block(&io.fds, args);
+    let arena = &mut io.mm.caps.arena;
     let mut child = Child::build(file, CHILD_ROOT, CHILD_DISPATCHER, arena, &mut Peek)?;
     for slot in [MEMD, UNIXD, SESSION] {
         slot.copy_to(child.slot(slot))?;

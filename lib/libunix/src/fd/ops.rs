@@ -14,7 +14,7 @@ use super::watch::Look;
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
 use crate::mm::Mm;
-use crate::process::Process;
+use crate::process::Io;
 use crate::process::Task;
 use crate::server::{self, op};
 use alloc::rc::Rc;
@@ -118,14 +118,14 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// Reads at `at`, or at its offset, which moves.
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Err(Errno::EINVAL)
     }
 
     /// Writes at `at`, or at its offset, which moves.
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         _from: &mut impl Source,
@@ -239,7 +239,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     /// # Errors
     ///
     /// The server has no room; nobody can be given a share.
-    fn share(&self, _p: &mut Process, _: Handle) -> Result<()> {
+    fn share(&self, _io: &mut Io, _: Handle) -> Result<()> {
         Ok(())
     }
 }

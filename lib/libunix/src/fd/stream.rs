@@ -5,20 +5,20 @@ use super::buffers::Cursor;
 use super::transfer::Source;
 use crate::errno::{Errno, Result};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::Io;
 use crate::process::Task;
 use crate::server::{self, op, restart};
 use unixproto::session::DATA_BYTES;
 use unixproto::tty;
 
 /// Reads what is there, or waits.
-pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
+pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() == 0 {
         return Ok(0);
     }
-    let bytes = to.writable(&mut p.mm, to.left().min(DATA_BYTES as u64))? as u32;
-    let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
-    Ok(to.scatter_from(p, server::data(count as usize)).some()? as u64)
+    let bytes = to.writable(&mut io.mm, to.left().min(DATA_BYTES as u64))? as u32;
+    let count = server::wait(io, op::Read { desc, bytes }).map_err(restart)?.count;
+    Ok(to.scatter_from(io, server::data(count as usize)).some()? as u64)
 }
 
 /// Reads the eight bytes of a counter, or waits.
@@ -35,10 +35,10 @@ pub fn write_value(task: &mut Task, desc: u32, value: u64) -> Result<u64> {
 }
 
 /// Writes everything, waiting as often as needed.
-pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> {
+pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     let mut total = 0;
     while from.left() > 0 {
-        match write_some(p, desc, from) {
+        match write_some(io, desc, from) {
             Ok((done, wanted)) => {
                 total += done;
                 if done < wanted {
@@ -52,16 +52,16 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
 }
 
 /// One request's worth. Answers how much was done and how much was wanted.
-fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
+fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
     let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
-    let wanted = from.gather_to(p, room).some()?;
+    let wanted = from.gather_to(io, room).some()?;
     let mut done = 0;
     while done < wanted {
         if done > 0 {
             // To lower addresses, from the lowest one on.
             let _ = room.copy_from(room.first(wanted).skip(done));
         }
-        match server::wait_filled(p, op::Write { desc }, wanted - done) {
+        match server::wait_filled(io, op::Write { desc }, wanted - done) {
             Ok(reply) if reply.count == 0 => break,
             Ok(reply) => done += (reply.count as usize).min(wanted - done),
             Err(error) if done == 0 => return Err(error),

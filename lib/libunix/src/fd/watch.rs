@@ -12,7 +12,7 @@ use super::kinds::with_kind;
 use super::ops::{FileOps, Handle, SharedSet, READABLE};
 use super::{Fds, File};
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::time;
 use alloc::vec::Vec;
@@ -190,12 +190,12 @@ impl Fds {
     }
 
     /// Lets a server have what is kept of a file, since other processes may use it from now on.
-    pub fn share(p: &mut Process, index: u32) -> Result<()> {
-        let file = p.fds.at(index)?;
+    pub fn share(io: &mut Io, index: u32) -> Result<()> {
+        let file = io.fds.at(index)?;
         let handle = Handle { index, flags: file.flags };
         with_kind!(&file.kind, kind => {
             let kind = kind.handle();
-            kind.share(p, handle)
+            kind.share(io, handle)
         })
     }
 
@@ -428,8 +428,8 @@ fn put_questions(fds: &Fds, files: &[(u32, u16)]) -> usize {
 
 /// Waits, at most `ns`, until something that is watched has changed or something about which `unixd`
 /// has to be asked is ready. May come back for another reason.
-pub fn wait(p: &mut Process, refused: &[(u32, u16)], ns: u64) -> Result<()> {
+pub fn wait(io: &mut Io, refused: &[(u32, u16)], ns: u64) -> Result<()> {
     let some = &refused[..refused.len().min(DATA_BYTES / ENTRY_BYTES / 2)];
-    let bytes = put_questions(&p.fds, some);
-    server::wait_filled(p, op::Poll { ns, watching: true }, bytes).map(|_| ())
+    let bytes = put_questions(&io.fds, some);
+    server::wait_filled(io, op::Poll { ns, watching: true }, bytes).map(|_| ())
 }

@@ -11,7 +11,7 @@
 use super::place;
 use super::Fds;
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op, Caps};
 use libos::guarded::Memory;
 use unixproto::files::PIPE_BYTES;
@@ -147,15 +147,15 @@ impl Windows {
 }
 
 /// What the file has at the start of `part`. `part.layout` is brought up to date.
-pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<View> {
-    let index = match p.fds.windows.find(part, write) {
+pub fn view(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<View> {
+    let index = match io.fds.windows.find(part, write) {
         Some(index) => index,
-        None => match open(p, desc, part, write)? {
+        None => match open(io, desc, part, write)? {
             Opening::Window(index) => index,
             Opening::Hole(bytes) => return Ok(View::Hole(bytes)),
         },
     };
-    let rest = p.fds.windows.rest(index, part.offset);
+    let rest = io.fds.windows.rest(index, part.offset);
     if rest.is_empty() {
         return Err(Errno::EIO);
     }
@@ -163,8 +163,8 @@ pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<
 }
 
 /// The place in the file at the start of `part`, to be written.
-pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<Memory> {
-    match view(p, desc, part, true)? {
+pub fn view_mut(io: &mut Io, desc: u32, part: &mut Part) -> Result<Memory> {
+    match view(io, desc, part, true)? {
         View::Bytes(bytes) => Ok(bytes),
         View::Hole(_) => Err(Errno::ENOSPC),
     }
@@ -182,8 +182,8 @@ enum Opening {
 }
 
 /// Opens a window on the extent that holds the start of `part`.
-fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
-    let (Fds { windows, .. }, mm) = p.files();
+fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
+    let (Fds { windows, .. }, mm) = io.files();
     windows.mark_stale(part.inode, part.layout);
     let index = windows.vacate();
     windows.capabilities.prepare(&mut mm.caps.arena, index)?;
@@ -242,10 +242,10 @@ pub const fn ring_key(desc: u32) -> u64 {
 
 /// The ring of a pipe, to be read or to be written, for one read or write. `EBUSY`: this process does
 /// not get it. Only file windows are opened meanwhile, and not as many as there are places.
-pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
+pub fn ring(io: &mut Io, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    let (Fds { windows, .. }, mm) = p.files();
+    let (Fds { windows, .. }, mm) = io.files();
     if let Some(index) = windows.find(&part, write) {
         return Ok(Ring(place::memory(index, PIPE_BYTES)));
     }

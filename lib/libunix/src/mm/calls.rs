@@ -4,6 +4,7 @@ use super::{errno, settle, take_limits, user, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{Contents, FileOps, Mapped};
+use crate::process::Io;
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::layout::PAGE;
@@ -148,17 +149,11 @@ fn find_object(
 }
 
 /// The object for an open file. It holds the file once, however often it is mapped.
-fn object_of(
-    p: &mut Process,
-    desc: u32,
-    index: u32,
-    inode: u64,
-    writable: bool,
-) -> Result<ObjectId> {
-    let added = p.mm.caps.objects.add(desc, Some(index), inode, writable);
+fn object_of(io: &mut Io, desc: u32, index: u32, inode: u64, writable: bool) -> Result<ObjectId> {
+    let added = io.mm.caps.objects.add(desc, Some(index), inode, writable);
     let (object, new) = added.map_err(|_| Errno::ENOMEM)?;
     if new {
-        p.fds.hold(index);
+        io.fds.hold(index);
     }
     Ok(object)
 }
@@ -197,8 +192,8 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
 }
 
-pub fn brk(p: &mut Process, addr: u64) -> u64 {
-    let (mm, limits) = p.memory();
+pub fn brk(io: &mut Io, addr: u64) -> u64 {
+    let (mm, limits) = io.memory();
     take_limits(mm, limits);
     let Mm { space, caps, .. } = mm;
     space.brk(caps, addr)
@@ -272,25 +267,25 @@ pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     Ok(0)
 }
 
-fn set_locked(p: &mut Process, addr: u64, len: u64, on: bool) -> Result<u64> {
+fn set_locked(io: &mut Io, addr: u64, len: u64, on: bool) -> Result<u64> {
     let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
     let start = addr - addr % PAGE;
     if on {
-        check_locked(p, start, len)?;
+        check_locked(io, start, len)?;
     }
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = &mut io.mm;
     space.set_locked(caps, (start, len), on).map(|()| 0).map_err(errno)
 }
 
 /// May so much be locked, with what is locked elsewhere? `EPERM`: nothing may. `ENOMEM`: too much.
-fn check_locked(p: &Process, start: u64, len: u64) -> Result<()> {
-    let limit = p.limits.max_locked();
+fn check_locked(io: &Io, start: u64, len: u64) -> Result<()> {
+    let limit = io.limits.max_locked();
     if limit == u64::MAX {
         return Ok(());
     }
     let (first, end) = (start / PAGE, start.saturating_add(len).div_ceil(PAGE));
     let locked = |from: u64, to: u64| -> u64 {
-        let entries = p.mm.space.map().within(from, to);
+        let entries = io.mm.space.map().within(from, to);
         entries.filter(|e| e.flags.has(Flags::LOCKED)).map(|e| e.end - e.start).sum()
     };
     let pages = locked(0, first) + (end - first) + locked(end, u64::MAX / PAGE);
@@ -301,30 +296,30 @@ fn check_locked(p: &Process, start: u64, len: u64) -> Result<()> {
     }
 }
 
-pub fn mlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
-    set_locked(p, addr, len, true)
+pub fn mlock(io: &mut Io, addr: u64, len: u64) -> Result<u64> {
+    set_locked(io, addr, len, true)
 }
 
 /// With `MLOCK_ONFAULT` nothing is touched, but all counts.
-pub fn mlock2(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn mlock2(io: &mut Io, addr: u64, len: u64, flags: u32) -> Result<u64> {
     match flags {
-        0 => set_locked(p, addr, len, true),
-        1 => check_locked(p, addr - addr % PAGE, len.saturating_add(addr % PAGE)).map(|()| 0),
+        0 => set_locked(io, addr, len, true),
+        1 => check_locked(io, addr - addr % PAGE, len.saturating_add(addr % PAGE)).map(|()| 0),
         _ => Err(Errno::EINVAL),
     }
 }
 
-pub fn munlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
-    set_locked(p, addr, len, false)
+pub fn munlock(io: &mut Io, addr: u64, len: u64) -> Result<u64> {
+    set_locked(io, addr, len, false)
 }
 
 /// Nothing is ever paged out. All that is mapped counts.
-pub fn mlockall(p: &mut Process, flags: u32) -> Result<u64> {
+pub fn mlockall(io: &mut Io, flags: u32) -> Result<u64> {
     const CURRENT: u32 = 1;
     if flags == 0 || flags & !7 != 0 || flags == 4 {
         return Err(Errno::EINVAL);
     }
-    let (limit, mapped) = (p.limits.max_locked(), p.mm.space.map().pages());
+    let (limit, mapped) = (io.limits.max_locked(), io.mm.space.map().pages());
     match limit {
         0 => Err(Errno::EPERM),
         limit if flags & CURRENT != 0 && mapped > limit / PAGE => Err(Errno::ENOMEM),

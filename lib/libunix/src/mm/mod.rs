@@ -14,6 +14,7 @@ pub mod object;
 pub mod user;
 
 use crate::errno::Errno;
+use crate::process::Io;
 use crate::process::Process;
 use crate::server::{self, main_header, op};
 use crate::sys::limits::Limits;
@@ -95,10 +96,10 @@ pub fn settle(p: &mut Process) {
 }
 
 #[cold]
-fn close_released(p: &mut Process) {
-    while let Some((file, desc)) = p.mm.caps.objects.released.pop() {
+fn close_released(io: &mut Io) {
+    while let Some((file, desc)) = io.mm.caps.objects.released.pop() {
         match file {
-            Some(index) => p.fds.release(index),
+            Some(index) => io.fds.release(index),
             None => drop(server::call_a(op::Close {}, &desc.to_le_bytes())),
         }
     }

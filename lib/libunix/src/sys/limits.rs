@@ -3,6 +3,7 @@
 use super::{processes, time};
 use crate::errno::{Errno, Result};
 use crate::mm::{self, user};
+use crate::process::Io;
 use crate::process::Process;
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
@@ -113,29 +114,29 @@ fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
     Ok(())
 }
 
-pub fn getrlimit(p: &mut Process, resource: u32, out: u64) -> Result<u64> {
-    let limit = p.limits.get(resource)?;
-    user::copy_out(&mut p.mm, out, &[limit.soft, limit.hard])?;
+pub fn getrlimit(io: &mut Io, resource: u32, out: u64) -> Result<u64> {
+    let limit = io.limits.get(resource)?;
+    user::copy_out(&mut io.mm, out, &[limit.soft, limit.hard])?;
     Ok(0)
 }
 
-pub fn setrlimit(p: &mut Process, resource: u32, new: u64) -> Result<u64> {
-    let new = user::copy_in::<[u64; 2]>(&mut p.mm, new)?;
-    change(&mut p.limits, resource, new).map(|()| 0)
+pub fn setrlimit(io: &mut Io, resource: u32, new: u64) -> Result<u64> {
+    let new = user::copy_in::<[u64; 2]>(&mut io.mm, new)?;
+    change(&mut io.limits, resource, new).map(|()| 0)
 }
 
 /// Only the own process has limits to show.
-pub fn prlimit64(p: &mut Process, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
+pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
     if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
         return Err(Errno::ESRCH);
     }
-    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut p.mm, new)?) };
-    let before = p.limits.get(resource)?;
+    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut io.mm, new)?) };
+    let before = io.limits.get(resource)?;
     if let Some(wanted) = wanted {
-        change(&mut p.limits, resource, wanted)?;
+        change(&mut io.limits, resource, wanted)?;
     }
     if old != 0 {
-        user::copy_out(&mut p.mm, old, &[before.soft, before.hard])?;
+        user::copy_out(&mut io.mm, old, &[before.soft, before.hard])?;
     }
     Ok(0)
 }

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::{watch, Fds};
 use crate::mm::user;
 use crate::mm::Mm;
-use crate::process::Process;
+use crate::process::Io;
 use crate::process::Task;
 use crate::server::restart_no_handler;
 use crate::signal;
@@ -74,7 +74,7 @@ impl Waiting {
     /// others are of its, too. What threads of this process did since `watching` ends it.
     pub fn wait(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         watched: bool,
         refused: &[(u32, u16)],
         timer: u64,
@@ -83,27 +83,27 @@ impl Waiting {
         // Objects of the library change by what other threads do.
         let is_watching = lock::is_shared();
         if is_watching {
-            park::start_watching(p);
+            park::start_watching(io);
         } else {
-            p.me.woken = false;
+            io.me.woken = false;
         }
         let result = if watched {
             let left = match until {
                 FOREVER => FOREVER,
                 until => until.saturating_sub(time::monotonic()),
             };
-            watch::wait(p, refused, left)
+            watch::wait(io, refused, left)
         } else {
             // Nothing but another thread, a signal or time ends this.
-            match park::park(p, (until != FOREVER).then_some(until)) {
+            match park::park(io, (until != FOREVER).then_some(until)) {
                 Err(Errno::ETIMEDOUT) => Ok(()),
                 result => result,
             }
         };
-        let stirred = is_watching && park::stop_watching(p);
+        let stirred = is_watching && park::stop_watching(io);
         match result {
             // An event of another thread has ended it: look again.
-            Err(Errno::EINTR) if stirred && !signal::is_interrupted(&p.me) => Ok(()),
+            Err(Errno::EINTR) if stirred && !signal::is_interrupted(&io.me) => Ok(()),
             result => result.map_err(restart_no_handler),
         }
     }
@@ -133,21 +133,21 @@ fn first_deadline(fds: &Fds, wants: &[Want]) -> u64 {
 }
 
 /// Waits until one is ready, at most `ns`. Answers how many are.
-fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
+fn wait(io: &mut Io, wants: &mut [Want], ns: u64) -> Result<u64> {
     let waiting = Waiting::new(ns);
     loop {
-        watch::refresh(&mut p.fds);
-        let refused = watch::learn(&mut p.fds, wants.iter().filter_map(Want::known))?;
-        let ready = look(&p.fds, wants);
+        watch::refresh(&mut io.fds);
+        let refused = watch::learn(&mut io.fds, wants.iter().filter_map(Want::known))?;
+        let ready = look(&io.fds, wants);
         if ready > 0 || waiting.is_over() {
             return Ok(ready);
         }
         let is_watched = |want: &Want| {
-            let file = want.file.and_then(|index| p.fds.at(index).ok());
+            let file = want.file.and_then(|index| io.fds.at(index).ok());
             file.is_some_and(|file| file.is_watched() || file.set().is_some())
         };
-        let (watched, timer) = (wants.iter().any(is_watched), first_deadline(&p.fds, wants));
-        waiting.wait(p, watched, &refused, timer)?;
+        let (watched, timer) = (wants.iter().any(is_watched), first_deadline(&io.fds, wants));
+        waiting.wait(io, watched, &refused, timer)?;
     }
 }
 
@@ -168,8 +168,8 @@ fn look_at_entries(fds: &Fds, entries: &mut [u64]) -> Option<u64> {
     Some(ready)
 }
 
-fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
-    if count > p.limits.max_files() as u64 {
+fn poll_ns(io: &mut Io, fds: u64, count: u64, ns: u64) -> Result<u64> {
+    if count > io.limits.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
     let count = count as usize;
@@ -182,11 +182,11 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
             &mut many
         }
     };
-    user::words_in(&mut p.mm, fds, entries)?;
-    watch::refresh(&mut p.fds);
-    match look_at_entries(&p.fds, entries) {
+    user::words_in(&mut io.mm, fds, entries)?;
+    watch::refresh(&mut io.fds);
+    match look_at_entries(&io.fds, entries) {
         Some(ready) if ready > 0 || ns == 0 => {
-            tell_ready(&mut p.mm, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
+            tell_ready(&mut io.mm, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
             return Ok(ready);
         }
         _ => {}
@@ -194,18 +194,18 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
     let mut wants = Vec::new();
     wants.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     for &entry in &*entries {
-        wants.push((entry as i32, Want::new(&p.fds, entry as i32, (entry >> 32) as u16)));
+        wants.push((entry as i32, Want::new(&io.fds, entry as i32, (entry >> 32) as u16)));
     }
     let (numbers, mut asked): (Vec<usize>, Vec<Want>) =
         wants.iter().enumerate().filter(|(_, (fd, _))| *fd >= 0).map(|(n, w)| (n, w.1)).unzip();
-    let ready = wait(p, &mut asked, ns)?;
+    let ready = wait(io, &mut asked, ns)?;
     entries.fill(0);
     for (number, want) in numbers.into_iter().zip(&asked) {
         if let Some(entry) = entries.get_mut(number) {
             *entry = want.revents.into();
         }
     }
-    tell_ready(&mut p.mm, fds, entries.iter().map(|entry| *entry as u16))?;
+    tell_ready(&mut io.mm, fds, entries.iter().map(|entry| *entry as u16))?;
     Ok(ready)
 }
 
@@ -218,8 +218,8 @@ fn tell_ready(mm: &mut Mm, fds: u64, ready: impl Iterator<Item = u16>) -> Result
     Ok(())
 }
 
-pub fn poll(p: &mut Process, fds: u64, count: u32, ms: i32) -> Result<u64> {
-    poll_ns(p, fds, count as u64, milliseconds(ms))
+pub fn poll(io: &mut Io, fds: u64, count: u32, ms: i32) -> Result<u64> {
+    poll_ns(io, fds, count as u64, milliseconds(ms))
 }
 
 /// A time-out of `poll`.
@@ -269,18 +269,18 @@ pub fn temporary_mask(task: &mut Task, addr: u64, size: u64) -> Result<()> {
 }
 
 pub fn ppoll(
-    p: &mut Process,
+    io: &mut Io,
     fds: u64,
     count: u32,
     timeout: u64,
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
-    let timeout = Timeout::read(&mut p.mm, timeout, from_timespec, to_timespec)?;
-    temporary_mask(p, mask, mask_size)?;
-    let result = poll_ns(p, fds, count as u64, timeout.ns);
-    timeout.write(&mut p.mm);
-    mask::end_temporary(&mut p.me, result.is_err());
+    let timeout = Timeout::read(&mut io.mm, timeout, from_timespec, to_timespec)?;
+    temporary_mask(io, mask, mask_size)?;
+    let result = poll_ns(io, fds, count as u64, timeout.ns);
+    timeout.write(&mut io.mm);
+    mask::end_temporary(&mut io.me, result.is_err());
     result
 }
 
@@ -293,23 +293,23 @@ fn read_set(mm: &mut Mm, addr: u64, bytes: usize) -> Result<FdSet> {
     Ok(FdSet::from_bytes(&raw[..bytes]))
 }
 
-fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64> {
+fn select_ns(io: &mut Io, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64> {
     let nfds = usize::try_from(nfds).map_err(|_| Errno::EINVAL)?.min(fdset::MAX_FDS);
     let bytes = fdset::bytes_for(nfds);
     let mut sets = [FdSet::default(); 3];
     for (set, addr) in sets.iter_mut().zip(addrs) {
-        *set = read_set(&mut p.mm, addr, bytes)?;
+        *set = read_set(&mut io.mm, addr, bytes)?;
     }
     let (mut wants, mut numbers) = (Vec::new(), Vec::new());
     for fd in 0..nfds {
         let events = fdset::wanted(sets[0].has(fd), sets[1].has(fd), sets[2].has(fd));
         if events != 0 {
-            p.fds.get(fd as i32)?;
-            wants.push(Want::new(&p.fds, fd as i32, events));
+            io.fds.get(fd as i32)?;
+            wants.push(Want::new(&io.fds, fd as i32, events));
             numbers.push(fd);
         }
     }
-    wait(p, &mut wants, ns)?;
+    wait(io, &mut wants, ns)?;
     let mut found = [FdSet::default(); 3];
     let mut count = 0;
     for (want, fd) in wants.iter().zip(numbers) {
@@ -322,20 +322,20 @@ fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64
         }
     }
     for (set, addr) in found.iter().zip(addrs).filter(|(_, addr)| *addr != 0) {
-        user::bytes_out(&mut p.mm, addr, &set.to_bytes()[..bytes])?;
+        user::bytes_out(&mut io.mm, addr, &set.to_bytes()[..bytes])?;
     }
     Ok(count)
 }
 
-pub fn select(p: &mut Process, n: i32, r: u64, w: u64, e: u64, timeout: u64) -> Result<u64> {
-    let timeout = Timeout::read(&mut p.mm, timeout, from_timeval, to_timeval)?;
-    let result = select_ns(p, n, [r, w, e], timeout.ns);
-    timeout.write(&mut p.mm);
+pub fn select(io: &mut Io, n: i32, r: u64, w: u64, e: u64, timeout: u64) -> Result<u64> {
+    let timeout = Timeout::read(&mut io.mm, timeout, from_timeval, to_timeval)?;
+    let result = select_ns(io, n, [r, w, e], timeout.ns);
+    timeout.write(&mut io.mm);
     result
 }
 
 pub fn pselect6(
-    p: &mut Process,
+    io: &mut Io,
     n: i32,
     r: u64,
     w: u64,
@@ -343,13 +343,13 @@ pub fn pselect6(
     timeout: u64,
     mask: u64,
 ) -> Result<u64> {
-    let timeout = Timeout::read(&mut p.mm, timeout, from_timespec, to_timespec)?;
+    let timeout = Timeout::read(&mut io.mm, timeout, from_timespec, to_timespec)?;
     if mask != 0 {
-        let [addr, size]: [u64; 2] = user::copy_in(&mut p.mm, mask)?;
-        temporary_mask(p, addr, size)?;
+        let [addr, size]: [u64; 2] = user::copy_in(&mut io.mm, mask)?;
+        temporary_mask(io, addr, size)?;
     }
-    let result = select_ns(p, n, [r, w, e], timeout.ns);
-    timeout.write(&mut p.mm);
-    mask::end_temporary(&mut p.me, result.is_err());
+    let result = select_ns(io, n, [r, w, e], timeout.ns);
+    timeout.write(&mut io.mm);
+    mask::end_temporary(&mut io.me, result.is_err());
     result
 }

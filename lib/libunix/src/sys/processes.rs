@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::pidfd;
 use crate::mm::Mm;
 use crate::mm::{self, user};
+use crate::process::Io;
 use crate::process::Process;
 use crate::process::Task;
 use crate::server::{self, header, op, restart};
@@ -221,17 +222,17 @@ fn code_and_status(status: u32) -> (i32, u32) {
 
 /// As on Linux, `info` is written whatever happens, and a bad address there hides other errors.
 pub fn waitid(
-    p: &mut Process,
+    io: &mut Io,
     which: u32,
     id: i32,
     info: u64,
     options: u32,
     usage: u64,
 ) -> Result<u64> {
-    let result = wait_any(p, which, id, options);
+    let result = wait_any(io, which, id, options);
     let waited = result.as_ref().ok().filter(|waited| waited.pid != 0);
     if let (Some(waited), true) = (waited, usage != 0) {
-        user::copy_out(&mut p.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
+        user::copy_out(&mut io.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
     }
     if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
         let mut raw = Bytes::<SIGINFO_BYTES>::default();
@@ -240,12 +241,12 @@ pub fn waitid(
             raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
             raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
         }
-        user::bytes_out(&mut p.mm, info, &raw.done())?;
+        user::bytes_out(&mut io.mm, info, &raw.done())?;
     }
     result.map(|_| 0)
 }
 
-fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited> {
+fn wait_any(io: &mut Io, which: u32, id: i32, options: u32) -> Result<Waited> {
     const KINDS: u32 = WEXITED | WSTOPPED | WCONTINUED;
     const LINUX_ONLY: u32 = 0xe000_0000;
     if options & !(KINDS | WNOHANG | WNOWAIT | LINUX_ONLY) != 0 || options & KINDS == 0 {
@@ -255,7 +256,7 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
     let pid = match (which, id) {
         (0, _) => -1,
         (3, 0..) => {
-            let (pid, nonblocking) = pidfd::process(&p.fds, id)?;
+            let (pid, nonblocking) = pidfd::process(&io.fds, id)?;
             never_waits = nonblocking && options & WNOHANG == 0;
             pid
         }
@@ -265,7 +266,7 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
         _ => return Err(Errno::EINVAL),
     };
     let options = options & !LINUX_ONLY | if never_waits { WNOHANG } else { 0 };
-    match server::wait(p, op::Wait { pid, options }).map_err(restart)? {
+    match server::wait(io, op::Wait { pid, options }).map_err(restart)? {
         waited if never_waits && waited.pid == 0 => Err(Errno::EAGAIN),
         waited => Ok(waited),
     }

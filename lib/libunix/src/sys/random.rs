@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::transfer;
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::header;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
@@ -69,7 +69,7 @@ pub fn fill(random: &mut Random, out: &mut [u8]) {
     random.fill(out);
 }
 
-pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn getrandom(io: &mut Io, buf: u64, len: u64, flags: u32) -> Result<u64> {
     const NONBLOCK: u32 = 1;
     const RANDOM: u32 = 2;
     const INSECURE: u32 = 4;
@@ -79,7 +79,7 @@ pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64>
         return Err(Errno::EINVAL);
     }
     let buffers = [Buffer { base: buf, len: len.min(MAX_RW) }];
-    transfer::read_random(p, &mut Cursor::new(&buffers))
+    transfer::read_random(io, &mut Cursor::new(&buffers))
 }
 
 /// 16 random bytes for a new program: the CPU's, if it has any.

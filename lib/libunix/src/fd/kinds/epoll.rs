@@ -1,6 +1,7 @@
 //! `epoll`: a file that says which of a set of files are ready. The library keeps the set by itself until
 //! another process may have it, too; from then on both ask `unixd`.
 
+use crate::process::Io;
 use crate::process::Task;
 use crate::mm::Mm;
 use crate::errno::{Errno, Result};
@@ -9,7 +10,6 @@ use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, SharedSet};
 use crate::fd::watch::{self, Look};
 use crate::fd::{install, Fds, File};
 use crate::mm::user;
-use crate::process::Process;
 use crate::server::{self, op, restart_no_handler};
 use crate::sys::mask;
 use crate::sys::polling::{milliseconds, temporary_mask, Waiting};
@@ -69,14 +69,14 @@ impl FileOps for Epoll {
         Epoll { set, shared: self.shared.clone() }
     }
     /// The members are shared first, since both processes ask about them, too.
-    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+    fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
         if self.is_watched() {
             return Ok(());
         }
         let members: Vec<(u32, Member)> =
             self.set.borrow().members().map(|(number, member)| (number, *member)).collect();
         for (_, member) in &members {
-            Fds::share(p, member.file)?;
+            Fds::share(io, member.file)?;
         }
         let desc = server::call(op::Set {})?.desc;
         for (_, member) in &members {
@@ -84,18 +84,18 @@ impl FileOps for Epoll {
                 true => set_control::KEEP,
                 false => set_control::KEEP_QUIET,
             };
-            if let Err(error) = control(&p.fds, desc, member, how) {
+            if let Err(error) = control(&io.fds, desc, member, how) {
                 let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
                 return Err(error);
             }
         }
         for (number, member) in members {
-            p.fds.part(member.file, file.index, number);
+            io.fds.part(member.file, file.index, number);
         }
         self.set.take();
         self.shared.set(desc);
-        p.fds.moved(file.index);
-        tell_watchers(p);
+        io.fds.moved(file.index);
+        tell_watchers(io);
         Ok(())
     }
 }
@@ -113,34 +113,34 @@ const EVENT_BYTES: usize = 12;
 /// Most events that one call may ask for.
 const EVENTS_MAX: usize = i32::MAX as usize / EVENT_BYTES;
 
-pub fn epoll_create1(p: &mut Process, flags: u32) -> Result<u64> {
+pub fn epoll_create1(io: &mut Io, flags: u32) -> Result<u64> {
     if flags & !O_CLOEXEC != 0 {
         return Err(Errno::EINVAL);
     }
     let file = File::new(Epoll::default(), O_RDWR);
-    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
+    Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
-pub fn epoll_create(p: &mut Process, size: i32) -> Result<u64> {
+pub fn epoll_create(io: &mut Io, size: i32) -> Result<u64> {
     if size <= 0 {
         return Err(Errno::EINVAL);
     }
-    epoll_create1(p, 0)
+    epoll_create1(io, 0)
 }
 
-pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64) -> Result<u64> {
+pub fn epoll_ctl(io: &mut Io, epfd: i32, operation: u32, fd: i32, event: u64) -> Result<u64> {
     const ADD: u32 = 1;
     const DEL: u32 = 2;
     const MOD: u32 = 3;
     let mut raw = [0; EVENT_BYTES];
     if operation != DEL {
-        user::bytes_in(&mut p.mm, event, &mut raw)?;
+        user::bytes_in(&mut io.mm, event, &mut raw)?;
     }
-    p.fds.get(epfd)?;
-    let (file, named) = p.fds.find(fd)?;
+    io.fds.get(epfd)?;
+    let (file, named) = io.fds.find(fd)?;
     let is_set = with_kind!(&named.kind, kind => is_set(kind))?;
-    let (index, _) = p.fds.find(epfd)?;
-    let Epoll { set, shared } = p.fds.of_kind(epfd)?;
+    let (index, _) = io.fds.find(epfd)?;
+    let Epoll { set, shared } = io.fds.of_kind(epfd)?;
     if index == file {
         return Err(Errno::EINVAL);
     }
@@ -149,16 +149,16 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
         if !matches!(operation, ADD | DEL | MOD) {
             return Err(Errno::EINVAL);
         }
-        Fds::share(p, file)?;
+        Fds::share(io, file)?;
         let member = Member { fd, file, events, data, listed: true };
         // The operations have the same numbers.
-        return control(&p.fds, desc, &member, operation).map(|()| 0);
+        return control(&io.fds, desc, &member, operation).map(|()| 0);
     }
     match operation {
-        ADD if is_set && p.fds.would_loop(file, index) => return Err(Errno::ELOOP),
+        ADD if is_set && io.fds.would_loop(file, index) => return Err(Errno::ELOOP),
         ADD => {
             let number = set.borrow_mut().add(fd, file, events, data)?;
-            if let Err(error) = p.fds.join(file, index, number) {
+            if let Err(error) = io.fds.join(file, index, number) {
                 set.borrow_mut().remove(number);
                 return Err(error);
             }
@@ -167,14 +167,14 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
         DEL => {
             let number = set.borrow().find(fd, file)?;
             set.borrow_mut().remove(number);
-            p.fds.part(file, index, number);
+            io.fds.part(file, index, number);
             return Ok(0);
         }
         _ => return Err(Errno::EINVAL),
     }
     // Whoever waits for the set has to look at the new member.
-    p.fds.came(index, POLLIN);
-    tell_watchers(p);
+    io.fds.came(index, POLLIN);
+    tell_watchers(io);
     Ok(0)
 }
 
@@ -248,23 +248,23 @@ fn tell(mm: &mut Mm, set: &SharedSet, out: u64, found: &Found) -> Result<u64> {
     Ok(found.reports.len() as u64)
 }
 
-fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u64> {
+fn epoll_ns(io: &mut Io, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u64> {
     let max = usize::try_from(max).ok().filter(|max| (1..=EVENTS_MAX).contains(max));
     let Some(max) = max else { return Err(Errno::EINVAL) };
     let mut waiting = None;
     loop {
-        watch::refresh(&mut p.fds);
-        let index = p.fds.index(epfd)?;
-        let Epoll { set, shared } = p.fds.of_kind(epfd)?;
+        watch::refresh(&mut io.fds);
+        let index = io.fds.index(epfd)?;
+        let Epoll { set, shared } = io.fds.of_kind(epfd)?;
         if let desc @ 1.. = shared.get() {
             let left = waiting.map_or(ns, |waiting: Waiting| waiting.left());
-            return wait_shared(p, desc, out, max, left);
+            return wait_shared(io, desc, out, max, left);
         }
-        let is_due = !set.borrow().is_quiet() || !p.fds.is_current(&set.borrow());
+        let is_due = !set.borrow().is_quiet() || !io.fds.is_current(&set.borrow());
         let mut refused = Vec::new();
         if is_due {
-            let found = look(&mut p.fds, index, &set, max)?;
-            let count = tell(&mut p.mm, &set, out, &found)?;
+            let found = look(&mut io.fds, index, &set, max)?;
+            let count = tell(&mut io.mm, &set, out, &found)?;
             if count > 0 {
                 return Ok(count);
             }
@@ -277,8 +277,8 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
         if waiting.is_over() {
             return Ok(0);
         }
-        let timer = p.fds.next_timer();
-        waiting.wait(p, true, &refused, timer)?;
+        let timer = io.fds.next_timer();
+        waiting.wait(io, true, &refused, timer)?;
     }
 }
 
@@ -291,13 +291,13 @@ fn wait_shared(task: &mut Task, set: u32, out: u64, max: usize, ns: u64) -> Resu
     Ok(count)
 }
 
-pub fn epoll_wait(p: &mut Process, epfd: i32, out: u64, max: i32, ms: i32) -> Result<u64> {
-    epoll_ns(p, epfd, out, max, milliseconds(ms))
+pub fn epoll_wait(io: &mut Io, epfd: i32, out: u64, max: i32, ms: i32) -> Result<u64> {
+    epoll_ns(io, epfd, out, max, milliseconds(ms))
 }
 
 /// `epoll_pwait` with a `struct timespec` instead of milliseconds; none is for ever.
 pub fn epoll_pwait2(
-    p: &mut Process,
+    io: &mut Io,
     epfd: i32,
     out: u64,
     max: i32,
@@ -307,13 +307,13 @@ pub fn epoll_pwait2(
 ) -> Result<u64> {
     let ns = match timeout {
         0 => FOREVER,
-        addr => from_timespec(&user::copy_in(&mut p.mm, addr)?)?,
+        addr => from_timespec(&user::copy_in(&mut io.mm, addr)?)?,
     };
-    wait_masked(p, (epfd, out, max), ns, (mask, mask_size))
+    wait_masked(io, (epfd, out, max), ns, (mask, mask_size))
 }
 
 pub fn epoll_pwait(
-    p: &mut Process,
+    io: &mut Io,
     epfd: i32,
     out: u64,
     max: i32,
@@ -321,17 +321,17 @@ pub fn epoll_pwait(
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
-    wait_masked(p, (epfd, out, max), milliseconds(ms), (mask, mask_size))
+    wait_masked(io, (epfd, out, max), milliseconds(ms), (mask, mask_size))
 }
 
 fn wait_masked(
-    p: &mut Process,
+    io: &mut Io,
     (epfd, out, max): (i32, u64, i32),
     ns: u64,
     (mask, mask_size): (u64, u64),
 ) -> Result<u64> {
-    temporary_mask(p, mask, mask_size)?;
-    let result = epoll_ns(p, epfd, out, max, ns);
-    mask::end_temporary(&mut p.me, result.is_err());
+    temporary_mask(io, mask, mask_size)?;
+    let result = epoll_ns(io, epfd, out, max, ns);
+    mask::end_temporary(&mut io.me, result.is_err());
     result
 }

@@ -1,11 +1,11 @@
 //! `/dev/full`.
 
+use crate::process::Io;
 use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
-use crate::process::Process;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -25,12 +25,12 @@ impl FileOps for Full {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        Ok(to.zero(p, u64::MAX).some()? as u64)
+    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        Ok(to.zero(io, u64::MAX).some()? as u64)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         _from: &mut impl Source,

@@ -1,12 +1,12 @@
 //! Places in the tree: what `O_PATH` opens. Neither read nor written.
 
+use crate::process::Io;
 use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::process::Process;
 use unixproto::files::{Kind, POLLNVAL};
 use unixproto::ops::Opened;
 
@@ -26,12 +26,12 @@ impl FileOps for Location {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Err(Errno::EBADF)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         _from: &mut impl Source,

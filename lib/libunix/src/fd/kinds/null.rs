@@ -1,11 +1,11 @@
 //! `/dev/null`.
 
+use crate::process::Io;
 use crate::fd::Fds;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
-use crate::process::Process;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -25,12 +25,12 @@ impl FileOps for Null {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Ok(0)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         from: &mut impl Source,

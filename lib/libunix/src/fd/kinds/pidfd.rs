@@ -1,13 +1,13 @@
 //! `pidfd`: a process, as a file that is readable once the process has ended. Nobody else's id can be mistaken
 //! for it, however long it is kept.
 
+use crate::process::Io;
 use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::ops::{unnamed_stat, FileOps, Server};
 use crate::fd::watch::Look;
 use crate::fd::{install, File};
 use crate::mm::user;
-use crate::process::Process;
 use crate::server::{self, op};
 use crate::sys::processes::sent_info;
 use unixproto::files::{Kind, O_NONBLOCK, O_RDWR};
@@ -45,17 +45,17 @@ impl FileOps for PidFd {
     }
 }
 
-pub fn pidfd_open(p: &mut Process, pid: i32, flags: u32) -> Result<u64> {
+pub fn pidfd_open(io: &mut Io, pid: i32, flags: u32) -> Result<u64> {
     if flags & !O_NONBLOCK != 0 || pid <= 0 {
         return Err(Errno::EINVAL);
     }
-    p.fds.check_room(0, p.limits.max_files())?;
+    io.fds.check_room(0, io.limits.max_files())?;
     let opened = server::call(op::OpenProcess { pid: pid as u32, flags })?;
-    Ok(install(p, File::opened(opened, O_RDWR | flags), true)? as u64)
+    Ok(install(io, File::opened(opened, O_RDWR | flags), true)? as u64)
 }
 
 pub fn pidfd_send_signal(
-    p: &mut Process,
+    io: &mut Io,
     fd: i32,
     signal: u32,
     info: u64,
@@ -64,11 +64,11 @@ pub fn pidfd_send_signal(
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let desc = find(&p.fds, fd)?;
+    let desc = find(&io.fds, fd)?;
     let mut code_and_value = (SI_USER, 0);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
-        let raw: [u64; 4] = user::copy_in(&mut p.mm, info)?;
+        let raw: [u64; 4] = user::copy_in(&mut io.mm, info)?;
         if raw[0] as u32 != signal {
             return Err(Errno::EINVAL);
         }

@@ -1,11 +1,11 @@
 //! `/dev/random` and `/dev/urandom`.
 
+use crate::process::Io;
 use crate::fd::Fds;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::{read_random, Source};
-use crate::process::Process;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -25,12 +25,12 @@ impl FileOps for Random {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        read_random(p, to)
+    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        read_random(io, to)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         from: &mut impl Source,
