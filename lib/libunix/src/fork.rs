@@ -9,12 +9,10 @@ use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::mm::arena::Arena;
 use crate::mm::{library, user, Mm};
-use crate::process::Task;
-use crate::process::{frame, Process};
+use crate::process::{frame, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
-use crate::thread::Me;
-use crate::thread::{self, area, create, lock};
+use crate::thread::{self, area, create, lock, Me};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
 use abi::layout::PAGE;
@@ -443,7 +441,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.me.signals.child();
     p.me.clear_tid = p.fork.clear_tid;
     p.me.robust_list = 0;
-    p.faults = 0;
+    p.mm.faults = 0;
     if let Some(request) = p.fork.execute.take() {
         p.mm.abandon();
         return exec::requested(p, regs, request);

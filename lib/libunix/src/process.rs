@@ -44,8 +44,6 @@ pub struct Process {
     pub fork: fork::Handover,
     /// In a vfork: what this process is besides the child that it acts as.
     pub parent: Option<Box<vfork::Parent>>,
-    /// Page faults handled.
-    pub faults: u64,
 }
 
 /// Makes the inner of two levels reachable through the outer one, which is borrowed as a whole meanwhile.
@@ -122,6 +120,9 @@ needs! {
     p => &'a mut thread::Me: &mut p.me;
     p => &'a mut sys::State: &mut p.sys;
     p => &'a mut fd::Fds: &mut p.fds;
+    p => (&'a mut mm::Mm, &'a sys::limits::Limits): p.memory();
+    p => (&'a mut mm::Mm, &'a mut signal::Signals): (&mut p.io.task.mm, &mut p.signals);
+    p => (&'a mut mm::Mm, &'a mut sys::State): (&mut p.io.task.mm, &mut p.sys);
 }
 
 /// No system call is being handled.
@@ -150,7 +151,6 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     sys: sys::State::new(),
     fork: fork::Handover::new(),
     parent: None,
-    faults: 0,
 }));
 
 /// The process.

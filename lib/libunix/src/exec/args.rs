@@ -1,8 +1,7 @@
 //! Arguments and environment of a program.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use alloc::vec::Vec;
 
 /// Longest path, with its zero byte.

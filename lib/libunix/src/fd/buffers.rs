@@ -3,7 +3,6 @@
 use crate::errno::Result;
 use crate::mm::user::{self, Moved};
 use crate::mm::Mm;
-use crate::process::Io;
 use libos::guarded::Memory;
 use linuxabi::iovec::Buffer;
 
@@ -94,14 +93,14 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn each(
         &mut self,
-        io: &mut Io,
+        mm: &mut Mm,
         max: usize,
-        mut copy: impl FnMut(&mut Io, u64, usize, usize) -> Moved,
+        mut copy: impl FnMut(&mut Mm, u64, usize, usize) -> Moved,
     ) -> Moved {
         let mut bytes = 0;
         while bytes < max {
             let Some((addr, n)) = self.current((max - bytes) as u64) else { break };
-            let moved = copy(io, addr, n, bytes);
+            let moved = copy(mm, addr, n, bytes);
             self.advance(moved.bytes);
             bytes += moved.bytes;
             if moved.short.is_some() {
@@ -112,38 +111,32 @@ impl<'a> Cursor<'a> {
     }
 
     /// Copies from the buffers to `to`, as much as both have.
-    pub fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved {
-        self.each(io, to.len(), |io, addr, n, done| {
-            user::read(&mut io.mm, addr, &mut to[done..done + n])
-        })
+    pub fn gather(&mut self, mm: &mut Mm, to: &mut [u8]) -> Moved {
+        self.each(mm, to.len(), |mm, addr, n, done| user::read(mm, addr, &mut to[done..done + n]))
     }
 
     /// The same to a window, or to memory shared with a server.
     #[inline]
-    pub fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved {
-        self.each(io, to.len(), |io, addr, n, done| {
-            user::read_to(&mut io.mm, addr, to.skip(done).first(n))
-        })
+    pub fn gather_to(&mut self, mm: &mut Mm, to: Memory) -> Moved {
+        self.each(mm, to.len(), |mm, addr, n, done| user::read_to(mm, addr, to.skip(done).first(n)))
     }
 
     /// Copies from `from` to the buffers, as much as both have.
-    pub fn scatter(&mut self, io: &mut Io, from: &[u8]) -> Moved {
-        self.each(io, from.len(), |io, addr, n, done| {
-            user::write(&mut io.mm, addr, &from[done..done + n])
-        })
+    pub fn scatter(&mut self, mm: &mut Mm, from: &[u8]) -> Moved {
+        self.each(mm, from.len(), |mm, addr, n, done| user::write(mm, addr, &from[done..done + n]))
     }
 
     /// The same from a window, or from memory shared with a server.
     #[inline]
-    pub fn scatter_from(&mut self, io: &mut Io, from: Memory) -> Moved {
-        self.each(io, from.len(), |io, addr, n, done| {
-            user::write_from(&mut io.mm, addr, from.skip(done).first(n))
+    pub fn scatter_from(&mut self, mm: &mut Mm, from: Memory) -> Moved {
+        self.each(mm, from.len(), |mm, addr, n, done| {
+            user::write_from(mm, addr, from.skip(done).first(n))
         })
     }
 
     /// Fills up to `max` bytes of the buffers with zeros.
-    pub fn zero(&mut self, io: &mut Io, max: u64) -> Moved {
+    pub fn zero(&mut self, mm: &mut Mm, max: u64) -> Moved {
         let max = usize::try_from(max).unwrap_or(usize::MAX);
-        self.each(io, max, |io, addr, n, _| user::zero(&mut io.mm, addr, n))
+        self.each(mm, max, |mm, addr, n, _| user::zero(mm, addr, n))
     }
 }

@@ -5,20 +5,19 @@ use super::buffers::Cursor;
 use super::transfer::Source;
 use crate::errno::{Errno, Result};
 use crate::mm::user;
-use crate::process::Io;
-use crate::process::Task;
+use crate::process::{Io, Task};
 use crate::server::{self, op, restart};
 use unixproto::session::DATA_BYTES;
 use unixproto::tty;
 
 /// Reads what is there, or waits.
-pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
+pub fn read(task: &mut Task, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() == 0 {
         return Ok(0);
     }
-    let bytes = to.writable(&mut io.mm, to.left().min(DATA_BYTES as u64))? as u32;
-    let count = server::wait(io, op::Read { desc, bytes }).map_err(restart)?.count;
-    Ok(to.scatter_from(io, server::data(count as usize)).some()? as u64)
+    let bytes = to.writable(&mut task.mm, to.left().min(DATA_BYTES as u64))? as u32;
+    let count = server::wait(task, op::Read { desc, bytes }).map_err(restart)?.count;
+    Ok(to.scatter_from(&mut task.mm, server::data(count as usize)).some()? as u64)
 }
 
 /// Reads the eight bytes of a counter, or waits.

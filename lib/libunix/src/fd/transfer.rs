@@ -39,11 +39,11 @@ impl Source for Cursor<'_> {
         self.probe_in(&mut io.mm)
     }
     fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved {
-        self.gather(io, to)
+        self.gather(&mut io.mm, to)
     }
     #[inline]
     fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved {
-        self.gather_to(io, to)
+        self.gather_to(&mut io.mm, to)
     }
 }
 
@@ -136,7 +136,7 @@ pub fn read_random(io: &mut Io, to: &mut Cursor) -> Result<u64> {
         let mut bytes = [0; RANDOM_PIECE];
         let piece = &mut bytes[..to.left().min(RANDOM_PIECE as u64) as usize];
         random::fill(&mut io.random, piece);
-        let moved = to.scatter(io, piece);
+        let moved = to.scatter(&mut io.mm, piece);
         total += moved.bytes as u64;
         match moved.short {
             Some(short) if total == 0 => return Err(short.errno()),

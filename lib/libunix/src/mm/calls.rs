@@ -4,9 +4,9 @@ use super::{errno, settle, take_limits, user, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{Contents, FileOps, Mapped};
-use crate::process::Io;
-use crate::process::Process;
+use crate::process::{Io, Process};
 use crate::server::{self, op};
+use crate::sys::limits::Limits;
 use abi::layout::PAGE;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
@@ -22,6 +22,9 @@ const MAP_NORESERVE: u32 = 0x4000;
 const MAP_POPULATE: u32 = 0x8000;
 const MAP_HUGETLB: u32 = 0x4_0000;
 const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
+
+/// Program memory, and the limits that it has to keep to.
+type Bounded<'a> = (&'a mut Mm, &'a Limits);
 
 /// Rights of `mmap` and `mprotect`. As on Linux, other bits of `mmap` are ignored.
 fn prot(bits: u32) -> Prot {
@@ -192,8 +195,7 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
 }
 
-pub fn brk(io: &mut Io, addr: u64) -> u64 {
-    let (mm, limits) = io.memory();
+pub fn brk((mm, limits): Bounded, addr: u64) -> u64 {
     take_limits(mm, limits);
     let Mm { space, caps, .. } = mm;
     space.brk(caps, addr)
@@ -267,25 +269,25 @@ pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     Ok(0)
 }
 
-fn set_locked(io: &mut Io, addr: u64, len: u64, on: bool) -> Result<u64> {
+fn set_locked((mm, limits): Bounded, addr: u64, len: u64, on: bool) -> Result<u64> {
     let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
     let start = addr - addr % PAGE;
     if on {
-        check_locked(io, start, len)?;
+        check_locked((mm, limits), start, len)?;
     }
-    let Mm { space, caps, .. } = &mut io.mm;
+    let Mm { space, caps, .. } = mm;
     space.set_locked(caps, (start, len), on).map(|()| 0).map_err(errno)
 }
 
 /// May so much be locked, with what is locked elsewhere? `EPERM`: nothing may. `ENOMEM`: too much.
-fn check_locked(io: &Io, start: u64, len: u64) -> Result<()> {
-    let limit = io.limits.max_locked();
+fn check_locked((mm, limits): (&Mm, &Limits), start: u64, len: u64) -> Result<()> {
+    let limit = limits.max_locked();
     if limit == u64::MAX {
         return Ok(());
     }
     let (first, end) = (start / PAGE, start.saturating_add(len).div_ceil(PAGE));
     let locked = |from: u64, to: u64| -> u64 {
-        let entries = io.mm.space.map().within(from, to);
+        let entries = mm.space.map().within(from, to);
         entries.filter(|e| e.flags.has(Flags::LOCKED)).map(|e| e.end - e.start).sum()
     };
     let pages = locked(0, first) + (end - first) + locked(end, u64::MAX / PAGE);
@@ -296,30 +298,31 @@ fn check_locked(io: &Io, start: u64, len: u64) -> Result<()> {
     }
 }
 
-pub fn mlock(io: &mut Io, addr: u64, len: u64) -> Result<u64> {
-    set_locked(io, addr, len, true)
+pub fn mlock((mm, limits): Bounded, addr: u64, len: u64) -> Result<u64> {
+    set_locked((mm, limits), addr, len, true)
 }
 
 /// With `MLOCK_ONFAULT` nothing is touched, but all counts.
-pub fn mlock2(io: &mut Io, addr: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn mlock2((mm, limits): Bounded, addr: u64, len: u64, flags: u32) -> Result<u64> {
     match flags {
-        0 => set_locked(io, addr, len, true),
-        1 => check_locked(io, addr - addr % PAGE, len.saturating_add(addr % PAGE)).map(|()| 0),
+        0 => set_locked((mm, limits), addr, len, true),
+        1 => check_locked((mm, limits), addr - addr % PAGE, len.saturating_add(addr % PAGE))
+            .map(|()| 0),
         _ => Err(Errno::EINVAL),
     }
 }
 
-pub fn munlock(io: &mut Io, addr: u64, len: u64) -> Result<u64> {
-    set_locked(io, addr, len, false)
+pub fn munlock((mm, limits): Bounded, addr: u64, len: u64) -> Result<u64> {
+    set_locked((mm, limits), addr, len, false)
 }
 
 /// Nothing is ever paged out. All that is mapped counts.
-pub fn mlockall(io: &mut Io, flags: u32) -> Result<u64> {
+pub fn mlockall((mm, limits): Bounded, flags: u32) -> Result<u64> {
     const CURRENT: u32 = 1;
     if flags == 0 || flags & !7 != 0 || flags == 4 {
         return Err(Errno::EINVAL);
     }
-    let (limit, mapped) = (io.limits.max_locked(), io.mm.space.map().pages());
+    let (limit, mapped) = (limits.max_locked(), mm.space.map().pages());
     match limit {
         0 => Err(Errno::EPERM),
         limit if flags & CURRENT != 0 && mapped > limit / PAGE => Err(Errno::ENOMEM),

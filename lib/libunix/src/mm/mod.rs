@@ -14,8 +14,7 @@ pub mod object;
 pub mod user;
 
 use crate::errno::Errno;
-use crate::process::Io;
-use crate::process::Process;
+use crate::process::{Io, Process};
 use crate::server::{self, main_header, op};
 use crate::sys::limits::Limits;
 use crate::vdso;
@@ -37,13 +36,15 @@ pub struct Mm {
     pub caps: Caps,
     /// Path of the program that runs.
     pub exe: String,
+    /// Page faults handled.
+    pub faults: u64,
 }
 
 impl Mm {
     /// An empty address space.
     pub const fn new() -> Self {
         let space = Space::new(PROGRAM_START, PROGRAM_END);
-        Mm { space, caps: Caps::new(), exe: String::new() }
+        Mm { space, caps: Caps::new(), exe: String::new(), faults: 0 }
     }
 
     /// Takes everything away, for a new program.
@@ -129,7 +130,7 @@ pub fn take_limits(mm: &mut Mm, limits: &Limits) {
 
 /// The text of `/proc/self/maps`.
 pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
-    let Mm { space, caps, exe } = mm;
+    let Mm { space, caps, exe, .. } = mm;
     let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {
             device: (0, 1),
@@ -146,9 +147,9 @@ pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
 }
 
 /// Shows `/proc` how much memory the process uses.
-pub fn publish_usage(p: &Process) {
-    let (mapped, resident) = p.mm.space.usage();
+pub fn publish_usage(mm: &Mm) {
+    let (mapped, resident) = mm.space.usage();
     main_header().vm_pages.store(mapped, Relaxed);
     main_header().rss_pages.store(resident, Relaxed);
-    main_header().faults.store(p.faults, Relaxed);
+    main_header().faults.store(mm.faults, Relaxed);
 }

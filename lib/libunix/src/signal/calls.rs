@@ -4,15 +4,12 @@ pub use super::frame::rt_sigreturn;
 
 use super::actions::{Action, KNOWN_FLAGS};
 use super::deliver::{first, Info};
-use super::{mask, UNBLOCKABLE};
+use super::{mask, Signals, UNBLOCKABLE};
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
-use crate::process::Process;
+use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, header, main_header, op, restart_no_handler};
-use crate::thread::lock;
-use crate::thread::Me;
+use crate::thread::{lock, Me};
 use abi::Regs;
 use core::sync::atomic::Ordering;
 use linuxabi::sigframe::Stack;
@@ -31,24 +28,30 @@ fn check_size(size: u64) -> Result<()> {
     }
 }
 
-pub fn rt_sigaction(p: &mut Process, signal: u32, new: u64, old: u64, size: u64) -> Result<u64> {
+pub fn rt_sigaction(
+    (mm, signals): (&mut Mm, &mut Signals),
+    signal: u32,
+    new: u64,
+    old: u64,
+    size: u64,
+) -> Result<u64> {
     check_size(size)?;
     let mut action = None;
     if new != 0 {
-        action = Some(Action::from_words(user::copy_in(&mut p.mm, new)?));
+        action = Some(Action::from_words(user::copy_in(mm, new)?));
     }
     let mask = bit(signal);
     if mask == 0 || action.is_some() && mask & UNBLOCKABLE != 0 {
         return Err(Errno::EINVAL);
     }
-    let before = *p.signals.action(signal);
+    let before = *signals.action(signal);
     if let Some(mut action) = action {
         action.flags &= KNOWN_FLAGS;
         action.mask &= !UNBLOCKABLE;
-        p.signals.set_action(signal, action);
+        signals.set_action(signal, action);
     }
     if old != 0 {
-        user::copy_out(&mut p.mm, old, &before.to_words())?;
+        user::copy_out(mm, old, &before.to_words())?;
     }
     Ok(0)
 }

@@ -3,8 +3,7 @@
 use super::actions::{Action, SIG_DFL, SIG_IGN};
 use super::{force, frame, mask, pending, restart_wish, take, Own, SYNCHRONOUS};
 use crate::errno::Errno;
-use crate::process::Task;
-use crate::process::{self, Process, NO_CALL};
+use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, op};
 use crate::thread::Me;
 use crate::upcall::die;

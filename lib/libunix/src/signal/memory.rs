@@ -2,8 +2,7 @@
 //! registers, vector state.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use abi::Regs;
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;

@@ -2,10 +2,9 @@
 
 use super::locks;
 use crate::errno::{Errno, Result};
-use crate::fd;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
-use crate::fd::Fds;
+use crate::fd::{self, Fds};
 use crate::process::Io;
 use crate::server::{self, op};
 use linuxabi::general as raw;

@@ -10,8 +10,7 @@
 use super::pi;
 use super::time::{monotonic, realtime};
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, op, restart, restart_no_handler};
 use crate::thread::park::{self, Kind};

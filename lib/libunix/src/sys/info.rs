@@ -2,8 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::bytes::Bytes;
 use linuxabi::uname::utsname;

@@ -2,9 +2,8 @@
 
 use super::{processes, time};
 use crate::errno::{Errno, Result};
-use crate::mm::{self, user};
+use crate::mm::{self, user, Mm};
 use crate::process::Io;
-use crate::process::Process;
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
 use credentials::Capability;
@@ -155,12 +154,12 @@ pub fn rusage(cpu_ns: u64, peak_kib: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
         .done()
 }
 
-pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
+pub fn getrusage(mm: &mut Mm, who: i32, out: u64) -> Result<u64> {
     let usage = match who {
         0 | 1 => {
-            mm::publish_usage(p);
+            mm::publish_usage(mm);
             let resident = header().rss_pages.load(Ordering::Relaxed);
-            rusage(time::processor(), resident * 4, p.faults)
+            rusage(time::processor(), resident * 4, mm.faults)
         }
         -1 => {
             let usage = server::call(op::CpuUsage { who: 1 })?;
@@ -168,6 +167,6 @@ pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
         }
         _ => return Err(Errno::EINVAL),
     };
-    user::copy_out(&mut p.mm, out, &usage)?;
+    user::copy_out(mm, out, &usage)?;
     Ok(0)
 }

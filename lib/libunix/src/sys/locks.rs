@@ -1,8 +1,7 @@
 //! Advisory locks. `unixd` keeps them; here arguments are checked as Linux checks them.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use crate::process::Io;
 use crate::server::{self, op, restart};
 use linuxabi::lock::{Flock, FLOCK_BYTES, UNLOCKED};

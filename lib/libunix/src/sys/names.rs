@@ -3,10 +3,8 @@
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::own_maps;
-use crate::fd::Fds;
-use crate::fd::{self, File};
-use crate::mm::Mm;
-use crate::mm::{self, user};
+use crate::fd::{self, Fds, File};
+use crate::mm::{self, user, Mm};
 use crate::process::Io;
 use crate::server::{self, main_header, op, restart};
 use core::sync::atomic::Ordering;

@@ -13,8 +13,7 @@
 
 use super::futex::{count, place, wait_shared, wake, Place, ALL_BITS};
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, op};
 use crate::thread::park::{self, Kind, Queues};

@@ -3,10 +3,8 @@
 use super::mask;
 use crate::errno::{Errno, Result};
 use crate::fd::{watch, Fds};
-use crate::mm::user;
-use crate::mm::Mm;
-use crate::process::Io;
-use crate::process::Task;
+use crate::mm::{user, Mm};
+use crate::process::{Io, Task};
 use crate::server::restart_no_handler;
 use crate::signal;
 use crate::sys::time;

@@ -2,8 +2,7 @@
 //! different from Linux in that all threads of a process have the same.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
 use unixproto::privilege;

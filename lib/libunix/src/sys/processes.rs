@@ -3,11 +3,8 @@
 use super::limits::rusage;
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::pidfd;
-use crate::mm::Mm;
-use crate::mm::{self, user};
-use crate::process::Io;
-use crate::process::Process;
-use crate::process::Task;
+use crate::mm::{self, user, Mm};
+use crate::process::{Io, Process, Task};
 use crate::server::{self, header, op, restart};
 use crate::thread::{end, lock};
 use crate::vfork;
@@ -316,9 +313,9 @@ pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
 }
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
-pub fn exit_group(p: &mut Process, code: u32) -> Result<u64> {
-    end::release_all(p);
-    mm::publish_usage(p);
+pub fn exit_group(task: &mut Task, code: u32) -> Result<u64> {
+    end::release_all(task);
+    mm::publish_usage(&task.mm);
     vfork::exit(signals::exited(code))
 }
 

@@ -3,10 +3,8 @@
 use super::processes;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::mm::user;
-use crate::mm::Mm;
-use crate::process::frame;
-use crate::process::Task;
+use crate::mm::{user, Mm};
+use crate::process::{frame, Task};
 use crate::server::{self, header, op};
 use crate::sys::State;
 use crate::thread::{area, Thread};

@@ -3,14 +3,11 @@
 use super::privilege;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::mm::user;
-use crate::mm::Mm;
-use crate::process::Task;
-use crate::process::{frame, Process};
+use crate::mm::{user, Mm};
+use crate::process::{frame, Task};
 use crate::server::{self, header, op};
 use crate::sys::State;
-use crate::thread::area;
-use crate::thread::Me;
+use crate::thread::{area, Me};
 use abi::layout::USER_END;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
@@ -72,17 +69,24 @@ pub fn set_tid_address(me: &mut Me, addr: u64) -> u64 {
     gettid(())
 }
 
-pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
+pub fn prctl(
+    (mm, sys): (&mut Mm, &mut State),
+    option: u32,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+) -> Result<u64> {
     match option {
-        raw::PR_SET_NAME => set_name(&mut p.mm, a),
-        raw::PR_GET_NAME => get_name(&mut p.mm, a),
+        raw::PR_SET_NAME => set_name(mm, a),
+        raw::PR_GET_NAME => get_name(mm, a),
         raw::PR_SET_PDEATHSIG if a <= 64 => {
-            p.sys.parent_death_signal = a as u32;
+            sys.parent_death_signal = a as u32;
             Ok(0)
         }
         raw::PR_GET_PDEATHSIG => {
-            let signal = p.sys.parent_death_signal;
-            user::copy_out(&mut p.mm, a, &signal).map(|()| 0)
+            let signal = sys.parent_death_signal;
+            user::copy_out(mm, a, &signal).map(|()| 0)
         }
         raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
         raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER | raw::PR_SET_THP_DISABLE => Ok(0),

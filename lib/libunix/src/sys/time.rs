@@ -2,10 +2,8 @@
 
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::mm::user;
-use crate::mm::Mm;
-use crate::process::frame;
-use crate::process::Task;
+use crate::mm::{user, Mm};
+use crate::process::{frame, Task};
 use crate::server::{self, op};
 use crate::thread::area;
 use crate::vdso::CLOCK;

@@ -1,8 +1,7 @@
 //! Interval timers, `alarm`.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::mm::Mm;
+use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::time::{from_timeval, to_timeval, SECOND, TIME_BYTES};
 

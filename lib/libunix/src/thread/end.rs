@@ -2,23 +2,22 @@
 
 use super::lock;
 use crate::mm::user;
-use crate::process::Process;
 use crate::process::Task;
 use crate::server::{self, op};
 use crate::sys::{futex, pi, robust};
 use unixproto::signals::exited;
 
 /// `exit`: the calling thread ends, and the process with the last.
-pub fn exit(p: &mut Process, code: u32) -> ! {
-    show_end(p);
-    p.threads.running -= 1;
-    if p.threads.running == 0 {
+pub fn exit(task: &mut Task, code: u32) -> ! {
+    show_end(task);
+    task.threads.running -= 1;
+    if task.threads.running == 0 {
         // `unixd` knows with what status.
-        crate::mm::publish_usage(p);
+        crate::mm::publish_usage(&task.mm);
     }
-    match p.me.index {
-        0 => p.threads.first_ended = true,
-        index => p.threads.remove(index),
+    match task.me.index {
+        0 => task.threads.first_ended = true,
+        index => task.threads.remove(index),
     }
     // The area is not used again before the dispatcher is gone, which `unixd` sees to now.
     lock::leave();

@@ -1,11 +1,11 @@
 //! Directories.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{Contents, FileOps, Handle, Server};
 use crate::fd::transfer::Source;
+use crate::fd::Fds;
+use crate::process::Io;
 use crate::server::{self, op};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;

@@ -1,15 +1,13 @@
 //! `epoll`: a file that says which of a set of files are ready. The library keeps the set by itself until
 //! another process may have it, too; from then on both ask `unixd`.
 
-use crate::process::Io;
-use crate::process::Task;
-use crate::mm::Mm;
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, SharedSet};
 use crate::fd::watch::{self, Look};
 use crate::fd::{install, Fds, File};
-use crate::mm::user;
+use crate::mm::{user, Mm};
+use crate::process::{Io, Task};
 use crate::server::{self, op, restart_no_handler};
 use crate::sys::mask;
 use crate::sys::polling::{milliseconds, temporary_mask, Waiting};

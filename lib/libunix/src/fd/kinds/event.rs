@@ -1,14 +1,13 @@
 //! `eventfd`: a counter. The library keeps it by itself until another process may have it, too; from then
 //! on both ask `unixd`.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE, WRITABLE};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::fd::{install, stream, File};
+use crate::fd::{install, stream, Fds, File};
+use crate::process::Io;
 use crate::server::{self, op, restart};
 use crate::thread::park::{tell_watchers, watch};
 use alloc::rc::Rc;
@@ -81,7 +80,7 @@ impl FileOps for Event {
             }
             watch(io, None).map_err(restart)?;
         };
-        Ok(to.scatter(io, &value.to_le_bytes()).some()? as u64)
+        Ok(to.scatter(&mut io.mm, &value.to_le_bytes()).some()? as u64)
     }
 
     /// Writes eight bytes.

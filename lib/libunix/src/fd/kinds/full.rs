@@ -1,11 +1,11 @@
 //! `/dev/full`.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
+use crate::fd::Fds;
+use crate::process::Io;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -26,7 +26,7 @@ impl FileOps for Full {
         Server::Unixd([self.desc, 0])
     }
     fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        Ok(to.zero(io, u64::MAX).some()? as u64)
+        Ok(to.zero(&mut io.mm, u64::MAX).some()? as u64)
     }
     fn write(
         &self,

@@ -1,12 +1,12 @@
 //! Places in the tree: what `O_PATH` opens. Neither read nor written.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
+use crate::fd::Fds;
+use crate::process::Io;
 use unixproto::files::{Kind, POLLNVAL};
 use unixproto::ops::Opened;
 

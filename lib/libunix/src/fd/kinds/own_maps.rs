@@ -1,13 +1,12 @@
 //! Files whose text the library knows best: `/proc/self/maps`. Opening one takes a snapshot, which stays in
 //! the library. A forked child has a copy with an offset of its own.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
-use crate::fd::{install, File};
+use crate::fd::{install, Fds, File};
 use crate::mm;
+use crate::process::Io;
 use crate::server::header;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -50,7 +49,7 @@ impl FileOps for OwnMaps {
         let start = usize::try_from(at.unwrap_or(offset.get())).unwrap_or(usize::MAX);
         let rest = text.as_bytes().get(start..).unwrap_or_default();
         let piece = &rest[..rest.len().min(to.left() as usize)];
-        let done = to.scatter(io, piece).some()? as u64;
+        let done = to.scatter(&mut io.mm, piece).some()? as u64;
         if at.is_none() {
             offset.set(offset.get() + done);
         }

@@ -1,6 +1,5 @@
 //! Socket pairs: two stream sockets that are connected to each other are two pipes.
 
-use crate::process::Io;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::pipe;
@@ -10,6 +9,7 @@ use crate::fd::watch::Look;
 use crate::fd::windows::ring_key;
 use crate::fd::{install_two, File};
 use crate::mm::user;
+use crate::process::Io;
 use crate::server::{self, op};
 use unixproto::files::{O_CLOEXEC, O_NONBLOCK, O_RDWR};
 

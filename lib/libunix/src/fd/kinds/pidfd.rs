@@ -1,13 +1,12 @@
 //! `pidfd`: a process, as a file that is readable once the process has ended. Nobody else's id can be mistaken
 //! for it, however long it is kept.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::ops::{unnamed_stat, FileOps, Server};
 use crate::fd::watch::Look;
-use crate::fd::{install, File};
+use crate::fd::{install, Fds, File};
 use crate::mm::user;
+use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::processes::sent_info;
 use unixproto::files::{Kind, O_NONBLOCK, O_RDWR};
@@ -54,13 +53,7 @@ pub fn pidfd_open(io: &mut Io, pid: i32, flags: u32) -> Result<u64> {
     Ok(install(io, File::opened(opened, O_RDWR | flags), true)? as u64)
 }
 
-pub fn pidfd_send_signal(
-    io: &mut Io,
-    fd: i32,
-    signal: u32,
-    info: u64,
-    flags: u32,
-) -> Result<u64> {
+pub fn pidfd_send_signal(io: &mut Io, fd: i32, signal: u32, info: u64, flags: u32) -> Result<u64> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }

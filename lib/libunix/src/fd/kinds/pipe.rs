@@ -1,8 +1,6 @@
 //! Pipes and fifos. Bytes pass through the data area of the session; large transfers are copied
 //! straight from and to the pipe's ring.
 
-use crate::process::Io;
-use crate::process::Task;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
@@ -11,6 +9,7 @@ use crate::fd::watch::Look;
 use crate::fd::windows::{self, ring_key};
 use crate::fd::{install_two, stream, File};
 use crate::mm::user::{self, Moved, Short};
+use crate::process::{Io, Task};
 use crate::server::{self, op, restart};
 use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
 use unixproto::ops::Opened;
@@ -97,9 +96,9 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
     let offset = taken.offset % PIPE_BYTES;
     let bytes = taken.bytes.min(PIPE_BYTES);
     let first = bytes.min(PIPE_BYTES - offset);
-    let mut moved = to.scatter_from(io, ring.part(offset, first));
+    let mut moved = to.scatter_from(&mut io.mm, ring.part(offset, first));
     if moved.bytes as u64 == first && first < bytes {
-        let rest = to.scatter_from(io, ring.part(0, bytes - first));
+        let rest = to.scatter_from(&mut io.mm, ring.part(0, bytes - first));
         moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
     }
     if moved.short == Some(Short::Window) {

@@ -1,11 +1,11 @@
 //! `/dev/random` and `/dev/urandom`.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::{read_random, Source};
+use crate::fd::Fds;
+use crate::process::Io;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 

@@ -2,19 +2,15 @@
 //! are copied here, from or to windows on the file's extents. What is only written has no windows:
 //! whoever could write through one could read.
 
-use crate::process::Io;
-use crate::process::Task;
-use crate::fd::Fds;
-use crate::mm::Mm;
 use crate::errno::{Errno, Result};
-use crate::fd::alone;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
-use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::windows::{self, View};
-use crate::mm;
+use crate::fd::{alone, stream, Fds};
 use crate::mm::user::{Moved, Short};
+use crate::mm::{self, Mm};
+use crate::process::{Io, Task};
 use crate::server::{self, op};
 use libos::guarded::{Memory, Progress};
 use unixproto::files::{
@@ -43,13 +39,7 @@ impl FileOps for Regular {
     fn windows(&self) -> [Option<u64>; 2] {
         [Some(self.inode), None]
     }
-    fn read(
-        &self,
-        io: &mut Io,
-        file: Handle,
-        at: Option<u64>,
-        to: &mut Cursor,
-    ) -> Result<u64> {
+    fn read(&self, io: &mut Io, file: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         if to.left() == 0 {
             return Ok(0);
         }
@@ -256,8 +246,8 @@ pub fn read(io: &mut Io, desc: u32, inode: u64, offset: u64, to: &mut Cursor) ->
 
 fn copy_out(io: &mut Io, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
     let moved = pieces.each(io, to.left(), |io, view, _| match view {
-        View::Bytes(bytes) => to.scatter_from(io, bytes),
-        View::Hole(bytes) => to.zero(io, bytes),
+        View::Bytes(bytes) => to.scatter_from(&mut io.mm, bytes),
+        View::Hole(bytes) => to.zero(&mut io.mm, bytes),
     });
     match moved.short {
         // Others have truncated the file: it ends there.
@@ -317,12 +307,7 @@ fn write_small(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<Written
 }
 
 /// One piece for which there is room.
-fn write_piece(
-    io: &mut Io,
-    to: Target,
-    offset: u64,
-    from: &mut impl Source,
-) -> Result<Written> {
+fn write_piece(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> Result<Written> {
     let Target { desc, inode, .. } = to;
     let wanted = from.left().min(WRITE_PIECE);
     // The first byte is looked at before the file grows: a bad address leaves no trace.

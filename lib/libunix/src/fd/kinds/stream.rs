@@ -1,13 +1,12 @@
 //! The console as a plain stream of bytes (`stdin=pipe`).
 
-use crate::process::Io;
-use crate::process::Task;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
+use crate::process::{Io, Task};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 

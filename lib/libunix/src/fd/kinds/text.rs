@@ -1,12 +1,11 @@
 //! Text that `unixd` makes when it is opened: `/proc`.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
-use crate::fd::stream;
 use crate::fd::transfer::Source;
+use crate::fd::{stream, Fds};
+use crate::process::Io;
 use crate::server::{self, op};
 use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
 use unixproto::ops::Opened;

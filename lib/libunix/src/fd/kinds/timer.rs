@@ -1,14 +1,13 @@
 //! `timerfd`: a counter of the times that a timer has expired. The library keeps it by itself until another
 //! process may have it, too; from then on both ask `unixd`.
 
-use crate::process::Io;
-use crate::fd::Fds;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE};
 use crate::fd::watch::Look;
-use crate::fd::{install, stream, File};
+use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
+use crate::process::Io;
 use crate::server::{self, op, restart};
 use crate::sys::time::{monotonic, realtime};
 use crate::thread::park::{tell_watchers, watch};
@@ -141,7 +140,7 @@ impl FileOps for Timer {
                 result => result.map_err(restart)?,
             }
         };
-        Ok(to.scatter(io, &count.to_le_bytes()).some()? as u64)
+        Ok(to.scatter(&mut io.mm, &count.to_le_bytes()).some()? as u64)
     }
 
     fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
