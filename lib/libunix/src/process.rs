@@ -20,6 +20,12 @@ pub struct Task {
     pub futexes: park::Queues,
 }
 
+/// The files and program memory, side by side: whoever has them cannot wait.
+pub struct Files<'a> {
+    pub fds: &'a mut fd::Fds,
+    pub mm: &'a mut mm::Mm,
+}
+
 /// What opening, reading and writing need: the files, and the program whose memory it is.
 pub struct Io {
     task: Task,
@@ -80,8 +86,8 @@ impl Io {
 
     /// The files, and program memory.
     #[inline(always)]
-    pub fn files(&mut self) -> (&mut fd::Fds, &mut mm::Mm) {
-        (&mut self.fds, &mut self.task.mm)
+    pub fn files(&mut self) -> Files<'_> {
+        Files { fds: &mut self.fds, mm: &mut self.task.mm }
     }
 }
 
@@ -120,6 +126,7 @@ needs! {
     p => &'a mut thread::Me: &mut p.me;
     p => &'a mut sys::State: &mut p.sys;
     p => &'a mut fd::Fds: &mut p.fds;
+    p => Files<'a>: p.files();
     p => (&'a mut mm::Mm, &'a sys::limits::Limits): p.memory();
     p => (&'a mut mm::Mm, &'a mut signal::Signals): (&mut p.io.task.mm, &mut p.signals);
     p => (&'a mut mm::Mm, &'a mut sys::State): (&mut p.io.task.mm, &mut p.sys);

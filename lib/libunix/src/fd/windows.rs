@@ -11,7 +11,7 @@
 use super::place;
 use super::Fds;
 use crate::errno::{Errno, Result};
-use crate::process::Io;
+use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
 use libos::guarded::Memory;
 use unixproto::files::PIPE_BYTES;
@@ -183,7 +183,7 @@ enum Opening {
 
 /// Opens a window on the extent that holds the start of `part`.
 fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
-    let (Fds { windows, .. }, mm) = io.files();
+    let Files { fds: Fds { windows, .. }, mm } = io.files();
     windows.mark_stale(part.inode, part.layout);
     let index = windows.vacate();
     windows.capabilities.prepare(&mut mm.caps.arena, index)?;
@@ -245,7 +245,7 @@ pub const fn ring_key(desc: u32) -> u64 {
 pub fn ring(io: &mut Io, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    let (Fds { windows, .. }, mm) = io.files();
+    let Files { fds: Fds { windows, .. }, mm } = io.files();
     if let Some(index) = windows.find(&part, write) {
         return Ok(Ring(place::memory(index, PIPE_BYTES)));
     }

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
-use crate::process::Io;
+use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
 use linuxabi::lock::{Flock, FLOCK_BYTES, UNLOCKED};
 use unixproto::files::lock;
@@ -25,13 +25,13 @@ fn check_pid(request: &Flock, more: u32) -> Result<()> {
 }
 
 /// `F_GETLK`.
-pub fn get(io: &mut Io, fd: i32, addr: u64, more: u32) -> Result<u64> {
-    let request = read(&mut io.mm, addr)?;
+pub fn get(files: &mut Files, fd: i32, addr: u64, more: u32) -> Result<u64> {
+    let request = read(files.mm, addr)?;
     if request.ty == UNLOCKED {
         return Err(Errno::EINVAL);
     }
     check_pid(&request, more)?;
-    let desc = io.fds.get(fd)?.description(Errno::EINVAL)?;
+    let desc = files.fds.get(fd)?.description(Errno::EINVAL)?;
     let Flock { start, len, .. } = request;
     let found = server::call(op::GetLock { desc, how: how(&request, more), start, len })?;
     let answer = match found.kind {
@@ -40,7 +40,7 @@ pub fn get(io: &mut Io, fd: i32, addr: u64, more: u32) -> Result<u64> {
             Flock { ty: kind as u16, whence: 0, start: found.start, len: found.len, pid: found.pid }
         }
     };
-    user::copy_out(&mut io.mm, addr, &answer.encode())?;
+    user::copy_out(files.mm, addr, &answer.encode())?;
     Ok(0)
 }
 

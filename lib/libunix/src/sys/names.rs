@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::own_maps;
 use crate::fd::{self, Fds, File};
 use crate::mm::{self, user, Mm};
-use crate::process::Io;
+use crate::process::{Files, Io};
 use crate::server::{self, main_header, op, restart};
 use core::sync::atomic::Ordering;
 use linuxabi::bytes::get_u64;
@@ -31,7 +31,7 @@ fn masked(mode: u32) -> u32 {
 
 pub fn openat(io: &mut Io, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
     let flags = flags & OPEN_FLAGS;
-    let path = path(io, dirfd, name)?;
+    let path = path(&mut io.files(), dirfd, name)?;
     io.fds.check_room(0, io.limits.max_files())?;
     if own_maps::is_own_maps(&path.text, flags) {
         return own_maps::open_own_maps(io, flags);
@@ -70,49 +70,49 @@ pub fn openat2(io: &mut Io, dirfd: i32, name: u64, how: u64, size: u64) -> Resul
     openat(io, dirfd, name, flags as u32, mode as u32)
 }
 
-pub fn mkdirat(io: &mut Io, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
-    let path = path(io, dirfd, name)?;
+pub fn mkdirat(mut files: Files, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    let path = path(&mut files, dirfd, name)?;
     paths::call(op::Mkdir { dir: path.dir, mode: masked(mode & 0o1777) }, &path).map(|()| 0)
 }
 
-pub fn mkdir(io: &mut Io, name: u64, mode: u32) -> Result<u64> {
-    mkdirat(io, AT_FDCWD, name, mode)
+pub fn mkdir(files: Files, name: u64, mode: u32) -> Result<u64> {
+    mkdirat(files, AT_FDCWD, name, mode)
 }
 
-pub fn mknodat(io: &mut Io, dirfd: i32, name: u64, mode: u32, dev: u64) -> Result<u64> {
+pub fn mknodat(mut files: Files, dirfd: i32, name: u64, mode: u32, dev: u64) -> Result<u64> {
     let ty = match mode & abi::S_IFMT {
         0 => abi::S_IFREG,
         abi::S_IFDIR => return Err(Errno::EPERM),
         ty @ (abi::S_IFREG | abi::S_IFIFO | abi::S_IFCHR | abi::S_IFBLK | abi::S_IFSOCK) => ty,
         _ => return Err(Errno::EINVAL),
     };
-    let path = path(io, dirfd, name)?;
+    let path = path(&mut files, dirfd, name)?;
     let request = op::Mknod { dir: path.dir, mode: ty | masked(mode), dev };
     paths::call(request, &path).map(|()| 0)
 }
 
-pub fn mknod(io: &mut Io, name: u64, mode: u32, dev: u64) -> Result<u64> {
-    mknodat(io, AT_FDCWD, name, mode, dev)
+pub fn mknod(files: Files, name: u64, mode: u32, dev: u64) -> Result<u64> {
+    mknodat(files, AT_FDCWD, name, mode, dev)
 }
 
-pub fn unlinkat(io: &mut Io, dirfd: i32, name: u64, flags: u32) -> Result<u64> {
+pub fn unlinkat(mut files: Files, dirfd: i32, name: u64, flags: u32) -> Result<u64> {
     if flags & !abi::AT_REMOVEDIR != 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path(io, dirfd, name)?;
+    let path = path(&mut files, dirfd, name)?;
     paths::call(op::Unlink { dir: path.dir, flags }, &path).map(|()| 0)
 }
 
-pub fn unlink(io: &mut Io, name: u64) -> Result<u64> {
-    unlinkat(io, AT_FDCWD, name, 0)
+pub fn unlink(files: Files, name: u64) -> Result<u64> {
+    unlinkat(files, AT_FDCWD, name, 0)
 }
 
-pub fn rmdir(io: &mut Io, name: u64) -> Result<u64> {
-    unlinkat(io, AT_FDCWD, name, abi::AT_REMOVEDIR)
+pub fn rmdir(files: Files, name: u64) -> Result<u64> {
+    unlinkat(files, AT_FDCWD, name, abi::AT_REMOVEDIR)
 }
 
 pub fn renameat2(
-    io: &mut Io,
+    mut files: Files,
     old_dir: i32,
     old: u64,
     new_dir: i32,
@@ -123,23 +123,23 @@ pub fn renameat2(
     if flags & !BOTH != 0 || flags & BOTH == BOTH {
         return Err(Errno::EINVAL);
     }
-    let from = path(io, old_dir, old)?;
+    let from = path(&mut files, old_dir, old)?;
     let a = server::put_a(&from.text);
-    let to = path(io, new_dir, new)?;
+    let to = path(&mut files, new_dir, new)?;
     let request = op::Rename { old_dir: from.dir, new_dir: to.dir, flags };
     paths::call_second(request, a, &to).map(|()| 0)
 }
 
-pub fn renameat(io: &mut Io, old_dir: i32, old: u64, new_dir: i32, new: u64) -> Result<u64> {
-    renameat2(io, old_dir, old, new_dir, new, 0)
+pub fn renameat(files: Files, old_dir: i32, old: u64, new_dir: i32, new: u64) -> Result<u64> {
+    renameat2(files, old_dir, old, new_dir, new, 0)
 }
 
-pub fn rename(io: &mut Io, old: u64, new: u64) -> Result<u64> {
-    renameat2(io, AT_FDCWD, old, AT_FDCWD, new, 0)
+pub fn rename(files: Files, old: u64, new: u64) -> Result<u64> {
+    renameat2(files, AT_FDCWD, old, AT_FDCWD, new, 0)
 }
 
 pub fn linkat(
-    io: &mut Io,
+    mut files: Files,
     old_dir: i32,
     old: u64,
     new_dir: i32,
@@ -149,46 +149,46 @@ pub fn linkat(
     if flags & !(abi::AT_SYMLINK_FOLLOW | abi::AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
-    let from = path_or_empty(io, old_dir, old, flags)?;
+    let from = path_or_empty(&mut files, old_dir, old, flags)?;
     let flags = paths::effective(flags, &from);
     let a = server::put_a(&from.text);
-    let to = path(io, new_dir, new)?;
+    let to = path(&mut files, new_dir, new)?;
     let request = op::Link { old_dir: from.dir, new_dir: to.dir, flags };
     paths::call_second(request, a, &to).map(|()| 0)
 }
 
-pub fn link(io: &mut Io, old: u64, new: u64) -> Result<u64> {
-    linkat(io, AT_FDCWD, old, AT_FDCWD, new, 0)
+pub fn link(files: Files, old: u64, new: u64) -> Result<u64> {
+    linkat(files, AT_FDCWD, old, AT_FDCWD, new, 0)
 }
 
-pub fn symlinkat(io: &mut Io, text: u64, dirfd: i32, name: u64) -> Result<u64> {
-    let text = path(io, AT_FDCWD, text)?;
+pub fn symlinkat(mut files: Files, text: u64, dirfd: i32, name: u64) -> Result<u64> {
+    let text = path(&mut files, AT_FDCWD, text)?;
     let a = server::put_a(&text.text);
-    let to = path(io, dirfd, name)?;
+    let to = path(&mut files, dirfd, name)?;
     paths::call_second(op::Symlink { dir: to.dir }, a, &to).map(|()| 0)
 }
 
-pub fn symlink(io: &mut Io, text: u64, name: u64) -> Result<u64> {
-    symlinkat(io, text, AT_FDCWD, name)
+pub fn symlink(files: Files, text: u64, name: u64) -> Result<u64> {
+    symlinkat(files, text, AT_FDCWD, name)
 }
 
-pub fn readlinkat(io: &mut Io, dirfd: i32, name: u64, buf: u64, size: i32) -> Result<u64> {
+pub fn readlinkat(mut files: Files, dirfd: i32, name: u64, buf: u64, size: i32) -> Result<u64> {
     if size <= 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path_or_empty(io, dirfd, name, abi::AT_EMPTY_PATH)?;
+    let path = path_or_empty(&mut files, dirfd, name, abi::AT_EMPTY_PATH)?;
     let count = paths::call(op::ReadLink { dir: path.dir }, &path)?.count;
     let text = server::data((count as usize).min(size as usize));
-    user::memory_out(&mut io.mm, buf, text)?;
+    user::memory_out(files.mm, buf, text)?;
     Ok(text.len() as u64)
 }
 
-pub fn readlink(io: &mut Io, name: u64, buf: u64, size: i32) -> Result<u64> {
-    readlinkat(io, AT_FDCWD, name, buf, size)
+pub fn readlink(files: Files, name: u64, buf: u64, size: i32) -> Result<u64> {
+    readlinkat(files, AT_FDCWD, name, buf, size)
 }
 
-pub fn chdir(io: &mut Io, name: u64) -> Result<u64> {
-    let path = path(io, AT_FDCWD, name)?;
+pub fn chdir(mut files: Files, name: u64) -> Result<u64> {
+    let path = path(&mut files, AT_FDCWD, name)?;
     paths::call(op::Chdir { dir: path.dir, flags: 0 }, &path).map(|()| 0)
 }
 

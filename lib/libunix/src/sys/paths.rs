@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
 use crate::mm::user::{self, Text};
-use crate::process::Io;
+use crate::process::Files;
 use crate::server::{self, Caps};
 use unixproto::files::{AT_EMPTY_PATH, CWD};
 use unixproto::Request;
@@ -28,17 +28,17 @@ pub struct Path {
 }
 
 /// The path at `addr`; `ENOENT` when it is empty.
-pub fn path(io: &mut Io, dirfd: i32, addr: u64) -> Result<Path> {
-    path_or_empty(io, dirfd, addr, 0)
+pub fn path(files: &mut Files, dirfd: i32, addr: u64) -> Result<Path> {
+    path_or_empty(files, dirfd, addr, 0)
 }
 
 /// The path at `addr`, which may be empty if `flags` have `AT_EMPTY_PATH`.
-pub fn path_or_empty(io: &mut Io, dirfd: i32, addr: u64, flags: u32) -> Result<Path> {
-    let text = user::cstr(&mut io.mm, addr, PATH_MAX, Errno::ENAMETOOLONG)?;
+pub fn path_or_empty(files: &mut Files, dirfd: i32, addr: u64, flags: u32) -> Result<Path> {
+    let text = user::cstr(files.mm, addr, PATH_MAX, Errno::ENAMETOOLONG)?;
     if text.is_empty() && flags & AT_EMPTY_PATH == 0 {
         return Err(Errno::ENOENT);
     }
-    let dir = if text.first() == Some(&b'/') { CWD } else { directory(&io.fds, dirfd)? };
+    let dir = if text.first() == Some(&b'/') { CWD } else { directory(files.fds, dirfd)? };
     Ok(Path { dir, text })
 }
 

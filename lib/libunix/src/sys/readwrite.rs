@@ -6,7 +6,7 @@ use crate::fd::kinds::with_kind;
 use crate::fd::ops::{FileOps, Handle};
 use crate::fd::{transfer, Fds};
 use crate::mm::{user, Mm};
-use crate::process::Io;
+use crate::process::{Files, Io};
 use crate::server;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -165,9 +165,9 @@ pub fn copy_file_range(
 }
 
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
-fn listing(io: &mut Io, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
-    user::check_writable(&mut io.mm, buf, (len as usize).min(1))?;
-    let file = io.fds.get_open(fd)?;
+fn listing(files: &mut Files, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
+    user::check_writable(files.mm, buf, (len as usize).min(1))?;
+    let file = files.fds.get_open(fd)?;
     let bytes = len.min(DATA_BYTES as u32);
     let count = with_kind!(&file.kind, kind => kind.list(bytes))?;
     if old {
@@ -182,19 +182,19 @@ fn listing(io: &mut Io, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
             linuxabi::dirent::to_old(record);
             records = rest;
         }
-        user::bytes_out(&mut io.mm, buf, &listing)?;
+        user::bytes_out(files.mm, buf, &listing)?;
     } else {
-        user::memory_out(&mut io.mm, buf, server::data(count))?;
+        user::memory_out(files.mm, buf, server::data(count))?;
     }
     Ok(count as u64)
 }
 
-pub fn getdents64(io: &mut Io, fd: i32, buf: u64, len: u32) -> Result<u64> {
-    listing(io, fd, buf, len, false)
+pub fn getdents64(mut files: Files, fd: i32, buf: u64, len: u32) -> Result<u64> {
+    listing(&mut files, fd, buf, len, false)
 }
 
-pub fn getdents(io: &mut Io, fd: i32, buf: u64, len: u32) -> Result<u64> {
-    listing(io, fd, buf, len, true)
+pub fn getdents(mut files: Files, fd: i32, buf: u64, len: u32) -> Result<u64> {
+    listing(&mut files, fd, buf, len, true)
 }
 
 /// `fsync` and its relatives: nothing is ever behind.

@@ -6,7 +6,7 @@ use crate::fd::ops::{unnamed_stat, FileOps, Server};
 use crate::fd::watch::Look;
 use crate::fd::{install, Fds, File};
 use crate::mm::user;
-use crate::process::Io;
+use crate::process::{Files, Io};
 use crate::server::{self, op};
 use crate::sys::processes::sent_info;
 use unixproto::files::{Kind, O_NONBLOCK, O_RDWR};
@@ -53,15 +53,15 @@ pub fn pidfd_open(io: &mut Io, pid: i32, flags: u32) -> Result<u64> {
     Ok(install(io, File::opened(opened, O_RDWR | flags), true)? as u64)
 }
 
-pub fn pidfd_send_signal(io: &mut Io, fd: i32, signal: u32, info: u64, flags: u32) -> Result<u64> {
+pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u32) -> Result<u64> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let desc = find(&io.fds, fd)?;
+    let desc = find(files.fds, fd)?;
     let mut code_and_value = (SI_USER, 0);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
-        let raw: [u64; 4] = user::copy_in(&mut io.mm, info)?;
+        let raw: [u64; 4] = user::copy_in(files.mm, info)?;
         if raw[0] as u32 != signal {
             return Err(Errno::EINVAL);
         }

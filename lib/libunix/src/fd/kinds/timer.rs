@@ -7,7 +7,7 @@ use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE};
 use crate::fd::watch::Look;
 use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
-use crate::process::Io;
+use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
 use crate::sys::time::{monotonic, realtime};
 use crate::thread::park::{tell_watchers, watch};
@@ -214,8 +214,8 @@ pub fn timerfd_settime(io: &mut Io, fd: i32, flags: u32, new: u64, old: u64) -> 
     Ok(0)
 }
 
-pub fn timerfd_gettime(io: &mut Io, fd: i32, out: u64) -> Result<u64> {
-    let timer: Timer = io.fds.of_kind(fd)?;
-    user::copy_out(&mut io.mm, out, &timer.itimerspec()?)?;
+pub fn timerfd_gettime(files: Files, fd: i32, out: u64) -> Result<u64> {
+    let timer: Timer = files.fds.of_kind(fd)?;
+    user::copy_out(files.mm, out, &timer.itimerspec()?)?;
     Ok(0)
 }
