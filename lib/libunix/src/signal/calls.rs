@@ -28,6 +28,8 @@ fn check_size(size: u64) -> Result<()> {
     }
 }
 
+// Inline: two parts and four arguments are more than there are registers for.
+#[inline(always)]
 pub fn rt_sigaction(
     (mm, signals): (&mut Mm, &mut Signals),
     signal: u32,
