@@ -1,4 +1,8 @@
 //! The process: all state of the library, in one static.
+//!
+//! It has levels: [`Task`] inside [`Io`] inside [`Process`]. Who has a level can give the lock up (`thread::lock`), and
+//! other threads then change everything. So an inner level is private, and reached by borrowing all of the outer one.
+//! A part inside a level ([`mm::Mm`], [`fd::Fds`], …) and parts side by side ([`Files`]) cannot give it up.
 
 use crate::thread::{self, area, lock, park};
 use crate::{fd, fork, mm, signal, sys, vfork};

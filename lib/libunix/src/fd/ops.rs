@@ -4,7 +4,7 @@
 //! server's, or a counted reference to what the library keeps), and its [`FileOps`]. What an operation
 //! answers when a kind does not have it is said here, once, as Linux answers it.
 //!
-//! Operations are given the process, the handle's place among the open files, and addresses of the
+//! Operations are given the parts of the process that they need, the handle's place among the open files, and addresses of the
 //! program's memory as they came (a [`Cursor`], or the argument of `ioctl`): never references into it.
 
 use super::buffers::Cursor;
@@ -105,7 +105,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     /// Who keeps it.
     fn server(&self) -> Server;
 
-    /// A handle of its own, for an operation that is given the whole process.
+    /// A handle of its own, for an operation that is given all files.
     #[inline(always)]
     fn handle(&self) -> Self {
         self.clone()

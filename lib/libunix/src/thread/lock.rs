@@ -143,7 +143,8 @@ pub struct Released<'a> {
     task: Option<&'a mut Task>,
 }
 
-/// Gives the lock up while the caller waits for something.
+/// Gives the lock up while the caller waits for something. The task is reached only through `Io` and `Process`, which
+/// are borrowed as a whole for that: no caller uses another part meanwhile.
 #[inline]
 pub fn release(task: &mut Task) -> Released<'_> {
     if !is_shared() {

@@ -94,7 +94,7 @@ impl Deref for Me {
     #[inline(always)]
     fn deref(&self) -> &Thread {
         // SAFETY: the first thread's or one that `Threads` keeps as long as it runs. Only whoever
-        // holds the lock has a `Process` and with it this.
+        // holds the lock has a `Task` and with it this.
         unsafe { &*self.0 }
     }
 }
