@@ -10,7 +10,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke_raw;
-use crate::process::Process;
+use crate::process::Task;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
 use alloc::vec::Vec;
@@ -137,16 +137,16 @@ pub fn call<R: Request>(request: R) -> Result<R::Reply> {
 }
 
 /// Sends a request that may be answered late.
-pub fn wait<R: Request>(p: &mut Process, request: R) -> Result<R::Reply> {
-    let released = lock::release(p);
+pub fn wait<R: Request>(task: &mut Task, request: R) -> Result<R::Reply> {
+    let released = lock::release(task);
     let reply = call(request);
     drop(released);
     reply
 }
 
 /// The same with byte string `a`, whose bytes are in the data area already.
-pub fn wait_filled<R: Request>(p: &mut Process, request: R, a: usize) -> Result<R::Reply> {
-    let released = lock::release(p);
+pub fn wait_filled<R: Request>(task: &mut Task, request: R, a: usize) -> Result<R::Reply> {
+    let released = lock::release(task);
     let reply = call_filled(request, a);
     drop(released);
     reply

@@ -184,7 +184,6 @@ impl Space {
     }
 
     /// Are there anons, or pages that are mapped, in `lo..hi` of a half of a region?
-    #[inline]
     #[inline(never)]
     fn has_pages(&self, half: u64, lo: u32, hi: u32) -> bool {
         let base = (half as u32 & 1) * 256;
