@@ -56,6 +56,7 @@ mod stock;
 mod system;
 mod terminal;
 mod threads;
+mod unclaimed;
 mod voices;
 mod wait;
 mod watches;
