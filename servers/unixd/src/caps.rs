@@ -2,7 +2,7 @@
 
 use abi::slots::MEMD;
 use libos::domain;
-use libos::{memd, Cap, CapAddr, CapType, Place, Rights, Status};
+use libos::{invoke, memd, op, Cap, CapAddr, CapType, Place, Rights, Status};
 use unixproto::Errno;
 
 /// What an error of the capability system means to a process.
@@ -44,10 +44,7 @@ impl Slots {
     }
     /// Deletes what the slots hold; they stay reserved.
     pub fn clear(&self) {
-        for index in 0..self.count {
-            // An empty slot is as good as an emptied one.
-            self.at(index).discard();
-        }
+        (0..self.count).for_each(|index| empty(self.at(index)));
     }
 }
 
@@ -74,6 +71,17 @@ impl Drop for Slots {
         if self.count > 0 {
             self.clear();
             self.release();
+        }
+    }
+}
+
+/// Deletes what a slot holds. An empty slot is as good as an emptied one. What is left to do once it is empty is
+/// to empty CNodes that nobody can reach, any number of them and of anybody's: whoever deletes something
+/// next goes on with it.
+fn empty(slot: CapAddr) {
+    while invoke(slot, op::Delete {}) == Err(Status::Again) {
+        if slot.identify() == Err(Status::Empty) {
+            break;
         }
     }
 }

@@ -55,13 +55,23 @@ impl Domain {
         if received != 2 {
             return Err(Errno::EINVAL);
         }
+        check_sole(RECEIVED, CapType::Dispatcher)?;
+        check_sole(RECEIVED.plus(1), CapType::L1CNode)?;
         let domain = Domain::room()?;
         RECEIVED.move_to(domain.dispatcher()).map_err(errno)?;
         RECEIVED.plus(1).move_to(domain.cspace()).map_err(errno)?;
-        check_sole(domain.dispatcher(), CapType::Dispatcher)?;
-        check_sole(domain.cspace(), CapType::L1CNode)?;
-        domain.settle(endpoint, options).map_err(|_| Errno::EINVAL)?;
-        Ok(domain)
+        match domain.settle(endpoint, options) {
+            Ok(()) => Ok(domain),
+            Err(_) => Err(domain.refuse(Errno::EINVAL)),
+        }
+    }
+
+    /// Puts both back where they came, so that they are deleted as what nobody has taken: in pieces.
+    pub fn refuse(self, error: Errno) -> Errno {
+        // Nobody else has them, and what arrived in those slots was moved away from there.
+        let _ = self.dispatcher().move_to(RECEIVED);
+        let _ = self.cspace().move_to(RECEIVED.plus(1));
+        error
     }
 
     /// Gives the dispatcher its CSpace, and the domain capabilities to itself.
@@ -77,9 +87,12 @@ impl Domain {
         self.0.emptied();
     }
 
-    /// Lets it run.
-    pub fn start(&self) -> Result<(), Errno> {
-        invoke(self.dispatcher(), op::Start {}).map_err(errno)
+    /// Lets it run. One that cannot is refused.
+    pub fn start(self) -> Result<Domain, Errno> {
+        match invoke(self.dispatcher(), op::Start {}) {
+            Ok(()) => Ok(self),
+            Err(status) => Err(self.refuse(errno(status))),
+        }
     }
 }
 
@@ -132,10 +145,10 @@ fn replace_root(own: CapAddr) -> Result<(), Status> {
 
 /// The dispatcher of a thread other than the first, which has come with a request.
 pub fn receive_dispatcher(endpoint: CapAddr, options: u32) -> Result<Slots, Errno> {
+    check_sole(RECEIVED, CapType::Dispatcher)?;
+    watch(RECEIVED, Place::NULL, endpoint, options).map_err(|_| Errno::EINVAL)?;
     let dispatcher = Slots::new(1)?;
     RECEIVED.move_to(dispatcher.first()).map_err(errno)?;
-    check_sole(dispatcher.first(), CapType::Dispatcher)?;
-    watch(dispatcher.first(), Place::NULL, endpoint, options).map_err(|_| Errno::EINVAL)?;
     Ok(dispatcher)
 }
 
@@ -183,6 +196,19 @@ impl Procs {
             Some(domain) => Some(domain.dispatcher()),
             None => self.get(proc.parent).ok()?.dispatcher(),
         }
+    }
+
+    /// Whose dispatcher [`dispatcher_of`](Self::dispatcher_of) is, or was when a request came that has ended
+    /// the child that a parent acts as: the thread's, or its parent's. With the badge of that one.
+    pub fn acting(&self, tid: Tid) -> Option<(Tid, u64)> {
+        if let Some(thread) = self.thread(tid) {
+            return Some((tid, thread.voice.badge.number().into()));
+        }
+        let mut proc = self.get(tid).ok()?;
+        if proc.domain.is_none() {
+            proc = self.get(proc.parent).ok().filter(|parent| parent.acts_as == Some(tid))?;
+        }
+        Some((proc.pid, proc.voice.as_ref()?.badge.number().into()))
     }
 
     /// Stops threads where they are.

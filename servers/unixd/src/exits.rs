@@ -8,6 +8,8 @@
 use crate::clock::Due;
 use crate::life::Life;
 use crate::procs::*;
+use crate::unclaimed::Answer;
+use crate::voices::Gone;
 use crate::wait::{done, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -123,10 +125,19 @@ impl Life<'_> {
     /// long, as it may if accomplices copy what is revoked, gives way to the others.
     pub fn work_off_endings(&mut self) {
         for _ in 0..SLICE {
-            let Some(gone) = self.voices.go_on() else { return };
-            if let Some(pid) = gone {
-                self.ended(pid);
+            match self.voices.go_on() {
+                None => return,
+                Some(Gone::Part) => {}
+                Some(Gone::Process(pid)) => self.ended(pid),
+                Some(Gone::Sent(answer)) => self.answer_late(answer),
             }
+        }
+    }
+
+    /// What came with a request and was not taken is gone: its sender is answered, if it still waits.
+    fn answer_late(&self, answer: Answer) {
+        if self.voices.who(answer.badge).is_some_and(|there| there.tid == answer.tid) {
+            self.procs.answer(answer.tid, Ok(Outcome::Done(answer.words)));
         }
     }
 

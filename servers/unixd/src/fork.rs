@@ -123,8 +123,7 @@ impl Births<'_> {
             _ => return Err(Errno::ESRCH),
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(received, endpoint, options::LINUX)?;
-        domain.start()?;
+        let domain = Domain::receive(received, endpoint, options::LINUX)?.start()?;
         let proc = self.life.procs.get_mut(child)?;
         proc.domain = Some(domain);
         proc.state = State::Live;
@@ -166,8 +165,7 @@ impl Births<'_> {
             return done(());
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(received, endpoint, options::LINUX)?;
-        domain.start()?;
+        let domain = Domain::receive(received, endpoint, options::LINUX)?.start()?;
         self.life.procs.get_mut(pid)?.domain = Some(domain);
         self.life.procs.tell_of_signals(pid);
         done(())
@@ -189,7 +187,7 @@ impl Births<'_> {
         self.life.unblock(pid);
         self.life.procs.suspend(self.life.other_threads(pid));
         self.life.remove_threads(pid);
-        domain.start()?;
+        let domain = domain.start()?;
         let cpu_ns = self.life.procs.cpu_ns(self.life.clock, self.life.procs.get(pid)?);
         let proc = self.life.procs.get_mut(pid)?;
         let old = proc.domain.replace(domain);
@@ -212,19 +210,17 @@ impl Births<'_> {
         let tid = self.life.procs.new_pid(self.foreground, self.life.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(voice.endpoint(), options);
-        let shown = made.and_then(|dispatcher| {
-            show(&voice)?;
-            mint(dispatcher.first(), SCRATCH.plus(2), OWN)?;
-            Ok(dispatcher)
-        });
-        let dispatcher = match shown {
-            Ok(dispatcher) => dispatcher,
-            Err(error) => {
-                let nothing = Slots::none();
-                self.life.voices.end_thread(voice, nothing);
-                return Err(error);
+        let (dispatcher, shown) = match made {
+            Ok(dispatcher) => {
+                let minted = mint(dispatcher.first(), SCRATCH.plus(2), OWN);
+                (dispatcher, minted.and_then(|()| show(&voice)))
             }
+            Err(error) => (Slots::none(), Err(error)),
         };
+        if let Err(error) = shown {
+            self.life.voices.end_thread(voice, dispatcher);
+            return Err(error);
+        }
         let blocked = self.life.procs.mask_of(self.life.caller.tid);
         voice.session.header().blocked.store(blocked, Relaxed);
         let name = self.life.procs.name_of(self.life.caller.tid).to_vec();

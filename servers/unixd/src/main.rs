@@ -57,6 +57,7 @@ mod streams;
 mod system;
 mod terminal;
 mod threads;
+mod unclaimed;
 mod voices;
 mod wait;
 mod watches;

@@ -19,15 +19,16 @@ use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
+use crate::unclaimed::{Answer, Unclaimed};
 use crate::voices::{Speaker, Voices};
 use crate::wait::{Call, Outcome};
 use crate::watches::Watches;
-use abi::slots::{DISPATCHER, SELF_EP};
+use abi::slots::SELF_EP;
 use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
-use libos::{Cap, CapAddr, Place};
+use libos::{CapAddr, Place};
 use sets::Sets;
 use unixproto::ops::{error_words, lengths};
 use unixproto::{Any, Errno, Words};
@@ -48,8 +49,6 @@ pub mod note {
     pub const COM1: u64 = 1;
     /// COM2 has something.
     pub const COM2: u64 = 2;
-    /// There is more to do.
-    pub const WORK: u64 = 4;
     /// The device with the standard streams has something.
     pub const STREAMS: u64 = 8;
 }
@@ -92,8 +91,8 @@ pub struct Unixd {
     caller: Speaker,
     /// What is still to be done because of it.
     fx: Effects,
-    /// Others come first, next time.
-    yields: bool,
+    /// What was received last, while there was more to do, is a notification.
+    was_notified: bool,
 }
 
 impl Unixd {
@@ -108,7 +107,7 @@ impl Unixd {
             self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
             self.stock.tidy_later(&mut self.clock);
             self.clock.arm();
-            if answer.is_none() && !self.voices.is_idle() {
+            if answer.is_none() && !self.voices.is_idle() && !self.was_notified {
                 self.life().work_off_endings();
             }
             if self.voices.is_idle() && self.system.ended().is_some() {
@@ -123,30 +122,26 @@ impl Unixd {
     }
 
     fn receive(&mut self, answer: Option<(Words, Caps)>) -> Option<Message> {
-        match answer {
-            _ if self.voices.is_idle() => {}
-            // Whoever killed somebody goes on before that one's memory is free.
-            Some(_) => self.clock.arm_within(KILLER_NS),
-            None => self.come_back_soon(),
-        }
         let recv = Place::own(RECEIVED);
         let message = match answer {
-            Some((words, caps)) => reply_recv(SELF_EP, Place::CALLER, words, caps, recv),
-            None => libos::ipc::recv(SELF_EP, recv),
+            Some((words, caps)) => {
+                if !self.voices.is_idle() {
+                    // Whoever killed somebody goes on before that one's memory is free.
+                    self.clock.arm_within(KILLER_NS);
+                }
+                reply_recv(SELF_EP, Place::CALLER, words, caps, recv)
+            }
+            None if self.voices.is_idle() => libos::ipc::recv(SELF_EP, recv),
+            // There is more to do, once whoever has a request was served. The kernel gives notifications before
+            // messages, so behind a notification comes no work: else timers could keep messages away.
+            None => {
+                let message = libos::ipc::poll(SELF_EP, recv);
+                self.was_notified = message.is_ok_and(|message| message.is_notification());
+                message
+            }
         };
-        // An error: the caller has gone before its answer came.
+        // An error: nothing is there, or the caller has gone before its answer came.
         message.ok()
-    }
-
-    /// More work waits. The kernel gives notifications before messages, so every other time it is
-    /// the timer that ends the waiting: then whoever has a request comes first.
-    fn come_back_soon(&mut self) {
-        self.yields = !self.yields;
-        match self.yields {
-            true => self.clock.arm_within(0),
-            // The own dispatcher can be notified.
-            false => drop(DISPATCHER.notify(note::WORK)),
-        }
     }
 
     fn handle(&mut self, message: &Message) -> Option<(Words, Caps)> {
@@ -155,7 +150,8 @@ impl Unixd {
             self.notified(message.words[0]);
             return None;
         }
-        let answer = match self.voices.who(message.badge) {
+        let speaker = self.voices.who(message.badge);
+        let answer = match speaker {
             Some(Speaker { pid, .. }) if message.is_fault() => {
                 self.fault(pid, message);
                 None
@@ -166,11 +162,29 @@ impl Unixd {
             // Somebody has kept what belonged to a thread that is gone.
             None => Some((error_words(Errno::ESRCH), Caps::NONE)),
         };
-        // What came along and was not taken.
-        for index in 0..message.caps() {
-            RECEIVED.plus(index).discard();
+        match message.caps() {
+            0 => answer,
+            count => self.delete_unclaimed(count, speaker.is_some(), answer),
         }
-        answer
+    }
+
+    /// Deletes what came along and was not taken. If that takes long, the answer comes when it is done.
+    #[inline(never)]
+    fn delete_unclaimed(
+        &mut self,
+        count: u32,
+        is_known: bool,
+        answer: Option<(Words, Caps)>,
+    ) -> Option<(Words, Caps)> {
+        let Some(mut unclaimed) = Unclaimed::of(count) else { return answer };
+        // Who sent it is not known where nobody speaks under its badge any more.
+        let sender = self.procs.acting(self.caller.tid).filter(|_| is_known);
+        if let (Some((words, Caps { count: 0, .. })), Some((tid, badge))) = (answer, sender) {
+            unclaimed.answer = Some(Answer { tid, badge, words });
+        }
+        let is_late = unclaimed.answer.is_some();
+        self.voices.delete_later(unclaimed);
+        answer.filter(|_| !is_late)
     }
 
     #[inline(always)]
@@ -201,6 +215,10 @@ impl Unixd {
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
             self.perform();
             return outcome;
+        }
+        // Others take none; and one that waited would not wait for the end of what it sent.
+        if message.caps() > 0 {
+            return Err(Errno::EINVAL);
         }
         let outcome = self.attempt(pid, &mut call);
         if self.settle() {

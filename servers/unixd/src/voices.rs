@@ -9,6 +9,7 @@ use crate::procs::Pid;
 use crate::server::SCRATCH;
 use crate::stock::Stock;
 use crate::threads::Tid;
+use crate::unclaimed::{Answer, Unclaimed};
 use crate::window::{Session, Sessions};
 use abi::slots::SELF_EP;
 use alloc::boxed::Box;
@@ -58,7 +59,23 @@ pub struct Voices {
     /// Session frames for new ones.
     sessions: Sessions,
     /// What is being taken apart, boxed so that much of it takes little room in one piece.
-    ending: VecDeque<Box<Ending>>,
+    ending: VecDeque<Going>,
+}
+
+/// What goes bit by bit.
+enum Going {
+    Ending(Box<Ending>),
+    Unclaimed(Box<Unclaimed>),
+}
+
+/// What has come of one bit of it.
+pub enum Gone {
+    /// Nothing that anybody waits for.
+    Part,
+    /// Nothing is left of a process.
+    Process(Pid),
+    /// Nothing is left of what somebody sent, who is answered now.
+    Sent(Answer),
 }
 
 impl Voices {
@@ -95,7 +112,7 @@ impl Voices {
     }
     /// Takes something back, bit by bit.
     pub fn take_back(&mut self, ending: Ending) {
-        self.ending.push_back(Box::new(ending));
+        self.ending.push_back(Going::Ending(Box::new(ending)));
     }
     /// Takes back what a thread had.
     pub fn end_thread(&mut self, voice: Voice, dispatcher: Slots) {
@@ -107,23 +124,39 @@ impl Voices {
     pub fn is_idle(&self) -> bool {
         self.ending.is_empty()
     }
-    /// One step of what is to be taken back; nothing if there is none. Returns the process of which
-    /// nothing is left with that. What takes long gives way to the others.
-    pub fn go_on(&mut self) -> Option<Option<Pid>> {
-        let mut ending = self.ending.pop_front()?;
-        let more = ending.go_on();
-        if !ending.is_done(&mut self.badges) {
+    /// Deletes what nobody took, bit by bit.
+    #[cold]
+    pub fn delete_later(&mut self, unclaimed: Unclaimed) {
+        self.ending.push_back(Going::Unclaimed(Box::new(unclaimed)));
+    }
+
+    /// One step of what is to be taken back or deleted; nothing if there is none. What takes long gives way to
+    /// the others.
+    pub fn go_on(&mut self) -> Option<Gone> {
+        let mut going = self.ending.pop_front()?;
+        let (more, done) = match &mut going {
+            Going::Ending(ending) => (ending.go_on(), ending.is_done(&mut self.badges)),
+            Going::Unclaimed(unclaimed) => (unclaimed.go_on(), unclaimed.is_done()),
+        };
+        if !done {
             match more {
-                true => self.ending.push_back(ending),
-                false => self.ending.push_front(ending),
+                true => self.ending.push_back(going),
+                false => self.ending.push_front(going),
             }
-            return Some(None);
+            return Some(Gone::Part);
         }
+        Some(match going {
+            Going::Ending(ending) => self.has_ended(*ending),
+            Going::Unclaimed(unclaimed) => unclaimed.answer.map_or(Gone::Part, Gone::Sent),
+        })
+    }
+
+    fn has_ended(&mut self, ending: Ending) -> Gone {
         let whose = ending.whose();
         if let Some(session) = ending.over() {
             self.sessions.put_back(session);
         }
-        Some(whose)
+        whose.map_or(Gone::Part, Gone::Process)
     }
 }
 

@@ -1,10 +1,10 @@
-//! `./x check` and `./x doc`: formatting, imports between folders, lints and documentation of every
+//! `./x check` and `./x doc`: formatting, imports between folders, what the book names, lints and documentation of every
 //! package.
 
 use crate::compile::{for_all, packages};
-use crate::layers;
 use crate::project::Project;
 use crate::toolchain::{check_tools, host, succeed, Part};
+use crate::{layers, links};
 use anyhow::Result;
 use std::process::Command;
 
@@ -15,6 +15,7 @@ pub fn check(project: &Project) -> Result<()> {
     format.args(["fmt", "--all", "--check"]);
     step(format, "the check of the formatting (./x check; cargo fmt --all mends it)")?;
     layers::check(&project.root)?;
+    links::check(&project.root)?;
     let mut clippy = host(project);
     clippy.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]);
     step(clippy, "clippy")?;

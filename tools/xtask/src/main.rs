@@ -14,6 +14,7 @@ mod emulator;
 mod image;
 mod kvm;
 mod layers;
+mod links;
 mod linux;
 mod log;
 mod machine;

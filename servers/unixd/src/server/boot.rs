@@ -104,7 +104,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         stock: Default::default(),
         voices: Default::default(),
         fx: Default::default(),
-        yields: true,
+        was_notified: false,
     })
 }
 
@@ -172,8 +172,7 @@ impl Unixd {
             libos::log!("unixd: the first domain: {error:?}");
             errno(error)
         })?;
-        domain.start()?;
-        self.procs.get_mut(FIRST)?.domain = Some(domain);
+        self.procs.get_mut(FIRST)?.domain = Some(domain.start()?);
         Ok(())
     }
 }
