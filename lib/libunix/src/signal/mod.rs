@@ -194,6 +194,7 @@ fn restart_wish(me: &Me, regs: &Regs) -> Option<Errno> {
 
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
 /// by the next [`deliver()`]; blocked or ignored ones kill, as on Linux.
+#[inline(always)]
 pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
     p.me.signals.last.vector = vector;
     p.me.signals.last.error = error;

@@ -133,6 +133,7 @@ pub fn restore(task: &mut Task, address: u64) -> Result<()> {
 }
 
 /// The parts that are there beyond the fxsave area.
+#[inline(always)]
 fn parts_of(task: &mut Task, address: u64, described: &Described) -> Option<u64> {
     let Vectors { parts, bytes } = task.me.signals.vectors;
     let [magics, present, size] = described.software;
@@ -151,6 +152,7 @@ fn parts_of(task: &mut Task, address: u64, described: &Described) -> Option<u64>
 
 /// What is checked here, the program may change before it is loaded: then the processor refuses it, and that
 /// is a bad address, too.
+#[inline(always)]
 fn restore_extended(
     task: &mut Task,
     address: u64,
