@@ -108,7 +108,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir => _ = normal.pop().then_some(())?,
+            Component::ParentDir => normal.pop().then_some(())?,
             Component::Normal(name) => normal.push(name),
             Component::CurDir => {}
             Component::RootDir | Component::Prefix(_) => return None,
