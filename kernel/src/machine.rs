@@ -99,6 +99,12 @@ pub fn port_out_bytes(cap: &RawCap, port: u16, len: u32, words: [u64; 5]) -> Res
     Ok(())
 }
 
+/// What raises an interrupt line by a message; see [`captypes::op::IrqMessage`].
+pub fn irq_message(line: u8) -> Result<Value, Status> {
+    let message = arch::irq_message(line).ok_or(Status::Unsupported)?;
+    Ok(Value { value: u64::from(message.address) | u64::from(message.value) << 32 })
+}
+
 /// Number of the time-stamp counter among the counters, of the first programmable and the first fixed.
 const TSC: u32 = 0;
 const PROGRAMMABLE: u32 = 1;

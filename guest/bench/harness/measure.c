@@ -2,13 +2,13 @@
 //
 //     measure STDIN PROG ARGS…
 //
-// Standard input is the file STDIN; standard output and error go to a file in memory. What was
+// Standard input is the file STDIN; standard output and error go to a file in memory each. What was
 // written there comes to our standard output after the end, so the console costs the program
-// nothing on either side; then a line
+// nothing on either side: output, then errors, then a line
 //
-//     @measured status=S ticks=T idle=I ns=N
+//     @measured status=S ticks=T idle=I ns=N errors=E
 //
-// S is the status that wait gave (or error=E, the errno of exec), T what the time-stamp counter went
+// E is the number of bytes of the errors. // S is the status that wait gave (or error=E, the errno of exec), T what the time-stamp counter went
 // on by from before the fork to after the wait, I how much of that the processor was idle (-1 if
 // the system does not say), N the same time in nanoseconds by CLOCK_MONOTONIC.
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char output[] = "/run/output";
+static const char output[] = "/run/output", errors[] = "/run/errors";
 
 static void fail(const char *what) {
     printf("measure: %s: %s\n", what, strerror(errno));
@@ -63,12 +63,14 @@ static uint64_t nanoseconds(void) {
 static void become(const char *input, char **program, int failed) {
     int from = open(input, O_RDONLY);
     int to = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (from >= 0 && to >= 0) {
+    int complain = open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (from >= 0 && to >= 0 && complain >= 0) {
         dup2(from, 0);
         dup2(to, 1);
-        dup2(to, 2);
+        dup2(complain, 2);
         close(from);
         close(to);
+        close(complain);
         execvp(program[0], program);
     }
     int error = errno;
@@ -76,12 +78,17 @@ static void become(const char *input, char **program, int failed) {
     _exit(127);
 }
 
-static void show_output(void) {
+// Copies a file to our standard output; how many bytes it has.
+static size_t show(const char *file) {
     static char piece[1 << 16];
-    int from = open(output, O_RDONLY);
+    int from = open(file, O_RDONLY);
+    size_t all = 0;
     ssize_t now;
-    while (from >= 0 && (now = read(from, piece, sizeof piece)) > 0)
+    while (from >= 0 && (now = read(from, piece, sizeof piece)) > 0) {
         if (fwrite(piece, 1, now, stdout) != (size_t)now) fail("write");
+        all += now;
+    }
+    return all;
 }
 
 int main(int count, char **arguments) {
@@ -102,12 +109,13 @@ int main(int count, char **arguments) {
     int error = 0;
     close(failed[1]);
     read(failed[0], &error, sizeof error);
-    show_output();
+    show(output);
+    size_t complaints = show(errors);
     if (error)
         printf("\n@measured error=%d\n", error);
     else
-        printf("\n@measured status=%d ticks=%llu idle=%lld ns=%llu\n", status,
+        printf("\n@measured status=%d ticks=%llu idle=%lld ns=%llu errors=%zu\n", status,
                (unsigned long long)ticks, idle_before < 0 ? -1 : idle_after - idle_before,
-               (unsigned long long)ns);
+               (unsigned long long)ns, complaints);
     return fflush(stdout) ? 1 : 0;
 }

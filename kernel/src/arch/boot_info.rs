@@ -10,6 +10,8 @@ use paging::PAGE;
 pub const MAX_REGIONS: usize = 160;
 /// Most cores that are listed.
 pub const MAX_CORES: usize = 64;
+/// Most windows for registers of devices.
+pub const MAX_WINDOWS: usize = 4;
 /// Longest command line that is kept, in bytes.
 pub const MAX_CMDLINE: usize = 1024;
 
@@ -103,6 +105,8 @@ pub struct BootInfo {
     pub shares: [Range<u64>; MAX_CORES],
     /// The memory for channels between the monitors; empty if there is none.
     pub channels: Range<u64>,
+    /// Physical addresses that are no memory, at which devices on buses show their registers.
+    pub windows: List<(u64, u64), MAX_WINDOWS>,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
     /// Wall clock at boot, in seconds since 1970 (UTC).
@@ -120,6 +124,7 @@ impl BootInfo {
             cores: List::new(CoreInfo { apic_id: 0, node: 0 }),
             shares: [const { 0..0 }; MAX_CORES],
             channels: 0..0,
+            windows: List::new((0, 0)),
             tsc_hz: 0,
             epoch_seconds: 0,
             epoch_tsc: 0,
@@ -191,6 +196,23 @@ impl BootInfo {
             (page >= r.start.max(range.start)).then_some(page)
         });
         pages.max()
+    }
+
+    /// Fills in [`BootInfo::windows`]: whatever the map says nothing about between the highest memory
+    /// below `end` and `end`, in whole MiB, so that nothing that begins in an unfinished page is in it.
+    pub fn find_windows(&mut self, end: u64) {
+        const MIB: u64 = 1 << 20;
+        let below = self.memory.as_slice().iter().filter(|r| r.start < end);
+        let memory = below.clone().filter(|r| r.kind != RegionKind::Reserved);
+        let mut from = memory.map(|r| r.end).max().unwrap_or(0);
+        let known = below.map(|r| (r.start, r.end)).chain([(end, end)]);
+        for (start, over) in known {
+            let (first, last) = (from.next_multiple_of(MIB), start & !(MIB - 1));
+            if first < last {
+                self.windows.push((first, last));
+            }
+            from = from.max(over);
+        }
     }
 
     fn change(&mut self, range: Range<u64>, new: impl Fn(Region) -> Region) {
@@ -289,6 +311,21 @@ mod tests {
             map(&info),
             [(0, 0x1000, Usable, 0), (0x1000, 0x2000, Reserved, 0), (0x2000, 0x3000, Usable, 0)]
         );
+    }
+
+    #[test]
+    fn windows_are_what_the_map_leaves_open_above_the_memory() {
+        const MIB: u64 = 1 << 20;
+        let reserved = |start, end| Region { kind: RegionKind::Reserved, ..usable(start, end) };
+        let mut info = BootInfo::new();
+        info.add_memory(usable(0, 0x9_f000));
+        info.add_memory(usable(MIB, 64 * MIB - 0x1000));
+        info.add_memory(reserved(64 * MIB - 0x1000, 65 * MIB + 1));
+        info.add_memory(reserved(80 * MIB, 90 * MIB));
+        info.add_memory(usable(200 * MIB, 300 * MIB));
+        info.find_windows(100 * MIB);
+        let expected = [(66 * MIB, 80 * MIB), (90 * MIB, 100 * MIB)];
+        assert_eq!(info.windows.as_slice(), expected);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
 use super::boot_info::BootInfo;
-use super::{CoreHead, Handlers, PerfCounter, PerfFacts};
+use super::{CoreHead, Handlers, IrqMessage, PerfCounter, PerfFacts};
 
 /// What a real core keeps for its hardware: nothing here.
 pub struct Hw;
@@ -286,6 +286,12 @@ pub fn irq_unmask(_irq: u8) {}
 /// Keeps legacy interrupt `irq` from arriving.
 pub fn irq_mask(_irq: u8) {}
 
+/// The message of interrupt `irq`, if it has one.
+pub fn irq_message(irq: u8) -> Option<IrqMessage> {
+    let is_message = (16..IRQS).contains(&usize::from(irq));
+    is_message.then_some(IrqMessage { address: 0xfee0_0000, value: irq.into() })
+}
+
 /// Reads an I/O port of 1, 2 or 4 bytes.
 ///
 /// # Safety
@@ -326,8 +332,8 @@ pub fn has_fsgsbase() -> bool {
 
 /// Vector of line 0.
 pub const VECTOR_IRQ0: u64 = 32;
-/// Lines that are routed.
-pub const IRQS: usize = 16;
+/// Lines that are routed: sixteen with pins, and as many of messages.
+pub const IRQS: usize = 32;
 /// Vector of the timer.
 pub const VECTOR_TIMER: u64 = 0xe0;
 /// Vector for requests between cores.

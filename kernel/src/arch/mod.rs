@@ -28,6 +28,14 @@ use host as imp;
 
 pub use imp::*;
 
+/// What a device writes to raise an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IrqMessage {
+    /// Where: a physical address below 4 GiB that is no memory.
+    pub address: u32,
+    pub value: u32,
+}
+
 /// What counters there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerfFacts {

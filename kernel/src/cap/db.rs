@@ -140,7 +140,7 @@ impl Db {
     ///
     /// What covers the newest object is larger than its source or a copy of it, or it could not have
     /// been made; so nothing that begins before reaches into the range but ancestors.
-    #[inline]
+    #[inline(always)]
     pub fn newest_before(&self, source: &RawCap, base: u64, len: u64) -> Option<SlotRef> {
         let newest = self.newest?;
         let (cap, of) = (newest.cap(), &self.newest_of);

@@ -29,6 +29,7 @@ pub(super) fn dispatch_irq(local: &mut CpuDriver, dcb: DcbRef, op: IrqOp) -> Out
             local.irqs.bind(line(cap)?, to, a.bits)
         };
         IrqAck |cap, _| local.irqs.acknowledge(line(cap)?);
+        IrqMessage |cap, _| machine::irq_message(line(cap)?);
     }
 }
 

@@ -142,7 +142,7 @@ pub(super) fn give_memory(builder: &mut Builder, info: &BootInfo, pool: u64) -> 
     Ok(count)
 }
 
-/// PhysAddr for tables of the firmware and memory that keeps its contents.
+/// PhysAddr for tables of the firmware, memory that keeps its contents, and registers of devices.
 pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32, Error> {
     let node = builder.cnode(BOOT_DEVICES_L1)?;
     let mut count = 0;
@@ -160,6 +160,11 @@ pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32
         }
         let ty = CapType::PhysAddr as u8;
         let cap = memory_cap(ty, Rights::ALL, attrs, start, end - start);
+        builder.local.caps.db.insert(slot_at(node, count), cap);
+        count += 1;
+    }
+    for &(start, end) in info.windows.as_slice().iter().take((L2_SLOTS - count) as usize) {
+        let cap = memory_cap(CapType::PhysAddr as u8, Rights::ALL, 0, start, end - start);
         builder.local.caps.db.insert(slot_at(node, count), cap);
         count += 1;
     }

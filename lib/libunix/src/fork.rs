@@ -9,10 +9,10 @@ use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::mm::arena::Arena;
 use crate::mm::{library, user, Mm};
-use crate::process::{frame, Process};
+use crate::process::{frame, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
-use crate::thread::{self, area, create, lock};
+use crate::thread::{self, area, create, lock, Me};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
 use abi::layout::PAGE;
@@ -90,8 +90,8 @@ pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 /// Runs no thread but the first? Only then can it act as a child.
-fn is_alone(p: &Process) -> bool {
-    !lock::is_shared() || p.threads.is_alone() && p.me.index == 0
+fn is_alone(task: &Task) -> bool {
+    !lock::is_shared() || task.threads.is_alone() && task.me.index == 0
 }
 
 /// Parent and child share their memory, and the parent waits.
@@ -160,9 +160,9 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let [flags, _, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
-        user::copy_in(p, addr)?;
+        user::copy_in(&mut p.mm, addr)?;
     for at in FIRST_BYTES as u64..bytes {
-        if user::copy_in::<u8>(p, addr + at)? != 0 {
+        if user::copy_in::<u8>(&mut p.mm, addr + at)? != 0 {
             // A chosen id, a control group, or something that is newer than this.
             return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
         }
@@ -225,7 +225,7 @@ fn errno(status: Status) -> Errno {
 }
 
 fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
-    let (fs, gs) = bases(p);
+    let (fs, gs) = bases(&p.me);
     p.fork.regs = Regs { rax: 0, ..*regs };
     if how.stack != 0 {
         p.fork.regs.rsp = how.stack;
@@ -234,13 +234,13 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.gs = gs;
     p.fork.child_tid = how.child_tid;
     p.fork.clear_tid = how.clear_tid;
-    p.sys.random.forget();
+    p.random.forget();
     let made = make_domain(p, regs);
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, how.parent_tid, &pid);
+        let _ = user::copy_out(&mut p.mm, how.parent_tid, &pid);
     }
     if let Err(error) = give_domain(op::ForkCommit { pid, wait: how.wait }) {
         // The error before is the one to tell.
@@ -402,8 +402,8 @@ fn has_fsgsbase() -> bool {
 }
 
 /// The program's FS and GS bases.
-pub fn bases(p: &Process) -> (u64, u64) {
-    let (mut fs, mut gs) = (p.me.fs_base, 0);
+pub fn bases(me: &Me) -> (u64, u64) {
+    let (mut fs, mut gs) = (me.fs_base, 0);
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions.
         unsafe { asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs, options(nostack)) };
@@ -412,8 +412,8 @@ pub fn bases(p: &Process) -> (u64, u64) {
 }
 
 /// Sets them.
-pub fn set_bases(p: &mut Process, fs: u64, gs: u64) {
-    p.me.fs_base = fs;
+pub fn set_bases(me: &mut Me, fs: u64, gs: u64) {
+    me.fs_base = fs;
     if has_fsgsbase() {
         // SAFETY: the CPU has the instructions, and the library uses neither register.
         unsafe { asm!("wrfsbase {}", "wrgsbase {}", in(reg) fs, in(reg) gs, options(nostack)) };
@@ -441,7 +441,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.me.signals.child();
     p.me.clear_tid = p.fork.clear_tid;
     p.me.robust_list = 0;
-    p.faults = 0;
+    p.mm.faults = 0;
     if let Some(request) = p.fork.execute.take() {
         p.mm.abandon();
         return exec::requested(p, regs, request);
@@ -449,7 +449,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     let Mm { caps, .. } = &mut p.mm;
     caps.objects.after_fork(&mut caps.nodes);
     *regs = program;
-    set_bases(p, fs, gs);
+    set_bases(&mut p.me, fs, gs);
     let Mm { space, caps, .. } = &mut p.mm;
     if space.after_fork(caps).is_err() {
         upcall::die(SIGKILL, "what a child must not see cannot be taken away");
@@ -457,8 +457,8 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     if child_tid != 0 {
         let pid = p.pid;
         // The page is the parent's still. Linux ignores a bad address here, too.
-        if user::check_writable(p, child_tid, size_of_val(&pid)).is_ok() {
-            let _ = user::copy_out(p, child_tid, &pid);
+        if user::check_writable(&mut p.mm, child_tid, size_of_val(&pid)).is_ok() {
+            let _ = user::copy_out(&mut p.mm, child_tid, &pid);
         }
     }
 }

@@ -10,12 +10,13 @@
 
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke_raw;
-use crate::process::Process;
+use crate::process::Task;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
 use alloc::vec::Vec;
 use captypes::invocations::{received, MOVE_CAPS};
 use captypes::{Label, Place, Status};
+use core::sync::atomic::Ordering;
 use libos::guarded::Memory;
 pub use unixproto::op;
 pub use unixproto::session::Header;
@@ -40,9 +41,14 @@ pub fn main_header() -> &'static Header {
 /// The first `len` bytes of the data area: what an answer has left there, or what is to be filled before a call.
 #[inline]
 pub fn data(len: usize) -> Memory {
+    let len = len.min(DATA_BYTES);
+    let used = &header().used;
+    if used.load(Ordering::Relaxed) < len as u32 {
+        used.store(len as u32, Ordering::Relaxed);
+    }
     let address = area::own_session() + DATA_OFFSET as u64;
     // SAFETY: inside the session frame, of which only the header is ever referred to. The rest is `unixd`'s, too.
-    unsafe { Memory::new(address, len.min(DATA_BYTES)) }
+    unsafe { Memory::new(address, len) }
 }
 
 /// Reads what an answer has left at the start of the data area.
@@ -70,7 +76,7 @@ pub fn put_a(a: &[u8]) -> usize {
 
 /// Puts byte string `b` behind `a` of length `a`. Returns its length, cut to what fits.
 pub fn put_b(a: usize, b: &[u8]) -> usize {
-    data(DATA_BYTES).skip(a).write(b).done
+    data(a.saturating_add(b.len())).skip(a).write(b).done
 }
 
 /// Capabilities that go with a request, and where those of the answer are put.
@@ -131,16 +137,16 @@ pub fn call<R: Request>(request: R) -> Result<R::Reply> {
 }
 
 /// Sends a request that may be answered late.
-pub fn wait<R: Request>(p: &mut Process, request: R) -> Result<R::Reply> {
-    let released = lock::release(p);
+pub fn wait<R: Request>(task: &mut Task, request: R) -> Result<R::Reply> {
+    let released = lock::release(task);
     let reply = call(request);
     drop(released);
     reply
 }
 
 /// The same with byte string `a`, whose bytes are in the data area already.
-pub fn wait_filled<R: Request>(p: &mut Process, request: R, a: usize) -> Result<R::Reply> {
-    let released = lock::release(p);
+pub fn wait_filled<R: Request>(task: &mut Task, request: R, a: usize) -> Result<R::Reply> {
+    let released = lock::release(task);
     let reply = call_filled(request, a);
     drop(released);
     reply

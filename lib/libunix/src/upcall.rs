@@ -1,6 +1,7 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
+use crate::mm::Mm;
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
@@ -59,9 +60,9 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     let (p, regs) = unsafe { begin(frame) };
     // SAFETY: the kernel has written these fields and does not change them now.
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
-    p.faults += 1;
+    p.mm.faults += 1;
     let cause = match access(error) {
-        Some(access) => match fault(p, address, access, regs.rsp) {
+        Some(access) => match fault(&mut p.mm, address, access, regs.rsp) {
             Ok(()) => {
                 let pid = p.pid;
                 lock::leave();
@@ -81,9 +82,10 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
 
 /// Makes the page usable that the program, with its stack pointer at `sp`, cannot use.
 #[inline(always)]
-fn fault(p: &mut Process, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
-    let access = p.mm.space.foreseen(address, access, sp);
-    p.mm.space.fault(&mut p.mm.caps, address, access)
+fn fault(mm: &mut Mm, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
+    let Mm { space, caps, .. } = mm;
+    let access = space.foreseen(address, access, sp);
+    space.fault(caps, address, access)
 }
 
 /// What a page fault's error code says of the program's wish. `None`: the program has made the CPU

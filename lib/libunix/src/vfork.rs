@@ -18,7 +18,7 @@ use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
-use crate::sys;
+use crate::sys::{self, limits::Limits};
 use crate::thread::Thread;
 use abi::dispatcher::Regs;
 use abi::layout::SESSION_FRAME;
@@ -38,6 +38,7 @@ pub struct Parent {
     signals: Signals,
     me: Thread,
     sys: sys::State,
+    limits: Limits,
     fds: Fds,
 }
 
@@ -72,12 +73,12 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     if received != 2 {
         return Err(Errno::EIO);
     }
-    let (fs, gs) = bases(p);
+    let (fs, gs) = bases(&p.me);
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, how.parent_tid, &child.pid);
+        let _ = user::copy_out(&mut p.mm, how.parent_tid, &child.pid);
     }
-    p.sys.random.forget();
+    p.random.forget();
     let parent = Parent {
         regs: Regs { rax: child.pid as u64, ..*regs },
         fs,
@@ -86,6 +87,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         signals: p.signals.clone(),
         me: Thread::clone(&p.me),
         sys: p.sys.clone(),
+        limits: p.limits.clone(),
         fds: p.fds.copy(),
     };
     let moved = UNIXD.move_to(own::PARENT).and(SESSION.move_to(own::PARENT.plus(1)));
@@ -101,11 +103,11 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         regs.rsp = how.stack;
     }
     if let Some(tls) = how.tls {
-        set_bases(p, tls, gs);
+        set_bases(&mut p.me, tls, gs);
     }
     if how.child_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, how.child_tid, &child.pid);
+        let _ = user::copy_out(&mut p.mm, how.child_tid, &child.pid);
     }
     Ok(0)
 }
@@ -124,9 +126,12 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     p.signals = parent.signals;
     *p.me = parent.me;
     p.sys = parent.sys;
+    p.limits = parent.limits;
+    // The child has a copy of what it has drawn from.
+    p.random.forget();
     p.fds.restore(parent.fds);
     p.me.call = NO_CALL;
-    set_bases(p, parent.fs, parent.gs);
+    set_bases(&mut p.me, parent.fs, parent.gs);
     *regs = parent.regs;
 }
 

@@ -10,7 +10,7 @@ use libos::ipc::{self, Caps};
 use libos::local::Local;
 use libos::supervisor::{self, Supervisor};
 use libos::{domain, Cap, CapAddr, Place, Status};
-use unixproto::session::{DATA_BYTES, DATA_OFFSET};
+use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
 use unixproto::{op, Errno, Reply, Request};
 
 /// Is this a process, so that `unixd` knows it?
@@ -80,6 +80,9 @@ impl Session {
         if a.len() + b.len() > DATA_BYTES {
             return Err(Errno::EINVAL);
         }
+        // SAFETY: as in `area`; all fields of the header are atomics.
+        let header = unsafe { &*(NATIVE_SESSION as usize as *const Header) };
+        header.used.fetch_max((a.len() + b.len()) as u32, Relaxed);
         let (first, rest) = self.area().split_at_mut(a.len());
         first.copy_from_slice(a);
         rest[..b.len()].copy_from_slice(b);

@@ -4,6 +4,7 @@ use crate::abi::layout::PAGE;
 use crate::abi::slots::*;
 use bootarchive::{find, Damage, Entry};
 use core::fmt;
+use drivers::{bus, DeviceType};
 use libos::bringup;
 use libos::ram::Ram;
 use libos::runtime::Boot;
@@ -16,6 +17,9 @@ const MEMD_BADGE: u32 = 1;
 const UNIXD_BADGE: u32 = 2;
 const MONITOR_BADGE: u32 = 3;
 const SPAWND_BADGE: u32 = 4;
+
+/// The line of the messages of the device with the standard streams.
+const STREAMS_LINE: u64 = 16;
 
 /// The name of the server with a badge.
 pub fn name(badge: u64) -> &'static str {
@@ -82,6 +86,7 @@ pub fn start_all(boot: &Boot) -> Result<(), StartError> {
 /// ELF file.
 fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
     let library = file(boot, "boot/libunix")?;
+    let streams = claim_streams(boot, window);
     let path = "boot/unixd";
     bringup::start(file(boot, path)?.data, UNIXD_BADGE, window, |child, domain, window| {
         for slot in [MEMD, KERNEL, IO] {
@@ -100,7 +105,21 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         SELF_EP.mint_badged(child.slot(REPORT), Rights::SEND, UNIXD_BADGE)?;
         bringup::give_boot(boot, child, domain, window)?;
-        Ok([bytes, 0, 0, 0, 0])
+        let [w0, w1, w2, w3] = streams.map_or(Ok([0; 4]), |device| device.give(child))?;
+        Ok([bytes, w0, w1, w2, w3])
     })
     .map_err(|error| StartError::Server(path, error))
+}
+
+/// The device with the standard streams, if the machine has it: without, they go over the serial port.
+fn claim_streams(boot: &Boot, window: &mut Window) -> Option<bus::Claimed> {
+    match bus::claim(boot, DeviceType::Console, STREAMS_LINE, window) {
+        Ok(claimed) => Some(claimed),
+        Err(refusal) => {
+            if !refusal.is_absence() {
+                libos::log!("init: the console device cannot be used: {refusal:?}");
+            }
+            None
+        }
+    }
 }

@@ -1,10 +1,13 @@
-//! The serial ports: COM1 is the program's console, COM2 carries lines from the host.
+//! The serial ports: COM2 carries lines from the host; COM1 is the program's console where there is no device
+//! for that ([`streams`](crate::streams)).
 //!
-//! `eof N`: no more than N bytes come on COM1. `winch R C`: the host's window has that size.
+//! `eof N`: no more than N bytes come as input. `winch R C`: the host's window has that size. `closed out`,
+//! `closed err`: nobody reads standard output or error any more.
 
 use crate::clock::{Clock, Due};
 use crate::effects::Effects;
 use crate::server::note;
+use crate::streams::Channel;
 use crate::terminal::Terminal;
 use abi::slots::{DISPATCHER, IO, IRQ};
 use alloc::vec::Vec;
@@ -82,6 +85,8 @@ impl Console {
 impl Console {
     /// Takes what came before anybody listened, and lets the interrupts come.
     pub fn start_input(&mut self, terminal: &mut Terminal, fx: &mut Effects) {
+        // A message that came before anybody listened is not kept.
+        terminal.interrupt(fx);
         self.input(terminal, fx);
         self.control_input(terminal, fx);
     }
@@ -96,7 +101,7 @@ impl Console {
                 break;
             }
             let byte = port_in(COM1 + reg::DATA);
-            terminal.typed(byte, fx);
+            terminal.came(byte, fx);
             burst += 1;
             if burst >= BURST {
                 break;
@@ -147,6 +152,17 @@ impl Console {
 
     fn send(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
         let was_writable = terminal.is_writable();
+        if terminal.has_device() {
+            terminal.show();
+        } else {
+            self.send_serial(terminal, clock);
+        }
+        if !was_writable && terminal.is_writable() {
+            terminal.wake(false, fx);
+        }
+    }
+
+    fn send_serial(&mut self, terminal: &mut Terminal, clock: &mut Clock) {
         let mut bytes = [0; FIFO_BYTES];
         loop {
             if port_in(COM1 + reg::STATUS) & TRANSMITTER_EMPTY == 0 {
@@ -161,9 +177,6 @@ impl Console {
             }
             port_out_bytes(COM1 + reg::DATA, &bytes[..count]);
         }
-        if !was_writable && terminal.is_writable() {
-            terminal.wake(false, fx);
-        }
     }
 
     /// The pause of a full transmitter is over.
@@ -173,6 +186,9 @@ impl Console {
 
     /// Sends everything that waits, however long it takes.
     pub fn drain(&mut self, terminal: &mut Terminal, clock: &mut Clock, fx: &mut Effects) {
+        if terminal.has_device() {
+            return terminal.drain();
+        }
         while terminal.pending_output() > 0 {
             self.pausing = false;
             let before = terminal.pending_output();
@@ -190,11 +206,17 @@ fn control_line(line: &[u8], terminal: &mut Terminal, fx: &mut Effects) {
     let Ok(line) = core::str::from_utf8(line) else { return };
     let mut words = line.split_ascii_whitespace();
     let name = words.next();
-    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-    match (name, number(), number()) {
+    let (first, second) = (words.next(), words.next());
+    let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
+    match (name, number(first), number(second)) {
         (Some("eof"), Some(bytes), _) => terminal.input_ends(bytes, fx),
         (Some("winch"), Some(rows), Some(columns)) => {
             terminal.resized(rows as u16, columns as u16, fx)
+        }
+        (Some("closed"), ..) => {
+            if let Some(channel) = first.and_then(Channel::named) {
+                terminal.closed(channel, fx);
+            }
         }
         _ => libos::log!("unixd: the host says {line:?}"),
     }

@@ -8,6 +8,7 @@ use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
 use crate::server::sets::Sets;
+use crate::streams::Channel;
 use crate::voices::Speaker;
 use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
@@ -38,8 +39,8 @@ pub enum Object {
     Pipe(u32, Option<Ino>),
     /// The terminal.
     Tty(Option<Ino>),
-    /// The console as a stream of bytes.
-    Stream,
+    /// A standard stream that is no terminal.
+    Stream(Channel),
     /// A counter that processes share, by its number, and what it is for the library.
     Counter(Kind, u32),
     /// A set of `epoll` that processes share, by its number.
@@ -60,7 +61,7 @@ impl Object {
             Object::Dir(_) => Kind::Directory,
             Object::Pipe(..) => Kind::Pipe,
             Object::Tty(_) => Kind::Tty,
-            Object::Stream => Kind::Stream,
+            Object::Stream(_) => Kind::Stream,
             Object::Counter(kind, _) => *kind,
             Object::Set(_) => Kind::Set,
             Object::Device(kind, _) => *kind,
@@ -74,14 +75,14 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
-            Object::Stream | Object::Counter(..) | Object::Set(_) => None,
+            Object::Stream(_) | Object::Counter(..) | Object::Set(_) => None,
         }
     }
     /// What those watch, or wait for, who watch it or wait for it.
     pub fn source(&self) -> Option<Source> {
         match self {
             Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
-            Object::Tty(_) | Object::Stream => Some(Source::Terminal),
+            Object::Tty(_) | Object::Stream(_) => Some(Source::Terminal),
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
             _ => None,

@@ -53,6 +53,7 @@ mod ring;
 mod server;
 mod signals;
 mod stock;
+mod streams;
 mod system;
 mod terminal;
 mod threads;
@@ -69,7 +70,7 @@ fn main(start: libos::runtime::Start) {
     match server::boot::start(&start) {
         Ok(server) => server.run(),
         Err(problem) => {
-            libos::log!("unixd: cannot start: {problem}");
+            libos::log!("@error unixd cannot start: {problem}");
             server::boot::give_up();
         }
     }

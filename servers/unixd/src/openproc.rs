@@ -67,7 +67,7 @@ impl Opening<'_> {
         nameless(self.handles.pipes, object).permits(self.cred(), wanted)?;
         match object {
             Object::Tty(_) => Ok(Object::Tty(None)),
-            Object::Stream => Ok(Object::Stream),
+            Object::Stream(channel) => Ok(Object::Stream(*channel)),
             Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),
             _ => Err(Errno::EACCES),
         }

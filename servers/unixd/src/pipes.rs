@@ -64,7 +64,7 @@ fn wait(pipe: &mut Pipe, caller: Speaker, nonblocking: bool) -> Tried {
 }
 
 /// Nobody reads what a process writes, of which `written` bytes have been taken.
-fn broken(caller: Speaker, written: usize, fx: &mut Effects) -> Tried {
+pub fn broken(caller: Speaker, written: usize, fx: &mut Effects) -> Tried {
     fx.post_to(caller, SIGPIPE, from_kernel());
     match written {
         0 => Err(Errno::EPIPE),

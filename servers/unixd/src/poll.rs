@@ -59,7 +59,7 @@ impl Polling<'_> {
                     Ok(Object::Pipe(pipe, _)) => self.pipes.wait(*pipe, caller.tid),
                     Ok(Object::Set(number)) => self.sets.wait(*number, caller.tid),
                     Ok(Object::Counter(_, number)) => self.counters.wait(*number, caller.tid),
-                    Ok(Object::Tty(_) | Object::Stream) => self.terminal.wait(caller.tid),
+                    Ok(Object::Tty(_) | Object::Stream(_)) => self.terminal.wait(caller.tid),
                     _ => {}
                 }
             }

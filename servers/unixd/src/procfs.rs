@@ -389,7 +389,7 @@ impl View<'_> {
         Ok(match &desc.object {
             Object::Pipe(pipe, _) => format!("pipe:[{}]", 1 + pipe).into_bytes(),
             Object::Tty(_) => b"/dev/console".to_vec(),
-            Object::Stream => b"pipe:[0]".to_vec(),
+            Object::Stream(_) => b"pipe:[0]".to_vec(),
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),

@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
-use libos::{Cap, CapAddr, Place};
+use libos::{CapAddr, Place};
 use sets::Sets;
 use unixproto::ops::{error_words, lengths};
 use unixproto::{Any, Errno, Words};
@@ -49,6 +49,8 @@ pub mod note {
     pub const COM1: u64 = 1;
     /// COM2 has something.
     pub const COM2: u64 = 2;
+    /// The device with the standard streams has something.
+    pub const STREAMS: u64 = 8;
 }
 
 /// The server: its parts, and what is being worked on.
@@ -234,6 +236,9 @@ impl Unixd {
     fn notified(&mut self, bits: u64) {
         if bits & NOTIFY_TIMER != 0 {
             self.clock.expired();
+        }
+        if bits & note::STREAMS != 0 {
+            self.terminal.interrupt(&mut self.fx);
         }
         if bits & note::COM1 != 0 {
             self.console.input(&mut self.terminal, &mut self.fx);

@@ -1,30 +1,27 @@
-//! The terminal: line discipline, job control, and the console as a plain stream.
+//! The terminal: line discipline, job control; and requests to the standard streams that are none.
 
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::descs::{Descs, Object};
 use crate::effects::Effects;
-use crate::pipes::Pipes;
+use crate::pipes::{broken, Pipes};
 use crate::procs::{Pid, Procs, FIRST};
+use crate::streams::{Channel, Streams};
 use crate::voices::Speaker;
 use crate::wait::{count, Call, Outcome, Tried, Waiters};
 use crate::watches::Source;
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
 use unixproto::files::*;
-use unixproto::session::DATA_BYTES;
 use unixproto::signals::*;
 use unixproto::tty::*;
 use unixproto::{op, Errno};
 
-/// Bytes of the stream that wait for a reader; more stay in the serial port.
-const STREAM_MAX: usize = 64 * 1024;
-
-/// The terminal and the stream, which share the serial port.
+/// The terminal, and the streams, with which it shares the way in and out.
 #[derive(Default)]
 pub struct Terminal {
-    /// The line discipline. Its output queue is that of the stream too.
+    /// The line discipline. Without a device, its output queue is that of the streams too.
     tty: Tty,
     /// The session whose controlling terminal it is.
     session: Option<Pid>,
@@ -32,9 +29,8 @@ pub struct Terminal {
     foreground: Option<Pid>,
     /// What is typed goes through the line discipline.
     interactive: bool,
-    stream: VecDeque<u8>,
-    received: u64,
-    eof_after: Option<u64>,
+    /// The standard streams.
+    streams: Streams,
     waiters: Waiters,
 }
 
@@ -59,13 +55,17 @@ impl Terminal {
             (self.session, self.foreground) = (Some(pid), Some(proc.pgid));
         }
     }
+    /// One whose way in and out these are.
+    pub fn over(streams: Streams) -> Terminal {
+        Terminal { streams, ..Terminal::default() }
+    }
     /// Has everything been received that there is?
     fn at_end(&self) -> bool {
-        self.eof_after.is_some_and(|end| self.received >= end)
+        self.streams.at_end()
     }
-    /// Is there room for more input?
+    /// Is there room for more input from the serial port?
     pub fn has_room(&self) -> bool {
-        self.interactive || self.stream.len() < STREAM_MAX
+        self.interactive || self.streams.has_room()
     }
     /// `POLL*` bits of the terminal.
     pub fn tty_ready(&self) -> u16 {
@@ -78,19 +78,9 @@ impl Terminal {
         }
         bits
     }
-    /// `POLL*` bits of the stream.
-    pub fn stream_ready(&self) -> u16 {
-        let mut bits = 0;
-        if !self.stream.is_empty() {
-            bits |= POLLIN | POLLRDNORM;
-        }
-        if self.stream.is_empty() && self.at_end() {
-            bits |= POLLHUP;
-        }
-        if self.tty.writable() {
-            bits |= POLLOUT | POLLWRNORM;
-        }
-        bits
+    /// `POLL*` bits of a stream.
+    pub fn stream_ready(&self, channel: Channel) -> u16 {
+        self.streams.ready(channel, self.tty.writable())
     }
     /// Notes that a process waits for either.
     pub fn wait(&mut self, pid: Pid) {
@@ -116,13 +106,56 @@ impl Terminal {
         fx.changed(Source::Terminal, data);
     }
 
-    /// A byte came in.
-    pub fn typed(&mut self, byte: u8, fx: &mut Effects) {
-        self.received += 1;
-        if !self.interactive {
-            self.stream.push_back(byte);
-            return;
+    /// A byte came in by the serial port.
+    pub fn came(&mut self, byte: u8, fx: &mut Effects) {
+        self.streams.came(byte, !self.interactive);
+        if self.interactive {
+            self.typed(byte, fx);
         }
+    }
+
+    /// The device with the streams has interrupted.
+    pub fn interrupt(&mut self, fx: &mut Effects) {
+        let changes = self.streams.interrupt();
+        let mut bytes = Vec::new();
+        while self.interactive && self.streams.available() > 0 {
+            self.streams.typed(&mut bytes);
+            bytes.drain(..).for_each(|byte| self.typed(byte, fx));
+        }
+        if changes.input || changes.room {
+            self.wake(changes.input, fx);
+        }
+    }
+
+    /// Is the way out a device?
+    #[inline]
+    pub fn has_device(&self) -> bool {
+        self.streams.have_device()
+    }
+
+    /// Sends what waits to be shown over the device, as far as there is room.
+    pub fn show(&mut self) {
+        let Terminal { tty, streams, .. } = self;
+        streams.show(|buffer| tty.output(buffer));
+    }
+
+    /// Sends everything that waits over the device, and waits until the host has taken it.
+    pub fn drain(&mut self) {
+        self.show();
+        while self.pending_output() > 0 {
+            let before = self.pending_output();
+            self.streams.wait_for_room();
+            self.show();
+            if self.pending_output() == before {
+                // Stopped by a key that nobody will take back.
+                break;
+            }
+        }
+        self.streams.drain();
+    }
+
+    /// A key.
+    fn typed(&mut self, byte: u8, fx: &mut Effects) {
         if let Some(signal) = self.tty.input(byte) {
             if let Some(group) = self.foreground {
                 fx.post_group(group, signal);
@@ -132,7 +165,13 @@ impl Terminal {
 
     /// No more than `bytes` will come, counted from the start.
     pub fn input_ends(&mut self, bytes: u64, fx: &mut Effects) {
-        self.eof_after = Some(bytes);
+        self.streams.end_after(bytes);
+        self.wake(false, fx);
+    }
+
+    /// Nobody reads a stream any more.
+    pub fn closed(&mut self, channel: Channel, fx: &mut Effects) {
+        self.streams.close(channel);
         self.wake(false, fx);
     }
 
@@ -245,10 +284,22 @@ impl TtyOps<'_> {
         self.console_write(call, nonblocking, Tty::write)
     }
 
-    /// Writes to the console as it is.
+    /// Writes to a stream.
     #[inline(never)]
-    pub fn stream_write(&mut self, call: &mut Call, nonblocking: bool) -> Tried {
-        self.console_write(call, nonblocking, Tty::write_plain)
+    pub fn stream_write(&mut self, channel: Channel, call: &mut Call, nonblocking: bool) -> Tried {
+        let total = call.lengths.0;
+        if channel == Channel::Input {
+            return Err(Errno::EIO);
+        }
+        if self.terminal.streams.is_broken(channel) && total > 0 {
+            return broken(self.caller, call.done, self.fx);
+        }
+        if !self.terminal.has_device() {
+            return self.console_write(call, nonblocking, Tty::write_plain);
+        }
+        let session = self.procs.session_of(self.caller.tid)?;
+        call.done += self.terminal.streams.write(channel, session, call.done, total);
+        self.written(call, nonblocking)
     }
 
     fn console_write(
@@ -271,8 +322,13 @@ impl TtyOps<'_> {
                 }
             }
         }
+        self.written(call, nonblocking)
+    }
+
+    /// Answers a writer, or has it wait for more room.
+    fn written(&mut self, call: &Call, nonblocking: bool) -> Tried {
         self.fx.changed(Source::Terminal, false);
-        if call.done == total || nonblocking && call.done > 0 {
+        if call.done == call.lengths.0 || nonblocking && call.done > 0 {
             return count(call.done);
         }
         if nonblocking {
@@ -282,21 +338,23 @@ impl TtyOps<'_> {
         Ok(Outcome::Block(0))
     }
 
-    /// Reads from the console as it is.
+    /// Reads from a stream.
     #[inline(never)]
-    pub fn stream_read(&mut self, bytes: usize, nonblocking: bool) -> Tried {
-        let bytes = bytes.min(self.terminal.stream.len()).min(DATA_BYTES);
-        if bytes == 0 && !self.terminal.at_end() {
+    pub fn stream_read(&mut self, channel: Channel, bytes: usize, nonblocking: bool) -> Tried {
+        if channel != Channel::Input {
+            return Err(Errno::EIO);
+        }
+        let streams = &mut self.terminal.streams;
+        if bytes > 0 && streams.available() == 0 && !streams.at_end() {
             if nonblocking {
                 return Err(Errno::EAGAIN);
             }
             self.terminal.wait(self.caller.tid);
             return Ok(Outcome::Block(0));
         }
-        let was_full = !self.terminal.has_room();
-        let data: alloc::vec::Vec<u8> = self.terminal.stream.drain(..bytes).collect();
-        self.procs.put(self.caller, &data)?;
-        if was_full && self.terminal.has_room() {
+        let was_full = !streams.has_room();
+        let bytes = streams.read(self.procs.session_of(self.caller.tid)?, bytes);
+        if was_full && streams.has_room() {
             self.console.input(self.terminal, self.fx);
         }
         self.fx.changed(Source::Terminal, false);
@@ -308,7 +366,8 @@ impl TtyOps<'_> {
         let desc = self.descs.of(pid, op.desc)?;
         let waiting = match desc.object {
             Object::Tty(_) => self.terminal.tty.available(),
-            Object::Stream => self.terminal.stream.len(),
+            Object::Stream(Channel::Input) => self.terminal.streams.available(),
+            Object::Stream(_) => 0,
             Object::Pipe(pipe, _) => self.pipes.length(pipe),
             Object::Path(_) => return Err(Errno::EBADF),
             _ => return Err(Errno::ENOTTY),

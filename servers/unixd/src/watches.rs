@@ -88,7 +88,7 @@ impl Sources<'_> {
             Object::Set(number) => self.sets.ready(number, self, nests),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
             Object::Tty(_) => self.terminal.tty_ready(),
-            Object::Stream => self.terminal.stream_ready(),
+            Object::Stream(channel) => self.terminal.stream_ready(channel),
             Object::Counter(_, number) => self.counters.ready(number, self.clock.now()),
             _ => POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM,
         }

@@ -9,6 +9,8 @@ use abi::layout::PAGE;
 use abi::slots::VSPACE;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
 use libos::domain;
 use libos::local::Local;
 use libos::vspace::{entry_of, AddressSpace, Supplies, RW, WINDOW_BYTES};
@@ -131,6 +133,8 @@ pub struct Session {
     pair: Rc<Pair>,
     /// Where.
     va: usize,
+    /// How many bytes of the data area were written to from here.
+    written: Cell<usize>,
 }
 
 impl Session {
@@ -143,6 +147,13 @@ impl Session {
     pub fn header(&self) -> &Header {
         // SAFETY: the first page is mapped as long as `self` lives, and it consists of atomics.
         unsafe { &*(self.va as *const Header) }
+    }
+    /// The same, to be written to.
+    #[inline]
+    fn place_to_write(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+        let place = self.place(offset, bytes)?;
+        self.written.set(self.written.get().max(offset + bytes));
+        Some(place)
     }
     /// Bytes of the data area, if they are inside.
     #[inline]
@@ -164,13 +175,17 @@ impl Session {
     }
     /// Puts bytes at the start of the data area, if there is room.
     pub fn put(&self, bytes: &[u8]) {
-        let Some(to) = self.place(0, bytes.len()) else { return };
+        self.put_at(0, bytes);
+    }
+    /// Puts bytes at an offset of the data area, if there is room.
+    pub fn put_at(&self, offset: usize, bytes: &[u8]) {
+        let Some(to) = self.place_to_write(offset, bytes.len()) else { return };
         // SAFETY: mapped writable as long as `self` lives; `bytes` are private memory.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
     /// Copies bytes from elsewhere to the data area.
     pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
-        let places = (self.place(offset, bytes), from.pointer(from_offset, bytes));
+        let places = (self.place_to_write(offset, bytes), from.pointer(from_offset, bytes));
         let (Some(to), Some(from)) = places else { return };
         // SAFETY: both ranges are mapped as long as the values live, and they are different Frames.
         unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
@@ -182,10 +197,13 @@ impl Session {
         // SAFETY: as in `copy_from`.
         unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) }
     }
-    /// Forgets what a process has left.
+    /// Forgets what a process has left, which has no access any more: the header, and as much of the data area
+    /// as either side has written to.
     fn clear(&self) {
+        let theirs = self.header().used.load(Ordering::Relaxed) as usize;
+        let used = theirs.min(DATA_BYTES).max(self.written.take());
         // SAFETY: mapped writable as long as `self` lives.
-        unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, SESSION_BYTES as usize) }
+        unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, DATA_OFFSET + used) }
     }
 }
 
@@ -244,5 +262,5 @@ fn part(pair: &Rc<Pair>, start: u64) -> Result<Session, Errno> {
     let whole = pair.whole.first();
     whole.retype(CapType::Frame, start, SESSION_BYTES, 1, frame.first()).map_err(errno)?;
     let va = (Area::va(pair.map.index) + start) as usize;
-    Ok(Session { frame, pair: pair.clone(), va })
+    Ok(Session { frame, pair: pair.clone(), va, written: Cell::new(0) })
 }

@@ -1,21 +1,25 @@
 //! Runs one boot in QEMU and carries what goes in and out of it.
 //!
-//! The guest has two serial ports. COM1 is the console of the program: its bytes are passed on as
-//! they are. COM2 is the kernel's log; a line of it that starts with `@` is a record for this tool
+//! The streams of the program come over ports of a virtio console, one for each ([`Streams::Device`]): the
+//! first is standard input, and the terminal in both directions; the others are standard output and
+//! standard error. On a machine without it, COM1 is all of them. Bytes are passed on as they are.
+//!
+//! COM2 is the kernel's log; a line of it that starts with `@` is a record for this tool
 //! (`@exit N`, `@counter NAME VALUE`, …). In the other direction COM2 carries control lines:
-//! `eof N` (the input of the program ends after N bytes sent on COM1) and `winch ROWS COLS`.
-//! Nothing is sent before the kernel's first byte on COM2, which tells that both ports are set up.
+//! `eof N` (the input of the program ends after N bytes), `winch ROWS COLS`, `closed out` and `closed err`
+//! (nobody reads that stream any more).
+//! Nothing is sent before the kernel's first byte on COM2, which tells that all ports are set up.
 
 use crate::log::{read_log, Log, Record};
-use crate::machine::{self, Boot, Ports, EXIT_ORDERLY, EXIT_PANIC, QEMU};
-use crate::ports::{carry_input, carry_output, send_control};
+use crate::machine::{self, Boot, Ports, Streams, EXIT_ORDERLY, EXIT_PANIC, QEMU};
+use crate::ports::{carry_input, carry_output, send_control, Loss, Sink};
 use crate::terminal::window_size;
 use anyhow::{Context, Result};
 use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,7 +27,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How a boot ended.
@@ -40,7 +44,7 @@ pub enum End {
     Signal(i32),
     /// Ctrl-A x.
     Quit,
-    /// Nobody reads the program's output any more.
+    /// The terminal, or what stands for it, takes nothing any more.
     OutputClosed,
     /// A native program raised an exception that nobody handles.
     Fault,
@@ -53,10 +57,14 @@ pub struct Finished {
     pub log_tail: Vec<String>,
 }
 
-/// The two directions of the program's console.
+/// What the program's streams are connected with.
 pub struct Console {
     pub input: Box<dyn Read + Send>,
-    pub output: Box<dyn Write + Send>,
+    pub output: Sink,
+    /// Standard error, if the guest was told that it is not standard output.
+    pub errors: Sink,
+    /// Where the guest's terminal is seen. (With the serial port: `output`.)
+    pub screen: Sink,
     /// The input is a terminal in raw mode.
     pub terminal: bool,
 }
@@ -81,12 +89,14 @@ pub enum Event {
     Resized,
     /// A record `@fault …` in the kernel's log.
     Fault,
+    /// Nobody takes this stream any more, for a reason that is worth telling.
+    Closed(&'static str, Option<io::Error>),
     Stop(End),
 }
 
-/// Both ends of a serial line, the second one for the emulator. It sends byte by byte, and each
+/// Both ends of a port, the second one for the emulator. It sends byte by byte to a serial port, and each
 /// takes much more room than a byte in the socket's buffer.
-fn serial_port() -> Result<(UnixStream, UnixStream)> {
+fn port() -> Result<(UnixStream, UnixStream)> {
     const ROOM: usize = 4 << 20;
     let (here, there) = UnixStream::pair()?;
     // As much as the system allows; less is slower when we are, not wrong.
@@ -94,33 +104,72 @@ fn serial_port() -> Result<(UnixStream, UnixStream)> {
     Ok((here, there))
 }
 
+/// Our ends of the ports with the streams.
+struct Lines {
+    /// Input, and the terminal.
+    first: UnixStream,
+    /// Standard output and error, if they have ports of their own.
+    others: Option<[UnixStream; 2]>,
+}
+
 /// Boots, waits for the end and collects everything.
 pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<Finished> {
-    let (console_here, console_there) = serial_port()?;
-    let (control_here, control_there) = serial_port()?;
+    let (control_here, control_there) = port()?;
+    let (first, first_there) = port()?;
+    let (others, others_there) = match boot.streams {
+        Streams::Serial => (None, None),
+        Streams::Device => {
+            let ((out, out_there), (err, err_there)) = (port()?, port()?);
+            (Some([out, err]), Some([out_there, err_there]))
+        }
+    };
     let (events, inbox) = channel();
     if limits.watch_signals {
         watch_signals(events.clone())?;
     }
-    let mut child = start_qemu(boot, &console_there, &control_there)?;
-    drop((console_there, control_there));
+    let ports = Ports {
+        control: control_there.as_raw_fd(),
+        first: first_there.as_raw_fd(),
+        others: others_there.as_ref().map(|both| both.each_ref().map(AsRawFd::as_raw_fd)),
+    };
+    let mut child = start_qemu(boot, ports)?;
+    drop((control_there, first_there, others_there));
     // A handle, not a number: it cannot come to mean another process.
     let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let complaints = child.stderr.take();
     let complaints = thread::spawn(move || complaints.map(io::read_to_string));
-    let output = carry_output(console_here.try_clone()?, console.output, events.clone());
+    let lines = Lines { first, others };
+    let terminal = console.terminal;
+    let (outputs, input, to) = connect(console, lines, &events)?;
     let logger = read_log(control_here.try_clone()?, log, events.clone())?;
     watch_child(child, events.clone());
 
-    let mut input = Some((console.input, console_here, control_here.try_clone()?));
+    let mut input = Some((input, to, control_here.try_clone()?));
+    // What is to be said as soon as the guest listens.
+    let (mut listens, mut unsaid) = (false, Vec::new());
     let deadline = limits.timeout.map(|timeout| Instant::now() + timeout);
     let given_up = || limits.give_up.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
     let outcome = wait_for_end(&inbox, deadline, given_up, limits.end_at_fault, |event| {
-        if let (Event::Resized, true) | (Event::Ready, true) = (&event, console.terminal) {
+        if let (Event::Resized, true) | (Event::Ready, true) = (&event, terminal) {
             send_window_size(&control_here);
         }
-        if let (Event::Ready, Some((from, to, control))) = (event, input.take()) {
-            carry_input(from, to, control, console.terminal, events.clone());
+        match event {
+            Event::Ready => {
+                listens = true;
+                if let Some((from, to, control)) = input.take() {
+                    carry_input(from, to, control, terminal, events.clone());
+                }
+            }
+            Event::Closed(stream, why) => {
+                if let Some(why) = why {
+                    eprintln!("x: std{stream} cannot be written: {why}");
+                }
+                unsaid.push(format!("closed {stream}"));
+            }
+            _ => {}
+        }
+        if listens {
+            unsaid.drain(..).for_each(|line| send_control(&control_here, &line));
         }
     });
     if outcome.is_err() {
@@ -131,7 +180,9 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
     // nobody takes must not keep us.
     let (records, log_tail) = logger.join().unwrap_or_default();
     if outcome.is_ok() {
-        let _ = output.join();
+        for output in outputs {
+            let _ = output.join();
+        }
     }
     let end = outcome.map_or_else(
         |end| end,
@@ -141,6 +192,25 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
         },
     );
     Ok(Finished { end, records, log_tail })
+}
+
+/// What carries output, the input, and where it goes.
+type Connected = (Vec<JoinHandle<()>>, Box<dyn Read + Send>, UnixStream);
+
+/// Has the output of all ports carried to where it belongs.
+fn connect(console: Console, lines: Lines, events: &Sender<Event>) -> Result<Connected> {
+    let Console { input, output, errors, screen, .. } = console;
+    let Lines { first, others } = lines;
+    let from_first = first.try_clone()?;
+    let outputs = match others {
+        None => vec![carry_output(from_first, output, Loss::Stream("out"), events.clone())],
+        Some([out, err]) => vec![
+            carry_output(from_first, screen, Loss::All, events.clone()),
+            carry_output(out, output, Loss::Stream("out"), events.clone()),
+            carry_output(err, errors, Loss::Stream("err"), events.clone()),
+        ],
+    };
+    Ok((outputs, input, first))
 }
 
 /// Passes events on to `other` until one of them is an end: the emulator's own, or ours for it.
@@ -198,18 +268,17 @@ fn classify(status: ExitStatus, records: &[Record], complaints: &str) -> End {
     }
 }
 
-fn start_qemu(boot: &Boot, console: &UnixStream, control: &UnixStream) -> Result<Child> {
-    let ports = Ports { console: console.as_raw_fd(), control: control.as_raw_fd() };
+fn start_qemu(boot: &Boot, ports: Ports) -> Result<Child> {
     let mut command = Command::new(QEMU);
     command
-        .args(machine::arguments(boot, &ports))
+        .args(machine::arguments(boot, ports))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         // Ctrl-C on the terminal is for us alone.
         .process_group(0);
     let inherit = move || {
-        for number in [ports.console, ports.control] {
+        for number in ports.all() {
             // SAFETY: the originals stay open in the parent until the child is started, so the
             // numbers are open here, in its copy of the descriptor table.
             let port = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };

@@ -26,6 +26,8 @@ struct Rules {
     most: BTreeMap<String, Size>,
     /// Types that may be larger.
     larger: BTreeMap<String, BTreeMap<String, Size>>,
+    /// How many functions take all of a type that is made of parts, by source folder.
+    whole: BTreeMap<String, BTreeMap<String, usize>>,
 }
 
 /// Fields and methods.
@@ -42,8 +44,8 @@ struct Import {
     place: String,
 }
 
-/// Fails at the first import that the rules do not allow, allowance that nobody uses, and type that is
-/// too large.
+/// Fails at the first import that the rules do not allow, allowance that nobody uses, type that is too
+/// large, and type that too many functions take as a whole.
 pub fn check(root: &Path) -> Result<()> {
     let rules = Rules::parse(&fs::read_to_string(root.join(RULES)).context(RULES)?)?;
     for (section, allowed) in &rules.sections {
@@ -56,6 +58,12 @@ pub fn check(root: &Path) -> Result<()> {
     for (folder, most) in &rules.most {
         let larger = rules.larger.get(folder).cloned().unwrap_or_default();
         judge_sizes(&sizes(&root.join(folder))?, *most, &larger)?;
+    }
+    for (folder, types) in &rules.whole {
+        let texts = sources(&root.join(folder))?;
+        for (name, most) in types {
+            judge_takers(name, texts.iter().map(|text| takers(text, name)).sum(), *most)?;
+        }
     }
     Ok(())
 }
@@ -73,6 +81,8 @@ impl Rules {
                 section = name.to_owned();
             } else if let Some(folder) = section.strip_prefix("sizes ") {
                 rules.add_size(folder, rule).with_context(place)?;
+            } else if let Some(folder) = section.strip_prefix("whole ") {
+                rules.add_whole(folder, rule).with_context(place)?;
             } else {
                 rules.add(&section, rule).with_context(place)?;
             }
@@ -105,6 +115,26 @@ impl Rules {
         }
         Ok(())
     }
+
+    fn add_whole(&mut self, folder: &str, rule: &str) -> Result<()> {
+        let (name, most) = rule.split_once(':').context("a rule is TYPE: FUNCTIONS")?;
+        let most = most.trim().parse().context("a rule is TYPE: FUNCTIONS")?;
+        self.whole.entry(folder.to_owned()).or_default().insert(name.to_owned(), most);
+        Ok(())
+    }
+}
+
+/// Fewer than the rules say is an error, too: so the number in the rules goes down with what it counts.
+fn judge_takers(name: &str, takers: usize, most: usize) -> Result<()> {
+    ensure!(
+        takers <= most,
+        "{takers} functions take all of {name}, and {RULES} allows {most}: take the parts that are needed"
+    );
+    ensure!(
+        takers == most,
+        "{takers} functions take all of {name}: {RULES} says {most}, which is to be lowered"
+    );
+    Ok(())
 }
 
 fn judge(section: &str, allowed: &Allowed, imports: &[Import]) -> Result<()> {
@@ -288,13 +318,99 @@ fn group_of(file: &Path) -> String {
 /// Fields and methods of every type with fields in the files of a folder, but for tests.
 pub fn sizes(folder: &Path) -> Result<BTreeMap<String, Size>> {
     let mut all = BTreeMap::new();
-    for file in files(folder, ".rs")? {
-        if !file.strip_prefix(folder)?.starts_with("tests") {
-            add_sizes(&fs::read_to_string(&file)?, &mut all);
-        }
+    for text in sources(folder)? {
+        add_sizes(&text, &mut all);
     }
     all.retain(|_, size: &mut Size| size.fields > 0);
     Ok(all)
+}
+
+/// The texts of all files of a folder, but for tests.
+fn sources(folder: &Path) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for file in files(folder, ".rs")? {
+        if !file.strip_prefix(folder)?.starts_with("tests") {
+            texts.push(fs::read_to_string(&file)?);
+        }
+    }
+    Ok(texts)
+}
+
+/// How many functions of a file are given a reference to all of a type: as an argument, inside one (a
+/// tuple, something to be called), or as `self`.
+fn takers(text: &str, name: &str) -> usize {
+    let code: Vec<_> =
+        text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let own = [format!("impl {name} {{"), format!("impl {name}<")];
+    let mut is_own = false;
+    let mut count = 0;
+    for (at, line) in code.iter().enumerate() {
+        if line.starts_with("impl") || line.starts_with('}') {
+            is_own = own.iter().any(|head| line.starts_with(head));
+        }
+        let Some(start) = function_name(line) else { continue };
+        let rest = code[at..].join("\n");
+        let arguments = arguments(&rest[start..]);
+        let first = arguments.split([',', ':']).next().unwrap_or_default().trim();
+        let takes_self = is_own && first.ends_with("self");
+        count += usize::from(takes_self || has_reference(arguments, name));
+    }
+    count
+}
+
+/// Where the name of the function begins that a line begins.
+fn function_name(line: &str) -> Option<usize> {
+    let at = line.find("fn ")?;
+    let is_modifier = |word: &str| {
+        word.starts_with("pub")
+            || word.starts_with('"')
+            || ["const", "unsafe", "extern"].contains(&word)
+    };
+    line[..at].split_whitespace().all(is_modifier).then_some(at + "fn ".len())
+}
+
+/// The arguments of the function whose name a text begins with.
+fn arguments(text: &str) -> &str {
+    let (mut angles, mut parens, mut start, mut before) = (0, 0, 0, ' ');
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' if parens == 0 => angles += 1,
+            '>' if parens == 0 && before != '-' => angles -= 1,
+            '(' if angles == 0 => {
+                parens += 1;
+                if parens == 1 {
+                    start = at + 1;
+                }
+            }
+            ')' if angles == 0 => {
+                parens -= 1;
+                if parens == 0 {
+                    return &text[start..at];
+                }
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    ""
+}
+
+/// Whether a type is named as what a reference leads to.
+fn has_reference(arguments: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    arguments.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&arguments[..at], &arguments[at + name.len()..]);
+        // In front of it there may be the rest of its path, `mut` and a lifetime.
+        let start = before.trim_end_matches(|c| is_word(c) || c == ':');
+        let path = &before[start.len()..];
+        let start = start.trim_end().trim_end_matches("mut").trim_end();
+        let reference = match start.rsplit_once('\'') {
+            Some((reference, lifetime)) if lifetime.chars().all(is_word) => reference,
+            _ => start,
+        };
+        let is_name = (path.is_empty() || path.ends_with("::")) && !after.starts_with(is_word);
+        is_name && reference.ends_with('&')
+    })
 }
 
 fn add_sizes(text: &str, all: &mut BTreeMap<String, Size>) {
@@ -402,5 +518,45 @@ mod tests {
         assert!(judge_sizes(&all, most, &BTreeMap::new()).is_err());
         let larger = BTreeMap::from([("A".to_owned(), Size { fields: 2, methods: 2 })]);
         judge_sizes(&all, most, &larger).unwrap();
+    }
+
+    #[test]
+    fn who_takes_all_of_a_type_is_counted() {
+        let takers = |text: &str| takers(text, "Whole");
+        assert_eq!(takers("fn f(p: &mut Whole) {}\npub fn g(_: u8, p: &Whole) -> u8 {\n"), 2);
+        let long = "    pub(super) unsafe fn f<'a, F: Fn(u8) -> u8>(\n        f: F,\n        \
+                    p: &'a mut Whole,\n    ) -> u8 {\n";
+        assert_eq!(takers(long), 1);
+        assert_eq!(
+            takers("fn f((a, p): (u8, &crate::x::Whole)) {}\nfn g(f: impl Fn(&mut Whole)) {}\n"),
+            2
+        );
+        let methods = "impl Whole {\n    fn a(&mut self) {}\n    fn b(self, x: u8) {}\n    fn new() -> Whole {}\n}\n";
+        assert_eq!(takers(methods), 2);
+        // A part of it, another type, a comment, a result, something that is called inside.
+        let none = "fn f(p: &mut Part) {}\nfn g(p: &Wholes, q: &NotWhole) {}\n// fn h(p: &Whole)\n\
+                    fn i() -> &'static Whole {}\n    let f: fn(&mut Whole) = f;\nimpl Part {\n    fn j(&self) {}\n}\n";
+        assert_eq!(takers(none), 0);
+    }
+
+    #[test]
+    fn one_taker_more_is_found_and_so_is_a_number_that_is_too_high() {
+        let root = Project::find().unwrap().root;
+        let rules = Rules::parse(&fs::read_to_string(root.join(RULES)).unwrap()).unwrap();
+        assert!(!rules.whole.is_empty());
+        for (folder, types) in &rules.whole {
+            let mut texts = sources(&root.join(folder)).unwrap();
+            for (name, most) in types {
+                let count = |texts: &[String]| texts.iter().map(|text| takers(text, name)).sum();
+                judge_takers(name, count(&texts), *most).unwrap();
+                texts.push(format!("pub fn planted(p: &mut {name}) {{}}\n"));
+                let error = judge_takers(name, count(&texts), *most).unwrap_err().to_string();
+                assert!(error.contains("take the parts that are needed"), "{error}");
+                texts.pop();
+                let error = judge_takers(name, count(&texts), *most + 1).unwrap_err().to_string();
+                assert!(error.contains("is to be lowered"), "{error}");
+            }
+        }
+        assert!(Rules::parse("[whole s]\nProcess: many\n").is_err());
     }
 }

@@ -100,17 +100,40 @@ pub struct Boot {
     pub options: MachineOptions,
     /// Run on the host's processor; decided by [`crate::kvm::usable`].
     pub kvm: bool,
+    /// What the program's streams go over.
+    pub streams: Streams,
     /// A file that is the machine's memory: below 2.75 GiB, a physical address is an offset in it.
     pub memory_file: Option<PathBuf>,
 }
 
-/// File descriptors, inherited by QEMU, that are the far ends of the guest's serial ports.
-pub struct Ports {
-    pub console: i32,
-    pub control: i32,
+/// What the program's streams go over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Streams {
+    /// The first serial port, all of them.
+    Serial,
+    /// Ports of a virtio console, each one of its own.
+    Device,
 }
 
-pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
+/// File descriptors, inherited by QEMU, that are the far ends of the guest's ports.
+#[derive(Clone, Copy)]
+pub struct Ports {
+    /// The second serial port.
+    pub control: i32,
+    /// The first one, or the port of the device with the input.
+    pub first: i32,
+    /// The ports of the device with standard output and error.
+    pub others: Option<[i32; 2]>,
+}
+
+impl Ports {
+    /// All of them.
+    pub fn all(self) -> impl Iterator<Item = i32> {
+        [self.control, self.first].into_iter().chain(self.others.into_iter().flatten())
+    }
+}
+
+pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     let options = &boot.options;
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |text: &str| arguments.extend(text.split_whitespace().map(OsString::from));
@@ -148,13 +171,30 @@ pub fn arguments(boot: &Boot, ports: &Ports) -> Vec<OsString> {
         add(&format!("-object {backend} -machine memory-backend=memory"));
     }
     add("-device isa-debug-exit,iobase=0xf4,iosize=0x04");
-    add(&format!("-chardev socket,id=console,fd={} -serial chardev:console", ports.console));
+    // What a slow reader does not take stays with whoever writes: sockets, and no virtconsole, which drops it.
+    add(&format!("-chardev socket,id=first,fd={}", ports.first));
+    match ports.others {
+        None => add("-serial chardev:first"),
+        Some([out, err]) => {
+            add("-serial null");
+            add(&format!("-chardev socket,id=out,fd={out} -chardev socket,id=err,fd={err}"));
+            add("-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports=4,vectors=1");
+            for (number, name) in [(1, "first"), (2, "out"), (3, "err")] {
+                add(&format!(
+                    "-device virtserialport,bus=streams.0,nr={number},chardev={name},name={name}"
+                ));
+            }
+        }
+    }
     add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
     let turns = if options.turns { " occupancy=turns" } else { "" };
-    arguments.extend(["-append".into(), format!("{}{la57}{turns}", boot.command_line).into()]);
+    // So that a guest which cannot use the device says so, and does not write where nobody reads.
+    let streams = if boot.streams == Streams::Device { " streams=device" } else { "" };
+    let words = format!("{}{la57}{turns}{streams}", boot.command_line);
+    arguments.extend(["-append".into(), words.into()]);
     arguments
 }
 
@@ -184,6 +224,7 @@ impl Boot {
             command_line: String::new(),
             options: options.clone(),
             kvm: options.can_use_kvm() && crate::kvm::usable(project),
+            streams: Streams::Serial,
             memory_file: None,
         })
     }

@@ -4,16 +4,17 @@ use crate::backtrace::Symbols;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::image::{Addition, Base, Image};
 use crate::log::{panic_report, Log, Record};
-use crate::machine::{parse_size, Boot, MachineOptions, MemorySize};
+use crate::machine::{parse_size, Boot, MachineOptions, MemorySize, Streams};
+use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
 use crate::terminal::{window_size, RawMode};
 use crate::{compile, setup, tracing};
 use anyhow::{bail, Context, Result};
-use rustix::stdio::{stdin, stdout};
+use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub const STATUS_TIMEOUT: i32 = 124;
 ///
 /// PROG without a slash is a program of the image (busybox and all its commands, bash if the host
 /// has bash-static). PROG with a slash is a static Linux program of this machine: ./prog becomes
-/// /root/prog there. Standard input, output and the exit status are the program's; one that is
+/// /root/prog there. Standard input, output and error and the exit status are the program's; one that is
 /// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
 /// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
 ///
@@ -56,6 +57,9 @@ pub struct RunOptions {
     /// Memory for the trace, for each core: 8 bytes for each event
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size, requires = "trace")]
     pub trace_buffer: MemorySize,
+    /// Have the streams of the program go over a serial port, as on a machine without the device for them
+    #[arg(long, hide = true)]
+    pub serial: bool,
     /// Leave it to the guest to refuse what it cannot run
     #[arg(long)]
     pub no_check: bool,
@@ -92,6 +96,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let mut boot = Boot::new(project, &image.file, &options.machine)?;
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
     boot.kernel = built.kernel;
+    boot.streams = if options.serial { Streams::Serial } else { Streams::Device };
     let memory = tracing::Memory::new(project);
     if traced.is_some() {
         boot.memory_file = Some(memory.0.clone());
@@ -105,8 +110,10 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let limits = Limits { timeout: options.timeout, watch_signals: true, ..Limits::default() };
     let raw_mode = RawMode::enter();
     let console = Console {
-        input: Box::new(File::from(stdin().as_fd().try_clone_to_owned()?)),
-        output: Box::new(File::from(stdout().as_fd().try_clone_to_owned()?)),
+        input: Box::new(duplicate(stdin())?),
+        output: Sink::file(duplicate(stdout())?)?,
+        errors: Sink::file(duplicate(stderr())?)?,
+        screen: screen()?,
         terminal: raw_mode.is_some(),
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
@@ -117,6 +124,19 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(report(&finished, &boot.kernel, &log.file, options.verbose))
+}
+
+fn duplicate(file: BorrowedFd) -> Result<File> {
+    Ok(File::from(file.try_clone_to_owned()?))
+}
+
+/// Where the guest's terminal is seen: the first of our streams that is one.
+fn screen() -> Result<Sink> {
+    let streams = [stdout(), stderr(), stdin()];
+    match streams.into_iter().find(|stream| isatty(stream)) {
+        Some(terminal) => Ok(Sink::file(duplicate(terminal)?)?),
+        None => Ok(Sink::nowhere()),
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<Duration> {
@@ -132,8 +152,14 @@ fn parse_seconds(text: &str) -> Result<Duration> {
 fn command_line(verbose: bool) -> String {
     let kind = |terminal| if terminal { "tty" } else { "pipe" };
     let (rows, cols) = window_size().unwrap_or((24, 80));
+    // What is one file here is one stream there, so that its lines stay in order.
+    let error = match is_same(stdout(), stderr()) {
+        true => "out",
+        false if isatty(stderr()) => "tty",
+        false => "own",
+    };
     format!(
-        "stdin={} stdout={} rows={rows} cols={cols} verbose={}",
+        "stdin={} stdout={} stderr={error} rows={rows} cols={cols} verbose={}",
         kind(isatty(stdin())),
         kind(isatty(stdout())),
         u8::from(verbose)

@@ -19,9 +19,10 @@ pub const UNIXD: CapAddr = CapAddr(6);
 pub const SESSION: CapAddr = CapAddr(7);
 /// The CPU driver of the core (`init`; `memd` and `unixd` get copies).
 pub const KERNEL: CapAddr = CapAddr(8);
-/// All I/O ports (`init`, on the boot core only; `unixd` gets the serial ports).
+/// All I/O ports (`init`, on the boot core only; `unixd` gets a copy, for the serial ports).
 pub const IO: CapAddr = CapAddr(9);
-/// All interrupt lines (`init`, on the boot core only; `unixd` gets IRQ 3 and 4 in this slot and the next).
+/// All interrupt lines (`init`, on the boot core only; `unixd` gets IRQ 3 and 4 in this slot and the next). From 16 on they
+/// are raised by messages of devices.
 pub const IRQ: CapAddr = CapAddr(10);
 /// The endpoint on which a server receives.
 pub const SELF_EP: CapAddr = CapAddr(12);
@@ -46,8 +47,12 @@ pub const ROOT_TABLE_MAPPING: CapAddr = CapAddr(19);
 pub const CHANNELS: CapAddr = CapAddr(20);
 /// The endpoint of the core's monitor; empty where there is one core only.
 pub const MONITOR: CapAddr = CapAddr(21);
+/// The registers of its device (a driver: a DevFrame, and nothing else of the bus); else empty.
+pub const DEVICE: CapAddr = CapAddr(22);
+/// The interrupt of that device.
+pub const DEVICE_IRQ: CapAddr = CapAddr(23);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(22);
+pub const FIRST_FREE: CapAddr = CapAddr(24);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

@@ -545,6 +545,9 @@ invocations! {
         ) -> ();
         /// Unmasks the interrupt.
         74 IrqAck() -> ();
+        /// What a device writes, and where, to raise the interrupt by a message: the address in bits 0..32,
+        /// the value (of 32 bits) in bits 32..64. A line that has a pin has no message: `Unsupported`.
+        75 IrqMessage() -> Value;
     }
 
     /// Number 0 is the time-stamp counter, which always runs; from 1 on come the programmable counters, and

@@ -230,16 +230,20 @@ impl TypeSet {
         TypeSet(set)
     }
 
-    /// Those that user mode sees as `ty`.
-    pub const fn seen_as(ty: CapType) -> TypeSet {
-        let (mut set, mut at) = (0, 0);
+    /// [`seen_as`](Self::seen_as), by number.
+    const SEEN_AS: [TypeSet; 32] = {
+        let (mut sets, mut at) = ([TypeSet(0); 32], 0);
         while at < CapType::ROWS.len() {
-            if CapType::ROWS[at].seen() as u8 == ty as u8 {
-                set |= 1 << CapType::ROWS[at] as u32;
-            }
+            let ty = CapType::ROWS[at];
+            sets[ty.seen() as usize].0 |= 1 << ty as u32;
             at += 1;
         }
-        TypeSet(set)
+        sets
+    };
+    /// Those that user mode sees as `ty`.
+    #[inline]
+    pub const fn seen_as(ty: CapType) -> TypeSet {
+        Self::SEEN_AS[ty as usize % 32]
     }
     /// Its types, in the order of the table.
     pub fn iter(self) -> impl Iterator<Item = CapType> {

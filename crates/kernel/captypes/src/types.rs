@@ -15,7 +15,9 @@
 //! | `last` | what [must happen](Finaliser) when the last capability goes |
 //! | `seen as` | the type that user mode takes it for, if that is another |
 //!
-//! Numbers are below 32: sets of types and the parts of [`RetypeMany`](crate::op::RetypeMany) rely on it.
+//! Numbers are below 32: sets of types and the parts of [`RetypeMany`](crate::op::RetypeMany) rely on it. Those of
+//! one kind, of which the kernel asks often, follow each other (containers, tables, Mapping and Loan): then the
+//! question is one comparison.
 
 pub use crate::rights::{RamAttrs, Rights};
 use crate::schema::capability_types;
@@ -114,10 +116,11 @@ capability_types! {
         tree Memory, rank 5, size NOTHING, from [], rights [], is [],
         identity FirstEntry, wire Never, born Kept, last ClearEntries
     }
-    /// The CPU driver of this core.
-    15 Kernel {
-        tree Singleton, rank 0, size NOTHING, from [], rights [], is [Copyable],
-        identity None, wire Local, born Kept, last Forget
+    /// A part of a Frame that was lent: bytes, not pages, and each act of lending for itself. Nothing makes one
+    /// yet; see decision 49.
+    15 Loan {
+        tree Memory, rank 4, size NOTHING, from [], rights [READ WRITE], is [Copyable],
+        identity Serial, wire Never, born Kept, last Return
     }
     /// An interrupt line.
     16 Irq {
@@ -145,11 +148,10 @@ capability_types! {
         tree Memory, rank 3, size PAGES, from [], rights [], is [KernelObject],
         identity None, wire Local, born Kept, last Forget
     }
-    /// A part of a Frame that was lent: bytes, not pages, and each act of lending for itself. Nothing makes one
-    /// yet; see decision 49.
-    21 Loan {
-        tree Memory, rank 4, size NOTHING, from [], rights [READ WRITE], is [Copyable],
-        identity Serial, wire Never, born Kept, last Return
+    /// The CPU driver of this core.
+    21 Kernel {
+        tree Singleton, rank 0, size NOTHING, from [], rights [], is [Copyable],
+        identity None, wire Local, born Kept, last Forget
     }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.

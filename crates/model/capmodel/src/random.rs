@@ -127,6 +127,7 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::PortOut, 2, 0),
     (Label::PortOutBytes, 1, 0),
     (Label::IrqAck, 2, 0),
+    (Label::IrqMessage, 1, 0),
     (Label::ReadCounter, 2, 0),
 ];
 
@@ -392,7 +393,9 @@ impl Draft<'_> {
             Label::PortIn | Label::PortOut | Label::PortOutBytes => {
                 self.cap(|c| c.ty == CapType::Io).or(self.given(slot::IO))?
             }
-            Label::IrqAck => self.cap(|c| c.ty == CapType::Irq).or(self.given(slot::IRQ))?,
+            Label::IrqAck | Label::IrqMessage => {
+                self.cap(|c| c.ty == CapType::Irq).or(self.given(slot::IRQ))?
+            }
             Label::Copy | Label::Mint | Label::Move | Label::Identify | Label::CopyRange => {
                 self.any()?
             }

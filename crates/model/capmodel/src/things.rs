@@ -152,6 +152,11 @@ impl Model {
                 self.line(who, target)?;
                 Err(Errors::one(Status::WrongState))
             }
+            // The model's lines are below those that have messages, or above all.
+            Label::IrqMessage => {
+                self.line(who, target)?;
+                Err(Errors::one(Status::Unsupported))
+            }
             _ => unreachable!("Model::invoke has done {label:?}"),
         }
     }

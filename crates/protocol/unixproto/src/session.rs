@@ -68,6 +68,9 @@ pub struct Header {
     pub changes: AtomicU64,
     /// The effective (POSIX) capabilities. By `unixd`.
     pub caps: AtomicU64,
+    /// How many bytes of the data area the library may have written to. Only those, and what `unixd` wrote, are
+    /// cleared for the next process that gets the frame: whoever says too little shows what it wrote itself.
+    pub used: AtomicU32,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

@@ -59,13 +59,14 @@ impl Pmap {
     pub fn is_readable(&self, page: u64) -> bool {
         let (key, entry) = locate(page);
         let region = self.regions.get(key);
-        region.is_some_and(|region| region.present.get(entry) || region.zeros.get(entry))
+        region
+            .is_some_and(|region| region.present.get(entry) || region.shows_zeros(entry, entry + 1))
     }
     /// Does any of the entries `lo..hi` of a region show something, be it the page of zeros?
     #[inline]
     pub fn shows_any(&self, key: u64, lo: u32, hi: u32) -> bool {
         let region = self.regions.get(key);
-        region.is_some_and(|r| r.present.any_within(lo, hi) || r.zeros.any_within(lo, hi))
+        region.is_some_and(|r| r.present.any_within(lo, hi) || r.shows_zeros(lo, hi))
     }
     /// Is this page mapped and, as far as the pmap knows, writable?
     #[inline]
@@ -125,6 +126,7 @@ impl Pmap {
     ///
     /// The backend refuses that, too: the region is condemned.
     #[cold]
+    #[inline(never)]
     fn reset(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
         self.drop_region(b, key).inspect_err(|_| {
             if let Some(region) = self.regions.get_mut(key) {
@@ -239,12 +241,13 @@ impl Pmap {
         let lo = (first..entry).rev().find(|&at| in_use(at)).map_or(first, |at| at + 1);
         let hi = (entry + 1..end).find(|&at| in_use(at)).unwrap_or(end);
         b.zeros_show(region.table, lo, hi - lo, prot)?;
-        region.zeros.set_range(lo, hi);
+        region.note_zeros(lo, hi);
         Ok(())
     }
 
     /// Maps the anons of `count` pages from `page` on, all of one chunk, which are in `place`;
-    /// pages already mapped get the rights.
+    /// pages already mapped get the rights. If the backend refuses that, the table goes, and the next fault brings
+    /// them back.
     #[inline]
     pub fn enter_anons(
         &mut self,
@@ -265,9 +268,7 @@ impl Pmap {
         };
         if count == 1 && region.present.get(entry) {
             if b.protect_part(mapping, 0, 1, prot).is_err() {
-                // Anew, in an empty table.
-                self.reset(b, key)?;
-                return self.enter_anons(b, amap, (page, count), place, prot);
+                return self.reset(b, key);
             }
         } else {
             let pages = (place.node, place.slot);
@@ -284,7 +285,7 @@ impl Pmap {
     /// # Errors
     ///
     /// The backend refuses: the region is condemned.
-    #[inline]
+    #[inline(always)]
     pub fn replace_anon(
         &mut self,
         b: &mut impl Backend,
@@ -309,7 +310,8 @@ impl Pmap {
     }
 
     /// Maps pages of an object around page `page`, of which `object_page` is there: as many as
-    /// one extent holds, inside `low..high`, and as are not mapped yet, up to a half of a region.
+    /// one extent holds, inside `low..high`, and as are not mapped yet, up to a half of a region. If the page is
+    /// mapped, it gets the rights, or as in [`enter_anons`](Self::enter_anons).
     #[allow(clippy::too_many_arguments)]
     pub fn enter_object(
         &mut self,
@@ -333,10 +335,8 @@ impl Pmap {
         if used.get(slot) {
             let head = region.mapping_start(entry);
             if b.protect_part((node, head % HALF), entry - head, 1, prot).is_err() {
-                // Anew, in an empty table. Others may have taken the page away.
-                self.reset(b, key)?;
-                let limits = (low, high);
-                return self.enter_object(b, amap, page, object_page, extent, limits, prot);
+                // Others may have taken the page away.
+                return Ok(self.reset(b, key)?);
             }
             region.set_writable(entry, entry + 1, prot);
             return Ok(());
@@ -471,7 +471,8 @@ impl Pmap {
     ///
     /// The backend refuses: nothing has changed.
     pub fn drop_if_empty(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        let is_empty = |region: &Region| region.present.is_empty() && region.zeros.is_empty();
+        let is_empty =
+            |region: &Region| region.present.is_empty() && !region.shows_zeros(0, 2 * HALF);
         match self.regions.get(key).is_some_and(is_empty) {
             true => self.drop_region(b, key),
             false => Ok(()),

@@ -19,7 +19,9 @@ pub struct Region {
     pub(crate) head: Bits<8>,
     /// Entries that show the page of zeros: nobody has written to these pages. They have no Mapping,
     /// and do not count as present.
-    pub(crate) zeros: Bits<8>,
+    zeros: Bits<8>,
+    /// There may be such entries. Mostly there are none, and nobody looks for them.
+    shows_zeros: bool,
     /// Entries that may be writable. Exact but for anons that are not owned for certain.
     pub(crate) writable: Bits<8>,
     /// Perhaps another process maps the table too: it must not be changed.
@@ -43,6 +45,7 @@ impl Region {
             present: none,
             head: none,
             zeros: none,
+            shows_zeros: false,
             writable: none,
             shared,
             kept,
@@ -112,8 +115,20 @@ impl Region {
     }
     pub(crate) fn note(&mut self, lo: u32, hi: u32, prot: Prot) {
         self.present.set_range(lo, hi);
-        self.zeros.clear_range(lo, hi);
+        if self.shows_zeros {
+            self.zeros.clear_range(lo, hi);
+        }
         self.set_writable(lo, hi, prot);
+    }
+    /// Notes that `lo..hi` show the page of zeros.
+    pub(crate) fn note_zeros(&mut self, lo: u32, hi: u32) {
+        self.shows_zeros = true;
+        self.zeros.set_range(lo, hi);
+    }
+    /// Returns `true` if an entry of `lo..hi` shows the page of zeros.
+    #[inline]
+    pub(crate) fn shows_zeros(&self, lo: u32, hi: u32) -> bool {
+        self.shows_zeros && self.zeros.any_within(lo, hi)
     }
     pub(crate) fn set_writable(&mut self, lo: u32, hi: u32, prot: Prot) {
         if prot.has(Prot::WRITE) {
@@ -137,16 +152,26 @@ impl Region {
         self.writable_half(half).and(filled)
     }
     /// Takes the page of zeros away from `lo..hi`.
+    #[inline]
     pub(crate) fn hide_zeros(
         &mut self,
         b: &mut impl Backend,
         lo: u32,
         hi: u32,
     ) -> Result<(), Refused> {
-        if !self.zeros.is_empty() && !self.zeros.within(lo, hi).is_empty() {
+        match self.shows_zeros {
+            true => self.hide_shown_zeros(b, lo, hi),
+            false => Ok(()),
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn hide_shown_zeros(&mut self, b: &mut impl Backend, lo: u32, hi: u32) -> Result<(), Refused> {
+        if self.zeros.any_within(lo, hi) {
             b.zeros_hide(self.table, lo, hi - lo)?;
             self.zeros.clear_range(lo, hi);
         }
+        self.shows_zeros = !self.zeros.is_empty();
         Ok(())
     }
     /// Removes all entries, which are of no anons in pairs, or of such as are gone.
@@ -165,7 +190,7 @@ impl Region {
     /// Notes that nobody knows what the table holds.
     pub(crate) fn condemn(&mut self) {
         self.forget(0, 2 * HALF);
-        self.zeros = Bits::EMPTY;
+        (self.zeros, self.shows_zeros) = (Bits::EMPTY, false);
         (self.shared, self.condemned) = (true, true);
     }
     pub(crate) fn forget(&mut self, lo: u32, hi: u32) {

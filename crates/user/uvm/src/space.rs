@@ -109,7 +109,48 @@ impl Space {
     ///
     /// The backend refuses. All of them are tried nevertheless; where some are left to see the region is
     /// condemned.
+    #[inline(always)]
     pub(crate) fn discard(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+        pure: bool,
+    ) -> Result<(), NoMemory> {
+        if start >= end {
+            return Ok(());
+        }
+        if (end - 1) >> 8 != start >> 8 {
+            return self.discard_halves(b, start, end, pure);
+        }
+        let (lo, hi) = ((start & 255) as u32, ((end - 1) & 255) as u32 + 1);
+        match self.has_pages(start >> 8, lo, hi) {
+            true => self.discard_in_half(b, start >> 8, lo, hi, pure),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for a range that is not inside one half of a region.
+    #[inline(never)]
+    fn discard_halves(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+        pure: bool,
+    ) -> Result<(), NoMemory> {
+        let half = start >> 8;
+        if self.has_pages(half, (start & 255) as u32, 256) {
+            return self.discard_from(b, start, end, pure);
+        }
+        match self.next_half(half + 1) {
+            at if at.saturating_mul(256) >= end => Ok(()),
+            at => self.discard_from(b, at << 8, end, pure),
+        }
+    }
+
+    #[inline(never)]
+    fn discard_from(
         &mut self,
         b: &mut impl Backend,
         start: u64,
@@ -128,26 +169,29 @@ impl Space {
             if behind == end {
                 break;
             }
-            // Jump to the next chunk or region that has anything.
-            let chunk = self.amap.next_key(half + 1);
-            let region = self.pmap.next_key((half + 1) >> 1).map(|key| key << 1);
-            at = match (chunk, region) {
-                (None, None) => break,
-                (Some(a), Some(b)) => a.min(b).max(half + 1) << 8,
-                (Some(a), None) | (None, Some(a)) => a.max(half + 1) << 8,
-            };
+            at = self.next_half(half + 1).saturating_mul(256);
         }
         result
     }
 
-    /// Are there anons, or pages that are mapped, in `lo..hi` of a half of a region?
+    /// The first half of a region, at or behind `half`, with a chunk or in a region with a table; `u64::MAX` if
+    /// there is none.
     #[inline]
+    fn next_half(&self, half: u64) -> u64 {
+        let chunk = self.amap.next_key(half).unwrap_or(u64::MAX);
+        let region = self.pmap.next_key(half >> 1).map_or(u64::MAX, |key| key << 1);
+        chunk.min(region).max(half)
+    }
+
+    /// Are there anons, or pages that are mapped, in `lo..hi` of a half of a region?
+    #[inline(never)]
     fn has_pages(&self, half: u64, lo: u32, hi: u32) -> bool {
         let base = (half as u32 & 1) * 256;
         self.amap.chunk(half).is_some_and(|chunk| chunk.filled.any_within(lo, hi))
             || self.pmap.shows_any(half >> 1, base + lo, base + hi)
     }
 
+    #[inline(never)]
     fn discard_in_half(
         &mut self,
         b: &mut impl Backend,

@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("interrupts_to_a_dispatcher", to_a_dispatcher),
     ("interrupts_end_with_their_endpoint", end_with_endpoint),
     ("interrupt_errors", interrupt_errors),
+    ("interrupt_messages", messages),
     ("performance_counters", counters),
 ];
 
@@ -25,6 +26,9 @@ const CLOCK_PORTS: CapAddr = slot(0);
 const CLOCK_LINE: CapAddr = slot(1);
 const CLOCK_FIRST: u16 = 0x70;
 const LINE: u64 = 8;
+/// All lines, and the first of those that are raised by messages.
+const LINES: u64 = 32;
+const FIRST_MESSAGE: u64 = 16;
 const REGISTER_A: u8 = 0x0a;
 /// Interrupts that are looked at: some milliseconds.
 const TICKS: u32 = 200;
@@ -187,12 +191,30 @@ fn interrupt_errors(lab: &mut Lab) -> Outcome {
     fails!(NoRights, invoke(CLOCK_LINE, bind(slot(3).into())));
     fails!(WrongState, invoke(CLOCK_LINE, op::IrqAck {}));
     fails!(HasDescendants, IRQ.retype(Irq, LINE, 1, 1, slot(4)));
-    fails!(OutOfRange, IRQ.retype(Irq, 16, 1, 1, slot(5)));
+    fails!(OutOfRange, IRQ.retype(Irq, LINES, 1, 1, slot(5)));
     good!(lab.make(Dispatcher, 0, PAGE, slot(6)));
     // One that was not configured can be named, but hears nothing.
     good!(invoke(CLOCK_LINE, bind(slot(6).into())));
     good!(slot(6).delete());
     fails!(WrongState, invoke(CLOCK_LINE, op::IrqAck {}));
+    Ok(())
+}
+
+/// Lines without a pin are raised by messages, each by one of its own, to the local APIC; and only those.
+fn messages(_: &mut Lab) -> Outcome {
+    const TO_LOCAL_APIC: u64 = 0xfee0_0000;
+    const FIRST_VECTOR: u64 = 32;
+    good!(take_clock());
+    fails!(Unsupported, invoke(CLOCK_LINE, op::IrqMessage {}));
+    fails!(OutOfRange, invoke(IRQ, op::IrqMessage {}));
+    fails!(WrongType, invoke(CLOCK_PORTS, op::IrqMessage {}));
+    for line in [FIRST_MESSAGE, LINES - 1] {
+        good!(IRQ.retype(Irq, line, 1, 1, slot(5)));
+        let message = good!(invoke(slot(5), op::IrqMessage {})).value;
+        check!(message as u32 as u64 & 0xfff0_0fff == TO_LOCAL_APIC);
+        check!(message >> 32 == FIRST_VECTOR + line);
+        good!(slot(5).delete());
+    }
     Ok(())
 }
 

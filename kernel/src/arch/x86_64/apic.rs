@@ -2,16 +2,18 @@
 //!
 //! | vector | |
 //! |---|---|
-//! | 32 + n | line n of the old interrupt controllers (3: log port, 4: console) |
+//! | 32 + n | line n of the old interrupt controllers (3: log port, 4: console), n below 16 |
+//! | 32 + n | message n of devices that interrupt by writing to the local APIC, n from 16 below 32 |
 //! | 0xe0 | the timer of this core |
 //! | 0xe1 | a request of another core |
 //! | 0xff | spurious |
 //!
 //! Lines arrive at the boot core, and nobody else touches the I/O APIC. A line is masked when its
 //! interrupt is taken, and stays so until [`irq_unmask`]: the driver in
-//! user mode says when the device is quiet again.
+//! user mode says when the device is quiet again. A message has no mask here: it comes once for each
+//! write of the device, which has masks of its own.
 
-use super::super::{Core, CoreHead, Handlers};
+use super::super::{Core, CoreHead, Handlers, IrqMessage};
 use super::clock::Rates;
 use super::cpu::{self, msr, Features};
 use super::memory::{map_device, BootPages};
@@ -21,8 +23,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Vector of line 0.
 pub const VECTOR_IRQ0: u64 = 32;
-/// Lines that are routed.
-pub const IRQS: usize = 16;
+/// Lines of the old controllers.
+pub const LINES: usize = 16;
+/// The same, and behind them those that are raised by messages.
+pub const IRQS: usize = LINES + 16;
 /// Vector of the timer.
 pub const VECTOR_TIMER: u64 = 0xe0;
 /// Vector for requests between cores.
@@ -245,7 +249,7 @@ pub extern "C" fn on_interrupt<H: Handlers>(core: &mut Core<H::Local>, vector: u
         return;
     }
     let line = vector.wrapping_sub(VECTOR_IRQ0);
-    let is_second = line < IRQS as u64 && !take_line(line as u8);
+    let is_second = line < LINES as u64 && !take_line(line as u8);
     eoi();
     // One that this core's controller had accepted before the line was masked for the one before: who was
     // told of that has not acknowledged it, and looks at the device anyway.
@@ -269,7 +273,7 @@ pub struct Line {
 pub struct Routing {
     /// Physical address of its registers.
     pub base: u64,
-    pub lines: [Line; IRQS],
+    pub lines: [Line; LINES],
 }
 
 /// For lines that arrive nowhere.
@@ -278,7 +282,7 @@ const NO_PIN: u32 = u32::MAX;
 const CASCADE: usize = 2;
 
 static IO_APIC: AtomicPtr<u32> = AtomicPtr::new(core::ptr::null_mut());
-static PINS: [AtomicU32; IRQS] = [const { AtomicU32::new(NO_PIN) }; IRQS];
+static PINS: [AtomicU32; LINES] = [const { AtomicU32::new(NO_PIN) }; LINES];
 
 /// Masks the old controllers, and routes every line to this core, masked.
 pub fn init_io(routing: &Routing, pages: &mut BootPages) {
@@ -359,6 +363,19 @@ fn take_line(irq: u8) -> bool {
         entry | MASKED
     });
     !was_masked
+}
+
+/// The message that raises interrupt `irq` on this core: what a processor's local APIC takes for an
+/// interrupt with this vector, as an edge. `None` for a line with a pin, and on a core whose address the
+/// message has no room for.
+pub fn irq_message(irq: u8) -> Option<IrqMessage> {
+    const TO_LOCAL_APIC: u32 = 0xfee0_0000;
+    let core = id();
+    let is_message = (LINES..IRQS).contains(&usize::from(irq));
+    (is_message && core <= 0xff).then_some(IrqMessage {
+        address: TO_LOCAL_APIC | core << 12,
+        value: VECTOR_IRQ0 as u32 + u32::from(irq),
+    })
 }
 
 /// Keeps line `irq` from interrupting. A line that does not exist is ignored.

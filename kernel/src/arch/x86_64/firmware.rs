@@ -4,7 +4,7 @@
 //! tables that it does not know (SRAT, NFIT) are read here. All of it happens on the boot page
 //! tables, which map 4 GiB.
 
-use super::apic::{Line, Routing, IRQS};
+use super::apic::{Line, Routing, LINES};
 use super::memory::phys_to_virt;
 use crate::arch::boot_info::{BootInfo, CoreInfo, Region, RegionKind};
 use acpi::madt::{InterruptSourceOverrideEntry, Madt, MadtEntry};
@@ -127,7 +127,7 @@ fn override_line(routing: &mut Routing, new: &InterruptSourceOverrideEntry) {
     const ACTIVE_LOW: u16 = 3;
     const LEVEL: u16 = 3 << 2;
     let number = usize::from(new.irq);
-    if number < IRQS && new.bus == 0 {
+    if number < LINES && new.bus == 0 {
         routing.lines[number] = Line {
             pin: new.global_system_interrupt,
             active_low: new.flags & 3 == ACTIVE_LOW,

@@ -400,6 +400,8 @@ pub fn flush_page(va: VirtAddr) {
 pub fn record(info: &mut BootInfo, pages: &BootPages) {
     /// Kept back for the code that starts the other cores, and because firmware lives there.
     const LOW_MEMORY: core::ops::Range<u64> = 0..1 << 20;
+    /// From here to 4 GiB are the interrupt controllers, timers and the firmware.
+    const CHIPSET: u64 = 0xfec0_0000;
     let image = Image::get();
     let archive = info.archive.start..info.archive.end.next_multiple_of(PAGE);
     info.mark(LOW_MEMORY, RegionKind::Reserved);
@@ -407,4 +409,5 @@ pub fn record(info: &mut BootInfo, pages: &BootPages) {
     info.mark(pages.used(), RegionKind::KernelData);
     info.mark(archive, RegionKind::Archive);
     info.round_to_pages();
+    info.find_windows(CHIPSET);
 }

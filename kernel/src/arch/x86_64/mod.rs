@@ -26,7 +26,7 @@ use crate::arch::boot_info::BootInfo;
 use crate::arch::log;
 use memory::{BootPages, Image};
 
-pub use apic::{eoi, irq_mask, irq_unmask, send_ipi, timer_set};
+pub use apic::{eoi, irq_mask, irq_message, irq_unmask, send_ipi, timer_set};
 pub use apic::{IRQS, VECTOR_IPI, VECTOR_IRQ0, VECTOR_TIMER};
 pub use cpu::{
     canonical, has_fsgsbase, read_fs_base, read_gs_base, relax, tsc, write_fs_base, write_gs_base,

@@ -1,8 +1,7 @@
 //! Arguments and environment of a program.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
 use alloc::vec::Vec;
 
 /// Longest path, with its zero byte.
@@ -45,17 +44,17 @@ pub struct Args {
 }
 
 /// A path that a system call was given.
-pub fn path(p: &mut Process, addr: u64) -> Result<Vec<u8>> {
-    Ok(user::cstr(p, addr, PATH_MAX, Errno::ENAMETOOLONG)?.to_vec())
+pub fn path(mm: &mut Mm, addr: u64) -> Result<Vec<u8>> {
+    Ok(user::cstr(mm, addr, PATH_MAX, Errno::ENAMETOOLONG)?.to_vec())
 }
 
 impl Args {
     /// From the program's memory.
-    pub fn read(p: &mut Process, path: &[u8], argv: u64, envp: u64) -> Result<Args> {
+    pub fn read(mm: &mut Mm, path: &[u8], argv: u64, envp: u64) -> Result<Args> {
         let mut room = TOTAL_MAX;
         let path = path.to_vec();
-        let mut argv = strings(p, argv, &mut room)?;
-        let envp = strings(p, envp, &mut room)?;
+        let mut argv = strings(mm, argv, &mut room)?;
+        let envp = strings(mm, envp, &mut room)?;
         if argv.count == 0 {
             argv.push(&[]);
         }
@@ -114,17 +113,17 @@ impl Args {
     }
 }
 
-fn strings(p: &mut Process, array: u64, room: &mut usize) -> Result<Strings> {
+fn strings(mm: &mut Mm, array: u64, room: &mut usize) -> Result<Strings> {
     let mut all = Strings::default();
     if array == 0 {
         return Ok(all);
     }
     loop {
-        let at: u64 = user::copy_in(p, array.wrapping_add(8 * all.count as u64))?;
+        let at: u64 = user::copy_in(mm, array.wrapping_add(8 * all.count as u64))?;
         if at == 0 {
             return Ok(all);
         }
-        let text = user::cstr(p, at, STRING_MAX, Errno::E2BIG)?;
+        let text = user::cstr(mm, at, STRING_MAX, Errno::E2BIG)?;
         *room = room.checked_sub(text.len() + 9).ok_or(Errno::E2BIG)?;
         all.push(&text);
     }

@@ -5,7 +5,8 @@ use crate::elf::{ElfError, Head, Program, Segment};
 use crate::errno::{Errno, Result};
 use crate::fd::File;
 use crate::mm::backend::Caps;
-use crate::process::Process;
+use crate::mm::Mm;
+use crate::process::Io;
 use crate::server::{self, op};
 use abi::layout::PAGE;
 use abi::native::{self, NOTE_WITHIN};
@@ -34,16 +35,16 @@ pub struct Executable {
 
 /// Opens what `args` names, or the interpreter that its `#!` line names; `args` become those of
 /// what was opened.
-pub fn open_program(p: &mut Process, dir: u32, args: &mut Args) -> Result<Executable> {
+pub fn open_program(mm: &mut Mm, dir: u32, args: &mut Args) -> Result<Executable> {
     let mut interpreter: Option<Vec<u8>> = None;
     for _ in 0..SCRIPTS {
         let file = match &interpreter {
-            Some(path) => open(p, CWD, path)?,
-            None => open(p, dir, &args.path)?,
+            Some(path) => open(mm, CWD, path)?,
+            None => open(mm, dir, &args.path)?,
         };
         let Some(line) = file.start.strip_prefix(b"#!") else { return Ok(file) };
         let line = script_line(line);
-        file.close(p);
+        file.close(mm);
         let (next, argument) = line?;
         let script = interpreter.take().unwrap_or_else(|| args.path.clone());
         args.interpreted_by(&next, argument.as_deref(), &script);
@@ -67,11 +68,11 @@ fn script_line(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     Ok((interpreter.to_vec(), (!rest.is_empty()).then(|| rest.to_vec())))
 }
 
-fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
+fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
     const CLOEXEC: u32 = 0x8_0000;
     let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
     let opened = server::call_a(request, path)?;
-    let added = p.mm.caps.objects.add(opened.desc, None, opened.inode, false);
+    let added = mm.caps.objects.add(opened.desc, None, opened.inode, false);
     let Ok((object, _)) = added else {
         // The error behind this is the one to tell.
         let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
@@ -79,13 +80,13 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
     };
     let mut file = Executable { object, start: Vec::new() };
     let start = match File::opened(opened, O_RDONLY).contents() {
-        Ok(_) => file.read(p, 0, START),
+        Ok(_) => file.read(mm, 0, START),
         Err(_) => Err(Errno::EACCES),
     };
     match start {
         Ok(start) => file.start = start,
         Err(error) => {
-            file.close(p);
+            file.close(mm);
             return Err(error);
         }
     }
@@ -94,8 +95,8 @@ fn open(p: &mut Process, dir: u32, path: &[u8]) -> Result<Executable> {
 
 impl Executable {
     /// Gives the file up; not needed once it is mapped.
-    pub fn close(&self, p: &mut Process) {
-        let Caps { nodes, objects, .. } = &mut p.mm.caps;
+    pub fn close(&self, mm: &mut Mm) {
+        let Caps { nodes, objects, .. } = &mut mm.caps;
         objects.release(nodes, self.object);
         if let Some((None, desc)) = objects.released.pop() {
             // A description that is not closed goes with the process.
@@ -104,29 +105,29 @@ impl Executable {
     }
 
     /// Up to `bytes` bytes from `offset` on.
-    fn read(&self, p: &mut Process, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-        let Caps { arena, nodes, objects, .. } = &mut p.mm.caps;
+    fn read(&self, mm: &mut Mm, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let Caps { arena, nodes, objects, .. } = &mut mm.caps;
         let read = objects.read((arena, nodes), self.object, offset, bytes);
         read.map_err(|_| Errno::EIO)
     }
 
     /// The program headers, most often in what has been read already.
-    fn headers(&self, p: &mut Process, head: &Head) -> Result<Cow<'_, [u8]>> {
+    fn headers(&self, mm: &mut Mm, head: &Head) -> Result<Cow<'_, [u8]>> {
         let (from, bytes) = (head.headers_offset, head.headers_bytes());
         match self.start.get(from as usize..from.saturating_add(bytes) as usize) {
             Some(headers) => Ok(Cow::Borrowed(headers)),
-            None => self.read(p, from, bytes).map(Cow::Owned),
+            None => self.read(mm, from, bytes).map(Cow::Owned),
         }
     }
 
     /// Reads and checks the headers. `ELIBACC`: it is dynamic, and that has been said.
-    pub fn read_program(&self, p: &mut Process) -> Result<Program> {
+    pub fn read_program(&self, io: &mut Io) -> Result<Program> {
         let head = Head::parse(&self.start).map_err(errno)?;
-        let headers = self.headers(p, &head)?;
-        let size = p.mm.caps.objects.size(self.object);
+        let headers = self.headers(&mut io.mm, &head)?;
+        let size = io.mm.caps.objects.size(self.object);
         let program = Program::parse(&head, &headers, size).map_err(errno)?;
         if let Some((offset, len)) = program.interpreter {
-            self.refuse_dynamic(p, offset, len);
+            self.refuse_dynamic(io, offset, len);
             return Err(Errno::ELIBACC);
         }
         Ok(program)
@@ -142,12 +143,12 @@ impl Executable {
 
     /// The file as far as it is loaded: without the sections behind that, which the header then
     /// does not mention either.
-    pub fn read_loaded(&self, p: &mut Process, program: &Program) -> Result<Vec<u8>> {
+    pub fn read_loaded(&self, mm: &mut Mm, program: &Program) -> Result<Vec<u8>> {
         const SECTIONS_OFFSET: core::ops::Range<usize> = 40..48;
         const SECTIONS_SIZES: core::ops::Range<usize> = 58..64;
         let loaded = |s: &Segment| s.offset + s.start % PAGE + (s.file_end - s.start);
         let end = program.segments.iter().map(loaded).max().unwrap_or(0);
-        let mut bytes = self.read(p, 0, end)?;
+        let mut bytes = self.read(mm, 0, end)?;
         for field in [SECTIONS_OFFSET, SECTIONS_SIZES] {
             bytes.get_mut(field).ok_or(Errno::ENOEXEC)?.fill(0);
         }
@@ -155,12 +156,12 @@ impl Executable {
     }
 
     /// Says why a dynamic program cannot run.
-    fn refuse_dynamic(&self, p: &mut Process, offset: u64, len: u64) {
-        let name = self.read(p, offset, len.min(INTERPRETER)).unwrap_or_default();
+    fn refuse_dynamic(&self, io: &mut Io, offset: u64, len: u64) {
+        let name = self.read(&mut io.mm, offset, len.min(INTERPRETER)).unwrap_or_default();
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name);
         complain(
-            p,
+            io,
             &alloc::format!(
                 "this program is dynamically linked and needs {name}, which is not there; \
              only static programs run"
@@ -175,13 +176,13 @@ fn errno(_: ElfError) -> Errno {
 
 /// Writes a line to the standard error of the process, or to the kernel's log if it is the first
 /// and has no program yet: its output is not for this.
-pub fn complain(p: &mut Process, text: &str) {
-    if p.mm.exe.is_empty() {
+pub fn complain(io: &mut Io, text: &str) {
+    if io.mm.exe.is_empty() {
         // Who cannot tell anybody ends without.
         let _ = server::call_a(op::Log {}, text.as_bytes());
         return;
     }
-    let Ok(desc) = p.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
+    let Ok(desc) = io.fds.get(2).and_then(|file| file.description(Errno::EBADF)) else {
         return;
     };
     let line = alloc::format!("tessera: {text}\n");

@@ -19,10 +19,10 @@ use crate::errno::{Errno, Result};
 use crate::fd;
 use crate::fork::set_bases;
 use crate::mm::{self, user, Mm, STACK_GAP};
-use crate::process::{Process, NO_CALL};
+use crate::process::{Io, Process, NO_CALL};
 use crate::server::{self, op};
 use crate::sys::time;
-use crate::thread::{end, lock};
+use crate::thread::{end, lock, Me};
 use crate::upcall::die;
 use crate::{fork, vfork};
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
@@ -38,8 +38,8 @@ use uvm::{Flags, MapRequest, Placement, Prot};
 
 pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let (path, argv, envp) = (regs.rdi, regs.rsi, regs.rdx);
-    let path = args::path(p, path)?;
-    let args = Args::read(p, &path, argv, envp)?;
+    let path = args::path(&mut p.mm, path)?;
+    let args = Args::read(&mut p.mm, &path, argv, envp)?;
     execute(p, regs, CWD, args).map_err(as_linux)
 }
 
@@ -54,14 +54,14 @@ fn as_linux(error: Errno) -> Errno {
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     const EMPTY_PATH: u64 = 0x1000;
     let (fd, path, argv, envp, flags) = (regs.rdi as i32, regs.rsi, regs.rdx, regs.r10, regs.r8);
-    let mut path = args::path(p, path)?;
+    let mut path = args::path(&mut p.mm, path)?;
     let mut dir = CWD;
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
         dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
     }
-    let args = Args::read(p, &path, argv, envp)?;
+    let args = Args::read(&mut p.mm, &path, argv, envp)?;
     execute(p, regs, dir, args).map_err(as_linux)
 }
 
@@ -80,7 +80,7 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
     };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
     // Without memory it starts without them.
-    let _ = fd::attach(p, [attached.stdin, attached.stdout, attached.stderr]);
+    let _ = fd::attach(&mut p.fds, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
     if let Some(directory) = directory {
         // A directory that is not there is `/`.
@@ -146,23 +146,23 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.sys.parent_death_signal = 0;
     p.me.exec();
     match load(p, &file, &program, &args) {
-        Ok(sp) => start(p, regs, program.entry, sp),
+        Ok(sp) => start(&mut p.me, regs, program.entry, sp),
         Err(error) => die(SIGKILL, &alloc::format!("its program cannot be loaded: {error:?}")),
     }
     Ok(0)
 }
 
 /// Opens a program and reads its headers.
-fn find(p: &mut Process, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
-    let file = file::open_program(p, dir, args)?;
-    let program = file.read_program(p).and_then(|program| match file.is_native(&program) {
-        true => native::check(p, &file, &program, args).map(|()| program),
+fn find(io: &mut Io, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
+    let file = file::open_program(&mut io.mm, dir, args)?;
+    let program = file.read_program(io).and_then(|program| match file.is_native(&program) {
+        true => native::check(&mut io.mm, &file, &program, args).map(|()| program),
         false => Ok(program),
     });
     match program {
         Ok(program) => Ok((file, program)),
         Err(error) => {
-            file.close(p);
+            file.close(&mut io.mm);
             Err(error)
         }
     }
@@ -178,39 +178,40 @@ fn spawn(
     how: fn(&mut Process, &mut Regs) -> Result<u64>,
 ) -> Result<u64> {
     let (file, _) = find(p, dir, &mut args)?;
-    file.close(p);
+    file.close(&mut p.mm);
     p.fork.execute = Some(Request { dir, args: args.into_given() });
     let spawned = how(p, regs);
     p.fork.execute = None;
     spawned
 }
 
-fn start(p: &mut Process, regs: &mut Regs, entry: u64, sp: u64) {
-    p.me.call = NO_CALL;
-    set_bases(p, 0, 0);
+fn start(me: &mut Me, regs: &mut Regs, entry: u64, sp: u64) {
+    me.call = NO_CALL;
+    set_bases(me, 0, 0);
     *regs =
         Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };
 }
 
 /// Maps the program and its stack. Answers the first stack pointer.
-fn load(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
-    mm::take_limits(&mut p.mm.space, &p.sys);
+fn load(io: &mut Io, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
+    let (mm, limits) = io.memory();
+    mm::take_limits(mm, limits);
     let object = file.object;
     let path = String::from_utf8_lossy(&args.path).into_owned();
-    p.mm.caps.objects.set_path(object, path.clone());
-    p.mm.exe = path;
+    io.mm.caps.objects.set_path(object, path.clone());
+    io.mm.exe = path;
     for segment in &program.segments {
-        map_segment(p, object, segment)?;
+        map_segment(&mut io.mm, object, segment)?;
     }
-    let Mm { space, .. } = &mut p.mm;
+    let (Mm { space, .. }, limits) = io.memory();
     space.set_brk_start(program.end().next_multiple_of(PAGE));
-    let gap = p.sys.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
+    let gap = limits.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
     space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
     time::prepare();
-    stack::build(p, program, args)
+    stack::build(io, program, args)
 }
 
-fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Result<()> {
+fn map_segment(mm: &mut Mm, object: uvm::ObjectId, segment: &Segment) -> Result<()> {
     let first = segment.start & !(PAGE - 1);
     let file_pages_end = segment.file_end.next_multiple_of(PAGE);
     let end = segment.end.next_multiple_of(PAGE);
@@ -224,7 +225,7 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
         object,
     };
     let zero_from = if has_file { file_pages_end } else { first };
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = mm;
     if has_file {
         let request = fixed(first, file_pages_end, Some((object, segment.offset)));
         space.mmap(caps, &request).map_err(mm::errno)?;
@@ -235,8 +236,8 @@ fn map_segment(p: &mut Process, object: uvm::ObjectId, segment: &Segment) -> Res
     // Behind what the file has, its last page is zero.
     if has_file && segment.end > segment.file_end && segment.prot.has(Prot::WRITE) {
         let len = file_pages_end.min(segment.end.next_multiple_of(PAGE)) - segment.file_end;
-        user::check_writable(p, segment.file_end, len as usize)?;
-        user::zero(p, segment.file_end, len as usize).all()?;
+        user::check_writable(mm, segment.file_end, len as usize)?;
+        user::zero(mm, segment.file_end, len as usize).all()?;
     }
     Ok(())
 }

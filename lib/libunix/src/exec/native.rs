@@ -9,8 +9,9 @@ use super::args::Args;
 use super::file::Executable;
 use crate::elf::Program;
 use crate::errno::{Errno, Result};
-use crate::fd;
-use crate::process::Process;
+use crate::fd::{self, Fds};
+use crate::mm::Mm;
+use crate::process::{Io, Process};
 use crate::server::{self, op, Caps};
 use crate::upcall::die;
 use abi::layout::*;
@@ -28,8 +29,8 @@ use linuxdomain::{entry_of, SESSION_PAGES};
 use unixproto::signals::SIGKILL;
 
 /// Refuses what could not be started.
-pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<()> {
-    let bytes = file.read_loaded(p, program)?;
+pub fn check(mm: &mut Mm, file: &Executable, program: &Program, args: &Args) -> Result<()> {
+    let bytes = file.read_loaded(mm, program)?;
     Image::parse(&bytes).map_err(|_| Errno::ENOEXEC)?;
     // A letter before each string, and descriptors.
     let bytes = args.argv.bytes.len() + args.argv.count + args.envp.bytes.len() + args.envp.count;
@@ -41,12 +42,12 @@ pub fn check(p: &mut Process, file: &Executable, program: &Program, args: &Args)
 
 /// Replaces the process's domain; there is no way back.
 pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
-    let bytes = file.read_loaded(p, program);
+    let bytes = file.read_loaded(&mut p.mm, program);
     fd::alone::share_all(p)?;
     fd::close_where(&mut p.fds, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     // Its name in `/proc` is all that depends on it.
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
-    file.close(p);
+    file.close(&mut p.mm);
     // What may be left is in the old domain, which goes as a whole.
     let _ = p.mm.clear();
     crate::mm::settle(p);
@@ -61,9 +62,9 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
 }
 
 /// Makes the domain, up to its start.
-fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
-    let arguments = block(p, args);
-    let arena = &mut p.mm.caps.arena;
+fn build(io: &mut Io, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
+    let arguments = block(&io.fds, args);
+    let arena = &mut io.mm.caps.arena;
     let mut child = Child::build(file, CHILD_ROOT, CHILD_DISPATCHER, arena, &mut Peek)?;
     for slot in [MEMD, UNIXD, SESSION] {
         slot.copy_to(child.slot(slot))?;
@@ -80,7 +81,7 @@ fn build(p: &mut Process, file: &[u8], args: &Args) -> core::result::Result<(), 
 }
 
 /// What the program is told: see `abi::native`.
-fn block(p: &Process, args: &Args) -> Vec<u8> {
+fn block(fds: &Fds, args: &Args) -> Vec<u8> {
     let mut block = Vec::new();
     for (letter, strings) in [(b'a', &args.argv), (b'e', &args.envp)] {
         for text in strings.iter() {
@@ -91,7 +92,7 @@ fn block(p: &Process, args: &Args) -> Vec<u8> {
     }
     let mut digits = alloc::string::String::new();
     for fd in 0..DESCRIPTORS as i32 {
-        let file = p.fds.get(fd).and_then(|file| file.description(Errno::EBADF));
+        let file = fds.get(fd).and_then(|file| file.description(Errno::EBADF));
         // A string takes every text.
         let _ = write!(digits, "d{}\0", file.unwrap_or(0));
     }

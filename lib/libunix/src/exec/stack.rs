@@ -4,9 +4,10 @@ use super::args::Args;
 use crate::elf::Program;
 use crate::errno::{Errno, Result};
 use crate::mm::{self, user, Mm};
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::header;
 use crate::sys::random;
+use crate::thread::Me;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::vec::Vec;
@@ -47,20 +48,20 @@ const FRAME_BYTES: u64 = 1024;
 ///
 /// From the top: a word of zeroes, path, environment, arguments, platform, random bytes; below
 /// them the words that the program finds at its stack pointer.
-pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
-    let seed = random::seed(p);
+pub fn build(io: &mut Io, program: &Program, args: &Args) -> Result<u64> {
+    let seed = random::seed(&mut io.random);
     let name = PROGRAM_END - 8 - (args.path.len() as u64 + 1);
     let envp = name - args.envp.bytes.len() as u64;
     let argv = envp - args.argv.bytes.len() as u64;
     let platform = argv - PLATFORM.len() as u64;
     let random = platform - seed.len() as u64;
-    let auxiliary = auxiliary(p, program, name, platform, random);
+    let auxiliary = auxiliary(&mut io.me, program, name, platform, random);
     let words = 1 + args.argv.count + 1 + args.envp.count + 1 + 2 * auxiliary.len();
     let sp = ((random & !15) - words as u64 * 8) & !15;
-    map(p, program, sp)?;
+    map(io, program, sp)?;
 
     // Rather than page by page.
-    user::check_writable(p, sp, (PROGRAM_END - sp) as usize)?;
+    user::check_writable(&mut io.mm, sp, (PROGRAM_END - sp) as usize)?;
     let strings: [(u64, &[u8]); 5] = [
         (random, &seed),
         (platform, PLATFORM),
@@ -69,7 +70,7 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
         (name, &args.path),
     ];
     for (at, bytes) in strings {
-        user::bytes_out(p, at, bytes)?;
+        user::bytes_out(&mut io.mm, at, bytes)?;
     }
     let mut all = Vec::new();
     all.try_reserve_exact(words).map_err(|_| Errno::ENOMEM)?;
@@ -83,12 +84,12 @@ pub fn build(p: &mut Process, program: &Program, args: &Args) -> Result<u64> {
         push(0);
     }
     auxiliary.into_iter().flat_map(|(key, value)| [key, value]).for_each(push);
-    user::words_out(p, sp, &all)?;
+    user::words_out(&mut io.mm, sp, &all)?;
     Ok(sp)
 }
 
-fn map(p: &mut Process, program: &Program, sp: u64) -> Result<()> {
-    let limit = p.sys.max_stack().clamp(PAGE, PROGRAM_END) & !(PAGE - 1);
+fn map(io: &mut Io, program: &Program, sp: u64) -> Result<()> {
+    let limit = io.limits.max_stack().clamp(PAGE, PROGRAM_END) & !(PAGE - 1);
     if PROGRAM_END - sp > limit {
         return Err(Errno::E2BIG);
     }
@@ -102,12 +103,12 @@ fn map(p: &mut Process, program: &Program, sp: u64) -> Result<()> {
         flags: Flags::GROWS_DOWN.or(Flags::STACK),
         object: None,
     };
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = &mut io.mm;
     space.mmap(caps, &request).map(|_| ()).map_err(mm::errno)
 }
 
 fn auxiliary(
-    p: &mut Process,
+    me: &mut Me,
     program: &Program,
     name: u64,
     platform: u64,
@@ -136,7 +137,7 @@ fn auxiliary(
         (AT_HWCAP2, if fsgsbase { HWCAP2_FSGSBASE } else { 0 }),
         (AT_EXECFN, name),
         (AT_PLATFORM, platform),
-        (AT_MINSIGSTKSZ, p.me.signals.vector_bytes() + FRAME_BYTES),
+        (AT_MINSIGSTKSZ, me.signals.vector_bytes() + FRAME_BYTES),
         (0, 0),
     ]
 }

@@ -7,7 +7,7 @@
 
 use super::Fds;
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use unixproto::files::{SEEK_CUR, SEEK_SET};
 
@@ -90,14 +90,14 @@ pub fn give_back(fds: &mut Fds, index: u32, desc: u32) {
 /// # Errors
 ///
 /// One of them cannot be shared: nobody may be given any.
-pub fn share_all(p: &mut Process) -> Result<()> {
+pub fn share_all(io: &mut Io) -> Result<()> {
     for index in 0.. {
-        match p.fds.files.get(index) {
-            Some(Some(_)) => Fds::share(p, index)?,
+        match io.fds.files.get(index) {
+            Some(Some(_)) => Fds::share(io, index)?,
             Some(None) => {}
             None => break,
         }
     }
-    p.fds.sharings = p.fds.sharings.wrapping_add(1);
+    io.fds.sharings = io.fds.sharings.wrapping_add(1);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::errno::Result;
 use crate::mm::user::{self, Moved};
-use crate::process::Process;
+use crate::mm::Mm;
 use libos::guarded::Memory;
 use linuxabi::iovec::Buffer;
 
@@ -47,17 +47,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// `EFAULT` unless the next byte can be written.
-    pub fn probe_out(&mut self, p: &mut Process) -> Result<()> {
+    pub fn probe_out(&mut self, mm: &mut Mm) -> Result<()> {
         match self.current(1) {
-            Some((addr, n)) => user::writable(p, addr, n).map(|_| ()),
+            Some((addr, n)) => user::writable(mm, addr, n).map(|_| ()),
             None => Ok(()),
         }
     }
 
     /// `EFAULT` unless the next byte can be read.
-    pub fn probe_in(&mut self, p: &mut Process) -> Result<()> {
+    pub fn probe_in(&mut self, mm: &mut Mm) -> Result<()> {
         match self.current(1) {
-            Some((addr, n)) => user::readable(p, addr, n).map(|_| ()),
+            Some((addr, n)) => user::readable(mm, addr, n).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -65,23 +65,23 @@ impl<'a> Cursor<'a> {
     /// How many of the next `max` bytes can be written: `EFAULT` if none can. What is then received is not
     /// lost for lack of a place.
     #[inline]
-    pub fn writable(&mut self, p: &mut Process, max: u64) -> Result<u64> {
+    pub fn writable(&mut self, mm: &mut Mm, max: u64) -> Result<u64> {
         let Some((addr, n)) = self.current(max) else { return Ok(0) };
-        let first = user::writable(p, addr, n)? as u64;
+        let first = user::writable(mm, addr, n)? as u64;
         if first == max || first < n as u64 {
             return Ok(first);
         }
-        self.writable_behind(p, max, first)
+        self.writable_behind(mm, max, first)
     }
 
     #[cold]
-    fn writable_behind(&self, p: &mut Process, max: u64, first: u64) -> Result<u64> {
+    fn writable_behind(&self, mm: &mut Mm, max: u64, first: u64) -> Result<u64> {
         let mut rest = Cursor { ..*self };
         rest.advance(first as usize);
         let mut total = first;
         while total < max {
             let Some((addr, n)) = rest.current(max - total) else { break };
-            let Ok(here) = user::writable(p, addr, n) else { break };
+            let Ok(here) = user::writable(mm, addr, n) else { break };
             rest.advance(here);
             total += here as u64;
         }
@@ -93,14 +93,14 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn each(
         &mut self,
-        p: &mut Process,
+        mm: &mut Mm,
         max: usize,
-        mut copy: impl FnMut(&mut Process, u64, usize, usize) -> Moved,
+        mut copy: impl FnMut(&mut Mm, u64, usize, usize) -> Moved,
     ) -> Moved {
         let mut bytes = 0;
         while bytes < max {
             let Some((addr, n)) = self.current((max - bytes) as u64) else { break };
-            let moved = copy(p, addr, n, bytes);
+            let moved = copy(mm, addr, n, bytes);
             self.advance(moved.bytes);
             bytes += moved.bytes;
             if moved.short.is_some() {
@@ -111,32 +111,32 @@ impl<'a> Cursor<'a> {
     }
 
     /// Copies from the buffers to `to`, as much as both have.
-    pub fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
-        self.each(p, to.len(), |p, addr, n, done| user::read(p, addr, &mut to[done..done + n]))
+    pub fn gather(&mut self, mm: &mut Mm, to: &mut [u8]) -> Moved {
+        self.each(mm, to.len(), |mm, addr, n, done| user::read(mm, addr, &mut to[done..done + n]))
     }
 
     /// The same to a window, or to memory shared with a server.
     #[inline]
-    pub fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
-        self.each(p, to.len(), |p, addr, n, done| user::read_to(p, addr, to.skip(done).first(n)))
+    pub fn gather_to(&mut self, mm: &mut Mm, to: Memory) -> Moved {
+        self.each(mm, to.len(), |mm, addr, n, done| user::read_to(mm, addr, to.skip(done).first(n)))
     }
 
     /// Copies from `from` to the buffers, as much as both have.
-    pub fn scatter(&mut self, p: &mut Process, from: &[u8]) -> Moved {
-        self.each(p, from.len(), |p, addr, n, done| user::write(p, addr, &from[done..done + n]))
+    pub fn scatter(&mut self, mm: &mut Mm, from: &[u8]) -> Moved {
+        self.each(mm, from.len(), |mm, addr, n, done| user::write(mm, addr, &from[done..done + n]))
     }
 
     /// The same from a window, or from memory shared with a server.
     #[inline]
-    pub fn scatter_from(&mut self, p: &mut Process, from: Memory) -> Moved {
-        self.each(p, from.len(), |p, addr, n, done| {
-            user::write_from(p, addr, from.skip(done).first(n))
+    pub fn scatter_from(&mut self, mm: &mut Mm, from: Memory) -> Moved {
+        self.each(mm, from.len(), |mm, addr, n, done| {
+            user::write_from(mm, addr, from.skip(done).first(n))
         })
     }
 
     /// Fills up to `max` bytes of the buffers with zeros.
-    pub fn zero(&mut self, p: &mut Process, max: u64) -> Moved {
+    pub fn zero(&mut self, mm: &mut Mm, max: u64) -> Moved {
         let max = usize::try_from(max).unwrap_or(usize::MAX);
-        self.each(p, max, |p, addr, n, _| user::zero(p, addr, n))
+        self.each(mm, max, |mm, addr, n, _| user::zero(mm, addr, n))
     }
 }

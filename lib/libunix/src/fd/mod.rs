@@ -20,7 +20,7 @@ pub mod windows;
 
 use crate::errno::{Errno, Result};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use core::sync::atomic::Ordering;
 use kinds::{with_kind, AnyFile, OfKind};
@@ -297,37 +297,37 @@ fn close_descriptions([first, second]: [u32; 2]) {
 }
 
 /// Gives `file` the lowest free descriptor. If there is none, the file is closed: `EMFILE`, or `ENOMEM`.
-pub fn install(p: &mut Process, file: File, cloexec: bool) -> Result<i32> {
-    let file = File { alone: p.fds.opened_alone(), ..file };
-    let limit = p.sys.max_files();
+pub fn install(io: &mut Io, file: File, cloexec: bool) -> Result<i32> {
+    let file = File { alone: io.fds.opened_alone(), ..file };
+    let limit = io.limits.max_files();
     let descriptions = file.descriptions();
-    let Ok(index) = p.fds.add_file(file) else {
+    let Ok(index) = io.fds.add_file(file) else {
         close_descriptions(descriptions);
         return Err(Errno::ENOMEM);
     };
-    p.fds.hold(index);
-    match place(p, Entry { file: index, cloexec }, 0, limit) {
+    io.fds.hold(index);
+    match place(&mut io.fds, Entry { file: index, cloexec }, 0, limit) {
         Ok(fd) => Ok(fd),
         Err(error) => {
-            p.fds.release(index);
+            io.fds.release(index);
             Err(error)
         }
     }
 }
 
 /// Gives two files descriptors and tells them to the program: both or none.
-fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) -> Result<u64> {
-    let first = install(p, files.0, cloexec);
-    let second = install(p, files.1, cloexec);
+fn install_two(io: &mut Io, files: (File, File), cloexec: bool, fds: u64) -> Result<u64> {
+    let first = install(io, files.0, cloexec);
+    let second = install(io, files.1, cloexec);
     match (first, second) {
         (Ok(first), Ok(second)) => {
-            user::copy_out(p, fds, &[first, second])?;
+            user::copy_out(&mut io.mm, fds, &[first, second])?;
             Ok(0)
         }
         (first, second) => {
             for fd in [first, second].into_iter().flatten() {
                 // They are open; what closing answers nobody has asked for.
-                let _ = close(&mut p.fds, fd);
+                let _ = close(&mut io.fds, fd);
             }
             Err(Errno::EMFILE)
         }
@@ -335,32 +335,33 @@ fn install_two(p: &mut Process, files: (File, File), cloexec: bool, fds: u64) ->
 }
 
 /// Enters a file at the lowest free descriptor from `min` on.
-fn place(p: &mut Process, entry: Entry, min: u32, limit: u32) -> Result<i32> {
-    let placed = p.fds.table.insert(entry, min, limit).map_err(|_| Errno::ENOMEM)?;
+fn place(fds: &mut Fds, entry: Entry, min: u32, limit: u32) -> Result<i32> {
+    let placed = fds.table.insert(entry, min, limit).map_err(|_| Errno::ENOMEM)?;
     let fd = placed.ok_or(Errno::EMFILE)?;
-    p.fds.show(fd);
+    fds.show(fd);
     Ok(fd)
 }
 
 /// Another descriptor, the lowest from `min` on, for the file of `fd`.
-pub fn duplicate(p: &mut Process, fd: i32, min: u32, cloexec: bool) -> Result<i32> {
-    let file = p.fds.index(fd)?;
-    let new = place(p, Entry { file, cloexec }, min, p.sys.max_files())?;
-    p.fds.hold(file);
+pub fn duplicate(io: &mut Io, fd: i32, min: u32, cloexec: bool) -> Result<i32> {
+    let file = io.fds.index(fd)?;
+    let limit = io.limits.max_files();
+    let new = place(&mut io.fds, Entry { file, cloexec }, min, limit)?;
+    io.fds.hold(file);
     Ok(new)
 }
 
 /// Makes `new` name the file of `old`; what `new` named before is closed.
-pub fn duplicate_to(p: &mut Process, old: i32, new: i32, cloexec: bool) -> Result<i32> {
-    let file = p.fds.index(old)?;
-    if new < 0 || new as u32 >= p.sys.max_files() {
+pub fn duplicate_to(io: &mut Io, old: i32, new: i32, cloexec: bool) -> Result<i32> {
+    let file = io.fds.index(old)?;
+    if new < 0 || new as u32 >= io.limits.max_files() {
         return Err(Errno::EBADF);
     }
-    let before = p.fds.table.put(new, Entry { file, cloexec }).map_err(|_| Errno::ENOMEM)?;
-    p.fds.hold(file);
-    p.fds.show(new);
+    let before = io.fds.table.put(new, Entry { file, cloexec }).map_err(|_| Errno::ENOMEM)?;
+    io.fds.hold(file);
+    io.fds.show(new);
     if let Some(entry) = before {
-        p.fds.closed(entry.file);
+        io.fds.closed(entry.file);
     }
     Ok(new)
 }
@@ -393,7 +394,7 @@ pub fn close_on_exec(fds: &mut Fds) {
 }
 
 /// The descriptors of the first process: 0, 1 and 2.
-pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
+pub fn attach(fds: &mut Fds, descriptions: [u32; 3]) -> Result<()> {
     let mut files: [Option<(u32, u32)>; 3] = [None; 3];
     for (n, desc) in descriptions.into_iter().enumerate() {
         let known = files.iter().flatten().find(|(d, _)| *d == desc).map(|(_, index)| *index);
@@ -402,12 +403,12 @@ pub fn attach(p: &mut Process, descriptions: [u32; 3]) -> Result<()> {
             None => {
                 let opened = server::call(op::Describe { desc })?;
                 let flags = server::call(op::GetFlags { desc })?.flags;
-                p.fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
+                fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
             }
         };
         files[n] = Some((desc, index));
-        p.fds.hold(index);
-        place(p, Entry { file: index, cloexec: false }, 0, 3)?;
+        fds.hold(index);
+        place(fds, Entry { file: index, cloexec: false }, 0, 3)?;
     }
     Ok(())
 }

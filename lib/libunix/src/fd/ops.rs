@@ -4,7 +4,7 @@
 //! server's, or a counted reference to what the library keeps), and its [`FileOps`]. What an operation
 //! answers when a kind does not have it is said here, once, as Linux answers it.
 //!
-//! Operations are given the process, the handle's place among the open files, and addresses of the
+//! Operations are given the parts of the process that they need, the handle's place among the open files, and addresses of the
 //! program's memory as they came (a [`Cursor`], or the argument of `ioctl`): never references into it.
 
 use super::buffers::Cursor;
@@ -12,7 +12,9 @@ use super::kinds::AnyFile;
 use super::transfer::Source;
 use super::watch::Look;
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::fd::Fds;
+use crate::mm::Mm;
+use crate::process::{Io, Task};
 use crate::server::{self, op};
 use alloc::rc::Rc;
 use core::cell::RefCell;
@@ -103,7 +105,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     /// Who keeps it.
     fn server(&self) -> Server;
 
-    /// A handle of its own, for an operation that is given the whole process.
+    /// A handle of its own, for an operation that is given all files.
     #[inline(always)]
     fn handle(&self) -> Self {
         self.clone()
@@ -115,14 +117,14 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// Reads at `at`, or at its offset, which moves.
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Err(Errno::EINVAL)
     }
 
     /// Writes at `at`, or at its offset, which moves.
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         _from: &mut impl Source,
@@ -131,7 +133,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// Moves the offset. `whence` is one that there is.
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Err(Errno::ESPIPE)
     }
 
@@ -147,7 +149,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// `ioctl`. `arg` is a number or an address of the program's.
-    fn ioctl(&self, _p: &mut Process, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
+    fn ioctl(&self, _task: &mut Task, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
         Err(Errno::ENOTTY)
     }
 
@@ -162,7 +164,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// Sets its size.
-    fn truncate(&self, _p: &mut Process, _size: u64) -> Result<u64> {
+    fn truncate(&self, _mm: &mut Mm, _size: u64) -> Result<u64> {
         Err(Errno::EINVAL)
     }
 
@@ -236,7 +238,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     /// # Errors
     ///
     /// The server has no room; nobody can be given a share.
-    fn share(&self, _p: &mut Process, _: Handle) -> Result<()> {
+    fn share(&self, _io: &mut Io, _: Handle) -> Result<()> {
         Ok(())
     }
 }

@@ -5,39 +5,39 @@ use super::buffers::Cursor;
 use super::transfer::Source;
 use crate::errno::{Errno, Result};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::{Io, Task};
 use crate::server::{self, op, restart};
 use unixproto::session::DATA_BYTES;
 use unixproto::tty;
 
 /// Reads what is there, or waits.
-pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
+pub fn read(task: &mut Task, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() == 0 {
         return Ok(0);
     }
-    let bytes = to.writable(p, to.left().min(DATA_BYTES as u64))? as u32;
-    let count = server::wait(p, op::Read { desc, bytes }).map_err(restart)?.count;
-    Ok(to.scatter_from(p, server::data(count as usize)).some()? as u64)
+    let bytes = to.writable(&mut task.mm, to.left().min(DATA_BYTES as u64))? as u32;
+    let count = server::wait(task, op::Read { desc, bytes }).map_err(restart)?.count;
+    Ok(to.scatter_from(&mut task.mm, server::data(count as usize)).some()? as u64)
 }
 
 /// Reads the eight bytes of a counter, or waits.
-pub fn read_value(p: &mut Process, desc: u32) -> Result<u64> {
-    server::wait(p, op::Read { desc, bytes: 8 }).map_err(restart)?;
+pub fn read_value(task: &mut Task, desc: u32) -> Result<u64> {
+    server::wait(task, op::Read { desc, bytes: 8 }).map_err(restart)?;
     let bytes: [u8; 8] = server::data(8).load().map_err(|_| Errno::EIO)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// Writes the eight bytes of a counter, or waits.
-pub fn write_value(p: &mut Process, desc: u32, value: u64) -> Result<u64> {
+pub fn write_value(task: &mut Task, desc: u32, value: u64) -> Result<u64> {
     let bytes = server::put_a(&value.to_le_bytes());
-    Ok(server::wait_filled(p, op::Write { desc }, bytes).map_err(restart)?.count)
+    Ok(server::wait_filled(task, op::Write { desc }, bytes).map_err(restart)?.count)
 }
 
 /// Writes everything, waiting as often as needed.
-pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> {
+pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     let mut total = 0;
     while from.left() > 0 {
-        match write_some(p, desc, from) {
+        match write_some(io, desc, from) {
             Ok((done, wanted)) => {
                 total += done;
                 if done < wanted {
@@ -51,16 +51,16 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
 }
 
 /// One request's worth. Answers how much was done and how much was wanted.
-fn write_some(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
+fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
     let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
-    let wanted = from.gather_to(p, room).some()?;
+    let wanted = from.gather_to(io, room).some()?;
     let mut done = 0;
     while done < wanted {
         if done > 0 {
             // To lower addresses, from the lowest one on.
             let _ = room.copy_from(room.first(wanted).skip(done));
         }
-        match server::wait_filled(p, op::Write { desc }, wanted - done) {
+        match server::wait_filled(io, op::Write { desc }, wanted - done) {
             Ok(reply) if reply.count == 0 => break,
             Ok(reply) => done += (reply.count as usize).min(wanted - done),
             Err(error) if done == 0 => return Err(error),
@@ -81,28 +81,28 @@ pub fn partial(total: u64, error: Errno) -> Result<u64> {
 }
 
 /// Input and output control of a terminal.
-pub fn control(p: &mut Process, desc: u32, command: u32, arg: u64) -> Result<u64> {
+pub fn control(task: &mut Task, desc: u32, command: u32, arg: u64) -> Result<u64> {
     let shape = tty::shape(command).ok_or(Errno::ENOTTY)?;
     if shape.output > 0 {
-        user::check_writable(p, arg, shape.output)?;
+        user::check_writable(&mut task.mm, arg, shape.output)?;
     }
     let mut a = 0;
     if shape.input > 0 {
         a = shape.input.min(DATA_BYTES);
-        user::read_to(p, arg, server::data(a)).all()?;
+        user::read_to(&mut task.mm, arg, server::data(a)).all()?;
     }
     let request = op::Ioctl { desc, command, value: arg };
-    server::wait_filled(p, request, a).map_err(restart)?;
+    server::wait_filled(task, request, a).map_err(restart)?;
     if shape.output > 0 {
-        user::memory_out(p, arg, server::data(shape.output))?;
+        user::memory_out(&mut task.mm, arg, server::data(shape.output))?;
     }
     Ok(0)
 }
 
 /// The same of what is no terminal: it only tells how many bytes there are.
-pub fn available(p: &mut Process, desc: u32, command: u32, arg: u64) -> Result<u64> {
+pub fn available(task: &mut Task, desc: u32, command: u32, arg: u64) -> Result<u64> {
     match command {
-        tty::FIONREAD => control(p, desc, command, arg),
+        tty::FIONREAD => control(task, desc, command, arg),
         _ => Err(Errno::ENOTTY),
     }
 }

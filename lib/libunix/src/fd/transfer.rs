@@ -7,7 +7,7 @@ use super::ops::{Contents, FileOps, Handle};
 use super::{alone, File};
 use crate::errno::{Errno, Result};
 use crate::mm::user::Moved;
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::random;
 use libos::guarded::Memory;
@@ -24,26 +24,26 @@ pub trait Source {
     /// Bytes to go.
     fn left(&self) -> u64;
     /// An error unless the next byte can be had.
-    fn probe(&mut self, p: &mut Process) -> Result<()>;
+    fn probe(&mut self, io: &mut Io) -> Result<()>;
     /// Copies to `to`, as much as both have.
-    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved;
+    fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved;
     /// The same to a window, or to memory shared with a server.
-    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved;
+    fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved;
 }
 
 impl Source for Cursor<'_> {
     fn left(&self) -> u64 {
         self.left()
     }
-    fn probe(&mut self, p: &mut Process) -> Result<()> {
-        self.probe_in(p)
+    fn probe(&mut self, io: &mut Io) -> Result<()> {
+        self.probe_in(&mut io.mm)
     }
-    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
-        self.gather(p, to)
+    fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved {
+        self.gather(&mut io.mm, to)
     }
     #[inline]
-    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
-        self.gather_to(p, to)
+    fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved {
+        self.gather_to(&mut io.mm, to)
     }
 }
 
@@ -56,8 +56,8 @@ fn check_position<K: FileOps>(_: &K, at: Option<u64>) -> Result<()> {
 }
 
 /// Reads from `fd` at `at` (or at its offset, which moves) to the cursor's buffers.
-pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-    let (index, file) = p.fds.find(fd)?;
+pub fn read(io: &mut Io, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    let (index, file) = io.fds.find(fd)?;
     if !file.readable() {
         return Err(Errno::EBADF);
     }
@@ -65,13 +65,13 @@ pub fn read(p: &mut Process, fd: i32, at: Option<u64>, to: &mut Cursor) -> Resul
     with_kind!(&file.kind, kind => {
         check_position(kind, at)?;
         let kind = kind.handle();
-        kind.read(p, handle, at, to)
+        kind.read(io, handle, at, to)
     })
 }
 
 /// Writes to `fd` at `at` (or at its offset, which moves) what the source has.
-pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) -> Result<u64> {
-    let (index, file) = p.fds.find(fd)?;
+pub fn write(io: &mut Io, fd: i32, at: Option<u64>, from: &mut impl Source) -> Result<u64> {
+    let (index, file) = io.fds.find(fd)?;
     if !file.writable() {
         return Err(Errno::EBADF);
     }
@@ -79,38 +79,38 @@ pub fn write(p: &mut Process, fd: i32, at: Option<u64>, from: &mut impl Source) 
     with_kind!(&file.kind, kind => {
         check_position(kind, at)?;
         let kind = kind.handle();
-        kind.write(p, handle, at, from)
+        kind.write(io, handle, at, from)
     })
 }
 
 /// Copies from one descriptor to another inside the process: `sendfile`, `copy_file_range`.
 /// `in_at` as for `read`; a regular file is the only source there is (`EINVAL`).
 pub fn copy(
-    p: &mut Process,
+    io: &mut Io,
     input: i32,
     in_at: Option<u64>,
     output: i32,
     out_at: Option<u64>,
     bytes: u64,
 ) -> Result<u64> {
-    let (index, file) = p.fds.find(input)?;
+    let (index, file) = io.fds.find(input)?;
     if !file.readable() {
         return Err(Errno::EBADF);
     }
     let contents = file.contents();
-    if !p.fds.get(output)?.writable() {
+    if !io.fds.get(output)?.writable() {
         return Err(Errno::EBADF);
     }
     let Contents { desc, inode } = contents?;
     if in_at.is_none() {
-        alone::give_back(&mut p.fds, index, desc);
+        alone::give_back(&mut io.fds, index, desc);
     }
     let part = server::call(op::ReadBegin { desc, offset: in_at.unwrap_or(AT_OFFSET), bytes })?;
     if part.bytes == 0 {
         return Ok(0);
     }
     let mut pieces = FilePieces::new(desc, inode, part);
-    let result = match write(p, output, out_at, &mut pieces) {
+    let result = match write(io, output, out_at, &mut pieces) {
         // Others have truncated it meanwhile.
         Err(Errno::ENXIO) => Ok(0),
         result => result,
@@ -130,13 +130,13 @@ impl File {
 }
 
 /// Fills the buffers with random bytes.
-pub fn read_random(p: &mut Process, to: &mut Cursor) -> Result<u64> {
+pub fn read_random(io: &mut Io, to: &mut Cursor) -> Result<u64> {
     let mut total = 0;
     while to.left() > 0 {
         let mut bytes = [0; RANDOM_PIECE];
         let piece = &mut bytes[..to.left().min(RANDOM_PIECE as u64) as usize];
-        random::fill(p, piece);
-        let moved = to.scatter(p, piece);
+        random::fill(&mut io.random, piece);
+        let moved = to.scatter(&mut io.mm, piece);
         total += moved.bytes as u64;
         match moved.short {
             Some(short) if total == 0 => return Err(short.errno()),

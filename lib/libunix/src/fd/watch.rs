@@ -12,7 +12,7 @@ use super::kinds::with_kind;
 use super::ops::{FileOps, Handle, SharedSet, READABLE};
 use super::{Fds, File};
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::time;
 use alloc::vec::Vec;
@@ -190,12 +190,12 @@ impl Fds {
     }
 
     /// Lets a server have what is kept of a file, since other processes may use it from now on.
-    pub fn share(p: &mut Process, index: u32) -> Result<()> {
-        let file = p.fds.at(index)?;
+    pub fn share(io: &mut Io, index: u32) -> Result<()> {
+        let file = io.fds.at(index)?;
         let handle = Handle { index, flags: file.flags };
         with_kind!(&file.kind, kind => {
             let kind = kind.handle();
-            kind.share(p, handle)
+            kind.share(io, handle)
         })
     }
 
@@ -313,25 +313,25 @@ impl Fds {
 
 /// Brings what is known up to date.
 #[inline]
-pub fn refresh(p: &mut Process) {
+pub fn refresh(fds: &mut Fds) {
     let changes = server::main_header().changes.load(Acquire);
-    if changes != p.fds.knowledge.seen {
-        ask_for_changes(p, changes);
+    if changes != fds.knowledge.seen {
+        ask_for_changes(fds, changes);
     }
-    if p.fds.knowledge.next_timer != FOREVER {
+    if fds.knowledge.next_timer != FOREVER {
         let now = time::monotonic();
-        if now >= p.fds.knowledge.next_timer {
-            p.fds.expire(now);
+        if now >= fds.knowledge.next_timer {
+            fds.expire(now);
         }
     }
 }
 
 #[cold]
-fn ask_for_changes(p: &mut Process, changes: u64) {
+fn ask_for_changes(fds: &mut Fds, changes: u64) {
     let Ok(answer) = server::call(op::Changes {}) else { return };
-    p.fds.knowledge.seen = changes;
+    fds.knowledge.seen = changes;
     for entry in entries(answer.count as usize) {
-        p.fds.changed(entry);
+        fds.changed(entry);
     }
 }
 
@@ -343,36 +343,36 @@ fn entries(count: usize) -> impl Iterator<Item = PollEntry> {
 
 /// Learns what only `unixd` knows about these files, of which these events are wanted. Answers those
 /// about which it has to be asked each time.
-pub fn learn(p: &mut Process, files: impl Iterator<Item = (u32, u16)>) -> Result<Vec<(u32, u16)>> {
+pub fn learn(fds: &mut Fds, files: impl Iterator<Item = (u32, u16)>) -> Result<Vec<(u32, u16)>> {
     let mut unknown = Vec::new();
     for file in files {
-        p.fds.collect_unknown(file, NESTS, &mut unknown);
+        fds.collect_unknown(file, NESTS, &mut unknown);
     }
-    let epoch = p.fds.knowledge.epoch;
-    let is_new = |p: &Process, file: u32| p.fds.at(file).is_ok_and(|f| f.known.epoch != epoch);
+    let epoch = fds.knowledge.epoch;
+    let is_new = |fds: &Fds, file: u32| fds.at(file).is_ok_and(|f| f.known.epoch != epoch);
     let new: Vec<(u32, u16)> =
-        unknown.iter().copied().filter(|&(file, _)| is_new(p, file)).collect();
+        unknown.iter().copied().filter(|&(file, _)| is_new(fds, file)).collect();
     for some in new.chunks(DATA_BYTES / ENTRY_BYTES / 2) {
-        watch(p, some)?;
+        watch(fds, some)?;
     }
-    let is_refused = |p: &Process, file: u32| p.fds.at(file).is_ok_and(|f| f.known.refused);
-    unknown.retain(|&(file, _)| is_refused(p, file));
+    let is_refused = |fds: &Fds, file: u32| fds.at(file).is_ok_and(|f| f.known.refused);
+    unknown.retain(|&(file, _)| is_refused(fds, file));
     for some in unknown.chunks(DATA_BYTES / ENTRY_BYTES / 2) {
-        ask(p, some)?;
+        ask(fds, some)?;
     }
     Ok(unknown)
 }
 
 /// The descriptions of a file, each with its token.
-fn tokens(p: &Process, (index, _): (u32, u16)) -> impl Iterator<Item = (u32, u32)> {
-    let descriptions = p.fds.at(index).map_or([0; 2], File::descriptions);
+fn tokens(fds: &Fds, (index, _): (u32, u16)) -> impl Iterator<Item = (u32, u32)> {
+    let descriptions = fds.at(index).map_or([0; 2], File::descriptions);
     let each = descriptions.into_iter().zip([index << 1, index << 1 | 1]);
     each.filter(|(desc, _)| *desc != 0)
 }
 
 /// Writes an entry for each description of these files. Answers the bytes.
-fn put_entries(p: &Process, files: &[(u32, u16)], entry: fn(u32, u32, u16) -> PollEntry) -> usize {
-    let each = |&file: &(u32, u16)| tokens(p, file).map(move |one| (one, file.1));
+fn put_entries(fds: &Fds, files: &[(u32, u16)], entry: fn(u32, u32, u16) -> PollEntry) -> usize {
+    let each = |&file: &(u32, u16)| tokens(fds, file).map(move |one| (one, file.1));
     let all = files.iter().flat_map(each);
     let room = server::data(DATA_BYTES);
     let put = |(((desc, token), events), n): (((u32, u32), u16), usize)| {
@@ -382,18 +382,18 @@ fn put_entries(p: &Process, files: &[(u32, u16)], entry: fn(u32, u32, u16) -> Po
 }
 
 /// Asks `unixd` to tell what changes with these files.
-fn watch(p: &mut Process, files: &[(u32, u16)]) -> Result<()> {
+fn watch(fds: &mut Fds, files: &[(u32, u16)]) -> Result<()> {
     let pair = |desc, token: u32, _| PollEntry {
         desc,
         events: token as u16,
         revents: (token >> 16) as u16,
     };
-    let bytes = put_entries(p, files, pair);
+    let bytes = put_entries(fds, files, pair);
     let answer = server::call_filled(op::Watch {}, bytes)?;
-    let epoch = p.fds.knowledge.epoch;
+    let epoch = fds.knowledge.epoch;
     for entry in entries(answer.count as usize) {
         let (index, which) = (entry.desc >> 1, (entry.desc & 1) as usize);
-        let Some(Some(file)) = p.fds.files.get_mut(index) else { continue };
+        let Some(Some(file)) = fds.files.get_mut(index) else { continue };
         if which == 0 {
             (file.known.epoch, file.known.refused, file.known.state) = (epoch, false, [0; 2]);
         }
@@ -404,8 +404,8 @@ fn watch(p: &mut Process, files: &[(u32, u16)]) -> Result<()> {
 }
 
 /// Asks what is ready with these files now.
-fn ask(p: &mut Process, files: &[(u32, u16)]) -> Result<()> {
-    let bytes = put_questions(p, files);
+fn ask(fds: &mut Fds, files: &[(u32, u16)]) -> Result<()> {
+    let bytes = put_questions(fds, files);
     let request = op::Poll { ns: 0, watching: false };
     let answer = server::call_filled(request, bytes);
     if answer == Err(Errno::EINTR) {
@@ -413,23 +413,23 @@ fn ask(p: &mut Process, files: &[(u32, u16)]) -> Result<()> {
         return Ok(());
     }
     answer?;
-    let all: Vec<(u32, u32)> = files.iter().flat_map(|&file| tokens(p, file)).collect();
+    let all: Vec<(u32, u32)> = files.iter().flat_map(|&file| tokens(fds, file)).collect();
     for ((_, token), entry) in all.into_iter().zip(entries(bytes / ENTRY_BYTES)) {
-        let Some(Some(file)) = p.fds.files.get_mut(token >> 1) else { continue };
+        let Some(Some(file)) = fds.files.get_mut(token >> 1) else { continue };
         let which = (token & 1) as usize;
         file.known.state[which] = file.shown(which, entry.revents);
     }
     Ok(())
 }
 
-fn put_questions(p: &Process, files: &[(u32, u16)]) -> usize {
-    put_entries(p, files, |desc, _, events| PollEntry { desc, events, revents: 0 })
+fn put_questions(fds: &Fds, files: &[(u32, u16)]) -> usize {
+    put_entries(fds, files, |desc, _, events| PollEntry { desc, events, revents: 0 })
 }
 
 /// Waits, at most `ns`, until something that is watched has changed or something about which `unixd`
 /// has to be asked is ready. May come back for another reason.
-pub fn wait(p: &mut Process, refused: &[(u32, u16)], ns: u64) -> Result<()> {
+pub fn wait(io: &mut Io, refused: &[(u32, u16)], ns: u64) -> Result<()> {
     let some = &refused[..refused.len().min(DATA_BYTES / ENTRY_BYTES / 2)];
-    let bytes = put_questions(p, some);
-    server::wait_filled(p, op::Poll { ns, watching: true }, bytes).map(|_| ())
+    let bytes = put_questions(&io.fds, some);
+    server::wait_filled(io, op::Poll { ns, watching: true }, bytes).map(|_| ())
 }

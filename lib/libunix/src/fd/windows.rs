@@ -11,7 +11,7 @@
 use super::place;
 use super::Fds;
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
 use libos::guarded::Memory;
 use unixproto::files::PIPE_BYTES;
@@ -147,15 +147,15 @@ impl Windows {
 }
 
 /// What the file has at the start of `part`. `part.layout` is brought up to date.
-pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<View> {
-    let index = match p.fds.windows.find(part, write) {
+pub fn view(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<View> {
+    let index = match io.fds.windows.find(part, write) {
         Some(index) => index,
-        None => match open(p, desc, part, write)? {
+        None => match open(io, desc, part, write)? {
             Opening::Window(index) => index,
             Opening::Hole(bytes) => return Ok(View::Hole(bytes)),
         },
     };
-    let rest = p.fds.windows.rest(index, part.offset);
+    let rest = io.fds.windows.rest(index, part.offset);
     if rest.is_empty() {
         return Err(Errno::EIO);
     }
@@ -163,8 +163,8 @@ pub fn view(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<
 }
 
 /// The place in the file at the start of `part`, to be written.
-pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<Memory> {
-    match view(p, desc, part, true)? {
+pub fn view_mut(io: &mut Io, desc: u32, part: &mut Part) -> Result<Memory> {
+    match view(io, desc, part, true)? {
         View::Bytes(bytes) => Ok(bytes),
         View::Hole(_) => Err(Errno::ENOSPC),
     }
@@ -172,8 +172,8 @@ pub fn view_mut(p: &mut Process, desc: u32, part: &mut Part) -> Result<Memory> {
 
 /// A copy has found that a window on a file shows nothing any more.
 #[cold]
-pub fn lost(p: &mut Process, inode: u64) {
-    p.fds.windows.forget(inode);
+pub fn lost(fds: &mut Fds, inode: u64) {
+    fds.windows.forget(inode);
 }
 
 enum Opening {
@@ -182,11 +182,11 @@ enum Opening {
 }
 
 /// Opens a window on the extent that holds the start of `part`.
-fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
-    let windows = &mut p.fds.windows;
+fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
+    let Files { fds: Fds { windows, .. }, mm } = io.files();
     windows.mark_stale(part.inode, part.layout);
     let index = windows.vacate();
-    windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
+    windows.capabilities.prepare(&mut mm.caps.arena, index)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let caps = Caps::receive(place::frame_slot(index));
     let (extent, received) = server::call_caps(request, 0, 0, caps)?;
@@ -203,7 +203,6 @@ fn open(p: &mut Process, desc: u32, part: &mut Part, write: bool) -> Result<Open
     let start = (part.offset & !(WINDOW_BYTES - 1)).max(extent.start);
     let bytes = (end - start).min(WINDOW_BYTES);
     show(index, start - extent.start, bytes, write)?;
-    let windows = &mut p.fds.windows;
     windows.places[index] = Some(Window {
         inode: part.inode,
         layout: extent.layout,
@@ -243,14 +242,15 @@ pub const fn ring_key(desc: u32) -> u64 {
 
 /// The ring of a pipe, to be read or to be written, for one read or write. `EBUSY`: this process does
 /// not get it. Only file windows are opened meanwhile, and not as many as there are places.
-pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
+pub fn ring(io: &mut Io, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    if let Some(index) = p.fds.windows.find(&part, write) {
+    let Files { fds: Fds { windows, .. }, mm } = io.files();
+    if let Some(index) = windows.find(&part, write) {
         return Ok(Ring(place::memory(index, PIPE_BYTES)));
     }
-    let index = p.fds.windows.vacate();
-    p.fds.windows.capabilities.prepare(&mut p.mm.caps.arena, index)?;
+    let index = windows.vacate();
+    windows.capabilities.prepare(&mut mm.caps.arena, index)?;
     let caps = Caps::receive(place::frame_slot(index));
     server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
     // Another process may have used the end meanwhile, so that the ring was taken back.
@@ -264,8 +264,8 @@ pub fn ring(p: &mut Process, desc: u32, write: bool) -> Result<Ring> {
         stale: false,
         used: 0,
     };
-    p.fds.windows.places[index] = Some(window);
-    p.fds.windows.touch(index);
+    windows.places[index] = Some(window);
+    windows.touch(index);
     Ok(Ring(place::memory(index, PIPE_BYTES)))
 }
 

@@ -4,8 +4,9 @@ use super::{errno, settle, take_limits, user, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{Contents, FileOps, Mapped};
-use crate::process::Process;
+use crate::process::{Io, Process};
 use crate::server::{self, op};
+use crate::sys::limits::Limits;
 use abi::layout::PAGE;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
@@ -21,6 +22,9 @@ const MAP_NORESERVE: u32 = 0x4000;
 const MAP_POPULATE: u32 = 0x8000;
 const MAP_HUGETLB: u32 = 0x4_0000;
 const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
+
+/// Program memory, and the limits that it has to keep to.
+type Bounded<'a> = (&'a mut Mm, &'a Limits);
 
 /// Rights of `mmap` and `mprotect`. As on Linux, other bits of `mmap` are ignored.
 fn prot(bits: u32) -> Prot {
@@ -65,8 +69,9 @@ pub fn mmap(
 }
 
 fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
-    let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.sys);
+    let (mm, limits) = p.memory();
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
     let result = space.mmap(caps, request).map_err(errno);
     match (result, request.object) {
         (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
@@ -147,17 +152,11 @@ fn find_object(
 }
 
 /// The object for an open file. It holds the file once, however often it is mapped.
-fn object_of(
-    p: &mut Process,
-    desc: u32,
-    index: u32,
-    inode: u64,
-    writable: bool,
-) -> Result<ObjectId> {
-    let added = p.mm.caps.objects.add(desc, Some(index), inode, writable);
+fn object_of(io: &mut Io, desc: u32, index: u32, inode: u64, writable: bool) -> Result<ObjectId> {
+    let added = io.mm.caps.objects.add(desc, Some(index), inode, writable);
     let (object, new) = added.map_err(|_| Errno::ENOMEM)?;
     if new {
-        p.fds.hold(index);
+        io.fds.hold(index);
     }
     Ok(object)
 }
@@ -196,9 +195,9 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
 }
 
-pub fn brk(p: &mut Process, addr: u64) -> u64 {
-    let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.sys);
+pub fn brk((mm, limits): Bounded, addr: u64) -> u64 {
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
     space.brk(caps, addr)
 }
 
@@ -221,8 +220,9 @@ pub fn mremap(
         fixed: (flags & FIXED != 0).then_some(target),
         dont_unmap: flags & DONTUNMAP != 0,
     };
-    let Mm { space, caps, .. } = &mut p.mm;
-    take_limits(space, &p.sys);
+    let (mm, limits) = p.memory();
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     settle(p);
     result
@@ -252,42 +252,42 @@ pub fn msync(mm: &mut Mm, addr: u64, len: u64, flags: u32) -> Result<u64> {
     }
 }
 
-pub fn mincore(p: &mut Process, addr: u64, len: u64, vector: u64) -> Result<u64> {
+pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     if addr & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
-    if !p.mm.space.is_mapped(addr, len) {
+    if !mm.space.is_mapped(addr, len) {
         return Err(Errno::ENOMEM);
     }
     for page in 0..len.div_ceil(PAGE) {
-        let space = &p.mm.space;
+        let space = &mm.space;
         let at = addr / PAGE + page;
         let anon = space.amap().chunk(at >> 8).is_some_and(|c| c.filled.get((at & 255) as u32));
         let here = anon || space.pmap().is_readable(at);
-        user::copy_out(p, vector + page, &(here as u8))?;
+        user::copy_out(mm, vector + page, &(here as u8))?;
     }
     Ok(0)
 }
 
-fn set_locked(p: &mut Process, addr: u64, len: u64, on: bool) -> Result<u64> {
+fn set_locked((mm, limits): Bounded, addr: u64, len: u64, on: bool) -> Result<u64> {
     let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
     let start = addr - addr % PAGE;
     if on {
-        check_locked(p, start, len)?;
+        check_locked((mm, limits), start, len)?;
     }
-    let Mm { space, caps, .. } = &mut p.mm;
+    let Mm { space, caps, .. } = mm;
     space.set_locked(caps, (start, len), on).map(|()| 0).map_err(errno)
 }
 
 /// May so much be locked, with what is locked elsewhere? `EPERM`: nothing may. `ENOMEM`: too much.
-fn check_locked(p: &Process, start: u64, len: u64) -> Result<()> {
-    let limit = p.sys.max_locked();
+fn check_locked((mm, limits): (&Mm, &Limits), start: u64, len: u64) -> Result<()> {
+    let limit = limits.max_locked();
     if limit == u64::MAX {
         return Ok(());
     }
     let (first, end) = (start / PAGE, start.saturating_add(len).div_ceil(PAGE));
     let locked = |from: u64, to: u64| -> u64 {
-        let entries = p.mm.space.map().within(from, to);
+        let entries = mm.space.map().within(from, to);
         entries.filter(|e| e.flags.has(Flags::LOCKED)).map(|e| e.end - e.start).sum()
     };
     let pages = locked(0, first) + (end - first) + locked(end, u64::MAX / PAGE);
@@ -298,30 +298,31 @@ fn check_locked(p: &Process, start: u64, len: u64) -> Result<()> {
     }
 }
 
-pub fn mlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
-    set_locked(p, addr, len, true)
+pub fn mlock((mm, limits): Bounded, addr: u64, len: u64) -> Result<u64> {
+    set_locked((mm, limits), addr, len, true)
 }
 
 /// With `MLOCK_ONFAULT` nothing is touched, but all counts.
-pub fn mlock2(p: &mut Process, addr: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn mlock2((mm, limits): Bounded, addr: u64, len: u64, flags: u32) -> Result<u64> {
     match flags {
-        0 => set_locked(p, addr, len, true),
-        1 => check_locked(p, addr - addr % PAGE, len.saturating_add(addr % PAGE)).map(|()| 0),
+        0 => set_locked((mm, limits), addr, len, true),
+        1 => check_locked((mm, limits), addr - addr % PAGE, len.saturating_add(addr % PAGE))
+            .map(|()| 0),
         _ => Err(Errno::EINVAL),
     }
 }
 
-pub fn munlock(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
-    set_locked(p, addr, len, false)
+pub fn munlock((mm, limits): Bounded, addr: u64, len: u64) -> Result<u64> {
+    set_locked((mm, limits), addr, len, false)
 }
 
 /// Nothing is ever paged out. All that is mapped counts.
-pub fn mlockall(p: &mut Process, flags: u32) -> Result<u64> {
+pub fn mlockall((mm, limits): Bounded, flags: u32) -> Result<u64> {
     const CURRENT: u32 = 1;
     if flags == 0 || flags & !7 != 0 || flags == 4 {
         return Err(Errno::EINVAL);
     }
-    let (limit, mapped) = (p.sys.max_locked(), p.mm.space.map().pages());
+    let (limit, mapped) = (limits.max_locked(), mm.space.map().pages());
     match limit {
         0 => Err(Errno::EPERM),
         limit if flags & CURRENT != 0 && mapped > limit / PAGE => Err(Errno::ENOMEM),

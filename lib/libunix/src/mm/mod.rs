@@ -14,9 +14,10 @@ pub mod object;
 pub mod user;
 
 use crate::errno::Errno;
-use crate::process::Process;
+use crate::process::{Io, Process};
 use crate::server::{self, main_header, op};
-use crate::{sys, vdso};
+use crate::sys::limits::Limits;
+use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use backend::Caps;
@@ -35,13 +36,15 @@ pub struct Mm {
     pub caps: Caps,
     /// Path of the program that runs.
     pub exe: String,
+    /// Page faults handled.
+    pub faults: u64,
 }
 
 impl Mm {
     /// An empty address space.
     pub const fn new() -> Self {
         let space = Space::new(PROGRAM_START, PROGRAM_END);
-        Mm { space, caps: Caps::new(), exe: String::new() }
+        Mm { space, caps: Caps::new(), exe: String::new(), faults: 0 }
     }
 
     /// Takes everything away, for a new program.
@@ -94,10 +97,10 @@ pub fn settle(p: &mut Process) {
 }
 
 #[cold]
-fn close_released(p: &mut Process) {
-    while let Some((file, desc)) = p.mm.caps.objects.released.pop() {
+fn close_released(io: &mut Io) {
+    while let Some((file, desc)) = io.mm.caps.objects.released.pop() {
         match file {
-            Some(index) => p.fds.release(index),
+            Some(index) => io.fds.release(index),
             None => drop(server::call_a(op::Close {}, &desc.to_le_bytes())),
         }
     }
@@ -118,15 +121,16 @@ pub fn truncated(mm: &mut Mm, inode: u64, size: u64) {
 }
 
 /// Brings the limits of the address space up to date.
-pub fn take_limits(space: &mut Space, sys: &sys::State) {
-    space.limits.address_space = sys.max_address_space();
-    space.limits.data = sys.max_data();
-    space.limits.stack = sys.max_stack();
+pub fn take_limits(mm: &mut Mm, limits: &Limits) {
+    let space = &mut mm.space;
+    space.limits.address_space = limits.max_address_space();
+    space.limits.data = limits.max_data();
+    space.limits.stack = limits.max_stack();
 }
 
 /// The text of `/proc/self/maps`.
 pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
-    let Mm { space, caps, exe } = mm;
+    let Mm { space, caps, exe, .. } = mm;
     let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {
             device: (0, 1),
@@ -143,9 +147,9 @@ pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
 }
 
 /// Shows `/proc` how much memory the process uses.
-pub fn publish_usage(p: &Process) {
-    let (mapped, resident) = p.mm.space.usage();
+pub fn publish_usage(mm: &Mm) {
+    let (mapped, resident) = mm.space.usage();
     main_header().vm_pages.store(mapped, Relaxed);
     main_header().rss_pages.store(resident, Relaxed);
-    main_header().faults.store(p.faults, Relaxed);
+    main_header().faults.store(mm.faults, Relaxed);
 }

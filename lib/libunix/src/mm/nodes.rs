@@ -420,6 +420,7 @@ impl ChildSlots {
     }
 
     /// The child's slot, to be used before the next one is asked for.
+    #[inline]
     pub fn place(&mut self, slot: Place) -> Result<Place, Status> {
         let root = slot.root();
         if root.is_null() {
@@ -434,6 +435,7 @@ impl ChildSlots {
     }
 
     /// Drops the passing copy.
+    #[inline]
     pub fn end(&mut self) -> Result<(), Status> {
         match self.extension.take() {
             Some(_) => self.passing.delete(),

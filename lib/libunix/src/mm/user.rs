@@ -10,7 +10,6 @@
 
 use super::Mm;
 use crate::errno::{Errno, Result};
-use crate::process::Process;
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -93,7 +92,7 @@ fn range(addr: u64, len: usize) -> (Memory, bool) {
 /// It is told how many bytes are done, and does the rest.
 #[inline(always)]
 fn access(
-    p: &mut Process,
+    mm: &mut Mm,
     addr: u64,
     len: usize,
     how: Access,
@@ -104,14 +103,14 @@ fn access(
     match progress.fault {
         None if is_whole => Moved { bytes: len, short: None },
         None => Moved { bytes: progress.done, short: Some(Short::Program(Errno::EFAULT)) },
-        Some(fault) => go_on(p, memory, how, (progress.done, fault), is_whole, &mut copy),
+        Some(fault) => go_on(mm, memory, how, (progress.done, fault), is_whole, &mut copy),
     }
 }
 
 #[cold]
 #[inline(never)]
 fn go_on(
-    p: &mut Process,
+    mm: &mut Mm,
     memory: Memory,
     how: Access,
     (mut done, mut fault): (usize, Fault),
@@ -124,7 +123,7 @@ fn go_on(
         if !memory.contains(fault.address) {
             return stopped(done, Short::Window);
         }
-        if let Err(errno) = fault_in(p, memory, fault.address, how) {
+        if let Err(errno) = fault_in(mm, memory, fault.address, how) {
             return stopped(done, Short::Program(errno));
         }
         let progress = copy(memory.skip(done), done);
@@ -142,8 +141,8 @@ fn go_on(
 }
 
 /// Makes the page at `at` usable, and what follows of the range as far as that is possible.
-fn fault_in(p: &mut Process, memory: Memory, at: u64, how: Access) -> Result<()> {
-    let Mm { space, caps, .. } = &mut p.mm;
+fn fault_in(mm: &mut Mm, memory: Memory, at: u64, how: Access) -> Result<()> {
+    let Mm { space, caps, .. } = mm;
     space.fault(caps, at, how).map_err(errno)?;
     let end = memory.address() + memory.len() as u64;
     let next = (at & !(PAGE - 1)) + PAGE;
@@ -156,97 +155,97 @@ fn fault_in(p: &mut Process, memory: Memory, at: u64, how: Access) -> Result<()>
 
 /// Reads from the program as much as there is.
 #[inline]
-pub fn read(p: &mut Process, addr: u64, to: &mut [u8]) -> Moved {
-    access(p, addr, to.len(), Access::Read, |memory, done| memory.read(&mut to[done..]))
+pub fn read(mm: &mut Mm, addr: u64, to: &mut [u8]) -> Moved {
+    access(mm, addr, to.len(), Access::Read, |memory, done| memory.read(&mut to[done..]))
 }
 
 /// Writes to the program as much as there is room for.
 #[inline]
-pub fn write(p: &mut Process, addr: u64, from: &[u8]) -> Moved {
-    access(p, addr, from.len(), Access::Write, |memory, done| memory.write(&from[done..]))
+pub fn write(mm: &mut Mm, addr: u64, from: &[u8]) -> Moved {
+    access(mm, addr, from.len(), Access::Write, |memory, done| memory.write(&from[done..]))
 }
 
 /// Reads from the program to a window, or to memory shared with a server.
 #[inline]
-pub fn read_to(p: &mut Process, addr: u64, to: Memory) -> Moved {
-    access(p, addr, to.len(), Access::Read, |memory, done| to.skip(done).copy_from(memory))
+pub fn read_to(mm: &mut Mm, addr: u64, to: Memory) -> Moved {
+    access(mm, addr, to.len(), Access::Read, |memory, done| to.skip(done).copy_from(memory))
 }
 
 /// Writes to the program from a window, or from memory shared with a server.
 #[inline]
-pub fn write_from(p: &mut Process, addr: u64, from: Memory) -> Moved {
-    access(p, addr, from.len(), Access::Write, |memory, done| memory.copy_from(from.skip(done)))
+pub fn write_from(mm: &mut Mm, addr: u64, from: Memory) -> Moved {
+    access(mm, addr, from.len(), Access::Write, |memory, done| memory.copy_from(from.skip(done)))
 }
 
 /// Fills program memory with zeros.
-pub fn zero(p: &mut Process, addr: u64, len: usize) -> Moved {
-    access(p, addr, len, Access::Write, |memory, _| memory.zero())
+pub fn zero(mm: &mut Mm, addr: u64, len: usize) -> Moved {
+    access(mm, addr, len, Access::Write, |memory, _| memory.zero())
 }
 
 /// Reads bytes from the program, all or none.
-pub fn bytes_in(p: &mut Process, addr: u64, to: &mut [u8]) -> Result<()> {
-    read(p, addr, to).all()
+pub fn bytes_in(mm: &mut Mm, addr: u64, to: &mut [u8]) -> Result<()> {
+    read(mm, addr, to).all()
 }
 
 /// Reads words from the program, all or none.
-pub fn words_in(p: &mut Process, addr: u64, to: &mut [u64]) -> Result<()> {
+pub fn words_in(mm: &mut Mm, addr: u64, to: &mut [u64]) -> Result<()> {
     let bytes = size_of_val(to);
     // SAFETY: the same bytes; any are words.
     let to = unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), bytes) };
-    bytes_in(p, addr, to)
+    bytes_in(mm, addr, to)
 }
 
 /// Writes bytes to the program.
-pub fn bytes_out(p: &mut Process, addr: u64, from: &[u8]) -> Result<()> {
-    write(p, addr, from).all()
+pub fn bytes_out(mm: &mut Mm, addr: u64, from: &[u8]) -> Result<()> {
+    write(mm, addr, from).all()
 }
 
 /// Writes words to the program.
-pub fn words_out(p: &mut Process, addr: u64, from: &[u64]) -> Result<()> {
+pub fn words_out(mm: &mut Mm, addr: u64, from: &[u64]) -> Result<()> {
     // SAFETY: the same bytes.
     let from = unsafe { core::slice::from_raw_parts(from.as_ptr().cast(), size_of_val(from)) };
-    bytes_out(p, addr, from)
+    bytes_out(mm, addr, from)
 }
 
 /// Writes bytes to the program, from a window or from memory shared with a server.
-pub fn memory_out(p: &mut Process, addr: u64, from: Memory) -> Result<()> {
-    write_from(p, addr, from).all()
+pub fn memory_out(mm: &mut Mm, addr: u64, from: Memory) -> Result<()> {
+    write_from(mm, addr, from).all()
 }
 
 /// Reads a value from the program.
 #[inline]
-pub fn copy_in<T: Plain>(p: &mut Process, addr: u64) -> Result<T> {
+pub fn copy_in<T: Plain>(mm: &mut Mm, addr: u64) -> Result<T> {
     let (memory, is_whole) = range(addr, size_of::<T>());
     match memory.load() {
         Ok(value) if is_whole => Ok(value),
-        _ => copy_in_slowly(p, addr),
+        _ => copy_in_slowly(mm, addr),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn copy_in_slowly<T: Plain>(p: &mut Process, addr: u64) -> Result<T> {
+fn copy_in_slowly<T: Plain>(mm: &mut Mm, addr: u64) -> Result<T> {
     let mut value = core::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: zeros are a `T`.
     let value = unsafe { value.assume_init_mut() };
-    bytes_in(p, addr, bytes_of_mut(value))?;
+    bytes_in(mm, addr, bytes_of_mut(value))?;
     Ok(*value)
 }
 
 /// Writes a value to the program.
 #[inline]
-pub fn copy_out<T: Plain>(p: &mut Process, addr: u64, value: &T) -> Result<()> {
+pub fn copy_out<T: Plain>(mm: &mut Mm, addr: u64, value: &T) -> Result<()> {
     let (memory, is_whole) = range(addr, size_of::<T>());
     match is_whole.then(|| memory.store(value)) {
         Some(Ok(())) => Ok(()),
-        _ => bytes_out(p, addr, bytes_of(value)),
+        _ => bytes_out(mm, addr, bytes_of(value)),
     }
 }
 
 /// Replaces the word at `addr`, a multiple of four, by `new` if it is `old`. Returns what it was.
-pub fn compare_exchange(p: &mut Process, addr: u64, old: u32, new: u32) -> Result<u32> {
+pub fn compare_exchange(mm: &mut Mm, addr: u64, old: u32, new: u32) -> Result<u32> {
     let mut before = old;
-    whole(p, addr, size_of::<u32>(), Access::Write, |memory| {
+    whole(mm, addr, size_of::<u32>(), Access::Write, |memory| {
         before = memory.compare_exchange(old, new)?;
         Ok(())
     })?;
@@ -256,7 +255,7 @@ pub fn compare_exchange(p: &mut Process, addr: u64, old: u32, new: u32) -> Resul
 /// Does an access to program memory that is done as a whole or begun anew, such as one by an instruction.
 #[inline(always)]
 pub fn whole(
-    p: &mut Process,
+    mm: &mut Mm,
     addr: u64,
     len: usize,
     how: Access,
@@ -268,14 +267,14 @@ pub fn whole(
     }
     match copy(memory) {
         Ok(()) => Ok(()),
-        Err(fault) => whole_again(p, memory, how, fault, &mut copy),
+        Err(fault) => whole_again(mm, memory, how, fault, &mut copy),
     }
 }
 
 #[cold]
 #[inline(never)]
 fn whole_again(
-    p: &mut Process,
+    mm: &mut Mm,
     memory: Memory,
     how: Access,
     fault: Fault,
@@ -285,7 +284,7 @@ fn whole_again(
         Ok(()) => Progress { done: memory.len(), fault: None },
         Err(fault) => Progress { done: 0, fault: Some(fault) },
     };
-    match go_on(p, memory, how, (0, fault), true, &mut again).short {
+    match go_on(mm, memory, how, (0, fault), true, &mut again).short {
         None => Ok(()),
         Some(Short::Program(errno)) => Err(errno),
         // A fault that is at no address of the range: what is there is refused.
@@ -298,39 +297,39 @@ fn whole_again(
 ///
 /// Others may take them away again: then the copy that follows is short.
 #[inline]
-pub fn writable(p: &mut Process, addr: u64, len: usize) -> Result<usize> {
-    resident(p, addr, len, Access::Write)
+pub fn writable(mm: &mut Mm, addr: u64, len: usize) -> Result<usize> {
+    resident(mm, addr, len, Access::Write)
 }
 
 /// The same for bytes that are to be read.
 #[inline]
-pub fn readable(p: &mut Process, addr: u64, len: usize) -> Result<usize> {
-    resident(p, addr, len, Access::Read)
+pub fn readable(mm: &mut Mm, addr: u64, len: usize) -> Result<usize> {
+    resident(mm, addr, len, Access::Read)
 }
 
 /// `EFAULT` unless all bytes are writable.
-pub fn check_writable(p: &mut Process, addr: u64, len: usize) -> Result<()> {
-    match writable(p, addr, len)? {
+pub fn check_writable(mm: &mut Mm, addr: u64, len: usize) -> Result<()> {
+    match writable(mm, addr, len)? {
         done if done == len => Ok(()),
         _ => Err(Errno::EFAULT),
     }
 }
 
 #[inline]
-fn resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Result<usize> {
+fn resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize> {
     if len == 0 {
         return Ok(0);
     }
-    if addr % PAGE + len as u64 <= PAGE && p.mm.space.is_resident(addr, access) {
+    if addr % PAGE + len as u64 <= PAGE && mm.space.is_resident(addr, access) {
         return Ok(len);
     }
-    make_resident(p, addr, len, access)
+    make_resident(mm, addr, len, access)
 }
 
 #[cold]
 #[inline(never)]
-fn make_resident(p: &mut Process, addr: u64, len: usize, access: Access) -> Result<usize> {
-    let Mm { space, caps, .. } = &mut p.mm;
+fn make_resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize> {
+    let Mm { space, caps, .. } = mm;
     space.make_resident(caps, addr, len as u64, access).map(|done| done as usize).map_err(errno)
 }
 
@@ -370,26 +369,20 @@ fn before_zero(bytes: &[u8]) -> Option<usize> {
 
 /// The bytes of a string before its zero byte. `too_long` when there is none in the first `max`.
 #[inline]
-pub fn cstr(p: &mut Process, addr: u64, max: usize, too_long: Errno) -> Result<Text> {
+pub fn cstr(mm: &mut Mm, addr: u64, max: usize, too_long: Errno) -> Result<Text> {
     let mut text = Text { bytes: [0; SHORT_TEXT], len: 0, long: Vec::new() };
     let in_page = (PAGE - addr % PAGE) as usize;
     let here = SHORT_TEXT.min(in_page).min(max);
-    read(p, addr, &mut text.bytes[..here]).all()?;
+    read(mm, addr, &mut text.bytes[..here]).all()?;
     if let Some(end) = before_zero(&text.bytes[..here]) {
         text.len = end;
         return Ok(text);
     }
-    long_cstr(p, addr, max, too_long, &text.bytes[..here])
+    long_cstr(mm, addr, max, too_long, &text.bytes[..here])
 }
 
 #[cold]
-fn long_cstr(
-    p: &mut Process,
-    addr: u64,
-    max: usize,
-    too_long: Errno,
-    start: &[u8],
-) -> Result<Text> {
+fn long_cstr(mm: &mut Mm, addr: u64, max: usize, too_long: Errno, start: &[u8]) -> Result<Text> {
     let mut long = start.to_vec();
     while long.len() < max {
         let at = addr.checked_add(long.len() as u64).ok_or(Errno::EFAULT)?;
@@ -398,7 +391,7 @@ fn long_cstr(
         let here = ((PAGE - at % PAGE) as usize).min(max - old).min(old);
         long.try_reserve(here).map_err(|_| Errno::ENOMEM)?;
         long.resize(old + here, 0);
-        read(p, at, &mut long[old..]).all()?;
+        read(mm, at, &mut long[old..]).all()?;
         if let Some(end) = before_zero(&long[old..]) {
             long.truncate(old + end);
             // One that is empty is short.

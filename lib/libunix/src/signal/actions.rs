@@ -60,6 +60,7 @@ impl Signals {
     }
 
     /// Sets the action of a signal. What is ignored now is no longer pending.
+    #[inline]
     pub fn set_action(&mut self, signal: u32, action: Action) {
         let mask = bit(signal);
         self.actions[(signal as usize).wrapping_sub(1) % 64] = action;

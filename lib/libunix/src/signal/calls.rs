@@ -4,12 +4,12 @@ pub use super::frame::rt_sigreturn;
 
 use super::actions::{Action, KNOWN_FLAGS};
 use super::deliver::{first, Info};
-use super::{mask, UNBLOCKABLE};
+use super::{mask, Signals, UNBLOCKABLE};
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
+use crate::process::Task;
 use crate::server::{self, header, main_header, op, restart_no_handler};
-use crate::thread::lock;
+use crate::thread::{lock, Me};
 use abi::Regs;
 use core::sync::atomic::Ordering;
 use linuxabi::sigframe::Stack;
@@ -28,77 +28,85 @@ fn check_size(size: u64) -> Result<()> {
     }
 }
 
-pub fn rt_sigaction(p: &mut Process, signal: u32, new: u64, old: u64, size: u64) -> Result<u64> {
+// Inline: two parts and four arguments are more than there are registers for.
+#[inline(always)]
+pub fn rt_sigaction(
+    (mm, signals): (&mut Mm, &mut Signals),
+    signal: u32,
+    new: u64,
+    old: u64,
+    size: u64,
+) -> Result<u64> {
     check_size(size)?;
     let mut action = None;
     if new != 0 {
-        action = Some(Action::from_words(user::copy_in(p, new)?));
+        action = Some(Action::from_words(user::copy_in(mm, new)?));
     }
     let mask = bit(signal);
     if mask == 0 || action.is_some() && mask & UNBLOCKABLE != 0 {
         return Err(Errno::EINVAL);
     }
-    let before = *p.signals.action(signal);
+    let before = *signals.action(signal);
     if let Some(mut action) = action {
         action.flags &= KNOWN_FLAGS;
         action.mask &= !UNBLOCKABLE;
-        p.signals.set_action(signal, action);
+        signals.set_action(signal, action);
     }
     if old != 0 {
-        user::copy_out(p, old, &before.to_words())?;
+        user::copy_out(mm, old, &before.to_words())?;
     }
     Ok(0)
 }
 
-pub fn rt_sigprocmask(p: &mut Process, how: u32, new: u64, old: u64, size: u64) -> Result<u64> {
+pub fn rt_sigprocmask(task: &mut Task, how: u32, new: u64, old: u64, size: u64) -> Result<u64> {
     const BLOCK: u32 = 0;
     const UNBLOCK: u32 = 1;
     const SET: u32 = 2;
     check_size(size)?;
-    let before = p.me.signals.blocked;
+    let before = task.me.signals.blocked;
     if new != 0 {
-        let set: u64 = user::copy_in(p, new)?;
-        p.me.signals.set_blocked(match how {
+        let set: u64 = user::copy_in(&mut task.mm, new)?;
+        task.me.signals.set_blocked(match how {
             BLOCK => before | set,
             UNBLOCK => before & !set,
             SET => set,
             _ => return Err(Errno::EINVAL),
         });
-        retarget(p, before);
+        retarget(&task.me, before);
     }
     if old != 0 {
-        user::copy_out(p, old, &before)?;
+        user::copy_out(&mut task.mm, old, &before)?;
     }
     Ok(0)
 }
 
 /// Signals of the process that this thread was to take, and now blocks, are for another one.
-fn retarget(p: &Process, before: u64) {
-    let newly = p.me.signals.blocked & !before;
+fn retarget(me: &Me, before: u64) {
+    let newly = me.signals.blocked & !before;
     if lock::is_shared() && main_header().pending.set() & newly != 0 {
         // Without an answer the process has ended.
         let _ = server::call(op::Retarget {});
     }
 }
 
-pub fn rt_sigpending(p: &mut Process, out: u64, size: u64) -> Result<u64> {
+pub fn rt_sigpending(task: &mut Task, out: u64, size: u64) -> Result<u64> {
     if size > SET_BYTES {
         return Err(Errno::EINVAL);
     }
-    let pending = super::pending() & p.me.signals.blocked;
-    user::bytes_out(p, out, &pending.to_le_bytes()[..size as usize])?;
+    let pending = super::pending() & task.me.signals.blocked;
+    user::bytes_out(&mut task.mm, out, &pending.to_le_bytes()[..size as usize])?;
     Ok(0)
 }
 
-pub fn rt_sigsuspend(p: &mut Process, set: u64, size: u64) -> Result<u64> {
+pub fn rt_sigsuspend(task: &mut Task, set: u64, size: u64) -> Result<u64> {
     check_size(size)?;
-    let set: u64 = user::copy_in(p, set)?;
-    mask::set_temporary(&mut p.me, set);
-    pause(p)
+    let set: u64 = user::copy_in(&mut task.mm, set)?;
+    mask::set_temporary(&mut task.me, set);
+    pause(task)
 }
 
-pub fn pause(p: &mut Process) -> Result<u64> {
-    server::wait(p, op::Pause {}).map_err(restart_no_handler)?;
+pub fn pause(task: &mut Task) -> Result<u64> {
+    server::wait(task, op::Pause {}).map_err(restart_no_handler)?;
     Err(Errno::ERESTARTNOHAND)
 }
 
@@ -109,17 +117,17 @@ pub fn restart_syscall(_: ()) -> Result<u64> {
 }
 
 pub fn rt_sigtimedwait(
-    p: &mut Process,
+    task: &mut Task,
     set: u64,
     info: u64,
     timeout: u64,
     size: u64,
 ) -> Result<u64> {
     check_size(size)?;
-    let set = user::copy_in::<u64>(p, set)? & !UNBLOCKABLE;
+    let set = user::copy_in::<u64>(&mut task.mm, set)? & !UNBLOCKABLE;
     let mut ns = FOREVER;
     if timeout != 0 {
-        ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, timeout)?)?;
+        ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, timeout)?)?;
     }
     let taken = loop {
         let pending = super::pending() & set;
@@ -131,23 +139,17 @@ pub fn rt_sigtimedwait(
         } else if ns == 0 {
             return Err(Errno::EAGAIN);
         } else {
-            server::wait(p, op::SigWait { set, ns })?;
+            server::wait(task, op::SigWait { set, ns })?;
         }
     };
     if info != 0 {
-        user::copy_out(p, info, &taken.words())?;
+        user::copy_out(&mut task.mm, info, &taken.words())?;
     }
     Ok(taken.signal as u64)
 }
 
-pub fn rt_tgsigqueueinfo(
-    p: &mut Process,
-    pid: i32,
-    tid: i32,
-    signal: u32,
-    info: u64,
-) -> Result<u64> {
-    let raw: [u64; 4] = user::copy_in(p, info)?;
+pub fn rt_tgsigqueueinfo(mm: &mut Mm, pid: i32, tid: i32, signal: u32, info: u64) -> Result<u64> {
+    let raw: [u64; 4] = user::copy_in(mm, info)?;
     let (code, own) = (raw[1] as i32, header().tid.load(Ordering::Relaxed) as i32);
     if pid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
@@ -160,16 +162,16 @@ pub fn rt_tgsigqueueinfo(
 }
 
 /// `sigaltstack`, which must know the stack pointer.
-pub fn sigaltstack(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+pub fn sigaltstack(task: &mut Task, regs: &mut Regs) -> Result<u64> {
     let (new, old) = (regs.rdi, regs.rsi);
-    let told = p.me.signals.stack.told(regs.rsp);
+    let told = task.me.signals.stack.told(regs.rsp);
     if new != 0 {
-        let [sp, flags, size]: [u64; 3] = user::copy_in(p, new)?;
+        let [sp, flags, size]: [u64; 3] = user::copy_in(&mut task.mm, new)?;
         let wanted = Stack { sp, flags: flags as u32, padding: 0, size };
-        p.me.signals.stack = p.me.signals.stack.changed(&wanted, regs.rsp)?;
+        task.me.signals.stack = task.me.signals.stack.changed(&wanted, regs.rsp)?;
     }
     if old != 0 {
-        user::copy_out(p, old, &[told.sp, told.flags as u64, told.size])?;
+        user::copy_out(&mut task.mm, old, &[told.sp, told.flags as u64, told.size])?;
     }
     Ok(0)
 }

@@ -3,7 +3,7 @@
 use super::actions::{Action, SIG_DFL, SIG_IGN};
 use super::{force, frame, mask, pending, restart_wish, take, Own, SYNCHRONOUS};
 use crate::errno::Errno;
-use crate::process::{self, Process, NO_CALL};
+use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, op};
 use crate::thread::Me;
 use crate::upcall::die;
@@ -84,7 +84,7 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
     while let Some(info) = next(&mut p.me.signals) {
         act(p, regs, &info);
     }
-    if restart_wish(p, regs).is_some() {
+    if restart_wish(&p.me, regs).is_some() {
         repeat(&mut p.me, regs);
     }
     mask::restore(&mut p.me);
@@ -99,11 +99,11 @@ fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
     }
 }
 
-fn default(p: &mut Process, signal: u32) {
+fn default(task: &mut Task, signal: u32) {
     match default_action(signal) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
-        DefaultAction::Stop => drop(server::wait(p, op::Stop { signal })),
+        DefaultAction::Stop => drop(server::wait(task, op::Stop { signal })),
         DefaultAction::Terminate => vfork::exit(killed(signal)),
     }
 }
@@ -114,7 +114,7 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     if action.has(SA_RESETHAND) {
         p.signals.set_action(signal, Action { handler: SIG_DFL, ..*action });
     }
-    match restart_wish(p, regs) {
+    match restart_wish(&p.me, regs) {
         None => {}
         Some(Errno::ERESTARTNOHAND) => regs.rax = Errno::EINTR.to_rax(),
         Some(Errno::ERESTARTSYS) if !action.has(SA_RESTART) => regs.rax = Errno::EINTR.to_rax(),

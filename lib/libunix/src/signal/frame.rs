@@ -4,7 +4,8 @@ use super::actions::Action;
 use super::deliver::{check_rip, Info};
 use super::{memory, vectors};
 use crate::errno::{Errno, Result};
-use crate::process::{Process, NO_CALL};
+use crate::process::{Process, Task, NO_CALL};
+use crate::thread::Me;
 use abi::Regs;
 use core::mem::offset_of;
 use linuxabi::general::{SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SS_AUTODISARM};
@@ -16,13 +17,13 @@ use linuxabi::sigstack::AltStack;
 use unixproto::signals::{SIGSEGV, SI_KERNEL};
 
 /// Lets the program go on in a handler, with everything that `rt_sigreturn` needs on the stack.
-#[inline(never)]
-pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> Result<()> {
+#[inline(always)]
+pub fn push(task: &mut Task, regs: &mut Regs, action: &Action, info: &Info) -> Result<()> {
     if !action.has(SA_RESTORER) {
         return Err(Errno::EFAULT);
     }
-    let place = choose(p, regs.rsp, action)?;
-    let signals = &mut p.me.signals;
+    let place = choose(&mut task.me, regs.rsp, action)?;
+    let signals = &mut task.me.signals;
     let xsave = if signals.vectors.extended() { UC_FP_XSTATE } else { 0 };
     let mask = signals.saved.unwrap_or(signals.blocked);
     let Stack { sp, flags, size, .. } = signals.stack.saved();
@@ -40,9 +41,9 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
         mask,
         info: info.first_words(),
     };
-    memory::put_frame(p, place.frame, &words, regs, action.has(SA_SIGINFO))?;
-    vectors::save(p, place.vectors)?;
-    let signals = &mut p.me.signals;
+    memory::put_frame(&mut task.mm, place.frame, &words, regs, action.has(SA_SIGINFO))?;
+    vectors::save(task, place.vectors)?;
+    let signals = &mut task.me.signals;
     signals.vectors.reset();
     if signals.stack.flags & SS_AUTODISARM != 0 {
         signals.stack = AltStack::NONE;
@@ -58,9 +59,9 @@ pub fn push(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) -> R
 }
 
 /// Where the frame goes. A frame that begins on the alternate stack must fit there.
-fn choose(p: &mut Process, rsp: u64, action: &Action) -> Result<Placement> {
-    let bytes = p.me.signals.vectors.bytes();
-    let stack = p.me.signals.stack;
+fn choose(me: &mut Me, rsp: u64, action: &Action) -> Result<Placement> {
+    let bytes = me.signals.vectors.bytes();
+    let stack = me.signals.stack;
     let below = rsp.wrapping_sub(RED_ZONE);
     let used = stack.size != 0 && stack.is_used(below);
     let enters = action.has(SA_ONSTACK) && stack.size != 0 && !used;
@@ -84,7 +85,7 @@ pub fn rt_sigreturn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 /// Takes a frame from the stack; the handler has popped the return address.
-fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
+fn pop(task: &mut Task, regs: &mut Regs) -> Result<()> {
     const ADDRESS_BYTES: u64 = 8;
     let at = regs.rsp.wrapping_sub(ADDRESS_BYTES);
     if at & 7 != 0 {
@@ -92,16 +93,16 @@ fn pop(p: &mut Process, regs: &mut Regs) -> Result<()> {
     }
     let context = at.wrapping_add(offset_of!(Frame, context) as u64);
     let kept = regs.rflags & !RESTORED_FLAGS;
-    let taken = memory::take_registers(p, context, regs)?;
+    let taken = memory::take_registers(&mut task.mm, context, regs)?;
     regs.rflags = kept | taken.rflags & RESTORED_FLAGS;
-    p.me.signals.set_blocked(taken.mask);
+    task.me.signals.set_blocked(taken.mask);
     let [sp, flags, size] = taken.stack;
     let stack = Stack { sp, flags: flags as u32, padding: (flags >> 32) as u32, size };
-    vectors::restore(p, taken.vectors)?;
-    if stack != p.me.signals.stack.saved() {
+    vectors::restore(task, taken.vectors)?;
+    if stack != task.me.signals.stack.saved() {
         // As on Linux, an alternate stack that cannot be set stays as it is.
-        if let Ok(changed) = p.me.signals.stack.changed(&stack, regs.rsp) {
-            p.me.signals.stack = changed;
+        if let Ok(changed) = task.me.signals.stack.changed(&stack, regs.rsp) {
+            task.me.signals.stack = changed;
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! Signal masks that hold for one system call.
 
-use crate::process::Process;
 use crate::thread::Me;
 
 /// Blocks the signals of `mask` instead of the present ones, until the call ends.
@@ -11,9 +10,9 @@ pub fn set_temporary(me: &mut Me, mask: u64) {
 }
 
 /// The call ends. When it was interrupted, the mask before it comes back after the handler.
-pub fn end_temporary(p: &mut Process, interrupted: bool) {
+pub fn end_temporary(me: &mut Me, interrupted: bool) {
     if !interrupted {
-        restore(&mut p.me);
+        restore(me);
     }
 }
 

@@ -2,8 +2,7 @@
 //! registers, vector state.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
 use abi::Regs;
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -74,9 +73,9 @@ fn or_fault(address: u64, code: u64) -> core::result::Result<(), Fault> {
 
 /// Writes a frame to `addr`, with the `siginfo` if there is to be one.
 #[inline(always)]
-pub fn put_frame(p: &mut Process, addr: u64, words: &Words, regs: &Regs, info: bool) -> Result<()> {
+pub fn put_frame(mm: &mut Mm, addr: u64, words: &Words, regs: &Regs, info: bool) -> Result<()> {
     let bytes = if info { size_of::<Frame>() } else { offset_of!(Frame, info) };
-    user::whole(p, addr, bytes, Access::Write, |memory| {
+    user::whole(mm, addr, bytes, Access::Write, |memory| {
         let (address, code): (u64, u64);
         // SAFETY: reads what `words` and `regs` are; writes to program memory, guarded.
         unsafe {
@@ -90,9 +89,9 @@ pub fn put_frame(p: &mut Process, addr: u64, words: &Words, regs: &Regs, info: b
 
 /// Loads the registers of the frame's context at `addr` but the flags, which are with what else is returned.
 #[inline(always)]
-pub fn take_registers(p: &mut Process, addr: u64, regs: &mut Regs) -> Result<Taken> {
+pub fn take_registers(mm: &mut Mm, addr: u64, regs: &mut Regs) -> Result<Taken> {
     let mut taken = Taken::default();
-    user::whole(p, addr, size_of::<Context>(), Access::Read, |memory| {
+    user::whole(mm, addr, size_of::<Context>(), Access::Read, |memory| {
         let (address, code): (u64, u64);
         // SAFETY: writes to `regs` and `taken`; reads program memory, guarded.
         unsafe {
@@ -109,13 +108,13 @@ pub fn take_registers(p: &mut Process, addr: u64, regs: &mut Regs) -> Result<Tak
 /// `bytes` bytes of the area.
 #[inline(always)]
 pub fn put_vectors(
-    p: &mut Process,
+    mm: &mut Mm,
     addr: u64,
     bytes: usize,
     parts: u64,
     software: &[u64; SOFTWARE_WORDS],
 ) -> Result<()> {
-    user::whole(p, addr, bytes + size_of_val(&MAGIC2), Access::Write, |memory| {
+    user::whole(mm, addr, bytes + size_of_val(&MAGIC2), Access::Write, |memory| {
         let (address, code): (u64, u64);
         // SAFETY: reads the words of `software`; writes to program memory, guarded, as much as there is state.
         unsafe {
@@ -141,13 +140,13 @@ pub struct Described {
 
 /// Reads what is to be checked of the area at `addr`, `bytes` bytes large.
 #[inline(always)]
-pub fn describe(p: &mut Process, addr: u64, bytes: usize) -> Result<Described> {
+pub fn describe(mm: &mut Mm, addr: u64, bytes: usize) -> Result<Described> {
     let mut all = Described::default();
     let at = HEADER + HEADER_WORDS * 8;
     if bytes < at {
         return Err(Errno::EFAULT);
     }
-    user::whole(p, addr, at, Access::Read, |memory| {
+    user::whole(mm, addr, at, Access::Read, |memory| {
         let (address, code): (u64, u64);
         // SAFETY: writes to `all`; reads program memory, guarded.
         unsafe {

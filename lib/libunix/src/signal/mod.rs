@@ -23,6 +23,7 @@ mod vectors;
 
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, header, main_header, op};
+use crate::thread::Me;
 use abi::Regs;
 use actions::Action;
 pub use cause::Cause;
@@ -151,7 +152,7 @@ impl Own {
 /// restarts interrupted calls.
 #[inline(always)]
 pub fn deliver(p: &mut Process, regs: &mut Regs) {
-    if needs_attention(p, regs) {
+    if needs_attention(&p.me, regs) {
         settle(p, regs);
     }
 }
@@ -168,24 +169,24 @@ fn take(signal: u32) -> Option<SigInfo> {
 }
 
 /// Would a wait of this thread end at once because of a signal?
-pub fn is_interrupted(p: &Process) -> bool {
-    pending() & !p.me.signals.blocked != 0
+pub fn is_interrupted(me: &Me) -> bool {
+    pending() & !me.signals.blocked != 0
 }
 
 /// Is there anything for [`deliver()`] to do?
 #[inline(always)]
-pub fn needs_attention(p: &Process, regs: &Regs) -> bool {
-    let waiting = pending() & !p.me.signals.blocked;
-    waiting != 0 || p.me.signals.attention || restart_wish(p, regs).is_some()
+pub fn needs_attention(me: &Me, regs: &Regs) -> bool {
+    let waiting = pending() & !me.signals.blocked;
+    waiting != 0 || me.signals.attention || restart_wish(me, regs).is_some()
 }
 
 /// Does the system call want to be repeated, and how?
 #[inline(always)]
-fn restart_wish(p: &Process, regs: &Regs) -> Option<Errno> {
+fn restart_wish(me: &Me, regs: &Regs) -> Option<Errno> {
     const FIRST: u64 = Errno::ERESTARTSYS as u64;
     const LAST: u64 = Errno::ERESTARTNOHAND as u64;
     let number = regs.rax.wrapping_neg();
-    if !(FIRST..=LAST).contains(&number) || p.me.call == NO_CALL {
+    if !(FIRST..=LAST).contains(&number) || me.call == NO_CALL {
         return None;
     }
     Some(Errno::from_number(number))
@@ -207,26 +208,35 @@ pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     let Cause { signal, code, address, vector, error } = cause;
     fault(p, signal, code, address, vector, error);
     if p.signals.action(signal).handler == actions::SIG_DFL {
-        let Regs { rip, rsp, .. } = *regs;
-        let name = match vector {
-            PAGE_FAULT if signal == SIGKILL => "no memory for a page",
-            PAGE_FAULT => "page fault",
-            _ => "exception",
-        };
-        let text = alloc::format!(
-            "{name}: signal {signal}, vector {vector}, address {address:#x}, \
-             rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
-        );
-        // Who cannot tell anybody ends without.
-        let _ = server::call_a(op::Log {}, text.as_bytes());
+        log_end(regs, cause);
     }
 }
 
+#[cold]
+#[inline(never)]
+fn log_end(regs: &Regs, cause: Cause) {
+    let Cause { signal, address, vector, error, .. } = cause;
+    let Regs { rip, rsp, .. } = *regs;
+    let name = match vector {
+        PAGE_FAULT if signal == SIGKILL => "no memory for a page",
+        PAGE_FAULT => "page fault",
+        _ => "exception",
+    };
+    let text = alloc::format!(
+        "{name}: signal {signal}, vector {vector}, address {address:#x}, \
+         rip {rip:#x}, rsp {rsp:#x}, error {error:#x}"
+    );
+    // Who cannot tell anybody ends without.
+    let _ = server::call_a(op::Log {}, text.as_bytes());
+}
+
 /// A signal that the process cannot hold off.
+#[inline(always)]
 fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
-    let own = &mut p.me.signals;
-    if (own.blocked | p.signals.ignored) & bit(signal) != 0 {
-        p.signals.set_action(signal, Action::DEFAULT);
+    let (signals, me) = p.signals();
+    let own = &mut me.signals;
+    if (own.blocked | signals.ignored) & bit(signal) != 0 {
+        signals.set_action(signal, Action::DEFAULT);
         own.set_blocked(own.blocked & !bit(signal));
     }
     own.fault = Some(Fault { signal, code, address });

@@ -7,7 +7,7 @@
 use super::memory::{self, Described};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::Task;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
 use libos::guarded;
@@ -101,39 +101,40 @@ impl Vectors {
 
 /// Saves the registers in the program's memory at `address`, a multiple of 64, and says so for `rt_sigreturn`.
 #[inline(always)]
-pub fn save(p: &mut Process, address: u64) -> Result<()> {
-    let Vectors { parts, bytes } = p.me.signals.vectors;
+pub fn save(task: &mut Task, address: u64) -> Result<()> {
+    let Vectors { parts, bytes } = task.me.signals.vectors;
     if parts == 0 {
         let save = |area| guarded::save_legacy_vectors(area);
-        return user::whole(p, address, bytes, Access::Write, save);
+        return user::whole(&mut task.mm, address, bytes, Access::Write, save);
     }
     let size = bytes as u32;
     let magics = u64::from(MAGIC1) | u64::from(size + MAGIC2_BYTES as u32) << 32;
     let software = [magics, parts, size.into(), 0, 0, 0];
-    memory::put_vectors(p, address, bytes, parts, &software)
+    memory::put_vectors(&mut task.mm, address, bytes, parts, &software)
 }
 
 /// Restores what lies at `address` in the program's memory; it may be anything.
-pub fn restore(p: &mut Process, address: u64) -> Result<()> {
+#[inline(always)]
+pub fn restore(task: &mut Task, address: u64) -> Result<()> {
     if address == 0 {
-        p.me.signals.vectors.reset();
+        task.me.signals.vectors.reset();
         return Ok(());
     }
-    let bytes = p.me.signals.vectors.bytes();
-    let vectors = p.me.signals.vectors;
+    let bytes = task.me.signals.vectors.bytes();
+    let vectors = task.me.signals.vectors;
     if vectors.extended() {
-        let described = memory::describe(p, address, bytes).ok();
-        let parts = described.as_ref().and_then(|all| parts_of(p, address, all));
+        let described = memory::describe(&mut task.mm, address, bytes).ok();
+        let parts = described.as_ref().and_then(|all| parts_of(task, address, all));
         if let (Some(described), Some(parts)) = (described, parts) {
-            return restore_extended(p, address, &described, parts);
+            return restore_extended(task, address, &described, parts);
         }
     }
-    restore_legacy(p, address)
+    restore_legacy(task, address)
 }
 
 /// The parts that are there beyond the fxsave area.
-fn parts_of(p: &mut Process, address: u64, described: &Described) -> Option<u64> {
-    let Vectors { parts, bytes } = p.me.signals.vectors;
+fn parts_of(task: &mut Task, address: u64, described: &Described) -> Option<u64> {
+    let Vectors { parts, bytes } = task.me.signals.vectors;
     let [magics, present, size] = described.software;
     let software = Software {
         magic1: magics as u32,
@@ -143,19 +144,20 @@ fn parts_of(p: &mut Process, address: u64, described: &Described) -> Option<u64>
         padding: [0; 7],
     };
     let parts = extended_parts(&software, bytes, parts)?;
-    let magic2: u32 = user::copy_in(p, address.checked_add(u64::from(software.size))?).ok()?;
+    let magic2: u32 =
+        user::copy_in(&mut task.mm, address.checked_add(u64::from(software.size))?).ok()?;
     (magic2 == MAGIC2).then_some(parts)
 }
 
 /// What is checked here, the program may change before it is loaded: then the processor refuses it, and that
 /// is a bad address, too.
 fn restore_extended(
-    p: &mut Process,
+    task: &mut Task,
     address: u64,
     described: &Described,
     parts: u64,
 ) -> Result<()> {
-    let Vectors { parts: known, bytes } = p.me.signals.vectors;
+    let Vectors { parts: known, bytes } = task.me.signals.vectors;
     let [present, form @ ..] = described.header;
     if address & 63 != 0
         || described.mxcsr as u32 & !MXCSR_BITS != 0
@@ -165,20 +167,23 @@ fn restore_extended(
         return Err(Errno::EFAULT);
     }
     if parts != known {
-        p.me.signals.vectors.reset();
+        task.me.signals.vectors.reset();
     }
-    user::whole(p, address, bytes, Access::Read, |area| guarded::load_vectors(area, parts))
+    user::whole(&mut task.mm, address, bytes, Access::Read, |area| {
+        guarded::load_vectors(area, parts)
+    })
 }
 
 /// Only the fxsave area counts; whatever is beyond gets its first state.
-fn restore_legacy(p: &mut Process, address: u64) -> Result<()> {
+#[cold]
+fn restore_legacy(task: &mut Task, address: u64) -> Result<()> {
     if address & 15 != 0 {
         return Err(Errno::EFAULT);
     }
-    let mxcsr: u32 = user::copy_in(p, address.wrapping_add(MXCSR as u64))?;
+    let mxcsr: u32 = user::copy_in(&mut task.mm, address.wrapping_add(MXCSR as u64))?;
     if mxcsr & !MXCSR_BITS != 0 {
         return Err(Errno::EFAULT);
     }
-    p.me.signals.vectors.reset();
-    user::whole(p, address, LEGACY_BYTES, Access::Read, guarded::load_legacy_vectors)
+    task.me.signals.vectors.reset();
+    user::whole(&mut task.mm, address, LEGACY_BYTES, Access::Read, guarded::load_legacy_vectors)
 }

@@ -4,10 +4,9 @@ use super::paths::{self, open_file, path, path_or_empty, Path, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
-use crate::fd::Fds;
-use crate::fd::File;
+use crate::fd::{Fds, File};
 use crate::mm::{self, user};
-use crate::process::Process;
+use crate::process::Files;
 use crate::server::{self, op};
 use libos::guarded::Memory;
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
@@ -31,42 +30,42 @@ fn stat_path(path: &Path, flags: u32) -> Result<Memory> {
 }
 
 /// `struct stat` of what the arguments of a call with `AT_` flags name.
-fn stat_any(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<Memory> {
+fn stat_any(files: &mut Files, dirfd: i32, name: u64, flags: u32) -> Result<Memory> {
     if flags & AT_EMPTY_PATH != 0 && dirfd >= 0 {
-        let empty = name == 0 || user::copy_in::<u8>(p, name)? == 0;
+        let empty = name == 0 || user::copy_in::<u8>(files.mm, name)? == 0;
         if empty {
-            return stat_open(p.fds.get(dirfd)?);
+            return stat_open(files.fds.get(dirfd)?);
         }
     }
-    let path = path_or_empty(p, dirfd, name, flags)?;
+    let path = path_or_empty(files, dirfd, name, flags)?;
     stat_path(&path, flags)
 }
 
-pub fn newfstatat(p: &mut Process, dirfd: i32, name: u64, buf: u64, flags: u32) -> Result<u64> {
+pub fn newfstatat(mut files: Files, dirfd: i32, name: u64, buf: u64, flags: u32) -> Result<u64> {
     if flags & !STAT_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
-    let stat = stat_any(p, dirfd, name, flags)?;
-    user::memory_out(p, buf, stat)?;
+    let stat = stat_any(&mut files, dirfd, name, flags)?;
+    user::memory_out(files.mm, buf, stat)?;
     Ok(0)
 }
 
-pub fn stat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
-    newfstatat(p, AT_FDCWD, name, buf, 0)
+pub fn stat(files: Files, name: u64, buf: u64) -> Result<u64> {
+    newfstatat(files, AT_FDCWD, name, buf, 0)
 }
 
-pub fn lstat(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
-    newfstatat(p, AT_FDCWD, name, buf, AT_SYMLINK_NOFOLLOW)
+pub fn lstat(files: Files, name: u64, buf: u64) -> Result<u64> {
+    newfstatat(files, AT_FDCWD, name, buf, AT_SYMLINK_NOFOLLOW)
 }
 
-pub fn fstat(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
-    let stat = stat_open(p.fds.get(fd)?)?;
-    user::memory_out(p, buf, stat)?;
+pub fn fstat(files: Files, fd: i32, buf: u64) -> Result<u64> {
+    let stat = stat_open(files.fds.get(fd)?)?;
+    user::memory_out(files.mm, buf, stat)?;
     Ok(0)
 }
 
 pub fn statx(
-    p: &mut Process,
+    mut files: Files,
     dirfd: i32,
     name: u64,
     flags: u32,
@@ -80,62 +79,62 @@ pub fn statx(
     {
         return Err(Errno::EINVAL);
     }
-    let stat = stat_any(p, dirfd, name, flags)?;
+    let stat = stat_any(&mut files, dirfd, name, flags)?;
     let stat: [u8; STAT_BYTES] = stat.load().map_err(|_| Errno::EIO)?;
-    user::bytes_out(p, buf, &to_statx(&stat))?;
+    user::bytes_out(files.mm, buf, &to_statx(&stat))?;
     Ok(0)
 }
 
-pub fn faccessat2(p: &mut Process, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
+pub fn faccessat2(mut files: Files, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
     if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path_or_empty(p, dirfd, name, flags)?;
+    let path = path_or_empty(&mut files, dirfd, name, flags)?;
     let flags = paths::effective(flags, &path);
     paths::call(op::Access { dir: path.dir, mode, flags }, &path).map(|()| 0)
 }
 
-pub fn faccessat(p: &mut Process, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
-    faccessat2(p, dirfd, name, mode, 0)
+pub fn faccessat(files: Files, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    faccessat2(files, dirfd, name, mode, 0)
 }
 
-pub fn access(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
-    faccessat2(p, AT_FDCWD, name, mode, 0)
+pub fn access(files: Files, name: u64, mode: u32) -> Result<u64> {
+    faccessat2(files, AT_FDCWD, name, mode, 0)
 }
 
-fn chmod_flags(p: &mut Process, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
+fn chmod_flags(files: &mut Files, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path_or_empty(p, dirfd, name, flags)?;
+    let path = path_or_empty(files, dirfd, name, flags)?;
     let flags = paths::effective(flags, &path);
     paths::call(op::Chmod { dir: path.dir, mode: mode & 0o7777, flags }, &path).map(|()| 0)
 }
 
-pub fn fchmodat2(p: &mut Process, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
-    chmod_flags(p, dirfd, name, mode, flags)
+pub fn fchmodat2(mut files: Files, dirfd: i32, name: u64, mode: u32, flags: u32) -> Result<u64> {
+    chmod_flags(&mut files, dirfd, name, mode, flags)
 }
 
-pub fn fchmodat(p: &mut Process, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
-    chmod_flags(p, dirfd, name, mode, 0)
+pub fn fchmodat(mut files: Files, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    chmod_flags(&mut files, dirfd, name, mode, 0)
 }
 
-pub fn chmod(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
-    chmod_flags(p, AT_FDCWD, name, mode, 0)
+pub fn chmod(mut files: Files, name: u64, mode: u32) -> Result<u64> {
+    chmod_flags(&mut files, AT_FDCWD, name, mode, 0)
 }
 
 /// The description of `fd` for a call that changes the file behind it.
-fn changeable(p: &Process, fd: i32) -> Result<u32> {
-    p.fds.get_open(fd)?.description(Errno::EINVAL)
+fn changeable(fds: &Fds, fd: i32) -> Result<u32> {
+    fds.get_open(fd)?.description(Errno::EINVAL)
 }
 
-pub fn fchmod(p: &mut Process, fd: i32, mode: u32) -> Result<u64> {
-    let dir = changeable(p, fd)?;
+pub fn fchmod(fds: &mut Fds, fd: i32, mode: u32) -> Result<u64> {
+    let dir = changeable(fds, fd)?;
     server::call(op::Chmod { dir, mode: mode & 0o7777, flags: AT_EMPTY_PATH }).map(|()| 0)
 }
 
 pub fn fchownat(
-    p: &mut Process,
+    mut files: Files,
     dirfd: i32,
     name: u64,
     uid: u32,
@@ -145,21 +144,21 @@ pub fn fchownat(
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path_or_empty(p, dirfd, name, flags)?;
+    let path = path_or_empty(&mut files, dirfd, name, flags)?;
     let flags = paths::effective(flags, &path);
     paths::call(op::Chown { dir: path.dir, uid, gid, flags }, &path).map(|()| 0)
 }
 
-pub fn chown(p: &mut Process, name: u64, uid: u32, gid: u32) -> Result<u64> {
-    fchownat(p, AT_FDCWD, name, uid, gid, 0)
+pub fn chown(files: Files, name: u64, uid: u32, gid: u32) -> Result<u64> {
+    fchownat(files, AT_FDCWD, name, uid, gid, 0)
 }
 
-pub fn lchown(p: &mut Process, name: u64, uid: u32, gid: u32) -> Result<u64> {
-    fchownat(p, AT_FDCWD, name, uid, gid, AT_SYMLINK_NOFOLLOW)
+pub fn lchown(files: Files, name: u64, uid: u32, gid: u32) -> Result<u64> {
+    fchownat(files, AT_FDCWD, name, uid, gid, AT_SYMLINK_NOFOLLOW)
 }
 
-pub fn fchown(p: &mut Process, fd: i32, uid: u32, gid: u32) -> Result<u64> {
-    let dir = changeable(p, fd)?;
+pub fn fchown(fds: &mut Fds, fd: i32, uid: u32, gid: u32) -> Result<u64> {
+    let dir = changeable(fds, fd)?;
     server::call(op::Chown { dir, uid, gid, flags: AT_EMPTY_PATH }).map(|()| 0)
 }
 
@@ -172,7 +171,7 @@ fn time_word(time: SetTime) -> i64 {
 }
 
 fn set_times(
-    p: &mut Process,
+    files: &mut Files,
     dirfd: i32,
     name: u64,
     times: [SetTime; 2],
@@ -183,19 +182,19 @@ fn set_times(
         if flags != 0 {
             return Err(Errno::EINVAL);
         }
-        let dir = changeable(p, dirfd)?;
+        let dir = changeable(files.fds, dirfd)?;
         let request = op::SetTimes { dir, atime, mtime, flags: AT_EMPTY_PATH };
         return server::call(request).map(|()| 0);
     }
-    let path = path_or_empty(p, dirfd, name, flags)?;
+    let path = path_or_empty(files, dirfd, name, flags)?;
     let flags = paths::effective(flags, &path);
     paths::call(op::SetTimes { dir: path.dir, atime, mtime, flags }, &path).map(|()| 0)
 }
 
-pub fn utimensat(p: &mut Process, dirfd: i32, name: u64, times: u64, flags: u32) -> Result<u64> {
+pub fn utimensat(mut files: Files, dirfd: i32, name: u64, times: u64, flags: u32) -> Result<u64> {
     let mut set = [SetTime::Now; 2];
     if times != 0 {
-        let raw: [[u8; TIME_BYTES]; 2] = user::copy_in(p, times)?;
+        let raw: [[u8; TIME_BYTES]; 2] = user::copy_in(files.mm, times)?;
         set = [set_time(&raw[0])?, set_time(&raw[1])?];
         if set == [SetTime::Omit; 2] {
             return Ok(0);
@@ -204,13 +203,13 @@ pub fn utimensat(p: &mut Process, dirfd: i32, name: u64, times: u64, flags: u32)
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
-    set_times(p, dirfd, name, set, flags)
+    set_times(&mut files, dirfd, name, set, flags)
 }
 
-pub fn futimesat(p: &mut Process, dirfd: i32, name: u64, times: u64) -> Result<u64> {
+pub fn futimesat(mut files: Files, dirfd: i32, name: u64, times: u64) -> Result<u64> {
     let mut set = [SetTime::Now; 2];
     if times != 0 {
-        let raw: [[i64; 2]; 2] = user::copy_in(p, times)?;
+        let raw: [[i64; 2]; 2] = user::copy_in(files.mm, times)?;
         for (time, [sec, usec]) in set.iter_mut().zip(raw) {
             if !(0..1_000_000).contains(&usec) {
                 return Err(Errno::EINVAL);
@@ -218,44 +217,44 @@ pub fn futimesat(p: &mut Process, dirfd: i32, name: u64, times: u64) -> Result<u
             *time = SetTime::At(sec.saturating_mul(1_000_000_000).saturating_add(usec * 1000));
         }
     }
-    set_times(p, dirfd, name, set, 0)
+    set_times(&mut files, dirfd, name, set, 0)
 }
 
-pub fn utimes(p: &mut Process, name: u64, times: u64) -> Result<u64> {
-    futimesat(p, AT_FDCWD, name, times)
+pub fn utimes(files: Files, name: u64, times: u64) -> Result<u64> {
+    futimesat(files, AT_FDCWD, name, times)
 }
 
-pub fn utime(p: &mut Process, name: u64, times: u64) -> Result<u64> {
+pub fn utime(mut files: Files, name: u64, times: u64) -> Result<u64> {
     let mut set = [SetTime::Now; 2];
     if times != 0 {
-        let raw: [i64; 2] = user::copy_in(p, times)?;
+        let raw: [i64; 2] = user::copy_in(files.mm, times)?;
         set = raw.map(|sec| SetTime::At(sec.saturating_mul(1_000_000_000)));
     }
-    set_times(p, AT_FDCWD, name, set, 0)
+    set_times(&mut files, AT_FDCWD, name, set, 0)
 }
 
-pub fn truncate(p: &mut Process, name: u64, size: i64) -> Result<u64> {
+pub fn truncate(mut files: Files, name: u64, size: i64) -> Result<u64> {
     if size < 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path(p, AT_FDCWD, name)?;
+    let path = path(&mut files, AT_FDCWD, name)?;
     let request = op::Truncate { dir: path.dir, size: size as u64, flags: 0 };
     let file = paths::call(request, &path)?;
-    mm::truncated(&mut p.mm, file.inode, size as u64);
+    mm::truncated(files.mm, file.inode, size as u64);
     Ok(0)
 }
 
-pub fn ftruncate(p: &mut Process, fd: i32, size: i64) -> Result<u64> {
+pub fn ftruncate(files: Files, fd: i32, size: i64) -> Result<u64> {
     if size < 0 {
         return Err(Errno::EINVAL);
     }
-    let file = p.fds.get_open(fd)?;
+    let file = files.fds.get_open(fd)?;
     if !file.writable() {
         return Err(Errno::EINVAL);
     }
     with_kind!(&file.kind, kind => {
         let kind = kind.handle();
-        kind.truncate(p, size as u64)
+        kind.truncate(files.mm, size as u64)
     })
 }
 
@@ -280,16 +279,16 @@ pub fn fallocate(fds: &mut Fds, fd: i32, mode: u32, offset: i64, len: i64) -> Re
     })
 }
 
-pub fn statfs(p: &mut Process, name: u64, buf: u64) -> Result<u64> {
-    let path = path(p, AT_FDCWD, name)?;
+pub fn statfs(mut files: Files, name: u64, buf: u64) -> Result<u64> {
+    let path = path(&mut files, AT_FDCWD, name)?;
     paths::call(op::StatFs { dir: path.dir, flags: 0 }, &path)?;
-    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(files.mm, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }
 
-pub fn fstatfs(p: &mut Process, fd: i32, buf: u64) -> Result<u64> {
-    let dir = open_file(p, fd)?;
+pub fn fstatfs(files: Files, fd: i32, buf: u64) -> Result<u64> {
+    let dir = open_file(files.fds, fd)?;
     server::call(op::StatFs { dir, flags: AT_EMPTY_PATH })?;
-    user::memory_out(p, buf, server::data(STATFS_BYTES))?;
+    user::memory_out(files.mm, buf, server::data(STATFS_BYTES))?;
     Ok(0)
 }

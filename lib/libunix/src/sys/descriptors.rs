@@ -2,11 +2,10 @@
 
 use super::locks;
 use crate::errno::{Errno, Result};
-use crate::fd;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
-use crate::fd::Fds;
-use crate::process::Process;
+use crate::fd::{self, Fds};
+use crate::process::Io;
 use crate::server::{self, op};
 use linuxabi::general as raw;
 use unixproto::files::{lock, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH};
@@ -34,27 +33,27 @@ pub fn close_range(fds: &mut Fds, first: u32, last: u32, flags: u32) -> Result<u
     Ok(0)
 }
 
-pub fn dup(p: &mut Process, fd: i32) -> Result<u64> {
-    fd::duplicate(p, fd, 0, false).map(|fd| fd as u64)
+pub fn dup(io: &mut Io, fd: i32) -> Result<u64> {
+    fd::duplicate(io, fd, 0, false).map(|fd| fd as u64)
 }
 
-pub fn dup2(p: &mut Process, old: i32, new: i32) -> Result<u64> {
-    p.fds.get(old)?;
+pub fn dup2(io: &mut Io, old: i32, new: i32) -> Result<u64> {
+    io.fds.get(old)?;
     if old == new {
         return Ok(new as u64);
     }
-    fd::duplicate_to(p, old, new, false).map(|fd| fd as u64)
+    fd::duplicate_to(io, old, new, false).map(|fd| fd as u64)
 }
 
-pub fn dup3(p: &mut Process, old: i32, new: i32, flags: u32) -> Result<u64> {
+pub fn dup3(io: &mut Io, old: i32, new: i32, flags: u32) -> Result<u64> {
     if flags & !O_CLOEXEC != 0 || old == new {
         return Err(Errno::EINVAL);
     }
-    fd::duplicate_to(p, old, new, flags & O_CLOEXEC != 0).map(|fd| fd as u64)
+    fd::duplicate_to(io, old, new, flags & O_CLOEXEC != 0).map(|fd| fd as u64)
 }
 
-pub fn fcntl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
-    let file = p.fds.get(fd)?;
+pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
+    let file = io.fds.get(fd)?;
     let allowed_on_path = matches!(
         command,
         raw::F_DUPFD | raw::F_DUPFD_CLOEXEC | raw::F_GETFD | raw::F_SETFD | raw::F_GETFL
@@ -63,18 +62,18 @@ pub fn fcntl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
         return Err(Errno::EBADF);
     }
     match command {
-        raw::F_DUPFD => duplicate(p, fd, arg, false),
-        raw::F_DUPFD_CLOEXEC => duplicate(p, fd, arg, true),
-        raw::F_GETFD => Ok(p.fds.cloexec(fd)? as u64),
-        raw::F_SETFD => p.fds.set_cloexec(fd, arg & 1 != 0).map(|()| 0),
-        raw::F_GETFL => get_flags(&mut p.fds, fd),
-        raw::F_SETFL => set_flags(&mut p.fds, fd, arg as u32),
-        raw::F_GETLK => locks::get(p, fd, arg, 0),
-        raw::F_SETLK => locks::set(p, fd, arg, 0),
-        raw::F_SETLKW => locks::set(p, fd, arg, lock::WAIT),
-        F_OFD_GETLK => locks::get(p, fd, arg, lock::DESCRIPTION),
-        F_OFD_SETLK => locks::set(p, fd, arg, lock::DESCRIPTION),
-        F_OFD_SETLKW => locks::set(p, fd, arg, lock::DESCRIPTION | lock::WAIT),
+        raw::F_DUPFD => duplicate(io, fd, arg, false),
+        raw::F_DUPFD_CLOEXEC => duplicate(io, fd, arg, true),
+        raw::F_GETFD => Ok(io.fds.cloexec(fd)? as u64),
+        raw::F_SETFD => io.fds.set_cloexec(fd, arg & 1 != 0).map(|()| 0),
+        raw::F_GETFL => get_flags(&mut io.fds, fd),
+        raw::F_SETFL => set_flags(&mut io.fds, fd, arg as u32),
+        raw::F_GETLK => locks::get(&mut io.files(), fd, arg, 0),
+        raw::F_SETLK => locks::set(io, fd, arg, 0),
+        raw::F_SETLKW => locks::set(io, fd, arg, lock::WAIT),
+        F_OFD_GETLK => locks::get(&mut io.files(), fd, arg, lock::DESCRIPTION),
+        F_OFD_SETLK => locks::set(io, fd, arg, lock::DESCRIPTION),
+        F_OFD_SETLKW => locks::set(io, fd, arg, lock::DESCRIPTION | lock::WAIT),
         raw::F_GETOWN | raw::F_GETSIG => Ok(0),
         raw::F_SETOWN | raw::F_SETSIG => Ok(0),
         F_GETPIPE_SZ | F_SETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes()),
@@ -88,11 +87,11 @@ const F_OFD_SETLKW: u32 = 38;
 const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
 
-fn duplicate(p: &mut Process, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
-    if min >= p.sys.max_files() as u64 {
+fn duplicate(io: &mut Io, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
+    if min >= io.limits.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
-    fd::duplicate(p, fd, min as u32, cloexec).map(|fd| fd as u64)
+    fd::duplicate(io, fd, min as u32, cloexec).map(|fd| fd as u64)
 }
 
 fn get_flags(fds: &mut Fds, fd: i32) -> Result<u64> {

@@ -10,8 +10,8 @@
 use super::pi;
 use super::time::{monotonic, realtime};
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
+use crate::process::Task;
 use crate::server::{self, op, restart, restart_no_handler};
 use crate::thread::park::{self, Kind};
 use linuxabi::time::{from_timespec, TIME_BYTES};
@@ -47,10 +47,10 @@ pub enum Place {
 }
 
 /// Where the futex at `addr` is, of which the program may have said that it is private.
-pub fn place(p: &Process, addr: u64, private: bool) -> Place {
-    let entry = if private { None } else { p.mm.space.map().at(addr / PAGE) };
+pub fn place(mm: &Mm, addr: u64, private: bool) -> Place {
+    let entry = if private { None } else { mm.space.map().at(addr / PAGE) };
     let entry = entry.filter(|entry| entry.flags.has(Flags::SHARED));
-    let object = entry.and_then(|entry| Some((entry, p.mm.caps.objects.get(entry.object?)?)));
+    let object = entry.and_then(|entry| Some((entry, mm.caps.objects.get(entry.object?)?)));
     match object {
         Some((entry, object)) => {
             let offset = entry.object_page(addr / PAGE) * PAGE + addr % PAGE;
@@ -61,7 +61,7 @@ pub fn place(p: &Process, addr: u64, private: bool) -> Place {
 }
 
 pub fn futex(
-    p: &mut Process,
+    task: &mut Task,
     addr: u64,
     operation: u32,
     value: u32,
@@ -77,7 +77,7 @@ pub fn futex(
     }
     let mut deadline = None;
     if (has_clock || command == LOCK_PI) && fourth != 0 {
-        deadline = Some(deadline_of(p, command, real || command == LOCK_PI, fourth)?);
+        deadline = Some(deadline_of(&mut task.mm, command, real || command == LOCK_PI, fourth)?);
     }
     check(addr)?;
     let private = operation & PRIVATE != 0;
@@ -86,33 +86,35 @@ pub fn futex(
         return Err(Errno::EINVAL);
     }
     match command {
-        WAIT | WAIT_BITSET => wait(p, (addr, private), value, bits, deadline),
+        WAIT | WAIT_BITSET => wait(task, (addr, private), value, bits, deadline),
         WAKE | WAKE_BITSET => {
-            let place = place(p, addr, private);
-            if matches!(place, Place::Private(_)) && park::has_others(p, addr, Kind::Plain) {
+            let place = place(&task.mm, addr, private);
+            if matches!(place, Place::Private(_))
+                && park::has_others(&task.futexes, addr, Kind::Plain)
+            {
                 return Err(Errno::EINVAL);
             }
-            Ok(wake(p, place, at_least_one(value), bits))
+            Ok(wake(task, place, at_least_one(value), bits))
         }
-        LOCK_PI | LOCK_PI2 => pi::lock(p, addr, private, deadline, false),
-        TRYLOCK_PI => pi::lock(p, addr, private, None, true),
-        UNLOCK_PI => pi::unlock(p, addr, private),
+        LOCK_PI | LOCK_PI2 => pi::lock(task, addr, private, deadline, false),
+        TRYLOCK_PI => pi::lock(task, addr, private, None, true),
+        UNLOCK_PI => pi::unlock(task, addr, private),
         WAKE_OP => {
             check(second)?;
-            wake_op(p, [addr, second], private, [value, fourth as u32], third)
+            wake_op(task, [addr, second], private, [value, fourth as u32], third)
         }
         WAIT_REQUEUE_PI => {
             check(second)?;
-            pi::wait_requeue(p, [addr, second], private, value, deadline)
+            pi::wait_requeue(task, [addr, second], private, value, deadline)
         }
         CMP_REQUEUE_PI => {
             check(second)?;
-            pi::requeue(p, [addr, second], private, [value, fourth as u32], third)
+            pi::requeue(task, [addr, second], private, [value, fourth as u32], third)
         }
         _ => {
             check(second)?;
             let compared = (command == CMP_REQUEUE).then_some(third);
-            requeue(p, [addr, second], private, [value, fourth as u32], compared)
+            requeue(task, [addr, second], private, [value, fourth as u32], compared)
         }
     }
 }
@@ -134,8 +136,8 @@ fn at_least_one(count: u32) -> u32 {
     }
 }
 
-fn deadline_of(p: &mut Process, command: u32, real: bool, addr: u64) -> Result<u64> {
-    let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, addr)?)?;
+fn deadline_of(mm: &mut Mm, command: u32, real: bool, addr: u64) -> Result<u64> {
+    let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(mm, addr)?)?;
     Ok(match (command, real) {
         (WAIT, _) => monotonic().saturating_add(time),
         (_, false) => time,
@@ -144,22 +146,22 @@ fn deadline_of(p: &mut Process, command: u32, real: bool, addr: u64) -> Result<u
 }
 
 fn wait(
-    p: &mut Process,
+    task: &mut Task,
     (addr, private): (u64, bool),
     value: u32,
     bits: u32,
     deadline: Option<u64>,
 ) -> Result<u64> {
-    let place = place(p, addr, private);
+    let place = place(&task.mm, addr, private);
     let waited = loop {
         let seen = count(place)?;
-        if user::copy_in::<u32>(p, addr)? != value {
+        if user::copy_in::<u32>(&mut task.mm, addr)? != value {
             return Err(Errno::EAGAIN);
         }
         let waited = match place {
-            Place::Private(addr) => park::wait(p, addr, bits, deadline),
+            Place::Private(addr) => park::wait(task, addr, bits, deadline),
             Place::Shared { inode, offset } => {
-                wait_shared(p, (inode, offset), seen, bits, deadline)
+                wait_shared(task, (inode, offset), seen, bits, deadline)
             }
         };
         if !matches!((waited, place), (Err(Errno::EAGAIN), Place::Shared { .. })) {
@@ -183,20 +185,20 @@ pub fn count(place: Place) -> Result<u64> {
 
 /// Waits in shared memory. `EAGAIN`: there was a wake since `seen`.
 pub fn wait_shared(
-    p: &mut Process,
+    task: &mut Task,
     (inode, offset): (u64, u64),
     seen: u64,
     bits: u32,
     deadline: Option<u64>,
 ) -> Result<()> {
     let ns = deadline.map_or(FOREVER, |end| end.saturating_sub(monotonic()));
-    server::wait(p, op::FutexWait { inode, offset, seen, ns, bits })
+    server::wait(task, op::FutexWait { inode, offset, seen, ns, bits })
 }
 
 /// Wakes up to `count` of those that wait there. Answers how many.
-pub fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
+pub fn wake(task: &mut Task, place: Place, count: u32, bits: u32) -> u64 {
     match place {
-        Place::Private(addr) => park::wake(p, addr, count, bits) as u64,
+        Place::Private(addr) => park::wake(task, addr, count, bits) as u64,
         Place::Shared { inode, offset } => {
             let woken = server::call(op::FutexWake { inode, offset, count, bits });
             woken.map_or(0, |woken| woken.count)
@@ -205,16 +207,16 @@ pub fn wake(p: &mut Process, place: Place, count: u32, bits: u32) -> u64 {
 }
 
 /// Wakes those that wait for a futex, whichever way.
-pub fn wake_at(p: &mut Process, addr: u64, count: u32) {
-    let place = place(p, addr, false);
-    wake(p, place, count, ALL_BITS);
+pub fn wake_at(task: &mut Task, addr: u64, count: u32) {
+    let place = place(&task.mm, addr, false);
+    wake(task, place, count, ALL_BITS);
     if let Place::Shared { .. } = place {
-        park::wake(p, addr, count, ALL_BITS);
+        park::wake(task, addr, count, ALL_BITS);
     }
 }
 
 fn requeue(
-    p: &mut Process,
+    task: &mut Task,
     addrs: [u64; 2],
     private: bool,
     [wakes, moves]: [u32; 2],
@@ -224,33 +226,35 @@ fn requeue(
         return Err(Errno::EINVAL);
     }
     if let Some(value) = compared {
-        if user::copy_in::<u32>(p, addrs[0])? != value {
+        if user::copy_in::<u32>(&mut task.mm, addrs[0])? != value {
             return Err(Errno::EAGAIN);
         }
     }
-    match addrs.map(|addr| place(p, addr, private)) {
-        [Place::Private(from), Place::Private(_)] if park::has_others(p, from, Kind::Plain) => {
+    match addrs.map(|addr| place(&task.mm, addr, private)) {
+        [Place::Private(from), Place::Private(_)]
+            if park::has_others(&task.futexes, from, Kind::Plain) =>
+        {
             Err(Errno::EINVAL)
         }
         [Place::Private(from), Place::Private(to)] => {
-            let woken = park::wake(p, from, wakes, ALL_BITS);
-            Ok((woken + park::requeue(p, from, to, moves)) as u64)
+            let woken = park::wake(task, from, wakes, ALL_BITS);
+            Ok((woken + park::requeue(&mut task.futexes, from, to, moves)) as u64)
         }
         // Those that would be moved wake up: they must be ready for that at any time.
-        [from, _] => Ok(wake(p, from, wakes.saturating_add(moves), ALL_BITS)),
+        [from, _] => Ok(wake(task, from, wakes.saturating_add(moves), ALL_BITS)),
     }
 }
 
 /// Changes the futex at `addr`, a multiple of four, to what `change` makes of it, if anything. Programs change it at the
 /// same time. Returns what it was, and whether it was changed.
 pub fn update(
-    p: &mut Process,
+    mm: &mut Mm,
     addr: u64,
     mut change: impl FnMut(u32) -> Option<u32>,
 ) -> Result<(u32, bool)> {
-    let mut old = user::copy_in::<u32>(p, addr)?;
+    let mut old = user::copy_in::<u32>(mm, addr)?;
     while let Some(new) = change(old) {
-        let before = user::compare_exchange(p, addr, old, new)?;
+        let before = user::compare_exchange(mm, addr, old, new)?;
         if before == old {
             return Ok((old, true));
         }
@@ -261,7 +265,7 @@ pub fn update(
 
 /// Changes the second futex as `how` says, wakes the first, and the second if it was as `how` says.
 fn wake_op(
-    p: &mut Process,
+    task: &mut Task,
     addrs: [u64; 2],
     private: bool,
     counts: [u32; 2],
@@ -285,9 +289,9 @@ fn wake_op(
     if compare > 5 {
         return Err(Errno::ENOSYS);
     }
-    let old = update(p, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
-    let first = place(p, addrs[0], private);
-    let mut woken = wake(p, first, at_least_one(counts[0]), ALL_BITS);
+    let old = update(&mut task.mm, addrs[1], |old| Some(change(old, arg)))?.0 as i32;
+    let first = place(&task.mm, addrs[0], private);
+    let mut woken = wake(task, first, at_least_one(counts[0]), ALL_BITS);
     let matches = match compare {
         0 => old == against,
         1 => old != against,
@@ -297,8 +301,8 @@ fn wake_op(
         _ => old >= against,
     };
     if matches {
-        let second = place(p, addrs[1], private);
-        woken += wake(p, second, at_least_one(counts[1]), ALL_BITS);
+        let second = place(&task.mm, addrs[1], private);
+        woken += wake(task, second, at_least_one(counts[1]), ALL_BITS);
     }
     Ok(woken)
 }

@@ -2,21 +2,20 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::bytes::Bytes;
 use linuxabi::uname::utsname;
 
-pub fn uname(p: &mut Process, out: u64) -> Result<u64> {
-    user::bytes_out(p, out, &utsname(b"tessera"))?;
+pub fn uname(mm: &mut Mm, out: u64) -> Result<u64> {
+    user::bytes_out(mm, out, &utsname(b"tessera"))?;
     Ok(0)
 }
 
 /// Bytes of `struct sysinfo`.
 const SYSINFO_BYTES: usize = 112;
 
-pub fn sysinfo(p: &mut Process, out: u64) -> Result<u64> {
+pub fn sysinfo(mm: &mut Mm, out: u64) -> Result<u64> {
     let system = server::call(op::SystemInfo {})?;
     let info: [u8; SYSINFO_BYTES] = Bytes::default()
         .u64(system.uptime_ns / 1_000_000_000)
@@ -30,7 +29,7 @@ pub fn sysinfo(p: &mut Process, out: u64) -> Result<u64> {
         .skip(22)
         .u32(1)
         .done();
-    user::bytes_out(p, out, &info)?;
+    user::bytes_out(mm, out, &info)?;
     Ok(0)
 }
 

@@ -5,26 +5,26 @@ use crate::errno::Result;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{FileOps, Handle};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::Io;
 
 const FIONBIO: u32 = 0x5421;
 const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
 
-pub fn ioctl(p: &mut Process, fd: i32, command: u32, arg: u64) -> Result<u64> {
-    let file = p.fds.get_open(fd)?;
+pub fn ioctl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
+    let file = io.fds.get_open(fd)?;
     match command {
-        FIOCLEX => return p.fds.set_cloexec(fd, true).map(|()| 0),
-        FIONCLEX => return p.fds.set_cloexec(fd, false).map(|()| 0),
+        FIOCLEX => return io.fds.set_cloexec(fd, true).map(|()| 0),
+        FIONCLEX => return io.fds.set_cloexec(fd, false).map(|()| 0),
         FIONBIO => {
-            let on = user::copy_in::<i32>(p, arg)? != 0;
-            return descriptors::set_nonblocking(&mut p.fds, fd, on);
+            let on = user::copy_in::<i32>(&mut io.mm, arg)? != 0;
+            return descriptors::set_nonblocking(&mut io.fds, fd, on);
         }
         _ => {}
     }
-    let handle = Handle { index: p.fds.index(fd)?, flags: file.flags };
+    let handle = Handle { index: io.fds.index(fd)?, flags: file.flags };
     with_kind!(&file.kind, kind => {
         let kind = kind.handle();
-        kind.ioctl(p, handle, command, arg)
+        kind.ioctl(io, handle, command, arg)
     })
 }

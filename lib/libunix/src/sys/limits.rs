@@ -2,8 +2,8 @@
 
 use super::{processes, time};
 use crate::errno::{Errno, Result};
-use crate::mm::{self, user};
-use crate::process::Process;
+use crate::mm::{self, user, Mm};
+use crate::process::Io;
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
 use credentials::Capability;
@@ -12,31 +12,76 @@ use unixproto::limit;
 
 /// A limit: what counts, and how far it may be raised.
 #[derive(Clone, Copy)]
-pub struct Limit {
-    pub soft: u64,
-    pub hard: u64,
+struct Limit {
+    soft: u64,
+    hard: u64,
 }
 
 /// Resources with a limit.
-pub const LIMITS: usize = 16;
+const LIMITS: usize = 16;
 /// `RLIMIT_DATA`.
-pub const DATA: usize = 2;
+const DATA: usize = 2;
 /// `RLIMIT_STACK`.
-pub const STACK: usize = 3;
+const STACK: usize = 3;
 /// `RLIMIT_NOFILE`.
-pub const NOFILE: usize = 7;
+const NOFILE: usize = 7;
 /// `RLIMIT_MEMLOCK`.
-pub const MEMLOCK: usize = 8;
+const MEMLOCK: usize = 8;
 /// `RLIMIT_AS`.
-pub const AS: usize = 9;
+const AS: usize = 9;
 /// The limit on descriptors cannot be raised beyond this.
-pub const MAX_FILES: u64 = 4096;
+const MAX_FILES: u64 = 4096;
+
+/// The limits of the process, as `getrlimit` tells them.
+#[derive(Clone)]
+pub struct Limits {
+    all: [Limit; LIMITS],
+}
+
+impl Limits {
+    /// Of the first process.
+    pub const fn new() -> Limits {
+        Limits { all: INITIAL }
+    }
+
+    fn get(&self, resource: u32) -> Result<Limit> {
+        self.all.get(resource as usize).copied().ok_or(Errno::EINVAL)
+    }
+
+    /// Descriptors are below this.
+    pub fn max_files(&self) -> u32 {
+        self.all[NOFILE].soft.min(MAX_FILES) as u32
+    }
+
+    /// How far the stack may grow.
+    pub fn max_stack(&self) -> u64 {
+        self.all[STACK].soft
+    }
+
+    /// Bytes of the data segment.
+    pub fn max_data(&self) -> u64 {
+        self.all[DATA].soft
+    }
+
+    /// Bytes that may be locked in memory.
+    pub fn max_locked(&self) -> u64 {
+        match processes::has(Capability::IpcLock) {
+            true => u64::MAX,
+            false => self.all[MEMLOCK].soft,
+        }
+    }
+
+    /// Bytes of address space.
+    pub fn max_address_space(&self) -> u64 {
+        self.all[AS].soft
+    }
+}
 
 const INFINITY: u64 = u64::MAX;
 const NONE: Limit = Limit { soft: INFINITY, hard: INFINITY };
 
 /// Limits of the first process.
-pub const INITIAL: [Limit; LIMITS] = {
+const INITIAL: [Limit; LIMITS] = {
     let mut limits = [NONE; LIMITS];
     limits[STACK] = Limit { soft: 8 << 20, hard: INFINITY };
     limits[4] = Limit { soft: 0, hard: INFINITY }; // RLIMIT_CORE
@@ -50,9 +95,9 @@ pub const INITIAL: [Limit; LIMITS] = {
     limits
 };
 
-fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
+fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
     let root = processes::has(Capability::SysResource);
-    let old = p.sys.limits.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
+    let old = limits.all.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
     let [soft, hard] = new;
     if soft > hard {
         return Err(Errno::EINVAL);
@@ -68,29 +113,29 @@ fn change(p: &mut Process, resource: u32, new: [u64; 2]) -> Result<()> {
     Ok(())
 }
 
-pub fn getrlimit(p: &mut Process, resource: u32, out: u64) -> Result<u64> {
-    let limit = *p.sys.limits.get(resource as usize).ok_or(Errno::EINVAL)?;
-    user::copy_out(p, out, &[limit.soft, limit.hard])?;
+pub fn getrlimit(io: &mut Io, resource: u32, out: u64) -> Result<u64> {
+    let limit = io.limits.get(resource)?;
+    user::copy_out(&mut io.mm, out, &[limit.soft, limit.hard])?;
     Ok(0)
 }
 
-pub fn setrlimit(p: &mut Process, resource: u32, new: u64) -> Result<u64> {
-    let new = user::copy_in::<[u64; 2]>(p, new)?;
-    change(p, resource, new).map(|()| 0)
+pub fn setrlimit(io: &mut Io, resource: u32, new: u64) -> Result<u64> {
+    let new = user::copy_in::<[u64; 2]>(&mut io.mm, new)?;
+    change(&mut io.limits, resource, new).map(|()| 0)
 }
 
 /// Only the own process has limits to show.
-pub fn prlimit64(p: &mut Process, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
+pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
     if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
         return Err(Errno::ESRCH);
     }
-    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(p, new)?) };
-    let before = *p.sys.limits.get(resource as usize).ok_or(Errno::EINVAL)?;
+    let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut io.mm, new)?) };
+    let before = io.limits.get(resource)?;
     if let Some(wanted) = wanted {
-        change(p, resource, wanted)?;
+        change(&mut io.limits, resource, wanted)?;
     }
     if old != 0 {
-        user::copy_out(p, old, &[before.soft, before.hard])?;
+        user::copy_out(&mut io.mm, old, &[before.soft, before.hard])?;
     }
     Ok(0)
 }
@@ -109,12 +154,12 @@ pub fn rusage(cpu_ns: u64, peak_kib: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
         .done()
 }
 
-pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
+pub fn getrusage(mm: &mut Mm, who: i32, out: u64) -> Result<u64> {
     let usage = match who {
         0 | 1 => {
-            mm::publish_usage(p);
+            mm::publish_usage(mm);
             let resident = header().rss_pages.load(Ordering::Relaxed);
-            rusage(time::processor(), resident * 4, p.faults)
+            rusage(time::processor(), resident * 4, mm.faults)
         }
         -1 => {
             let usage = server::call(op::CpuUsage { who: 1 })?;
@@ -122,6 +167,6 @@ pub fn getrusage(p: &mut Process, who: i32, out: u64) -> Result<u64> {
         }
         _ => return Err(Errno::EINVAL),
     };
-    user::copy_out(p, out, &usage)?;
+    user::copy_out(mm, out, &usage)?;
     Ok(0)
 }

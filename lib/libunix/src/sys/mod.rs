@@ -5,7 +5,7 @@ mod descriptors;
 pub mod futex;
 mod info;
 mod ioctl;
-mod limits;
+pub mod limits;
 mod locks;
 pub mod mask;
 mod names;
@@ -27,61 +27,22 @@ use crate::errno::{self, Errno};
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::Regs;
-use credentials::Capability;
 
-/// What the calls of this module remember.
+/// What the calls of this module remember that concerns no other.
 #[derive(Clone)]
 pub struct State {
-    /// Limits as `getrlimit` tells them: soft, hard.
-    limits: [limits::Limit; limits::LIMITS],
     /// Answer of `getpriority`.
     nice: i32,
     /// Execution domain.
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: u32,
-    /// Of this process alone: forgotten before a child copies it.
-    pub random: random::Random,
 }
 
 impl State {
     /// Of a new process.
     pub const fn new() -> State {
-        State {
-            limits: limits::INITIAL,
-            nice: 0,
-            personality: 0,
-            parent_death_signal: 0,
-            random: random::Random::new(),
-        }
-    }
-
-    /// Descriptors are below this.
-    pub fn max_files(&self) -> u32 {
-        self.limits[limits::NOFILE].soft.min(limits::MAX_FILES) as u32
-    }
-
-    /// How far the stack may grow.
-    pub fn max_stack(&self) -> u64 {
-        self.limits[limits::STACK].soft
-    }
-
-    /// Bytes of the data segment.
-    pub fn max_data(&self) -> u64 {
-        self.limits[limits::DATA].soft
-    }
-
-    /// Bytes that may be locked in memory.
-    pub fn max_locked(&self) -> u64 {
-        match processes::has(Capability::IpcLock) {
-            true => u64::MAX,
-            false => self.limits[limits::MEMLOCK].soft,
-        }
-    }
-
-    /// Bytes of address space.
-    pub fn max_address_space(&self) -> u64 {
-        self.limits[limits::AS].soft
+        State { nice: 0, personality: 0, parent_death_signal: 0 }
     }
 }
 

@@ -3,10 +3,9 @@
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::own_maps;
-use crate::fd::Fds;
-use crate::fd::{self, File};
-use crate::mm::{self, user};
-use crate::process::Process;
+use crate::fd::{self, Fds, File};
+use crate::mm::{self, user, Mm};
+use crate::process::{Files, Io};
 use crate::server::{self, main_header, op, restart};
 use core::sync::atomic::Ordering;
 use linuxabi::bytes::get_u64;
@@ -30,90 +29,90 @@ fn masked(mode: u32) -> u32 {
     mode & 0o7777 & !main_header().umask.load(Ordering::Relaxed)
 }
 
-pub fn openat(p: &mut Process, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
+pub fn openat(io: &mut Io, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
     let flags = flags & OPEN_FLAGS;
-    let path = path(p, dirfd, name)?;
-    p.fds.check_room(0, p.sys.max_files())?;
-    if own_maps::is_own_maps(p, &path.text, flags) {
-        return own_maps::open_own_maps(p, flags);
+    let path = path(&mut io.files(), dirfd, name)?;
+    io.fds.check_room(0, io.limits.max_files())?;
+    if own_maps::is_own_maps(&path.text, flags) {
+        return own_maps::open_own_maps(io, flags);
     }
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
     // A fifo may wait for its other end.
     let a = server::put_a(&path.text);
-    let opened = server::wait_filled(p, request, a).map_err(restart)?;
+    let opened = server::wait_filled(io, request, a).map_err(restart)?;
     if flags & abi::O_TRUNC != 0 {
-        mm::truncated(&mut p.mm, opened.inode, 0);
+        mm::truncated(&mut io.mm, opened.inode, 0);
     }
     let file = File::opened(opened, flags);
-    Ok(fd::install(p, file, flags & abi::O_CLOEXEC != 0)? as u64)
+    Ok(fd::install(io, file, flags & abi::O_CLOEXEC != 0)? as u64)
 }
 
-pub fn open(p: &mut Process, name: u64, flags: u32, mode: u32) -> Result<u64> {
-    openat(p, AT_FDCWD, name, flags, mode)
+pub fn open(io: &mut Io, name: u64, flags: u32, mode: u32) -> Result<u64> {
+    openat(io, AT_FDCWD, name, flags, mode)
 }
 
-pub fn creat(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
-    openat(p, AT_FDCWD, name, abi::O_CREAT | abi::O_WRONLY | abi::O_TRUNC, mode)
+pub fn creat(io: &mut Io, name: u64, mode: u32) -> Result<u64> {
+    openat(io, AT_FDCWD, name, abi::O_CREAT | abi::O_WRONLY | abi::O_TRUNC, mode)
 }
 
 /// `openat2` without resolve flags.
-pub fn openat2(p: &mut Process, dirfd: i32, name: u64, how: u64, size: u64) -> Result<u64> {
+pub fn openat2(io: &mut Io, dirfd: i32, name: u64, how: u64, size: u64) -> Result<u64> {
     const HOW_BYTES: u64 = 24;
     if size < HOW_BYTES {
         return Err(Errno::EINVAL);
     }
     let mut raw = [0; HOW_BYTES as usize];
-    user::bytes_in(p, how, &mut raw)?;
+    user::bytes_in(&mut io.mm, how, &mut raw)?;
     let (flags, mode, resolve) = (get_u64(&raw, 0), get_u64(&raw, 8), get_u64(&raw, 16));
     if flags >> 32 != 0 || mode & !0o7777 != 0 || resolve != 0 {
         return Err(Errno::EINVAL);
     }
-    openat(p, dirfd, name, flags as u32, mode as u32)
+    openat(io, dirfd, name, flags as u32, mode as u32)
 }
 
-pub fn mkdirat(p: &mut Process, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
-    let path = path(p, dirfd, name)?;
+pub fn mkdirat(mut files: Files, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
+    let path = path(&mut files, dirfd, name)?;
     paths::call(op::Mkdir { dir: path.dir, mode: masked(mode & 0o1777) }, &path).map(|()| 0)
 }
 
-pub fn mkdir(p: &mut Process, name: u64, mode: u32) -> Result<u64> {
-    mkdirat(p, AT_FDCWD, name, mode)
+pub fn mkdir(files: Files, name: u64, mode: u32) -> Result<u64> {
+    mkdirat(files, AT_FDCWD, name, mode)
 }
 
-pub fn mknodat(p: &mut Process, dirfd: i32, name: u64, mode: u32, dev: u64) -> Result<u64> {
+pub fn mknodat(mut files: Files, dirfd: i32, name: u64, mode: u32, dev: u64) -> Result<u64> {
     let ty = match mode & abi::S_IFMT {
         0 => abi::S_IFREG,
         abi::S_IFDIR => return Err(Errno::EPERM),
         ty @ (abi::S_IFREG | abi::S_IFIFO | abi::S_IFCHR | abi::S_IFBLK | abi::S_IFSOCK) => ty,
         _ => return Err(Errno::EINVAL),
     };
-    let path = path(p, dirfd, name)?;
+    let path = path(&mut files, dirfd, name)?;
     let request = op::Mknod { dir: path.dir, mode: ty | masked(mode), dev };
     paths::call(request, &path).map(|()| 0)
 }
 
-pub fn mknod(p: &mut Process, name: u64, mode: u32, dev: u64) -> Result<u64> {
-    mknodat(p, AT_FDCWD, name, mode, dev)
+pub fn mknod(files: Files, name: u64, mode: u32, dev: u64) -> Result<u64> {
+    mknodat(files, AT_FDCWD, name, mode, dev)
 }
 
-pub fn unlinkat(p: &mut Process, dirfd: i32, name: u64, flags: u32) -> Result<u64> {
+pub fn unlinkat(mut files: Files, dirfd: i32, name: u64, flags: u32) -> Result<u64> {
     if flags & !abi::AT_REMOVEDIR != 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path(p, dirfd, name)?;
+    let path = path(&mut files, dirfd, name)?;
     paths::call(op::Unlink { dir: path.dir, flags }, &path).map(|()| 0)
 }
 
-pub fn unlink(p: &mut Process, name: u64) -> Result<u64> {
-    unlinkat(p, AT_FDCWD, name, 0)
+pub fn unlink(files: Files, name: u64) -> Result<u64> {
+    unlinkat(files, AT_FDCWD, name, 0)
 }
 
-pub fn rmdir(p: &mut Process, name: u64) -> Result<u64> {
-    unlinkat(p, AT_FDCWD, name, abi::AT_REMOVEDIR)
+pub fn rmdir(files: Files, name: u64) -> Result<u64> {
+    unlinkat(files, AT_FDCWD, name, abi::AT_REMOVEDIR)
 }
 
 pub fn renameat2(
-    p: &mut Process,
+    mut files: Files,
     old_dir: i32,
     old: u64,
     new_dir: i32,
@@ -124,23 +123,23 @@ pub fn renameat2(
     if flags & !BOTH != 0 || flags & BOTH == BOTH {
         return Err(Errno::EINVAL);
     }
-    let from = path(p, old_dir, old)?;
+    let from = path(&mut files, old_dir, old)?;
     let a = server::put_a(&from.text);
-    let to = path(p, new_dir, new)?;
+    let to = path(&mut files, new_dir, new)?;
     let request = op::Rename { old_dir: from.dir, new_dir: to.dir, flags };
     paths::call_second(request, a, &to).map(|()| 0)
 }
 
-pub fn renameat(p: &mut Process, old_dir: i32, old: u64, new_dir: i32, new: u64) -> Result<u64> {
-    renameat2(p, old_dir, old, new_dir, new, 0)
+pub fn renameat(files: Files, old_dir: i32, old: u64, new_dir: i32, new: u64) -> Result<u64> {
+    renameat2(files, old_dir, old, new_dir, new, 0)
 }
 
-pub fn rename(p: &mut Process, old: u64, new: u64) -> Result<u64> {
-    renameat2(p, AT_FDCWD, old, AT_FDCWD, new, 0)
+pub fn rename(files: Files, old: u64, new: u64) -> Result<u64> {
+    renameat2(files, AT_FDCWD, old, AT_FDCWD, new, 0)
 }
 
 pub fn linkat(
-    p: &mut Process,
+    mut files: Files,
     old_dir: i32,
     old: u64,
     new_dir: i32,
@@ -150,46 +149,46 @@ pub fn linkat(
     if flags & !(abi::AT_SYMLINK_FOLLOW | abi::AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
-    let from = path_or_empty(p, old_dir, old, flags)?;
+    let from = path_or_empty(&mut files, old_dir, old, flags)?;
     let flags = paths::effective(flags, &from);
     let a = server::put_a(&from.text);
-    let to = path(p, new_dir, new)?;
+    let to = path(&mut files, new_dir, new)?;
     let request = op::Link { old_dir: from.dir, new_dir: to.dir, flags };
     paths::call_second(request, a, &to).map(|()| 0)
 }
 
-pub fn link(p: &mut Process, old: u64, new: u64) -> Result<u64> {
-    linkat(p, AT_FDCWD, old, AT_FDCWD, new, 0)
+pub fn link(files: Files, old: u64, new: u64) -> Result<u64> {
+    linkat(files, AT_FDCWD, old, AT_FDCWD, new, 0)
 }
 
-pub fn symlinkat(p: &mut Process, text: u64, dirfd: i32, name: u64) -> Result<u64> {
-    let text = path(p, AT_FDCWD, text)?;
+pub fn symlinkat(mut files: Files, text: u64, dirfd: i32, name: u64) -> Result<u64> {
+    let text = path(&mut files, AT_FDCWD, text)?;
     let a = server::put_a(&text.text);
-    let to = path(p, dirfd, name)?;
+    let to = path(&mut files, dirfd, name)?;
     paths::call_second(op::Symlink { dir: to.dir }, a, &to).map(|()| 0)
 }
 
-pub fn symlink(p: &mut Process, text: u64, name: u64) -> Result<u64> {
-    symlinkat(p, text, AT_FDCWD, name)
+pub fn symlink(files: Files, text: u64, name: u64) -> Result<u64> {
+    symlinkat(files, text, AT_FDCWD, name)
 }
 
-pub fn readlinkat(p: &mut Process, dirfd: i32, name: u64, buf: u64, size: i32) -> Result<u64> {
+pub fn readlinkat(mut files: Files, dirfd: i32, name: u64, buf: u64, size: i32) -> Result<u64> {
     if size <= 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path_or_empty(p, dirfd, name, abi::AT_EMPTY_PATH)?;
+    let path = path_or_empty(&mut files, dirfd, name, abi::AT_EMPTY_PATH)?;
     let count = paths::call(op::ReadLink { dir: path.dir }, &path)?.count;
     let text = server::data((count as usize).min(size as usize));
-    user::memory_out(p, buf, text)?;
+    user::memory_out(files.mm, buf, text)?;
     Ok(text.len() as u64)
 }
 
-pub fn readlink(p: &mut Process, name: u64, buf: u64, size: i32) -> Result<u64> {
-    readlinkat(p, AT_FDCWD, name, buf, size)
+pub fn readlink(files: Files, name: u64, buf: u64, size: i32) -> Result<u64> {
+    readlinkat(files, AT_FDCWD, name, buf, size)
 }
 
-pub fn chdir(p: &mut Process, name: u64) -> Result<u64> {
-    let path = path(p, AT_FDCWD, name)?;
+pub fn chdir(mut files: Files, name: u64) -> Result<u64> {
+    let path = path(&mut files, AT_FDCWD, name)?;
     paths::call(op::Chdir { dir: path.dir, flags: 0 }, &path).map(|()| 0)
 }
 
@@ -198,15 +197,15 @@ pub fn fchdir(fds: &mut Fds, fd: i32) -> Result<u64> {
     server::call(op::Chdir { dir, flags: abi::AT_EMPTY_PATH }).map(|()| 0)
 }
 
-pub fn getcwd(p: &mut Process, buf: u64, size: u64) -> Result<u64> {
+pub fn getcwd(mm: &mut Mm, buf: u64, size: u64) -> Result<u64> {
     let count = server::call(op::GetCwd {})?.count as usize;
     let text = server::data(count);
     let with_nul = text.len() as u64 + 1;
     if size < with_nul {
         return Err(Errno::ERANGE);
     }
-    user::memory_out(p, buf, text)?;
-    user::copy_out(p, buf.wrapping_add(text.len() as u64), &0u8)?;
+    user::memory_out(mm, buf, text)?;
+    user::copy_out(mm, buf.wrapping_add(text.len() as u64), &0u8)?;
     Ok(with_nul)
 }
 
@@ -214,15 +213,15 @@ pub fn umask(_: (), mask: u32) -> u64 {
     main_header().umask.swap(mask & 0o777, Ordering::Relaxed) as u64
 }
 
-pub fn memfd_create(p: &mut Process, name: u64, flags: u32) -> Result<u64> {
+pub fn memfd_create(io: &mut Io, name: u64, flags: u32) -> Result<u64> {
     const CLOEXEC: u32 = 1;
     const ALLOW_SEALING: u32 = 2;
     const NAME_MAX: usize = 250;
     if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
         return Err(Errno::EINVAL);
     }
-    let name = user::cstr(p, name, NAME_MAX, Errno::EINVAL)?;
-    p.fds.check_room(0, p.sys.max_files())?;
+    let name = user::cstr(&mut io.mm, name, NAME_MAX, Errno::EINVAL)?;
+    io.fds.check_room(0, io.limits.max_files())?;
     let opened = server::call_a(op::MemFile { size: 0 }, &name)?;
-    Ok(fd::install(p, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
+    Ok(fd::install(io, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
 }

@@ -1,8 +1,9 @@
 //! Path arguments: a string of the program, and the directory that it is relative to.
 
 use crate::errno::{Errno, Result};
+use crate::fd::Fds;
 use crate::mm::user::{self, Text};
-use crate::process::Process;
+use crate::process::Files;
 use crate::server::{self, Caps};
 use unixproto::files::{AT_EMPTY_PATH, CWD};
 use unixproto::Request;
@@ -13,11 +14,11 @@ const PATH_MAX: usize = 4096;
 pub const AT_FDCWD: i32 = -100;
 
 /// Description of the directory argument `dirfd`. It matters only for relative paths.
-pub fn directory(p: &Process, dirfd: i32) -> Result<u32> {
+pub fn directory(fds: &Fds, dirfd: i32) -> Result<u32> {
     if dirfd == AT_FDCWD {
         return Ok(CWD);
     }
-    p.fds.get(dirfd)?.description(Errno::ENOTDIR)
+    fds.get(dirfd)?.description(Errno::ENOTDIR)
 }
 
 /// A path, with the directory to start from.
@@ -27,17 +28,17 @@ pub struct Path {
 }
 
 /// The path at `addr`; `ENOENT` when it is empty.
-pub fn path(p: &mut Process, dirfd: i32, addr: u64) -> Result<Path> {
-    path_or_empty(p, dirfd, addr, 0)
+pub fn path(files: &mut Files, dirfd: i32, addr: u64) -> Result<Path> {
+    path_or_empty(files, dirfd, addr, 0)
 }
 
 /// The path at `addr`, which may be empty if `flags` have `AT_EMPTY_PATH`.
-pub fn path_or_empty(p: &mut Process, dirfd: i32, addr: u64, flags: u32) -> Result<Path> {
-    let text = user::cstr(p, addr, PATH_MAX, Errno::ENAMETOOLONG)?;
+pub fn path_or_empty(files: &mut Files, dirfd: i32, addr: u64, flags: u32) -> Result<Path> {
+    let text = user::cstr(files.mm, addr, PATH_MAX, Errno::ENAMETOOLONG)?;
     if text.is_empty() && flags & AT_EMPTY_PATH == 0 {
         return Err(Errno::ENOENT);
     }
-    let dir = if text.first() == Some(&b'/') { CWD } else { directory(p, dirfd)? };
+    let dir = if text.first() == Some(&b'/') { CWD } else { directory(files.fds, dirfd)? };
     Ok(Path { dir, text })
 }
 
@@ -63,6 +64,6 @@ pub fn call_second<R: Request>(request: R, a: usize, path: &Path) -> Result<R::R
 }
 
 /// Takes the description of `fd` for a request about an open file.
-pub fn open_file(p: &Process, fd: i32) -> Result<u32> {
-    p.fds.get(fd)?.description(Errno::EINVAL)
+pub fn open_file(fds: &Fds, fd: i32) -> Result<u32> {
+    fds.get(fd)?.description(Errno::EINVAL)
 }

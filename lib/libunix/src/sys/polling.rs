@@ -3,8 +3,8 @@
 use super::mask;
 use crate::errno::{Errno, Result};
 use crate::fd::{watch, Fds};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
+use crate::process::{Io, Task};
 use crate::server::restart_no_handler;
 use crate::signal;
 use crate::sys::time;
@@ -33,8 +33,8 @@ struct Want {
 }
 
 impl Want {
-    fn new(p: &Process, fd: i32, events: u16) -> Want {
-        Want { file: p.fds.index(fd).ok(), events, revents: 0 }
+    fn new(fds: &Fds, fd: i32, events: u16) -> Want {
+        Want { file: fds.index(fd).ok(), events, revents: 0 }
     }
     fn known(&self) -> Option<(u32, u16)> {
         Some((self.file?, self.events))
@@ -72,7 +72,7 @@ impl Waiting {
     /// others are of its, too. What threads of this process did since `watching` ends it.
     pub fn wait(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         watched: bool,
         refused: &[(u32, u16)],
         timer: u64,
@@ -81,27 +81,27 @@ impl Waiting {
         // Objects of the library change by what other threads do.
         let is_watching = lock::is_shared();
         if is_watching {
-            park::start_watching(p);
+            park::start_watching(io);
         } else {
-            p.me.woken = false;
+            io.me.woken = false;
         }
         let result = if watched {
             let left = match until {
                 FOREVER => FOREVER,
                 until => until.saturating_sub(time::monotonic()),
             };
-            watch::wait(p, refused, left)
+            watch::wait(io, refused, left)
         } else {
             // Nothing but another thread, a signal or time ends this.
-            match park::park(p, (until != FOREVER).then_some(until)) {
+            match park::park(io, (until != FOREVER).then_some(until)) {
                 Err(Errno::ETIMEDOUT) => Ok(()),
                 result => result,
             }
         };
-        let stirred = is_watching && park::stop_watching(p);
+        let stirred = is_watching && park::stop_watching(io);
         match result {
             // An event of another thread has ended it: look again.
-            Err(Errno::EINTR) if stirred && !signal::is_interrupted(p) => Ok(()),
+            Err(Errno::EINTR) if stirred && !signal::is_interrupted(&io.me) => Ok(()),
             result => result.map_err(restart_no_handler),
         }
     }
@@ -120,32 +120,32 @@ fn look(fds: &Fds, wants: &mut [Want]) -> u64 {
 }
 
 /// When the first of the timers among them expires, on the monotonic clock.
-fn first_deadline(p: &Process, wants: &[Want]) -> u64 {
+fn first_deadline(fds: &Fds, wants: &[Want]) -> u64 {
     let timer = |want: &Want| {
-        let file = p.fds.at(want.file?).ok()?;
+        let file = fds.at(want.file?).ok()?;
         // Any of the members of a set may be the next.
-        let of_members = file.set().map(|_| p.fds.next_timer());
+        let of_members = file.set().map(|_| fds.next_timer());
         file.deadline().or(of_members)
     };
     wants.iter().filter_map(timer).min().unwrap_or(FOREVER)
 }
 
 /// Waits until one is ready, at most `ns`. Answers how many are.
-fn wait(p: &mut Process, wants: &mut [Want], ns: u64) -> Result<u64> {
+fn wait(io: &mut Io, wants: &mut [Want], ns: u64) -> Result<u64> {
     let waiting = Waiting::new(ns);
     loop {
-        watch::refresh(p);
-        let refused = watch::learn(p, wants.iter().filter_map(Want::known))?;
-        let ready = look(&p.fds, wants);
+        watch::refresh(&mut io.fds);
+        let refused = watch::learn(&mut io.fds, wants.iter().filter_map(Want::known))?;
+        let ready = look(&io.fds, wants);
         if ready > 0 || waiting.is_over() {
             return Ok(ready);
         }
         let is_watched = |want: &Want| {
-            let file = want.file.and_then(|index| p.fds.at(index).ok());
+            let file = want.file.and_then(|index| io.fds.at(index).ok());
             file.is_some_and(|file| file.is_watched() || file.set().is_some())
         };
-        let (watched, timer) = (wants.iter().any(is_watched), first_deadline(p, wants));
-        waiting.wait(p, watched, &refused, timer)?;
+        let (watched, timer) = (wants.iter().any(is_watched), first_deadline(&io.fds, wants));
+        waiting.wait(io, watched, &refused, timer)?;
     }
 }
 
@@ -166,8 +166,8 @@ fn look_at_entries(fds: &Fds, entries: &mut [u64]) -> Option<u64> {
     Some(ready)
 }
 
-fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
-    if count > p.sys.max_files() as u64 {
+fn poll_ns(io: &mut Io, fds: u64, count: u64, ns: u64) -> Result<u64> {
+    if count > io.limits.max_files() as u64 {
         return Err(Errno::EINVAL);
     }
     let count = count as usize;
@@ -180,11 +180,11 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
             &mut many
         }
     };
-    user::words_in(p, fds, entries)?;
-    watch::refresh(p);
-    match look_at_entries(&p.fds, entries) {
+    user::words_in(&mut io.mm, fds, entries)?;
+    watch::refresh(&mut io.fds);
+    match look_at_entries(&io.fds, entries) {
         Some(ready) if ready > 0 || ns == 0 => {
-            tell_ready(p, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
+            tell_ready(&mut io.mm, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
             return Ok(ready);
         }
         _ => {}
@@ -192,32 +192,32 @@ fn poll_ns(p: &mut Process, fds: u64, count: u64, ns: u64) -> Result<u64> {
     let mut wants = Vec::new();
     wants.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     for &entry in &*entries {
-        wants.push((entry as i32, Want::new(p, entry as i32, (entry >> 32) as u16)));
+        wants.push((entry as i32, Want::new(&io.fds, entry as i32, (entry >> 32) as u16)));
     }
     let (numbers, mut asked): (Vec<usize>, Vec<Want>) =
         wants.iter().enumerate().filter(|(_, (fd, _))| *fd >= 0).map(|(n, w)| (n, w.1)).unzip();
-    let ready = wait(p, &mut asked, ns)?;
+    let ready = wait(io, &mut asked, ns)?;
     entries.fill(0);
     for (number, want) in numbers.into_iter().zip(&asked) {
         if let Some(entry) = entries.get_mut(number) {
             *entry = want.revents.into();
         }
     }
-    tell_ready(p, fds, entries.iter().map(|entry| *entry as u16))?;
+    tell_ready(&mut io.mm, fds, entries.iter().map(|entry| *entry as u16))?;
     Ok(ready)
 }
 
 /// Writes what is ready to the entries in the program's memory, whose other fields are not touched.
-fn tell_ready(p: &mut Process, fds: u64, ready: impl Iterator<Item = u16>) -> Result<()> {
+fn tell_ready(mm: &mut Mm, fds: u64, ready: impl Iterator<Item = u16>) -> Result<()> {
     for (n, revents) in ready.enumerate() {
         let entry = fds.wrapping_add((n * ENTRY_BYTES) as u64);
-        user::copy_out(p, entry.wrapping_add(REVENTS), &revents)?;
+        user::copy_out(mm, entry.wrapping_add(REVENTS), &revents)?;
     }
     Ok(())
 }
 
-pub fn poll(p: &mut Process, fds: u64, count: u32, ms: i32) -> Result<u64> {
-    poll_ns(p, fds, count as u64, milliseconds(ms))
+pub fn poll(io: &mut Io, fds: u64, count: u32, ms: i32) -> Result<u64> {
+    poll_ns(io, fds, count as u64, milliseconds(ms))
 }
 
 /// A time-out of `poll`.
@@ -235,79 +235,79 @@ struct Timeout {
 
 impl Timeout {
     fn read(
-        p: &mut Process,
+        mm: &mut Mm,
         addr: u64,
         decode: fn(&[u8; TIME_BYTES]) -> Result<u64>,
         encode: fn(u64) -> [u8; TIME_BYTES],
     ) -> Result<Timeout> {
-        let ns = if addr == 0 { FOREVER } else { decode(&user::copy_in(p, addr)?)? };
+        let ns = if addr == 0 { FOREVER } else { decode(&user::copy_in(mm, addr)?)? };
         Ok(Timeout { addr, ns, end: time::monotonic().saturating_add(ns), encode })
     }
     /// Tells the program what is left. A bad address now does not matter, as on Linux.
-    fn write(&self, p: &mut Process) {
+    fn write(&self, mm: &mut Mm) {
         if self.addr != 0 {
             let left = self.end.saturating_sub(time::monotonic());
             // As on Linux: an address that is no good is passed over.
-            let _ = user::copy_out(p, self.addr, &(self.encode)(left));
+            let _ = user::copy_out(mm, self.addr, &(self.encode)(left));
         }
     }
 }
 
 /// Blocks the signals of the mask at `addr` for the duration of the call.
-pub fn temporary_mask(p: &mut Process, addr: u64, size: u64) -> Result<()> {
+pub fn temporary_mask(task: &mut Task, addr: u64, size: u64) -> Result<()> {
     if addr == 0 {
         return Ok(());
     }
     if size != 8 {
         return Err(Errno::EINVAL);
     }
-    let mask = user::copy_in::<u64>(p, addr)?;
-    mask::set_temporary(&mut p.me, mask);
+    let mask = user::copy_in::<u64>(&mut task.mm, addr)?;
+    mask::set_temporary(&mut task.me, mask);
     Ok(())
 }
 
 pub fn ppoll(
-    p: &mut Process,
+    io: &mut Io,
     fds: u64,
     count: u32,
     timeout: u64,
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
-    let timeout = Timeout::read(p, timeout, from_timespec, to_timespec)?;
-    temporary_mask(p, mask, mask_size)?;
-    let result = poll_ns(p, fds, count as u64, timeout.ns);
-    timeout.write(p);
-    mask::end_temporary(p, result.is_err());
+    let timeout = Timeout::read(&mut io.mm, timeout, from_timespec, to_timespec)?;
+    temporary_mask(io, mask, mask_size)?;
+    let result = poll_ns(io, fds, count as u64, timeout.ns);
+    timeout.write(&mut io.mm);
+    mask::end_temporary(&mut io.me, result.is_err());
     result
 }
 
-fn read_set(p: &mut Process, addr: u64, bytes: usize) -> Result<FdSet> {
+fn read_set(mm: &mut Mm, addr: u64, bytes: usize) -> Result<FdSet> {
     if addr == 0 {
         return Ok(FdSet::default());
     }
     let mut raw = [0; fdset::MAX_FDS / 8];
-    user::bytes_in(p, addr, &mut raw[..bytes])?;
+    user::bytes_in(mm, addr, &mut raw[..bytes])?;
     Ok(FdSet::from_bytes(&raw[..bytes]))
 }
 
-fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64> {
+fn select_ns(io: &mut Io, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64> {
     let nfds = usize::try_from(nfds).map_err(|_| Errno::EINVAL)?.min(fdset::MAX_FDS);
     let bytes = fdset::bytes_for(nfds);
     let mut sets = [FdSet::default(); 3];
     for (set, addr) in sets.iter_mut().zip(addrs) {
-        *set = read_set(p, addr, bytes)?;
+        *set = read_set(&mut io.mm, addr, bytes)?;
     }
     let (mut wants, mut numbers) = (Vec::new(), Vec::new());
     for fd in 0..nfds {
         let events = fdset::wanted(sets[0].has(fd), sets[1].has(fd), sets[2].has(fd));
         if events != 0 {
-            p.fds.get(fd as i32)?;
-            wants.push(Want::new(p, fd as i32, events));
+            io.fds.get(fd as i32)?;
+            wants.push(Want::new(&io.fds, fd as i32, events));
             numbers.push(fd);
         }
     }
-    wait(p, &mut wants, ns)?;
+    wait(io, &mut wants, ns)?;
     let mut found = [FdSet::default(); 3];
     let mut count = 0;
     for (want, fd) in wants.iter().zip(numbers) {
@@ -320,20 +320,20 @@ fn select_ns(p: &mut Process, nfds: i32, addrs: [u64; 3], ns: u64) -> Result<u64
         }
     }
     for (set, addr) in found.iter().zip(addrs).filter(|(_, addr)| *addr != 0) {
-        user::bytes_out(p, addr, &set.to_bytes()[..bytes])?;
+        user::bytes_out(&mut io.mm, addr, &set.to_bytes()[..bytes])?;
     }
     Ok(count)
 }
 
-pub fn select(p: &mut Process, n: i32, r: u64, w: u64, e: u64, timeout: u64) -> Result<u64> {
-    let timeout = Timeout::read(p, timeout, from_timeval, to_timeval)?;
-    let result = select_ns(p, n, [r, w, e], timeout.ns);
-    timeout.write(p);
+pub fn select(io: &mut Io, n: i32, r: u64, w: u64, e: u64, timeout: u64) -> Result<u64> {
+    let timeout = Timeout::read(&mut io.mm, timeout, from_timeval, to_timeval)?;
+    let result = select_ns(io, n, [r, w, e], timeout.ns);
+    timeout.write(&mut io.mm);
     result
 }
 
 pub fn pselect6(
-    p: &mut Process,
+    io: &mut Io,
     n: i32,
     r: u64,
     w: u64,
@@ -341,13 +341,13 @@ pub fn pselect6(
     timeout: u64,
     mask: u64,
 ) -> Result<u64> {
-    let timeout = Timeout::read(p, timeout, from_timespec, to_timespec)?;
+    let timeout = Timeout::read(&mut io.mm, timeout, from_timespec, to_timespec)?;
     if mask != 0 {
-        let [addr, size]: [u64; 2] = user::copy_in(p, mask)?;
-        temporary_mask(p, addr, size)?;
+        let [addr, size]: [u64; 2] = user::copy_in(&mut io.mm, mask)?;
+        temporary_mask(io, addr, size)?;
     }
-    let result = select_ns(p, n, [r, w, e], timeout.ns);
-    timeout.write(p);
-    mask::end_temporary(p, result.is_err());
+    let result = select_ns(io, n, [r, w, e], timeout.ns);
+    timeout.write(&mut io.mm);
+    mask::end_temporary(&mut io.me, result.is_err());
     result
 }

@@ -2,8 +2,7 @@
 //! different from Linux in that all threads of a process have the same.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
 use crate::server::{self, header, op};
 use core::sync::atomic::Ordering;
 use unixproto::privilege;
@@ -16,21 +15,21 @@ const PART_BYTES: u64 = 12;
 
 /// How many parts of 32 bits the program's structures have, and which process they are about. `None`:
 /// another version, in whose place it is told ours.
-fn head(p: &mut Process, addr: u64) -> Result<Option<(u64, i32)>> {
-    let [version, pid]: [u32; 2] = user::copy_in(p, addr)?;
+fn head(mm: &mut Mm, addr: u64) -> Result<Option<(u64, i32)>> {
+    let [version, pid]: [u32; 2] = user::copy_in(mm, addr)?;
     let parts = match version {
         VERSION_1 => 1,
         VERSION_2 | VERSION_3 => 2,
         _ => {
-            user::copy_out(p, addr, &VERSION_3)?;
+            user::copy_out(mm, addr, &VERSION_3)?;
             return Ok(None);
         }
     };
     Ok(Some((parts, pid as i32)))
 }
 
-pub fn capget(p: &mut Process, addr: u64, data: u64) -> Result<u64> {
-    let Some((parts, pid)) = head(p, addr)? else {
+pub fn capget(mm: &mut Mm, addr: u64, data: u64) -> Result<u64> {
+    let Some((parts, pid)) = head(mm, addr)? else {
         return if data == 0 { Ok(0) } else { Err(Errno::EINVAL) };
     };
     let pid = u32::try_from(pid).map_err(|_| Errno::EINVAL)?;
@@ -41,19 +40,19 @@ pub fn capget(p: &mut Process, addr: u64, data: u64) -> Result<u64> {
     for part in 0..parts {
         let words = [caps.effective, caps.permitted, caps.inheritable];
         let words = words.map(|word| (word >> (32 * part)) as u32);
-        user::copy_out(p, data + PART_BYTES * part, &words)?;
+        user::copy_out(mm, data + PART_BYTES * part, &words)?;
     }
     Ok(0)
 }
 
-pub fn capset(p: &mut Process, addr: u64, data: u64) -> Result<u64> {
-    let Some((parts, pid)) = head(p, addr)? else { return Err(Errno::EINVAL) };
+pub fn capset(mm: &mut Mm, addr: u64, data: u64) -> Result<u64> {
+    let Some((parts, pid)) = head(mm, addr)? else { return Err(Errno::EINVAL) };
     if pid != 0 && pid != header().tid.load(Ordering::Relaxed) as i32 {
         return Err(Errno::EPERM);
     }
     let mut sets = [0; 3];
     for part in 0..parts {
-        let words: [u32; 3] = user::copy_in(p, data.wrapping_add(PART_BYTES * part))?;
+        let words: [u32; 3] = user::copy_in(mm, data.wrapping_add(PART_BYTES * part))?;
         for (set, word) in sets.iter_mut().zip(words) {
             *set |= (word as u64) << (32 * part);
         }

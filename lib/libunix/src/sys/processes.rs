@@ -3,8 +3,8 @@
 use super::limits::rusage;
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::pidfd;
-use crate::mm::{self, user};
-use crate::process::Process;
+use crate::mm::{self, user, Mm};
+use crate::process::{Io, Process, Task};
 use crate::server::{self, header, op, restart};
 use crate::thread::{end, lock};
 use crate::vfork;
@@ -116,16 +116,16 @@ pub fn setresuid(_: (), real: u32, effective: u32, saved: u32) -> Result<u64> {
 pub fn setresgid(_: (), real: u32, effective: u32, saved: u32) -> Result<u64> {
     set_triple(RGID, [real, effective, saved])
 }
-pub fn getresuid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
-    put_triple(p, RUID, [real, effective, saved])
+pub fn getresuid(mm: &mut Mm, real: u64, effective: u64, saved: u64) -> Result<u64> {
+    put_triple(mm, RUID, [real, effective, saved])
 }
-pub fn getresgid(p: &mut Process, real: u64, effective: u64, saved: u64) -> Result<u64> {
-    put_triple(p, RGID, [real, effective, saved])
+pub fn getresgid(mm: &mut Mm, real: u64, effective: u64, saved: u64) -> Result<u64> {
+    put_triple(mm, RGID, [real, effective, saved])
 }
 
-fn put_triple(p: &mut Process, first: usize, addrs: [u64; 3]) -> Result<u64> {
+fn put_triple(mm: &mut Mm, first: usize, addrs: [u64; 3]) -> Result<u64> {
     for (addr, id) in addrs.into_iter().zip(triple(first)) {
-        user::copy_out(p, addr, &id)?;
+        user::copy_out(mm, addr, &id)?;
     }
     Ok(0)
 }
@@ -179,7 +179,7 @@ pub fn setsid(_: ()) -> Result<u64> {
     Ok(server::call(op::SetSid {})?.pid as u64)
 }
 
-pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
+pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
     const ANY_KIND: u32 = 0x4000_0000; // __WALL
     const CLONE: u32 = 0x8000_0000; // __WCLONE
     const NO_THREAD: u32 = 0x2000_0000; // __WNOTHREAD
@@ -190,13 +190,13 @@ pub fn wait4(p: &mut Process, pid: i32, status: u64, options: u32, usage: u64) -
         return Err(Errno::ESRCH);
     }
     let options = options & (WNOHANG | WSTOPPED | WCONTINUED) | WEXITED;
-    let waited = server::wait(p, op::Wait { pid, options }).map_err(restart)?;
+    let waited = server::wait(task, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
-            user::copy_out(p, status, &waited.status)?;
+            user::copy_out(&mut task.mm, status, &waited.status)?;
         }
         if usage != 0 {
-            user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+            user::copy_out(&mut task.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
         }
     }
     Ok(waited.pid as u64)
@@ -219,17 +219,17 @@ fn code_and_status(status: u32) -> (i32, u32) {
 
 /// As on Linux, `info` is written whatever happens, and a bad address there hides other errors.
 pub fn waitid(
-    p: &mut Process,
+    io: &mut Io,
     which: u32,
     id: i32,
     info: u64,
     options: u32,
     usage: u64,
 ) -> Result<u64> {
-    let result = wait_any(p, which, id, options);
+    let result = wait_any(io, which, id, options);
     let waited = result.as_ref().ok().filter(|waited| waited.pid != 0);
     if let (Some(waited), true) = (waited, usage != 0) {
-        user::copy_out(p, usage, &rusage(waited.cpu_ns, 0, 0))?;
+        user::copy_out(&mut io.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
     }
     if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
         let mut raw = Bytes::<SIGINFO_BYTES>::default();
@@ -238,12 +238,12 @@ pub fn waitid(
             raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
             raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
         }
-        user::bytes_out(p, info, &raw.done())?;
+        user::bytes_out(&mut io.mm, info, &raw.done())?;
     }
     result.map(|_| 0)
 }
 
-fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited> {
+fn wait_any(io: &mut Io, which: u32, id: i32, options: u32) -> Result<Waited> {
     const KINDS: u32 = WEXITED | WSTOPPED | WCONTINUED;
     const LINUX_ONLY: u32 = 0xe000_0000;
     if options & !(KINDS | WNOHANG | WNOWAIT | LINUX_ONLY) != 0 || options & KINDS == 0 {
@@ -253,7 +253,7 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
     let pid = match (which, id) {
         (0, _) => -1,
         (3, 0..) => {
-            let (pid, nonblocking) = pidfd::process(p, id)?;
+            let (pid, nonblocking) = pidfd::process(&io.fds, id)?;
             never_waits = nonblocking && options & WNOHANG == 0;
             pid
         }
@@ -263,7 +263,7 @@ fn wait_any(p: &mut Process, which: u32, id: i32, options: u32) -> Result<Waited
         _ => return Err(Errno::EINVAL),
     };
     let options = options & !LINUX_ONLY | if never_waits { WNOHANG } else { 0 };
-    match server::wait(p, op::Wait { pid, options }).map_err(restart)? {
+    match server::wait(io, op::Wait { pid, options }).map_err(restart)? {
         waited if never_waits && waited.pid == 0 => Err(Errno::EAGAIN),
         waited => Ok(waited),
     }
@@ -294,8 +294,8 @@ fn send_thread(pid: u32, tid: u32, signal: u32) -> Result<u64> {
     server::call(op::KillThread { pid, tid, signal, code: SI_TKILL, value: 0 }).map(|()| 0)
 }
 
-pub fn rt_sigqueueinfo(p: &mut Process, pid: i32, signal: u32, info: u64) -> Result<u64> {
-    let raw: [u64; 4] = user::copy_in(p, info)?;
+pub fn rt_sigqueueinfo(mm: &mut Mm, pid: i32, signal: u32, info: u64) -> Result<u64> {
+    let raw: [u64; 4] = user::copy_in(mm, info)?;
     let (code, value) = sent_info(&raw, pid as u32)?;
     if pid <= 0 {
         return Err(Errno::ESRCH);
@@ -313,9 +313,9 @@ pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
 }
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
-pub fn exit_group(p: &mut Process, code: u32) -> Result<u64> {
-    end::release_all(p);
-    mm::publish_usage(p);
+pub fn exit_group(task: &mut Task, code: u32) -> Result<u64> {
+    end::release_all(task);
+    mm::publish_usage(&task.mm);
     vfork::exit(signals::exited(code))
 }
 

@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::transfer;
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::header;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
@@ -65,11 +65,11 @@ impl Random {
 }
 
 /// Fills `out` with random bytes.
-pub fn fill(p: &mut Process, out: &mut [u8]) {
-    p.sys.random.fill(out);
+pub fn fill(random: &mut Random, out: &mut [u8]) {
+    random.fill(out);
 }
 
-pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn getrandom(io: &mut Io, buf: u64, len: u64, flags: u32) -> Result<u64> {
     const NONBLOCK: u32 = 1;
     const RANDOM: u32 = 2;
     const INSECURE: u32 = 4;
@@ -79,17 +79,17 @@ pub fn getrandom(p: &mut Process, buf: u64, len: u64, flags: u32) -> Result<u64>
         return Err(Errno::EINVAL);
     }
     let buffers = [Buffer { base: buf, len: len.min(MAX_RW) }];
-    transfer::read_random(p, &mut Cursor::new(&buffers))
+    transfer::read_random(io, &mut Cursor::new(&buffers))
 }
 
 /// 16 random bytes for a new program: the CPU's, if it has any.
-pub fn seed(p: &mut Process) -> [u8; 16] {
+pub fn seed(random: &mut Random) -> [u8; 16] {
     let mut bytes = [0; 16];
     if cpu_has_rdrand() {
         bytes[..8].copy_from_slice(&cpu_word(true).to_le_bytes());
         bytes[8..].copy_from_slice(&cpu_word(true).to_le_bytes());
     } else {
-        fill(p, &mut bytes);
+        fill(random, &mut bytes);
     }
     bytes
 }

@@ -4,10 +4,9 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{FileOps, Handle};
-use crate::fd::transfer;
-use crate::fd::Fds;
-use crate::mm::user;
-use crate::process::Process;
+use crate::fd::{transfer, Fds};
+use crate::mm::{user, Mm};
+use crate::process::{Files, Io};
 use crate::server;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,13 +18,13 @@ fn one(base: u64, len: u64) -> [Buffer; 1] {
     [Buffer { base, len: len.min(MAX_RW) }]
 }
 
-fn vector(p: &mut Process, addr: u64, count: u64) -> Result<Vec<Buffer>> {
+fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
     if count > MAX_VECTORS as u64 {
         return Err(Errno::EINVAL);
     }
     let mut buffers = vec![Buffer::default(); count as usize];
     let mut raw = vec![0; count as usize * IOVEC_BYTES];
-    user::bytes_in(p, addr, &mut raw)?;
+    user::bytes_in(mm, addr, &mut raw)?;
     decode(&raw, &mut buffers)?;
     Ok(buffers)
 }
@@ -34,51 +33,51 @@ fn position(offset: i64) -> Result<Option<u64>> {
     u64::try_from(offset).map(Some).map_err(|_| Errno::EINVAL)
 }
 
-pub fn read(p: &mut Process, fd: i32, buf: u64, len: u64) -> Result<u64> {
-    transfer::read(p, fd, None, &mut Cursor::new(&one(buf, len)))
+pub fn read(io: &mut Io, fd: i32, buf: u64, len: u64) -> Result<u64> {
+    transfer::read(io, fd, None, &mut Cursor::new(&one(buf, len)))
 }
 
-pub fn write(p: &mut Process, fd: i32, buf: u64, len: u64) -> Result<u64> {
-    transfer::write(p, fd, None, &mut Cursor::new(&one(buf, len)))
+pub fn write(io: &mut Io, fd: i32, buf: u64, len: u64) -> Result<u64> {
+    transfer::write(io, fd, None, &mut Cursor::new(&one(buf, len)))
 }
 
-pub fn pread64(p: &mut Process, fd: i32, buf: u64, len: u64, offset: i64) -> Result<u64> {
-    transfer::read(p, fd, position(offset)?, &mut Cursor::new(&one(buf, len)))
+pub fn pread64(io: &mut Io, fd: i32, buf: u64, len: u64, offset: i64) -> Result<u64> {
+    transfer::read(io, fd, position(offset)?, &mut Cursor::new(&one(buf, len)))
 }
 
-pub fn pwrite64(p: &mut Process, fd: i32, buf: u64, len: u64, offset: i64) -> Result<u64> {
-    transfer::write(p, fd, position(offset)?, &mut Cursor::new(&one(buf, len)))
+pub fn pwrite64(io: &mut Io, fd: i32, buf: u64, len: u64, offset: i64) -> Result<u64> {
+    transfer::write(io, fd, position(offset)?, &mut Cursor::new(&one(buf, len)))
 }
 
-pub fn readv(p: &mut Process, fd: i32, vec: u64, count: u64) -> Result<u64> {
-    p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
-    transfer::read(p, fd, None, &mut Cursor::new(&buffers))
+pub fn readv(io: &mut Io, fd: i32, vec: u64, count: u64) -> Result<u64> {
+    io.fds.get(fd)?;
+    let buffers = vector(&mut io.mm, vec, count)?;
+    transfer::read(io, fd, None, &mut Cursor::new(&buffers))
 }
 
-pub fn writev(p: &mut Process, fd: i32, vec: u64, count: u64) -> Result<u64> {
-    p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
-    transfer::write(p, fd, None, &mut Cursor::new(&buffers))
+pub fn writev(io: &mut Io, fd: i32, vec: u64, count: u64) -> Result<u64> {
+    io.fds.get(fd)?;
+    let buffers = vector(&mut io.mm, vec, count)?;
+    transfer::write(io, fd, None, &mut Cursor::new(&buffers))
 }
 
-pub fn preadv(p: &mut Process, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
+pub fn preadv(io: &mut Io, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
     let at = position(offset)?;
-    p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
-    transfer::read(p, fd, at, &mut Cursor::new(&buffers))
+    io.fds.get(fd)?;
+    let buffers = vector(&mut io.mm, vec, count)?;
+    transfer::read(io, fd, at, &mut Cursor::new(&buffers))
 }
 
-pub fn pwritev(p: &mut Process, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
+pub fn pwritev(io: &mut Io, fd: i32, vec: u64, count: u64, offset: i64) -> Result<u64> {
     let at = position(offset)?;
-    p.fds.get(fd)?;
-    let buffers = vector(p, vec, count)?;
-    transfer::write(p, fd, at, &mut Cursor::new(&buffers))
+    io.fds.get(fd)?;
+    let buffers = vector(&mut io.mm, vec, count)?;
+    transfer::write(io, fd, at, &mut Cursor::new(&buffers))
 }
 
 /// `preadv2` and `pwritev2` without flags; offset -1 is the file's own.
 pub fn preadv2(
-    p: &mut Process,
+    io: &mut Io,
     fd: i32,
     vec: u64,
     count: u64,
@@ -87,14 +86,14 @@ pub fn preadv2(
     flags: u32,
 ) -> Result<u64> {
     match (flags, offset) {
-        (0, -1) => readv(p, fd, vec, count),
-        (0, _) => preadv(p, fd, vec, count, offset),
+        (0, -1) => readv(io, fd, vec, count),
+        (0, _) => preadv(io, fd, vec, count, offset),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
 
 pub fn pwritev2(
-    p: &mut Process,
+    io: &mut Io,
     fd: i32,
     vec: u64,
     count: u64,
@@ -103,49 +102,49 @@ pub fn pwritev2(
     flags: u32,
 ) -> Result<u64> {
     match (flags, offset) {
-        (0, -1) => writev(p, fd, vec, count),
-        (0, _) => pwritev(p, fd, vec, count, offset),
+        (0, -1) => writev(io, fd, vec, count),
+        (0, _) => pwritev(io, fd, vec, count, offset),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }
 
-pub fn lseek(p: &mut Process, fd: i32, offset: i64, whence: u32) -> Result<u64> {
-    let index = p.fds.index(fd)?;
-    let file = p.fds.get_open(fd)?;
+pub fn lseek(fds: &mut Fds, fd: i32, offset: i64, whence: u32) -> Result<u64> {
+    let index = fds.index(fd)?;
+    let file = fds.get_open(fd)?;
     let handle = Handle { index, flags: file.flags };
     if whence > SEEK_HOLE {
         return Err(Errno::EINVAL);
     }
     with_kind!(&file.kind, kind => {
         let kind = kind.handle();
-        kind.seek(p, handle, offset, whence)
+        kind.seek(fds, handle, offset, whence)
     })
 }
 
 /// An offset in the program's memory, for `sendfile` and `copy_file_range`.
-fn offset_in(p: &mut Process, addr: u64) -> Result<Option<u64>> {
+fn offset_in(mm: &mut Mm, addr: u64) -> Result<Option<u64>> {
     match addr {
         0 => Ok(None),
-        _ => position(user::copy_in::<i64>(p, addr)?),
+        _ => position(user::copy_in::<i64>(mm, addr)?),
     }
 }
 
-fn offset_out(p: &mut Process, addr: u64, before: Option<u64>, moved: u64) -> Result<()> {
+fn offset_out(mm: &mut Mm, addr: u64, before: Option<u64>, moved: u64) -> Result<()> {
     match before {
-        Some(offset) => user::copy_out(p, addr, &(offset + moved)),
+        Some(offset) => user::copy_out(mm, addr, &(offset + moved)),
         None => Ok(()),
     }
 }
 
-pub fn sendfile(p: &mut Process, output: i32, input: i32, offset: u64, len: u64) -> Result<u64> {
-    let at = offset_in(p, offset)?;
-    let done = transfer::copy(p, input, at, output, None, len.min(MAX_RW))?;
-    offset_out(p, offset, at, done)?;
+pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> Result<u64> {
+    let at = offset_in(&mut io.mm, offset)?;
+    let done = transfer::copy(io, input, at, output, None, len.min(MAX_RW))?;
+    offset_out(&mut io.mm, offset, at, done)?;
     Ok(done)
 }
 
 pub fn copy_file_range(
-    p: &mut Process,
+    io: &mut Io,
     input: i32,
     in_offset: u64,
     output: i32,
@@ -153,22 +152,22 @@ pub fn copy_file_range(
     len: u64,
     flags: u32,
 ) -> Result<u64> {
-    let (in_at, out_at) = (offset_in(p, in_offset)?, offset_in(p, out_offset)?);
-    p.fds.get(input)?.contents()?;
-    p.fds.get(output)?.contents()?;
+    let (in_at, out_at) = (offset_in(&mut io.mm, in_offset)?, offset_in(&mut io.mm, out_offset)?);
+    io.fds.get(input)?.contents()?;
+    io.fds.get(output)?.contents()?;
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let done = transfer::copy(p, input, in_at, output, out_at, len.min(MAX_RW))?;
-    offset_out(p, in_offset, in_at, done)?;
-    offset_out(p, out_offset, out_at, done)?;
+    let done = transfer::copy(io, input, in_at, output, out_at, len.min(MAX_RW))?;
+    offset_out(&mut io.mm, in_offset, in_at, done)?;
+    offset_out(&mut io.mm, out_offset, out_at, done)?;
     Ok(done)
 }
 
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
-fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
-    user::check_writable(p, buf, (len as usize).min(1))?;
-    let file = p.fds.get_open(fd)?;
+fn listing(files: &mut Files, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
+    user::check_writable(files.mm, buf, (len as usize).min(1))?;
+    let file = files.fds.get_open(fd)?;
     let bytes = len.min(DATA_BYTES as u32);
     let count = with_kind!(&file.kind, kind => kind.list(bytes))?;
     if old {
@@ -183,19 +182,19 @@ fn listing(p: &mut Process, fd: i32, buf: u64, len: u32, old: bool) -> Result<u6
             linuxabi::dirent::to_old(record);
             records = rest;
         }
-        user::bytes_out(p, buf, &listing)?;
+        user::bytes_out(files.mm, buf, &listing)?;
     } else {
-        user::memory_out(p, buf, server::data(count))?;
+        user::memory_out(files.mm, buf, server::data(count))?;
     }
     Ok(count as u64)
 }
 
-pub fn getdents64(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
-    listing(p, fd, buf, len, false)
+pub fn getdents64(mut files: Files, fd: i32, buf: u64, len: u32) -> Result<u64> {
+    listing(&mut files, fd, buf, len, false)
 }
 
-pub fn getdents(p: &mut Process, fd: i32, buf: u64, len: u32) -> Result<u64> {
-    listing(p, fd, buf, len, true)
+pub fn getdents(mut files: Files, fd: i32, buf: u64, len: u32) -> Result<u64> {
+    listing(&mut files, fd, buf, len, true)
 }
 
 /// `fsync` and its relatives: nothing is ever behind.
@@ -229,30 +228,30 @@ pub fn sync(_: ()) -> u64 {
 }
 
 /// `ENOTSOCK` unless the file is one end of a connection.
-fn check_socket(p: &Process, fd: i32) -> Result<()> {
+fn check_socket(fds: &Fds, fd: i32) -> Result<()> {
     fn is_socket<K: FileOps>(_: &K) -> bool {
         K::SOCKET
     }
-    match with_kind!(&p.fds.get(fd)?.kind, kind => is_socket(kind)) {
+    match with_kind!(&fds.get(fd)?.kind, kind => is_socket(kind)) {
         true => Ok(()),
         false => Err(Errno::ENOTSOCK),
     }
 }
 
 /// `send` and `recv` without flags that change anything for a stream.
-pub fn sendto(p: &mut Process, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
+pub fn sendto(io: &mut Io, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
     const NOSIGNAL: u32 = 0x4000;
-    check_socket(p, fd)?;
+    check_socket(&io.fds, fd)?;
     if flags & !NOSIGNAL != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    write(p, fd, buf, len)
+    write(io, fd, buf, len)
 }
 
-pub fn recvfrom(p: &mut Process, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
-    check_socket(p, fd)?;
+pub fn recvfrom(io: &mut Io, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
+    check_socket(&io.fds, fd)?;
     if flags != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    read(p, fd, buf, len)
+    read(io, fd, buf, len)
 }

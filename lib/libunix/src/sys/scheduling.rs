@@ -3,8 +3,8 @@
 use super::processes;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::mm::user;
-use crate::process::{frame, Process};
+use crate::mm::{user, Mm};
+use crate::process::{frame, Task};
 use crate::server::{self, header, op};
 use crate::sys::State;
 use crate::thread::{area, Thread};
@@ -42,31 +42,31 @@ fn all_cores() -> u64 {
 }
 
 /// The thread of this process with an id, 0 for the caller.
-fn thread(p: &mut Process, tid: i32) -> Option<&mut Thread> {
+fn thread(task: &mut Task, tid: i32) -> Option<&mut Thread> {
     match tid as u32 {
-        0 => Some(&mut p.me),
-        tid => p.threads.by_tid(tid),
+        0 => Some(&mut task.me),
+        tid => task.threads.by_tid(tid),
     }
 }
 
-pub fn sched_getaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Result<u64> {
+pub fn sched_getaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Result<u64> {
     if len < 8 || len & 7 != 0 {
         return Err(Errno::EINVAL);
     }
-    let cores = match thread(p, tid) {
+    let cores = match thread(task, tid) {
         Some(thread) => thread.affinity & all_cores(),
         None => check_thread(tid).map(|()| all_cores())?,
     };
-    user::copy_out(p, mask, &cores)?;
+    user::copy_out(&mut task.mm, mask, &cores)?;
     Ok(8)
 }
 
-pub fn sched_setaffinity(p: &mut Process, tid: i32, len: u32, mask: u64) -> Result<u64> {
+pub fn sched_setaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Result<u64> {
     let mut bytes = [0; 8];
     let len = (len as usize).min(bytes.len());
-    user::bytes_in(p, mask, &mut bytes[..len])?;
+    user::bytes_in(&mut task.mm, mask, &mut bytes[..len])?;
     let cores = u64::from_le_bytes(bytes) & all_cores();
-    let Some(thread) = thread(p, tid) else {
+    let Some(thread) = thread(task, tid) else {
         check_thread(tid)?;
         // Other processes go where the kernel finds it best.
         return Err(Errno::EPERM);
@@ -87,20 +87,20 @@ pub fn set_affinity(dispatcher: CapAddr, cores: u64) -> Result<()> {
     invoke(dispatcher, captypes::op::SetAffinity { mask }).map_err(|_| Errno::EINVAL)
 }
 
-pub fn sched_getparam(p: &mut Process, pid: i32, param: u64) -> Result<u64> {
+pub fn sched_getparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
     if param == 0 {
         return Err(Errno::EINVAL);
     }
     check(pid)?;
-    user::copy_out(p, param, &0u32)?;
+    user::copy_out(mm, param, &0u32)?;
     Ok(0)
 }
 
-pub fn sched_setparam(p: &mut Process, pid: i32, param: u64) -> Result<u64> {
+pub fn sched_setparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
     if param == 0 {
         return Err(Errno::EINVAL);
     }
-    let priority = user::copy_in::<u32>(p, param)?;
+    let priority = user::copy_in::<u32>(mm, param)?;
     check(pid)?;
     if priority == 0 {
         Ok(0)
@@ -113,10 +113,10 @@ pub fn sched_getscheduler(_: (), pid: i32) -> Result<u64> {
     check(pid).map(|()| 0)
 }
 
-pub fn sched_setscheduler(p: &mut Process, pid: i32, policy: u32, param: u64) -> Result<u64> {
+pub fn sched_setscheduler(mm: &mut Mm, pid: i32, policy: u32, param: u64) -> Result<u64> {
     const RESET_ON_FORK: u32 = 0x4000_0000;
     match policy & !RESET_ON_FORK {
-        0 | 3 | 5 => sched_setparam(p, pid, param),
+        0 | 3 | 5 => sched_setparam(mm, pid, param),
         1 | 2 | 6 => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
     }
@@ -138,19 +138,19 @@ pub fn sched_get_priority_min(_: (), policy: u32) -> Result<u64> {
     }
 }
 
-pub fn sched_rr_get_interval(p: &mut Process, pid: i32, out: u64) -> Result<u64> {
+pub fn sched_rr_get_interval(mm: &mut Mm, pid: i32, out: u64) -> Result<u64> {
     const SLICE: u64 = 4_000_000;
     check(pid)?;
-    user::copy_out(p, out, &linuxabi::time::to_timespec(SLICE))?;
+    user::copy_out(mm, out, &linuxabi::time::to_timespec(SLICE))?;
     Ok(0)
 }
 
-pub fn getcpu(p: &mut Process, cpu: u64, node: u64) -> Result<u64> {
+pub fn getcpu(mm: &mut Mm, cpu: u64, node: u64) -> Result<u64> {
     // SAFETY: the frame is mapped; the fields are atomic.
     let (core, of_node) = unsafe { (&(*frame()).core, &(*frame()).node) };
     for (addr, number) in [(cpu, core), (node, of_node)] {
         if addr != 0 {
-            user::copy_out(p, addr, &(number.load(Ordering::Relaxed) as u32))?;
+            user::copy_out(mm, addr, &(number.load(Ordering::Relaxed) as u32))?;
         }
     }
     Ok(0)

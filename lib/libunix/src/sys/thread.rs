@@ -3,11 +3,11 @@
 use super::privilege;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::mm::user;
-use crate::process::{frame, Process};
+use crate::mm::{user, Mm};
+use crate::process::{frame, Task};
 use crate::server::{self, header, op};
 use crate::sys::State;
-use crate::thread::area;
+use crate::thread::{area, Me};
 use abi::layout::USER_END;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ fn has_fsgsbase() -> bool {
     unsafe { (*frame()).fsgsbase != 0 }
 }
 
-pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
+pub fn arch_prctl(task: &mut Task, code: u32, addr: u64) -> Result<u64> {
     const SET_GS: u32 = 0x1001;
     const SET_FS: u32 = 0x1002;
     const GET_FS: u32 = 0x1003;
@@ -27,10 +27,10 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
         return Err(Errno::EPERM);
     }
     let fast = has_fsgsbase();
-    let mut base = p.me.fs_base;
+    let mut base = task.me.fs_base;
     match code {
         SET_FS => {
-            p.me.fs_base = addr;
+            task.me.fs_base = addr;
             if fast {
                 // SAFETY: the CPU has the instruction; the library does not use FS.
                 unsafe { asm!("wrfsbase {}", in(reg) addr, options(nostack)) };
@@ -56,7 +56,7 @@ pub fn arch_prctl(p: &mut Process, code: u32, addr: u64) -> Result<u64> {
         }
         _ => return Err(Errno::EINVAL),
     }
-    user::copy_out(p, addr, &base)?;
+    user::copy_out(&mut task.mm, addr, &base)?;
     Ok(0)
 }
 
@@ -64,22 +64,29 @@ pub fn gettid(_: ()) -> u64 {
     header().tid.load(Ordering::Relaxed) as u64
 }
 
-pub fn set_tid_address(p: &mut Process, addr: u64) -> u64 {
-    p.me.clear_tid = addr;
+pub fn set_tid_address(me: &mut Me, addr: u64) -> u64 {
+    me.clear_tid = addr;
     gettid(())
 }
 
-pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
+pub fn prctl(
+    (mm, sys): (&mut Mm, &mut State),
+    option: u32,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+) -> Result<u64> {
     match option {
-        raw::PR_SET_NAME => set_name(p, a),
-        raw::PR_GET_NAME => get_name(p, a),
+        raw::PR_SET_NAME => set_name(mm, a),
+        raw::PR_GET_NAME => get_name(mm, a),
         raw::PR_SET_PDEATHSIG if a <= 64 => {
-            p.sys.parent_death_signal = a as u32;
+            sys.parent_death_signal = a as u32;
             Ok(0)
         }
         raw::PR_GET_PDEATHSIG => {
-            let signal = p.sys.parent_death_signal;
-            user::copy_out(p, a, &signal).map(|()| 0)
+            let signal = sys.parent_death_signal;
+            user::copy_out(mm, a, &signal).map(|()| 0)
         }
         raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
         raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER | raw::PR_SET_THP_DISABLE => Ok(0),
@@ -90,10 +97,10 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Re
 /// Bytes of a name, with a NUL at the end.
 const NAME_BYTES: usize = 16;
 
-fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
+fn set_name(mm: &mut Mm, addr: u64) -> Result<u64> {
     let mut name = [0; NAME_BYTES];
     // One that is too long is cut. It may end just before memory that cannot be read.
-    let had = user::read(p, addr, &mut name[..NAME_BYTES - 1]);
+    let had = user::read(mm, addr, &mut name[..NAME_BYTES - 1]);
     let text = &name[..had.bytes];
     let text = match text.iter().position(|&byte| byte == 0) {
         Some(end) => &text[..end],
@@ -102,12 +109,12 @@ fn set_name(p: &mut Process, addr: u64) -> Result<u64> {
     server::call_a(op::SetName {}, text).map(|()| 0)
 }
 
-fn get_name(p: &mut Process, addr: u64) -> Result<u64> {
+fn get_name(mm: &mut Mm, addr: u64) -> Result<u64> {
     let bytes = server::call(op::GetName {})?.count as usize;
     let mut name = [0; NAME_BYTES];
     let bytes = bytes.min(NAME_BYTES - 1);
     server::take(&mut name[..bytes]);
-    user::copy_out(p, addr, &name).map(|()| 0)
+    user::copy_out(mm, addr, &name).map(|()| 0)
 }
 
 pub fn membarrier(_: (), command: u32, flags: u32) -> Result<u64> {

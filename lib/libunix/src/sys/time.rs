@@ -2,8 +2,8 @@
 
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::mm::user;
-use crate::process::{frame, Process};
+use crate::mm::{user, Mm};
+use crate::process::{frame, Task};
 use crate::server::{self, op};
 use crate::thread::area;
 use crate::vdso::CLOCK;
@@ -87,34 +87,34 @@ fn read(clock: u32) -> Result<u64> {
     }
 }
 
-pub fn clock_gettime(p: &mut Process, clock: u32, out: u64) -> Result<u64> {
+pub fn clock_gettime(mm: &mut Mm, clock: u32, out: u64) -> Result<u64> {
     let now = read(clock)?;
-    user::copy_out(p, out, &to_timespec(now))?;
+    user::copy_out(mm, out, &to_timespec(now))?;
     Ok(0)
 }
 
-pub fn clock_getres(p: &mut Process, clock: u32, out: u64) -> Result<u64> {
+pub fn clock_getres(mm: &mut Mm, clock: u32, out: u64) -> Result<u64> {
     read(clock)?;
     if out != 0 {
-        user::copy_out(p, out, &to_timespec(1))?;
+        user::copy_out(mm, out, &to_timespec(1))?;
     }
     Ok(0)
 }
 
-pub fn gettimeofday(p: &mut Process, out: u64, zone: u64) -> Result<u64> {
+pub fn gettimeofday(mm: &mut Mm, out: u64, zone: u64) -> Result<u64> {
     if out != 0 {
-        user::copy_out(p, out, &linuxabi::time::to_timeval(realtime()))?;
+        user::copy_out(mm, out, &linuxabi::time::to_timeval(realtime()))?;
     }
     if zone != 0 {
-        user::copy_out(p, zone, &[0u32; 2])?;
+        user::copy_out(mm, zone, &[0u32; 2])?;
     }
     Ok(0)
 }
 
-pub fn time(p: &mut Process, out: u64) -> Result<u64> {
+pub fn time(mm: &mut Mm, out: u64) -> Result<u64> {
     let now = realtime() / 1_000_000_000;
     if out != 0 {
-        user::copy_out(p, out, &now)?;
+        user::copy_out(mm, out, &now)?;
     }
     Ok(now)
 }
@@ -126,7 +126,7 @@ pub fn clock_settime(_: (), clock: u32) -> Result<u64> {
 }
 
 pub fn clock_nanosleep(
-    p: &mut Process,
+    task: &mut Task,
     clock: u32,
     flags: u32,
     request: u64,
@@ -137,29 +137,29 @@ pub fn clock_nanosleep(
         return Err(Errno::EINVAL);
     }
     read(clock)?;
-    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, request)?)?;
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, request)?)?;
     if flags & ABSOLUTE == 0 {
-        return sleep(p, ns, left);
+        return sleep(task, ns, left);
     }
     // To the end whatever the reason of waking up early: the deadline is absolute.
     match ns.saturating_sub(read(clock)?) {
         0 => Ok(0),
-        ns => server::wait(p, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
+        ns => server::wait(task, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
     }
 }
 
-pub fn nanosleep(p: &mut Process, request: u64, left: u64) -> Result<u64> {
-    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(p, request)?)?;
-    sleep(p, ns, left)
+pub fn nanosleep(task: &mut Task, request: u64, left: u64) -> Result<u64> {
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, request)?)?;
+    sleep(task, ns, left)
 }
 
-fn sleep(p: &mut Process, ns: u64, left: u64) -> Result<u64> {
+fn sleep(task: &mut Task, ns: u64, left: u64) -> Result<u64> {
     let end = monotonic().saturating_add(ns);
-    match server::wait(p, op::Sleep { ns }) {
+    match server::wait(task, op::Sleep { ns }) {
         Ok(()) => Ok(0),
         Err(error) => {
             if left != 0 {
-                user::copy_out(p, left, &to_timespec(end.saturating_sub(monotonic())))?;
+                user::copy_out(&mut task.mm, left, &to_timespec(end.saturating_sub(monotonic())))?;
             }
             Err(server::restart_no_handler(error))
         }
@@ -167,12 +167,12 @@ fn sleep(p: &mut Process, ns: u64, left: u64) -> Result<u64> {
 }
 
 /// `times`: clock ticks of 10 ms.
-pub fn times(p: &mut Process, out: u64) -> Result<u64> {
+pub fn times(mm: &mut Mm, out: u64) -> Result<u64> {
     const TICK: u64 = 10_000_000;
     if out != 0 {
         let own = processor() / TICK;
         let children = server::call(op::CpuUsage { who: 1 })?.cpu_ns / TICK;
-        user::copy_out(p, out, &[own, 0, children, 0])?;
+        user::copy_out(mm, out, &[own, 0, children, 0])?;
     }
     Ok(monotonic() / TICK)
 }

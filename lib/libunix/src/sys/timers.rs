@@ -1,8 +1,7 @@
 //! Interval timers, `alarm`.
 
 use crate::errno::{Errno, Result};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::time::{from_timeval, to_timeval, SECOND, TIME_BYTES};
 
@@ -23,10 +22,10 @@ fn itimerval(timer: unixproto::ops::Timer) -> [[u8; TIME_BYTES]; 2] {
     [to_timeval(timer.interval), to_timeval(timer.value)]
 }
 
-pub fn setitimer(p: &mut Process, which: u32, new: u64, old: u64) -> Result<u64> {
+pub fn setitimer(mm: &mut Mm, which: u32, new: u64, old: u64) -> Result<u64> {
     let mut set = [[0; TIME_BYTES]; 2];
     if new != 0 {
-        set = user::copy_in(p, new)?;
+        set = user::copy_in(mm, new)?;
     }
     if which >= WHICH_END {
         return Err(Errno::EINVAL);
@@ -34,16 +33,16 @@ pub fn setitimer(p: &mut Process, which: u32, new: u64, old: u64) -> Result<u64>
     let (interval, value) = (from_timeval(&set[0])?, from_timeval(&set[1])?);
     let before = server::call(op::SetTimer { which, value, interval })?;
     if old != 0 {
-        user::copy_out(p, old, &itimerval(before))?;
+        user::copy_out(mm, old, &itimerval(before))?;
     }
     Ok(0)
 }
 
-pub fn getitimer(p: &mut Process, which: u32, out: u64) -> Result<u64> {
+pub fn getitimer(mm: &mut Mm, which: u32, out: u64) -> Result<u64> {
     if which >= WHICH_END {
         return Err(Errno::EINVAL);
     }
     let timer = server::call(op::GetTimer { which })?;
-    user::copy_out(p, out, &itimerval(timer))?;
+    user::copy_out(mm, out, &itimerval(timer))?;
     Ok(0)
 }

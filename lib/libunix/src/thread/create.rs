@@ -4,7 +4,7 @@ use super::{area, lock, Thread};
 use crate::errno::{Errno, Result};
 use crate::fork::{bases, set_bases};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::{Process, Task};
 use crate::server::{self, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::upcall;
@@ -50,7 +50,9 @@ pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
         return Err(Errno::EAGAIN);
     }
     lock::share();
-    let index = p.threads.areas.take(&mut p.mm.caps.arena).map_err(errno)?;
+    let task: &mut Task = p;
+    let Task { threads, mm, .. } = task;
+    let index = threads.areas.take(&mut mm.caps.arena).map_err(errno)?;
     let made = make(p, regs, request, index);
     if made.is_err() {
         area::clear(index);
@@ -66,24 +68,28 @@ fn errno(status: Status) -> Errno {
     }
 }
 
-fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
+fn make(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
     area::clear(index);
     let new = own::SCRATCH;
-    p.mm.caps.arena.make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into()).map_err(errno)?;
-    let made = settle(p, regs, request, index);
+    task.mm
+        .caps
+        .arena
+        .make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into())
+        .map_err(errno)?;
+    let made = settle(task, regs, request, index);
     // Empty, unless `unixd` was not even asked.
     new.discard();
     let tid = made?;
     if request.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, request.parent_tid, &tid);
+        let _ = user::copy_out(&mut task.mm, request.parent_tid, &tid);
     }
     invoke(area::dispatcher(index), kop::Start {}).map_err(errno)?;
-    p.threads.running += 1;
+    task.threads.running += 1;
     Ok(tid as u64)
 }
 
-fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u32> {
+fn settle(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result<u32> {
     let frame = area::frame(index);
     // SAFETY: mapped, and of a dispatcher that is not started.
     unsafe {
@@ -102,7 +108,7 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
     }
     let tid = thread.pid;
     area::map_session(index).map_err(errno)?;
-    let (fs, gs) = bases(p);
+    let (fs, gs) = bases(&task.me);
     let mut start =
         Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.child_tid };
     start.regs.rax = 0;
@@ -112,8 +118,8 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
     let thread = Thread {
         index,
         tid,
-        signals: p.me.signals.of_new_thread(),
-        affinity: p.me.affinity,
+        signals: task.me.signals.of_new_thread(),
+        affinity: task.me.affinity,
         clear_tid: request.clear_tid,
         start,
         ..Thread::first()
@@ -121,7 +127,7 @@ fn settle(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result
     if thread.affinity != u64::MAX {
         set_affinity(area::dispatcher(index), thread.affinity)?;
     }
-    p.threads.add(thread);
+    task.threads.add(thread);
     Ok(tid)
 }
 
@@ -131,15 +137,15 @@ fn start_regs(index: u32) -> Regs {
 }
 
 /// The first thing that a thread does.
-pub fn started(p: &mut Process, regs: &mut Regs) {
-    let start = core::mem::replace(&mut p.me.start, Start::NONE);
+pub fn started(task: &mut Task, regs: &mut Regs) {
+    let start = core::mem::replace(&mut task.me.start, Start::NONE);
     *regs = start.regs;
-    set_bases(p, start.fs, start.gs);
-    let blocked = p.me.signals.mask();
-    p.me.signals.set_blocked(blocked);
+    set_bases(&mut task.me, start.fs, start.gs);
+    let blocked = task.me.signals.mask();
+    task.me.signals.set_blocked(blocked);
     if start.set_tid != 0 {
-        let tid = p.me.tid;
+        let tid = task.me.tid;
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(p, start.set_tid, &tid);
+        let _ = user::copy_out(&mut task.mm, start.set_tid, &tid);
     }
 }

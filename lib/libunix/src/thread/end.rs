@@ -2,22 +2,22 @@
 
 use super::lock;
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::Task;
 use crate::server::{self, op};
 use crate::sys::{futex, pi, robust};
 use unixproto::signals::exited;
 
 /// `exit`: the calling thread ends, and the process with the last.
-pub fn exit(p: &mut Process, code: u32) -> ! {
-    show_end(p);
-    p.threads.running -= 1;
-    if p.threads.running == 0 {
+pub fn exit(task: &mut Task, code: u32) -> ! {
+    show_end(task);
+    task.threads.running -= 1;
+    if task.threads.running == 0 {
         // `unixd` knows with what status.
-        crate::mm::publish_usage(p);
+        crate::mm::publish_usage(&task.mm);
     }
-    match p.me.index {
-        0 => p.threads.first_ended = true,
-        index => p.threads.remove(index),
+    match task.me.index {
+        0 => task.threads.first_ended = true,
+        index => task.threads.remove(index),
     }
     // The area is not used again before the dispatcher is gone, which `unixd` sees to now.
     lock::leave();
@@ -29,22 +29,22 @@ pub fn exit(p: &mut Process, code: u32) -> ! {
 
 /// What a thread leaves in the program's memory: owners of robust mutexes, and the word that
 /// `pthread_join` waits for.
-pub fn show_end(p: &mut Process) {
-    let (tid, list) = (p.me.tid, core::mem::take(&mut p.me.robust_list));
-    robust::release(p, tid, list);
-    pi::thread_ends(p, tid);
-    let word = core::mem::take(&mut p.me.clear_tid);
+pub fn show_end(task: &mut Task) {
+    let (tid, list) = (task.me.tid, core::mem::take(&mut task.me.robust_list));
+    robust::release(task, tid, list);
+    pi::thread_ends(task, tid);
+    let word = core::mem::take(&mut task.me.clear_tid);
     // As on Linux, a process with one thread has nobody to tell.
-    if word != 0 && user::copy_out(p, word, &0u32).is_ok() {
-        futex::wake_at(p, word, 1);
+    if word != 0 && user::copy_out(&mut task.mm, word, &0u32).is_ok() {
+        futex::wake_at(task, word, 1);
     }
 }
 
 /// The robust mutexes of all threads, when the process ends or executes a program.
-pub fn release_all(p: &mut Process) {
-    for index in 0..p.threads.end() {
-        let Some(thread) = p.threads.find(index) else { continue };
+pub fn release_all(task: &mut Task) {
+    for index in 0..task.threads.end() {
+        let Some(thread) = task.threads.find(index) else { continue };
         let (tid, list) = (thread.tid, core::mem::take(&mut thread.robust_list));
-        robust::release(p, tid, list);
+        robust::release(task, tid, list);
     }
 }

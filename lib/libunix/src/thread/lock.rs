@@ -5,7 +5,7 @@
 //! woken, so that a thread which is not running keeps nobody from taking it.
 
 use super::{self as thread, area};
-use crate::process::Process;
+use crate::process::Task;
 use captypes::op;
 use core::arch::asm;
 use core::hint::spin_loop;
@@ -140,35 +140,36 @@ fn wake() {
 #[must_use]
 pub struct Released<'a> {
     /// `None`: the lock is not in use.
-    process: Option<&'a mut Process>,
+    task: Option<&'a mut Task>,
 }
 
-/// Gives the lock up while the caller waits for something.
+/// Gives the lock up while the caller waits for something. The task is reached only through `Io` and `Process`, which
+/// are borrowed as a whole for that: no caller uses another part meanwhile.
 #[inline]
-pub fn release(p: &mut Process) -> Released<'_> {
+pub fn release(task: &mut Task) -> Released<'_> {
     if !is_shared() {
-        return Released { process: None };
+        return Released { task: None };
     }
-    publish(p);
+    publish(task);
     give();
-    Released { process: Some(p) }
+    Released { task: Some(task) }
 }
 
 impl Drop for Released<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(p) = &mut self.process {
+        if let Some(task) = &mut self.task {
             take();
-            publish(p);
-            thread::become_current(p);
+            publish(task);
+            thread::become_current(task);
         }
     }
 }
 
 /// Others change the process behind the compiler's back: what was stored must really be there, and
 /// what is used later must be read again.
-fn publish(p: &mut Process) {
-    let p: *mut Process = p;
+fn publish(task: &mut Task) {
+    let task: *mut Task = task;
     // SAFETY: does nothing; but for the compiler it may read and write everything in the process.
-    unsafe { asm!("/* {} */", in(reg) p, options(nostack, preserves_flags)) };
+    unsafe { asm!("/* {} */", in(reg) task, options(nostack, preserves_flags)) };
 }

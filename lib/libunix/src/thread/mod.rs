@@ -14,7 +14,7 @@ pub mod end;
 pub mod lock;
 pub mod park;
 
-use crate::process::{Process, NO_CALL};
+use crate::process::{Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
 use alloc::boxed::Box;
@@ -94,7 +94,7 @@ impl Deref for Me {
     #[inline(always)]
     fn deref(&self) -> &Thread {
         // SAFETY: the first thread's or one that `Threads` keeps as long as it runs. Only whoever
-        // holds the lock has a `Process` and with it this.
+        // holds the lock has a `Task` and with it this.
         unsafe { &*self.0 }
     }
 }
@@ -171,11 +171,11 @@ impl Threads {
 
 /// Makes the thread that runs here the one that `p.me` is.
 #[inline]
-pub fn become_current(p: &mut Process) {
+pub fn become_current(task: &mut Task) {
     let index = area::own_index();
-    if let Some(thread) = p.threads.find(index) {
+    if let Some(thread) = task.threads.find(index) {
         let thread: *mut Thread = thread;
-        p.me = Me(thread);
+        task.me = Me(thread);
     }
 }
 
@@ -188,13 +188,13 @@ pub fn each_header(mut f: impl FnMut(&Header)) {
 }
 
 /// A forked child: the thread that forked is its first and only one.
-pub fn after_fork(p: &mut Process, tid: u32) {
-    let mut me = Thread::clone(&p.me);
+pub fn after_fork(task: &mut Task, tid: u32) {
+    let mut me = Thread::clone(&task.me);
     (me.index, me.tid) = (0, tid);
     // SAFETY: nobody else runs, and `me` is a copy.
     unsafe { *FIRST.0.get() = me };
-    p.me = Me::first();
+    task.me = Me::first();
     // What the others had was not copied: their places are empty.
-    p.threads = Threads::new();
-    p.futexes = park::Queues::new();
+    task.threads = Threads::new();
+    task.futexes = park::Queues::new();
 }

@@ -7,10 +7,11 @@
 use super::{area, lock};
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
-use crate::process::Process;
+use crate::process::Task;
 use crate::server;
 use crate::signal;
 use crate::sys::time;
+use crate::thread::Threads;
 use alloc::vec::Vec;
 use captypes::op;
 use core::sync::atomic::Ordering::Relaxed;
@@ -62,13 +63,13 @@ impl Queues {
 
 /// Sleeps until the thread is woken. `EINTR`: a signal came first; `ETIMEDOUT`: it is past
 /// `deadline` on the monotonic clock.
-pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
+pub fn park(task: &mut Task, deadline: Option<u64>) -> Result<()> {
     server::header().sleeps.store(1, Relaxed);
     let result = loop {
-        if p.me.woken {
+        if task.me.woken {
             break Ok(());
         }
-        if signal::is_interrupted(p) {
+        if signal::is_interrupted(&task.me) {
             break Err(Errno::EINTR);
         }
         if let Some(deadline) = deadline {
@@ -79,7 +80,7 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
             // The own dispatcher has a timer.
             let _ = invoke(area::own_dispatcher(), timer);
         }
-        let released = lock::release(p);
+        let released = lock::release(task);
         // Whatever ends the wait, its caller looks again.
         let _ = invoke(area::own_dispatcher(), op::Wait {});
         drop(released);
@@ -93,8 +94,8 @@ pub fn park(p: &mut Process, deadline: Option<u64>) -> Result<()> {
 }
 
 /// Wakes a thread that is in no queue any more.
-fn unpark(p: &mut Process, index: u32) {
-    if let Some(thread) = p.threads.find(index) {
+fn unpark(threads: &mut Threads, index: u32) {
+    if let Some(thread) = threads.find(index) {
         thread.woken = true;
         // A thread that has ended waits for nothing.
         let _ = invoke(area::dispatcher(index), op::Notify { bits: NOTE_WOKEN });
@@ -102,73 +103,73 @@ fn unpark(p: &mut Process, index: u32) {
 }
 
 /// Waits for the futex at `address`, with `bits` in common with who wakes it.
-pub fn wait(p: &mut Process, address: u64, bits: u32, deadline: Option<u64>) -> Result<()> {
-    wait_as(p, address, bits, Kind::Plain, deadline).map_err(|left| left.why)
+pub fn wait(task: &mut Task, address: u64, bits: u32, deadline: Option<u64>) -> Result<()> {
+    wait_as(task, address, bits, Kind::Plain, deadline).map_err(|left| left.why)
 }
 
 /// The same in any way.
 pub fn wait_as(
-    p: &mut Process,
+    task: &mut Task,
     address: u64,
     bits: u32,
     kind: Kind,
     deadline: Option<u64>,
 ) -> core::result::Result<(), Left> {
-    let thread = p.me.index;
-    p.me.woken = false;
-    p.futexes.futexes.push(Waiter { address, bits, thread, kind });
-    let Err(why) = park(p, deadline) else { return Ok(()) };
-    let queue = &mut p.futexes.futexes;
+    let thread = task.me.index;
+    task.me.woken = false;
+    task.futexes.futexes.push(Waiter { address, bits, thread, kind });
+    let Err(why) = park(task, deadline) else { return Ok(()) };
+    let queue = &mut task.futexes.futexes;
     let at = queue.iter().position(|waiter| waiter.thread == thread);
     Err(Left { why, kind: at.map_or(kind, |at| queue.remove(at).kind) })
 }
 
-impl Process {
+impl Queues {
     /// Those that wait for a futex, first come first.
     fn waiters(&self, address: u64) -> impl Iterator<Item = &Waiter> {
-        self.futexes.futexes.iter().filter(move |waiter| waiter.address == address)
+        self.futexes.iter().filter(move |waiter| waiter.address == address)
     }
 }
 
 /// Do threads wait for a futex in another way than this?
-pub fn has_others(p: &Process, address: u64, kind: Kind) -> bool {
-    p.waiters(address).any(|waiter| waiter.kind != kind)
+pub fn has_others(futexes: &Queues, address: u64, kind: Kind) -> bool {
+    futexes.waiters(address).any(|waiter| waiter.kind != kind)
 }
 
 /// The id of the thread that has waited longest for a futex.
-pub fn first(p: &mut Process, address: u64) -> Option<u32> {
-    let index = p.waiters(address).next()?.thread;
-    p.threads.find(index).map(|thread| thread.tid)
+pub fn first(task: &mut Task, address: u64) -> Option<u32> {
+    let index = task.futexes.waiters(address).next()?.thread;
+    task.threads.find(index).map(|thread| thread.tid)
 }
 
 /// The id of the thread that has waited longest to own a futex.
-pub fn first_owner(p: &mut Process, address: u64) -> Option<u32> {
-    let index = p.waiters(address).find(|waiter| waiter.kind == Kind::Owner)?.thread;
-    p.threads.find(index).map(|thread| thread.tid)
+pub fn first_owner(task: &mut Task, address: u64) -> Option<u32> {
+    let index = task.futexes.waiters(address).find(|waiter| waiter.kind == Kind::Owner)?.thread;
+    task.threads.find(index).map(|thread| thread.tid)
 }
 
 /// Wakes the thread that has waited longest for a futex.
-pub fn wake_first(p: &mut Process, address: u64) {
-    let queue = &mut p.futexes.futexes;
+pub fn wake_first(task: &mut Task, address: u64) {
+    let queue = &mut task.futexes.futexes;
     if let Some(at) = queue.iter().position(|waiter| waiter.address == address) {
         let waiter = queue.remove(at);
-        unpark(p, waiter.thread);
+        unpark(&mut task.threads, waiter.thread);
     }
 }
 
 /// Wakes the thread that has waited longest to own a futex.
-pub fn wake_owner(p: &mut Process, address: u64) {
-    let queue = &mut p.futexes.futexes;
+pub fn wake_owner(task: &mut Task, address: u64) {
+    let queue = &mut task.futexes.futexes;
     let is = |waiter: &Waiter| waiter.address == address && waiter.kind == Kind::Owner;
     if let Some(at) = queue.iter().position(is) {
         let waiter = queue.remove(at);
-        unpark(p, waiter.thread);
+        unpark(&mut task.threads, waiter.thread);
     }
 }
 
 /// Has up to `count` threads that wait for one futex wait to own another. Answers how many.
-pub fn make_owners(p: &mut Process, from: u64, to: u64, count: u64) -> u64 {
-    let queue = core::mem::take(&mut p.futexes.futexes);
+pub fn make_owners(futexes: &mut Queues, from: u64, to: u64, count: u64) -> u64 {
+    let queue = core::mem::take(&mut futexes.futexes);
     let (mut kept, mut moved) = (Vec::new(), Vec::new());
     for waiter in queue {
         if waiter.address == from && (moved.len() as u64) < count {
@@ -179,72 +180,72 @@ pub fn make_owners(p: &mut Process, from: u64, to: u64, count: u64) -> u64 {
     }
     let count = moved.len() as u64;
     kept.extend(moved);
-    p.futexes.futexes = kept;
+    futexes.futexes = kept;
     count
 }
 
 /// Futexes that threads wait to own.
-pub fn owned(p: &Process) -> impl Iterator<Item = u64> + '_ {
-    let waiters = p.futexes.futexes.iter().filter(|waiter| waiter.kind == Kind::Owner);
+pub fn owned(futexes: &Queues) -> impl Iterator<Item = u64> + '_ {
+    let waiters = futexes.futexes.iter().filter(|waiter| waiter.kind == Kind::Owner);
     waiters.map(|waiter| waiter.address)
 }
 
 /// Wakes up to `count` threads that wait for the futex at `address`. Answers how many.
-pub fn wake(p: &mut Process, address: u64, count: u32, bits: u32) -> u32 {
+pub fn wake(task: &mut Task, address: u64, count: u32, bits: u32) -> u32 {
     let mut woken = 0;
     while woken < count {
         let fits = |waiter: &Waiter| {
             waiter.address == address && waiter.bits & bits != 0 && waiter.kind == Kind::Plain
         };
-        let Some(at) = p.futexes.futexes.iter().position(fits) else { break };
-        let waiter = p.futexes.futexes.remove(at);
-        unpark(p, waiter.thread);
+        let Some(at) = task.futexes.futexes.iter().position(fits) else { break };
+        let waiter = task.futexes.futexes.remove(at);
+        unpark(&mut task.threads, waiter.thread);
         woken += 1;
     }
     woken
 }
 
 /// Has up to `count` threads that wait for one futex wait for another. Answers how many.
-pub fn requeue(p: &mut Process, from: u64, to: u64, count: u32) -> u32 {
+pub fn requeue(futexes: &mut Queues, from: u64, to: u64, count: u32) -> u32 {
     let mut moved = Vec::new();
     while (moved.len() as u32) < count {
         let waits = |waiter: &Waiter| waiter.address == from;
-        let Some(at) = p.futexes.futexes.iter().position(waits) else { break };
-        let waiter = p.futexes.futexes.remove(at);
+        let Some(at) = futexes.futexes.iter().position(waits) else { break };
+        let waiter = futexes.futexes.remove(at);
         moved.push(Waiter { address: to, ..waiter });
     }
     let count = moved.len() as u32;
-    p.futexes.futexes.extend(moved);
+    futexes.futexes.extend(moved);
     count
 }
 
 /// Waits until something happens to an object of the library. May come back for another reason.
-pub fn watch(p: &mut Process, deadline: Option<u64>) -> Result<()> {
-    start_watching(p);
-    let result = park(p, deadline);
-    stop_watching(p);
+pub fn watch(task: &mut Task, deadline: Option<u64>) -> Result<()> {
+    start_watching(task);
+    let result = park(task, deadline);
+    stop_watching(task);
     result
 }
 
 /// The thread is told of events from now on.
-pub fn start_watching(p: &mut Process) {
-    let thread = p.me.index;
-    p.me.woken = false;
-    p.futexes.watchers.push(thread);
+pub fn start_watching(task: &mut Task) {
+    let thread = task.me.index;
+    task.me.woken = false;
+    task.futexes.watchers.push(thread);
 }
 
 /// Not any more. Answers whether there was one.
-pub fn stop_watching(p: &mut Process) -> bool {
-    let thread = p.me.index;
-    p.futexes.watchers.retain(|watcher| *watcher != thread);
-    core::mem::take(&mut p.me.woken)
+pub fn stop_watching(task: &mut Task) -> bool {
+    let thread = task.me.index;
+    task.futexes.watchers.retain(|watcher| *watcher != thread);
+    core::mem::take(&mut task.me.woken)
 }
 
 /// Something has happened to an object of the library.
-pub fn tell_watchers(p: &mut Process) {
-    for index in core::mem::take(&mut p.futexes.watchers) {
-        unpark(p, index);
-        if let Some(tid) = p.threads.find(index).map(|thread| thread.tid) {
+pub fn tell_watchers(task: &mut Task) {
+    for index in core::mem::take(&mut task.futexes.watchers) {
+        unpark(&mut task.threads, index);
+        if let Some(tid) = task.threads.find(index).map(|thread| thread.tid) {
             // It may be asking `unixd` for other events at the same time.
             let _ = server::call(server::op::Stir { tid });
         }

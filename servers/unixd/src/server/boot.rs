@@ -12,7 +12,9 @@ use crate::nodes::{Node, Tree};
 use crate::populate::CONSOLE;
 use crate::procs::*;
 use crate::server::Unixd;
+use crate::streams::{Channel, Streams};
 use crate::system::System;
+use crate::terminal::Terminal;
 use crate::voices::Speaker;
 use alloc::vec::Vec;
 use captypes::invocations::options;
@@ -46,6 +48,11 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     // SAFETY: `init` maps a copy of its boot page for this server, for good.
     let boot = unsafe { Boot::new() };
     let mut unixd = server(start, &boot)?;
+    // Nobody listens at the serial port then.
+    let wanted = cmdline::option(boot.cmdline(), "streams") == Some("device");
+    if wanted && !unixd.terminal.has_device() {
+        return Err("the console device does not work");
+    }
     let now = unixd.clock.boot_wall() as i64;
     unixd.tree.populate(boot.archive(), now)?;
     warm_up().map_err(|_| "no memory")?;
@@ -74,6 +81,7 @@ fn warm_up() -> Result<(), Errno> {
 
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let clock = Clock::new(start.frame);
+    let [_, w0, w1, w2, w3] = start.args;
     let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
     let files = Files::new(Limits::of(INODES_MAX), attr, Frames::new(window));
@@ -87,7 +95,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         locks: Default::default(),
         futexes: Default::default(),
         watches: Default::default(),
-        terminal: Default::default(),
+        terminal: Terminal::over(Streams::new([w0, w1, w2, w3], start.frame)),
         console: Console::new(),
         clock,
         stirred: Default::default(),
@@ -101,10 +109,16 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
 }
 
 impl Unixd {
-    /// Descriptions 0, 1 and 2: the terminal, or the console as a stream.
+    /// Descriptions 0, 1 and 2: the terminal, or streams. Standard error is standard output, unless the command line
+    /// says that it is something else.
     fn open_stdio(&mut self, line: &str, args: Vec<u8>) -> Result<(), Errno> {
         let is_tty = |name| cmdline::option(line, name) == Some("tty");
         let (input, output) = (is_tty("stdin"), is_tty("stdout"));
+        let (error, channel) = match cmdline::option(line, "stderr") {
+            Some("tty") => (true, Channel::Error),
+            Some("own") => (false, Channel::Error),
+            _ => (output, Channel::Output),
+        };
         let pid = FIRST;
         self.procs.new_pid(None, 0)?;
         let voice = self.voices.equip(&mut self.stock, 0, Speaker { pid, tid: pid })?;
@@ -114,21 +128,21 @@ impl Unixd {
         proc.voice = Some(voice);
         self.procs.add(proc);
         let stdio = [
-            self.open_console(input, O_RDONLY)?,
-            self.open_console(output, O_WRONLY)?,
-            self.open_console(output, O_WRONLY)?,
+            self.open_console(input, Channel::Input, O_RDONLY)?,
+            self.open_console(output, Channel::Output, O_WRONLY)?,
+            self.open_console(error, channel, O_WRONLY)?,
         ];
         self.system.set_first(args, stdio);
-        self.terminal.begin(input, input || output);
+        self.terminal.begin(input, input || output || error);
         self.procs.publish(pid);
         Ok(())
     }
 
-    /// A description of the terminal by its name, or of the console as a stream.
-    fn open_console(&mut self, tty: bool, mode: u32) -> Result<u32, Errno> {
+    /// A description of the terminal by its name, or of a stream.
+    fn open_console(&mut self, tty: bool, channel: Channel, mode: u32) -> Result<u32, Errno> {
         let opener = (FIRST, Cred::ROOT.uid);
         if !tty {
-            return self.handles().open(opener, Object::Stream, mode, None, Claim::None);
+            return self.handles().open(opener, Object::Stream(channel), mode, None, Claim::None);
         }
         let fs = self.tree.files_mut().names_mut();
         let dir = fs.lookup(fs.root(), b"dev")?.ok_or(Errno::ENOENT)?;

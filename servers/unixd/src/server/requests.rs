@@ -254,7 +254,7 @@ impl Unixd {
                 self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
             }
             Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
-            Object::Stream => self.tty_ops().stream_read(bytes, nonblocking),
+            Object::Stream(channel) => self.tty_ops().stream_read(channel, bytes, nonblocking),
             Object::Counter(_, number) => {
                 let Unixd { counters, clock, fx, procs, .. } = self;
                 counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
@@ -275,7 +275,7 @@ impl Unixd {
                 self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
             }
             Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
-            Object::Stream => self.tty_ops().stream_write(call, nonblocking),
+            Object::Stream(channel) => self.tty_ops().stream_write(channel, call, nonblocking),
             Object::Counter(_, number) => {
                 let bytes = self.procs.a(caller, call)?;
                 self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)

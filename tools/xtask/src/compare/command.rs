@@ -1,6 +1,6 @@
 //! A single program of the user's, side by side.
 
-use super::session::{locate, Outcome, Session, Task};
+use super::session::{locate, Ended, Outcome, Session, Task};
 use super::table::{ratio, Table};
 use super::CompareOptions;
 use crate::image::Addition;
@@ -106,9 +106,8 @@ impl Column {
         words.join(", ")
     }
 
-    fn first_output(&self) -> Option<&[u8]> {
-        let mut ended = self.outcomes.iter().filter_map(|(_, outcome)| outcome.ended());
-        ended.next().map(|ended| ended.output.as_slice())
+    fn first(&self) -> Option<&Ended> {
+        self.outcomes.iter().find_map(|(_, outcome)| outcome.ended())
     }
 }
 
@@ -166,23 +165,20 @@ fn tell_what_differs(columns: &[Column]) -> bool {
     let Some(linux) = columns.iter().skip(1).find(|column| column.failure().is_none()) else {
         return false;
     };
-    let expected = (linux.status(), linux.first_output().unwrap_or_default());
-    let ended = |column: &Column| {
-        let ended = column.outcomes.iter().filter_map(|(_, outcome)| outcome.ended());
-        ended.map(|ended| (ended.status, ended.output.clone())).collect::<Vec<_>>()
-    };
+    let Some(expected) = linux.first() else { return false };
+    let expected_status = linux.status();
     for column in columns {
-        for (status, output) in ended(column) {
-            if status.to_string() != expected.0 {
-                eprintln!(
-                    "x: the exit statuses differ: {} {status}, Linux {}",
-                    column.system.title(),
-                    expected.0
-                );
-            } else if output != expected.1 {
-                let lines = difference(expected.1, &output);
-                let title = column.system.title();
+        let title = column.system.title();
+        for ended in column.outcomes.iter().filter_map(|(_, outcome)| outcome.ended()) {
+            let status = ended.status;
+            if status.to_string() != expected_status {
+                eprintln!("x: the exit statuses differ: {title} {status}, Linux {expected_status}");
+            } else if ended.output != expected.output {
+                let lines = difference(&expected.output, &ended.output);
                 eprintln!("x: the output on {title} differs from that on Linux\n{lines}");
+            } else if ended.errors != expected.errors {
+                let lines = difference(&expected.errors, &ended.errors);
+                eprintln!("x: the standard error on {title} differs from that on Linux\n{lines}");
             } else {
                 continue;
             }

@@ -6,6 +6,7 @@ use crate::image::{Addition, Base, Image};
 use crate::linux::{HugePages, Linux};
 use crate::log::{panic_report, Log};
 use crate::machine::{Boot, MachineOptions, MemorySize};
+use crate::ports::Sink;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
@@ -63,6 +64,8 @@ pub struct Ended {
     /// The exit status, or 128 and the number of the signal that killed it.
     pub status: i32,
     pub output: Vec<u8>,
+    /// What it wrote to standard error.
+    pub errors: Vec<u8>,
     /// Ticks of the time-stamp counter from before the fork to after the wait.
     pub ticks: u64,
     /// How many of them the processor was idle, if the system knows.
@@ -149,8 +152,13 @@ impl Session {
         let output = Captured::default();
         // Nothing is ever sent, not even the end: it would come at another time in every run.
         let (silence, _open) = std::io::pipe()?;
-        let console =
-            Console { input: Box::new(silence), output: Box::new(output.clone()), terminal: false };
+        let console = Console {
+            input: Box::new(silence),
+            output: Sink::writer(output.clone()),
+            errors: Sink::nowhere(),
+            screen: Sink::nowhere(),
+            terminal: false,
+        };
         let limits = Limits { timeout: Some(self.timeout), ..Limits::default() };
         let finished = emulator::run(boot, console, &log, &limits)?;
         let at_length = |what: &str, lines: &[String]| {
@@ -178,7 +186,7 @@ fn failed(short: &str, long: &str) -> Outcome {
     Outcome::Failed { short: short.to_owned(), long: long.to_owned() }
 }
 
-/// What `guest/bench/harness/measure.c` printed: the program's output and the line behind it.
+/// What `guest/bench/harness/measure.c` printed: the program's output, its errors, and the line behind them.
 fn parse(printed: &[u8]) -> Option<Outcome> {
     const MARK: &[u8] = b"\n@measured ";
     let at = printed.windows(MARK.len()).rposition(|window| window == MARK)?;
@@ -196,9 +204,11 @@ fn parse(printed: &[u8]) -> Option<Outcome> {
         killed if killed & 0x7f != 0 => 128 + (killed & 0x7f),
         exited => exited >> 8 & 0xff,
     };
+    let from = at.checked_sub(number("errors")?.try_into().ok()?)?;
     Some(Outcome::Ended(Ended {
         status,
-        output: printed[..at].to_vec(),
+        output: printed[..from].to_vec(),
+        errors: printed[from..at].to_vec(),
         ticks: number("ticks")?.try_into().ok()?,
         idle: number("idle")?.try_into().ok(),
         nanoseconds: number("ns")?.try_into().ok()?,
@@ -255,11 +265,14 @@ mod tests {
     #[test]
     fn what_the_harness_prints() {
         let ended = |text: &[u8]| parse(text).unwrap().ended().cloned().unwrap();
-        let one = ended(b"a\n@measured b\n@measured status=9 ticks=70 idle=20 ns=80\n");
+        let one = ended(b"a\n@measured boh\n@measured status=9 ticks=70 idle=20 ns=80 errors=2\n");
+        assert_eq!(one.errors, b"oh");
         assert_eq!((one.status, one.output.as_slice()), (137, &b"a\n@measured b"[..]));
         assert_eq!(one.reading(Clock::Instructions), Some(50.0));
         assert_eq!(one.reading(Clock::Wall), Some(80.0));
-        let two = ended(b"\n@measured status=1792 ticks=70 idle=-1 ns=80\n");
+        let two = ended(b"\n@measured status=1792 ticks=70 idle=-1 ns=80 errors=0\n");
+        let more = b"\n@measured status=0 ticks=70 idle=-1 ns=80 errors=1\n";
+        assert_eq!(parse(more), None);
         assert_eq!((two.status, two.reading(Clock::Instructions)), (7, None));
         let Some(Outcome::Failed { long, .. }) = parse(b"\n@measured error=2\n") else {
             panic!("an error is a failure")

@@ -6,7 +6,8 @@ use crate::compile::UserProgram;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::image::{Addition, Image};
 use crate::log::{panic_report, Log};
-use crate::machine::{Boot, MachineOptions};
+use crate::machine::{Boot, MachineOptions, Streams};
+use crate::ports::Sink;
 use crate::program::Invocation;
 use anyhow::{bail, Result};
 use std::fs;
@@ -62,6 +63,7 @@ impl GuestRun {
         let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
         boot.kernel = extras.kernel.unwrap_or_else(|| context.built.kernel.clone());
         boot.memory_file = extras.memory_file;
+        boot.streams = Streams::Device;
         boot.command_line =
             format!("stdin=pipe stdout=pipe rows=24 cols=80 verbose=0 {}", self.command_line);
         let logs = context.project.state().join("logs");
@@ -71,7 +73,9 @@ impl GuestRun {
         let output = Captured::default();
         let console = Console {
             input: Box::new(Cursor::new(self.stdin)),
-            output: Box::new(output.clone()),
+            output: Sink::writer(output.clone()),
+            errors: Sink::nowhere(),
+            screen: Sink::nowhere(),
             terminal: false,
         };
         let limits = Limits {

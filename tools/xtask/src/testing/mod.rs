@@ -22,6 +22,7 @@ mod processors;
 mod protocol;
 mod report;
 mod shell;
+mod streams;
 mod tracing;
 
 use crate::compile::{self, Built};
@@ -224,6 +225,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
     cases.extend(cli::cases());
+    cases.extend(streams::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());

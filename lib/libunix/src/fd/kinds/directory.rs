@@ -4,7 +4,8 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{Contents, FileOps, Handle, Server};
 use crate::fd::transfer::Source;
-use crate::process::Process;
+use crate::fd::Fds;
+use crate::process::Io;
 use crate::server::{self, op};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
@@ -25,19 +26,19 @@ impl FileOps for Directory {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Err(Errno::EISDIR)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         _from: &mut impl Source,
     ) -> Result<u64> {
         Err(Errno::EBADF)
     }
-    fn seek(&self, _p: &mut Process, _: Handle, offset: i64, whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
     }
     fn contents(&self) -> Result<Contents> {

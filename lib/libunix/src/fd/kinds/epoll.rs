@@ -6,8 +6,8 @@ use crate::fd::kinds::with_kind;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, SharedSet};
 use crate::fd::watch::{self, Look};
 use crate::fd::{install, Fds, File};
-use crate::mm::user;
-use crate::process::Process;
+use crate::mm::{user, Mm};
+use crate::process::{Io, Task};
 use crate::server::{self, op, restart_no_handler};
 use crate::sys::mask;
 use crate::sys::polling::{milliseconds, temporary_mask, Waiting};
@@ -40,7 +40,7 @@ impl FileOps for Epoll {
     fn server(&self) -> Server {
         Server::of_shared(self.shared.get())
     }
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
     fn stat(&self) -> Result<()> {
@@ -67,14 +67,14 @@ impl FileOps for Epoll {
         Epoll { set, shared: self.shared.clone() }
     }
     /// The members are shared first, since both processes ask about them, too.
-    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+    fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
         if self.is_watched() {
             return Ok(());
         }
         let members: Vec<(u32, Member)> =
             self.set.borrow().members().map(|(number, member)| (number, *member)).collect();
         for (_, member) in &members {
-            Fds::share(p, member.file)?;
+            Fds::share(io, member.file)?;
         }
         let desc = server::call(op::Set {})?.desc;
         for (_, member) in &members {
@@ -82,26 +82,26 @@ impl FileOps for Epoll {
                 true => set_control::KEEP,
                 false => set_control::KEEP_QUIET,
             };
-            if let Err(error) = control(p, desc, member, how) {
+            if let Err(error) = control(&io.fds, desc, member, how) {
                 let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
                 return Err(error);
             }
         }
         for (number, member) in members {
-            p.fds.part(member.file, file.index, number);
+            io.fds.part(member.file, file.index, number);
         }
         self.set.take();
         self.shared.set(desc);
-        p.fds.moved(file.index);
-        tell_watchers(p);
+        io.fds.moved(file.index);
+        tell_watchers(io);
         Ok(())
     }
 }
 
 /// Changes a shared set.
-fn control(p: &Process, set: u32, member: &Member, how: u32) -> Result<()> {
+fn control(fds: &Fds, set: u32, member: &Member, how: u32) -> Result<()> {
     let Member { fd, file, events, data, .. } = *member;
-    let [member, second] = p.fds.descriptions_at(file)?;
+    let [member, second] = fds.descriptions_at(file)?;
     let change: [u8; 16] = Bytes::default().u32(events).skip(4).u64(data).done();
     server::call_a(op::SetControl { set, member, second, how, fd }, &change)
 }
@@ -111,34 +111,34 @@ const EVENT_BYTES: usize = 12;
 /// Most events that one call may ask for.
 const EVENTS_MAX: usize = i32::MAX as usize / EVENT_BYTES;
 
-pub fn epoll_create1(p: &mut Process, flags: u32) -> Result<u64> {
+pub fn epoll_create1(io: &mut Io, flags: u32) -> Result<u64> {
     if flags & !O_CLOEXEC != 0 {
         return Err(Errno::EINVAL);
     }
     let file = File::new(Epoll::default(), O_RDWR);
-    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
+    Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
-pub fn epoll_create(p: &mut Process, size: i32) -> Result<u64> {
+pub fn epoll_create(io: &mut Io, size: i32) -> Result<u64> {
     if size <= 0 {
         return Err(Errno::EINVAL);
     }
-    epoll_create1(p, 0)
+    epoll_create1(io, 0)
 }
 
-pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64) -> Result<u64> {
+pub fn epoll_ctl(io: &mut Io, epfd: i32, operation: u32, fd: i32, event: u64) -> Result<u64> {
     const ADD: u32 = 1;
     const DEL: u32 = 2;
     const MOD: u32 = 3;
     let mut raw = [0; EVENT_BYTES];
     if operation != DEL {
-        user::bytes_in(p, event, &mut raw)?;
+        user::bytes_in(&mut io.mm, event, &mut raw)?;
     }
-    p.fds.get(epfd)?;
-    let (file, named) = p.fds.find(fd)?;
+    io.fds.get(epfd)?;
+    let (file, named) = io.fds.find(fd)?;
     let is_set = with_kind!(&named.kind, kind => is_set(kind))?;
-    let (index, _) = p.fds.find(epfd)?;
-    let Epoll { set, shared } = p.fds.of_kind(epfd)?;
+    let (index, _) = io.fds.find(epfd)?;
+    let Epoll { set, shared } = io.fds.of_kind(epfd)?;
     if index == file {
         return Err(Errno::EINVAL);
     }
@@ -147,16 +147,16 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
         if !matches!(operation, ADD | DEL | MOD) {
             return Err(Errno::EINVAL);
         }
-        Fds::share(p, file)?;
+        Fds::share(io, file)?;
         let member = Member { fd, file, events, data, listed: true };
         // The operations have the same numbers.
-        return control(p, desc, &member, operation).map(|()| 0);
+        return control(&io.fds, desc, &member, operation).map(|()| 0);
     }
     match operation {
-        ADD if is_set && p.fds.would_loop(file, index) => return Err(Errno::ELOOP),
+        ADD if is_set && io.fds.would_loop(file, index) => return Err(Errno::ELOOP),
         ADD => {
             let number = set.borrow_mut().add(fd, file, events, data)?;
-            if let Err(error) = p.fds.join(file, index, number) {
+            if let Err(error) = io.fds.join(file, index, number) {
                 set.borrow_mut().remove(number);
                 return Err(error);
             }
@@ -165,14 +165,14 @@ pub fn epoll_ctl(p: &mut Process, epfd: i32, operation: u32, fd: i32, event: u64
         DEL => {
             let number = set.borrow().find(fd, file)?;
             set.borrow_mut().remove(number);
-            p.fds.part(file, index, number);
+            io.fds.part(file, index, number);
             return Ok(0);
         }
         _ => return Err(Errno::EINVAL),
     }
     // Whoever waits for the set has to look at the new member.
-    p.fds.came(index, POLLIN);
-    tell_watchers(p);
+    io.fds.came(index, POLLIN);
+    tell_watchers(io);
     Ok(0)
 }
 
@@ -196,18 +196,18 @@ struct Found {
 }
 
 /// Looks at what may have something to report, until `max` have.
-fn look(p: &mut Process, index: u32, set: &SharedSet, max: usize) -> Result<Found> {
-    if let Some(found) = look_at_known(p, &set.borrow(), max, false)? {
+fn look(fds: &mut Fds, index: u32, set: &SharedSet, max: usize) -> Result<Found> {
+    if let Some(found) = look_at_known(fds, &set.borrow(), max, false)? {
         return Ok(found);
     }
-    let refused = watch::learn(p, core::iter::once((index, 0)))?;
-    let found = look_at_known(p, &set.borrow(), max, true)?.unwrap_or_default();
+    let refused = watch::learn(fds, core::iter::once((index, 0)))?;
+    let found = look_at_known(fds, &set.borrow(), max, true)?.unwrap_or_default();
     Ok(Found { refused, ..found })
 }
 
 /// The same. `None`: `unixd` has to be asked about a member, unless it was `asked` just now.
-fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Option<Found>> {
-    if !p.fds.is_current(set) {
+fn look_at_known(fds: &Fds, set: &Set, max: usize, asked: bool) -> Result<Option<Found>> {
+    if !fds.is_current(set) {
         return Ok(None);
     }
     let mut found = Found::default();
@@ -216,8 +216,8 @@ fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Opti
             break;
         }
         found.looked += 1;
-        let Ok(file) = p.fds.at(member.file) else { continue };
-        let state = match p.fds.state(file, asked) {
+        let Ok(file) = fds.at(member.file) else { continue };
+        let state = match fds.state(file, asked) {
             Some(state) => state,
             None if asked => 0,
             None => return Ok(None),
@@ -232,12 +232,12 @@ fn look_at_known(p: &Process, set: &Set, max: usize, asked: bool) -> Result<Opti
 }
 
 /// Tells the program, and the set what the program has been told.
-fn tell(p: &mut Process, set: &SharedSet, out: u64, found: &Found) -> Result<u64> {
+fn tell(mm: &mut Mm, set: &SharedSet, out: u64, found: &Found) -> Result<u64> {
     if !found.reports.is_empty() {
-        user::check_writable(p, out, found.reports.len() * EVENT_BYTES)?;
+        user::check_writable(mm, out, found.reports.len() * EVENT_BYTES)?;
         for (n, &(_, report, data)) in found.reports.iter().enumerate() {
             let raw: [u8; EVENT_BYTES] = Bytes::default().u32(report).u64(data).done();
-            user::copy_out(p, out + (n * EVENT_BYTES) as u64, &raw)?;
+            user::copy_out(mm, out + (n * EVENT_BYTES) as u64, &raw)?;
         }
     }
     let reported = found.reports.iter().map(|(number, ..)| *number);
@@ -246,23 +246,23 @@ fn tell(p: &mut Process, set: &SharedSet, out: u64, found: &Found) -> Result<u64
     Ok(found.reports.len() as u64)
 }
 
-fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u64> {
+fn epoll_ns(io: &mut Io, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u64> {
     let max = usize::try_from(max).ok().filter(|max| (1..=EVENTS_MAX).contains(max));
     let Some(max) = max else { return Err(Errno::EINVAL) };
     let mut waiting = None;
     loop {
-        watch::refresh(p);
-        let index = p.fds.index(epfd)?;
-        let Epoll { set, shared } = p.fds.of_kind(epfd)?;
+        watch::refresh(&mut io.fds);
+        let index = io.fds.index(epfd)?;
+        let Epoll { set, shared } = io.fds.of_kind(epfd)?;
         if let desc @ 1.. = shared.get() {
             let left = waiting.map_or(ns, |waiting: Waiting| waiting.left());
-            return wait_shared(p, desc, out, max, left);
+            return wait_shared(io, desc, out, max, left);
         }
-        let is_due = !set.borrow().is_quiet() || !p.fds.is_current(&set.borrow());
+        let is_due = !set.borrow().is_quiet() || !io.fds.is_current(&set.borrow());
         let mut refused = Vec::new();
         if is_due {
-            let found = look(p, index, &set, max)?;
-            let count = tell(p, &set, out, &found)?;
+            let found = look(&mut io.fds, index, &set, max)?;
+            let count = tell(&mut io.mm, &set, out, &found)?;
             if count > 0 {
                 return Ok(count);
             }
@@ -275,27 +275,27 @@ fn epoll_ns(p: &mut Process, epfd: i32, out: u64, max: i32, ns: u64) -> Result<u
         if waiting.is_over() {
             return Ok(0);
         }
-        let timer = p.fds.next_timer();
-        waiting.wait(p, true, &refused, timer)?;
+        let timer = io.fds.next_timer();
+        waiting.wait(io, true, &refused, timer)?;
     }
 }
 
 /// Waits for a shared set.
-fn wait_shared(p: &mut Process, set: u32, out: u64, max: usize, ns: u64) -> Result<u64> {
+fn wait_shared(task: &mut Task, set: u32, out: u64, max: usize, ns: u64) -> Result<u64> {
     let max = max.min(DATA_BYTES / EVENT_BYTES);
     let request = op::SetWait { set, max: max as u32, ns };
-    let count = server::wait(p, request).map_err(restart_no_handler)?.count;
-    user::memory_out(p, out, server::data(count as usize * EVENT_BYTES))?;
+    let count = server::wait(task, request).map_err(restart_no_handler)?.count;
+    user::memory_out(&mut task.mm, out, server::data(count as usize * EVENT_BYTES))?;
     Ok(count)
 }
 
-pub fn epoll_wait(p: &mut Process, epfd: i32, out: u64, max: i32, ms: i32) -> Result<u64> {
-    epoll_ns(p, epfd, out, max, milliseconds(ms))
+pub fn epoll_wait(io: &mut Io, epfd: i32, out: u64, max: i32, ms: i32) -> Result<u64> {
+    epoll_ns(io, epfd, out, max, milliseconds(ms))
 }
 
 /// `epoll_pwait` with a `struct timespec` instead of milliseconds; none is for ever.
 pub fn epoll_pwait2(
-    p: &mut Process,
+    io: &mut Io,
     epfd: i32,
     out: u64,
     max: i32,
@@ -305,13 +305,13 @@ pub fn epoll_pwait2(
 ) -> Result<u64> {
     let ns = match timeout {
         0 => FOREVER,
-        addr => from_timespec(&user::copy_in(p, addr)?)?,
+        addr => from_timespec(&user::copy_in(&mut io.mm, addr)?)?,
     };
-    wait_masked(p, (epfd, out, max), ns, (mask, mask_size))
+    wait_masked(io, (epfd, out, max), ns, (mask, mask_size))
 }
 
 pub fn epoll_pwait(
-    p: &mut Process,
+    io: &mut Io,
     epfd: i32,
     out: u64,
     max: i32,
@@ -319,17 +319,17 @@ pub fn epoll_pwait(
     mask: u64,
     mask_size: u64,
 ) -> Result<u64> {
-    wait_masked(p, (epfd, out, max), milliseconds(ms), (mask, mask_size))
+    wait_masked(io, (epfd, out, max), milliseconds(ms), (mask, mask_size))
 }
 
 fn wait_masked(
-    p: &mut Process,
+    io: &mut Io,
     (epfd, out, max): (i32, u64, i32),
     ns: u64,
     (mask, mask_size): (u64, u64),
 ) -> Result<u64> {
-    temporary_mask(p, mask, mask_size)?;
-    let result = epoll_ns(p, epfd, out, max, ns);
-    mask::end_temporary(p, result.is_err());
+    temporary_mask(io, mask, mask_size)?;
+    let result = epoll_ns(io, epfd, out, max, ns);
+    mask::end_temporary(&mut io.me, result.is_err());
     result
 }

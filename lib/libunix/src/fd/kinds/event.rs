@@ -6,8 +6,8 @@ use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE, WRITABLE};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::fd::{install, stream, File};
-use crate::process::Process;
+use crate::fd::{install, stream, Fds, File};
+use crate::process::Io;
 use crate::server::{self, op, restart};
 use crate::thread::park::{tell_watchers, watch};
 use alloc::rc::Rc;
@@ -59,34 +59,34 @@ impl FileOps for Event {
     }
 
     /// Reads eight bytes.
-    fn read(&self, p: &mut Process, file: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    fn read(&self, io: &mut Io, file: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         if to.left() < VALUE_BYTES as u64 {
             return Err(Errno::EINVAL);
         }
-        to.probe_out(p)?;
+        to.probe_out(&mut io.mm)?;
         let value = loop {
             if let desc @ 1.. = self.0.shared.get() {
-                break stream::read_value(p, desc)?;
+                break stream::read_value(io, desc)?;
             }
             let value = self.0.take();
             if value > 0 {
-                p.fds.came(file.index, WRITABLE);
+                io.fds.came(file.index, WRITABLE);
                 // A writer may have waited for room.
-                tell_watchers(p);
+                tell_watchers(io);
                 break value;
             }
             if file.flags & O_NONBLOCK != 0 {
                 return Err(Errno::EAGAIN);
             }
-            watch(p, None).map_err(restart)?;
+            watch(io, None).map_err(restart)?;
         };
-        Ok(to.scatter(p, &value.to_le_bytes()).some()? as u64)
+        Ok(to.scatter(&mut io.mm, &value.to_le_bytes()).some()? as u64)
     }
 
     /// Writes eight bytes.
     fn write(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         file: Handle,
         _at: Option<u64>,
         from: &mut impl Source,
@@ -95,7 +95,7 @@ impl FileOps for Event {
             return Err(Errno::EINVAL);
         }
         let mut bytes = [0; VALUE_BYTES];
-        from.gather(p, &mut bytes).all()?;
+        from.gather(io, &mut bytes).all()?;
         let add = u64::from_le_bytes(bytes);
         if add == u64::MAX {
             return Err(Errno::EINVAL);
@@ -103,23 +103,23 @@ impl FileOps for Event {
         let count = &self.0.count;
         loop {
             if let desc @ 1.. = self.0.shared.get() {
-                return stream::write_value(p, desc, add);
+                return stream::write_value(io, desc, add);
             }
             if count.get() <= MAX - add {
                 count.set(count.get() + add);
-                p.fds.came(file.index, READABLE);
-                tell_watchers(p);
+                io.fds.came(file.index, READABLE);
+                tell_watchers(io);
                 return Ok(VALUE_BYTES as u64);
             }
             if file.flags & O_NONBLOCK != 0 {
                 return Err(Errno::EAGAIN);
             }
             // Another thread may read the counter.
-            watch(p, None).map_err(restart)?;
+            watch(io, None).map_err(restart)?;
         }
     }
 
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
 
@@ -146,20 +146,20 @@ impl FileOps for Event {
         Some(read | write)
     }
 
-    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+    fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
         let Counter { count, semaphore, shared } = &*self.0;
         if shared.get() == 0 {
             let (count, semaphore) = (count.get(), *semaphore);
             let request = op::Event { count, semaphore, flags: file.flags & O_NONBLOCK };
             shared.set(server::call(request)?.desc);
-            p.fds.moved(file.index);
-            tell_watchers(p);
+            io.fds.moved(file.index);
+            tell_watchers(io);
         }
         Ok(())
     }
 }
 
-pub fn eventfd2(p: &mut Process, count: u32, flags: u32) -> Result<u64> {
+pub fn eventfd2(io: &mut Io, count: u32, flags: u32) -> Result<u64> {
     const SEMAPHORE: u32 = 1;
     if flags & !(SEMAPHORE | O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
@@ -167,9 +167,9 @@ pub fn eventfd2(p: &mut Process, count: u32, flags: u32) -> Result<u64> {
     let (count, shared) = (Cell::new(count as u64), Cell::new(0));
     let counter = Counter { count, semaphore: flags & SEMAPHORE != 0, shared };
     let file = File::new(Event(Rc::new(counter)), O_RDWR | flags & O_NONBLOCK);
-    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
+    Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
-pub fn eventfd(p: &mut Process, count: u32) -> Result<u64> {
-    eventfd2(p, count, 0)
+pub fn eventfd(io: &mut Io, count: u32) -> Result<u64> {
+    eventfd2(io, count, 0)
 }

@@ -5,7 +5,8 @@ use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::process::Process;
+use crate::fd::Fds;
+use crate::process::Io;
 use unixproto::files::{Kind, POLLNVAL};
 use unixproto::ops::Opened;
 
@@ -25,19 +26,19 @@ impl FileOps for Location {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Err(Errno::EBADF)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         _from: &mut impl Source,
     ) -> Result<u64> {
         Err(Errno::EBADF)
     }
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Err(Errno::EBADF)
     }
     fn ready(&self, _: &Look) -> Option<u16> {

@@ -4,7 +4,8 @@ use crate::errno::Result;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
-use crate::process::Process;
+use crate::fd::Fds;
+use crate::process::Io;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -24,19 +25,19 @@ impl FileOps for Null {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, _p: &mut Process, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
+    fn read(&self, _io: &mut Io, _: Handle, _at: Option<u64>, _to: &mut Cursor) -> Result<u64> {
         Ok(0)
     }
     fn write(
         &self,
-        _p: &mut Process,
+        _io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
         Ok(from.left())
     }
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
 }

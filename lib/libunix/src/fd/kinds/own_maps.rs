@@ -4,12 +4,14 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
-use crate::fd::{install, File};
+use crate::fd::{install, Fds, File};
 use crate::mm;
-use crate::process::Process;
+use crate::process::Io;
+use crate::server::header;
 use alloc::rc::Rc;
 use alloc::string::String;
 use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::{O_ACCMODE, O_CLOEXEC, O_DIRECTORY, O_PATH, O_RDONLY, SEEK_CUR, SEEK_SET};
 
 /// The text of an open file.
@@ -22,18 +24,18 @@ struct Snapshot {
 }
 
 /// Is it the map of this process, by either name, to be read?
-pub fn is_own_maps(p: &Process, path: &[u8], flags: u32) -> bool {
+pub fn is_own_maps(path: &[u8], flags: u32) -> bool {
     let file = path.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/maps"));
     let number = |text: &[u8]| core::str::from_utf8(text).ok()?.parse().ok();
     flags & (O_ACCMODE | O_PATH | O_DIRECTORY) == O_RDONLY
-        && file.is_some_and(|who| who == b"self" || number(who) == Some(p.pid))
+        && file.is_some_and(|who| who == b"self" || number(who) == Some(header().pid.load(Relaxed)))
 }
 
 /// Opens the memory map of this process as it is now.
-pub fn open_own_maps(p: &mut Process, flags: u32) -> Result<u64> {
-    let text = Snapshot { text: mm::maps_text(&mut p.mm)?, offset: Cell::new(0) };
+pub fn open_own_maps(io: &mut Io, flags: u32) -> Result<u64> {
+    let text = Snapshot { text: mm::maps_text(&mut io.mm)?, offset: Cell::new(0) };
     let file = File::new(OwnMaps(Rc::new(text)), O_RDONLY);
-    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
+    Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
 impl FileOps for OwnMaps {
@@ -42,19 +44,19 @@ impl FileOps for OwnMaps {
     fn server(&self) -> Server {
         Server::Library
     }
-    fn read(&self, p: &mut Process, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         let Snapshot { text, offset } = &*self.0;
         let start = usize::try_from(at.unwrap_or(offset.get())).unwrap_or(usize::MAX);
         let rest = text.as_bytes().get(start..).unwrap_or_default();
         let piece = &rest[..rest.len().min(to.left() as usize)];
-        let done = to.scatter(p, piece).some()? as u64;
+        let done = to.scatter(&mut io.mm, piece).some()? as u64;
         if at.is_none() {
             offset.set(offset.get() + done);
         }
         Ok(done)
     }
     /// By its end no such text is known.
-    fn seek(&self, _p: &mut Process, _: Handle, by: i64, whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, by: i64, whence: u32) -> Result<u64> {
         let offset = &self.0.offset;
         let new = match whence {
             SEEK_SET => Some(by),

@@ -9,7 +9,7 @@ use crate::fd::watch::Look;
 use crate::fd::windows::ring_key;
 use crate::fd::{install_two, File};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::Io;
 use crate::server::{self, op};
 use unixproto::files::{O_CLOEXEC, O_NONBLOCK, O_RDWR};
 
@@ -32,17 +32,17 @@ impl FileOps for Pair {
     fn windows(&self) -> [Option<u64>; 2] {
         [self.read, self.write].map(ring_key).map(Some)
     }
-    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        pipe::read(p, self.read, to)
+    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        pipe::read(io, self.read, to)
     }
     fn write(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        pipe::write(p, self.write, from)
+        pipe::write(io, self.write, from)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
         look.told()
@@ -59,7 +59,7 @@ impl FileOps for Pair {
     }
 }
 
-pub fn socketpair(p: &mut Process, domain: u32, ty: u32, protocol: u32, fds: u64) -> Result<u64> {
+pub fn socketpair(io: &mut Io, domain: u32, ty: u32, protocol: u32, fds: u64) -> Result<u64> {
     const UNIX: u32 = 1;
     const STREAM: u32 = 1;
     if domain != UNIX {
@@ -69,10 +69,10 @@ pub fn socketpair(p: &mut Process, domain: u32, ty: u32, protocol: u32, fds: u64
     if ty & !flags != STREAM || protocol > 1 {
         return Err(Errno::EPROTONOSUPPORT);
     }
-    user::check_writable(p, fds, 8)?;
+    user::check_writable(&mut io.mm, fds, 8)?;
     let there = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let back = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let end = |read, write| File::new(Pair { read, write }, O_RDWR | flags & O_NONBLOCK);
     let ends = (end(back.read, there.write), end(there.read, back.write));
-    install_two(p, ends, flags & O_CLOEXEC != 0, fds)
+    install_two(io, ends, flags & O_CLOEXEC != 0, fds)
 }

@@ -4,9 +4,9 @@
 use crate::errno::{Errno, Result};
 use crate::fd::ops::{unnamed_stat, FileOps, Server};
 use crate::fd::watch::Look;
-use crate::fd::{install, File};
+use crate::fd::{install, Fds, File};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::{Files, Io};
 use crate::server::{self, op};
 use crate::sys::processes::sent_info;
 use unixproto::files::{Kind, O_NONBLOCK, O_RDWR};
@@ -44,30 +44,24 @@ impl FileOps for PidFd {
     }
 }
 
-pub fn pidfd_open(p: &mut Process, pid: i32, flags: u32) -> Result<u64> {
+pub fn pidfd_open(io: &mut Io, pid: i32, flags: u32) -> Result<u64> {
     if flags & !O_NONBLOCK != 0 || pid <= 0 {
         return Err(Errno::EINVAL);
     }
-    p.fds.check_room(0, p.sys.max_files())?;
+    io.fds.check_room(0, io.limits.max_files())?;
     let opened = server::call(op::OpenProcess { pid: pid as u32, flags })?;
-    Ok(install(p, File::opened(opened, O_RDWR | flags), true)? as u64)
+    Ok(install(io, File::opened(opened, O_RDWR | flags), true)? as u64)
 }
 
-pub fn pidfd_send_signal(
-    p: &mut Process,
-    fd: i32,
-    signal: u32,
-    info: u64,
-    flags: u32,
-) -> Result<u64> {
+pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u32) -> Result<u64> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let desc = find(p, fd)?;
+    let desc = find(files.fds, fd)?;
     let mut code_and_value = (SI_USER, 0);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
-        let raw: [u64; 4] = user::copy_in(p, info)?;
+        let raw: [u64; 4] = user::copy_in(files.mm, info)?;
         if raw[0] as u32 != signal {
             return Err(Errno::EINVAL);
         }
@@ -78,8 +72,8 @@ pub fn pidfd_send_signal(
 }
 
 /// The id of the process that `fd` names, and whether who waits for it is not to wait: for `waitid`.
-pub fn process(p: &Process, fd: i32) -> Result<(i32, bool)> {
-    let desc = find(p, fd)?;
+pub fn process(fds: &Fds, fd: i32) -> Result<(i32, bool)> {
+    let desc = find(fds, fd)?;
     let flags = server::call(op::GetFlags { desc })?.flags;
     match server::call(op::ProcessOf { desc }) {
         Ok(process) => Ok((process.pid as i32, flags & O_NONBLOCK != 0)),
@@ -89,8 +83,8 @@ pub fn process(p: &Process, fd: i32) -> Result<(i32, bool)> {
 }
 
 /// Its description; `EBADF`: it is something else.
-fn find(p: &Process, fd: i32) -> Result<u32> {
-    p.fds.get(fd)?;
-    let file: PidFd = p.fds.of_kind(fd).map_err(|_| Errno::EBADF)?;
+fn find(fds: &Fds, fd: i32) -> Result<u32> {
+    fds.get(fd)?;
+    let file: PidFd = fds.of_kind(fd).map_err(|_| Errno::EBADF)?;
     Ok(file.desc)
 }

@@ -9,7 +9,7 @@ use crate::fd::watch::Look;
 use crate::fd::windows::{self, ring_key};
 use crate::fd::{install_two, stream, File};
 use crate::mm::user::{self, Moved, Short};
-use crate::process::Process;
+use crate::process::{Io, Task};
 use crate::server::{self, op, restart};
 use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
 use unixproto::ops::Opened;
@@ -36,20 +36,20 @@ impl FileOps for Pipe {
     fn windows(&self) -> [Option<u64>; 2] {
         [Some(ring_key(self.desc)), None]
     }
-    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        read(p, self.desc, to)
+    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        read(io, self.desc, to)
     }
     fn write(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        write(p, self.desc, from)
+        write(io, self.desc, from)
     }
-    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(p, self.desc, command, arg)
+    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(task, self.desc, command, arg)
     }
     fn allocate(&self, _end: Option<u64>) -> Result<u64> {
         Err(Errno::ESPIPE)
@@ -69,23 +69,23 @@ impl FileOps for Pipe {
 }
 
 /// Reads from a pipe.
-pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
+pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() < RING_FROM {
-        return stream::read(p, desc, to);
+        return stream::read(io, desc, to);
     }
-    to.probe_out(p)?;
+    to.probe_out(&mut io.mm)?;
     let taken = loop {
-        match windows::ring(p, desc, false) {
-            Err(Errno::EBUSY) => return stream::read(p, desc, to),
+        match windows::ring(io, desc, false) {
+            Err(Errno::EBUSY) => return stream::read(io, desc, to),
             result => result.map(|_| ())?,
         }
-        match server::wait(p, op::PipeTake { desc, done: 0, bytes: to.left() }) {
-            Err(Errno::EBUSY) => p.fds.forget_rings(&[desc]),
+        match server::wait(io, op::PipeTake { desc, done: 0, bytes: to.left() }) {
+            Err(Errno::EBUSY) => io.fds.forget_rings(&[desc]),
             result => break result.map_err(restart)?,
         }
     };
     // Another thread may have opened windows meanwhile.
-    let ring = match windows::ring(p, desc, false) {
+    let ring = match windows::ring(io, desc, false) {
         Ok(ring) => ring,
         Err(error) => {
             // The error before is the one to tell.
@@ -96,13 +96,13 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
     let offset = taken.offset % PIPE_BYTES;
     let bytes = taken.bytes.min(PIPE_BYTES);
     let first = bytes.min(PIPE_BYTES - offset);
-    let mut moved = to.scatter_from(p, ring.part(offset, first));
+    let mut moved = to.scatter_from(&mut io.mm, ring.part(offset, first));
     if moved.bytes as u64 == first && first < bytes {
-        let rest = to.scatter_from(p, ring.part(0, bytes - first));
+        let rest = to.scatter_from(&mut io.mm, ring.part(0, bytes - first));
         moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
     }
     if moved.short == Some(Short::Window) {
-        p.fds.forget_rings(&[desc]);
+        io.fds.forget_rings(&[desc]);
     }
     let result = moved.some().map(|bytes| bytes as u64);
     let done = moved.bytes as u64;
@@ -113,29 +113,29 @@ pub fn read(p: &mut Process, desc: u32, to: &mut Cursor) -> Result<u64> {
 }
 
 /// Writes everything to a pipe.
-pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> {
+pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     if from.left() <= RING_FROM {
-        return stream::write(p, desc, from);
+        return stream::write(io, desc, from);
     }
     let (mut total, mut copied) = (0, 0);
     let error = loop {
         if from.left() == 0 {
             break None;
         }
-        match windows::ring(p, desc, true) {
+        match windows::ring(io, desc, true) {
             Ok(_) => {}
             // The rest goes the other way; what was copied is committed already.
-            Err(Errno::EBUSY) => match stream::write(p, desc, from) {
+            Err(Errno::EBUSY) => match stream::write(io, desc, from) {
                 Ok(rest) => return Ok(total + rest),
                 Err(error) => break Some(error),
             },
             Err(error) => break Some(error),
         }
-        let put = match server::wait(p, op::PipePut { desc, done: copied, bytes: from.left() }) {
+        let put = match server::wait(io, op::PipePut { desc, done: copied, bytes: from.left() }) {
             Ok(put) => put,
             Err(Errno::EBUSY) => {
                 copied = 0;
-                p.fds.forget_rings(&[desc]);
+                io.fds.forget_rings(&[desc]);
                 continue;
             }
             Err(error) => {
@@ -148,13 +148,13 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
         let first = bytes.min(PIPE_BYTES - offset);
         copied = 0;
         // Another thread may have opened windows meanwhile.
-        let ring = match windows::ring(p, desc, true) {
+        let ring = match windows::ring(io, desc, true) {
             Ok(ring) => ring,
             Err(error) => break Some(error),
         };
-        let mut moved = from.gather_to(p, ring.part(offset, first));
+        let mut moved = from.gather_to(io, ring.part(offset, first));
         if moved.bytes as u64 == first && first < bytes {
-            let rest = from.gather_to(p, ring.part(0, bytes - first));
+            let rest = from.gather_to(io, ring.part(0, bytes - first));
             moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
         }
         match moved.some() {
@@ -180,18 +180,18 @@ pub fn write(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<u64> 
     }
 }
 
-pub fn pipe2(p: &mut Process, fds: u64, flags: u32) -> Result<u64> {
+pub fn pipe2(io: &mut Io, fds: u64, flags: u32) -> Result<u64> {
     const DIRECT: u32 = 0o40000;
     if flags & !(O_CLOEXEC | O_NONBLOCK | DIRECT) != 0 {
         return Err(Errno::EINVAL);
     }
-    user::check_writable(p, fds, 8)?;
+    user::check_writable(&mut io.mm, fds, 8)?;
     let ends = server::call(op::Pipe { flags: flags & O_NONBLOCK })?;
     let end = |desc, flags| File::new(Pipe { desc }, flags);
     let ends = (end(ends.read, O_RDONLY), end(ends.write, O_WRONLY));
-    install_two(p, ends, flags & O_CLOEXEC != 0, fds)
+    install_two(io, ends, flags & O_CLOEXEC != 0, fds)
 }
 
-pub fn pipe(p: &mut Process, fds: u64) -> Result<u64> {
-    pipe2(p, fds, 0)
+pub fn pipe(io: &mut Io, fds: u64) -> Result<u64> {
+    pipe2(io, fds, 0)
 }

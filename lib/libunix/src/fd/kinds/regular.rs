@@ -3,15 +3,14 @@
 //! whoever could write through one could read.
 
 use crate::errno::{Errno, Result};
-use crate::fd::alone;
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
-use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::windows::{self, View};
-use crate::mm;
+use crate::fd::{alone, stream, Fds};
 use crate::mm::user::{Moved, Short};
-use crate::process::Process;
+use crate::mm::{self, Mm};
+use crate::process::{Io, Task};
 use crate::server::{self, op};
 use libos::guarded::{Memory, Progress};
 use unixproto::files::{
@@ -40,42 +39,36 @@ impl FileOps for Regular {
     fn windows(&self) -> [Option<u64>; 2] {
         [Some(self.inode), None]
     }
-    fn read(
-        &self,
-        p: &mut Process,
-        file: Handle,
-        at: Option<u64>,
-        to: &mut Cursor,
-    ) -> Result<u64> {
+    fn read(&self, io: &mut Io, file: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         if to.left() == 0 {
             return Ok(0);
         }
-        let kept = if at.is_none() { p.fds.kept_offset(file.index) } else { None };
-        let done = read(p, self.desc, self.inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
+        let kept = if at.is_none() { io.fds.kept_offset(file.index) } else { None };
+        let done = read(io, self.desc, self.inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
         if let Some(offset) = kept {
-            p.fds.keep_offset(file.index, offset + done);
+            io.fds.keep_offset(file.index, offset + done);
         }
         Ok(done)
     }
     fn write(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         file: Handle,
         at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
         if at.is_none() {
-            alone::give_back(&mut p.fds, file.index, self.desc);
+            alone::give_back(&mut io.fds, file.index, self.desc);
         }
         let write_only = file.flags & O_ACCMODE == O_WRONLY;
         let to = Target { desc: self.desc, inode: self.inode, write_only };
-        write(p, to, at.unwrap_or(AT_OFFSET), from)
+        write(io, to, at.unwrap_or(AT_OFFSET), from)
     }
-    fn seek(&self, p: &mut Process, file: Handle, offset: i64, whence: u32) -> Result<u64> {
-        alone::seek(&mut p.fds, file.index, self.desc, offset, whence)
+    fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
+        alone::seek(fds, file.index, self.desc, offset, whence)
     }
-    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(p, self.desc, command, arg)
+    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(task, self.desc, command, arg)
     }
     fn map(&self) -> Result<Mapped> {
         self.contents().map(Mapped::Contents)
@@ -83,9 +76,9 @@ impl FileOps for Regular {
     fn contents(&self) -> Result<Contents> {
         Ok(Contents { desc: self.desc, inode: self.inode })
     }
-    fn truncate(&self, p: &mut Process, size: u64) -> Result<u64> {
+    fn truncate(&self, mm: &mut Mm, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
-        mm::truncated(&mut p.mm, file.inode, size);
+        mm::truncated(mm, file.inode, size);
         Ok(0)
     }
     /// Only ever makes the file longer: its holes stay holes.
@@ -102,8 +95,8 @@ impl FileOps for Regular {
     fn sync(&self) -> Result<u64> {
         Ok(0)
     }
-    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
-        alone::give_back(&mut p.fds, file.index, self.desc);
+    fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
+        alone::give_back(&mut io.fds, file.index, self.desc);
         Ok(())
     }
 }
@@ -129,9 +122,9 @@ impl FilePieces {
 
 impl FilePieces {
     /// What the file has next, at most `max` bytes. `None`: it ends here, as others have truncated it.
-    fn view(&mut self, p: &mut Process, max: u64) -> Result<Option<View>> {
+    fn view(&mut self, io: &mut Io, max: u64) -> Result<Option<View>> {
         let max = max.min(self.part.bytes);
-        match windows::view(p, self.desc, &mut self.part, false) {
+        match windows::view(io, self.desc, &mut self.part, false) {
             Ok(View::Bytes(bytes)) => {
                 Ok(Some(View::Bytes(bytes.first(usize::try_from(max).unwrap_or(usize::MAX)))))
             }
@@ -150,27 +143,27 @@ impl FilePieces {
     /// more. It is told how many bytes are done; of a view that is gone it says [`Short::Window`].
     fn each(
         &mut self,
-        p: &mut Process,
+        io: &mut Io,
         max: u64,
-        mut copy: impl FnMut(&mut Process, View, usize) -> Moved,
+        mut copy: impl FnMut(&mut Io, View, usize) -> Moved,
     ) -> Moved {
         let mut done = 0;
         let mut tries = TRIES;
         while self.part.bytes > 0 && (done as u64) < max {
-            let view = match self.view(p, max - done as u64) {
+            let view = match self.view(io, max - done as u64) {
                 Ok(Some(view)) => view,
                 Ok(None) => {
                     return Moved { bytes: done, short: Some(Short::Program(Errno::ENXIO)) }
                 }
                 Err(error) => return Moved { bytes: done, short: Some(Short::Program(error)) },
             };
-            let moved = copy(p, view, done);
+            let moved = copy(io, view, done);
             self.advance(moved.bytes);
             done += moved.bytes;
             match moved.short {
                 None => {}
                 Some(Short::Window) if tries > 0 => {
-                    windows::lost(p, self.part.inode);
+                    windows::lost(&mut io.fds, self.part.inode);
                     tries = if moved.bytes > 0 { TRIES } else { tries - 1 };
                 }
                 Some(short) => {
@@ -191,14 +184,14 @@ impl Source for FilePieces {
     fn left(&self) -> u64 {
         self.part.bytes
     }
-    fn probe(&mut self, p: &mut Process) -> Result<()> {
+    fn probe(&mut self, io: &mut Io) -> Result<()> {
         match self.part.bytes {
             0 => Ok(()),
-            _ => self.view(p, 1)?.map(drop).ok_or(Errno::ENXIO),
+            _ => self.view(io, 1)?.map(drop).ok_or(Errno::ENXIO),
         }
     }
-    fn gather(&mut self, p: &mut Process, to: &mut [u8]) -> Moved {
-        self.each(p, to.len() as u64, |_, view, done| match view {
+    fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved {
+        self.each(io, to.len() as u64, |_, view, done| match view {
             View::Bytes(bytes) => told(bytes.read(&mut to[done..])),
             View::Hole(bytes) => {
                 to[done..done + bytes as usize].fill(0);
@@ -206,9 +199,9 @@ impl Source for FilePieces {
             }
         })
     }
-    fn gather_to(&mut self, p: &mut Process, to: Memory) -> Moved {
+    fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved {
         let mut target_is_gone = false;
-        let mut moved = self.each(p, to.len() as u64, |_, view, done| {
+        let mut moved = self.each(io, to.len() as u64, |_, view, done| {
             let to = to.skip(done);
             let progress = match view {
                 View::Bytes(bytes) => to.copy_from(bytes),
@@ -236,11 +229,11 @@ pub fn move_back(desc: u32, offset: u64) {
 }
 
 /// Reads at `offset` or [`AT_OFFSET`].
-pub fn read(p: &mut Process, desc: u32, inode: u64, offset: u64, to: &mut Cursor) -> Result<u64> {
-    to.probe_out(p)?;
+pub fn read(io: &mut Io, desc: u32, inode: u64, offset: u64, to: &mut Cursor) -> Result<u64> {
+    to.probe_out(&mut io.mm)?;
     let part = server::call(op::ReadBegin { desc, offset, bytes: to.left() })?;
     let mut pieces = FilePieces::new(desc, inode, part);
-    let result = copy_out(p, &mut pieces, to);
+    let result = copy_out(io, &mut pieces, to);
     let done = part.bytes - pieces.left();
     if done < part.bytes && offset == AT_OFFSET {
         move_back(desc, part.offset + done);
@@ -251,10 +244,10 @@ pub fn read(p: &mut Process, desc: u32, inode: u64, offset: u64, to: &mut Cursor
     }
 }
 
-fn copy_out(p: &mut Process, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
-    let moved = pieces.each(p, to.left(), |p, view, _| match view {
-        View::Bytes(bytes) => to.scatter_from(p, bytes),
-        View::Hole(bytes) => to.zero(p, bytes),
+fn copy_out(io: &mut Io, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
+    let moved = pieces.each(io, to.left(), |io, view, _| match view {
+        View::Bytes(bytes) => to.scatter_from(&mut io.mm, bytes),
+        View::Hole(bytes) => to.zero(&mut io.mm, bytes),
     });
     match moved.short {
         // Others have truncated the file: it ends there.
@@ -280,15 +273,15 @@ struct Written {
 }
 
 /// Writes at `offset` or [`AT_OFFSET`]. A write of nothing does nothing.
-pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -> Result<u64> {
+pub fn write(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> Result<u64> {
     let mut total = 0;
     let mut tries = TRIES;
     while from.left() > 0 && tries > 0 {
         let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
         let small = from.left() <= DATA_BYTES as u64;
         let written = match to.write_only && small && at == AT_OFFSET {
-            true => write_small(p, to.desc, from),
-            false => write_piece(p, to, at, from),
+            true => write_small(io, to.desc, from),
+            false => write_piece(io, to, at, from),
         };
         match written {
             Ok(Written { done, is_last }) => {
@@ -306,31 +299,26 @@ pub fn write(p: &mut Process, to: Target, offset: u64, from: &mut impl Source) -
 }
 
 /// All that is left, by one request.
-fn write_small(p: &mut Process, desc: u32, from: &mut impl Source) -> Result<Written> {
+fn write_small(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<Written> {
     let wanted = from.left();
-    let had = from.gather_to(p, server::data(wanted as usize)).some()?;
+    let had = from.gather_to(io, server::data(wanted as usize)).some()?;
     let done = server::call_filled(op::WriteAt { desc, offset: AT_OFFSET }, had)?.count;
     Ok(Written { done, is_last: done < wanted })
 }
 
 /// One piece for which there is room.
-fn write_piece(
-    p: &mut Process,
-    to: Target,
-    offset: u64,
-    from: &mut impl Source,
-) -> Result<Written> {
+fn write_piece(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> Result<Written> {
     let Target { desc, inode, .. } = to;
     let wanted = from.left().min(WRITE_PIECE);
     // The first byte is looked at before the file grows: a bad address leaves no trace.
-    from.probe(p)?;
+    from.probe(io)?;
     let part = server::call(op::WriteBegin { desc, offset, bytes: wanted })?;
     let mut place = Part { inode, ..part };
     let mut short = None;
     while place.bytes > 0 && short.is_none() {
         short = match to.write_only {
-            true => send(p, to, &mut place, from),
-            false => store(p, to, &mut place, from),
+            true => send(io, to, &mut place, from),
+            false => store(io, to, &mut place, from),
         };
     }
     let done = part.bytes - place.bytes;
@@ -346,16 +334,16 @@ fn write_piece(
 }
 
 /// Copies the next bytes to `place` by way of a window. `place` moves. Returns why there can be no more.
-fn store(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
-    let target = match windows::view_mut(p, to.desc, place) {
+fn store(io: &mut Io, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
+    let target = match windows::view_mut(io, to.desc, place) {
         Ok(target) => target,
         Err(Errno::ENXIO) => return Some(Short::Window),
         Err(error) => return Some(Short::Program(error)),
     };
-    let moved = from.gather_to(p, target.first(place.bytes as usize));
+    let moved = from.gather_to(io, target.first(place.bytes as usize));
     advance(place, moved.bytes as u64);
     if moved.short == Some(Short::Window) {
-        windows::lost(p, to.inode);
+        windows::lost(&mut io.fds, to.inode);
     }
     if moved.bytes == 0 && moved.short.is_none() {
         return Some(Short::Program(Errno::EFAULT));
@@ -364,8 +352,8 @@ fn store(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) 
 }
 
 /// Has `unixd` copy the next bytes to `place`. `place` moves. Returns why there can be no more.
-fn send(p: &mut Process, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
-    let moved = from.gather_to(p, server::data(place.bytes.min(DATA_BYTES as u64) as usize));
+fn send(io: &mut Io, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
+    let moved = from.gather_to(io, server::data(place.bytes.min(DATA_BYTES as u64) as usize));
     if moved.bytes == 0 {
         return moved.short.or(Some(Short::Program(Errno::EFAULT)));
     }

@@ -6,7 +6,7 @@ use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::process::Process;
+use crate::process::{Io, Task};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -26,20 +26,20 @@ impl FileOps for Terminal {
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
     }
-    fn read(&self, p: &mut Process, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        stream::read(p, self.desc, to)
+    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        stream::read(io, self.desc, to)
     }
     fn write(
         &self,
-        p: &mut Process,
+        io: &mut Io,
         _: Handle,
         _at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        stream::write(p, self.desc, from)
+        stream::write(io, self.desc, from)
     }
-    fn ioctl(&self, p: &mut Process, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::control(p, self.desc, command, arg)
+    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::control(task, self.desc, command, arg)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
         look.told()

@@ -5,9 +5,9 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server, READABLE};
 use crate::fd::watch::Look;
-use crate::fd::{install, stream, File};
+use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
-use crate::process::Process;
+use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
 use crate::sys::time::{monotonic, realtime};
 use crate::thread::park::{tell_watchers, watch};
@@ -83,15 +83,15 @@ impl Timer {
     }
 
     /// Sets it. Returns how it was set, as programs see it.
-    fn set(&self, p: &mut Process, index: u32, setting: Setting) -> Result<[[u8; TIME_BYTES]; 2]> {
+    fn set(&self, io: &mut Io, index: u32, setting: Setting) -> Result<[[u8; TIME_BYTES]; 2]> {
         let Setting { deadline, interval } = setting;
         if let desc @ 1.. = self.0.shared.get() {
             return Ok(itimerspec(server::call(op::SetAlarm { desc, deadline, interval })?));
         }
         let before = self.0.setting.replace(setting);
-        p.fds.timer_set(index, deadline);
+        io.fds.timer_set(index, deadline);
         // Who waits for it does not know when it expires now.
-        tell_watchers(p);
+        tell_watchers(io);
         Ok(before.itimerspec())
     }
 }
@@ -114,36 +114,36 @@ impl FileOps for Timer {
     }
 
     /// Reads eight bytes.
-    fn read(&self, p: &mut Process, file: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    fn read(&self, io: &mut Io, file: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         if to.left() < 8 {
             return Err(Errno::EINVAL);
         }
-        to.probe_out(p)?;
+        to.probe_out(&mut io.mm)?;
         let count = loop {
             if let desc @ 1.. = self.0.shared.get() {
-                break stream::read_value(p, desc)?;
+                break stream::read_value(io, desc)?;
             }
             let setting = self.0.setting.get();
             let count = setting.expirations(monotonic());
             if count > 0 {
                 let next = setting.behind(count);
                 self.0.setting.set(next);
-                p.fds.timer_set(file.index, next.deadline);
-                tell_watchers(p);
+                io.fds.timer_set(file.index, next.deadline);
+                tell_watchers(io);
                 break count;
             }
             if file.flags & O_NONBLOCK != 0 {
                 return Err(Errno::EAGAIN);
             }
-            match watch(p, self.deadline()) {
+            match watch(io, self.deadline()) {
                 Err(Errno::ETIMEDOUT) => {}
                 result => result.map_err(restart)?,
             }
         };
-        Ok(to.scatter(p, &count.to_le_bytes()).some()? as u64)
+        Ok(to.scatter(&mut io.mm, &count.to_le_bytes()).some()? as u64)
     }
 
-    fn seek(&self, _p: &mut Process, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
+    fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
 
@@ -171,51 +171,51 @@ impl FileOps for Timer {
         Some(self.0.setting.get().deadline).filter(|deadline| *deadline > 0)
     }
 
-    fn share(&self, p: &mut Process, file: Handle) -> Result<()> {
+    fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
         let Own { setting, shared, .. } = &*self.0;
         if shared.get() == 0 {
             let Setting { deadline, interval } = setting.get();
             let request = op::Alarm { deadline, interval, flags: file.flags & O_NONBLOCK };
             shared.set(server::call(request)?.desc);
             setting.take();
-            p.fds.moved(file.index);
-            tell_watchers(p);
+            io.fds.moved(file.index);
+            tell_watchers(io);
         }
         Ok(())
     }
 }
 
-pub fn timerfd_create(p: &mut Process, clock: u32, flags: u32) -> Result<u64> {
+pub fn timerfd_create(io: &mut Io, clock: u32, flags: u32) -> Result<u64> {
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 || !matches!(clock, 0 | 1 | 7 | 8 | 9) {
         return Err(Errno::EINVAL);
     }
     let timer = Timer(Rc::new(Own { clock, setting: Cell::default(), shared: Cell::new(0) }));
     let file = File::new(timer, O_RDWR | flags & O_NONBLOCK);
-    Ok(install(p, file, flags & O_CLOEXEC != 0)? as u64)
+    Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
-pub fn timerfd_settime(p: &mut Process, fd: i32, flags: u32, new: u64, old: u64) -> Result<u64> {
+pub fn timerfd_settime(io: &mut Io, fd: i32, flags: u32, new: u64, old: u64) -> Result<u64> {
     const ABSOLUTE: u32 = 1;
     const CANCEL_ON_SET: u32 = 2;
-    let set: [[u8; TIME_BYTES]; 2] = user::copy_in(p, new)?;
+    let set: [[u8; TIME_BYTES]; 2] = user::copy_in(&mut io.mm, new)?;
     if flags & !(ABSOLUTE | CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL);
     }
     let (interval, value) = (from_timespec(&set[0])?, from_timespec(&set[1])?);
-    let timer: Timer = p.fds.of_kind(fd)?;
+    let timer: Timer = io.fds.of_kind(fd)?;
     let now = if matches!(timer.0.clock, 0 | 8) { realtime() } else { monotonic() };
     let from_now = if flags & ABSOLUTE != 0 { value.saturating_sub(now) } else { value };
     let deadline = if value == 0 { 0 } else { monotonic().saturating_add(from_now).max(1) };
-    let index = p.fds.index(fd)?;
-    let before = timer.set(p, index, Setting { deadline, interval })?;
+    let index = io.fds.index(fd)?;
+    let before = timer.set(io, index, Setting { deadline, interval })?;
     if old != 0 {
-        user::copy_out(p, old, &before)?;
+        user::copy_out(&mut io.mm, old, &before)?;
     }
     Ok(0)
 }
 
-pub fn timerfd_gettime(p: &mut Process, fd: i32, out: u64) -> Result<u64> {
-    let timer: Timer = p.fds.of_kind(fd)?;
-    user::copy_out(p, out, &timer.itimerspec()?)?;
+pub fn timerfd_gettime(files: Files, fd: i32, out: u64) -> Result<u64> {
+    let timer: Timer = files.fds.of_kind(fd)?;
+    user::copy_out(files.mm, out, &timer.itimerspec()?)?;
     Ok(0)
 }
