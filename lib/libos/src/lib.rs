@@ -22,7 +22,6 @@
 //! * [`mod@interface`], [`channel`]: typed calls between domains, and shared memory;
 //! * [`bringup`]: how the memory server comes up; [`cores`]: parts of a program on other cores;
 //! * [`session`]: what `unixd` reports to `init`;
-//! * [`testkit`]: for tests that the kernel boots instead of `init`.
 //!
 //! Nothing here needs vector instructions, and only [`heap`] is one.
 #![no_std]
@@ -54,7 +53,6 @@ pub mod slots;
 pub mod spawn;
 pub mod status;
 pub mod supervisor;
-pub mod testkit;
 pub mod thread;
 pub mod upcall;
 pub mod vspace;

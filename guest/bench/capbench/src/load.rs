@@ -10,7 +10,7 @@ use libos::abi::slots;
 use libos::captypes::invocations::Counter;
 use libos::runtime::Boot;
 use libos::vspace::RW;
-use libos::{domain, invoke, op, testkit, CapType, Place, Status, PAGE};
+use libos::{domain, invoke, op, CapType, Place, Status, PAGE};
 
 const MOST_CORES: usize = 64;
 /// Instructions of a round of [`capbench_spin`].

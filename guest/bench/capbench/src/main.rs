@@ -19,9 +19,9 @@ use libos::captypes::invocations::Counter;
 use libos::captypes::place::L2_BYTES;
 use libos::ram::Ram;
 use libos::runtime::Start;
-use libos::testkit::{Machine, ARENA_BYTES};
 use libos::{domain, invoke, log, op, Cap, CapAddr, CapType, Place, Status};
 use load::time;
+use testkit::{Machine, ARENA_BYTES};
 
 libos::program!(main);
 

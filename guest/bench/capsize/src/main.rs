@@ -10,9 +10,9 @@ mod ops;
 use libos::captypes::place::L2_BYTES;
 use libos::ram::Ram;
 use libos::runtime::Start;
-use libos::testkit::crowd::Crowd;
-use libos::testkit::{settle, Machine, ARENA_BYTES};
 use libos::{domain, log, Cap, CapAddr, CapType, Place, Status, PAGE};
+use testkit::crowd::Crowd;
+use testkit::{settle, Machine, ARENA_BYTES};
 
 libos::program!(main);
 

@@ -8,8 +8,8 @@ use libos::abi::slots::{DISPATCHER, MEMD};
 use libos::cores::{self, Part};
 use libos::interface::OwnedCap;
 use libos::runtime::Boot;
-use libos::testkit::crowd::Crowd;
 use libos::{cmdline, domain, invoke, log, memd, op, thread, CapType, RamAttrs, Status};
+use testkit::crowd::Crowd;
 
 /// Repetitions of each measurement.
 const ROUNDS: usize = 7;

@@ -20,7 +20,7 @@ mod part;
 use lab::Lab;
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::runtime::{shutdown, Boot, Start};
-use libos::{cores, log, testkit, PAGE};
+use libos::{cores, log, PAGE};
 
 libos::program!(main);
 

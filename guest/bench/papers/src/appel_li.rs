@@ -10,10 +10,10 @@ use alloc::format;
 use core::arch::asm;
 use core::cell::Cell;
 use libos::captypes::invocations::FlushStrategy;
-use libos::testkit::Rng;
 use libos::vspace::{R, RW};
 use libos::Status;
 use libos::PAGE;
+use testkit::Rng;
 
 const FIGURE: &str = "G18-figure-3.2";
 /// Pages of the array. As in the paper, less than 2 MiB.

@@ -3,9 +3,9 @@
 use alloc::collections::BTreeMap;
 use libos::captypes::place::{L2_BYTES, L2_SLOTS};
 use libos::ram::Ram;
-use libos::testkit::{Machine, ARENA_BYTES};
 use libos::vspace::{entry_of, table_bytes, RWX};
 use libos::{domain, Cap, CapAddr, CapType, Place, Status, PAGE};
+use testkit::{Machine, ARENA_BYTES};
 
 /// Root indexes of the L2CNodes of the lab.
 const FIRST_NODE: u32 = 96;

@@ -26,8 +26,8 @@ mod sizes;
 
 use lab::Lab;
 use libos::runtime::Start;
-use libos::testkit::Machine;
 use libos::{log, Status};
+use testkit::Machine;
 
 libos::program!(main);
 

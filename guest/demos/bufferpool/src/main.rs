@@ -12,13 +12,13 @@ extern crate alloc;
 mod pool;
 mod table;
 
+use fastrand::Rng;
 use pool::BufferPool;
 use table::HashTable;
 use tessera::env::Args;
 use tessera::fs::File;
 use tessera::memory::PageSize;
 use tessera::println;
-use tessera::testkit::Rng;
 
 const FILE: &str = "/tmp/bufferpool.data";
 /// Pages of the pool: 8 MiB.

@@ -19,9 +19,9 @@ mod heap;
 
 use alloc::collections::BTreeMap;
 use barrier::{Barrier, DirtyBits, NoBarrier, Protection};
+use fastrand::Rng;
 use heap::{Heap, Ref};
 use tessera::env::Args;
-use tessera::testkit::Rng;
 use tessera::{println, Status};
 
 /// Depth of the tree that lives all the time: 4,095 objects.

@@ -8,9 +8,9 @@ use libos::abi::slots::{DISPATCHER, ID, IO, IRQ, KERNEL, PERFMON, ROOT, VSPACE};
 use libos::captypes::invocations::Part;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
-use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("attack_map_objects", map_objects),

@@ -6,8 +6,8 @@ use libos::abi::slots::{DISPATCHER, KERNEL, ROOT};
 use libos::captypes::invocations::Identity;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::types::Tree;
-use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, PAGE};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("copy", copy),

@@ -10,9 +10,9 @@ use libos::captypes::invocations::Part;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
-use libos::testkit::Outcome;
 use libos::vspace::{root, R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("cspace_all_operations", all_operations),
@@ -128,7 +128,7 @@ fn messages(lab: &mut Lab) -> Outcome {
     check!(message.words[0] == 2);
     check!(good!(at(4, 11).is_same(at(4, 1))));
     fails!(Empty, at(5, 100).identify());
-    threads::kill(0).map_err(|status| libos::testkit::Failure {
+    threads::kill(0).map_err(|status| testkit::Failure {
         line: line!(),
         what: "kill",
         status: Some(status),

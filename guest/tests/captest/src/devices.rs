@@ -7,8 +7,8 @@ use crate::Test;
 use libos::abi::slots::{DISPATCHER, IO, IRQ, PERFMON};
 use libos::captypes::CapType::*;
 use libos::ipc;
-use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("ports_of_the_clock", ports),

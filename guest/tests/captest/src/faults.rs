@@ -6,9 +6,9 @@ use crate::setup::{slot, Lab};
 use crate::threads::{self, dispatcher, EP};
 use crate::Test;
 use libos::ipc::{self, Caps};
-use libos::testkit::Outcome;
 use libos::vspace::RW;
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, PAGE};
+use libos::{invoke, op, Cap, CapType, Place, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("fault_addresses", addresses),

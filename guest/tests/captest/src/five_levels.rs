@@ -10,9 +10,9 @@ use libos::abi::layout::NATIVE_FRAME;
 use libos::abi::slots;
 use libos::captypes::{Label, Status};
 use libos::status::TableView;
-use libos::testkit::Outcome;
 use libos::vspace::{root, R, RW, RWX, RX};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, PAGE};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("five_levels_root", the_root),

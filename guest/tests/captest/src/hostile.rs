@@ -6,8 +6,8 @@ use crate::setup::Lab;
 use crate::threads::{self, first_registers};
 use crate::Test;
 use libos::abi::dispatcher::DispatcherFrame;
-use libos::testkit::Outcome;
-use libos::{check, good, log};
+use libos::log;
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("hostile_segments", segments),

@@ -14,9 +14,9 @@ use libos::abi::dispatcher::{DispatcherFrame, Regs, Upcall, UPCALLS};
 use libos::abi::slots::DISPATCHER;
 use libos::captypes::invocations::{options, MapFlags, NOTIFY_TIMER};
 use libos::ipc::{self, Caps, Message};
-use libos::testkit::Outcome;
 use libos::vspace::RW;
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Status, PAGE};
+use libos::{invoke, op, Cap, CapType, Place, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("upcall_page_fault", page_fault),

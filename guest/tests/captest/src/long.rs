@@ -11,9 +11,9 @@ use libos::abi::DispatcherFrame;
 use libos::captypes::invocations::{Reclaimed, NOTIFY_TIMER};
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
-use libos::testkit::{Failure, Outcome, Rng};
 use libos::vspace::R;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, Place, Status, PAGE};
+use testkit::{check, fails, good, Failure, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("long_retype", long_retype),

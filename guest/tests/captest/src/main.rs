@@ -33,8 +33,8 @@ mod status;
 mod threads;
 
 use libos::runtime::Start;
-use libos::testkit::{Machine, Outcome, Runner};
 use setup::Lab;
+use testkit::{Machine, Outcome, Runner};
 
 libos::program!(main);
 

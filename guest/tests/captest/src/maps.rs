@@ -5,9 +5,9 @@ use crate::setup::{slot, Lab};
 use crate::Test;
 use libos::abi::slots::VSPACE;
 use libos::captypes::invocations::MapFlags;
-use libos::testkit::Outcome;
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, fails, good, Cap, CapType, Place, Rights, PAGE};
+use libos::{Cap, CapType, Place, Rights, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("map_entries", entries),

@@ -5,8 +5,8 @@ use crate::threads::{self, dispatcher, Spaces, EP};
 use crate::Test;
 use libos::abi::slots::DISPATCHER;
 use libos::ipc::{self, Caps};
-use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapType, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("call_words", words),

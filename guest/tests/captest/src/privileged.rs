@@ -13,9 +13,9 @@ use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use libos::abi::slots::VSPACE;
 use libos::domain;
-use libos::testkit::Outcome;
 use libos::vspace::{root, RW, RWX};
-use libos::{check, good, invoke, log, op, Status, PAGE};
+use libos::{invoke, log, op, Status, PAGE};
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("hostile_call_gate", call_gate),
@@ -124,7 +124,7 @@ extern "C" fn call_through_gate(_: u64, _: u64, _: u64) -> ! {
 }
 
 /// Runs a thread in an address space that has a page at address 0.
-fn run_with_page_zero(lab: &mut Lab, entry: Entry) -> Result<End, libos::testkit::Failure> {
+fn run_with_page_zero(lab: &mut Lab, entry: Entry) -> Result<End, testkit::Failure> {
     good!(threads::make_endpoint(lab));
     let mut child = child(lab)?;
     good!(domain::with(|domain| {

@@ -19,9 +19,9 @@ use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use libos::abi::dispatcher::{DispatcherFrame, Upcall};
 use libos::abi::slots::{DISPATCHER, VSPACE};
 use libos::captypes::invocations::Counter;
-use libos::testkit::{Outcome, Rng};
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Status, PAGE};
+use libos::{invoke, log, op, Cap, CapAddr, CapType, Status, PAGE};
+use testkit::{check, good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[("race_with_other_cores", race)];
 

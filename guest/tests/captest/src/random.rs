@@ -13,8 +13,8 @@ use libos::captypes::invocations::Label;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
 use libos::ipc::{self, Caps};
-use libos::testkit::{Outcome, Rng};
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use libos::{invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use testkit::{check, good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[("random_invocations", random_invocations)];
 

@@ -5,9 +5,9 @@ use crate::Test;
 use libos::abi::slots::{IO, IRQ};
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::types::ObjectSize;
-use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, fails, good, invoke, op, Cap, CapType, Place, Rights, PAGE};
+use libos::{invoke, op, Cap, CapType, Place, Rights, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("retype_ranges", ranges),
@@ -188,7 +188,7 @@ fn ports(_: &mut Lab) -> Outcome {
     check!((what.ty, what.base, what.bytes) == (CapType::Irq, 5, 1));
     fails!(OutOfRange, slot(1).retype(CapType::Irq, 1, 1, 1, slot(2)));
     good!(slot(0).delete());
-    slot(1).delete().map_err(|status| libos::testkit::Failure {
+    slot(1).delete().map_err(|status| testkit::Failure {
         line: line!(),
         what: "delete",
         status: Some(status),

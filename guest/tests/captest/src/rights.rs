@@ -5,9 +5,9 @@ use crate::setup::{slot, Lab};
 use crate::Test;
 use libos::abi::slots::{BOOT_DEVICES_L1, VSPACE};
 use libos::captypes::invocations::{Counter, MapFlags, StatusBits};
-use libos::testkit::Outcome;
 use libos::vspace::{entry_of, R, RW, RWX, RX};
-use libos::{check, fails, good, Cap, CapAddr, CapType, Rights, PAGE};
+use libos::{Cap, CapAddr, CapType, Rights, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("rights_of_capabilities", of_capabilities),

@@ -8,8 +8,8 @@ use libos::abi::layout::NATIVE_FRAME;
 use libos::abi::slots::DISPATCHER;
 use libos::abi::DispatcherFrame;
 use libos::captypes::invocations::NOTIFY_TIMER;
-use libos::testkit::Outcome;
-use libos::{check, good, invoke, op};
+use libos::{invoke, op};
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("timer", timer),

@@ -5,9 +5,9 @@ use libos::captypes::invocations::Counter;
 use libos::captypes::place::L2_BYTES;
 use libos::domain;
 use libos::ram::Ram;
-use libos::testkit::{Machine, Outcome, ARENA_BYTES};
 use libos::vspace::Window;
-use libos::{check, good, invoke, log, op, Cap, CapAddr, CapType, Place, Status};
+use libos::{invoke, log, op, Cap, CapAddr, CapType, Place, Status};
+use testkit::{check, good, Machine, Outcome, ARENA_BYTES};
 
 /// Bytes of the RAM that tests make things of.
 pub const PLAY_BYTES: u64 = 16 << 20;

@@ -10,9 +10,9 @@ use libos::domain;
 use libos::ipc::{call, Caps};
 use libos::runtime::{stop, Start};
 use libos::spawn::{image::ImageError, Child, SpawnError};
-use libos::testkit::{Failure, Outcome};
 use libos::vspace::{entry_of, R, RW, RWX};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Failure, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("spawn", spawn),

@@ -8,9 +8,9 @@ use crate::sharing::with_shared_table;
 use crate::Test;
 use libos::abi::slots::{KERNEL, VSPACE};
 use libos::captypes::invocations::{Counter, FlushStrategy, MapFlags, StatusBits};
-use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RWX};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("stale_after_revoke", after_revoke),

@@ -6,9 +6,9 @@ use crate::setup::{slot, Lab};
 use crate::Test;
 use libos::captypes::invocations::StatusBits;
 use libos::status::TableView;
-use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RWX};
-use libos::{check, fails, good, Cap, CapType, Rights, Status, PAGE};
+use libos::{Cap, CapType, Rights, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("status_bits_from_memory", from_memory),

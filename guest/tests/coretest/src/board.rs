@@ -4,9 +4,9 @@ use super::checks::{ms, now, sleep};
 use core::sync::atomic::{AtomicU64, Ordering};
 use libos::abi::slots::CHANNELS;
 use libos::runtime::Boot;
-use libos::testkit::{Machine, Outcome};
 use libos::vspace::RW;
-use libos::{check, domain, good, Cap, Status, PAGE};
+use libos::{domain, Cap, Status, PAGE};
+use testkit::{check, good, Machine, Outcome};
 
 /// How often something is sent round.
 const ROUNDS: u64 = 3;

@@ -6,9 +6,9 @@ use libos::abi::slots::{ARCHIVE, CHANNELS, DISPATCHER, ID, IO, IRQ, KERNEL, PERF
 use libos::abi::DispatcherFrame;
 use libos::captypes::invocations::{Counter, NOTIFY_TIMER};
 use libos::runtime::Boot;
-use libos::testkit::{Machine, Outcome};
 use libos::vspace::RW;
-use libos::{check, domain, good, invoke, op, Cap, CapAddr, CapType, Rights, Status, PAGE};
+use libos::{domain, invoke, op, Cap, CapAddr, CapType, Rights, Status, PAGE};
+use testkit::{check, good, Machine, Outcome};
 
 /// The time stamp counter.
 pub fn now() -> u64 {
@@ -40,7 +40,7 @@ pub fn nodes(boot: &Boot) -> Outcome {
         // Cores and memory are divided evenly, in order.
         let right = |(core, node): (usize, &u8)| core * expected as usize / cores == *node as usize;
         check!(nodes.iter().enumerate().all(right));
-        check!(u64::from(libos::testkit::nodes()) == expected);
+        check!(u64::from(testkit::nodes()) == expected);
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ pub fn boot_core(machine: &Machine) -> Outcome {
 }
 
 /// Any other core has none, and one piece of memory.
-pub fn first_domain(machine: &Machine) -> Result<u64, libos::testkit::Failure> {
+pub fn first_domain(machine: &Machine) -> Result<u64, testkit::Failure> {
     let info = machine.boot.info;
     check!(info.first_domains >> info.core & 1 != 0);
     check!(IO.identify().is_err() && IRQ.identify().is_err());
@@ -64,7 +64,7 @@ pub fn first_domain(machine: &Machine) -> Result<u64, libos::testkit::Failure> {
 }
 
 /// What every first domain can do. Answers the number of a fresh Id.
-fn common(machine: &Machine) -> Result<u64, libos::testkit::Failure> {
+fn common(machine: &Machine) -> Result<u64, testkit::Failure> {
     check!(good!(KERNEL.identify()).ty == CapType::Kernel);
     check!(good!(PERFMON.identify()).ty == CapType::PerfMon);
     let archive = good!(ARCHIVE.identify());

@@ -13,8 +13,8 @@ mod checks;
 
 use board::Board;
 use libos::runtime::{shutdown, stop, Boot, Start};
-use libos::testkit::{Machine, Runner};
 use libos::{cmdline, log};
+use testkit::{Machine, Runner};
 
 libos::program!(main);
 

@@ -6,9 +6,9 @@
 use libos::abi::slots::{KERNEL, MEMD};
 use libos::memd::{self, alloc, stats, Stats};
 use libos::runtime::{Boot, Start};
-use libos::testkit::{Failure, Outcome, Rng, Runner};
-use libos::{bringup, check, domain, fails, good, invoke, log, op, PAGE};
+use libos::{bringup, domain, invoke, log, op, PAGE};
 use libos::{Cap, CapAddr, CapType, Place, RamAttrs, Status};
+use testkit::{check, fails, good, Failure, Outcome, Rng, Runner};
 
 libos::program!(main);
 

@@ -12,8 +12,8 @@ mod setup;
 mod touch;
 
 use libos::runtime::{self, Start};
-use libos::testkit::Machine;
 use libos::{cmdline, log};
+use testkit::Machine;
 
 libos::program!(main);
 

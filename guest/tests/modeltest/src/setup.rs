@@ -10,11 +10,11 @@ use libos::captypes::invocations::options;
 use libos::captypes::place::L2_BYTES;
 use libos::domain;
 use libos::ram::Ram;
-use libos::testkit::Machine;
 use libos::vspace::{RW, RWX};
 use libos::PAGE;
 use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
 use lockstep::{slot, Facts, EXECUTORS, MAILBOX_BYTES, OWN_ENTRIES};
+use testkit::Machine;
 
 /// Where the host wants things.
 pub struct Wishes {

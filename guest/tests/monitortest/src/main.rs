@@ -13,7 +13,7 @@ mod spawning;
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::cores::{self, Machine};
 use libos::runtime::{Boot, Start};
-use libos::testkit::{self, Outcome, Runner};
+use testkit::{Outcome, Runner};
 
 libos::program!(main);
 
@@ -34,8 +34,8 @@ fn run(boot: &Boot, runner: &mut Runner) {
     let machine = cores::machine();
     let expected = Machine { this: 0, count: boot.info.cores, usable: boot.info.first_domains };
     runner.run("machine", || {
-        libos::check!(machine == expected && machine.count > 1);
-        libos::check!(machine.usable.count_ones() == machine.count);
+        testkit::check!(machine == expected && machine.count > 1);
+        testkit::check!(machine.usable.count_ones() == machine.count);
         Ok(())
     });
     for &(name, test) in TESTS.iter().copied().flatten() {

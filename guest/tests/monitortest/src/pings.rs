@@ -2,8 +2,8 @@
 
 use crate::Test;
 use libos::cores::{self, Machine};
-use libos::testkit::Outcome;
-use libos::{check, fails, good, log};
+use libos::log;
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[("all_answer", all_answer), ("no_such_core", no_such_core)];
 

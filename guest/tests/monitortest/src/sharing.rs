@@ -6,9 +6,9 @@ use crate::Test;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use libos::cores::{self, Machine, Part, CRASHED};
 use libos::interface::OwnedCap;
-use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, domain, fails, good, log, thread, Cap, CapAddr, CapType, Status, PAGE};
+use libos::{domain, log, thread, Cap, CapAddr, CapType, Status, PAGE};
+use testkit::{check, fails, good, Outcome};
 use ump::{Receiver, Ring, Sender};
 
 pub const TESTS: &[Test] = &[

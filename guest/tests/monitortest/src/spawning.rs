@@ -4,8 +4,7 @@ use crate::part::digits;
 use crate::Test;
 use alloc::vec::Vec;
 use libos::cores::{self, Machine, Part, CRASHED};
-use libos::testkit::Outcome;
-use libos::{check, fails, good};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("exit_statuses", exit_statuses),

@@ -8,10 +8,10 @@ use libos::captypes::place::L2_BYTES;
 use libos::cores::{self, Mailbox, Part};
 use libos::interface::OwnedCap;
 use libos::ram::Ram;
-use libos::testkit::Rng;
 use libos::vspace::{Window, R};
 use libos::worker::{self, Worker};
 use libos::{domain, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use testkit::Rng;
 
 /// The word that makes the program this.
 pub const NAME: &str = "doomed";

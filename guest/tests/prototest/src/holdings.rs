@@ -12,9 +12,9 @@ use core::time::Duration;
 use libos::cores;
 use libos::interface::OwnedCap;
 use libos::ram::Ram;
-use libos::testkit::Rng;
 use libos::vspace::{R, RW};
 use libos::{domain, thread, Cap, CapAddr, CapType, Rights, Status, PAGE};
+use testkit::Rng;
 
 /// Slots for capabilities, and of Mappings.
 const SLOTS: u32 = 64;

@@ -7,8 +7,8 @@ use core::time::Duration;
 use libos::captypes::invocations::Identity;
 use libos::cores::{self, Part};
 use libos::runtime::Boot;
-use libos::testkit::{Outcome, Runner};
-use libos::{check, cmdline, domain, good, log, thread, Status};
+use libos::{cmdline, domain, log, thread, Status};
+use testkit::{check, good, Outcome, Runner};
 
 /// Operations, dispatchers that are deleted, domains that are killed, and the seed, if nothing is said.
 const OPERATIONS: u64 = 4000;

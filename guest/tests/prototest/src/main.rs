@@ -28,7 +28,6 @@ mod victims;
 use libos::abi::layout::NATIVE_ARGUMENTS;
 use libos::cores;
 use libos::runtime::{Boot, Start};
-use libos::testkit;
 
 libos::program!(main);
 

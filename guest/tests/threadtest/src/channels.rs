@@ -10,11 +10,9 @@ use libos::interface::{self, OwnedCap, Packet, Remote};
 use libos::ram::Arena;
 use libos::runtime::stop;
 use libos::spawn::Child;
-use libos::testkit::{Machine, Outcome, Rng};
 use libos::vspace::RW;
-use libos::{
-    abi, check, domain, fails, good, thread, Cap, CapAddr, CapType, Place, Rights, Status, PAGE,
-};
+use libos::{abi, domain, thread, Cap, CapAddr, CapType, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Machine, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("interface_calls", calls),

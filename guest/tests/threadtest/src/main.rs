@@ -15,7 +15,7 @@ mod threads;
 mod workers;
 
 use libos::runtime::Start;
-use libos::testkit::{Machine, Outcome, Runner};
+use testkit::{Machine, Outcome, Runner};
 
 libos::program!(main);
 

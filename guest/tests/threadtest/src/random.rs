@@ -5,9 +5,9 @@ use crate::Test;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-use libos::testkit::{Machine, Outcome, Rng};
 use libos::thread::sync::{Condvar, Mutex, Semaphore};
-use libos::{check, cmdline, good, log, thread};
+use libos::{cmdline, log, thread};
+use testkit::{check, good, Machine, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[("random_accounts", accounts)];
 

@@ -6,10 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use libos::testkit::{Machine, Outcome};
 use libos::thread::sync::{Barrier, Condvar, Mutex, Semaphore};
 use libos::thread::{self, JoinHandle};
-use libos::{check, good, Status};
+use libos::Status;
+use testkit::{check, good, Machine, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("sync_mutex", mutex),

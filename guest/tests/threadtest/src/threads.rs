@@ -7,11 +7,11 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use libos::abi::slots::DISPATCHER;
-use libos::testkit::{Machine, Outcome};
 use libos::thread::{self, sync::Mutex};
 use libos::upcall::{self, Fault};
 use libos::vspace::RW;
-use libos::{check, domain, good, Cap, CapType, Status, PAGE};
+use libos::{domain, Cap, CapType, Status, PAGE};
+use testkit::{check, good, Machine, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("thread_results", results),

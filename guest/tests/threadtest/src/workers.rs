@@ -9,10 +9,10 @@ use core::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use libos::memory::{self, Anonymous, Map, Object, PageSize};
-use libos::testkit::{Machine, Outcome, Rng};
 use libos::thread;
 use libos::worker::{self, Worker};
-use libos::{check, domain, fails, good, op, Cap, CapType, Status, PAGE};
+use libos::{domain, op, Cap, CapType, Status, PAGE};
+use testkit::{check, fails, good, Machine, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("worker_values", values),

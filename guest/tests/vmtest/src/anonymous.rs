@@ -5,9 +5,9 @@ use crate::setup::Lab;
 use crate::Test;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libos::memory::{self, Access, Anonymous, Error, Map, Object, PageSize, NONE};
-use libos::testkit::Outcome;
 use libos::vspace::{R, RW};
-use libos::{check, good, log, thread, PAGE};
+use libos::{log, thread, PAGE};
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("anonymous_zero_until_written", zero),

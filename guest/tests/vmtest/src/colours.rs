@@ -6,11 +6,11 @@ use crate::Test;
 use libos::abi::slots::MEMD;
 use libos::frame::{Frame, FrameRequest};
 use libos::memory::{self, Anonymous, Map, Object, PageSize};
-use libos::testkit::Outcome;
-use libos::{check, colour, good, log, memd, Cap, Status, PAGE};
+use libos::{colour, log, memd, Cap, Status, PAGE};
 
 extern crate alloc;
 use alloc::vec::Vec;
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] =
     &[("colours_of_frames", frames), ("colours_of_anonymous_memory", anonymous)];

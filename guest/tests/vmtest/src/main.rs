@@ -20,8 +20,8 @@ mod slots;
 
 use libos::log;
 use libos::runtime::{shutdown, Boot, Start};
-use libos::testkit::{Outcome, Runner};
 use setup::Lab;
+use testkit::{Outcome, Runner};
 
 libos::program!(main);
 

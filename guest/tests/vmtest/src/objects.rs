@@ -6,9 +6,9 @@ use crate::Test;
 use libos::frame::{Frame, FrameRequest};
 use libos::memory::{self, Access, Append, Error, Fixed, LazyFrame, Map, Numa, Object, OneFrame};
 use libos::memory::{OneMap, PageSize, Reserved, NONE};
-use libos::testkit::Outcome;
 use libos::vspace::{R, RW, RX};
-use libos::{check, good, Cap, PAGE};
+use libos::{Cap, PAGE};
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("one_frame_many_views", one_frame),
@@ -171,7 +171,7 @@ fn numa(_: &mut Lab) -> Outcome {
         let cap = cap.ok_or(libos::Status::Empty);
         let attrs = good!(good!(cap).identify()).attrs;
         // Where there is a second node, its memory was used.
-        check!(attrs.node() == node || libos::testkit::nodes() == 1);
+        check!(attrs.node() == node || testkit::nodes() == 1);
     }
     check!(matches!(Numa::new(LARGE, 3 * PAGE, &[0]), Err(Error::Misaligned)));
     check!(matches!(Numa::new(LARGE + PAGE, LARGE, &[0]), Err(Error::OutOfRange)));

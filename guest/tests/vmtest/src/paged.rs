@@ -8,13 +8,13 @@ use libos::memory::{
     self, Access, Error, Map, Object, PageSize, Paged, PagedStats, RamDisk, Store,
 };
 use libos::selfpaging::{Clock, Fifo, Policy};
-use libos::testkit::{Outcome, Rng};
 use libos::vspace::R;
-use libos::{check, good, log, PAGE};
+use libos::{log, PAGE};
 
 extern crate alloc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use testkit::{check, good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("paged_fifo", fifo),

@@ -6,12 +6,12 @@ use crate::setup::Lab;
 use crate::Test;
 use libos::memory::{self, Access, Anonymous, Error, LazyFrame, Map, Object, OneFrame, PageSize};
 use libos::memory::{Prot, NONE};
-use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW};
-use libos::{good, log, PAGE};
+use libos::{log, PAGE};
 
 extern crate alloc;
 use alloc::vec::Vec;
+use testkit::{good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[("regions_at_random", regions)];
 
@@ -54,7 +54,7 @@ fn regions(lab: &mut Lab) -> Outcome {
     for round in 0..lab.rounds {
         if let Err(what) = bench.step(round) {
             log!("round {round}: {what}");
-            return Err(libos::testkit::Failure { line: line!(), what, status: None });
+            return Err(testkit::Failure { line: line!(), what, status: None });
         }
     }
     good!(memory::unmap(BASE, PAGES * PAGE));

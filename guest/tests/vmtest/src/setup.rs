@@ -4,9 +4,9 @@ use libos::abi::slots::{KERNEL, MEMD};
 use libos::captypes::invocations::Counter;
 use libos::memd::stats;
 use libos::runtime::Boot;
-use libos::testkit::{Failure, Outcome};
 use libos::vspace::Window;
-use libos::{bringup, check, domain, good, invoke, log, op, Status};
+use libos::{bringup, domain, invoke, log, op, Status};
+use testkit::{check, good, Failure, Outcome};
 
 /// What tests get.
 pub struct Lab {

@@ -6,9 +6,9 @@ use crate::setup::Lab;
 use crate::Test;
 use libos::frame::Frame;
 use libos::memory::{self, Error, Map, Object, PageSize, SharedFrame, SharedTable, NONE};
-use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW};
-use libos::{check, good, log, PAGE};
+use libos::{log, PAGE};
+use testkit::{check, good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("share_frame_read_only", frame_read_only),

@@ -3,11 +3,11 @@
 use crate::setup::Lab;
 use crate::Test;
 use libos::abi::slots::{DISPATCHER, ROOT};
-use libos::testkit::Outcome;
-use libos::{check, domain, good, Cap, CapAddr};
+use libos::{domain, Cap, CapAddr};
 
 extern crate alloc;
 use alloc::vec::Vec;
+use testkit::{check, good, Outcome};
 
 pub const TESTS: &[Test] = &[("slots_beyond_the_root", beyond)];
 

@@ -12,9 +12,9 @@ use libos::abi::layout::NATIVE_FRAME;
 use libos::abi::slots;
 use libos::captypes::CapType::*;
 use libos::captypes::Label;
-use libos::testkit::{Failure, Outcome};
 use libos::vspace::RW;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status};
+use libos::{invoke, op, Cap, CapAddr, Place, Status};
+use testkit::{check, fails, good, Failure, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("load_endpoints", endpoints),

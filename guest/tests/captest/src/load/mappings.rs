@@ -8,9 +8,9 @@ use crate::Test;
 use libos::abi::slots::VSPACE;
 use libos::captypes::invocations::MapFlags;
 use libos::captypes::CapType::*;
-use libos::testkit::{Outcome, Rng};
 use libos::vspace::{R, RW, RWX};
-use libos::{check, fails, good, invoke, op, Cap, Place};
+use libos::{invoke, op, Cap, Place};
+use testkit::{check, fails, good, Outcome, Rng};
 
 pub const TESTS: &[Test] = &[
     ("load_equal_mappings", equal_mappings),

@@ -14,8 +14,8 @@ use libos::abi::slots::KERNEL;
 use libos::captypes::invocations::Part;
 use libos::captypes::place::{L2_BYTES, L2_SLOTS};
 use libos::captypes::CapType::{self, *};
-use libos::testkit::{Failure, Outcome};
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
+use libos::{invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
+use testkit::{check, fails, good, Failure, Outcome};
 
 pub const TESTS: &[&[Test]] = &[OWN, crowd::TESTS, mappings::TESTS, nodes::TESTS];
 

@@ -5,8 +5,8 @@ use crate::setup::{slot, Lab};
 use crate::Test;
 use libos::captypes::place::L2_BYTES;
 use libos::captypes::CapType::*;
-use libos::testkit::Outcome;
-use libos::{check, fails, good, invoke, op, Cap, CapAddr, Place, Status};
+use libos::{invoke, op, Cap, CapAddr, Place, Status};
+use testkit::{check, fails, good, Outcome};
 
 pub const TESTS: &[Test] = &[
     ("load_deep_nodes", deep_nodes),

@@ -1,9 +1,9 @@
 //! Capabilities that are only there: RAM of one page each, in a CSpace of their own.
 
-use crate::{domain, Cap};
 use abi::layout::PAGE;
 use captypes::place::{L2_BYTES, L2_SLOTS};
 use captypes::{CapAddr, CapType, Place, Status};
+use libos::{domain, Cap};
 
 /// L2CNodes in the CSpace.
 const NODES: u32 = 256;

@@ -11,22 +11,25 @@
 //! @exit STATUS
 //! ```
 
+#![no_std]
+#![warn(missing_docs)]
+
 pub mod crowd;
 
 /// The generator of all that is random in tests: a seed determines its numbers.
 pub use fastrand::Rng;
 
-use crate::domain;
-use crate::ram::Arena;
-use crate::runtime::{shutdown, Boot};
-use crate::spawn::SpawnError;
-use crate::{bringup, cmdline, invoke, log, Cap};
 use abi::layout::NATIVE_FRAME;
 use abi::slots::{BOOT_RAM_L1, DISPATCHER};
 use abi::DispatcherFrame;
 use captypes::invocations::Counter;
-use captypes::{op, CapAddr, Status};
+pub use captypes::Status;
+use captypes::{op, CapAddr};
 use core::fmt;
+use libos::ram::Arena;
+use libos::runtime::{shutdown, Boot};
+use libos::spawn::SpawnError;
+use libos::{bringup, cmdline, domain, invoke, log, Cap};
 
 /// Badge of the servers on the endpoint that is told of their faults.
 const SERVERS: u32 = 1;
@@ -144,7 +147,7 @@ pub type Outcome = Result<(), Failure>;
 macro_rules! check {
     ($condition:expr) => {
         if !$condition {
-            return Err($crate::testkit::Failure {
+            return Err($crate::Failure {
                 line: line!(),
                 what: stringify!($condition),
                 status: None,
@@ -165,11 +168,11 @@ impl AsStatus for Status {
     }
 }
 
-impl AsStatus for crate::memory::Error {
+impl AsStatus for libos::memory::Error {
     fn status(&self) -> Option<Status> {
         log!("{self}");
         match self {
-            crate::memory::Error::Kernel(status) => Some(*status),
+            libos::memory::Error::Kernel(status) => Some(*status),
             _ => None,
         }
     }
@@ -182,10 +185,10 @@ macro_rules! good {
         match $result {
             Ok(value) => value,
             Err(error) => {
-                return Err($crate::testkit::Failure {
+                return Err($crate::Failure {
                     line: line!(),
                     what: stringify!($result),
-                    status: $crate::testkit::AsStatus::status(&error),
+                    status: $crate::AsStatus::status(&error),
                 })
             }
         }
@@ -199,7 +202,7 @@ macro_rules! fails {
         match $result {
             Err($crate::Status::$error) => {}
             other => {
-                return Err($crate::testkit::Failure {
+                return Err($crate::Failure {
                     line: line!(),
                     what: concat!(stringify!($result), " should fail with ", stringify!($error)),
                     status: other.err(),
