@@ -148,7 +148,7 @@ impl Session {
         // SAFETY: the first page is mapped as long as `self` lives, and it consists of atomics.
         unsafe { &*(self.va as *const Header) }
     }
-    /// The same, to be written to.
+    /// Bytes of the data area that are about to be written to, if they are inside.
     #[inline]
     fn place_to_write(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let place = self.place(offset, bytes)?;

@@ -140,12 +140,13 @@ impl Space {
         pure: bool,
     ) -> Result<(), NoMemory> {
         let half = start >> 8;
-        if self.has_pages(half, (start & 255) as u32, 256) {
-            return self.discard_from(b, start, end, pure);
-        }
-        match self.next_half(half + 1) {
-            at if at.saturating_mul(256) >= end => Ok(()),
-            at => self.discard_from(b, at << 8, end, pure),
+        let first = match self.has_pages(half, (start & 255) as u32, 256) {
+            true => start,
+            false => self.next_half(half + 1).saturating_mul(256),
+        };
+        match first < end {
+            true => self.discard_from(b, first, end, pure),
+            false => Ok(()),
         }
     }
 
