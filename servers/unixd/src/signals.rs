@@ -65,8 +65,9 @@ impl Life<'_> {
             Some(tid) => Some(tid).filter(|tid| self.procs.mask_of(*tid) & mask == 0),
             None => self.taker(pid, mask),
         };
-        let awaited = taker.is_some_and(|tid| self.procs.awaits(tid, mask));
-        let blocked = (taker.is_none() || awaited) && mask & UNSTOPPABLE == 0;
+        // One who waits for it may take it although he blocks it. If he does not, it does what it does.
+        let held = taker.is_none_or(|tid| self.procs.mask_of(tid) & mask != 0);
+        let blocked = held && mask & UNSTOPPABLE == 0;
         let action = default_action(signal);
         if signal == SIGCONT && stopped {
             self.resume(pid);
