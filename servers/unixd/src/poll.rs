@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, Call, Outcome, Tried};
-use crate::watches::{Sources, Watches};
+use crate::watches::{sources, Watches};
 use alloc::vec::Vec;
 use unixproto::files::*;
 use unixproto::{op, Errno};
@@ -40,8 +40,7 @@ impl Polling<'_> {
             let chunk = chunk.try_into().map_err(|_| Errno::EINVAL)?;
             set.push(PollEntry::from_bytes(chunk));
         }
-        let Polling { descs, pipes, counters, sets, clock, terminal, .. } = &self;
-        let sources = Sources { descs, pipes, counters, sets, clock, terminal };
+        let sources = sources!(self);
         let mut ready = 0;
         for entry in set.iter_mut().filter(|entry| entry.desc != 0) {
             let mask = entry.events | POLLERR | POLLHUP | POLLNVAL;

@@ -71,6 +71,21 @@ pub struct Sources<'a> {
     pub terminal: &'a Terminal,
 }
 
+/// The sources that somebody has, who may use his other parts meanwhile.
+macro_rules! sources {
+    ($of:expr) => {
+        $crate::watches::Sources {
+            descs: &$of.descs,
+            pipes: &$of.pipes,
+            counters: &$of.counters,
+            sets: &$of.sets,
+            clock: &$of.clock,
+            terminal: &$of.terminal,
+        }
+    };
+}
+pub(crate) use sources;
+
 impl Sources<'_> {
     /// `POLL*` bits of a description.
     pub fn ready(&self, pid: Pid, id: u32) -> u16 {

@@ -16,7 +16,7 @@ use crate::server::Unixd;
 use crate::terminal::TtyOps;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried};
-use crate::watches::Sources;
+use crate::watches::sources;
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Any, Errno};
@@ -140,16 +140,10 @@ impl Unixd {
             Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
-                let Unixd { descs, pipes, counters, sets, clock, terminal, procs, .. } = self;
                 self.fx.set_watched(true);
-                let sources = Sources { descs, pipes, counters, sets, clock, terminal };
-                self.watches.watch(sources, procs, self.caller, call)
+                self.watches.watch(sources!(self), &self.procs, self.caller, call)
             }
-            Any::Changes(_) => {
-                let Unixd { descs, pipes, counters, sets, clock, terminal, procs, .. } = self;
-                let sources = Sources { descs, pipes, counters, sets, clock, terminal };
-                self.watches.changes(sources, procs, self.caller)
-            }
+            Any::Changes(_) => self.watches.changes(sources!(self), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
             Any::SetControl(op) => self.set_control(call, op),

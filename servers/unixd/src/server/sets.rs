@@ -12,7 +12,7 @@ use crate::descs::{Desc, Object};
 use crate::effects::Effects;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
-use crate::watches::{Source, Sources};
+use crate::watches::{sources, Source, Sources};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use interest::{Member, Set};
@@ -267,7 +267,7 @@ impl Unixd {
         set: u32,
         descriptions: [u32; 2],
     ) -> Result<[Option<(u32, Source, u16)>; 2], Errno> {
-        let on = self.sources();
+        let on = sources!(self);
         let mut found = [None; 2];
         for (desc, found) in descriptions.into_iter().zip(&mut found).filter(|(desc, _)| *desc != 0)
         {
@@ -289,7 +289,7 @@ impl Unixd {
     pub(super) fn set_wait(&mut self, call: &Call, op: op::SetWait) -> Tried {
         let set = number(self.descs.of(self.caller.pid, op.set)?)?;
         let max = (op.max as usize).min(DATA_BYTES / REPORT_BYTES);
-        let on = self.sources();
+        let on = sources!(self);
         let (mut looked, mut told, mut reports) = (0, Vec::new(), Vec::new());
         for (number, member) in self.sets.get(set)?.set.listed() {
             if told.len() == max {
@@ -318,7 +318,7 @@ impl Unixd {
         let Some(mut members) = self.sets.members.remove(&source) else { return };
         let mut told = Vec::new();
         for member in &mut members {
-            let state = self.sources().state(member.desc, NESTS);
+            let state = sources!(self).state(member.desc, NESTS);
             let came = state & !member.state | if data { state & READABLE } else { 0 };
             member.state = state;
             let came = member.shown(came);
@@ -331,11 +331,5 @@ impl Unixd {
         for set in told {
             self.sets.changed(set, &mut self.fx);
         }
-    }
-
-    /// What descriptions refer to that is watched, polled or a member of sets.
-    fn sources(&self) -> Sources<'_> {
-        let Unixd { descs, pipes, counters, clock, terminal, sets, .. } = self;
-        Sources { descs, pipes, counters, clock, terminal, sets }
     }
 }
