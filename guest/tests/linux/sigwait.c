@@ -47,6 +47,11 @@ static void taking(void) {
     CHECK(info.si_signo == SIGUSR1 && info.si_code == SI_TKILL && info.si_pid == getpid());
     CHECK(take(&set, &info, &some) == SIGRTMIN + 2);
     CHECK(info.si_code == SI_QUEUE && info.si_value.sival_ptr == value.sival_ptr);
+    // What is for the thread comes first, whatever its number.
+    kill(getpid(), SIGUSR1);
+    syscall(SYS_tkill, getpid(), SIGRTMIN + 2);
+    CHECK(take(&set, &info, &some) == SIGRTMIN + 2);
+    CHECK(take(&set, &info, &some) == SIGUSR1);
     fflush(stdout);
     pid_t parent = getpid();
     pid_t pid = fork();

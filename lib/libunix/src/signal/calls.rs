@@ -3,8 +3,8 @@
 pub use super::frame::rt_sigreturn;
 
 use super::actions::{Action, KNOWN_FLAGS};
-use super::deliver::{first, Info};
-use super::{mask, Signals, UNBLOCKABLE};
+use super::deliver::Info;
+use super::{dequeue, mask, Signals, UNBLOCKABLE};
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
@@ -130,17 +130,13 @@ pub fn rt_sigtimedwait(
         ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, timeout)?)?;
     }
     let taken = loop {
-        let pending = super::pending() & set;
-        if pending != 0 {
-            let signal = first(pending);
-            if let Some(info) = super::take(signal) {
-                break Info::sent(signal, info);
-            }
-        } else if ns == 0 {
-            return Err(Errno::EAGAIN);
-        } else {
-            server::wait(task, op::SigWait { set, ns })?;
+        if let Some((signal, info)) = dequeue(set) {
+            break Info::sent(signal, info);
         }
+        if ns == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        server::wait(task, op::SigWait { set, ns })?;
     };
     if info != 0 {
         user::copy_out(&mut task.mm, info, &taken.words())?;
