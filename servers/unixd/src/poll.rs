@@ -40,7 +40,7 @@ impl Polling<'_> {
             let chunk = chunk.try_into().map_err(|_| Errno::EINVAL)?;
             set.push(PollEntry::from_bytes(chunk));
         }
-        let sources = sources!(self);
+        let sources = sources!(self, Some(caller.tid));
         let mut ready = 0;
         for entry in set.iter_mut().filter(|entry| entry.desc != 0) {
             let mask = entry.events | POLLERR | POLLHUP | POLLNVAL;
@@ -59,6 +59,7 @@ impl Polling<'_> {
                     Ok(Object::Set(number)) => self.sets.wait(*number, caller.tid),
                     Ok(Object::Counter(_, number)) => self.counters.wait(*number, caller.tid),
                     Ok(Object::Tty(_) | Object::Stream(_)) => self.terminal.wait(caller.tid),
+                    // Whoever looks for signals watches those of its process.
                     _ => {}
                 }
             }

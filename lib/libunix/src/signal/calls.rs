@@ -20,7 +20,8 @@ use unixproto::signals::{bit, SI_TKILL};
 /// Bytes of a signal set.
 const SET_BYTES: u64 = 8;
 
-fn check_size(size: u64) -> Result<()> {
+/// `EINVAL` unless a signal set has its size.
+pub fn check_size(size: u64) -> Result<()> {
     if size == SET_BYTES {
         Ok(())
     } else {
@@ -136,7 +137,7 @@ pub fn rt_sigtimedwait(
         if ns == 0 {
             return Err(Errno::EAGAIN);
         }
-        server::wait(task, op::SigWait { set, ns })?;
+        server::wait(task, op::SigWait { desc: 0, set, ns })?;
     };
     if info != 0 {
         user::copy_out(&mut task.mm, info, &taken.words())?;

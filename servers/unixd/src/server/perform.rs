@@ -64,7 +64,7 @@ impl Unixd {
     fn tell_watchers(&mut self, source: Source, data: bool) {
         self.tell_sets(source, data);
         self.fx.set_watched(!self.watches.is_empty() || !self.sets.is_empty());
-        self.watches.note((source, data), sources!(self), &self.procs, &mut self.fx);
+        self.watches.note((source, data), sources!(self, None), &self.procs, &mut self.fx);
     }
 
     fn post_next(&mut self) {
