@@ -18,7 +18,8 @@ fn one(base: u64, len: u64) -> [Buffer; 1] {
     [Buffer { base, len: len.min(MAX_RW) }]
 }
 
-fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
+/// The buffers of a `struct iovec` array, cut to what one call moves.
+pub fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
     if count > MAX_VECTORS as u64 {
         return Err(Errno::EINVAL);
     }

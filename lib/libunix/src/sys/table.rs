@@ -199,6 +199,7 @@ calls! {
     151 mlockall memory::mlockall, (u32);
     152 munlockall memory::munlockall, ();
     325 mlock2 memory::mlock2, (u64, u64, u32);
+    440 process_madvise memory::process_madvise, (i32, u64, u64, u32, u32);
 
     // Waiting for several.
     7 poll polling::poll, (u64, u32, i32);
