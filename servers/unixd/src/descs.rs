@@ -90,7 +90,8 @@ impl Object {
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
-            _ => None,
+            Object::File(_) | Object::Dir(_) | Object::Device(..) => None,
+            Object::Text(..) | Object::Path(_) => None,
         }
     }
 }
@@ -387,7 +388,8 @@ impl Handles<'_> {
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
-            _ => {}
+            Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
+            Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {
             self.release(node);

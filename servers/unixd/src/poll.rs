@@ -54,13 +54,17 @@ impl Polling<'_> {
         let has_changes = op.watching && self.watches.has_notes(caller.pid);
         if ready == 0 && !has_changes && op.ns != 0 && !call.late {
             for entry in &set {
-                match self.descs.of(caller.pid, entry.desc).map(|desc| &desc.object) {
-                    Ok(Object::Pipe(pipe, _)) => self.pipes.wait(*pipe, caller.tid),
-                    Ok(Object::Set(number)) => self.sets.wait(*number, caller.tid),
-                    Ok(Object::Counter(_, number)) => self.counters.wait(*number, caller.tid),
-                    Ok(Object::Tty(_) | Object::Stream(_)) => self.terminal.wait(caller.tid),
+                let Ok(desc) = self.descs.of(caller.pid, entry.desc) else { continue };
+                match desc.object {
+                    Object::Pipe(pipe, _) => self.pipes.wait(pipe, caller.tid),
+                    Object::Set(number) => self.sets.wait(number, caller.tid),
+                    Object::Counter(_, number) => self.counters.wait(number, caller.tid),
+                    Object::Tty(_) | Object::Stream(_) => self.terminal.wait(caller.tid),
                     // Whoever looks for signals watches those of its process.
-                    _ => {}
+                    Object::Signals(_) => {}
+                    // They are always ready.
+                    Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
+                    Object::Text(..) | Object::Path(_) => {}
                 }
             }
             if op.watching {

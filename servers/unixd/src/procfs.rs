@@ -395,7 +395,9 @@ impl View<'_> {
             Object::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
-            _ => b"/memfd: (deleted)".to_vec(),
+            // All others have a place.
+            Object::File(_) | Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
+            Object::Text(..) | Object::Path(_) => b"/memfd: (deleted)".to_vec(),
         })
     }
 }

@@ -30,6 +30,8 @@ use unixproto::Errno;
 const WATCHERS_MAX: usize = 64;
 /// Bytes of an entry in the data area.
 const ENTRY_BYTES: usize = 8;
+/// State of what never makes anybody wait.
+const ALWAYS_READY: u16 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 /// What there is when data has come.
 const READABLE: u16 = POLLIN | POLLRDNORM;
 
@@ -116,7 +118,8 @@ impl Sources<'_> {
                 Some(tid) if self.procs.pending_for(tid) & set == 0 => 0,
                 _ => POLLIN,
             },
-            _ => POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM,
+            Object::File(_) | Object::Dir(_) | Object::Device(..) => ALWAYS_READY,
+            Object::Text(..) | Object::Path(_) => ALWAYS_READY,
         }
     }
 
