@@ -193,7 +193,7 @@ requests! {
         /// The child.
         pid: u32
     ) -> ();
-    /// Gives up a child that was not started.
+    /// Gives up a child that was not started, or as which its parent acts.
     4 ForkAbort(
         /// The child.
         pid: u32
