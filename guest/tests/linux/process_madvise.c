@@ -97,7 +97,7 @@ static void arguments(void) {
     char *at = pages(2, PROT_READ | PROT_WRITE);
     fill(at, 2);
     struct iovec one = {at, PAGE}, far = {(void *)0xffff800000000000, PAGE}, both[] = {{at, PAGE}, far};
-    struct iovec around = {(void *)-PAGE, 2 * PAGE}, much[] = {{at, PAGE}, {at, (size_t)-1}};
+    struct iovec around = {(void *)-PAGE, 2 * PAGE}, much[] = {{at, PAGE}, {at, (size_t)-1}}, far_off[] = {{at, PAGE}, {at, 1ul << 62}};
     SHOW(advise(own, &one, 1, MADV_DONTNEED, 1));
     SHOW(advise(own, &one, 1, 77, 0));
     SHOW(advise(own, &one, 1, -1, 0));
@@ -110,6 +110,7 @@ static void arguments(void) {
     SHOW(advise(own, both, 2, MADV_DONTNEED, 0));
     SHOW(advise(own, &around, 1, MADV_DONTNEED, 0));
     SHOW(advise(own, much, 2, MADV_DONTNEED, 0));
+    SHOW(advise(own, far_off, 2, MADV_DONTNEED, 0));
     // The flags come first, then the ranges, then the process.
     SHOW(advise(99, &one, 1, MADV_DONTNEED, 1));
     SHOW(advise(99, NULL, 1, MADV_DONTNEED, 0));

@@ -8,7 +8,7 @@ use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
 use crate::sys::limits::Limits;
 use crate::sys::readwrite::vector;
-use abi::layout::{PAGE, USER_END};
+use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
@@ -254,11 +254,6 @@ pub fn process_madvise(
         return Err(Errno::EINVAL);
     }
     let ranges = vector(mm, ranges, count)?;
-    let is_user =
-        |range: &Buffer| range.base.checked_add(range.len).is_some_and(|end| end <= USER_END);
-    if !ranges.iter().all(is_user) {
-        return Err(Errno::EFAULT);
-    }
     if pidfd::id(fds, fd)? != pidfd::own_id() {
         let may_be = OF_OTHERS.contains(&advice);
         return Err(if may_be { Errno::EPERM } else { Errno::EINVAL });
