@@ -439,6 +439,21 @@ static void added_by_others(void) {
     close(fd), close(set);
 }
 
+static void many(void) {
+    struct pollfd all[100];
+    for (int i = 0; i < 100; i++) all[i] = (struct pollfd){of(SIGUSR1, 0, SFD_NONBLOCK), POLLIN, 0};
+    after(30, getpid(), SIGUSR1);
+    SHOW(poll(all, 100, 5000));
+    take("the last", all[99].fd, 1);
+    wait(NULL);
+    after(30, getpid(), SIGUSR1);
+    SHOW(poll(all + 90, 10, 5000));
+    take("the first", all[0].fd, 1);
+    SHOW(poll(all, 100, 0));
+    wait(NULL);
+    for (int i = 0; i < 100; i++) close(all[i].fd);
+}
+
 static pid_t tid_of_reader;
 static int reader_fd;
 static volatile int readers;
@@ -551,6 +566,7 @@ int main(int argc, char **argv) {
     sets();
     shared();
     added_by_others();
+    many();
     threads();
     children();
     int fd = of(SIGUSR1, SIGUSR2, SFD_NONBLOCK), closed = of(SIGUSR1, 0, SFD_CLOEXEC);
