@@ -36,6 +36,32 @@ impl Direction {
         }
     }
 
+    /// In words, with the arrow that stands for it in tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            Direction::Lower => "↓ lower is better",
+            Direction::Higher => "↑ higher is better",
+        }
+    }
+
+    /// Only the arrow.
+    pub fn arrow(self) -> &'static str {
+        match self {
+            Direction::Lower => "↓",
+            Direction::Higher => "↑",
+        }
+    }
+
+    /// What `own` costs in units of `other`: below 1 is better, of rates, too. Nothing if one of them
+    /// is zero or no number.
+    pub fn cost(self, own: f64, other: f64) -> Option<f64> {
+        let ratio = match self {
+            Direction::Lower => own / other,
+            Direction::Higher => other / own,
+        };
+        (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+    }
+
     /// Is a value as good as the goal?
     pub fn is_reached(self, value: f64, goal: f64) -> bool {
         match self {
@@ -115,6 +141,11 @@ impl Measurement {
 
     pub fn range(&self) -> Option<(f64, f64)> {
         range(&self.samples)
+    }
+
+    /// Least and greatest time. Nothing of counts: they repeat, but for the first of them.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        self.range().filter(|_| self.question.clock == Clock::Wall)
     }
 }
 
@@ -241,6 +272,14 @@ pub mod tests {
         assert_eq!(measured("even", &[5.0, 1.0, 3.0, 4.0]).median(), Some(3.5));
         assert_eq!(measured("none", &[]).median(), None);
         assert_eq!(measured("odd", &[5.0, 1.0, 3.0]).range(), Some((1.0, 5.0)));
+    }
+
+    #[test]
+    fn costs() {
+        assert_eq!(Direction::Lower.cost(50.0, 100.0), Some(0.5));
+        assert_eq!(Direction::Higher.cost(50.0, 100.0), Some(2.0));
+        assert_eq!([Direction::Lower.cost(1.0, 0.0), Direction::Higher.cost(0.0, 1.0)], [None; 2]);
+        assert_eq!(Direction::Lower.cost(0.0, 0.0), None);
     }
 
     #[test]
