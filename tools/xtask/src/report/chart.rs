@@ -127,12 +127,19 @@ fn legend_of(systems: &[System]) -> Vec<(String, &'static str)> {
     systems.iter().map(|system| (system.slug().to_owned(), system.title())).collect()
 }
 
-/// Unit and direction of a measurement, and what the strokes of times are.
-fn notes_of(measurements: &[&Measurement]) -> Vec<String> {
-    let mut notes: Vec<String> = measurements.iter().map(|one| meaning(one)).collect();
-    notes.dedup();
-    // Cases whose units or directions differ say their own.
-    notes.truncate(if notes.len() == 1 { 1 } else { 0 });
+/// Units and directions of measurements.
+fn meanings(measurements: &[&Measurement]) -> Vec<String> {
+    let mut meanings: Vec<String> = Vec::new();
+    for meaning in measurements.iter().map(|one| meaning(one)) {
+        if !meanings.contains(&meaning) {
+            meanings.push(meaning);
+        }
+    }
+    meanings
+}
+
+/// Those, and what the strokes of times are.
+fn notes_of(measurements: &[&Measurement], mut notes: Vec<String>) -> Vec<String> {
     if measurements.iter().any(|one| has_spread(one)) {
         notes.push("strokes: least to greatest sample".to_owned());
     }
@@ -218,9 +225,10 @@ impl Plot {
             let (at, text) = (self.x.place(size.max(0.5)), grouped(size));
             let half = 4.4 * text.chars().count() as f64;
             drawing.line((at, self.bottom), (at, self.bottom + 5.0), "grid");
-            if at - half > free_from {
-                drawing.text(at, self.bottom + 20.0, Anchor::Middle, "faint", &text);
-                free_from = at + half;
+            let centre = at.min(right - half);
+            if centre - half > free_from {
+                drawing.text(centre, self.bottom + 20.0, Anchor::Middle, "faint", &text);
+                free_from = centre + half;
             }
         }
         let unit = measurements.iter().find_map(|one| one.question.at.as_ref());
@@ -233,10 +241,10 @@ impl Plot {
         Some((self.x.place(size_of(measurement)), self.y.place(measurement.median()?)))
     }
 
-    fn draw_spread(&self, drawing: &mut Drawing, measurement: &Measurement) {
+    fn draw_spread(&self, drawing: &mut Drawing, measurement: &Measurement, class: &str) {
         if let Some((low, high)) = measurement.spread().filter(|_| has_spread(measurement)) {
             let ends = (self.y.place(low), self.y.place(high));
-            drawing.whisker_up(self.x.place(size_of(measurement)), ends);
+            drawing.whisker_up(self.x.place(size_of(measurement)), ends, class);
         }
     }
 }
@@ -245,7 +253,7 @@ impl Plot {
 pub fn by_size(title: &str, measurements: &[&Measurement], width: f64) -> Figure {
     let mut drawing = Drawing::default();
     let systems = systems_of(measurements);
-    let notes = notes_of(measurements);
+    let notes = notes_of(measurements, meanings(measurements));
     let top = heading(&mut drawing, width, title, &notes, &legend_of(&systems));
     let plot = Plot::new(measurements, width, top);
     plot.draw_axes(&mut drawing, measurements);
@@ -258,7 +266,7 @@ pub fn by_size(title: &str, measurements: &[&Measurement], width: f64) -> Figure
         let points: Vec<(f64, f64)> = own.iter().filter_map(|one| plot.place(one)).collect();
         drawing.polyline(&points, &format!("{class} stroke"));
         for one in own {
-            plot.draw_spread(&mut drawing, one);
+            plot.draw_spread(&mut drawing, one, class);
             let (Some(point), Some(median)) = (plot.place(one), one.median()) else { continue };
             let best = if is_best(one, measurements) { ", the best" } else { "" };
             let (value, unit) = (grouped(median), &one.question.unit);
@@ -281,7 +289,7 @@ pub fn by_case(title: &str, measurements: &[&Measurement], width: f64) -> Figure
     let others = [(System::Linux, "dashed: Linux"), (System::Paper, "rings: the paper")];
     let others = others.iter().filter(|(system, _)| systems.contains(system));
     let others: Vec<&str> = others.map(|(_, text)| *text).collect();
-    let mut notes = notes_of(measurements);
+    let mut notes = notes_of(measurements, meanings(measurements));
     notes.extend((!others.is_empty()).then(|| others.join("; ")));
     let colour = |number: usize| format!("series-{}", number % SERIES);
     let entries: Vec<(String, &str)> =
@@ -303,7 +311,7 @@ pub fn by_case(title: &str, measurements: &[&Measurement], width: f64) -> Figure
         for (system, line) in [(System::Linux, "stroke dashed"), (System::Tessera, "stroke")] {
             let points: Vec<_> = of(system).iter().filter_map(|one| plot.place(one)).collect();
             drawing.polyline(&points, &format!("{class} {line}"));
-            of(system).iter().for_each(|one| plot.draw_spread(&mut drawing, one));
+            of(system).iter().for_each(|one| plot.draw_spread(&mut drawing, one, &class));
         }
         for (system, dot) in [(System::Paper, "stroke"), (System::Tessera, "fill")] {
             for one in of(system) {
@@ -323,8 +331,10 @@ pub fn bars(title: &str, measurements: &[&Measurement], width: f64) -> Figure {
     let mut drawing = Drawing::default();
     let room = width - 2.0 * MARGIN;
     let systems = systems_of(measurements);
-    let notes = notes_of(measurements);
-    let alike = notes.first().is_some_and(|note| note.ends_with("is better"));
+    let common = meanings(measurements);
+    // Cases whose units or directions differ say their own.
+    let alike = common.len() == 1;
+    let notes = notes_of(measurements, if alike { common } else { Vec::new() });
     let mut y = heading(&mut drawing, width, title, &notes, &legend_of(&systems)) + 20.0;
     for case in cases_of(measurements) {
         let own: Vec<_> = measurements.iter().filter(|one| one.question.case == case).collect();
@@ -390,6 +400,73 @@ mod tests {
         assert!(!alone.contains("rings") && !alone.contains("1,339"), "{alone}");
         let both = by_case("figure", &[&ours, &paper], WIDTH).inline().into_string();
         assert!(both.contains("rings: the paper") && both.contains("map, paper: 1,339"), "{both}");
+    }
+
+    fn timed(system: System, size: f64, samples: &[f64]) -> Measurement {
+        let mut one = crate::results::tests::measured("map", samples);
+        one.question.clock = crate::results::Clock::Wall;
+        one.question.at = Some(crate::results::Size { value: size, unit: "pages".into() });
+        Measurement { system, ..one }
+    }
+
+    /// The values of an attribute of all shapes.
+    fn values(svg: &str, attribute: &str) -> Vec<f64> {
+        let name = format!(" {attribute}=\"");
+        let texts = svg.split(name.as_str()).skip(1);
+        texts.map(|text| text.split('"').next().unwrap().parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn strokes_of_samples_stay_inside() {
+        let all = [
+            timed(System::Tessera, 1.0, &[1.0, 1000.0, 1e9]),
+            timed(System::Tessera, 1e6, &[0.0, 900.0, 1001.0]),
+            timed(System::Linux, 1.0, &[900.0]),
+        ];
+        let all: Vec<&Measurement> = all.iter().collect();
+        for figure in [by_size("t", &all, WIDTH), by_case("t", &all, WIDTH), bars("t", &all, WIDTH)]
+        {
+            let svg = figure.inline().into_string();
+            let strokes: String = svg.lines().filter(|line| line.contains("whisker")).collect();
+            // Of the measurements that vary three lines each, one of which has the length.
+            assert_eq!(strokes.matches("<line").count(), 6, "{svg}");
+            for (attributes, most) in [(["x1", "x2"], WIDTH), (["y1", "y2"], figure.height)] {
+                let places = attributes.map(|attribute| values(&strokes, attribute)).concat();
+                assert!(places.iter().all(|place| (0.0..=most).contains(place)), "{places:?}");
+            }
+            // 1 and 1e9 are apart: nothing was cut off.
+            let along = [("x1", "x2"), ("y1", "y2")].map(|(from, to)| {
+                let lengths = values(&strokes, from).into_iter().zip(values(&strokes, to));
+                lengths.map(|(from, to)| (to - from).abs()).fold(0.0, f64::max)
+            });
+            assert!(along.iter().any(|length| *length > 180.0), "{along:?}");
+        }
+    }
+
+    #[test]
+    fn figures_say_what_is_better() {
+        let cost = timed(System::Tessera, 1.0, &[3.0]);
+        let mut rate = cost.clone();
+        rate.question.better = crate::results::Direction::Higher;
+        rate.question.case = "rate".into();
+        for draw in [by_size, by_case, bars] {
+            let of = |all: &[&Measurement]| draw("t", all, WIDTH).inline().into_string();
+            let [costs, rates] = [of(&[&cost]), of(&[&rate])];
+            assert!(costs.contains("↓ lower is better") && !costs.contains('↑'), "{costs}");
+            assert!(rates.contains("↑ higher is better") && !rates.contains('↓'), "{rates}");
+            let both = of(&[&cost, &rate]);
+            assert!(both.contains("↓ lower") && both.contains("↑ higher"), "{both}");
+        }
+    }
+
+    #[test]
+    fn the_best_of_several() {
+        let [own, linux, paper] =
+            [(System::Tessera, 20.0), (System::Linux, 10.0), (System::Paper, 1.0)]
+                .map(|(system, value)| timed(system, 1.0, &[value]));
+        let all = [&own, &linux, &paper];
+        assert_eq!(all.map(|one| is_best(one, &all)), [false, true, false]);
+        assert!(!is_best(&own, &[&own, &paper]), "it is alone");
     }
 
     #[test]

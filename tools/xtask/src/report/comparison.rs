@@ -33,7 +33,7 @@ pub fn page(before: &[Measurement], after: &[Measurement]) -> Result<Markup> {
             p { "Nothing changed by more than the noise." }
         } @else {
             h2 { "Changed by more than the noise" }
-            figure.narrow { (figure(&changed).inline()) }
+            figure.narrow.measured { (figure(&changed).inline()) }
             (table(changed.iter()))
         }
         @if !same.is_empty() {
@@ -77,7 +77,7 @@ fn other_machines(before: &[Measurement], after: &[Measurement]) -> Markup {
 
 /// Before and after of each, in numbers.
 fn table<'a>(changes: impl Iterator<Item = &'a Change>) -> Markup {
-    const COLUMNS: [&str; 6] = ["operation", "before", "after", "unit", "after / before", ""];
+    const COLUMNS: [&str; 6] = ["operation", "before", "after", "unit", "after / before", "change"];
     let median = |value: Option<f64>| match value {
         Some(value) => Cell::new(grouped(value)),
         None => Cell::new("not supported").marked("faint", true),
@@ -102,7 +102,12 @@ fn name(change: &Change) -> String {
 
 /// The same text in the figure and in the table.
 fn factor(change: &Change) -> String {
-    change.cost().map_or("-".to_owned(), |cost| format!("{cost:.2}"))
+    match (change.cost(), change.before, change.after) {
+        (Some(cost), ..) => format!("{cost:.2}"),
+        (None, _, None) => "gone".to_owned(),
+        (None, None, _) => "new".to_owned(),
+        _ => "-".to_owned(),
+    }
 }
 
 fn verdict(change: &Change) -> (&'static str, &'static str) {
@@ -126,7 +131,7 @@ fn figure(changed: &[Change]) -> Figure {
     let most = changed.iter().filter_map(Change::cost).map(|cost| cost.ln().abs());
     let most = most.fold(2f64.ln(), f64::max);
     let mut y = 66.0;
-    let (top, shown) = (y - 14.0, changed.len().min(DRAWN));
+    let shown = changed.len().min(DRAWN);
     for change in &changed[..shown] {
         let (word, class) = verdict(change);
         let number = 50.0;
@@ -137,13 +142,13 @@ fn figure(changed: &[Change]) -> Figure {
         let x = if change.worse { centre } else { centre - length };
         let bar = [x, below - 11.0, length, 10.0];
         drawing.rectangle(bar, &format!("{class} fill"), &format!("{word}: {change}"));
+        drawing.line((centre, below - 13.0), (centre, below + 1.0), "grid");
         y = below + 20.0;
     }
     if shown < changed.len() {
         let text = format!("and {} smaller ones, in the table", changed.len() - shown);
         y = drawing.paragraph((MARGIN, y), room, "faint", &text);
     }
-    drawing.line((centre, top), (centre, y - 16.0), "grid");
     Figure::new(title, drawing, WIDTH, y - 8.0)
 }
 

@@ -62,8 +62,9 @@ fn of_clock(all: &[Measurement], clock: Clock, title: &str) -> Markup {
     }
     html! {
         h2 { (title) }
+        p { "Ratios to Linux without huge pages, with their geometric mean, and the mean to Linux with them." }
         (summary(&own))
-        div.figures { @for figure in figures(&own, WIDTH) { figure { (figure.inline()) } } }
+        div.figures.measured { @for figure in figures(&own, WIDTH) { figure { (figure.inline()) } } }
         details open { summary { "All numbers" } (numbers(all, clock)) }
     }
 }
@@ -81,7 +82,7 @@ fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
                  library and the servers; without the program itself, and without what other \
                  processes did meanwhile."
             }
-            (narrow(breakdown::picture(breakdown)))
+            div.measured { (narrow(breakdown::picture(breakdown))) }
             (breakdown::table(breakdown))
         }
         h2 { "The memory of a process" }
@@ -179,10 +180,9 @@ fn names<'a>(own: &[&'a Measurement]) -> Vec<&'a str> {
     names
 }
 
-/// A line for each benchmark: how its ratios to Linux are spread.
+/// A line for each benchmark: how its ratios to Linux are spread; means are geometric.
 fn summary(own: &[&Measurement]) -> Markup {
-    const COLUMNS: [&str; 5] =
-        ["benchmark", "least", "geometric mean", "greatest", "mean to Linux, THP"];
+    const COLUMNS: [&str; 5] = ["benchmark", "least", "mean", "greatest", "to Linux, THP"];
     let row = |benchmark: &str| {
         let of = |system| ratios(own, benchmark, system);
         let (plain, huge) = (of(System::Linux), of(System::LinuxThp));
@@ -249,7 +249,7 @@ fn numbers(all: &[Measurement], clock: Clock) -> Markup {
     };
     let mut columns = vec!["operation".to_owned()];
     columns.extend(systems.iter().map(|system| system.title().to_owned()));
-    columns.extend(["unit", "ratio to the better Linux"].map(str::to_owned));
+    columns.extend(["unit", "to better Linux"].map(str::to_owned));
     table(&columns, questions(all, clock).into_iter().map(row).collect())
 }
 
@@ -321,6 +321,30 @@ mod tests {
                 + page.matches(&format!("{open} ")).count();
             assert_eq!(opened, page.matches(&close).count(), "{one}");
         }
+    }
+
+    #[test]
+    fn figures_and_tables_agree() {
+        let rate = |system, value| {
+            let mut one = crate::results::tests::measured("rate", &[value]);
+            one.question.better = crate::results::Direction::Higher;
+            one.question.at = None;
+            Measurement { system, ..one }
+        };
+        let all =
+            [rate(System::Tessera, 20.0), rate(System::Linux, 10.0), rate(System::Host, 1234.0)];
+        let own: Vec<&Measurement> = all.iter().collect();
+        let figure = figures(&own, WIDTH)[0].inline().into_string();
+        let table = numbers(&all[..], Clock::Instructions).into_string();
+        // Twice as much of what should be much is half the cost, and the best is bold in both.
+        for text in ["class=\"best\">1,234<", ">20<", ">10<", "↑"] {
+            assert!(
+                figure.contains(text) && table.replace(" data-label=\"host\"", "").contains(text),
+                "{text}: {figure} {table}"
+            );
+        }
+        assert!(table.contains("class=\"better\"") && table.contains(">0.50</td>"), "{table}");
+        assert_eq!(ratios(&own, "mprotect", System::Linux), [0.5]);
     }
 
     #[test]

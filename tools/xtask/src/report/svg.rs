@@ -18,7 +18,7 @@ svg .series-3{--own:var(--host)}svg .series-4{--own:#c2a000}svg .series-5{--own:
 svg .series-6{--own:#2c8f8f}svg .series-7{--own:#8a6a4a}svg .series-8{--own:#7f7f7f}\
 svg .fill{fill:var(--own)}svg .stroke{stroke:var(--own);stroke-width:2;fill:none}\
 svg .dashed{stroke-dasharray:6 4}\
-svg .title,svg .best{font-weight:600}svg .gain{--own:var(--linux)}svg .loss{--own:var(--tessera)}svg text.gain,svg text.loss{fill:var(--own);font-weight:600}svg .whisker{stroke:var(--text);stroke-width:1.5}";
+svg .title,svg .best{font-weight:600}svg .gain{--own:var(--linux)}svg .loss{--own:var(--tessera)}svg text.gain,svg text.loss{fill:var(--own);font-weight:600}svg .whisker{stroke:var(--own,var(--text));stroke-width:1.5;stroke-dasharray:none}";
 
 /// What a letter takes at most on average in the widest of the usual fonts, at the size of
 /// [`STYLE`], in units of the drawing.
@@ -106,11 +106,12 @@ impl Drawing {
         }
     }
 
-    /// The same upright, at `x`.
-    pub fn whisker_up(&mut self, x: f64, (low, high): (f64, f64)) {
-        self.line((x, low), (x, high), "whisker");
+    /// The same upright, at `x`, in the colour of a class.
+    pub fn whisker_up(&mut self, x: f64, (low, high): (f64, f64), class: &str) {
+        let class = &format!("{class} whisker");
+        self.line((x, low), (x, high), class);
         for y in [low, high] {
-            self.line((x - 3.0, y), (x + 3.0, y), "whisker");
+            self.line((x - 3.0, y), (x + 3.0, y), class);
         }
     }
 

@@ -21,7 +21,7 @@ impl Cell {
 
     /// What there is nothing for.
     pub fn nothing() -> Cell {
-        Cell::new("-").marked("faint", true)
+        Cell::new("-").marked("nothing", true)
     }
 }
 
@@ -29,7 +29,7 @@ impl Cell {
 pub fn table(columns: &[String], rows: Vec<Vec<Cell>>) -> Markup {
     let cells = |row: Vec<Cell>| row.into_iter().zip(columns);
     html! {
-        div.scroll { table {
+        div.scroll { table class=[(columns.len() == 5).then_some("four")] {
             thead { tr { @for column in columns { th scope="col" { (column) } } } }
             tbody {
                 @for row in rows {
