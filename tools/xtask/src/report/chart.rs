@@ -141,7 +141,7 @@ fn meanings(measurements: &[&Measurement]) -> Vec<String> {
 /// Those, and what the strokes of times are.
 fn notes_of(measurements: &[&Measurement], mut notes: Vec<String>) -> Vec<String> {
     if measurements.iter().any(|one| has_spread(one)) {
-        notes.push("strokes: least to greatest sample".to_owned());
+        notes.push("strokes: the middle half of the samples".to_owned());
     }
     notes
 }
@@ -192,7 +192,7 @@ impl Plot {
     const LEFT: f64 = 58.0;
     const HEIGHT: f64 = 220.0;
 
-    /// With room for all medians and, of times, all samples, from `top` on.
+    /// With room for all medians and what is drawn of their samples, from `top` on.
     fn new(measurements: &[&Measurement], width: f64, top: f64) -> Plot {
         let sizes = measurements.iter().map(|one| size_of(one));
         let x = Axis::around(sizes, Plot::LEFT + 14.0, width - MARGIN - 26.0);

@@ -103,6 +103,8 @@ fn name(change: &Change) -> String {
 /// The same text in the figure and in the table.
 fn factor(change: &Change) -> String {
     match (change.cost(), change.before, change.after) {
+        (Some(cost), ..) if cost > 999.0 => "over 999".to_owned(),
+        (Some(cost), ..) if cost < 0.01 => "below .01".to_owned(),
         (Some(cost), ..) => format!("{cost:.2}"),
         (None, _, None) => "gone".to_owned(),
         (None, None, _) => "new".to_owned(),
@@ -134,7 +136,7 @@ fn figure(changed: &[Change]) -> Figure {
     let shown = changed.len().min(DRAWN);
     for change in &changed[..shown] {
         let (word, class) = verdict(change);
-        let number = 50.0;
+        let number = 76.0;
         let below = drawing.paragraph((MARGIN, y), room - number, "", &name(change));
         drawing.text(WIDTH - MARGIN, y, Anchor::End, class, &factor(change));
         let length = change.cost().map_or(room / 2.0, |cost| cost.ln().abs() / most * room / 2.0);

@@ -62,7 +62,6 @@ fn of_clock(all: &[Measurement], clock: Clock, title: &str) -> Markup {
     }
     html! {
         h2 { (title) }
-        p { "Ratios to Linux without huge pages, with their geometric mean, and the mean to Linux with them." }
         (summary(&own))
         div.figures.measured { @for figure in figures(&own, WIDTH) { figure { (figure.inline()) } } }
         details open { summary { "All numbers" } (numbers(all, clock)) }
@@ -180,7 +179,7 @@ fn names<'a>(own: &[&'a Measurement]) -> Vec<&'a str> {
     names
 }
 
-/// A line for each benchmark: how its ratios to Linux are spread; means are geometric.
+/// A line for each benchmark that Linux did, too: how its ratios to Linux are spread; means are geometric.
 fn summary(own: &[&Measurement]) -> Markup {
     const COLUMNS: [&str; 5] = ["benchmark", "least", "mean", "greatest", "to Linux, THP"];
     let row = |benchmark: &str| {
@@ -191,7 +190,20 @@ fn summary(own: &[&Measurement]) -> Markup {
         let ratios = [least, mean(&plain), greatest, mean(&huge)].map(ratio_cell);
         std::iter::once(Cell::new(benchmark.replace('_', " "))).chain(ratios).collect()
     };
-    table_of(&COLUMNS, names(own).into_iter().map(row).collect())
+    let compared = |benchmark: &&str| {
+        let mut systems = [System::Linux, System::LinuxThp].into_iter();
+        systems.any(|system| !ratios(own, benchmark, system).is_empty())
+    };
+    let rows: Vec<Vec<Cell>> = names(own).into_iter().filter(compared).map(row).collect();
+    html! {
+        @if !rows.is_empty() {
+            p {
+                "Ratios to Linux without huge pages, with their geometric mean, and the mean to \
+                 Linux with them."
+            }
+            (table_of(&COLUMNS, rows))
+        }
+    }
 }
 
 /// What Tessera's medians cost in units of those of `system`.

@@ -52,8 +52,10 @@ fn between(old: &Measurement, new: &Measurement) -> Option<Change> {
         (Some(before), Some(after)) => {
             let differs = (after - before).abs() > before.abs() * question.clock.tolerance();
             // Times whose samples overlap may be the same.
-            let apart = match (old.spread(), new.spread()) {
-                (Some((low, high)), Some((new_low, new_high))) => new_low > high || new_high < low,
+            let apart = match (old.range(), new.range(), question.clock) {
+                (Some((low, high)), Some((new_low, new_high)), Clock::Wall) => {
+                    new_low > high || new_high < low
+                }
                 _ => true,
             };
             (differs && apart, (after > before) == (question.better == Direction::Lower))

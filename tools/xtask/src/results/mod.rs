@@ -143,9 +143,10 @@ impl Measurement {
         range(&self.samples)
     }
 
-    /// Least and greatest time. Nothing of counts: they repeat, but for the first of them.
+    /// Between which times the middle half of the samples is: a single one that something else held
+    /// up does not count. Nothing of counts: they repeat, but for the first of them.
     pub fn spread(&self) -> Option<(f64, f64)> {
-        self.range().filter(|_| self.question.clock == Clock::Wall)
+        quartiles(&self.samples).filter(|_| self.question.clock == Clock::Wall)
     }
 }
 
@@ -159,6 +160,19 @@ pub fn median(samples: &[f64]) -> Option<f64> {
         odd if odd % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// The first and the third quartile; between two samples what is in proportion.
+pub fn quartiles(samples: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let at = |share: f64| {
+        let place = share * last as f64;
+        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    };
+    Some((at(0.25), at(0.75)))
 }
 
 /// Least and greatest sample.
@@ -272,6 +286,12 @@ pub mod tests {
         assert_eq!(measured("even", &[5.0, 1.0, 3.0, 4.0]).median(), Some(3.5));
         assert_eq!(measured("none", &[]).median(), None);
         assert_eq!(measured("odd", &[5.0, 1.0, 3.0]).range(), Some((1.0, 5.0)));
+        assert_eq!(quartiles(&[900.0, 1.0, 3.0, 2.0, 4.0]), Some((2.0, 4.0)));
+        assert_eq!(
+            [quartiles(&[1.0, 2.0]), quartiles(&[7.0])],
+            [Some((1.25, 1.75)), Some((7.0, 7.0))]
+        );
+        assert_eq!(quartiles(&[]), None);
     }
 
     #[test]

@@ -66,6 +66,12 @@ for (const box of document.querySelectorAll('.scroll'))
   if (box.scrollWidth > box.clientWidth) wrong.push(`cut: ${box.textContent.slice(0, 60)}`);
 for (const cell of document.querySelectorAll('td'))
   if (cell.scrollWidth > cell.clientWidth + 1) wrong.push(`wider than its column: ${cell.textContent}`);
+const extent = document.createRange();
+for (const cell of document.querySelectorAll('td:not(:first-child)')) {
+  extent.selectNodeContents(cell);
+  if (/^[0-9,.]+$/.test(cell.textContent) && extent.getClientRects().length > 1)
+    wrong.push(`a broken number: ${cell.textContent}`);
+}
 if (document.querySelector('details:not([open])')) wrong.push('something is closed');
 if (document.documentElement.scrollWidth > innerWidth) wrong.push('wider than the window');
 const verdict = parent.document.createElement('pre');
