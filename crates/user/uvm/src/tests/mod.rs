@@ -41,6 +41,12 @@ impl Both {
 
     /// A write ended for want of memory; the page may be the process's own already.
     fn note_failure(&mut self, page: u64, kernel: &Kernel) {
+        if self.real.map().within(page, page + 1).next().is_none() {
+            // A stack that was to grow has not.
+            let map = self.real.map();
+            self.model.pages.retain(|&at, _| map.within(at, at + 1).next().is_some());
+            return;
+        }
         let owns = |chunk: &crate::amap::Chunk| chunk.owns((page & 255) as u32);
         if self.real.amap().chunk(page >> 8).is_some_and(owns) {
             let value = match self.model.look(page) {
