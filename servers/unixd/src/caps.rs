@@ -1,7 +1,7 @@
 //! Capabilities that are deleted when the value that holds them is dropped, and memory.
 
-use abi::slots::MEMD;
 use crate::server::RAM;
+use abi::slots::MEMD;
 use libos::domain;
 use libos::{invoke, memd, op, Cap, CapAddr, CapType, Place, Rights, Status};
 use unixproto::Errno;
