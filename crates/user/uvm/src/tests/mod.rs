@@ -60,6 +60,28 @@ impl Both {
         self.note_zeroes(page);
     }
 
+    /// What is in memory of each entry, and of all of them.
+    fn check_residency(&self) {
+        let (amap, pmap) = (self.real.amap(), self.real.pmap());
+        let mut files = 0;
+        for entry in self.real.map().entries() {
+            let mut expected = crate::Residency::default();
+            for page in entry.start..entry.end {
+                let slot = (page & 255) as u32;
+                match amap.chunk(page >> 8) {
+                    Some(chunk) if chunk.owns(slot) => expected.own += 1,
+                    Some(chunk) if chunk.filled.get(slot) => expected.shared += 1,
+                    _ => expected.objects += u64::from(pmap.is_present(page)),
+                }
+            }
+            assert_eq!(self.real.residency(entry.start, entry.end), expected, "{entry:?}");
+            files += expected.objects;
+        }
+        if !self.backend.has_lost {
+            assert_eq!(self.real.usage().files, files);
+        }
+    }
+
     /// Of each pair that an anon has the first slot holds its Frame, and the second its Mapping if it
     /// is mapped. All others are empty.
     fn check_pairs(&self) {
@@ -213,6 +235,7 @@ impl World {
             both.check_pairs();
             let anons = both.real.amap().chunks().map(|(_, chunk)| chunk.filled.count() as u64);
             assert_eq!(both.real.amap().pages(), anons.sum::<u64>());
+            both.check_residency();
             for page in both.backend.present_pages() {
                 let target = both.backend.look_up(page, Access::Read).unwrap();
                 let at = both.model.pages.get(&page).unwrap_or_else(|| panic!("{page} is mapped"));
