@@ -160,12 +160,13 @@ impl<M: Memory> Files<M> {
     }
 
     fn count_claim(&mut self, ino: Ino, claim: Claim, change: i32) {
-        let Ok((_, file)) = self.file(ino) else { return };
-        let count = match claim {
+        let which: fn(&mut Content<M::Frame>) -> &mut u32 = match claim {
             Claim::None => return,
-            Claim::Writes => &mut file.writers,
-            Claim::Executes => &mut file.texts,
+            Claim::Writes => |file| &mut file.writers,
+            Claim::Executes => |file| &mut file.texts,
         };
+        let Ok((_, file)) = self.file(ino) else { return };
+        let count = which(file);
         *count = count.saturating_add_signed(change);
     }
 
