@@ -483,7 +483,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     if space.after_fork(caps).is_err() {
         upcall::die(SIGKILL, "what a child must not see cannot be taken away");
     }
-    usage::begin_child(&p.mm);
+    usage::begin_child(&mut p.mm);
     p.limits.show();
     if child_tid != 0 {
         let pid = p.pid;

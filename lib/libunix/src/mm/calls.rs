@@ -79,13 +79,14 @@ fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
         (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
             let end = (start + request.len).div_ceil(PAGE);
             space.populate_lenient(caps, start / PAGE, end);
+            usage::changed(mm);
         }
         (Err(_), Some((object, _))) if !space.map().uses(object) => {
             caps.object_release(object);
         }
         _ => {}
     }
-    usage::changed(&p.mm);
+    usage::mapped(&p.mm);
     settle(p);
     result
 }

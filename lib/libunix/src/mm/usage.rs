@@ -10,15 +10,19 @@ use core::sync::atomic::Ordering::Relaxed;
 use unixproto::session::Memory;
 use uvm::{Flags, Prot, Usage};
 
-/// Faults between two counts, at least, a power of two; and for each page table that is counted.
-const FAULTS_MIN: u64 = 128;
-const FAULTS_PER_TABLE: u64 = 16;
+/// Faults from the beginning to the first count; to each further one it is twice as many, up to the most.
+const FIRST_FAULTS: u64 = 16;
+const MOST_FAULTS: u64 = 1024;
+/// Faults for each page table that is counted, at least.
+const FAULTS_PER_TABLE: u64 = 128;
 
-/// What was counted last, in the order in which [`Memory`] has it.
+/// What was counted last, and when that is done again.
 #[derive(Clone, Copy)]
 pub struct Counted {
-    /// How many faults there had been.
-    faults: u64,
+    /// So many more faults.
+    faults_left: u64,
+    /// So many there were in all.
+    period: u64,
     files: u64,
     data: u64,
     stack: u64,
@@ -31,7 +35,8 @@ pub struct Counted {
 impl Counted {
     /// Nothing.
     pub const NONE: Counted = Counted {
-        faults: 0,
+        faults_left: FIRST_FAULTS,
+        period: FIRST_FAULTS,
         files: 0,
         data: 0,
         stack: 0,
@@ -40,29 +45,32 @@ impl Counted {
         tables: 0,
         shared_tables: 0,
     };
+
+    /// The next count is as far away as after the beginning.
+    fn restart(&mut self) {
+        (self.faults_left, self.period) = (FIRST_FAULTS, FIRST_FAULTS);
+    }
 }
 
 /// A fault has been handled. Here alone faults are counted.
 #[inline(always)]
 pub fn faulted(mm: &mut Mm) {
     let memory = &main_header().memory;
-    let faults = memory.faults.load(Relaxed) + 1;
-    memory.faults.store(faults, Relaxed);
+    memory.faults.store(memory.faults.load(Relaxed) + 1, Relaxed);
     memory.resident.store(mm.space.amap().pages(), Relaxed);
-    if faults.is_multiple_of(FAULTS_MIN) {
-        count_if_cheap(mm, faults);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn count_if_cheap(mm: &mut Mm, faults: u64) {
-    if faults.wrapping_sub(mm.counted.faults) >= mm.counted.tables * FAULTS_PER_TABLE {
+    mm.counted.faults_left -= 1;
+    if mm.counted.faults_left == 0 {
         count(mm);
     }
 }
 
-/// Something has been mapped or unmapped.
+/// Something has been mapped.
+#[inline]
+pub fn mapped(mm: &Mm) {
+    main_header().memory.mapped.store(mm.space.map().pages(), Relaxed);
+}
+
+/// Something has been unmapped, or mapped and touched.
 #[inline]
 pub fn changed(mm: &Mm) {
     let memory = &main_header().memory;
@@ -86,14 +94,15 @@ fn raise(most: &AtomicU64, now: u64) {
 }
 
 /// A program begins.
-pub fn begin(mm: &Mm) {
+pub fn begin(mm: &mut Mm) {
     let Memory { most_mapped, most_resident, .. } = &main_header().memory;
     [most_mapped, most_resident].into_iter().for_each(|word| word.store(0, Relaxed));
+    mm.counted.restart();
     tell(mm);
 }
 
 /// A child begins, of which nothing has been told.
-pub fn begin_child(mm: &Mm) {
+pub fn begin_child(mm: &mut Mm) {
     main_header().memory.faults.store(0, Relaxed);
     begin(mm);
 }
@@ -104,7 +113,7 @@ pub fn tell(mm: &Mm) {
     changed(mm);
     shrinks(mm);
     memory.copies.store(mm.space.copies, Relaxed);
-    let Counted { faults: _, files, data, stack, text, locked, tables, shared_tables } = mm.counted;
+    let Counted { files, data, stack, text, locked, tables, shared_tables, .. } = mm.counted;
     let words = [
         (&memory.files, files),
         (&memory.data, data),
@@ -122,8 +131,10 @@ pub fn tell(mm: &Mm) {
 #[inline(never)]
 pub fn count(mm: &mut Mm) {
     let Usage { files, tables, shared_tables } = mm.space.usage();
-    let faults = main_header().memory.faults.load(Relaxed);
-    let mut counted = Counted { faults, files, tables, shared_tables, ..Counted::NONE };
+    let wanted = (mm.counted.period * 2).min(MOST_FAULTS).max(tables * FAULTS_PER_TABLE);
+    let (faults_left, period) = (wanted, wanted);
+    let mut counted =
+        Counted { faults_left, period, files, tables, shared_tables, ..Counted::NONE };
     for entry in mm.space.map().entries() {
         let pages = entry.end - entry.start;
         if entry.flags.has(Flags::STACK) {
