@@ -16,6 +16,8 @@ pub struct System {
     args: Vec<u8>,
     /// Descriptions 0, 1 and 2 of the first process.
     stdio: [u32; 3],
+    /// Patterns of the files that are handed out at the end.
+    exports: Option<Vec<u8>>,
     /// Unknown system calls, with how often each was seen.
     unknown: BTreeMap<u64, u64>,
     /// Wait status of the first process, once it has ended.
@@ -34,6 +36,14 @@ impl System {
     /// What the first process begins with.
     pub fn set_first(&mut self, args: Vec<u8>, stdio: [u32; 3]) {
         (self.args, self.stdio) = (args, stdio);
+    }
+    /// At the end, these files are to be handed out.
+    pub fn set_exports(&mut self, patterns: Vec<u8>) {
+        self.exports = Some(patterns);
+    }
+    /// Patterns of the files that are to be handed out at the end.
+    pub fn exports(&self) -> Option<&[u8]> {
+        self.exports.as_deref()
     }
     /// The argument block of the first process.
     pub fn args(&self) -> &[u8] {

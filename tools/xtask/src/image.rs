@@ -1,8 +1,8 @@
 //! The boot image: what the first domains are loaded from, and the Linux root file system.
 //!
 //! A cpio archive (see [`crate::cpio`]) in two parts. The base holds `boot/…` and `root/…` and is
-//! kept from one start to the next; a small second part adds the files of one run: `boot/args`, the
-//! program, and what `--file` names.
+//! kept from one start to the next; a small second part adds the files of one run: what is to be done
+//! ([`Orders`]), the program, and what `--file` names.
 
 use crate::compile::Built;
 use crate::cpio::Archive;
@@ -198,6 +198,15 @@ pub struct Addition {
     pub guest: String,
 }
 
+/// What the guest is to do.
+#[derive(Default)]
+pub struct Orders {
+    /// What it runs: the contents of `boot/args`.
+    pub arguments: Vec<u8>,
+    /// What it hands out at the end: the contents of [`exportproto::WANTED`], if there is anything.
+    pub exports: Vec<u8>,
+}
+
 /// The image of one run. Its file is deleted when this is dropped.
 pub struct Image {
     pub file: PathBuf,
@@ -219,11 +228,11 @@ impl Image {
         Image { file: project.state().join(name) }
     }
 
-    /// The base, `boot/args` with the given contents, and `additions`.
+    /// The base, the files with the orders, and `additions`.
     pub fn assemble(
         project: &Project,
         base: &Base,
-        arguments: &[u8],
+        orders: &Orders,
         additions: &[Addition],
     ) -> Result<Image> {
         let image = Image::temporary(project);
@@ -231,7 +240,10 @@ impl Image {
             .with_context(|| format!("cannot write {}", image.file.display()))?;
         let out = BufWriter::new(File::options().append(true).open(&image.file)?);
         let mut archive = Archive::continued_at(out, offset);
-        archive.file("boot/args", 0o644, 0, arguments)?;
+        archive.file("boot/args", 0o644, 0, &orders.arguments)?;
+        if !orders.exports.is_empty() {
+            archive.file(exportproto::WANTED, 0o644, 0, &orders.exports)?;
+        }
         let mut adder = Adder { archive, made: BTreeSet::new(), base };
         for addition in additions {
             adder.add(&addition.host, &addition.guest)?;

@@ -124,12 +124,15 @@ pub struct Ports {
     pub first: i32,
     /// The ports of the device with standard output and error.
     pub others: Option<[i32; 2]>,
+    /// The port of the device that files come out of, if there is to be one.
+    pub files: Option<i32>,
 }
 
 impl Ports {
     /// All of them.
     pub fn all(self) -> impl Iterator<Item = i32> {
-        [self.control, self.first].into_iter().chain(self.others.into_iter().flatten())
+        let others = self.others.into_iter().flatten().chain(self.files);
+        [self.control, self.first].into_iter().chain(others)
     }
 }
 
@@ -178,8 +181,17 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
         Some([out, err]) => {
             add("-serial null");
             add(&format!("-chardev socket,id=out,fd={out} -chardev socket,id=err,fd={err}"));
-            add("-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports=4,vectors=1");
-            for (number, name) in [(1, "first"), (2, "out"), (3, "err")] {
+            let mut names = vec!["first", "out", "err"];
+            if let Some(files) = ports.files {
+                add(&format!("-chardev socket,id=files,fd={files}"));
+                names.push("files");
+            }
+            // Number 0 is one too.
+            let most = names.len() + 1;
+            add(&format!(
+                "-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports={most},vectors=1"
+            ));
+            for (number, name) in (1..).zip(names) {
                 add(&format!(
                     "-device virtserialport,bus=streams.0,nr={number},chardev={name},name={name}"
                 ));

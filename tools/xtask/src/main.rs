@@ -11,6 +11,7 @@ mod compile;
 mod cpio;
 mod elf;
 mod emulator;
+mod export;
 mod image;
 mod kvm;
 mod layers;

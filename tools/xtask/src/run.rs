@@ -2,7 +2,8 @@
 
 use crate::backtrace::Symbols;
 use crate::emulator::{self, Console, End, Finished, Limits};
-use crate::image::{Addition, Base, Image};
+use crate::export::{self, Export};
+use crate::image::{Addition, Base, Image, Orders};
 use crate::log::{panic_report, Log, Record};
 use crate::machine::{parse_size, Boot, MachineOptions, MemorySize, Streams};
 use crate::ports::{is_same, Sink};
@@ -22,6 +23,7 @@ use std::time::Duration;
 /// error tells them apart.
 pub const STATUS_PANIC: i32 = 101;
 pub const STATUS_DIED: i32 = 102;
+pub const STATUS_FILES: i32 = 103;
 pub const STATUS_TIMEOUT: i32 = 124;
 
 /// Boot Tessera and run a program on it (a shell if none is named)
@@ -32,8 +34,10 @@ pub const STATUS_TIMEOUT: i32 = 124;
 /// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
 /// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
 ///
-/// Other exit statuses, each with a message: 101 the kernel panicked, 102 the emulator died, 124
-/// time-out.
+/// Other exit statuses, each with a message: 2 wrong arguments, or the program cannot be run, 101 the kernel
+/// panicked, 102 the emulator died, 103 the program's status was 0 but files of --out did not come, 124
+/// time-out, 125 the guest could not begin, 126 and 127 the guest could not run the program (with
+/// --no-check), 130 ended by Ctrl-A x, 128+N ended by signal N.
 #[derive(clap::Args, Debug)]
 pub struct RunOptions {
     #[command(flatten)]
@@ -47,6 +51,11 @@ pub struct RunOptions {
     /// Put a file or folder of this machine into the image (default place: as named, from /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub file: Vec<String>,
+    /// When the program has ended, however it has, copy a file or folder out of the guest (default place: as
+    /// named, below the present folder; by its last name if GUEST begins with a slash). GUEST may be a pattern
+    /// such as 'out/*.csv'. May be repeated
+    #[arg(long, value_name = "GUEST[:HOST]", conflicts_with = "serial")]
+    pub out: Vec<String>,
     /// End the emulator after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
@@ -80,6 +89,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let invocation = Invocation::new(arguments, &options.env)?;
     let mut additions: Vec<Addition> =
         options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
+    let exports: Vec<Export> =
+        options.out.iter().map(|text| export::parse(text)).collect::<Result<_>>()?;
     setup::qemu()?;
     // Sought again when the image is made; installed now, so that all of that comes first.
     setup::busybox()?;
@@ -92,7 +103,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     if !options.program.is_empty() {
         additions.extend(invocation.locate(&base, !options.no_check)?);
     }
-    let image = Image::assemble(project, &base, &invocation.encode(), &additions)?;
+    let orders = Orders { arguments: invocation.encode(), exports: export::encode(&exports) };
+    let image = Image::assemble(project, &base, &orders, &additions)?;
     let mut boot = Boot::new(project, &image.file, &options.machine)?;
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
     boot.kernel = built.kernel;
@@ -115,6 +127,10 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         errors: Sink::file(duplicate(stderr())?)?,
         screen: screen()?,
         terminal: raw_mode.is_some(),
+        files: match exports.is_empty() {
+            true => None,
+            false => Some(Box::new(move |from| export::receive(from, &exports))),
+        },
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
     drop(raw_mode);
@@ -123,7 +139,12 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         fs::write(file, dump.to_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(report(&finished, &boot.kernel, &log.file, options.verbose))
+    let status = report(&finished, &boot.kernel, &log.file, options.verbose);
+    finished.file_problems.iter().for_each(|problem| eprintln!("x: {problem}"));
+    Ok(match status {
+        0 if !finished.file_problems.is_empty() => STATUS_FILES,
+        status => status,
+    })
 }
 
 fn duplicate(file: BorrowedFd) -> Result<File> {

@@ -2,7 +2,7 @@
 
 use super::harness;
 use crate::emulator::{self, Console, End, Limits};
-use crate::image::{Addition, Base, Image};
+use crate::image::{Addition, Base, Image, Orders};
 use crate::linux::{HugePages, Linux};
 use crate::log::{panic_report, Log};
 use crate::machine::{Boot, MachineOptions, MemorySize};
@@ -108,7 +108,8 @@ impl Session {
         additions.push(Addition { host: stdin.file.clone(), guest: STDIN.into() });
         let mut invocation = task.invocation.clone();
         invocation.arguments.splice(0..0, [MEASURE.to_owned(), STDIN.to_owned()]);
-        let image = Image::assemble(&self.project, &self.base, &invocation.encode(), &additions)?;
+        let orders = Orders { arguments: invocation.encode(), ..Orders::default() };
+        let image = Image::assemble(&self.project, &self.base, &orders, &additions)?;
         let (boot, _initramfs) = match (system, &self.linux) {
             (System::Tessera, _) => (self.tessera(&image, &machine)?, None),
             (_, Err(why)) => return Ok(failed("no kernel", why)),
@@ -158,6 +159,7 @@ impl Session {
             errors: Sink::nowhere(),
             screen: Sink::nowhere(),
             terminal: false,
+            files: None,
         };
         let limits = Limits { timeout: Some(self.timeout), ..Limits::default() };
         let finished = emulator::run(boot, console, &log, &limits)?;

@@ -10,6 +10,7 @@ mod compare;
 mod cores;
 mod directives;
 mod events;
+mod files;
 pub mod guest;
 mod host;
 pub mod linux;
@@ -226,6 +227,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(mutations::cases());
     cases.extend(cli::cases());
     cases.extend(streams::cases());
+    cases.extend(files::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());
