@@ -11,7 +11,7 @@ use crate::bench_host::{self, MAPPING_DATABASE};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
 use crate::compare::table::{ratio, Table};
-use crate::compile::Built;
+use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
@@ -22,10 +22,10 @@ use crate::project::Project;
 use crate::results::change::{changes, Change};
 use crate::results::line::{self, Defaults};
 use crate::results::{self, grouped, Clock, Measurement, Provenance, System};
+use crate::setup;
 use crate::testing::guest::{Extras, GuestRun};
 use crate::testing::Context;
 use crate::tracing::{self, Traced};
-use crate::{compile, setup};
 use anyhow::{ensure, Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -221,12 +221,12 @@ fn measure(
 
 /// What native programs need.
 fn prepare(project: &Project) -> Result<Context> {
-    prepare_built(project, compile::build(project)?)
+    prepare_built(project, compile::build(project, Scope::Everything)?)
 }
 
 /// The same with what was built with probes.
 pub fn prepare_traced(project: &Project) -> Result<(Traced, Context)> {
-    let traced = tracing::build(project)?;
+    let traced = tracing::build(project, Scope::Everything)?;
     let context = prepare_built(project, traced.built.clone())?;
     Ok((traced, context))
 }

@@ -4,7 +4,7 @@
 //! kept from one start to the next; a small second part adds the files of one run: what is to be done
 //! ([`Orders`]), the program, and what `--file` names.
 
-use crate::compile::Built;
+use crate::compile::{self, Built, Scope};
 use crate::cpio::Archive;
 use crate::elf;
 use crate::project::Project;
@@ -61,9 +61,11 @@ impl Base {
         remove_stale_images(project);
         let busybox = setup::busybox()?;
         let bash = setup::find_in_path("bash-static");
-        let name = match built.variant {
-            Variant::Plain | Variant::Counted => "base",
-            Variant::Traced => "base.traced",
+        let name = match (built.variant, built.scope) {
+            (Variant::Plain | Variant::Counted, Scope::System) => "base",
+            (Variant::Plain | Variant::Counted, Scope::Everything) => "base.all",
+            (Variant::Traced, Scope::System) => "base.traced",
+            (Variant::Traced, Scope::Everything) => "base.all.traced",
         };
         let file = project.state().join(format!("{name}.cpio"));
         let index_file = project.state().join(format!("{name}.index"));
@@ -71,7 +73,7 @@ impl Base {
             .chain([busybox.as_path()])
             .chain(bash.as_deref())
             .collect();
-        let key = inputs_key(&inputs)?;
+        let key = inputs_key(project, &inputs)?;
         let remembered = fs::read_to_string(&index_file).unwrap_or_default();
         if let (Some(index), true) = (remembered.strip_prefix(&key), file.exists()) {
             return Ok(Base { file, index: index.lines().map(String::from).collect() });
@@ -105,10 +107,10 @@ fn remove_stale_images(project: &Project) {
     }
 }
 
-/// Sizes and times of all that goes into the base, as one line.
-fn inputs_key(inputs: &[&Path]) -> Result<String> {
-    let mut key = String::new();
-    for file in inputs.iter().copied().chain([std::env::current_exe()?.as_path()]) {
+/// Sizes and times of all that goes into the base, and the version of what makes it, as one line.
+fn inputs_key(project: &Project, inputs: &[&Path]) -> Result<String> {
+    let mut key = format!("{:x} ", compile::own_version(project));
+    for file in inputs {
         let metadata = fs::metadata(file).with_context(|| format!("{}", file.display()))?;
         key += &format!("{}:{}:{} ", file.display(), metadata.len(), metadata.mtime_nsec());
         key += &format!("{}; ", metadata.mtime());

@@ -1,6 +1,7 @@
 //! `./x run`: boots, runs one program, and ends as it ended.
 
 use crate::backtrace::Symbols;
+use crate::compile::{self, Scope};
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::export::{self, Export};
 use crate::image::{Addition, Base, Image, Orders};
@@ -9,12 +10,13 @@ use crate::machine::{parse_size, Boot, MachineOptions, MemorySize, Streams};
 use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
+use crate::setup;
 use crate::terminal::{window_size, RawMode};
-use crate::{compile, setup, tracing};
-use anyhow::{bail, Context, Result};
+use crate::tracing::Recording;
+use anyhow::{bail, Result};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -94,10 +96,10 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     setup::qemu()?;
     // Sought again when the image is made; installed now, so that all of that comes first.
     setup::busybox()?;
-    let traced = options.trace.is_some().then(|| tracing::build(project)).transpose()?;
-    let built = match &traced {
-        Some(traced) => traced.built.clone(),
-        None => compile::build(project)?,
+    let recording = options.trace.is_some().then(|| Recording::new(project)).transpose()?;
+    let built = match &recording {
+        Some(recording) => recording.built().clone(),
+        None => compile::build(project, Scope::System)?,
     };
     let base = Base::prepare(project, &built)?;
     if !options.program.is_empty() {
@@ -109,10 +111,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
     boot.kernel = built.kernel;
     boot.streams = if options.serial { Streams::Serial } else { Streams::Device };
-    let memory = tracing::Memory::new(project);
-    if traced.is_some() {
-        boot.memory_file = Some(memory.0.clone());
-        boot.command_line += &format!(" trace={}", options.trace_buffer.mib << 20);
+    if let Some(recording) = &recording {
+        recording.prepare(&mut boot, options.trace_buffer.mib << 20);
     }
     if options.machine.gdb {
         let kernel = boot.kernel.display();
@@ -134,10 +134,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
     drop(raw_mode);
-    if let (Some(traced), Some(file)) = (&traced, &options.trace) {
-        let dump = tracing::collect(traced, &boot.options, &memory, &finished.records)?;
-        fs::write(file, dump.to_bytes())
-            .with_context(|| format!("cannot write {}", file.display()))?;
+    if let (Some(recording), Some(file)) = (&recording, &options.trace) {
+        recording.save(&boot, &finished.records, file)?;
     }
     let status = report(&finished, &boot.kernel, &log.file, options.verbose);
     finished.file_problems.iter().for_each(|problem| eprintln!("x: {problem}"));

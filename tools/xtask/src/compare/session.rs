@@ -1,6 +1,7 @@
 //! One boot of one system with one program, and what came of it.
 
 use super::harness;
+use crate::compile::{self, Scope};
 use crate::emulator::{self, Console, End, Limits};
 use crate::image::{Addition, Base, Image, Orders};
 use crate::linux::{HugePages, Linux};
@@ -10,8 +11,8 @@ use crate::ports::Sink;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
+use crate::setup;
 use crate::testing::guest::Captured;
-use crate::{compile, setup};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -85,7 +86,7 @@ impl Session {
     ) -> Result<Session> {
         setup::qemu()?;
         setup::c_compiler()?;
-        let built = compile::build(project)?;
+        let built = compile::build(project, Scope::System)?;
         Ok(Session {
             project: project.clone(),
             base: Base::prepare(project, &built)?,

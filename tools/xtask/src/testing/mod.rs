@@ -26,7 +26,7 @@ mod shell;
 mod streams;
 mod tracing;
 
-use crate::compile::{self, Built};
+use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::project::Project;
 use crate::setup;
@@ -202,7 +202,7 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
 fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
     setup::qemu()?;
     setup::test_tools()?;
-    let built = compile::build(project)?;
+    let built = compile::build(project, Scope::Everything)?;
     let base = Base::prepare(project, &built)?;
     Ok(Context {
         project: project.clone(),
