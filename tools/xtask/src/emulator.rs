@@ -13,7 +13,7 @@
 use crate::log::{read_log, Log, Record};
 use crate::machine::{self, Boot, Ports, Streams, EXIT_ORDERLY, EXIT_PANIC, QEMU};
 use crate::ports::{carry_input, carry_output, send_control, Loss, Sink};
-use crate::terminal::window_size;
+use crate::terminal::{window_size, RawMode};
 use anyhow::{Context, Result};
 use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
@@ -70,7 +70,7 @@ pub struct Console {
     pub errors: Sink,
     /// Where the guest's terminal is seen. (With the serial port: `output`.)
     pub screen: Sink,
-    /// The input is a terminal in raw mode.
+    /// The input is a terminal, which is put into raw mode.
     pub terminal: bool,
     /// Takes the files that come when the session is over, until the port closes; says what went wrong.
     pub files: Option<FileTaker>,
@@ -162,6 +162,8 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
     watch_child(child, events.clone());
 
     let mut input = Some((input, to, control_here.try_clone()?));
+    // Keys are the guest's from when it can take them. Before that Ctrl-C ends us, as usual.
+    let mut raw_mode = None;
     // What is to be said as soon as the guest listens.
     let (mut listens, mut unsaid) = (false, Vec::new());
     let deadline = limits.timeout.map(|timeout| Instant::now() + timeout);
@@ -173,6 +175,7 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
         match event {
             Event::Ready => {
                 listens = true;
+                raw_mode = terminal.then(RawMode::enter).flatten();
                 if let Some((from, to, control)) = input.take() {
                     carry_input(from, to, control, terminal, events.clone());
                 }
@@ -202,6 +205,7 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
         // It may just have ended by itself; either way its end is reported.
         let _ = pidfd_send_signal(&handle, Signal::KILL);
     }
+    drop(raw_mode);
     // Both end when the emulator has gone and everything that it sent has been read. Output that
     // nobody takes must not keep us.
     let (records, log_tail) = logger.join().unwrap_or_default();

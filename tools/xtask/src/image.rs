@@ -45,7 +45,7 @@ const FILES: [(&str, &str); 5] = [
     ("etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n"),
     ("etc/hostname", "tessera\n"),
     ("etc/hosts", "127.0.0.1 localhost tessera\n"),
-    ("etc/profile", "export PS1='\\w \\$ '\nalias ll='ls -l'\n"),
+    ("etc/profile", include_str!("profile.sh")),
 ];
 
 /// The part that stays the same, and the paths in it.

@@ -11,7 +11,7 @@ use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
 use crate::setup;
-use crate::terminal::{window_size, RawMode};
+use crate::terminal::window_size;
 use crate::tracing::Recording;
 use anyhow::{bail, Result};
 use rustix::stdio::{stderr, stdin, stdout};
@@ -28,6 +28,20 @@ pub const STATUS_DIED: i32 = 102;
 pub const STATUS_FILES: i32 = 103;
 pub const STATUS_TIMEOUT: i32 = 124;
 
+const STATUSES: &str = "\
+Exit status:
+  the program's   0 to 255; 128+N if signal N killed it
+  2               wrong options, or the program cannot be run (it says why)
+  101             the kernel panicked
+  102             the emulator died, or a native program failed that others wait for
+  103             the program's was 0, but files of --out did not come
+  124             the time of --timeout is up
+  125             the system could not begin
+  126, 127        the guest itself could not run the program (with --no-check)
+  130             ended by Ctrl-A x
+  128+N           signal N ended ./x
+Each that is not the program's comes with a message on standard error.";
+
 /// Boot Tessera and run a program on it (a shell if none is named)
 ///
 /// PROG without a slash is a program of the image (busybox and all its commands, bash if the host
@@ -36,11 +50,8 @@ pub const STATUS_TIMEOUT: i32 = 124;
 /// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
 /// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
 ///
-/// Other exit statuses, each with a message: 2 wrong arguments, or the program cannot be run, 101 the kernel
-/// panicked, 102 the emulator died, 103 the program's status was 0 but files of --out did not come, 124
-/// time-out, 125 the guest could not begin, 126 and 127 the guest could not run the program (with
-/// --no-check), 130 ended by Ctrl-A x, 128+N ended by signal N.
 #[derive(clap::Args, Debug)]
+#[command(after_long_help = STATUSES)]
 pub struct RunOptions {
     #[command(flatten)]
     pub machine: MachineOptions,
@@ -112,28 +123,28 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     boot.kernel = built.kernel;
     boot.streams = if options.serial { Streams::Serial } else { Streams::Device };
     if let Some(recording) = &recording {
+        let buffers = options.trace_buffer.mib * u64::from(options.machine.cores);
+        options.machine.check_memory(&image.file, buffers)?;
         recording.prepare(&mut boot, options.trace_buffer.mib << 20);
     }
-    if options.machine.gdb {
+    if let Some(port) = options.machine.gdb {
         let kernel = boot.kernel.display();
-        eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
+        eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :{port}' (Ctrl-C ends it)");
     }
     let log = Log { file: project.new_kernel_log()?, to_stderr: options.verbose };
     let limits = Limits { timeout: options.timeout, watch_signals: true, ..Limits::default() };
-    let raw_mode = RawMode::enter();
     let console = Console {
         input: Box::new(duplicate(stdin())?),
         output: Sink::file(duplicate(stdout())?)?,
         errors: Sink::file(duplicate(stderr())?)?,
         screen: screen()?,
-        terminal: raw_mode.is_some(),
+        terminal: isatty(stdin()),
         files: match exports.is_empty() {
             true => None,
             false => Some(Box::new(move |from| export::receive(from, &exports))),
         },
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
-    drop(raw_mode);
     if let (Some(recording), Some(file)) = (&recording, &options.trace) {
         recording.save(&boot, &finished.records, file)?;
     }

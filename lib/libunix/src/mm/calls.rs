@@ -6,7 +6,7 @@ use crate::fd::kinds::with_kind;
 use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::{Io, Process};
 use crate::server::{self, op};
-use crate::sys::limits::Limits;
+use crate::sys::{self, limits::Limits};
 use abi::layout::PAGE;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
@@ -229,7 +229,11 @@ pub fn mremap(
 }
 
 pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
-    let advice = Advice::from_number(advice as u64).ok_or(Errno::EINVAL)?;
+    /// The number of this call.
+    const MADVISE: u64 = 28;
+    // Linux may know it; the error alone does not say so.
+    let refused = || sys::refused(MADVISE, Errno::EINVAL);
+    let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
     let Mm { space, caps, .. } = mm;
     space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno)
 }

@@ -189,8 +189,8 @@ pub fn report(mut unixd: Unixd) -> ! {
         export(tree.files_mut(), terminal.streams(), patterns);
         terminal.drain();
     }
-    for (number, count) in unixd.system.unknown() {
-        libos::log!("@unknown {number} {count}");
+    for (name, error, count) in unixd.system.refused() {
+        libos::log!("@unknown {name} {count} {}", error.name());
     }
     let status = match unixd.system.ended() {
         Some(status) if status & 0x7f == 0 => status >> 8 & 0xff,

@@ -1,5 +1,6 @@
 //! A set of programs, each on every system, results checked and timed.
 
+use super::readme;
 use super::session::Session;
 use super::table::{ratio, Table};
 use super::CompareOptions;
@@ -44,6 +45,9 @@ pub fn compare(
     results::write(&file, &all)?;
     if options.record {
         record(session, &all)?;
+    }
+    if options.readme {
+        readme::renew(&session.project, &table(&all, Clock::Instructions, options.systems()))?;
     }
     println!("{} results in {}; ./x report draws them", all.len(), file.display());
     Ok(i32::from(!complaints.is_empty()))

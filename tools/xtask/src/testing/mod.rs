@@ -189,7 +189,12 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
                 return Ok(tally.finish());
             }
         };
-        let cases: Vec<Case> = cases(&context, filter)?.into_iter().filter(selected).collect();
+        let all = cases(&context, filter)?;
+        let names: Vec<String> = all.iter().map(|case| case.name.clone()).collect();
+        let cases: Vec<Case> = all.into_iter().filter(selected).collect();
+        if cases.is_empty() && tally.is_empty() {
+            return Ok(nothing_selected(filter, &names));
+        }
         if options.list {
             cases.iter().for_each(|case| println!("{}", case.name));
             return Ok(0);
@@ -197,6 +202,37 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
         tally.run(&context, cases, options.jobs);
     }
     Ok(tally.finish())
+}
+
+/// Says that no test is meant, and which may have been; the exit status.
+fn nothing_selected(filter: &str, names: &[String]) -> i32 {
+    let list = similar(filter, names);
+    eprintln!(
+        "x: no test has {filter:?} in its name{}",
+        match list.is_empty() {
+            true => "; ./x test --list shows all".to_owned(),
+            false => format!("; similar: {} (./x test --list shows all)", list.join(", ")),
+        }
+    );
+    2
+}
+
+/// The names most like a word that none of them contains.
+fn similar<'a>(word: &str, names: &'a [String]) -> Vec<&'a str> {
+    const MOST: usize = 3;
+    const LEAST: f64 = 0.75;
+    let likeness = |name: &str| {
+        let (suite, own) = name.split_once('/').unwrap_or(("", name));
+        [name, suite, own]
+            .map(|part| strsim::jaro_winkler(word, part))
+            .into_iter()
+            .fold(0.0, f64::max)
+    };
+    let mut all: Vec<(f64, &str)> =
+        names.iter().map(|name| (likeness(name), name.as_str())).collect();
+    all.retain(|(likeness, _)| *likeness >= LEAST);
+    all.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(right.1)));
+    all.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
 fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
@@ -280,6 +316,11 @@ impl Tally {
         bar.finish_and_clear();
     }
 
+    /// No test has run yet.
+    fn is_empty(&self) -> bool {
+        self.passed == 0 && self.failed.is_empty()
+    }
+
     fn add(&mut self, result: TestResult, time: Option<Duration>) {
         let time = time.map_or(String::new(), |time| format!("  {:.1} s", time.as_secs_f64()));
         let TestResult { name, outcome } = result;
@@ -307,4 +348,17 @@ impl Tally {
 
 fn indent(text: &str) -> String {
     text.lines().map(|line| format!("        {line}\n")).collect::<String>().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::similar;
+
+    #[test]
+    fn the_most_similar_names_come_first() {
+        let names = ["cli/status_7", "linux/cow_counters", "shell/pipeline"].map(String::from);
+        assert_eq!(similar("linux/cow_countres", &names)[0], "linux/cow_counters");
+        assert_eq!(similar("pipelin3", &names), ["shell/pipeline"]);
+        assert!(similar("zzzz", &names).is_empty());
+    }
 }
