@@ -19,11 +19,17 @@ mod check;
 #[cfg(feature = "workbench")]
 mod compare;
 mod compile;
+#[cfg(feature = "workbench")]
+mod completion;
 mod cpio;
+mod demo;
+mod doctor;
 mod elf;
 mod emulator;
 mod export;
 mod image;
+#[cfg(feature = "workbench")]
+mod interrupt;
 mod kvm;
 #[cfg(feature = "workbench")]
 mod layers;
@@ -63,12 +69,24 @@ use compile::Scope;
 use project::Project;
 use std::process::ExitCode;
 
+const TIMES: &str = "\
+How long it takes, on two processors without KVM:
+  run          0.3 s; the first time about a minute, besides downloads; with --trace another 2 minutes, once
+  build        2 minutes for everything, the first time; then seconds
+  test         seconds for one, the better part of an hour for all
+  check, doc   some minutes
+  bench        seconds to minutes for one, the better part of an hour for all
+  compare      seconds for a program; some 10 minutes for the standard set in instructions (--clock), more with wall times
+  report       seconds
+  demo         a minute; some minutes more, once, for the last two steps
+On a terminal all that takes long shows what it is at; Ctrl-C tells what came of it so far.";
+
 /// Tessera, a multikernel whose virtual memory is a library: build it, run it, test it, measure it
 ///
 /// Everything that is needed and missing is installed on the way (Debian's packages, Rust's
 /// bare-metal library), with one line on standard error for each.
 #[derive(Parser)]
-#[command(name = "x", bin_name = "./x", version)]
+#[command(name = "x", bin_name = "./x", version, after_help = TIMES)]
 struct Cli {
     #[command(subcommand)]
     command: Action,
@@ -77,6 +95,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Action {
     Run(run::RunOptions),
+    Demo(demo::DemoOptions),
+    /// Look what is there, what is missing, and whether KVM really runs guests; installs nothing
+    Doctor,
+    #[cfg(feature = "workbench")]
+    Completion(completion::CompletionOptions),
     #[cfg(feature = "workbench")]
     Test(testing::TestOptions),
     #[cfg(feature = "workbench")]
@@ -111,6 +134,10 @@ fn main() -> ExitCode {
 fn perform(action: Action) -> Result<i32> {
     let project = Project::find()?;
     match action {
+        Action::Demo(options) => demo::demo(&project, &options),
+        Action::Doctor => doctor::doctor(&project),
+        #[cfg(feature = "workbench")]
+        Action::Completion(options) => completion::completion(&options),
         Action::Run(options) => run::run(&project, &options),
         #[cfg(feature = "workbench")]
         Action::Test(options) => testing::test(&project, &options),

@@ -93,7 +93,7 @@ impl Progress {
         }
     }
 
-    /// Prints something without disturbing what is shown.
+    /// Prints something without disturbing what is shown; one at a time.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }

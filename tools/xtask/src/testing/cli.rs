@@ -3,8 +3,9 @@
 use super::guest::difference;
 use super::{feed, this_tool, Case, Context};
 use anyhow::{ensure, Context as _, Result};
+use rustix::process::{kill_process, Pid, Signal};
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -106,13 +107,16 @@ pub fn cases() -> Vec<Case> {
             Ok(())
         })
     });
-    let others: [(&str, fn(&Context) -> Result<()>); 7] = [
+    let others: [(&str, fn(&Context) -> Result<()>); 10] = [
         ("least_memory", least_memory),
         ("too_little_memory", too_little_memory),
         ("image_without_tests", image_without_tests),
         ("unknown_calls_by_name", unknown_calls),
         ("shell_greets", shell_greets),
         ("no_such_test", no_such_test),
+        ("interrupted", interrupted),
+        ("completion_and_doctor", completion_and_doctor),
+        ("demo", demo),
         ("gdb_can_be_stopped", gdb_can_be_stopped),
     ];
     let others = others.into_iter().map(|(name, body)| Case::single(format!("cli/{name}"), body));
@@ -176,6 +180,66 @@ fn no_such_test(context: &Context) -> Result<()> {
     ensure!(said.contains("similar: cli/no_such_test"), "it said {said:?}");
     let (status, said) = test("zzzzzzzz")?;
     ensure!(status == Some(2) && said.contains("--list"), "{status:?}: {said:?}");
+    Ok(())
+}
+
+/// Who ends the tests in the middle is told what came so far.
+fn interrupted(context: &Context) -> Result<()> {
+    let mut command = this_tool(context, &context.folder("cli")?)?;
+    // The first is over soon, the second is not.
+    command.args(["test", "--jobs", "1", "cli/streams"]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut output = BufReader::new(child.stdout.take().context("there is no output")?);
+    let mut said = String::new();
+    output.read_line(&mut said)?;
+    kill_process(Pid::from_child(&child), Signal::INT)?;
+    output.read_to_string(&mut said)?;
+    let status = child.wait()?.code();
+    ensure!(status == Some(130), "exit status {status:?}: {said}");
+    ensure!(said.contains("interrupted\n") && said.contains(" passed, 0 failed"), "{said}");
+    Ok(())
+}
+
+fn completion_and_doctor(context: &Context) -> Result<()> {
+    let tool = |arguments: &[&str]| -> Result<(Option<i32>, String)> {
+        let output = feed(this_tool(context, &context.folder("cli")?)?.args(arguments), b"")?;
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    let (status, script) = tool(&["completion", "bash"])?;
+    ensure!(status == Some(0), "exit status {status:?}");
+    // As bash calls it when somebody presses the key behind these words.
+    let press = "COMP_WORDS=(./x run --ou); COMP_CWORD=2; _x ./x --ou run; echo ${COMPREPLY[@]}; \
+        COMP_WORDS=(./x com); COMP_CWORD=1; _x ./x com ./x; echo ${COMPREPLY[@]}";
+    let mut bash = std::process::Command::new("bash");
+    let output = feed(bash.args(["-c", &format!("{script}\n{press}")]), b"")?;
+    let proposed = String::from_utf8_lossy(&output.stdout);
+    ensure!(proposed == "--out\ncompletion compare\n", "it proposes {proposed:?}");
+    let (status, script) = tool(&["completion", "zsh"])?;
+    ensure!(status == Some(0) && script.starts_with("#compdef x\n"), "exit status {status:?}");
+    // Tests run here, so programs do.
+    let (status, found) = tool(&["doctor"])?;
+    ensure!(status == Some(0), "exit status {status:?}: {found}");
+    for part in ["ok      rustc", "ok      QEMU emulator", "KVM: ", "./x run works"] {
+        ensure!(found.contains(part), "there is no {part:?} in: {found}");
+    }
+    Ok(())
+}
+
+/// The steps that need neither probes nor Linux show what they say.
+fn demo(context: &Context) -> Result<()> {
+    let mut command = this_tool(context, &context.folder("cli")?)?;
+    let output = feed(command.args(["demo", "self-paging", "fork", "revoke"]), b"")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{}: {text}", output.status);
+    ensure!(text.contains("every change is in the file"), "the pager failed: {text}");
+    let numbers = |word: &str| -> Vec<u64> {
+        let last = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse().ok());
+        text.lines().filter(|line| line.starts_with(word)).filter_map(last).collect()
+    };
+    let copies = numbers("page_copies ");
+    ensure!(copies.len() == 3 && copies[2] - copies[0] < 100, "{copies:?} of 2048 pages");
+    let (with, after) = (numbers("with a process: "), numbers("after kill -9: "));
+    ensure!(after.len() == 3 && after[1] == after[2] && with[2] > after[2], "{with:?} {after:?}");
     Ok(())
 }
 

@@ -28,15 +28,16 @@ mod tracing;
 
 use crate::compile::{self, Built, Scope};
 use crate::image::Base;
+use crate::interrupt::OnInterrupt;
+use crate::progress::{self, Progress};
 use crate::project::Project;
 use crate::setup;
 use anyhow::{Context as _, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Run the tests, or those whose name contains FILTER
@@ -170,9 +171,11 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     }
     let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
     let mut tally = Tally::new();
+    let _on_interrupt = tally.watch()?;
     let wants_host = "host/".contains(filter) || filter.starts_with("host/");
     if wants_host && !options.list {
         let inner = filter.strip_prefix("host/").unwrap_or("");
+        let _progress = Progress::new("building and running the tests on the host", 0);
         host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
     }
     if protocol::is_asked_for(filter) && !options.list {
@@ -275,74 +278,94 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
 
 /// Counts and shows results as they come.
 struct Tally {
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// What came of the tests so far.
+struct Counts {
     passed: usize,
     failed: Vec<String>,
-    bar: ProgressBar,
     started: Instant,
 }
 
 impl Tally {
     fn new() -> Tally {
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{pos}/{len} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Tally { passed: 0, failed: Vec::new(), bar, started: Instant::now() }
+        let counts = Counts { passed: 0, failed: Vec::new(), started: Instant::now() };
+        Tally { counts: Arc::new(Mutex::new(counts)) }
+    }
+
+    /// Whoever ends the tool in the middle is told what came so far.
+    fn watch(&self) -> Result<OnInterrupt> {
+        let counts = self.counts.clone();
+        OnInterrupt::new(move || {
+            println!("\ninterrupted");
+            if let Ok(counts) = counts.lock() {
+                counts.tell();
+            }
+        })
     }
 
     fn run(&mut self, context: &Context, cases: Vec<Case>, jobs: u16) {
-        self.bar.set_length(cases.len() as u64);
-        let bar = self.bar.clone();
-        let tally = Mutex::new(self);
+        let progress = Progress::new("testing", cases.len() as u64);
         let queue = Mutex::new(cases.into_iter());
         let next = || queue.lock().ok()?.next();
+        let tally = &*self;
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
                     while let Some(case) = next() {
-                        bar.set_message(case.name);
+                        progress.at(&case.name);
                         let started = Instant::now();
                         let results = (case.body)(context);
-                        let Ok(mut tally) = tally.lock() else { return };
                         let time = (results.len() == 1).then(|| started.elapsed());
-                        results.into_iter().for_each(|result| tally.add(result, time));
-                        for note in context.take_notes() {
-                            bar.suspend(|| println!("{}", indent(&note)));
-                        }
-                        bar.inc(1);
+                        progress.suspend(|| {
+                            results.into_iter().for_each(|result| tally.add(result, time));
+                            for note in context.take_notes() {
+                                println!("{}", indent(&note));
+                            }
+                        });
+                        progress.advance();
                     }
                 });
             }
         });
-        bar.finish_and_clear();
     }
 
     /// No test has run yet.
     fn is_empty(&self) -> bool {
-        self.passed == 0 && self.failed.is_empty()
+        self.counts.lock().is_ok_and(|counts| counts.passed == 0 && counts.failed.is_empty())
     }
 
-    fn add(&mut self, result: TestResult, time: Option<Duration>) {
+    fn add(&self, result: TestResult, time: Option<Duration>) {
         let time = time.map_or(String::new(), |time| format!("  {:.1} s", time.as_secs_f64()));
         let TestResult { name, outcome } = result;
         let text = match &outcome {
             Ok(()) => format!("ok      {name}{time}"),
             Err(why) => format!("FAILED  {name}{time}\n{}", indent(why)),
         };
+        let Ok(mut counts) = self.counts.lock() else { return };
         match outcome {
-            Ok(()) => self.passed += 1,
-            Err(_) => self.failed.push(name),
+            Ok(()) => counts.passed += 1,
+            Err(_) => counts.failed.push(name),
         }
-        self.bar.suspend(|| println!("{text}"));
+        println!("{text}");
     }
 
     fn finish(self) -> i32 {
-        println!("\n{:.0} s", self.started.elapsed().as_secs_f64());
+        let Ok(counts) = self.counts.lock() else { return 1 };
+        counts.tell();
+        i32::from(!counts.failed.is_empty() || counts.passed == 0)
+    }
+}
+
+impl Counts {
+    fn tell(&self) {
+        println!("\n{}", progress::time(self.started.elapsed()));
         if !self.failed.is_empty() {
             println!("failed:");
             self.failed.iter().for_each(|name| println!("  ./x test {name}"));
         }
         println!("{} passed, {} failed", self.passed, self.failed.len());
-        i32::from(!self.failed.is_empty() || self.passed == 0)
     }
 }
 
