@@ -67,7 +67,7 @@ impl Scheduler {
             return Err(Status::WrongState);
         }
         dcb.frame.get().load(&dcb.ctx);
-        dcb.clear(flag::SUSPENDED | flag::FAULT | flag::REPEATED);
+        dcb.clear(flag::SUSPENDED | flag::FAULT | flag::REPEATED | flag::CONFIGURING);
         self.wake(dcb);
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Invocations of Dispatchers.
 
-use super::{endpoint, object, outcome, run, settled, Outcome};
+use super::{endpoint, object, outcome, redirect, run, settled, survived, Outcome};
 use crate::arch;
 use crate::cap::lookup::used_slot;
 use crate::cap::CapExt;
 use crate::driver::CpuDriver;
+use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, SlotRef};
-use crate::operations::configure;
-use crate::operations::Settings;
+use crate::operations::{configure, Settings};
 use captypes::invocations::{DispatcherOp, Value};
 use captypes::{op, Invocation, Place, Rights, Status};
 
@@ -17,9 +17,7 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
     let dispatcher = |target| object::<Dcb>(dcb, target);
     match op {
         DispatcherOp::Reply => outcome(endpoint::reply(local, dcb)),
-        DispatcherOp::Configure => {
-            run(local, dcb, |local, t, a| configure(local, dcb, dispatcher(t)?, a))
-        }
+        DispatcherOp::Configure => configure(local, dcb),
         DispatcherOp::Start => {
             run(local, dcb, |local, t, _: op::Start| local.sched.start(dcb, dispatcher(t)?))
         }
@@ -67,13 +65,24 @@ fn check_authority(dcb: DcbRef, target: Place, right: Rights) -> Result<(), Stat
     }
 }
 
-fn configure(
-    local: &mut CpuDriver,
-    dcb: DcbRef,
-    target: DcbRef,
-    args: op::Configure,
-) -> Result<(), Status> {
+/// May take several events, and delete its own dispatcher.
+fn configure(local: &mut CpuDriver, dcb: DcbRef) -> Outcome {
     local.caps.budget.begin();
+    let outcome = run(local, dcb, |local, target, args| {
+        let (target, settings) = (object::<Dcb>(dcb, target)?, settings(dcb, args)?);
+        configure::configure(local, dcb, target, settings)
+    });
+    if redirect::is_alive(local, dcb) {
+        dcb.clear(flag::CONFIGURING);
+        if outcome == Status::Again.to_word() {
+            dcb.set(flag::CONFIGURING);
+        }
+    }
+    survived(local, dcb, outcome)
+}
+
+/// What the slots that are named hold.
+fn settings(dcb: DcbRef, args: op::Configure) -> Result<Settings, Status> {
     let find = |place: Place| -> Result<Option<SlotRef>, Status> {
         if place.is_null() {
             Ok(None)
@@ -81,15 +90,14 @@ fn configure(
             used_slot(dcb, place).map(Some)
         }
     };
-    let settings = Settings {
+    Ok(Settings {
         cspace: find(args.cspace)?,
         vspace: find(args.vspace)?,
         frame: find(args.frame)?,
         frame_va: args.frame_va,
         fault_ep: find(args.fault_ep)?,
         options: args.options,
-    };
-    configure::configure(local, dcb, target, settings)
+    })
 }
 
 fn wait(local: &mut CpuDriver, dcb: DcbRef) -> Result<(), Status> {

@@ -71,6 +71,8 @@ pub mod flag {
     pub const REDIRECTED: u32 = 256;
     /// Whoever answers for it knows it; so it starts only those that somebody answers for.
     pub const SUPERVISED: u32 = 512;
+    /// The last `Configure` has answered `Again`: the next one may be its repetition.
+    pub const CONFIGURING: u32 = 1024;
 }
 
 /// Why a dispatcher moves from one core to another.

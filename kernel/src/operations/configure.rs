@@ -98,8 +98,8 @@ pub fn configure(
     }
     cpu.sched.set_options(invoker, dcb, settings.options);
     // What the slots held before may have been the last capabilities to CNodes. Those of others are
-    // not this invocation's business.
-    if cpu.caps.dying.last() == parked {
+    // not this invocation's business, unless it is a repetition: then these may be what it replaced.
+    if cpu.caps.dying.last() == parked && !invoker.has(flag::CONFIGURING) {
         return Ok(());
     }
     finish_reaping(cpu)

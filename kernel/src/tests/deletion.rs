@@ -408,3 +408,65 @@ fn a_range_that_loses_its_way_says_so_if_it_is_not_done() {
         assert!(total(&collect(&mut m)) >= NODE + 201 * 4096);
     }
 }
+
+/// The same of what takes several events.
+#[test]
+fn configuring_again_destroys_all_of_what_it_replaced() {
+    let mut m = Machine::new();
+    m.checking = false;
+    let dispatcher = m.make(CapType::Dispatcher, 0, 4096, 16);
+    let configure = |cspace: CapAddr| op::Configure {
+        cspace: cspace.into(),
+        vspace: Place::NULL,
+        frame: Place::NULL,
+        frame_va: 0,
+        fault_ep: Place::NULL,
+        options: 0,
+    };
+    let first = m.make(CapType::L1CNode, 0x4000, NODE, 20);
+    let second = m.make(CapType::L1CNode, 0xc000, NODE, 22);
+    m.retype(RAM, CapType::Endpoint, 0x10_0000, 4096, 200, CapAddr::new(0, 40)).unwrap();
+    for n in 0..200 {
+        m.call(at(40 + n), op::Move { dst: Place::l1(first, 20 + n) }).unwrap();
+    }
+    m.call(dispatcher, configure(first)).unwrap();
+    m.delete(first).unwrap();
+    assert_eq!(m.call(dispatcher, configure(second)), Err(Status::Again));
+    m.to_the_end(dispatcher, configure(second)).unwrap();
+    m.check();
+    assert_eq!(total(&collect(&mut m)), NODE + 200 * 4096);
+}
+
+/// A dispatcher may replace what it lives on itself; nobody hears of it then.
+#[test]
+fn configuring_may_end_whoever_does_it() {
+    let mut m = Machine::new();
+    let settings = |cspace: CapAddr, rest: [CapAddr; 2]| op::Configure {
+        cspace: cspace.into(),
+        vspace: rest[0].into(),
+        frame: rest[1].into(),
+        frame_va: 0x1000,
+        fault_ep: Place::NULL,
+        options: 0,
+    };
+    let none = [CapAddr::NULL; 2];
+    let (dispatcher, other) = (at(17), at(20));
+    m.make(CapType::Dispatcher, 0x4000, 4096, 17);
+    m.make(CapType::Dispatcher, 0x5000, 4096, 20);
+    let old = m.make(CapType::L1CNode, 0x8000, NODE, 18);
+    let new = m.make(CapType::L1CNode, 0xc000, NODE, 19);
+    // The root of `dispatcher` has the last capability to `other`, which is to run.
+    m.call(dispatcher, settings(old, none)).unwrap();
+    m.call(other, settings(ROOT, [VSPACE, FRAME])).unwrap();
+    m.call(other, op::Start {}).unwrap();
+    m.call(other, op::Move { dst: Place::l1(old, 5) }).unwrap();
+    m.delete(old).unwrap();
+    let first = m.current();
+    while m.current() == first {
+        m.run();
+    }
+    let second = m.current();
+    m.raw(dispatcher.into(), 0, settings(new, none));
+    m.check();
+    assert_ne!(m.current(), second, "it has gone");
+}

@@ -8,7 +8,7 @@
 use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::mm::arena::Arena;
-use crate::mm::{library, user, Mm};
+use crate::mm::{library, usage, user, Mm};
 use crate::process::{frame, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
@@ -454,6 +454,8 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     if space.after_fork(caps).is_err() {
         upcall::die(SIGKILL, "what a child must not see cannot be taken away");
     }
+    usage::begin(&mut p.mm);
+    p.limits.show();
     if child_tid != 0 {
         let pid = p.pid;
         // The page is the parent's still. Linux ignores a bad address here, too.

@@ -1,7 +1,7 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
-use crate::mm::Mm;
+use crate::mm::{usage, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
@@ -64,6 +64,7 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     let cause = match access(error) {
         Some(access) => match fault(&mut p.mm, address, access, regs.rsp) {
             Ok(()) => {
+                usage::faulted(&mut p.mm);
                 let pid = p.pid;
                 lock::leave();
                 trace::mark(Mark::Program(pid));

@@ -39,6 +39,8 @@ pub enum Due {
     Console,
     /// A look at memory that nothing is in.
     Tidy,
+    /// A look at how many threads run.
+    Load,
 }
 
 /// The clock and the queue of what is due.
@@ -76,6 +78,10 @@ impl Clock {
     /// Nanoseconds since 1970.
     pub fn wall(&self) -> i64 {
         (self.epoch + self.now()) as i64
+    }
+    /// Ticks of the time-stamp counter in a second.
+    pub fn hz(&self) -> u64 {
+        self.hz
     }
     /// Nanoseconds since 1970 at boot.
     pub fn boot_wall(&self) -> u64 {

@@ -8,6 +8,7 @@
 use crate::clock::Due;
 use crate::life::Life;
 use crate::procs::*;
+use crate::procsystem::usage;
 use crate::unclaimed::Answer;
 use crate::voices::Gone;
 use crate::wait::{done, Outcome, Tried};
@@ -48,8 +49,9 @@ impl Life<'_> {
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
-        let faults = proc.session().map_or(0, |session| session.header().faults.load(Relaxed));
-        proc.children_faults += faults;
+        let usage = usage(proc);
+        proc.children_faults += usage.faults;
+        proc.children_peak = proc.children_peak.max(usage.most_resident);
         self.remove_threads(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.cpu_ns = cpu_ns;

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::effects::Effects;
 use crate::life::Life;
 use crate::procs::*;
+use crate::procsystem;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,6 +13,9 @@ use unixproto::ops::{Process, Usage, Waited};
 use unixproto::session::CHLD_NOSTOP;
 use unixproto::signals::*;
 use unixproto::Errno;
+
+/// None of those that are waited for is ready.
+const NOBODY: Waited = Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0, memory: 0 };
 
 impl Procs {
     /// Waits for a child.
@@ -38,7 +42,7 @@ impl Procs {
         match found {
             Some((child, status)) => self.collect(pid, (child, status), options, fx),
             None if !self.has_child(pid, which, counts) => Err(Errno::ECHILD),
-            None if options & WNOHANG != 0 => done(Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0 }),
+            None if options & WNOHANG != 0 => done(NOBODY),
             None => Ok(Outcome::Block(0)),
         }
     }
@@ -61,7 +65,11 @@ impl Procs {
     ) -> Tried {
         let proc = self.get_mut(child)?;
         let cpu_ns = proc.cpu_ns + proc.children_ns;
-        let answer = Waited { pid: child, status, uid: proc.who.users.real, cpu_ns };
+        let (faults, peak_pages) = (proc.children_faults, proc.children_peak);
+        let uid = proc.who.users.real;
+        let half = |value: u64| value.min(u32::MAX as u64);
+        let memory = half(peak_pages) << 32 | half(faults);
+        let answer = Waited { pid: child, status, uid, cpu_ns, memory };
         if options & WNOWAIT != 0 {
             return done(answer);
         }
@@ -70,12 +78,12 @@ impl Procs {
             self.tell(child, false);
             return done(answer);
         }
-        let faults = proc.children_faults;
         self.remove(child);
         fx.reaped(child);
         let parent = self.get_mut(pid)?;
         parent.children_ns += cpu_ns;
         parent.children_faults += faults;
+        parent.children_peak = parent.children_peak.max(peak_pages);
         done(answer)
     }
 
@@ -147,10 +155,9 @@ impl Procs {
         let proc = self.get(pid)?;
         if who == 1 {
             let (cpu_ns, faults) = (proc.children_ns, proc.children_faults);
-            return done(Usage { cpu_ns, faults, peak_pages: 0 });
+            return done(Usage { cpu_ns, faults, peak_pages: proc.children_peak });
         }
-        let header = proc.session()?.header();
-        let (faults, peak_pages) = (header.faults.load(Relaxed), header.rss_pages.load(Relaxed));
+        let procsystem::Usage { faults, most_resident: peak_pages, .. } = procsystem::usage(proc);
         done(Usage { cpu_ns: self.cpu_ns(clock, proc), faults, peak_pages })
     }
 

@@ -380,6 +380,7 @@ impl Proc {
             cpu_ns: 0,
             children_ns: 0,
             children_faults: 0,
+            children_peak: 0,
             limits: Limits::default(),
             who,
             dumpable: true,

@@ -3,6 +3,7 @@
 use crate::content::{refused, writer};
 use crate::counters::Origin;
 use crate::descs::{Handles, Object, Place};
+use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
@@ -40,6 +41,7 @@ pub struct Opening<'a> {
     pub terminal: &'a mut Terminal,
     pub stock: &'a mut Stock,
     pub system: &'a System,
+    pub load: &'a Load,
     pub caller: Speaker,
 }
 

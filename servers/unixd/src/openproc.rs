@@ -6,6 +6,7 @@ use crate::nodes::Node;
 use crate::open::Opening;
 use crate::pathops::nameless;
 use crate::procfs::ProcNode::{self, *};
+use crate::procfs::PRIVATE;
 use crate::procs::Pid;
 use crate::proctext::Texts;
 use credentials::Capability;
@@ -14,9 +15,9 @@ use unixproto::{op, Errno};
 
 impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
-        let Opening { procs, terminal, system, .. } = self;
+        let Opening { procs, terminal, system, load, .. } = self;
         let Handles { clock, tree, .. } = &self.handles;
-        Texts { procs, clock, terminal, system, tree }
+        Texts { procs, clock, terminal, system, tree, load }
     }
 
     /// Opens a node.
@@ -51,6 +52,11 @@ impl Opening<'_> {
                 if !self.procs.get(self.caller.pid)?.has(Capability::SysAdmin) =>
             {
                 Err(Errno::EACCES)
+            }
+            File(pid, name) | TaskFile(pid, _, name) if PRIVATE.contains(&name) => {
+                self.view()?.check_trace(pid)?;
+                let text = self.texts().text(node)?;
+                Ok(Object::Text(Node::Proc(node), text.into()))
             }
             _ => {
                 let text = self.texts().text(node)?;

@@ -60,11 +60,26 @@ const SYSTEM: [&str; 10] = [
     "version",
     "cmdline",
 ];
-const TESSERA: [&str; 5] = ["capabilities", "cores", "counters", "memory", "unixd"];
-const FILES: [&str; 8] =
-    ["cmdline", "comm", "environ", "maps", "mounts", "stat", "statm", "status"];
+const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
+const FILES: [&str; 12] = [
+    "auxv",
+    "cmdline",
+    "comm",
+    "environ",
+    "limits",
+    "maps",
+    "mounts",
+    "smaps",
+    "smaps_rollup",
+    "stat",
+    "statm",
+    "status",
+];
+/// Those of them that are for who may look into a process.
+pub const PRIVATE: [&str; 5] = ["auxv", "environ", "maps", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 7] = ["cmdline", "comm", "environ", "mounts", "stat", "statm", "status"];
+const TASK_FILES: [&str; 8] =
+    ["cmdline", "comm", "environ", "limits", "mounts", "stat", "statm", "status"];
 const LINKS: [&str; 3] = ["cwd", "exe", "root"];
 const DIRECTORY: u8 = 4;
 const REGULAR: u8 = 8;
@@ -320,7 +335,8 @@ impl View<'_> {
             SelfLink | ThreadLink | Link(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
-            TesseraFile("capabilities") => S_IFREG | 0o400,
+            TesseraFile("capabilities") | File(_, "auxv" | "environ") => S_IFREG | 0o400,
+            TaskFile(_, _, "environ") => S_IFREG | 0o400,
             _ => S_IFREG | 0o444,
         };
         // A link that jumps is `stat`ed itself only where it was not followed.

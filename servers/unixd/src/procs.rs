@@ -122,8 +122,10 @@ pub struct Proc {
     pub cpu_ns: u64,
     /// Processor time of awaited children.
     pub children_ns: u64,
-    /// Faults of awaited children.
+    /// Faults of awaited children, and, once it has ended, its own.
     pub children_faults: u64,
+    /// The largest resident set of any of them, pages.
+    pub children_peak: u64,
     /// What it may use at most.
     pub limits: Limits,
     /// Who it is, and what that allows.
@@ -191,6 +193,8 @@ pub struct Procs {
     /// How many processes and threads there are of each real user id.
     users: Shares,
     last: Pid,
+    /// How many there have been.
+    made: u64,
 }
 
 impl Default for Procs {
@@ -202,6 +206,7 @@ impl Default for Procs {
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
             last: 0,
+            made: 0,
         }
     }
 }
@@ -210,6 +215,14 @@ impl Procs {
     /// How many.
     pub fn len(&self) -> usize {
         self.table.len()
+    }
+    /// How many there have been.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+    /// The id that was given last.
+    pub fn last_pid(&self) -> Pid {
+        self.last
     }
     /// A process; `ESRCH`: there is none with this id.
     #[inline]
@@ -309,6 +322,7 @@ impl Procs {
         self.join(proc.sid);
         self.change_children(proc.parent, |children| children.add(pid));
         self.users.take(proc.who.users.real, 1);
+        self.made += 1;
         self.table.insert(proc.pid, Box::new(proc));
     }
     /// Moves a process to another group, and to another session.

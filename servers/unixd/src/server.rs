@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::futexes::Futexes;
+use crate::load::Load;
 use crate::locks::AllLocks;
 use crate::nodes::Tree;
 use crate::pipes::Pipes;
@@ -85,6 +86,8 @@ pub struct Unixd {
     stock: Stock,
     /// The machine and the session.
     system: System,
+    /// The load averages.
+    load: Load,
     /// Threads whose next `Poll` is to end at once.
     stirred: Vec<Tid>,
     /// The thread whose request is being worked on.
@@ -254,6 +257,7 @@ impl Unixd {
                 Some(Due::Kill(pid)) => self.life().insist(pid),
                 Some(Due::Cpu(pid)) => self.life().look_at_cpu(pid),
                 Some(Due::Console) => self.console.resume(),
+                Some(Due::Load) => self.load.look(&self.procs, &mut self.clock),
                 Some(Due::Tidy) => self.stock.tidy(&mut self.clock),
                 None => break,
             }

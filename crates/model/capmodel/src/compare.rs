@@ -244,6 +244,12 @@ impl<L: Link> Comparison<L> {
     fn clear(&mut self) -> Outcome<(), L> {
         for who in 0..EXECUTORS {
             let root = CapAddr(slot::ROOTS + who as u32);
+            // First the containers: how far a range with one comes may depend on what is in it.
+            for place in (1..256).map(|index| Place::l1(root, index)) {
+                if self.model.has_container(0, place) {
+                    self.perform(0, Operation::new(Label::Delete, place, &[]))?;
+                }
+            }
             let first = Place::l1(root, 1);
             self.perform(0, Operation::new(Label::DeleteRange, first, &[255]))?;
         }

@@ -16,6 +16,11 @@ impl Model {
         cap.ty == CapType::Dispatcher && dispatchers().any(|own| own == cap.base)
     }
 
+    /// Is there a container in this slot of executor `who`?
+    pub fn has_container(&self, who: usize, place: Place) -> bool {
+        self.used(who, place).is_ok_and(|slot| self.slots[&slot].is_container())
+    }
+
     /// Do these slots leave the executors what they live on?
     fn spares(&self, who: usize, place: Place, count: u32) -> bool {
         match self.run(who, place, count.min(1 << 14)) {

@@ -48,6 +48,8 @@ replies! {
         uid: u32,
         /// Processor time that it and its awaited descendants used.
         cpu_ns: u64,
+        /// Their page faults (low half), and the largest resident set of any of them, pages (high half).
+        memory: u64,
     }
     /// POSIX capabilities: bit N is capability number N.
     PosixCaps {

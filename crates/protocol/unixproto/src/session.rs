@@ -16,6 +16,8 @@ pub const DATA_OFFSET: usize = HEADER_BYTES;
 pub const DATA_BYTES: usize = SESSION_BYTES as usize - HEADER_BYTES;
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
 pub const SHOWN_FDS: usize = 128;
+/// How many resource limits there are.
+pub const LIMITS: usize = 16;
 /// Notification bit: something is new in `pending` or `own`.
 pub const NOTE_SIGNAL: u64 = 1;
 /// Notification bits that the threads of a process have for each other.
@@ -25,7 +27,7 @@ pub const NOTE_LIBRARY: u64 = 0xff00;
 ///
 /// Every thread of a process has a session frame. What is about the process as a whole is in that
 /// of its first thread only, which stays when that thread ends: `umask`, `child_flags`, `ignored`,
-/// `caught`, `pending`, the statistics, `changes` and `fds`. Of each thread are `tid`, `sleeps`, `blocked` and
+/// `caught`, `pending`, `memory`, `limits`, `changes` and `fds`. Of each thread are `tid`, `sleeps`, `blocked` and
 /// `own`; all have the same ids otherwise.
 #[repr(C)]
 pub struct Header {
@@ -54,12 +56,10 @@ pub struct Header {
     pub pending: Pending,
     /// Signals that wait to be delivered to this thread.
     pub own: Pending,
-    /// Pages of address space in use. By the library, like all statistics.
-    pub vm_pages: AtomicU64,
-    /// Pages resident.
-    pub rss_pages: AtomicU64,
-    /// Page faults handled.
-    pub faults: AtomicU64,
+    /// What the process says of its memory.
+    pub memory: Memory,
+    /// Its resource limits, soft and hard, by their numbers. By the library.
+    pub limits: [[AtomicU64; 2]; LIMITS],
     /// The thread's id. By `unixd`.
     pub tid: AtomicU32,
     /// 1 while it waits for another thread, which `unixd` does not see. By the library.
@@ -76,6 +76,38 @@ pub struct Header {
 }
 
 const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
+
+/// What a process says of its memory, in pages if nothing else is said. By the library.
+#[repr(C)]
+pub struct Memory {
+    /// Address space in use.
+    pub mapped: AtomicU64,
+    /// In memory: anonymous memory, and private copies.
+    pub resident: AtomicU64,
+    /// The most that `mapped` was before something was unmapped.
+    pub most_mapped: AtomicU64,
+    /// The same of `resident`.
+    pub most_resident: AtomicU64,
+    /// How many page faults it has handled.
+    pub faults: AtomicU64,
+    // What follows is as it was when it was counted last.
+    /// How many pages it has copied because somebody else might have had them.
+    pub copies: AtomicU64,
+    /// Pages of files and of shared memory that its page tables have.
+    pub files: AtomicU64,
+    /// Private and writable, but for the stack.
+    pub data: AtomicU64,
+    /// The stack.
+    pub stack: AtomicU64,
+    /// Executable.
+    pub text: AtomicU64,
+    /// Locked.
+    pub locked: AtomicU64,
+    /// How many last-level page tables it has.
+    pub tables: AtomicU64,
+    /// How many of them another process may have, too.
+    pub shared_tables: AtomicU64,
+}
 
 /// `child_flags`: children leave no zombie (`SA_NOCLDWAIT`).
 pub const CHLD_NOWAIT: u32 = 1;

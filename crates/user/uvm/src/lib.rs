@@ -42,6 +42,7 @@ mod remap;
 mod space;
 mod types;
 mod unmap;
+mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -50,10 +51,11 @@ pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Table};
 pub use fork::MixedRegions;
 pub use madvise::Advice;
 pub use map::{Entry, Flags};
-pub use maps::{ObjectName, Span};
+pub use maps::{Detail, ObjectName, Span};
 pub use mmap::{MapRequest, Placement};
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};
 pub use types::{
     Access, Error, FaultError, NoMemory, Prot, Refused, CHUNK_PAGES, PAGE, REGION_PAGES,
 };
+pub use usage::{Residency, Usage};

@@ -1,11 +1,23 @@
-//! The text of `/proc/self/maps`.
+//! The texts of `/proc/self/maps` and `smaps`.
 
 use crate::backend::ObjectId;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
 use crate::types::{NoMemory, Prot, PAGE};
+use crate::usage::Residency;
 use alloc::string::String;
 use core::fmt::Write;
+
+/// What is shown of each entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detail {
+    /// A line.
+    Lines,
+    /// A line, and how much of it is in memory: `smaps`.
+    Each,
+    /// How much is in memory of all of them: `smaps_rollup`.
+    Sum,
+}
 
 /// How an object is shown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -83,18 +95,31 @@ fn push_line(
 impl Space {
     /// The lines of `/proc/self/maps`, and then those of `more`, which are above everything mapped.
     ///
+    /// Of a page that perhaps another process has, too, nobody knows how many have it: it counts half in
+    /// `Pss`.
+    ///
     /// # Errors
     ///
     /// There is no memory for so long a text.
     pub fn maps_text(
         &self,
+        detail: Detail,
         mut name: impl FnMut(ObjectId) -> ObjectName,
         more: &[Span],
     ) -> Result<String, NoMemory> {
         const USUAL: usize = 100;
+        const OF_AMOUNTS: usize = 800;
         let mut text = String::new();
-        let lines = self.map.entries().count() + more.len();
-        text.try_reserve(lines * USUAL).map_err(|_| NoMemory)?;
+        let lines = match detail {
+            Detail::Sum => 1,
+            _ => self.map.entries().count() + more.len(),
+        };
+        let each = if detail == Detail::Lines { USUAL } else { USUAL + OF_AMOUNTS };
+        text.try_reserve(lines * each).map_err(|_| NoMemory)?;
+        if detail == Detail::Sum {
+            self.push_sum(&mut text, more);
+            return Ok(text);
+        }
         let nothing = ObjectName::default();
         let mut last = (None, ObjectName::default());
         for entry in self.map.entries() {
@@ -119,12 +144,40 @@ impl Space {
             let rights = core::str::from_utf8(&rights).unwrap_or_default();
             let range = (entry.start * PAGE, entry.end * PAGE);
             push_line(&mut text, range, rights, offset, object, label);
+            if detail == Detail::Each {
+                let resident = self.residency(entry.start, entry.end);
+                let is_shared = entry.flags.has(Flags::SHARED);
+                push_size(&mut text, entry.end - entry.start);
+                let locked = Self::locked(entry.flags, &resident);
+                push_amounts(&mut text, &Amounts::of(&resident, is_shared, locked));
+                push_flags(&mut text, entry);
+            }
         }
         for span in more {
             let range = (span.start, span.end);
             push_line(&mut text, range, span.rights, 0, &nothing, span.name);
+            if detail == Detail::Each {
+                push_size(&mut text, (span.end - span.start) / PAGE);
+                push_amounts(&mut text, &Amounts::default());
+                text.push_str("THPeligible:    0\nVmFlags: rd mr de \n");
+            }
         }
         Ok(text)
+    }
+
+    /// The text of `smaps_rollup`.
+    fn push_sum(&self, text: &mut String, more: &[Span]) {
+        let mut sum = Amounts::default();
+        for entry in self.map.entries() {
+            let resident = self.residency(entry.start, entry.end);
+            let locked = Self::locked(entry.flags, &resident);
+            sum = sum.plus(&Amounts::of(&resident, entry.flags.has(Flags::SHARED), locked));
+        }
+        let start = self.map.entries().next().map_or(0, |entry| entry.start * PAGE);
+        let above = more.iter().map(|span| span.end);
+        let end = above.chain(self.map.entries().map(|entry| entry.end * PAGE)).max().unwrap_or(0);
+        push_line(text, (start, end), "---p", 0, &ObjectName::default(), "[rollup]");
+        push_amounts(text, &sum);
     }
 
     fn label(&self, entry: &Entry) -> &'static str {
@@ -137,4 +190,108 @@ impl Space {
             ""
         }
     }
+}
+
+/// What `smaps` says of an entry, in pages.
+#[derive(Clone, Copy, Default)]
+struct Amounts {
+    /// Nobody else has them: what is private, and has been written to.
+    private: u64,
+    /// Perhaps others have them.
+    shared_anons: u64,
+    /// Pages of files that are mapped privately, and not written to.
+    clean: u64,
+    /// Pages of shared memory.
+    shared_memory: u64,
+    locked: u64,
+}
+
+impl Amounts {
+    fn of(resident: &Residency, is_shared: bool, locked: u64) -> Amounts {
+        let &Residency { own, shared, objects } = resident;
+        let (clean, shared_memory) = if is_shared { (0, objects) } else { (objects, 0) };
+        Amounts { private: own, shared_anons: shared, clean, shared_memory, locked }
+    }
+    fn plus(&self, other: &Amounts) -> Amounts {
+        Amounts {
+            private: self.private + other.private,
+            shared_anons: self.shared_anons + other.shared_anons,
+            clean: self.clean + other.clean,
+            shared_memory: self.shared_memory + other.shared_memory,
+            locked: self.locked + other.locked,
+        }
+    }
+}
+
+/// KiB of a page.
+const PAGE_KIB: u64 = PAGE >> 10;
+
+fn push_kib(text: &mut String, name: &str, kib: u64) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{name:<15} {kib:>8} kB");
+}
+
+fn push_size(text: &mut String, pages: u64) {
+    push_kib(text, "Size:", pages * PAGE_KIB);
+    push_kib(text, "KernelPageSize:", PAGE_KIB);
+    push_kib(text, "MMUPageSize:", PAGE_KIB);
+}
+
+fn push_amounts(text: &mut String, amounts: &Amounts) {
+    let &Amounts { private, shared_anons, clean, shared_memory, locked } = amounts;
+    let anonymous = private + shared_anons;
+    let resident = anonymous + clean + shared_memory;
+    let written = anonymous + shared_memory;
+    let half = |pages: u64| pages * PAGE_KIB / 2;
+    for (name, kib) in [
+        ("Rss:", resident * PAGE_KIB),
+        ("Pss:", private * PAGE_KIB + half(resident - private)),
+        ("Pss_Dirty:", private * PAGE_KIB + half(written - private)),
+        ("Shared_Clean:", clean * PAGE_KIB),
+        ("Shared_Dirty:", (shared_anons + shared_memory) * PAGE_KIB),
+        ("Private_Clean:", 0),
+        ("Private_Dirty:", private * PAGE_KIB),
+        ("Referenced:", resident * PAGE_KIB),
+        ("Anonymous:", anonymous * PAGE_KIB),
+        ("LazyFree:", 0),
+        ("AnonHugePages:", 0),
+        ("ShmemPmdMapped:", 0),
+        ("FilePmdMapped:", 0),
+        ("Shared_Hugetlb:", 0),
+        ("Private_Hugetlb:", 0),
+        ("Swap:", 0),
+        ("SwapPss:", 0),
+        ("Locked:", locked * PAGE_KIB),
+    ] {
+        push_kib(text, name, kib);
+    }
+}
+
+/// The last two lines of an entry of `smaps`.
+fn push_flags(text: &mut String, entry: &Entry) {
+    let (prot, flags) = (entry.prot, entry.flags);
+    let is_shared = flags.has(Flags::SHARED);
+    let may_write = !flags.has(Flags::NEVER_WRITE);
+    text.push_str("THPeligible:    0\nVmFlags: ");
+    for (is_so, name) in [
+        (prot.has(Prot::READ), "rd "),
+        (prot.has(Prot::WRITE), "wr "),
+        (prot.has(Prot::EXEC), "ex "),
+        (is_shared, "sh "),
+        (true, "mr "),
+        (may_write, "mw "),
+        (true, "me "),
+        (is_shared, "ms "),
+        (flags.has(Flags::GROWS_DOWN), "gd "),
+        (flags.has(Flags::LOCKED), "lo "),
+        (flags.has(Flags::DONT_FORK), "dc "),
+        (!is_shared && prot.has(Prot::WRITE), "ac "),
+        (flags.has(Flags::NO_RESERVE), "nr "),
+        (flags.has(Flags::WIPE_ON_FORK), "wf "),
+    ] {
+        if is_so {
+            text.push_str(name);
+        }
+    }
+    text.push('\n');
 }

@@ -56,6 +56,10 @@ impl Space {
     }
 
     /// Makes the page tables follow. Gained rights may wait for the next fault, lost ones not.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some regions are condemned, all others have followed.
     fn protect_range(
         &mut self,
         b: &mut impl Backend,
@@ -64,6 +68,7 @@ impl Space {
         (before, prot): (Prot, Prot),
     ) -> Result<(), NoMemory> {
         let only_gains = prot.has(before) && before != Prot::NONE;
+        let mut result = Ok(());
         let mut at = start;
         while at < end {
             let Some(key) = self.pmap.next_key(at >> 9) else { break };
@@ -71,29 +76,40 @@ impl Space {
             if at >= end {
                 break;
             }
-            let half = at >> 8;
-            let behind = end.min((half + 1) << 8);
+            let behind = end.min(((at >> 8) + 1) << 8);
             if !(only_gains && self.pmap.is_shared(key)) {
-                self.pmap.unshare(b, &mut self.amap, key)?;
-                let base = (half as u32 & 1) * 256;
-                let lo = base + (at & 255) as u32;
-                let hi = lo + (behind - at) as u32;
-                if prot == Prot::NONE {
-                    self.pmap.remove(b, &self.amap, key, lo, hi)?;
-                } else {
-                    let of_chunk;
-                    let own = if flags.has(Flags::SHARED) || !prot.has(Prot::WRITE) {
-                        // Nothing depends on it.
-                        &ALL
-                    } else {
-                        of_chunk = self.amap.chunk(half).map_or(Bits::EMPTY, Chunk::own);
-                        &of_chunk
-                    };
-                    self.pmap.protect(b, (&self.amap, key), (lo, hi), own, prot)?;
-                }
+                result = result.and(self.protect_half(b, (at, behind), flags, prot));
             }
             at = behind;
         }
-        Ok(())
+        result
+    }
+
+    /// The same for pages `at..behind` of one half of a region.
+    #[inline]
+    fn protect_half(
+        &mut self,
+        b: &mut impl Backend,
+        (at, behind): (u64, u64),
+        flags: Flags,
+        prot: Prot,
+    ) -> Result<(), NoMemory> {
+        let (half, key) = (at >> 8, at >> 9);
+        self.pmap.unshare(b, &mut self.amap, key)?;
+        let base = (half as u32 & 1) * 256;
+        let lo = base + (at & 255) as u32;
+        let hi = lo + (behind - at) as u32;
+        if prot == Prot::NONE {
+            return self.pmap.remove(b, &self.amap, key, lo, hi);
+        }
+        let of_chunk;
+        let own = if flags.has(Flags::SHARED) || !prot.has(Prot::WRITE) {
+            // Nothing depends on it.
+            &ALL
+        } else {
+            of_chunk = self.amap.chunk(half).map_or(Bits::EMPTY, Chunk::own);
+            &of_chunk
+        };
+        self.pmap.protect(b, (&self.amap, key), (lo, hi), own, prot)
     }
 }

@@ -81,10 +81,6 @@ impl Space {
     pub fn set_mmap_top(&mut self, addr: u64) {
         self.mmap_top = addr / PAGE;
     }
-    /// Pages mapped, and pages in memory that belong to the process.
-    pub fn usage(&self) -> (u64, u64) {
-        (self.map.pages(), self.amap.pages())
-    }
 
     /// The pages of `[addr, addr + len)`: `addr` must begin a page; `len` is rounded up.
     pub(crate) fn range(&self, addr: u64, len: u64) -> Result<(u64, u64), Error> {
@@ -178,7 +174,7 @@ impl Space {
     /// The first half of a region, at or behind `half`, with a chunk or in a region with a table; `u64::MAX` if
     /// there is none.
     #[inline]
-    fn next_half(&self, half: u64) -> u64 {
+    pub(crate) fn next_half(&self, half: u64) -> u64 {
         let chunk = self.amap.next_key(half).unwrap_or(u64::MAX);
         let region = self.pmap.next_key(half >> 1).map_or(u64::MAX, |key| key << 1);
         chunk.min(region).max(half)

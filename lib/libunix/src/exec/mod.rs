@@ -18,7 +18,7 @@ use crate::elf::{Program, Segment};
 use crate::errno::{Errno, Result};
 use crate::fd;
 use crate::fork::set_bases;
-use crate::mm::{self, user, Mm, STACK_GAP};
+use crate::mm::{self, usage, user, Mm, STACK_GAP};
 use crate::process::{Io, Process, NO_CALL};
 use crate::server::{self, op};
 use crate::sys::time;
@@ -146,7 +146,11 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.sys.parent_death_signal = 0;
     p.me.exec();
     match load(p, &file, &program, &args) {
-        Ok(sp) => start(&mut p.me, regs, program.entry, sp),
+        Ok(sp) => {
+            usage::begin(&mut p.mm);
+            p.limits.show();
+            start(&mut p.me, regs, program.entry, sp)
+        }
         Err(error) => die(SIGKILL, &alloc::format!("its program cannot be loaded: {error:?}")),
     }
     Ok(0)

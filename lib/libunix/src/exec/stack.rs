@@ -85,6 +85,11 @@ pub fn build(io: &mut Io, program: &Program, args: &Args) -> Result<u64> {
     }
     auxiliary.into_iter().flat_map(|(key, value)| [key, value]).for_each(push);
     user::words_out(&mut io.mm, sp, &all)?;
+    // `/proc/self/auxv` is empty if there is no memory for it.
+    io.mm.auxiliary.clear();
+    if io.mm.auxiliary.try_reserve_exact(auxiliary.len()).is_ok() {
+        io.mm.auxiliary.extend_from_slice(&auxiliary);
+    }
     Ok(sp)
 }
 

@@ -1,6 +1,6 @@
 //! System calls about memory.
 
-use super::{errno, settle, take_limits, user, Mm};
+use super::{errno, settle, take_limits, usage, user, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{Contents, FileOps, Mapped};
@@ -83,6 +83,7 @@ fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
         }
         _ => {}
     }
+    usage::changed(&p.mm);
     settle(p);
     result
 }
@@ -176,8 +177,10 @@ fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
 }
 
 pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
+    usage::shrinks(&p.mm);
     let Mm { space, caps, .. } = &mut p.mm;
     space.munmap(caps, addr, len).map_err(errno)?;
+    usage::changed(&p.mm);
     settle(p);
     Ok(0)
 }
@@ -197,8 +200,11 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
 
 pub fn brk((mm, limits): Bounded, addr: u64) -> u64 {
     take_limits(mm, limits);
+    usage::shrinks(mm);
     let Mm { space, caps, .. } = mm;
-    space.brk(caps, addr)
+    let end = space.brk(caps, addr);
+    usage::changed(mm);
+    end
 }
 
 pub fn mremap(
@@ -222,8 +228,10 @@ pub fn mremap(
     };
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
+    usage::shrinks(mm);
     let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
+    usage::changed(mm);
     settle(p);
     result
 }
@@ -234,8 +242,11 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     // Linux may know it; the error alone does not say so.
     let refused = || sys::refused(MADVISE, Errno::EINVAL);
     let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
+    usage::shrinks(mm);
     let Mm { space, caps, .. } = mm;
-    space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno)
+    let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
+    usage::changed(mm);
+    result
 }
 
 /// Shared mappings are the file itself: nothing is ever to be written back.

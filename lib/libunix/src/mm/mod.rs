@@ -11,18 +11,19 @@ pub mod calls;
 pub mod library;
 pub mod nodes;
 pub mod object;
+pub mod usage;
 pub mod user;
 
 use crate::errno::Errno;
 use crate::process::{Io, Process};
-use crate::server::{self, main_header, op};
+use crate::server::{self, op};
 use crate::sys::limits::Limits;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
+use alloc::vec::Vec;
 use backend::Caps;
-use core::sync::atomic::Ordering::Relaxed;
-use uvm::{NoMemory, ObjectId, ObjectName, Space};
+use uvm::{Detail, NoMemory, ObjectId, ObjectName, Space};
 
 /// Distance between the top of the stack and the mmap area: the stack's limit and more.
 pub const STACK_GAP: u64 = 1 << 30;
@@ -38,13 +39,24 @@ pub struct Mm {
     pub exe: String,
     /// Page faults handled.
     pub faults: u64,
+    /// When they are that many, what has to be counted is counted again.
+    pub count_at: u64,
+    /// What the program was told of the machine and itself: pairs of words, the last one (0, 0).
+    pub auxiliary: Vec<(u64, u64)>,
 }
 
 impl Mm {
     /// An empty address space.
     pub const fn new() -> Self {
         let space = Space::new(PROGRAM_START, PROGRAM_END);
-        Mm { space, caps: Caps::new(), exe: String::new(), faults: 0 }
+        Mm {
+            space,
+            caps: Caps::new(),
+            exe: String::new(),
+            faults: 0,
+            count_at: 0,
+            auxiliary: Vec::new(),
+        }
     }
 
     /// Takes everything away, for a new program.
@@ -128,8 +140,8 @@ pub fn take_limits(mm: &mut Mm, limits: &Limits) {
     space.limits.stack = limits.max_stack();
 }
 
-/// The text of `/proc/self/maps`.
-pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
+/// The text of `/proc/self/maps`, or of `smaps`.
+pub fn maps_text(mm: &mut Mm, detail: Detail) -> Result<String, Errno> {
     let Mm { space, caps, exe, .. } = mm;
     let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {
@@ -143,13 +155,5 @@ pub fn maps_text(mm: &mut Mm) -> Result<String, Errno> {
         },
         None => ObjectName::default(),
     };
-    space.maps_text(name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
-}
-
-/// Shows `/proc` how much memory the process uses.
-pub fn publish_usage(mm: &Mm) {
-    let (mapped, resident) = mm.space.usage();
-    main_header().vm_pages.store(mapped, Relaxed);
-    main_header().rss_pages.store(resident, Relaxed);
-    main_header().faults.store(mm.faults, Relaxed);
+    space.maps_text(detail, name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
 }

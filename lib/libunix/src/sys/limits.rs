@@ -4,11 +4,12 @@ use super::{processes, time};
 use crate::errno::{Errno, Result};
 use crate::mm::{self, user, Mm};
 use crate::process::Io;
-use crate::server::{self, header, op};
+use crate::server::{self, header, main_header, op};
 use core::sync::atomic::Ordering;
 use credentials::Capability;
 use linuxabi::bytes::Bytes;
 use unixproto::limit;
+use unixproto::session::LIMITS;
 
 /// A limit: what counts, and how far it may be raised.
 #[derive(Clone, Copy)]
@@ -17,8 +18,6 @@ struct Limit {
     hard: u64,
 }
 
-/// Resources with a limit.
-const LIMITS: usize = 16;
 /// `RLIMIT_DATA`.
 const DATA: usize = 2;
 /// `RLIMIT_STACK`.
@@ -42,6 +41,14 @@ impl Limits {
     /// Of the first process.
     pub const fn new() -> Limits {
         Limits { all: INITIAL }
+    }
+
+    /// Shows them in `/proc`.
+    pub fn show(&self) {
+        for (shown, limit) in main_header().limits.iter().zip(&self.all) {
+            shown[0].store(limit.soft, Ordering::Relaxed);
+            shown[1].store(limit.hard, Ordering::Relaxed);
+        }
     }
 
     fn get(&self, resource: u32) -> Result<Limit> {
@@ -110,6 +117,7 @@ fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
         server::call(op::SetLimit { which: resource, soft, hard })?;
     }
     *old = Limit { soft, hard };
+    limits.show();
     Ok(())
 }
 
@@ -144,11 +152,11 @@ pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Re
 pub const RUSAGE_BYTES: usize = 144;
 
 /// `struct rusage` of a process that used so much.
-pub fn rusage(cpu_ns: u64, peak_kib: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
+pub fn rusage(cpu_ns: u64, peak_pages: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
     Bytes::default()
         .raw(&linuxabi::time::to_timeval(cpu_ns))
         .skip(16)
-        .u64(peak_kib)
+        .u64(peak_pages * 4)
         .skip(24)
         .u64(faults)
         .done()
@@ -157,13 +165,13 @@ pub fn rusage(cpu_ns: u64, peak_kib: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
 pub fn getrusage(mm: &mut Mm, who: i32, out: u64) -> Result<u64> {
     let usage = match who {
         0 | 1 => {
-            mm::publish_usage(mm);
-            let resident = header().rss_pages.load(Ordering::Relaxed);
-            rusage(time::processor(), resident * 4, mm.faults)
+            mm::usage::shrinks(mm);
+            let most = main_header().memory.most_resident.load(Ordering::Relaxed);
+            rusage(time::processor(), most, mm.faults)
         }
         -1 => {
             let usage = server::call(op::CpuUsage { who: 1 })?;
-            rusage(usage.cpu_ns, usage.peak_pages * 4, usage.faults)
+            rusage(usage.cpu_ns, usage.peak_pages, usage.faults)
         }
         _ => return Err(Errno::EINVAL),
     };

@@ -2,7 +2,7 @@
 
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
-use crate::fd::kinds::own_maps;
+use crate::fd::kinds::own_text;
 use crate::fd::{self, Fds, File};
 use crate::mm::{self, user, Mm};
 use crate::process::{Files, Io};
@@ -33,8 +33,8 @@ pub fn openat(io: &mut Io, dirfd: i32, name: u64, flags: u32, mode: u32) -> Resu
     let flags = flags & OPEN_FLAGS;
     let path = path(&mut io.files(), dirfd, name)?;
     io.fds.check_room(0, io.limits.max_files())?;
-    if own_maps::is_own_maps(&path.text, flags) {
-        return own_maps::open_own_maps(io, flags);
+    if let Some(text) = own_text::named(io, &path.text, flags) {
+        return own_text::open(io, text, flags);
     }
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
     // A fifo may wait for its other end.

@@ -1,6 +1,6 @@
 //! Processes: ids, groups, sessions, waiting, killing, ending.
 
-use super::limits::rusage;
+use super::limits::{rusage, RUSAGE_BYTES};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::pidfd;
 use crate::mm::{self, user, Mm};
@@ -179,6 +179,11 @@ pub fn setsid(_: ()) -> Result<u64> {
     Ok(server::call(op::SetSid {})?.pid as u64)
 }
 
+/// `struct rusage` of a child that was waited for.
+fn usage_of(waited: &Waited) -> [u8; RUSAGE_BYTES] {
+    rusage(waited.cpu_ns, waited.memory >> 32, waited.memory & u64::from(u32::MAX))
+}
+
 pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
     const ANY_KIND: u32 = 0x4000_0000; // __WALL
     const CLONE: u32 = 0x8000_0000; // __WCLONE
@@ -196,7 +201,7 @@ pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -
             user::copy_out(&mut task.mm, status, &waited.status)?;
         }
         if usage != 0 {
-            user::copy_out(&mut task.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
+            user::copy_out(&mut task.mm, usage, &usage_of(&waited))?;
         }
     }
     Ok(waited.pid as u64)
@@ -229,7 +234,7 @@ pub fn waitid(
     let result = wait_any(io, which, id, options);
     let waited = result.as_ref().ok().filter(|waited| waited.pid != 0);
     if let (Some(waited), true) = (waited, usage != 0) {
-        user::copy_out(&mut io.mm, usage, &rusage(waited.cpu_ns, 0, 0))?;
+        user::copy_out(&mut io.mm, usage, &usage_of(waited))?;
     }
     if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
         let mut raw = Bytes::<SIGINFO_BYTES>::default();
@@ -315,7 +320,7 @@ pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
 pub fn exit_group(task: &mut Task, code: u32) -> Result<u64> {
     end::release_all(task);
-    mm::publish_usage(&task.mm);
+    mm::usage::count(&mut task.mm);
     vfork::exit(signals::exited(code))
 }
 

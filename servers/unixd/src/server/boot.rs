@@ -9,6 +9,7 @@ use crate::export::export;
 use crate::firstdomain::make_first;
 use crate::fork::name_of;
 use crate::frames::{Files, Frames};
+use crate::load::Load;
 use crate::nodes::{Node, Tree};
 use crate::populate::CONSOLE;
 use crate::procs::*;
@@ -84,11 +85,12 @@ fn warm_up() -> Result<(), Errno> {
 }
 
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
-    let clock = Clock::new(start.frame);
+    let mut clock = Clock::new(start.frame);
     let [_, w0, w1, w2, w3] = start.args;
     let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
     let files = Files::new(Limits::of(INODES_MAX), attr, Frames::new(window));
+    let load = Load::begin(&mut clock);
     Ok(Unixd {
         procs: Procs::default(),
         descs: Default::default(),
@@ -105,6 +107,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         stirred: Default::default(),
         caller: Speaker { pid: FIRST, tid: FIRST },
         system: System::new(boot.info.ram_bytes),
+        load,
         stock: Default::default(),
         voices: Default::default(),
         fx: Default::default(),

@@ -319,8 +319,8 @@ impl Unixd {
     fn opening(&mut self) -> Opening<'_> {
         let Unixd { descs, pipes, counters, sets, clock, locks, watches, tree, fx, .. } = self;
         let handles = Handles { descs, pipes, counters, sets, clock, locks, watches, tree, fx };
-        let Unixd { procs, terminal, stock, system, caller, .. } = self;
-        Opening { handles, procs, terminal, stock, system, caller: *caller }
+        let Unixd { procs, terminal, stock, system, load, caller, .. } = self;
+        Opening { handles, procs, terminal, stock, system, load, caller: *caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {

@@ -597,7 +597,7 @@ impl Backend for Process {
         let mut kernel = self.kernel.borrow_mut();
         for entry in kernel.tables.get_mut(&table).unwrap().entries.values_mut() {
             if let Target::Anon(_) = entry.target {
-                entry.prot = Prot(entry.prot.0 & !Prot::WRITE.0);
+                entry.prot = entry.prot.read_only();
             }
         }
         Ok(())

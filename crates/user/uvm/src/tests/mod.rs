@@ -41,6 +41,12 @@ impl Both {
 
     /// A write ended for want of memory; the page may be the process's own already.
     fn note_failure(&mut self, page: u64, kernel: &Kernel) {
+        if self.real.map().within(page, page + 1).next().is_none() {
+            // A stack that was to grow has not.
+            let map = self.real.map();
+            self.model.pages.retain(|&at, _| map.within(at, at + 1).next().is_some());
+            return;
+        }
         let owns = |chunk: &crate::amap::Chunk| chunk.owns((page & 255) as u32);
         if self.real.amap().chunk(page >> 8).is_some_and(owns) {
             let value = match self.model.look(page) {
@@ -52,6 +58,28 @@ impl Both {
             }
         }
         self.note_zeroes(page);
+    }
+
+    /// What is in memory of each entry, and of all of them.
+    fn check_residency(&self) {
+        let (amap, pmap) = (self.real.amap(), self.real.pmap());
+        let mut files = 0;
+        for entry in self.real.map().entries() {
+            let mut expected = crate::Residency::default();
+            for page in entry.start..entry.end {
+                let slot = (page & 255) as u32;
+                match amap.chunk(page >> 8) {
+                    Some(chunk) if chunk.owns(slot) => expected.own += 1,
+                    Some(chunk) if chunk.filled.get(slot) => expected.shared += 1,
+                    _ => expected.objects += u64::from(pmap.is_present(page)),
+                }
+            }
+            assert_eq!(self.real.residency(entry.start, entry.end), expected, "{entry:?}");
+            files += expected.objects;
+        }
+        if !self.backend.has_lost {
+            assert_eq!(self.real.usage().files, files);
+        }
     }
 
     /// Of each pair that an anon has the first slot holds its Frame, and the second its Mapping if it
@@ -207,6 +235,7 @@ impl World {
             both.check_pairs();
             let anons = both.real.amap().chunks().map(|(_, chunk)| chunk.filled.count() as u64);
             assert_eq!(both.real.amap().pages(), anons.sum::<u64>());
+            both.check_residency();
             for page in both.backend.present_pages() {
                 let target = both.backend.look_up(page, Access::Read).unwrap();
                 let at = both.model.pages.get(&page).unwrap_or_else(|| panic!("{page} is mapped"));

@@ -167,7 +167,8 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     let (start, end) = (entry.start, entry.end);
     let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
     let got = both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
-    if both.was_refused(got) || got == Err(Error::NoMemory) && both.backend.left.is_some() {
+    let too_little = both.backend.left.is_some() || both.has_lost_anon(start, start + old);
+    if both.was_refused(got) || got == Err(Error::NoMemory) && too_little {
         return;
     }
     let model = &mut both.model;

@@ -28,6 +28,20 @@ impl Both {
         }
         refused
     }
+
+    /// Has one of pages `start..end` an anon whose Frame was lost, when something was refused twice? It
+    /// cannot be moved then, nor touched.
+    pub fn has_lost_anon(&self, start: u64, end: u64) -> bool {
+        (start..end).any(|page| {
+            let (key, slot) = crate::amap::split(page);
+            let chunk = self.real.amap().chunk(key).filter(|chunk| chunk.filled.get(slot));
+            let place = chunk.and_then(|_| self.real.amap().run(key, slot, slot + 1));
+            place.is_some_and(|(place, _)| {
+                let held = self.backend.contents(place.node);
+                !matches!(held.get(&place.slot), Some(Held::Page(_)))
+            })
+        })
+    }
 }
 
 impl World {

@@ -103,5 +103,5 @@ kinds! { $
     /// `epoll`.
     epoll::Epoll;
     /// `/proc/self/maps`.
-    own_maps::OwnMaps;
+    own_text::OwnText;
 }

@@ -1,0 +1,113 @@
+//! Files of `/proc/self` whose text the library knows best. Opening one takes a snapshot, which stays in
+//! the library. A forked child has a copy with an offset of its own.
+
+use crate::errno::{Errno, Result};
+use crate::fd::buffers::Cursor;
+use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
+use crate::fd::{install, Fds, File};
+use crate::mm::{self, usage};
+use crate::process::Io;
+use crate::server::header;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use unixproto::files::{O_ACCMODE, O_CLOEXEC, O_DIRECTORY, O_PATH, O_RDONLY, SEEK_CUR, SEEK_SET};
+use uvm::Detail;
+
+/// An open file.
+#[derive(Clone)]
+pub struct OwnText(Rc<Snapshot>);
+
+struct Snapshot {
+    text: Vec<u8>,
+    offset: Cell<u64>,
+}
+
+/// Whose text the library knows.
+#[derive(Clone, Copy)]
+pub enum Text {
+    /// Of `maps`, `smaps`, or `smaps_rollup`.
+    Maps(Detail),
+    /// Of `auxv`: words.
+    Auxiliary,
+}
+
+/// The text that a path names, if it is one of this process, by either name, and to be read. If it is another
+/// file of this process in `/proc`, what `unixd` knows for it is brought up to date.
+pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
+    let rest = path.strip_prefix(b"/proc/")?;
+    let at = rest.iter().position(|&byte| byte == b'/')?;
+    let (who, file) = (&rest[..at], &rest[at + 1..]);
+    let number = |text: &[u8]| core::str::from_utf8(text).ok()?.parse().ok();
+    if who != b"self" && number(who) != Some(header().pid.load(Relaxed)) {
+        return None;
+    }
+    let text = match file {
+        b"maps" => Text::Maps(Detail::Lines),
+        b"smaps" => Text::Maps(Detail::Each),
+        b"smaps_rollup" => Text::Maps(Detail::Sum),
+        b"auxv" => Text::Auxiliary,
+        _ => {
+            usage::count(&mut io.mm);
+            return None;
+        }
+    };
+    (flags & (O_ACCMODE | O_PATH | O_DIRECTORY) == O_RDONLY).then_some(text)
+}
+
+/// Opens a text as it is now.
+pub fn open(io: &mut Io, text: Text, flags: u32) -> Result<u64> {
+    let text = match text {
+        Text::Maps(detail) => mm::maps_text(&mut io.mm, detail)?.into_bytes(),
+        Text::Auxiliary => auxiliary(&io.mm.auxiliary)?,
+    };
+    let snapshot = Snapshot { text, offset: Cell::new(0) };
+    let file = File::new(OwnText(Rc::new(snapshot)), O_RDONLY);
+    Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
+}
+
+fn auxiliary(pairs: &[(u64, u64)]) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    text.try_reserve_exact(pairs.len() * 16).map_err(|_| Errno::ENOMEM)?;
+    for (key, value) in pairs {
+        text.extend_from_slice(&key.to_le_bytes());
+        text.extend_from_slice(&value.to_le_bytes());
+    }
+    Ok(text)
+}
+
+impl FileOps for OwnText {
+    const POSITIONED: bool = true;
+
+    fn server(&self) -> Server {
+        Server::Library
+    }
+    fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        let Snapshot { text, offset } = &*self.0;
+        let start = usize::try_from(at.unwrap_or(offset.get())).unwrap_or(usize::MAX);
+        let rest = text.get(start..).unwrap_or_default();
+        let piece = &rest[..rest.len().min(to.left() as usize)];
+        let done = to.scatter(&mut io.mm, piece).some()? as u64;
+        if at.is_none() {
+            offset.set(offset.get() + done);
+        }
+        Ok(done)
+    }
+    /// By its end no such text is known.
+    fn seek(&self, _fds: &mut Fds, _: Handle, by: i64, whence: u32) -> Result<u64> {
+        let offset = &self.0.offset;
+        let new = match whence {
+            SEEK_SET => Some(by),
+            SEEK_CUR => (offset.get() as i64).checked_add(by),
+            _ => None,
+        };
+        let new = new.and_then(|new| u64::try_from(new).ok()).ok_or(Errno::EINVAL)?;
+        offset.set(new);
+        Ok(new)
+    }
+    fn stat(&self) -> Result<()> {
+        unnamed_stat(0o100444);
+        Ok(())
+    }
+}

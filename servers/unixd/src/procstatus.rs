@@ -1,0 +1,267 @@
+//! The texts of `/proc/PID` and `/proc/PID/task/TID`.
+//!
+//! `maps`, `smaps`, `smaps_rollup` and `auxv` of the process that reads are its library's; of others they are empty,
+//! but for a `smaps_rollup` without shares.
+
+use crate::procs::{Pid, Proc, Procs, State};
+use crate::procsystem::{mounts, usage, PAGE_KIB};
+use crate::proctext::{in_ticks, Texts};
+use crate::threads::Tid;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use captypes::op;
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+use credentials::{Credentials, Ids};
+use unixproto::limit;
+use unixproto::Errno;
+
+/// Name and unit of each resource limit.
+const LIMITS: [(&str, &str); 16] = [
+    ("Max cpu time", "seconds"),
+    ("Max file size", "bytes"),
+    ("Max data size", "bytes"),
+    ("Max stack size", "bytes"),
+    ("Max core file size", "bytes"),
+    ("Max resident set", "bytes"),
+    ("Max processes", "processes"),
+    ("Max open files", "files"),
+    ("Max locked memory", "bytes"),
+    ("Max address space", "bytes"),
+    ("Max file locks", "locks"),
+    ("Max pending signals", "signals"),
+    ("Max msgqueue size", "bytes"),
+    ("Max nice priority", ""),
+    ("Max realtime priority", ""),
+    ("Max realtime timeout", "us"),
+];
+
+impl Texts<'_> {
+    /// The text of a process, or of one of its threads.
+    pub fn process_text(&self, pid: Pid, tid: Option<Tid>, name: &str) -> Result<Vec<u8>, Errno> {
+        let proc = self.procs.get(pid).map_err(|_| Errno::ENOENT)?;
+        Ok(match name {
+            "cmdline" => proc.cmdline().to_vec(),
+            "comm" => {
+                let mut text = self.procs.name_of(tid.unwrap_or(pid)).to_vec();
+                text.push(b'\n');
+                text
+            }
+            "mounts" => mounts().into_bytes(),
+            "stat" => self.process_stat(proc, tid).into_bytes(),
+            "statm" => {
+                let usage = usage(proc);
+                let (resident, data) = (usage.resident + usage.files, usage.data + usage.stack);
+                let (mapped, files, text) = (usage.mapped, usage.files, usage.text);
+                format!("{mapped} {resident} {files} {text} 0 {data} 0\n").into_bytes()
+            }
+            "status" => self.process_status(proc, tid).into_bytes(),
+            "limits" => process_limits(proc).into_bytes(),
+            "smaps_rollup" => rollup(proc).into_bytes(),
+            _ => Vec::new(),
+        })
+    }
+
+    fn process_stat(&self, proc: &Proc, thread: Option<Tid>) -> String {
+        let tid = thread.unwrap_or(proc.pid);
+        let name = String::from_utf8_lossy(self.procs.name_of(tid));
+        let used = thread
+            .map_or_else(|| self.procs.cpu_ns(self.clock, proc), |tid| self.thread_cpu_ns(tid));
+        let usage = usage(proc);
+        let rss_limit = proc.session().map_or(u64::MAX, |session| {
+            session.header().limits[limit::RSS as usize][0].load(Relaxed)
+        });
+        let owned = self.terminal.session() == Some(proc.sid);
+        let foreground = match (owned, self.terminal.foreground()) {
+            (true, Some(group)) => group as i64,
+            _ => -1,
+        };
+        let mut text = format!(
+            "{} ({name}) {} {} {} {} {} {foreground} 0 {} {} 0 0 ",
+            tid,
+            self.procs.letter(proc, tid),
+            proc.parent,
+            proc.pgid,
+            proc.sid,
+            if owned { 0x501 } else { 0 },
+            usage.faults,
+            proc.children_faults,
+        );
+        put_line!(
+            text,
+            "{} 0 {} 0 20 0 {} 0 {} {} {} {} 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            in_ticks(used),
+            in_ticks(proc.children_ns),
+            self.procs.threads_of(proc.pid).len().max(1),
+            in_ticks(proc.started),
+            usage.mapped * 4096,
+            usage.resident + usage.files,
+            rss_limit,
+        );
+        text
+    }
+
+    fn process_status(&self, proc: &Proc, thread: Option<Tid>) -> String {
+        let tid = thread.unwrap_or(proc.pid);
+        let name = String::from_utf8_lossy(self.procs.name_of(tid));
+        let state = match self.procs.letter(proc, tid) {
+            'R' => "R (running)",
+            'S' => "S (sleeping)",
+            'T' => "T (stopped)",
+            _ => "Z (zombie)",
+        };
+        let Credentials { users, groups, .. } = &proc.who;
+        let threads = self.procs.threads_of(proc.pid).len().max(1);
+        let mut text = String::new();
+        put_line!(text, "Name:\t{}", name.escape_debug());
+        if let Ok(session) = proc.session() {
+            put_line!(text, "Umask:\t{:04o}", session.header().umask.load(Relaxed) & 0o777);
+        }
+        put_line!(
+            text,
+            "State:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}",
+            proc.pid,
+            proc.parent
+        );
+        put_line!(text, "TracerPid:\t0");
+        for (name, ids) in [("Uid", users), ("Gid", groups)] {
+            let Ids { real, effective, saved, file } = ids;
+            put_line!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
+        }
+        put_line!(text, "FDSize:\t{}", unixproto::session::SHOWN_FDS);
+        put_line!(text, "Groups:\t ");
+        put_line!(
+            text,
+            "NStgid:\t{}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}",
+            proc.pid,
+            proc.pgid,
+            proc.sid
+        );
+        if proc.session().is_ok() {
+            put_memory(&mut text, proc);
+        }
+        put_line!(text, "CoreDumping:\t0\nTHP_enabled:\t0\nThreads:\t{threads}");
+        if let Ok(session) = proc.session() {
+            let header = session.header();
+            let own = self.procs.session_of(tid).map_or(header, |session| session.header());
+            let most = header.limits[limit::SIGPENDING as usize][0].load(Relaxed);
+            let waiting = header.pending.set().count_ones() + own.own.set().count_ones();
+            put_line!(text, "SigQ:\t{waiting}/{most}");
+            for (name, mask) in [
+                ("SigPnd", own.own.set()),
+                ("ShdPnd", header.pending.set()),
+                ("SigBlk", own.blocked.load(Relaxed)),
+                ("SigIgn", header.ignored.load(Relaxed)),
+                ("SigCgt", header.caught.load(Relaxed)),
+            ] {
+                put_line!(text, "{name}:\t{mask:016x}");
+            }
+        }
+        let who = &proc.who;
+        for (name, caps) in [
+            ("CapInh", who.inheritable),
+            ("CapPrm", who.permitted),
+            ("CapEff", who.effective),
+            ("CapBnd", who.bounding),
+            ("CapAmb", who.ambient),
+        ] {
+            put_line!(text, "{name}:\t{:016x}", caps.bits());
+        }
+        put_line!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
+        put_line!(text, "Seccomp:\t0\nSeccomp_filters:\t0");
+        text
+    }
+
+    /// Processor time of a thread.
+    fn thread_cpu_ns(&self, tid: Tid) -> u64 {
+        let usage =
+            self.procs.dispatcher_of(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
+        usage.map_or(0, |usage| self.clock.ns(usage.value))
+    }
+}
+
+impl Procs {
+    /// What a thread does.
+    pub fn letter(&self, proc: &Proc, tid: Tid) -> char {
+        match proc.state {
+            State::Ending | State::Zombie => 'Z',
+            // It has ended, while others go on.
+            _ if tid == proc.pid && proc.first_ended => 'Z',
+            _ if proc.stopped => 'T',
+            _ if self.blocked(tid).is_some() => 'S',
+            _ if self.sleeps(tid) => 'S',
+            _ => 'R',
+        }
+    }
+
+    /// How many threads run or could, and how many there are.
+    pub fn running(&self) -> (u64, u64) {
+        let (mut running, mut all) = (0, 0);
+        for proc in self.iter() {
+            for tid in self.threads_of(proc.pid) {
+                all += 1;
+                running += u64::from(self.letter(proc, tid) == 'R');
+            }
+        }
+        (running, all)
+    }
+}
+
+/// The lines of `status` about memory.
+fn put_memory(text: &mut String, proc: &Proc) {
+    let usage = usage(proc);
+    for (name, pages) in [
+        ("VmPeak", usage.most_mapped),
+        ("VmSize", usage.mapped),
+        ("VmLck", usage.locked),
+        ("VmPin", 0),
+        ("VmHWM", usage.most_resident + usage.files),
+        ("VmRSS", usage.resident + usage.files),
+        ("RssAnon", usage.resident),
+        ("RssFile", usage.files),
+        ("RssShmem", 0),
+        ("VmData", usage.data),
+        ("VmStk", usage.stack),
+        ("VmExe", usage.text),
+        ("VmLib", 0),
+        ("VmPTE", usage.tables),
+        ("VmSwap", 0),
+        ("HugetlbPages", 0),
+    ] {
+        put_line!(text, "{name}:\t{:>8} kB", pages * PAGE_KIB);
+    }
+}
+
+fn rollup(proc: &Proc) -> String {
+    let usage = usage(proc);
+    let mut text = String::new();
+    for (name, pages) in [
+        ("Rss:", usage.resident + usage.files),
+        ("Anonymous:", usage.resident),
+        ("Locked:", usage.locked),
+    ] {
+        put_line!(text, "{name:<15} {:>8} kB", pages * PAGE_KIB);
+    }
+    text
+}
+
+fn process_limits(proc: &Proc) -> String {
+    let mut text = String::new();
+    put_line!(text, "{:<25} {:<20} {:<20} {:<10}", "Limit", "Soft Limit", "Hard Limit", "Units");
+    let Ok(session) = proc.session() else { return text };
+    for ((name, unit), limit) in LIMITS.iter().zip(&session.header().limits) {
+        put!(text, "{name:<25} ");
+        for value in limit.iter().map(|word| word.load(Relaxed)) {
+            match value {
+                u64::MAX => put!(text, "{:<20} ", "unlimited"),
+                value => put!(text, "{value:<20} "),
+            }
+        }
+        match *unit {
+            "" => text.push('\n'),
+            unit => put_line!(text, "{unit:<10}"),
+        }
+    }
+    text
+}

@@ -1,0 +1,216 @@
+//! The texts of `/proc` that are about the system.
+
+use crate::clock::SECOND;
+use crate::cpuinfo;
+use crate::procs::Proc;
+use crate::proctext::{in_ticks, Texts};
+use alloc::format;
+use alloc::string::String;
+use captypes::invocations::Counter;
+use core::fmt::Write;
+
+/// KiB of a page.
+pub const PAGE_KIB: u64 = 4;
+
+impl Texts<'_> {
+    /// The text of a file in `/proc` itself.
+    pub fn system_text(&self, name: &str) -> String {
+        match name {
+            "cpuinfo" => cpuinfo::text(idle_ticks().count(), self.clock.hz()),
+            "filesystems" => String::from("nodev\tproc\nnodev\ttmpfs\n"),
+            "loadavg" => {
+                let (running, all) = self.procs.running();
+                format!("{} {running}/{all} {}\n", self.load, self.procs.last_pid())
+            }
+            "meminfo" => self.meminfo(),
+            "mounts" => mounts(),
+            "stat" => self.stat_text(),
+            "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+            "uptime" => {
+                let idle = idle_ticks().map(|ticks| self.clock.ns(ticks)).sum();
+                let [up, idle] =
+                    [self.clock.now(), idle].map(|ns| (ns / SECOND, in_ticks(ns) % 100));
+                format!("{}.{:02} {}.{:02}\n", up.0, up.1, idle.0, idle.1)
+            }
+            "version" => String::from("Linux version 6.1.0-tessera (Tessera) #1 SMP\n"),
+            _ => String::from("\n"),
+        }
+    }
+
+    /// What is not there, swap and huge pages among it, is zero. Of pages that several processes have, each of
+    /// them counts its own.
+    fn meminfo(&self) -> String {
+        let (free, _) = crate::caps::memory();
+        let files = self.tree.files().names().iter();
+        let cached = files.map(|(_, inode)| match &inode.node {
+            memfs::Node::File { content, .. } => content.taken(),
+            _ => 0,
+        });
+        let (total, free, cached) =
+            (self.system.ram() >> 10, free >> 10, cached.sum::<u64>() >> 10);
+        let in_all = |of: fn(&Usage) -> u64| -> u64 {
+            let pages = self.procs.iter().map(|proc| of(&usage(proc)) * PAGE_KIB).sum::<u64>();
+            pages.min(total)
+        };
+        let anonymous = in_all(|usage| usage.resident);
+        let locked = in_all(|usage| usage.locked);
+        let mut text = String::new();
+        for (name, value) in [
+            ("MemTotal", total),
+            ("MemFree", free),
+            ("MemAvailable", free),
+            ("Buffers", 0),
+            ("Cached", cached),
+            ("SwapCached", 0),
+            ("Active", anonymous + cached),
+            ("Inactive", 0),
+            ("Active(anon)", anonymous + cached),
+            ("Inactive(anon)", 0),
+            ("Active(file)", 0),
+            ("Inactive(file)", 0),
+            ("Unevictable", locked),
+            ("Mlocked", locked),
+            ("SwapTotal", 0),
+            ("SwapFree", 0),
+            ("Dirty", 0),
+            ("Writeback", 0),
+            ("AnonPages", anonymous),
+            ("Mapped", in_all(|usage| usage.files)),
+            ("Shmem", cached),
+            ("KReclaimable", 0),
+            ("Slab", 0),
+            ("SReclaimable", 0),
+            ("SUnreclaim", 0),
+            ("KernelStack", 0),
+            ("PageTables", in_all(|usage| usage.tables)),
+            ("NFS_Unstable", 0),
+            ("Bounce", 0),
+            ("WritebackTmp", 0),
+            ("CommitLimit", total),
+            ("Committed_AS", in_all(|usage| usage.data.saturating_add(usage.stack))),
+            ("VmallocTotal", 0),
+            ("VmallocUsed", 0),
+            ("VmallocChunk", 0),
+            ("Percpu", 0),
+            ("AnonHugePages", 0),
+            ("ShmemHugePages", 0),
+            ("ShmemPmdMapped", 0),
+        ] {
+            let name = format!("{name}:");
+            put_line!(text, "{name:<15} {value:>8} kB");
+        }
+        for name in ["HugePages_Total:", "HugePages_Free:", "HugePages_Rsvd:", "HugePages_Surp:"] {
+            put_line!(text, "{name:<15} {:>8}", 0);
+        }
+        put_line!(text, "Hugepagesize:       2048 kB");
+        text
+    }
+
+    fn stat_text(&self) -> String {
+        let now = in_ticks(self.clock.now());
+        let (mut lines, mut all) = (String::new(), (0, 0));
+        for (core, ticks) in idle_ticks().enumerate() {
+            let idle = in_ticks(self.clock.ns(ticks)).min(now);
+            all = (all.0 + now - idle, all.1 + idle);
+            put_line!(lines, "cpu{core} {} 0 0 {idle} 0 0 0 0 0 0", now - idle);
+        }
+        let boot = self.clock.boot_wall() / SECOND;
+        let counter = |which| libos::log::counter(which).unwrap_or(0);
+        let (running, _) = self.procs.running();
+        format!(
+            "cpu  {} 0 0 {} 0 0 0 0 0 0\n{lines}intr {}\nctxt {}\n\
+             btime {boot}\nprocesses {}\nprocs_running {running}\nprocs_blocked 0\n",
+            all.0,
+            all.1,
+            counter(Counter::Interrupts),
+            counter(Counter::Switches),
+            self.procs.made(),
+        )
+    }
+
+    /// `/proc/tessera/processes`: a line of names, and one of numbers for each process, with its name last.
+    pub fn processes(&self) -> String {
+        let mut text = String::from(
+            "pid ppid uid state threads cpu_ms mapped resident files faults copies tables \
+             shared_tables name\n",
+        );
+        for proc in self.procs.iter() {
+            let usage = usage(proc);
+            put_line!(
+                text,
+                "{} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+                proc.pid,
+                proc.parent,
+                proc.who.users.real,
+                self.procs.letter(proc, proc.pid),
+                self.procs.threads_of(proc.pid).len().max(1),
+                self.procs.cpu_ns(self.clock, proc) / (SECOND / 1000),
+                usage.mapped,
+                usage.resident,
+                usage.files,
+                usage.faults,
+                usage.copies,
+                usage.tables,
+                usage.shared_tables,
+                alloc::string::String::from_utf8_lossy(self.procs.name_of(proc.pid)).escape_debug(),
+            );
+        }
+        text
+    }
+}
+
+/// What a process says of its memory; see [`Memory`](unixproto::session::Memory).
+#[derive(Clone, Copy, Default)]
+pub struct Usage {
+    pub mapped: u64,
+    pub resident: u64,
+    pub most_mapped: u64,
+    pub most_resident: u64,
+    pub faults: u64,
+    pub copies: u64,
+    pub files: u64,
+    pub data: u64,
+    pub stack: u64,
+    pub text: u64,
+    pub locked: u64,
+    pub tables: u64,
+    pub shared_tables: u64,
+}
+
+/// What a process says of its memory; nothing once it is being taken apart. Whatever it says, one can
+/// calculate with it.
+pub fn usage(proc: &Proc) -> Usage {
+    /// More than there is of anything.
+    const MOST: u64 = 1 << 40;
+    let Ok(session) = proc.session() else { return Usage::default() };
+    let memory = &session.header().memory;
+    let read = |word: &core::sync::atomic::AtomicU64| {
+        word.load(core::sync::atomic::Ordering::Relaxed).min(MOST)
+    };
+    let (mapped, resident) = (read(&memory.mapped), read(&memory.resident));
+    Usage {
+        mapped,
+        resident,
+        most_mapped: read(&memory.most_mapped).max(mapped),
+        most_resident: read(&memory.most_resident).max(resident),
+        faults: read(&memory.faults),
+        copies: read(&memory.copies),
+        files: read(&memory.files),
+        data: read(&memory.data),
+        stack: read(&memory.stack),
+        text: read(&memory.text),
+        locked: read(&memory.locked),
+        tables: read(&memory.tables),
+        shared_tables: read(&memory.shared_tables),
+    }
+}
+
+/// The text of `mounts`.
+pub fn mounts() -> String {
+    String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n")
+}
+
+/// Of each core, the ticks during which it had nothing to do.
+fn idle_ticks() -> impl Iterator<Item = u64> {
+    (0..).map_while(|core| libos::log::counter_of(core, Counter::IdleTicks).ok())
+}
