@@ -79,6 +79,9 @@ pub struct RunOptions {
     /// Memory for the trace, for each core: 8 bytes for each event
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size, requires = "trace")]
     pub trace_buffer: MemorySize,
+    /// With --trace: show the start of the system, too, not only what happens from the program on
+    #[arg(long, requires = "trace")]
+    pub trace_boot: bool,
     /// Have the streams of the program go over a serial port, as on a machine without the device for them
     #[arg(long, hide = true)]
     pub serial: bool,
@@ -146,7 +149,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
     if let (Some(recording), Some(file)) = (&recording, &options.trace) {
-        recording.save(&boot, &finished.records, file)?;
+        recording.save(&boot, &finished.records, options.trace_boot, file)?;
     }
     let status = report(&finished, &boot.kernel, &log.file, options.verbose);
     finished.file_problems.iter().for_each(|problem| eprintln!("x: {problem}"));

@@ -86,6 +86,8 @@ const CALLS: [Call; 24] = [
     },
 ];
 
+type Body = fn(&Context) -> Result<()>;
+
 /// What the guest itself must refuse: arguments after `--no-check`.
 const REFUSED_BY_GUEST: [(&str, &str, i32); 5] = [
     ("guest_missing", "./nonesuch", 127),
@@ -107,7 +109,7 @@ pub fn cases() -> Vec<Case> {
             Ok(())
         })
     });
-    let others: [(&str, fn(&Context) -> Result<()>); 10] = [
+    let others: [(&str, Body); 10] = [
         ("least_memory", least_memory),
         ("too_little_memory", too_little_memory),
         ("image_without_tests", image_without_tests),

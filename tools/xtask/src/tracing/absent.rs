@@ -23,7 +23,7 @@ impl Recording {
         match *self {}
     }
 
-    pub fn save(&self, _: &Boot, _: &[Record], _: &Path) -> Result<()> {
+    pub fn save(&self, _: &Boot, _: &[Record], _: bool, _: &Path) -> Result<()> {
         match *self {}
     }
 }

@@ -103,9 +103,10 @@ impl Recording {
         boot.command_line += &format!(" trace={bytes}");
     }
 
-    /// Writes what was recorded.
-    pub fn save(&self, boot: &Boot, log: &[Record], to: &Path) -> Result<()> {
-        let dump = collect(&self.traced, &boot.options, &self.memory, log)?;
+    /// Writes what was recorded; `boot_too`: the start of the system is to be shown.
+    pub fn save(&self, boot: &Boot, log: &[Record], boot_too: bool, to: &Path) -> Result<()> {
+        let mut dump = collect(&self.traced, &boot.options, &self.memory, log)?;
+        dump.begins_with_program = !boot_too;
         fs::write(to, dump.to_bytes()).with_context(|| format!("cannot write {}", to.display()))
     }
 }
@@ -127,7 +128,8 @@ pub fn collect(
     let mut functions = traced.functions.clone();
     functions.retain(|number, _| used.contains(number));
     let images = traced.images.clone();
-    Ok(Dump { counts_instructions: machine.icount, images, functions, cores })
+    let (counts_instructions, begins_with_program) = (machine.icount, false);
+    Ok(Dump { counts_instructions, begins_with_program, images, functions, cores })
 }
 
 /// The words of `@trace ADDRESS BYTES CORES`.
