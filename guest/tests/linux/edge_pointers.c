@@ -92,6 +92,17 @@ static void transfers(void) {
     SHOW(syscall(SYS_readv, file, vector, 3) == 4);
     vector[0].iov_len = -1ul;
     SHOW(syscall(SYS_readv, file, vector, 3));
+    // What reaches beyond the program is found before anything is read; one buffer alone is cut before.
+    char some[8] = {0};
+    struct iovec beyond[] = {{some, 4}, {(void *)(1ul << 63), 4}}, long_one[] = {{some, 1ul << 62}, {some, 4}};
+    struct iovec empty[] = {{some, 4}, {(void *)(1ul << 63), 0}};
+    SHOW(syscall(SYS_preadv, file, beyond, 2, 0));
+    SHOW(syscall(SYS_preadv, file, beyond + 1, 1, 0));
+    SHOW(syscall(SYS_preadv, file, long_one, 2, 0));
+    SHOW(syscall(SYS_preadv, file, empty, 2, 0));
+    SHOW(syscall(SYS_writev, 1, beyond, 2));
+    SHOW(syscall(SYS_readv, 99, beyond, 2));
+    printf("%d\n", some[0] == 0);
     SHOW(syscall(SYS_readv, file, vector, 1025));
     SHOW(syscall(SYS_readv, file, vector, -1));
     SHOW(syscall(SYS_read, file, edge + PAGE, 0));

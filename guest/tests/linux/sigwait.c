@@ -47,6 +47,11 @@ static void taking(void) {
     CHECK(info.si_signo == SIGUSR1 && info.si_code == SI_TKILL && info.si_pid == getpid());
     CHECK(take(&set, &info, &some) == SIGRTMIN + 2);
     CHECK(info.si_code == SI_QUEUE && info.si_value.sival_ptr == value.sival_ptr);
+    // What is for the thread comes first, whatever its number.
+    kill(getpid(), SIGUSR1);
+    syscall(SYS_tkill, getpid(), SIGRTMIN + 2);
+    CHECK(take(&set, &info, &some) == SIGRTMIN + 2);
+    CHECK(take(&set, &info, &some) == SIGUSR1);
     fflush(stdout);
     pid_t parent = getpid();
     pid_t pid = fork();
@@ -204,6 +209,45 @@ static void zombies(void) {
     signal(SIGCHLD, SIG_DFL);
 }
 
+// What a thread waits for without blocking it does what it does by default.
+static void unblocked(void) {
+    sigset_t set = set_of(SIGUSR1, SIGCHLD);
+    struct timespec long_enough = {3, 0};
+    sigset_t none = set_of(0, 0);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGUSR1, SIG_DFL), signal(SIGCHLD, SIG_DFL);
+    IN_CHILD("killed", {
+        if (fork() == 0) {
+            usleep(30000);
+            kill(getppid(), SIGUSR1);
+            _exit(0);
+        }
+        SHOW(take(&set, NULL, &long_enough));
+    });
+    IN_CHILD("ignored", {
+        struct timespec some = {0, 100000000};
+        signal(SIGUSR1, SIG_IGN);
+        if (fork() == 0) {
+            usleep(30000);
+            kill(getppid(), SIGUSR1);
+            _exit(0);
+        }
+        // Nor is it told of its child's end.
+        SHOW(take(&set, NULL, &some));
+    });
+    IN_CHILD("caught", {
+        calls = 0;
+        catch(SIGUSR1, 0);
+        if (fork() == 0) {
+            usleep(30000);
+            kill(getppid(), SIGUSR1);
+            _exit(0);
+        }
+        CHECK(take(&set, NULL, &long_enough) == SIGUSR1);
+        printf("calls %d\n", calls);
+    });
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         struct sigaction now;
@@ -225,6 +269,7 @@ int main(int argc, char **argv) {
     undisturbed();
     stopping();
     orphaned();
+    IN_CHILD("unblocked", unblocked());
     zombies();
     sigset_t set = set_of(SIGHUP, 0);
     sigprocmask(SIG_BLOCK, &set, NULL);

@@ -7,9 +7,10 @@
 
 use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
+use crate::fd::kinds::pidfd::pidfd_open;
 use crate::mm::arena::Arena;
 use crate::mm::{library, usage, user, Mm};
-use crate::process::{frame, Process, Task};
+use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::thread::{self, area, create, lock, Me};
@@ -73,6 +74,8 @@ pub struct How {
     pub tls: Option<u64>,
     pub parent_tid: u64,
     pub child_tid: u64,
+    /// Where the parent finds a descriptor for the child, if it wants one.
+    pub pidfd: Option<u64>,
     /// Where the child's end is shown.
     pub clear_tid: u64,
 }
@@ -114,6 +117,7 @@ mod flag {
     pub const THREAD: u64 = 0x1_0000;
     /// `CLONE_NEW*`, with `NEWTIME` of `clone3`.
     pub const NEW_SPACES: u64 = 0x7e02_0080;
+    pub const DETACHED: u64 = 0x40_0000;
     pub const SETTLS: u64 = 0x8_0000;
     pub const PARENT_SETTID: u64 = 0x10_0000;
     pub const CHILD_CLEARTID: u64 = 0x20_0000;
@@ -131,6 +135,7 @@ struct Wish {
     tls: u64,
     parent_tid: u64,
     child_tid: u64,
+    pidfd: u64,
 }
 
 pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -143,6 +148,8 @@ pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         tls: regs.r8,
         parent_tid: regs.rdx,
         child_tid: regs.r10,
+        // The same place: so it is one or the other.
+        pidfd: regs.rdx,
     };
     fulfil(p, regs, &wish)
 }
@@ -159,7 +166,7 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if bytes < FIRST_BYTES as u64 {
         return Err(Errno::EINVAL);
     }
-    let [flags, _, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
+    let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
         user::copy_in(&mut p.mm, addr)?;
     for at in FIRST_BYTES as u64..bytes {
         if user::copy_in::<u8>(&mut p.mm, addr + at)? != 0 {
@@ -168,7 +175,7 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         }
     }
     let is_thread = flags & flag::THREAD != 0;
-    let bad = flags & SIGNAL & !flag::NEW_SPACES != 0
+    let bad = flags & (flag::DETACHED | SIGNAL & !flag::NEW_SPACES) != 0
         || signal > SIGNALS
         || is_thread && signal != 0
         || (stack == 0) != (stack_bytes == 0);
@@ -176,7 +183,7 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let stack = stack.wrapping_add(stack_bytes);
-    fulfil(p, regs, &Wish { flags, stack, tls, parent_tid, child_tid })
+    fulfil(p, regs, &Wish { flags, stack, tls, parent_tid, child_tid, pidfd })
 }
 
 fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
@@ -189,7 +196,9 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
     if has(NEW_SPACES) {
         return Err(Errno::EPERM);
     }
-    if has(PIDFD) || has(CLEAR_SIGHAND) || has(INTO_CGROUP) {
+    let told_twice = has(PARENT_SETTID) && wish.pidfd == wish.parent_tid;
+    let no_pidfd = has(PIDFD) && (has(THREAD) || has(DETACHED) || told_twice);
+    if no_pidfd || has(CLEAR_SIGHAND) || has(INTO_CGROUP) {
         return Err(Errno::EINVAL);
     }
     let optional = |flag, value| if flags & flag != 0 { value } else { 0 };
@@ -209,7 +218,8 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         // Processes with one address space are not there.
         return Err(Errno::EAGAIN);
     }
-    let how = How { wait: has(VFORK), stack, tls, parent_tid, child_tid, clear_tid };
+    let pidfd = has(PIDFD).then_some(wish.pidfd);
+    let how = How { wait: has(VFORK), stack, tls, parent_tid, child_tid, pidfd, clear_tid };
     match has(VM) && is_alone(p) {
         true => share(p, regs, how),
         // While other threads run, nobody can act as the child.
@@ -238,6 +248,11 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     let made = make_domain(p, regs);
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
+    let opened = open_child(p, pid, how.pidfd).inspect_err(|_| {
+        // The error before is the one to tell.
+        let _ = server::call(op::ForkAbort { pid });
+        drop_domain();
+    })?;
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
         let _ = user::copy_out(&mut p.mm, how.parent_tid, &pid);
@@ -245,6 +260,10 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     if let Err(error) = give_domain(op::ForkCommit { pid, wait: how.wait }) {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid });
+        if let Some(fd) = opened {
+            // It is open.
+            let _ = fd::close(&mut p.fds, fd);
+        }
         return Err(error);
     }
     if how.wait {
@@ -252,6 +271,17 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
         let _ = server::wait(p, op::ForkWait { pid });
     }
     Ok(pid as u64)
+}
+
+/// Opens a child that does not run yet, if there is a place where the program wants to find the descriptor.
+pub fn open_child(io: &mut Io, pid: u32, place: Option<u64>) -> Result<Option<i32>> {
+    let Some(place) = place else { return Ok(None) };
+    let fd = pidfd_open(io, pid as i32, 0)? as i32;
+    user::copy_out(&mut io.mm, place, &fd).inspect_err(|_| {
+        // It is open.
+        let _ = fd::close(&mut io.fds, fd);
+    })?;
+    Ok(Some(fd))
 }
 
 /// Gives the domain that was made to `unixd`, which starts it. After an error there is none any more.

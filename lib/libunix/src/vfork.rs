@@ -73,6 +73,13 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     if received != 2 {
         return Err(Errno::EIO);
     }
+    let opened = fork::open_child(p, child.pid, how.pidfd).inspect_err(|_| {
+        // The error before is the one to tell.
+        let _ = server::call(op::ForkAbort { pid: child.pid });
+        for slot in [own::SCRATCH, own::SCRATCH.plus(1)] {
+            slot.discard();
+        }
+    })?;
     let (fs, gs) = bases(&p.me);
     if how.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
@@ -95,6 +102,10 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     identify(own::SCRATCH);
     p.parent = Some(Box::new(parent));
     p.fds.forget_knowledge();
+    if let Some(fd) = opened {
+        // The child has not inherited it: it is its parent's alone.
+        let _ = fd::close(&mut p.fds, fd);
+    }
     p.pid = child.pid;
     p.me.tid = child.pid;
     p.me.signals.child();

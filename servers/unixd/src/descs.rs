@@ -8,6 +8,7 @@ use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
 use crate::server::sets::Sets;
+use crate::signals::UNSTOPPABLE;
 use crate::streams::Channel;
 use crate::voices::Speaker;
 use crate::wait::{done, Tried};
@@ -45,6 +46,8 @@ pub enum Object {
     Counter(Kind, u32),
     /// A set of `epoll` that processes share, by its number.
     Set(u32),
+    /// Signals that are read, by their mask.
+    Signals(u64),
     /// A device that the library does alone.
     Device(Kind, Ino),
     /// Text made when it was opened.
@@ -64,6 +67,7 @@ impl Object {
             Object::Stream(_) => Kind::Stream,
             Object::Counter(kind, _) => *kind,
             Object::Set(_) => Kind::Set,
+            Object::Signals(_) => Kind::Signals,
             Object::Device(kind, _) => *kind,
             Object::Text(..) => Kind::Text,
             Object::Path(_) => Kind::Path,
@@ -75,17 +79,19 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
-            Object::Stream(_) | Object::Counter(..) | Object::Set(_) => None,
+            Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
         }
     }
-    /// What those watch, or wait for, who watch it or wait for it.
-    pub fn source(&self) -> Option<Source> {
+    /// What a process watches, or waits for, that watches it or waits for it.
+    pub fn source(&self, pid: Pid) -> Option<Source> {
         match self {
             Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
             Object::Tty(_) | Object::Stream(_) => Some(Source::Terminal),
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
-            _ => None,
+            Object::Signals(_) => Some(Source::Signals(pid)),
+            Object::File(_) | Object::Dir(_) | Object::Device(..) => None,
+            Object::Text(..) | Object::Path(_) => None,
         }
     }
 }
@@ -274,6 +280,23 @@ impl Descs {
         done(Opened { desc: id, kind: object.kind() as u8, inode })
     }
 
+    /// The signals that are read by a description. `EINVAL`: it is something else.
+    pub fn signals(&self, pid: Pid, id: u32) -> Result<u64, Errno> {
+        match self.of(pid, id)?.object {
+            Object::Signals(set) => Ok(set),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Other signals are read from now on.
+    pub fn set_signals(&mut self, pid: Pid, id: u32, set: u64) -> Result<(), Errno> {
+        match &mut self.of_mut(pid, id)?.object {
+            Object::Signals(now) => *now = set & !UNSTOPPABLE,
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
     /// `F_GETFL`.
     pub fn get_flags(&self, pid: Pid, id: u32) -> Tried {
         done(Flags { flags: self.of(pid, id)?.flags })
@@ -346,12 +369,12 @@ impl Handles<'_> {
         if let Object::Pipe(pipe, _) = desc.object {
             self.pipes.leave(pipe, pid, self.fx);
         }
-        if let Some(source) = desc.object.source() {
+        if let Some(source) = desc.object.source(pid) {
             self.watches.unwatch(source, pid, id);
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if let Some(desc) = self.descs.let_go(id) {
-            if let Some(source) = desc.object.source() {
+            if let Some(source) = desc.object.source(pid) {
                 self.sets.forget(id, source);
             }
             self.drop_desc(desc);
@@ -365,7 +388,8 @@ impl Handles<'_> {
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
-            _ => {}
+            Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
+            Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {
             self.release(node);

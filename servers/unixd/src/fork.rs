@@ -143,10 +143,10 @@ impl Births<'_> {
         }
     }
 
-    /// Gives up a child that was not started.
+    /// Gives up a child that was not started, or as which its parent acts. Nobody hears of it.
     pub fn fork_abort(&mut self, pid: Pid, child: u32) -> Tried {
         let proc = self.life.procs.get(child)?;
-        if proc.parent != pid || proc.state != State::Building {
+        if proc.parent != pid || proc.state != State::Building && !proc.is_acted() {
             return Err(Errno::ESRCH);
         }
         self.life.end_quietly(child);

@@ -7,6 +7,7 @@ use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
+use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -255,6 +256,13 @@ impl Opening<'_> {
         self.room(1)?;
         let number = self.handles.sets.make()?;
         self.opened(Object::Set(number), O_RDWR, None, Claim::None)
+    }
+
+    /// Makes a `signalfd`.
+    pub fn signals(&mut self, op: op::Signals) -> Tried {
+        self.room(1)?;
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Signals(op.set & !UNSTOPPABLE), flags, None, Claim::None)
     }
 
     /// Opens a process.

@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, Call, Outcome, Tried};
-use crate::watches::{Sources, Watches};
+use crate::watches::{sources, Watches};
 use alloc::vec::Vec;
 use unixproto::files::*;
 use unixproto::{op, Errno};
@@ -40,8 +40,7 @@ impl Polling<'_> {
             let chunk = chunk.try_into().map_err(|_| Errno::EINVAL)?;
             set.push(PollEntry::from_bytes(chunk));
         }
-        let Polling { descs, pipes, counters, sets, clock, terminal, .. } = &self;
-        let sources = Sources { descs, pipes, counters, sets, clock, terminal };
+        let sources = sources!(self, Some(caller.tid));
         let mut ready = 0;
         for entry in set.iter_mut().filter(|entry| entry.desc != 0) {
             let mask = entry.events | POLLERR | POLLHUP | POLLNVAL;
@@ -55,12 +54,17 @@ impl Polling<'_> {
         let has_changes = op.watching && self.watches.has_notes(caller.pid);
         if ready == 0 && !has_changes && op.ns != 0 && !call.late {
             for entry in &set {
-                match self.descs.of(caller.pid, entry.desc).map(|desc| &desc.object) {
-                    Ok(Object::Pipe(pipe, _)) => self.pipes.wait(*pipe, caller.tid),
-                    Ok(Object::Set(number)) => self.sets.wait(*number, caller.tid),
-                    Ok(Object::Counter(_, number)) => self.counters.wait(*number, caller.tid),
-                    Ok(Object::Tty(_) | Object::Stream(_)) => self.terminal.wait(caller.tid),
-                    _ => {}
+                let Ok(desc) = self.descs.of(caller.pid, entry.desc) else { continue };
+                match desc.object {
+                    Object::Pipe(pipe, _) => self.pipes.wait(pipe, caller.tid),
+                    Object::Set(number) => self.sets.wait(number, caller.tid),
+                    Object::Counter(_, number) => self.counters.wait(number, caller.tid),
+                    Object::Tty(_) | Object::Stream(_) => self.terminal.wait(caller.tid),
+                    // Whoever looks for signals watches those of its process.
+                    Object::Signals(_) => {}
+                    // They are always ready.
+                    Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
+                    Object::Text(..) | Object::Path(_) => {}
                 }
             }
             if op.watching {

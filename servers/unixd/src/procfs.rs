@@ -408,9 +408,12 @@ impl View<'_> {
             Object::Stream(_) => b"pipe:[0]".to_vec(),
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
+            Object::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
-            _ => b"/memfd: (deleted)".to_vec(),
+            // All others have a place.
+            Object::File(_) | Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
+            Object::Text(..) | Object::Path(_) => b"/memfd: (deleted)".to_vec(),
         })
     }
 }

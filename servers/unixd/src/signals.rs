@@ -8,10 +8,12 @@ use crate::clock::{Due, PERIOD_MIN};
 use crate::life::Life;
 use crate::procs::{Pid, State, Timer, INIT};
 use crate::threads::Tid;
-use crate::wait::{done, first_of, Call, Outcome, Tried};
+use crate::wait::{done, Call, Outcome, Tried};
+use crate::watches::Source;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::Capability;
+use unixproto::ops::SignalSet;
 use unixproto::signals::*;
 use unixproto::{op, Errno};
 
@@ -65,8 +67,9 @@ impl Life<'_> {
             Some(tid) => Some(tid).filter(|tid| self.procs.mask_of(*tid) & mask == 0),
             None => self.taker(pid, mask),
         };
-        let awaited = taker.is_some_and(|tid| self.procs.awaits(tid, mask));
-        let blocked = (taker.is_none() || awaited) && mask & UNSTOPPABLE == 0;
+        // One who waits for it may take it although he blocks it. If he does not, it does what it does.
+        let held = taker.is_none_or(|tid| self.procs.mask_of(tid) & mask != 0);
+        let blocked = held && mask & UNSTOPPABLE == 0;
         let action = default_action(signal);
         if signal == SIGCONT && stopped {
             self.resume(pid);
@@ -166,7 +169,9 @@ impl Life<'_> {
         let session = self.procs.session_of(thread.unwrap_or(pid)).ok()?;
         let header = session.header();
         let pending = if thread.is_some() { &header.own } else { &header.pending };
-        pending.post(signal, info);
+        if pending.post(signal, info) {
+            self.fx.changed(Source::Signals(pid), true);
+        }
         // One who waits for just this signal has it blocked.
         let awaits = |tid: &Tid| self.procs.awaits(*tid, bit(signal));
         taker.or(thread.filter(awaits))
@@ -271,7 +276,7 @@ impl Life<'_> {
     pub fn sig_wait(&mut self, call: &Call, set: u64, ns: u64) -> Tried {
         let pending = self.procs.pending_for(self.caller.tid);
         if pending & set != 0 {
-            return done(unixproto::ops::Signal { signal: first_of(pending & set) });
+            return done(SignalSet { set });
         }
         if call.late || ns == 0 {
             return Err(Errno::EAGAIN);

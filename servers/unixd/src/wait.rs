@@ -12,7 +12,6 @@ use alloc::vec::Vec;
 use libos::ipc::Caps;
 use libos::{Place, Status};
 use unixproto::ops::error_words;
-use unixproto::signals::bit;
 use unixproto::{Any, Errno, Words};
 
 /// A request that waits.
@@ -164,11 +163,4 @@ fn interrupted(call: &Call) -> Tried {
 /// May a signal end this request?
 fn is_interruptible(any: &Any) -> bool {
     !matches!(any, Any::ForkWait(_))
-}
-
-/// Is one of the signals of `set` among those pending?
-pub fn first_of(set: u64) -> u32 {
-    let signal = set.trailing_zeros() + 1;
-    debug_assert!(set == 0 || bit(signal) & set != 0);
-    signal
 }

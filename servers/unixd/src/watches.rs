@@ -30,6 +30,8 @@ use unixproto::Errno;
 const WATCHERS_MAX: usize = 64;
 /// Bytes of an entry in the data area.
 const ENTRY_BYTES: usize = 8;
+/// State of what never makes anybody wait.
+const ALWAYS_READY: u16 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 /// What there is when data has come.
 const READABLE: u16 = POLLIN | POLLRDNORM;
 
@@ -58,6 +60,8 @@ pub enum Source {
     Counter(u32),
     /// A set of `epoll`, by its number.
     Set(u32),
+    /// The signals of a process.
+    Signals(Pid),
 }
 
 /// What descriptions refer to that are watched or polled.
@@ -69,7 +73,27 @@ pub struct Sources<'a> {
     pub sets: &'a Sets,
     pub clock: &'a Clock,
     pub terminal: &'a Terminal,
+    pub procs: &'a Procs,
+    /// The thread that looks. `None`: it is not known; what depends on it may be ready.
+    pub looker: Option<Tid>,
 }
+
+/// The sources that somebody has, who may use his other parts meanwhile.
+macro_rules! sources {
+    ($of:expr, $looker:expr) => {
+        $crate::watches::Sources {
+            descs: &$of.descs,
+            pipes: &$of.pipes,
+            counters: &$of.counters,
+            sets: &$of.sets,
+            clock: &$of.clock,
+            terminal: &$of.terminal,
+            procs: &$of.procs,
+            looker: $looker,
+        }
+    };
+}
+pub(crate) use sources;
 
 impl Sources<'_> {
     /// `POLL*` bits of a description.
@@ -90,13 +114,18 @@ impl Sources<'_> {
             Object::Tty(_) => self.terminal.tty_ready(),
             Object::Stream(channel) => self.terminal.stream_ready(channel),
             Object::Counter(_, number) => self.counters.ready(number, self.clock.now()),
-            _ => POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM,
+            Object::Signals(set) => match self.looker {
+                Some(tid) if self.procs.pending_for(tid) & set == 0 => 0,
+                _ => POLLIN,
+            },
+            Object::File(_) | Object::Dir(_) | Object::Device(..) => ALWAYS_READY,
+            Object::Text(..) | Object::Path(_) => ALWAYS_READY,
         }
     }
 
     /// What can be watched of a description.
     fn of(&self, pid: Pid, id: u32) -> Result<Option<Source>, Errno> {
-        Ok(self.descs.of(pid, id)?.object.source())
+        Ok(self.descs.of(pid, id)?.object.source(pid))
     }
 }
 
@@ -174,7 +203,9 @@ impl Watches {
             let words = u64::from_le_bytes(words);
             let (desc, token) = (words as u32, (words >> 32) as u32);
             let revents = on.ready(caller.pid, desc);
-            let watched = self.watch_one(on, caller.pid, desc, token, revents).is_ok();
+            let watched = self.watch_one(on, caller.pid, desc, token, revents);
+            // That there are new signals is told, but which thread finds any it has to ask.
+            let watched = watched.is_ok_and(|source| !matches!(source, Source::Signals(_)));
             let entry = PollEntry { desc: token, events: watched as u16, revents };
             bytes.copy_from_slice(&entry.to_bytes());
         }
@@ -189,7 +220,7 @@ impl Watches {
         desc: u32,
         token: u32,
         state: u16,
-    ) -> Result<(), Errno> {
+    ) -> Result<Source, Errno> {
         let source = on.of(pid, desc)?.ok_or(Errno::EPERM)?;
         let watching = self.procs.entry(pid).or_default();
         let watchers = self.sources.entry(source).or_default();
@@ -202,7 +233,7 @@ impl Watches {
         }
         added?;
         watching.count += is_new as usize;
-        Ok(())
+        Ok(source)
     }
 
     /// Tells the caller's process what has changed.

@@ -36,6 +36,8 @@ pub enum Kind {
     Process = 14,
     /// A set of files that processes share (`epoll`): `SetControl`, `SetWait`.
     Set = 15,
+    /// Signals that are read (`signalfd`): `SigWait`, `SetSignals`.
+    Signals = 16,
 }
 
 impl Kind {
@@ -57,6 +59,7 @@ impl Kind {
             13 => Kind::Timer,
             14 => Kind::Process,
             15 => Kind::Set,
+            16 => Kind::Signals,
             _ => return None,
         })
     }

@@ -60,10 +60,10 @@ replies! {
         /// Inheritable.
         inheritable: u64,
     }
-    /// A signal.
-    Signal {
-        /// Its number.
-        signal: u32,
+    /// Signals.
+    SignalSet {
+        /// Mask of them.
+        set: u64,
     }
     /// The state that a timer had.
     Timer {
@@ -195,7 +195,7 @@ requests! {
         /// The child.
         pid: u32
     ) -> ();
-    /// Gives up a child that was not started.
+    /// Gives up a child that was not started, or as which its parent acts.
     4 ForkAbort(
         /// The child.
         pid: u32
@@ -417,14 +417,16 @@ requests! {
     ) -> ();
     /// Waits for a signal that is neither blocked nor ignored: always `EINTR`.
     21 Pause() -> ();
-    /// Waits until a signal of the set is pending; the library then takes it from the header.
-    /// `EAGAIN`: the time is over.
+    /// Waits until a signal of the set is pending; the library then takes it from the header. Answers the set.
+    /// `EAGAIN`: the time is over, or the description never waits.
     22 SigWait(
-        /// Mask of signals.
+        /// A description of signals, whose set it is; or 0.
+        desc: u32,
+        /// Mask of signals, without a description.
         set: u64,
         /// How long, or `FOREVER`.
         ns: u64
-    ) -> Signal;
+    ) -> SignalSet;
     /// Sets an interval timer.
     23 SetTimer(
         /// 0 real, 1 virtual, 2 profiling.
@@ -778,6 +780,20 @@ requests! {
         /// How long, 0 not at all, or `FOREVER`.
         ns: u64
     ) -> Count;
+    /// Makes a `signalfd`: readable while a signal of its set waits for whoever looks.
+    118 Signals(
+        /// Mask of signals.
+        set: u64,
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// Gives such a description another set.
+    119 SetSignals(
+        /// Description.
+        desc: u32,
+        /// Mask of signals.
+        set: u64
+    ) -> ();
     /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
     /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
     /// `Read` and `Write` are for all cases.

@@ -2,12 +2,14 @@
 
 use super::{errno, settle, take_limits, usage, user, Mm};
 use crate::errno::{Errno, Result};
-use crate::fd::kinds::with_kind;
+use crate::fd::kinds::{pidfd, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
-use crate::process::{Io, Process};
+use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
+use crate::sys::readwrite::vector;
 use crate::sys::{self, limits::Limits};
 use abi::layout::PAGE;
+use linuxabi::iovec::Buffer;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
 
 const MAP_TYPE: u32 = 0xf;
@@ -247,6 +249,39 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
     usage::changed(mm);
     result
+}
+
+/// `madvise` about several ranges, up to the first that cannot be. Answers the bytes of those before.
+///
+/// Where memory of another process is, only that one's library knows. So nobody is permitted to advise about it, as on
+/// Linux nobody without `CAP_SYS_NICE` is.
+pub fn process_madvise(
+    Files { fds, mm }: Files,
+    fd: i32,
+    ranges: u64,
+    count: u64,
+    advice: u32,
+    flags: u32,
+) -> Result<u64> {
+    /// `MADV_WILLNEED`, `MADV_COLD`, `MADV_PAGEOUT`, `MADV_COLLAPSE`: what may be said of others' memory at all.
+    const OF_OTHERS: [u32; 4] = [3, 20, 21, 25];
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let ranges = vector(mm, ranges, count)?;
+    if pidfd::id(fds, fd)? != pidfd::own_id() {
+        let may_be = OF_OTHERS.contains(&advice);
+        return Err(if may_be { Errno::EPERM } else { Errno::EINVAL });
+    }
+    let mut done = 0;
+    for Buffer { base, len } in ranges {
+        match madvise(mm, base, len, advice) {
+            Ok(_) => done += len,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
 }
 
 /// Shared mappings are the file itself: nothing is ever to be written back.

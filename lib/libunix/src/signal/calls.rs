@@ -3,8 +3,8 @@
 pub use super::frame::rt_sigreturn;
 
 use super::actions::{Action, KNOWN_FLAGS};
-use super::deliver::{first, Info};
-use super::{mask, Signals, UNBLOCKABLE};
+use super::deliver::Info;
+use super::{dequeue, mask, Signals, UNBLOCKABLE};
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
@@ -20,7 +20,8 @@ use unixproto::signals::{bit, SI_TKILL};
 /// Bytes of a signal set.
 const SET_BYTES: u64 = 8;
 
-fn check_size(size: u64) -> Result<()> {
+/// `EINVAL` unless a signal set has its size.
+pub fn check_size(size: u64) -> Result<()> {
     if size == SET_BYTES {
         Ok(())
     } else {
@@ -130,17 +131,13 @@ pub fn rt_sigtimedwait(
         ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, timeout)?)?;
     }
     let taken = loop {
-        let pending = super::pending() & set;
-        if pending != 0 {
-            let signal = first(pending);
-            if let Some(info) = super::take(signal) {
-                break Info::sent(signal, info);
-            }
-        } else if ns == 0 {
-            return Err(Errno::EAGAIN);
-        } else {
-            server::wait(task, op::SigWait { set, ns })?;
+        if let Some((signal, info)) = dequeue(set) {
+            break Info::sent(signal, info);
         }
+        if ns == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        server::wait(task, op::SigWait { desc: 0, set, ns })?;
     };
     if info != 0 {
         user::copy_out(&mut task.mm, info, &taken.words())?;

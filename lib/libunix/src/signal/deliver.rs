@@ -1,7 +1,7 @@
 //! From a pending signal to its effect.
 
 use super::actions::{Action, SIG_DFL, SIG_IGN};
-use super::{force, frame, mask, pending, restart_wish, take, Own, SYNCHRONOUS};
+use super::{dequeue, force, frame, mask, pending, restart_wish, Own, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, op};
@@ -48,10 +48,10 @@ impl Info {
     }
 }
 
-/// The first signal of a set.
-pub fn first(set: u64) -> u32 {
+/// The first signal of a set, if there is any.
+pub fn first(set: u64) -> Option<u32> {
     let set = if set & SYNCHRONOUS != 0 { set & SYNCHRONOUS } else { set };
-    set.trailing_zeros() + 1
+    (set != 0).then(|| set.trailing_zeros() + 1)
 }
 
 /// Takes the next signal that has to be delivered.
@@ -61,12 +61,10 @@ fn next(signals: &mut Own) -> Option<Info> {
         return Some(Info { signal: fault.signal, code: fault.code, details });
     }
     loop {
-        let set = pending() & !signals.blocked;
-        if set == 0 {
+        if pending() & !signals.blocked == 0 {
             return None;
         }
-        let signal = first(set);
-        if let Some(info) = take(signal) {
+        if let Some((signal, info)) = dequeue(!signals.blocked) {
             return Some(Info::sent(signal, info));
         }
     }

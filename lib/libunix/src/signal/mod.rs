@@ -163,9 +163,13 @@ pub fn pending() -> u64 {
     main_header().pending.set() | header().own.set()
 }
 
-/// Takes a pending signal, if it is (still) pending.
-fn take(signal: u32) -> Option<SigInfo> {
-    header().own.take(signal).or_else(|| main_header().pending.take(signal))
+/// Takes the next pending signal of a set: of those of the thread, then of those of the process.
+#[inline]
+pub fn dequeue(set: u64) -> Option<(u32, SigInfo)> {
+    [&header().own, &main_header().pending].into_iter().find_map(|pending| {
+        let signal = deliver::first(pending.set() & set)?;
+        Some((signal, pending.take(signal)?))
+    })
 }
 
 /// Would a wait of this thread end at once because of a signal?

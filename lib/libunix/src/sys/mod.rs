@@ -15,7 +15,7 @@ pub mod polling;
 mod privilege;
 pub mod processes;
 pub mod random;
-mod readwrite;
+pub mod readwrite;
 pub mod robust;
 pub mod scheduling;
 mod table;

@@ -8,8 +8,10 @@ use crate::fd::{transfer, Fds};
 use crate::mm::{user, Mm};
 use crate::process::{Files, Io};
 use crate::server;
+use abi::layout::USER_END;
 use alloc::vec;
 use alloc::vec::Vec;
+use linuxabi::bytes::get_u64;
 use linuxabi::iovec::{decode, Buffer, IOVEC_BYTES, MAX_RW, MAX_VECTORS};
 use unixproto::files::SEEK_HOLE;
 use unixproto::session::DATA_BYTES;
@@ -18,7 +20,13 @@ fn one(base: u64, len: u64) -> [Buffer; 1] {
     [Buffer { base, len: len.min(MAX_RW) }]
 }
 
-fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
+/// The buffers of a `struct iovec` array, cut to what one call moves.
+///
+/// # Errors
+///
+/// `EINVAL`: there are too many, or one has a negative length; `EFAULT`: the array is not there, or one of several
+/// reaches beyond the program's half of addresses before it is cut.
+pub fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
     if count > MAX_VECTORS as u64 {
         return Err(Errno::EINVAL);
     }
@@ -26,7 +34,13 @@ fn vector(mm: &mut Mm, addr: u64, count: u64) -> Result<Vec<Buffer>> {
     let mut raw = vec![0; count as usize * IOVEC_BYTES];
     user::bytes_in(mm, addr, &mut raw)?;
     decode(&raw, &mut buffers)?;
-    Ok(buffers)
+    let is_user = |(buffer, raw): (&Buffer, &[u8])| {
+        // As on Linux, one alone is cut first.
+        let len = if count == 1 { buffer.len } else { get_u64(raw, 8) };
+        buffer.base.checked_add(len).is_some_and(|end| end <= USER_END)
+    };
+    let all_are = buffers.iter().zip(raw.chunks_exact(IOVEC_BYTES)).all(is_user);
+    all_are.then_some(buffers).ok_or(Errno::EFAULT)
 }
 
 fn position(offset: i64) -> Result<Option<u64>> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::errno::Result;
 use crate::exec;
-use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, timer};
+use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, signals, timer};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
@@ -178,6 +178,8 @@ calls! {
     73 flock locks::flock, (i32, u32);
     53 socketpair pair::socketpair, (u32, u32, u32, u64);
     284 eventfd event::eventfd, (u32);
+    282 signalfd signals::signalfd, (i32, u64, u64);
+    289 signalfd4 signals::signalfd4, (i32, u64, u64, u32);
     290 eventfd2 event::eventfd2, (u32, u32);
     292 dup3 descriptors::dup3, (i32, i32, u32);
     293 pipe2 pipe::pipe2, (u64, u32);
@@ -197,6 +199,7 @@ calls! {
     151 mlockall memory::mlockall, (u32);
     152 munlockall memory::munlockall, ();
     325 mlock2 memory::mlock2, (u64, u64, u32);
+    440 process_madvise memory::process_madvise, (i32, u64, u64, u32, u32);
 
     // Waiting for several.
     7 poll polling::poll, (u64, u32, i32);

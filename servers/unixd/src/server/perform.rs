@@ -6,7 +6,7 @@ use crate::signals::from_kernel;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
-use crate::watches::{Source, Sources};
+use crate::watches::{sources, Source};
 use alloc::vec::Vec;
 use unixproto::signals::{SIGCONT, SIGHUP};
 
@@ -63,10 +63,8 @@ impl Unixd {
 
     fn tell_watchers(&mut self, source: Source, data: bool) {
         self.tell_sets(source, data);
-        let Unixd { descs, pipes, counters, sets, clock, terminal, procs, watches, fx, .. } = self;
-        fx.set_watched(!watches.is_empty() || !sets.is_empty());
-        let sources = Sources { descs, pipes, counters, sets, clock, terminal };
-        watches.note((source, data), sources, procs, fx);
+        self.fx.set_watched(!self.watches.is_empty() || !self.sets.is_empty());
+        self.watches.note((source, data), sources!(self, None), &self.procs, &mut self.fx);
     }
 
     fn post_next(&mut self) {

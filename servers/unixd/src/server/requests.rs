@@ -16,7 +16,7 @@ use crate::server::Unixd;
 use crate::terminal::TtyOps;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried};
-use crate::watches::Sources;
+use crate::watches::{sources, Source};
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Any, Errno};
@@ -88,7 +88,11 @@ impl Unixd {
             Any::GetName(_) => self.procs.get_name(self.caller),
             Any::Sleep(op) => self.life().sleep(call, op.ns),
             Any::Pause(_) => Ok(Outcome::Block(0)),
-            Any::SigWait(op) => self.life().sig_wait(call, op.set, op.ns),
+            Any::SigWait(op) => {
+                let op = self.awaited(pid, op)?;
+                call.any = Any::SigWait(op);
+                self.life().sig_wait(call, op.set, op.ns)
+            }
             Any::SetTimer(op) => self.life().set_timer(pid, op),
             Any::GetTimer(op) => self.life().get_timer(pid, op.which),
             _ => self.attempt_names(pid, call),
@@ -140,20 +144,22 @@ impl Unixd {
             Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
-                let Unixd { descs, pipes, counters, sets, clock, terminal, procs, .. } = self;
                 self.fx.set_watched(true);
-                let sources = Sources { descs, pipes, counters, sets, clock, terminal };
-                self.watches.watch(sources, procs, self.caller, call)
+                self.watches.watch(sources!(self, None), &self.procs, self.caller, call)
             }
-            Any::Changes(_) => {
-                let Unixd { descs, pipes, counters, sets, clock, terminal, procs, .. } = self;
-                let sources = Sources { descs, pipes, counters, sets, clock, terminal };
-                self.watches.changes(sources, procs, self.caller)
-            }
+            Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
             Any::SetControl(op) => self.set_control(call, op),
             Any::SetWait(op) => self.set_wait(call, op),
+            Any::Signals(op) => self.opening().signals(op),
+            Any::SetSignals(op) => {
+                self.descs.set_signals(pid, op.desc, op.set)?;
+                // They may be here already, for those who look and for those who read.
+                self.fx.changed(Source::Signals(pid), true);
+                self.life().wake_process(pid);
+                done(())
+            }
             Any::OpenProcess(op) => self.opening().process(op),
             Any::ProcessOf(op) => {
                 let number = counters::number(self.descs.of(pid, op.desc)?)?;
@@ -201,6 +207,15 @@ impl Unixd {
             Any::Log(_) => self.log_text(call),
             _ => Err(Errno::ENOSYS),
         }
+    }
+
+    /// What a thread waits for that waits for the signals of a description, as it is now.
+    fn awaited(&self, pid: Pid, op: op::SigWait) -> Result<op::SigWait, Errno> {
+        if op.desc == 0 {
+            return Ok(op);
+        }
+        let ns = if self.descs.of(pid, op.desc)?.nonblocking() { 0 } else { op.ns };
+        Ok(op::SigWait { set: self.descs.signals(pid, op.desc)?, ns, ..op })
     }
 
     fn log_text(&mut self, call: &Call) -> Tried {

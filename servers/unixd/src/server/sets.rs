@@ -10,10 +10,11 @@
 use super::Unixd;
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
+use crate::procs::Pid;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
-use crate::watches::{Source, Sources};
-use alloc::collections::BTreeMap;
+use crate::watches::{sources, Source, Sources};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use interest::{Member, Set};
 use piecewise::Table;
@@ -74,6 +75,8 @@ pub struct Sets {
     members: BTreeMap<Source, Vec<Membership>>,
     /// The second description of members that are a pair, by the first.
     pairs: BTreeMap<u32, u32>,
+    /// Descriptions of signals that are members, each with the processes for whose signals they are.
+    signals: BTreeSet<(u32, Pid)>,
 }
 
 /// The set that a description refers to. `EINVAL`: it is something else.
@@ -110,8 +113,11 @@ impl Sets {
 
     /// Nobody holds a description any more: no set has it.
     pub fn forget(&mut self, desc: u32, source: Source) {
-        let members = self.members.get(&source).map_or(&[][..], |members| members);
-        let of_it = members.iter().filter(|member| member.desc == desc);
+        let of_signals = self.signals.range((desc, 0)..=(desc, Pid::MAX));
+        let others = of_signals.map(|&(_, pid)| Source::Signals(pid));
+        let sources = core::iter::once(source).chain(others.filter(|other| *other != source));
+        let members = sources.filter_map(|source| self.members.get(&source)).flatten();
+        let of_it = members.filter(|member| member.desc == desc);
         let of_it: Vec<(u32, u32)> = of_it.map(|member| (member.set, member.number)).collect();
         for (set, number) in of_it {
             self.drop_member(set, number);
@@ -129,7 +135,14 @@ impl Sets {
     fn leave(&mut self, set: u32, number: u32, sources: [Option<Source>; 2]) {
         for source in sources.into_iter().flatten() {
             let Some(members) = self.members.get_mut(&source) else { continue };
-            members.retain(|member| (member.set, member.number) != (set, number));
+            let is_it = |member: &Membership| (member.set, member.number) == (set, number);
+            let Some(at) = members.iter().position(is_it) else { continue };
+            let Membership { desc, .. } = members.remove(at);
+            if let Source::Signals(pid) = source {
+                if !members.iter().any(|member| member.desc == desc) {
+                    self.signals.remove(&(desc, pid));
+                }
+            }
             if members.is_empty() {
                 self.members.remove(&source);
             }
@@ -216,6 +229,9 @@ impl Sets {
             let is_first = is_pair && which == 0;
             let membership = Membership { set, number, desc, is_first, state };
             self.members.entry(source).or_default().push(membership);
+            if let Source::Signals(pid) = source {
+                self.signals.insert((desc, pid));
+            }
         }
         if let Some((second, ..)) = descriptions[1] {
             self.pairs.insert(member.file, second);
@@ -267,7 +283,7 @@ impl Unixd {
         set: u32,
         descriptions: [u32; 2],
     ) -> Result<[Option<(u32, Source, u16)>; 2], Errno> {
-        let on = self.sources();
+        let on = sources!(self, None);
         let mut found = [None; 2];
         for (desc, found) in descriptions.into_iter().zip(&mut found).filter(|(desc, _)| *desc != 0)
         {
@@ -279,7 +295,7 @@ impl Unixd {
                 }
                 _ => {}
             }
-            let source = object.source().ok_or(Errno::EPERM)?;
+            let source = object.source(self.caller.pid).ok_or(Errno::EPERM)?;
             *found = Some((desc, source, on.state(desc, NESTS)));
         }
         Ok(found)
@@ -289,7 +305,7 @@ impl Unixd {
     pub(super) fn set_wait(&mut self, call: &Call, op: op::SetWait) -> Tried {
         let set = number(self.descs.of(self.caller.pid, op.set)?)?;
         let max = (op.max as usize).min(DATA_BYTES / REPORT_BYTES);
-        let on = self.sources();
+        let on = sources!(self, Some(self.caller.tid));
         let (mut looked, mut told, mut reports) = (0, Vec::new(), Vec::new());
         for (number, member) in self.sets.get(set)?.set.listed() {
             if told.len() == max {
@@ -318,7 +334,7 @@ impl Unixd {
         let Some(mut members) = self.sets.members.remove(&source) else { return };
         let mut told = Vec::new();
         for member in &mut members {
-            let state = self.sources().state(member.desc, NESTS);
+            let state = sources!(self, None).state(member.desc, NESTS);
             let came = state & !member.state | if data { state & READABLE } else { 0 };
             member.state = state;
             let came = member.shown(came);
@@ -331,11 +347,5 @@ impl Unixd {
         for set in told {
             self.sets.changed(set, &mut self.fx);
         }
-    }
-
-    /// What descriptions refer to that is watched, polled or a member of sets.
-    fn sources(&self) -> Sources<'_> {
-        let Unixd { descs, pipes, counters, clock, terminal, sets, .. } = self;
-        Sources { descs, pipes, counters, clock, terminal, sets }
     }
 }

@@ -100,6 +100,8 @@ kinds! { $
     timer::Timer;
     /// `pidfd_open`.
     pidfd::PidFd;
+    /// `signalfd`.
+    signals::Signals;
     /// `epoll`.
     epoll::Epoll;
     /// `/proc/self/maps`.

@@ -9,6 +9,7 @@ use crate::mm::user;
 use crate::process::{Files, Io};
 use crate::server::{self, op};
 use crate::sys::processes::sent_info;
+use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::{Kind, O_NONBLOCK, O_RDWR};
 use unixproto::ops::Opened;
 use unixproto::signals::SI_USER;
@@ -80,6 +81,21 @@ pub fn process(fds: &Fds, fd: i32) -> Result<(i32, bool)> {
         Err(Errno::ESRCH) => Err(Errno::ECHILD),
         Err(error) => Err(error),
     }
+}
+
+/// The id of the process that `fd` names, or that a number names that stands for the caller's.
+pub fn id(fds: &Fds, fd: i32) -> Result<u32> {
+    const SELF_THREAD: i32 = -10000;
+    const SELF_PROCESS: i32 = -10001;
+    if matches!(fd, SELF_THREAD | SELF_PROCESS) {
+        return Ok(own_id());
+    }
+    Ok(server::call(op::ProcessOf { desc: find(fds, fd)? })?.pid)
+}
+
+/// The id of the caller's process.
+pub fn own_id() -> u32 {
+    server::header().pid.load(Relaxed)
 }
 
 /// Its description; `EBADF`: it is something else.
