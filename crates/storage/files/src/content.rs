@@ -363,6 +363,35 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
+    /// The first bytes at or behind `offset` that there is memory for, `[from, to)`, up to the size; all others are
+    /// zeros. `None`: there are no more.
+    pub fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<(u64, u64)>, Errno> {
+        self.materialise(ino, Cred::ROOT.uid)?;
+        let (size, file) = self.look(ino)?;
+        let (mut from, mut found) = (offset, file.extents.find(offset));
+        if let Err((_, end)) = found {
+            (from, found) = (end, file.extents.find(end));
+        }
+        let to = found.map_or(0, |extent| extent.end().min(size));
+        Ok((from < to).then_some((from, to)))
+    }
+
+    /// Copies bytes of a file, of those that [`Files::next_data`] names.
+    pub fn load(&mut self, ino: Ino, mut offset: u64, mut data: &mut [u8]) -> Result<(), Errno> {
+        let Node::File { content, .. } = &self.names.get(ino)?.node else {
+            return Err(Errno::EINVAL);
+        };
+        while !data.is_empty() {
+            let extent = content.extents.find(offset).map_err(|_| Errno::EIO)?;
+            let inside = offset - extent.start;
+            let bytes = (data.len() as u64).min(extent.bytes - inside);
+            let (part, rest) = data.split_at_mut(bytes as usize);
+            self.memory.read(&extent.handle, inside, part)?;
+            (offset, data) = (offset + bytes, rest);
+        }
+        Ok(())
+    }
+
     /// The part of a file around `offset`, if it can be mapped as it is, for reading or also for writing.
     #[inline(always)]
     pub fn present(
