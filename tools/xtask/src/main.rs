@@ -62,6 +62,7 @@ mod tracing;
 #[cfg(not(feature = "workbench"))]
 #[path = "tracing/absent.rs"]
 mod tracing;
+mod watch;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

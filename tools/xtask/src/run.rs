@@ -13,7 +13,8 @@ use crate::project::Project;
 use crate::setup;
 use crate::terminal::window_size;
 use crate::tracing::Recording;
-use anyhow::{bail, Result};
+use crate::watch;
+use anyhow::{bail, ensure, Result};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 use std::fs::File;
@@ -69,6 +70,10 @@ pub struct RunOptions {
     /// such as 'out/*.csv'. May be repeated
     #[arg(long, value_name = "GUEST[:HOST]", conflicts_with = "serial")]
     pub out: Vec<String>,
+    /// Draw processes, memory, faults and copies as they change (tessera-top, which is built the first time) while
+    /// the program runs; what it prints comes after its end. Without a program: until q is pressed
+    #[arg(long)]
+    pub watch: bool,
     /// End the emulator after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
@@ -99,6 +104,14 @@ pub struct RunOptions {
 /// Does it; the result is our exit status.
 pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let mut arguments = options.program.clone();
+    let is_watched = options.watch || arguments.first().is_some_and(|name| name == watch::NAME);
+    ensure!(
+        !options.watch || isatty(stdout()),
+        "--watch draws on a terminal, and standard output is none"
+    );
+    if options.watch {
+        arguments.insert(0, watch::NAME.into());
+    }
     if arguments.is_empty() {
         arguments = vec!["/bin/sh".into(), "-l".into()];
     }
@@ -116,8 +129,16 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         None => compile::build(project, Scope::System)?,
     };
     let base = Base::prepare(project, &built)?;
-    if !options.program.is_empty() {
-        additions.extend(invocation.locate(&base, !options.no_check)?);
+    if is_watched {
+        let (host, guest) = (watch::build(project)?, format!("/bin/{}", watch::NAME));
+        additions.push(Addition { host, guest });
+    }
+    // Of the two it is the program that may be of this machine.
+    let program = options.program.iter().skip_while(|name| *name == watch::NAME);
+    let program: Vec<String> = program.cloned().collect();
+    if !program.is_empty() {
+        let program = Invocation::new(program, &options.env)?;
+        additions.extend(program.locate(&base, !options.no_check)?);
     }
     let orders = Orders { arguments: invocation.encode(), exports: export::encode(&exports) };
     let image = Image::assemble(project, &base, &orders, &additions)?;

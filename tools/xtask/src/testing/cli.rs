@@ -109,7 +109,8 @@ pub fn cases() -> Vec<Case> {
             Ok(())
         })
     });
-    let others: [(&str, Body); 10] = [
+    let others: [(&str, Body); 11] = [
+        ("watch", watch),
         ("least_memory", least_memory),
         ("too_little_memory", too_little_memory),
         ("image_without_tests", image_without_tests),
@@ -309,6 +310,23 @@ fn shell_greets(context: &Context) -> Result<()> {
         "cat /proc/self/maps | grep -q stack && grep -q free /proc/tessera/memory && gcbarrier";
     let (status, stdout, stderr) = plain(context, &["--", "sh", "-lc", script])?;
     ensure!(status == 0 && !stdout.contains("This is"), "{status}: {stdout} {stderr}");
+    Ok(())
+}
+
+/// The picture is there while the program runs, then what it printed; without a program `q` ends it.
+fn watch(context: &Context) -> Result<()> {
+    let arguments = "run --watch --timeout 120 -- sh -c 'sleep 2; echo seen; exit 3'";
+    let (status, shown) = on_terminal(context, arguments, &[])?;
+    ensure!(status == Some(3), "exit status {status:?}: {shown}");
+    for part in ["faults/s", "server", "capabilities", "seen\r\n"] {
+        ensure!(shown.contains(part), "there is no {part:?} in: {shown}");
+    }
+    ensure!(shown.find("seen") > shown.rfind("server"), "not at the end: {shown}");
+    let (status, shown) =
+        on_terminal(context, "run --watch --timeout 120", &[(3000, b"m"), (4000, b"q")])?;
+    ensure!(status == Some(0), "exit status {status:?}: {shown}");
+    let (status, _, stderr) = plain(context, &["--watch", "--", "true"])?;
+    ensure!(status == 2 && stderr.contains("draws on a terminal"), "{status}: {stderr}");
     Ok(())
 }
 
