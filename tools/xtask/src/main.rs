@@ -41,6 +41,7 @@ mod log;
 mod machine;
 #[cfg(feature = "workbench")]
 mod micro;
+mod new;
 #[cfg(feature = "workbench")]
 mod papers;
 mod ports;
@@ -99,6 +100,7 @@ enum Action {
     Demo(demo::DemoOptions),
     /// Look what is there, what is missing, and whether KVM really runs guests; installs nothing
     Doctor,
+    New(new::NewOptions),
     #[cfg(feature = "workbench")]
     Completion(completion::CompletionOptions),
     #[cfg(feature = "workbench")]
@@ -137,6 +139,7 @@ fn perform(action: Action) -> Result<i32> {
     match action {
         Action::Demo(options) => demo::demo(&project, &options),
         Action::Doctor => doctor::doctor(&project),
+        Action::New(options) => new::new(&project, &options),
         #[cfg(feature = "workbench")]
         Action::Completion(options) => completion::completion(&options),
         Action::Run(options) => run::run(&project, &options),

@@ -109,7 +109,8 @@ pub fn cases() -> Vec<Case> {
             Ok(())
         })
     });
-    let others: [(&str, Body); 11] = [
+    let others: [(&str, Body); 12] = [
+        ("new_program", new_program),
         ("watch", watch),
         ("least_memory", least_memory),
         ("too_little_memory", too_little_memory),
@@ -310,6 +311,47 @@ fn shell_greets(context: &Context) -> Result<()> {
         "cat /proc/self/maps | grep -q stack && grep -q free /proc/tessera/memory && gcbarrier";
     let (status, stdout, stderr) = plain(context, &["--", "sh", "-lc", script])?;
     ensure!(status == 0 && !stdout.contains("This is"), "{status}: {stdout} {stderr}");
+    Ok(())
+}
+
+/// A package outside of this repository: its tests pass, and its program runs, also in a path with a space.
+fn new_program(context: &Context) -> Result<()> {
+    let parent = context.folder("cli")?.join(format!("a new.{}", std::process::id()));
+    fs::create_dir_all(&parent)?;
+    let done = new_program_in(context, &parent);
+    fs::remove_dir_all(&parent)?;
+    done
+}
+
+fn new_program_in(context: &Context, parent: &Path) -> Result<()> {
+    let folder = parent.join("my-prog");
+    let make = || -> Result<(Option<i32>, String)> {
+        let output = this_tool(context, parent)?.args(["new", "my-prog"]).output()?;
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    };
+    let (status, said) = make()?;
+    ensure!(status == Some(0), "exit status {status:?}: {said}");
+    let (status, said) = make()?;
+    ensure!(status == Some(2) && said.contains("is there already"), "{status:?}: {said}");
+    for (arguments, expected, part) in [
+        (&["unit"][..], 0, "2 passed"),
+        (&["run", "--release", "--", "5000"], 0, "2 pages, checksum 0x"),
+        (&["run", "--release", "--", "much"], 2, "usage: my-prog"),
+    ] {
+        let mut cargo = std::process::Command::new("cargo");
+        // Nothing of the cargo that may have started this tool is meant for that one.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_")) {
+            cargo.env_remove(name);
+        }
+        let output = cargo.args(arguments).current_dir(&folder).stdin(Stdio::null()).output()?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let status = output.status.code();
+        ensure!(
+            status == Some(expected) && said.contains(part),
+            "{arguments:?}: {status:?}: {said}"
+        );
+    }
     Ok(())
 }
 
