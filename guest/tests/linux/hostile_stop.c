@@ -91,12 +91,18 @@ static int news(pid_t pid, int options, int *status) {
     return 0;
 }
 
-static int moves(volatile unsigned long *counter) {
+static int moves_within(volatile unsigned long *counter, long time) {
     unsigned long before = *counter;
-    for (long from = milliseconds(); milliseconds() - from < 100; usleep(1000))
+    for (long from = milliseconds(); milliseconds() - from < time; usleep(1000))
         if (*counter != before) return 1;
     return 0;
 }
+
+// Does somebody run who must not?
+static int moves(volatile unsigned long *counter) { return moves_within(counter, 100); }
+
+// Does somebody run who may? The emulator's host may have other things to do than the core that it is on.
+static int goes(volatile unsigned long *counter) { return moves_within(counter, PATIENCE_MS); }
 
 static char state_of(pid_t pid) {
     char path[40], text[200] = "";
@@ -107,7 +113,7 @@ static char state_of(pid_t pid) {
     return end ? end[2] : '?';
 }
 
-static int runs(void) { return moves(&shared->main) && (!with_thread || moves(&shared->thread)); }
+static int runs(void) { return goes(&shared->main) && (!with_thread || goes(&shared->thread)); }
 
 static void stop_and_kill(int threads) {
     with_thread = threads;
@@ -132,12 +138,12 @@ static void stop_and_kill(int threads) {
 static void stop_and_kill_child_of_vfork(void) {
     pid_t pid = start(obstinate_child);
     int status = 0;
-    EXPECT(moves(&shared->main), "the child does not run");
+    EXPECT(goes(&shared->main), "the child does not run");
     kill(shared->ready, SIGSTOP);
     usleep(50000);
     EXPECT(!moves(&shared->main), "the child runs while it is stopped");
     kill(shared->ready, SIGCONT);
-    EXPECT(moves(&shared->main), "the child does not run again");
+    EXPECT(goes(&shared->main), "the child does not run again");
     kill(shared->ready, SIGKILL);
     // The parent does not do what is asked of it, and goes too.
     EXPECT(news(pid, 0, &status), "nobody ends");

@@ -2,6 +2,7 @@
 // oracle: linux
 #include "test.h"
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 // The text of a file, without memory from malloc; NULL: it cannot be read.
@@ -177,6 +178,15 @@ static void strangers(void) {
     });
 }
 
+// A name with what would end the line, and the escape itself.
+static void names(void) {
+    char name[17];
+    SHOW(prctl(PR_SET_NAME, "a\nb\\c'd\"e"));
+    SHOW(prctl(PR_GET_NAME, name));
+    char *text = text_of("/proc/self/status");
+    printf("%.*s\n", (int)strcspn(text, "\n"), text);
+}
+
 static void limits(void) {
     struct rlimit limit = {100, 200};
     SHOW(setrlimit(RLIMIT_NOFILE, &limit));
@@ -230,6 +240,7 @@ int main(void) {
     each_entry();
     others();
     strangers();
+    names();
     limits();
     auxiliary();
     machine();

@@ -147,13 +147,11 @@ impl Db {
         }
     }
 
-    /// A capability to a container, of which there are copies, was taken out of the database. Another one
-    /// inherits the marks.
-    #[inline(never)]
+    /// A capability to a container, of which there are copies, was taken out of the database while the
+    /// collector is busy. Another one inherits the marks.
     pub(super) fn left(&mut self, cap: &RawCap) {
         const MARKS: u16 = attr::MARKED | attr::SCANNED;
-        self.suspect(cap);
-        if self.collector.phase != Phase::Idle && cap.has_remote(MARKS) {
+        if cap.has_remote(MARKS) {
             if let Some(heir) = self.find(cap) {
                 let own = heir.cap();
                 heir.set_rights(own.rights, own.attrs | cap.attrs & MARKS);

@@ -195,23 +195,32 @@ impl Db {
         if self.newest == Some(slot) {
             self.newest = None;
         }
-        if is_container(slot.cap().ty) {
-            return self.remove_container(slot);
-        }
-        // SAFETY: it is in the database.
-        unsafe { self.mdb.remove(slot.ptr()) }
-    }
-
-    /// The same for a capability to a container: what others of it are left with is suspect.
-    #[inline(never)]
-    fn remove_container(&mut self, slot: SlotRef) -> RawCap {
-        let leaves_copies = self.has_copies(slot);
-        // SAFETY: the caller found it in the database.
-        let cap = unsafe { self.mdb.remove(slot.ptr()) };
-        if leaves_copies {
-            self.left(&cap);
+        let cap = slot.cap();
+        if is_container(cap.ty) && self.has_copies(slot) {
+            self.remove_copy_of_container(slot);
+        } else {
+            // SAFETY: it is in the database.
+            unsafe { self.mdb.remove(slot.ptr()) };
         }
         cap
+    }
+
+    /// The same for one of several capabilities to a container: what the others are left with is suspect.
+    #[inline(never)]
+    fn remove_copy_of_container(&mut self, slot: SlotRef) {
+        self.suspect(&slot.cap());
+        if self.collector.is_busy() {
+            return self.remove_observed(slot);
+        }
+        // SAFETY: the caller found it in the database.
+        unsafe { self.mdb.remove(slot.ptr()) };
+    }
+
+    #[inline(never)]
+    fn remove_observed(&mut self, slot: SlotRef) {
+        // SAFETY: as above.
+        let cap = unsafe { self.mdb.remove(slot.ptr()) };
+        self.left(&cap);
     }
 
     /// Moves what `src` holds to the empty slot `dst`.

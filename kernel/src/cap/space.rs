@@ -102,20 +102,19 @@ impl CapSpace {
     /// Empties a slot with a Mapping whose entries are cleared.
     #[inline]
     pub fn remove_mapping(&mut self, slot: SlotRef) {
-        self.db.remove_mapping(slot);
         if self.watched == Some(slot) {
             self.watched = None;
         }
+        self.db.remove_mapping(slot);
     }
 
     /// Empties a slot. Returns what was in it: a dispatcher may have to know.
     #[inline]
     pub fn remove(&mut self, slot: SlotRef) -> RawCap {
-        let cap = self.db.remove(slot);
         if self.watched == Some(slot) {
             self.watched = None;
         }
-        cap
+        self.db.remove(slot)
     }
 
     /// Moves what a slot holds, watched or not.

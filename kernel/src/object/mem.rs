@@ -138,7 +138,8 @@ impl UserWord {
     }
 }
 
-/// Fills `[base, base + bytes)`, whole pages without owner, with zeros.
+/// Fills `[base, base + bytes)`, whole pages without owner, with zeros. In line, as each page fault does so.
+#[inline(always)]
 pub fn zero(base: u64, bytes: u64) {
     for page in (base..base + bytes).step_by(paging::PAGE as usize) {
         // SAFETY: memory without descendants in the database: nobody refers to it.

@@ -374,10 +374,16 @@ fn is_lent_once(caps: &CapSpace, page: u64) -> bool {
 
 /// Empties one slot, and nothing else.
 pub fn drop_slot(caps: &mut CapSpace, sched: &mut Scheduler, slot: SlotRef) {
-    let cap = caps.remove(slot);
-    if cap.attrs & attr::IN_DISPATCHER != 0 {
-        sched.refresh_dispatcher(Obj::around(slot));
+    if slot.cap().attrs & attr::IN_DISPATCHER != 0 {
+        return drop_slot_in_dispatcher(caps, sched, slot);
     }
+    caps.remove(slot);
+}
+
+#[inline(never)]
+fn drop_slot_in_dispatcher(caps: &mut CapSpace, sched: &mut Scheduler, slot: SlotRef) {
+    caps.remove(slot);
+    sched.refresh_dispatcher(Obj::around(slot));
 }
 
 /// Moves the last capability of a CNode into it, and what was there to [`CapSpace::left`].

@@ -1,7 +1,8 @@
 //! The virtio console with several ports (virtio 1.2, 5.3): a bidirectional one for input, and others for
 //! output only.
 //!
-//! Port 1 is standard input, or the terminal in both directions; 2 standard output, 3 standard error. Bytes
+//! Port 1 is standard input, or the terminal in both directions; 2 standard output, 3 standard error; 4, which a
+//! machine need not have, takes files at the end. Bytes
 //! come into buffers that the device fills, and stay there until somebody reads them: when all are full
 //! the device takes nothing from the host, so whoever sends there waits. Bytes that go out are put into
 //! buffers of the queue of a port; a port without a free buffer has no room, until the host has taken
@@ -21,10 +22,16 @@ type Queue<const N: usize> = virtio_drivers::queue::VirtQueue<Memory, N>;
 const VERSION_1: u64 = 1 << 32;
 const MULTIPORT: u64 = 1 << 1;
 
-/// Ports, by their numbers from 1 on.
-pub const PORTS: usize = 3;
+/// Most ports, by their numbers from 1 on.
+pub const PORTS: usize = 4;
+/// Those that every machine has.
+const STREAMS: usize = 3;
 /// The port with standard input, or the terminal.
 pub const INPUT: usize = 0;
+/// The port that takes files at the end.
+pub const FILES: usize = 3;
+/// Where the device's configuration says how many ports there may be, with number 0, which is none of ours.
+const MAX_PORTS: usize = 4;
 
 /// Queues of control messages.
 const CONTROL_IN: u16 = 2;
@@ -204,7 +211,8 @@ pub struct Console {
     control_in: Ring<CONTROLS>,
     control_out: Ring<CONTROLS>,
     input: Input,
-    outputs: [Output; PORTS],
+    /// Of the ports that there are.
+    outputs: Vec<Output>,
     /// The host has closed its end of these ports.
     closed: [bool; PORTS],
 }
@@ -226,6 +234,10 @@ impl Console {
         if features != Some(VERSION_1 | MULTIPORT) {
             return Err(Failure::Unsuitable);
         }
+        let ports = device.read_config_space::<u32>(MAX_PORTS)?.saturating_sub(1) as usize;
+        if ports < STREAMS {
+            return Err(Failure::Unsuitable);
+        }
         let output = |device: &mut Device, port: usize| -> Result<Output, Failure> {
             let ring = Ring::new(device, queue_in(port) + 1, OUTPUT_BYTES)?;
             Ok(Output { ring, free: (0..OUTPUTS as u16).collect() })
@@ -238,7 +250,9 @@ impl Console {
                 filled: VecDeque::with_capacity(INPUTS),
                 bytes: 0,
             },
-            outputs: [output(&mut device, 0)?, output(&mut device, 1)?, output(&mut device, 2)?],
+            outputs: (0..ports.min(PORTS))
+                .map(|port| output(&mut device, port))
+                .collect::<Result<_, _>>()?,
             closed: [false; PORTS],
             device,
         };
@@ -256,14 +270,15 @@ impl Console {
         self.outputs.iter_mut().for_each(Output::settle);
         self.say(0, control::DEVICE_READY, 1)?;
         let (mut known, began) = ([false; PORTS], ticks());
-        while known != [true; PORTS] {
+        let ports = self.outputs.len();
+        while known[..ports].contains(&false) {
             if ticks() - began > patience {
                 return Err(Failure::Unsuitable);
             }
             self.hear(&mut known);
             spin_loop();
         }
-        for port in 1..=PORTS as u32 {
+        for port in 1..=ports as u32 {
             self.say(port, control::PORT_READY, 1)?;
             self.say(port, control::PORT_OPEN, 1)?;
         }
@@ -374,6 +389,11 @@ impl Console {
             input.ring.notify(device);
         }
         done
+    }
+
+    /// Is there such a port?
+    pub fn has_port(&self, port: usize) -> bool {
+        port < self.outputs.len()
     }
 
     /// Is there room for output of a port?

@@ -471,7 +471,6 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.me.signals.child();
     p.me.clear_tid = p.fork.clear_tid;
     p.me.robust_list = 0;
-    p.mm.faults = 0;
     if let Some(request) = p.fork.execute.take() {
         p.mm.abandon();
         return exec::requested(p, regs, request);
@@ -484,7 +483,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     if space.after_fork(caps).is_err() {
         upcall::die(SIGKILL, "what a child must not see cannot be taken away");
     }
-    usage::begin(&mut p.mm);
+    usage::begin_child(&mut p.mm);
     p.limits.show();
     if child_tid != 0 {
         let pid = p.pid;

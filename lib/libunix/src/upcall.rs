@@ -60,7 +60,6 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     let (p, regs) = unsafe { begin(frame) };
     // SAFETY: the kernel has written these fields and does not change them now.
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
-    p.mm.faults += 1;
     let cause = match access(error) {
         Some(access) => match fault(&mut p.mm, address, access, regs.rsp) {
             Ok(()) => {

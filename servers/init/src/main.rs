@@ -24,7 +24,7 @@ fn main(_: Start) {
     // SAFETY: this is the program that the kernel starts, and it happens once.
     let boot = unsafe { Boot::new() };
     if let Err(error) = servers::start_all(&boot) {
-        log!("init: {error}");
+        log!("@error the system cannot begin: {error}");
         shutdown(BROKEN);
     }
     wait_for_the_end(&boot)

@@ -1,5 +1,6 @@
 //! Capabilities that are deleted when the value that holds them is dropped, and memory.
 
+use crate::server::RAM;
 use abi::slots::MEMD;
 use libos::domain;
 use libos::{invoke, memd, op, Cap, CapAddr, CapType, Place, Rights, Status};
@@ -88,11 +89,12 @@ fn empty(slot: CapAddr) {
 
 /// A Frame of fresh zeroed memory. `ENOMEM`: there is none.
 pub fn frame(bytes: u64) -> Result<Slots, Errno> {
-    let ram = Slots::new(1)?;
-    let near = memd::near(libos::upcall::own_frame());
-    memd::alloc(MEMD, bytes, 0, near, ram.first()).map_err(errno)?;
     let frame = Slots::new(1)?;
-    ram.first().retype(CapType::Frame, 0, bytes, 1, frame.first()).map_err(errno)?;
+    let near = memd::near(libos::upcall::own_frame());
+    memd::alloc(MEMD, bytes, 0, near, RAM).map_err(errno)?;
+    let made = RAM.retype(CapType::Frame, 0, bytes, 1, frame.first());
+    empty(RAM);
+    made.map_err(errno)?;
     Ok(frame)
 }
 

@@ -2,16 +2,20 @@
 //! for that ([`streams`](crate::streams)).
 //!
 //! `eof N`: no more than N bytes come as input. `winch R C`: the host's window has that size. `closed out`,
-//! `closed err`: nobody reads standard output or error any more.
+//! `closed err`: nobody reads standard output or error any more. `end`: the first process is killed, and with it
+//! everything.
 
 use crate::clock::{Clock, Due};
 use crate::effects::Effects;
+use crate::procs::FIRST;
 use crate::server::note;
+use crate::signals::from_kernel;
 use crate::streams::Channel;
 use crate::terminal::Terminal;
 use abi::slots::{DISPATCHER, IO, IRQ};
 use alloc::vec::Vec;
 use libos::{invoke, op, Cap, CapAddr, Place};
+use unixproto::signals::SIGKILL;
 
 const COM1: u16 = 0x3f8;
 const COM2: u16 = 0x2f8;
@@ -218,6 +222,7 @@ fn control_line(line: &[u8], terminal: &mut Terminal, fx: &mut Effects) {
                 terminal.closed(channel, fx);
             }
         }
+        (Some("end"), ..) => fx.post(FIRST, SIGKILL, from_kernel()),
         _ => libos::log!("unixd: the host says {line:?}"),
     }
 }

@@ -333,7 +333,9 @@ fn copy_header(from: &Header, to: &Header) {
     to.child_flags.store(from.child_flags.load(Relaxed), Relaxed);
     to.ignored.store(from.ignored.load(Relaxed), Relaxed);
     to.caught.store(from.caught.load(Relaxed), Relaxed);
-    for (to, from) in to.fds.iter().zip(&from.fds) {
+    let shown = from.shown.load(Relaxed);
+    to.shown.store(shown, Relaxed);
+    for (to, from) in to.fds.iter().zip(&from.fds).take(shown as usize) {
         to.store(from.load(Relaxed), Relaxed);
     }
 }

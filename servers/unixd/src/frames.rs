@@ -5,7 +5,7 @@ use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
-use libos::vspace::{FrameWriter, Window, RW, WINDOW_BYTES};
+use libos::vspace::{FrameWriter, Window, R, RW, WINDOW_BYTES};
 use libos::{invoke, op, Cap, CapType, Place, Status};
 use unixproto::Errno;
 
@@ -72,6 +72,19 @@ impl Memory for Frames {
 
     fn write(&mut self, to: &Slots, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.window.write(Place::own(to.first()), offset, data).map_err(errno)
+    }
+
+    fn read(&mut self, from: &Slots, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        let (mut offset, mut rest) = (offset, data);
+        while !rest.is_empty() {
+            let skip = offset % PAGE;
+            let (part, behind) = rest.split_at_mut(rest.len().min((WINDOW_BYTES - skip) as usize));
+            let bytes = (skip + part.len() as u64).next_multiple_of(PAGE);
+            let view = self.window.open(Place::own(from.first()), offset - skip, bytes, R);
+            view.and_then(|view| view.read(skip as usize, part)).map_err(errno)?;
+            (offset, rest) = (offset + part.len() as u64, behind);
+        }
+        Ok(())
     }
 
     fn revoke(&mut self, frame: &Slots) -> Result<(), Errno> {

@@ -29,6 +29,7 @@ mod domains;
 mod effects;
 mod ending;
 mod exits;
+mod export;
 mod families;
 mod firstdomain;
 mod fork;

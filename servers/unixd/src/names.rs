@@ -59,13 +59,13 @@ impl<'a> View<'a> {
 
     /// The node that a request is about: by path, or the description itself.
     pub fn target(&self, call: &Call, dir: u32, flags: u32, follow: bool) -> Result<Node, Errno> {
-        let path = self.procs.a(self.caller, call)?;
-        if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        if call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 {
             if dir == CWD {
                 return Ok(self.procs.get(self.caller.pid)?.cwd);
             }
             return self.descs.of(self.caller.pid, dir)?.object.node().ok_or(Errno::EINVAL);
         }
+        let path = self.procs.a(self.caller, call)?;
         self.walk(dir, &path, follow)?.existing()
     }
 

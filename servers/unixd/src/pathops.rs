@@ -332,13 +332,24 @@ impl PathOps<'_> {
         done(())
     }
 
+    /// The file that a description is about, which must be writable.
+    fn written(&self, desc: u32) -> Result<Ino, Errno> {
+        let desc = self.descs.of(self.caller.pid, desc)?;
+        desc.writable().map_err(|_| Errno::EINVAL)?;
+        match desc.object.node() {
+            Some(Node::Mem(ino)) => Ok(ino),
+            Some(Node::Proc(_)) => Err(Errno::EPERM),
+            None => Err(Errno::EINVAL),
+        }
+    }
+
     /// `truncate`, `ftruncate`.
     pub fn truncate(&mut self, call: &Call, op: op::Truncate) -> Tried {
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
-        if by_desc && self.descs.of(self.caller.pid, op.dir)?.writable().is_err() {
-            return Err(Errno::EINVAL);
-        }
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, true)?;
+        let ino = match by_desc {
+            true => self.written(op.dir)?,
+            false => self.view()?.target_ino(call, op.dir, op.flags, true)?,
+        };
         let inode = self.tree.files().names().get(ino)?;
         if inode.is_dir() {
             return Err(Errno::EISDIR);

@@ -114,7 +114,7 @@ impl Texts<'_> {
         let Credentials { users, groups, .. } = &proc.who;
         let threads = self.procs.threads_of(proc.pid).len().max(1);
         let mut text = String::new();
-        put_line!(text, "Name:\t{}", name.escape_debug());
+        put_line!(text, "Name:\t{}", in_one_line(&name));
         if let Ok(session) = proc.session() {
             put_line!(text, "Umask:\t{:04o}", session.header().umask.load(Relaxed) & 0o777);
         }
@@ -206,6 +206,11 @@ impl Procs {
         }
         (running, all)
     }
+}
+
+/// A name as Linux shows it where nothing else may be in a line.
+pub fn in_one_line(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('\n', "\\n")
 }
 
 /// The lines of `status` about memory.

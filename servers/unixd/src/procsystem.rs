@@ -3,6 +3,7 @@
 use crate::clock::SECOND;
 use crate::cpuinfo;
 use crate::procs::Proc;
+use crate::procstatus::in_one_line;
 use crate::proctext::{in_ticks, Texts};
 use alloc::format;
 use alloc::string::String;
@@ -152,7 +153,7 @@ impl Texts<'_> {
                 usage.copies,
                 usage.tables,
                 usage.shared_tables,
-                alloc::string::String::from_utf8_lossy(self.procs.name_of(proc.pid)).escape_debug(),
+                in_one_line(&String::from_utf8_lossy(self.procs.name_of(proc.pid))),
             );
         }
         text

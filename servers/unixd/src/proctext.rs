@@ -74,8 +74,8 @@ impl Texts<'_> {
             _ => {
                 put_line!(text, "processes {}", self.procs.len());
                 put_line!(text, "inodes {}", self.tree.files().names().used());
-                for (number, count) in self.system.unknown() {
-                    put_line!(text, "unknown_call_{number} {count}");
+                for (name, error, count) in self.system.refused() {
+                    put_line!(text, "refused_{name}_{} {count}", error.name());
                 }
             }
         }

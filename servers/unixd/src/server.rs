@@ -40,6 +40,9 @@ pub const RECEIVED: CapAddr = CapAddr(domain::ARENA_SLOT.0 + 1);
 pub const RECEIVED_MAX: u32 = 4;
 /// Three slots for capabilities that are made only to be sent.
 pub const SCRATCH: CapAddr = CapAddr(RECEIVED.0 + RECEIVED_MAX);
+/// The slot for memory of which a Frame is made next.
+pub const RAM: CapAddr = CapAddr(SCRATCH.0 + 3);
+const _: () = assert!(RAM.0 < domain::FIRST_ALLOCATED);
 
 /// How long the end of a process may wait for another process that has just been answered.
 const KILLER_NS: u64 = 100_000;

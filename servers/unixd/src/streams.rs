@@ -15,7 +15,7 @@ use abi::DispatcherFrame;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use drivers::console::{Changes, Console as Device, INPUT};
+use drivers::console::{Changes, Console as Device, FILES, INPUT};
 use libos::{Cap, Place};
 use unixproto::files::*;
 use unixproto::session::DATA_BYTES;
@@ -176,6 +176,25 @@ impl Streams {
             done += sent;
         }
         done - from
+    }
+
+    /// Is there a way out for files?
+    pub fn takes_files(&self) -> bool {
+        self.device.as_ref().is_some_and(|device| device.has_port(FILES))
+    }
+
+    /// Sends up to `most` bytes, which `fill` puts into a buffer, where files go; waits until there is room. Returns how
+    /// many. What nobody takes counts as sent.
+    pub fn send_file(&mut self, most: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let Some(device) = &mut self.device else { return most };
+        while !device.has_room(FILES) {
+            wait();
+            device.interrupt();
+        }
+        match device.is_closed(FILES) {
+            true => most,
+            false => device.write(FILES, most, fill),
+        }
     }
 
     /// Sends what `fill` puts into buffers to the terminal, until it has no more or there is no room.

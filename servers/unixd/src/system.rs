@@ -1,11 +1,15 @@
 //! What the server knows of the machine and the session as a whole.
 
 use crate::wait::{done, Tried};
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
+use syscalls::x86_64::Sysno;
+use unixproto::Errno;
 
-/// Unknown system calls that are counted, at most.
-const UNKNOWN_MAX: usize = 1000;
+/// Refused system calls that are counted, at most.
+const REFUSED_MAX: usize = 1000;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -16,8 +20,10 @@ pub struct System {
     args: Vec<u8>,
     /// Descriptions 0, 1 and 2 of the first process.
     stdio: [u32; 3],
-    /// Unknown system calls, with how often each was seen.
-    unknown: BTreeMap<u64, u64>,
+    /// Patterns of the files that are handed out at the end.
+    exports: Option<Vec<u8>>,
+    /// System calls that were refused because what they ask for is not there, by number and error, with how often.
+    refused: BTreeMap<(u64, u32), u64>,
     /// Wait status of the first process, once it has ended.
     ended: Option<u32>,
 }
@@ -34,6 +40,14 @@ impl System {
     /// What the first process begins with.
     pub fn set_first(&mut self, args: Vec<u8>, stdio: [u32; 3]) {
         (self.args, self.stdio) = (args, stdio);
+    }
+    /// At the end, these files are to be handed out.
+    pub fn set_exports(&mut self, patterns: Vec<u8>) {
+        self.exports = Some(patterns);
+    }
+    /// Patterns of the files that are to be handed out at the end.
+    pub fn exports(&self) -> Option<&[u8]> {
+        self.exports.as_deref()
     }
     /// The argument block of the first process.
     pub fn args(&self) -> &[u8] {
@@ -52,15 +66,21 @@ impl System {
     pub fn ended(&self) -> Option<u32> {
         self.ended
     }
-    /// Counts a system call that the library does not know.
-    pub fn count_unknown(&mut self, number: u64) -> Tried {
-        if self.unknown.len() < UNKNOWN_MAX || self.unknown.contains_key(&number) {
-            *self.unknown.entry(number).or_default() += 1;
+    /// Counts a system call that was refused because what it asks for is not there.
+    pub fn count_refused(&mut self, number: u64, error: u32) -> Tried {
+        let key = (number, error);
+        if self.refused.len() < REFUSED_MAX || self.refused.contains_key(&key) {
+            *self.refused.entry(key).or_default() += 1;
         }
         done(())
     }
-    /// Unknown system calls, with how often each was seen.
-    pub fn unknown(&self) -> &BTreeMap<u64, u64> {
-        &self.unknown
+    /// Refused system calls: name, error, and how often each was seen.
+    pub fn refused(&self) -> impl Iterator<Item = (Cow<'static, str>, Errno, u64)> + '_ {
+        self.refused.iter().map(|(&(number, error), &count)| {
+            let known = usize::try_from(number).ok().and_then(Sysno::new);
+            let name =
+                known.map_or_else(|| format!("{number}").into(), |known| known.name().into());
+            (name, Errno(error as u16), count)
+        })
     }
 }

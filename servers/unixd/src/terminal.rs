@@ -43,6 +43,10 @@ impl Terminal {
     pub fn foreground(&self) -> Option<Pid> {
         self.foreground
     }
+    /// The ways in and out.
+    pub fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
     /// It is no session's any more. Returns the group that was in the foreground.
     pub fn disown(&mut self) -> Option<Pid> {
         self.session = None;

@@ -24,11 +24,8 @@ pub enum Order {
 }
 
 /// Counters of which the rate is shown over time.
-const CURVES: [(&str, &str); 3] = [
-    ("page_faults", "page faults / s"),
-    ("page_copies", "pages copied / s"),
-    ("linux_calls", "system calls / s"),
-];
+const CURVES: [(&str, &str); 3] =
+    [("page_faults", "faults/s"), ("page_copies", "copies/s"), ("linux_calls", "calls/s")];
 /// Counters of which the rate is shown as a number.
 const RATES: [(&str, &str); 6] = [
     ("invocations", "invocations"),
@@ -37,6 +34,24 @@ const RATES: [(&str, &str); 6] = [
     ("pages_zeroed", "pages zeroed"),
     ("tlb_pages", "TLB pages"),
     ("shootdowns", "shootdowns"),
+];
+/// From so many columns on there is room for everything.
+const WIDE: u16 = 106;
+/// Of the table: name, width, and whether it is for wide terminals only.
+const COLUMNS: [(&str, Constraint, bool); 13] = [
+    ("pid", Constraint::Length(6), false),
+    ("parent", Constraint::Length(6), true),
+    ("state", Constraint::Length(5), false),
+    ("threads", Constraint::Length(7), true),
+    ("cpu", Constraint::Length(5), false),
+    ("mapped", Constraint::Length(8), true),
+    ("own", Constraint::Length(8), false),
+    ("files", Constraint::Length(8), false),
+    ("faults/s", Constraint::Length(8), false),
+    ("copied", Constraint::Length(7), false),
+    ("tables", Constraint::Length(6), true),
+    ("shared", Constraint::Length(6), false),
+    ("name", Constraint::Min(10), false),
 ];
 /// Moments that are remembered.
 const REMEMBERED: usize = 400;
@@ -97,10 +112,7 @@ impl Picture {
     fn draw_title(&self, frame: &mut Frame, area: Rect) {
         let mut line = vec![
             Span::from(" Tessera ").bold().reversed(),
-            Span::from(format!("  up {:.0} s   load {}   ", self.now.uptime, self.now.load)),
-            Span::from(format!("{} processes   ", self.now.processes.len())),
-            Span::from(format!("{} capabilities   ", self.now.counter("capabilities"))),
-            Span::from("cores "),
+            Span::from(format!("  up {:.0} s   cores ", self.now.uptime)),
         ];
         for (core, &(all, idle)) in self.now.cores.iter().enumerate() {
             let before = self.before.as_ref().and_then(|before| before.cores.get(core));
@@ -109,6 +121,9 @@ impl Picture {
             let busy = (all.saturating_sub(idle) * 100).checked_div(all).unwrap_or(0);
             line.push(Span::styled(format!("{busy:>3}% "), heat(busy)));
         }
+        line.push(Span::from(format!("  load {}", self.now.load)));
+        line.push(Span::from(format!("   {} processes", self.now.processes.len())));
+        line.push(Span::from(format!("   {} capabilities", self.now.counter("capabilities"))));
         frame.render_widget(Line::from(line), area);
     }
 
@@ -127,13 +142,10 @@ impl Picture {
             .label(format!("{} of {} in use", size(used << 10), size(total << 10)));
         frame.render_widget(gauge, memory);
         let bytes = |name: &str| size(self.now.server.get(name).copied().unwrap_or(0));
-        let text = format!(
-            " {} free, largest {}, reserve {}, files {}",
-            bytes("free"),
-            bytes("largest"),
-            bytes("reserve"),
-            size(kib("Cached") << 10),
-        );
+        let mut text = format!(" {} free, files {}", bytes("free"), size(kib("Cached") << 10));
+        if area.width >= WIDE {
+            text += &format!(", largest {}, reserve {}", bytes("largest"), bytes("reserve"));
+        }
         let block = Block::bordered().title(" memory server ");
         frame.render_widget(Paragraph::new(text).block(block), server);
     }
@@ -199,11 +211,9 @@ impl Picture {
             };
             (std::cmp::Reverse(largest), process.pid)
         });
-        let names = [
-            "pid", "parent", "state", "threads", "cpu", "mapped", "own", "files", "faults/s",
-            "copied", "tables", "shared", "name",
-        ];
         let pages = |pages: u64| size(pages * 4096);
+        let is_wide = area.width >= WIDE;
+        let shown = || COLUMNS.iter().enumerate().filter(|(_, (_, _, wide))| is_wide || !wide);
         let rows = all.iter().map(|&(process, busy, faults)| {
             let style = match process.state.as_str() {
                 "R" => Style::new(),
@@ -225,10 +235,11 @@ impl Picture {
                 process.shared_tables.to_string(),
                 process.name.clone(),
             ];
-            Row::new(cells.map(Cell::from)).style(style)
+            let cells: Vec<Cell> = shown().map(|(n, _)| Cell::from(cells[n].clone())).collect();
+            Row::new(cells).style(style)
         });
-        let widths = [6, 6, 5, 7, 5, 8, 8, 8, 8, 7, 6, 6].map(Constraint::Length);
-        let widths = widths.into_iter().chain([Constraint::Min(10)]);
+        let widths: Vec<Constraint> = shown().map(|(_, &(_, width, _))| width).collect();
+        let names: Vec<&str> = shown().map(|(_, &(name, _, _))| name).collect();
         let table = Table::new(rows, widths)
             .header(Row::new(names).style(Style::new().bold().underlined()))
             .block(Block::bordered().title(" processes "));
@@ -329,9 +340,7 @@ mod tests {
             cells.iter().map(|cell| cell.symbol()).collect::<String>()
         };
         let text = drawn(&picture);
-        for part in
-            ["page faults / s: 500", "777 capabilities", "768M of 1024M", "50%", "load 0.50"]
-        {
+        for part in ["faults/s: 500", "777 capabilities", "768M of 1024M", "50%", "load 0.50"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let first = |text: &str| text.find("busy").unwrap() < text.find("roomy").unwrap();

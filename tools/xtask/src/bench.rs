@@ -11,24 +11,27 @@ use crate::bench_host::{self, MAPPING_DATABASE};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
 use crate::compare::table::{ratio, Table};
-use crate::compile::Built;
+use crate::compile::{self, Built, Scope};
 use crate::image::Base;
+use crate::interrupt::OnInterrupt;
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
 use crate::micro::{self, Extent, Program, Set};
 use crate::papers;
 use crate::program::Invocation;
+use crate::progress::Progress;
 use crate::project::Project;
 use crate::results::change::{changes, Change};
 use crate::results::line::{self, Defaults};
 use crate::results::{self, grouped, Clock, Measurement, Provenance, System};
+use crate::setup;
 use crate::testing::guest::{Extras, GuestRun};
 use crate::testing::Context;
 use crate::tracing::{self, Traced};
-use crate::{compile, setup};
 use anyhow::{ensure, Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Measure Tessera and print a table with Linux's figures beside it
@@ -49,7 +52,7 @@ pub struct BenchOptions {
     /// End a benchmark after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
-    /// Write the results to FILE, one JSON object a line
+    /// Write the results to FILE, one JSON object a line, as they come [default: target/tessera/bench.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Compare with FILE, which an earlier --json wrote: name what changed, and fail if anything got
@@ -74,7 +77,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     let linux = results::read(&project.path("guest/bench/linux.json"))?;
     let aims = Aims::read(project)?;
     let timeout = Duration::from_secs(options.timeout);
-    let mut kept = Kept::new(options.json.clone());
+    // What takes long is never lost.
+    let usual = || (!options.small).then(|| project.state().join("bench.json"));
+    let mut kept = Kept::new(options.json.clone().or_else(usual));
+    let _on_interrupt = kept.watch()?;
     let extent = if options.small { Extent::Small } else { Extent::Full };
     for (title, programs) in &chosen.programs {
         let measured = measure(project, programs, extent, timeout, &mut kept)?;
@@ -85,29 +91,36 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         false => None,
     };
     if let Some(context) = context.as_ref().filter(|_| chosen.papers) {
+        // It prints as it goes.
+        eprintln!("x: measuring what the papers measure");
         papers::measure(context, options.timeout, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.invocations) {
+        let progress = Progress::new("measuring invocations of capabilities", 0);
         let measured = kept.keep(INVOCATIONS, measure_invocations(context, timeout))?;
+        drop(progress);
         println!("{}", table("caps, in instructions", &measured, &[], &aims).render());
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sizes) {
+        eprintln!("x: measuring by the number of capabilities");
         kept.keep(SIZES, bench_sizes::measure(context, timeout))?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
+        eprintln!("x: measuring machines with many cores");
         bench_cores::measure(context, timeout, &options.names, &mut kept)?;
     }
     if chosen.mapping_database {
+        eprintln!("x: measuring mapping databases on the host");
         kept.keep(MAPPING_DATABASE, bench_host::measure(project, &[]))?;
     }
-    let worse = before.map_or(0, |before| tell(&changes(&before, &kept.all)));
+    let worse = before.map_or(0, |before| tell(&changes(&before, &kept.all())));
     Ok(if kept.failed { 1 } else { worse })
 }
 
 /// What was measured so far. A part that fails does not take the others along, and whoever ends the
 /// tool in the middle has what was measured until then.
 pub struct Kept {
-    all: Vec<Measurement>,
+    all: Arc<Mutex<Vec<Measurement>>>,
     file: Option<PathBuf>,
     failed: bool,
 }
@@ -115,7 +128,28 @@ pub struct Kept {
 impl Kept {
     /// Nothing yet; all of it goes to `file`, too.
     pub fn new(file: Option<PathBuf>) -> Kept {
-        Kept { all: Vec::new(), file, failed: false }
+        Kept { all: Arc::default(), file, failed: false }
+    }
+
+    /// All of it.
+    fn all(&self) -> Vec<Measurement> {
+        self.all.lock().map_or_else(|_| Vec::new(), |all| all.clone())
+    }
+
+    /// Whoever ends the tool in the middle is told what was measured so far.
+    fn watch(&self) -> Result<OnInterrupt> {
+        let (all, file) = (self.all.clone(), self.file.clone());
+        OnInterrupt::new(move || {
+            let Ok(all) = all.lock() else { return };
+            eprintln!("\nx: interrupted; measured so far:");
+            for one in all.iter() {
+                let value = one.median().map_or("not supported".to_owned(), grouped);
+                println!("{}: {value} {}", one.question, one.question.unit);
+            }
+            if let Some(file) = file {
+                eprintln!("x: {} results in {}", all.len(), file.display());
+            }
+        })
     }
 
     /// Keeps what a part has measured, or says why it has not; answers what there is. An error if it
@@ -129,10 +163,12 @@ impl Kept {
             self.fail(part, &format!("{error:#}"));
             Vec::new()
         });
-        self.all.extend(measured.iter().cloned());
+        let Ok(mut all) = self.all.lock() else { return Ok(measured) };
+        all.extend(measured.iter().cloned());
         if let Some(file) = &self.file {
-            results::write(file, &self.all)?;
+            results::write(file, &all)?;
         }
+        drop(all);
         Ok(measured)
     }
 
@@ -209,24 +245,27 @@ fn measure(
 ) -> Result<Vec<Measurement>> {
     let session = Session::prepare(project, &counting(), timeout)?;
     let mut all = Vec::new();
+    let progress = Progress::new("measuring", programs.len() as u64);
     for program in programs {
+        progress.at(&program.name);
         let answer = program.run_to(&session, System::Tessera, Clock::Instructions, extent)?;
         if let Some(why) = &answer.failure {
             kept.fail(&program.name, why);
         }
         all.extend(kept.keep(&program.name, Ok(answer.measurements))?);
+        progress.advance();
     }
     Ok(all)
 }
 
 /// What native programs need.
 fn prepare(project: &Project) -> Result<Context> {
-    prepare_built(project, compile::build(project)?)
+    prepare_built(project, compile::build(project, Scope::Everything)?)
 }
 
 /// The same with what was built with probes.
 pub fn prepare_traced(project: &Project) -> Result<(Traced, Context)> {
-    let traced = tracing::build(project)?;
+    let traced = tracing::build(project, Scope::Everything)?;
     let context = prepare_built(project, traced.built.clone())?;
     Ok((traced, context))
 }

@@ -19,6 +19,18 @@ pub fn check(project: &Project) -> Result<()> {
     let mut clippy = host(project);
     clippy.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]);
     step(clippy, "clippy")?;
+    let mut clippy = host(project);
+    clippy.args([
+        "clippy",
+        "--quiet",
+        "--package",
+        "xtask",
+        "--no-default-features",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    step(clippy, "clippy for the small helper")?;
     let packages = packages(project)?;
     for part in [Part::Kernel, Part::User] {
         if let Some(mut clippy) = for_all(project, &packages, "clippy", part)? {

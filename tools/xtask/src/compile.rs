@@ -1,5 +1,6 @@
 //! Builds everything that goes into the machine, if its sources have changed.
 
+use crate::progress::Progress;
 use crate::project::Project;
 use crate::toolchain::{bare_metal, host, Part, Variant};
 use anyhow::{bail, ensure, Context, Result};
@@ -7,12 +8,14 @@ use serde_json::Value;
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io::IsTerminal;
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
-/// Folders whose contents decide what is built.
-const SOURCES: [&str; 8] = [
+/// Folders whose contents decide what is built, and how.
+const SOURCES: [&str; 9] = [
+    "tools/xtask",
     "kernel",
     "crates",
     "lib",
@@ -30,52 +33,82 @@ pub struct UserProgram {
     pub file: PathBuf,
     /// Boots on its own as a test (`[package.metadata.tessera] test = true`).
     pub is_test: bool,
+    /// Only tests and benchmarks need it.
+    pub is_extra: bool,
+}
+
+/// How much is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scope {
+    /// What running programs needs.
+    System,
+    /// What tests and benchmarks boot, too.
+    Everything,
 }
 
 /// What a build left behind.
 #[derive(Clone, Debug)]
 pub struct Built {
     pub variant: Variant,
+    pub scope: Scope,
     pub kernel: PathBuf,
     pub programs: Vec<UserProgram>,
 }
 
 /// Builds what is out of date.
-pub fn build(project: &Project) -> Result<Built> {
-    build_variant(project, Variant::Plain)
+pub fn build(project: &Project, scope: Scope) -> Result<Built> {
+    build_variant(project, scope, Variant::Plain)
 }
 
 /// The same, with or without places for probes.
-pub fn build_variant(project: &Project, variant: Variant) -> Result<Built> {
-    let record = project.state().join(match variant {
-        Variant::Plain => "built",
-        Variant::Traced => "built.traced",
+pub fn build_variant(project: &Project, scope: Scope, variant: Variant) -> Result<Built> {
+    let suffix = match variant {
+        Variant::Plain => "",
+        Variant::Traced => ".traced",
         Variant::Counted => bail!("only the kernel counts its events"),
-    });
+    };
+    let record = |scope| {
+        let name = if scope == Scope::System { "built" } else { "built.all" };
+        project.state().join(format!("{name}{suffix}"))
+    };
     let now = fingerprint(project);
     let kernel = project.kernel(variant);
-    let recalled = fs::read_to_string(&record).ok().and_then(|text| recall(&text, now));
-    if let Some(programs) = recalled {
+    // Who has built everything has built the system.
+    let scopes = [scope, Scope::Everything];
+    let recalled = scopes.into_iter().find_map(|scope| {
+        fs::read_to_string(record(scope)).ok().and_then(|text| recall(&text, now))
+    });
+    if let Some(mut programs) = recalled {
+        programs.retain(|program| scope == Scope::Everything || !program.is_extra);
         if kernel.exists() && programs.iter().all(|program| program.file.exists()) {
-            return Ok(Built { variant, kernel, programs });
+            return Ok(Built { variant, scope, kernel, programs });
         }
     }
-    let packages = packages(project)?;
+    let mut packages = packages(project)?;
+    packages.retain(|package| scope == Scope::Everything || !package.is_extra());
     ensure!(
         packages.iter().any(|package| package.part == Part::Kernel),
         "there is no kernel to build in {}",
         project.path("kernel").display()
     );
+    let with = if variant == Variant::Traced { ", with probes" } else { "" };
     if !kernel.exists() && !std::io::stderr().is_terminal() {
-        let with = if variant == Variant::Traced { ", with probes" } else { "" };
         eprintln!("x: building the kernel, the servers and the programs{with} (first use only)");
     }
-    for part in [Part::Kernel, Part::User] {
-        compile(project, &packages, part, variant)?;
-    }
+    let progress =
+        Progress::new(&format!("building the kernel, the servers and the programs{with}"), 0);
+    // Each has a time when it waits for a single crate.
+    let parts = thread::scope(|scope| {
+        let compile = |part| compile(project, &packages, part, variant, &progress);
+        let user = scope.spawn(move || compile(Part::User));
+        [compile(Part::Kernel), user.join().unwrap_or_else(|_| bail!("the build panicked"))]
+    });
+    drop(progress);
+    parts.into_iter().collect::<Result<()>>()?;
     let programs = packages.into_iter().filter_map(|package| package.program(project, variant));
-    let built = Built { variant, kernel, programs: programs.collect() };
+    let built = Built { variant, scope, kernel, programs: programs.collect() };
     // As it was before the build: what has been changed meanwhile may not be in it.
+    let record = record(scope);
     fs::write(&record, remember(&built.programs, now))
         .with_context(|| format!("cannot write {}", record.display()))?;
     Ok(built)
@@ -83,24 +116,41 @@ pub fn build_variant(project: &Project, variant: Variant) -> Result<Built> {
 
 /// Builds a kernel of another variant, to boot the usual programs, and says where it is.
 pub fn build_kernel(project: &Project, variant: Variant) -> Result<PathBuf> {
-    compile(project, &packages(project)?, Part::Kernel, variant)?;
+    let progress = Progress::new("building another kernel", 0);
+    compile(project, &packages(project)?, Part::Kernel, variant, &progress)?;
     Ok(project.kernel(variant))
 }
 
-fn compile(project: &Project, packages: &[Package], part: Part, variant: Variant) -> Result<()> {
+fn compile(
+    project: &Project,
+    packages: &[Package],
+    part: Part,
+    variant: Variant,
+    progress: &Progress,
+) -> Result<()> {
     let names: Vec<_> = packages.iter().filter(|package| package.part == part).collect();
     if names.is_empty() {
         return Ok(());
     }
     let mut cargo = bare_metal(project, "build", part, variant)?;
-    if !std::io::stderr().is_terminal() {
-        cargo.arg("--quiet");
-    }
+    cargo.args(["--quiet", "--message-format=json-render-diagnostics"]);
     for package in names {
         cargo.args(["--package", &package.name]);
     }
-    let status = cargo.stdin(Stdio::null()).stdout(Stdio::null()).status();
-    match status.context("cannot start cargo")?.success() {
+    let child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.context("cannot start cargo")?;
+    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        // What cannot be read is only not shown.
+        let message: Value =
+            line.ok().and_then(|line| serde_json::from_str(&line).ok()).unwrap_or_default();
+        if let (Some(name), Some(false)) =
+            (message["target"]["name"].as_str(), message["fresh"].as_bool())
+        {
+            progress.at(name);
+            progress.advance();
+        }
+    }
+    match child.wait().context("cargo has gone")?.success() {
         true => Ok(()),
         false if part == Part::Kernel => bail!("the kernel does not build"),
         false => bail!("the programs for user mode do not build"),
@@ -113,12 +163,18 @@ pub struct Package {
     pub part: Part,
     /// `guest`, `servers` or `lib`, or `kernel`.
     folder: String,
+    /// It is in `guest/tests`.
+    in_tests: bool,
     is_test: bool,
     /// A native program to be run as a command (`[package.metadata.tessera] command = true`).
     is_command: bool,
 }
 
 impl Package {
+    fn is_extra(&self) -> bool {
+        self.in_tests || self.folder == "guest" && !self.is_command
+    }
+
     fn program(self, project: &Project, variant: Variant) -> Option<UserProgram> {
         let image_path = match self.folder.as_str() {
             "kernel" => return None,
@@ -127,7 +183,8 @@ impl Package {
             _ => format!("boot/{}", self.name),
         };
         let file = project.user_program(&self.name, variant);
-        Some(UserProgram { image_path, file, is_test: self.is_test })
+        let is_extra = self.is_extra();
+        Some(UserProgram { image_path, file, is_test: self.is_test, is_extra })
     }
 }
 
@@ -159,16 +216,22 @@ fn bare_metal_package(package: &Value, root: &str) -> Option<Package> {
     }
     let says = |key: &str| package["metadata"]["tessera"][key] == true;
     let (is_test, is_command) = (says("test"), says("command"));
-    Some(Package { name: name.to_owned(), part, folder: folder.to_owned(), is_test, is_command })
+    let in_tests = manifest.starts_with("guest/tests");
+    let (name, folder) = (name.to_owned(), folder.to_owned());
+    Some(Package { name, part, folder, in_tests, is_test, is_command })
 }
 
-/// Changes when any source file is changed, added or removed.
+/// Changes when this tool does.
+pub fn own_version(project: &Project) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    add_to_fingerprint(&project.path("tools/xtask"), &mut hasher);
+    hasher.finish()
+}
+
+/// Changes when any source file is changed, added or removed. (Another version of this tool may build with other
+/// flags.)
 fn fingerprint(project: &Project) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // Another version of this tool may build with other flags.
-    if let Ok(own) = std::env::current_exe().and_then(fs::metadata) {
-        own.modified().ok().hash(&mut hasher);
-    }
     for source in SOURCES {
         add_to_fingerprint(&project.path(source), &mut hasher);
     }
@@ -192,7 +255,8 @@ fn add_to_fingerprint(path: &Path, hasher: &mut DefaultHasher) {
 /// The record of a build: the fingerprint, then a line for each program.
 fn remember(programs: &[UserProgram], fingerprint: u64) -> String {
     let line = |program: &UserProgram| {
-        format!("{}\t{}\t{}\n", program.image_path, program.is_test, program.file.display())
+        let UserProgram { image_path, file, is_test, is_extra } = program;
+        format!("{image_path}\t{is_test}\t{is_extra}\t{}\n", file.display())
     };
     format!("{fingerprint}\n{}", programs.iter().map(line).collect::<String>())
 }
@@ -203,10 +267,11 @@ fn recall(text: &str, fingerprint: u64) -> Option<Vec<UserProgram>> {
         return None;
     }
     let program = |line: &str| {
-        let mut fields = line.splitn(3, '\t');
+        let mut fields = line.splitn(4, '\t');
         let image_path = fields.next()?.to_owned();
-        let is_test = fields.next()?.parse().ok()?;
-        Some(UserProgram { image_path, is_test, file: fields.next()?.into() })
+        let mut flag = || fields.next()?.parse().ok();
+        let (is_test, is_extra) = (flag()?, flag()?);
+        Some(UserProgram { image_path, is_test, is_extra, file: fields.next()?.into() })
     };
     rest.lines().map(program).collect()
 }

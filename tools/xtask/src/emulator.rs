@@ -7,13 +7,13 @@
 //! COM2 is the kernel's log; a line of it that starts with `@` is a record for this tool
 //! (`@exit N`, `@counter NAME VALUE`, …). In the other direction COM2 carries control lines:
 //! `eof N` (the input of the program ends after N bytes), `winch ROWS COLS`, `closed out` and `closed err`
-//! (nobody reads that stream any more).
+//! (nobody reads that stream any more), `end` (the program is to be killed, and what follows its end to happen).
 //! Nothing is sent before the kernel's first byte on COM2, which tells that all ports are set up.
 
 use crate::log::{read_log, Log, Record};
 use crate::machine::{self, Boot, Ports, Streams, EXIT_ORDERLY, EXIT_PANIC, QEMU};
 use crate::ports::{carry_input, carry_output, send_control, Loss, Sink};
-use crate::terminal::window_size;
+use crate::terminal::{window_size, RawMode};
 use anyhow::{Context, Result};
 use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
@@ -55,7 +55,12 @@ pub struct Finished {
     pub records: Vec<Record>,
     /// The last lines of the kernel's log.
     pub log_tail: Vec<String>,
+    /// What went wrong with the files, in words.
+    pub file_problems: Vec<String>,
 }
+
+/// How long files may take when the time is up, or somebody has asked for the end.
+const FOR_FILES: Duration = Duration::from_secs(60);
 
 /// What the program's streams are connected with.
 pub struct Console {
@@ -65,9 +70,14 @@ pub struct Console {
     pub errors: Sink,
     /// Where the guest's terminal is seen. (With the serial port: `output`.)
     pub screen: Sink,
-    /// The input is a terminal in raw mode.
+    /// The input is a terminal, which is put into raw mode.
     pub terminal: bool,
+    /// Takes the files that come when the session is over, until the port closes; says what went wrong.
+    pub files: Option<FileTaker>,
 }
+
+/// See [`Console::files`].
+pub type FileTaker = Box<dyn FnOnce(UnixStream) -> Vec<String> + Send>;
 
 #[derive(Default)]
 pub struct Limits {
@@ -110,6 +120,8 @@ struct Lines {
     first: UnixStream,
     /// Standard output and error, if they have ports of their own.
     others: Option<[UnixStream; 2]>,
+    /// Where files come, if they do.
+    files: Option<UnixStream>,
 }
 
 /// Boots, waits for the end and collects everything.
@@ -123,6 +135,10 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
             (Some([out, err]), Some([out_there, err_there]))
         }
     };
+    let (files, files_there) = match console.files {
+        Some(_) => Some(port()?).unzip(),
+        None => (None, None),
+    };
     let (events, inbox) = channel();
     if limits.watch_signals {
         watch_signals(events.clone())?;
@@ -131,31 +147,35 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
         control: control_there.as_raw_fd(),
         first: first_there.as_raw_fd(),
         others: others_there.as_ref().map(|both| both.each_ref().map(AsRawFd::as_raw_fd)),
+        files: files_there.as_ref().map(AsRawFd::as_raw_fd),
     };
     let mut child = start_qemu(boot, ports)?;
-    drop((control_there, first_there, others_there));
+    drop((control_there, first_there, others_there, files_there));
     // A handle, not a number: it cannot come to mean another process.
     let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let complaints = child.stderr.take();
     let complaints = thread::spawn(move || complaints.map(io::read_to_string));
-    let lines = Lines { first, others };
+    let lines = Lines { first, others, files };
     let terminal = console.terminal;
-    let (outputs, input, to) = connect(console, lines, &events)?;
+    let Connected { outputs, files, input, to } = connect(console, lines, &events)?;
     let logger = read_log(control_here.try_clone()?, log, events.clone())?;
     watch_child(child, events.clone());
 
     let mut input = Some((input, to, control_here.try_clone()?));
+    // Keys are the guest's from when it can take them. Before that Ctrl-C ends us, as usual.
+    let mut raw_mode = None;
     // What is to be said as soon as the guest listens.
     let (mut listens, mut unsaid) = (false, Vec::new());
     let deadline = limits.timeout.map(|timeout| Instant::now() + timeout);
     let given_up = || limits.give_up.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
-    let outcome = wait_for_end(&inbox, deadline, given_up, limits.end_at_fault, |event| {
+    let mut other = |event| {
         if let (Event::Resized, true) | (Event::Ready, true) = (&event, terminal) {
             send_window_size(&control_here);
         }
         match event {
             Event::Ready => {
                 listens = true;
+                raw_mode = terminal.then(RawMode::enter).flatten();
                 if let Some((from, to, control)) = input.take() {
                     carry_input(from, to, control, terminal, events.clone());
                 }
@@ -171,11 +191,21 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
         if listens {
             unsaid.drain(..).for_each(|line| send_control(&control_here, &line));
         }
-    });
+    };
+    let outcome = wait_for_end(&inbox, deadline, &given_up, limits.end_at_fault, &mut other);
+    if let (Err(End::TimedOut | End::Signal(_)), true) = (&outcome, files.is_some()) {
+        send_control(&control_here, "end");
+        let until = Some(Instant::now() + FOR_FILES);
+        // However it ends now, why it did is known.
+        if wait_for_end(&inbox, until, &|| false, limits.end_at_fault, &mut other).is_err() {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+        }
+    }
     if outcome.is_err() {
         // It may just have ended by itself; either way its end is reported.
         let _ = pidfd_send_signal(&handle, Signal::KILL);
     }
+    drop(raw_mode);
     // Both end when the emulator has gone and everything that it sent has been read. Output that
     // nobody takes must not keep us.
     let (records, log_tail) = logger.join().unwrap_or_default();
@@ -184,6 +214,7 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
             let _ = output.join();
         }
     }
+    let file_problems = files.map_or_else(Vec::new, |files| files.join().unwrap_or_default());
     let end = outcome.map_or_else(
         |end| end,
         |status| {
@@ -191,16 +222,24 @@ pub fn run(boot: &Boot, console: Console, log: &Log, limits: &Limits) -> Result<
             classify(status, &records, &complaints.unwrap_or_default())
         },
     );
-    Ok(Finished { end, records, log_tail })
+    Ok(Finished { end, records, log_tail, file_problems })
 }
 
-/// What carries output, the input, and where it goes.
-type Connected = (Vec<JoinHandle<()>>, Box<dyn Read + Send>, UnixStream);
+struct Connected {
+    /// What carries output.
+    outputs: Vec<JoinHandle<()>>,
+    /// What takes files.
+    files: Option<JoinHandle<Vec<String>>>,
+    input: Box<dyn Read + Send>,
+    /// Where the input goes.
+    to: UnixStream,
+}
 
 /// Has the output of all ports carried to where it belongs.
 fn connect(console: Console, lines: Lines, events: &Sender<Event>) -> Result<Connected> {
-    let Console { input, output, errors, screen, .. } = console;
-    let Lines { first, others } = lines;
+    let Console { input, output, errors, screen, files, .. } = console;
+    let Lines { first, others, files: files_from } = lines;
+    let files = files.zip(files_from).map(|(take, from)| thread::spawn(move || take(from)));
     let from_first = first.try_clone()?;
     let outputs = match others {
         None => vec![carry_output(from_first, output, Loss::Stream("out"), events.clone())],
@@ -210,16 +249,16 @@ fn connect(console: Console, lines: Lines, events: &Sender<Event>) -> Result<Con
             carry_output(err, errors, Loss::Stream("err"), events.clone()),
         ],
     };
-    Ok((outputs, input, first))
+    Ok(Connected { outputs, files, input, to: first })
 }
 
 /// Passes events on to `other` until one of them is an end: the emulator's own, or ours for it.
 fn wait_for_end(
     inbox: &Receiver<Event>,
     deadline: Option<Instant>,
-    given_up: impl Fn() -> bool,
+    given_up: &dyn Fn() -> bool,
     end_at_fault: bool,
-    mut other: impl FnMut(Event),
+    other: &mut dyn FnMut(Event),
 ) -> Result<ExitStatus, End> {
     /// How long it may take until somebody's giving up is noticed.
     const LOOK: Duration = Duration::from_millis(200);

@@ -1,10 +1,10 @@
 //! The boot image: what the first domains are loaded from, and the Linux root file system.
 //!
 //! A cpio archive (see [`crate::cpio`]) in two parts. The base holds `boot/…` and `root/…` and is
-//! kept from one start to the next; a small second part adds the files of one run: `boot/args`, the
-//! program, and what `--file` names.
+//! kept from one start to the next; a small second part adds the files of one run: what is to be done
+//! ([`Orders`]), the program, and what `--file` names.
 
-use crate::compile::Built;
+use crate::compile::{self, Built, Scope};
 use crate::cpio::Archive;
 use crate::elf;
 use crate::project::Project;
@@ -45,7 +45,7 @@ const FILES: [(&str, &str); 5] = [
     ("etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n"),
     ("etc/hostname", "tessera\n"),
     ("etc/hosts", "127.0.0.1 localhost tessera\n"),
-    ("etc/profile", "export PS1='\\w \\$ '\nalias ll='ls -l'\n"),
+    ("etc/profile", include_str!("profile.sh")),
 ];
 
 /// The part that stays the same, and the paths in it.
@@ -61,9 +61,11 @@ impl Base {
         remove_stale_images(project);
         let busybox = setup::busybox()?;
         let bash = setup::find_in_path("bash-static");
-        let name = match built.variant {
-            Variant::Plain | Variant::Counted => "base",
-            Variant::Traced => "base.traced",
+        let name = match (built.variant, built.scope) {
+            (Variant::Plain | Variant::Counted, Scope::System) => "base",
+            (Variant::Plain | Variant::Counted, Scope::Everything) => "base.all",
+            (Variant::Traced, Scope::System) => "base.traced",
+            (Variant::Traced, Scope::Everything) => "base.all.traced",
         };
         let file = project.state().join(format!("{name}.cpio"));
         let index_file = project.state().join(format!("{name}.index"));
@@ -71,7 +73,7 @@ impl Base {
             .chain([busybox.as_path()])
             .chain(bash.as_deref())
             .collect();
-        let key = inputs_key(&inputs)?;
+        let key = inputs_key(project, &inputs)?;
         let remembered = fs::read_to_string(&index_file).unwrap_or_default();
         if let (Some(index), true) = (remembered.strip_prefix(&key), file.exists()) {
             return Ok(Base { file, index: index.lines().map(String::from).collect() });
@@ -105,10 +107,10 @@ fn remove_stale_images(project: &Project) {
     }
 }
 
-/// Sizes and times of all that goes into the base, as one line.
-fn inputs_key(inputs: &[&Path]) -> Result<String> {
-    let mut key = String::new();
-    for file in inputs.iter().copied().chain([std::env::current_exe()?.as_path()]) {
+/// Sizes and times of all that goes into the base, and the version of what makes it, as one line.
+fn inputs_key(project: &Project, inputs: &[&Path]) -> Result<String> {
+    let mut key = format!("{:x} ", compile::own_version(project));
+    for file in inputs {
         let metadata = fs::metadata(file).with_context(|| format!("{}", file.display()))?;
         key += &format!("{}:{}:{} ", file.display(), metadata.len(), metadata.mtime_nsec());
         key += &format!("{}; ", metadata.mtime());
@@ -198,6 +200,15 @@ pub struct Addition {
     pub guest: String,
 }
 
+/// What the guest is to do.
+#[derive(Default)]
+pub struct Orders {
+    /// What it runs: the contents of `boot/args`.
+    pub arguments: Vec<u8>,
+    /// What it hands out at the end: the contents of [`exportproto::WANTED`], if there is anything.
+    pub exports: Vec<u8>,
+}
+
 /// The image of one run. Its file is deleted when this is dropped.
 pub struct Image {
     pub file: PathBuf,
@@ -219,11 +230,11 @@ impl Image {
         Image { file: project.state().join(name) }
     }
 
-    /// The base, `boot/args` with the given contents, and `additions`.
+    /// The base, the files with the orders, and `additions`.
     pub fn assemble(
         project: &Project,
         base: &Base,
-        arguments: &[u8],
+        orders: &Orders,
         additions: &[Addition],
     ) -> Result<Image> {
         let image = Image::temporary(project);
@@ -231,7 +242,10 @@ impl Image {
             .with_context(|| format!("cannot write {}", image.file.display()))?;
         let out = BufWriter::new(File::options().append(true).open(&image.file)?);
         let mut archive = Archive::continued_at(out, offset);
-        archive.file("boot/args", 0o644, 0, arguments)?;
+        archive.file("boot/args", 0o644, 0, &orders.arguments)?;
+        if !orders.exports.is_empty() {
+            archive.file(exportproto::WANTED, 0o644, 0, &orders.exports)?;
+        }
         let mut adder = Adder { archive, made: BTreeSet::new(), base };
         for addition in additions {
             adder.add(&addition.host, &addition.guest)?;

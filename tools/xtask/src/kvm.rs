@@ -11,6 +11,36 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// What there is of KVM.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kvm {
+    /// A guest ran.
+    Works,
+    /// There is no device.
+    Absent,
+    /// The device may not be opened.
+    Forbidden,
+    /// A guest did not run.
+    Broken,
+    /// There is no emulator to try it.
+    Untried,
+}
+
+/// Finds out, whatever was found out before.
+pub fn examine(project: &Project) -> Kvm {
+    let device = Path::new("/dev/kvm");
+    if !cfg!(target_arch = "x86_64") || !device.exists() {
+        return Kvm::Absent;
+    }
+    let opened = fs::File::options().read(true).write(true).open(device);
+    match opened.map_err(|error| error.kind()) {
+        Err(std::io::ErrorKind::PermissionDenied) => Kvm::Forbidden,
+        _ if !crate::setup::in_path(QEMU) => Kvm::Untried,
+        _ if trial(project) => Kvm::Works,
+        _ => Kvm::Broken,
+    }
+}
+
 /// Whether guests run on this machine's processor. Tried once for each start of the machine and
 /// version of QEMU.
 pub fn usable(project: &Project) -> bool {

@@ -2,8 +2,9 @@
 
 use crate::project::Project;
 use crate::toolchain::Variant;
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -21,7 +22,7 @@ pub struct MachineOptions {
     /// NUMA nodes: cores and memory are divided evenly over them, in order
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub nodes: u32,
-    /// Memory, such as 512M or 2G
+    /// Memory, such as 512M or 2G; at least 32M, and 16M more than the boot image, which grows with the files given
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub mem: MemorySize,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
@@ -38,15 +39,34 @@ pub struct MachineOptions {
     /// Features that the processor shall not have, by QEMU's names, such as smap,smep (no KVM)
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     pub without: Vec<String>,
-    /// Wait for gdb on TCP port 1234 before the first instruction
-    #[arg(long)]
-    pub gdb: bool,
+    /// Wait for gdb on this TCP port before the first instruction
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
+    pub gdb: Option<u16>,
 }
+
+/// What the system itself needs besides its boot image, in MiB.
+const SYSTEM_MIB: u64 = 16;
 
 impl MachineOptions {
     /// Does the host's own processor do?
     fn can_use_kvm(&self) -> bool {
-        !self.icount && !self.gdb && !self.la57 && self.without.is_empty()
+        !self.icount && self.gdb.is_none() && !self.la57 && self.without.is_empty()
+    }
+}
+
+impl MachineOptions {
+    /// Fails if an image, and `more` MiB for something else, leave too little memory.
+    pub fn check_memory(&self, image: &Path, more: u64) -> Result<()> {
+        let bytes = fs::metadata(image).with_context(|| format!("{}", image.display()))?.len();
+        let image = bytes.div_ceil(1 << 20);
+        let (mem, needed) = (self.mem.mib, SYSTEM_MIB + image + more);
+        let rest = if more > 0 { format!(", {more} for the trace") } else { String::new() };
+        ensure!(
+            mem >= needed,
+            "--mem {mem}M is too little; at least --mem {needed}M: {SYSTEM_MIB} MiB for the system, {image} for the \
+             image with the program and its files{rest}"
+        );
+        Ok(())
     }
 }
 
@@ -61,7 +81,7 @@ impl Default for MachineOptions {
             turns: false,
             la57: false,
             without: Vec::new(),
-            gdb: false,
+            gdb: None,
         }
     }
 }
@@ -78,15 +98,16 @@ pub fn parse_size(text: &str) -> Result<MemorySize> {
     let (digits, unit) = text.split_at(split);
     let number: u64 = match digits.parse() {
         Ok(number) => number,
-        Err(_) => bail!("a size is a number and M or G, such as 512M"),
+        Err(_) => bail!("a size is a number and M, G or T, such as 512M"),
     };
     let mib = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
         "M" => number,
-        "G" => number.saturating_mul(1024),
-        _ => bail!("a size is a number and M or G, such as 512M"),
+        "G" => number.saturating_mul(1 << 10),
+        "T" => number.saturating_mul(1 << 20),
+        _ => bail!("a size is a number and M, G or T, such as 512M"),
     };
     if !(32..=1 << 20).contains(&mib) {
-        bail!("the machine can have between 32M and 1024G");
+        bail!("the machine can have between 32M and 1T");
     }
     Ok(MemorySize { mib })
 }
@@ -124,12 +145,15 @@ pub struct Ports {
     pub first: i32,
     /// The ports of the device with standard output and error.
     pub others: Option<[i32; 2]>,
+    /// The port of the device that files come out of, if there is to be one.
+    pub files: Option<i32>,
 }
 
 impl Ports {
     /// All of them.
     pub fn all(self) -> impl Iterator<Item = i32> {
-        [self.control, self.first].into_iter().chain(self.others.into_iter().flatten())
+        let others = self.others.into_iter().flatten().chain(self.files);
+        [self.control, self.first].into_iter().chain(others)
     }
 }
 
@@ -155,8 +179,8 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
         // The date and what the machine calls random are the same in every run too.
         add("-icount shift=0,sleep=off -seed 1 -rtc base=2026-01-01,clock=vm");
     }
-    if options.gdb {
-        add("-gdb tcp::1234 -S");
+    if let Some(port) = options.gdb {
+        add(&format!("-gdb tcp::{port} -S"));
     }
     add(&format!("-smp {} -m {}M", options.cores, options.mem.mib));
     if options.nodes > 1 {
@@ -178,8 +202,17 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
         Some([out, err]) => {
             add("-serial null");
             add(&format!("-chardev socket,id=out,fd={out} -chardev socket,id=err,fd={err}"));
-            add("-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports=4,vectors=1");
-            for (number, name) in [(1, "first"), (2, "out"), (3, "err")] {
+            let mut names = vec!["first", "out", "err"];
+            if let Some(files) = ports.files {
+                add(&format!("-chardev socket,id=files,fd={files}"));
+                names.push("files");
+            }
+            // Number 0 is one too.
+            let most = names.len() + 1;
+            add(&format!(
+                "-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports={most},vectors=1"
+            ));
+            for (number, name) in (1..).zip(names) {
                 add(&format!(
                     "-device virtserialport,bus=streams.0,nr={number},chardev={name},name={name}"
                 ));
@@ -218,6 +251,7 @@ impl Boot {
         if options.nodes > options.cores {
             bail!("every NUMA node has a core: --nodes cannot be more than --cores");
         }
+        options.check_memory(image, 0)?;
         Ok(Boot {
             kernel: project.kernel(Variant::Plain),
             image: image.to_owned(),
@@ -252,7 +286,8 @@ mod tests {
         assert_eq!(parse_size("128M").unwrap().mib, 128);
         assert_eq!(parse_size("2g").unwrap().mib, 2048);
         assert_eq!(parse_size("1GiB").unwrap().mib, 1024);
-        for wrong in ["", "M", "12", "1T", "-1G", "1M", "99999999999999999999G"] {
+        assert_eq!(parse_size("1T").unwrap().mib, 1 << 20);
+        for wrong in ["", "M", "12", "2T", "1P", "-1G", "1M", "99999999999999999999G"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }

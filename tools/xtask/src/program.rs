@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-const WORKING_DIRECTORY: &str = "/root";
+pub const WORKING_DIRECTORY: &str = "/root";
 const PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin";
 
 /// A program, its arguments and its surroundings.

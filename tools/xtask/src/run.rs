@@ -1,19 +1,23 @@
 //! `./x run`: boots, runs one program, and ends as it ended.
 
 use crate::backtrace::Symbols;
+use crate::compile::{self, Scope};
 use crate::emulator::{self, Console, End, Finished, Limits};
-use crate::image::{Addition, Base, Image};
+use crate::export::{self, Export};
+use crate::image::{Addition, Base, Image, Orders};
 use crate::log::{panic_report, Log, Record};
 use crate::machine::{parse_size, Boot, MachineOptions, MemorySize, Streams};
 use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
-use crate::terminal::{window_size, RawMode};
-use crate::{compile, setup, tracing};
-use anyhow::{bail, Context, Result};
+use crate::setup;
+use crate::terminal::window_size;
+use crate::tracing::Recording;
+use crate::watch;
+use anyhow::{bail, ensure, Result};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +26,22 @@ use std::time::Duration;
 /// error tells them apart.
 pub const STATUS_PANIC: i32 = 101;
 pub const STATUS_DIED: i32 = 102;
+pub const STATUS_FILES: i32 = 103;
 pub const STATUS_TIMEOUT: i32 = 124;
+
+const STATUSES: &str = "\
+Exit status:
+  the program's   0 to 255; 128+N if signal N killed it
+  2               wrong options, or the program cannot be run (it says why)
+  101             the kernel panicked
+  102             the emulator died, or a native program failed that others wait for
+  103             the program's was 0, but files of --out did not come
+  124             the time of --timeout is up
+  125             the system could not begin
+  126, 127        the guest itself could not run the program (with --no-check)
+  130             ended by Ctrl-A x
+  128+N           signal N ended ./x
+Each that is not the program's comes with a message on standard error.";
 
 /// Boot Tessera and run a program on it (a shell if none is named)
 ///
@@ -32,9 +51,8 @@ pub const STATUS_TIMEOUT: i32 = 124;
 /// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
 /// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
 ///
-/// Other exit statuses, each with a message: 101 the kernel panicked, 102 the emulator died, 124
-/// time-out.
 #[derive(clap::Args, Debug)]
+#[command(after_long_help = STATUSES)]
 pub struct RunOptions {
     #[command(flatten)]
     pub machine: MachineOptions,
@@ -47,6 +65,15 @@ pub struct RunOptions {
     /// Put a file or folder of this machine into the image (default place: as named, from /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub file: Vec<String>,
+    /// When the program has ended, however it has, copy a file or folder out of the guest (default place: as
+    /// named, below the present folder; by its last name if GUEST begins with a slash). GUEST may be a pattern
+    /// such as 'out/*.csv'. May be repeated
+    #[arg(long, value_name = "GUEST[:HOST]", conflicts_with = "serial")]
+    pub out: Vec<String>,
+    /// Draw processes, memory, faults and copies as they change (tessera-top, which is built the first time) while
+    /// the program runs; what it prints comes after its end. Without a program: until q is pressed
+    #[arg(long)]
+    pub watch: bool,
     /// End the emulator after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
@@ -57,6 +84,9 @@ pub struct RunOptions {
     /// Memory for the trace, for each core: 8 bytes for each event
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size, requires = "trace")]
     pub trace_buffer: MemorySize,
+    /// With --trace: show the start of the system, too, not only what happens from the program on
+    #[arg(long, requires = "trace")]
+    pub trace_boot: bool,
     /// Have the streams of the program go over a serial port, as on a machine without the device for them
     #[arg(long, hide = true)]
     pub serial: bool,
@@ -74,56 +104,80 @@ pub struct RunOptions {
 /// Does it; the result is our exit status.
 pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     let mut arguments = options.program.clone();
+    let is_watched = options.watch || arguments.first().is_some_and(|name| name == watch::NAME);
+    ensure!(
+        !options.watch || isatty(stdout()),
+        "--watch draws on a terminal, and standard output is none"
+    );
+    if options.watch {
+        arguments.insert(0, watch::NAME.into());
+    }
     if arguments.is_empty() {
         arguments = vec!["/bin/sh".into(), "-l".into()];
     }
     let invocation = Invocation::new(arguments, &options.env)?;
     let mut additions: Vec<Addition> =
         options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
+    let exports: Vec<Export> =
+        options.out.iter().map(|text| export::parse(text)).collect::<Result<_>>()?;
     setup::qemu()?;
     // Sought again when the image is made; installed now, so that all of that comes first.
     setup::busybox()?;
-    let traced = options.trace.is_some().then(|| tracing::build(project)).transpose()?;
-    let built = match &traced {
-        Some(traced) => traced.built.clone(),
-        None => compile::build(project)?,
+    let recording = options.trace.is_some().then(|| Recording::new(project)).transpose()?;
+    let built = match &recording {
+        Some(recording) => recording.built().clone(),
+        None => compile::build(project, Scope::System)?,
     };
     let base = Base::prepare(project, &built)?;
-    if !options.program.is_empty() {
-        additions.extend(invocation.locate(&base, !options.no_check)?);
+    if is_watched {
+        let (host, guest) = (watch::build(project)?, format!("/bin/{}", watch::NAME));
+        additions.push(Addition { host, guest });
     }
-    let image = Image::assemble(project, &base, &invocation.encode(), &additions)?;
+    // Of the two it is the program that may be of this machine.
+    let program = options.program.iter().skip_while(|name| *name == watch::NAME);
+    let program: Vec<String> = program.cloned().collect();
+    if !program.is_empty() {
+        let program = Invocation::new(program, &options.env)?;
+        additions.extend(program.locate(&base, !options.no_check)?);
+    }
+    let orders = Orders { arguments: invocation.encode(), exports: export::encode(&exports) };
+    let image = Image::assemble(project, &base, &orders, &additions)?;
     let mut boot = Boot::new(project, &image.file, &options.machine)?;
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
     boot.kernel = built.kernel;
     boot.streams = if options.serial { Streams::Serial } else { Streams::Device };
-    let memory = tracing::Memory::new(project);
-    if traced.is_some() {
-        boot.memory_file = Some(memory.0.clone());
-        boot.command_line += &format!(" trace={}", options.trace_buffer.mib << 20);
+    if let Some(recording) = &recording {
+        let buffers = options.trace_buffer.mib * u64::from(options.machine.cores);
+        options.machine.check_memory(&image.file, buffers)?;
+        recording.prepare(&mut boot, options.trace_buffer.mib << 20);
     }
-    if options.machine.gdb {
+    if let Some(port) = options.machine.gdb {
         let kernel = boot.kernel.display();
-        eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :1234'");
+        eprintln!("x: waiting for: gdb {kernel} -ex 'target remote :{port}' (Ctrl-C ends it)");
     }
     let log = Log { file: project.new_kernel_log()?, to_stderr: options.verbose };
     let limits = Limits { timeout: options.timeout, watch_signals: true, ..Limits::default() };
-    let raw_mode = RawMode::enter();
     let console = Console {
         input: Box::new(duplicate(stdin())?),
         output: Sink::file(duplicate(stdout())?)?,
         errors: Sink::file(duplicate(stderr())?)?,
         screen: screen()?,
-        terminal: raw_mode.is_some(),
+        terminal: isatty(stdin()),
+        files: match exports.is_empty() {
+            true => None,
+            false => Some(Box::new(move |from| export::receive(from, &exports))),
+        },
     };
     let finished = emulator::run(&boot, console, &log, &limits)?;
-    drop(raw_mode);
-    if let (Some(traced), Some(file)) = (&traced, &options.trace) {
-        let dump = tracing::collect(traced, &boot.options, &memory, &finished.records)?;
-        fs::write(file, dump.to_bytes())
-            .with_context(|| format!("cannot write {}", file.display()))?;
+    if let (Some(recording), Some(file)) = (&recording, &options.trace) {
+        recording.save(&boot, &finished.records, options.trace_boot, file)?;
     }
-    Ok(report(&finished, &boot.kernel, &log.file, options.verbose))
+    let status = report(&finished, &boot.kernel, &log.file, options.verbose);
+    finished.file_problems.iter().for_each(|problem| eprintln!("x: {problem}"));
+    Ok(match status {
+        0 if !finished.file_problems.is_empty() => STATUS_FILES,
+        status => status,
+    })
 }
 
 fn duplicate(file: BorrowedFd) -> Result<File> {

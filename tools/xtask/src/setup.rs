@@ -24,16 +24,19 @@ pub fn qemu() -> Result<()> {
     packages(&["qemu-system-x86"], "the emulated machine", present)
 }
 
+/// Where a statically linked busybox is, if there is one.
+pub fn find_busybox() -> Option<PathBuf> {
+    ["/bin/busybox", "/usr/bin/busybox", "/usr/local/bin/busybox", "/sbin/busybox.static"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|file| is_static(file))
+}
+
 /// A statically linked busybox; where it is.
 pub fn busybox() -> Result<PathBuf> {
-    let find = || {
-        ["/bin/busybox", "/usr/bin/busybox", "/usr/local/bin/busybox", "/sbin/busybox.static"]
-            .map(PathBuf::from)
-            .into_iter()
-            .find(|file| is_static(file))
-    };
-    packages(&["busybox-static"], "the shell and tools of the image", || find().is_some())?;
-    match find() {
+    let present = || find_busybox().is_some();
+    packages(&["busybox-static"], "the shell and tools of the image", present)?;
+    match find_busybox() {
         Some(file) => Ok(file),
         None => bail!("there is no statically linked busybox in /bin or /usr/bin"),
     }

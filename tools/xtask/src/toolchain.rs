@@ -164,6 +164,12 @@ fn host_with(compiler: Compiler) -> Command {
     }
 }
 
+/// Can bare-metal code be compiled with what is there?
+pub fn is_ready() -> bool {
+    let debian = || Path::new("/usr/bin/cargo").exists() && source_of("/usr/bin/rustc");
+    runs("rustc") && has_target("rustc") || debian() && setup::in_path("ld.lld")
+}
+
 fn compiler() -> Result<Compiler> {
     if runs("rustc") && has_target("rustc") {
         return Ok(Compiler::Path);

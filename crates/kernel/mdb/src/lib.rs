@@ -393,26 +393,34 @@ impl<P: Policy> Mdb<P> {
         let cap = node.cap();
         if node.is_member() {
             self.leave(node);
+            self.empty(node);
         } else {
-            self.remove_from_tree(node, &cap);
+            self.remove_from_tree(node);
         }
-        node.clear_links();
-        node.overwrite(RawCap::NULL);
-        self.slots -= 1;
         cap
     }
 
+    /// Empties a slot that nothing links to any more.
+    #[inline(always)]
+    fn empty(&mut self, node: Ref) {
+        node.clear_links();
+        node.overwrite(RawCap::NULL);
+        self.slots -= 1;
+    }
+
     #[inline(never)]
-    fn remove_from_tree(&mut self, node: Ref, cap: &RawCap) {
+    fn remove_from_tree(&mut self, node: Ref) {
         if let Some(heir) = ring::last_copy(node) {
             self.leave(heir);
-            return self.succeed(node, heir);
+            self.succeed(node, heir);
+        } else {
+            let home = self.home(&node.cap());
+            if node.copies().is_some() {
+                self.dissolve(home, node);
+            }
+            self.detach(home, node);
         }
-        let home = self.home(cap);
-        if node.copies().is_some() {
-            self.dissolve(home, node);
-        }
-        self.detach(home, node);
+        self.empty(node);
     }
 
     /// Gives `heir` the place of `node`, in the tree or in a ring.

@@ -124,7 +124,7 @@ impl<P: Policy> Mdb<P> {
     /// # Safety
     ///
     /// `slot` is in this database.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn is_followed(&self, slot: NonNull<Slot>, limit: u64) -> bool {
         // SAFETY: the caller keeps the contract of the crate.
         let slot = unsafe { Ref::new(slot) };

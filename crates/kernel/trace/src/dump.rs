@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! "TESSERA TRACE 2\n"
-//! u32   1: the time-stamp counter counted instructions; 0: it ran at some constant rate
+//! u32   bit 0: the time-stamp counter counted instructions, and did not run at some constant rate
+//!       bit 1: what was before the first program is not to be shown
 //! u32   number of images, and a text for each: its name; the kernel is the first
 //! u32   number of functions, and for each: u32 number (ascending), u32 image, text name, text file
 //! u32   number of cores, and for each: u64 events lost, u64 events, and the events
@@ -42,6 +43,8 @@ pub struct CoreEvents {
 pub struct Dump {
     /// Times are in instructions, not in ticks of a clock.
     pub counts_instructions: bool,
+    /// Only what happened from the first program on is to be shown; what was before is there to understand it.
+    pub begins_with_program: bool,
     /// Names of the programs; the first is the kernel.
     pub images: Vec<String>,
     /// By their numbers in events.
@@ -85,7 +88,10 @@ impl Dump {
     /// The file's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        put(&mut out, u32::from(self.counts_instructions));
+        put(
+            &mut out,
+            u32::from(self.counts_instructions) | u32::from(self.begins_with_program) << 1,
+        );
         put(&mut out, self.images.len() as u32);
         self.images.iter().for_each(|name| put_text(&mut out, name));
         put(&mut out, self.functions.len() as u32);
@@ -117,11 +123,11 @@ impl Dump {
             return Err(Damage::NotATrace);
         }
         let mut reader = Reader { bytes, at: MAGIC.len() };
-        let counts_instructions = match reader.u32()? {
-            0 => false,
-            1 => true,
-            _ => return Err(Damage::Malformed("an unknown clock")),
-        };
+        let flags = reader.u32()?;
+        if flags > 3 {
+            return Err(Damage::Malformed("an unknown clock"));
+        }
+        let (counts_instructions, begins_with_program) = (flags & 1 != 0, flags & 2 != 0);
         let images = (0..reader.u32()?).map(|_| reader.text()).collect::<Result<Vec<_>, _>>()?;
         let functions = reader.functions(&images)?;
         let cores =
@@ -133,7 +139,7 @@ impl Dump {
         if reader.at != bytes.len() {
             return Err(Damage::TooLong);
         }
-        Ok(Dump { counts_instructions, images, functions, cores })
+        Ok(Dump { counts_instructions, begins_with_program, images, functions, cores })
     }
 }
 

@@ -103,6 +103,89 @@ fn callers(timeline: &Timeline, id: CallId) -> impl Iterator<Item = CallId> + '_
     std::iter::successors(timeline.calls[id].parent, |&at| timeline.calls[at].parent)
 }
 
+/// What one process, server or other dispatchers of one name did, and what was done for them.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Share {
+    /// Who it is, for people.
+    pub who: String,
+    /// Time in its program.
+    pub program: u64,
+    /// Time in its library, or in the server itself.
+    pub library: u64,
+    /// Time in the kernel on its behalf.
+    pub kernel: u64,
+    /// Page faults that its library handled.
+    pub faults: usize,
+    /// Linux system calls of its program.
+    pub calls: usize,
+}
+
+impl Share {
+    /// All of its time.
+    pub fn total(&self) -> u64 {
+        self.program + self.library + self.kernel
+    }
+}
+
+/// The time of a trace by who had it, the most first.
+pub fn shares(dump: &Dump, timeline: &Timeline) -> Vec<Share> {
+    let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+    let mut of = |dispatcher: Option<DispatcherId>, add: &mut dyn FnMut(&mut Share)| {
+        let who = who(dump, timeline, dispatcher);
+        let share = shares.entry(who.clone()).or_insert_with(|| Share { who, ..Share::default() });
+        add(share);
+    };
+    for call in &timeline.calls {
+        of(call.dispatcher, &mut |share| match call.name {
+            Name::Function(number)
+                if dump.functions.get(&number).is_none_or(|found| found.image == 0) =>
+            {
+                share.kernel += call.own;
+            }
+            Name::Function(_) => share.library += call.own,
+            Name::Episode(episode) => {
+                share.library += call.own;
+                share.faults += usize::from(episode == Episode::PageFault);
+                share.calls += usize::from(matches!(episode, Episode::LinuxCall(_)));
+            }
+        });
+    }
+    for (id, dispatcher) in timeline.dispatchers.iter().enumerate() {
+        of(Some(id), &mut |share| share.program += dispatcher.program);
+    }
+    let mut shares: Vec<Share> =
+        shares.into_values().filter(|share| share.total() > 0 || share.calls > 0).collect();
+    shares.sort_by(|one, other| other.total().cmp(&one.total()).then(one.who.cmp(&other.who)));
+    shares
+}
+
+/// A name without the types that something generic was made for: `<a::Space<b::C>>::f::<d>` is `<a::Space>::f`.
+pub fn short(name: &str) -> String {
+    let mut short = String::with_capacity(name.len());
+    // Within how many lists of types.
+    let mut depth = 0;
+    let mut before = ' ';
+    for (at, c) in name.char_indices() {
+        let is_list = c == '<' && (before.is_alphanumeric() || before == '_' || before == ':');
+        match c {
+            '<' if is_list && depth == 0 => {
+                depth = 1;
+                // `::<` in a path of values.
+                if short.ends_with("::") {
+                    short.truncate(short.len() - 2);
+                }
+            }
+            '<' if depth > 0 => depth += 1,
+            // That of `->` closes nothing.
+            '>' if depth > 0 && before != '-' => depth -= 1,
+            _ if depth == 0 => short.push_str(&name[at..at + c.len_utf8()]),
+            _ => {}
+        }
+        before = c;
+    }
+    short
+}
+
 /// Stacks and the time in their innermost function, as flame graphs want them: names from the
 /// outermost on, separated by `;`. Programs and idle time are in it, so that it is all of the time.
 pub fn folded(dump: &Dump, timeline: &Timeline) -> BTreeMap<String, u64> {
@@ -113,7 +196,7 @@ pub fn folded(dump: &Dump, timeline: &Timeline) -> BTreeMap<String, u64> {
             Some(parent) => paths[parent].clone(),
             None => plain(&who(dump, timeline, call.dispatcher)),
         };
-        let path = format!("{above};{}", plain(&label(dump, call.name)));
+        let path = format!("{above};{}", plain(&short(&label(dump, call.name))));
         if call.own > 0 {
             *folded.entry(path.clone()).or_default() += call.own;
         }

@@ -132,8 +132,16 @@ impl Timeline {
         Self::between(dump, 0, u64::MAX)
     }
 
+    /// What a trace is to show: all of it, or what happened from the first program on.
+    pub fn shown(dump: &Dump) -> Timeline {
+        match dump.begins_with_program {
+            true => Self::between(dump, first_program(dump).unwrap_or(0), u64::MAX),
+            false => Self::new(dump),
+        }
+    }
+
     /// The same, with the time outside `[from, to)` left out: times of the time-stamp counter, which
-    /// began at less than 2⁴⁰ when the trace did.
+    /// began at less than 2⁴⁰ when the trace did. Calls that ended before are left out, too.
     pub fn between(dump: &Dump, from: u64, to: u64) -> Timeline {
         Builder::new(dump, from, to, &mut |_| {}).read()
     }
@@ -180,6 +188,15 @@ fn unwrapped(events: &[Event]) -> Vec<(u64, What)> {
         .collect();
     timed.sort_by_key(|(time, _)| *time);
     timed
+}
+
+/// When a library gave way to its program for the first time.
+fn first_program(dump: &Dump) -> Option<u64> {
+    let first = |events: &[Event]| {
+        let programs = |what: &What| matches!(what, What::Mark(Mark::Program(_)));
+        unwrapped(events).into_iter().find(|(_, what)| programs(what)).map(|(time, _)| time)
+    };
+    dump.cores.iter().filter_map(|core| first(&core.events)).min()
 }
 
 /// The least time between two marks for calibration: nothing but the cost of a probe.
@@ -248,6 +265,8 @@ struct Builder<'a> {
     cores: Vec<CoreState>,
     runners: Vec<Runner>,
     by_number: HashMap<u32, DispatcherId>,
+    /// Calls that ended before the time that counts.
+    over: Vec<CallId>,
     made: Timeline,
 }
 
@@ -263,8 +282,8 @@ impl<'a> Builder<'a> {
             ..Timeline::default()
         };
         let cores = dump.cores.iter().map(|_| CoreState::default()).collect();
-        let (last, runners, by_number) = (None, vec![], HashMap::new());
-        Builder { dump, watch, last, from, to, cores, runners, by_number, made }
+        let (last, runners, by_number, over) = (None, vec![], HashMap::new(), vec![]);
+        Builder { dump, watch, last, from, to, cores, runners, by_number, over, made }
     }
 
     fn read(mut self) -> Timeline {
@@ -360,6 +379,9 @@ impl<'a> Builder<'a> {
     fn end(&mut self, core: usize, call: CallId) {
         self.made.calls[call].end = self.cores[core].clock;
         self.made.calls[call].ended = true;
+        if self.last.is_some_and(|now| now.time < self.from) {
+            self.over.push(call);
+        }
     }
 
     fn enter(&mut self, core: usize, function: u32) {
@@ -530,6 +552,30 @@ impl<'a> Builder<'a> {
                 self.made.calls[parent].total += total;
             }
         }
+        self.leave_out();
         self.made
+    }
+
+    /// Leaves the calls out that were over before the time that counts. What they were called by may go on.
+    fn leave_out(&mut self) {
+        if self.over.is_empty() {
+            return;
+        }
+        let mut kept = vec![true; self.made.calls.len()];
+        self.over.iter().for_each(|&call| kept[call] = false);
+        // Where a call that is kept comes to be. Its caller ended later than it did, and is kept.
+        let places: Vec<CallId> = kept
+            .iter()
+            .scan(0, |next, &is_kept| {
+                let place = *next;
+                *next += usize::from(is_kept);
+                Some(place)
+            })
+            .collect();
+        let mut kept_again = kept.iter();
+        self.made.calls.retain(|_| kept_again.next() == Some(&true));
+        for call in &mut self.made.calls {
+            call.parent = call.parent.filter(|&parent| kept[parent]).map(|parent| places[parent]);
+        }
     }
 }

@@ -39,14 +39,15 @@ fn dump() -> impl Strategy<Value = Dump> {
     let cores = prop::collection::vec(core, 0..4);
     let images = prop::collection::vec(".{0,12}", 1..4);
     let names = prop::collection::vec(".{0,30}", 10);
-    (any::<bool>(), images, names, cores).prop_map(|(counts_instructions, images, names, cores)| {
+    (any::<[bool; 2]>(), images, names, cores).prop_map(|(flags, images, names, cores)| {
+        let [counts_instructions, begins_with_program] = flags;
         let count = images.len() as u32;
         let functions = names
             .into_iter()
             .zip(0..)
             .map(|(name, n)| (n, Function { image: n % count, file: name.to_uppercase(), name }))
             .collect::<BTreeMap<_, _>>();
-        Dump { counts_instructions, images, functions, cores }
+        Dump { counts_instructions, begins_with_program, images, functions, cores }
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use trace::dump::{CoreEvents, Dump, Function};
-use trace::profile::{folded, label, matching, median_call, rows, Trees};
+use trace::profile::{folded, label, matching, median_call, rows, shares, short, Share, Trees};
 use trace::timeline::{Episode, Name, Piece, Timeline};
 use trace::What::{Enter, Exit};
 use trace::{Event, Mark, What};
@@ -33,6 +33,7 @@ fn dump(cores: &[&[(u64, What)]]) -> Dump {
     };
     Dump {
         counts_instructions: false,
+        begins_with_program: false,
         images: ["kernel", "libunix", "unixd"].map(String::from).into(),
         functions,
         cores: cores.iter().map(core).collect(),
@@ -128,6 +129,65 @@ fn a_window_cuts_time_off() {
     let timeline = Timeline::between(&dump, events[9], events[12]);
     assert_eq!(timeline.busy(), 750 - 700);
     assert_eq!(timeline.idle, 0);
+}
+
+#[test]
+fn what_was_over_before_a_window_is_left_out() {
+    let dump = dump(&[&page_fault()]);
+    let all = Timeline::new(&dump);
+    let events = unwrapped_times(&dump);
+    // Where the program is reached for the first time, and where it goes on.
+    let reached = What::Mark(Mark::Program(7));
+    let reached = (0..events.len()).filter(|at| dump.cores[0].events[*at].what() == Ok(reached));
+    let reached: Vec<u64> = reached.map(|at| events[at]).collect();
+    let program = Dump { begins_with_program: true, ..dump.clone() };
+    assert_eq!(Timeline::shown(&program), Timeline::between(&dump, reached[0], u64::MAX));
+    assert_eq!(Timeline::shown(&dump), all);
+    let from = Timeline::between(&dump, reached[1] + 1, u64::MAX);
+    // The fault and what it called ended there; of the calls before that nothing is left.
+    let names: Vec<Name> = from.calls.iter().map(|call| call.name).collect();
+    assert!(!names.contains(&function(LOOK_UP)) && !names.contains(&function(ANSWER)), "{names:?}");
+    assert!(from.calls.len() < all.calls.len() && from.busy() < all.busy());
+    for (id, call) in from.calls.iter().enumerate() {
+        assert!(call.parent.is_none_or(|parent| parent < id));
+    }
+    // What goes on is the same as in the whole.
+    let traps = |timeline: &Timeline| -> Vec<u64> {
+        let all = rows(timeline);
+        all.iter().find(|row| row.name == function(TRAP)).map_or(vec![], |row| row.times.clone())
+    };
+    assert_eq!(traps(&from).last(), traps(&all).last());
+}
+
+#[test]
+fn time_is_shared_out_by_process() {
+    let dump = dump(&[&page_fault()]);
+    let timeline = Timeline::new(&dump);
+    let shares = shares(&dump, &timeline);
+    assert_eq!(shares.iter().map(Share::total).sum::<u64>(), timeline.busy());
+    let process = shares.iter().find(|share| share.who == "process 7").expect("it has run");
+    assert_eq!((process.program, process.faults, process.calls), (500 + 80 + 20, 1, 0));
+    // The kernel's functions on its behalf: the trap and the call, until the switch, and the trap again.
+    assert_eq!(process.kernel, 60 + 30 + 25);
+    assert!(shares.windows(2).all(|pair| pair[0].total() >= pair[1].total()));
+}
+
+#[test]
+fn names_lose_the_types_that_they_were_made_for() {
+    for (name, expected) in [
+        ("uvm::space::Space", "uvm::space::Space"),
+        ("<uvm::Space>::fork::<libunix::Caps>", "<uvm::Space>::fork"),
+        ("<uvm::Space<a::B<c>>>::fork", "<uvm::Space>::fork"),
+        ("<a::B<c> as d::E<f>>::g", "<a::B as d::E>::g"),
+        ("a::b::<c::<d>, e>::{closure#0}", "a::b::{closure#0}"),
+        ("<a::B<fn(u8) -> c::D<e>>>::f", "<a::B>::f"),
+        ("core::ptr::drop_in_place::<a::B<c>>", "core::ptr::drop_in_place"),
+        ("<[u8] as a::B>::f", "<[u8] as a::B>::f"),
+        ("a::<b", "a"),
+        ("page fault", "page fault"),
+    ] {
+        assert_eq!(short(name), expected);
+    }
 }
 
 fn unwrapped_times(dump: &Dump) -> Vec<u64> {

@@ -64,6 +64,7 @@ errnos! {
     ELIBBAD "Accessing a corrupted shared library";
     ENOTSOCK "Socket operation on non-socket";
     EOPNOTSUPP "Operation not supported";
+    EPROTONOSUPPORT "Protocol not supported";
     EAFNOSUPPORT "Address family not supported by protocol";
     ETIMEDOUT "Connection timed out";
 }

@@ -855,10 +855,12 @@ requests! {
 
     /// What `sysinfo` says.
     80 SystemInfo() -> System;
-    /// Counts a system call that the library does not know.
-    81 UnknownCall(
+    /// Counts a system call that is not there, or not in the way in which it was asked for.
+    81 RefusedCall(
         /// Its number.
-        number: u64
+        number: u64,
+        /// What it was answered.
+        error: u32
     ) -> ();
     /// Writes `a` to the kernel log, one line.
     82 Log() -> ();

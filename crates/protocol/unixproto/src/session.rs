@@ -71,6 +71,8 @@ pub struct Header {
     /// How many bytes of the data area the library may have written to. Only those, and what `unixd` wrote, are
     /// cleared for the next process that gets the frame: whoever says too little shows what it wrote itself.
     pub used: AtomicU32,
+    /// How many places of `fds` were ever used: those behind are zero. By the library.
+    pub shown: AtomicU32,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

@@ -160,12 +160,13 @@ impl<M: Memory> Files<M> {
     }
 
     fn count_claim(&mut self, ino: Ino, claim: Claim, change: i32) {
-        let Ok((_, file)) = self.file(ino) else { return };
-        let count = match claim {
+        let which: fn(&mut Content<M::Frame>) -> &mut u32 = match claim {
             Claim::None => return,
-            Claim::Writes => &mut file.writers,
-            Claim::Executes => &mut file.texts,
+            Claim::Writes => |file| &mut file.writers,
+            Claim::Executes => |file| &mut file.texts,
         };
+        let Ok((_, file)) = self.file(ino) else { return };
+        let count = which(file);
         *count = count.saturating_add_signed(change);
     }
 
@@ -357,6 +358,35 @@ impl<M: Memory> Files<M> {
             let bytes = (data.len() as u64).min(extent.bytes - inside);
             let (part, rest) = data.split_at(bytes as usize);
             self.memory.write(&extent.handle, inside, part)?;
+            (offset, data) = (offset + bytes, rest);
+        }
+        Ok(())
+    }
+
+    /// The first bytes at or behind `offset` that there is memory for, `[from, to)`, up to the size; all others are
+    /// zeros. `None`: there are no more.
+    pub fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<(u64, u64)>, Errno> {
+        self.materialise(ino, Cred::ROOT.uid)?;
+        let (size, file) = self.look(ino)?;
+        let (mut from, mut found) = (offset, file.extents.find(offset));
+        if let Err((_, end)) = found {
+            (from, found) = (end, file.extents.find(end));
+        }
+        let to = found.map_or(0, |extent| extent.end().min(size));
+        Ok((from < to).then_some((from, to)))
+    }
+
+    /// Copies bytes of a file, of those that [`Files::next_data`] names.
+    pub fn load(&mut self, ino: Ino, mut offset: u64, mut data: &mut [u8]) -> Result<(), Errno> {
+        let Node::File { content, .. } = &self.names.get(ino)?.node else {
+            return Err(Errno::EINVAL);
+        };
+        while !data.is_empty() {
+            let extent = content.extents.find(offset).map_err(|_| Errno::EIO)?;
+            let inside = offset - extent.start;
+            let bytes = (data.len() as u64).min(extent.bytes - inside);
+            let (part, rest) = data.split_at_mut(bytes as usize);
+            self.memory.read(&extent.handle, inside, part)?;
             (offset, data) = (offset + bytes, rest);
         }
         Ok(())

@@ -37,6 +37,9 @@ pub trait Memory {
     /// Copies bytes into a piece.
     fn write(&mut self, to: &Self::Frame, offset: u64, data: &[u8]) -> Result<(), Errno>;
 
+    /// Copies bytes out of a piece.
+    fn read(&mut self, from: &Self::Frame, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
+
     /// Clears the bytes of a piece from `from` up to `to`.
     fn clear(&mut self, frame: &Self::Frame, from: u64, to: u64) -> Result<(), Errno>;
 

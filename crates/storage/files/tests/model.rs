@@ -67,6 +67,11 @@ impl Memory for Bytes {
         Ok(())
     }
 
+    fn read(&mut self, from: &Frame, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        data.copy_from_slice(&from.bytes.borrow()[offset as usize..][..data.len()]);
+        Ok(())
+    }
+
     fn revoke(&mut self, frame: &Frame) -> Result<(), Errno> {
         frame.revoked.set(frame.revoked.get() + 1);
         Ok(())
@@ -163,6 +168,19 @@ impl World {
             assert_eq!(self.byte(file, at)?, wanted, "byte {at:#x} of file {file}");
         }
         Ok(())
+    }
+
+    /// The contents of a file as they are copied out of it: data, and zeros in between.
+    fn copied(&mut self, file: usize) -> Vec<u8> {
+        let mut all = vec![0; self.model[file].len()];
+        let mut at = 0;
+        while let Some((from, to)) = self.files.next_data(self.inos[file], at).unwrap() {
+            assert!(at <= from && from < to && to <= all.len() as u64);
+            let part = &mut all[from as usize..to as usize];
+            self.files.load(self.inos[file], from, part).unwrap();
+            at = to;
+        }
+        all
     }
 
     fn write(&mut self, file: usize, offset: u64, bytes: u64, value: u8) {
@@ -268,6 +286,7 @@ proptest! {
         world.free.set(PLENTY - (0..3).map(|file| world.taken(file)).sum::<u64>());
         for file in 0..3 {
             world.check(file).unwrap();
+            prop_assert_eq!(world.copied(file), world.model[file].clone());
         }
         // What is gone has given everything back.
         let root = world.files.names().root();

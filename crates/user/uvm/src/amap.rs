@@ -116,6 +116,23 @@ impl Amap {
         }
     }
 
+    /// Where the anon of a page is, if this process may change that, and whether perhaps another process
+    /// has the anon, too.
+    #[inline]
+    pub fn own_place(&self, key: u64, slot: u32) -> Option<(Place, bool)> {
+        let chunk = self.chunks.get(key)?;
+        let place = match &chunk.store {
+            Store::Dense { shared: true, .. } => return None,
+            Store::Dense { node, .. } => Place { node: *node, slot, pair: None },
+            Store::Sparse(pairs) => {
+                let pair = pairs.get(slot)?;
+                let (node, slot) = self.shelves.frame(pair)?;
+                Place { node, slot, pair: Some(pair) }
+            }
+        };
+        Some((place, chunk.aliased.get(slot)))
+    }
+
     /// The slot of the Mapping of a page's anon, if it is in a pair.
     #[inline]
     pub fn mapping(&self, key: u64, slot: u32) -> Option<(CNode, u32)> {

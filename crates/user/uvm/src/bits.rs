@@ -73,10 +73,18 @@ impl<const W: usize> Bits<W> {
     /// Is any of `lo..hi` a member?
     #[inline]
     pub fn any_within(&self, lo: u32, hi: u32) -> bool {
-        if hi == lo + 1 {
-            return self.get(lo);
+        if hi <= lo + 1 {
+            return lo < hi && self.get(lo);
         }
-        (lo / 64..hi.div_ceil(64)).any(|i| self.0[i as usize % W] & mask(64 * i, lo, hi) != 0)
+        let (first, last) = (lo as usize / 64 % W, (hi - 1) as usize / 64 % W);
+        let (from_lo, below_hi) = (u64::MAX << (lo % 64), u64::MAX >> (63 - (hi - 1) % 64));
+        if first == last {
+            return self.0[first] & from_lo & below_hi != 0;
+        }
+        let between = self.0.get(first + 1..last).unwrap_or_default();
+        self.0[first] & from_lo != 0
+            || self.0[last] & below_hi != 0
+            || between.iter().any(|&word| word != 0)
     }
     /// Members of both.
     #[inline]

@@ -193,9 +193,14 @@ impl Space {
         let (key, slot) = split(page);
         let (region, at) = locate(page);
         self.pmap.unshare(b, &mut self.amap, region)?;
-        self.amap.make_own(b, key, true)?;
-        let (place, _) = self.amap.run(key, slot, slot + 1).ok_or(NoMemory)?;
-        if self.amap.chunk(key).is_some_and(|chunk| chunk.aliased.get(slot)) {
+        let (place, is_aliased) = match self.amap.own_place(key, slot) {
+            Some(found) => found,
+            None => {
+                self.amap.make_own(b, key, true)?;
+                self.amap.own_place(key, slot).ok_or(NoMemory)?
+            }
+        };
+        if is_aliased {
             let copied = b.page_copy(place.node, place.slot)?;
             self.amap.is_own(key, slot);
             if copied {

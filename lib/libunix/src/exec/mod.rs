@@ -147,6 +147,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.me.exec();
     match load(p, &file, &program, &args) {
         Ok(sp) => {
+            usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
             p.limits.show();
             start(&mut p.me, regs, program.entry, sp)

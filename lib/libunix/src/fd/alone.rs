@@ -24,7 +24,8 @@ pub struct Alone {
 
 impl Fds {
     /// Marks a file as one that this process has opened.
-    pub(super) fn opened_alone(&self) -> Alone {
+    pub(super) fn opened_alone(&mut self) -> Alone {
+        self.has_own = true;
         Alone { since: self.sharings, flags: None, offset: None }
     }
 
@@ -91,6 +92,16 @@ pub fn give_back(fds: &mut Fds, index: u32, desc: u32) {
 ///
 /// One of them cannot be shared: nobody may be given any.
 pub fn share_all(io: &mut Io) -> Result<()> {
+    if io.fds.has_own {
+        share_each(io)?;
+        io.fds.has_own = false;
+    }
+    io.fds.sharings = io.fds.sharings.wrapping_add(1);
+    Ok(())
+}
+
+#[cold]
+fn share_each(io: &mut Io) -> Result<()> {
     for index in 0.. {
         match io.fds.files.get(index) {
             Some(Some(_)) => Fds::share(io, index)?,
@@ -98,6 +109,5 @@ pub fn share_all(io: &mut Io) -> Result<()> {
             None => break,
         }
     }
-    io.fds.sharings = io.fds.sharings.wrapping_add(1);
     Ok(())
 }

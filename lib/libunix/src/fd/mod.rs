@@ -94,6 +94,8 @@ pub struct Fds {
     knowledge: watch::Knowledge,
     /// How often other processes may have come to hold all descriptions.
     sharings: u32,
+    /// A file was opened since then.
+    has_own: bool,
     /// The process has set record locks.
     pub has_locks: bool,
     /// Windows on the contents of regular files and rings of pipes.
@@ -109,6 +111,7 @@ impl Fds {
             keys: Sparse::new(),
             knowledge: watch::Knowledge::new(),
             sharings: 1,
+            has_own: false,
             has_locks: false,
             windows: windows::Windows::new(),
         }
@@ -126,6 +129,7 @@ impl Fds {
             keys: self.keys.clone(),
             knowledge: self.knowledge.clone(),
             sharings: self.sharings,
+            has_own: self.has_own,
             has_locks: self.has_locks,
             ..Fds::new()
         }
@@ -133,10 +137,11 @@ impl Fds {
 
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
-        let Fds { table, files, keys, knowledge, sharings, has_locks, .. } = other;
+        let Fds { table, files, keys, knowledge, sharings, has_own, has_locks, .. } = other;
         self.windows.keep(|key| keys.get(key).is_some());
         (self.table, self.files, self.keys) = (table, files, keys);
-        (self.knowledge, self.sharings, self.has_locks) = (knowledge, sharings, has_locks);
+        (self.knowledge, self.sharings, self.has_own) = (knowledge, sharings, has_own);
+        self.has_locks = has_locks;
     }
 
     /// The file that `fd` names.
@@ -279,9 +284,13 @@ impl Fds {
 
     /// Shows `/proc` what `fd` names.
     fn show(&self, fd: i32) {
-        if let Some(cell) = server::main_header().fds.get(fd as usize) {
+        let header = server::main_header();
+        if let Some(cell) = header.fds.get(fd as usize) {
             let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
             cell.store(desc.unwrap_or(0), Ordering::Relaxed);
+            if header.shown.load(Ordering::Relaxed) <= fd as u32 {
+                header.shown.store(fd as u32 + 1, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::fd::kinds::{pidfd, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
-use crate::sys::limits::Limits;
 use crate::sys::readwrite::vector;
+use crate::sys::{self, limits::Limits};
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
@@ -79,13 +79,14 @@ fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
         (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
             let end = (start + request.len).div_ceil(PAGE);
             space.populate_lenient(caps, start / PAGE, end);
+            usage::changed(mm);
         }
         (Err(_), Some((object, _))) if !space.map().uses(object) => {
             caps.object_release(object);
         }
         _ => {}
     }
-    usage::changed(&p.mm);
+    usage::mapped(&p.mm);
     settle(p);
     result
 }
@@ -239,7 +240,11 @@ pub fn mremap(
 }
 
 pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
-    let advice = Advice::from_number(advice as u64).ok_or(Errno::EINVAL)?;
+    /// The number of this call.
+    const MADVISE: u64 = 28;
+    // Linux may know it; the error alone does not say so.
+    let refused = || sys::refused(MADVISE, Errno::EINVAL);
+    let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
     usage::shrinks(mm);
     let Mm { space, caps, .. } = mm;
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);

@@ -23,6 +23,7 @@ use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
 use alloc::vec::Vec;
 use backend::Caps;
+use usage::Counted;
 use uvm::{Detail, NoMemory, ObjectId, ObjectName, Space};
 
 /// Distance between the top of the stack and the mmap area: the stack's limit and more.
@@ -37,10 +38,8 @@ pub struct Mm {
     pub caps: Caps,
     /// Path of the program that runs.
     pub exe: String,
-    /// Page faults handled.
-    pub faults: u64,
-    /// When they are that many, what has to be counted is counted again.
-    pub count_at: u64,
+    /// What was counted of it last.
+    pub counted: Counted,
     /// What the program was told of the machine and itself: pairs of words, the last one (0, 0).
     pub auxiliary: Vec<(u64, u64)>,
 }
@@ -53,8 +52,7 @@ impl Mm {
             space,
             caps: Caps::new(),
             exe: String::new(),
-            faults: 0,
-            count_at: 0,
+            counted: Counted::NONE,
             auxiliary: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What the process says of its memory, for `/proc`, `getrusage` and whoever waits for it.
 //!
-//! What is known anyway is told as it changes. What has to be counted is told at `exec` and `fork`, when the
-//! process opens one of its own files in `/proc`, and after as many faults as make it cheap.
+//! What is known anyway is told as it changes. What has to be counted is counted at `exec`, when the process opens one
+//! of its own files in `/proc`, and after as many faults as make it cheap; a child begins with what its parent knew.
 
 use super::Mm;
 use crate::server::main_header;
@@ -10,22 +10,67 @@ use core::sync::atomic::Ordering::Relaxed;
 use unixproto::session::Memory;
 use uvm::{Flags, Prot, Usage};
 
-/// Faults between two counts, at least; and for each page table that is counted.
-const FAULTS_MIN: u64 = 32;
-const FAULTS_PER_TABLE: u64 = 16;
+/// Faults from the beginning to the first count; to each further one it is twice as many, up to the most.
+const FIRST_FAULTS: u64 = 16;
+const MOST_FAULTS: u64 = 1024;
+/// Faults for each page table that is counted, at least.
+const FAULTS_PER_TABLE: u64 = 128;
 
-/// A fault has been handled.
+/// What was counted last, and when that is done again.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    /// So many more faults.
+    faults_left: u64,
+    /// So many there were in all.
+    period: u64,
+    files: u64,
+    data: u64,
+    stack: u64,
+    text: u64,
+    locked: u64,
+    tables: u64,
+    shared_tables: u64,
+}
+
+impl Counted {
+    /// Nothing.
+    pub const NONE: Counted = Counted {
+        faults_left: FIRST_FAULTS,
+        period: FIRST_FAULTS,
+        files: 0,
+        data: 0,
+        stack: 0,
+        text: 0,
+        locked: 0,
+        tables: 0,
+        shared_tables: 0,
+    };
+
+    /// The next count is as far away as after the beginning.
+    fn restart(&mut self) {
+        (self.faults_left, self.period) = (FIRST_FAULTS, FIRST_FAULTS);
+    }
+}
+
+/// A fault has been handled. Here alone faults are counted.
 #[inline(always)]
 pub fn faulted(mm: &mut Mm) {
     let memory = &main_header().memory;
+    memory.faults.store(memory.faults.load(Relaxed) + 1, Relaxed);
     memory.resident.store(mm.space.amap().pages(), Relaxed);
-    memory.faults.store(mm.faults, Relaxed);
-    if mm.faults >= mm.count_at {
+    mm.counted.faults_left -= 1;
+    if mm.counted.faults_left == 0 {
         count(mm);
     }
 }
 
-/// Something has been mapped or unmapped.
+/// Something has been mapped.
+#[inline]
+pub fn mapped(mm: &Mm) {
+    main_header().memory.mapped.store(mm.space.map().pages(), Relaxed);
+}
+
+/// Something has been unmapped, or mapped and touched.
 #[inline]
 pub fn changed(mm: &Mm) {
     let memory = &main_header().memory;
@@ -48,48 +93,61 @@ fn raise(most: &AtomicU64, now: u64) {
     }
 }
 
-/// A process begins, of which nothing has been told.
+/// A program begins.
 pub fn begin(mm: &mut Mm) {
     let Memory { most_mapped, most_resident, .. } = &main_header().memory;
-    most_mapped.store(0, Relaxed);
-    most_resident.store(0, Relaxed);
-    count(mm);
+    [most_mapped, most_resident].into_iter().for_each(|word| word.store(0, Relaxed));
+    mm.counted.restart();
+    tell(mm);
 }
 
-/// Counts and tells everything.
-#[cold]
-#[inline(never)]
-pub fn count(mm: &mut Mm) {
+/// A child begins, of which nothing has been told.
+pub fn begin_child(mm: &mut Mm) {
+    main_header().memory.faults.store(0, Relaxed);
+    begin(mm);
+}
+
+/// Tells what is known, without counting.
+pub fn tell(mm: &Mm) {
     let memory = &main_header().memory;
     changed(mm);
     shrinks(mm);
-    memory.faults.store(mm.faults, Relaxed);
     memory.copies.store(mm.space.copies, Relaxed);
-    let (mut data, mut stack, mut text, mut locked) = (0, 0, 0, 0);
-    for entry in mm.space.map().entries() {
-        let pages = entry.end - entry.start;
-        let is_private = !entry.flags.has(Flags::SHARED);
-        if entry.flags.has(Flags::STACK) {
-            stack += pages;
-        } else if is_private && entry.prot.has(Prot::WRITE) {
-            data += pages;
-        } else if entry.prot.has(Prot::EXEC) {
-            text += pages;
-        }
-        if entry.flags.has(Flags::LOCKED) {
-            locked += pages;
-        }
-    }
-    let Usage { files, tables, shared_tables } = mm.space.usage();
-    mm.count_at = mm.faults + (tables * FAULTS_PER_TABLE).max(FAULTS_MIN);
+    let Counted { files, data, stack, text, locked, tables, shared_tables, .. } = mm.counted;
     let words = [
+        (&memory.files, files),
         (&memory.data, data),
         (&memory.stack, stack),
         (&memory.text, text),
         (&memory.locked, locked),
-        (&memory.files, files),
         (&memory.tables, tables),
         (&memory.shared_tables, shared_tables),
     ];
     words.into_iter().for_each(|(word, pages)| word.store(pages, Relaxed));
+}
+
+/// Counts, and tells everything.
+#[cold]
+#[inline(never)]
+pub fn count(mm: &mut Mm) {
+    let Usage { files, tables, shared_tables } = mm.space.usage();
+    let wanted = (mm.counted.period * 2).min(MOST_FAULTS).max(tables * FAULTS_PER_TABLE);
+    let (faults_left, period) = (wanted, wanted);
+    let mut counted =
+        Counted { faults_left, period, files, tables, shared_tables, ..Counted::NONE };
+    for entry in mm.space.map().entries() {
+        let pages = entry.end - entry.start;
+        if entry.flags.has(Flags::STACK) {
+            counted.stack += pages;
+        } else if !entry.flags.has(Flags::SHARED) && entry.prot.has(Prot::WRITE) {
+            counted.data += pages;
+        } else if entry.prot.has(Prot::EXEC) {
+            counted.text += pages;
+        }
+        if entry.flags.has(Flags::LOCKED) {
+            counted.locked += pages;
+        }
+    }
+    mm.counted = counted;
+    tell(mm);
 }

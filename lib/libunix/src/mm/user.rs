@@ -358,13 +358,16 @@ impl Deref for Text {
 /// The bytes in front of the first zero.
 fn before_zero(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
-    let (words, _) = bytes.as_chunks::<8>();
-    let has_zero = |bytes: &[u8; 8]| {
-        let word = u64::from_le_bytes(*bytes);
-        word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
-    };
-    let skip = 8 * words.iter().position(has_zero).unwrap_or(words.len());
-    bytes[skip..].iter().position(|&byte| byte == 0).map(|at| skip + at)
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (n, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The lowest bit that is set is in the first byte that is zero; others may be behind it.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(8 * n + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    rest.iter().position(|&byte| byte == 0).map(|at| 8 * words.len() + at)
 }
 
 /// The bytes of a string before its zero byte. `too_long` when there is none in the first `max`.

@@ -166,8 +166,9 @@ pub fn getrusage(mm: &mut Mm, who: i32, out: u64) -> Result<u64> {
     let usage = match who {
         0 | 1 => {
             mm::usage::shrinks(mm);
-            let most = main_header().memory.most_resident.load(Ordering::Relaxed);
-            rusage(time::processor(), most, mm.faults)
+            let memory = &main_header().memory;
+            let most = memory.most_resident.load(Ordering::Relaxed);
+            rusage(time::processor(), most, memory.faults.load(Ordering::Relaxed))
         }
         -1 => {
             let usage = server::call(op::CpuUsage { who: 1 })?;

@@ -52,17 +52,31 @@ impl State {
 pub fn dispatch(p: &mut Process, regs: &mut Regs) {
     let number = regs.rax;
     regs.rax = match table::CALLS.get(number as usize) {
-        Some(Some(call)) => errno::to_rax((call.run)(p, regs)),
-        _ => unknown(number),
+        Some(Some(call)) => {
+            let result = (call.run)(p, regs);
+            if let Err(error) = result {
+                if is_refusal(error) {
+                    refused(number, error);
+                }
+            }
+            errno::to_rax(result)
+        }
+        _ => refused(number, Errno::ENOSYS).to_rax(),
     };
 }
 
-/// Answers `ENOSYS`, and has `unixd` count it.
+/// Do programs get this error for what is not there?
+fn is_refusal(error: Errno) -> bool {
+    use Errno::*;
+    matches!(error, ENOSYS | EOPNOTSUPP | EAFNOSUPPORT | EPROTONOSUPPORT)
+}
+
+/// Has `unixd` count a call that is refused because what it asks for is not there; answers the error.
 #[cold]
-fn unknown(number: u64) -> u64 {
+pub fn refused(number: u64, error: Errno) -> Errno {
     // It is only counted.
-    let _ = server::call(op::UnknownCall { number });
-    Errno::ENOSYS.to_rax()
+    let _ = server::call(op::RefusedCall { number, error: error as u32 });
+    error
 }
 
 /// The name of a system call, for messages.

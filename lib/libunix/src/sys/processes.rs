@@ -320,7 +320,7 @@ pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
 pub fn exit_group(task: &mut Task, code: u32) -> Result<u64> {
     end::release_all(task);
-    mm::usage::count(&mut task.mm);
+    mm::usage::tell(&task.mm);
     vfork::exit(signals::exited(code))
 }
 

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::console::Console;
 use crate::descs::{self, Object};
 use crate::domains::Domain;
+use crate::export::export;
 use crate::firstdomain::make_first;
 use crate::fork::name_of;
 use crate::frames::{Files, Frames};
@@ -64,6 +65,9 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
         Ok(Some(entry)) => entry.data.to_vec(),
         _ => Vec::new(),
     };
+    if let Ok(Some(wanted)) = bootarchive::find(boot.archive(), exportproto::WANTED) {
+        unixd.system.set_exports(wanted.data.to_vec());
+    }
     unixd.open_stdio(boot.cmdline(), args).map_err(|_| "no standard input and output")?;
     unixd.first_process(start.args[0]).map_err(|_| "the first process cannot be made")?;
     Ok(unixd)
@@ -182,10 +186,14 @@ impl Unixd {
 
 /// The session is over: says so to `init`, which ends the machine.
 pub fn report(mut unixd: Unixd) -> ! {
-    let Unixd { console, terminal, clock, fx, .. } = &mut unixd;
+    let Unixd { console, terminal, clock, fx, tree, system, .. } = &mut unixd;
     console.drain(terminal, clock, fx);
-    for (number, count) in unixd.system.unknown() {
-        libos::log!("@unknown {number} {count}");
+    if let Some(patterns) = system.exports().filter(|_| terminal.streams().takes_files()) {
+        export(tree.files_mut(), terminal.streams(), patterns);
+        terminal.drain();
+    }
+    for (name, error, count) in unixd.system.refused() {
+        libos::log!("@unknown {name} {count} {}", error.name());
     }
     let status = match unixd.system.ended() {
         Some(status) if status & 0x7f == 0 => status >> 8 & 0xff,

@@ -203,7 +203,7 @@ impl Unixd {
             }
             Any::Describe(op) => self.descs.describe(pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
-            Any::UnknownCall(op) => self.system.count_unknown(op.number),
+            Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
             Any::Log(_) => self.log_text(call),
             _ => Err(Errno::ENOSYS),
         }

@@ -4,13 +4,16 @@ use super::session::{locate, Ended, Outcome, Session, Task};
 use super::table::{ratio, Table};
 use super::CompareOptions;
 use crate::image::Addition;
+use crate::interrupt::OnInterrupt;
 use crate::program::Invocation;
+use crate::progress::Progress;
 use crate::results::{self, grouped, Clock, Direction, Measurement, Provenance, Question, System};
 use crate::testing::guest::difference;
-use anyhow::Result;
+use anyhow::{anyhow, Result};
 use rustix::stdio::stdin;
 use rustix::termios::isatty;
 use std::io::Read;
+use std::sync::{Arc, Mutex};
 
 /// All that came of the program on one system.
 struct Column {
@@ -28,11 +31,25 @@ pub fn compare(
     let invocation = Invocation::new(options.program.clone(), &options.env)?;
     let mut task = locate(session, invocation, read_stdin()?)?;
     task.additions.extend(files);
-    let columns = options
-        .systems()
-        .iter()
-        .map(|&system| column(session, options, clocks, system, &task))
-        .collect::<Result<Vec<_>>>()?;
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let on_interrupt = OnInterrupt::new({
+        let (done, clocks) = (done.clone(), clocks.to_vec());
+        move || {
+            eprintln!("\nx: interrupted; so far:");
+            if let Ok(columns) = done.lock() {
+                print!("{}", table(&columns, &clocks).render());
+            }
+        }
+    })?;
+    let progress = Progress::new("comparing", options.systems().len() as u64);
+    for &system in options.systems() {
+        progress.at(system.title());
+        let column = column(session, options, clocks, system, &task)?;
+        done.lock().map_err(|_| anyhow!("the report of an interrupt failed"))?.push(column);
+        progress.advance();
+    }
+    drop((progress, on_interrupt));
+    let columns = done.lock().map(|mut done| std::mem::take(&mut *done)).unwrap_or_default();
     print!("{}", table(&columns, clocks).render());
     let agree = tell_what_differs(&columns);
     if let Some(file) = &options.json {

@@ -4,6 +4,7 @@
 //! user's, [`set`] the standard set or the scale set. How the comparison is made fair is in `docs/compare.md`.
 
 mod command;
+mod readme;
 pub mod session;
 mod set;
 pub mod table;
@@ -62,6 +63,9 @@ pub struct CompareOptions {
     /// Keep Linux's counts in guest/bench/linux.json for ./x bench
     #[arg(long, conflicts_with = "program")]
     record: bool,
+    /// Renew the table in README.md: the rows that it has, and those where Linux is better most
+    #[arg(long, conflicts_with_all = ["program", "scale", "only", "no_thp"])]
+    readme: bool,
     /// Write the results to FILE, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -108,7 +112,9 @@ impl CompareOptions {
 /// Does it; the result is our exit status.
 pub fn compare(project: &Project, options: &CompareOptions) -> Result<i32> {
     let clocks = options.clocks()?;
-    ensure!(!options.machine.gdb, "--gdb is for ./x run");
+    let has_counts = clocks.contains(&Clock::Instructions);
+    ensure!(has_counts || !options.readme, "--readme is of instructions");
+    ensure!(options.machine.gdb.is_none(), "--gdb is for ./x run");
     let files = options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
     let programs = match (options.program.is_empty(), options.scale, options.only.is_empty()) {
         (false, ..) => Vec::new(),

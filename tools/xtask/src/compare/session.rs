@@ -1,8 +1,9 @@
 //! One boot of one system with one program, and what came of it.
 
 use super::harness;
+use crate::compile::{self, Scope};
 use crate::emulator::{self, Console, End, Limits};
-use crate::image::{Addition, Base, Image};
+use crate::image::{Addition, Base, Image, Orders};
 use crate::linux::{HugePages, Linux};
 use crate::log::{panic_report, Log};
 use crate::machine::{Boot, MachineOptions, MemorySize};
@@ -10,8 +11,8 @@ use crate::ports::Sink;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
+use crate::setup;
 use crate::testing::guest::Captured;
-use crate::{compile, setup};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -85,7 +86,7 @@ impl Session {
     ) -> Result<Session> {
         setup::qemu()?;
         setup::c_compiler()?;
-        let built = compile::build(project)?;
+        let built = compile::build(project, Scope::System)?;
         Ok(Session {
             project: project.clone(),
             base: Base::prepare(project, &built)?,
@@ -108,7 +109,8 @@ impl Session {
         additions.push(Addition { host: stdin.file.clone(), guest: STDIN.into() });
         let mut invocation = task.invocation.clone();
         invocation.arguments.splice(0..0, [MEASURE.to_owned(), STDIN.to_owned()]);
-        let image = Image::assemble(&self.project, &self.base, &invocation.encode(), &additions)?;
+        let orders = Orders { arguments: invocation.encode(), ..Orders::default() };
+        let image = Image::assemble(&self.project, &self.base, &orders, &additions)?;
         let (boot, _initramfs) = match (system, &self.linux) {
             (System::Tessera, _) => (self.tessera(&image, &machine)?, None),
             (_, Err(why)) => return Ok(failed("no kernel", why)),
@@ -158,6 +160,7 @@ impl Session {
             errors: Sink::nowhere(),
             screen: Sink::nowhere(),
             terminal: false,
+            files: None,
         };
         let limits = Limits { timeout: Some(self.timeout), ..Limits::default() };
         let finished = emulator::run(boot, console, &log, &limits)?;

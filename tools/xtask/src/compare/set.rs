@@ -1,14 +1,16 @@
 //! A set of programs, each on every system, results checked and timed.
 
+use super::readme;
 use super::session::Session;
 use super::table::{ratio, Table};
 use super::CompareOptions;
+use crate::interrupt::OnInterrupt;
 use crate::micro::{Answer, Program};
+use crate::progress::Progress;
 use crate::results::{self, grouped, Clock, Measurement, Question, System};
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A boot of the set and what came of it.
 struct Part<'a> {
@@ -27,10 +29,17 @@ pub fn compare(
     clocks: &[Clock],
     programs: &[Program],
 ) -> Result<i32> {
+    let file = options.json.clone().unwrap_or_else(|| default_file(session));
+    let boots = clocks.len() * programs.len() * options.systems().len();
+    let so_far = Arc::new(SoFar { file: file.with_extension("partial"), ..SoFar::default() });
+    let (told, clocks_told, systems) = (so_far.clone(), clocks.to_vec(), options.systems());
+    let on_interrupt = OnInterrupt::new(move || told.tell(&clocks_told, systems, boots))?;
+    let progress = Progress::new("comparing", boots as u64);
     let mut parts = Vec::new();
     for &clock in clocks {
-        parts.extend(run_all(session, clock, programs, options.systems())?);
+        parts.extend(run_all(session, clock, programs, options.systems(), &so_far, &progress)?);
     }
+    drop((progress, on_interrupt));
     let all: Vec<Measurement> =
         parts.iter().flat_map(|part| part.answer.measurements.iter().cloned()).collect();
     for &clock in clocks {
@@ -40,13 +49,51 @@ pub fn compare(
     for complaint in &complaints {
         eprintln!("x: {complaint}");
     }
-    let file = options.json.clone().unwrap_or_else(|| default_file(session));
     results::write(&file, &all)?;
+    so_far.remove();
     if options.record {
         record(session, &all)?;
     }
+    if options.readme {
+        readme::renew(&session.project, &table(&all, Clock::Instructions, options.systems()))?;
+    }
     println!("{} results in {}; ./x report draws them", all.len(), file.display());
     Ok(i32::from(!complaints.is_empty()))
+}
+
+/// What has been measured so far, which is written down as it comes.
+#[derive(Default)]
+struct SoFar {
+    file: PathBuf,
+    measured: Mutex<(usize, Vec<Measurement>)>,
+}
+
+impl SoFar {
+    /// A boot is done.
+    fn add(&self, measurements: &[Measurement]) -> Result<()> {
+        let Ok(mut measured) = self.measured.lock() else { return Ok(()) };
+        measured.0 += 1;
+        measured.1.extend_from_slice(measurements);
+        results::write(&self.file, &measured.1)
+    }
+
+    /// Somebody has had enough: what there is, in the order in which it came.
+    fn tell(&self, clocks: &[Clock], systems: &[System], boots: usize) {
+        let Ok(measured) = self.measured.lock() else { return };
+        let (done, all) = &*measured;
+        eprintln!();
+        for &clock in clocks.iter().filter(|_| !all.is_empty()) {
+            println!("{}", table(all, clock, systems).render());
+        }
+        let file = self.file.display();
+        eprintln!("x: interrupted after {done} of {boots} boots; {} results in {file}", all.len());
+    }
+
+    /// Everything is where it belongs.
+    fn remove(&self) {
+        // There is none if nothing was measured.
+        let _ = std::fs::remove_file(&self.file);
+    }
 }
 
 /// Where the results are, unless `--json` says otherwise.
@@ -83,15 +130,14 @@ fn run_all<'a>(
     clock: Clock,
     programs: &'a [Program],
     systems: &[System],
+    so_far: &SoFar,
+    progress: &Progress,
 ) -> Result<Vec<Part<'a>>> {
     let boots: Vec<(&Program, System)> = programs
         .iter()
         .flat_map(|program| systems.iter().map(move |&system| (program, system)))
         .collect();
     let at_a_time = if clock == Clock::Instructions { COUNTED_AT_A_TIME } else { 1 };
-    let bar = ProgressBar::new(boots.len() as u64);
-    let style = ProgressStyle::with_template("{pos}/{len} {wide_msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let queue = Mutex::new(boots.into_iter().enumerate());
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -99,16 +145,18 @@ fn run_all<'a>(
             scope.spawn(|| loop {
                 let next = queue.lock().ok().and_then(|mut queue| queue.next());
                 let Some((number, (program, system))) = next else { return };
-                bar.set_message(format!("{} on {}", program.name, system.title()));
-                let answer = program.run(session, system, clock);
-                bar.inc(1);
+                progress.at(&format!("{} on {}", program.name, system.title()));
+                let answer = program.run(session, system, clock).and_then(|answer| {
+                    so_far.add(&answer.measurements)?;
+                    Ok(answer)
+                });
+                progress.advance();
                 if let Ok(mut done) = done.lock() {
                     done.push((number, program, system, answer));
                 }
             });
         }
     });
-    bar.finish_and_clear();
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by_key(|(number, ..)| *number);
     let part = |(_, program, system, answer)| Ok(Part { program, clock, system, answer: answer? });

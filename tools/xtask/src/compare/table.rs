@@ -14,6 +14,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// The heading, and what is below it.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// Names to the left, everything else to the right, columns two spaces apart.
     pub fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);

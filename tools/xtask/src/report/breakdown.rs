@@ -71,7 +71,7 @@ impl Breakdown {
 pub fn read(file: &Path) -> Result<Vec<Breakdown>> {
     let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let dump = Dump::from_bytes(&bytes).with_context(|| format!("{}", file.display()))?;
-    let timeline = Timeline::new(&dump);
+    let timeline = Timeline::shown(&dump);
     let trees = Trees::new(&timeline);
     let of = |(operation, patterns): (&'static str, &[&str])| {
         let calls: Vec<_> =

@@ -4,7 +4,7 @@ use super::Context;
 use crate::backtrace::Symbols;
 use crate::compile::UserProgram;
 use crate::emulator::{self, Console, End, Finished, Limits};
-use crate::image::{Addition, Image};
+use crate::image::{Addition, Image, Orders};
 use crate::log::{panic_report, Log};
 use crate::machine::{Boot, MachineOptions, Streams};
 use crate::ports::Sink;
@@ -58,8 +58,8 @@ impl GuestRun {
 
     /// The same with more.
     pub fn run_with(self, context: &Context, extras: Extras) -> Result<Observed> {
-        let arguments = self.invocation.encode();
-        let image = Image::assemble(&context.project, &context.base, &arguments, &self.additions)?;
+        let orders = Orders { arguments: self.invocation.encode(), ..Orders::default() };
+        let image = Image::assemble(&context.project, &context.base, &orders, &self.additions)?;
         let mut boot = Boot::new(&context.project, &image.file, &self.machine)?;
         boot.kernel = extras.kernel.unwrap_or_else(|| context.built.kernel.clone());
         boot.memory_file = extras.memory_file;
@@ -77,6 +77,7 @@ impl GuestRun {
             errors: Sink::nowhere(),
             screen: Sink::nowhere(),
             terminal: false,
+            files: None,
         };
         let limits = Limits {
             timeout: Some(self.timeout),

@@ -10,6 +10,7 @@ mod compare;
 mod cores;
 mod directives;
 mod events;
+mod files;
 pub mod guest;
 mod host;
 pub mod linux;
@@ -25,17 +26,18 @@ mod shell;
 mod streams;
 mod tracing;
 
-use crate::compile::{self, Built};
+use crate::compile::{self, Built, Scope};
 use crate::image::Base;
+use crate::interrupt::OnInterrupt;
+use crate::progress::{self, Progress};
 use crate::project::Project;
 use crate::setup;
 use anyhow::{Context as _, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Run the tests, or those whose name contains FILTER
@@ -169,9 +171,11 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     }
     let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
     let mut tally = Tally::new();
+    let _on_interrupt = tally.watch()?;
     let wants_host = "host/".contains(filter) || filter.starts_with("host/");
     if wants_host && !options.list {
         let inner = filter.strip_prefix("host/").unwrap_or("");
+        let _progress = Progress::new("building and running the tests on the host", 0);
         host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
     }
     if protocol::is_asked_for(filter) && !options.list {
@@ -188,7 +192,12 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
                 return Ok(tally.finish());
             }
         };
-        let cases: Vec<Case> = cases(&context, filter)?.into_iter().filter(selected).collect();
+        let all = cases(&context, filter)?;
+        let names: Vec<String> = all.iter().map(|case| case.name.clone()).collect();
+        let cases: Vec<Case> = all.into_iter().filter(selected).collect();
+        if cases.is_empty() && tally.is_empty() {
+            return Ok(nothing_selected(filter, &names));
+        }
         if options.list {
             cases.iter().for_each(|case| println!("{}", case.name));
             return Ok(0);
@@ -198,10 +207,41 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     Ok(tally.finish())
 }
 
+/// Says that no test is meant, and which may have been; the exit status.
+fn nothing_selected(filter: &str, names: &[String]) -> i32 {
+    let list = similar(filter, names);
+    eprintln!(
+        "x: no test has {filter:?} in its name{}",
+        match list.is_empty() {
+            true => "; ./x test --list shows all".to_owned(),
+            false => format!("; similar: {} (./x test --list shows all)", list.join(", ")),
+        }
+    );
+    2
+}
+
+/// The names most like a word that none of them contains.
+fn similar<'a>(word: &str, names: &'a [String]) -> Vec<&'a str> {
+    const MOST: usize = 3;
+    const LEAST: f64 = 0.75;
+    let likeness = |name: &str| {
+        let (suite, own) = name.split_once('/').unwrap_or(("", name));
+        [name, suite, own]
+            .map(|part| strsim::jaro_winkler(word, part))
+            .into_iter()
+            .fold(0.0, f64::max)
+    };
+    let mut all: Vec<(f64, &str)> =
+        names.iter().map(|name| (likeness(name), name.as_str())).collect();
+    all.retain(|(likeness, _)| *likeness >= LEAST);
+    all.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(right.1)));
+    all.into_iter().take(MOST).map(|(_, name)| name).collect()
+}
+
 fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
     setup::qemu()?;
     setup::test_tools()?;
-    let built = compile::build(project)?;
+    let built = compile::build(project, Scope::Everything)?;
     let base = Base::prepare(project, &built)?;
     Ok(Context {
         project: project.clone(),
@@ -226,6 +266,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(mutations::cases());
     cases.extend(cli::cases());
     cases.extend(streams::cases());
+    cases.extend(files::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracing::cases());
@@ -237,72 +278,110 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
 
 /// Counts and shows results as they come.
 struct Tally {
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// What came of the tests so far.
+struct Counts {
     passed: usize,
     failed: Vec<String>,
-    bar: ProgressBar,
     started: Instant,
 }
 
 impl Tally {
     fn new() -> Tally {
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{pos}/{len} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Tally { passed: 0, failed: Vec::new(), bar, started: Instant::now() }
+        let counts = Counts { passed: 0, failed: Vec::new(), started: Instant::now() };
+        Tally { counts: Arc::new(Mutex::new(counts)) }
+    }
+
+    /// Whoever ends the tool in the middle is told what came so far.
+    fn watch(&self) -> Result<OnInterrupt> {
+        let counts = self.counts.clone();
+        OnInterrupt::new(move || {
+            println!("\ninterrupted");
+            if let Ok(counts) = counts.lock() {
+                counts.tell();
+            }
+        })
     }
 
     fn run(&mut self, context: &Context, cases: Vec<Case>, jobs: u16) {
-        self.bar.set_length(cases.len() as u64);
-        let bar = self.bar.clone();
-        let tally = Mutex::new(self);
+        let progress = Progress::new("testing", cases.len() as u64);
         let queue = Mutex::new(cases.into_iter());
         let next = || queue.lock().ok()?.next();
+        let tally = &*self;
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
                     while let Some(case) = next() {
-                        bar.set_message(case.name);
+                        progress.at(&case.name);
                         let started = Instant::now();
                         let results = (case.body)(context);
-                        let Ok(mut tally) = tally.lock() else { return };
                         let time = (results.len() == 1).then(|| started.elapsed());
-                        results.into_iter().for_each(|result| tally.add(result, time));
-                        for note in context.take_notes() {
-                            bar.suspend(|| println!("{}", indent(&note)));
-                        }
-                        bar.inc(1);
+                        progress.suspend(|| {
+                            results.into_iter().for_each(|result| tally.add(result, time));
+                            for note in context.take_notes() {
+                                println!("{}", indent(&note));
+                            }
+                        });
+                        progress.advance();
                     }
                 });
             }
         });
-        bar.finish_and_clear();
     }
 
-    fn add(&mut self, result: TestResult, time: Option<Duration>) {
+    /// No test has run yet.
+    fn is_empty(&self) -> bool {
+        self.counts.lock().is_ok_and(|counts| counts.passed == 0 && counts.failed.is_empty())
+    }
+
+    fn add(&self, result: TestResult, time: Option<Duration>) {
         let time = time.map_or(String::new(), |time| format!("  {:.1} s", time.as_secs_f64()));
         let TestResult { name, outcome } = result;
         let text = match &outcome {
             Ok(()) => format!("ok      {name}{time}"),
             Err(why) => format!("FAILED  {name}{time}\n{}", indent(why)),
         };
+        let Ok(mut counts) = self.counts.lock() else { return };
         match outcome {
-            Ok(()) => self.passed += 1,
-            Err(_) => self.failed.push(name),
+            Ok(()) => counts.passed += 1,
+            Err(_) => counts.failed.push(name),
         }
-        self.bar.suspend(|| println!("{text}"));
+        println!("{text}");
     }
 
     fn finish(self) -> i32 {
-        println!("\n{:.0} s", self.started.elapsed().as_secs_f64());
+        let Ok(counts) = self.counts.lock() else { return 1 };
+        counts.tell();
+        i32::from(!counts.failed.is_empty() || counts.passed == 0)
+    }
+}
+
+impl Counts {
+    fn tell(&self) {
+        println!("\n{}", progress::time(self.started.elapsed()));
         if !self.failed.is_empty() {
             println!("failed:");
             self.failed.iter().for_each(|name| println!("  ./x test {name}"));
         }
         println!("{} passed, {} failed", self.passed, self.failed.len());
-        i32::from(!self.failed.is_empty() || self.passed == 0)
     }
 }
 
 fn indent(text: &str) -> String {
     text.lines().map(|line| format!("        {line}\n")).collect::<String>().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::similar;
+
+    #[test]
+    fn the_most_similar_names_come_first() {
+        let names = ["cli/status_7", "linux/cow_counters", "shell/pipeline"].map(String::from);
+        assert_eq!(similar("linux/cow_countres", &names)[0], "linux/cow_counters");
+        assert_eq!(similar("pipelin3", &names), ["shell/pipeline"]);
+        assert!(similar("zzzz", &names).is_empty());
+    }
 }

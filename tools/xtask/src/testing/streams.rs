@@ -53,7 +53,7 @@ fn x_run(context: &Context, arguments: &[&str]) -> Result<Command> {
 }
 
 /// Bytes of which each piece is another one, the same in every run.
-fn noise(bytes: usize) -> Vec<u8> {
+pub fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut all = Vec::with_capacity(bytes + 8);
     while all.len() < bytes {
@@ -67,7 +67,7 @@ fn noise(bytes: usize) -> Vec<u8> {
 }
 
 /// Fails unless both are the same, and says where they differ first.
-fn same(got: &[u8], expected: &[u8]) -> Result<()> {
+pub fn same(got: &[u8], expected: &[u8]) -> Result<()> {
     let differs = got.iter().zip(expected).position(|(got, expected)| got != expected);
     ensure!(differs.is_none(), "the bytes differ from number {} on", differs.unwrap_or(0));
     ensure!(got.len() == expected.len(), "{} bytes came of {}", got.len(), expected.len());

@@ -93,7 +93,7 @@ fn pipeline(context: &Context) -> Result<()> {
     ensure!(probes > without * TOLERANCE, "the probes cost {probes} instructions only");
     episodes(&dump)?;
     files(&dump)?;
-    pictures_and_trees(context, &folder)
+    pictures_and_trees(context, &folder, &dump)
 }
 
 /// Every process faults and calls, and the shell forks three times in each round.
@@ -139,7 +139,7 @@ fn files(dump: &Dump) -> Result<()> {
 }
 
 /// What `./x trace` prints and draws.
-fn pictures_and_trees(context: &Context, folder: &Path) -> Result<()> {
+fn pictures_and_trees(context: &Context, folder: &Path, dump: &Dump) -> Result<()> {
     let (status, stdout, stderr) = x(context, folder, &["trace", "trace"])?;
     ensure!(status == 0, "status {status}: {stderr}");
     let (before, fork) = stdout.split_once("\na fork: the median of").context("no fork")?;
@@ -152,8 +152,20 @@ fn pictures_and_trees(context: &Context, folder: &Path) -> Result<()> {
     };
     has(
         tables,
-        &["times are in instructions", "Handlers>::on_syscall", "page fault", "system call execve"],
+        &[
+            "times are in instructions",
+            "from the first program on",
+            "Handlers>::on_syscall",
+            "page fault",
+            "system call execve",
+            "faults    calls  who\n",
+            "  process 2\n",
+            "  unixd\n",
+        ],
     )?;
+    // The start of the system is not in it, nor are types that something generic was made for.
+    ensure!(!tables.contains("boot::start") && !tables.contains("::<"), "{tables}");
+    ensure!(dump.begins_with_program, "the trace shows the start of the system");
     has(
         fault,
         &[
@@ -167,7 +179,16 @@ fn pictures_and_trees(context: &Context, folder: &Path) -> Result<()> {
         &["libunix::upcall::syscall", "libunix::fork::", "kernel::invoke::any::retype", "[unixd]"],
     )?;
     let html = fs::read_to_string(folder.join("trace.html"))?;
-    has(&html, &["Where the time went", "libunix::upcall::page_fault", "system call execve"])?;
+    has(
+        &html,
+        &[
+            "Where the time went",
+            "Whose time it was",
+            ".flame>svg{display:block;width:100%}",
+            "libunix::upcall::page_fault",
+            "system call execve",
+        ],
+    )?;
     ensure!(html.matches("<figure>").count() >= 5, "too few distributions");
     let chosen = ["trace", "trace", "--tree", "uvm::", "--html", "other.html"];
     let (status, stdout, stderr) = x(context, folder, &chosen)?;
@@ -180,7 +201,8 @@ fn pictures_and_trees(context: &Context, folder: &Path) -> Result<()> {
 
 /// Each core has a buffer, and the calls of each fit together.
 fn many_cores(context: &Context) -> Result<()> {
-    let (_, dump, _) = traced(context, "many_cores", &["--cores", "2"])?;
+    let (_, dump, _) = traced(context, "many_cores", &["--cores", "2", "--trace-boot"])?;
+    ensure!(!dump.begins_with_program, "the trace begins with the program");
     ensure!(dump.cores.len() == 2, "{} cores", dump.cores.len());
     for (number, core) in dump.cores.iter().enumerate() {
         ensure!(core.events.len() > 1000, "core {number} has {} events", core.events.len());

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Show what a trace says: which functions ran, how often, how long, and called by whom
 ///
 /// FILE was written by ./x run --trace FILE. Prints the functions with the most time of their own,
-/// what programs left user mode for, and the call trees of one page fault and one fork: of several
+/// what programs left user mode for, whose time it was, and the call trees of one page fault and one fork: of several
 /// the one that took the median time. Writes a flame graph and distributions to FILE.html.
 ///
 /// Times are instructions if the run counted them (--icount), and ticks of the time-stamp counter
@@ -41,13 +41,14 @@ pub fn trace(options: &TraceOptions) -> Result<i32> {
     let bytes = fs::read(&options.file)
         .with_context(|| format!("cannot read {}", options.file.display()))?;
     let dump = Dump::from_bytes(&bytes).with_context(|| format!("{}", options.file.display()))?;
-    let timeline = Timeline::new(&dump);
+    let timeline = Timeline::shown(&dump);
     let rows = rows(&timeline);
     let mut text = text::summary(&dump, &timeline);
     let functions = rows.iter().filter(|row| !text::is_episode(row)).take(options.top);
     text += &format!("\n{}", text::table(&dump, "function", functions));
     let episodes = rows.iter().filter(|row| text::is_episode(row));
     text += &format!("\n{}", text::table(&dump, "why programs were left", episodes));
+    text += &format!("\n{}", text::processes(&dump, &timeline));
     text += &trees(options, &dump, &timeline)?;
     // Who reads may have seen enough.
     let _ = io::stdout().write_all(text.as_bytes());

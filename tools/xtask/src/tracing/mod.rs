@@ -7,9 +7,9 @@ mod patch;
 mod sources;
 mod text;
 
-use crate::compile::{self, Built, UserProgram};
+use crate::compile::{self, Built, Scope, UserProgram};
 use crate::log::Record;
-use crate::machine::MachineOptions;
+use crate::machine::{Boot, MachineOptions};
 use crate::project::Project;
 use crate::toolchain::Variant;
 use ::trace::dump::{CoreEvents, Dump, Function};
@@ -30,8 +30,8 @@ pub struct Traced {
 }
 
 /// Builds everything with places for probes, and puts probes there.
-pub fn build(project: &Project) -> Result<Traced> {
-    let built = compile::build_variant(project, Variant::Traced)?;
+pub fn build(project: &Project, scope: Scope) -> Result<Traced> {
+    let built = compile::build_variant(project, scope, Variant::Traced)?;
     let folder = project.path("target/traced/images");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut patcher = Patcher::new(&project.root);
@@ -41,7 +41,7 @@ pub fn build(project: &Project) -> Result<Traced> {
         Ok(UserProgram { file, ..program.clone() })
     });
     let programs = programs.collect::<Result<_>>()?;
-    let built = Built { variant: Variant::Traced, kernel, programs };
+    let built = Built { variant: Variant::Traced, scope, kernel, programs };
     Ok(Traced { built, images: patcher.images, functions: patcher.functions })
 }
 
@@ -80,6 +80,37 @@ impl Drop for Memory {
     }
 }
 
+/// A run whose trace is being recorded.
+pub struct Recording {
+    traced: Traced,
+    memory: Memory,
+}
+
+impl Recording {
+    /// Builds what is needed.
+    pub fn new(project: &Project) -> Result<Recording> {
+        Ok(Recording { traced: build(project, Scope::System)?, memory: Memory::new(project) })
+    }
+
+    /// What is to be booted.
+    pub fn built(&self) -> &Built {
+        &self.traced.built
+    }
+
+    /// Has a boot record into buffers of so many bytes.
+    pub fn prepare(&self, boot: &mut Boot, bytes: u64) {
+        boot.memory_file = Some(self.memory.0.clone());
+        boot.command_line += &format!(" trace={bytes}");
+    }
+
+    /// Writes what was recorded; `boot_too`: the start of the system is to be shown.
+    pub fn save(&self, boot: &Boot, log: &[Record], boot_too: bool, to: &Path) -> Result<()> {
+        let mut dump = collect(&self.traced, &boot.options, &self.memory, log)?;
+        dump.begins_with_program = !boot_too;
+        fs::write(to, dump.to_bytes()).with_context(|| format!("cannot write {}", to.display()))
+    }
+}
+
 /// Takes the trace out of the memory of a machine that has ended.
 pub fn collect(
     traced: &Traced,
@@ -97,7 +128,8 @@ pub fn collect(
     let mut functions = traced.functions.clone();
     functions.retain(|number, _| used.contains(number));
     let images = traced.images.clone();
-    Ok(Dump { counts_instructions: machine.icount, images, functions, cores })
+    let (counts_instructions, begins_with_program) = (machine.icount, false);
+    Ok(Dump { counts_instructions, begins_with_program, images, functions, cores })
 }
 
 /// The words of `@trace ADDRESS BYTES CORES`.

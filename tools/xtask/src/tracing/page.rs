@@ -5,7 +5,7 @@ use super::text::{is_episode, unit};
 use crate::report::svg::{self, Anchor, Drawing};
 use crate::results::grouped;
 use ::trace::dump::Dump;
-use ::trace::profile::{folded, label, Row};
+use ::trace::profile::{folded, label, shares, short, Row, Share};
 use ::trace::timeline::Timeline;
 use anyhow::{anyhow, Result};
 use maud::{html, Markup, PreEscaped, DOCTYPE};
@@ -47,10 +47,12 @@ pub fn page(dump: &Dump, timeline: &Timeline, rows: &[Row]) -> Result<Markup> {
                      in a function and what it called; click on one to look closer."
                 }
                 div.flame { (flame) }
+                h2 { "Whose time it was" }
+                div.table { (processes(&shares(dump, timeline))) }
                 h2 { "How long calls took" }
                 p { "With what they called, without waiting." }
                 @for row in episodes.chain(functions) {
-                    figure { (histogram(&label(dump, row.name), &row.times, unit(dump))) }
+                    figure { (histogram(&short(&label(dump, row.name)), &row.times, unit(dump))) }
                 }
             } }
         }
@@ -61,9 +63,33 @@ pub fn page(dump: &Dump, timeline: &Timeline, rows: &[Row]) -> Result<Markup> {
 const STYLE: &str = "\
 body{margin:0;background:var(--ground);color:var(--text);font:16px/1.5 system-ui,sans-serif}\
 main{max-width:1200px;margin:auto;padding:1rem}figure{margin:1rem 0;max-width:640px}\
-figure svg{width:100%}.flame{background:#fff;overflow-x:auto}.flame svg text{fill:#000}";
+figure svg{width:100%}\
+.flame{background:#fff;width:calc(100vw - 3rem);margin-left:calc(50% - 50vw + 1.5rem)}\
+.flame>svg{display:block;width:100%}.flame svg text{fill:#000}\
+.table{overflow-x:auto}td,th{padding:.1rem .7rem;text-align:right}td:last-child,th:last-child{text-align:left}";
 
-/// Drawn by `inferno`, with a script of its own.
+fn processes(shares: &[Share]) -> Markup {
+    html! {
+        table {
+            tr { @for heading in ["all", "program", "library", "kernel", "page faults", "system calls", "who"] {
+                th { (heading) }
+            } }
+            @for share in shares {
+                tr {
+                    @for time in [share.total(), share.program, share.library, share.kernel] {
+                        td { (grouped(time as f64)) }
+                    }
+                    td { (grouped(share.faults as f64)) }
+                    td { (grouped(share.calls as f64)) }
+                    td { (share.who) }
+                }
+            }
+        }
+    }
+}
+
+/// Drawn by `inferno`, with a script of its own, which takes the picture's width away so that it becomes as wide as what
+/// it is in. Within a page that says nothing; the page's style says how wide it is.
 fn flame_graph(dump: &Dump, timeline: &Timeline) -> Result<PreEscaped<String>> {
     use inferno::flamegraph::{from_lines, Options};
     let stacks = folded(dump, timeline);

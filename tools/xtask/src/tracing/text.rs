@@ -2,7 +2,7 @@
 
 use crate::results::grouped;
 use ::trace::dump::Dump;
-use ::trace::profile::{label, who, Row, Tree};
+use ::trace::profile::{label, shares, short, who, Row, Tree};
 use ::trace::timeline::{Name, Timeline};
 use std::fmt::Write;
 
@@ -34,6 +34,10 @@ pub fn summary(dump: &Dump, timeline: &Timeline) -> String {
         number(timeline.idle),
         number(timeline.probe_cost),
     );
+    if dump.begins_with_program {
+        text +=
+            "from the first program on; ./x run --trace-boot shows the start of the system too\n";
+    }
     if timeline.lost > 0 {
         let lost = number(timeline.lost);
         let _ = writeln!(text, "the buffers were full: {lost} later events are missing");
@@ -60,6 +64,26 @@ pub fn table<'a>(dump: &Dump, heading: &str, rows: impl Iterator<Item = &'a Row>
             number(row.total),
             row.median().map_or("-".into(), number),
             short(&label(dump, row.name))
+        );
+    }
+    text
+}
+
+/// Whose time it was.
+pub fn processes(dump: &Dump, timeline: &Timeline) -> String {
+    let mut text = format!(
+        "{:>12} {:>12} {:>12} {:>12} {:>8} {:>8}  who\n",
+        "all", "program", "library", "kernel", "faults", "calls"
+    );
+    for share in shares(dump, timeline) {
+        let times = [share.total(), share.program, share.library, share.kernel].map(number);
+        let [all, program, library, kernel] = times;
+        let _ = writeln!(
+            text,
+            "{all:>12} {program:>12} {library:>12} {kernel:>12} {:>8} {:>8}  {}",
+            number(share.faults as u64),
+            number(share.calls as u64),
+            share.who
         );
     }
     text
@@ -121,40 +145,6 @@ impl Branches<'_> {
         for (n, child) in tree.children.iter().enumerate() {
             let next = [above, &[n + 1 < tree.children.len()]].concat();
             self.write(text, child, &next, &own);
-        }
-    }
-}
-
-/// Without the types that a generic function was made for.
-fn short(name: &str) -> String {
-    let mut short = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(at) = rest.find("::<") {
-        short += &rest[..at];
-        rest = &rest[at + 2..];
-        let mut open = 0;
-        let end = rest.char_indices().find_map(|(at, c)| {
-            open += i32::from(c == '<') - i32::from(c == '>');
-            (open == 0).then_some(at + 1)
-        });
-        rest = &rest[end.unwrap_or(rest.len())..];
-    }
-    short + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_without_types() {
-        for (name, expected) in [
-            ("uvm::space::Space", "uvm::space::Space"),
-            ("<uvm::Space>::fork::<libunix::Caps>", "<uvm::Space>::fork"),
-            ("a::b::<c::<d>, e>::{closure#0}", "a::b::{closure#0}"),
-            ("a::<b", "a"),
-        ] {
-            assert_eq!(short(name), expected);
         }
     }
 }
