@@ -267,7 +267,7 @@ fn numbers(all: &[Measurement], clock: Clock) -> Markup {
 
 /// Unit and direction, as figures have them.
 pub fn unit_cell(question: &Question) -> Cell {
-    let text = format!("{}\u{a0}{}", question.unit, question.better.arrow());
+    let text = format!("{} {}", question.unit, question.better.arrow());
     Cell::new(text).marked("faint", true)
 }
 
