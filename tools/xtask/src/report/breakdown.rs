@@ -1,13 +1,15 @@
 //! Where the instructions of an operation go: from a function trace of a shell at work.
 
+use super::chart::{MARGIN, WIDTH};
 use super::svg::{Anchor, Drawing};
-use crate::results::grouped;
+use super::table::{table_of, Cell};
+use crate::results::{grouped, Direction};
 use crate::tracing;
 use ::trace::dump::Dump;
 use ::trace::profile::{matching, Tree, Trees};
 use ::trace::timeline::{Name, Timeline};
 use anyhow::{Context, Result};
-use maud::{html, Markup};
+use maud::Markup;
 use std::fs;
 use std::path::Path;
 
@@ -104,32 +106,28 @@ fn part_of(dump: &Dump, name: Name) -> usize {
     PARTS.iter().position(fits).unwrap_or(PARTS.len() - 1)
 }
 
-const WIDTH: f64 = 640.0;
-
 /// A bar for each operation, all of the same length: shares, with the totals beside the names.
 pub fn picture(all: &[Breakdown]) -> Markup {
-    const COLUMNS: usize = 3;
     let mut drawing = Drawing::default();
+    let room = WIDTH - 2.0 * MARGIN;
     let title = "Where the instructions go";
-    drawing.text(12.0, 20.0, Anchor::Start, "title", title);
-    let column = (WIDTH - 24.0) / COLUMNS as f64;
-    for (n, (part, _)) in PARTS.iter().enumerate() {
-        let (x, y) = (12.0 + column * (n % COLUMNS) as f64, 32.0 + 18.0 * (n / COLUMNS) as f64);
-        drawing.rectangle([x, y, 12.0, 12.0], &format!("series-{n} fill"), "");
-        drawing.text(x + 17.0, y + 11.0, Anchor::Start, "", part);
-    }
-    let mut y = 50.0 + 18.0 * PARTS.len().div_ceil(COLUMNS) as f64;
+    drawing.text(MARGIN, 20.0, Anchor::Start, "title", title);
+    let meaning = format!("instructions, {}; shares of all", Direction::Lower.words());
+    drawing.text(MARGIN, 38.0, Anchor::Start, "faint", &meaning);
+    let series = |n: usize| format!("series-{n}");
+    let entries: Vec<(String, &str)> =
+        PARTS.iter().enumerate().map(|(n, (part, _))| (series(n), *part)).collect();
+    let mut y = drawing.legend((MARGIN, 48.0), room, &entries) + 20.0;
     for one in all {
         let total = one.total();
         let name = format!("{} (mean of {})", one.operation, one.times);
-        drawing.text(12.0, y, Anchor::Start, "", &name);
-        let sum = format!("{} instructions", grouped(total.round()));
-        drawing.text(WIDTH - 12.0, y, Anchor::End, "faint", &sum);
-        let mut x = 12.0;
+        drawing.text(MARGIN, y, Anchor::Start, "", &name);
+        drawing.text(WIDTH - MARGIN, y, Anchor::End, "faint", &grouped(total.round()));
+        let mut x = MARGIN;
         for (n, part) in one.parts.iter().enumerate().filter(|(_, part)| **part > 0.0) {
-            let width = part / total * (WIDTH - 24.0);
+            let width = part / total * room;
             let text = format!("{}: {}", PARTS[n].0, grouped(part.round()));
-            drawing.rectangle([x, y + 8.0, width, 22.0], &format!("series-{n} fill"), &text);
+            drawing.rectangle([x, y + 8.0, width, 22.0], &format!("{} fill", series(n)), &text);
             x += width;
         }
         y += 58.0;
@@ -139,21 +137,16 @@ pub fn picture(all: &[Breakdown]) -> Markup {
 
 /// The same in numbers.
 pub fn table(all: &[Breakdown]) -> Markup {
-    let cell = |value: f64| html! { td { (grouped(value.round())) } };
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th { "instructions" }
-                @for one in all { th { (one.operation) } }
-            } }
-            tbody {
-                @for (n, (part, _)) in PARTS.iter().enumerate() {
-                    tr { td { (part) } @for one in all { (cell(one.parts[n])) } }
-                }
-                tr { td { "together" } @for one in all { (cell(one.total())) } }
-            }
-        } }
-    }
+    let row = |name: &str, value: &dyn Fn(&Breakdown) -> f64| {
+        let values = all.iter().map(|one| Cell::new(grouped(value(one).round())));
+        std::iter::once(Cell::new(name)).chain(values).collect::<Vec<Cell>>()
+    };
+    let parts = PARTS.iter().enumerate().map(|(n, (part, _))| row(part, &|one| one.parts[n]));
+    let rows = parts.chain([row("together", &Breakdown::total)]).collect();
+    let heading = format!("instructions {}", Direction::Lower.arrow());
+    let mut columns = vec![heading.as_str()];
+    columns.extend(all.iter().map(|one| one.operation));
+    table_of(&columns, rows)
 }
 
 #[cfg(test)]
@@ -193,7 +186,7 @@ mod tests {
         (parts[0], parts[5]) = (300.0, 100.0);
         let one = Breakdown { operation: "a fork", times: 3, parts };
         let picture = picture(&[one]).into_string();
-        assert!(picture.contains("400 instructions"), "{picture}");
-        assert!(picture.contains("width=\"462.0\"") && picture.contains("width=\"154.0\""));
+        assert!(picture.contains(">400</text>"), "{picture}");
+        assert!(picture.contains("width=\"273.0\"") && picture.contains("width=\"91.0\""));
     }
 }

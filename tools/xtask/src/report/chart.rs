@@ -1,34 +1,38 @@
 //! Figures of measurements: lines over sizes, bars for what has no size.
 
 use super::svg::{Anchor, Drawing};
-use crate::results::{grouped, Clock, Measurement, System};
+use crate::results::{grouped, Measurement, System};
 use maud::Markup;
 
-pub const WIDTH: f64 = 640.0;
+/// Of figures in a page: that of a phone, on which a letter is then as large as one of the page. On a
+/// desk they stand side by side.
+pub const WIDTH: f64 = 376.0;
+/// Of figures in files of their own.
+pub const WIDE: f64 = 640.0;
+/// Left of everything and right of it.
+pub const MARGIN: f64 = 6.0;
 
 /// A finished figure.
 pub struct Figure {
     pub title: String,
     drawing: Drawing,
+    width: f64,
     height: f64,
 }
 
 impl Figure {
+    pub fn new(title: &str, drawing: Drawing, width: f64, height: f64) -> Figure {
+        Figure { title: title.to_owned(), drawing, width, height }
+    }
+
     pub fn inline(&self) -> Markup {
-        self.drawing.inline(WIDTH, self.height, &self.title)
+        self.drawing.inline(self.width, self.height, &self.title)
     }
 
     pub fn standalone(&self) -> Markup {
-        self.drawing.standalone(WIDTH, self.height, &self.title)
+        self.drawing.standalone(self.width, self.height, &self.title)
     }
 }
-
-/// Where a line chart lies in its figure.
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = WIDTH - 20.0;
-const TOP: f64 = 66.0;
-const BOTTOM: f64 = 290.0;
-const HEIGHT: f64 = 340.0;
 
 /// One axis with a logarithmic scale.
 struct Axis {
@@ -94,17 +98,23 @@ fn short(value: f64) -> String {
     }
 }
 
-fn heading(drawing: &mut Drawing, title: &str, unit: &str, systems: &[System]) {
-    drawing.text(12.0, 20.0, Anchor::Start, "title", title);
-    let mut x = 12.0;
-    for system in systems {
-        drawing.rectangle([x, 32.0, 12.0, 12.0], &format!("{} fill", system.slug()), "");
-        drawing.text(x + 17.0, 43.0, Anchor::Start, "", system.title());
-        x += 34.0 + 8.0 * system.title().chars().count() as f64;
+/// Title, what is measured and which direction is better, and the legend; the place below.
+fn heading<T: AsRef<str>>(
+    drawing: &mut Drawing,
+    width: f64,
+    title: &str,
+    notes: &[String],
+    entries: &[(String, T)],
+) -> f64 {
+    let room = width - 2.0 * MARGIN;
+    let mut y = drawing.paragraph((MARGIN, 20.0), room, "title", title);
+    for note in notes {
+        y = drawing.paragraph((MARGIN, y), room, "faint", note);
     }
-    drawing.text(WIDTH - 12.0, 43.0, Anchor::End, "faint", unit);
+    drawing.legend((MARGIN, y - 9.0), room, entries)
 }
 
+/// The systems that support any of it, with their colours.
 fn systems_of(measurements: &[&Measurement]) -> Vec<System> {
     let mut systems: Vec<System> =
         measurements.iter().filter(|one| one.is_supported()).map(|one| one.system).collect();
@@ -113,188 +123,255 @@ fn systems_of(measurements: &[&Measurement]) -> Vec<System> {
     systems
 }
 
-/// What the vertical axis means.
-fn unit_of(measurement: &Measurement) -> String {
-    let unit = &measurement.question.unit;
-    let better = match measurement.question.better {
-        crate::results::Direction::Lower => "lower is better",
-        crate::results::Direction::Higher => "higher is better",
+fn legend_of(systems: &[System]) -> Vec<(String, &'static str)> {
+    systems.iter().map(|system| (system.slug().to_owned(), system.title())).collect()
+}
+
+/// Units and directions of measurements.
+fn meanings(measurements: &[&Measurement]) -> Vec<String> {
+    let mut meanings: Vec<String> = Vec::new();
+    for meaning in measurements.iter().map(|one| meaning(one)) {
+        if !meanings.contains(&meaning) {
+            meanings.push(meaning);
+        }
+    }
+    meanings
+}
+
+/// Those, and what the strokes of times are.
+fn notes_of(measurements: &[&Measurement], mut notes: Vec<String>) -> Vec<String> {
+    if measurements.iter().any(|one| has_spread(one)) {
+        notes.push("strokes: the middle half of the samples".to_owned());
+    }
+    notes
+}
+
+fn meaning(measurement: &Measurement) -> String {
+    format!("{}, {}", measurement.question.unit, measurement.question.better.words())
+}
+
+fn has_spread(measurement: &Measurement) -> bool {
+    measurement.spread().is_some_and(|(low, high)| low < high)
+}
+
+fn cases_of<'a>(measurements: &[&'a Measurement]) -> Vec<&'a str> {
+    let mut cases: Vec<&str> = Vec::new();
+    for one in measurements {
+        if !cases.contains(&one.question.case.as_str()) {
+            cases.push(&one.question.case);
+        }
+    }
+    cases
+}
+
+/// Is it the best of the systems that answer its question? A paper's machine is not one of them, and
+/// one system alone is not the best.
+pub fn is_best(measurement: &Measurement, all: &[&Measurement]) -> bool {
+    let same = |one: &&&Measurement| {
+        one.question == measurement.question && one.system != System::Paper && one.is_supported()
     };
-    format!("{unit}, {better}")
+    let medians: Vec<f64> = all.iter().filter(same).filter_map(|one| one.median()).collect();
+    let compared = medians.len() > 1 && measurement.system != System::Paper;
+    let best = measurement.question.better.best(medians.into_iter());
+    compared && best.is_some() && best == measurement.median()
+}
+
+/// Where the lines of a chart lie, and what the places mean.
+struct Plot {
+    x: Axis,
+    y: Axis,
+    width: f64,
+    bottom: f64,
+}
+
+fn size_of(measurement: &Measurement) -> f64 {
+    measurement.question.at.as_ref().map_or(0.0, |at| at.value.max(0.5))
+}
+
+impl Plot {
+    const LEFT: f64 = 58.0;
+    const HEIGHT: f64 = 220.0;
+
+    /// With room for all medians and what is drawn of their samples, from `top` on.
+    fn new(measurements: &[&Measurement], width: f64, top: f64) -> Plot {
+        let sizes = measurements.iter().map(|one| size_of(one));
+        let x = Axis::around(sizes, Plot::LEFT + 14.0, width - MARGIN - 26.0);
+        let spreads = measurements.iter().filter_map(|one| one.spread());
+        let values = measurements.iter().filter_map(|one| one.median());
+        let values = values.chain(spreads.flat_map(|(low, high)| [low, high]));
+        let bottom = top + Plot::HEIGHT;
+        Plot { x, y: Axis::around(values, bottom, top + 8.0).rounded(), width, bottom }
+    }
+
+    /// What all of it takes, with what is below the axis.
+    fn height(&self) -> f64 {
+        self.bottom + 50.0
+    }
+
+    /// Lines for values, and sizes with their unit below.
+    fn draw_axes(&self, drawing: &mut Drawing, measurements: &[&Measurement]) {
+        let right = self.width - MARGIN;
+        for tick in self.y.ticks() {
+            let at = self.y.place(tick);
+            drawing.line((Plot::LEFT, at), (right, at), "grid");
+            drawing.text(Plot::LEFT - 6.0, at + 4.0, Anchor::End, "faint", &short(tick));
+        }
+        let mut sizes: Vec<f64> =
+            measurements.iter().filter_map(|one| Some(one.question.at.as_ref()?.value)).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        let mut free_from = f64::MIN;
+        for size in sizes {
+            let (at, text) = (self.x.place(size.max(0.5)), grouped(size));
+            let half = 4.4 * text.chars().count() as f64;
+            drawing.line((at, self.bottom), (at, self.bottom + 5.0), "grid");
+            let centre = at.min(right - half);
+            if centre - half > free_from {
+                drawing.text(centre, self.bottom + 20.0, Anchor::Middle, "faint", &text);
+                free_from = centre + half;
+            }
+        }
+        let unit = measurements.iter().find_map(|one| one.question.at.as_ref());
+        let unit = unit.map(|at| at.unit.as_str()).unwrap_or_default();
+        let middle = (Plot::LEFT + right) / 2.0;
+        drawing.text(middle, self.bottom + 40.0, Anchor::Middle, "faint", unit);
+    }
+
+    fn place(&self, measurement: &Measurement) -> Option<(f64, f64)> {
+        Some((self.x.place(size_of(measurement)), self.y.place(measurement.median()?)))
+    }
+
+    fn draw_spread(&self, drawing: &mut Drawing, measurement: &Measurement, class: &str) {
+        if let Some((low, high)) = measurement.spread().filter(|_| has_spread(measurement)) {
+            let ends = (self.y.place(low), self.y.place(high));
+            drawing.whisker_up(self.x.place(size_of(measurement)), ends, class);
+        }
+    }
 }
 
 /// Lines over the size, one for each system; all measurements are of one case.
-pub fn by_size(title: &str, measurements: &[&Measurement]) -> Figure {
+pub fn by_size(title: &str, measurements: &[&Measurement], width: f64) -> Figure {
     let mut drawing = Drawing::default();
-    let unit = measurements.first().map(|one| unit_of(one)).unwrap_or_default();
     let systems = systems_of(measurements);
-    heading(&mut drawing, title, &unit, &systems);
-    let size = |one: &Measurement| one.question.at.as_ref().map_or(0.0, |at| at.value.max(0.5));
-    let sizes = measurements.iter().map(|one| size(one));
-    let x = Axis::around(sizes, LEFT + 16.0, RIGHT - 24.0);
-    let values = measurements.iter().filter_map(|one| one.median());
-    let y = Axis::around(values, BOTTOM, TOP).rounded();
-    for tick in y.ticks() {
-        let at = y.place(tick);
-        drawing.line((LEFT, at), (RIGHT, at), "grid");
-        drawing.text(LEFT - 8.0, at + 4.0, Anchor::End, "faint", &short(tick));
-    }
-    label_sizes(&mut drawing, &x, measurements);
+    let notes = notes_of(measurements, meanings(measurements));
+    let top = heading(&mut drawing, width, title, &notes, &legend_of(&systems));
+    let plot = Plot::new(measurements, width, top);
+    plot.draw_axes(&mut drawing, measurements);
     // Where lines coincide, the first systems lie on top.
     for system in systems.into_iter().rev() {
         let class = system.slug();
         let mut own: Vec<&Measurement> =
             measurements.iter().filter(|one| one.system == system).copied().collect();
-        own.sort_by(|left, right| size(left).total_cmp(&size(right)));
-        let points: Vec<(f64, f64)> = own
-            .iter()
-            .filter_map(|one| Some((x.place(size(one)), y.place(one.median()?))))
-            .collect();
-        for one in &own {
-            if let (Some((low, high)), Clock::Wall) = (one.range(), one.question.clock) {
-                let at = x.place(size(one));
-                let (low, high) = (y.place(low), y.place(high.min(y.high)));
-                drawing.line((at, low), (at, high), &format!("{class} range"));
-            }
-        }
+        own.sort_by(|left, right| size_of(left).total_cmp(&size_of(right)));
+        let points: Vec<(f64, f64)> = own.iter().filter_map(|one| plot.place(one)).collect();
         drawing.polyline(&points, &format!("{class} stroke"));
-        for (one, point) in own.iter().filter(|one| one.is_supported()).zip(&points) {
-            let value = one.median().map(grouped).unwrap_or_default();
-            let text = format!("{}: {value} {}", system.title(), one.question.unit);
-            drawing.dot(*point, &format!("{class} fill"), &text);
+        for one in own {
+            plot.draw_spread(&mut drawing, one, class);
+            let (Some(point), Some(median)) = (plot.place(one), one.median()) else { continue };
+            let best = if is_best(one, measurements) { ", the best" } else { "" };
+            let (value, unit) = (grouped(median), &one.question.unit);
+            let text = format!("{}: {value} {unit}{best}", system.title());
+            drawing.dot(point, &format!("{class} fill"), &text);
         }
     }
-    Figure { title: title.to_owned(), drawing, height: HEIGHT }
+    Figure::new(title, drawing, width, plot.height())
 }
 
 /// How many colours cases have; further ones begin again.
 const SERIES: usize = 9;
-/// Cases in a row of the legend.
-const PER_ROW: usize = 3;
 
 /// Lines over the size, one for each case; all measurements are of one unit. Tessera's have dots,
 /// Linux's are dashed; the papers' numbers are rings without lines.
-pub fn by_case(title: &str, measurements: &[&Measurement]) -> Figure {
+pub fn by_case(title: &str, measurements: &[&Measurement], width: f64) -> Figure {
     let mut drawing = Drawing::default();
-    let unit = measurements.first().map(|one| unit_of(one)).unwrap_or_default();
-    let mut cases: Vec<&str> = Vec::new();
-    for one in measurements {
-        if !cases.contains(&one.question.case.as_str()) {
-            cases.push(&one.question.case);
-        }
-    }
-    drawing.text(12.0, 20.0, Anchor::Start, "title", title);
-    drawing.text(LEFT, 38.0, Anchor::Start, "faint", &unit);
+    let cases = cases_of(measurements);
     let systems = systems_of(measurements);
     let others = [(System::Linux, "dashed: Linux"), (System::Paper, "rings: the paper")];
     let others = others.iter().filter(|(system, _)| systems.contains(system));
     let others: Vec<&str> = others.map(|(_, text)| *text).collect();
-    drawing.text(WIDTH - 12.0, 38.0, Anchor::End, "faint", &others.join("; "));
-    let column = (WIDTH - 24.0) / PER_ROW as f64;
-    for (number, case) in cases.iter().enumerate() {
-        let x = 12.0 + column * (number % PER_ROW) as f64;
-        let y = 48.0 + 18.0 * (number / PER_ROW) as f64;
-        drawing.rectangle([x, y, 12.0, 12.0], &format!("series-{} fill", number % SERIES), "");
-        drawing.text(x + 17.0, y + 11.0, Anchor::Start, "", case);
-    }
-    let top = 64.0 + 18.0 * cases.len().div_ceil(PER_ROW) as f64;
-    let size = |one: &Measurement| one.question.at.as_ref().map_or(0.0, |at| at.value.max(0.5));
-    let x = Axis::around(measurements.iter().map(|one| size(one)), LEFT + 16.0, RIGHT - 24.0);
-    let y = Axis::around(measurements.iter().filter_map(|one| one.median()), BOTTOM, top).rounded();
-    for tick in y.ticks() {
-        let at = y.place(tick);
-        drawing.line((LEFT, at), (RIGHT, at), "grid");
-        drawing.text(LEFT - 8.0, at + 4.0, Anchor::End, "faint", &short(tick));
-    }
-    label_sizes(&mut drawing, &x, measurements);
+    let mut notes = notes_of(measurements, meanings(measurements));
+    notes.extend((!others.is_empty()).then(|| others.join("; ")));
+    let colour = |number: usize| format!("series-{}", number % SERIES);
+    let entries: Vec<(String, &str)> =
+        cases.iter().enumerate().map(|(number, case)| (colour(number), *case)).collect();
+    let top = heading(&mut drawing, width, title, &notes, &entries);
+    let plot = Plot::new(measurements, width, top);
+    plot.draw_axes(&mut drawing, measurements);
     for (number, case) in cases.iter().enumerate().rev() {
-        let class = format!("series-{}", number % SERIES);
-        let points = |system: System| {
-            let mut own: Vec<(f64, f64)> = measurements
+        let class = colour(number);
+        let of = |system: System| {
+            let mut own: Vec<&Measurement> = measurements
                 .iter()
                 .filter(|one| one.question.case == *case && one.system == system)
-                .filter_map(|one| Some((size(one), one.median()?)))
+                .copied()
                 .collect();
-            own.sort_by(|left, right| left.0.total_cmp(&right.0));
+            own.sort_by(|left, right| size_of(left).total_cmp(&size_of(right)));
             own
         };
-        let place = |&(size, value): &(f64, f64)| (x.place(size), y.place(value));
         for (system, line) in [(System::Linux, "stroke dashed"), (System::Tessera, "stroke")] {
-            let line = format!("{class} {line}");
-            drawing.polyline(&points(system).iter().map(place).collect::<Vec<_>>(), &line);
+            let points: Vec<_> = of(system).iter().filter_map(|one| plot.place(one)).collect();
+            drawing.polyline(&points, &format!("{class} {line}"));
+            of(system).iter().for_each(|one| plot.draw_spread(&mut drawing, one, &class));
         }
         for (system, dot) in [(System::Paper, "stroke"), (System::Tessera, "fill")] {
-            for point in points(system) {
-                let text = format!("{case}, {}: {}", system.title(), grouped(point.1));
-                drawing.dot(place(&point), &format!("{class} {dot}"), &text);
+            for one in of(system) {
+                let (Some(point), Some(median)) = (plot.place(one), one.median()) else { continue };
+                let text = format!("{case}, {}: {}", system.title(), grouped(median));
+                drawing.dot(point, &format!("{class} {dot}"), &text);
             }
         }
     }
-    Figure { title: title.to_owned(), drawing, height: HEIGHT }
-}
-
-/// The sizes under the axis, with the unit.
-fn label_sizes(drawing: &mut Drawing, x: &Axis, measurements: &[&Measurement]) {
-    let mut sizes: Vec<f64> =
-        measurements.iter().filter_map(|one| Some(one.question.at.as_ref()?.value)).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    let mut free_from = f64::MIN;
-    for size in sizes {
-        let (at, text) = (x.place(size.max(0.5)), grouped(size));
-        let half = 4.2 * text.chars().count() as f64;
-        drawing.line((at, BOTTOM), (at, BOTTOM + 5.0), "grid");
-        if at - half > free_from {
-            drawing.text(at, BOTTOM + 20.0, Anchor::Middle, "faint", &text);
-            free_from = at + half;
-        }
-    }
-    let unit = measurements.iter().find_map(|one| one.question.at.as_ref());
-    let unit = unit.map(|at| at.unit.as_str()).unwrap_or_default();
-    drawing.text((LEFT + RIGHT) / 2.0, BOTTOM + 41.0, Anchor::Middle, "faint", unit);
+    Figure::new(title, drawing, width, plot.height())
 }
 
 /// A group of bars for each case, one for each system; the cases may differ in unit, so every group
 /// has its own scale.
-pub fn bars(title: &str, measurements: &[&Measurement]) -> Figure {
+pub fn bars(title: &str, measurements: &[&Measurement], width: f64) -> Figure {
     const BAR: f64 = 15.0;
-    const VALUE_ROOM: f64 = 150.0;
     let mut drawing = Drawing::default();
-    let unit = measurements.first().map(|one| unit_of(one)).unwrap_or_default();
-    let common_unit = measurements.first().map_or("", |one| one.question.unit.as_str());
-    heading(&mut drawing, title, &unit, &systems_of(measurements));
-    let mut cases: Vec<&str> = Vec::new();
-    for one in measurements {
-        if !cases.contains(&one.question.case.as_str()) {
-            cases.push(&one.question.case);
-        }
-    }
-    let mut y = 74.0;
-    for case in cases {
-        drawing.text(12.0, y, Anchor::Start, "", case);
-        y += 8.0;
+    let room = width - 2.0 * MARGIN;
+    let systems = systems_of(measurements);
+    let common = meanings(measurements);
+    // Cases whose units or directions differ say their own.
+    let alike = common.len() == 1;
+    let notes = notes_of(measurements, if alike { common } else { Vec::new() });
+    let mut y = heading(&mut drawing, width, title, &notes, &legend_of(&systems)) + 20.0;
+    for case in cases_of(measurements) {
         let own: Vec<_> = measurements.iter().filter(|one| one.question.case == case).collect();
-        let most = own.iter().filter_map(|one| one.median()).fold(f64::MIN_POSITIVE, f64::max);
+        y = drawing.paragraph((MARGIN, y), room, "", case);
+        if let Some(one) = own.first().filter(|_| !alike) {
+            y = drawing.paragraph((MARGIN, y), room, "faint", &meaning(one));
+        }
+        y -= 10.0;
+        let reach = |one: &Measurement| Some(one.spread().map_or(one.median()?, |(_, high)| high));
+        let most = own.iter().filter_map(|one| reach(one)).fold(f64::MIN_POSITIVE, f64::max);
+        let medians = own.iter().filter_map(|one| one.median());
+        let letters = medians.map(|median| grouped(median).len()).max().unwrap_or(0);
+        let scale = (room - 9.0 * letters as f64 - 10.0) / most;
         for one in own {
-            let class = one.system.slug();
             let Some(median) = one.median() else {
                 let text = format!("{}: not supported", one.system.title());
-                drawing.text(12.0, y + 12.0, Anchor::Start, "faint", &text);
+                drawing.text(MARGIN, y + 12.0, Anchor::Start, "faint", &text);
                 y += BAR + 3.0;
                 continue;
             };
-            let length = (median / most * (WIDTH - 24.0 - VALUE_ROOM)).max(2.0);
-            drawing.rectangle([12.0, y, length, BAR], &format!("{class} fill"), one.system.title());
-            let mut value = grouped(median);
-            if one.question.unit != common_unit {
-                value += &format!(" {}", one.question.unit);
+            let class = format!("{} fill", one.system.slug());
+            let length = (median * scale).max(2.0);
+            drawing.rectangle([MARGIN, y, length, BAR], &class, one.system.title());
+            let mut end = length;
+            if let Some((low, high)) = one.spread().filter(|_| has_spread(one)) {
+                let ends = (MARGIN + low * scale, MARGIN + high * scale);
+                drawing.whisker_across(ends, y + BAR / 2.0);
+                end = end.max(high * scale);
             }
-            drawing.text(12.0 + length + 6.0, y + 12.0, Anchor::Start, "faint", &value);
+            let class = if is_best(one, measurements) { "best" } else { "faint" };
+            let value = grouped(median);
+            drawing.text(MARGIN + end + 6.0, y + 12.0, Anchor::Start, class, &value);
             y += BAR + 3.0;
         }
         y += 22.0;
     }
-    Figure { title: title.to_owned(), drawing, height: y - 8.0 }
+    Figure::new(title, drawing, width, y - 14.0)
 }
 
 #[cfg(test)]
@@ -319,10 +396,77 @@ mod tests {
         let ours = crate::results::tests::measured("map", &[600.0]);
         let ours = Measurement { system: System::Tessera, ..ours };
         let paper = Measurement { system: System::Paper, samples: vec![1339.0], ..ours.clone() };
-        let alone = by_case("figure", &[&ours]).inline().into_string();
+        let alone = by_case("figure", &[&ours], WIDTH).inline().into_string();
         assert!(!alone.contains("rings") && !alone.contains("1,339"), "{alone}");
-        let both = by_case("figure", &[&ours, &paper]).inline().into_string();
+        let both = by_case("figure", &[&ours, &paper], WIDTH).inline().into_string();
         assert!(both.contains("rings: the paper") && both.contains("map, paper: 1,339"), "{both}");
+    }
+
+    fn timed(system: System, size: f64, samples: &[f64]) -> Measurement {
+        let mut one = crate::results::tests::measured("map", samples);
+        one.question.clock = crate::results::Clock::Wall;
+        one.question.at = Some(crate::results::Size { value: size, unit: "pages".into() });
+        Measurement { system, ..one }
+    }
+
+    /// The values of an attribute of all shapes.
+    fn values(svg: &str, attribute: &str) -> Vec<f64> {
+        let name = format!(" {attribute}=\"");
+        let texts = svg.split(name.as_str()).skip(1);
+        texts.map(|text| text.split('"').next().unwrap().parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn strokes_of_samples_stay_inside() {
+        let all = [
+            timed(System::Tessera, 1.0, &[1.0, 1000.0, 1e9]),
+            timed(System::Tessera, 1e6, &[0.0, 900.0, 1001.0]),
+            timed(System::Linux, 1.0, &[900.0]),
+        ];
+        let all: Vec<&Measurement> = all.iter().collect();
+        for figure in [by_size("t", &all, WIDTH), by_case("t", &all, WIDTH), bars("t", &all, WIDTH)]
+        {
+            let svg = figure.inline().into_string();
+            let strokes: String = svg.lines().filter(|line| line.contains("whisker")).collect();
+            // Of the measurements that vary three lines each, one of which has the length.
+            assert_eq!(strokes.matches("<line").count(), 6, "{svg}");
+            for (attributes, most) in [(["x1", "x2"], WIDTH), (["y1", "y2"], figure.height)] {
+                let places = attributes.map(|attribute| values(&strokes, attribute)).concat();
+                assert!(places.iter().all(|place| (0.0..=most).contains(place)), "{places:?}");
+            }
+            // 1 and 1e9 are apart: nothing was cut off.
+            let along = [("x1", "x2"), ("y1", "y2")].map(|(from, to)| {
+                let lengths = values(&strokes, from).into_iter().zip(values(&strokes, to));
+                lengths.map(|(from, to)| (to - from).abs()).fold(0.0, f64::max)
+            });
+            assert!(along.iter().any(|length| *length > 180.0), "{along:?}");
+        }
+    }
+
+    #[test]
+    fn figures_say_what_is_better() {
+        let cost = timed(System::Tessera, 1.0, &[3.0]);
+        let mut rate = cost.clone();
+        rate.question.better = crate::results::Direction::Higher;
+        rate.question.case = "rate".into();
+        for draw in [by_size, by_case, bars] {
+            let of = |all: &[&Measurement]| draw("t", all, WIDTH).inline().into_string();
+            let [costs, rates] = [of(&[&cost]), of(&[&rate])];
+            assert!(costs.contains("↓ lower is better") && !costs.contains('↑'), "{costs}");
+            assert!(rates.contains("↑ higher is better") && !rates.contains('↓'), "{rates}");
+            let both = of(&[&cost, &rate]);
+            assert!(both.contains("↓ lower") && both.contains("↑ higher"), "{both}");
+        }
+    }
+
+    #[test]
+    fn the_best_of_several() {
+        let [own, linux, paper] =
+            [(System::Tessera, 20.0), (System::Linux, 10.0), (System::Paper, 1.0)]
+                .map(|(system, value)| timed(system, 1.0, &[value]));
+        let all = [&own, &linux, &paper];
+        assert_eq!(all.map(|one| is_best(one, &all)), [false, true, false]);
+        assert!(!is_best(&own, &[&own, &paper]), "it is alone");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The memory of a process as a picture, from what it reads in `/proc/self/maps`.
 
-use super::chart::WIDTH;
+use super::chart::{MARGIN, WIDTH};
 use super::svg::{Anchor, Drawing};
 use crate::results::grouped;
 use maud::Markup;
@@ -60,13 +60,21 @@ fn size(bytes: u64) -> String {
 
 /// Highest addresses on top, as books draw them; gaps are drawn all alike.
 pub fn picture(maps: &str) -> Markup {
-    const LEFT: f64 = 150.0;
-    const BAR: f64 = 150.0;
+    const LEFT: f64 = 112.0;
+    const BAR: f64 = 56.0;
     const GAP: f64 = 22.0;
     let mut regions: Vec<Region> = maps.lines().filter_map(Region::parse).collect();
     regions.sort_by_key(|region| std::cmp::Reverse(region.start));
     let mut drawing = Drawing::default();
-    let mut y = 12.0;
+    let kinds = [
+        ("tessera", "executable"),
+        ("linux", "writable"),
+        ("paper", "read only"),
+        ("linux-thp", "no access"),
+    ];
+    let present = kinds.iter().filter(|(kind, _)| regions.iter().any(|one| one.kind() == *kind));
+    let entries: Vec<_> = present.map(|(kind, text)| ((*kind).to_owned(), *text)).collect();
+    let mut y = drawing.legend((MARGIN, 8.0), WIDTH - 2.0 * MARGIN, &entries) + 12.0;
     let mut below: Option<u64> = None;
     for region in &regions {
         if let Some(gap) = below.map(|start| start - region.end).filter(|gap| *gap > 0) {
@@ -74,14 +82,14 @@ pub fn picture(maps: &str) -> Markup {
             drawing.text(LEFT + BAR / 2.0, y + 15.0, Anchor::Middle, "faint", &text);
             y += GAP;
         }
-        let (height, middle) = (region.height(), y + region.height() / 2.0 + 4.0);
+        let what = format!("{} {} {}", region.rights, size(region.end - region.start), region.name);
+        let text_at = (LEFT + BAR + 10.0, y + 14.0);
+        let lines = drawing.paragraph(text_at, WIDTH - MARGIN - text_at.0, "", &what) - text_at.1;
+        let height = region.height().max(lines);
         let class = format!("{} fill", region.kind());
         drawing.rectangle([LEFT, y, BAR, height], &class, &region.name);
         let address = format!("{:x}", region.start);
-        drawing.text(LEFT - 10.0, middle, Anchor::End, "faint", &address);
-        let what =
-            format!("{}  {}  {}", region.rights, size(region.end - region.start), region.name);
-        drawing.text(LEFT + BAR + 10.0, middle, Anchor::Start, "", &what);
+        drawing.text(LEFT - 8.0, y + 14.0, Anchor::End, "faint", &address);
         y += height + 2.0;
         below = Some(region.start);
     }

@@ -1,59 +1,56 @@
 //! The page: everything in one file, nothing from a network.
 
 use super::breakdown::{self, Breakdown};
-use super::chart::{bars, by_case, by_size, Figure};
+use super::chart::{bars, by_case, by_size, is_best, Figure, WIDTH};
 use super::live::{Events, Live};
 use super::svg::STYLE;
+use super::table::{table, table_of, Cell};
 use super::{memory, tree};
 use crate::compare::questions;
 use crate::results::{grouped, Clock, Measurement, Question, System};
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
-const PAGE_STYLE: &str = "\
-:root{color-scheme:light dark}body{margin:0;background:var(--ground);color:var(--text);\
-font:16px/1.5 system-ui,sans-serif}main{max-width:72rem;margin:auto;padding:1rem}\
-h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem}a{color:var(--linux)}p{max-width:44rem}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th,td{padding:.25rem .75rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}\
-th:first-child,td:first-child{text-align:left;padding-left:0}td:first-child{white-space:normal;min-width:9rem}\
-.better{color:var(--tessera);font-weight:600}.faint{color:var(--faint)}\
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:1.5rem}\
-figure{margin:0}svg{width:100%;height:auto;display:block}svg .title{font-weight:600}\
-pre{overflow-x:auto}details{margin:.5rem 0}";
+const PAGE_STYLE: &str = include_str!("page.css");
 
-/// The whole page.
-pub fn page(all: &[Measurement], live: &Live, breakdown: &[Breakdown]) -> Markup {
+/// What stands around everything, in every page.
+pub fn document(title: &str, content: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Tessera beside Linux" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) "\n" (PreEscaped(PAGE_STYLE)) }
             }
-            body { main {
-                (introduction(all))
-                (of_clock(all, Clock::Instructions, "Instructions"))
-                (of_clock(all, Clock::Wall, "Wall time"))
-                (of_running_system(live, breakdown))
-            } }
+            body { main { h1 { (title) } (content) } }
         }
     }
 }
 
+/// The whole page.
+pub fn page(all: &[Measurement], live: &Live, breakdown: &[Breakdown]) -> Markup {
+    let content = html! {
+        (introduction(all))
+        (of_clock(all, Clock::Instructions, "Instructions"))
+        (of_clock(all, Clock::Wall, "Wall time"))
+        (of_running_system(live, breakdown))
+    };
+    document("Tessera beside Linux", content)
+}
+
 fn introduction(all: &[Measurement]) -> Markup {
     html! {
-        h1 { "Tessera beside Linux" }
         p {
-            "The same static programs in the same emulator. A ratio below 1 means that Tessera \
-             needs less. Instructions are those of the program, its library and the kernel together, \
+            "The same static programs in the same emulator. ↓ stands where lower is better, ↑ where \
+             higher is; the best of the systems is bold, in figures and tables. A ratio below 1 means \
+             that Tessera does better: of rates it is turned round. Instructions are those of the program, its library and the kernel together, \
              counted by the emulator; they repeat exactly. Wall time is that of the emulator, which \
              has neither the caches nor the TLB of a processor. Where a paper prints a number for the \
              same, it stands beside ours: cycles of its authors' machine, so that shapes may be \
              compared and heights may not."
         }
-        (machines(all))
+        (machines(all.iter()))
     }
 }
 
@@ -66,13 +63,13 @@ fn of_clock(all: &[Measurement], clock: Clock, title: &str) -> Markup {
     html! {
         h2 { (title) }
         (summary(&own))
-        div.figures { @for figure in figures(&own) { figure { (figure.inline()) } } }
-        details { summary { "All numbers" } (table(all, clock)) }
+        div.figures.measured { @for figure in figures(&own, WIDTH) { figure { (figure.inline()) } } }
+        details open { summary { "All numbers" } (numbers(all, clock)) }
     }
 }
 
 fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
-    let narrow = |picture: Markup| html! { figure style="max-width:44rem" { (picture) } };
+    let narrow = |picture: Markup| html! { figure.narrow { (picture) } };
     html! {
         h2 { "Where the kernel is involved" }
         p { "What Tessera's CPU driver counts during one operation of a shell." }
@@ -84,7 +81,7 @@ fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
                  library and the servers; without the program itself, and without what other \
                  processes did meanwhile."
             }
-            (narrow(breakdown::picture(breakdown)))
+            div.measured { (narrow(breakdown::picture(breakdown))) }
             (breakdown::table(breakdown))
         }
         h2 { "The memory of a process" }
@@ -96,8 +93,8 @@ fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
         @if let Some(picture) = tree::picture(&live.capabilities) {
             h2 { "The capabilities of a running system" }
             p {
-                "Every distinct capability to memory while a shell runs a program, below what it was \
-                 made from. Those of one type below the same parents are drawn as one."
+                "Every distinct capability to memory of the first core while a shell runs a program, below \
+                 what it was made from. Those of one type below the same parents are drawn as one."
             }
             (narrow(picture))
         }
@@ -105,9 +102,8 @@ fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
 }
 
 /// Where and from which commit the measurements are.
-fn machines(all: &[Measurement]) -> Markup {
+pub fn machines<'a>(all: impl Iterator<Item = &'a Measurement>) -> Markup {
     let mut lines: Vec<String> = all
-        .iter()
         .filter(|one| one.system != System::Paper)
         .map(|one| format!("{}; commit {}", one.provenance.machine, one.provenance.commit))
         .collect();
@@ -118,7 +114,7 @@ fn machines(all: &[Measurement]) -> Markup {
 
 /// The figures of some measurements of one clock: of each benchmark one for each case with sizes,
 /// and one for all other cases.
-pub fn figures(own: &[&Measurement]) -> Vec<Figure> {
+pub fn figures(own: &[&Measurement], width: f64) -> Vec<Figure> {
     let mut figures = Vec::new();
     for benchmark in names(own) {
         let of: Vec<&Measurement> =
@@ -133,16 +129,16 @@ pub fn figures(own: &[&Measurement]) -> Vec<Figure> {
             }
         }
         if is_paper_figure(benchmark) {
-            figures.extend(figure_of_paper(&title, &sized));
+            figures.extend(figure_of_paper(&title, &sized, width));
             cases.clear();
         }
         for case in cases {
             let of_case: Vec<_> =
                 sized.iter().filter(|one| one.question.case == case).copied().collect();
-            figures.push(by_size(&format!("{title}: {case}"), &of_case));
+            figures.push(by_size(&format!("{title}: {case}"), &of_case, width));
         }
         if !single.is_empty() {
-            figures.push(bars(&title, &single));
+            figures.push(bars(&title, &single, width));
         }
     }
     figures
@@ -154,7 +150,7 @@ fn is_paper_figure(benchmark: &str) -> bool {
 }
 
 /// A figure for each unit.
-fn figure_of_paper(title: &str, sized: &[&Measurement]) -> Vec<Figure> {
+fn figure_of_paper(title: &str, sized: &[&Measurement], width: f64) -> Vec<Figure> {
     let mut units: Vec<&str> = Vec::new();
     for one in sized {
         if !units.contains(&one.question.unit.as_str()) {
@@ -167,7 +163,7 @@ fn figure_of_paper(title: &str, sized: &[&Measurement]) -> Vec<Figure> {
             1 => title.to_owned(),
             _ => format!("{title}: {unit}"),
         };
-        by_case(&title, &own)
+        by_case(&title, &own, width)
     };
     units.iter().map(|unit| of_unit(unit)).collect()
 }
@@ -183,45 +179,42 @@ fn names<'a>(own: &[&'a Measurement]) -> Vec<&'a str> {
     names
 }
 
-/// A line for each benchmark: how its ratios to Linux are spread.
+/// A line for each benchmark that Linux did, too: how its ratios to Linux are spread; means are geometric.
 fn summary(own: &[&Measurement]) -> Markup {
-    const COLUMNS: [&str; 5] =
-        ["benchmark", "least", "geometric mean", "greatest", "mean to Linux, THP"];
+    const COLUMNS: [&str; 5] = ["benchmark", "least", "mean", "greatest", "to Linux, THP"];
     let row = |benchmark: &str| {
         let of = |system| ratios(own, benchmark, system);
         let (plain, huge) = (of(System::Linux), of(System::LinuxThp));
         let least = plain.iter().copied().min_by(f64::total_cmp);
         let greatest = plain.iter().copied().max_by(f64::total_cmp);
-        html! {
-            tr {
-                td { (benchmark.replace('_', " ")) }
-                @for ratio in [least, mean(&plain), greatest, mean(&huge)] { (ratio_cell(ratio)) }
-            }
-        }
+        let ratios = [least, mean(&plain), greatest, mean(&huge)].map(ratio_cell);
+        std::iter::once(Cell::new(benchmark.replace('_', " "))).chain(ratios).collect()
     };
+    let compared = |benchmark: &&str| {
+        let mut systems = [System::Linux, System::LinuxThp].into_iter();
+        systems.any(|system| !ratios(own, benchmark, system).is_empty())
+    };
+    let rows: Vec<Vec<Cell>> = names(own).into_iter().filter(compared).map(row).collect();
     html! {
-        div.scroll { table {
-            thead { tr { @for column in COLUMNS { th { (column) } } } }
-            tbody { @for benchmark in names(own) { (row(benchmark)) } }
-        } }
+        @if !rows.is_empty() {
+            p {
+                "Ratios to Linux without huge pages, with their geometric mean, and the mean to \
+                 Linux with them."
+            }
+            (table_of(&COLUMNS, rows))
+        }
     }
 }
 
-/// Tessera's medians divided by those of `system`.
+/// What Tessera's medians cost in units of those of `system`.
 fn ratios(own: &[&Measurement], benchmark: &str, system: System) -> Vec<f64> {
     let of = |system: System| own.iter().filter(move |one| one.system == system);
     let pairs = of(System::Tessera).filter(|one| one.question.benchmark == benchmark);
     pairs
         .filter_map(|one| {
             let other = of(system).find(|other| other.question == one.question)?;
-            let ratio = one.median()? / other.median()?;
-            // Of a rate, more is better.
-            Some(match one.question.better {
-                crate::results::Direction::Lower => ratio,
-                crate::results::Direction::Higher => 1.0 / ratio,
-            })
+            one.question.better.cost(one.median()?, other.median()?)
         })
-        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
         .collect()
 }
 
@@ -231,48 +224,51 @@ fn mean(ratios: &[f64]) -> Option<f64> {
     (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
 }
 
-fn ratio_cell(ratio: Option<f64>) -> Markup {
-    let Some(ratio) = ratio else { return html! { td { "-" } } };
-    html! { td class=[(ratio < 1.0).then_some("better")] { (format_args!("{ratio:.2}")) } }
+fn ratio_cell(ratio: Option<f64>) -> Cell {
+    let Some(ratio) = ratio else { return Cell::nothing() };
+    Cell::new(format_args!("{ratio:.2}")).marked("better", ratio < 1.0)
 }
 
-fn table(all: &[Measurement], clock: Clock) -> Markup {
-    const SYSTEMS: [System; 3] = [System::Tessera, System::Linux, System::LinuxThp];
+/// Everything that figures show, a row for each question and a column for each system.
+fn numbers(all: &[Measurement], clock: Clock) -> Markup {
+    let own: Vec<&Measurement> = all.iter().filter(|one| one.question.clock == clock).collect();
+    let mut systems: Vec<System> = own.iter().map(|one| one.system).collect();
+    systems.extend([System::Tessera, System::Linux]);
+    systems.sort();
+    systems.dedup();
     let row = |question: &Question| {
-        let answer =
-            |system| all.iter().find(|one| one.question == *question && one.system == system);
+        let answer = |system: System| {
+            own.iter().find(|one| one.question == *question && one.system == system).copied()
+        };
         let median = |system| answer(system).and_then(Measurement::median);
-        let others = SYSTEMS[1..].iter().filter_map(|&system| median(system));
+        let others = [System::Linux, System::LinuxThp].into_iter().filter_map(median);
         let ratio = match (median(System::Tessera), question.better.best(others)) {
-            (Some(own), Some(linux)) if linux > 0.0 => Some(own / linux),
+            (Some(own), Some(linux)) => question.better.cost(own, linux),
             _ => None,
         };
-        html! {
-            tr {
-                td { (question) }
-                @for system in SYSTEMS {
-                    @match (answer(system), median(system)) {
-                        (_, Some(median)) => td { (grouped(median)) },
-                        (Some(_), None) => td.faint { "not supported" },
-                        (None, None) => td { "-" },
-                    }
-                }
-                td.faint { (question.unit) }
-                (ratio_cell(ratio))
-            }
-        }
+        let cell = |system: System| match answer(system) {
+            Some(one) => match one.median() {
+                Some(median) => Cell::new(grouped(median)).marked("best", is_best(one, &own)),
+                None => Cell::new("not supported").marked("faint", true),
+            },
+            None => Cell::nothing(),
+        };
+        let mut cells = vec![Cell::new(question)];
+        cells.extend(systems.iter().map(|&system| cell(system)));
+        cells.push(unit_cell(question));
+        cells.push(ratio_cell(ratio));
+        cells
     };
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th { "operation" }
-                @for system in SYSTEMS { th { (system.title()) } }
-                th { "unit" }
-                th { "ratio to the better Linux" }
-            } }
-            tbody { @for question in questions(all, clock) { (row(question)) } }
-        } }
-    }
+    let mut columns = vec!["operation".to_owned()];
+    columns.extend(systems.iter().map(|system| system.title().to_owned()));
+    columns.extend(["unit", "to better Linux"].map(str::to_owned));
+    table(&columns, questions(all, clock).into_iter().map(row).collect())
+}
+
+/// Unit and direction, as figures have them.
+pub fn unit_cell(question: &Question) -> Cell {
+    let text = format!("{}\u{a0}{}", question.unit, question.better.arrow());
+    Cell::new(text).marked("faint", true)
 }
 
 /// A row for each counter that moves.
@@ -286,22 +282,13 @@ fn events(events: &[Events]) -> Markup {
     };
     let moving = names.into_iter().enumerate().map(|(i, name)| (name, counts(i)));
     let moving = moving.filter(|(_, counts)| counts.iter().any(|count| *count != 0));
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th { "events" }
-                @for one in events { th { (one.operation) } }
-            } }
-            tbody {
-                @for (name, counts) in moving {
-                    tr {
-                        td { (name.replace('_', " ")) }
-                        @for count in counts { td { (grouped(count as f64)) } }
-                    }
-                }
-            }
-        } }
-    }
+    let rows = moving.map(|(name, counts)| {
+        let counts = counts.into_iter().map(|count| Cell::new(grouped(count as f64)));
+        std::iter::once(Cell::new(name.replace('_', " "))).chain(counts).collect()
+    });
+    let mut columns = vec!["events"];
+    columns.extend(events.iter().map(|one| one.operation));
+    table_of(&columns, rows.collect())
 }
 
 #[cfg(test)]
@@ -346,6 +333,30 @@ mod tests {
                 + page.matches(&format!("{open} ")).count();
             assert_eq!(opened, page.matches(&close).count(), "{one}");
         }
+    }
+
+    #[test]
+    fn figures_and_tables_agree() {
+        let rate = |system, value| {
+            let mut one = crate::results::tests::measured("rate", &[value]);
+            one.question.better = crate::results::Direction::Higher;
+            one.question.at = None;
+            Measurement { system, ..one }
+        };
+        let all =
+            [rate(System::Tessera, 20.0), rate(System::Linux, 10.0), rate(System::Host, 1234.0)];
+        let own: Vec<&Measurement> = all.iter().collect();
+        let figure = figures(&own, WIDTH)[0].inline().into_string();
+        let table = numbers(&all[..], Clock::Instructions).into_string();
+        // Twice as much of what should be much is half the cost, and the best is bold in both.
+        for text in ["class=\"best\">1,234<", ">20<", ">10<", "↑"] {
+            assert!(
+                figure.contains(text) && table.replace(" data-label=\"host\"", "").contains(text),
+                "{text}: {figure} {table}"
+            );
+        }
+        assert!(table.contains("class=\"better\"") && table.contains(">0.50</td>"), "{table}");
+        assert_eq!(ratios(&own, "mprotect", System::Linux), [0.5]);
     }
 
     #[test]

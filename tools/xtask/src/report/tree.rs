@@ -4,8 +4,8 @@
 //! capability was made into follows it, one deeper. There are hundreds, most of them alike, so
 //! brothers of one type are drawn as one, with the children of all of them.
 
-use super::chart::WIDTH;
-use super::svg::{Anchor, Drawing};
+use super::chart::{MARGIN, WIDTH};
+use super::svg::{Drawing, LINE};
 use crate::results::grouped;
 use maud::Markup;
 
@@ -48,23 +48,26 @@ fn groups(text: &str) -> Group {
     root
 }
 
-/// Draws the children of a group from row `row` on; the next free row.
-fn draw(drawing: &mut Drawing, group: &Group, depth: usize, mut row: usize) -> usize {
-    const STEP: f64 = 30.0;
-    let parent = row.saturating_sub(1);
+/// Draws the children of a group from `y` on, below the square of the group itself; where the next one
+/// would be.
+fn draw(drawing: &mut Drawing, group: &Group, depth: usize, mut y: f64) -> f64 {
+    const STEP: f64 = 18.0;
+    let trunk = MARGIN + STEP * depth as f64 - STEP + 6.0;
+    let mut above = y - LINE + 10.0;
     for child in &group.children {
-        let (x, y) = (12.0 + STEP * depth as f64, 8.0 + ROW * row as f64);
+        let x = MARGIN + STEP * depth as f64;
         if depth > 0 {
-            let trunk = x - STEP + 6.0;
-            drawing.line((trunk, 8.0 + ROW * parent as f64 + 15.0), (trunk, y + 8.0), "grid");
+            drawing.line((trunk, above), (trunk, y + 8.0), "grid");
             drawing.line((trunk, y + 8.0), (x - 2.0, y + 8.0), "grid");
+            above = y + 8.0;
         }
-        let class = format!("{} fill", colour(&child.kind));
+        let class = format!("{} fill", Use::of(&child.kind).class());
         drawing.rectangle([x, y + 2.0, 12.0, 12.0], &class, &child.kind);
-        drawing.text(x + 20.0, y + 13.0, Anchor::Start, "", &child.describe());
-        row = draw(drawing, child, depth + 1, row + 1);
+        let text = (x + 18.0, y + 13.0);
+        let below = drawing.paragraph(text, WIDTH - MARGIN - text.0, "", &child.describe());
+        y = draw(drawing, child, depth + 1, below - 13.0 + GAP);
     }
-    row
+    y
 }
 
 impl Group {
@@ -83,25 +86,70 @@ impl Group {
     }
 }
 
-const ROW: f64 = 22.0;
+/// Between two rows.
+const GAP: f64 = 3.0;
 
 /// Nothing if the text lists none.
 pub fn picture(text: &str) -> Option<Markup> {
     let root = groups(text);
     let mut drawing = Drawing::default();
-    let rows = draw(&mut drawing, &root, 0, 0);
-    let height = 16.0 + ROW * rows as f64;
-    (rows > 0).then(|| drawing.inline(WIDTH, height, "The tree of capabilities"))
+    let present = Use::ALL.iter().filter(|one| root.has(**one));
+    let entries: Vec<(String, &str)> =
+        present.map(|one| (one.class().to_owned(), one.meaning())).collect();
+    let top = drawing.legend((MARGIN, 8.0), WIDTH - 2.0 * MARGIN, &entries);
+    let height = draw(&mut drawing, &root, 0, top + 10.0);
+    let title = "The tree of capabilities";
+    (!root.children.is_empty()).then(|| drawing.inline(WIDTH, height + 4.0, title))
 }
 
-/// By what a capability is good for.
-fn colour(kind: &str) -> &'static str {
-    match kind {
-        "Frame" | "DevFrame" => "linux",
-        "Mapping" => "linux-thp",
-        "Pt" | "Pd" | "Pdpt" | "Pml4" | "Pml5" => "paper",
-        "Dispatcher" | "Endpoint" => "host",
-        _ => "tessera",
+impl Group {
+    /// Is a capability below it of such use?
+    fn has(&self, what: Use) -> bool {
+        self.children.iter().any(|child| Use::of(&child.kind) == what || child.has(what))
+    }
+}
+
+/// What a capability is good for: its colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Frames,
+    Mappings,
+    Tables,
+    Running,
+    Else,
+}
+
+impl Use {
+    const ALL: [Use; 5] = [Use::Else, Use::Frames, Use::Mappings, Use::Tables, Use::Running];
+
+    fn of(kind: &str) -> Use {
+        match kind {
+            "Frame" | "DevFrame" => Use::Frames,
+            "Mapping" => Use::Mappings,
+            "Pt" | "Pd" | "Pdpt" | "Pml4" | "Pml5" => Use::Tables,
+            "Dispatcher" | "Endpoint" => Use::Running,
+            _ => Use::Else,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Use::Frames => "linux",
+            Use::Mappings => "linux-thp",
+            Use::Tables => "paper",
+            Use::Running => "host",
+            Use::Else => "tessera",
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Use::Frames => "frames: memory to be mapped",
+            Use::Mappings => "mappings, made by mapping",
+            Use::Tables => "page tables",
+            Use::Running => "dispatchers, endpoints",
+            Use::Else => "memory to make others of, CNodes",
+        }
     }
 }
 
@@ -121,7 +169,8 @@ mod tests {
         assert_eq!(ram.children[0].describe(), "2 × Frame, 8 KiB, 1 with copies");
         assert_eq!(ram.children[0].children[0].describe(), "Mapping, 4 KiB");
         let svg = picture(text).unwrap().into_string();
-        assert_eq!(svg.matches("<rect").count(), 5, "{svg}");
+        assert_eq!(svg.matches("<rect").count(), 5 + 4, "five groups of four uses: {svg}");
+        assert!(svg.contains("page tables") && !svg.contains("dispatchers"), "{svg}");
         assert!(picture("cat: no such file").is_none());
     }
 

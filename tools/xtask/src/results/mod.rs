@@ -36,6 +36,32 @@ impl Direction {
         }
     }
 
+    /// In words, with the arrow that stands for it in tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            Direction::Lower => "↓ lower is better",
+            Direction::Higher => "↑ higher is better",
+        }
+    }
+
+    /// Only the arrow.
+    pub fn arrow(self) -> &'static str {
+        match self {
+            Direction::Lower => "↓",
+            Direction::Higher => "↑",
+        }
+    }
+
+    /// What `own` costs in units of `other`: below 1 is better, of rates, too. Nothing if one of them
+    /// is zero or no number.
+    pub fn cost(self, own: f64, other: f64) -> Option<f64> {
+        let ratio = match self {
+            Direction::Lower => own / other,
+            Direction::Higher => other / own,
+        };
+        (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+    }
+
     /// Is a value as good as the goal?
     pub fn is_reached(self, value: f64, goal: f64) -> bool {
         match self {
@@ -116,6 +142,12 @@ impl Measurement {
     pub fn range(&self) -> Option<(f64, f64)> {
         range(&self.samples)
     }
+
+    /// Between which times the middle half of the samples is: a single one that something else held
+    /// up does not count. Nothing of counts: they repeat, but for the first of them.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        quartiles(&self.samples).filter(|_| self.question.clock == Clock::Wall)
+    }
 }
 
 /// The middle sample; of an even number the mean of the two in the middle.
@@ -128,6 +160,19 @@ pub fn median(samples: &[f64]) -> Option<f64> {
         odd if odd % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// The first and the third quartile; between two samples what is in proportion.
+pub fn quartiles(samples: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let at = |share: f64| {
+        let place = share * last as f64;
+        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    };
+    Some((at(0.25), at(0.75)))
 }
 
 /// Least and greatest sample.
@@ -241,6 +286,20 @@ pub mod tests {
         assert_eq!(measured("even", &[5.0, 1.0, 3.0, 4.0]).median(), Some(3.5));
         assert_eq!(measured("none", &[]).median(), None);
         assert_eq!(measured("odd", &[5.0, 1.0, 3.0]).range(), Some((1.0, 5.0)));
+        assert_eq!(quartiles(&[900.0, 1.0, 3.0, 2.0, 4.0]), Some((2.0, 4.0)));
+        assert_eq!(
+            [quartiles(&[1.0, 2.0]), quartiles(&[7.0])],
+            [Some((1.25, 1.75)), Some((7.0, 7.0))]
+        );
+        assert_eq!(quartiles(&[]), None);
+    }
+
+    #[test]
+    fn costs() {
+        assert_eq!(Direction::Lower.cost(50.0, 100.0), Some(0.5));
+        assert_eq!(Direction::Higher.cost(50.0, 100.0), Some(2.0));
+        assert_eq!([Direction::Lower.cost(1.0, 0.0), Direction::Higher.cost(0.0, 1.0)], [None; 2]);
+        assert_eq!(Direction::Lower.cost(0.0, 0.0), None);
     }
 
     #[test]
