@@ -58,7 +58,7 @@ pub fn document(project: &Project) -> Result<()> {
     }
     // Programs name them, but no program is them.
     let mut doc = bare_metal(project, "doc", Part::User, Variant::Plain)?;
-    LIBRARIES.iter().for_each(|name| drop(doc.args(["--package", name])));
+    doc.args(LIBRARIES.iter().flat_map(|name| ["--package", name]));
     doc.args(["--quiet", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
     step(doc, "the documentation of the libraries")
 }
