@@ -2,7 +2,7 @@
 //!
 //! One Frame, one direction: a page with two counters, and a ring of bytes. The [`Sender`] copies in
 //! and moves one counter, the [`Receiver`] copies out and moves the other; the kernel has nothing to
-//! do unless somebody waits, and then the other side [`Bell::ring`]s: it sets a notification bit. A
+//! do unless somebody waits, and then the other side rings a bell: it sets a notification bit. A
 //! thread that waits keeps no other thread of its domain from running, which is what tells a channel
 //! from a call to a server.
 //!

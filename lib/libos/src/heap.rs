@@ -1,7 +1,7 @@
 //! The heap of a native program: pieces of the domain's RAM at addresses from [`NATIVE_HEAP`] on.
 //!
 //! The heap grows by a piece when the allocator finds no room, and [`release`] gives pieces back to the
-//! memory server in which nothing is allocated. A piece starts with a [`Piece`], which says what it is
+//! memory server in which nothing is allocated. A piece starts with a header, which says what it is
 //! made of; the pieces form a list in the order of their addresses.
 //!
 //! Rust ends a program where an allocation fails that was not asked for by a `try_` function. A server

@@ -8,7 +8,7 @@
 //! options of G18 §6.1, the one that shares both; see docs/cores.md).
 //!
 //! The library's own state (heap, slots, regions) is used in sections of
-//! [`preempt`](crate::preempt), which hold the lock of the domain. [Threads](crate::thread) belong to
+//! [`preempt`](mod@crate::preempt), which hold the lock of the domain. [Threads](crate::thread) belong to
 //! the first dispatcher: a worker does not wait for a `Mutex` or `Event` of theirs, but it may set
 //! one. Workers wait for each other by atomics.
 

@@ -13,7 +13,7 @@
 //!
 //! A native program manages its own memory: [`libos`], all of which is here under its own name,
 //! gives it RAM, page tables, page faults, threads and channels as libraries over capabilities. It
-//! is also a process beside the Linux processes: it has [arguments](env), [standard input and
+//! is also a process beside the Linux processes: it has [arguments](mod@env), [standard input and
 //! output](io), [files](fs) and an [exit status](process), which are requests to `unixd`.
 //!
 //! A program that no process executed (because the kernel booted it, or another domain made it)

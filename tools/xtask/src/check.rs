@@ -3,10 +3,13 @@
 
 use crate::compile::{for_all, packages};
 use crate::project::Project;
-use crate::toolchain::{check_tools, host, succeed, Part};
+use crate::toolchain::{bare_metal, check_tools, host, succeed, Part, Variant};
 use crate::{layers, links};
 use anyhow::Result;
 use std::process::Command;
+
+/// Libraries for the machine itself.
+const LIBRARIES: [&str; 4] = ["drivers", "libos", "linuxdomain", "tessera"];
 
 /// Stops at the first thing that is not in order.
 pub fn check(project: &Project) -> Result<()> {
@@ -53,7 +56,11 @@ pub fn document(project: &Project) -> Result<()> {
             step(doc, "the documentation of the bare-metal packages")?;
         }
     }
-    Ok(())
+    // Programs name them, but no program is them.
+    let mut doc = bare_metal(project, "doc", Part::User, Variant::Plain)?;
+    doc.args(LIBRARIES.iter().flat_map(|name| ["--package", name]));
+    doc.args(["--quiet", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    step(doc, "the documentation of the libraries")
 }
 
 fn step(command: Command, what: &str) -> Result<()> {

@@ -1,5 +1,5 @@
 //! What the documentation names exists: each relative link, and each path in backticks that looks like a
-//! file of the repository. `./x check` tests it.
+//! file of the repository. And the book names each package. `./x check` tests it.
 //!
 //! A path that begins with a folder of the repository is taken from there; one that only ends like a source
 //! file (`cap/policy.rs`) is the end of the path of some file. Blocks of code are examples, and what stands
@@ -13,6 +13,8 @@ use std::path::{Component, Path, PathBuf};
 /// The documents.
 const PAGE: &str = "README.md";
 const BOOK: &str = "docs";
+/// The page that names all packages.
+const INDEX: &str = "docs/README.md";
 /// Folders with files that documents name.
 const FOLDERS: [&str; 7] = ["crates", "docs", "guest", "kernel", "lib", "servers", "tools"];
 /// Folders in those that hold what was built.
@@ -48,6 +50,10 @@ pub fn check(root: &Path) -> Result<()> {
         dead.extend(tree.dead(document, &text));
     }
     ensure!(dead.is_empty(), "the documentation names what does not exist:\n{}", dead.join("\n"));
+    let index = fs::read_to_string(root.join(INDEX)).with_context(|| INDEX.to_owned())?;
+    let unnamed = tree.packages().filter(|folder| !index.contains(&format!("(../{folder})")));
+    let unnamed: Vec<String> = unnamed.collect();
+    ensure!(unnamed.is_empty(), "{INDEX} does not name these packages:\n{}", unnamed.join("\n"));
     Ok(())
 }
 
@@ -63,6 +69,14 @@ impl Tree {
             paths.insert(name);
         }
         Ok(Tree { paths })
+    }
+
+    /// The folders of all packages.
+    fn packages(&self) -> impl Iterator<Item = String> + '_ {
+        let manifests = self.paths.iter().filter(|path| path.ends_with("Cargo.toml"));
+        manifests
+            .filter_map(|path| path.parent()?.to_str().map(str::to_owned))
+            .filter(|p| !p.is_empty())
     }
 
     /// What a document names that does not exist.

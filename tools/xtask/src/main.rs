@@ -15,6 +15,8 @@ mod bench_host;
 #[cfg(feature = "workbench")]
 mod bench_sizes;
 #[cfg(feature = "workbench")]
+mod book;
+#[cfg(feature = "workbench")]
 mod check;
 #[cfg(feature = "workbench")]
 mod compare;
@@ -119,7 +121,7 @@ enum Action {
     /// Check what a change must pass besides the tests: formatting, lints, documentation
     Check,
     #[cfg(feature = "workbench")]
-    /// Build the documentation of all packages, in target/doc and target/*/doc
+    /// Make the book, in target/book, and the documentation of all packages, in target/doc and target/*/doc
     Doc,
 }
 
@@ -157,6 +159,10 @@ fn perform(action: Action) -> Result<i32> {
         #[cfg(feature = "workbench")]
         Action::Check => check::check(&project).map(|()| 0),
         #[cfg(feature = "workbench")]
-        Action::Doc => check::document(&project).map(|()| 0),
+        Action::Doc => {
+            check::document(&project)?;
+            println!("{}", book::make(&project)?.display());
+            Ok(0)
+        }
     }
 }
