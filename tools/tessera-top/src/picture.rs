@@ -110,20 +110,23 @@ impl Picture {
     }
 
     fn draw_title(&self, frame: &mut Frame, area: Rect) {
+        let is_wide = area.width >= WIDE;
         let mut line = vec![
             Span::from(" Tessera ").bold().reversed(),
-            Span::from(format!("  up {:.0} s   cores ", self.now.uptime)),
+            Span::from(format!("  up {:.0} s  cores", self.now.uptime)),
         ];
         for (core, &(all, idle)) in self.now.cores.iter().enumerate() {
             let before = self.before.as_ref().and_then(|before| before.cores.get(core));
             let (all_before, idle_before) = before.copied().unwrap_or_default();
             let (all, idle) = (all.saturating_sub(all_before), idle.saturating_sub(idle_before));
             let busy = (all.saturating_sub(idle) * 100).checked_div(all).unwrap_or(0);
-            line.push(Span::styled(format!("{busy:>3}% "), heat(busy)));
+            line.push(Span::styled(format!("{busy:>4}%"), heat(busy)));
         }
-        line.push(Span::from(format!("  load {}", self.now.load)));
-        line.push(Span::from(format!("   {} processes", self.now.processes.len())));
-        line.push(Span::from(format!("   {} capabilities", self.now.counter("capabilities"))));
+        // All three averages, or that of the last minute.
+        let averages = self.now.load.split(' ').take(if is_wide { 3 } else { 1 });
+        let load = averages.collect::<Vec<_>>().join(" ");
+        line.push(Span::from(format!("  load {load}  {} processes", self.now.processes.len())));
+        line.push(Span::from(format!("  {} capabilities", self.now.counter("capabilities"))));
         frame.render_widget(Line::from(line), area);
     }
 
