@@ -54,6 +54,8 @@ fn mapping_slot(index: usize) -> CapAddr {
 fn errno(status: Status) -> Errno {
     match status {
         Status::NoMemory => Errno::ENOMEM,
+        // The Frame has been taken away since it came.
+        Status::Empty => Errno::ESTALE,
         _ => Errno::EIO,
     }
 }
@@ -86,7 +88,7 @@ impl Places {
     }
 }
 
-/// Maps `bytes` bytes of the Frame in `frame_slot(index)` from `offset` on.
+/// Maps `bytes` bytes of the Frame in `frame_slot(index)` from `offset` on. `ESTALE`: it is not there any more.
 pub fn open(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
     let start = index as u64 * WINDOW_BYTES;
     let table = CapAddr::new(WINDOWS_L1, FIRST_TABLE_SLOT + (start / TABLE_BYTES) as u32);

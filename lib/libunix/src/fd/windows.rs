@@ -52,6 +52,9 @@ pub enum View {
     Hole(u64),
 }
 
+/// How often a Frame is asked for that others take away before it is used.
+const TRIES: u32 = 16;
+
 /// Layout number of the rings of pipes, which never change.
 const RING_LAYOUT: u32 = 0;
 
@@ -181,8 +184,19 @@ enum Opening {
     Hole(u64),
 }
 
-/// Opens a window on the extent that holds the start of `part`.
+/// Opens a window on the extent that holds the start of `part`. Others may truncate the file between the answer that
+/// has the Frame and its use, again and again.
 fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
+    for _ in 0..TRIES {
+        match open_once(io, desc, part, write) {
+            Err(Errno::ESTALE) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::EIO)
+}
+
+fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
     let Files { fds: Fds { windows, .. }, mm } = io.files();
     windows.mark_stale(part.inode, part.layout);
     let index = windows.vacate();
