@@ -281,19 +281,23 @@ fn a_container_that_comes_twice_finds_its_new_neighbour() {
     assert_eq!(total(&collect(&mut m)), 3 * NODE + 3 * 4096);
 }
 
-/// What a dispatcher had before is destroyed when it gets something else, not at somebody's next delete.
-#[test]
-fn configuring_destroys_what_it_replaces() {
-    let mut m = Machine::new();
-    let dispatcher = m.make(CapType::Dispatcher, 0, 4096, 16);
-    let configure = |cspace: CapAddr| op::Configure {
+/// Gives a dispatcher a root CNode, and nothing else.
+fn configure(cspace: CapAddr) -> op::Configure {
+    op::Configure {
         cspace: cspace.into(),
         vspace: Place::NULL,
         frame: Place::NULL,
         frame_va: 0,
         fault_ep: Place::NULL,
         options: 0,
-    };
+    }
+}
+
+/// What a dispatcher had before is destroyed when it gets something else, not at somebody's next delete.
+#[test]
+fn configuring_destroys_what_it_replaces() {
+    let mut m = Machine::new();
+    let dispatcher = m.make(CapType::Dispatcher, 0, 4096, 16);
     let first = m.make(CapType::L1CNode, 0x4000, NODE, 20);
     m.make(CapType::L2CNode, 0x8000, NODE, 21);
     m.call(at(21), op::Move { dst: Place::l1(first, 1) }).unwrap();
@@ -415,14 +419,6 @@ fn configuring_again_destroys_all_of_what_it_replaced() {
     let mut m = Machine::new();
     m.checking = false;
     let dispatcher = m.make(CapType::Dispatcher, 0, 4096, 16);
-    let configure = |cspace: CapAddr| op::Configure {
-        cspace: cspace.into(),
-        vspace: Place::NULL,
-        frame: Place::NULL,
-        frame_va: 0,
-        fault_ep: Place::NULL,
-        options: 0,
-    };
     let first = m.make(CapType::L1CNode, 0x4000, NODE, 20);
     let second = m.make(CapType::L1CNode, 0xc000, NODE, 22);
     m.retype(RAM, CapType::Endpoint, 0x10_0000, 4096, 200, CapAddr::new(0, 40)).unwrap();
@@ -441,23 +437,15 @@ fn configuring_again_destroys_all_of_what_it_replaced() {
 #[test]
 fn configuring_may_end_whoever_does_it() {
     let mut m = Machine::new();
-    let settings = |cspace: CapAddr, rest: [CapAddr; 2]| op::Configure {
-        cspace: cspace.into(),
-        vspace: rest[0].into(),
-        frame: rest[1].into(),
-        frame_va: 0x1000,
-        fault_ep: Place::NULL,
-        options: 0,
-    };
-    let none = [CapAddr::NULL; 2];
     let (dispatcher, other) = (at(17), at(20));
     m.make(CapType::Dispatcher, 0x4000, 4096, 17);
     m.make(CapType::Dispatcher, 0x5000, 4096, 20);
     let old = m.make(CapType::L1CNode, 0x8000, NODE, 18);
     let new = m.make(CapType::L1CNode, 0xc000, NODE, 19);
     // The root of `dispatcher` has the last capability to `other`, which is to run.
-    m.call(dispatcher, settings(old, none)).unwrap();
-    m.call(other, settings(ROOT, [VSPACE, FRAME])).unwrap();
+    m.call(dispatcher, configure(old)).unwrap();
+    let (vspace, frame) = (VSPACE.into(), FRAME.into());
+    m.call(other, op::Configure { vspace, frame, frame_va: 0x1000, ..configure(ROOT) }).unwrap();
     m.call(other, op::Start {}).unwrap();
     m.call(other, op::Move { dst: Place::l1(old, 5) }).unwrap();
     m.delete(old).unwrap();
@@ -466,7 +454,7 @@ fn configuring_may_end_whoever_does_it() {
         m.run();
     }
     let second = m.current();
-    m.raw(dispatcher.into(), 0, settings(new, none));
+    m.raw(dispatcher.into(), 0, configure(new));
     m.check();
     assert_ne!(m.current(), second, "it has gone");
 }
