@@ -15,14 +15,6 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// Of both ranges.
-    pub fn plus(self, other: Residency) -> Residency {
-        Residency {
-            own: self.own + other.own,
-            shared: self.shared + other.shared,
-            objects: self.objects + other.objects,
-        }
-    }
     /// All pages.
     pub fn all(&self) -> u64 {
         self.own + self.shared + self.objects

@@ -33,8 +33,8 @@ pub enum Text {
     Auxiliary,
 }
 
-/// The text that a path names, if it is one of this process, by either name, and to be read. If it is another
-/// file of this process in `/proc`, what `unixd` knows for it is brought up to date.
+/// The text that a path names, if it is one of this process, by either name, and to be read. If it is one
+/// that `unixd` makes of what this process tells of its memory, that is brought up to date.
 pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
     let rest = path.strip_prefix(b"/proc/")?;
     let at = rest.iter().position(|&byte| byte == b'/')?;
@@ -48,10 +48,11 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
         b"smaps" => Text::Maps(Detail::Each),
         b"smaps_rollup" => Text::Maps(Detail::Sum),
         b"auxv" => Text::Auxiliary,
-        _ => {
+        b"status" | b"stat" | b"statm" => {
             usage::count(&mut io.mm);
             return None;
         }
+        _ => return None,
     };
     (flags & (O_ACCMODE | O_PATH | O_DIRECTORY) == O_RDONLY).then_some(text)
 }
