@@ -1,6 +1,6 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
-use super::{GENERAL_PROTECTION, PAGE_FAULT};
+use super::{DEBUG, GENERAL_PROTECTION, PAGE_FAULT};
 use crate::arch::log;
 use crate::cores::CoreId;
 use crate::dispatch::{is_upcalled, log_fault};
@@ -36,6 +36,10 @@ impl CpuDriver {
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
         }
         if goes_on_at_fixup(dcb, vector, error, address) {
+            return;
+        }
+        // Of the registers before those that this loads, the trap has come too late.
+        if vector == DEBUG && frame.is_some() && frame.finish_step(&dcb.ctx) {
             return;
         }
         let words = [vector, error, address, dcb.ctx.rip.get()];

@@ -74,6 +74,10 @@ impl Life<'_> {
         if signal == SIGCONT && stopped {
             self.resume(pid);
         }
+        if self.procs.tracees.has_thread_of(pid) {
+            // Whatever comes of it, its tracer is told before.
+            return self.deliver(pid, thread, signal, info, taker);
+        }
         let nothing =
             ignored || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
         if nothing && !blocked {

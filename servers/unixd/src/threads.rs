@@ -161,6 +161,7 @@ impl Life<'_> {
         if tid == pid {
             self.procs.get_mut(pid)?.first_ended = true;
         } else {
+            self.trace_gone(tid, status);
             self.remove_thread(tid);
         }
         let proc = self.procs.get(pid)?;
@@ -190,6 +191,7 @@ impl Life<'_> {
             let pid = self.procs.leader(tid);
             self.fx.drop_kept(pid, &blocked.call);
         }
+        self.trace_gone(tid, self.procs.get(self.procs.leader(tid)).map_or(0, |proc| proc.status));
         let Some(thread) = self.procs.remove_thread(tid) else { return };
         let dispatcher = thread.dispatcher.first();
         // It does not run any more from here on.

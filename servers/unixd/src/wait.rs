@@ -162,5 +162,12 @@ fn interrupted(call: &Call) -> Tried {
 
 /// May a signal end this request?
 fn is_interruptible(any: &Any) -> bool {
-    !matches!(any, Any::ForkWait(_))
+    !matches!(
+        any,
+        Any::ForkWait(_)
+            | Any::TraceStop(_)
+            | Any::TraceAnswer(_)
+            | Any::Trace(_)
+            | Any::TraceMemory(_)
+    )
 }

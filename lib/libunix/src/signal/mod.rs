@@ -27,9 +27,12 @@ use crate::thread::Me;
 use abi::Regs;
 use actions::Action;
 pub use cause::Cause;
+pub use deliver::{check_rip, Info};
 use cause::PAGE_FAULT;
 pub use deliver::settle;
 use linuxabi::sigstack::AltStack;
+use crate::errno::Result;
+use alloc::vec::Vec;
 use linuxabi::Errno;
 use unixproto::signals::*;
 use vectors::Vectors;
@@ -136,6 +139,26 @@ impl Own {
         self.blocked
     }
 
+    /// Vector registers, in the form of `xsave` or, if not `extended`, of `fxsave`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the CPU has no such form; `ENOMEM`.
+    pub fn vector_state(&mut self, extended: bool) -> Result<Vec<u8>> {
+        self.vectors.bytes();
+        self.vectors.shown(extended)
+    }
+
+    /// Sets them.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the CPU does not take that.
+    pub fn set_vector_state(&mut self, bytes: &[u8], extended: bool) -> Result<()> {
+        self.vectors.bytes();
+        self.vectors.take(bytes, extended)
+    }
+
     /// Bytes of vector state in a handler's frame.
     pub fn vector_bytes(&mut self) -> u64 {
         self.vectors.bytes() as u64
@@ -174,7 +197,7 @@ pub fn dequeue(set: u64) -> Option<(u32, SigInfo)> {
 
 /// Would a wait of this thread end at once because of a signal?
 pub fn is_interrupted(me: &Me) -> bool {
-    pending() & !me.signals.blocked != 0
+    pending() & !me.signals.blocked != 0 || crate::trace::has_work()
 }
 
 /// Is there anything for [`deliver()`] to do?
@@ -212,7 +235,7 @@ pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64,
 pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     let Cause { signal, code, address, vector, error } = cause;
     fault(p, signal, code, address, vector, error);
-    if p.signals.action(signal).handler == actions::SIG_DFL {
+    if p.signals.action(signal).handler == actions::SIG_DFL && !crate::trace::is_traced() {
         log_end(regs, cause);
     }
 }

@@ -200,7 +200,7 @@ const BUGS: &[Bug] = &[
         changes: &[
             (
                 "servers/unixd/src/server/requests.rs",
-                "            Any::Fork(op) => self.births().fork(pid, op.act),\n",
+                "            Any::Fork(op) => self.births().fork(pid, op.act, op.traced),\n",
                 "            Any::Fork(op) => {\n                \
                  let forked = self.births().fork(pid, op.act);\n                \
                  if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
