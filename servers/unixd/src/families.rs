@@ -278,9 +278,6 @@ impl Life<'_> {
         if let Some(signal) = self.deadly_signal(pid).filter(|_| !spared) {
             return self.strike_down(pid, signal);
         }
-        if traced {
-            self.continue_traced(pid);
-        }
         let threads = self.procs.threads_of(pid);
         if !self.shares_a_stop(pid) {
             self.procs.unsuspend(threads.iter().copied());

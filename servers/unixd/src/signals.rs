@@ -75,6 +75,9 @@ impl Life<'_> {
             self.resume(pid);
         }
         if self.procs.tracees.has_thread_of(pid) {
+            if signal == SIGCONT {
+                self.continue_traced(pid);
+            }
             // Whatever comes of it, its tracer is told before.
             return self.deliver(pid, thread, signal, info, taker);
         }

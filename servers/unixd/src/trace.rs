@@ -8,7 +8,7 @@
 
 use crate::exits::honest;
 use crate::life::Life;
-use crate::procs::{Pid, State};
+use crate::procs::{Pid, State, INIT};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
 use crate::tracees::{Asked, Info, Phase, Tracee};
@@ -48,6 +48,9 @@ impl Life<'_> {
         let op::TraceAttach { tid, seize, options } = op;
         if !valid_options(options) {
             return Err(Errno::EIO);
+        }
+        if tid == INIT {
+            return Err(Errno::EPERM);
         }
         let leader = self.traceable(pid, tid)?;
         if leader == pid || self.procs.tracees.live(tid).is_some() {
@@ -253,7 +256,7 @@ impl Life<'_> {
                 self.let_go(tid, value as u32);
                 return count(0);
             }
-            request::LISTEN if tracee.seized && tracee.is_in_group_stop() => {
+            request::LISTEN if tracee.may_listen => {
                 tracee.phase = Phase::Listening;
                 return count(0);
             }
@@ -461,7 +464,7 @@ impl Life<'_> {
         }
     }
 
-    /// A process with traced threads goes on.
+    /// A process with traced threads goes on. Those that were seized stop once more, to tell that.
     pub fn continue_traced(&mut self, pid: Pid) {
         let threads: Vec<Tid> = self.procs.tracees.threads_of(pid).map(|(tid, _)| tid).collect();
         for tid in threads {
@@ -469,7 +472,11 @@ impl Life<'_> {
             tracee.group = None;
             match tracee.phase {
                 Phase::Listening => self.trap_again(tid),
-                Phase::Stopped if tracee.seized && tracee.is_in_group_stop() => tracee.again = true,
+                Phase::Stopped if tracee.seized => tracee.again = true,
+                Phase::Running if tracee.seized => {
+                    self.show_trace(tid, flag::WANTED);
+                    self.stir_tracee(tid);
+                }
                 _ => {}
             }
         }

@@ -47,6 +47,8 @@ pub struct Tracee {
     pub info_changed: bool,
     /// The signal that has stopped its process, for the stop in which it tells of that.
     pub group: Option<u32>,
+    /// It has stopped since it was wanted to, and may be left there (`PTRACE_LISTEN`).
+    pub may_listen: bool,
     /// It is to stop once more when it goes on.
     pub again: bool,
     /// [`flag::SYSCALLS`], [`flag::STEP`] or 0: until when it goes on.
@@ -67,6 +69,7 @@ impl Tracee {
             info: None,
             info_changed: false,
             group: None,
+            may_listen: false,
             again: false,
             mode: 0,
         }
@@ -85,33 +88,31 @@ impl Tracee {
         let (what, info) = match kind {
             stop::SIGNAL => (value & 0x7f, info),
             stop::SYSCALL if self.options & PTRACE_O_TRACESYSGOOD != 0 => {
-                (SIGTRAP | 0x80, Some(trap(SIGTRAP | 0x80)))
+                (SIGTRAP | 0x80, Some(trap(SIGTRAP, SIGTRAP | 0x80)))
             }
-            stop::SYSCALL => (SIGTRAP, Some(trap(SIGTRAP))),
-            stop::EVENT => (event(value & 0xff), Some(trap(event(value & 0xff)))),
-            _ => match self.group.take() {
-                Some(signal) if self.seized => (signal | PTRACE_EVENT_STOP << 8, None),
-                // Nobody has sent this one.
-                Some(signal) => (signal, None),
-                None => (event(PTRACE_EVENT_STOP), Some(trap(event(PTRACE_EVENT_STOP)))),
-            },
+            stop::SYSCALL => (SIGTRAP, Some(trap(SIGTRAP, SIGTRAP))),
+            stop::EVENT => (event(value & 0xff), Some(trap(SIGTRAP, event(value & 0xff)))),
+            // Nobody has sent the signal of this one.
+            _ if !self.seized => (self.group.take().unwrap_or(SIGTRAP), None),
+            _ => {
+                let signal = self.group.take().unwrap_or(SIGTRAP);
+                let what = signal | PTRACE_EVENT_STOP << 8;
+                (what, Some(trap(signal, what)))
+            }
         };
+        self.may_listen = self.seized && what >> 8 == PTRACE_EVENT_STOP;
         self.phase = Phase::Stopped;
         (self.message, self.info, self.info_changed) = (message, info, false);
         self.news = Some(what << 8 | 0x7f);
         what
     }
 
-    /// Has it stopped together with its process?
-    pub fn is_in_group_stop(&self) -> bool {
-        self.phase != Phase::Running && self.info.is_none()
-    }
 }
 
 /// The `siginfo_t` of a stop that is about no signal: its code says what.
-fn trap(code: u32) -> Info {
+fn trap(signal: u32, code: u32) -> Info {
     let mut info = [0; INFO_BYTES];
-    info[..4].copy_from_slice(&SIGTRAP.to_le_bytes());
+    info[..4].copy_from_slice(&signal.to_le_bytes());
     info[8..12].copy_from_slice(&code.to_le_bytes());
     info
 }

@@ -85,11 +85,13 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
         notifications.fetch_and(!NOTE_SIGNAL, Ordering::AcqRel);
     }
     loop {
-        while let Some(info) = next(&mut p.me.signals) {
-            act(p, regs, &info);
+        // As on Linux, what a tracer wants comes before signals.
+        if trace::work(p, regs) {
+            continue;
         }
-        if !trace::work(p, regs) {
-            break;
+        match next(&mut p.me.signals) {
+            Some(info) => act(p, regs, &info),
+            None => break,
         }
     }
     if restart_wish(&p.me, regs).is_some() {

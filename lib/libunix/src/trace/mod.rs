@@ -111,10 +111,8 @@ pub fn work(p: &mut Process, regs: &mut Regs) -> bool {
         _ if flags & flag::SERVE != 0 => stop::SERVE,
         _ => return false,
     };
-    let resumed = wait(p, regs, &Stop::new(kind, 0), &[]);
-    if resumed.signal != 0 {
-        post(resumed.signal);
-    }
+    // As on Linux: a signal counts where one was about to be delivered, and at the ends of system calls.
+    wait(p, regs, &Stop::new(kind, 0), &[]);
     true
 }
 
@@ -157,11 +155,7 @@ fn post(signal: u32) {
 /// Stops for an event, if its tracer wants to hear of it.
 pub fn tell(p: &mut Process, regs: &mut Regs, event: u32, message: u64) {
     if wants(event) {
-        let stop = Stop { message, ..Stop::new(stop::EVENT, event) };
-        let resumed = wait(p, regs, &stop, &[]);
-        if resumed.signal != 0 {
-            post(resumed.signal);
-        }
+        wait(p, regs, &Stop { message, ..Stop::new(stop::EVENT, event) }, &[]);
     }
 }
 
