@@ -164,7 +164,7 @@ extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
     p.me.call = NO_CALL;
-    if trace_library::is_traced() || trace_library::has_work() {
+    if trace_library::is_traced() {
         return settle(p, regs, frame);
     }
     finish(p, regs, frame)

@@ -204,7 +204,8 @@ pub fn is_interrupted(me: &Me) -> bool {
 #[inline(always)]
 pub fn needs_attention(me: &Me, regs: &Regs) -> bool {
     let waiting = pending() & !me.signals.blocked;
-    waiting != 0 || me.signals.attention || restart_wish(me, regs).is_some()
+    let wanted = waiting != 0 || me.signals.attention || crate::trace::has_work();
+    wanted || restart_wish(me, regs).is_some()
 }
 
 /// Does the system call want to be repeated, and how?
