@@ -17,6 +17,7 @@ use libos::{invoke, op as kop, Cap};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::bit;
+use unixproto::trace::flag;
 use unixproto::{Any, Errno};
 
 /// The id of a thread, which is a process id for the first one.
@@ -136,6 +137,12 @@ impl Procs {
     pub fn has_signal(&self, tid: Tid) -> bool {
         let (own, first) = self.headers_of(tid);
         pending((own, first)) & !mask(own) != 0
+    }
+    /// Is a thread to look at its header for a tracer?
+    #[inline]
+    pub fn is_to_stop(&self, tid: Tid) -> bool {
+        let wanted = |header: &Header| header.trace.load(Relaxed) & (flag::WANTED | flag::SERVE);
+        self.header_of(tid).is_some_and(|header| wanted(header) != 0)
     }
     /// Does a thread wait for one of these signals in `SigWait`?
     pub fn awaits(&self, tid: Tid, signals: u64) -> bool {

@@ -8,6 +8,8 @@
 
 use crate::exits::honest;
 use crate::life::Life;
+use crate::nodes::Node;
+use crate::procfs::ProcNode;
 use crate::procs::{Pid, State, INIT};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
@@ -415,7 +417,18 @@ impl Life<'_> {
             true => (command::WRITE_SEEN, self.procs.a(self.caller, call)?),
             false => (command::READ_SEEN, Vec::new()),
         };
-        if leader == pid || bytes > DATA_BYTES as u64 {
+        self.ask_process(call, leader, (what, address, bytes), &data)
+    }
+
+    /// Has a thread of another process do something about its memory.
+    fn ask_process(
+        &mut self,
+        call: &Call,
+        leader: Pid,
+        (what, address, value): (u32, u64, u64),
+        data: &[u8],
+    ) -> Tried {
+        if leader == self.caller.pid || value > DATA_BYTES as u64 {
             return Err(Errno::EINVAL);
         }
         let asked = self.procs.tracees.asked.iter().find(|(_, asked)| asked.by == self.caller.tid);
@@ -425,7 +438,26 @@ impl Life<'_> {
             None => self.server_of(leader).ok_or(Errno::EIO)?,
         };
         // A thread that had to be woken is sent the command when it is there.
-        self.ask(call, server, TraceCommand { what, number: 0, address, value: bytes }, &data)
+        self.ask(call, server, TraceCommand { what, number: 0, address, value }, data)
+    }
+
+    /// Reads or writes an open `/proc/PID/mem`. Whoever has opened it may do so as long as the process is there.
+    pub fn memory_file(
+        &mut self,
+        call: &mut Call,
+        op: op::MemoryFile,
+        (node, started): (Node, u64),
+    ) -> Tried {
+        let Node::Proc(ProcNode::File(leader, _)) = node else { return Err(Errno::EBADF) };
+        let there = self.procs.live(leader).is_ok_and(|proc| proc.started == started);
+        if !there {
+            return count(0);
+        }
+        let (what, data) = match op.write {
+            true => (command::WRITE, self.procs.a(self.caller, call)?),
+            false => (command::READ, Vec::new()),
+        };
+        self.ask_process(call, leader, (what, op.address, op.bytes), &data)
     }
 
     /// The thread that serves those who look into a process: one that waits for commands, else one that can be interrupted.

@@ -99,7 +99,8 @@ impl Life<'_> {
     /// Keeps a request for later, unless a signal keeps the process from waiting.
     #[inline]
     pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
-        if is_interruptible(&call.any) && self.procs.has_signal(tid) {
+        let has_work = self.procs.has_signal(tid) || self.procs.is_to_stop(tid);
+        if has_work && is_interruptible(&call.any) {
             return interrupted(&call);
         }
         let blocked = self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)?;
@@ -169,5 +170,6 @@ fn is_interruptible(any: &Any) -> bool {
             | Any::TraceAnswer(_)
             | Any::Trace(_)
             | Any::TraceMemory(_)
+            | Any::MemoryFile(_)
     )
 }

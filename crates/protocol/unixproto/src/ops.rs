@@ -478,6 +478,18 @@ requests! {
         bytes: u64
     ) -> Count;
 
+    /// As `TraceMemory`, of the process whose memory was opened, whatever the protection of its pages. 0: nothing is left of it.
+    126 MemoryFile(
+        /// Description.
+        desc: u32,
+        /// `a` is written there.
+        write: bool,
+        /// Where.
+        address: u64,
+        /// How much, at most `DATA_BYTES`.
+        bytes: u64
+    ) -> Count;
+
     // Time and signals. All may answer `EINTR`.
 
     /// Sleeps.

@@ -6,7 +6,7 @@
 //!
 //! A thread that nobody traces pays nothing: system calls enter at [`upcall::show_calls`] only from its first stop on.
 
-mod memory;
+pub mod memory;
 mod registers;
 pub mod tracer;
 

@@ -78,6 +78,15 @@ impl Unixd {
             Any::TraceStop(op) => self.life().trace_stop(call, op),
             Any::TraceAnswer(op) => self.life().trace_answer(call, op),
             Any::Trace(op) => self.life().trace(pid, call, op),
+            Any::MemoryFile(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                if op.write { desc.writable() } else { desc.readable() }?;
+                let (node, started) = match desc.object {
+                    Object::Memory(node, started) => (node, started),
+                    _ => return Err(Errno::EBADF),
+                };
+                self.life().memory_file(call, op, (node, started))
+            }
             Any::TraceMemory(op) => self.life().trace_memory(pid, call, op),
             Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
