@@ -125,5 +125,20 @@ int main(void) {
     unsigned long mask = 0; v = ptrace(PTRACE_GETSIGMASK, pid, 8, &mask); printf("mask %ld %lx\n", v, mask);
     v = ptrace(PTRACE_GETSIGMASK, pid, 4, &mask); printf("mask of 4 %ld %d\n", v, errno);
     ptrace(PTRACE_KILL, pid, 0, 0); w("killed", pid);
+    /* 4: let go behind a step */
+    pid = fork();
+    if (!pid) { ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGSTOP); _exit(11); }
+    w("stop", pid);
+    ptrace(PTRACE_SINGLESTEP, pid, 0, 0); w("step", pid);
+    ptrace(PTRACE_DETACH, pid, 0, 0); w("let go", pid);
+    /* 5: one that steps itself */
+    pid = fork();
+    if (!pid) {
+        signal(SIGTRAP, handler);
+        asm volatile("pushf; orq $0x100, (%%rsp); popf; nop; pushf; andq $~0x100, (%%rsp); popf" ::: "memory", "cc");
+        printf("stepped itself: %d\n", got);
+        _exit(12);
+    }
+    w("end", pid);
     return 0;
 }

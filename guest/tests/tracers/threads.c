@@ -1,4 +1,5 @@
 // What strace and gdb look at: threads one after the other, and a child.
+#pragma GCC optimize("O0")
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -29,7 +30,9 @@ int main(void) {
         write(1, "child\n", 6);
         _exit(3);
     }
-    wait(NULL);
+    int status;
+    wait(&status);
+    printf("status %x\n", status);
     printf("shared %d\n", shared);
     return 0;
 }

@@ -16,8 +16,8 @@ use crate::threads::Tid;
 use crate::tracees::{Asked, Info, Phase, Tracee};
 use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::vec::Vec;
-use libos::Cap;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use libos::Cap;
 use unixproto::ops::TraceCommand;
 use unixproto::session::{CHLD_NOSTOP, DATA_BYTES, NOTE_TRACE};
 use unixproto::signals::*;
@@ -260,6 +260,10 @@ impl Life<'_> {
             }
             request::LISTEN if tracee.may_listen => {
                 tracee.phase = Phase::Listening;
+                if core::mem::take(&mut tracee.again) {
+                    // Its process has gone on before its tracer looked.
+                    self.trap_again(tid);
+                }
                 return count(0);
             }
             request::SET_OPTIONS if valid_options(value as u32) => {

@@ -5,9 +5,9 @@ use crate::threads::Tid;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use unixproto::trace::{PTRACE_EVENT_STOP, PTRACE_O_TRACESYSGOOD};
 use unixproto::signals::SIGTRAP;
 use unixproto::trace::{flag, stop, INFO_BYTES, OPTION_EVENTS};
+use unixproto::trace::{PTRACE_EVENT_STOP, PTRACE_O_TRACESYSGOOD};
 
 /// A `siginfo_t`.
 pub type Info = [u8; INFO_BYTES];
@@ -106,7 +106,6 @@ impl Tracee {
         self.news = Some(what << 8 | 0x7f);
         what
     }
-
 }
 
 /// The `siginfo_t` of a stop that is about no signal: its code says what.

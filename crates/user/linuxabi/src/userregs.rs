@@ -58,10 +58,33 @@ impl UserRegs {
     /// Its words, in order.
     pub fn words(&self) -> [u64; WORDS] {
         [
-            self.r15, self.r14, self.r13, self.r12, self.rbp, self.rbx, self.r11, self.r10, self.r9,
-            self.r8, self.rax, self.rcx, self.rdx, self.rsi, self.rdi, self.orig_rax, self.rip,
-            self.cs, self.rflags, self.rsp, self.ss, self.fs_base, self.gs_base, self.ds, self.es,
-            self.fs, self.gs,
+            self.r15,
+            self.r14,
+            self.r13,
+            self.r12,
+            self.rbp,
+            self.rbx,
+            self.r11,
+            self.r10,
+            self.r9,
+            self.r8,
+            self.rax,
+            self.rcx,
+            self.rdx,
+            self.rsi,
+            self.rdi,
+            self.orig_rax,
+            self.rip,
+            self.cs,
+            self.rflags,
+            self.rsp,
+            self.ss,
+            self.fs_base,
+            self.gs_base,
+            self.ds,
+            self.es,
+            self.fs,
+            self.gs,
         ]
     }
 
@@ -70,8 +93,33 @@ impl UserRegs {
         let [r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, rflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs] =
             *words;
         UserRegs {
-            r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip,
-            cs, rflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs,
+            r15,
+            r14,
+            r13,
+            r12,
+            rbp,
+            rbx,
+            r11,
+            r10,
+            r9,
+            r8,
+            rax,
+            rcx,
+            rdx,
+            rsi,
+            rdi,
+            orig_rax,
+            rip,
+            cs,
+            rflags,
+            rsp,
+            ss,
+            fs_base,
+            gs_base,
+            ds,
+            es,
+            fs,
+            gs,
         }
     }
 

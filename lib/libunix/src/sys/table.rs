@@ -7,8 +7,8 @@ use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, signals, timer};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
-use crate::trace::tracer;
 use crate::signal::calls;
+use crate::trace::tracer;
 use abi::Regs;
 
 /// A system call.

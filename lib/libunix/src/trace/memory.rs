@@ -14,7 +14,8 @@ pub fn read(mm: &mut Mm, address: u64, len: usize, force: bool) -> Vec<u8> {
     while force && done < bytes.len() {
         let at = address.wrapping_add(done as u64);
         let end = bytes.len().min(done + (PAGE - at % PAGE) as usize);
-        let moved = with_right(mm, at, Prot::READ, |mm| user::read(mm, at, &mut bytes[done..end]).bytes);
+        let moved =
+            with_right(mm, at, Prot::READ, |mm| user::read(mm, at, &mut bytes[done..end]).bytes);
         match moved {
             None | Some(0) => break,
             Some(more) => done += more,
@@ -30,7 +31,8 @@ pub fn write(mm: &mut Mm, address: u64, bytes: &[u8], force: bool) -> usize {
     while force && done < bytes.len() {
         let at = address.wrapping_add(done as u64);
         let end = bytes.len().min(done + (PAGE - at % PAGE) as usize);
-        let moved = with_right(mm, at, Prot::WRITE, |mm| user::write(mm, at, &bytes[done..end]).bytes);
+        let moved =
+            with_right(mm, at, Prot::WRITE, |mm| user::write(mm, at, &bytes[done..end]).bytes);
         match moved {
             None | Some(0) => break,
             Some(more) => done += more,
@@ -41,7 +43,12 @@ pub fn write(mm: &mut Mm, address: u64, bytes: &[u8], force: bool) -> usize {
 
 /// Does something with one page that the program may not do with it. `None`: it may do so already, or that would change
 /// what others see.
-fn with_right(mm: &mut Mm, at: u64, right: Prot, act: impl FnOnce(&mut Mm) -> usize) -> Option<usize> {
+fn with_right(
+    mm: &mut Mm,
+    at: u64,
+    right: Prot,
+    act: impl FnOnce(&mut Mm) -> usize,
+) -> Option<usize> {
     let page = at & !(PAGE - 1);
     let entry = *mm.space.map().at(page / PAGE)?;
     let writes_shared = entry.flags.has(Flags::SHARED) && right.has(Prot::WRITE);

@@ -37,6 +37,8 @@ pub mod event {
 /// `si_code` of a trap behind a system call that was a single instruction.
 const TRAP_BRKPT: i32 = 1;
 
+const TRAP_FLAG: u64 = 0x100;
+
 /// Where in a system call a thread has stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
@@ -141,7 +143,9 @@ pub fn on_signal(p: &mut Process, regs: &mut Regs, info: &Info) -> Option<Info> 
             Info { signal, code, details: [word(bytes, 16), word(bytes, 24)] }
         }
         None if signal == info.signal => *info,
-        None => Info { signal, code: SI_USER, details: [u64::from(header().ppid.load(Relaxed)), 0] },
+        None => {
+            Info { signal, code: SI_USER, details: [u64::from(header().ppid.load(Relaxed)), 0] }
+        }
     })
 }
 
@@ -222,6 +226,10 @@ fn stop_at(p: &mut Process, regs: &mut Regs, at: At) {
 /// Stops, and does what it is told until it goes on.
 fn wait(p: &mut Process, regs: &mut Regs, why: &Stop, info: &[u8]) -> Resumed {
     let &Stop { kind, value, message, at } = why;
+    if steps() {
+        // The flag was the tracer's: whoever lets the thread go may not know of it.
+        regs.rflags &= !TRAP_FLAG;
+    }
     let a = server::put_a(info);
     let mut next = server::wait_filled(p, op::TraceStop { kind, value, message }, a);
     let resumed = loop {

@@ -22,7 +22,23 @@ fn shown(p: &Process, regs: &Regs) -> UserRegs {
     let &Regs { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, .. } = regs;
     let &Regs { r12, r13, r14, r15, rip, rsp, .. } = regs;
     UserRegs {
-        rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, rip, rsp,
+        rax,
+        rbx,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        rbp,
+        r8,
+        r9,
+        r10,
+        r11,
+        r12,
+        r13,
+        r14,
+        r15,
+        rip,
+        rsp,
         orig_rax: p.me.call,
         cs: CS,
         // That of a single step is the tracer's.
@@ -38,7 +54,24 @@ fn take(p: &mut Process, regs: &mut Regs, new: &UserRegs) {
     let &UserRegs { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, .. } = new;
     let &UserRegs { r12, r13, r14, r15, rip, rsp, rflags, .. } = new;
     *regs = Regs {
-        rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, rip, rsp, rflags,
+        rax,
+        rbx,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        rbp,
+        r8,
+        r9,
+        r10,
+        r11,
+        r12,
+        r13,
+        r14,
+        r15,
+        rip,
+        rsp,
+        rflags,
         ..*regs
     };
     p.me.call = new.orig_rax;
