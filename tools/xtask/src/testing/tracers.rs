@@ -63,7 +63,13 @@ fn gdb(context: &Context) -> Result<()> {
     let lines = output.lines().filter(|line| {
         !line.contains("from the host encoding") && !line.starts_with("This normally should not")
     });
-    compare(context, "gdb", &lines.map(without_numbers).collect::<Vec<_>>())
+    let lines = lines.map(without_numbers);
+    // What is told of threads and processes comes when it comes; what is asked for in order.
+    let (mut told, mut asked): (Vec<String>, Vec<String>) =
+        lines.partition(|line| line.starts_with('[') || line == "child");
+    told.sort();
+    asked.extend(told);
+    compare(context, "gdb", &asked)
 }
 
 fn addition(host: &Path, guest: &str) -> Addition {
