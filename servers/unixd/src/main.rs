@@ -45,6 +45,7 @@ mod names;
 mod nodes;
 mod open;
 mod openproc;
+mod owners;
 mod pathops;
 mod pipes;
 mod poll;
