@@ -251,13 +251,16 @@ fn rollup(proc: &Proc) -> String {
     text
 }
 
+/// What this server enforces it says; of the rest only the process knows.
 fn process_limits(proc: &Proc) -> String {
     let mut text = String::new();
     put_line!(text, "{:<25} {:<20} {:<20} {:<10}", "Limit", "Soft Limit", "Hard Limit", "Units");
     let Ok(session) = proc.session() else { return text };
-    for ((name, unit), limit) in LIMITS.iter().zip(&session.header().limits) {
+    let claimed = &session.header().limits;
+    for (which, ((name, unit), claimed)) in (0..).zip(LIMITS.iter().zip(claimed)) {
         put!(text, "{name:<25} ");
-        for value in limit.iter().map(|word| word.load(Relaxed)) {
+        let claimed = || claimed.each_ref().map(|word| word.load(Relaxed));
+        for value in proc.limits.kept(which).unwrap_or_else(claimed) {
             match value {
                 u64::MAX => put!(text, "{:<20} ", "unlimited"),
                 value => put!(text, "{value:<20} "),
