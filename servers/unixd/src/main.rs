@@ -23,6 +23,7 @@ mod console;
 mod content;
 mod counters;
 mod cpuinfo;
+mod cputime;
 mod descs;
 mod dirs;
 mod domains;

@@ -403,8 +403,8 @@ invocations! {
             /// A user address.
             base: u64
         ) -> ();
-        /// Processor time that the dispatcher has used, in ticks of the time-stamp counter.
-        50 Usage() -> Value;
+        /// Processor time that the dispatcher has used.
+        50 Usage() -> ProcessorTime;
         /// Lets the dispatcher run on the cores of a set only, from now on. `OutOfRange` if the machine
         /// has none of them. What it invokes is still done where its capabilities are.
         51 SetAffinity(
