@@ -8,6 +8,7 @@ use crate::driver::CpuDriver;
 use crate::ipc;
 use crate::object::context::CLEAN_FLAGS;
 use crate::object::dcb::{flag, Errand, FAULT_EP};
+use crate::object::frame::finish_step;
 use crate::object::{DcbRef, Endpoint, Obj};
 use abi::dispatcher::{guarded_fault, Upcall};
 use captypes::invocations::Counter;
@@ -39,7 +40,7 @@ impl CpuDriver {
             return;
         }
         // Of the registers before those that this loads, the trap has come too late.
-        if vector == DEBUG && frame.is_some() && frame.finish_step(&dcb.ctx) {
+        if vector == DEBUG && frame.is_some() && finish_step(frame, &dcb.ctx) {
             return;
         }
         let words = [vector, error, address, dcb.ctx.rip.get()];

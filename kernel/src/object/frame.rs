@@ -41,23 +41,6 @@ impl Frame {
         is_guarded.then(|| word!(self, guarded_fixup).get()).filter(|&fixup| fixup < USER_END)
     }
 
-    /// Lets the last instructions of the way back to the program be over at once, where one instruction of the program is
-    /// to be executed alone: they trap, too. Returns `false` if this is not in the way back.
-    pub fn finish_step(self, ctx: &Ctx) -> bool {
-        let (low, high) = (word!(self, critical_low).get(), word!(self, critical_high).get());
-        let rip = ctx.rip.get();
-        let save = self.0 + offset_of!(DispatcherFrame, save) as u64;
-        let next = UserWord::at(save + offset_of!(Regs, rip) as u64).get();
-        // The library has cleared the flag, and loads the registers that are left.
-        let is_way_back = low <= rip && rip < high && word!(self, disabled).get() as u32 == 0;
-        if !is_way_back || next >= USER_END {
-            return false;
-        }
-        ctx.rsp.set(UserWord::at(save + offset_of!(Regs, rsp) as u64).get());
-        ctx.rip.set(next);
-        true
-    }
-
     /// Has the library an entry point for `reason`?
     #[inline]
     pub fn has_entry(self, reason: Upcall) -> bool {
@@ -122,4 +105,21 @@ impl Frame {
     pub fn notifications(self) -> UserWord {
         word!(self, notifications)
     }
+}
+
+/// Lets the last instructions of the way back to the program be over at once, where one instruction of the program is
+/// to be executed alone: they trap, too. Returns `false` if this is not in the way back.
+pub fn finish_step(frame: Frame, ctx: &Ctx) -> bool {
+    let (low, high) = (word!(frame, critical_low).get(), word!(frame, critical_high).get());
+    let rip = ctx.rip.get();
+    let save = frame.0 + offset_of!(DispatcherFrame, save) as u64;
+    let next = UserWord::at(save + offset_of!(Regs, rip) as u64).get();
+    // The library has cleared the flag, and loads the registers that are left.
+    let is_way_back = low <= rip && rip < high && word!(frame, disabled).get() as u32 == 0;
+    if !is_way_back || next >= USER_END {
+        return false;
+    }
+    ctx.rsp.set(UserWord::at(save + offset_of!(Regs, rsp) as u64).get());
+    ctx.rip.set(next);
+    true
 }

@@ -35,9 +35,9 @@ unsafe fn begin(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static 
 #[inline(always)]
 fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
     if signal::needs_attention(&p.me, regs) {
-        return settle(p, regs, frame);
+        settle(p, regs, frame)
     }
-    go(p, frame)
+    go(p.pid, frame)
 }
 
 /// The same if there are signals, or a tracer wants something.
@@ -45,6 +45,10 @@ fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
 fn settle(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
     loop {
         signal::settle(p, regs);
+        if trace_library::is_traced() {
+            // Its tracer sets registers to what it likes.
+            signal::check_rip(p, regs);
+        }
         if !signal::needs_attention(&p.me, regs) {
             break;
         }
@@ -54,12 +58,11 @@ fn settle(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
         let step = if trace_library::steps() { TRAP_FLAG } else { 0 };
         regs.rflags = regs.rflags & !TRAP_FLAG | step;
     }
-    go(p, frame)
+    go(p.pid, frame)
 }
 
 #[inline(always)]
-fn go(p: &mut Process, frame: *mut DispatcherFrame) -> ! {
-    let pid = p.pid;
+fn go(pid: u32, frame: *mut DispatcherFrame) -> ! {
     lock::leave();
     trace::mark(Mark::Program(pid));
     // SAFETY: the upcall ends here; the save area holds the program's registers.
@@ -165,7 +168,7 @@ extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
     unsafe { (*frame).notifications.store(0, Relaxed) };
     p.me.call = NO_CALL;
     if trace_library::is_traced() {
-        return settle(p, regs, frame);
+        settle(p, regs, frame)
     }
     finish(p, regs, frame)
 }
@@ -212,7 +215,9 @@ pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     fork::child(p, regs);
-    begin_traced(p, regs, frame)
+    // It may be traced from its beginning.
+    trace_library::adopt();
+    finish(p, regs, frame)
 }
 
 /// A new thread.
@@ -220,15 +225,8 @@ pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     create::started(p, regs);
-    begin_traced(p, regs, frame)
-}
-
-/// Goes to the program for the first time. The thread may be traced from its beginning.
-fn begin_traced(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
-    if trace_library::is_traced() {
-        trace_library::adopt();
-        return settle(p, regs, frame);
-    }
+    // It may be traced from its beginning.
+    trace_library::adopt();
     finish(p, regs, frame)
 }
 

@@ -153,7 +153,7 @@ impl UserRegs {
     /// `EIO`, also for an offset that is not that of a word.
     pub fn with_word(&self, offset: u64, value: u64, user_end: u64) -> Result<UserRegs, Errno> {
         let mut words = self.words();
-        let word = words.get_mut(offset as usize / 8).filter(|_| offset % 8 == 0);
+        let word = words.get_mut(offset as usize / 8).filter(|_| offset.is_multiple_of(8));
         *word.ok_or(Errno::EIO)? = value;
         let mut bytes = [0; BYTES];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {

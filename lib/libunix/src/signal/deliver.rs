@@ -3,7 +3,7 @@
 use super::actions::{Action, SIG_DFL, SIG_IGN};
 use super::{dequeue, force, frame, mask, pending, restart_wish, Own, SYNCHRONOUS};
 use crate::errno::Errno;
-use crate::process::{self, Process, NO_CALL};
+use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, op};
 use crate::thread::Me;
 use crate::upcall::die;
@@ -16,8 +16,6 @@ use linuxabi::sigframe::INFO_WORDS;
 use unixproto::session::NOTE_SIGNAL;
 use unixproto::signals::*;
 
-/// Vector of traps behind one instruction.
-const DEBUG: u64 = 1;
 /// `si_code` of such a trap.
 const TRAP_TRACE: i32 = 2;
 
@@ -117,7 +115,7 @@ fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
     }
 }
 
-fn default(p: &mut Process, regs: &mut Regs, signal: u32) {
+fn default(p: &mut Task, regs: &mut Regs, signal: u32) {
     match default_action(signal) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
@@ -143,7 +141,11 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     }
     p.me.call = NO_CALL;
     if frame::push(p, regs, action, info).is_err() {
-        return cannot_handle(p, signal);
+        // That is a fault of its own.
+        return match signal {
+            SIGSEGV => die(SIGSEGV, "no stack for the handler of SIGSEGV"),
+            _ => force(p, SIGSEGV, SI_KERNEL, 0),
+        };
     }
     p.me.signals.saved = None;
     let own = if action.has(SA_NODEFER) { 0 } else { bit(signal) };
@@ -152,17 +154,8 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     check_rip(p, regs);
     if trace::steps() {
         // It stops at the first instruction of the handler.
-        super::fault(p, SIGTRAP, TRAP_TRACE, regs.rip, DEBUG, 0);
+        p.me.signals.trap(TRAP_TRACE, regs.rip);
     }
-}
-
-/// The handler's frame cannot be written: that is a fault of its own.
-#[cold]
-fn cannot_handle(p: &mut Process, signal: u32) {
-    if signal == SIGSEGV {
-        die(SIGSEGV, "no stack for the handler of SIGSEGV");
-    }
-    force(p, SIGSEGV, SI_KERNEL, 0);
 }
 
 /// Executes the interrupted call again, as soon as the program goes on.

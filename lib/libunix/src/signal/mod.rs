@@ -7,7 +7,7 @@
 //!
 //! Callers use:
 //!
-//! * [`deliver()`]: by the upcall code, as the last thing before every return to the program.
+//! * [`settle()`]: by the upcall code, as the last thing before a return to the program, if this [needs attention](needs_attention).
 //! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
 //! * [`Signals::exec`]: what execve resets. Fork copies the state as it is.
@@ -75,7 +75,7 @@ pub struct Signals {
 #[derive(Clone)]
 pub struct Own {
     blocked: u64,
-    /// [`deliver()`] has something to do besides pending signals: `fault` or `saved`.
+    /// [`settle()`] has something to do besides pending signals: `fault` or `saved`.
     attention: bool,
     fault: Option<Fault>,
     /// The mask to which a call with a mask of its own returns.
@@ -164,19 +164,16 @@ impl Own {
         self.vectors.bytes() as u64
     }
 
+    /// A trap that its tracer is to hear of, whether it is blocked or not.
+    pub fn trap(&mut self, code: i32, address: u64) {
+        self.fault = Some(Fault { signal: SIGTRAP, code, address });
+        self.attention = true;
+    }
+
     /// fork: nothing is pending in the child. (Its header has been filled in by `unixd`.)
     pub fn child(&mut self) {
         self.fault = None;
         self.attention = self.saved.is_some();
-    }
-}
-
-/// Delivers pending signals: builds handler frames on the program's stack, takes default actions,
-/// restarts interrupted calls.
-#[inline(always)]
-pub fn deliver(p: &mut Process, regs: &mut Regs) {
-    if needs_attention(&p.me, regs) {
-        settle(p, regs);
     }
 }
 
@@ -200,7 +197,7 @@ pub fn is_interrupted(me: &Me) -> bool {
     pending() & !me.signals.blocked != 0 || crate::trace::has_work()
 }
 
-/// Is there anything for [`deliver()`] to do?
+/// Is there anything for [`settle()`] to do?
 #[inline(always)]
 pub fn needs_attention(me: &Me, regs: &Regs) -> bool {
     let waiting = pending() & !me.signals.blocked;
@@ -221,7 +218,7 @@ fn restart_wish(me: &Me, regs: &Regs) -> Option<Errno> {
 }
 
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
-/// by the next [`deliver()`]; blocked or ignored ones kill, as on Linux.
+/// by the next [`settle()`]; blocked or ignored ones kill, as on Linux.
 #[inline(always)]
 pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
     p.me.signals.last.vector = vector;

@@ -183,7 +183,13 @@ pub fn setsid(_: ()) -> Result<u64> {
 
 /// `struct rusage` of a child that was waited for.
 fn usage_of(waited: &Waited) -> [u8; RUSAGE_BYTES] {
-    rusage(waited.cpu_ns, waited.memory >> 32, waited.memory & u64::from(u32::MAX))
+    let [faults, peak] = halves(waited.memory).map(u64::from);
+    rusage([waited.cpu_ns, waited.system_ns], peak, faults)
+}
+
+/// Low and high half of a word.
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
 }
 
 pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
@@ -200,7 +206,7 @@ pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -
     let waited = server::wait(task, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
-            user::copy_out(&mut task.mm, status, &(waited.status & !TRAPPED))?;
+            user::copy_out(&mut task.mm, status, &(halves(waited.status)[0] & !TRAPPED))?;
         }
         if usage != 0 {
             user::copy_out(&mut task.mm, usage, &usage_of(&waited))?;
@@ -243,9 +249,10 @@ pub fn waitid(
     if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
         let mut raw = Bytes::<SIGINFO_BYTES>::default();
         if let Some(waited) = waited {
-            let (code, status) = code_and_status(waited.status);
+            let [status, uid] = halves(waited.status);
+            let (code, status) = code_and_status(status);
             raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
-            raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
+            raw = raw.u32(waited.pid).u32(uid).u32(status);
         }
         user::bytes_out(&mut io.mm, info, &raw.done())?;
     }
@@ -322,7 +329,7 @@ pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
 }
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
-pub fn exit_group(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+pub fn exit_group(p: &mut Task, regs: &mut Regs) -> Result<u64> {
     let status = signals::exited(regs.rdi as u32);
     trace::tell(p, regs, trace::event::EXIT, status.into());
     end::release_all(p);

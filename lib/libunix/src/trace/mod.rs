@@ -12,9 +12,9 @@ pub mod tracer;
 
 use crate::errno::Errno;
 use crate::fork::bases;
-use crate::process::{frame, Process, NO_CALL};
+use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op};
-use crate::signal::{self, Info};
+use crate::signal::Info;
 use crate::{sys, upcall};
 use abi::Regs;
 use alloc::vec::Vec;
@@ -106,7 +106,7 @@ pub fn adopt() {
 }
 
 /// Stops for everything that is wanted. Returns `false` if nothing was.
-pub fn work(p: &mut Process, regs: &mut Regs) -> bool {
+pub fn work(p: &mut Task, regs: &mut Regs) -> bool {
     let flags = flags();
     let kind = match flags {
         _ if flags & flag::WANTED != 0 => stop::WANTED,
@@ -119,7 +119,7 @@ pub fn work(p: &mut Process, regs: &mut Regs) -> bool {
 }
 
 /// A signal is about to be delivered. Answers which one is, if any.
-pub fn on_signal(p: &mut Process, regs: &mut Regs, info: &Info) -> Option<Info> {
+pub fn on_signal(p: &mut Task, regs: &mut Regs, info: &Info) -> Option<Info> {
     let mut bytes = [0; INFO_BYTES];
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(info.words()) {
         bytes.copy_from_slice(&word.to_le_bytes());
@@ -157,14 +157,14 @@ fn post(signal: u32) {
 }
 
 /// Stops for an event, if its tracer wants to hear of it.
-pub fn tell(p: &mut Process, regs: &mut Regs, event: u32, message: u64) {
+pub fn tell(p: &mut Task, regs: &mut Regs, event: u32, message: u64) {
     if wants(event) {
         wait(p, regs, &Stop { message, ..Stop::new(stop::EVENT, event) }, &[]);
     }
 }
 
 /// A program has been executed. `before`: the id that the thread had.
-pub fn executed(p: &mut Process, regs: &mut Regs, before: u32) {
+pub fn executed(p: &mut Task, regs: &mut Regs, before: u32) {
     if !is_traced() {
         return;
     }
@@ -208,15 +208,15 @@ fn is_exec(number: u64) -> bool {
 }
 
 /// The end of a system call, if its tracer wants to hear of that.
-pub fn end_of_call(p: &mut Process, regs: &mut Regs) {
+pub fn end_of_call(p: &mut Task, regs: &mut Regs) {
     if flags() & flag::SYSCALLS != 0 {
         stop_at(p, regs, At::Exit);
     } else if steps() {
-        signal::fault(p, SIGTRAP, TRAP_BRKPT, regs.rip, 1, 0);
+        p.me.signals.trap(TRAP_BRKPT, regs.rip);
     }
 }
 
-fn stop_at(p: &mut Process, regs: &mut Regs, at: At) {
+fn stop_at(p: &mut Task, regs: &mut Regs, at: At) {
     let resumed = wait(p, regs, &Stop { at, ..Stop::new(stop::SYSCALL, 0) }, &[]);
     if resumed.signal != 0 {
         post(resumed.signal);
@@ -224,7 +224,7 @@ fn stop_at(p: &mut Process, regs: &mut Regs, at: At) {
 }
 
 /// Stops, and does what it is told until it goes on.
-fn wait(p: &mut Process, regs: &mut Regs, why: &Stop, info: &[u8]) -> Resumed {
+fn wait(p: &mut Task, regs: &mut Regs, why: &Stop, info: &[u8]) -> Resumed {
     let &Stop { kind, value, message, at } = why;
     if steps() {
         // The flag was the tracer's: whoever lets the thread go may not know of it.
@@ -249,13 +249,12 @@ fn wait(p: &mut Process, regs: &mut Regs, why: &Stop, info: &[u8]) -> Resumed {
         next = server::wait_filled(p, op::TraceAnswer { number, result }, a);
     };
     adopt();
-    signal::check_rip(p, regs);
     resumed
 }
 
 /// Does what a command says. Answers a number, and the bytes that it asks for.
 fn carry_out(
-    p: &mut Process,
+    p: &mut Task,
     regs: &mut Regs,
     asked: &TraceCommand,
     at: At,
@@ -293,7 +292,7 @@ fn carry_out(
 }
 
 /// `struct ptrace_syscall_info`.
-fn call_info(p: &Process, regs: &Regs, at: At) -> Vec<u8> {
+fn call_info(p: &Task, regs: &Regs, at: At) -> Vec<u8> {
     const ARCHITECTURE: u32 = 0xc000_003e;
     const ENTRY: u32 = 1;
     const EXIT: u32 = 2;
@@ -323,6 +322,6 @@ fn call_info(p: &Process, regs: &Regs, at: At) -> Vec<u8> {
 }
 
 /// FS and GS base of the thread that runs here.
-fn segment_bases(p: &Process) -> (u64, u64) {
+fn segment_bases(p: &Task) -> (u64, u64) {
     bases(&p.me)
 }

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fork::set_bases;
-use crate::process::Process;
+use crate::process::Task;
 use abi::layout::USER_END;
 use abi::Regs;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub mod set {
 
 const TRAP_FLAG: u64 = 0x100;
 
-fn shown(p: &Process, regs: &Regs) -> UserRegs {
+fn shown(p: &Task, regs: &Regs) -> UserRegs {
     let (fs_base, gs_base) = super::segment_bases(p);
     let &Regs { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, .. } = regs;
     let &Regs { r12, r13, r14, r15, rip, rsp, .. } = regs;
@@ -50,7 +50,7 @@ fn shown(p: &Process, regs: &Regs) -> UserRegs {
     }
 }
 
-fn take(p: &mut Process, regs: &mut Regs, new: &UserRegs) {
+fn take(p: &mut Task, regs: &mut Regs, new: &UserRegs) {
     let &UserRegs { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, .. } = new;
     let &UserRegs { r12, r13, r14, r15, rip, rsp, rflags, .. } = new;
     *regs = Regs {
@@ -81,7 +81,7 @@ fn take(p: &mut Process, regs: &mut Regs, new: &UserRegs) {
 }
 
 /// Reads a set.
-pub fn get_set(p: &mut Process, regs: &Regs, which: u64) -> Result<Vec<u8>> {
+pub fn get_set(p: &mut Task, regs: &Regs, which: u64) -> Result<Vec<u8>> {
     match which {
         set::GENERAL => {
             let words = shown(p, regs).words();
@@ -94,7 +94,7 @@ pub fn get_set(p: &mut Process, regs: &Regs, which: u64) -> Result<Vec<u8>> {
 }
 
 /// Sets a set, or the first registers of it.
-pub fn set_set(p: &mut Process, regs: &mut Regs, which: u64, bytes: &[u8]) -> Result<()> {
+pub fn set_set(p: &mut Task, regs: &mut Regs, which: u64, bytes: &[u8]) -> Result<()> {
     match which {
         set::GENERAL if bytes.len() <= BYTES => {
             let new = shown(p, regs).changed(bytes, USER_END)?;
@@ -108,15 +108,15 @@ pub fn set_set(p: &mut Process, regs: &mut Regs, which: u64, bytes: &[u8]) -> Re
 }
 
 /// Reads a word of `struct user`. There are no debug registers that a program may use: they are zero.
-pub fn user_word(p: &Process, regs: &Regs, offset: u64) -> Result<u64> {
-    if offset % 8 != 0 || offset >= USER_BYTES {
+pub fn user_word(p: &Task, regs: &Regs, offset: u64) -> Result<u64> {
+    if !offset.is_multiple_of(8) || offset >= USER_BYTES {
         return Err(Errno::EIO);
     }
     Ok(shown(p, regs).words().get(offset as usize / 8).copied().unwrap_or(0))
 }
 
 /// Sets one.
-pub fn set_user_word(p: &mut Process, regs: &mut Regs, offset: u64, value: u64) -> Result<()> {
+pub fn set_user_word(p: &mut Task, regs: &mut Regs, offset: u64, value: u64) -> Result<()> {
     if (DEBUG_REGISTERS..USER_BYTES).contains(&offset) && value == 0 {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use super::registers::set;
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
-use crate::process::{Process, Task};
+use crate::process::Task;
 use crate::server::{self, header, op};
 use crate::sys::readwrite::vector;
 use alloc::vec;
@@ -68,7 +68,7 @@ impl Target<'_> {
     }
 }
 
-pub fn ptrace(p: &mut Process, request: u64, pid: i32, addr: u64, data: u64) -> Result<u64> {
+pub fn ptrace(p: &mut Task, request: u64, pid: i32, addr: u64, data: u64) -> Result<u64> {
     let number = u32::try_from(request).map_err(|_| Errno::EIO)?;
     let tid = u32::try_from(pid).map_err(|_| Errno::ESRCH);
     match number {
@@ -125,7 +125,7 @@ fn structures(target: &mut Target<'_>, number: u32, addr: u64, data: u64) -> Res
         PTRACE_GETREGSET | PTRACE_SETREGSET => {
             let [base, len]: [u64; 2] = user::copy_in(&mut target.task.mm, data)?;
             let len = usize::try_from(len).unwrap_or(usize::MAX);
-            if addr == set::GENERAL && len % WORD as usize != 0 {
+            if addr == set::GENERAL && !len.is_multiple_of(WORD as usize) {
                 return Err(Errno::EINVAL);
             }
             let done = match number {

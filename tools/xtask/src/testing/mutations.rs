@@ -42,6 +42,25 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "time_is_taken_back_at_a_look",
+        changes: &[(
+            "kernel/src/object/time.rs",
+            "        self.system.store(system, Relaxed);\n",
+            "        let whole = ticks - self.at.load(Relaxed);\n        \
+             self.system.store(if in_system { system.max(whole) } else { system }, Relaxed);\n",
+        )],
+        found_by: Test::Host { package: "kernel", test: "no_part_ever_becomes_less" },
+    },
+    Bug {
+        name: "only_the_first_slot_has_an_owner",
+        changes: &[(
+            "servers/unixd/src/captree.rs",
+            "for copy in 0..=copies {",
+            "for copy in 0..=copies.min(0) {",
+        )],
+        found_by: Test::Machine { test: "shell/capabilities.sh" },
+    },
+    Bug {
         name: "pages_of_who_left_a_cnode_are_own",
         changes: &[(
             "crates/user/uvm/src/amap.rs",
@@ -196,13 +215,31 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "capproto", test: "directed_cases" },
     },
     Bug {
+        name: "anybody_may_look_into_a_process",
+        changes: &[(
+            "servers/unixd/src/trace.rs",
+            "match leader == pid || credentials::may_trace(&from.who, &to.who, to.dumpable) {",
+            "match leader == pid || credentials::may_signal(&from.who, &to.who) {",
+        )],
+        found_by: Test::Machine { test: "linux/ptrace_hostile.gcc" },
+    },
+    Bug {
+        name: "a_step_is_kept_by_who_is_let_go",
+        changes: &[(
+            "lib/libunix/src/trace/mod.rs",
+            "regs.rflags &= !TRAP_FLAG;",
+            "regs.rflags |= TRAP_FLAG;",
+        )],
+        found_by: Test::Machine { test: "linux/ptrace.gcc" },
+    },
+    Bug {
         name: "a_child_inherits_locks",
         changes: &[
             (
                 "servers/unixd/src/server/requests.rs",
                 "            Any::Fork(op) => self.births().fork(pid, op.act, op.traced),\n",
                 "            Any::Fork(op) => {\n                \
-                 let forked = self.births().fork(pid, op.act);\n                \
+                 let forked = self.births().fork(pid, op.act, op.traced);\n                \
                  if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
                  self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
                  forked\n            }\n",
@@ -227,6 +264,93 @@ const BUGS: &[Bug] = &[
             ),
         ],
         found_by: Test::Machine { test: "linux/locks.gcc" },
+    },
+    Bug {
+        name: "ephemeral_cores_that_have_forgotten_are_not_remembered",
+        changes: &[(
+            "crates/user/ephemeral/src/cache.rs",
+            "this.cores = this.cores.with(Cores::one(here));",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "ephemeral",
+            test: "a_private_miss_invalidates_here_and_a_hit_elsewhere_there",
+        },
+    },
+    Bug {
+        name: "ephemeral_accessed_bit_is_ignored",
+        changes: &[(
+            "crates/user/ephemeral/src/cache.rs",
+            "if machine.point(buffers.get(buffer).window, shown.pages()) {",
+            "if machine.point(buffers.get(buffer).window, shown.pages()) && N == 0 {",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_unused_entries_were_forgotten_by_all",
+        changes: &[(
+            "crates/user/ephemeral/src/cache.rs",
+            "                machine.note(Action::EmptyCores);\n            }",
+            "                machine.note(Action::EmptyCores);\n            } else {\n                \
+             buffers.get_mut(buffer).cores = machine.cores();\n            }",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_the_newest_goes_first",
+        changes: &[(
+            "crates/user/ephemeral/src/buffers.rs",
+            "Some(self.oldest).filter",
+            "Some(self.newest).filter",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_users_are_counted_twice",
+        changes: &[(
+            "crates/user/ephemeral/src/cache.rs",
+            "buffers.get_mut(buffer).users += 1;",
+            "buffers.get_mut(buffer).users += 2;",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_what_is_used_again_stays_on_the_list",
+        changes: &[(
+            "crates/user/ephemeral/src/cache.rs",
+            "                buffers.unlist(buffer);\n",
+            "",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_of_a_run_only_the_first_is_forgotten",
+        changes: &[(
+            "crates/user/ephemeral/src/cache.rs",
+            "const WINDOWS: usize = RUN;",
+            "const WINDOWS: usize = 1;",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_sleepers_are_not_woken",
+        changes: &[(
+            "crates/user/ephemeral/src/guarded.rs",
+            "state.are_sleepers = true;",
+            "",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "whoever_waits_is_woken" },
+    },
+    Bug {
+        name: "ephemeral_sleepers_miss_what_is_freed_before_they_sleep",
+        changes: &[(
+            "crates/user/ephemeral/src/guarded.rs",
+            "Err(seen) => self.lock.wait(seen?, flags.has(Flags::INTERRUPTIBLE))?,",
+            "Err(seen) => {\n                    let _: u32 = seen?;\n                    \
+             let seen = self.lock.with(|state| state.wakes);\n                    \
+             self.lock.wait(seen, flags.has(Flags::INTERRUPTIBLE))?;\n                }",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "whoever_waits_is_woken" },
     },
 ];
 
