@@ -29,6 +29,7 @@ mod tracing;
 use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::interrupt::OnInterrupt;
+use crate::map::MapOption;
 use crate::progress::{self, Progress};
 use crate::project::Project;
 use crate::setup;
@@ -62,6 +63,8 @@ pub struct TestOptions {
     /// Cores of the machine, where a test does not say itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: u32,
+    #[command(flatten)]
+    map: MapOption,
     /// Only list the tests
     #[arg(long)]
     list: bool,
@@ -163,6 +166,7 @@ impl Case {
 
 /// Runs them; the exit status.
 pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
+    options.map.choose();
     let filter = model::full_name(options.filter.as_deref().unwrap_or(""));
     if options.record {
         setup::test_tools()?;

@@ -231,7 +231,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_cores_that_have_forgotten_are_not_remembered",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "this.cores = this.cores.with(Cores::one(here));",
             "",
         )],
@@ -243,7 +243,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_accessed_bit_is_ignored",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "if machine.point(buffers.get(buffer).window, shown.pages()) {",
             "if machine.point(buffers.get(buffer).window, shown.pages()) && N == 0 {",
         )],
@@ -252,7 +252,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_unused_entries_were_forgotten_by_all",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "                machine.note(Action::EmptyCores);\n            }",
             "                machine.note(Action::EmptyCores);\n            } else {\n                \
              buffers.get_mut(buffer).cores = machine.cores();\n            }",
@@ -262,7 +262,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_the_newest_goes_first",
         changes: &[(
-            "crates/user/ephemeral/src/buffers.rs",
+            "crates/kernel/ephemeral/src/buffers.rs",
             "Some(self.oldest).filter",
             "Some(self.newest).filter",
         )],
@@ -271,7 +271,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_users_are_counted_twice",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "buffers.get_mut(buffer).users += 1;",
             "buffers.get_mut(buffer).users += 2;",
         )],
@@ -280,7 +280,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_what_is_used_again_stays_on_the_list",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "                buffers.unlist(buffer);\n",
             "",
         )],
@@ -289,7 +289,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_of_a_run_only_the_first_is_forgotten",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "const WINDOWS: usize = RUN;",
             "const WINDOWS: usize = 1;",
         )],
@@ -298,7 +298,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_sleepers_are_not_woken",
         changes: &[(
-            "crates/user/ephemeral/src/guarded.rs",
+            "crates/kernel/ephemeral/src/guarded.rs",
             "state.are_sleepers = true;",
             "",
         )],
@@ -307,7 +307,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_sleepers_miss_what_is_freed_before_they_sleep",
         changes: &[(
-            "crates/user/ephemeral/src/guarded.rs",
+            "crates/kernel/ephemeral/src/guarded.rs",
             "Err(seen) => self.lock.wait(seen?, flags.has(Flags::INTERRUPTIBLE))?,",
             "Err(seen) => {\n                    let _: u32 = seen?;\n                    \
              let seen = self.lock.with(|state| state.wakes);\n                    \
