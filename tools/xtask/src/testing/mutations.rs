@@ -315,6 +315,57 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Host { package: "ephemeral", test: "whoever_waits_is_woken" },
     },
+    Bug {
+        name: "what_was_an_object_stays_in_the_map",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "        arch::hide(cap.base, PAGE);\n    }\n    if at_home",
+            "    }\n    if at_home",
+        )],
+        found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
+    },
+    Bug {
+        name: "a_container_leaves_its_first_page_only",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "            hide_container(cpu, &cap)?;\n",
+            "",
+        )],
+        found_by: Test::Host { package: "kernel", test: "an_object_is_shown_as_long_as_it_is_one" },
+    },
+    Bug {
+        name: "what_a_retype_has_begun_stays_in_the_map",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "what_a_retype_has_begun_is_hidden_when_it_is_given_up",
+        },
+    },
+    Bug {
+        name: "a_dispatcher_keeps_its_frame_in_the_map",
+        changes: &[(
+            "kernel/src/dispatch/control.rs",
+            "        arch::unshare(before.0);",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "a_frame_is_shown_for_each_dispatcher_that_has_it",
+        },
+    },
+    Bug {
+        name: "frames_are_zeroed_in_the_map",
+        changes: &[(
+            "kernel/src/cap/retype.rs",
+            "if arch::SPARSE && ty.is_kernel_object() {",
+            "if arch::SPARSE {",
+        )],
+        found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
+    },
 ];
 
 /// One case: all bugs share a copy of the sources, and what was built of it.
