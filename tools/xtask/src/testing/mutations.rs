@@ -322,7 +322,7 @@ const BUGS: &[Bug] = &[
             "        arch::hide(cap.base, PAGE);\n    }\n    if at_home",
             "    }\n    if at_home",
         )],
-        found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
+        found_by: Test::Host { package: "kernel", test: "an_object_is_shown_as_long_as_it_is_one" },
     },
     Bug {
         name: "a_container_leaves_its_first_page_only",
