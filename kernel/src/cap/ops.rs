@@ -1,10 +1,12 @@
 //! Copy, mint, move, compare, identify, and fresh Ids.
 
-use super::policy::SCALE;
+use super::db::Db;
+use super::policy::{CapPolicy, SCALE};
 use super::CapSpace;
 use super::{attr, copied_attrs, made_attrs, CapExt};
 use crate::object::{SlotRef, SlotRun};
-use captypes::invocations::{Count, Identity};
+use captypes::invocations::{Count, Holder, Identity};
+use captypes::place::SLOT_BYTES;
 use captypes::{CapType, Rights, Status, TypeSet};
 use mdb::RawCap;
 
@@ -21,6 +23,18 @@ fn copied(cap: RawCap) -> Option<RawCap> {
         return None;
     }
     Some(RawCap { attrs: copied_attrs(cap.attrs), ..cap })
+}
+
+/// In whose slot the capability in `slot` is, or a copy of it, counted from 1.
+pub fn holder(db: &Db, slot: SlotRef, copy: u32) -> Option<Holder> {
+    let held = match copy.checked_sub(1) {
+        None => slot,
+        Some(before) => db.copies(slot).nth(before as usize)?,
+    };
+    let container = db.container_around(held.pa(), SLOT_BYTES);
+    let container = container.map_or(0, |found| found.cap().base);
+    let cap = held.cap();
+    Some(Holder { ty: cap.kind(), base: <CapPolicy as mdb::Policy>::range(&cap).0, container })
 }
 
 impl CapSpace {
@@ -133,7 +147,7 @@ impl CapSpace {
     /// What the capability is.
     pub fn identify(&self, slot: SlotRef) -> Identity {
         let cap = slot.cap();
-        let (mut base, mut bytes) = <super::CapPolicy as mdb::Policy>::range(&cap);
+        let (mut base, mut bytes) = <CapPolicy as mdb::Policy>::range(&cap);
         if TypeSet::NUMBERS.const_has_number(cap.ty) {
             (base, bytes) = (base >> SCALE, bytes >> SCALE);
         }

@@ -10,6 +10,7 @@
 //! | `notify` | notifications and upcalls |
 //! | `control` | start, stop, suspend |
 //! | `irqs`, `doorbell` | who is notified of interrupts, and of other cores |
+//! | `sample` | which part of their time is the system's |
 //! | `meter` | how busy the core is, if that is measured |
 
 mod alarm;
@@ -21,6 +22,7 @@ mod notify;
 mod placement;
 pub mod queue;
 mod registers;
+mod sample;
 mod sched;
 pub mod timers;
 pub mod visits;

@@ -1,7 +1,7 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
 use super::timers::MOST_EXPIRED;
-use super::Scheduler;
+use super::{sample, Scheduler};
 use crate::arch;
 use crate::object::dcb::{flag, Errand};
 use crate::object::{DcbRef, State};
@@ -166,14 +166,8 @@ impl Scheduler {
     #[inline]
     pub(super) fn charge(&mut self, dcb: DcbRef, now: u64) {
         let used = now.saturating_sub(self.slice.since);
-        dcb.usage.store(dcb.usage.load(Ordering::Relaxed) + used, Ordering::Relaxed);
+        dcb.time.charge(used);
         dcb.runtime.set(dcb.runtime.get() + used);
-    }
-
-    /// Processor time that a dispatcher has used.
-    pub fn usage(&self, dcb: DcbRef) -> u64 {
-        let running = if self.current == Some(dcb) { arch::tsc() - self.slice.since } else { 0 };
-        dcb.usage.load(Ordering::Relaxed) + running
     }
 
     fn go_idle(&mut self) {
@@ -259,6 +253,7 @@ impl Scheduler {
             self.next_turn();
             return false;
         }
+        sample::look(self, now);
         self.alarm.want(self.meter.turn_end());
         self.expire_timers(now);
         self.offer(now);

@@ -8,7 +8,7 @@ use crate::driver::CpuDriver;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, SlotRef};
 use crate::operations::{configure, Settings};
-use captypes::invocations::{DispatcherOp, Value};
+use captypes::invocations::DispatcherOp;
 use captypes::{op, Invocation, Place, Rights, Status};
 
 /// Of Dispatchers.
@@ -51,9 +51,9 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
         DispatcherOp::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
             local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
-        DispatcherOp::Usage => run(local, dcb, |local, t, _: op::Usage| {
-            Ok(Value { value: local.sched.usage(dispatcher(t)?) })
-        }),
+        DispatcherOp::Usage => {
+            run(local, dcb, |local, t, _: op::Usage| Ok(local.sched.usage(dispatcher(t)?)))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::endpoint::endpoint;
 use super::{operations, run, Outcome};
+use crate::cap::ops::holder;
 use crate::cap::MEMORY;
 use crate::driver::CpuDriver;
 use crate::machine;
@@ -23,6 +24,11 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: KernelOp) -> Outc
             let mut slots = local.caps.db.iter(MEMORY);
             let slot = slots.nth(a.number as usize).ok_or(Status::OutOfRange)?;
             Ok(local.caps.identify(slot))
+        };
+        HolderAt |_, a| {
+            let mut slots = local.caps.db.iter(MEMORY);
+            let slot = slots.nth(a.number as usize).ok_or(Status::OutOfRange)?;
+            holder(&local.caps.db, slot, a.copy).ok_or(Status::OutOfRange)
         };
         NotifyReclaimed |_, a| {
             local.reclaim.listen(dcb, a.bits);

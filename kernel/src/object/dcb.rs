@@ -6,6 +6,7 @@
 use super::context::Ctx;
 use super::frame::Frame;
 use super::slots::slot_at;
+use super::time::Time;
 use super::{Endpoint, Obj, Object, SlotRef, SlotRun};
 use crate::arch;
 use crate::cores::CoreId;
@@ -134,8 +135,8 @@ pub struct Dcb {
     pub bucket: Cell<u64>,
     /// Virtual runtime in ticks.
     pub runtime: Cell<u64>,
-    /// Processor time used, in ticks. Other cores read it at any time.
-    pub usage: AtomicU64,
+    /// Processor time used.
+    pub time: Time,
     /// The core in whose database its capabilities are.
     pub home: Cell<CoreId>,
     /// What it moves for, while it does.

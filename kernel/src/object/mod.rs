@@ -17,6 +17,7 @@ pub mod list;
 pub mod mem;
 pub mod slots;
 pub mod table;
+pub mod time;
 
 pub use dcb::{Dcb, DcbRef, State};
 pub use endpoint::{Endpoint, EndpointRef, Listener};

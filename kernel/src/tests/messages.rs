@@ -249,8 +249,7 @@ fn everybody_gets_the_same_share() {
         crate::arch::set_tsc(now);
         crate::events::on_irq(&mut m.core, crate::arch::VECTOR_TIMER);
     }
-    let usage =
-        [m.dcb, others[0], others[1]].map(|d| d.usage.load(core::sync::atomic::Ordering::Relaxed));
+    let usage = [m.dcb, others[0], others[1]].map(|d| d.time.with(0).ticks);
     let (least, most) = (usage.iter().min().unwrap(), usage.iter().max().unwrap());
     assert!(most - least <= 30_000_000, "{usage:?}");
 }

@@ -260,6 +260,18 @@ fn capabilities_are_listed_in_the_order_of_the_database() {
     let (frame, table) = (CapType::Frame, CapType::Pt);
     assert_eq!(made, [(frame, FREE), (frame, FREE + 4096), (table, FREE + 8192)]);
     assert!(all[..first].iter().any(|cap| cap.ty == CapType::Ram && cap.base <= FREE));
+    // Each is in the CNode that was asked to take it, its copy, too.
+    let holder =
+        |m: &mut Machine, copy| m.call(KERNEL, op::HolderAt { number: first as u32, copy });
+    for copy in 0..2 {
+        let held = holder(&mut m, copy).unwrap();
+        let around = all.iter().find(|cap| cap.base == held.container).map(|cap| cap.ty);
+        assert_eq!((held.ty, held.base, around), (frame, FREE, Some(CapType::L2CNode)));
+    }
+    assert_eq!(holder(&mut m, 2), Err(Status::OutOfRange));
+    assert!(m.call(RAM, op::HolderAt { number: 0, copy: 0 }).is_err());
+    let behind = op::HolderAt { number: all.len() as u32, copy: 0 };
+    assert_eq!(m.call(KERNEL, behind), Err(Status::OutOfRange));
     let behind = op::CapabilityAt { number: all.len() as u32 };
     assert_eq!(m.call(KERNEL, behind), Err(Status::OutOfRange));
     assert!(m.call(RAM, behind).is_err());

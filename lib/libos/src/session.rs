@@ -10,6 +10,27 @@ use crate::ipc::{call, Caps};
 use abi::slots::REPORT;
 use captypes::{Place, Status};
 
+/// Badges of the servers at that endpoint, where their faults are reported, too: `init` gives them, and nobody
+/// else has the endpoint without a badge.
+pub const MEMD_BADGE: u32 = 1;
+/// Of `unixd`.
+pub const UNIXD_BADGE: u32 = 2;
+/// Of the monitor of the boot core.
+pub const MONITOR_BADGE: u32 = 3;
+/// Of `spawnd` on the boot core.
+pub const SPAWND_BADGE: u32 = 4;
+
+/// The name of the server with a badge.
+pub fn server_name(badge: u32) -> Option<&'static str> {
+    match badge {
+        MEMD_BADGE => Some("memd"),
+        UNIXD_BADGE => Some("unixd"),
+        MONITOR_BADGE => Some("monitor"),
+        SPAWND_BADGE => Some("spawnd"),
+        _ => None,
+    }
+}
+
 /// Word 0: the first process is about to be made.
 pub const BEGIN: u64 = 1;
 /// Word 0: the last process has gone; word 1 is the exit status of the session.

@@ -55,7 +55,7 @@ fn wait_for_the_end(boot: &Boot) -> ! {
 /// A server failed: nothing can go on.
 fn report_fault(message: &Message) {
     let [vector, error, address, rip, ..] = message.words;
-    let who = servers::name(message.badge);
+    let who = session::server_name(message.badge as u32).unwrap_or("somebody");
     log!("{who}: exception {vector}, error {error:#x}, address {address:#x}, at {rip:#x}");
 }
 

@@ -8,29 +8,13 @@ use drivers::{bus, DeviceType};
 use libos::bringup;
 use libos::ram::Ram;
 use libos::runtime::Boot;
+use libos::session::{MEMD_BADGE, MONITOR_BADGE, SPAWND_BADGE, UNIXD_BADGE};
 use libos::spawn::SpawnError;
 use libos::vspace::Window;
 use libos::{Cap, CapType, Rights, Status};
 
-/// Badges of the servers on the endpoint that is told of their faults.
-const MEMD_BADGE: u32 = 1;
-const UNIXD_BADGE: u32 = 2;
-const MONITOR_BADGE: u32 = 3;
-const SPAWND_BADGE: u32 = 4;
-
 /// The line of the messages of the device with the standard streams.
 const STREAMS_LINE: u64 = 16;
-
-/// The name of the server with a badge.
-pub fn name(badge: u64) -> &'static str {
-    match badge as u32 {
-        MEMD_BADGE => "memd",
-        UNIXD_BADGE => "unixd",
-        MONITOR_BADGE => "monitor",
-        SPAWND_BADGE => "spawnd",
-        _ => "somebody",
-    }
-}
 
 /// Why the system cannot start.
 pub enum StartError {

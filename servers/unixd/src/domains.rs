@@ -9,6 +9,7 @@
 
 use crate::caps::{errno, Slots};
 use crate::clock::Clock;
+use crate::cputime::CpuTime;
 use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs};
 use crate::server::RECEIVED;
@@ -227,12 +228,10 @@ impl Procs {
         }
     }
 
-    /// Processor time that a process has used, in nanoseconds.
-    pub fn cpu_ns(&self, clock: &Clock, proc: &Proc) -> u64 {
-        let used = |dispatcher| invoke(dispatcher, op::Usage {}).ok();
-        let first = proc.dispatcher().and_then(used).map_or(0, |ticks| clock.ns(ticks.value));
+    /// Processor time that a process has used.
+    pub fn cpu(&self, clock: &Clock, proc: &Proc) -> CpuTime {
         let others = proc.threads.iter().filter_map(|&tid| self.dispatcher_of(tid));
-        let others = others.filter_map(used).map(|ticks| clock.ns(ticks.value));
-        proc.cpu_ns + first + others.sum::<u64>()
+        let dispatchers = proc.dispatcher().into_iter().chain(others);
+        dispatchers.fold(proc.cpu, |sum, dispatcher| sum + CpuTime::of(dispatcher, clock))
     }
 }

@@ -44,7 +44,7 @@ impl Life<'_> {
         if !proc.is_live() {
             return;
         }
-        let cpu_ns = self.procs.cpu_ns(self.clock, proc);
+        let cpu = self.procs.cpu(self.clock, proc);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.status = status;
         proc.state = State::Ending;
@@ -54,7 +54,7 @@ impl Life<'_> {
         proc.children_peak = proc.children_peak.max(usage.most_resident);
         self.remove_threads(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        proc.cpu_ns = cpu_ns;
+        proc.cpu = cpu;
         // From here on nobody looks at what the process writes, and nothing is its request.
         let parts = (proc.voice.take(), proc.domain.take());
         let ending = self.voices.end_process(pid, parts);

@@ -1,6 +1,7 @@
 //! Parents and children, groups and sessions: waiting, stopping, ids.
 
 use crate::clock::Clock;
+use crate::cputime::CpuTime;
 use crate::effects::Effects;
 use crate::life::Life;
 use crate::procs::*;
@@ -15,7 +16,7 @@ use unixproto::signals::*;
 use unixproto::Errno;
 
 /// None of those that are waited for is ready.
-const NOBODY: Waited = Waited { pid: 0, status: 0, uid: 0, cpu_ns: 0, memory: 0 };
+const NOBODY: Waited = Waited { pid: 0, status: 0, cpu_ns: 0, system_ns: 0, memory: 0 };
 
 impl Procs {
     /// Waits for a child.
@@ -64,12 +65,13 @@ impl Procs {
         fx: &mut Effects,
     ) -> Tried {
         let proc = self.get_mut(child)?;
-        let cpu_ns = proc.cpu_ns + proc.children_ns;
+        let cpu = proc.cpu + proc.children_cpu;
         let (faults, peak_pages) = (proc.children_faults, proc.children_peak);
-        let uid = proc.who.users.real;
+        let status = u64::from(proc.who.users.real) << 32 | u64::from(status);
         let half = |value: u64| value.min(u32::MAX as u64);
         let memory = half(peak_pages) << 32 | half(faults);
-        let answer = Waited { pid: child, status, uid, cpu_ns, memory };
+        let CpuTime { ns: cpu_ns, system: system_ns } = cpu;
+        let answer = Waited { pid: child, status, cpu_ns, system_ns, memory };
         if options & WNOWAIT != 0 {
             return done(answer);
         }
@@ -81,7 +83,7 @@ impl Procs {
         self.remove(child);
         fx.reaped(child);
         let parent = self.get_mut(pid)?;
-        parent.children_ns += cpu_ns;
+        parent.children_cpu += cpu;
         parent.children_faults += faults;
         parent.children_peak = parent.children_peak.max(peak_pages);
         done(answer)
@@ -154,11 +156,13 @@ impl Procs {
     pub fn usage(&self, clock: &Clock, pid: Pid, who: u32) -> Tried {
         let proc = self.get(pid)?;
         if who == 1 {
-            let (cpu_ns, faults) = (proc.children_ns, proc.children_faults);
-            return done(Usage { cpu_ns, faults, peak_pages: proc.children_peak });
+            let CpuTime { ns: cpu_ns, system: system_ns } = proc.children_cpu;
+            let (faults, peak_pages) = (proc.children_faults, proc.children_peak);
+            return done(Usage { cpu_ns, system_ns, faults, peak_pages });
         }
         let procsystem::Usage { faults, most_resident: peak_pages, .. } = procsystem::usage(proc);
-        done(Usage { cpu_ns: self.cpu_ns(clock, proc), faults, peak_pages })
+        let CpuTime { ns: cpu_ns, system: system_ns } = self.cpu(clock, proc);
+        done(Usage { cpu_ns, system_ns, faults, peak_pages })
     }
 
     /// Names the calling thread.

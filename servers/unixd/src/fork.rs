@@ -188,10 +188,10 @@ impl Births<'_> {
         self.life.procs.suspend(self.life.other_threads(pid));
         self.life.remove_threads(pid);
         let domain = domain.start()?;
-        let cpu_ns = self.life.procs.cpu_ns(self.life.clock, self.life.procs.get(pid)?);
+        let cpu = self.life.procs.cpu(self.life.clock, self.life.procs.get(pid)?);
         let proc = self.life.procs.get_mut(pid)?;
         let old = proc.domain.replace(domain);
-        (proc.native, proc.cpu_ns) = (!linux, cpu_ns);
+        (proc.native, proc.cpu) = (!linux, cpu);
         proc.first_ended = false;
         if let Some(old) = old {
             self.life.voices.take_back(Ending::of_domain(old));
@@ -379,8 +379,8 @@ impl Proc {
             acts_as: None,
             timers: Default::default(),
             started: now,
-            cpu_ns: 0,
-            children_ns: 0,
+            cpu: Default::default(),
+            children_cpu: Default::default(),
             children_faults: 0,
             children_peak: 0,
             limits: Limits::default(),

@@ -53,6 +53,16 @@ impl Limits {
     pub fn file_size(&self) -> u64 {
         self.file_size.soft
     }
+    /// Soft and hard limit, of those that this server keeps.
+    pub fn kept(&self, which: u32) -> Option<[u64; 2]> {
+        let Limit { soft, hard } = match which {
+            limit::CPU => self.cpu,
+            limit::FSIZE => self.file_size,
+            limit::NPROC => self.threads,
+            _ => return None,
+        };
+        Some([soft, hard])
+    }
     fn named(&mut self, which: u32) -> Result<&mut Limit, Errno> {
         match which {
             limit::CPU => Ok(&mut self.cpu),
@@ -121,7 +131,7 @@ impl Life<'_> {
         if next == u64::MAX {
             return;
         }
-        let left = next.saturating_sub(self.procs.cpu_ns(self.clock, proc))
+        let left = next.saturating_sub(self.procs.cpu(self.clock, proc).ns)
             / (1 + proc.threads.len() as u64);
         let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
         self.clock.add(look, Due::Cpu(pid));
@@ -142,7 +152,7 @@ impl Life<'_> {
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.live(pid) else { return };
-        let (used, limits) = (self.procs.cpu_ns(self.clock, proc), proc.limits);
+        let (used, limits) = (self.procs.cpu(self.clock, proc).ns, proc.limits);
         if used >= limits.hard_cpu_ns() {
             log_end(proc, used);
             return self.strike_down(pid, SIGKILL);

@@ -1,5 +1,6 @@
 //! The table of processes.
 
+use crate::cputime::CpuTime;
 use crate::domains::Domain;
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
@@ -118,10 +119,10 @@ pub struct Proc {
     pub timers: [Timer; 3],
     /// When it started.
     pub started: u64,
-    /// Processor time of its own domains that have ended.
-    pub cpu_ns: u64,
+    /// Processor time of its own dispatchers that have ended.
+    pub cpu: CpuTime,
     /// Processor time of awaited children.
-    pub children_ns: u64,
+    pub children_cpu: CpuTime,
     /// Faults of awaited children, and, once it has ended, its own.
     pub children_faults: u64,
     /// The largest resident set of any of them, pages.

@@ -3,6 +3,7 @@
 //! `maps`, `smaps`, `smaps_rollup` and `auxv` of the process that reads are its library's; of others they are empty,
 //! but for a `smaps_rollup` without shares.
 
+use crate::cputime::CpuTime;
 use crate::procs::{Pid, Proc, Procs, State};
 use crate::procsystem::{mounts, usage, PAGE_KIB};
 use crate::proctext::{in_ticks, Texts};
@@ -10,7 +11,6 @@ use crate::threads::Tid;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use captypes::op;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::{Credentials, Ids};
@@ -66,8 +66,8 @@ impl Texts<'_> {
     fn process_stat(&self, proc: &Proc, thread: Option<Tid>) -> String {
         let tid = thread.unwrap_or(proc.pid);
         let name = String::from_utf8_lossy(self.procs.name_of(tid));
-        let used = thread
-            .map_or_else(|| self.procs.cpu_ns(self.clock, proc), |tid| self.thread_cpu_ns(tid));
+        let used =
+            thread.map_or_else(|| self.procs.cpu(self.clock, proc), |tid| self.thread_cpu(tid));
         let usage = usage(proc);
         let rss_limit = proc.session().map_or(u64::MAX, |session| {
             session.header().limits[limit::RSS as usize][0].load(Relaxed)
@@ -90,9 +90,11 @@ impl Texts<'_> {
         );
         put_line!(
             text,
-            "{} 0 {} 0 20 0 {} 0 {} {} {} {} 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-            in_ticks(used),
-            in_ticks(proc.children_ns),
+            "{} {} {} {} 20 0 {} 0 {} {} {} {} 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            in_ticks(used.user()),
+            in_ticks(used.system),
+            in_ticks(proc.children_cpu.user()),
+            in_ticks(proc.children_cpu.system),
             self.procs.threads_of(proc.pid).len().max(1),
             in_ticks(proc.started),
             usage.mapped * 4096,
@@ -174,10 +176,9 @@ impl Texts<'_> {
     }
 
     /// Processor time of a thread.
-    fn thread_cpu_ns(&self, tid: Tid) -> u64 {
-        let usage =
-            self.procs.dispatcher_of(tid).and_then(|it| libos::invoke(it, op::Usage {}).ok());
-        usage.map_or(0, |usage| self.clock.ns(usage.value))
+    fn thread_cpu(&self, tid: Tid) -> CpuTime {
+        let dispatcher = self.procs.dispatcher_of(tid);
+        dispatcher.map_or_else(CpuTime::default, |one| CpuTime::of(one, self.clock))
     }
 }
 
@@ -251,13 +252,16 @@ fn rollup(proc: &Proc) -> String {
     text
 }
 
+/// What this server enforces it says; of the rest only the process knows.
 fn process_limits(proc: &Proc) -> String {
     let mut text = String::new();
     put_line!(text, "{:<25} {:<20} {:<20} {:<10}", "Limit", "Soft Limit", "Hard Limit", "Units");
     let Ok(session) = proc.session() else { return text };
-    for ((name, unit), limit) in LIMITS.iter().zip(&session.header().limits) {
+    let claimed = &session.header().limits;
+    for (which, ((name, unit), claimed)) in (0..).zip(LIMITS.iter().zip(claimed)) {
         put!(text, "{name:<25} ");
-        for value in limit.iter().map(|word| word.load(Relaxed)) {
+        let claimed = || claimed.each_ref().map(|word| word.load(Relaxed));
+        for value in proc.limits.kept(which).unwrap_or_else(claimed) {
             match value {
                 u64::MAX => put!(text, "{:<20} ", "unlimited"),
                 value => put!(text, "{value:<20} "),

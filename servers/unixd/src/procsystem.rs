@@ -109,20 +109,22 @@ impl Texts<'_> {
 
     fn stat_text(&self) -> String {
         let now = in_ticks(self.clock.now());
-        let (mut lines, mut all) = (String::new(), (0, 0));
-        for (core, ticks) in idle_ticks().enumerate() {
+        let (mut lines, mut all) = (String::new(), [0; 3]);
+        for (core, ticks) in (0..).zip(idle_ticks()) {
+            let of = |counter| libos::log::counter_of(core, counter).unwrap_or(0);
+            let sampled = [Counter::UserTicks, Counter::SystemTicks].map(of);
+            let [user, system] = sampled.map(|ticks| in_ticks(self.clock.ns(ticks)));
             let idle = in_ticks(self.clock.ns(ticks)).min(now);
-            all = (all.0 + now - idle, all.1 + idle);
-            put_line!(lines, "cpu{core} {} 0 0 {idle} 0 0 0 0 0 0", now - idle);
+            put_line!(lines, "cpu{core} {user} 0 {system} {idle} 0 0 0 0 0 0");
+            all = [all[0] + user, all[1] + system, all[2] + idle];
         }
+        let [user, system, idle] = all;
         let boot = self.clock.boot_wall() / SECOND;
         let counter = |which| libos::log::counter(which).unwrap_or(0);
         let (running, _) = self.procs.running();
         format!(
-            "cpu  {} 0 0 {} 0 0 0 0 0 0\n{lines}intr {}\nctxt {}\n\
+            "cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\n{lines}intr {}\nctxt {}\n\
              btime {boot}\nprocesses {}\nprocs_running {running}\nprocs_blocked 0\n",
-            all.0,
-            all.1,
             counter(Counter::Interrupts),
             counter(Counter::Switches),
             self.procs.made(),
@@ -145,7 +147,7 @@ impl Texts<'_> {
                 proc.who.users.real,
                 self.procs.letter(proc, proc.pid),
                 self.procs.threads_of(proc.pid).len().max(1),
-                self.procs.cpu_ns(self.clock, proc) / (SECOND / 1000),
+                self.procs.cpu(self.clock, proc).ns / (SECOND / 1000),
                 usage.mapped,
                 usage.resident,
                 usage.files,

@@ -54,7 +54,7 @@ impl Texts<'_> {
                     put_line!(text, "{name} {value}");
                 }
             }
-            "capabilities" => text = crate::captree::text(),
+            "capabilities" => text = crate::captree::text(self.procs),
             "processes" => text = self.processes(),
             "cores" => {
                 for &which in Counter::ALL {

@@ -5,6 +5,7 @@
 //! *caller*: its data is in that one's session frame, and that one waits if somebody has to.
 
 use crate::caps::Slots;
+use crate::cputime::CpuTime;
 use crate::life::Life;
 use crate::procs::*;
 use crate::signals::UNSTOPPABLE;
@@ -194,11 +195,10 @@ impl Life<'_> {
         let dispatcher = thread.dispatcher.first();
         // It does not run any more from here on.
         let _ = invoke(dispatcher, kop::Suspend {});
-        let ticks = invoke(dispatcher, kop::Usage {}).map_or(0, |usage| usage.value);
-        let used = self.clock.ns(ticks);
+        let used = CpuTime::of(dispatcher, self.clock);
         if let Ok(proc) = self.procs.get_mut(thread.leader) {
             proc.threads.retain(|&other| other != tid);
-            proc.cpu_ns += used;
+            proc.cpu += used;
         }
         let Thread { voice, dispatcher, .. } = *thread;
         self.voices.end_thread(voice, dispatcher);

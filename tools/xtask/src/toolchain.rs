@@ -7,6 +7,7 @@ use anyhow::{bail, ensure, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// The two kinds of bare-metal programs. Each has its own target folder, since all its
 /// dependencies are compiled with other flags.
@@ -170,15 +171,43 @@ fn host_with(compiler: Compiler) -> Command {
 
 /// Can bare-metal code be compiled with what is there?
 pub fn is_ready() -> bool {
-    let debian = || Path::new("/usr/bin/cargo").exists() && source_of("/usr/bin/rustc");
-    runs("rustc") && has_target("rustc") || debian() && setup::in_path("ld.lld")
+    runs("rustc") && has_target("rustc") || has_debian() && setup::in_path("ld.lld")
+}
+
+/// Is Debian's compiler there, with the source of its library?
+fn has_debian() -> bool {
+    Path::new("/usr/bin/cargo").exists() && source_of("/usr/bin/rustc")
+}
+
+/// A compiler that was looked for, and had. Whoever looks for it meanwhile waits.
+struct Found(Mutex<Option<Compiler>>);
+
+impl Found {
+    const fn nothing() -> Found {
+        Found(Mutex::new(None))
+    }
+
+    /// What was found before, or what `find` finds now: what it installs and says, it does so once.
+    fn or(&self, find: impl FnOnce() -> Result<Compiler>) -> Result<Compiler> {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.is_none() {
+            *found = Some(find()?);
+        }
+        found.context("no compiler")
+    }
 }
 
 fn compiler() -> Result<Compiler> {
+    static FOUND: Found = Found::nothing();
+    FOUND.or(find_compiler)
+}
+
+fn find_compiler() -> Result<Compiler> {
     if runs("rustc") && has_target("rustc") {
         return Ok(Compiler::Path);
     }
-    if runs("rustup") {
+    // Once it has been installed, rustup need not be asked again for what it could not fetch.
+    if runs("rustup") && !has_debian() {
         setup::announce(BARE_METAL, "rustup's library for programs without an operating system");
         let added = Command::new("timeout")
             .args(["120", "rustup", "target", "add", BARE_METAL])
@@ -195,10 +224,15 @@ fn compiler() -> Result<Compiler> {
 
 /// A compiler with the source of its library.
 fn compiler_with_source() -> Result<Compiler> {
+    static FOUND: Found = Found::nothing();
+    FOUND.or(find_compiler_with_source)
+}
+
+fn find_compiler_with_source() -> Result<Compiler> {
     if runs("rustc") && source_of("rustc") {
         return Ok(Compiler::Path);
     }
-    if runs("rustup") {
+    if runs("rustup") && !has_debian() {
         setup::announce("rust-src", "the source of Rust's library, to build it with probes");
         let mut rustup = Command::new("timeout");
         rustup.args(["300", "rustup", "component", "add", "rust-src"]);
@@ -214,7 +248,7 @@ fn debian() -> Result<Compiler> {
     setup::packages(
         &["rustc-web", "cargo-web", "rust-web-src"],
         "Debian's Rust and its library's source, because rustup's library could not be had",
-        || Path::new("/usr/bin/cargo").exists() && source_of("/usr/bin/rustc"),
+        has_debian,
     )?;
     setup::packages(&["lld"], "the linker for Debian's Rust", || setup::in_path("ld.lld"))?;
     Ok(Compiler::Debian)
@@ -269,4 +303,17 @@ pub fn succeed(mut command: Command, what: &str) -> Result<()> {
         bail!("{what} failed ({status})");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_is_looked_for_once() {
+        let found = Found::nothing();
+        assert!(found.or(|| bail!("there is none")).is_err());
+        assert!(found.or(|| Ok(Compiler::Debian)).unwrap() == Compiler::Debian);
+        assert!(found.or(|| panic!("looked for again")).unwrap() == Compiler::Debian);
+    }
 }

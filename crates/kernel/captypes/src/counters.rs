@@ -71,4 +71,8 @@ counters! {
     24 WidthTime "width_time";
     /// Likewise, of all cores: while somebody waited who may run elsewhere, and a core was idle.
     25 StarvedTime "starved_time";
+    /// Ticks in programs, but for their libraries, up to the last look at the timer; sampled.
+    26 UserTicks "user_ticks";
+    /// Ticks in the kernel, in libraries of processes and in servers; likewise.
+    27 SystemTicks "system_ticks";
 }

@@ -403,8 +403,8 @@ invocations! {
             /// A user address.
             base: u64
         ) -> ();
-        /// Processor time that the dispatcher has used, in ticks of the time-stamp counter.
-        50 Usage() -> Value;
+        /// Processor time that the dispatcher has used.
+        50 Usage() -> ProcessorTime;
         /// Lets the dispatcher run on the cores of a set only, from now on. `OutOfRange` if the machine
         /// has none of them. What it invokes is still done where its capabilities are.
         51 SetAffinity(
@@ -478,6 +478,14 @@ invocations! {
             /// Its number, from 0.
             number: u32
         ) -> Identity;
+        /// In whose slot the capability with this number ([`op::CapabilityAt`]) is, or one of its copies.
+        /// `OutOfRange`: there are not as many. As slow.
+        113 HolderAt(
+            /// Its number, from 0.
+            number: u32,
+            /// 0, or the number of the copy, from 1.
+            copy: u32
+        ) -> Holder;
         /// Notifies the dispatcher that has asked for it ([`op::NotifyRung`]) on another core or this one.
         /// Rings of which it has not been told yet are one. `OutOfRange`: there is no such core.
         110 RingCore(

@@ -72,6 +72,22 @@ replies! {
         /// descendants, ancestors of it; another core owns it. Bits 32..64: badge.
         relations: u64,
     }
+    /// Processor time, in ticks of the time-stamp counter.
+    ProcessorTime {
+        /// All of it.
+        ticks: u64,
+        /// How much of it its library and the kernel have used; sampled.
+        system: u64,
+    }
+    /// In whose slot a capability is.
+    Holder {
+        /// Type of the capability.
+        ty: CapType,
+        /// Its first physical address.
+        base: u64,
+        /// First physical address of the CNode or dispatcher in which its slot is; 0: the kernel's own.
+        container: u64,
+    }
     /// A value.
     Value {
         /// The value.

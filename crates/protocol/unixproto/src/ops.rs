@@ -42,12 +42,12 @@ replies! {
     Waited {
         /// Its id; 0 if `WNOHANG` and none is ready.
         pid: u32,
-        /// Its wait status, as `wait4` gives it.
-        status: u32,
-        /// Its real user id.
-        uid: u32,
+        /// Its wait status, as `wait4` gives it (low half), and its real user id (high half).
+        status: u64,
         /// Processor time that it and its awaited descendants used.
         cpu_ns: u64,
+        /// How much of that is the system's.
+        system_ns: u64,
         /// Their page faults (low half), and the largest resident set of any of them, pages (high half).
         memory: u64,
     }
@@ -76,6 +76,8 @@ replies! {
     Usage {
         /// Used, in all.
         cpu_ns: u64,
+        /// How much of that is the system's.
+        system_ns: u64,
         /// Page faults.
         faults: u64,
         /// Largest resident set, pages.
@@ -312,7 +314,7 @@ requests! {
         /// How far that may be raised.
         hard: u64
     ) -> ();
-    /// Processor time of the caller (0) or of awaited children (1).
+    /// Processor time of the caller's process (0) or of awaited children (1).
     16 CpuUsage(
         /// Whose.
         who: u32

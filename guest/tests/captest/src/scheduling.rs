@@ -159,7 +159,7 @@ fn suspend(lab: &mut Lab) -> Outcome {
 
 fn usage(lab: &mut Lab) -> Outcome {
     good!(threads::start(lab, 0, count, [0, 0, 0]));
-    let used = || invoke(dispatcher(0), op::Usage {}).map(|reply| reply.value);
+    let used = || invoke(dispatcher(0), op::Usage {}).map(|reply| reply.ticks);
     good!(sleep(50 * ms()));
     let first = good!(used());
     check!(first > 10 * ms());

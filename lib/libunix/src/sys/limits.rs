@@ -151,11 +151,11 @@ pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Re
 /// Bytes of `struct rusage`.
 pub const RUSAGE_BYTES: usize = 144;
 
-/// `struct rusage` of a process that used so much.
-pub fn rusage(cpu_ns: u64, peak_pages: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
+/// `struct rusage` of a process that used so much processor time, of which so much in the system.
+pub fn rusage([cpu_ns, system_ns]: [u64; 2], peak_pages: u64, faults: u64) -> [u8; RUSAGE_BYTES] {
     Bytes::default()
-        .raw(&linuxabi::time::to_timeval(cpu_ns))
-        .skip(16)
+        .raw(&linuxabi::time::to_timeval(cpu_ns.saturating_sub(system_ns)))
+        .raw(&linuxabi::time::to_timeval(system_ns))
         .u64(peak_pages * 4)
         .skip(24)
         .u64(faults)
@@ -168,11 +168,12 @@ pub fn getrusage(mm: &mut Mm, who: i32, out: u64) -> Result<u64> {
             mm::usage::shrinks(mm);
             let memory = &main_header().memory;
             let most = memory.most_resident.load(Ordering::Relaxed);
-            rusage(time::processor(), most, memory.faults.load(Ordering::Relaxed))
+            let used = if who == 0 { time::of_process()? } else { time::of_thread() };
+            rusage(used, most, memory.faults.load(Ordering::Relaxed))
         }
         -1 => {
             let usage = server::call(op::CpuUsage { who: 1 })?;
-            rusage(usage.cpu_ns, usage.peak_pages, usage.faults)
+            rusage([usage.cpu_ns, usage.system_ns], usage.peak_pages, usage.faults)
         }
         _ => return Err(Errno::EINVAL),
     };

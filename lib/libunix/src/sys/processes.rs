@@ -181,7 +181,13 @@ pub fn setsid(_: ()) -> Result<u64> {
 
 /// `struct rusage` of a child that was waited for.
 fn usage_of(waited: &Waited) -> [u8; RUSAGE_BYTES] {
-    rusage(waited.cpu_ns, waited.memory >> 32, waited.memory & u64::from(u32::MAX))
+    let [faults, peak] = halves(waited.memory).map(u64::from);
+    rusage([waited.cpu_ns, waited.system_ns], peak, faults)
+}
+
+/// Low and high half of a word.
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
 }
 
 pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -> Result<u64> {
@@ -198,7 +204,7 @@ pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -
     let waited = server::wait(task, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
-            user::copy_out(&mut task.mm, status, &waited.status)?;
+            user::copy_out(&mut task.mm, status, &halves(waited.status)[0])?;
         }
         if usage != 0 {
             user::copy_out(&mut task.mm, usage, &usage_of(&waited))?;
@@ -239,9 +245,10 @@ pub fn waitid(
     if info != 0 && !matches!(result, Err(Errno::ERESTARTSYS)) {
         let mut raw = Bytes::<SIGINFO_BYTES>::default();
         if let Some(waited) = waited {
-            let (code, status) = code_and_status(waited.status);
+            let [status, uid] = halves(waited.status);
+            let (code, status) = code_and_status(status);
             raw = raw.u32(signals::SIGCHLD).u32(0).u32(code as u32).u32(0);
-            raw = raw.u32(waited.pid).u32(waited.uid).u32(status);
+            raw = raw.u32(waited.pid).u32(uid).u32(status);
         }
         user::bytes_out(&mut io.mm, info, &raw.done())?;
     }

@@ -69,11 +69,22 @@ pub fn realtime() -> u64 {
     clock().1.saturating_add(monotonic())
 }
 
-/// Processor time of this process, in nanoseconds.
+/// Processor time of this thread, in nanoseconds.
 pub fn processor() -> u64 {
-    let used =
-        invoke(area::own_dispatcher(), captypes::op::Usage {}).map_or(0, |reply| reply.value);
-    ticks_to_ns(used, facts().0)
+    of_thread()[0]
+}
+
+/// Processor time of this thread, and how much of that is the system's.
+pub fn of_thread() -> [u64; 2] {
+    let used = invoke(area::own_dispatcher(), captypes::op::Usage {});
+    let ticks = used.map_or([0; 2], |used| [used.ticks, used.system]);
+    ticks.map(|ticks| ticks_to_ns(ticks, facts().0))
+}
+
+/// The same of all threads of the process.
+pub fn of_process() -> Result<[u64; 2]> {
+    let usage = server::call(op::CpuUsage { who: 0 })?;
+    Ok([usage.cpu_ns, usage.system_ns])
 }
 
 fn read(clock: u32) -> Result<u64> {
@@ -170,9 +181,11 @@ fn sleep(task: &mut Task, ns: u64, left: u64) -> Result<u64> {
 pub fn times(mm: &mut Mm, out: u64) -> Result<u64> {
     const TICK: u64 = 10_000_000;
     if out != 0 {
-        let own = processor() / TICK;
-        let children = server::call(op::CpuUsage { who: 1 })?.cpu_ns / TICK;
-        user::copy_out(mm, out, &[own, 0, children, 0])?;
+        let children = server::call(op::CpuUsage { who: 1 })?;
+        let parts = [of_process()?, [children.cpu_ns, children.system_ns]];
+        let [own, children] =
+            parts.map(|[all, system]| [(all.saturating_sub(system)) / TICK, system / TICK]);
+        user::copy_out(mm, out, &[own, children])?;
     }
     Ok(monotonic() / TICK)
 }

@@ -94,9 +94,18 @@ fn of_running_system(live: &Live, breakdown: &[Breakdown]) -> Markup {
             h2 { "The capabilities of a running system" }
             p {
                 "Every distinct capability to memory of the first core while a shell runs a program, below \
-                 what it was made from. Those of one type below the same parents are drawn as one."
+                 what it was made from, and behind the colon in whose slots it and its copies are: processes \
+                 with their numbers, servers, and init, the first domain. Those of one type and the same owners \
+                 below the same parents are drawn as one."
             }
             (narrow(picture))
+            @if let Some(table) = tree::owners(&live.capabilities) {
+                p {
+                    "How many capabilities each of them has, and the memory of its Frames. What several have, \
+                     a page that a fork shares or a frame between a process and its server, counts for each."
+                }
+                (table)
+            }
         }
     }
 }

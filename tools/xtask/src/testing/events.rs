@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 /// Most instructions of an event: see `docs/capabilities.md`.
 const BOUND: u64 = 170_000;
 /// What only trusted domains may invoke, and what is said to be slow.
-const SLOW: [&str; 3] = ["CheckInvariants", "CapabilityAt", "Shutdown"];
+const SLOW: [&str; 4] = ["CheckInvariants", "CapabilityAt", "HolderAt", "Shutdown"];
 
 /// `all`: everything that captest does, with little load; `load`: much load.
 const CASES: [(&str, &str); 2] = [("events/all", ""), ("events/load", "test=load_ scale=20")];

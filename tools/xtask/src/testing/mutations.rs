@@ -42,6 +42,25 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "time_is_taken_back_at_a_look",
+        changes: &[(
+            "kernel/src/object/time.rs",
+            "        self.system.store(system, Relaxed);\n",
+            "        let whole = ticks - self.at.load(Relaxed);\n        \
+             self.system.store(if in_system { system.max(whole) } else { system }, Relaxed);\n",
+        )],
+        found_by: Test::Host { package: "kernel", test: "no_part_ever_becomes_less" },
+    },
+    Bug {
+        name: "only_the_first_slot_has_an_owner",
+        changes: &[(
+            "servers/unixd/src/captree.rs",
+            "for copy in 0..=copies {",
+            "for copy in 0..=copies.min(0) {",
+        )],
+        found_by: Test::Machine { test: "shell/capabilities.sh" },
+    },
+    Bug {
         name: "pages_of_who_left_a_cnode_are_own",
         changes: &[(
             "crates/user/uvm/src/amap.rs",

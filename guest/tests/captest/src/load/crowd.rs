@@ -133,7 +133,7 @@ fn callers(lab: &mut Lab) -> Outcome {
     let endpoint = good!(load.object(Endpoint, PAGE));
     let count = 50 * load.scale;
     let first = good!(start(lab, &mut load, count, call_once, own_root(), |_| endpoint));
-    wait_until(lab, || Ok(invoke(Load::at(first + count - 1), op::Usage {})?.value > 0))?;
+    wait_until(lab, || Ok(invoke(Load::at(first + count - 1), op::Usage {})?.ticks > 0))?;
     good!(endpoint.delete());
     good!(sleep(ms()));
     for n in (0..count).rev() {
