@@ -110,7 +110,7 @@ fn a_frame_is_shown_for_each_dispatcher_that_has_it() {
     let dispatchers =
         [2, 3].map(|n| m.make(CapType::Dispatcher, OFFSET + n * PAGE, PAGE, 40 + n as u32));
     let sharers = || (arch::sharers(first), arch::sharers(second));
-    dispatchers.map(|dispatcher| configure(&mut m, dispatcher, frames[0]));
+    dispatchers.iter().for_each(|&dispatcher| configure(&mut m, dispatcher, frames[0]));
     assert_eq!(sharers(), (2, 0));
     // The same again is no second time.
     configure(&mut m, dispatchers[0], frames[0]);
@@ -161,7 +161,7 @@ fn the_check_sees_what_should_not_be_there() {
     let second: DcbRef = m.second(OFFSET, 60);
     let frame = second.frame.get().0;
     m.check();
-    let mut broken = |change: &dyn Fn(), undo: &dyn Fn()| {
+    let broken = |change: &dyn Fn(), undo: &dyn Fn()| {
         change();
         let found = crate::check::check(&m.core.local);
         undo();
@@ -173,7 +173,7 @@ fn the_check_sees_what_should_not_be_there() {
     broken(&|| arch::hide(second.pa(), PAGE), &|| arch::show(second.pa(), PAGE));
     let other = m.make(CapType::Frame, OFFSET + MIB, PAGE, 70);
     let page = m.slot(other).cap().base;
-    let mut broken = |change: &dyn Fn(), undo: &dyn Fn()| {
+    let broken = |change: &dyn Fn(), undo: &dyn Fn()| {
         change();
         let found = crate::check::check(&m.core.local);
         undo();
