@@ -43,18 +43,15 @@ fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
 /// The same if there are signals, or a tracer wants something.
 #[inline(never)]
 fn settle(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
-    loop {
-        signal::settle(p, regs);
-        if trace_library::is_traced() {
-            // Its tracer sets registers to what it likes.
+    signal::settle(p, regs);
+    if trace_library::is_traced() {
+        // Its tracer sets registers to what it likes.
+        signal::check_rip(p, regs);
+        while signal::needs_attention(&p.me, regs) {
+            signal::settle(p, regs);
             signal::check_rip(p, regs);
         }
-        if !signal::needs_attention(&p.me, regs) {
-            break;
-        }
-    }
-    // In the middle of the way back the kernel sees to it that nothing traps.
-    if trace_library::is_traced() {
+        // In the middle of the way back the kernel sees to it that nothing traps.
         let step = if trace_library::steps() { TRAP_FLAG } else { 0 };
         regs.rflags = regs.rflags & !TRAP_FLAG | step;
     }

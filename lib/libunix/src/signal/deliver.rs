@@ -16,9 +16,6 @@ use linuxabi::sigframe::INFO_WORDS;
 use unixproto::session::NOTE_SIGNAL;
 use unixproto::signals::*;
 
-/// `si_code` of such a trap.
-const TRAP_TRACE: i32 = 2;
-
 /// A signal on its way to its handler: its `siginfo_t`.
 #[derive(Clone, Copy)]
 pub struct Info {
@@ -83,14 +80,18 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
         notifications.fetch_and(!NOTE_SIGNAL, Ordering::AcqRel);
     }
     loop {
-        // As on Linux, what a tracer wants comes before signals.
-        if trace::work(p, regs) {
-            continue;
+        if trace::is_concerned() {
+            // As on Linux, what a tracer wants comes before signals.
+            trace::work_all(p, regs);
         }
-        match next(&mut p.me.signals) {
-            Some(info) => act(p, regs, &info),
-            None => break,
+        let Some(mut info) = next(&mut p.me.signals) else { break };
+        if trace::is_concerned() {
+            match trace::on_signal(p, regs, &info) {
+                Some(chosen) => info = chosen,
+                None => continue,
+            }
         }
+        act(p, regs, &info);
     }
     if restart_wish(&p.me, regs).is_some() {
         repeat(&mut p.me, regs);
@@ -99,14 +100,6 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
 }
 
 fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
-    let mut info = *info;
-    if trace::is_traced() {
-        match trace::on_signal(p, regs, &info) {
-            Some(other) => info = other,
-            None => return,
-        }
-    }
-    let info = &info;
     let action = *p.signals.action(info.signal);
     match action.handler {
         SIG_IGN => {}
@@ -152,10 +145,6 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     let blocked = p.me.signals.blocked | action.mask | own;
     p.me.signals.set_blocked(blocked);
     check_rip(p, regs);
-    if trace::steps() {
-        // It stops at the first instruction of the handler.
-        p.me.signals.trap(TRAP_TRACE, regs.rip);
-    }
 }
 
 /// Executes the interrupted call again, as soon as the program goes on.

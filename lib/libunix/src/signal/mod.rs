@@ -25,6 +25,7 @@ use crate::errno::Result;
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, header, main_header, op};
 use crate::thread::Me;
+use crate::trace;
 use abi::Regs;
 use actions::Action;
 use alloc::vec::Vec;
@@ -194,14 +195,15 @@ pub fn dequeue(set: u64) -> Option<(u32, SigInfo)> {
 
 /// Would a wait of this thread end at once because of a signal?
 pub fn is_interrupted(me: &Me) -> bool {
-    pending() & !me.signals.blocked != 0 || crate::trace::has_work()
+    pending() & !me.signals.blocked != 0 || trace::has_work(header())
 }
 
 /// Is there anything for [`settle()`] to do?
 #[inline(always)]
 pub fn needs_attention(me: &Me, regs: &Regs) -> bool {
-    let waiting = pending() & !me.signals.blocked;
-    let wanted = waiting != 0 || me.signals.attention || crate::trace::has_work();
+    let own = header();
+    let waiting = (main_header().pending.set() | own.own.set()) & !me.signals.blocked;
+    let wanted = waiting != 0 || me.signals.attention || trace::has_work(own);
     wanted || restart_wish(me, regs).is_some()
 }
 
@@ -233,7 +235,7 @@ pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64,
 pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     let Cause { signal, code, address, vector, error } = cause;
     fault(p, signal, code, address, vector, error);
-    if p.signals.action(signal).handler == actions::SIG_DFL && !crate::trace::is_traced() {
+    if p.signals.action(signal).handler == actions::SIG_DFL && !trace::is_traced() {
         log_end(regs, cause);
     }
 }

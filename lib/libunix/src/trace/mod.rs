@@ -13,7 +13,7 @@ pub mod tracer;
 use crate::errno::Errno;
 use crate::fork::bases;
 use crate::process::{frame, Process, Task, NO_CALL};
-use crate::server::{self, header, op};
+use crate::server::{self, header, op, Header};
 use crate::signal::Info;
 use crate::{sys, upcall};
 use abi::Regs;
@@ -69,21 +69,27 @@ struct Resumed {
     info: Option<[u8; INFO_BYTES]>,
 }
 
-#[inline]
+#[inline(always)]
 fn flags() -> u32 {
     header().trace.load(Relaxed)
 }
 
 /// Does somebody trace this thread?
-#[inline]
+#[inline(always)]
 pub fn is_traced() -> bool {
     flags() & flag::TRACED != 0
 }
 
-/// Is there anything that the thread has to stop for?
-#[inline]
-pub fn has_work() -> bool {
-    flags() & (flag::WANTED | flag::SERVE) != 0
+/// Is the thread traced, or wanted for anything?
+#[inline(always)]
+pub fn is_concerned() -> bool {
+    flags() != 0
+}
+
+/// Is there anything that the thread with this header has to stop for?
+#[inline(always)]
+pub fn has_work(header: &Header) -> bool {
+    header.trace.load(Relaxed) & (flag::WANTED | flag::SERVE) != 0
 }
 
 /// Does it go on for one instruction only?
@@ -105,21 +111,28 @@ pub fn adopt() {
     }
 }
 
-/// Stops for everything that is wanted. Returns `false` if nothing was.
-pub fn work(p: &mut Task, regs: &mut Regs) -> bool {
-    let flags = flags();
-    let kind = match flags {
-        _ if flags & flag::WANTED != 0 => stop::WANTED,
-        _ if flags & flag::SERVE != 0 => stop::SERVE,
-        _ => return false,
-    };
+/// Stops for everything that is wanted.
+#[cold]
+#[inline(never)]
+pub fn work_all(p: &mut Task, regs: &mut Regs) {
+    while has_work(header()) {
+        work(p, regs);
+    }
+}
+
+fn work(p: &mut Task, regs: &mut Regs) {
+    let kind = if flags() & flag::WANTED != 0 { stop::WANTED } else { stop::SERVE };
     // As on Linux: a signal counts where one was about to be delivered, and at the ends of system calls.
     wait(p, regs, &Stop::new(kind, 0), &[]);
-    true
 }
 
 /// A signal is about to be delivered. Answers which one is, if any.
+#[cold]
+#[inline(never)]
 pub fn on_signal(p: &mut Task, regs: &mut Regs, info: &Info) -> Option<Info> {
+    if !is_traced() {
+        return Some(*info);
+    }
     let mut bytes = [0; INFO_BYTES];
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(info.words()) {
         bytes.copy_from_slice(&word.to_le_bytes());
@@ -157,6 +170,7 @@ fn post(signal: u32) {
 }
 
 /// Stops for an event, if its tracer wants to hear of it.
+#[cold]
 pub fn tell(p: &mut Task, regs: &mut Regs, event: u32, message: u64) {
     if wants(event) {
         wait(p, regs, &Stop { message, ..Stop::new(stop::EVENT, event) }, &[]);
