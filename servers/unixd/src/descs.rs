@@ -52,6 +52,8 @@ pub enum Object {
     Device(Kind, Ino),
     /// Text made when it was opened.
     Text(Node, Rc<[u8]>),
+    /// The memory of a process, and when that started.
+    Memory(Node, u64),
     /// A place in the tree (`O_PATH`).
     Path(Node),
 }
@@ -70,6 +72,7 @@ impl Object {
             Object::Signals(_) => Kind::Signals,
             Object::Device(kind, _) => *kind,
             Object::Text(..) => Kind::Text,
+            Object::Memory(..) => Kind::Memory,
             Object::Path(_) => Kind::Path,
         }
     }
@@ -78,7 +81,10 @@ impl Object {
         match self {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
-            Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
+            Object::Dir(node)
+            | Object::Path(node)
+            | Object::Text(node, _)
+            | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
         }
     }
@@ -91,7 +97,7 @@ impl Object {
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
             Object::File(_) | Object::Dir(_) | Object::Device(..) => None,
-            Object::Text(..) | Object::Path(_) => None,
+            Object::Text(..) | Object::Path(_) | Object::Memory(..) => None,
         }
     }
 }
@@ -389,6 +395,7 @@ impl Handles<'_> {
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
+            Object::Memory(..) => {}
             Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {
@@ -413,7 +420,7 @@ pub fn seek(descs: &mut Descs, tree: &Tree, caller: Speaker, op: op::Seek) -> Tr
     let size = match &desc.object {
         Object::File(ino) => tree.files().names().get(*ino)?.size(),
         Object::Text(_, text) => text.len() as u64,
-        Object::Dir(_) | Object::Device(..) => i64::MAX as u64,
+        Object::Dir(_) | Object::Device(..) | Object::Memory(..) => i64::MAX as u64,
         Object::Path(_) => return Err(Errno::EBADF),
         _ => return Err(Errno::ESPIPE),
     } as i64;

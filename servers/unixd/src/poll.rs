@@ -64,7 +64,7 @@ impl Polling<'_> {
                     Object::Signals(_) => {}
                     // They are always ready.
                     Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
-                    Object::Text(..) | Object::Path(_) => {}
+                    Object::Text(..) | Object::Path(_) | Object::Memory(..) => {}
                 }
             }
             if op.watching {

@@ -38,6 +38,8 @@ pub enum Kind {
     Set = 15,
     /// Signals that are read (`signalfd`): `SigWait`, `SetSignals`.
     Signals = 16,
+    /// The memory of a process (`/proc/PID/mem`): `MemoryFile`.
+    Memory = 17,
 }
 
 impl Kind {
@@ -60,6 +62,7 @@ impl Kind {
             14 => Kind::Process,
             15 => Kind::Set,
             16 => Kind::Signals,
+            17 => Kind::Memory,
             _ => return None,
         })
     }

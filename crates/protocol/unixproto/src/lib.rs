@@ -25,6 +25,7 @@ pub mod privilege;
 pub mod request;
 pub mod session;
 pub mod signals;
+pub mod trace;
 pub mod tty;
 
 pub use errno::Errno;
