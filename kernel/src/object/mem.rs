@@ -202,6 +202,25 @@ pub fn copy_page(dst: u64, src: u64) {
     };
 }
 
+/// Copies `bytes` bytes of one page of programs to another, or the same, from the lowest address on. Programs may be
+/// writing to both.
+#[inline]
+pub fn copy_bytes(dst: u64, src: u64, bytes: u64) {
+    let ((to, to_offset), (from, from_offset)) = (see_byte(dst), see_byte(src));
+    debug_assert!(to_offset.max(from_offset) + bytes as usize <= PAGE as usize);
+    let target = (to.address() + to_offset) as *mut u8;
+    let source = (from.address() + from_offset) as *const u8;
+    // SAFETY: memory of programs, to which no reference exists.
+    unsafe { arch::copy_bytes(target, source, bytes as usize) };
+}
+
+/// Sees the page with a byte, which is so far from its beginning.
+#[inline(always)]
+fn see_byte(pa: u64) -> (Seen, usize) {
+    let offset = pa % PAGE;
+    (see(pa - offset), offset as usize)
+}
+
 /// Writes `bytes` to the page-aligned address `pa`, in memory without owner that is shown. While the machine starts.
 pub fn write_bytes(pa: u64, bytes: &[u8]) {
     // SAFETY: memory of the direct map without owner; the slice is none of it.
