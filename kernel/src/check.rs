@@ -6,14 +6,18 @@
 //! 3. Capabilities overlap only if they are relatives ([`mdb::Mdb::check`]).
 //! 4. What is on the list of memory that came back has a home, and nobody else has it.
 //! 5. What dispatchers cache is what their slots say.
+//! 6. Without a direct map of user memory (invariant 7 of the design): no page that a Frame or Loan covers is in the
+//!    kernel's map, but for those that dispatchers share with it; all objects are; and the windows show what their
+//!    cache says.
 
-use crate::cap::{CapExt, HOME_RAM, MEMORY};
+use crate::arch;
+use crate::cap::{attr, CapExt, HOME_RAM, MEMORY};
 use crate::driver::CpuDriver;
 use crate::object::dcb::{CSPACE, FRAME, VSPACE};
 use crate::object::{Dcb, Obj, SlotRef, Table};
 use crate::vspace::{self, Mapping};
 use captypes::{CapType, Rights, Status};
-use mdb::Class;
+use mdb::{Class, RawCap};
 use paging::Flags;
 
 /// A broken invariant.
@@ -39,6 +43,12 @@ pub enum Broken {
     NotFree { base: u64 },
     /// A dispatcher's cached fields differ from its slots.
     StaleCache { dispatcher: u64 },
+    /// The kernel's map shows a page of a program.
+    ShownPage { page: u64, cap: u64 },
+    /// The kernel's map does not show an object, or a dispatcher's frame.
+    HiddenObject { base: u64 },
+    /// A window shows what nobody asked for.
+    WrongWindow,
 }
 
 /// Checks everything; a line in the log says what is broken.
@@ -61,7 +71,57 @@ pub fn check(local: &CpuDriver) -> Result<(), Broken> {
             _ => {}
         }
     }
-    check_reclaimed(local)
+    check_reclaimed(local)?;
+    check_map(local)
+}
+
+fn is_frame_of_dispatcher(local: &CpuDriver, page: u64) -> bool {
+    let all = local.caps.db.iter(MEMORY).map(|slot| slot.cap());
+    all.filter_map(|cap| Obj::<Dcb>::of(&cap)).any(|dcb| dcb.frame.get().0 == page)
+}
+
+/// What the kernel's map shows, and what it does not.
+fn check_map(local: &CpuDriver) -> Result<(), Broken> {
+    if !arch::SPARSE {
+        return Ok(());
+    }
+    let mut checked = Ok(());
+    arch::for_each_shown(|page, object, sharers| {
+        if checked.is_err() || !object && sharers == 0 {
+            return;
+        }
+        let all = local.caps.db.overlapping(MEMORY, page, paging::PAGE, Class::All);
+        let mut programs =
+            all.map(|slot| slot.cap()).filter(|cap| cap.is_frame() || cap.is(CapType::Loan));
+        // What other cores know may be shared by dispatchers of theirs.
+        let shares = |cap: &RawCap| cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0;
+        let excused =
+            |cap: &RawCap| !object && (shares(cap) || is_frame_of_dispatcher(local, page));
+        if let Some(cap) = programs.next().filter(|cap| !excused(cap)) {
+            checked = Err(Broken::ShownPage { page, cap: cap.base });
+        }
+    });
+    checked?;
+    for cap in local.caps.db.iter(MEMORY).map(|slot| slot.cap()) {
+        // Of what is being taken apart some is hidden already.
+        let whole = cap.attrs & attr::PARKED == 0 && !cap.is(CapType::Blank);
+        if whole && cap.kind().is_kernel_object() && !cap.is_foreign() {
+            for page in (cap.base..cap.base + cap.word).step_by(paging::PAGE as usize) {
+                if !arch::is_shown(page) {
+                    return Err(Broken::HiddenObject { base: page });
+                }
+            }
+        }
+        if let Some(dcb) = Obj::<Dcb>::of(&cap).filter(|dcb| dcb.frame.get().is_some()) {
+            if arch::sharers(dcb.frame.get().0) == 0 {
+                return Err(Broken::HiddenObject { base: dcb.frame.get().0 });
+            }
+        }
+    }
+    match arch::is_sound() {
+        true => Ok(()),
+        false => Err(Broken::WrongWindow),
+    }
 }
 
 fn check_mapping(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
@@ -135,7 +195,7 @@ fn check_dispatcher(slot: SlotRef) -> Result<(), Broken> {
     let Some(dcb) = Obj::<Dcb>::of(&slot.cap()) else { return Ok(()) };
     let base = |index, ty| {
         let cap = dcb.slot(index).cap();
-        let own = cap.attrs & crate::cap::attr::IN_DISPATCHER != 0;
+        let own = cap.attrs & attr::IN_DISPATCHER != 0;
         if cap.is(ty) && own {
             cap.base
         } else {

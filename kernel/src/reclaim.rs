@@ -7,8 +7,10 @@
 
 use crate::cap::policy::MEMORY;
 use crate::cap::{Db, HOME_RAM};
-use crate::object::{DcbRef, UserWord};
+use crate::object::mem::{self, Seen};
+use crate::object::DcbRef;
 use captypes::invocations::Reclaimed;
+use core::sync::atomic::{AtomicU64, Ordering};
 use paging::PAGE;
 
 /// The list, and who is told.
@@ -26,12 +28,36 @@ pub struct Reclaim {
 /// How many ranges wait until other cores have forgotten them.
 const KEPT: usize = 64;
 
-fn next_of(range: u64) -> UserWord {
-    UserWord::at(range)
-}
+/// The first words of a range.
+struct Links(Seen);
 
-fn bytes_of(range: u64) -> UserWord {
-    UserWord::at(range + 8)
+impl Links {
+    #[inline]
+    fn of(range: u64) -> Links {
+        Links(mem::see(range))
+    }
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        let first: *const AtomicU64 = self.0.address() as *const AtomicU64;
+        // SAFETY: in a page of memory that is seen as long as `self` lives; atomic accesses may meet those of a
+        // program that was handed what is on the list.
+        unsafe { &*first.add(index) }
+    }
+    /// The next range.
+    #[inline]
+    fn next(&self) -> u64 {
+        self.word(0).load(Ordering::Relaxed)
+    }
+    /// Its length.
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.word(1).load(Ordering::Relaxed)
+    }
+    #[inline]
+    fn set(&self, next: u64, bytes: u64) {
+        self.word(0).store(next, Ordering::Relaxed);
+        self.word(1).store(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Reclaim {
@@ -57,15 +83,15 @@ impl Reclaim {
     fn push(&mut self, base: u64, bytes: u64) {
         let (mut base, mut bytes, mut next) = (base, bytes, self.head);
         if self.head != 0 {
-            let (start, length) = (self.head, bytes_of(self.head).get());
+            let links = Links::of(self.head);
+            let (start, length) = (self.head, links.bytes());
             if start.wrapping_add(length) == base || base + bytes == start {
-                next = next_of(start).get();
+                next = links.next();
                 base = base.min(start);
                 bytes = bytes.wrapping_add(length);
             }
         }
-        next_of(base).set(next);
-        bytes_of(base).set(bytes);
+        Links::of(base).set(next, bytes);
         self.head = base;
     }
 
@@ -74,8 +100,9 @@ impl Reclaim {
         if base == 0 {
             return None;
         }
-        let bytes = bytes_of(base).get();
-        self.head = next_of(base).get();
+        let links = Links::of(base);
+        let bytes = links.bytes();
+        self.head = links.next();
         if self.head & (PAGE - 1) != 0 || !has_home(db, self.head, PAGE) {
             self.head = 0;
         }
@@ -123,8 +150,8 @@ impl Reclaim {
     /// Every range on the list.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         let start = Some(self.head).filter(|&h| h != 0);
-        core::iter::successors(start, |&at| Some(next_of(at).get()).filter(|&n| n != 0))
-            .map(|at| (at, bytes_of(at).get()))
+        core::iter::successors(start, |&at| Some(Links::of(at).next()).filter(|&n| n != 0))
+            .map(|at| (at, Links::of(at).bytes()))
     }
 }
 

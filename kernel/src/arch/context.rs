@@ -45,6 +45,8 @@ pub struct CoreHead {
     direct_map: u64,
     /// Where system calls are counted that the entry code hands to a library.
     library_calls: &'static AtomicU64,
+    /// How it sees the memory of programs.
+    pub(super) maps: *const super::imp::CoreMaps,
     /// Number of the core, counted from 0 in the order of `BootInfo::cores`.
     pub id: u32,
     /// Its address for interrupts between cores.
@@ -67,6 +69,7 @@ impl<L> Core<L> {
             user_end: super::user_end(),
             direct_map: super::phys_to_virt(0) as u64,
             library_calls: &NOBODYS,
+            maps: core::ptr::null(),
             id,
             apic_id,
             hw: super::imp::Hw::new(),
@@ -160,6 +163,8 @@ pub const CORE_STACK: usize = 24;
 pub const CORE_USER_END: usize = 32;
 pub const CORE_DIRECT_MAP: usize = 40;
 pub const CORE_LIBRARY_CALLS: usize = 48;
+#[cfg(tessera_map_cache)]
+pub const CORE_MAPS: usize = 56;
 
 const _: () = {
     assert!(offset_of!(CoreHead, this) == CORE_SELF);
@@ -169,6 +174,8 @@ const _: () = {
     assert!(offset_of!(CoreHead, user_end) == CORE_USER_END);
     assert!(offset_of!(CoreHead, direct_map) == CORE_DIRECT_MAP);
     assert!(offset_of!(CoreHead, library_calls) == CORE_LIBRARY_CALLS);
+    #[cfg(tessera_map_cache)]
+    assert!(offset_of!(CoreHead, maps) == CORE_MAPS);
     assert!(offset_of!(Core<u64>, head) == 0);
     assert!(size_of::<Context>() == 20 * 8);
     assert!(offset_of!(Context, r8) == 56);

@@ -7,6 +7,8 @@ use paging::{PhysAddr, VirtAddr};
 use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
+pub use super::host_maps::*;
+
 use super::boot_info::BootInfo;
 use super::{CoreHead, Handlers, IrqMessage, PerfCounter, PerfFacts};
 
@@ -76,6 +78,7 @@ fn count(change: impl FnOnce(&mut Counts)) {
 /// From now on, on this thread, physical address `pa` is the byte at `base - first_pa + pa`.
 /// `base` should be aligned to at least 4 KiB, and outlive every use.
 pub fn set_phys_memory(base: *mut u8, first_pa: u64) {
+    super::host_maps::begin();
     OFFSET.set((base as u64).wrapping_sub(first_pa));
 }
 
@@ -165,33 +168,33 @@ pub unsafe fn copy_kernel_half(pa: u64) {
     unsafe { half.copy_from_nonoverlapping(kernel_half().as_ptr().cast(), 2048) }
 }
 
-/// Fills the page at `pa` with zeros.
+/// Fills the page at `to` with zeros.
 ///
 /// # Safety
 /// The page is memory, and nobody holds a reference into it.
-pub unsafe fn zero_page(pa: u64) {
+pub unsafe fn zero_page(to: *mut u8) {
     count(|c| c.zeroed_pages += 1);
     // SAFETY: the caller's promise.
-    unsafe { phys_to_virt(pa).write_bytes(0, paging::PAGE as usize) }
+    unsafe { to.write_bytes(0, paging::PAGE as usize) }
 }
 
-/// Whether there are only zeros in the `BYTES` bytes at `pa`.
+/// Whether there are only zeros in the `BYTES` bytes at `at`.
 ///
 /// # Safety
 /// They are memory.
-pub unsafe fn is_zero<const BYTES: usize>(pa: u64) -> bool {
+pub unsafe fn is_zero<const BYTES: usize>(at: *const u8) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(phys_to_virt(pa), BYTES) }.iter().all(|&byte| byte == 0)
+    unsafe { std::slice::from_raw_parts(at, BYTES) }.iter().all(|&byte| byte == 0)
 }
 
-/// Copies the `BYTES` bytes at `src` over those at `dst`.
+/// Copies the `BYTES` bytes at `from` over those at `to`.
 ///
 /// # Safety
-/// Both are memory, differ, and nobody holds a reference into `dst`.
-pub unsafe fn copy<const BYTES: usize>(dst: u64, src: u64) {
+/// Both are memory, differ, and nobody holds a reference into what is at `to`.
+pub unsafe fn copy<const BYTES: usize>(to: *mut u8, from: *const u8) {
     count(|c| c.copied_pages += 1);
     // SAFETY: the caller's promise.
-    unsafe { phys_to_virt(dst).copy_from_nonoverlapping(phys_to_virt(src), BYTES) }
+    unsafe { to.copy_from_nonoverlapping(from, BYTES) }
 }
 
 /// Bytes that a save area for vector state needs; its alignment is 64.

@@ -24,6 +24,8 @@ use x86_64 as imp;
 #[cfg(not(target_os = "none"))]
 mod host;
 #[cfg(not(target_os = "none"))]
+mod host_maps;
+#[cfg(not(target_os = "none"))]
 use host as imp;
 
 pub use imp::*;

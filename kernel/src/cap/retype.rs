@@ -170,7 +170,7 @@ impl CapSpace {
         let near = self.free_range(src, &source, base, total)?;
         self.check_source(src, &source, base, total)?;
         if is_zeroed(&source, order.kind.ty) {
-            self.zero(unit, base, total);
+            self.zero(unit, order.kind.ty, base, total);
             self.prepare(unit, order, base);
         }
         self.make(&source, order, base, dst, near);
@@ -265,7 +265,7 @@ impl CapSpace {
         }
         let done = u64::from(blank.aux) * PAGE;
         let step = most_made(order.kind.ty).min(total - done);
-        self.zero(unit, base + done, step);
+        self.zero(unit, order.kind.ty, base + done, step);
         let part = Order { count: (step / order.bytes) as u32, ..order };
         self.prepare(unit, part, base + done);
         if done + step < total {
@@ -316,7 +316,7 @@ impl CapSpace {
             let (order, total) = Order::of_part(*part, &source)?.checked(&source)?;
             let base = source.base + order.offset;
             if is_zeroed(&source, order.kind.ty) {
-                self.zero(unit, base, total);
+                self.zero(unit, order.kind.ty, base, total);
                 self.prepare(unit, order, base);
             }
             self.make(&source, order, base, dst.part(slot, order.count), src);
@@ -382,9 +382,13 @@ impl CapSpace {
         self.db.descendant_overlaps(src, base, len)
     }
 
-    /// Fills memory that is nobody's with zeros.
-    fn zero(&mut self, unit: &VectorUnit, base: u64, bytes: u64) {
-        unit.with(|| mem::zero(base, bytes));
+    /// Fills memory that is nobody's, of which something of type `ty` is to be made, with zeros.
+    fn zero(&mut self, unit: &VectorUnit, ty: CapType, base: u64, bytes: u64) {
+        if arch::SPARSE && ty.is_kernel_object() {
+            unit.with(|| mem::zero_object(base, bytes));
+        } else {
+            unit.with(|| mem::zero(base, bytes));
+        }
         self.core.add(Counter::PagesZeroed, bytes / PAGE);
     }
 }

@@ -158,6 +158,16 @@ impl Cores {
         self.0.len() > 1
     }
 
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Are there none? There never are.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The set of all.
     pub fn mask(self) -> u64 {
         u64::MAX >> (MAX_CORES - self.0.len())

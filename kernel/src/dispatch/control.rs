@@ -17,6 +17,16 @@ pub fn root_type() -> CapType {
     }
 }
 
+/// A dispatcher has another frame.
+fn share(before: Frame, now: Frame) {
+    if now.is_some() {
+        arch::share(now.0);
+    }
+    if before.is_some() {
+        arch::unshare(before.0);
+    }
+}
+
 impl Scheduler {
     /// Sets what `Configure` says beside the spaces.
     pub fn set_options(&mut self, invoker: DcbRef, dcb: DcbRef, options: u32) {
@@ -51,7 +61,11 @@ impl Scheduler {
         dcb.cspace_base.set(cspace.map_or(0, |cap| cap.base));
         dcb.cspace_slots.set(cspace.map_or(0, |cap| lookup::root_slots(cap.word)));
         dcb.root.set(own(VSPACE, root_type()).map_or(0, |cap| cap.base));
+        let before = dcb.frame.get();
         dcb.frame.set(Frame(own(FRAME, CapType::Frame).map_or(0, |cap| cap.base)));
+        if arch::SPARSE && before != dcb.frame.get() {
+            share(before, dcb.frame.get());
+        }
         if self.current == Some(dcb) && (dcb.root.get() == 0 || !dcb.frame.get().is_some()) {
             self.block();
         }

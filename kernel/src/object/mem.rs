@@ -1,8 +1,10 @@
-//! Objects in physical memory, seen through the direct map.
+//! Objects in physical memory, seen through the direct map; and memory of programs, seen through ephemeral
+//! mappings.
 //!
 //! What makes the references here sound:
-//! * The direct map shows all memory for ever, so no address that comes from a capability is ever
-//!   unmapped.
+//! * The direct map shows the memory of an object as long as it is one, and a dispatcher's frame as long as a
+//!   dispatcher has it ([`arch::show`], [`arch::share`]): no address that comes from a capability to an object is
+//!   ever unmapped.
 //! * Only the kernel reaches a kernel object (invariant 1: it is never mapped writable), and only
 //!   this core's: capabilities to it are in this core's database.
 //! * All fields of objects are cells or atomics, so shared references may coexist with changes, and
@@ -14,11 +16,13 @@
 //!   pages by the architecture.
 
 use super::SlotRef;
-use crate::arch::{self, phys_to_virt, virt_to_phys};
+use crate::arch::{self, phys_to_virt, virt_to_phys, Maps};
 use captypes::CapType;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
+use ephemeral::{Buf, Ephemeral, Flags, RUN};
+use paging::PAGE;
 
 /// A kernel object in memory.
 ///
@@ -101,12 +105,12 @@ impl<T: Object> Obj<T> {
     }
 }
 
-/// A word of user memory that the kernel and a program share.
+/// A word of the frame that the kernel and a dispatcher share, which is in the direct map.
 #[derive(Clone, Copy)]
 pub struct UserWord(NonNull<AtomicU64>);
 
 impl UserWord {
-    /// The word at physical address `pa`, a multiple of 8, in a page that a Frame covers.
+    /// The word at physical address `pa`, a multiple of 8, in a page that a dispatcher has as its frame.
     #[inline]
     pub fn at(pa: u64) -> UserWord {
         UserWord(Obj::at_pa(pa & !7).0)
@@ -138,28 +142,72 @@ impl UserWord {
     }
 }
 
+/// An address of a page of memory of programs, until it is dropped.
+pub type Seen = Buf<'static, Maps>;
+
+/// Sees the page at `pa`.
+#[inline(always)]
+pub fn see(pa: u64) -> Seen {
+    match arch::maps().alloc(pa, Flags::PRIVATE.with(Flags::NO_WAIT)) {
+        Ok(seen) => seen,
+        Err(_) => unreachable!("nobody sees more pages at once than there are windows"),
+    }
+}
+
 /// Fills `[base, base + bytes)`, whole pages without owner, with zeros. In line, as each page fault does so.
 #[inline(always)]
 pub fn zero(base: u64, bytes: u64) {
-    for page in (base..base + bytes).step_by(paging::PAGE as usize) {
+    let from = if arch::SPARSE { zero_runs(base, bytes) } else { base };
+    for page in (from..base + bytes).step_by(PAGE as usize) {
         // SAFETY: memory without descendants in the database: nobody refers to it.
-        unsafe { arch::zero_page(page) };
+        unsafe { arch::zero_page(see(page).address() as *mut u8) };
+    }
+}
+
+/// The same for as many pages as make whole runs. Returns where the others begin.
+#[inline(never)]
+fn zero_runs(base: u64, bytes: u64) -> u64 {
+    const BYTES: u64 = RUN as u64 * PAGE;
+    let end = base + bytes / BYTES * BYTES;
+    for first in (base..end).step_by(BYTES as usize) {
+        let pages: [u64; RUN] = core::array::from_fn(|n| first + n as u64 * PAGE);
+        let Ok(run) = arch::maps().alloc_run(&pages, Flags::PRIVATE.with(Flags::NO_WAIT)) else {
+            return first;
+        };
+        for n in 0..RUN {
+            // SAFETY: as in `zero`.
+            unsafe { arch::zero_page((run.address() + n * PAGE as usize) as *mut u8) };
+        }
+    }
+    end
+}
+
+/// Fills `[base, base + bytes)`, whole pages that are those of an object from now on, with zeros.
+#[inline(always)]
+pub fn zero_object(base: u64, bytes: u64) {
+    arch::show(base, bytes);
+    for page in (base..base + bytes).step_by(PAGE as usize) {
+        // SAFETY: as in `zero`.
+        unsafe { arch::zero_page(phys_to_virt(page)) };
     }
 }
 
 /// Copies the 4 KiB at `src`, of a Frame, to `dst`, without owner.
 pub fn copy_page(dst: u64, src: u64) {
+    let (to, from) = (see(dst), see(src));
     // SAFETY: `dst` has no owner, so it differs from `src` and nobody refers to it.
-    unsafe { arch::copy::<{ paging::PAGE as usize }>(dst, src) };
+    unsafe {
+        arch::copy::<{ PAGE as usize }>(to.address() as *mut u8, from.address() as *const u8)
+    };
 }
 
-/// Writes `bytes` to the page-aligned address `pa`, in memory without owner.
+/// Writes `bytes` to the page-aligned address `pa`, in memory without owner that is shown. While the machine starts.
 pub fn write_bytes(pa: u64, bytes: &[u8]) {
     // SAFETY: memory of the direct map without owner; the slice is none of it.
     unsafe { phys_to_virt(pa).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 
-/// Writes a value to the page-aligned address `pa`, in memory without owner.
+/// Writes a value to the page-aligned address `pa`, likewise.
 pub fn write_value<T: Copy>(pa: u64, value: T) {
     // SAFETY: as above; aligned enough for anything.
     unsafe { phys_to_virt(pa).cast::<T>().write(value) };
@@ -168,7 +216,7 @@ pub fn write_value<T: Copy>(pa: u64, value: T) {
 /// `len` bytes at `pa`, which are never written as long as the kernel runs.
 ///
 /// # Safety
-/// Nobody writes there during `'a`, and all of it is memory.
+/// Nobody writes there during `'a`, all of it is memory, and shown that long.
 pub unsafe fn bytes<'a>(pa: u64, len: u64) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(phys_to_virt(pa), len as usize) }

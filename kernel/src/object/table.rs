@@ -1,7 +1,7 @@
 //! Page tables in memory.
 
 use super::Obj;
-use crate::arch::{self, virt_to_phys};
+use crate::arch;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,12 +66,12 @@ impl Table {
     /// Is the whole table empty?
     pub fn is_empty(self) -> bool {
         // SAFETY: a table is a page of memory.
-        unsafe { arch::is_zero::<{ paging::PAGE as usize }>(virt_to_phys(self.0.as_ptr())) }
+        unsafe { arch::is_zero::<{ paging::PAGE as usize }>(self.0.as_ptr().cast()) }
     }
     /// Is the lower half empty, which of a root table is the user's?
     pub fn is_lower_half_empty(self) -> bool {
         // SAFETY: as above.
-        unsafe { arch::is_zero::<2048>(virt_to_phys(self.0.as_ptr())) }
+        unsafe { arch::is_zero::<2048>(self.0.as_ptr().cast()) }
     }
     /// Writes `first`, `first + step`, … to entries `start..start + count`.
     #[inline]

@@ -22,6 +22,7 @@ use super::leave::{drop_foreign, leave_memory, leave_slot};
 use super::protocol::delete_swept;
 use super::reclaim::reclaim;
 use super::retire::retire;
+use crate::arch;
 use crate::cap::asks::comes_home;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::dying::contents;
@@ -46,6 +47,8 @@ const SEARCHED_PER_CHILD: u32 = 1;
 const PASSED_PER_STEP: u32 = 1;
 /// What the end of a page table costs besides the step for its slot, and that of a container.
 const STEPS_OF_TABLE: u32 = 2;
+/// Pages that leave the direct map for the price of one step.
+const HIDDEN_PER_STEP: u32 = 64;
 const STEPS_OF_CONTAINER: u32 = 2;
 
 /// May something that keeps memory have been made of a part of it? Of a page nothing is.
@@ -250,11 +253,48 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         }
         Finaliser::Unbind => cpu.irqs.unbind(crate::dispatch::lines(cap)),
         Finaliser::Return => return return_loan(cpu, slot, cap, above.as_ref()),
+        Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
         Finaliser::Forget => {}
         // Not here: see `delete_last`.
         Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
     }
     drop_last(cpu, slot, cap, above)
+}
+
+/// What a retype has made so far is memory of no object.
+fn hide_blank(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
+    loop {
+        let cap = slot.cap();
+        let count = cap.aux.min(HIDDEN_PER_STEP);
+        if count == 0 {
+            return Ok(());
+        }
+        let left = cap.aux - count;
+        arch::hide(cap.base + u64::from(left) * PAGE, u64::from(count) * PAGE);
+        slot.set_aux(left);
+        if !cpu.caps.spend(1) {
+            return Err(Pause::Again);
+        }
+    }
+}
+
+/// The memory of a container that is empty is an object's no more, but for its first page.
+fn hide_container(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
+    let slots = contents(cap).len();
+    let pages = (cap.word / PAGE) as u32;
+    loop {
+        // The cursor goes on where the slots end.
+        let done = cpu.caps.dying.cursor() - slots;
+        if done + 1 >= pages {
+            return Ok(());
+        }
+        let count = (pages - 1 - done).min(HIDDEN_PER_STEP);
+        arch::hide(cap.base + u64::from(1 + done) * PAGE, u64::from(count) * PAGE);
+        cpu.caps.dying.set_cursor(slots + done + count);
+        if count == HIDDEN_PER_STEP && !cpu.caps.spend(1) {
+            return Err(Pause::Again);
+        }
+    }
 }
 
 /// Does another capability, with another badge or without, stand for the same Endpoint?
@@ -295,6 +335,10 @@ fn drop_last(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap, above: Option<Raw
         return give_back(cpu, slot, cap);
     }
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+    if arch::SPARSE && cap.kind().is_kernel_object() {
+        // Of a container the rest is hidden already.
+        arch::hide(cap.base, PAGE);
+    }
     if at_home && !withheld {
         reclaim(cpu, cap.base, cap.word);
     }
@@ -448,6 +492,9 @@ fn reap(cpu: &mut CpuDriver) -> Progress {
             cpu.caps.dying.push(parked);
             continue;
         }
+        if arch::SPARSE {
+            hide_container(cpu, &cap)?;
+        }
         if !cpu.caps.spend(STEPS_OF_CONTAINER) {
             return Err(Pause::Again);
         }
@@ -456,6 +503,7 @@ fn reap(cpu: &mut CpuDriver) -> Progress {
             leave_memory(cpu, &cap)?;
             cpu.caps.dying.pop();
             drop_slot(&mut cpu.caps, &mut cpu.sched, parked);
+            arch::hide(cap.base, PAGE);
             continue;
         }
         cpu.caps.dying.pop();

@@ -24,6 +24,7 @@ fn reclaim_later(cpu: &mut CpuDriver, base: u64, bytes: u64) {
 
 /// Has forgotten, here and elsewhere, what the present event has taken away. Memory that had to wait for
 /// that comes back.
+#[inline(never)]
 pub fn flush_translations(cpu: &mut CpuDriver) {
     let CpuDriver { vm, sched, .. } = cpu;
     vm.flush(|| sched.wait_for_others());

@@ -83,7 +83,7 @@ impl Pool {
             return Err(Error::NoMemory);
         }
         self.end -= bytes;
-        mem::zero(self.end, bytes);
+        mem::zero_object(self.end, bytes);
         Ok(self.end)
     }
 }

@@ -19,6 +19,7 @@ mod handlers;
 use crate::arch;
 use crate::arch::boot_info::{BootInfo, RegionKind};
 use crate::arch::log;
+use crate::cap::{CapExt, MEMORY};
 use crate::cores::CoreId;
 use crate::dispatch::Facts;
 use crate::driver::{Core, CpuDriver};
@@ -30,6 +31,7 @@ pub use handlers::Kernel;
 
 use contents::IDS_OF_CORE;
 use contents::{give_devices, give_memory, load, make_dispatcher, map_archive, map_boot_info};
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use paging::PAGE;
 
@@ -72,7 +74,35 @@ fn start_core(core: &'static mut Core, info: &'static BootInfo) -> ! {
             Err(error) => log!("core {} has no first domain: {error}", core.head.id),
         }
     }
+    arch::was_read(&info.archive);
     run(core)
+}
+
+/// What the kernel of a machine without a direct map of user memory sees no more, now that this core's first domain is
+/// there. `taken`: what that is made of. The boot core decides about all memory, before the others begin; they have
+/// yet to read the archive.
+fn hide_memory(local: &CpuDriver, info: &BootInfo, taken: Range<u64>) {
+    /// Firmware's, and where the other cores begin.
+    const LOW_MEMORY: Range<u64> = 0..1 << 20;
+    /// The image, the memory of the cores, and two more.
+    const MOST: usize = 16;
+    if !arch::SPARSE {
+        return;
+    }
+    if local.core.id == BOOT_CORE {
+        let others = info.cores.as_slice().len() - 1;
+        arch::lend_at_start(&info.archive, others as u32);
+        let mut kept = [const { 0..0 }; MOST];
+        let own = |kind| matches!(kind, RegionKind::Kernel | RegionKind::KernelData);
+        let regions = info.memory.as_slice().iter().filter(|r| own(r.kind));
+        let all = regions.map(|r| r.start..r.end).chain([LOW_MEMORY, taken]);
+        kept.iter_mut().zip(all).for_each(|(place, range)| *place = range);
+        arch::seal(&kept);
+    }
+    for frame in local.caps.db.iter(MEMORY).map(|slot| slot.cap()).filter(|cap| cap.is_frame()) {
+        arch::hide(frame.base, frame.word);
+    }
+    arch::flush_tlb();
 }
 
 /// What a core needs before its first domain. The option `panic=N` makes core N fail here, for tests
@@ -122,6 +152,7 @@ fn facts(info: &BootInfo) -> Facts {
 /// Makes the first domain of this core.
 fn build(local: &mut CpuDriver, info: &BootInfo) -> Result<DcbRef, Error> {
     let is_boot_core = local.core.id == BOOT_CORE;
+    let end = Pool::new(local.core.id, info)?.0.end;
     let program = if is_boot_core { init(info)? } else { monitor(info)? };
     let (mut pool, from) = Pool::new(local.core.id, info)?;
     if info.option("mdb") != Some("undivided") {
@@ -141,6 +172,8 @@ fn build(local: &mut CpuDriver, info: &BootInfo) -> Result<DcbRef, Error> {
     let dcb = make_dispatcher(&mut builder, entry)?;
     // Nothing is taken from the pool from here on: the rest of it is the first RAM capability.
     builder.give_pool(from, info)?;
+    let taken = builder.pool.end..end;
+    hide_memory(local, info, taken);
     Ok(dcb)
 }
 

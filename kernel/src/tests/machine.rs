@@ -79,12 +79,14 @@ impl Machine {
         core.local.set_core(CoreId(0), cores);
         let dcb = Obj::<Dcb>::of(&object(CapType::Dispatcher, FIRST, 4096)).unwrap();
         let mut machine = Machine { core, dcb, next: FIRST + 4096, checking: true, memory };
+        arch::show(FIRST, 4096);
         Dcb::init(FIRST, machine.core.local.core.id);
         machine.build();
         machine
     }
 
     fn take(&mut self, bytes: u64) -> u64 {
+        arch::show(self.next, bytes);
         self.next += bytes;
         self.next - bytes
     }
@@ -92,6 +94,7 @@ impl Machine {
     fn build(&mut self) {
         let (root, node) = (self.take(L2_BYTES), self.take(L2_BYTES));
         let (pml4, frame) = (self.take(4096), self.take(4096));
+        arch::hide(frame, 4096);
         install_kernel_half(pml4);
         let db = &mut self.core.local.caps.db;
         db.insert(slot_at(root, 0), object(CapType::L2CNode, node, L2_BYTES));

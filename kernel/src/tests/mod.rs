@@ -8,6 +8,7 @@ mod deletion;
 mod flushing;
 mod loans;
 mod machine;
+mod map;
 mod mappings;
 mod messages;
 mod operations;

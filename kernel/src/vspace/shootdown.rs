@@ -25,6 +25,7 @@
 
 use super::address::{Found, Place};
 use super::Translations;
+use crate::arch;
 use crate::cap::mapping::{ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
 use crate::cap::CapExt;
 use crate::cap::CapSpace;
@@ -33,7 +34,7 @@ use crate::object::{SlotRun, Table};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::CapType;
 use paging::Flags;
-use shootdown::{concerned, Forget, Pages};
+use shootdown::{concerned, running, Forget, Pages};
 
 /// Roots that an event is remembered to have affected; if there are more, it might have been any.
 const MOST_ROOTS: usize = 4;
@@ -174,7 +175,7 @@ impl Translations {
     /// Has forgotten what this event has taken away, here and elsewhere. `wait`: lets other cores go on
     /// for which this one waits.
     pub fn flush(&mut self, wait: impl FnMut()) {
-        let asked = self.elsewhere.is_pending() && self.ask_others();
+        let asked = self.is_pending_elsewhere() && self.ask_others();
         if self.flush_here() {
             self.core().add(Counter::TlbFlushes, 1);
         }
@@ -197,7 +198,12 @@ impl Translations {
         let id = core.id;
         let port = |number| core.port(number);
         let elsewhere = &mut self.elsewhere;
-        let whom = concerned(id.index(), port, |root| elsewhere.affects(root));
+        let mut whom = concerned(id.index(), port, |root| elsewhere.affects(root));
+        if arch::SPARSE && arch::take_hidden() {
+            // Whoever has the kernel's own root loads another before it runs anybody.
+            whom |= running(id.index(), core.cores.len(), port);
+            elsewhere.what.everything();
+        }
         if whom == 0 || elsewhere.disabled {
             elsewhere.clear();
             return false;

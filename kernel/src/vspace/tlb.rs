@@ -90,7 +90,13 @@ impl Translations {
     /// Is there something to do before user mode runs?
     #[inline]
     pub fn is_pending(&self) -> bool {
-        self.spent != 0
+        self.spent != 0 || self.has_hidden()
+    }
+
+    /// Has memory left the direct map that other cores may have cached?
+    #[inline(always)]
+    fn has_hidden(&self) -> bool {
+        arch::SPARSE && self.core().cores.are_many() && arch::has_hidden()
     }
 
     /// Everything must be forgotten here.
@@ -114,7 +120,7 @@ impl Translations {
     /// Must other cores forget something?
     #[inline]
     pub(crate) fn is_pending_elsewhere(&self) -> bool {
-        self.elsewhere.is_pending()
+        self.elsewhere.is_pending() || self.has_hidden()
     }
 
     /// Something is to be done at the end of the event.

@@ -16,6 +16,7 @@ use crate::image::Base;
 use crate::interrupt::OnInterrupt;
 use crate::log::Record;
 use crate::machine::{MachineOptions, MemorySize};
+use crate::map::MapOption;
 use crate::micro::{self, Extent, Program, Set};
 use crate::papers;
 use crate::program::Invocation;
@@ -46,6 +47,8 @@ pub struct BenchOptions {
     /// cores/remote); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
+    #[command(flatten)]
+    map: MapOption,
     /// Of basic and scale, measure small sizes only: enough to see that the programs work
     #[arg(long)]
     small: bool,
@@ -71,6 +74,7 @@ const INVOCATIONS: &str = "caps";
 const PAPERS: &str = "papers";
 
 pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
+    options.map.choose();
     let chosen = choose(project, &options.names)?;
     // Read first: a wrong file is found before all the measuring.
     let before = options.baseline.as_deref().map(results::read).transpose()?;

@@ -1,5 +1,6 @@
 //! Builds everything that goes into the machine, if its sources have changed.
 
+use crate::map;
 use crate::progress::Progress;
 use crate::project::Project;
 use crate::toolchain::{bare_metal, host, Part, Variant};
@@ -57,7 +58,11 @@ pub struct Built {
 
 /// Builds what is out of date.
 pub fn build(project: &Project, scope: Scope) -> Result<Built> {
-    build_variant(project, scope, Variant::Plain)
+    let built = build_variant(project, scope, Variant::Plain)?;
+    Ok(match map::variant() {
+        Variant::Plain => built,
+        other => Built { kernel: build_kernel(project, other)?, ..built },
+    })
 }
 
 /// The same, with or without places for probes.
@@ -65,7 +70,7 @@ pub fn build_variant(project: &Project, scope: Scope, variant: Variant) -> Resul
     let suffix = match variant {
         Variant::Plain => "",
         Variant::Traced => ".traced",
-        Variant::Counted => bail!("only the kernel counts its events"),
+        Variant::Counted | Variant::Cached => bail!("only the kernel is another"),
     };
     let record = |scope| {
         let name = if scope == Scope::System { "built" } else { "built.all" };

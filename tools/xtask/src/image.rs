@@ -62,10 +62,10 @@ impl Base {
         let busybox = setup::busybox()?;
         let bash = setup::find_in_path("bash-static");
         let name = match (built.variant, built.scope) {
-            (Variant::Plain | Variant::Counted, Scope::System) => "base",
-            (Variant::Plain | Variant::Counted, Scope::Everything) => "base.all",
             (Variant::Traced, Scope::System) => "base.traced",
             (Variant::Traced, Scope::Everything) => "base.all.traced",
+            (_, Scope::System) => "base",
+            (_, Scope::Everything) => "base.all",
         };
         let file = project.state().join(format!("{name}.cpio"));
         let index_file = project.state().join(format!("{name}.index"));

@@ -1,7 +1,7 @@
 //! The emulated machine: what a user may choose about it, and QEMU's command line for it.
 
+use crate::map;
 use crate::project::Project;
-use crate::toolchain::Variant;
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -283,7 +283,7 @@ impl Boot {
         }
         options.check_memory(image, 0)?;
         Ok(Boot {
-            kernel: project.kernel(Variant::Plain),
+            kernel: project.kernel(map::variant()),
             image: image.to_owned(),
             command_line: String::new(),
             options: options.clone(),

@@ -41,6 +41,7 @@ mod links;
 mod linux;
 mod log;
 mod machine;
+mod map;
 #[cfg(feature = "workbench")]
 mod micro;
 mod new;

@@ -7,6 +7,7 @@ use crate::export::{self, Export};
 use crate::image::{Addition, Base, Image, Orders};
 use crate::log::{panic_report, Log, Record};
 use crate::machine::{parse_size, Boot, MachineOptions, MemorySize, Streams};
+use crate::map::MapOption;
 use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
@@ -56,6 +57,8 @@ Each that is not the program's comes with a message on standard error.";
 pub struct RunOptions {
     #[command(flatten)]
     pub machine: MachineOptions,
+    #[command(flatten)]
+    pub map: MapOption,
     /// Show the kernel's log on standard error
     #[arg(long, short)]
     pub verbose: bool,
@@ -103,6 +106,7 @@ pub struct RunOptions {
 
 /// Does it; the result is our exit status.
 pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
+    options.map.choose();
     let mut arguments = options.program.clone();
     let is_watched = options.watch || arguments.first().is_some_and(|name| name == watch::NAME);
     ensure!(

@@ -27,6 +27,8 @@ pub enum Variant {
     Traced,
     /// A kernel that counts the instructions of its events; all else is as usual.
     Counted,
+    /// A kernel without a direct map of the memory of programs; all else is as usual.
+    Cached,
 }
 
 impl Variant {
@@ -34,7 +36,8 @@ impl Variant {
     pub fn target_folder(self, part: Part) -> &'static str {
         match (self, part) {
             (Variant::Plain, Part::Kernel) => "target/kernel",
-            (Variant::Plain | Variant::Counted, Part::User) => "target/user",
+            (Variant::Plain | Variant::Counted | Variant::Cached, Part::User) => "target/user",
+            (Variant::Cached, Part::Kernel) => "target/cached/kernel",
             (Variant::Counted, Part::Kernel) => "target/counted/kernel",
             (Variant::Traced, Part::Kernel) => "target/traced/kernel",
             (Variant::Traced, Part::User) => "target/traced/user",
@@ -47,6 +50,7 @@ impl Variant {
         match self {
             Variant::Plain => "",
             Variant::Counted => " --cfg tessera_events",
+            Variant::Cached => " --cfg tessera_map_cache",
             Variant::Traced => {
                 " --cfg tessera_trace -Z instrument-xray=always -C link-arg=--undefined=trace_probe"
             }
@@ -91,7 +95,7 @@ pub fn bare_metal(
     variant: Variant,
 ) -> Result<Command> {
     let compiler = match variant {
-        Variant::Plain | Variant::Counted => compiler()?,
+        Variant::Plain | Variant::Counted | Variant::Cached => compiler()?,
         Variant::Traced => compiler_with_source()?,
     };
     let mut cargo = host_with(compiler);
@@ -109,7 +113,7 @@ pub fn bare_metal(
         .arg(project.path(variant.target_folder(part)))
         .env("RUSTFLAGS", format!("{}{}{linker}{warnings}", part.flags(), variant.flags()));
     match variant {
-        Variant::Plain | Variant::Counted => cargo.args(["--target", BARE_METAL]),
+        Variant::Plain | Variant::Counted | Variant::Cached => cargo.args(["--target", BARE_METAL]),
         Variant::Traced => {
             cargo.arg("-Zjson-target-spec").arg("--target").arg(traced_target(project, compiler)?)
         }

@@ -230,6 +230,13 @@ pub fn concerned<'a>(
     })
 }
 
+/// All of the first `count` cores that have the root of somebody loaded, without `me`; as a set. Likewise.
+pub fn running<'a>(me: usize, count: usize, port: impl Fn(usize) -> &'a Port) -> u64 {
+    fence(Ordering::SeqCst);
+    let others = (0..count).filter(|&core| core != me);
+    others.filter(|&core| port(core).root() != 0).fold(0, |set, core| set | bit(core))
+}
+
 /// The set with one core.
 #[inline]
 const fn bit(core: usize) -> u64 {

@@ -6,6 +6,7 @@
 //! 0xffff_ffff_8020_0000   the image: text RX, read-only data R NX, data RW NX
 //! 0xffff_ffff_c000_0000   registers of devices, uncached
 //! 0xffff_ffff_d000_0000   stacks of the cores, each above a page that is never mapped
+//! 0xffff_ffff_e000_0000   windows of the cores, in a kernel that has no direct map of user memory
 //! ```
 //!
 //! With five levels of paging these are the same addresses, all below the last entry of the root.
@@ -24,6 +25,9 @@ pub use abi::layout::DIRECT_MAP;
 const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 const DEVICES: u64 = 0xffff_ffff_c000_0000;
 const STACKS: u64 = 0xffff_ffff_d000_0000;
+/// A table of each core.
+#[cfg(tessera_map_cache)]
+pub const WINDOWS: u64 = 0xffff_ffff_e000_0000;
 /// The direct map covers at least what the boot tables cover.
 const DIRECT_MAP_AT_LEAST: u64 = 4 << 30;
 
@@ -92,6 +96,14 @@ impl Image {
             data: physical(&raw const __data_start),
             end: physical(&raw const __image_end),
         }
+    }
+}
+
+#[cfg(tessera_map_cache)]
+impl Image {
+    /// What is never written.
+    pub fn constant(&self) -> core::ops::Range<u64> {
+        self.start..self.data
     }
 }
 
@@ -165,7 +177,7 @@ impl BootPages {
 }
 
 /// A tree of page tables under construction.
-struct Tables<'a> {
+pub struct Tables<'a> {
     root: u64,
     pages: &'a mut BootPages,
     largest: Level,
@@ -241,8 +253,22 @@ impl Tables<'_> {
         }
     }
 
+    /// As [`map_one`](Self::map_one), for what makes other parts of the map.
+    #[cfg(tessera_map_cache)]
+    pub fn put(&mut self, va: u64, entry: Entry, level: Level) {
+        self.map_one(va, entry, level);
+    }
+
+    /// Physical address of `count` adjacent pages of zeros.
+    #[cfg(tessera_map_cache)]
+    pub fn take(&mut self, count: u64) -> u64 {
+        self.pages.take(count)
+    }
+
     /// The direct map. The image keeps the rights that it has at its own address.
-    fn map_memory(&mut self, top: u64, image: &Image) {
+    #[cfg(not(tessera_map_cache))]
+    fn map_memory(&mut self, info: &BootInfo, image: &Image) {
+        let top = info.top_of_memory();
         let whole = DIRECT_MAP_AT_LEAST.max(top).next_multiple_of(self.largest.entry_span());
         let data_end = image.end.next_multiple_of(Level::Pd.entry_span());
         let parts = [
@@ -254,6 +280,12 @@ impl Tables<'_> {
         for (start, end, flags) in parts {
             self.map(DIRECT_MAP + start, start, end - start, flags);
         }
+    }
+
+    /// The direct map, of which only a part will stay.
+    #[cfg(tessera_map_cache)]
+    fn map_memory(&mut self, info: &BootInfo, image: &Image) {
+        super::maps::build(self, info, image);
     }
 
     fn map_image(&mut self, image: &Image) {
@@ -279,11 +311,13 @@ pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     ROOT_LEVEL.store(top as u8, Ordering::Relaxed);
     let largest = if features.huge_pages { Level::Pdpt } else { Level::Pd };
     let mut tables = Tables { root, pages, largest };
-    tables.map_memory(info.top_of_memory(), &image);
+    tables.map_memory(info, &image);
     tables.map_image(&image);
     // The two windows share one upper-level table each, which must exist before it is copied.
     tables.table(DEVICES, Level::Pd);
     tables.table(STACKS, Level::Pd);
+    #[cfg(tessera_map_cache)]
+    tables.table(WINDOWS, Level::Pd);
     KERNEL_ROOT.store(root, Ordering::Relaxed);
     // SAFETY: the new tables map everything that the old ones did and that is still used.
     unsafe { write_root(PhysAddr(root)) };
@@ -296,6 +330,13 @@ pub fn map_device(window: u64, pa: u64, pages: &mut BootPages) -> *mut u8 {
     let flags = READ_WRITE | Flags::DEVICE;
     Tables { root, pages, largest: Level::Pt }.map(va, pa & !(PAGE - 1), PAGE, flags);
     (va + pa % PAGE) as *mut u8
+}
+
+/// Physical address of the last-level table for `va`, in the windows.
+#[cfg(tessera_map_cache)]
+pub fn window_table(va: u64, pages: &mut BootPages) -> u64 {
+    let root = KERNEL_ROOT.load(Ordering::Relaxed);
+    Tables { root, pages, largest: Level::Pt }.table(va, Level::Pt)
 }
 
 /// Maps `[pa, pa + bytes)` at `va` in the kernel's half, readable and writable in user mode too.
@@ -359,7 +400,12 @@ pub fn is_text(va: u64) -> bool {
 pub unsafe fn copy_kernel_half(pa: u64) {
     const HALF: u64 = PAGE / 2;
     // SAFETY: the caller's promise; the kernel's root table is another page.
-    unsafe { super::copy::<{ HALF as usize }>(pa + HALF, kernel_root().0 + HALF) }
+    unsafe {
+        super::copy::<{ HALF as usize }>(
+            phys_to_virt(pa + HALF),
+            phys_to_virt(kernel_root().0 + HALF),
+        )
+    }
 }
 
 /// Physical address of the kernel's own root table, for when no domain's is wanted.

@@ -10,6 +10,7 @@ mod cpu;
 mod entry;
 mod firmware;
 mod fpu;
+mod maps;
 mod memory;
 mod pages;
 mod perf;
@@ -34,6 +35,10 @@ pub use cpu::{
 pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
 pub use fpu::{vectors_allow, vectors_forbid};
+pub use maps::{
+    for_each_shown, has_hidden, hide, is_shown, is_sound, maps, seal, share, sharers, show,
+};
+pub use maps::{lend_at_start, take_hidden, unshare, was_read, CoreMaps, Maps, SPARSE};
 pub use memory::{
     copy_kernel_half, flush_page, flush_tlb, kernel_root, page_of_zeros, root, write_root,
 };

@@ -7,7 +7,6 @@
 //! register beyond its own width: that is why only the widest will do.
 
 use super::fpu::Width;
-use super::memory::phys_to_virt;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -91,12 +90,12 @@ macro_rules! union_with {
     }};
 }
 
-/// Whether there are only zeros in the `BYTES` bytes at physical address `pa`: a page, or half of one.
+/// Whether there are only zeros in the `BYTES` bytes at `at`: a page, or half of one.
 ///
 /// # Safety
 /// They are memory, and aligned to 64 bytes.
-pub unsafe fn is_zero<const BYTES: usize>(pa: u64) -> bool {
-    let at = phys_to_virt(pa);
+#[inline(never)]
+pub unsafe fn is_zero<const BYTES: usize>(at: *const u8) -> bool {
     // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
     let union = unsafe {
         match WIDTH.load(Ordering::Relaxed) {
@@ -125,6 +124,7 @@ pub unsafe fn is_zero<const BYTES: usize>(pa: u64) -> bool {
     words.into_iter().fold(0, |all, word| all | word) == 0
 }
 
+#[inline(always)]
 fn bytes_as_words(Saved(bytes): Saved) -> [u64; 8] {
     let mut words = [0; 8];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -135,13 +135,12 @@ fn bytes_as_words(Saved(bytes): Saved) -> [u64; 8] {
     words
 }
 
-/// Fills the page at physical address `pa` with zeros.
+/// Fills the page at `to` with zeros.
 ///
 /// # Safety
 /// The page is memory, and nobody holds a reference into it.
 #[inline]
-pub unsafe fn zero_page(pa: u64) {
-    let to = phys_to_virt(pa);
+pub unsafe fn zero_page(to: *mut u8) {
     // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
     unsafe {
         match WIDTH.load(Ordering::Relaxed) {
@@ -156,13 +155,12 @@ pub unsafe fn zero_page(pa: u64) {
     }
 }
 
-/// Copies the `BYTES` bytes at physical address `src` over those at `dst`: a page, or half of one.
+/// Copies the `BYTES` bytes at `from` over those at `to`: a page, or half of one.
 ///
 /// # Safety
-/// Both are memory, aligned to 64 bytes, differ, and nobody holds a reference into `dst`.
+/// Both are memory, aligned to 64 bytes, differ, and nobody holds a reference into what is at `to`.
 #[inline]
-pub unsafe fn copy<const BYTES: usize>(dst: u64, src: u64) {
-    let (to, from) = (phys_to_virt(dst), phys_to_virt(src));
+pub unsafe fn copy<const BYTES: usize>(to: *mut u8, from: *const u8) {
     // SAFETY: as in `zero_page`.
     unsafe {
         match WIDTH.load(Ordering::Relaxed) {

@@ -11,6 +11,7 @@
 
 use super::super::{Core, Handlers};
 use super::cpu::{self, tsc, Features};
+use super::maps;
 use super::memory::{self, phys_to_virt, BootPages};
 use super::{apic, entry, fpu, tables};
 use crate::arch::boot_info::{BootInfo, MAX_CORES};
@@ -97,6 +98,7 @@ pub fn make_core<H: Handlers>(
     let emergency = core::array::from_fn(|n| memory::make_stack(first + 1 + n as u64, pages));
     let core = pages.keep(Core::new(id, apic_id, stack, H::local()));
     core.place();
+    core.head.maps = maps::make(id, pages);
     core.head.hw.tables.set_stacks(stack, emergency);
     core
 }
@@ -161,6 +163,7 @@ pub fn start_all<H: Handlers>(info: &'static BootInfo) {
         let started = page.ok_or(Failure::NoPage).and_then(|page| start(id, page, info));
         if let Err(failure) = started {
             log!("core {id} is not used: {failure}");
+            maps::was_read(&info.archive);
         }
     }
     log!("{} of {} cores are online", online(), listed.len());

@@ -84,12 +84,14 @@ impl Node {
     }
 
     fn take(&mut self, bytes: u64) -> u64 {
+        arch::show(self.next, bytes);
         self.next += bytes;
         self.next - bytes
     }
 
     fn build(&mut self) {
         let pages: [u64; 2 * (CLIENTS + 1)] = std::array::from_fn(|_| self.take(4096));
+        pages.iter().skip(1).step_by(2).for_each(|&frame| arch::hide(frame, 4096));
         let (pml4, endpoint) = (self.take(4096), self.take(4096));
         self.next = self.next.next_multiple_of(L2_BYTES);
         let [root, node, control, left] = [0; 4].map(|_| self.take(L2_BYTES));
@@ -166,8 +168,8 @@ impl Node {
             return;
         }
         let pa = self.clients[n].pa();
-        // SAFETY: no capability leads to the page any more.
-        unsafe { arch::zero_page(pa) };
+        // No capability leads to the page any more.
+        crate::object::mem::zero_object(pa, 4096);
         self.core.local.caps.db.insert(slot, object(CapType::Dispatcher, pa, 4096));
         let frame = self.slot(CapAddr::new(CONTROL_L1, 100 + n as u32));
         let (root, vspace) = (self.slot(ROOT), self.slot(VSPACE));

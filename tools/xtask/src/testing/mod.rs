@@ -15,6 +15,7 @@ pub mod guest;
 mod host;
 pub mod linux;
 mod lockstep;
+mod map;
 mod model;
 mod monitors;
 mod mutations;
@@ -29,6 +30,7 @@ mod tracing;
 use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::interrupt::OnInterrupt;
+use crate::map::MapOption;
 use crate::progress::{self, Progress};
 use crate::project::Project;
 use crate::setup;
@@ -44,7 +46,7 @@ use std::time::{Duration, Instant};
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
 /// init), processors (that lack features),
-/// events (how long the kernel keeps the processor), bench (each benchmark,
+/// events (how long the kernel keeps the processor), map (the kernel of --map cache), bench (each benchmark,
 /// with little work), mutations (planted bugs, each of which a test must find), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
@@ -62,6 +64,8 @@ pub struct TestOptions {
     /// Cores of the machine, where a test does not say itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: u32,
+    #[command(flatten)]
+    map: MapOption,
     /// Only list the tests
     #[arg(long)]
     list: bool,
@@ -163,6 +167,7 @@ impl Case {
 
 /// Runs them; the exit status.
 pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
+    options.map.choose();
     let filter = model::full_name(options.filter.as_deref().unwrap_or(""));
     if options.record {
         setup::test_tools()?;
@@ -262,6 +267,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(monitors::cases());
     cases.extend(processors::cases());
     cases.extend(events::cases());
+    cases.extend(map::cases());
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
     cases.extend(cli::cases());

@@ -259,7 +259,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_cores_that_have_forgotten_are_not_remembered",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "this.cores = this.cores.with(Cores::one(here));",
             "",
         )],
@@ -271,7 +271,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_accessed_bit_is_ignored",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "if machine.point(buffers.get(buffer).window, shown.pages()) {",
             "if machine.point(buffers.get(buffer).window, shown.pages()) && N == 0 {",
         )],
@@ -280,7 +280,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_unused_entries_were_forgotten_by_all",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "                machine.note(Action::EmptyCores);\n            }",
             "                machine.note(Action::EmptyCores);\n            } else {\n                \
              buffers.get_mut(buffer).cores = machine.cores();\n            }",
@@ -290,7 +290,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_the_newest_goes_first",
         changes: &[(
-            "crates/user/ephemeral/src/buffers.rs",
+            "crates/kernel/ephemeral/src/buffers.rs",
             "Some(self.oldest).filter",
             "Some(self.newest).filter",
         )],
@@ -299,7 +299,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_users_are_counted_twice",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "buffers.get_mut(buffer).users += 1;",
             "buffers.get_mut(buffer).users += 2;",
         )],
@@ -308,7 +308,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_what_is_used_again_stays_on_the_list",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "                buffers.unlist(buffer);\n",
             "",
         )],
@@ -317,7 +317,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_of_a_run_only_the_first_is_forgotten",
         changes: &[(
-            "crates/user/ephemeral/src/cache.rs",
+            "crates/kernel/ephemeral/src/cache.rs",
             "const WINDOWS: usize = RUN;",
             "const WINDOWS: usize = 1;",
         )],
@@ -326,7 +326,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_sleepers_are_not_woken",
         changes: &[(
-            "crates/user/ephemeral/src/guarded.rs",
+            "crates/kernel/ephemeral/src/guarded.rs",
             "state.are_sleepers = true;",
             "",
         )],
@@ -335,13 +335,64 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "ephemeral_sleepers_miss_what_is_freed_before_they_sleep",
         changes: &[(
-            "crates/user/ephemeral/src/guarded.rs",
+            "crates/kernel/ephemeral/src/guarded.rs",
             "Err(seen) => self.lock.wait(seen?, flags.has(Flags::INTERRUPTIBLE))?,",
             "Err(seen) => {\n                    let _: u32 = seen?;\n                    \
              let seen = self.lock.with(|state| state.wakes);\n                    \
              self.lock.wait(seen, flags.has(Flags::INTERRUPTIBLE))?;\n                }",
         )],
         found_by: Test::Host { package: "ephemeral", test: "whoever_waits_is_woken" },
+    },
+    Bug {
+        name: "what_was_an_object_stays_in_the_map",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "        arch::hide(cap.base, PAGE);\n    }\n    if at_home",
+            "    }\n    if at_home",
+        )],
+        found_by: Test::Host { package: "kernel", test: "an_object_is_shown_as_long_as_it_is_one" },
+    },
+    Bug {
+        name: "a_container_leaves_its_first_page_only",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "            hide_container(cpu, &cap)?;\n",
+            "",
+        )],
+        found_by: Test::Host { package: "kernel", test: "an_object_is_shown_as_long_as_it_is_one" },
+    },
+    Bug {
+        name: "what_a_retype_has_begun_stays_in_the_map",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "what_a_retype_has_begun_is_hidden_when_it_is_given_up",
+        },
+    },
+    Bug {
+        name: "a_dispatcher_keeps_its_frame_in_the_map",
+        changes: &[(
+            "kernel/src/dispatch/control.rs",
+            "        arch::unshare(before.0);",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "a_frame_is_shown_for_each_dispatcher_that_has_it",
+        },
+    },
+    Bug {
+        name: "frames_are_zeroed_in_the_map",
+        changes: &[(
+            "kernel/src/cap/retype.rs",
+            "if arch::SPARSE && ty.is_kernel_object() {",
+            "if arch::SPARSE {",
+        )],
+        found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
     },
 ];
 
