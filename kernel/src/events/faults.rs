@@ -1,6 +1,6 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
-use super::{GENERAL_PROTECTION, PAGE_FAULT};
+use super::{DEBUG, GENERAL_PROTECTION, PAGE_FAULT};
 use crate::arch::log;
 use crate::cores::CoreId;
 use crate::dispatch::{is_upcalled, log_fault};
@@ -8,6 +8,7 @@ use crate::driver::CpuDriver;
 use crate::ipc;
 use crate::object::context::CLEAN_FLAGS;
 use crate::object::dcb::{flag, Errand, FAULT_EP};
+use crate::object::frame::finish_step;
 use crate::object::{DcbRef, Endpoint, Obj};
 use abi::dispatcher::{guarded_fault, Upcall};
 use captypes::invocations::Counter;
@@ -36,6 +37,10 @@ impl CpuDriver {
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
         }
         if goes_on_at_fixup(dcb, vector, error, address) {
+            return;
+        }
+        // Of the registers before those that this loads, the trap has come too late.
+        if vector == DEBUG && frame.is_some() && finish_step(frame, &dcb.ctx) {
             return;
         }
         let words = [vector, error, address, dcb.ctx.rip.get()];

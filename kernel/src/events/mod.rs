@@ -19,6 +19,8 @@ use captypes::invocations::Counter;
 /// Numbers of exceptions.
 const NO_VECTORS: u64 = 7;
 const GENERAL_PROTECTION: u64 = 13;
+/// Vector of traps behind single instructions.
+const DEBUG: u64 = 1;
 const PAGE_FAULT: u64 = 14;
 
 /// User mode executed `syscall`; its registers are in the current dispatcher.

@@ -4,7 +4,7 @@
 
 use super::context::Ctx;
 use super::UserWord;
-use abi::dispatcher::{DispatcherFrame, Upcall};
+use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use abi::layout::USER_END;
 use core::mem::offset_of;
 
@@ -105,4 +105,21 @@ impl Frame {
     pub fn notifications(self) -> UserWord {
         word!(self, notifications)
     }
+}
+
+/// Lets the last instructions of the way back to the program be over at once, where one instruction of the program is
+/// to be executed alone: they trap, too. Returns `false` if this is not in the way back.
+pub fn finish_step(frame: Frame, ctx: &Ctx) -> bool {
+    let (low, high) = (word!(frame, critical_low).get(), word!(frame, critical_high).get());
+    let rip = ctx.rip.get();
+    let save = frame.0 + offset_of!(DispatcherFrame, save) as u64;
+    let next = UserWord::at(save + offset_of!(Regs, rip) as u64).get();
+    // The library has cleared the flag, and loads the registers that are left.
+    let is_way_back = low <= rip && rip < high && word!(frame, disabled).get() as u32 == 0;
+    if !is_way_back || next >= USER_END {
+        return false;
+    }
+    ctx.rsp.set(UserWord::at(save + offset_of!(Regs, rsp) as u64).get());
+    ctx.rip.set(next);
+    true
 }

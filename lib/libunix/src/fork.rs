@@ -14,6 +14,7 @@ use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::thread::{self, area, create, lock, Me};
+use crate::trace::{self, event};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
 use abi::layout::PAGE;
@@ -27,7 +28,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, Cap};
 use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
-use unixproto::signals::SIGKILL;
+use unixproto::signals::{SIGCHLD, SIGKILL};
 use uvm::CNode;
 
 /// Pages of RAM that a child starts with: what it needs until it waits for something.
@@ -68,6 +69,8 @@ impl Handover {
 pub struct How {
     /// The parent waits until the child executes a program or ends.
     wait: bool,
+    /// What its tracer hears of it.
+    event: u32,
     /// Stack pointer of the child, or 0 for the parent's.
     pub stack: u64,
     /// FS base of the child.
@@ -81,11 +84,11 @@ pub struct How {
 }
 
 pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    make(p, regs, How::default())
+    make(p, regs, How { event: event::FORK, ..How::default() })
 }
 
 pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    let how = How { wait: true, ..How::default() };
+    let how = How { wait: true, event: event::VFORK, ..How::default() };
     match is_alone(p) {
         true => share(p, regs, how),
         false => make(p, regs, how),
@@ -94,6 +97,11 @@ pub fn vfork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 /// Runs no thread but the first? Only then can it act as a child.
 fn is_alone(task: &Task) -> bool {
+    // A tracer may want to see both at once.
+    !trace::is_traced() && runs_alone(task)
+}
+
+fn runs_alone(task: &Task) -> bool {
     !lock::is_shared() || task.threads.is_alone() && task.me.index == 0
 }
 
@@ -115,6 +123,7 @@ mod flag {
     pub const PIDFD: u64 = 0x1000;
     pub const VFORK: u64 = 0x4000;
     pub const THREAD: u64 = 0x1_0000;
+    pub const UNTRACED: u64 = 0x80_0000;
     /// `CLONE_NEW*`, with `NEWTIME` of `clone3`.
     pub const NEW_SPACES: u64 = 0x7e02_0080;
     pub const DETACHED: u64 = 0x40_0000;
@@ -131,6 +140,8 @@ mod flag {
 /// What `clone` and `clone3` are asked for.
 struct Wish {
     flags: u64,
+    /// What the parent is sent when the child ends.
+    signal: u32,
     stack: u64,
     tls: u64,
     parent_tid: u64,
@@ -144,6 +155,7 @@ pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let wish = Wish {
         // `NEWTIME` is among the bits of the signal, which nobody else uses so.
         flags: regs.rdi & NOT_SIGNAL & LOWER,
+        signal: (regs.rdi & !NOT_SIGNAL) as u32,
         stack: regs.rsi,
         tls: regs.r8,
         parent_tid: regs.rdx,
@@ -183,7 +195,8 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let stack = stack.wrapping_add(stack_bytes);
-    fulfil(p, regs, &Wish { flags, stack, tls, parent_tid, child_tid, pidfd })
+    let signal = signal as u32;
+    fulfil(p, regs, &Wish { flags, signal, stack, tls, parent_tid, child_tid, pidfd })
 }
 
 fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
@@ -211,15 +224,27 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
             // Threads of a process have the same files here.
             return Err(Errno::EINVAL);
         }
-        let request = create::Request { stack, tls, parent_tid, child_tid, clear_tid };
-        return create::create(p, regs, &request);
+        let traced = trace::wants(event::CLONE) && !has(UNTRACED);
+        let request = create::Request { stack, tls, parent_tid, child_tid, clear_tid, traced };
+        let tid = create::create(p, regs, &request)?;
+        if traced {
+            trace::tell(p, regs, event::CLONE, tid);
+        }
+        return Ok(tid);
     }
     if has(VM) && !has(VFORK) || has(SIGHAND) {
         // Processes with one address space are not there.
         return Err(Errno::EAGAIN);
     }
     let pidfd = has(PIDFD).then_some(wish.pidfd);
-    let how = How { wait: has(VFORK), stack, tls, parent_tid, child_tid, pidfd, clear_tid };
+    let event = match wish.signal {
+        _ if has(UNTRACED) => 0,
+        _ if has(VFORK) => event::VFORK,
+        SIGCHLD => event::FORK,
+        _ => event::CLONE,
+    };
+    let wait = has(VFORK);
+    let how = How { wait, event, stack, tls, parent_tid, child_tid, pidfd, clear_tid };
     match has(VM) && is_alone(p) {
         true => share(p, regs, how),
         // While other threads run, nobody can act as the child.
@@ -245,7 +270,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.child_tid = how.child_tid;
     p.fork.clear_tid = how.clear_tid;
     p.random.forget();
-    let made = make_domain(p, regs);
+    let made = make_domain(p, regs, trace::wants(how.event));
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
     let opened = open_child(p, pid, how.pidfd).inspect_err(|_| {
@@ -266,9 +291,11 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
         }
         return Err(error);
     }
+    trace::tell(p, regs, how.event, pid.into());
     if how.wait {
         // Nothing ends this early but the end of this process.
         let _ = server::wait(p, op::ForkWait { pid });
+        trace::tell(p, regs, event::VFORK_DONE, pid.into());
     }
     Ok(pid as u64)
 }
@@ -302,13 +329,13 @@ fn drop_domain() {
 }
 
 /// Makes the child's domain, up to its start. Answers its process id.
-fn make_domain(p: &mut Process, regs: &mut Regs) -> Result<u32> {
+fn make_domain(p: &mut Process, regs: &mut Regs, traced: bool) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));
     fd::alone::share_all(p)?;
-    let (child, received) = server::call_caps(op::Fork { act: false }, 0, 0, place)?;
+    let (child, received) = server::call_caps(op::Fork { act: false, traced }, 0, 0, place)?;
     let abort = |error| {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid: child.pid });

@@ -27,6 +27,7 @@ mod server;
 mod signal;
 mod sys;
 mod thread;
+mod trace;
 mod upcall;
 mod vdso;
 mod vfork;

@@ -6,7 +6,7 @@ use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
 use crate::thread::{create, lock};
-use crate::{exec, fork, sys, vfork};
+use crate::{exec, fork, sys, trace as trace_library, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
@@ -34,10 +34,35 @@ unsafe fn begin(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static 
 /// Goes back to the program. Signals that have become deliverable are delivered first.
 #[inline(always)]
 fn finish(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
-    signal::deliver(p, regs);
-    // A trap flag would trap in the middle of the way back.
-    regs.rflags &= !TRAP_FLAG;
-    let pid = p.pid;
+    if signal::needs_attention(&p.me, regs) {
+        settle(p, regs, frame)
+    }
+    go(p.pid, frame)
+}
+
+/// The same if there are signals, or a tracer wants something.
+#[inline(never)]
+fn settle(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
+    loop {
+        signal::settle(p, regs);
+        if trace_library::is_traced() {
+            // Its tracer sets registers to what it likes.
+            signal::check_rip(p, regs);
+        }
+        if !signal::needs_attention(&p.me, regs) {
+            break;
+        }
+    }
+    // In the middle of the way back the kernel sees to it that nothing traps.
+    if trace_library::is_traced() {
+        let step = if trace_library::steps() { TRAP_FLAG } else { 0 };
+        regs.rflags = regs.rflags & !TRAP_FLAG | step;
+    }
+    go(p.pid, frame)
+}
+
+#[inline(always)]
+fn go(pid: u32, frame: *mut DispatcherFrame) -> ! {
     lock::leave();
     trace::mark(Mark::Program(pid));
     // SAFETY: the upcall ends here; the save area holds the program's registers.
@@ -52,6 +77,23 @@ extern "C" fn syscall(frame: *mut DispatcherFrame) -> ! {
     trace::mark(Mark::LinuxCall(regs.rax as u32));
     sys::dispatch(p, regs);
     finish(p, regs, frame)
+}
+
+/// The same of a program that is traced.
+extern "C" fn traced_syscall(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall.
+    let (p, regs) = unsafe { begin(frame) };
+    p.me.call = regs.rax;
+    trace::mark(Mark::LinuxCall(regs.rax as u32));
+    trace_library::syscall(p, regs);
+    settle(p, regs, frame)
+}
+
+/// Has system calls enter where a tracer may hear of them, or not any more.
+pub fn show_calls(frame: *mut DispatcherFrame, shown: bool) {
+    let entry = if shown { traced_syscall } else { syscall };
+    // SAFETY: the frame is mapped, and the kernel reads this only when the program makes a call.
+    unsafe { (*frame).upcall[Upcall::Syscall as usize] = entry as *const () as u64 };
 }
 
 /// A page fault of the program: it pages itself.
@@ -125,6 +167,9 @@ extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
     p.me.call = NO_CALL;
+    if trace_library::is_traced() {
+        settle(p, regs, frame)
+    }
     finish(p, regs, frame)
 }
 
@@ -170,6 +215,8 @@ pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     fork::child(p, regs);
+    // It may be traced from its beginning.
+    trace_library::adopt();
     finish(p, regs, frame)
 }
 
@@ -178,6 +225,8 @@ pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     create::started(p, regs);
+    // It may be traced from its beginning.
+    trace_library::adopt();
     finish(p, regs, frame)
 }
 

@@ -68,8 +68,12 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         return Err(Errno::EAGAIN);
     }
     fd::alone::share_all(p)?;
-    let (child, received) =
-        server::call_caps(op::Fork { act: true }, 0, 0, Caps::receive(own::SCRATCH))?;
+    let (child, received) = server::call_caps(
+        op::Fork { act: true, traced: false },
+        0,
+        0,
+        Caps::receive(own::SCRATCH),
+    )?;
     if received != 2 {
         return Err(Errno::EIO);
     }

@@ -26,7 +26,7 @@ pub fn attach() {
 fn admit(dispatcher: CapAddr) -> Result<u32, Status> {
     const ANSWER: u32 = 3;
     let first = domain::with(|domain| domain.slot_range(ANSWER))?;
-    let (caps, words) = (Caps::moved(dispatcher, 1), op::Thread {}.encode(0, 0));
+    let (caps, words) = (Caps::moved(dispatcher, 1), op::Thread { traced: false }.encode(0, 0));
     let answer = ipc::call(UNIXD, words, caps, first)?;
     let thread = unixproto::ops::Process::decode(&answer.words).map_err(|_| Status::NoMemory);
     if thread.is_ok() {

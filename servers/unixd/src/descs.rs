@@ -60,6 +60,8 @@ pub enum Object {
     },
     /// Text made when it was opened.
     Text(Node, Rc<[u8]>),
+    /// The memory of a process, and when that started.
+    Memory(Node, u64),
     /// A place in the tree (`O_PATH`).
     Path(Node),
 }
@@ -79,6 +81,7 @@ impl Object {
             Object::Device(kind, _) => *kind,
             Object::Disk { .. } => Kind::Disk,
             Object::Text(..) => Kind::Text,
+            Object::Memory(..) => Kind::Memory,
             Object::Path(_) => Kind::Path,
         }
     }
@@ -88,7 +91,10 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Disk { node, .. } => Some(Node::Mem(*node)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
-            Object::Dir(node) | Object::Path(node) | Object::Text(node, _) => Some(*node),
+            Object::Dir(node)
+            | Object::Path(node)
+            | Object::Text(node, _)
+            | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
         }
     }
@@ -109,7 +115,7 @@ impl Object {
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
             Object::File(_) | Object::Dir(_) | Object::Device(..) | Object::Disk { .. } => None,
-            Object::Text(..) | Object::Path(_) => None,
+            Object::Text(..) | Object::Path(_) | Object::Memory(..) => None,
         }
     }
 }
@@ -404,7 +410,7 @@ impl Handles<'_> {
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
-            Object::Disk { .. } => {}
+            Object::Disk { .. } | Object::Memory(..) => {}
             Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {
@@ -434,7 +440,7 @@ pub fn seek(descs: &mut Descs, tree: &Tree, caller: Speaker, op: op::Seek) -> Tr
             return done(Offset { offset: new });
         }
         Object::Text(_, text) => text.len() as u64,
-        Object::Dir(_) | Object::Device(..) => i64::MAX as u64,
+        Object::Dir(_) | Object::Device(..) | Object::Memory(..) => i64::MAX as u64,
         Object::Path(_) => return Err(Errno::EBADF),
         _ => return Err(Errno::ESPIPE),
     } as i64;

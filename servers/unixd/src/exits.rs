@@ -61,6 +61,8 @@ impl Life<'_> {
         if let Some(blocked) = self.unblock(pid) {
             self.fx.drop_kept(pid, &blocked.call);
         }
+        self.trace_gone(pid, status);
+        self.tracer_gone(pid);
         self.end_vfork(pid);
         self.drop_all(pid);
         let groups = self.groups_anchored_by(pid);

@@ -6,6 +6,8 @@ use crate::effects::Effects;
 use crate::life::Life;
 use crate::procs::*;
 use crate::procsystem;
+use crate::threads::Tid;
+use crate::tracees::{Phase, Tracee};
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,6 +15,7 @@ use unixproto::files::*;
 use unixproto::ops::{Process, Usage, Waited};
 use unixproto::session::CHLD_NOSTOP;
 use unixproto::signals::*;
+use unixproto::trace::TRAPPED;
 use unixproto::Errno;
 
 /// None of those that are waited for is ready.
@@ -38,14 +41,58 @@ impl Procs {
             group => proc.pgid as i64 == -(group as i64),
         };
         let counts = |proc: &&Proc| proc.state != State::Building && meant(proc);
+        if !self.tracees.is_empty() {
+            if let Some(waited) = self.wait_tracee(pid, which, options) {
+                return done(waited);
+            }
+        }
         let ready = |proc: &Proc| Some((proc.pid, ready_status(proc, options)?));
         let found = self.with_news(pid).filter(counts).find_map(ready);
         match found {
             Some((child, status)) => self.collect(pid, (child, status), options, fx),
-            None if !self.has_child(pid, which, counts) => Err(Errno::ECHILD),
+            None if !self.has_child(pid, which, counts) && !self.traces(pid, which) => {
+                Err(Errno::ECHILD)
+            }
             None if options & WNOHANG != 0 => done(NOBODY),
             None => Ok(Outcome::Block(0)),
         }
+    }
+
+    /// Does a wait mean a traced thread?
+    fn means_tracee(&self, pid: Pid, which: i32, tid: Tid) -> bool {
+        let group = |tid: Tid| self.get(self.leader(tid)).map_or(0, |proc| proc.pgid);
+        match which {
+            -1 => true,
+            0 => group(tid) == group(pid),
+            other if other > 0 => tid == other as Tid,
+            other => group(tid) == other.unsigned_abs(),
+        }
+    }
+
+    /// Does a process trace a thread that a wait means?
+    fn traces(&self, pid: Pid, which: i32) -> bool {
+        self.tracees.of(pid).any(|(tid, _)| self.means_tracee(pid, which, tid))
+    }
+
+    /// What a tracer learns by a wait: of stops in any case.
+    fn wait_tracee(&mut self, pid: Pid, which: i32, options: u32) -> Option<Waited> {
+        let ready = |(tid, tracee): (Tid, &Tracee)| {
+            let ended = tracee.phase == Phase::Ended;
+            let status = tracee.news.filter(|_| !ended || options & WEXITED != 0)?;
+            self.means_tracee(pid, which, tid).then_some((tid, status, ended))
+        };
+        let (tid, status, ended) = self.tracees.of(pid).find_map(ready)?;
+        if options & WNOWAIT == 0 {
+            match (ended, self.tracees.get_mut(tid)) {
+                (false, Some(tracee)) => tracee.news = None,
+                // Nothing is left of it.
+                _ => drop(self.tracees.remove(tid)),
+            }
+        }
+        let uid = self.real_user(self.leader(tid));
+        let trapped = if ended { 0 } else { TRAPPED };
+        let status = u64::from(uid) << 32 | u64::from(status | trapped);
+        Some(Waited { pid: tid, status, ..NOBODY })
     }
 
     /// Has a process a child, by the id or the group that a wait names, that counts?
@@ -189,7 +236,10 @@ impl Life<'_> {
         if signal != SIGSTOP && (self.procs.is_orphaned(pid) || self.procs.get(pid)?.is_acted()) {
             return done(());
         }
-        self.stop_process(pid, signal);
+        match self.procs.tracees.has_thread_of(pid) {
+            true => self.stop_traced(pid, signal),
+            false => self.stop_process(pid, signal),
+        }
         // The caller hears of it when it goes on.
         done(())
     }
@@ -202,9 +252,8 @@ impl Life<'_> {
             return;
         }
         proc.stopped = true;
-        proc.news = Some(News::Stopped(signal));
+        proc.stop_signal = signal;
         let native = proc.native;
-        self.procs.tell(pid, true);
         let threads = self.procs.threads_of(pid);
         // First, or they would wait anew at once.
         self.procs.suspend(threads.iter().copied());
@@ -212,6 +261,14 @@ impl Life<'_> {
         if !native {
             threads.into_iter().for_each(|tid| self.interrupt(tid));
         }
+        self.stop_is_news(pid, signal);
+    }
+
+    /// The parent of a process is told that it has stopped.
+    pub fn stop_is_news(&mut self, pid: Pid, signal: u32) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        proc.news = Some(News::Stopped(signal));
+        self.procs.tell(pid, true);
         self.news_for_parent(pid, CLD_STOPPED, signal);
     }
 
@@ -221,7 +278,9 @@ impl Life<'_> {
         proc.stopped = false;
         proc.news = Some(News::Continued);
         self.procs.tell(pid, true);
-        if let Some(signal) = self.deadly_signal(pid).filter(|_| !self.is_acting_or_acted(pid)) {
+        let traced = self.procs.tracees.has_thread_of(pid);
+        let spared = traced || self.is_acting_or_acted(pid);
+        if let Some(signal) = self.deadly_signal(pid).filter(|_| !spared) {
             return self.strike_down(pid, signal);
         }
         let threads = self.procs.threads_of(pid);

@@ -53,7 +53,7 @@ pub struct Births<'a> {
 
 impl Births<'_> {
     /// A child of the caller.
-    pub fn fork(&mut self, pid: Pid, act: bool) -> Tried {
+    pub fn fork(&mut self, pid: Pid, act: bool, traced: bool) -> Tried {
         if act
             && (self.life.procs.get(pid)?.domain.is_none() || self.life.procs.acted(pid).is_some())
         {
@@ -98,6 +98,9 @@ impl Births<'_> {
         if let Err(error) = shown.and_then(show) {
             self.life.end_quietly(child);
             return Err(error);
+        }
+        if traced {
+            self.life.trace_child(child, child);
         }
         Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
     }
@@ -185,6 +188,7 @@ impl Births<'_> {
         }
         // The first thread may be waiting for something; no other thread runs any further.
         self.life.unblock(pid);
+        self.life.trace_takes_over(self.life.caller.tid, pid);
         self.life.procs.suspend(self.life.other_threads(pid));
         self.life.remove_threads(pid);
         let domain = domain.start()?;
@@ -200,7 +204,7 @@ impl Births<'_> {
     }
 
     /// A new thread of the caller's process.
-    pub fn new_thread(&mut self, pid: Pid, received: u32) -> Tried {
+    pub fn new_thread(&mut self, pid: Pid, received: u32, traced: bool) -> Tried {
         let proc = self.life.procs.get(pid)?;
         if received != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
@@ -231,6 +235,9 @@ impl Births<'_> {
         self.life.procs.publish(pid);
         if self.life.procs.get(pid)?.stopped {
             self.life.procs.suspend([tid]);
+        }
+        if traced {
+            self.life.trace_child(tid, pid);
         }
         Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 3)))
     }
@@ -371,6 +378,7 @@ impl Proc {
             program: None,
             blocked: None,
             stopped: false,
+            stop_signal: 0,
             killed: false,
             news: None,
             vfork: false,

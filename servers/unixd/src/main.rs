@@ -65,6 +65,8 @@ mod streams;
 mod system;
 mod terminal;
 mod threads;
+mod trace;
+mod tracees;
 mod unclaimed;
 mod voices;
 mod wait;

@@ -44,7 +44,9 @@ impl Opening<'_> {
                 self.reopen(owner, fd, *wanted)
             }
             Fd(..) => Err(Errno::ELOOP),
-            _ if writes && !matches!(node, File(_, "comm") | TaskFile(_, _, "comm")) => {
+            _ if writes
+                && !matches!(node, File(_, "comm" | "mem") | TaskFile(_, _, "comm" | "mem")) =>
+            {
                 Err(Errno::EACCES)
             }
             // Where in memory things are is for nobody else to know.
@@ -52,6 +54,12 @@ impl Opening<'_> {
                 if !self.procs.get(self.caller.pid)?.has(Capability::SysAdmin) =>
             {
                 Err(Errno::EACCES)
+            }
+            File(pid, "mem") | TaskFile(pid, _, "mem") => {
+                self.view()?.check_trace(pid)?;
+                // Whatever thread it is named by, it is that of the process.
+                let memory = Node::Proc(File(pid, "mem"));
+                Ok(Object::Memory(memory, self.procs.get(pid)?.started))
             }
             File(pid, name) | TaskFile(pid, _, name) if PRIVATE.contains(&name) => {
                 self.view()?.check_trace(pid)?;

@@ -65,7 +65,7 @@ impl Polling<'_> {
                     // They are always ready.
                     Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
                     Object::Disk { .. } => {}
-                    Object::Text(..) | Object::Path(_) => {}
+                    Object::Text(..) | Object::Path(_) | Object::Memory(..) => {}
                 }
             }
             if op.watching {

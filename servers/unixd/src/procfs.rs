@@ -62,13 +62,14 @@ const SYSTEM: [&str; 11] = [
     "cmdline",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "auxv",
     "cmdline",
     "comm",
     "environ",
     "limits",
     "maps",
+    "mem",
     "mounts",
     "smaps",
     "smaps_rollup",
@@ -77,10 +78,10 @@ const FILES: [&str; 12] = [
     "status",
 ];
 /// Those of them that are for who may look into a process.
-pub const PRIVATE: [&str; 5] = ["auxv", "environ", "maps", "smaps", "smaps_rollup"];
+pub const PRIVATE: [&str; 6] = ["auxv", "environ", "maps", "mem", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 8] =
-    ["cmdline", "comm", "environ", "limits", "mounts", "stat", "statm", "status"];
+const TASK_FILES: [&str; 9] =
+    ["cmdline", "comm", "environ", "limits", "mem", "mounts", "stat", "statm", "status"];
 const LINKS: [&str; 3] = ["cwd", "exe", "root"];
 const DIRECTORY: u8 = 4;
 const REGULAR: u8 = 8;
@@ -256,9 +257,7 @@ impl View<'_> {
                 b"self" => Some(SelfLink),
                 b"thread-self" => Some(ThreadLink),
                 b"tessera" => Some(Tessera),
-                _ => known(&SYSTEM, name)
-                    .map(System)
-                    .or_else(|| number(name).filter(|pid| self.procs.get(*pid).is_ok()).map(Pid)),
+                _ => known(&SYSTEM, name).map(System).or_else(|| self.numbered(number(name)?)),
             },
             Tessera => known(&TESSERA, name).map(TesseraFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
@@ -278,6 +277,15 @@ impl View<'_> {
             _ => return Err(Errno::ENOTDIR),
         };
         Ok(node.map(Node::Proc))
+    }
+
+    /// A process or a thread by its number. Threads are there, but not listed.
+    fn numbered(&self, number: u32) -> Option<ProcNode> {
+        let leader = self.procs.leader(number);
+        match self.procs.get(number) {
+            Ok(_) => Some(Pid(number)),
+            Err(_) => self.is_task(leader, number).then_some(Task(leader, number)),
+        }
     }
 
     /// All entries of a directory.
@@ -414,7 +422,7 @@ impl View<'_> {
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
             // All others have a place.
             Object::File(_) | Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
-            Object::Disk { .. } | Object::Text(..) | Object::Path(_) => {
+            Object::Disk { .. } | Object::Text(..) | Object::Path(_) | Object::Memory(..) => {
                 b"/memfd: (deleted)".to_vec()
             }
         })

@@ -6,6 +6,7 @@ use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::nodes::Node;
 use crate::threads::{Thread, Tid};
+use crate::tracees::Tracees;
 use crate::voices::Voice;
 use crate::wait::Blocked;
 use crate::window::Session;
@@ -101,8 +102,10 @@ pub struct Proc {
     pub program: Option<Rc<Program>>,
     /// What its first thread waits for.
     pub blocked: Option<Blocked>,
-    /// Stopped by a signal: its dispatchers are suspended.
+    /// Stopped by a signal: its dispatchers are suspended, but for those that are traced.
     pub stopped: bool,
+    /// By which signal it was stopped last.
+    pub stop_signal: u32,
     /// A signal has ended it that its parent, which acts as it, must be told of.
     pub killed: bool,
     /// What its parent has not heard yet.
@@ -187,6 +190,8 @@ pub fn cred_of(who: &Credentials) -> Cred {
 pub struct Procs {
     table: BTreeMap<Pid, Box<Proc>>,
     threads: BTreeMap<Tid, Box<Thread>>,
+    /// Threads that are traced.
+    pub tracees: Tracees,
     /// Groups and sessions.
     families: BTreeMap<Pid, Family>,
     /// The children of [`INIT`].
@@ -203,6 +208,7 @@ impl Default for Procs {
         Procs {
             table: BTreeMap::new(),
             threads: BTreeMap::new(),
+            tracees: Tracees::default(),
             families: BTreeMap::new(),
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
@@ -310,7 +316,8 @@ impl Procs {
             self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };
             let pid = self.last;
             let is_process = self.table.contains_key(&pid) || self.threads.contains_key(&pid);
-            if !is_process && !self.families.contains_key(&pid) && reserved != Some(pid) {
+            let is_other = self.families.contains_key(&pid) || self.tracees.get(pid).is_some();
+            if !is_process && !is_other && reserved != Some(pid) {
                 return Ok(pid);
             }
         }

@@ -74,6 +74,13 @@ impl Life<'_> {
         if signal == SIGCONT && stopped {
             self.resume(pid);
         }
+        if self.procs.tracees.has_thread_of(pid) {
+            if signal == SIGCONT {
+                self.continue_traced(pid);
+            }
+            // Whatever comes of it, its tracer is told before.
+            return self.deliver(pid, thread, signal, info, taker);
+        }
         let nothing =
             ignored || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
         if nothing && !blocked {

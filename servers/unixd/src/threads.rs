@@ -18,6 +18,7 @@ use libos::{invoke, op as kop, Cap};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::bit;
+use unixproto::trace::flag;
 use unixproto::{Any, Errno};
 
 /// The id of a thread, which is a process id for the first one.
@@ -138,6 +139,12 @@ impl Procs {
         let (own, first) = self.headers_of(tid);
         pending((own, first)) & !mask(own) != 0
     }
+    /// Is a thread to look at its header for a tracer?
+    #[inline]
+    pub fn is_to_stop(&self, tid: Tid) -> bool {
+        let wanted = |header: &Header| header.trace.load(Relaxed) & (flag::WANTED | flag::SERVE);
+        self.header_of(tid).is_some_and(|header| wanted(header) != 0)
+    }
     /// Does a thread wait for one of these signals in `SigWait`?
     pub fn awaits(&self, tid: Tid, signals: u64) -> bool {
         let call = self.blocked(tid).map(|blocked| blocked.call.any);
@@ -162,6 +169,7 @@ impl Life<'_> {
         if tid == pid {
             self.procs.get_mut(pid)?.first_ended = true;
         } else {
+            self.trace_gone(tid, status);
             self.remove_thread(tid);
         }
         let proc = self.procs.get(pid)?;
@@ -191,6 +199,7 @@ impl Life<'_> {
             let pid = self.procs.leader(tid);
             self.fx.drop_kept(pid, &blocked.call);
         }
+        self.trace_gone(tid, self.procs.get(self.procs.leader(tid)).map_or(0, |proc| proc.status));
         let Some(thread) = self.procs.remove_thread(tid) else { return };
         let dispatcher = thread.dispatcher.first();
         // It does not run any more from here on.

@@ -99,7 +99,8 @@ impl Life<'_> {
     /// Keeps a request for later, unless a signal keeps the process from waiting.
     #[inline]
     pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
-        if is_interruptible(&call.any) && self.procs.has_signal(tid) {
+        let has_work = self.procs.has_signal(tid) || self.procs.is_to_stop(tid);
+        if has_work && is_interruptible(&call.any) {
             return interrupted(&call);
         }
         let blocked = self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)?;
@@ -162,5 +163,13 @@ fn interrupted(call: &Call) -> Tried {
 
 /// May a signal end this request?
 fn is_interruptible(any: &Any) -> bool {
-    !matches!(any, Any::ForkWait(_))
+    !matches!(
+        any,
+        Any::ForkWait(_)
+            | Any::TraceStop(_)
+            | Any::TraceAnswer(_)
+            | Any::Trace(_)
+            | Any::TraceMemory(_)
+            | Any::MemoryFile(_)
+    )
 }

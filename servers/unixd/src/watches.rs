@@ -120,7 +120,7 @@ impl Sources<'_> {
             },
             Object::File(_) | Object::Dir(_) | Object::Device(..) => ALWAYS_READY,
             Object::Disk { .. } => ALWAYS_READY,
-            Object::Text(..) | Object::Path(_) => ALWAYS_READY,
+            Object::Text(..) | Object::Path(_) | Object::Memory(..) => ALWAYS_READY,
         }
     }
 

@@ -39,7 +39,9 @@ pub enum Kind {
     /// Signals that are read (`signalfd`): `SigWait`, `SetSignals`.
     Signals = 16,
     /// A memory disk: as a regular file, of a size that stays.
-    Disk = 17,
+    Disk = 18,
+    /// The memory of a process (`/proc/PID/mem`): `MemoryFile`.
+    Memory = 17,
 }
 
 impl Kind {
@@ -62,7 +64,8 @@ impl Kind {
             14 => Kind::Process,
             15 => Kind::Set,
             16 => Kind::Signals,
-            17 => Kind::Disk,
+            18 => Kind::Disk,
+            17 => Kind::Memory,
             _ => return None,
         })
     }

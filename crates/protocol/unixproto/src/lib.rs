@@ -32,6 +32,7 @@ pub mod block {
         BLKIOMIN, BLKIOOPT, BLKPBSZGET, BLKROGET, BLKROTATIONAL, BLKSECDISCARD, BLKSSZGET,
     };
 }
+pub mod trace;
 pub mod tty;
 
 pub use errno::Errno;

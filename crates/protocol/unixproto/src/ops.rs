@@ -65,6 +65,17 @@ replies! {
         /// Mask of them.
         set: u64,
     }
+    /// What a thread that has stopped for its tracer is to do.
+    TraceCommand {
+        /// [`trace::command`](crate::trace::command).
+        what: u32,
+        /// Which command this is, for `TraceAnswer`.
+        number: u32,
+        /// Where, or a signal.
+        address: u64,
+        /// How much, or a value. With bytes, they are in data.
+        value: u64,
+    }
     /// The state that a timer had.
     Timer {
         /// Until it expires; 0 if it is off.
@@ -179,7 +190,9 @@ requests! {
         /// The calling dispatcher acts as the child with the new endpoint (vfork) until `Become` or
         /// `Exit` through that endpoint. Else the child is there as soon as `ForkCommit` brings its
         /// domain.
-        act: bool
+        act: bool,
+        /// The child is traced as the caller is.
+        traced: bool
     ) -> Process;
     /// Starts the child that `Fork` made. Sends a *domain*: capabilities [Dispatcher, L1CNode], not
     /// started yet, moved, with the right `REVOKE`, and of which there are no copies: so nobody but
@@ -338,7 +351,10 @@ requests! {
     /// A new thread of the calling process. Sends the capability of its Dispatcher, not started yet,
     /// as `ForkCommit`. Answers capabilities [UNIXD endpoint, session Frame, Dispatcher] for it, the
     /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads.
-    90 Thread() -> Process;
+    90 Thread(
+        /// It is traced as the caller is.
+        traced: bool
+    ) -> Process;
     /// Ends a thread of the caller's process, wherever it is; neither the first nor the caller.
     89 ThreadEnd(
         /// The thread.
@@ -409,6 +425,72 @@ requests! {
         /// The thread.
         tid: u32
     ) -> Process;
+
+    // Tracing (`ptrace`): `trace` has the numbers.
+
+    /// The parent traces the caller from now on.
+    120 TraceMe() -> ();
+    /// The caller traces a thread from now on. `EPERM`: it may not, or somebody does.
+    121 TraceAttach(
+        /// The thread.
+        tid: u32,
+        /// It stops only when it is asked to (`PTRACE_SEIZE`).
+        seize: bool,
+        /// `PTRACE_O_*`.
+        options: u32
+    ) -> ();
+    /// The caller has stopped for its tracer, or to serve somebody who may look into its memory. `a`: `siginfo_t`, if
+    /// there is one. Answers what is to be done first; `RESUME` at once if nobody traces it any more.
+    122 TraceStop(
+        /// [`trace::stop`](crate::trace::stop).
+        kind: u32,
+        /// The signal or event.
+        value: u32,
+        /// What `PTRACE_GETEVENTMSG` gives.
+        message: u64
+    ) -> TraceCommand;
+    /// The caller has done what a command says. `a`: what was asked for. Answers what is next.
+    123 TraceAnswer(
+        /// Which command that was.
+        number: u32,
+        /// Bytes, or the negative number of an error.
+        result: i64
+    ) -> TraceCommand;
+    /// Has a thread that the caller traces do something; most of it while that has stopped. `a`: bytes for it. data: bytes of it.
+    /// `ESRCH`: the caller does not trace it, or it has not stopped.
+    124 Trace(
+        /// The thread.
+        tid: u32,
+        /// [`trace::request`](crate::trace::request), or a [`trace::command`](crate::trace::command) for it.
+        what: u32,
+        /// As of the command.
+        address: u64,
+        /// Same.
+        value: u64
+    ) -> Count;
+    /// Reads or writes memory of a process that the caller may look into. `a`: bytes for it. data: bytes of it. `EPERM`.
+    125 TraceMemory(
+        /// One of its threads.
+        tid: u32,
+        /// `a` is written there.
+        write: bool,
+        /// Where.
+        address: u64,
+        /// How much, at most `DATA_BYTES`.
+        bytes: u64
+    ) -> Count;
+
+    /// As `TraceMemory`, of the process whose memory was opened, whatever the protection of its pages. 0: nothing is left of it.
+    126 MemoryFile(
+        /// Description.
+        desc: u32,
+        /// `a` is written there.
+        write: bool,
+        /// Where.
+        address: u64,
+        /// How much, at most `DATA_BYTES`.
+        bytes: u64
+    ) -> Count;
 
     // Time and signals. All may answer `EINTR`.
 
@@ -644,7 +726,7 @@ requests! {
         offset: u64
     ) -> Count;
     /// The bytes of a memory disk. `ENOTTY`: the description is of something else.
-    120 DiskSize(
+    127 DiskSize(
         /// Description.
         desc: u32
     ) -> Count;

@@ -20,6 +20,8 @@ pub const SHOWN_FDS: usize = 128;
 pub const LIMITS: usize = 16;
 /// Notification bit: something is new in `pending` or `own`.
 pub const NOTE_SIGNAL: u64 = 1;
+/// Notification bit: something is new in `trace`.
+pub const NOTE_TRACE: u64 = 2;
 /// Notification bits that the threads of a process have for each other.
 pub const NOTE_LIBRARY: u64 = 0xff00;
 
@@ -27,7 +29,7 @@ pub const NOTE_LIBRARY: u64 = 0xff00;
 ///
 /// Every thread of a process has a session frame. What is about the process as a whole is in that
 /// of its first thread only, which stays when that thread ends: `umask`, `child_flags`, `ignored`,
-/// `caught`, `pending`, `memory`, `limits`, `changes` and `fds`. Of each thread are `tid`, `sleeps`, `blocked` and
+/// `caught`, `pending`, `memory`, `limits`, `changes` and `fds`. Of each thread are `tid`, `trace`, `sleeps`, `blocked` and
 /// `own`; all have the same ids otherwise.
 #[repr(C)]
 pub struct Header {
@@ -62,6 +64,8 @@ pub struct Header {
     pub limits: [[AtomicU64; 2]; LIMITS],
     /// The thread's id. By `unixd`.
     pub tid: AtomicU32,
+    /// Is it traced, and what is wanted of it: [`trace::flag`](crate::trace::flag). By `unixd`.
+    pub trace: AtomicU32,
     /// 1 while it waits for another thread, which `unixd` does not see. By the library.
     pub sleeps: AtomicU32,
     /// How often the list of changes of what the process watches began. By `unixd`.

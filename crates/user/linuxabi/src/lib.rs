@@ -21,6 +21,7 @@ pub mod sigstack;
 pub mod stat;
 pub mod time;
 pub mod uname;
+pub mod userregs;
 
 pub use errno::Errno;
-pub use linux_raw_sys::{general, ioctl, prctl, system};
+pub use linux_raw_sys::{general, ioctl, prctl, ptrace, system};

@@ -24,7 +24,7 @@ use crate::server::{self, op};
 use crate::sys::time;
 use crate::thread::{end, lock, Me};
 use crate::upcall::die;
-use crate::{fork, vfork};
+use crate::{fork, trace, vfork};
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
@@ -118,6 +118,8 @@ pub fn requested(p: &mut Process, regs: &mut Regs, request: Request) {
             &alloc::format!("a program that could be executed cannot be any more: {error:?}"),
         );
     }
+    // Whoever made the call is gone, or goes on as another process.
+    trace::end_of_call(p, regs);
 }
 
 /// Replaces the program. On success the registers are those of the new one.
@@ -150,7 +152,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
             usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
             p.limits.show();
-            start(&mut p.me, regs, program.entry, sp)
+            start(&mut p.me, regs, program.entry, sp);
+            let tid = p.me.tid;
+            trace::executed(p, regs, tid);
         }
         Err(error) => die(SIGKILL, &alloc::format!("its program cannot be loaded: {error:?}")),
     }

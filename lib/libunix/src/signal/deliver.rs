@@ -7,7 +7,7 @@ use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, op};
 use crate::thread::Me;
 use crate::upcall::die;
-use crate::vfork;
+use crate::{trace, vfork};
 use abi::layout::USER_END;
 use abi::Regs;
 use core::sync::atomic::Ordering;
@@ -15,6 +15,9 @@ use linuxabi::general::{SA_NODEFER, SA_RESETHAND, SA_RESTART};
 use linuxabi::sigframe::INFO_WORDS;
 use unixproto::session::NOTE_SIGNAL;
 use unixproto::signals::*;
+
+/// `si_code` of such a trap.
+const TRAP_TRACE: i32 = 2;
 
 /// A signal on its way to its handler: its `siginfo_t`.
 #[derive(Clone, Copy)]
@@ -79,8 +82,15 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
     if notifications.load(Ordering::Relaxed) & NOTE_SIGNAL != 0 {
         notifications.fetch_and(!NOTE_SIGNAL, Ordering::AcqRel);
     }
-    while let Some(info) = next(&mut p.me.signals) {
-        act(p, regs, &info);
+    loop {
+        // As on Linux, what a tracer wants comes before signals.
+        if trace::work(p, regs) {
+            continue;
+        }
+        match next(&mut p.me.signals) {
+            Some(info) => act(p, regs, &info),
+            None => break,
+        }
     }
     if restart_wish(&p.me, regs).is_some() {
         repeat(&mut p.me, regs);
@@ -89,20 +99,31 @@ pub fn settle(p: &mut Process, regs: &mut Regs) {
 }
 
 fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
+    let mut info = *info;
+    if trace::is_traced() {
+        match trace::on_signal(p, regs, &info) {
+            Some(other) => info = other,
+            None => return,
+        }
+    }
+    let info = &info;
     let action = *p.signals.action(info.signal);
     match action.handler {
         SIG_IGN => {}
-        SIG_DFL => default(p, info.signal),
+        SIG_DFL => default(p, regs, info.signal),
         _ => handle(p, regs, &action, info),
     }
 }
 
-fn default(task: &mut Task, signal: u32) {
+fn default(p: &mut Task, regs: &mut Regs, signal: u32) {
     match default_action(signal) {
         DefaultAction::Ignore | DefaultAction::Continue => {}
         // It stops, and goes on when this is answered. Nothing is lost if it cannot.
-        DefaultAction::Stop => drop(server::wait(task, op::Stop { signal })),
-        DefaultAction::Terminate => vfork::exit(killed(signal)),
+        DefaultAction::Stop => drop(server::wait(p, op::Stop { signal })),
+        DefaultAction::Terminate => {
+            trace::tell(p, regs, trace::event::EXIT, killed(signal).into());
+            vfork::exit(killed(signal))
+        }
     }
 }
 
@@ -120,22 +141,21 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     }
     p.me.call = NO_CALL;
     if frame::push(p, regs, action, info).is_err() {
-        return cannot_handle(p, signal);
+        // That is a fault of its own.
+        return match signal {
+            SIGSEGV => die(SIGSEGV, "no stack for the handler of SIGSEGV"),
+            _ => force(p, SIGSEGV, SI_KERNEL, 0),
+        };
     }
     p.me.signals.saved = None;
     let own = if action.has(SA_NODEFER) { 0 } else { bit(signal) };
     let blocked = p.me.signals.blocked | action.mask | own;
     p.me.signals.set_blocked(blocked);
     check_rip(p, regs);
-}
-
-/// The handler's frame cannot be written: that is a fault of its own.
-#[cold]
-fn cannot_handle(p: &mut Process, signal: u32) {
-    if signal == SIGSEGV {
-        die(SIGSEGV, "no stack for the handler of SIGSEGV");
+    if trace::steps() {
+        // It stops at the first instruction of the handler.
+        p.me.signals.trap(TRAP_TRACE, regs.rip);
     }
-    force(p, SIGSEGV, SI_KERNEL, 0);
 }
 
 /// Executes the interrupted call again, as soon as the program goes on.

@@ -7,7 +7,7 @@
 //!
 //! Callers use:
 //!
-//! * [`deliver()`]: by the upcall code, as the last thing before every return to the program.
+//! * [`settle()`]: by the upcall code, as the last thing before a return to the program, if this [needs attention](needs_attention).
 //! * [`fault`]: a synchronous fault of the program (page fault, exception); [`Cause`] knows which.
 //! * [`calls`]: the system calls, in the shape of `sys::table`; [`mask`] for some of the others.
 //! * [`Signals::exec`]: what execve resets. Fork copies the state as it is.
@@ -21,14 +21,17 @@ pub mod mask;
 mod memory;
 mod vectors;
 
+use crate::errno::Result;
 use crate::process::{Process, NO_CALL};
 use crate::server::{self, header, main_header, op};
 use crate::thread::Me;
 use abi::Regs;
 use actions::Action;
+use alloc::vec::Vec;
 pub use cause::Cause;
 use cause::PAGE_FAULT;
 pub use deliver::settle;
+pub use deliver::{check_rip, Info};
 use linuxabi::sigstack::AltStack;
 use linuxabi::Errno;
 use unixproto::signals::*;
@@ -72,7 +75,7 @@ pub struct Signals {
 #[derive(Clone)]
 pub struct Own {
     blocked: u64,
-    /// [`deliver()`] has something to do besides pending signals: `fault` or `saved`.
+    /// [`settle()`] has something to do besides pending signals: `fault` or `saved`.
     attention: bool,
     fault: Option<Fault>,
     /// The mask to which a call with a mask of its own returns.
@@ -136,24 +139,41 @@ impl Own {
         self.blocked
     }
 
+    /// Vector registers, in the form of `xsave` or, if not `extended`, of `fxsave`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the CPU has no such form; `ENOMEM`.
+    pub fn vector_state(&mut self, extended: bool) -> Result<Vec<u8>> {
+        self.vectors.bytes();
+        self.vectors.shown(extended)
+    }
+
+    /// Sets them.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the CPU does not take that.
+    pub fn set_vector_state(&mut self, bytes: &[u8], extended: bool) -> Result<()> {
+        self.vectors.bytes();
+        self.vectors.take(bytes, extended)
+    }
+
     /// Bytes of vector state in a handler's frame.
     pub fn vector_bytes(&mut self) -> u64 {
         self.vectors.bytes() as u64
+    }
+
+    /// A trap that its tracer is to hear of, whether it is blocked or not.
+    pub fn trap(&mut self, code: i32, address: u64) {
+        self.fault = Some(Fault { signal: SIGTRAP, code, address });
+        self.attention = true;
     }
 
     /// fork: nothing is pending in the child. (Its header has been filled in by `unixd`.)
     pub fn child(&mut self) {
         self.fault = None;
         self.attention = self.saved.is_some();
-    }
-}
-
-/// Delivers pending signals: builds handler frames on the program's stack, takes default actions,
-/// restarts interrupted calls.
-#[inline(always)]
-pub fn deliver(p: &mut Process, regs: &mut Regs) {
-    if needs_attention(&p.me, regs) {
-        settle(p, regs);
     }
 }
 
@@ -174,14 +194,15 @@ pub fn dequeue(set: u64) -> Option<(u32, SigInfo)> {
 
 /// Would a wait of this thread end at once because of a signal?
 pub fn is_interrupted(me: &Me) -> bool {
-    pending() & !me.signals.blocked != 0
+    pending() & !me.signals.blocked != 0 || crate::trace::has_work()
 }
 
-/// Is there anything for [`deliver()`] to do?
+/// Is there anything for [`settle()`] to do?
 #[inline(always)]
 pub fn needs_attention(me: &Me, regs: &Regs) -> bool {
     let waiting = pending() & !me.signals.blocked;
-    waiting != 0 || me.signals.attention || restart_wish(me, regs).is_some()
+    let wanted = waiting != 0 || me.signals.attention || crate::trace::has_work();
+    wanted || restart_wish(me, regs).is_some()
 }
 
 /// Does the system call want to be repeated, and how?
@@ -197,7 +218,7 @@ fn restart_wish(me: &Me, regs: &Regs) -> Option<Errno> {
 }
 
 /// A fault of the program: `signal` with `si_code` = `code` and `si_addr` = `address`, delivered
-/// by the next [`deliver()`]; blocked or ignored ones kill, as on Linux.
+/// by the next [`settle()`]; blocked or ignored ones kill, as on Linux.
 #[inline(always)]
 pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64, error: u64) {
     p.me.signals.last.vector = vector;
@@ -212,7 +233,7 @@ pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64,
 pub fn raise(p: &mut Process, regs: &mut Regs, cause: Cause) {
     let Cause { signal, code, address, vector, error } = cause;
     fault(p, signal, code, address, vector, error);
-    if p.signals.action(signal).handler == actions::SIG_DFL {
+    if p.signals.action(signal).handler == actions::SIG_DFL && !crate::trace::is_traced() {
         log_end(regs, cause);
     }
 }

@@ -8,11 +8,13 @@ use super::memory::{self, Described};
 use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Task;
+use alloc::vec::Vec;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
 use libos::guarded;
 use linuxabi::sigframe::{
-    extended_parts, Software, LEGACY_BYTES, MAGIC1, MAGIC2, MAGIC2_BYTES, XSAVE_MIN_BYTES,
+    extended_parts, Software, LEGACY_BYTES, MAGIC1, MAGIC2, MAGIC2_BYTES, SOFTWARE_OFFSET,
+    XSAVE_MIN_BYTES,
 };
 use uvm::Access;
 
@@ -31,6 +33,33 @@ static INITIAL: Area = {
     [area[MXCSR], area[MXCSR + 1]] = 0x1f80_u16.to_le_bytes();
     Area(area)
 };
+
+/// An area in memory of the library, in the state of a fresh program.
+struct Aligned {
+    /// With room for the alignment.
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Aligned {
+    const ALIGN: usize = 64;
+
+    fn new(len: usize) -> Result<Aligned> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len + Self::ALIGN).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(len + Self::ALIGN, 0);
+        let start = bytes.as_ptr().align_offset(Self::ALIGN);
+        let mut area = Aligned { bytes, start, len };
+        let known = len.min(INITIAL.0.len());
+        area.bytes_mut()[..known].copy_from_slice(&INITIAL.0[..known]);
+        Ok(area)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
 
 /// What the CPU has.
 #[derive(Clone, Copy)]
@@ -80,6 +109,52 @@ impl Vectors {
         let bytes = cpuid(XSAVE_LEAF).ebx as usize;
         *self =
             Vectors { parts: low as u64 | (high as u64) << 32, bytes: bytes.max(XSAVE_MIN_BYTES) };
+    }
+
+    /// The registers as a tracer sees them: an area of `xsave`, or of `fxsave`.
+    pub fn shown(&self, extended: bool) -> Result<Vec<u8>> {
+        let mut area = Aligned::new(if extended { self.bytes } else { LEGACY_BYTES })?;
+        let at = area.bytes_mut().as_mut_ptr();
+        match extended {
+            true if self.parts == 0 => return Err(Errno::EINVAL),
+            // SAFETY: the area is as large as the CPU says, aligned, and nobody else's.
+            true => unsafe {
+                asm!("xsave64 [{}]", in(reg) at, in("eax") self.parts as u32,
+                    in("edx") (self.parts >> 32) as u32, options(nostack, preserves_flags));
+            },
+            // SAFETY: as above.
+            false => unsafe {
+                asm!("fxsave64 [{}]", in(reg) at, options(nostack, preserves_flags));
+            },
+        }
+        let bytes = area.bytes_mut();
+        if extended {
+            // What there is, where debuggers look for it.
+            bytes[SOFTWARE_OFFSET..SOFTWARE_OFFSET + 8].copy_from_slice(&self.parts.to_le_bytes());
+        }
+        Ok(bytes.to_vec())
+    }
+
+    /// Sets the registers to what a tracer says.
+    pub fn take(&self, bytes: &[u8], extended: bool) -> Result<()> {
+        let len = if extended { self.bytes } else { LEGACY_BYTES };
+        if bytes.len() != len || extended && self.parts == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut area = Aligned::new(len)?;
+        let own = area.bytes_mut();
+        own.copy_from_slice(bytes);
+        let mxcsr = [0, 1, 2, 3].map(|n| own[MXCSR + n]);
+        if u32::from_le_bytes(mxcsr) & !MXCSR_BITS != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the area lives until the end of this function, and is only read.
+        let memory = unsafe { guarded::Memory::new(own.as_ptr() as u64, len) };
+        let taken = match extended {
+            true => guarded::load_vectors(memory, self.parts),
+            false => guarded::load_legacy_vectors(memory),
+        };
+        taken.map_err(|_| Errno::EINVAL)
     }
 
     /// Gives the registers the state of a fresh program.

@@ -7,13 +7,15 @@ use crate::mm::{self, user, Mm};
 use crate::process::{Io, Process, Task};
 use crate::server::{self, header, op, restart};
 use crate::thread::{end, lock};
-use crate::vfork;
+use crate::{trace, vfork};
+use abi::Regs;
 use core::sync::atomic::{AtomicU32, Ordering};
 use credentials::{CapSet, Capability};
 use linuxabi::bytes::Bytes;
 use unixproto::files::{KEEP_ID, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED};
 use unixproto::ops::Waited;
 use unixproto::signals::{self, SI_TKILL, SI_USER};
+use unixproto::trace::TRAPPED;
 
 /// Is a (POSIX) capability effective?
 pub fn has(capability: Capability) -> bool {
@@ -204,7 +206,7 @@ pub fn wait4(task: &mut Task, pid: i32, status: u64, options: u32, usage: u64) -
     let waited = server::wait(task, op::Wait { pid, options }).map_err(restart)?;
     if waited.pid != 0 {
         if status != 0 {
-            user::copy_out(&mut task.mm, status, &halves(waited.status)[0])?;
+            user::copy_out(&mut task.mm, status, &(halves(waited.status)[0] & !TRAPPED))?;
         }
         if usage != 0 {
             user::copy_out(&mut task.mm, usage, &usage_of(&waited))?;
@@ -219,8 +221,10 @@ const SIGINFO_BYTES: usize = 28;
 /// What `waitid` says of a child: `si_code` and `si_status` for a wait status.
 fn code_and_status(status: u32) -> (i32, u32) {
     const CORE: u32 = 0x80;
+    const CLD_TRAPPED: i32 = 4;
     match status {
         signals::CONTINUED => (signals::CLD_CONTINUED, signals::SIGCONT),
+        s if s & TRAPPED != 0 => (CLD_TRAPPED, (s & !TRAPPED) >> 8),
         s if s & 0xff == 0x7f => (signals::CLD_STOPPED, s >> 8 & 0xff),
         s if s & 0x7f == 0 => (signals::CLD_EXITED, s >> 8 & 0xff),
         s if s & CORE != 0 => (3, s & 0x7f),
@@ -325,16 +329,22 @@ pub fn sent_info(raw: &[u64; 4], pid: u32) -> Result<(i32, u64)> {
 }
 
 /// Ends the process. `unixd` deletes it with all that it has; there is no answer.
-pub fn exit_group(task: &mut Task, code: u32) -> Result<u64> {
-    end::release_all(task);
-    mm::usage::tell(&task.mm);
-    vfork::exit(signals::exited(code))
+pub fn exit_group(p: &mut Task, regs: &mut Regs) -> Result<u64> {
+    let status = signals::exited(regs.rdi as u32);
+    trace::tell(p, regs, trace::event::EXIT, status.into());
+    end::release_all(p);
+    mm::usage::tell(&p.mm);
+    vfork::exit(status)
 }
 
 /// Ends the calling thread.
-pub fn exit(p: &mut Process, code: u32) -> Result<u64> {
+pub fn exit(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    let code = regs.rdi as u32;
     match lock::is_shared() && p.parent.is_none() {
-        true => end::exit(p, code),
-        false => exit_group(p, code),
+        true => {
+            trace::tell(p, regs, trace::event::EXIT, signals::exited(code).into());
+            end::exit(p, code)
+        }
+        false => exit_group(p, regs),
     }
 }

@@ -8,6 +8,7 @@ use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
 use crate::signal::calls;
+use crate::trace::tracer;
 use abi::Regs;
 
 /// A system call.
@@ -90,6 +91,11 @@ macro_rules! calls {
 }
 
 calls! {
+    // Tracing.
+    101 ptrace tracer::ptrace, (u64, i32, u64, u64);
+    310 process_vm_readv tracer::process_vm_readv, (i32, u64, u64, u64, u64, u64);
+    311 process_vm_writev tracer::process_vm_writev, (i32, u64, u64, u64, u64, u64);
+
     // Reading and writing.
     0 read readwrite::read, (i32, u64, u64);
     1 write readwrite::write, (i32, u64, u64);
@@ -221,7 +227,7 @@ calls! {
     435 clone3 fork::clone3, (regs);
     59 execve exec::execve, (regs);
     322 execveat exec::execveat, (regs);
-    60 exit processes::exit, (u32);
+    60 exit processes::exit, (regs);
     61 wait4 processes::wait4, (i32, u64, u32, u64);
     62 kill processes::kill, (i32, u32);
     102 getuid processes::getuid, ();
@@ -249,7 +255,7 @@ calls! {
     129 rt_sigqueueinfo processes::rt_sigqueueinfo, (i32, u32, u64);
     186 gettid thread::gettid, ();
     200 tkill processes::tkill, (i32, u32);
-    231 exit_group processes::exit_group, (u32);
+    231 exit_group processes::exit_group, (regs);
     234 tgkill processes::tgkill, (i32, i32, u32);
     247 waitid processes::waitid, (u32, i32, u64, u32, u64);
     424 pidfd_send_signal pidfd::pidfd_send_signal, (i32, u32, u64, u32);
@@ -337,7 +343,6 @@ calls! {
     52 getpeername info::not_a_socket, (i32);
     54 setsockopt info::not_a_socket, (i32);
     55 getsockopt info::not_a_socket, (i32);
-    101 ptrace info::not_permitted, ();
     161 chroot info::not_permitted, ();
     163 acct info::not_permitted, ();
     165 mount info::not_permitted, ();

@@ -41,6 +41,8 @@ pub struct Request {
     pub child_tid: u64,
     /// Where the thread's end is shown, or 0.
     pub clear_tid: u64,
+    /// It is traced as the caller is.
+    pub traced: bool,
 }
 
 /// Makes a thread. Answers its id.
@@ -102,7 +104,7 @@ fn settle(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result
     area::configure(own::SCRATCH, index).map_err(errno)?;
     // `unixd` alone can stop it; what comes back cannot.
     let caps = Caps { recv: area::voice(index).into(), ..Caps::give(own::SCRATCH, 1) };
-    let (thread, received) = server::call_caps(op::Thread {}, 0, 0, caps)?;
+    let (thread, received) = server::call_caps(op::Thread { traced: request.traced }, 0, 0, caps)?;
     if received != 3 {
         return Err(Errno::EAGAIN);
     }

@@ -31,7 +31,7 @@ impl Unixd {
             Any::ForkCommit(op) => Some(self.births().fork_commit(pid, op.pid, op.wait, caps)),
             Any::Become(_) => Some(self.births().become_domain(pid, caps)),
             Any::Replace(op) => Some(self.births().replace(pid, caps, op.linux)),
-            Any::Thread(_) => Some(self.births().new_thread(pid, caps)),
+            Any::Thread(op) => Some(self.births().new_thread(pid, caps, op.traced)),
             Any::GrowRoot(_) => Some(self.life().grow_root(pid, caps)),
             _ => None,
         }
@@ -46,7 +46,7 @@ impl Unixd {
             | Any::Replace(_)
             | Any::Thread(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
-            Any::Fork(op) => self.births().fork(pid, op.act),
+            Any::Fork(op) => self.births().fork(pid, op.act, op.traced),
             Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
             Any::Exec(_) => self.births().exec(pid, call),
@@ -73,6 +73,21 @@ impl Unixd {
                 done(())
             }
             Any::Stop(op) => self.life().stop(pid, op.signal),
+            Any::TraceMe(_) => self.life().trace_me(pid),
+            Any::TraceAttach(op) => self.life().trace_attach(pid, op),
+            Any::TraceStop(op) => self.life().trace_stop(call, op),
+            Any::TraceAnswer(op) => self.life().trace_answer(call, op),
+            Any::Trace(op) => self.life().trace(pid, call, op),
+            Any::MemoryFile(op) => {
+                let desc = self.descs.of(pid, op.desc)?;
+                if op.write { desc.writable() } else { desc.readable() }?;
+                let (node, started) = match desc.object {
+                    Object::Memory(node, started) => (node, started),
+                    _ => return Err(Errno::EBADF),
+                };
+                self.life().memory_file(call, op, (node, started))
+            }
+            Any::TraceMemory(op) => self.life().trace_memory(pid, call, op),
             Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
             Any::SetSid(_) => self.procs.set_sid(pid),

@@ -25,6 +25,7 @@ mod protocol;
 mod report;
 mod shell;
 mod streams;
+mod tracers;
 mod tracing;
 
 use crate::compile::{self, Built, Scope};
@@ -275,6 +276,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(files::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
+    cases.extend(tracers::cases());
     cases.extend(tracing::cases());
     cases.extend(report::cases());
     cases.extend(shell::cases(context)?);

@@ -224,13 +224,31 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "capproto", test: "directed_cases" },
     },
     Bug {
+        name: "anybody_may_look_into_a_process",
+        changes: &[(
+            "servers/unixd/src/trace.rs",
+            "match leader == pid || credentials::may_trace(&from.who, &to.who, to.dumpable) {",
+            "match leader == pid || credentials::may_signal(&from.who, &to.who) {",
+        )],
+        found_by: Test::Machine { test: "linux/ptrace_hostile.gcc" },
+    },
+    Bug {
+        name: "a_step_is_kept_by_who_is_let_go",
+        changes: &[(
+            "lib/libunix/src/trace/mod.rs",
+            "regs.rflags &= !TRAP_FLAG;",
+            "regs.rflags |= TRAP_FLAG;",
+        )],
+        found_by: Test::Machine { test: "linux/ptrace.gcc" },
+    },
+    Bug {
         name: "a_child_inherits_locks",
         changes: &[
             (
                 "servers/unixd/src/server/requests.rs",
-                "            Any::Fork(op) => self.births().fork(pid, op.act),\n",
+                "            Any::Fork(op) => self.births().fork(pid, op.act, op.traced),\n",
                 "            Any::Fork(op) => {\n                \
-                 let forked = self.births().fork(pid, op.act);\n                \
+                 let forked = self.births().fork(pid, op.act, op.traced);\n                \
                  if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
                  self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
                  forked\n            }\n",

@@ -86,6 +86,8 @@ kinds! { $
     stream::Stream;
     /// Text that `unixd` makes (`/proc`).
     text::Text;
+    /// `/proc/PID/mem`.
+    memory::Memory;
     /// A place in the tree (`O_PATH`).
     location::Location;
     /// `/dev/null`.

@@ -1,0 +1,103 @@
+//! Numbers of tracing.
+//!
+//! A traced thread stops in its own library, by the request `TraceStop`, which is answered with a command of its tracer;
+//! the library carries it out and answers with `TraceAnswer`, whose answer is the next command, until that is
+//! [`command::RESUME`]. So nobody but the library touches the memory and the registers of a process.
+
+/// Bits of `trace` in the header of a thread.
+pub mod flag {
+    /// Somebody traces it.
+    pub const TRACED: u32 = 1;
+    /// It is to stop as soon as it can.
+    pub const WANTED: u32 = 2;
+    /// Somebody wants to see its memory.
+    pub const SERVE: u32 = 4;
+    /// It stops when a system call begins and ends.
+    pub const SYSCALLS: u32 = 8;
+    /// It stops after one instruction.
+    pub const STEP: u32 = 16;
+    /// Its tracer has seized it.
+    pub const SEIZED: u32 = 32;
+    /// The options begin at this bit; those above [`OPTION_EVENTS`](super::OPTION_EVENTS) are not the library's business.
+    pub const OPTIONS_SHIFT: u32 = 8;
+}
+
+pub use linux_raw_sys::ptrace::{
+    PTRACE_EVENT_STOP, PTRACE_O_EXITKILL, PTRACE_O_MASK, PTRACE_O_SUSPEND_SECCOMP,
+    PTRACE_O_TRACESYSGOOD,
+};
+
+/// Options about events and system calls: `PTRACE_O_*` below `PTRACE_O_EXITKILL`.
+pub const OPTION_EVENTS: u32 = 0xff;
+
+/// Why a thread has stopped.
+pub mod stop {
+    /// A signal is about to be delivered: `value`.
+    pub const SIGNAL: u32 = 0;
+    /// A system call begins or ends.
+    pub const SYSCALL: u32 = 1;
+    /// A `PTRACE_EVENT_*`: `value`.
+    pub const EVENT: u32 = 2;
+    /// [`flag::WANTED`](super::flag::WANTED) was set.
+    pub const WANTED: u32 = 3;
+    /// [`flag::SERVE`](super::flag::SERVE) was set: no stop that anybody is told of.
+    pub const SERVE: u32 = 4;
+}
+
+/// What a stopped thread does.
+pub mod command {
+    /// Goes on. `address`: signal to be delivered; `value` 1: data has its `siginfo_t`.
+    pub const RESUME: u32 = 0;
+    /// Reads `value` bytes at `address`.
+    pub const READ: u32 = 1;
+    /// Writes `value` bytes, which are in data, to `address`, whatever its protection.
+    pub const WRITE: u32 = 2;
+    /// Reads the register set `address` (`NT_*`).
+    pub const GET_SET: u32 = 3;
+    /// Sets the register set `address` to the `value` bytes in data.
+    pub const SET_SET: u32 = 4;
+    /// Reads the word at `address` of `struct user`.
+    pub const GET_USER: u32 = 5;
+    /// Sets it to `value`.
+    pub const SET_USER: u32 = 6;
+    /// Reads the mask of blocked signals.
+    pub const GET_MASK: u32 = 7;
+    /// Sets it to `value`.
+    pub const SET_MASK: u32 = 8;
+    /// Reads `struct ptrace_syscall_info`.
+    pub const GET_SYSCALL: u32 = 9;
+    /// As `READ`, but only what the program itself may read: for whom does not trace it.
+    pub const READ_SEEN: u32 = 10;
+    /// As `WRITE`, but only where the program itself may write.
+    pub const WRITE_SEEN: u32 = 11;
+    /// First number that is no command.
+    pub const END: u32 = 12;
+}
+
+/// What `unixd` itself does about a thread that is traced.
+pub mod request {
+    /// Has it go on: `address` is a `flag` (`SYSCALLS`, `STEP` or 0), `value` a signal.
+    pub const CONTINUE: u32 = 0x100;
+    /// Ends tracing; `value` is a signal.
+    pub const DETACH: u32 = 0x101;
+    /// Has it stop (`PTRACE_INTERRUPT`).
+    pub const INTERRUPT: u32 = 0x102;
+    /// Leaves it stopped with its process, until that goes on (`PTRACE_LISTEN`).
+    pub const LISTEN: u32 = 0x103;
+    /// Ends its process.
+    pub const KILL: u32 = 0x104;
+    /// Sets options to `value`.
+    pub const SET_OPTIONS: u32 = 0x105;
+    /// Answers what an event has said, in data.
+    pub const GET_MESSAGE: u32 = 0x106;
+    /// Answers the `siginfo_t` of its stop, in data.
+    pub const GET_INFO: u32 = 0x107;
+    /// Sets it to `a`.
+    pub const SET_INFO: u32 = 0x108;
+}
+
+/// Bytes of `siginfo_t`.
+pub const INFO_BYTES: usize = 128;
+
+/// In a wait status that `Wait` answers: a tracer is told of a stop.
+pub const TRAPPED: u32 = 1 << 31;
