@@ -145,9 +145,10 @@ impl UserWord {
 /// An address of a page of memory of programs, until it is dropped.
 pub type Seen = Buf<'static, Maps>;
 
-/// Sees the page at `pa`.
+/// Sees the page at `pa`, a multiple of 4 KiB.
 #[inline(always)]
 pub fn see(pa: u64) -> Seen {
+    debug_assert!(pa.is_multiple_of(PAGE));
     match arch::maps().alloc(pa, Flags::PRIVATE.with(Flags::NO_WAIT)) {
         Ok(seen) => seen,
         Err(_) => unreachable!("nobody sees more pages at once than there are windows"),
