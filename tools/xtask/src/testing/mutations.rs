@@ -42,6 +42,15 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "a_disk_grows",
+        changes: &[(
+            "servers/unixd/src/disks.rs",
+            "Some(left @ 1..) => Ok(bytes.min(left)),",
+            "Some(1..) => Ok(bytes),",
+        )],
+        found_by: Test::Machine { test: "linux/memory_disk.gcc" },
+    },
+    Bug {
         name: "time_is_taken_back_at_a_look",
         changes: &[(
             "kernel/src/object/time.rs",
