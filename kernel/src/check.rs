@@ -5,12 +5,14 @@
 //! 2. Every user entry in use belongs to a Mapping, and every Mapping's entries are as it says.
 //! 3. Capabilities overlap only if they are relatives ([`mdb::Mdb::check`]).
 //! 4. What is on the list of memory that came back has a home, and nobody else has it.
-//! 5. What dispatchers cache is what their slots say.
-//! 6. Without a direct map of user memory (invariant 7 of the design): no page that a Frame or Loan covers is in the
+//! 5. Who asks for Loans of a Frame that is written to only while alone looks for them.
+//! 6. What dispatchers cache is what their slots say.
+//! 7. Without a direct map of user memory (invariant 7 of the design): no page that a Frame or Loan covers is in the
 //!    kernel's map, but for those that dispatchers share with it; all objects are; and the windows show what their
 //!    cache says.
 
 use crate::arch;
+use crate::cap::alone::is_alone_kind;
 use crate::cap::{attr, CapExt, HOME_RAM, MEMORY};
 use crate::driver::CpuDriver;
 use crate::object::dcb::{CSPACE, FRAME, VSPACE};
@@ -41,6 +43,8 @@ pub enum Broken {
     NoMapping { table: u64, entry: u32, value: u64 },
     /// Memory on the list of what came back is in use, or has no home.
     NotFree { base: u64 },
+    /// A Loan is of no bytes or crosses what it may not, or no copy of its Frame says that it may be there.
+    WrongLoan { base: u64, bytes: u64 },
     /// A dispatcher's cached fields differ from its slots.
     StaleCache { dispatcher: u64 },
     /// The kernel's map shows a page of a program.
@@ -67,6 +71,7 @@ pub fn check(local: &CpuDriver) -> Result<(), Broken> {
         match cap.kind() {
             CapType::Mapping => check_mapping(local, slot)?,
             CapType::Dispatcher => check_dispatcher(slot)?,
+            CapType::Loan => check_loan(local, slot)?,
             kind if kind.table_level().is_some() && !cap.is_foreign() => check_table(local, slot)?,
             _ => {}
         }
@@ -187,6 +192,27 @@ fn check_table(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
             return Err(Broken::NoMapping { table: cap.base, entry: index, value });
         };
         index += mapping.count;
+    }
+    Ok(())
+}
+
+fn check_loan(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
+    let (db, cap) = (&local.caps.db, slot.cap());
+    let wrong = Err(Broken::WrongLoan { base: cap.base, bytes: cap.word });
+    let known = Rights::READ.or(Rights::WRITE).or(Rights::REVOKE);
+    if cap.word == 0 || cap.is_foreign() || !known.has(cap.rights_set()) {
+        return wrong;
+    }
+    for frame in db.overlapping(MEMORY, cap.base, cap.word, Class::Objects) {
+        let alone = |slot: SlotRef| is_alone_kind(slot.cap().rights_set());
+        let marked = |slot: SlotRef| slot.cap().attrs & attr::LENT != 0;
+        let all = || db.copies(frame).chain([frame]).filter(|slot| slot.cap().is(CapType::Frame));
+        if all().any(alone) && !all().any(marked) {
+            return wrong;
+        }
+        if frame.cap().kind().is_kernel_object() {
+            return wrong;
+        }
     }
     Ok(())
 }

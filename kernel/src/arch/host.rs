@@ -38,6 +38,7 @@ pub struct Counts {
 
 thread_local! {
     static OFFSET: Cell<u64> = const { Cell::new(0) };
+    static MEMORY: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     static ROOTS: Cell<[u64; CORES]> = const { Cell::new([0; CORES]) };
     static CORE: Cell<usize> = const { Cell::new(0) };
     static INTERRUPTED: Cell<u64> = const { Cell::new(0) };
@@ -76,10 +77,17 @@ fn count(change: impl FnOnce(&mut Counts)) {
 }
 
 /// From now on, on this thread, physical address `pa` is the byte at `base - first_pa + pa`.
-/// `base` should be aligned to at least 4 KiB, and outlive every use.
-pub fn set_phys_memory(base: *mut u8, first_pa: u64) {
+/// `base` should be aligned to at least 4 KiB, and outlive every use. There are `bytes` of it.
+pub fn set_phys_memory(base: *mut u8, first_pa: u64, bytes: u64) {
     super::host_maps::begin();
     OFFSET.set((base as u64).wrapping_sub(first_pa));
+    MEMORY.set((first_pa, first_pa + bytes));
+}
+
+/// Is there memory at physical address `pa`?
+pub fn is_memory(pa: u64) -> bool {
+    let (first, end) = MEMORY.get();
+    (first..end).contains(&pa)
 }
 
 /// What was counted on this thread since the last call.
@@ -195,6 +203,15 @@ pub unsafe fn copy<const BYTES: usize>(to: *mut u8, from: *const u8) {
     count(|c| c.copied_pages += 1);
     // SAFETY: the caller's promise.
     unsafe { to.copy_from_nonoverlapping(from, BYTES) }
+}
+
+/// Copies `bytes` bytes at `from` to `to`.
+///
+/// # Safety
+/// Both are memory, and nobody holds a reference into either.
+pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from(from, bytes) }
 }
 
 /// Bytes that a save area for vector state needs; its alignment is 64.

@@ -10,7 +10,7 @@
 //! | L2CNode | its slots do not change; a Mapping in them is not used |
 //! | last-level table | its entries do not change, and the entry above does not let anybody write |
 //!
-//! A Frame is shared if its capability has copies, or if the CNode does that holds it: those who have
+//! A Frame is shared if a part of it is lent (`loans`), if its capability has copies, or if the CNode does that holds it: those who have
 //! the CNode have what is in it. No Frame is made of a part of such a Frame, so there is no other way
 //! to share it. Nothing of this is counted; the database knows who has what.
 //!
@@ -232,7 +232,9 @@ impl CapSpace {
     pub fn is_nobody_elses(&self, what: Held, cap: &RawCap) -> bool {
         match Write::of(cap.rights_set()) {
             Write::Alone => self.is_alone(what),
-            Write::Always | Write::Never => self.is_exclusive(what.slot),
+            Write::Always | Write::Never => {
+                self.is_exclusive(what.slot) && !self.db.is_lent(what.slot)
+            }
         }
     }
 

@@ -167,10 +167,14 @@ impl CapSpace {
         (index < u64::from(slots.len())).then(|| slot_at(first, index as u32))
     }
 
-    /// Has nobody else a capability to what `slot` holds, on any core?
+    /// Has nobody else a capability to what `slot` holds, on any core, and is nothing of it lent? (Of a Frame
+    /// without `WRITE_ALONE` ask `Db::is_lent`, too.)
     #[inline(always)]
     pub(crate) fn is_exclusive(&self, slot: SlotRef) -> bool {
-        !self.db.has_copies(slot) && slot.cap().attrs & (attr::FOREIGN | attr::REMOTE_COPIES) == 0
+        let attrs = slot.cap().attrs;
+        !self.db.has_copies(slot)
+            && attrs & (attr::FOREIGN | attr::REMOTE_COPIES) == 0
+            && (attrs & attr::LENT == 0 || !self.db.is_marked_lent(slot))
     }
 
     /// What [`Identity::relations`] says of other cores.

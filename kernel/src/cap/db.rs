@@ -6,6 +6,7 @@
 
 use super::alone::{is_remembered, Uncopied};
 use super::cycles::Collector;
+use super::loans::Serials;
 use super::locks::Locks;
 use super::policy::{CapPolicy, MEMORY};
 use super::suspects::Suspects;
@@ -13,12 +14,16 @@ use crate::object::{Obj, SlotRef, SlotRun};
 use captypes::{CapType, TypeSet};
 use mdb::{Class, Entry, Mdb, RawCap, Violation};
 
+/// The newest object, and what it was made of.
+struct Newest {
+    slot: Option<SlotRef>,
+    of: RawCap,
+}
+
 /// The database of one core.
 pub struct Db {
     mdb: Mdb<CapPolicy>,
-    newest: Option<SlotRef>,
-    /// What the newest object was made of.
-    newest_of: RawCap,
+    newest: Newest,
     /// Who looks for cycles must know what happens to capabilities to containers.
     pub(super) collector: Collector,
     /// Where that might find something.
@@ -27,6 +32,8 @@ pub struct Db {
     pub(crate) locks: Locks,
     /// Of which containers and tables there is only one capability.
     pub(super) uncopied: Uncopied,
+    /// Numbers of Loans.
+    pub(crate) serials: Serials,
 }
 
 /// Is it a type with slots in it?
@@ -40,12 +47,12 @@ impl Db {
     pub const fn new() -> Db {
         Db {
             mdb: Mdb::new(),
-            newest: None,
-            newest_of: RawCap::NULL,
+            newest: Newest { slot: None, of: RawCap::NULL },
             collector: Collector::new(),
             suspects: Suspects::new(),
             locks: Locks::new(),
             uncopied: Uncopied::new(),
+            serials: Serials::new(),
         }
     }
 
@@ -108,7 +115,7 @@ impl Db {
         near: SlotRef,
         source: &RawCap,
     ) {
-        self.newest_of = *source;
+        self.newest.of = *source;
         if run.len() != 1 {
             return self.insert_run(run, first, step, near);
         }
@@ -117,7 +124,7 @@ impl Db {
         // SAFETY: it holds a capability, was in no database, and stays (see above).
         unsafe { self.mdb.insert_near(slot.ptr(), near.ptr()) };
         self.arrived(slot, first.ty);
-        self.newest = Some(slot);
+        self.newest.slot = Some(slot);
     }
 
     /// The same for more than one.
@@ -132,7 +139,7 @@ impl Db {
         // SAFETY: as in `insert_objects`, for each of them.
         unsafe { self.mdb.insert_run(run.len() as usize, slot, near.ptr()) };
         run.iter().for_each(|slot| self.arrived(slot, first.ty));
-        self.newest = Some(run.get(run.len() - 1));
+        self.newest.slot = Some(run.get(run.len() - 1));
     }
 
     /// Objects are mostly made of memory from its beginning to its end: the newest one, if
@@ -142,8 +149,8 @@ impl Db {
     /// been made; so nothing that begins before reaches into the range but ancestors.
     #[inline(always)]
     pub fn newest_before(&self, source: &RawCap, base: u64, len: u64) -> Option<SlotRef> {
-        let newest = self.newest?;
-        let (cap, of) = (newest.cap(), &self.newest_of);
+        let newest = self.newest.slot?;
+        let (cap, of) = (newest.cap(), &self.newest.of);
         let follows = cap.base + cap.word == base
             && (of.base, of.word, of.ty) == (source.base, source.word, source.ty);
         if !follows {
@@ -192,10 +199,13 @@ impl Db {
         if !slot.is_linked() {
             return RawCap::NULL;
         }
-        if self.newest == Some(slot) {
-            self.newest = None;
+        if self.newest.slot == Some(slot) {
+            self.newest.slot = None;
         }
         let cap = slot.cap();
+        if cap.attrs & super::attr::LENT != 0 && cap.ty == CapType::Frame as u8 {
+            self.pass_on_mark(slot);
+        }
         if is_container(cap.ty) && self.has_copies(slot) {
             self.remove_copy_of_container(slot);
         } else {
@@ -237,8 +247,8 @@ impl Db {
     #[inline]
     pub(super) fn relocate_same(&mut self, src: SlotRef, dst: SlotRef) {
         if src.is_linked() && !dst.is_linked() {
-            if self.newest == Some(src) {
-                self.newest = Some(dst);
+            if self.newest.slot == Some(src) {
+                self.newest.slot = Some(dst);
             }
             let ty = src.cap().ty;
             // SAFETY: just checked; `dst` stays in place as every slot.
@@ -399,6 +409,13 @@ impl Db {
         class: Class,
     ) -> impl Iterator<Item = SlotRef> + '_ {
         self.mdb.overlapping(tree, base, len, class).map(Obj::from_slot)
+    }
+
+    /// Does a Loan overlap a range of memory? Also `true` if there are more Mappings than can be passed
+    /// over.
+    pub fn has_loans(&self, base: u64, len: u64) -> bool {
+        const MOST_PASSED: u32 = 64;
+        self.mdb.has_shared_leaf(MEMORY, base, len, MOST_PASSED)
     }
 
     /// All distinct capabilities of a tree.

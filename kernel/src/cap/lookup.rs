@@ -237,7 +237,14 @@ pub fn slots(dcb: DcbRef, place: Place, count: u32) -> Result<SlotRun, Status> {
     run(spot.base, spot.index, spot.slots, count)
 }
 
-/// The same, with the capability to their L2CNode.
+/// As many of the slots from `place` on as one CNode has, and one operation may look at.
+pub fn slots_from(dcb: DcbRef, place: Place) -> Result<SlotRun, Status> {
+    let spot = spot(dcb, place)?;
+    let count = (spot.slots - spot.index).min(MOST_SLOTS);
+    run(spot.base, spot.index, spot.slots, count)
+}
+
+/// The same as [`slots`], with the capability to their L2CNode.
 pub fn held_slots(
     dcb: DcbRef,
     place: Place,
@@ -247,7 +254,7 @@ pub fn held_slots(
     Ok((run(spot.base, spot.index, spot.slots, count)?, spot.holder))
 }
 
-/// The same, to change them.
+/// The same as [`slots`], to change them.
 #[inline(always)]
 pub fn slots_to_change(
     caps: &CapSpace,

@@ -9,6 +9,7 @@
 //! | `ops` | copy, mint, move, compare, identify, fresh Ids |
 //! | `retype` | one capability made of a part of another |
 //! | `alone` | what may be written to only while nobody else has it |
+//! | `loans` | what of Frames is lent |
 //! | `cycles` | CNodes that only hold each other |
 //! | `suspects` | which of them may have been lost |
 //! | `dying` | containers that are being emptied |
@@ -27,6 +28,7 @@ pub mod budget;
 pub mod cycles;
 pub mod db;
 pub mod dying;
+pub mod loans;
 pub mod locks;
 pub mod lookup;
 pub mod mapping;
@@ -54,7 +56,8 @@ pub const HOME_RAM: u8 = CapType::HomeRam as u8;
 /// 0..6  NUMA node                       11  MARKED          parked: TABLES_LEFT
 /// 6     persistent                      12  SCANNED         parked: SECOND_PASS
 /// 7     FOREIGN                         13  WAS_COPIED      parked: NEXT_IS_DISPATCHER
-/// 8..11 REMOTE_*: hints                 14  IN_DISPATCHER
+/// 8..11 REMOTE_*: hints                 13  LENT            of Frames
+///                                       14  IN_DISPATCHER
 ///                                       15                  PARKED
 /// ```
 ///
@@ -86,6 +89,8 @@ pub mod attr {
     pub const SCANNED: u16 = 1 << 12;
     /// Last-level tables: there has been another capability to it since nobody else had it last.
     pub const WAS_COPIED: u16 = 1 << 13;
+    /// Frames: a part of it may be lent. Where a Frame with `WRITE_ALONE` is, one of its copies says so.
+    pub const LENT: u16 = 1 << 13;
     /// Page tables were passed over when this parked container was emptied …
     pub const TABLES_LEFT: u16 = 1 << 11;
     /// … and now they go too.

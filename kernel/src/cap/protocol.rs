@@ -3,6 +3,7 @@
 //! They name capabilities by value and slots by address. Each is one bounded event, or answers
 //! `Again` and goes on when it is repeated.
 
+use super::loans::pages_of;
 use super::policy::{CapPolicy, MEMORY};
 use super::CapSpace;
 use super::{attr, copied_attrs, CapExt, HOME_RAM};
@@ -40,6 +41,11 @@ pub fn to_wire(cap: &RawCap) -> WireCap {
         base: cap.base,
         size: cap.word,
     }
+}
+
+/// Do capabilities of this type keep their memory from coming home?
+pub(crate) fn keeps_memory(ty: u8) -> bool {
+    ty != HOME_RAM && ty != CapType::Mapping as u8
 }
 
 impl CapSpace {
@@ -133,12 +139,11 @@ impl CapSpace {
         None
     }
 
-    /// The first object made of `cap` that begins at `from` or behind.
+    /// The first object or Loan made of `cap` that begins at `from` or behind.
     fn first_below(&self, cap: &RawCap, from: u64) -> Option<SlotRef> {
         let (tree, end) = (CapPolicy::tree(cap.ty), cap.base + cap.word);
-        let objects = self.db.overlapping(tree, from, end - from, Class::Objects);
-        objects
-            .filter(|slot| slot.cap().base >= from)
+        let all = self.db.overlapping(tree, from, end - from, self.db.keepers());
+        all.filter(|slot| slot.cap().base >= from && !slot.cap().is(CapType::Mapping))
             .find(|slot| is_ancestor::<CapPolicy>(cap, &slot.cap()))
     }
 
@@ -218,9 +223,10 @@ impl CapSpace {
     /// The first part of `[base, base + len)` of memory that a capability covers which is no home.
     pub fn first_cover(&self, base: u64, len: u64) -> Option<(u64, u64)> {
         let end = base.checked_add(len)?;
-        let mut objects = self.db.overlapping(MEMORY, base, len, Class::Objects);
-        let first = objects.find(|slot| slot.cap().ty != HOME_RAM)?.cap();
-        let (start, past) = (first.base.max(base), (first.base + first.word).min(end));
+        let mut covers = self.db.overlapping(MEMORY, base, len, self.db.keepers());
+        let first = covers.find(|slot| keeps_memory(slot.ty()))?.cap();
+        let (start, past) = pages_of(&first);
+        let (start, past) = (start.max(base), past.min(end));
         Some((start, past - start))
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `any` | any capability; RAM, root CNodes, Ids |
 //! | `table` | page tables and Mappings |
+//! | `loan` | Frames and Loans |
 //! | `endpoint` | Endpoints, and whoever is notified |
 //! | `dispatcher` | Dispatchers |
 //! | `kernel` | the Kernel |
@@ -19,6 +20,7 @@ mod device;
 mod dispatcher;
 mod endpoint;
 mod kernel;
+mod loan;
 mod monitor;
 pub(crate) mod redirect;
 mod table;
@@ -103,6 +105,8 @@ fn dispatch(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
     let rare = match label.group() {
         Group::Any(op) => return any::dispatch(local, dcb, op),
         Group::Ram(op) => return any::dispatch_ram(local, dcb, op),
+        Group::Frame(op) => return loan::dispatch(local, dcb, op),
+        Group::Loan(op) => return loan::dispatch_loan(local, dcb, op),
         Group::CNode(op) => return any::dispatch_cnode(local, dcb, op),
         Group::Id(op) => return any::dispatch_id(local, dcb, op),
         Group::Table(op) => return table::dispatch(local, dcb, op),

@@ -145,9 +145,10 @@ impl UserWord {
 /// An address of a page of memory of programs, until it is dropped.
 pub type Seen = Buf<'static, Maps>;
 
-/// Sees the page at `pa`.
+/// Sees the page at `pa`, a multiple of 4 KiB.
 #[inline(always)]
 pub fn see(pa: u64) -> Seen {
+    debug_assert!(pa.is_multiple_of(PAGE));
     match arch::maps().alloc(pa, Flags::PRIVATE.with(Flags::NO_WAIT)) {
         Ok(seen) => seen,
         Err(_) => unreachable!("nobody sees more pages at once than there are windows"),
@@ -199,6 +200,25 @@ pub fn copy_page(dst: u64, src: u64) {
     unsafe {
         arch::copy::<{ PAGE as usize }>(to.address() as *mut u8, from.address() as *const u8)
     };
+}
+
+/// Copies `bytes` bytes of one page of programs to another, or the same, from the lowest address on. Programs may be
+/// writing to both.
+#[inline]
+pub fn copy_bytes(dst: u64, src: u64, bytes: u64) {
+    let ((to, to_offset), (from, from_offset)) = (see_byte(dst), see_byte(src));
+    debug_assert!(to_offset.max(from_offset) + bytes as usize <= PAGE as usize);
+    let target = (to.address() + to_offset) as *mut u8;
+    let source = (from.address() + from_offset) as *const u8;
+    // SAFETY: memory of programs, to which no reference exists.
+    unsafe { arch::copy_bytes(target, source, bytes as usize) };
+}
+
+/// Sees the page with a byte, which is so far from its beginning.
+#[inline(always)]
+fn see_byte(pa: u64) -> (Seen, usize) {
+    let offset = pa % PAGE;
+    (see(pa - offset), offset as usize)
 }
 
 /// Writes `bytes` to the page-aligned address `pa`, in memory without owner that is shown. While the machine starts.

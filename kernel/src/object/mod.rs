@@ -5,6 +5,7 @@
 //! | `mem` | references to objects, words of user memory: nearly all `unsafe` of the kernel's core |
 //! | `slots` | slots of CNodes and dispatchers |
 //! | `table` | page tables |
+//! | `walk` | from an address of a program to its page |
 //! | `dcb`, `context`, `frame` | dispatchers: control block, registers, the frame shared with user mode |
 //! | `list` | lists of dispatchers |
 //! | `endpoint` | endpoints |
@@ -18,6 +19,7 @@ pub mod mem;
 pub mod slots;
 pub mod table;
 pub mod time;
+pub mod walk;
 
 pub use dcb::{Dcb, DcbRef, State};
 pub use endpoint::{Endpoint, EndpointRef, Listener};
@@ -25,3 +27,4 @@ pub use list::DcbList;
 pub use mem::{Obj, Object, UserWord};
 pub use slots::{slot_at, SlotRef, SlotRun};
 pub use table::Table;
+pub use walk::Walk;

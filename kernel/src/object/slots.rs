@@ -78,6 +78,11 @@ impl SlotRun {
         let slots: &[Slot] = unsafe { core::slice::from_raw_parts(first, self.len as usize) };
         slots.iter().map(|slot| Obj::wrap(slot.into()))
     }
+    /// Is any slot in both?
+    pub fn meets(self, other: SlotRun) -> bool {
+        let end = |run: SlotRun| run.first.pa() + u64::from(run.len) * size_of::<Slot>() as u64;
+        self.first.pa() < end(other) && other.first.pa() < end(self)
+    }
     /// Are all empty?
     pub fn all_empty(self) -> bool {
         match self.len {

@@ -26,7 +26,9 @@ use crate::arch;
 use crate::cap::asks::comes_home;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::dying::contents;
-use crate::cap::{attr, CapExt, CapSpace, HOME_RAM, MEMORY};
+use crate::cap::loans::pages_of;
+use crate::cap::protocol::keeps_memory;
+use crate::cap::{attr, CapExt, CapSpace, MEMORY};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
 use crate::object::dcb::{Dcb, PARKING};
@@ -51,10 +53,15 @@ const STEPS_OF_TABLE: u32 = 2;
 const HIDDEN_PER_STEP: u32 = 64;
 const STEPS_OF_CONTAINER: u32 = 2;
 
-/// May something that keeps memory have been made of a part of it? Of a page nothing is.
+/// Does something else keep a part of the memory of what `slot` holds? Of a page only Loans do, which may
+/// begin before it.
 #[inline(always)]
-fn has_parts(cap: &RawCap) -> bool {
-    !cap.is(CapType::Frame) || cap.word != PAGE
+fn has_parts(caps: &CapSpace, slot: SlotRef, cap: &RawCap) -> bool {
+    if cap.is(CapType::Frame) && cap.word == PAGE && !caps.db.may_be_lent(cap) {
+        return false;
+    }
+    let lent = || !cap.kind().is_kernel_object() && caps.db.loan_into(cap.base).is_some();
+    caps.db.first_descendant(slot).is_some() || lent()
 }
 
 /// Removes the capability in `slot`.
@@ -202,6 +209,9 @@ fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
     loop {
         let cap = slot.cap();
         if cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0 && !cap.is(CapType::Mapping) {
+            if cap.is(CapType::Loan) {
+                return destroy(cpu, slot, &cap);
+            }
             if cap.is_foreign() {
                 return drop_foreign(cpu, slot);
             }
@@ -331,7 +341,7 @@ pub fn unmap_uncovered(
 fn drop_last(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap, above: Option<RawCap>) -> Progress {
     let at_home = comes_home(cap, above.as_ref());
     let withheld = at_home && cpu.caps.db.locks.withholds(cap);
-    if at_home && !withheld && has_parts(cap) && cpu.caps.db.first_descendant(slot).is_some() {
+    if at_home && !withheld && has_parts(&cpu.caps, slot, cap) {
         return give_back(cpu, slot, cap);
     }
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
@@ -352,22 +362,32 @@ fn give_back(cpu: &mut CpuDriver, slot: SlotRef, own: &RawCap) -> Progress {
     let end = own.base + own.word;
     let mut at = own.base;
     let mut next = cpu.caps.db.first_descendant(slot);
+    // Loans are wherever they like: some may reach into what is left after a pause.
+    while let Some(past) = cpu.caps.db.loan_into(at) {
+        at = past.min(end);
+        if at >= end {
+            next = None;
+            break;
+        }
+        if !cpu.caps.spend(1) {
+            return keep_rest(cpu, slot, at, end);
+        }
+    }
     while let Some(inner) = next {
         let cap = inner.cap();
         // What lies in another descendant, and Mappings, are behind `at` already.
-        if cap.base >= at && cap.ty != CapType::Mapping as u8 {
-            if cap.base > at {
-                reclaim(cpu, at, cap.base - at);
+        if cap.ty != CapType::Mapping as u8 {
+            let (start, past) = pages_of(&cap);
+            if start > at {
+                reclaim(cpu, at, start - at);
             }
-            at = cap.base + cap.word;
+            at = at.max(past);
         }
         if at >= end {
             break;
         }
         if !cpu.caps.spend(1) {
-            let cap = cpu.caps.db.remove(slot);
-            cpu.caps.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
-            return Err(Pause::Again);
+            return keep_rest(cpu, slot, at, end);
         }
         next = cpu.caps.db.next_before(inner, end);
     }
@@ -378,9 +398,16 @@ fn give_back(cpu: &mut CpuDriver, slot: SlotRef, own: &RawCap) -> Progress {
     Ok(())
 }
 
+/// The capability that is being deleted is to `[at, end)` from now on.
+fn keep_rest(cpu: &mut CpuDriver, slot: SlotRef, at: u64, end: u64) -> Progress {
+    let cap = cpu.caps.db.remove(slot);
+    cpu.caps.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
+    Err(Pause::Again)
+}
+
 /// Removes the last capability to a Loan, of which `above` is the nearest ancestor. If the Frame is gone,
-/// so that this is a home, the pages that nothing else covers come home; when the work of this event
-/// is used up, the Loan is of what has not been looked at.
+/// so that this is a home, the pages that nothing else covers come home, or go to the monitor, which knows whether other
+/// cores have them; when the work of this event is used up, the Loan is of what has not been looked at.
 #[inline(never)]
 fn return_loan(
     cpu: &mut CpuDriver,
@@ -389,20 +416,23 @@ fn return_loan(
     above: Option<&RawCap>,
 ) -> Progress {
     let (mut at, end) = (own.base, own.base + own.word);
-    if !comes_home(own, above) || cpu.caps.db.locks.withholds(own) {
+    let elsewhere = cpu.caps.needs_others(own, above);
+    if !elsewhere && (!comes_home(own, above) || cpu.caps.db.locks.withholds(own)) {
         at = end;
     }
     while at < end {
         let page = at & !(PAGE - 1);
         let next = (page + PAGE).min(end);
         if is_lent_once(&cpu.caps, page) {
-            reclaim(cpu, page, PAGE);
+            if elsewhere {
+                leave_memory(cpu, &RawCap { base: page, word: PAGE, ..*own })?;
+            } else {
+                reclaim(cpu, page, PAGE);
+            }
         }
         at = next;
         if at < end && !cpu.caps.spend(1) {
-            let cap = cpu.caps.db.remove(slot);
-            cpu.caps.db.insert(slot, RawCap { base: at, word: end - at, ..cap });
-            return Err(Pause::Again);
+            return keep_rest(cpu, slot, at, end);
         }
     }
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
@@ -412,7 +442,7 @@ fn return_loan(
 /// Is a page of a Loan covered by nothing else but a home?
 fn is_lent_once(caps: &CapSpace, page: u64) -> bool {
     let all = caps.db.overlapping(MEMORY, page, PAGE, Class::All);
-    let others = all.filter(|slot| slot.ty() != HOME_RAM && slot.ty() != CapType::Mapping as u8);
+    let others = all.filter(|slot| keeps_memory(slot.ty()));
     others.take(2).count() == 1
 }
 

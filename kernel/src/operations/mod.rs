@@ -9,6 +9,7 @@
 //! | `cycles` | the sweep of the collector |
 //! | `protocol` | the steps of the monitors' protocol that destroy something |
 //! | `copy` | copies of pages, in the place of what they are copies of |
+//! | `loans` | lending, recalling, and copies of what was lent |
 //! | `resize` | another root for a CSpace |
 //! | `configure` | what dispatchers are given |
 
@@ -18,6 +19,7 @@ pub mod cycles;
 pub mod delete;
 pub mod endpoints;
 pub mod leave;
+pub mod loans;
 pub mod protocol;
 pub mod reclaim;
 pub mod resize;

@@ -10,8 +10,8 @@ use crate::cap::{attr, CapExt, HOME_RAM};
 use crate::driver::CpuDriver;
 use crate::object::{slot_at, SlotRef};
 use captypes::types::Finaliser;
-use captypes::Status;
-use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
+use captypes::{CapType, Status};
+use mdb::{is_ancestor, is_copy, Policy, RawCap};
 use paging::PAGE;
 
 /// Deletes all copies and descendants of a locked capability, and what only those hold.
@@ -24,9 +24,12 @@ pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
         is_copy::<CapPolicy>(cap, &other) || is_ancestor::<CapPolicy>(cap, &other)
     };
     loop {
-        let mut objects = cpu.caps.db.overlapping(tree, cap.base, end - cap.base, Class::Objects);
-        let Some(slot) = objects.find(belongs) else { break };
-        drop(objects);
+        let mut all =
+            cpu.caps.db.overlapping(tree, cap.base, end - cap.base, cpu.caps.db.keepers());
+        let Some(slot) = all.find(|slot| !slot.cap().is(CapType::Mapping) && belongs(slot)) else {
+            break;
+        };
+        drop(all);
         if slot.cap().attrs & attr::PARKED != 0 {
             reap_all(cpu)?;
         } else {

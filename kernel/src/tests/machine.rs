@@ -73,7 +73,7 @@ impl Machine {
     pub fn with_cores(cores: Cores) -> Machine {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(LAYOUT) };
-        arch::set_phys_memory(memory, FIRST);
+        arch::set_phys_memory(memory, FIRST, BYTES);
         let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
         core.local.set_core(CoreId(0), cores);

@@ -79,13 +79,27 @@ impl Random {
     /// A label with arguments that fit it more or less.
     pub fn invocation(&mut self) -> (Label, [u64; 9]) {
         let place = |r: &mut Self| r.place();
-        match self.below(23) {
+        match self.below(25) {
             21 => match self.below(4) {
                 0 => (Label::Resize, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
                 1 => (Label::Compare, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
                 2 => (Label::NewId, [place(self), 0, 0, 0, 0, 0, 0, 0, 0]),
                 _ => (Label::CollectCycles, [0; 9]),
             },
+            23 => {
+                let (offset, bytes) = (self.one_of(&[0, 1, 100, 4096]), 1 + self.below(9000));
+                let (count, rights) = (1 + self.below(2), 1 | self.below(4));
+                let (lower, copies) = (self.below(2), self.below(2) * self.place());
+                (Label::Lend, [count, offset, bytes, rights, lower, place(self), copies, 0, 0])
+            }
+            24 => {
+                let (offset, va, bytes) = (self.below(9000), self.below(1 << 23), self.below(9000));
+                match self.below(4) {
+                    0 => (Label::CopyOut, [offset, va, bytes, 0, 0, 0, 0, 0, 0]),
+                    1 => (Label::CopyIn, [offset, va, bytes, 0, 0, 0, 0, 0, 0]),
+                    _ => (Label::Recall, [self.count(), 0, 0, 0, 0, 0, 0, 0, 0]),
+                }
+            }
             22 => {
                 let mut args = [0; 9];
                 args[0] = place(self);

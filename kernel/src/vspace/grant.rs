@@ -127,7 +127,9 @@ pub(super) fn holds(
 ) -> bool {
     match condition {
         Condition::None => true,
-        Condition::Exclusive => mapped().is_some_and(|what| caps.is_exclusive(what.slot)),
+        Condition::Exclusive => {
+            mapped().is_some_and(|what| caps.is_exclusive(what.slot) && !caps.db.is_lent(what.slot))
+        }
         Condition::Alone => mapped().is_some_and(|what| caps.is_alone(what)),
     }
 }

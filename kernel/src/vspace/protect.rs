@@ -5,13 +5,14 @@ use super::grant::{check_granted, granted};
 use super::Translations;
 use super::{rights_bits, Mapping, RIGHTS_BITS};
 use crate::cap::alone::Held;
+use crate::cap::loans::pages_of;
 use crate::cap::mapping::{ENTRY, ENTRY_BITS};
 use crate::cap::CapExt;
-use crate::cap::CapSpace;
+use crate::cap::{CapSpace, MEMORY};
 use crate::object::{SlotRef, SlotRun, Table};
 use captypes::invocations::{Count, MapFlags};
 use captypes::{CapType, Status};
-use mdb::RawCap;
+use mdb::{Class, RawCap};
 use paging::Flags;
 
 /// Most entries that one invocation changes.
@@ -121,32 +122,13 @@ impl Translations {
             let cap = slot.cap();
             sizes |= cap.aux;
             if cap.head() & (0xff | allowed) != allowed || cap.word != table {
-                self.check_one(caps, slot, flags, &mut table)?;
+                check_one(caps, slot, flags, &mut table)?;
             }
         }
         if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
             return Err(Status::OutOfRange);
         }
         Ok(())
-    }
-
-    /// The same of what one slot holds; the entries of `table` may change.
-    fn check_one(
-        &self,
-        caps: &CapSpace,
-        slot: SlotRef,
-        flags: MapFlags,
-        table: &mut u64,
-    ) -> Result<(), Status> {
-        let cap = slot.cap();
-        if !cap.is(CapType::Mapping) {
-            return Ok(());
-        }
-        if cap.word != *table {
-            caps.check_entries(&cap)?;
-            *table = cap.word;
-        }
-        check_granted(caps, flags, cap.rights_set(), || mapped(caps, slot))
     }
 
     /// Lets write through the entries of every Mapping in `slots`, as far as `flags` allow it; all were
@@ -204,6 +186,89 @@ impl Translations {
             }
         }
     }
+}
+
+/// Most entries that lose the right to write when something is lent.
+const MOST_LOWERED: usize = 512;
+
+impl Translations {
+    /// Nobody can write to the pages of these Loans any more through entries that there are. `false`, and nothing has
+    /// changed, if there are too many of those.
+    pub fn lower(&mut self, caps: &CapSpace, loans: impl Iterator<Item = RawCap> + Clone) -> bool {
+        if !can_lower(caps, loans.clone()) {
+            return false;
+        }
+        for loan in loans {
+            let (base, end) = pages_of(&loan);
+            for slot in caps.db.overlapping(MEMORY, base, end - base, Class::Leaves) {
+                let cap = slot.cap();
+                let (first, count) = part_of(&cap, base, end);
+                if lower_part(&cap, first, count) {
+                    self.forget_range(caps, &cap, first, count, MapFlags::default());
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Are there few enough entries that show pages of these Loans?
+fn can_lower(caps: &CapSpace, loans: impl Iterator<Item = RawCap>) -> bool {
+    let mut left = MOST_LOWERED;
+    for loan in loans {
+        let (base, end) = pages_of(&loan);
+        // Others than Mappings of pages are counted, too: they must be passed over.
+        for slot in caps.db.overlapping(MEMORY, base, end - base, Class::Leaves) {
+            let (_, count) = part_of(&slot.cap(), base, end);
+            left = match left.checked_sub(count.max(1) as usize) {
+                Some(left) => left,
+                None => return false,
+            };
+        }
+    }
+    true
+}
+
+/// Takes the right to write from entries of a Mapping. Returns whether translations may be stale now.
+fn lower_part(cap: &RawCap, first: u32, count: u32) -> bool {
+    let mut used = 0;
+    for index in first..first + count {
+        let at = (cap.aux & ENTRY) + index;
+        let (old, new) = Table::at(cap.word).change(at, |entry| entry & !Flags::WRITE.bits());
+        used |= if old != new { old } else { 0 };
+    }
+    used & Flags::ACCESSED.bits() != 0
+}
+
+/// The entries of a Mapping of pages, relative to it, that show something of `[base, end)`.
+fn part_of(cap: &RawCap, base: u64, end: u64) -> (u32, u32) {
+    match Mapping::of(cap) {
+        Some(mapping) if !mapping.is_table => {
+            let page = mapping.page_bytes();
+            let first = base.saturating_sub(mapping.base) / page;
+            let past = (end - mapping.base).div_ceil(page).min(u64::from(mapping.count));
+            (first as u32, past.saturating_sub(first) as u32)
+        }
+        _ => (0, 0),
+    }
+}
+
+/// May the entries of what one slot holds get the rights that `flags` ask for? Those of `table` may change.
+fn check_one(
+    caps: &CapSpace,
+    slot: SlotRef,
+    flags: MapFlags,
+    table: &mut u64,
+) -> Result<(), Status> {
+    let cap = slot.cap();
+    if !cap.is(CapType::Mapping) {
+        return Ok(());
+    }
+    if cap.word != *table {
+        caps.check_entries(&cap)?;
+        *table = cap.word;
+    }
+    check_granted(caps, flags, cap.rights_set(), || mapped(caps, slot))
 }
 
 /// Entries of all Mappings in `slots`.

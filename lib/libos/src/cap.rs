@@ -5,7 +5,7 @@
 //! in between invokes the operation itself.
 
 use crate::invoke;
-use captypes::invocations::{Identity, MapFlags, Part, StatusBits};
+use captypes::invocations::{Copied, Identity, MapFlags, Part, StatusBits};
 use captypes::place::L2_SLOTS;
 use captypes::{op, CapAddr, CapType, ObjectKind, Place, Rights, Status};
 
@@ -154,6 +154,30 @@ pub trait Cap: Into<Place> + Copy {
     #[inline(always)]
     fn copy_range(self, dst: impl Into<Place>, count: u32, only: CapType) -> Result<u32, Status> {
         invoke(self, op::CopyRange { dst: dst.into(), count, only }).map(|done| done.count)
+    }
+
+    /// [`op::Lend`], on the first of some Frames. Answers the number of the Loans.
+    #[inline(always)]
+    fn lend(self, terms: op::Lend) -> Result<u64, Status> {
+        invoke(self, terms).map(|reply| reply.value)
+    }
+
+    /// [`op::Recall`], on the first of some Loans, to its end.
+    #[inline(always)]
+    fn recall(self, count: u32) -> Result<(), Status> {
+        until_done(|| invoke(self, op::Recall { count })).map(drop)
+    }
+
+    /// [`op::CopyOut`], on the first Loan of a run.
+    #[inline(always)]
+    fn copy_out(self, offset: u64, to: u64, bytes: u64) -> Result<Copied, Status> {
+        invoke(self, op::CopyOut { offset, to, bytes })
+    }
+
+    /// [`op::CopyIn`], on the first Loan of a run.
+    #[inline(always)]
+    fn copy_in(self, offset: u64, from: u64, bytes: u64) -> Result<Copied, Status> {
+        invoke(self, op::CopyIn { offset, from, bytes })
     }
 
     /// [`op::Map`], on a table.

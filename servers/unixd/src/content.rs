@@ -3,6 +3,7 @@
 use crate::caps::{mint, Slots};
 use crate::clock::Clock;
 use crate::descs::{Desc, Descs, Object};
+use crate::disks;
 use crate::effects::Effects;
 use crate::frames::Files;
 use crate::procs::Procs;
@@ -34,7 +35,7 @@ pub struct Contents<'a> {
 fn file_of(descs: &Descs, caller: Speaker, desc: u32) -> Result<(Ino, &Desc), Errno> {
     let desc = descs.of(caller.pid, desc)?;
     match desc.object {
-        Object::File(ino) => Ok((ino, desc)),
+        Object::File(ino) | Object::Disk { content: ino, .. } => Ok((ino, desc)),
         Object::Dir(_) => Err(Errno::EISDIR),
         Object::Path(_) => Err(Errno::EBADF),
         _ => Err(Errno::EINVAL),
@@ -92,13 +93,19 @@ impl Contents<'_> {
     fn grant(&mut self, op: op::WriteBegin, just_there: bool) -> Result<(Ino, Part), Errno> {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         desc.writable()?;
+        let is_disk = matches!(desc.object, Object::Disk { .. });
+        let size = self.files.names().get(ino)?.size();
         let offset = match op.offset {
-            _ if desc.flags & O_APPEND != 0 && !just_there => self.files.names().get(ino)?.size(),
+            _ if desc.flags & O_APPEND != 0 && !just_there && !is_disk => size,
             AT_OFFSET => desc.offset,
             offset => offset,
         };
-        let writer = writer(self.procs, self.caller, self.clock.wall())?;
-        let granted = self.files.begin_write(ino, offset, op.bytes, writer);
+        let (mut writer, mut bytes) =
+            (writer(self.procs, self.caller, self.clock.wall())?, op.bytes);
+        if is_disk {
+            (writer.limit, bytes) = (u64::MAX, disks::room(size, offset, bytes)?);
+        }
+        let granted = self.files.begin_write(ino, offset, bytes, writer);
         let part = granted.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
         if op.offset == AT_OFFSET {
             self.descs.of_mut(self.caller.pid, op.desc)?.offset = part.offset + part.bytes;

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::disks;
 use crate::effects::Effects;
 use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
@@ -50,6 +51,13 @@ pub enum Object {
     Signals(u64),
     /// A device that the library does alone.
     Device(Kind, Ino),
+    /// A memory disk.
+    Disk {
+        /// Its place in the tree.
+        node: Ino,
+        /// The file without a name that holds its bytes.
+        content: Ino,
+    },
     /// Text made when it was opened.
     Text(Node, Rc<[u8]>),
     /// The memory of a process, and when that started.
@@ -71,6 +79,7 @@ impl Object {
             Object::Set(_) => Kind::Set,
             Object::Signals(_) => Kind::Signals,
             Object::Device(kind, _) => *kind,
+            Object::Disk { .. } => Kind::Disk,
             Object::Text(..) => Kind::Text,
             Object::Memory(..) => Kind::Memory,
             Object::Path(_) => Kind::Path,
@@ -80,12 +89,21 @@ impl Object {
     pub fn node(&self) -> Option<Node> {
         match self {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
+            Object::Disk { node, .. } => Some(Node::Mem(*node)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node)
             | Object::Path(node)
             | Object::Text(node, _)
             | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
+        }
+    }
+    /// What names its contents for caches of them: of a file, or a disk. 0: there are none.
+    pub fn inode(&self) -> u64 {
+        match (self, self.node()) {
+            (Object::Disk { content, .. }, _) => content.0.into(),
+            (_, Some(Node::Mem(ino))) => ino.0.into(),
+            _ => 0,
         }
     }
     /// What a process watches, or waits for, that watches it or waits for it.
@@ -96,7 +114,7 @@ impl Object {
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
-            Object::File(_) | Object::Dir(_) | Object::Device(..) => None,
+            Object::File(_) | Object::Dir(_) | Object::Device(..) | Object::Disk { .. } => None,
             Object::Text(..) | Object::Path(_) | Object::Memory(..) => None,
         }
     }
@@ -279,11 +297,7 @@ impl Descs {
     /// What a description is.
     pub fn describe(&self, pid: Pid, id: u32) -> Tried {
         let object = &self.of(pid, id)?.object;
-        let inode = match object.node() {
-            Some(Node::Mem(ino)) => ino.0 as u64,
-            _ => 0,
-        };
-        done(Opened { desc: id, kind: object.kind() as u8, inode })
+        done(Opened { desc: id, kind: object.kind() as u8, inode: object.inode() })
     }
 
     /// The signals that are read by a description. `EINVAL`: it is something else.
@@ -341,7 +355,8 @@ impl Handles<'_> {
         place: Option<Place>,
         claim: Claim,
     ) -> Result<u32, Errno> {
-        let status = O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_DIRECTORY;
+        let direct = if matches!(object, Object::Disk { .. }) { O_DIRECT } else { 0 };
+        let status = O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_DIRECTORY | direct;
         let flags = flags & status;
         if let Object::File(ino) = object {
             self.tree.files_mut().claim(ino, claim);
@@ -395,7 +410,7 @@ impl Handles<'_> {
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
-            Object::Memory(..) => {}
+            Object::Disk { .. } | Object::Memory(..) => {}
             Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {
@@ -419,6 +434,11 @@ pub fn seek(descs: &mut Descs, tree: &Tree, caller: Speaker, op: op::Seek) -> Tr
     let desc = descs.of(caller.pid, op.desc)?;
     let size = match &desc.object {
         Object::File(ino) => tree.files().names().get(*ino)?.size(),
+        Object::Disk { content, .. } => {
+            let new = disks::seek(tree.files().names().get(*content)?.size(), desc.offset, op)?;
+            descs.of_mut(caller.pid, op.desc)?.offset = new;
+            return done(Offset { offset: new });
+        }
         Object::Text(_, text) => text.len() as u64,
         Object::Dir(_) | Object::Device(..) | Object::Memory(..) => i64::MAX as u64,
         Object::Path(_) => return Err(Errno::EBADF),

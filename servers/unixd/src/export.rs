@@ -132,7 +132,9 @@ impl Out<'_> {
             Node::Dir(_) => (Kind::Directory, &b""[..]),
             Node::File { .. } => (Kind::File, &b""[..]),
             Node::Symlink(text) => (Kind::Symlink, &text[..]),
-            Node::Device(_) | Node::Fifo | Node::Socket => (Kind::Skipped, &b""[..]),
+            Node::Device(_) | Node::Block(_) | Node::Fifo | Node::Socket => {
+                (Kind::Skipped, &b""[..])
+            }
         };
         let mut header = Header::of(kind, self.pattern);
         (header.mode, header.size, header.mtime) = (inode.mode, inode.size(), inode.mtime);

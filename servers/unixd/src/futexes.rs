@@ -32,7 +32,7 @@ pub struct Futexes {
 /// `EACCES` unless a process has the file open.
 fn may_use(descs: &Descs, pid: Pid, inode: u64) -> Result<(), Errno> {
     let is = |&desc: &u32| match descs.get(desc).map(|desc| &desc.object) {
-        Ok(Object::File(ino)) => ino.0 as u64 == inode,
+        Ok(object @ (Object::File(_) | Object::Disk { .. })) => object.inode() == inode,
         _ => false,
     };
     match descs.held(pid).iter().any(is) {

@@ -26,6 +26,7 @@ mod cpuinfo;
 mod cputime;
 mod descs;
 mod dirs;
+mod disks;
 mod domains;
 mod effects;
 mod ending;

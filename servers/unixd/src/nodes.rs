@@ -1,6 +1,7 @@
 //! What a path leads to: a file of the file system, or something in `/proc`.
 
 use crate::frames::Files;
+use crate::open::device;
 use crate::procfs::ProcNode;
 use memfs::Ino;
 
@@ -18,12 +19,22 @@ pub struct Tree {
     files: Files,
     /// Where `/proc` is.
     proc_dir: Ino,
+    /// What holds the bytes of the memory disk.
+    disk: Option<Ino>,
 }
 
 impl Tree {
     /// Of these files; nothing is covered.
     pub fn new(files: Files) -> Tree {
-        Tree { proc_dir: files.names().root(), files }
+        Tree { proc_dir: files.names().root(), files, disk: None }
+    }
+    /// This holds the bytes of the memory disk.
+    pub fn set_disk(&mut self, content: Ino) {
+        self.disk = Some(content);
+    }
+    /// What holds the bytes of the block device with this number, if there is one.
+    pub fn disk(&self, number: u64) -> Option<Ino> {
+        self.disk.filter(|_| number == device::RAM_DISK)
     }
     /// Has `/proc` cover a directory.
     pub fn cover(&mut self, dir: Ino) {

@@ -33,6 +33,8 @@ pub mod device {
     pub const TTY: u64 = number(5, 0);
     pub const CONSOLE: u64 = number(5, 1);
     pub const SERIAL: u64 = number(4, 64);
+    /// The memory disk, which is a block device.
+    pub const RAM_DISK: u64 = number(1, 0);
 }
 
 /// What requests to open something work on.
@@ -275,12 +277,8 @@ impl Opening<'_> {
     }
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
-        let (kind, node) = (object.kind() as u8, object.node());
+        let (kind, inode) = (object.kind() as u8, object.inode());
         let desc = self.open_desc(object, flags, place, claim)?;
-        let inode = match node {
-            Some(Node::Mem(ino)) => ino.0 as u64,
-            _ => 0,
-        };
         done(Opened { desc, kind, inode })
     }
 
@@ -347,6 +345,10 @@ impl Opening<'_> {
             memfs::Node::Dir(_) => Ok(Object::Dir(node)),
             memfs::Node::Fifo => Ok(Object::Pipe(self.handles.pipes.fifo(ino)?, Some(ino))),
             memfs::Node::Device(number) => self.open_device(ino, number, op.flags),
+            memfs::Node::Block(number) => {
+                let content = self.handles.tree.disk(number).ok_or(Errno::ENXIO)?;
+                Ok(Object::Disk { node: ino, content })
+            }
             _ => Err(Errno::ENXIO),
         }
     }

@@ -83,7 +83,7 @@ impl PathOps<'_> {
             _ => 0,
         };
         let rdev = match inode.node {
-            memfs::Node::Device(number) => number,
+            memfs::Node::Device(number) | memfs::Node::Block(number) => number,
             _ => 0,
         };
         Ok(Stat {
@@ -174,6 +174,7 @@ impl PathOps<'_> {
             S_IFIFO => memfs::Node::Fifo,
             S_IFSOCK => memfs::Node::Socket,
             S_IFCHR if self.has(Capability::Mknod)? => memfs::Node::Device(op.dev),
+            S_IFBLK if self.has(Capability::Mknod)? => memfs::Node::Block(op.dev),
             S_IFCHR | S_IFBLK => return Err(Errno::EPERM),
             S_IFDIR => return Err(Errno::EPERM),
             _ => return Err(Errno::EINVAL),

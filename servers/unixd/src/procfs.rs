@@ -48,12 +48,13 @@ pub enum ProcNode {
 
 use ProcNode::*;
 
-const SYSTEM: [&str; 10] = [
+const SYSTEM: [&str; 11] = [
     "cpuinfo",
     "filesystems",
     "loadavg",
     "meminfo",
     "mounts",
+    "partitions",
     "stat",
     "swaps",
     "uptime",
@@ -421,7 +422,7 @@ impl View<'_> {
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
             // All others have a place.
             Object::File(_) | Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
-            Object::Text(..) | Object::Path(_) | Object::Memory(..) => {
+            Object::Disk { .. } | Object::Text(..) | Object::Path(_) | Object::Memory(..) => {
                 b"/memfd: (deleted)".to_vec()
             }
         })

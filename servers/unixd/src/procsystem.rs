@@ -25,6 +25,7 @@ impl Texts<'_> {
             }
             "meminfo" => self.meminfo(),
             "mounts" => mounts(),
+            "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),
             "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
             "uptime" => {

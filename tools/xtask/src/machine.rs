@@ -25,6 +25,10 @@ pub struct MachineOptions {
     /// Memory, such as 512M or 2G; at least 32M, and 16M more than the boot image, which grows with the files given
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub mem: MemorySize,
+    /// A memory disk of this size, /dev/ram0, such as 64K or 16G: whole pages, taken from the memory when they are
+    /// first written
+    #[arg(long, value_name = "SIZE", value_parser = parse_disk)]
+    pub md: Option<u64>,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
     /// is the same (no KVM; several cores take turns)
     #[arg(long)]
@@ -77,6 +81,7 @@ impl Default for MachineOptions {
             cores: 1,
             nodes: 1,
             mem,
+            md: None,
             icount: false,
             turns: false,
             la57: false,
@@ -111,6 +116,30 @@ pub fn parse_size(text: &str) -> Result<MemorySize> {
     }
     Ok(MemorySize { mib })
 }
+
+/// `4K`, `16G`, or bytes; the bytes of a memory disk.
+fn parse_disk(text: &str) -> Result<u64> {
+    const WRONG: &str = "a size is a number and K, M, G or T, such as 64M, or bytes";
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let number: u64 = digits.parse().map_err(|_| anyhow::anyhow!(WRONG))?;
+    let shift = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => bail!(WRONG),
+    };
+    let bytes = number.saturating_mul(1 << shift);
+    ensure!((PAGE..=LARGEST_DISK).contains(&bytes), "a memory disk has between 4K and 64T");
+    ensure!(bytes.is_multiple_of(PAGE), "a memory disk has whole pages of 4096 bytes");
+    Ok(bytes)
+}
+
+const PAGE: u64 = 4096;
+/// As large as the largest file.
+const LARGEST_DISK: u64 = 64 << 40;
 
 /// Everything that one boot needs.
 pub struct Boot {
@@ -226,7 +255,8 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     let turns = if options.turns { " occupancy=turns" } else { "" };
     // So that a guest which cannot use the device says so, and does not write where nobody reads.
     let streams = if boot.streams == Streams::Device { " streams=device" } else { "" };
-    let words = format!("{}{la57}{turns}{streams}", boot.command_line);
+    let disk = options.md.map_or(String::new(), |bytes| format!(" md={bytes}"));
+    let words = format!("{}{la57}{turns}{streams}{disk}", boot.command_line);
     arguments.extend(["-append".into(), words.into()]);
     arguments
 }
@@ -289,6 +319,13 @@ mod tests {
         assert_eq!(parse_size("1T").unwrap().mib, 1 << 20);
         for wrong in ["", "M", "12", "2T", "1P", "-1G", "1M", "99999999999999999999G"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+        for (text, bytes) in [("4096", 4096), ("4k", 4096), ("64MiB", 64 << 20), ("64T", 64 << 40)]
+        {
+            assert_eq!(parse_disk(text).unwrap(), bytes);
+        }
+        for wrong in ["", "1", "4095", "5000", "65T", "4P", "18446744073709551615T", "-1"] {
+            assert!(parse_disk(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -76,8 +76,8 @@ use std::process::ExitCode;
 
 const TIMES: &str = "\
 How long it takes, on two processors without KVM:
-  run          0.3 s; the first time about a minute, besides downloads; with --trace another 2 minutes, once, or 4 with
-               Debian's compiler, which builds Rust's library, too
+  run          0.3 s; the first time about a minute, besides downloads; with --trace another 2 minutes, once
+               (with Debian's compiler, which builds Rust's library, too, some 4 minutes each)
   build        2 minutes for everything, the first time; then seconds
   test         seconds for one, the better part of an hour for all
   check, doc   some minutes
@@ -100,7 +100,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Action {
-    Run(run::RunOptions),
+    Run(Box<run::RunOptions>),
     Demo(demo::DemoOptions),
     /// Look what is there, what is missing, and whether KVM really runs guests; installs nothing
     Doctor,

@@ -25,6 +25,11 @@ pub struct MapOption {
 }
 
 impl MapOption {
+    /// Is it another kernel than the usual one?
+    pub fn is_cache(self) -> bool {
+        self.map == Some(Map::Cache)
+    }
+
     /// Has all that is booted from now on boot this. Before there are threads.
     pub fn choose(self) {
         match self.map {

@@ -106,6 +106,10 @@ pub struct RunOptions {
 
 /// Does it; the result is our exit status.
 pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
+    ensure!(
+        options.trace.is_none() || !options.map.is_cache(),
+        "--trace records the usual kernel: not with --map cache"
+    );
     options.map.choose();
     let mut arguments = options.program.clone();
     let is_watched = options.watch || arguments.first().is_some_and(|name| name == watch::NAME);

@@ -229,7 +229,8 @@ fn compiler_with_source() -> Result<Compiler> {
 }
 
 fn find_compiler_with_source() -> Result<Compiler> {
-    if runs("rustc") && source_of("rustc") {
+    // Debian's, which may be the one in the path, has no linker of its own.
+    if runs("rustc") && source_of("rustc") && has_linker("rustc") {
         return Ok(Compiler::Path);
     }
     if runs("rustup") && !has_debian() {
@@ -287,6 +288,13 @@ fn library(rustc: &str) -> Option<std::path::PathBuf> {
 
 fn has_target(rustc: &str) -> bool {
     library(rustc).is_some_and(|library| library.join(BARE_METAL).join("lib").is_dir())
+}
+
+/// Has it what the target's description names as the linker?
+fn has_linker(rustc: &str) -> bool {
+    let Some(library) = library(rustc) else { return false };
+    let hosts = fs::read_dir(library).into_iter().flatten().flatten();
+    hosts.into_iter().any(|host| host.path().join("bin/rust-lld").is_file())
 }
 
 fn source_of(rustc: &str) -> bool {

@@ -146,6 +146,62 @@ invocations! {
         ) -> ();
     }
 
+    /// See decision 74.
+    Frame(FrameOp) "Frames" on [Frame] {
+        /// Lends a run of bytes of the Frames in `count` consecutive slots, starting with the invoked one, as if
+        /// they were one: a Loan of what each has of it, in consecutive slots, all with the answered number.
+        /// Each Frame has a part of the run, and the rights. All of it is done or nothing. In a Frame at most 64
+        /// Loans begin; that, and more than 512 Mappings and Loans of Frames that were lent before, is `OutOfRange`.
+        16 Lend(
+            /// Frames, at most 128.
+            count: u32,
+            /// First byte of the run, in the first Frame.
+            offset: u64,
+            /// Bytes of the run, which ends in the last Frame.
+            bytes: u64,
+            /// `READ`, or `READ` and `WRITE`.
+            rights: Rights,
+            /// Entries that show a page with lent bytes lose the right to write, so that the bytes stay as they are.
+            /// Then at most 24 Frames, with 512 such entries.
+            lower: bool,
+            /// First of the empty slots for the lender's Loans, which have `REVOKE` besides.
+            dst: Place,
+            /// First of the empty slots for a copy of each without `REVOKE`; or null, for none.
+            copies: Place
+        ) -> Value;
+    }
+
+    /// Operations on a run go from one Loan to the next, as long as that is in the next slot, of the same act of
+    /// lending, and has the right.
+    Loan(LoanOp) "Loans" on [Loan] {
+        /// Ends what was lent by those of `count` consecutive slots, starting with the invoked one, that hold a Loan,
+        /// each with `REVOKE`: the Loan and all its copies are deleted. Empty slots are passed over. `Again`
+        /// asks to be repeated, also if the invoked slot is empty by then.
+        17 Recall(
+            /// Slots to look at.
+            count: u32
+        ) -> Count;
+        /// Copies bytes of a run to memory of the invoker, of which each page must be there and writable for it. It
+        /// is short where the run ends, where the memory is not as it must be, and after 256 KiB.
+        18 CopyOut(
+            /// First byte, in the run that begins with the invoked Loan.
+            offset: u64,
+            /// Address in the invoker's address space.
+            to: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied, needs READ;
+        /// The other way: from memory that is there for the invoker to read, to what was lent with `WRITE`.
+        19 CopyIn(
+            /// First byte, in the run that begins with the invoked Loan.
+            offset: u64,
+            /// Address in the invoker's address space.
+            from: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied, needs WRITE;
+    }
+
     CNode(CNodeOp) "Root CNodes" on [L1CNode] {
         /// Gives a CSpace another root, larger or smaller: the invoked L1CNode's contents are copied to
         /// `root`, an empty one, then every capability to the invoked L1CNode, in slots and dispatchers,

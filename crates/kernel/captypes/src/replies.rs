@@ -93,6 +93,14 @@ replies! {
         /// The value.
         value: u64,
     }
+    /// How far a copy came.
+    Copied {
+        /// Bytes that were copied.
+        bytes: u64,
+        /// Why not all were: 0: they were, or the limit was reached; 1: the run ends there; 2: the memory of the
+        /// invoker is not as it must be.
+        short: u32,
+    }
     /// Where a table, or what a Mapping maps, is to be found.
     Located {
         /// One of the virtual addresses; 0 if there is none of that number.

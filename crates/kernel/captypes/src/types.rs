@@ -116,8 +116,8 @@ capability_types! {
         tree Memory, rank 5, size NOTHING, from [], rights [], is [],
         identity FirstEntry, wire Never, born Kept, last ClearEntries
     }
-    /// A part of a Frame that was lent: bytes, not pages, and each act of lending for itself. Nothing makes one
-    /// yet; see decision 49.
+    /// A part of a Frame that was lent: bytes, not pages, and each act of lending for itself. The lender's
+    /// capability has `REVOKE`, the borrower's has not.
     15 Loan {
         tree Memory, rank 4, size NOTHING, from [], rights [READ WRITE], is [Copyable],
         identity Serial, wire Never, born Kept, last Return

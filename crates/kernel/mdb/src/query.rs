@@ -452,6 +452,18 @@ impl<P: Policy> Mdb<P> {
             .map(Ref::ptr)
     }
 
+    /// Whether a leaf of which there may be copies overlaps `[base, base + len)`. Also `true` if more than
+    /// `most` records would have to be passed over, those in rings not counted. O(log n) each.
+    pub fn has_shared_leaf(&self, tree: u8, base: u64, len: u64, most: u32) -> bool {
+        let tree = usize::from(tree) % MAX_TREES;
+        let start = self.first_beyond(tree, Class::Leaves, base, end_of(base, len));
+        let mut passed = 0;
+        self.overlaps_from(start, base, len, Class::Leaves).any(|n| {
+            passed += 1;
+            !is_record::<P>(&n.cap()) || passed > most
+        })
+    }
+
     /// Every distinct object of a tree that begins at `base` or behind. O(log n), then O(1) amortised for each
     /// and for the leaves between them.
     pub fn objects_from(&self, tree: u8, base: u64) -> impl Iterator<Item = NonNull<Slot>> + '_ {

@@ -17,7 +17,7 @@ pub struct Cap {
     pub rights: Rights,
     /// Attributes of its memory.
     pub attrs: RamAttrs,
-    /// Of an Endpoint.
+    /// Of an Endpoint. Of a Loan: which act of lending it is.
     pub badge: u32,
     /// Of a Mapping: its entries.
     pub mapping: Option<Mapping>,
@@ -87,6 +87,7 @@ impl Cap {
             && self.ty != CapType::Mapping
             && self.is_home() == other.is_home()
             && (self.base, self.bytes) == (other.base, other.bytes)
+            && (self.ty != CapType::Loan || self.badge == other.badge)
     }
 
     /// Was it made of what `other` stands for? Everything that is inside of another object's range
@@ -94,7 +95,7 @@ impl Cap {
     pub fn descends_from(&self, other: &Cap) -> bool {
         self.ty.tree() == other.ty.tree()
             && self.ty.tree() != Tree::Singleton
-            && other.ty != CapType::Mapping
+            && !matches!(other.ty, CapType::Mapping | CapType::Loan)
             && other.covers(self.base, self.end())
             && (self.bytes < other.bytes || self.place_in_forest() > other.place_in_forest())
     }
@@ -104,7 +105,7 @@ impl Cap {
         if self.is_home() {
             0
         } else {
-            self.ty.rank() + u8::from(self.badge != 0)
+            self.ty.rank() + u8::from(self.ty == CapType::Endpoint && self.badge != 0)
         }
     }
 }

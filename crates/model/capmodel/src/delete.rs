@@ -2,6 +2,7 @@
 //! is in slots is deleted, and memory below a home is announced.
 
 use crate::errors::{Check, Errors};
+use crate::loans::pages_of;
 use crate::{Answer, Cap, Model, SlotKey, Words, PAGE};
 use captypes::{op, CapType, Place, Rights, Status, Tree};
 
@@ -135,7 +136,9 @@ impl Model {
         if cap.ty.tree() != Tree::Memory || cap.is_home() {
             return;
         }
-        let (base, end) = (cap.base.max(self.homeland.start), cap.end().min(self.homeland.end));
+        // Of a Loan all pages of which it has something.
+        let (base, end) = pages_of(cap);
+        let (base, end) = (base.max(self.homeland.start), end.min(self.homeland.end));
         for page in (base..end).step_by(PAGE as usize) {
             let in_use = |other: &Cap| {
                 other.ty.tree() == Tree::Memory

@@ -16,6 +16,7 @@
 //! | `retype` | retype, of several parts, and with contents |
 //! | `roots` | another root, and CNodes that nobody can reach |
 //! | `delete` | delete, revoke, and what goes with an object |
+//! | `loans` | lend, recall, and copies of what was lent |
 //! | `tables` | map, protect, unmap, replace |
 //! | `walk` | what the processor does with an address |
 //! | `things` | dispatchers, endpoints, the kernel, ports and lines |
@@ -32,6 +33,7 @@ mod cap;
 pub mod compare;
 mod delete;
 mod errors;
+mod loans;
 mod ops;
 mod permits;
 mod place;
@@ -128,6 +130,8 @@ pub struct Model {
     /// A flaw to be found: who has the CNode does not count among those who have what is in it.
     #[cfg(test)]
     ignores_holders: bool,
+    /// Acts of lending.
+    loans: u32,
     /// Slots that the last operation changed.
     changed: Vec<SlotKey>,
     /// Objects with slots that the last operation destroyed.
@@ -177,6 +181,10 @@ impl Model {
             Label::ClearStatus => with!(ClearStatus, Model::clear_status),
             Label::MapZero => with!(MapZero, Model::map_zero),
             Label::ReadEntry => with!(ReadEntry, Model::read_entry),
+            Label::Lend => with!(Lend, Model::lend),
+            Label::Recall => with!(Recall, Model::recall),
+            Label::CopyOut => with!(CopyOut, Model::copy_out),
+            Label::CopyIn => with!(CopyIn, Model::copy_in),
             _ => self.invoke_thing(who, label, operation),
         }
     }

@@ -55,7 +55,8 @@ impl Model {
     /// What `Identify` of a slot in use answers.
     pub fn identity(&self, slot: SlotKey) -> Words {
         let cap = &self.slots[&slot];
-        let mut relations = u64::from(cap.badge) << 32;
+        let badge = if cap.ty == CapType::Endpoint { cap.badge } else { 0 };
+        let mut relations = u64::from(badge) << 32;
         if self.has_copies(slot) {
             relations |= Identity::COPIES;
         }

@@ -123,6 +123,21 @@ impl Model {
                 let args = args!(CopyRange);
                 self.spares(who, args.dst, args.count)
             }
+            Label::Lend => {
+                let args = args!(Lend);
+                let copies =
+                    args.copies == Place::NULL || self.spares(who, args.copies, args.count);
+                self.spares(who, args.dst, args.count) && copies
+            }
+            Label::Recall => self.spares(who, target, args!(Recall).count),
+            Label::CopyOut => {
+                let args = args!(CopyOut);
+                self.knows_memory(who, args.to, args.bytes, true)
+            }
+            Label::CopyIn => {
+                let args = args!(CopyIn);
+                self.knows_memory(who, args.from, args.bytes, false)
+            }
             Label::Map => self.spares(who, args!(Map).mapping, 1),
             Label::MapMany => {
                 let args = args!(MapMany);

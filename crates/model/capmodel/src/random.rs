@@ -101,6 +101,10 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::Poll, 10, 1),
     (Label::CollectReclaimed, 10, 3),
     (Label::RetypeMany, 40, 20),
+    (Label::Lend, 35, 60),
+    (Label::Recall, 12, 20),
+    (Label::CopyOut, 10, 50),
+    (Label::CopyIn, 5, 25),
     (Label::Resize, 25, 1),
     (Label::NewId, 8, 0),
     (Label::Compare, 20, 3),
@@ -355,6 +359,12 @@ impl Draft<'_> {
                 Some(Operation::new(label, table.place, &[entry, count, flags]))
             }
             Label::Configure => self.configure(),
+            Label::Lend => self.lend(),
+            Label::Recall => {
+                let loan = self.cap(|cap| cap.ty == CapType::Loan)?;
+                Some(Operation::new(label, loan.place, &[1 + self.random.below(3)]))
+            }
+            Label::CopyOut | Label::CopyIn => self.transfer(label),
             Label::RetypeMany => self.retype_many(),
             Label::Resize => {
                 let old = self.cap(|cap| cap.ty == CapType::L1CNode)?;
@@ -651,6 +661,44 @@ impl Draft<'_> {
             _ => [first, count, self.empty(1)?.0, flags & 0x60],
         };
         Some(Operation::new(label, target.place, &args))
+    }
+
+    /// Mostly a part of one Frame, sometimes of what is in the next slots, too.
+    fn lend(&mut self) -> Option<Operation> {
+        let frame = self.cap(|cap| cap.ty == CapType::Frame)?;
+        let most = 1 + self.random.below(3) as u32;
+        let more = (1..most).map_while(|n| self.model.cap((frame.key.0, frame.key.1 + n)));
+        let more: Vec<u64> = more.filter(|cap| cap.is_frame()).map(|cap| cap.bytes).collect();
+        let offset = self.random.below(frame.cap.bytes.min(3 * PAGE));
+        let ends_in = more.last().copied().unwrap_or(frame.cap.bytes - offset);
+        let between: u64 = frame.cap.bytes + more.iter().sum::<u64>() - offset - ends_in;
+        let bytes = between + 1 + self.random.below(ends_in.min(3 * PAGE));
+        let count = 1 + more.len() as u64;
+        let rights = if self.random.one_in(3) { 3 } else { 1 };
+        let lower = u64::from(self.random.one_in(2));
+        let dst = self.empty(count)?.0;
+        let copies = if self.random.one_in(2) { self.empty(count)?.0 } else { 0 };
+        let args = [count, offset, bytes, rights, lower, dst, copies];
+        Some(Operation::new(Label::Lend, frame.place, &args))
+    }
+
+    fn transfer(&mut self, label: Label) -> Option<Operation> {
+        let loan = self.cap(|cap| cap.ty == CapType::Loan)?;
+        let offset = if self.random.one_in(2) { 0 } else { self.random.below(loan.cap.bytes) };
+        let mapped = self.cap(|cap| cap.mapping.is_some_and(|mapping| !mapping.is_table));
+        let mut va = 4 << 39 | self.random.below(1 << 30);
+        if let Some((mapped, mapping)) = mapped.and_then(|m| Some((m, m.cap.mapping?))) {
+            let mut places = Vec::new();
+            let root = self.model.executors()[self.who].vspace;
+            self.model.add_places(root, mapping.table, 0, &mut places);
+            if let Some(place) = self.random.pick(&places) {
+                let first = u64::from(mapping.first) * crate::page_bytes(mapping.level);
+                va = place + first + self.random.below(mapped.cap.bytes);
+                va -= if self.random.one_in(2) { va % PAGE } else { 0 };
+            }
+        }
+        let bytes = if self.random.one_in(2) { PAGE } else { 1 + self.random.below(3 * PAGE) };
+        Some(Operation::new(label, loan.place, &[offset, va, bytes]))
     }
 
     fn replace(&mut self) -> Option<Operation> {

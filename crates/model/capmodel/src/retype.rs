@@ -49,9 +49,10 @@ fn is_way_around(source: &Cap, kind: ObjectKind) -> bool {
 
 impl Model {
     /// Was something made of `[base, end)` of `source`? The parts of a Frame may be named while it is
-    /// mapped.
+    /// mapped or lent.
     pub(crate) fn is_taken(&self, source: &Cap, base: u64, end: u64) -> bool {
-        let counts = |cap: &&Cap| !source.is_frame() || cap.ty != CapType::Mapping;
+        let names = |cap: &Cap| matches!(cap.ty, CapType::Mapping | CapType::Loan);
+        let counts = |cap: &&Cap| !source.is_frame() || !names(cap);
         let mut others = self.slots.values().filter(counts);
         others.any(|cap| cap.descends_from(source) && cap.overlaps(base, end))
     }

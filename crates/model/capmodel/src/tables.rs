@@ -165,8 +165,12 @@ impl Model {
         table.map(|(base, level)| (base, level, is_alone_kind(rights)))
     }
 
-    /// Is there no other capability to the same object, nor to the CNode in which this one is?
+    /// Is there no other capability to the same object, nor to the CNode in which this one is, and is nothing
+    /// of it lent?
     pub(crate) fn is_alone(&self, slot: SlotKey) -> bool {
+        if self.is_lent(&self.slots[&slot]) {
+            return false;
+        }
         let holders = self.slots.values().filter(|cap| cap.is_container() && cap.base == slot.0);
         #[cfg(test)]
         if self.ignores_holders {
@@ -179,7 +183,7 @@ impl Model {
     pub(crate) fn is_others_too(&self, slot: SlotKey) -> bool {
         match is_alone_kind(self.slots[&slot].rights) {
             true => !self.is_alone(slot),
-            false => self.has_copies(slot),
+            false => self.has_copies(slot) || self.is_lent(&self.slots[&slot]),
         }
     }
 
@@ -382,7 +386,7 @@ impl Model {
     fn is_shared(&self, cap: &Cap) -> bool {
         self.mapped(cap).is_none_or(|slot| match is_alone_kind(cap.rights) {
             true => !self.is_alone(slot),
-            false => self.has_copies(slot),
+            false => self.has_copies(slot) || self.is_lent(&self.slots[&slot]),
         })
     }
 

@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// The processor notes in the entries of every level that they were used.
-    fn mark(&mut self, root: u64, va: u64, write: bool) {
+    pub(crate) fn mark(&mut self, root: u64, va: u64, write: bool) {
         let mut table = root;
         for level in (1..=4).rev() {
             let Some(entry) = self.entries.get_mut(&(table, index(level, va))) else { return };
@@ -93,7 +93,7 @@ impl Model {
     }
 
     /// Is this the address of a page table?
-    fn is_table(&self, page: u64) -> bool {
+    pub(crate) fn is_table(&self, page: u64) -> bool {
         self.slots.values().any(|cap| cap.base == page && cap.level().is_some())
     }
 
@@ -120,7 +120,7 @@ impl Model {
     }
 
     /// Is it zeroed memory, rather than something that was there before?
-    fn is_memory(&self, page: u64) -> bool {
+    pub(crate) fn is_memory(&self, page: u64) -> bool {
         let frames = self.slots.values().filter(|cap| cap.covers(page, page + PAGE));
         frames.into_iter().any(|cap| cap.ty == CapType::Frame)
     }

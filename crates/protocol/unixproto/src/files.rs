@@ -38,6 +38,8 @@ pub enum Kind {
     Set = 15,
     /// Signals that are read (`signalfd`): `SigWait`, `SetSignals`.
     Signals = 16,
+    /// A memory disk: as a regular file, of a size that stays.
+    Disk = 18,
     /// The memory of a process (`/proc/PID/mem`): `MemoryFile`.
     Memory = 17,
 }
@@ -62,6 +64,7 @@ impl Kind {
             14 => Kind::Process,
             15 => Kind::Set,
             16 => Kind::Signals,
+            18 => Kind::Disk,
             17 => Kind::Memory,
             _ => return None,
         })
@@ -179,8 +182,8 @@ pub use general::{
 };
 pub use general::{NAME_MAX, PATH_MAX};
 pub use general::{
-    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK,
-    O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW,
+    O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 pub use general::{RENAME_EXCHANGE, RENAME_NOREPLACE};
 pub use general::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};

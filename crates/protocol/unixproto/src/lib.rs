@@ -25,6 +25,13 @@ pub mod privilege;
 pub mod request;
 pub mod session;
 pub mod signals;
+/// Requests about block devices by `ioctl`.
+pub mod block {
+    pub use linux_raw_sys::ioctl::{
+        BLKALIGNOFF, BLKBSZGET, BLKDISCARD, BLKDISCARDZEROES, BLKFLSBUF, BLKGETSIZE, BLKGETSIZE64,
+        BLKIOMIN, BLKIOOPT, BLKPBSZGET, BLKROGET, BLKROTATIONAL, BLKSECDISCARD, BLKSSZGET,
+    };
+}
 pub mod trace;
 pub mod tty;
 

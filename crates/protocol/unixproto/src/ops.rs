@@ -725,6 +725,11 @@ requests! {
         /// `O_APPEND`), which moves the offset.
         offset: u64
     ) -> Count;
+    /// The bytes of a memory disk. `ENOTTY`: the description is of something else.
+    127 DiskSize(
+        /// Description.
+        desc: u32
+    ) -> Count;
     /// Moves the offset.
     56 Seek(
         /// Description.

@@ -4,7 +4,7 @@ use crate::dir::Dir;
 use crate::perm::Cred;
 use alloc::vec::Vec;
 use piecewise::{Limits, Shares, Table};
-use unixproto::files::{S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
+use unixproto::files::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use unixproto::Errno;
 
 /// Number of an inode. Used again after the inode is gone.
@@ -26,6 +26,8 @@ pub enum Node<C> {
     Symlink(Vec<u8>),
     /// A character device with its number.
     Device(u64),
+    /// A block device with its number.
+    Block(u64),
     /// A fifo.
     Fifo,
     /// A socket.
@@ -40,6 +42,7 @@ impl<C> Node<C> {
             Node::Dir(_) => S_IFDIR,
             Node::Symlink(_) => S_IFLNK,
             Node::Device(_) => S_IFCHR,
+            Node::Block(_) => S_IFBLK,
             Node::Fifo => S_IFIFO,
             Node::Socket => S_IFSOCK,
         }

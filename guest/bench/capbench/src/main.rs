@@ -9,6 +9,8 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
 mod load;
 mod ops;
 mod regions;

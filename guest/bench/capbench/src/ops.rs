@@ -23,6 +23,7 @@ pub fn measure(lab: &Lab) {
     report("identify", 100, || time(|| (0..100).try_for_each(|_| lab.ram.identify().map(drop))));
     copies(lab);
     retypes(lab);
+    loans(lab);
     maps(lab);
     tables(lab);
     long(lab);
@@ -115,6 +116,41 @@ fn retypes(lab: &Lab) {
         let cost = time(|| slot(7).delete())?;
         lab.clean()?;
         Ok(cost)
+    });
+}
+
+/// Frames of a page each, 64 KiB, as a pipe lends them; what each page costs.
+fn loans(lab: &Lab) {
+    const PAGES: u32 = 16;
+    const BYTES: u64 = PAGES as u64 * PAGE;
+    // All there as soon as it is written to.
+    let memory = alloc::vec![1u8; (BYTES + PAGE) as usize];
+    let target = (memory.as_ptr() as u64).next_multiple_of(PAGE);
+    let (dst, copies) = (slot(100).into(), other(0).into());
+    let lend = |offset, lower| {
+        let (bytes, rights) = (BYTES - offset, libos::Rights::READ);
+        slot(0).lend(op::Lend { count: PAGES, offset, bytes, rights, lower, dst, copies }).map(drop)
+    };
+    report("lend_each", PAGES.into(), || with_frames(lab, PAGES, || time(|| lend(0, false))));
+    report("lend_lowered_each", PAGES.into(), || {
+        with_table(lab, PAGES, || {
+            slot(255).map_many(0, PAGES, slot(0), RW, slot(120))?;
+            time(|| lend(0, true))
+        })
+    });
+    for (name, offset) in [("copy_out_each", 0), ("copy_out_unaligned_each", 1000)] {
+        report(name, PAGES.into(), || {
+            with_frames(lab, PAGES, || {
+                lend(offset, false)?;
+                time(|| other(0).copy_out(0, target, BYTES - offset).map(drop))
+            })
+        });
+    }
+    report("recall_each", PAGES.into(), || {
+        with_frames(lab, PAGES, || {
+            lend(0, false)?;
+            time(|| slot(100).recall(PAGES))
+        })
     });
 }
 

@@ -371,6 +371,5 @@ fn batch_with_one_wrong(lab: &mut Lab) -> Outcome {
     Ok(())
 }
 
-/// Every type is one that these tests, or those of its own file, have tried to map; but for Loans, which nobody
-/// can make yet.
+/// Every type is one that these tests, or those of its own file, have tried to map.
 const _: () = assert!(CapType::ALL.len() == 22);

@@ -16,6 +16,7 @@ mod five_levels;
 mod hostile;
 mod linux;
 mod load;
+mod loans;
 mod long;
 mod maps;
 mod messages;
@@ -57,6 +58,7 @@ const TESTS: &[&[Test]] = &[
     five_levels::TESTS,
     status::TESTS,
     attacks::TESTS,
+    loans::TESTS,
     devices::TESTS,
     long::TESTS,
     race::TESTS,

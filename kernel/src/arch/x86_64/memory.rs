@@ -52,6 +52,15 @@ pub fn user_end() -> u64 {
     paging::user_end(root_level())
 }
 
+/// The end of memory, once the direct map is there.
+static MEMORY_END: AtomicU64 = AtomicU64::new(0);
+
+/// Can the kernel read and write what is at physical address `pa`, which a program has mapped?
+#[inline]
+pub fn is_memory(pa: u64) -> bool {
+    pa < MEMORY_END.load(Ordering::Relaxed)
+}
+
 /// Where the direct map shows physical address `pa`.
 pub const fn phys_to_virt(pa: u64) -> *mut u8 {
     DIRECT_MAP.wrapping_add(pa) as *mut u8
@@ -270,6 +279,7 @@ impl Tables<'_> {
     fn map_memory(&mut self, info: &BootInfo, image: &Image) {
         let top = info.top_of_memory();
         let whole = DIRECT_MAP_AT_LEAST.max(top).next_multiple_of(self.largest.entry_span());
+        MEMORY_END.store(top, Ordering::Relaxed);
         let data_end = image.end.next_multiple_of(Level::Pd.entry_span());
         let parts = [
             (0, image.start, READ_WRITE),

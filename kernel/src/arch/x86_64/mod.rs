@@ -42,8 +42,8 @@ pub use maps::{lend_at_start, take_hidden, unshare, was_read, CoreMaps, Maps, SP
 pub use memory::{
     copy_kernel_half, flush_page, flush_tlb, kernel_root, page_of_zeros, root, write_root,
 };
-pub use memory::{phys_to_virt, root_level, user_end, virt_to_phys};
-pub use pages::{copy, is_zero, zero_page};
+pub use memory::{is_memory, phys_to_virt, root_level, user_end, virt_to_phys};
+pub use pages::{copy, copy_bytes, is_zero, zero_page};
 pub use perf::{perf_facts, perf_read, perf_start};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogLock, LogPort};
 pub use smp::{online, start_all};

@@ -9,6 +9,7 @@
 use super::fpu::Width;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering};
+use paging::PAGE;
 
 static WIDTH: AtomicU8 = AtomicU8::new(Width::Bytes16 as u8);
 const BYTES_32: u8 = Width::Bytes32 as u8;
@@ -167,6 +168,52 @@ pub unsafe fn copy<const BYTES: usize>(to: *mut u8, from: *const u8) {
             BYTES_64 => copy_with!(to, from, BYTES, "vmovdqa64", "zmm0", "64"),
             BYTES_32 => copy_with!(to, from, BYTES, "vmovdqa", "ymm0", "32"),
             _ => copy_with!(to, from, BYTES, "movdqa", "xmm0", "16"),
+        }
+    }
+}
+
+/// Bytes of a block that is copied by one instruction sequence, where a page is not aligned.
+const BLOCK: usize = 512;
+
+/// Copies `bytes` bytes at `from` to `to`, however they are aligned, from the lowest address on.
+///
+/// # Safety
+/// Both are memory, and nobody holds a reference into either.
+#[inline]
+pub unsafe fn copy_bytes(mut to: *mut u8, mut from: *const u8, bytes: usize) {
+    const WHOLE: usize = PAGE as usize;
+    let aligned = (to.addr() | from.addr()).is_multiple_of(WHOLE);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if bytes == WHOLE && aligned && to.cast_const() != from {
+            return copy::<WHOLE>(to, from);
+        }
+        let mut left = bytes;
+        while left >= BLOCK {
+            copy_block::<BLOCK>(to, from);
+            (to, from, left) = (to.add(BLOCK), from.add(BLOCK), left - BLOCK);
+        }
+        while left >= 64 {
+            copy_block::<64>(to, from);
+            (to, from, left) = (to.add(64), from.add(64), left - 64);
+        }
+        asm!("rep movsb", inout("rdi") to => _, inout("rsi") from => _, inout("rcx") left => _,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// Copies `BYTES` bytes, a multiple of 64.
+///
+/// # Safety
+/// As [`copy_bytes`].
+#[inline(always)]
+unsafe fn copy_block<const BYTES: usize>(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller's promise; the register is as before afterwards, and exists by `init`.
+    unsafe {
+        match WIDTH.load(Ordering::Relaxed) {
+            BYTES_64 => copy_with!(to, from, BYTES, "vmovdqu64", "zmm0", "64"),
+            BYTES_32 => copy_with!(to, from, BYTES, "vmovdqu", "ymm0", "32"),
+            _ => copy_with!(to, from, BYTES, "movdqu", "xmm0", "16"),
         }
     }
 }

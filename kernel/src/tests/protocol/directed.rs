@@ -3,7 +3,7 @@
 use super::node::{Node, RAM};
 use super::{Cluster, Random};
 use crate::cap::{attr, CapExt};
-use captypes::{op, CapAddr, CapType, Label, Place, Status};
+use captypes::{op, CapAddr, CapType, Label, Place, Rights, Status};
 
 const A: CapAddr = CapAddr(10);
 const B: CapAddr = CapAddr(11);
@@ -302,6 +302,47 @@ fn memory_that_only_a_part_on_another_core_covers_stays_there() {
     assert_eq!(t.call(1, C, op::Delete {}), 0);
     assert_eq!(t.call(1, B, again), 0);
     assert_eq!(t.call(1, B, op::Delete {}), 0);
+}
+
+#[test]
+fn what_is_lent_stays_when_another_core_deletes_the_frame() {
+    let mut t = Test::new(2);
+    let lend = op::Lend {
+        count: 1,
+        offset: 100,
+        bytes: 0x1000,
+        rights: Rights::READ,
+        lower: false,
+        dst: B.into(),
+        copies: Place::NULL,
+    };
+    t.make(0, CapType::Frame, 0x3000, A);
+    assert_eq!(t.cluster.call(0, A, lend), Some(0));
+    t.send(0, A, 1, A);
+    // What belongs to another core is not lent, and a Loan is not sent.
+    assert_eq!(t.cluster.call(1, A, lend), Some(Status::Unsupported as u64));
+    t.cluster.send(0, B, 1, C);
+    t.settle();
+    assert!(t.is_empty(1, C));
+    t.redirected(0, A, op::Delete {});
+    assert_eq!(t.call(1, A, op::Delete {}), 0);
+    // `settle` has found that two pages are somebody's, and one is free.
+    assert!(t.is_empty(1, A) && !t.is_empty(0, B));
+    let free = |t: &Test| {
+        let base = t.node(0).slot(RAM).cap().base;
+        [0, 1, 2]
+            .map(|n| t.node(0).core.local.caps.first_cover(base + n * 0x1000, 0x1000).is_none())
+    };
+    assert_eq!(free(&t), [false, false, true]);
+    assert_eq!(t.call(0, B, op::Delete {}), 0);
+    assert_eq!(free(&t), [true; 3]);
+    // Revoked on another core, it ends there and here.
+    t.make(0, CapType::Frame, 0x3000, A);
+    assert_eq!(t.cluster.call(0, A, lend), Some(0));
+    t.send(0, A, 1, A);
+    t.redirected(1, A, op::Revoke {});
+    assert!(t.is_empty(0, A) && t.is_empty(0, B) && !t.is_empty(1, A));
+    assert_eq!(t.call(1, A, op::Delete {}), 0);
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Cluster {
         let layout = Layout::from_size_align(cores * SHARE as usize, 1 << 21).unwrap();
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
-        arch::set_phys_memory(memory, FIRST);
+        arch::set_phys_memory(memory, FIRST, cores as u64 * SHARE);
         let sites = (0..cores as u8).map(|core| Site::new(core, cores as u8)).collect();
         let (wires, free) = (Wires::default(), Free::all(cores));
         Cluster { sites, wires, free, checking: false, memory: (memory, layout) }
@@ -205,9 +205,11 @@ impl Cluster {
                 }
             }
         }
-        for n in 1..16 {
-            self.invoke(core, 0, Label::Delete, Place::l1(CapAddr(1), n), [0; 9]);
-            self.settle(random);
+        for n in 1..node::CONTROL_L1 {
+            let target = Place::l1(CapAddr(1), n);
+            if self.invoke(core, 0, Label::Delete, target, [0; 9]) != Some(Status::Empty as u64) {
+                self.settle(random);
+            }
         }
         while self.node(core).kernel(op::CollectCycles {}) == Err(Status::Again) {
             self.after(core);
@@ -277,6 +279,11 @@ impl Run {
             7..11 => (Label::Delete, [0; 9]),
             11 => (Label::Revoke, [0; 9]),
             12 => self.map(core, dst),
+            13 => {
+                let (offset, bytes) = (self.random.below(5000), 1 + self.random.below(12000));
+                (Label::Lend, [1, offset, bytes, 1, 0, dst, 0, 0, 0])
+            }
+            14 => (Label::Recall, [1 + self.random.below(3), 0, 0, 0, 0, 0, 0, 0, 0]),
             _ => self.retype(&cap, dst),
         };
         // Capabilities to RAM are few, and all else is made of them.
@@ -311,7 +318,9 @@ impl Run {
         let Some((core, client)) = self.client() else { return };
         let target = Place(self.random.place());
         let (label, args) = self.random.invocation();
-        if !spares(label, target.0) {
+        // A copy may take the place of what it is one of.
+        let takes_place = label == Label::RetypeCopy && !spares(Label::Delete, args[3]);
+        if !spares(label, target.0) || takes_place {
             return;
         }
         let target = if label == Label::CollectCycles { node::KERNEL.into() } else { target };

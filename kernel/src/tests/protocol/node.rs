@@ -39,7 +39,7 @@ const LEFT: CapAddr = CapAddr(9);
 /// First slot that the clients may do anything with.
 pub const FIRST_FREE: u32 = 10;
 /// Where the capabilities to the clients' dispatchers are: random numbers do not lead there.
-const CONTROL_L1: u32 = 200;
+pub const CONTROL_L1: u32 = 200;
 
 /// Everything that the domain needs to live, which nobody may take away from it.
 const KEPT: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);

@@ -163,6 +163,11 @@ pub trait FileOps: Clone + Into<AnyFile> {
         Err(Errno::EINVAL)
     }
 
+    /// What of it can be sent to another file.
+    fn source(&self) -> Result<Contents> {
+        self.contents()
+    }
+
     /// Sets its size.
     fn truncate(&self, _mm: &mut Mm, _size: u64) -> Result<u64> {
         Err(Errno::EINVAL)

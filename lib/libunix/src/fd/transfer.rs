@@ -84,7 +84,7 @@ pub fn write(io: &mut Io, fd: i32, at: Option<u64>, from: &mut impl Source) -> R
 }
 
 /// Copies from one descriptor to another inside the process: `sendfile`, `copy_file_range`.
-/// `in_at` as for `read`; a regular file is the only source there is (`EINVAL`).
+/// `in_at` as for `read`; sources are regular files and disks (`EINVAL`).
 pub fn copy(
     io: &mut Io,
     input: i32,
@@ -97,7 +97,7 @@ pub fn copy(
     if !file.readable() {
         return Err(Errno::EBADF);
     }
-    let contents = file.contents();
+    let contents = file.source();
     if !io.fds.get(output)?.writable() {
         return Err(Errno::EBADF);
     }
@@ -126,6 +126,11 @@ impl File {
     /// Its contents, if it is a regular file.
     pub fn contents(&self) -> Result<Contents> {
         with_kind!(&self.kind, kind => kind.contents())
+    }
+
+    /// What of it can be sent to another file.
+    pub fn source(&self) -> Result<Contents> {
+        with_kind!(&self.kind, kind => kind.source())
     }
 }
 

@@ -23,6 +23,7 @@ const OPEN_FLAGS: u32 = abi::O_ACCMODE
     | abi::O_NOFOLLOW
     | abi::O_CLOEXEC
     | abi::O_PATH
+    | abi::O_DIRECT
     | abi::O_TMPFILE;
 
 fn masked(mode: u32) -> u32 {
@@ -40,7 +41,7 @@ pub fn openat(io: &mut Io, dirfd: i32, name: u64, flags: u32, mode: u32) -> Resu
     // A fifo may wait for its other end.
     let a = server::put_a(&path.text);
     let opened = server::wait_filled(io, request, a).map_err(restart)?;
-    if flags & abi::O_TRUNC != 0 {
+    if flags & abi::O_TRUNC != 0 && opened.kind == abi::Kind::Regular as u8 {
         mm::truncated(&mut io.mm, opened.inode, 0);
     }
     let file = File::opened(opened, flags);

@@ -231,7 +231,7 @@ pub fn fadvise64(fds: &mut Fds, fd: i32, _offset: i64, len: i64, advice: u32) ->
 }
 
 pub fn readahead(fds: &mut Fds, fd: i32) -> Result<u64> {
-    match fds.get_open(fd)?.contents() {
+    match fds.get_open(fd)?.source() {
         Ok(_) => Ok(0),
         Err(_) => Err(Errno::EINVAL),
     }

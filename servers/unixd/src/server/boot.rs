@@ -57,6 +57,9 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     }
     let now = unixd.clock.boot_wall() as i64;
     unixd.tree.populate(boot.archive(), now)?;
+    if let Some(bytes) = cmdline::number(boot.cmdline(), "md") {
+        unixd.tree.add_disk(bytes, now).map_err(|_| "the memory disk cannot be made")?;
+    }
     warm_up().map_err(|_| "no memory")?;
     // What is left of the arena would count as lost now and as found at the end.
     let _ = domain::with(|domain| domain.arena.release());

@@ -149,6 +149,7 @@ impl Unixd {
             Any::WriteBegin(op) => self.contents().write_begin(op),
             Any::FileExtent(op) => self.contents().file_extent(op),
             Any::WriteAt(op) => self.contents().write_at(call, op),
+            Any::DiskSize(op) => self.contents().disk_size(op),
             Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
             Any::GetDents(op) => {
                 let Unixd { descs, tree, procs, caller, .. } = self;

@@ -42,6 +42,15 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "a_disk_grows",
+        changes: &[(
+            "servers/unixd/src/disks.rs",
+            "Some(left @ 1..) => Ok(bytes.min(left)),",
+            "Some(1..) => Ok(bytes),",
+        )],
+        found_by: Test::Machine { test: "linux/memory_disk.gcc" },
+    },
+    Bug {
         name: "time_is_taken_back_at_a_look",
         changes: &[(
             "kernel/src/object/time.rs",
@@ -170,6 +179,78 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "mdb", test: "answers_as_the_list_does" },
     },
     Bug {
+        name: "a_lent_page_is_alone",
+        changes: &[(
+            "kernel/src/cap/asks.rs",
+            "(attrs & attr::LENT == 0 || !self.db.is_marked_lent(slot))",
+            "(attrs & attr::LENT == 0 || true)",
+        )],
+        found_by: Test::Host { package: "kernel", test: "nobody_gains_write_access_to_what_is_lent" },
+    },
+    Bug {
+        name: "the_mark_of_a_lent_frame_goes_with_its_slot",
+        changes: &[(
+            "kernel/src/cap/loans.rs",
+            "other.set_rights(cap.rights, cap.attrs | attr::LENT);",
+            "other.set_rights(cap.rights, cap.attrs);",
+        )],
+        found_by: Test::Host { package: "kernel", test: "the_mark_goes_from_copy_to_copy" },
+    },
+    Bug {
+        name: "a_lent_page_goes_home_with_its_frame",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "cap.word == PAGE && !caps.db.may_be_lent(cap)",
+            "cap.word == PAGE",
+        )],
+        found_by: Test::Host { package: "kernel", test: "a_frame_that_goes_leaves_what_is_lent" },
+    },
+    Bug {
+        name: "loans_begin_where_frames_do",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "caps.db.first_descendant(slot).is_some() || lent()",
+            "caps.db.first_descendant(slot).is_some() || false && lent()",
+        )],
+        found_by: Test::Host { package: "kernel", test: "a_frame_that_goes_leaves_what_is_lent" },
+    },
+    Bug {
+        name: "the_kernel_copies_to_what_is_read_only",
+        changes: &[(
+            "kernel/src/object/walk.rs",
+            "Use::Write => read | Flags::WRITE.bits(),",
+            "Use::Write => read,",
+        )],
+        found_by: Test::Host { package: "kernel", test: "bytes_go_where_the_borrower_can_write_and_nowhere_else" },
+    },
+    Bug {
+        name: "a_borrower_can_recall",
+        changes: &[(
+            "kernel/src/operations/loans.rs",
+            "!cap.is_null() && !cap.rights_set().has(Rights::REVOKE)",
+            "false && !cap.rights_set().has(Rights::REVOKE)",
+        )],
+        found_by: Test::Host { package: "kernel", test: "each_act_of_lending_is_an_object" },
+    },
+    Bug {
+        name: "a_run_goes_on_in_other_loans",
+        changes: &[(
+            "kernel/src/operations/loans.rs",
+            "next.is(CapType::Loan) && next.aux == self.cap.aux",
+            "next.is(CapType::Loan)",
+        )],
+        found_by: Test::Host { package: "kernel", test: "a_run_ends_where_another_act_of_lending_begins" },
+    },
+    Bug {
+        name: "what_one_core_has_lent_another_gives_back",
+        changes: &[(
+            "kernel/src/cap/protocol.rs",
+            "let mut covers = self.db.overlapping(MEMORY, base, len, self.db.keepers());",
+            "let mut covers = self.db.overlapping(MEMORY, base, len, Class::Objects);",
+        )],
+        found_by: Test::Host { package: "kernel", test: "what_is_lent_stays_when_another_core_deletes_the_frame" },
+    },
+    Bug {
         name: "memory_comes_back_while_another_core_covers_it",
         changes: &[(
             "crates/protocol/capproto/src/operation.rs",
@@ -185,8 +266,8 @@ const BUGS: &[Bug] = &[
         name: "a_core_says_that_it_covers_nothing",
         changes: &[(
             "kernel/src/cap/protocol.rs",
-            "let first = objects.find(|slot| slot.cap().ty != HOME_RAM)?.cap();",
-            "let first = objects.find(|slot| slot.cap().kind() == CapType::Ram)?.cap();",
+            "let first = covers.find(|slot| keeps_memory(slot.ty()))?.cap();",
+            "let first = covers.find(|slot| slot.cap().kind() == CapType::Ram)?.cap();",
         )],
         found_by: Test::Host {
             package: "kernel",

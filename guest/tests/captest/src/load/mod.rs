@@ -5,6 +5,7 @@
 //! `scale=N` on the command line makes N times as much.
 
 mod crowd;
+mod loans;
 mod mappings;
 mod nodes;
 
@@ -17,7 +18,7 @@ use libos::captypes::CapType::{self, *};
 use libos::{invoke, op, Cap, CapAddr, Place, Rights, Status, PAGE};
 use testkit::{check, fails, good, Failure, Outcome};
 
-pub const TESTS: &[&[Test]] = &[OWN, crowd::TESTS, mappings::TESTS, nodes::TESTS];
+pub const TESTS: &[&[Test]] = &[OWN, crowd::TESTS, loans::TESTS, mappings::TESTS, nodes::TESTS];
 
 const OWN: &[Test] = &[("load_copies", copies), ("load_retypes", retypes), ("load_holes", holes)];
 

@@ -72,6 +72,8 @@ pub trait OfKind: FileOps {
 kinds! { $
     /// Regular files: contents that the library copies by itself.
     regular::Regular;
+    /// Memory disks: block devices.
+    disk::Disk;
     /// Directories.
     directory::Directory;
     /// Pipes and fifos.

@@ -1,0 +1,115 @@
+//! The walk of the processor, done by the kernel on behalf of a program: for copies that a program asks for.
+//!
+//! It sets accessed and dirty bits as the processor does, so that whoever collects them misses nothing. Tables are
+//! changed on the core of their capabilities only, and that is this one: what a program invokes is done
+//! there, and nothing changes between the look and the copy. What is not cached need not be forgotten.
+
+use super::Table;
+use crate::arch;
+use paging::{Entry, Flags, Level, PAGE};
+
+/// What is to be done with a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+}
+
+impl Use {
+    /// The bits that entries on all levels must have.
+    const fn needed(self) -> u64 {
+        let read = Flags::PRESENT.bits() | Flags::USER.bits();
+        match self {
+            Use::Read => read,
+            Use::Write => read | Flags::WRITE.bits(),
+        }
+    }
+
+    /// The bits that are set in the last one.
+    const fn noted(self) -> u64 {
+        match self {
+            Use::Read => Flags::ACCESSED.bits(),
+            Use::Write => Flags::ACCESSED.bits() | Flags::DIRTY.bits(),
+        }
+    }
+}
+
+/// Walks to pages of one address space, one after the other.
+pub struct Walk {
+    root: u64,
+    access: Use,
+    /// The last-level table that was found last, and the region that it translates.
+    found: Option<(u64, u64)>,
+}
+
+/// Bytes that a last-level table translates.
+const REGION: u64 = PAGE * paging::ENTRIES as u64;
+
+impl Walk {
+    /// Below the root table at `root`, to write to what is found or to read it.
+    pub fn new(root: u64, write: bool) -> Walk {
+        let access = if write { Use::Write } else { Use::Read };
+        Walk { root, access, found: None }
+    }
+
+    /// The physical address of `va`, and how many bytes of the page there are from there on; `None` if the
+    /// program could not access it, or no memory is there.
+    #[inline]
+    pub fn page(&mut self, va: u64) -> Option<(u64, u64)> {
+        let (entry, page) = match self.found {
+            Some((region, table)) if region == va / REGION => {
+                (self.entry(table, 1, va, self.access.noted())?, PAGE)
+            }
+            _ => self.descend(va)?,
+        };
+        let at = (entry.address() & !(page - 1)) + va % page;
+        arch::is_memory(at).then_some((at, PAGE - va % PAGE))
+    }
+
+    #[inline(never)]
+    fn descend(&mut self, va: u64) -> Option<(Entry, u64)> {
+        if va >= arch::user_end() || self.root == 0 {
+            return None;
+        }
+        let mut table = self.root;
+        for level in (2..=arch::root_level()).rev() {
+            let huge =
+                Table::at(table).get(index(level, va)) & Flags::HUGE.bits() != 0 && level <= 3;
+            let noted = if huge { self.access.noted() } else { Flags::ACCESSED.bits() };
+            let entry = self.entry(table, level, va, noted)?;
+            if huge {
+                let address = Level::from_number(level).map(|level| entry.page_address(level))?;
+                return Some((Entry::from_bits(address), 1 << shift(level)));
+            }
+            table = entry.address();
+        }
+        self.found = Some((va / REGION, table));
+        Some((self.entry(table, 1, va, self.access.noted())?, PAGE))
+    }
+
+    /// The entry for `va` in a table, if it allows the access; with some bits set.
+    #[inline(always)]
+    fn entry(&self, table: u64, level: u8, va: u64, noted: u64) -> Option<Entry> {
+        let (table, index, needed) = (Table::at(table), index(level, va), self.access.needed());
+        let entry = table.get(index);
+        if entry & needed != needed {
+            return None;
+        }
+        if entry & noted != noted {
+            table.change(index, |entry| entry | noted);
+        }
+        Some(Entry::from_bits(entry))
+    }
+}
+
+/// Which entry of a table of `level` an address selects.
+#[inline(always)]
+fn index(level: u8, va: u64) -> u32 {
+    (va >> shift(level)) as u32 & (paging::ENTRIES as u32 - 1)
+}
+
+/// The shift of the size of what an entry of a table of `level` translates.
+#[inline(always)]
+fn shift(level: u8) -> u32 {
+    3 + 9 * u32::from(level)
+}
