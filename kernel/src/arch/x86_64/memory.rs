@@ -52,7 +52,7 @@ pub fn user_end() -> u64 {
     paging::user_end(root_level())
 }
 
-/// The end of memory, once the direct map is there.
+/// The end of memory, once the kernel has a map of its own.
 static MEMORY_END: AtomicU64 = AtomicU64::new(0);
 
 /// Can the kernel read and write what is at physical address `pa`, which a program has mapped?
@@ -279,7 +279,6 @@ impl Tables<'_> {
     fn map_memory(&mut self, info: &BootInfo, image: &Image) {
         let top = info.top_of_memory();
         let whole = DIRECT_MAP_AT_LEAST.max(top).next_multiple_of(self.largest.entry_span());
-        MEMORY_END.store(top, Ordering::Relaxed);
         let data_end = image.end.next_multiple_of(Level::Pd.entry_span());
         let parts = [
             (0, image.start, READ_WRITE),
@@ -319,6 +318,7 @@ pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     let root = pages.take(1);
     let top = if features.five_levels { Level::Pml5 } else { Level::Pml4 };
     ROOT_LEVEL.store(top as u8, Ordering::Relaxed);
+    MEMORY_END.store(info.top_of_memory(), Ordering::Relaxed);
     let largest = if features.huge_pages { Level::Pdpt } else { Level::Pd };
     let mut tables = Tables { root, pages, largest };
     tables.map_memory(info, &image);
