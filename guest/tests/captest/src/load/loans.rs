@@ -17,6 +17,8 @@ fn terms(count: u32, offset: u64, bytes: u64, dst: Place) -> op::Lend {
     op::Lend { count, offset, bytes, rights, lower: false, dst, copies }
 }
 
+/// How many Frames are lent, one after the other.
+const ROUNDS: u32 = 20;
 /// Loans that begin in one Frame.
 const MOST: u32 = 64;
 
@@ -24,7 +26,8 @@ const MOST: u32 = 64;
 fn loans(lab: &mut Lab) -> Outcome {
     let mut load = good!(Load::new(lab));
     let mut random = Rng::with_seed(lab.seed);
-    for round in 0..20 * load.scale {
+    // What an event takes does not grow with how many there were; and memory that Loans have kept comes home late.
+    for round in 0..ROUNDS {
         let bytes = if round % 2 == 0 { PAGE } else { 4 << 20 };
         let frame = good!(load.object(Frame, bytes));
         let own = good!(load.slots(MOST + 1));
