@@ -8,6 +8,7 @@
 
 use crate::bench_cores;
 use crate::bench_host::{self, MAPPING_DATABASE};
+use crate::bench_sfb::{self, SFB};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
 use crate::compare::table::{ratio, Table};
@@ -44,7 +45,8 @@ pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; scale (the
     /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
-    /// cores/remote); mdb (the mapping database and others, on the host); papers (the
+    /// cores/remote); sfb (ephemeral
+    /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
     #[command(flatten)]
@@ -90,10 +92,11 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         let measured = measure(project, programs, extent, timeout, &mut kept)?;
         println!("{}", table(title, &measured, &linux, &aims).render());
     }
-    let context = match chosen.invocations || chosen.papers || chosen.sizes || chosen.cores {
-        true => Some(prepare(project)?),
-        false => None,
-    };
+    let context =
+        match chosen.invocations || chosen.papers || chosen.sizes || chosen.cores || chosen.sfb {
+            true => Some(prepare(project)?),
+            false => None,
+        };
     if let Some(context) = context.as_ref().filter(|_| chosen.papers) {
         // It prints as it goes.
         eprintln!("x: measuring what the papers measure");
@@ -112,6 +115,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
         eprintln!("x: measuring machines with many cores");
         bench_cores::measure(context, timeout, &options.names, &mut kept)?;
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.sfb) {
+        eprintln!("x: measuring three kernels with ephemeral mappings");
+        bench_sfb::measure(context, timeout, &mut kept)?;
     }
     if chosen.mapping_database {
         eprintln!("x: measuring mapping databases on the host");
@@ -206,12 +213,13 @@ struct Chosen {
     papers: bool,
     sizes: bool,
     cores: bool,
+    sfb: bool,
     mapping_database: bool,
 }
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
-    let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, MAPPING_DATABASE];
+    let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, SFB, MAPPING_DATABASE];
     let is_group = |name: &&String| groups.contains(&name.as_str()) || bench_cores::is_part(name);
     let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
     let mut programs = Vec::new();
@@ -225,9 +233,9 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
         programs.push(("in instructions or bytes", micro::choose(project, &single)?));
     }
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
-    let (sizes, mapping_database) = (is(SIZES), is(MAPPING_DATABASE));
+    let (sizes, sfb, mapping_database) = (is(SIZES), is(SFB), is(MAPPING_DATABASE));
     let cores = names.is_empty() || names.iter().any(|name| bench_cores::is_part(name));
-    Ok(Chosen { programs, invocations, papers, sizes, cores, mapping_database })
+    Ok(Chosen { programs, invocations, papers, sizes, cores, sfb, mapping_database })
 }
 
 /// The standard set in small sizes, without a table.

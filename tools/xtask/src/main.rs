@@ -13,6 +13,8 @@ mod bench_cores;
 #[cfg(feature = "workbench")]
 mod bench_host;
 #[cfg(feature = "workbench")]
+mod bench_sfb;
+#[cfg(feature = "workbench")]
 mod bench_sizes;
 #[cfg(feature = "workbench")]
 mod book;

@@ -1,8 +1,10 @@
 //! Installs what is missing, and says so in one line.
 
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Context, Result};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Says on standard error what is about to be installed, and why.
 pub fn announce(what: &str, why: &str) {
@@ -87,6 +89,44 @@ pub fn packages(names: &[&str], why: &str, present: impl Fn() -> bool) -> Result
         true => Ok(()),
         false => bail!("{list} did not bring what is needed ({why})"),
     }
+}
+
+/// Debian's `package`, downloaded and unpacked to a folder in `parent`, but not installed; where that is.
+pub fn unpacked(parent: &Path, package: &str, why: &str) -> Result<PathBuf> {
+    // Whoever comes second in this call finds what the first has fetched.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _one = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (folder, scratch) = (parent.join(package), parent.join(format!("{package}.new")));
+    if folder.exists() {
+        return Ok(folder);
+    }
+    ensure!(in_path("apt-get"), "{package} comes from Debian's packages; there is no apt here");
+    announce(package, &format!("{why}; unpacked only"));
+    if scratch.exists() {
+        fs::remove_dir_all(&scratch)?;
+    }
+    fs::create_dir_all(&scratch)?;
+    if !download(&scratch, package)? {
+        apt_get("update", &[]);
+        ensure!(download(&scratch, package)?, "apt-get download {package}");
+    }
+    let archives = fs::read_dir(&scratch)?.map(|entry| Ok(entry?.path()));
+    let archives = archives.collect::<Result<Vec<_>>>()?;
+    let archive = archives.iter().find(|file| file.extension().is_some_and(|it| it == "deb"));
+    let archive = archive.context("no package came")?;
+    let unpacked = Command::new("dpkg-deb").arg("-x").arg(archive).arg(&scratch).status()?;
+    ensure!(unpacked.success(), "{} cannot be unpacked", archive.display());
+    fs::rename(&scratch, &folder)?;
+    Ok(folder)
+}
+
+fn download(folder: &Path, package: &str) -> Result<bool> {
+    let output = Command::new("timeout")
+        .args(["120", "apt-get", "-q", "download", package])
+        .current_dir(folder)
+        .output()
+        .context("cannot start apt-get")?;
+    Ok(output.status.success())
 }
 
 /// Runs `apt-get ACTION NAMES` as root, in silence; whether it succeeded.

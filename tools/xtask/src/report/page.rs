@@ -153,9 +153,9 @@ pub fn figures(own: &[&Measurement], width: f64) -> Vec<Figure> {
     figures
 }
 
-/// Figures of the papers (`./x bench papers`) show their cases side by side.
+/// Figures of the papers (`./x bench papers`, `./x bench sfb`) show their cases side by side.
 fn is_paper_figure(benchmark: &str) -> bool {
-    benchmark.starts_with("G12-") || benchmark.starts_with("G18-")
+    ["G12-", "G18-", "SFB-"].iter().any(|paper| benchmark.starts_with(paper))
 }
 
 /// A figure for each unit.

@@ -5,8 +5,8 @@ use super::{Case, Context};
 use crate::bench::Measuring;
 use crate::machine::MachineOptions;
 use crate::results::Measurement;
-use crate::{bench, bench_cores, bench_host, bench_sizes, papers};
-use anyhow::{bail, ensure, Result};
+use crate::{bench, bench_cores, bench_host, bench_sfb, bench_sizes, papers};
+use anyhow::{bail, ensure, Context as _, Result};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -32,6 +32,7 @@ pub fn cases() -> Vec<Case> {
             bench_cores::try_part(context, TIMEOUT, part)
         })
     }));
+    cases.push(Case::single("bench/sfb".into(), three_kernels));
     cases.push(Case::single("bench/basic".into(), basic));
     cases.push(Case::single("bench/failing_program".into(), failing_program));
     cases
@@ -48,6 +49,50 @@ fn measuring(
         ensure!(empty.is_none(), "nothing was measured of {empty:?}");
         Ok(())
     })
+}
+
+/// The figures of SFB: what is measured of the three kernels is not the same, and only the one that keeps no mapping
+/// interrupts other cores.
+fn three_kernels(context: &Context) -> Result<()> {
+    let all = bench_sfb::try_all(context, TIMEOUT)?;
+    let value = |figure: &str, case: &str, cores: f64| {
+        let found = all.iter().find(|one| {
+            let question = &one.question;
+            question.benchmark == format!("SFB-{figure}")
+                && question.case == case
+                && question.at.as_ref().is_some_and(|at| at.value == cores)
+        });
+        found.and_then(Measurement::median).with_context(|| format!("no {figure}: {case}, {cores}"))
+    };
+    for cores in [1.0, 4.0] {
+        for (times, counts) in [
+            ("f2", "f3"),
+            ("f4", "f5"),
+            ("f6", "f7"),
+            ("f8a", "f10a"),
+            ("f8b", "f10b"),
+            ("f8", "f10"),
+        ] {
+            let [uncached, cache, direct] =
+                ["uncached", "cache", "direct"].map(|case| value(times, case, cores));
+            let (uncached, cache, direct) = (uncached?, cache?, direct?);
+            ensure!(direct > 0.0, "{times} costs nothing");
+            ensure!(uncached != cache && cache != direct, "{times}: {uncached} {cache} {direct}");
+            for map in ["cache", "direct"] {
+                let remote = value(counts, &format!("{map}, remote"), cores)?;
+                ensure!(remote == 0.0, "{counts}, {map}: {remote} remote invalidations");
+            }
+            let remote = value(counts, "uncached, remote", cores)?;
+            ensure!((remote > 0.0) == (cores > 1.0), "{counts}: {remote} on {cores} cores");
+        }
+        ensure!(value("f9", "read, direct", cores)? > 0.0, "nothing was read");
+    }
+    ensure!(value("s3", "local invalidation", 1.0)? > 0.0, "a local invalidation is free");
+    ensure!(
+        value("s3", "remote invalidation", 4.0)? > value("s3", "remote invalidation", 2.0)?,
+        "three cores forget as fast as one"
+    );
+    Ok(())
 }
 
 /// Every program of the standard set comes to its end.

@@ -25,7 +25,7 @@ mod protocol;
 mod report;
 mod shell;
 mod streams;
-mod tracers;
+pub mod tracers;
 mod tracing;
 
 use crate::compile::{self, Built, Scope};

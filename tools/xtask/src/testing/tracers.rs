@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -111,7 +110,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The libraries of a program, and its loader.
-fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>> {
+pub fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("cannot start ldd")?;
     let output = text(&output.stdout);
     ensure!(!output.contains("not found"), "{}: {output}", program.display());
@@ -122,41 +121,12 @@ fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>> {
 /// Debian's gdb without an interpreter for Python: downloaded and unpacked, since it would replace a
 /// gdb that is installed.
 fn minimal_gdb(context: &Context) -> Result<PathBuf> {
-    static FETCHING: Mutex<()> = Mutex::new(());
-    let _one = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = context.project.state().join("gdb-minimal");
+    let state = context.project.state();
+    let folder = setup::unpacked(&state, "gdb-minimal", "a debugger, for the tests")?;
     let gdb = folder.join("usr/bin/gdb");
-    if !gdb.exists() {
-        ensure!(
-            setup::in_path("apt-get"),
-            "gdb comes from Debian's packages; there is no apt here"
-        );
-        setup::announce("gdb-minimal", "a debugger, for the tests; unpacked only");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder)?;
-        if !download(&folder)? {
-            setup::apt_get("update", &[]);
-            ensure!(download(&folder)?, "apt-get download gdb-minimal");
-        }
-        let archives = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path()));
-        let archives = archives.collect::<Result<Vec<_>>>()?;
-        let archive = archives.iter().find(|file| file.extension().is_some_and(|it| it == "deb"));
-        let archive = archive.context("no package came")?;
-        let unpacked = Command::new("dpkg-deb").arg("-x").arg(archive).arg(&folder).status()?;
-        ensure!(unpacked.success(), "{} cannot be unpacked", archive.display());
-    }
     let complete = || libraries(&gdb).is_ok() && Path::new(THREADS).exists();
     setup::packages(&GDB_LIBRARIES, "what the debugger needs", complete)?;
     Ok(gdb)
-}
-
-fn download(folder: &Path) -> Result<bool> {
-    let output = Command::new("timeout")
-        .args(["120", "apt-get", "-q", "download", "gdb-minimal"])
-        .current_dir(folder)
-        .output()
-        .context("cannot start apt-get")?;
-    Ok(output.status.success())
 }
 
 /// A line with `N` for each decimal number that is an id, and `0xN` for each address.
