@@ -3,7 +3,7 @@
 //! The browser test is passed over where there is no Chromium; none is installed for it.
 
 use super::{Case, Context, TestResult};
-use crate::results::{self, Clock, Direction, Measurement, System};
+use crate::results::{self, Clock, Direction, Measurement, Size, System};
 use crate::setup::find_in_path;
 use anyhow::{ensure, Context as _, Result};
 use std::fs;
@@ -158,6 +158,27 @@ fn write_comparison(context: &Context) -> Result<PathBuf> {
     Ok(page)
 }
 
+/// A figure of `./x bench sfb`: three kernels, and the gains that the paper has, too.
+fn three_columns(all: &[Measurement]) -> Result<Vec<Measurement>> {
+    let like = all.first().context("nothing was measured")?;
+    let cases = [("uncached", 300.0), ("cache", 200.0), ("direct", 180.0), ("cache, gain", 50.0)];
+    let one = |(case, value): (&str, f64), cores: f64| {
+        let mut own = like.clone();
+        own.system = System::Tessera;
+        own.samples = vec![value * cores];
+        own.question.benchmark = "SFB-f2".into();
+        own.question.case = case.into();
+        own.question.at = Some(Size { value: cores, unit: "cores".into() });
+        own.question.clock = Clock::Instructions;
+        own.question.unit =
+            if case.ends_with("gain") { "percent" } else { "instructions per MB" }.into();
+        own.question.better =
+            if case.ends_with("gain") { Direction::Higher } else { Direction::Lower };
+        own
+    };
+    Ok([1.0, 4.0].into_iter().flat_map(|cores| cases.map(|case| one(case, cores))).collect())
+}
+
 /// The page of measurements, with figures beside it.
 fn write_page(context: &Context) -> Result<PathBuf> {
     // Two tests make it at the same time.
@@ -166,12 +187,16 @@ fn write_page(context: &Context) -> Result<PathBuf> {
     let page = folder.join("page.html");
     let figures = folder.join("figures");
     let measured = folder.join("measured.json");
-    results::write(&measured, &measurements(context, 1.0)?)?;
+    let mut all = measurements(context, 1.0)?;
+    all.extend(three_columns(&all)?);
+    results::write(&measured, &all)?;
     let [json, output, into] = ["--json", "--output", "--figures"].map(Path::new);
     let (well, said) = x_report(context, &[json, &measured, output, &page, into, &figures])?;
     ensure!(well && said.is_empty(), "{said}");
     let text = fs::read_to_string(&page)?;
-    for part in ["[heap]", "[stack]", "× Mapping", "page faults", "Linux, THP", "16,384 pages"] {
+    for part in
+        ["[heap]", "[stack]", "× Mapping", "page faults", "Linux, THP", "16,384 pages", "SFB-f2"]
+    {
         ensure!(text.contains(part), "the page has no {part}");
     }
     ensure!(
