@@ -30,6 +30,8 @@ pub enum Effect {
     PostGroup(Pid, u32),
     /// A thread looks at its signals, of which these are new.
     Nudge(Tid, u64),
+    /// A thread does not wait for a pipe any more.
+    LeavePipe(Tid, u32),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -128,10 +130,14 @@ impl Effects {
         self.list.push(Effect::Nudge(tid, signals));
     }
 
-    /// A request is given up that may have opened something already.
-    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
-        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
-            self.list.push(Effect::Close(pid, call.kept));
+    /// A request of a thread is given up that may have opened something already, or waits for a pipe.
+    pub fn drop_kept(&mut self, (pid, tid): (Pid, Tid), call: &Call) {
+        match call.any {
+            Any::Open(_) if call.kept != 0 => self.list.push(Effect::Close(pid, call.kept)),
+            Any::PipeRead(_) | Any::PipeWrite(_) if call.kept != 0 => {
+                self.list.push(Effect::LeavePipe(tid, call.kept - 1));
+            }
+            _ => {}
         }
     }
 

@@ -216,7 +216,7 @@ impl Unixd {
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {
             let tid = self.caller.tid;
-            self.life().unblock(tid);
+            self.life().give_up(tid);
         }
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
             self.perform();

@@ -99,6 +99,11 @@ impl Shared {
         (end <= self.bytes).then(|| (Area::va(self.index) as usize + offset) as *mut u8)
     }
 
+    /// Where bytes are, if they lie inside.
+    pub fn address(&self, offset: usize, bytes: usize) -> Option<u64> {
+        self.pointer(offset, bytes).map(|at| at as u64)
+    }
+
     /// Copies bytes from other shared memory, if both ranges lie inside.
     pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
         let places = (self.pointer(offset, bytes), from.pointer(from_offset, bytes));
