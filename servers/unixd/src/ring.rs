@@ -345,3 +345,34 @@ impl Pipe {
         found
     }
 }
+
+/// What the server moves itself.
+impl Pipe {
+    /// Bytes that can be taken out. `None`: nobody is left who could write any.
+    pub fn filled(&self) -> Option<usize> {
+        (self.length > 0 || self.writers > 0).then_some(self.length)
+    }
+    /// Bytes that there is room for, of so many. `None`: nobody is left who could read any.
+    pub fn vacant(&mut self, bytes: usize) -> Option<usize> {
+        (self.readers > 0).then(|| self.make_room(bytes))
+    }
+    /// Copies the first bytes, which are there.
+    pub fn peek(&self, to: &mut [u8]) {
+        self.memory.pieces(self.head, to.len(), |from, at, bytes| {
+            self.memory.map.read(from, &mut to[at..at + bytes]);
+            bytes
+        });
+    }
+    /// Forgets the first bytes, which are there.
+    pub fn skip(&mut self, bytes: usize) {
+        self.consume(bytes);
+    }
+    /// Adds bytes for which there is room.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.memory.pieces(self.tail(), bytes.len(), |to, at, n| {
+            self.memory.map.write(to, &bytes[at..at + n]);
+            n
+        });
+        self.length += bytes.len();
+    }
+}
