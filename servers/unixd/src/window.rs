@@ -99,6 +99,11 @@ impl Shared {
         (end <= self.bytes).then(|| (Area::va(self.index) as usize + offset) as *mut u8)
     }
 
+    /// Where bytes are, if they lie inside.
+    pub fn address(&self, offset: usize, bytes: usize) -> Option<u64> {
+        self.pointer(offset, bytes).map(|at| at as u64)
+    }
+
     /// Copies bytes to private memory, if all of them lie inside.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         let Some(from) = self.pointer(offset, to.len()) else { return };

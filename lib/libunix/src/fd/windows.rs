@@ -14,7 +14,6 @@ use crate::errno::{Errno, Result};
 use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
 use libos::guarded::Memory;
-use unixproto::files::PIPE_BYTES;
 use unixproto::ops::Part;
 
 pub use place::WINDOW_BYTES;
@@ -54,9 +53,6 @@ pub enum View {
 
 /// How often a Frame is asked for that others take away before it is used.
 const TRIES: u32 = 16;
-
-/// Layout number of the rings of pipes, which never change.
-const RING_LAYOUT: u32 = 0;
 
 impl Windows {
     /// None is used.
@@ -236,51 +232,6 @@ fn show(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
         place::close(index);
     }
     result
-}
-
-/// The ring of a pipe.
-#[derive(Clone, Copy)]
-pub struct Ring(Memory);
-
-impl Ring {
-    /// A part of the ring, as far as it is one.
-    pub fn part(&self, offset: u64, len: u64) -> Memory {
-        self.0.skip(offset.min(PIPE_BYTES) as usize).first(len.min(PIPE_BYTES) as usize)
-    }
-}
-
-/// The key of the window on the ring of a pipe: no inode has the top bit.
-pub const fn ring_key(desc: u32) -> u64 {
-    1 << 63 | desc as u64
-}
-
-/// The ring of a pipe, to be read or to be written, for one read or write. `EBUSY`: this process does
-/// not get it. Only file windows are opened meanwhile, and not as many as there are places.
-pub fn ring(io: &mut Io, desc: u32, write: bool) -> Result<Ring> {
-    let inode = ring_key(desc);
-    let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    let Files { fds: Fds { windows, .. }, mm } = io.files();
-    if let Some(index) = windows.find(&part, write) {
-        return Ok(Ring(place::memory(index, PIPE_BYTES)));
-    }
-    let index = windows.vacate();
-    windows.capabilities.prepare(&mut mm.caps.arena, index)?;
-    let caps = Caps::receive(place::frame_slot(index));
-    server::call_caps(op::PipeRing { desc }, 0, 0, caps)?;
-    // Another process may have used the end meanwhile, so that the ring was taken back.
-    show(index, 0, PIPE_BYTES, write).map_err(|_| Errno::EBUSY)?;
-    let window = Window {
-        inode,
-        layout: RING_LAYOUT,
-        start: 0,
-        bytes: PIPE_BYTES,
-        writable: write,
-        stale: false,
-        used: 0,
-    };
-    windows.places[index] = Some(window);
-    windows.touch(index);
-    Ok(Ring(place::memory(index, PIPE_BYTES)))
 }
 
 impl Default for Windows {

@@ -54,6 +54,11 @@ impl Unixd {
         if bytes == 0 {
             return Ok(0);
         }
+        for end in [from, to] {
+            if let End::Pipe(pipe) = end {
+                self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
+            }
+        }
         if let End::Pipe(pipe) = from {
             bytes = bytes.min(self.pipes.filled(pipe, caller, !from_waits)?);
         }
