@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use unixproto::signals::SigInfo;
-use unixproto::Any;
+use unixproto::{Any, Words};
 
 /// Something that others must do.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,8 @@ pub struct Effects {
     posts: VecDeque<Post>,
     /// A signal to a group is among them.
     grouped: bool,
+    /// Who is answered last of all, and what: the processor goes to that thread.
+    last: Option<(Tid, Words)>,
     /// Somebody watches something: else nobody need be told of changes.
     watched: bool,
 }
@@ -80,6 +82,22 @@ impl Effects {
     #[inline]
     pub fn wake(&mut self, tid: Tid) {
         self.woken.push_back(tid);
+    }
+
+    /// A thread that does not wait any more is answered last of all, before the server waits: so it runs next.
+    /// `false`: that is another one.
+    pub fn answer_last(&mut self, tid: Tid, words: Words) -> bool {
+        let is_free = self.last.is_none();
+        if is_free {
+            self.last = Some((tid, words));
+        }
+        is_free
+    }
+
+    /// Who is answered now, last of all.
+    #[inline]
+    pub fn take_last(&mut self) -> Option<(Tid, Words)> {
+        self.last.take()
     }
 
     /// The next thread whose request is tried again.

@@ -22,7 +22,7 @@ use memfs::Ino;
 use unixproto::files::*;
 use unixproto::ops::Piped;
 use unixproto::signals::SIGPIPE;
-use unixproto::Errno;
+use unixproto::{Errno, Reply};
 
 /// Pages that are kept for the next pipes.
 const KEPT: usize = 4;
@@ -497,6 +497,25 @@ fn pass_to_readers(
         if passed == 0 && !their_hole {
             break;
         }
-        advance(pipe, READ, procs, (passed, their_hole), fx);
+        answer_reader(pipe, procs, (passed, their_hole), fx);
+    }
+}
+
+/// The reader that has waited longest has got so much. If it runs before the writer does, it is most likely waiting again
+/// when that one writes next.
+fn answer_reader(
+    pipe: &mut Pipe,
+    procs: &mut Procs,
+    (bytes, hole): (usize, bool),
+    fx: &mut Effects,
+) {
+    let Some(tid) = pipe.lent[READ].front().map(|reader| reader.tid) else { return };
+    let answer = Piped { count: bytes as u64, again: hole };
+    if !fx.answer_last(tid, answer.encode()) {
+        return advance(pipe, READ, procs, (bytes, hole), fx);
+    }
+    pipe.lent[READ].pop_front();
+    if let Some(blocked) = procs.blocked_mut(tid) {
+        *blocked = None;
     }
 }
