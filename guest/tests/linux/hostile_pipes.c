@@ -2,6 +2,7 @@
 // what is to be read and write what it writes itself, also by requests that no library would send.
 //
 // build: gcc
+// cores: 4
 // timeout: 60
 // expect-stdout: passed\n
 #include "test.h"

@@ -335,7 +335,7 @@ impl Pipes {
     pub fn write_lent(
         &mut self,
         pipe: u32,
-        nonblocking: bool,
+        (nonblocking, flags): (bool, u32),
         (caller, call): (Speaker, &mut Call),
         total: u64,
         procs: &mut Procs,
@@ -346,11 +346,13 @@ impl Pipes {
         if call.hole || call.done >= total {
             return piped(call.done, call.hole);
         }
+        let now = nonblocking || flags & splice::NONBLOCK != 0;
+        let partly = now || flags & splice::SOME != 0;
         let it = self.get_mut(pipe)?;
         if it.is_broken() {
             return broken(caller, call.done, fx);
         }
-        if nonblocking {
+        if partly {
             pull_all(it, procs, fx);
         }
         let own = Lent::by(procs, caller.tid)?;
@@ -359,7 +361,7 @@ impl Pipes {
             let left = total - call.done;
             // The rest stays where it is, if it must wait anyway: then whoever reads next gets it by one copy. The
             // pipe is as full at first as it would be.
-            if left > 0 && (left <= it.room() || call.kept == 0 || nonblocking) {
+            if left > 0 && (left <= it.room() || call.kept == 0 || partly) {
                 let (pulled, hole) = it.pull(own, call.done, left);
                 call.done += pulled;
                 if pulled > 0 {
@@ -370,11 +372,11 @@ impl Pipes {
                 }
             }
         }
-        if call.done == total || nonblocking && call.done > 0 {
+        if call.done == total || partly && call.done > 0 {
             return piped(call.done, false);
         }
-        if nonblocking {
-            return Err(Errno::EAGAIN);
+        if partly {
+            return wait(it, caller, now);
         }
         let left = total - call.done;
         wait_lending((pipe, it), WRITE, (caller, call), left)
@@ -423,10 +425,15 @@ impl Pipes {
         }
     }
 
-    /// Copies the first bytes of a pipe.
-    pub fn peek(&self, pipe: u32, to: &mut [u8]) {
-        if let Ok(it) = self.get(pipe) {
-            it.peek(to);
+    /// Takes a pipe out, to have something done with what it holds. It is to be [put back](Self::put_back).
+    pub fn lift(&mut self, pipe: u32) -> Result<Pipe, Errno> {
+        self.table.get_mut(pipe as usize).and_then(Option::take).ok_or(Errno::EBADF)
+    }
+
+    /// Puts back what was [lifted](Self::lift).
+    pub fn put_back(&mut self, pipe: u32, lifted: Pipe) {
+        if let Some(place) = self.table.get_mut(pipe as usize) {
+            *place = Some(lifted);
         }
     }
 
@@ -438,12 +445,25 @@ impl Pipes {
         }
     }
 
-    /// Adds bytes for which there is room.
-    pub fn append(&mut self, pipe: u32, bytes: &[u8], fx: &mut Effects) {
+    /// There is more to be read in a pipe.
+    pub fn filled_anew(&mut self, pipe: u32, fx: &mut Effects) {
         if let Ok(it) = self.get_mut(pipe) {
-            it.append(bytes);
             wake(pipe, it, true, fx);
         }
+    }
+
+    /// Adds bytes for which there is room; see [`Pipe::add`].
+    pub fn add_bytes(
+        &mut self,
+        pipe: u32,
+        bytes: usize,
+        fx: &mut Effects,
+        fill: impl FnOnce([&mut [u8]; 2]) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let it = self.get_mut(pipe)?;
+        let added = it.add(bytes, fill)?;
+        wake(pipe, it, true, fx);
+        Ok(added)
     }
 }
 

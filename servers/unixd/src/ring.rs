@@ -61,6 +61,26 @@ impl Memory {
         }
         first + copy(0, first, bytes - first)
     }
+    /// Some of it, that lies inside.
+    fn part(&self, at: usize, bytes: usize) -> &[u8] {
+        let Some(address) = self.map.address(at, bytes) else { return &[] };
+        // SAFETY: mapped as long as `self` lives; the Frame is the server's alone, and nothing is copied into it but by
+        // who has `self` to himself.
+        unsafe { core::slice::from_raw_parts(address as *const u8, bytes) }
+    }
+    /// So many bytes from a place on, and so many at the start, which lie before that.
+    fn places(&mut self, at: usize, bytes: usize, behind: usize) -> [&mut [u8]; 2] {
+        debug_assert!(behind <= at);
+        let addresses = (self.map.address(at, bytes), self.map.address(0, behind));
+        let (Some(first), Some(second)) = addresses else { return [&mut [], &mut []] };
+        // SAFETY: as in `part`, and the two do not meet.
+        unsafe {
+            [
+                core::slice::from_raw_parts_mut(first as *mut u8, bytes),
+                core::slice::from_raw_parts_mut(second as *mut u8, behind),
+            ]
+        }
+    }
     /// The place so many bytes further on.
     #[inline]
     fn further(&self, at: usize, bytes: usize) -> usize {
@@ -356,23 +376,25 @@ impl Pipe {
     pub fn vacant(&mut self, bytes: usize) -> Option<usize> {
         (self.readers > 0).then(|| self.make_room(bytes))
     }
-    /// Copies the first bytes, which are there.
-    pub fn peek(&self, to: &mut [u8]) {
-        self.memory.pieces(self.head, to.len(), |from, at, bytes| {
-            self.memory.map.read(from, &mut to[at..at + bytes]);
-            bytes
-        });
+    /// The first bytes, which are there: those behind the end of the ring come second.
+    pub fn front(&self, bytes: usize) -> [&[u8]; 2] {
+        let first = bytes.min(self.memory.bytes - self.head);
+        [self.memory.part(self.head, first), self.memory.part(0, bytes - first)]
     }
     /// Forgets the first bytes, which are there.
     pub fn skip(&mut self, bytes: usize) {
         self.consume(bytes);
     }
-    /// Adds bytes for which there is room.
-    pub fn append(&mut self, bytes: &[u8]) {
-        self.memory.pieces(self.tail(), bytes.len(), |to, at, n| {
-            self.memory.map.write(to, &bytes[at..at + n]);
-            n
-        });
-        self.length += bytes.len();
+    /// Has bytes added for which there is room: `fill` is told where they go, and answers how many there are.
+    pub fn add(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce([&mut [u8]; 2]) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let tail = self.tail();
+        let first = bytes.min(self.memory.bytes - tail);
+        let added = fill(self.memory.places(tail, first, bytes - first))?;
+        self.length += added.min(bytes);
+        Ok(added)
     }
 }

@@ -913,7 +913,10 @@ requests! {
         /// Description.
         desc: u32,
         /// Bytes that it lends.
-        bytes: u64
+        bytes: u64,
+        /// [`files::splice::SOME`](crate::files::splice::SOME): it waits for the first bytes only;
+        /// [`NONBLOCK`](crate::files::splice::NONBLOCK): for none.
+        flags: u32
     ) -> Piped;
     /// What a description is, for one that the caller holds but did not open (`Attach`).
     66 Describe(

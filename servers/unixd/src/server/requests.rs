@@ -290,7 +290,7 @@ impl Unixd {
                 let desc = descs.of(caller.pid, op.desc)?;
                 desc.writable()?;
                 let (pipe, nonblocking) = (pipe_of(desc)?, desc.nonblocking());
-                pipes.write_lent(pipe, nonblocking, (caller, call), op.bytes, procs, fx)
+                pipes.write_lent(pipe, (nonblocking, op.flags), (caller, call), op.bytes, procs, fx)
             }
             _ => Err(Errno::EINVAL),
         }

@@ -11,7 +11,7 @@ use crate::fd::{install_two, stream, File};
 use crate::mm::user;
 use crate::process::{Io, Task};
 use crate::server::{self, op, restart, Loan};
-use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
+use unixproto::files::{splice, Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
 use unixproto::ops::Opened;
 
 /// From this many bytes on lending a buffer is cheaper than the data area.
@@ -129,7 +129,7 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
             }
             continue;
         };
-        let request = op::PipeWrite { desc, bytes };
+        let request = op::PipeWrite { desc, bytes, flags: 0 };
         let done = match server::wait_lending(io, request, Loan { address, bytes, write: false }) {
             Ok(done) => done,
             Err(error) => return stream::partial(total, error),
@@ -144,6 +144,32 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
         if done.again && (tries == 0 || !from.have_ready(io, bytes - count)) {
             return stream::partial(total, Errno::EFAULT);
         }
+    }
+    Ok(total)
+}
+
+/// Writes to a pipe until it is full. It waits for the first room only, or not at all.
+pub fn write_some(io: &mut Io, desc: u32, from: &mut Cursor, now: bool) -> Result<u64> {
+    let (mut total, mut tries) = (0, TRIES);
+    let mut flags = if now { splice::NONBLOCK } else { splice::SOME };
+    while let Some((address, bytes)) = from.piece() {
+        let result = from.probe_in(&mut io.mm).and_then(|()| {
+            let request = op::PipeWrite { desc, bytes, flags };
+            server::wait_lending(io, request, Loan { address, bytes, write: false })
+        });
+        let done = match result {
+            Ok(done) => done,
+            Err(Errno::EAGAIN) if total > 0 => break,
+            Err(error) => return stream::partial(total, error),
+        };
+        let count = done.count.min(bytes);
+        from.skip(count);
+        total += count;
+        tries = if count > 0 { TRIES } else { tries - 1 };
+        if count < bytes && (!done.again || tries == 0) {
+            break;
+        }
+        flags = splice::NONBLOCK;
     }
     Ok(total)
 }
