@@ -86,7 +86,7 @@ impl<const BYTES: u64> Places for Area<BYTES> {
 
     #[inline]
     fn number(piece: &Piece) -> u64 {
-        piece.name.rotate_left(20) ^ piece.offset / PAGE
+        piece.name.rotate_left(20) ^ (piece.offset / PAGE)
     }
     #[inline]
     fn is_kept(piece: &Piece) -> bool {

@@ -48,7 +48,7 @@ pub struct Piece {
 /// A number for what has a byte of a file.
 #[inline]
 pub fn number(inode: u64, offset: u64) -> u64 {
-    inode.rotate_left(24) ^ offset / WINDOW_BYTES
+    inode.rotate_left(24) ^ (offset / WINDOW_BYTES)
 }
 
 /// Why something cannot be shown.
