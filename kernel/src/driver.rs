@@ -72,6 +72,19 @@ impl CpuDriver {
         self.vm.set_core(core);
     }
 
+    /// Lets other cores read what this one's ephemeral mappings came to.
+    pub fn publish_maps(&self) {
+        let counted = arch::maps_counters();
+        for (counter, value) in [
+            (Counter::EphemeralHits, counted.hits),
+            (Counter::EphemeralMisses, counted.misses),
+            (Counter::EphemeralLocal, counted.local),
+            (Counter::EphemeralRemote, counted.remote),
+        ] {
+            self.core.shared.set_counter(counter, value);
+        }
+    }
+
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
         match counter {

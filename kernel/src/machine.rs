@@ -44,6 +44,9 @@ pub fn shutdown(local: &mut CpuDriver, _status: u32) -> ! {
 /// A counter by its number, of core `core - 1`; of the core of `local` for 0.
 pub fn read_counter(local: &CpuDriver, number: u32, core: u32) -> Result<Value, Status> {
     let counter = *Counter::ALL.get(number as usize).ok_or(Status::OutOfRange)?;
+    if arch::SPARSE {
+        local.publish_maps();
+    }
     let value = match core.checked_sub(1) {
         None => local.counter(counter),
         Some(core) => {

@@ -125,13 +125,14 @@ impl Occupancy {
         self.turn.load(Relaxed) == u64::from(core.0)
     }
 
-    /// Waits until it is the turn of a core that works.
-    pub fn await_turn(&self, core: CoreId) {
+    /// Waits until it is the turn of a core that works. `answer` does meanwhile what whose turn it is may be waiting for.
+    pub fn await_turn(&self, core: CoreId, answer: impl Fn()) {
         let own = u64::from(core.0);
         while self.turn.load(Acquire) != own {
             if self.turn.compare_exchange(NOBODY, own, AcqRel, Relaxed).is_ok() {
                 return;
             }
+            answer();
             core::hint::spin_loop();
         }
     }

@@ -4,7 +4,7 @@
 
 use super::host::phys_to_virt;
 use core::ops::Range;
-use ephemeral::{Alone, Cache, Cores, Guarded, Machine, State};
+use ephemeral::{Alone, Cache, Cores, Counters, Ephemeral as _, Guarded, Machine, State};
 use paging::PAGE;
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
@@ -52,6 +52,11 @@ pub fn maps() -> &'static Maps {
     MAPS.get().expect("there is memory")
 }
 
+/// What it came to.
+pub fn maps_counters() -> Counters {
+    MAPS.get().map_or(Counters::default(), |maps| maps.counters())
+}
+
 fn change(base: u64, bytes: u64, change: impl Fn(&mut Shown)) {
     for pa in (base & !(PAGE - 1)..base + bytes).step_by(PAGE as usize) {
         SHOWN.with_borrow_mut(|all| {
@@ -94,6 +99,13 @@ pub fn lend_at_start(_range: &Range<u64>, _cores: u32) {}
 
 /// One of them has read it.
 pub fn was_read(_range: &Range<u64>) {}
+
+/// Core `_core` takes interrupts from now on.
+pub fn join_maps(_core: usize) {}
+
+/// Core `_core` forgets what others ask for: nobody does.
+#[inline(always)]
+pub fn answer_maps(_core: usize) {}
 
 /// Is the page at `pa` that of objects?
 pub fn is_shown(pa: u64) -> bool {

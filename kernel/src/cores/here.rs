@@ -73,6 +73,7 @@ impl ThisCore {
     #[inline]
     pub fn answer_shootdowns(&self) {
         let id = self.id.index();
+        arch::answer_maps(id);
         let port = |core| self.port(core);
         let answered = port(id).answer(id, port, |request| match request {
             Request::Everything => arch::flush_tlb(),

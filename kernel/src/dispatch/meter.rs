@@ -50,7 +50,7 @@ impl Meter {
     /// Waits for the turn of this core, if they take turns.
     fn take_turn(&mut self, id: CoreId, alarm: &mut Alarm) {
         if let Some(occupancy) = self.occupancy.filter(|occupancy| occupancy.has_turns()) {
-            occupancy.await_turn(id);
+            occupancy.await_turn(id, || arch::answer_maps(id.index()));
             self.turn_end = arch::tsc() + TURN;
             alarm.want(self.turn_end);
         }

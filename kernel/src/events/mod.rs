@@ -112,6 +112,9 @@ pub(crate) fn leave(core: &mut Core) {
 fn reschedule(core: &mut Core) {
     let local = &mut core.local;
     if local.sched.must_switch() {
+        if arch::SPARSE {
+            local.publish_maps();
+        }
         local.sched.pick_next();
         core.head.current_ctx = match local.sched.current() {
             Some(dcb) => dcb.context(),

@@ -129,6 +129,7 @@ fn prepare(local: &mut CpuDriver, info: &BootInfo) {
 /// From now on this core takes interrupts, as soon as it leaves the kernel.
 fn go_online(core: &Core) {
     core.local.core.cores.get(core.local.core.id).online.store(true, Ordering::Release);
+    arch::join_maps(core.local.core.id.index());
 }
 
 #[cfg(target_os = "none")]

@@ -15,7 +15,6 @@ use trace::Mark;
 use unixproto::signals::{killed, SIGKILL};
 use uvm::{Access, FaultError};
 
-const TRAP_FLAG: u64 = 0x100;
 /// Vector of general protection faults.
 const GENERAL_PROTECTION: u64 = 13;
 
@@ -52,8 +51,8 @@ fn settle(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
             signal::check_rip(p, regs);
         }
         // In the middle of the way back the kernel sees to it that nothing traps.
-        let step = if trace_library::steps() { TRAP_FLAG } else { 0 };
-        regs.rflags = regs.rflags & !TRAP_FLAG | step;
+        let step = if trace_library::steps() { trace_library::TRAP_FLAG } else { 0 };
+        regs.rflags = regs.rflags & !trace_library::TRAP_FLAG | step;
     }
     go(p.pid, frame)
 }

@@ -11,6 +11,7 @@ use crate::server::SCRATCH;
 use crate::signals::from_kernel;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
+use alloc::vec::Vec;
 use files::{Piece, Refusal, Writer};
 use libos::ipc::Caps;
 use libos::Rights;
@@ -62,6 +63,10 @@ pub fn refused(refusal: Refusal, caller: Speaker, fx: &mut Effects) -> Errno {
 impl Contents<'_> {
     /// What may be read.
     pub fn read_begin(&mut self, op: op::ReadBegin) -> Tried {
+        done(self.read_part(op)?)
+    }
+
+    fn read_part(&mut self, op: op::ReadBegin) -> Result<Part, Errno> {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         desc.readable()?;
         let offset = if op.offset == AT_OFFSET { desc.offset } else { op.offset };
@@ -69,7 +74,7 @@ impl Contents<'_> {
         if op.offset == AT_OFFSET {
             self.descs.of_mut(self.caller.pid, op.desc)?.offset = offset + part.bytes;
         }
-        done(part)
+        Ok(part)
     }
 
     /// Room for what is to be written by the library itself.
@@ -80,12 +85,7 @@ impl Contents<'_> {
     /// Writes what is in the data area.
     pub fn write_at(&mut self, call: &Call, op: op::WriteAt) -> Tried {
         let data = self.procs.a(self.caller, call)?;
-        let bytes = data.len() as u64;
-        let room = op::WriteBegin { desc: op.desc, offset: op.offset, bytes };
-        let (ino, part) = self.grant(room, op.offset != AT_OFFSET)?;
-        let data = data.get(..part.bytes as usize).ok_or(Errno::EIO)?;
-        self.files.store(ino, part.offset, data)?;
-        count(data.len())
+        count(self.deliver(op.desc, op.offset, &data)?)
     }
 
     /// Makes room for what is to be written, as far as there is any: `just_there`, or at the end if the
@@ -111,6 +111,29 @@ impl Contents<'_> {
             self.descs.of_mut(self.caller.pid, op.desc)?.offset = part.offset + part.bytes;
         }
         Ok((ino, part))
+    }
+
+    /// Up to so many bytes of a file.
+    pub fn fetch(&mut self, desc: u32, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
+        let part = self.read_part(op::ReadBegin { desc, offset, bytes: bytes as u64 })?;
+        let (ino, _) = file_of(self.descs, self.caller, desc)?;
+        let mut data = alloc::vec![0; part.bytes as usize];
+        let (mut at, end) = (part.offset, part.offset + part.bytes);
+        while let Some((from, to)) = self.files.next_data(ino, at)?.filter(|data| data.0 < end) {
+            let (first, behind) = ((from - part.offset) as usize, to.min(end) - part.offset);
+            self.files.load(ino, from, &mut data[first..behind as usize])?;
+            at = to;
+        }
+        Ok(data)
+    }
+
+    /// Writes bytes to a file, at its offset or just there. Answers how many there was room for.
+    pub fn deliver(&mut self, desc: u32, offset: u64, data: &[u8]) -> Result<usize, Errno> {
+        let room = op::WriteBegin { desc, offset, bytes: data.len() as u64 };
+        let (ino, part) = self.grant(room, offset != AT_OFFSET)?;
+        let data = data.get(..part.bytes as usize).ok_or(Errno::EIO)?;
+        self.files.store(ino, part.offset, data)?;
+        Ok(data.len())
     }
 
     /// A Frame with a part of a file, to read or also to write.

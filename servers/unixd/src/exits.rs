@@ -171,10 +171,7 @@ impl Life<'_> {
 
     /// `SIGCHLD` for the end of a child, and its waits.
     fn tell_parent(&mut self, parent: Pid, pid: Pid, uid: u32, status: u32) {
-        let (code, value) = match status & 0x7f {
-            0 => (CLD_EXITED, status >> 8 & 0xff),
-            signal => (CLD_KILLED, signal),
-        };
+        let (code, value) = end_of_child(status);
         let info = SigInfo { code, pid, uid, status: value as i32, value: 0 };
         self.tell_of_child(parent, info);
     }

@@ -313,12 +313,17 @@ impl Life<'_> {
         let (parent, uid) = (proc.parent, proc.who.users.real);
         self.wake_process(parent);
         self.fx.retry();
-        let Ok(Ok(session)) = self.procs.live(parent).map(|proc| proc.session()) else { return };
-        if session.header().child_flags.load(Relaxed) & CHLD_NOSTOP != 0 {
+        if !self.hears_of_stops(parent) {
             return;
         }
         let info = SigInfo { code, pid, uid, status: signal as i32, value: 0 };
         self.fx.post(parent, SIGCHLD, info);
+    }
+
+    /// Does a process want `SIGCHLD` also when a child stops or goes on?
+    pub fn hears_of_stops(&self, pid: Pid) -> bool {
+        let session = self.procs.live(pid).and_then(|proc| proc.session());
+        session.is_ok_and(|session| session.header().child_flags.load(Relaxed) & CHLD_NOSTOP == 0)
     }
 }
 

@@ -277,6 +277,63 @@ impl Pipes {
     }
 }
 
+/// What the server moves itself.
+impl Pipes {
+    /// Bytes that can be taken out of a pipe; else what the caller is answered.
+    pub fn filled(
+        &mut self,
+        pipe: u32,
+        caller: Speaker,
+        nonblocking: bool,
+    ) -> Result<usize, Tried> {
+        let it = self.get_mut(pipe).map_err(Err)?;
+        match it.filled(caller.pid).map_err(Err)? {
+            None => Err(count(0)),
+            Some(0) => Err(wait(it, caller, nonblocking)),
+            Some(bytes) => Ok(bytes),
+        }
+    }
+
+    /// Bytes that there is room for in a pipe, of so many; else what the caller is answered.
+    pub fn vacant(
+        &mut self,
+        pipe: u32,
+        caller: Speaker,
+        (nonblocking, bytes): (bool, usize),
+        fx: &mut Effects,
+    ) -> Result<usize, Tried> {
+        let it = self.get_mut(pipe).map_err(Err)?;
+        match it.vacant(caller.pid, bytes).map_err(Err)? {
+            None => Err(broken(caller, 0, fx)),
+            Some(0) => Err(wait(it, caller, nonblocking)),
+            Some(bytes) => Ok(bytes),
+        }
+    }
+
+    /// Copies the first bytes of a pipe.
+    pub fn peek(&self, pipe: u32, to: &mut [u8]) {
+        if let Ok(it) = self.get(pipe) {
+            it.peek(to);
+        }
+    }
+
+    /// Forgets the first bytes of a pipe.
+    pub fn skip(&mut self, pipe: u32, bytes: usize, fx: &mut Effects) {
+        if let Ok(it) = self.get_mut(pipe) {
+            it.skip(bytes);
+            wake(pipe, it, false, fx);
+        }
+    }
+
+    /// Adds bytes for which there is room.
+    pub fn append(&mut self, pipe: u32, bytes: &[u8], fx: &mut Effects) {
+        if let Ok(it) = self.get_mut(pipe) {
+            it.append(bytes);
+            wake(pipe, it, true, fx);
+        }
+    }
+}
+
 /// The answer with a part of a ring, or waiting for one.
 fn reserved(ring: Option<Ring>, pipe: &mut Pipe, caller: Speaker, nonblocking: bool) -> Tried {
     match ring {

@@ -457,3 +457,44 @@ impl Pipe {
         Ok(Some(Ring { offset: self.tail() as u64, bytes }))
     }
 }
+
+/// What the server moves itself, for a process that uses an end.
+impl Pipe {
+    /// Bytes that can be taken out. `None`: nobody is left who could write any.
+    pub fn filled(&mut self, pid: Pid) -> Result<Option<usize>, Errno> {
+        if self.length == 0 {
+            return Ok((self.writers > 0).then_some(0));
+        }
+        match self.taken.is_some() || self.enter(pid, End::Read) == Err(Errno::EAGAIN) {
+            true => Ok(Some(0)),
+            false => Ok(Some(self.length)),
+        }
+    }
+    /// Bytes that there is room for, of so many. `None`: nobody is left who could read any.
+    pub fn vacant(&mut self, pid: Pid, bytes: usize) -> Result<Option<usize>, Errno> {
+        if self.readers == 0 {
+            return Ok(None);
+        }
+        match self.put.is_some() || self.enter(pid, End::Write) == Err(Errno::EAGAIN) {
+            true => Ok(Some(0)),
+            false => Ok(Some(self.make_room(bytes))),
+        }
+    }
+    /// Copies the first bytes, which are there.
+    pub fn peek(&self, to: &mut [u8]) {
+        self.memory.pieces(self.head, to.len(), |from, at, bytes| {
+            self.memory.map.read(from, &mut to[at..at + bytes]);
+        });
+    }
+    /// Forgets the first bytes, which are there.
+    pub fn skip(&mut self, bytes: usize) {
+        self.consume(bytes);
+    }
+    /// Adds bytes for which there is room.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.memory.pieces(self.tail(), bytes.len(), |to, at, n| {
+            self.memory.map.write(to, &bytes[at..at + n]);
+        });
+        self.length += bytes.len();
+    }
+}

@@ -4,6 +4,7 @@ pub mod boot;
 mod perform;
 mod requests;
 pub mod sets;
+mod splice;
 
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;

@@ -19,15 +19,13 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use libos::Cap;
 use unixproto::ops::TraceCommand;
-use unixproto::session::{CHLD_NOSTOP, DATA_BYTES, NOTE_TRACE};
+use unixproto::session::{DATA_BYTES, NOTE_TRACE};
 use unixproto::signals::*;
 use unixproto::trace::*;
 use unixproto::{op, Any, Errno, Reply};
 
 /// How long a thread has time to answer.
 const PATIENCE_NS: u64 = 2_000_000_000;
-/// `si_code`: a traced child has stopped.
-const CLD_TRAPPED: i32 = 4;
 
 const GO_ON: TraceCommand = TraceCommand { what: command::RESUME, number: 0, address: 0, value: 0 };
 
@@ -147,11 +145,7 @@ impl Life<'_> {
         let (tracer, leader) = (tracee.tracer, tracee.leader);
         let uid = self.procs.real_user(leader);
         let info = SigInfo { code, pid: tid, uid, status: status as i32, value: 0 };
-        let quiet = |header: &unixproto::session::Header| {
-            header.child_flags.load(Relaxed) & CHLD_NOSTOP != 0
-        };
-        let session = self.procs.live(tracer).and_then(|proc| proc.session());
-        if code == CLD_TRAPPED && session.is_ok_and(|session| quiet(session.header())) {
+        if code == CLD_TRAPPED && !self.hears_of_stops(tracer) {
             self.wake_process(tracer);
             return self.fx.retry();
         }
@@ -332,7 +326,9 @@ impl Life<'_> {
     fn let_go(&mut self, tid: Tid, signal: u32) {
         let Some(tracee) = self.procs.tracees.remove(tid) else { return };
         self.show_trace(tid, 0);
-        self.procs.tracees.asked.remove(&tid);
+        if let Some(asked) = self.procs.tracees.asked.remove(&tid) {
+            self.fx.wake(asked.by);
+        }
         if matches!(tracee.phase, Phase::Stopped | Phase::Listening) {
             if self.procs.get(tracee.leader).is_ok_and(|proc| proc.stopped) && signal == 0 {
                 // Its process has stopped, and it with it.
@@ -368,7 +364,7 @@ impl Life<'_> {
             _ if call.late => Err(Errno::EIO),
             // Another thread of the tracer, or another process, was first.
             Some(_) => {
-                self.procs.tracees.waiting.push(by);
+                self.procs.tracees.waiting.insert(by);
                 self.patience()
             }
             None => {
@@ -435,12 +431,12 @@ impl Life<'_> {
         if leader == self.caller.pid || value > DATA_BYTES as u64 {
             return Err(Errno::EINVAL);
         }
-        let asked = self.procs.tracees.asked.iter().find(|(_, asked)| asked.by == self.caller.tid);
-        let asked = asked.map(|(&tid, _)| tid).filter(|&tid| self.procs.leader(tid) == leader);
-        let server = match asked {
-            Some(tid) => tid,
-            None => self.server_of(leader).ok_or(Errno::EIO)?,
-        };
+        let before = self
+            .procs
+            .tracees
+            .asked_by(self.caller.tid)
+            .find(|&it| self.procs.leader(it) == leader);
+        let server = before.or_else(|| self.server_of(leader)).ok_or(Errno::EIO)?;
         // A thread that had to be woken is sent the command when it is there.
         self.ask(call, server, TraceCommand { what, number: 0, address, value }, data)
     }
@@ -537,7 +533,8 @@ impl Life<'_> {
         if let Some(asked) = self.procs.tracees.asked.remove(&tid) {
             self.fx.wake(asked.by);
         }
-        self.procs.tracees.asked.retain(|_, asked| asked.by != tid);
+        let of_its: Vec<Tid> = self.procs.tracees.asked_by(tid).collect();
+        of_its.into_iter().for_each(|tid| self.asked_enough(tid));
         let parent = self.procs.get(tid).map(|proc| proc.parent);
         let Some(tracee) = self.procs.tracees.get_mut(tid) else { return };
         if tracee.phase == Phase::Ended {
@@ -550,10 +547,7 @@ impl Life<'_> {
         }
         let status = honest(status);
         (tracee.phase, tracee.news) = (Phase::Ended, Some(status));
-        let (code, value) = match status & 0x7f {
-            0 => (CLD_EXITED, status >> 8 & 0xff),
-            signal => (CLD_KILLED, signal),
-        };
+        let (code, value) = end_of_child(status);
         self.tell_tracer(tid, code, value);
     }
 

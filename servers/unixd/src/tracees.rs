@@ -3,7 +3,7 @@
 use crate::procs::Pid;
 use crate::threads::Tid;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use unixproto::signals::SIGTRAP;
 use unixproto::trace::{flag, stop, INFO_BYTES, OPTION_EVENTS};
@@ -27,7 +27,7 @@ pub enum Phase {
 
 /// A traced thread.
 pub struct Tracee {
-    /// The process that traces it.
+    /// The process that traces it: as long as it does.
     pub tracer: Pid,
     /// The process whose thread it is.
     pub leader: Pid,
@@ -130,10 +130,13 @@ pub struct Asked {
 #[derive(Default)]
 pub struct Tracees {
     all: BTreeMap<Tid, Box<Tracee>>,
+    /// The same by who traces them, and by whose threads they are.
+    by_tracer: BTreeSet<(Pid, Tid)>,
+    by_leader: BTreeSet<(Pid, Tid)>,
     /// What is being asked of which thread: traced ones, and those that serve who may look into their memory.
     pub asked: BTreeMap<Tid, Asked>,
     /// Threads that wait until another one has been answered.
-    pub waiting: Vec<Tid>,
+    pub waiting: BTreeSet<Tid>,
     /// The number of the last command.
     number: u32,
 }
@@ -158,16 +161,21 @@ impl Tracees {
     }
     /// Adds one.
     pub fn add(&mut self, tid: Tid, tracee: Tracee) {
+        self.remove(tid);
+        self.by_tracer.insert((tracee.tracer, tid));
+        self.by_leader.insert((tracee.leader, tid));
         self.all.insert(tid, Box::new(tracee));
     }
     /// Takes one out.
     pub fn remove(&mut self, tid: Tid) -> Option<Box<Tracee>> {
-        self.all.remove(&tid)
+        let tracee = self.all.remove(&tid)?;
+        self.by_tracer.remove(&(tracee.tracer, tid));
+        self.by_leader.remove(&(tracee.leader, tid));
+        Some(tracee)
     }
     /// Those that a process traces, in order.
     pub fn of(&self, tracer: Pid) -> impl Iterator<Item = (Tid, &Tracee)> {
-        let all = self.all.iter().map(|(&tid, tracee)| (tid, &**tracee));
-        all.filter(move |(_, tracee)| tracee.tracer == tracer)
+        self.of_index(&self.by_tracer, tracer)
     }
     /// Is any thread of a process traced?
     #[inline]
@@ -176,8 +184,19 @@ impl Tracees {
     }
     /// The traced threads of a process that have not ended.
     pub fn threads_of(&self, leader: Pid) -> impl Iterator<Item = (Tid, &Tracee)> {
-        let all = self.all.iter().map(|(&tid, tracee)| (tid, &**tracee));
-        all.filter(move |(_, it)| it.leader == leader && it.phase != Phase::Ended)
+        self.of_index(&self.by_leader, leader).filter(|(_, it)| it.phase != Phase::Ended)
+    }
+    fn of_index<'a>(
+        &'a self,
+        index: &'a BTreeSet<(Pid, Tid)>,
+        pid: Pid,
+    ) -> impl Iterator<Item = (Tid, &'a Tracee)> {
+        let tids = index.range((pid, 0)..=(pid, Tid::MAX)).map(|&(_, tid)| tid);
+        tids.filter_map(|tid| Some((tid, self.get(tid)?)))
+    }
+    /// The threads of which a thread wants something.
+    pub fn asked_by(&self, tid: Tid) -> impl Iterator<Item = Tid> + use<'_> {
+        self.asked.iter().filter(move |(_, asked)| asked.by == tid).map(|(&tid, _)| tid)
     }
     /// A number for the next command.
     pub fn next_number(&mut self) -> u32 {

@@ -70,7 +70,9 @@ pub fn build_variant(project: &Project, scope: Scope, variant: Variant) -> Resul
     let suffix = match variant {
         Variant::Plain => "",
         Variant::Traced => ".traced",
-        Variant::Counted | Variant::Cached => bail!("only the kernel is another"),
+        Variant::Counted | Variant::Cached | Variant::Uncached => {
+            bail!("only the kernel is another")
+        }
     };
     let record = |scope| {
         let name = if scope == Scope::System { "built" } else { "built.all" };

@@ -107,8 +107,8 @@ pub struct RunOptions {
 /// Does it; the result is our exit status.
 pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     ensure!(
-        options.trace.is_none() || !options.map.is_cache(),
-        "--trace records the usual kernel: not with --map cache"
+        options.trace.is_none() || !options.map.is_another(),
+        "--trace records the usual kernel: not with another --map"
     );
     options.map.choose();
     let mut arguments = options.program.clone();

@@ -29,6 +29,8 @@ pub enum Variant {
     Counted,
     /// A kernel without a direct map of the memory of programs; all else is as usual.
     Cached,
+    /// One that keeps no mapping of such memory, either: what the other is compared with.
+    Uncached,
 }
 
 impl Variant {
@@ -36,11 +38,12 @@ impl Variant {
     pub fn target_folder(self, part: Part) -> &'static str {
         match (self, part) {
             (Variant::Plain, Part::Kernel) => "target/kernel",
-            (Variant::Plain | Variant::Counted | Variant::Cached, Part::User) => "target/user",
+            (Variant::Traced, Part::User) => "target/traced/user",
+            (_, Part::User) => "target/user",
             (Variant::Cached, Part::Kernel) => "target/cached/kernel",
+            (Variant::Uncached, Part::Kernel) => "target/uncached/kernel",
             (Variant::Counted, Part::Kernel) => "target/counted/kernel",
             (Variant::Traced, Part::Kernel) => "target/traced/kernel",
-            (Variant::Traced, Part::User) => "target/traced/user",
         }
     }
 
@@ -51,6 +54,7 @@ impl Variant {
             Variant::Plain => "",
             Variant::Counted => " --cfg tessera_events",
             Variant::Cached => " --cfg tessera_map_cache",
+            Variant::Uncached => " --cfg tessera_map_cache --cfg tessera_map_uncached",
             Variant::Traced => {
                 " --cfg tessera_trace -Z instrument-xray=always -C link-arg=--undefined=trace_probe"
             }
@@ -95,8 +99,8 @@ pub fn bare_metal(
     variant: Variant,
 ) -> Result<Command> {
     let compiler = match variant {
-        Variant::Plain | Variant::Counted | Variant::Cached => compiler()?,
         Variant::Traced => compiler_with_source()?,
+        _ => compiler()?,
     };
     let mut cargo = host_with(compiler);
     let linker = match compiler {
@@ -113,10 +117,10 @@ pub fn bare_metal(
         .arg(project.path(variant.target_folder(part)))
         .env("RUSTFLAGS", format!("{}{}{linker}{warnings}", part.flags(), variant.flags()));
     match variant {
-        Variant::Plain | Variant::Counted | Variant::Cached => cargo.args(["--target", BARE_METAL]),
         Variant::Traced => {
             cargo.arg("-Zjson-target-spec").arg("--target").arg(traced_target(project, compiler)?)
         }
+        _ => cargo.args(["--target", BARE_METAL]),
     };
     if compiler == Compiler::Debian || variant == Variant::Traced {
         cargo.env("RUSTC_BOOTSTRAP", "1").args([

@@ -75,4 +75,13 @@ counters! {
     26 UserTicks "user_ticks";
     /// Ticks in the kernel, in libraries of processes and in servers; likewise.
     27 SystemTicks "system_ticks";
+    /// Ephemeral mappings of the kernel that were there. Of another core, up to when it last changed what it
+    /// runs, as the next three; all zero in a kernel with a direct map.
+    28 EphemeralHits "ephemeral_hits";
+    /// Those that were made.
+    29 EphemeralMisses "ephemeral_misses";
+    /// Invalidations for them on the core itself.
+    30 EphemeralLocal "ephemeral_local";
+    /// Invalidations for them on others that were asked for, of however many cores at once.
+    31 EphemeralRemote "ephemeral_remote";
 }

@@ -150,6 +150,30 @@ impl<S: Copy + Eq, const N: usize> Buffers<S, N> {
         self.unlist(newest);
         Some(newest)
     }
+
+    /// Is the list as it should be?
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_list(&self) -> Result<(), Broken> {
+        let mut listed = [false; N];
+        let (mut at, mut older) = (self.oldest, NONE);
+        while at != NONE {
+            if core::mem::replace(&mut listed[at as usize], true)
+                || self.get(at).inactive[OLDER] != older
+            {
+                return Err(Broken::List);
+            }
+            (older, at) = (at, self.get(at).inactive[NEWER]);
+        }
+        if self.newest != older {
+            return Err(Broken::List);
+        }
+        if (0..N).any(|n| listed[n] != (self.all[n].users == 0)) {
+            return Err(Broken::Inactive);
+        }
+        Ok(())
+    }
 }
 
 /// The hash table.
@@ -215,22 +239,11 @@ impl<S: Shown, const N: usize> Buffers<S, N> {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), Broken> {
-        let mut listed = [false; N];
-        let (mut at, mut older) = (self.oldest, NONE);
-        while at != NONE {
-            if core::mem::replace(&mut listed[at as usize], true)
-                || self.get(at).inactive[OLDER] != older
-            {
-                return Err(Broken::List);
-            }
-            (older, at) = (at, self.get(at).inactive[NEWER]);
-        }
-        if self.newest != older {
-            return Err(Broken::List);
-        }
-        if (0..N).any(|n| listed[n] != (self.all[n].users == 0)) {
-            return Err(Broken::Inactive);
-        }
+        self.check_list()?;
+        self.check_table()
+    }
+
+    fn check_table(&self) -> Result<(), Broken> {
         for (n, buffer) in self.all.iter().enumerate() {
             let found = buffer.shown.is_none_or(|shown| self.find(&shown) == Some(n as u32));
             if !found {

@@ -1,7 +1,7 @@
 //! What the mapping cache is compared with: an address for each mapping, a translation that is made, taken away
 //! and forgotten everywhere. The *original* of the paper's figures.
 
-use crate::buffers::{Buffers, RUN};
+use crate::buffers::{Broken, Buffers, RUN};
 use crate::{AllocError, Cores, Counters, Flags, Holder, Machine, Mapping, Windows};
 
 /// See the head of this file. `SINGLES` windows for single pages, and `RUNS` times [`RUN`] for runs.
@@ -30,6 +30,20 @@ impl<M: Machine, const SINGLES: usize, const RUNS: usize> Uncached<M, SINGLES, R
     /// The machine.
     pub fn machine(&self) -> &M {
         &self.machine
+    }
+
+    /// Is everything as it should be?
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.singles.check_list()?;
+        self.runs.check_list()
+    }
+
+    /// Calls `visit` with each window that shows something though nobody uses it: there is none.
+    pub fn for_each(&self, visit: impl FnMut(usize, M::Page, bool)) {
+        core::mem::drop(visit);
     }
 
     fn unmap(&mut self, first: usize, count: usize) {

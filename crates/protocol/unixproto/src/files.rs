@@ -243,3 +243,13 @@ pub mod lock {
     /// Where `SEEK_SET`, `SEEK_CUR` or `SEEK_END` begins.
     pub const WHENCE: u32 = 8;
 }
+
+/// Flags of [`Splice`](crate::op::Splice).
+pub mod splice {
+    /// It does not wait (`SPLICE_F_NONBLOCK`).
+    pub const NONBLOCK: u32 = 2;
+    /// The bytes stay in the pipe that they come from, too (`tee`).
+    pub const KEEP: u32 = 1 << 16;
+    /// What goes nowhere is left in the data area.
+    pub const DATA: u32 = 1 << 17;
+}

@@ -730,6 +730,21 @@ requests! {
         /// Description.
         desc: u32
     ) -> Count;
+    /// Moves bytes between a pipe and something else, inside the server. It waits until it can move something,
+    /// and moves what it can then. `EINVAL`: neither is a pipe, both are the same, or the target appends.
+    128 Splice(
+        /// Description of a pipe to be read, or of a file; 0: the bytes are `a`.
+        from: u32,
+        /// Description of a pipe to be written, or of a file; 0: nothing is to be done with the bytes, or
+        /// they are to be left in the data area.
+        to: u32,
+        /// Where in the file, if one of them is, or `AT_OFFSET`.
+        at: u64,
+        /// At most so many bytes.
+        bytes: u64,
+        /// [`files::splice`](crate::files::splice).
+        flags: u32
+    ) -> Count;
     /// Moves the offset.
     56 Seek(
         /// Description.

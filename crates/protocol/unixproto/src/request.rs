@@ -182,6 +182,12 @@ macro_rules! requests {
         )*
         }
 
+        // Each field has a word, and there are five.
+        $(const _: () = {
+            const FIELDS: &[&str] = &[$(stringify!($field)),*];
+            assert!(FIELDS.len() <= 5);
+        };)*
+
         /// All requests as they are declared, for those who make up some.
         pub const TABLE: &[Declared] = &[$(Declared {
             op: $id,

@@ -65,6 +65,10 @@ pub const SI_TKILL: i32 = general::SI_TKILL;
 pub const CLD_EXITED: i32 = general::CLD_EXITED as i32;
 /// `si_code` of `SIGCHLD`: killed by a signal.
 pub const CLD_KILLED: i32 = general::CLD_KILLED as i32;
+/// `si_code` of `SIGCHLD`: killed by a signal, with an image of its memory.
+pub const CLD_DUMPED: i32 = general::CLD_DUMPED as i32;
+/// `si_code` of `SIGCHLD`: a traced child has stopped.
+pub const CLD_TRAPPED: i32 = general::CLD_TRAPPED as i32;
 /// `si_code` of `SIGCHLD`: stopped.
 pub const CLD_STOPPED: i32 = general::CLD_STOPPED as i32;
 /// `si_code` of `SIGCHLD`: goes on.
@@ -90,6 +94,14 @@ pub const fn default_action(signal: u32) -> DefaultAction {
         SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU => DefaultAction::Stop,
         SIGCONT => DefaultAction::Continue,
         _ => DefaultAction::Terminate,
+    }
+}
+
+/// `si_code` and `si_status` of `SIGCHLD` for the wait status of a process that has ended.
+pub const fn end_of_child(status: u32) -> (i32, u32) {
+    match status & 0x7f {
+        0 => (CLD_EXITED, status >> 8 & 0xff),
+        signal => (CLD_KILLED, signal),
     }
 }
 

@@ -36,7 +36,8 @@ pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
 pub use fpu::{vectors_allow, vectors_forbid};
 pub use maps::{
-    for_each_shown, has_hidden, hide, is_shown, is_sound, maps, seal, share, sharers, show,
+    answer_maps, for_each_shown, has_hidden, hide, is_shown, is_sound, join_maps, maps,
+    maps_counters, seal, share, sharers, show,
 };
 pub use maps::{lend_at_start, take_hidden, unshare, was_read, CoreMaps, Maps, SPARSE};
 pub use memory::{

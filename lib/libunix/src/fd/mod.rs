@@ -13,7 +13,7 @@ pub mod buffers;
 pub mod kinds;
 pub mod ops;
 mod place;
-mod stream;
+pub mod stream;
 pub mod transfer;
 pub mod watch;
 pub mod windows;

@@ -85,6 +85,23 @@ pub struct Contents {
     pub inode: u64,
 }
 
+/// What `splice` moves bytes from and to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Nothing: `EINVAL`.
+    None,
+    /// A pipe, by its description.
+    Pipe(u32),
+    /// Two of them, to be read and to be written: a socket.
+    Socket(u32, u32),
+    /// A file with positions, by its description.
+    Contents(u32),
+    /// Something that is read and written through the data area, by its description.
+    Stream(u32),
+    /// All is taken and forgotten.
+    Nowhere,
+}
+
 /// The operations of a kind of file. The access mode has been checked where the caller of the system
 /// call may lack it (`EBADF`).
 pub trait FileOps: Clone + Into<AnyFile> {
@@ -161,6 +178,14 @@ pub trait FileOps: Clone + Into<AnyFile> {
     /// Its contents, if it is a regular file: to be copied from one file to another.
     fn contents(&self) -> Result<Contents> {
         Err(Errno::EINVAL)
+    }
+
+    /// What `splice` does with it.
+    fn flow(&self) -> Flow {
+        match self.source() {
+            Ok(Contents { desc, .. }) => Flow::Contents(desc),
+            Err(_) => Flow::None,
+        }
     }
 
     /// What of it can be sent to another file.

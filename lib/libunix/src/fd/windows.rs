@@ -236,6 +236,12 @@ pub const fn ring_key(desc: u32) -> u64 {
 /// not get it. Only file windows are opened meanwhile.
 pub fn ring(io: &mut Io, desc: u32, write: bool) -> Result<Ring> {
     let inode = ring_key(desc);
+    if let Some(look) = &io.fds.windows.ring {
+        let Piece { inode: held, writable, .. } = *look.piece();
+        if held == inode && (writable || !write) {
+            return Ok(Ring(rest(look, 0)));
+        }
+    }
     let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
     let Files { fds: Fds { windows, .. }, mm } = io.files();
     windows.end_ring();

@@ -94,7 +94,8 @@ fn duplicate(io: &mut Io, fd: i32, min: u64, cloexec: bool) -> Result<u64> {
     fd::duplicate(io, fd, min as u32, cloexec).map(|fd| fd as u64)
 }
 
-fn get_flags(fds: &mut Fds, fd: i32) -> Result<u64> {
+/// Flags of an open file, as `F_GETFL` tells them.
+pub fn get_flags(fds: &mut Fds, fd: i32) -> Result<u64> {
     let (index, file) = fds.find(fd)?;
     let more = with_kind!(&file.kind, kind => kind.more_flags());
     let (library, desc) = (file.flags, file.description(Errno::EBADF));

@@ -8,6 +8,7 @@ mod ioctl;
 pub mod limits;
 mod locks;
 pub mod mask;
+mod moves;
 mod names;
 mod paths;
 pub mod pi;
@@ -18,6 +19,7 @@ pub mod random;
 pub mod readwrite;
 pub mod robust;
 pub mod scheduling;
+
 mod table;
 mod thread;
 pub mod time;

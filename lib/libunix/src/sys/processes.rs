@@ -221,14 +221,12 @@ const SIGINFO_BYTES: usize = 28;
 /// What `waitid` says of a child: `si_code` and `si_status` for a wait status.
 fn code_and_status(status: u32) -> (i32, u32) {
     const CORE: u32 = 0x80;
-    const CLD_TRAPPED: i32 = 4;
     match status {
         signals::CONTINUED => (signals::CLD_CONTINUED, signals::SIGCONT),
-        s if s & TRAPPED != 0 => (CLD_TRAPPED, (s & !TRAPPED) >> 8),
+        s if s & TRAPPED != 0 => (signals::CLD_TRAPPED, (s & !TRAPPED) >> 8),
         s if s & 0xff == 0x7f => (signals::CLD_STOPPED, s >> 8 & 0xff),
-        s if s & 0x7f == 0 => (signals::CLD_EXITED, s >> 8 & 0xff),
-        s if s & CORE != 0 => (3, s & 0x7f),
-        s => (signals::CLD_KILLED, s & 0x7f),
+        s if s & 0x7f != 0 && s & CORE != 0 => (signals::CLD_DUMPED, s & 0x7f),
+        s => signals::end_of_child(s),
     }
 }
 

@@ -135,49 +135,6 @@ pub fn lseek(fds: &mut Fds, fd: i32, offset: i64, whence: u32) -> Result<u64> {
     })
 }
 
-/// An offset in the program's memory, for `sendfile` and `copy_file_range`.
-fn offset_in(mm: &mut Mm, addr: u64) -> Result<Option<u64>> {
-    match addr {
-        0 => Ok(None),
-        _ => position(user::copy_in::<i64>(mm, addr)?),
-    }
-}
-
-fn offset_out(mm: &mut Mm, addr: u64, before: Option<u64>, moved: u64) -> Result<()> {
-    match before {
-        Some(offset) => user::copy_out(mm, addr, &(offset + moved)),
-        None => Ok(()),
-    }
-}
-
-pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> Result<u64> {
-    let at = offset_in(&mut io.mm, offset)?;
-    let done = transfer::copy(io, input, at, output, None, len.min(MAX_RW))?;
-    offset_out(&mut io.mm, offset, at, done)?;
-    Ok(done)
-}
-
-pub fn copy_file_range(
-    io: &mut Io,
-    input: i32,
-    in_offset: u64,
-    output: i32,
-    out_offset: u64,
-    len: u64,
-    flags: u32,
-) -> Result<u64> {
-    let (in_at, out_at) = (offset_in(&mut io.mm, in_offset)?, offset_in(&mut io.mm, out_offset)?);
-    io.fds.get(input)?.contents()?;
-    io.fds.get(output)?.contents()?;
-    if flags != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let done = transfer::copy(io, input, in_at, output, out_at, len.min(MAX_RW))?;
-    offset_out(&mut io.mm, in_offset, in_at, done)?;
-    offset_out(&mut io.mm, out_offset, out_at, done)?;
-    Ok(done)
-}
-
 /// A listing, `DATA_BYTES` at a time. `old`: records of `getdents`.
 fn listing(files: &mut Files, fd: i32, buf: u64, len: u32, old: bool) -> Result<u64> {
     user::check_writable(files.mm, buf, (len as usize).min(1))?;

@@ -104,7 +104,7 @@ calls! {
     18 pwrite64 readwrite::pwrite64, (i32, u64, u64, i64);
     19 readv readwrite::readv, (i32, u64, u64);
     20 writev readwrite::writev, (i32, u64, u64);
-    40 sendfile readwrite::sendfile, (i32, i32, u64, u64);
+    40 sendfile moves::sendfile, (i32, i32, u64, u64);
     74 fsync readwrite::fsync, (i32);
     75 fdatasync readwrite::fsync, (i32);
     78 getdents readwrite::getdents, (i32, u64, u32);
@@ -112,11 +112,14 @@ calls! {
     187 readahead readwrite::readahead, (i32);
     217 getdents64 readwrite::getdents64, (i32, u64, u32);
     221 fadvise64 readwrite::fadvise64, (i32, i64, i64, u32);
+    275 splice moves::splice, (i32, u64, i32, u64, u64, u32);
+    276 tee moves::tee, (i32, i32, u64, u32);
     277 sync_file_range readwrite::sync_file_range, (i32);
+    278 vmsplice moves::vmsplice, (i32, u64, u64, u32);
     295 preadv readwrite::preadv, (i32, u64, u64, i64);
     296 pwritev readwrite::pwritev, (i32, u64, u64, i64);
     306 syncfs readwrite::fsync, (i32);
-    326 copy_file_range readwrite::copy_file_range, (i32, u64, i32, u64, u64, u32);
+    326 copy_file_range moves::copy_file_range, (i32, u64, i32, u64, u64, u32);
     327 preadv2 readwrite::preadv2, (i32, u64, u64, i64, u64, u32);
     328 pwritev2 readwrite::pwritev2, (i32, u64, u64, i64, u64, u32);
 

@@ -4,36 +4,42 @@ use crate::mm::{user, Mm};
 use abi::layout::PAGE;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use unixproto::session::DATA_BYTES;
 use uvm::{Flags, Prot};
 
 /// Reads as much as there is. `force`: also what the program itself may not read.
 pub fn read(mm: &mut Mm, address: u64, len: usize, force: bool) -> Vec<u8> {
     let mut bytes = vec![0; len.min(DATA_BYTES)];
-    let mut done = user::read(mm, address, &mut bytes).bytes;
-    while force && done < bytes.len() {
-        let at = address.wrapping_add(done as u64);
-        let end = bytes.len().min(done + (PAGE - at % PAGE) as usize);
-        let moved =
-            with_right(mm, at, Prot::READ, |mm| user::read(mm, at, &mut bytes[done..end]).bytes);
-        match moved {
-            None | Some(0) => break,
-            Some(more) => done += more,
-        }
-    }
+    let len = bytes.len();
+    let done = move_all(mm, (address, len), force.then_some(Prot::READ), |mm, at, part| {
+        user::read(mm, at, &mut bytes[part]).bytes
+    });
     bytes.truncate(done);
     bytes
 }
 
 /// Writes as much as there is room for. `force`: also where the program itself may not write, in a page of its own.
 pub fn write(mm: &mut Mm, address: u64, bytes: &[u8], force: bool) -> usize {
-    let mut done = user::write(mm, address, bytes).bytes;
-    while force && done < bytes.len() {
+    let len = bytes.len();
+    move_all(mm, (address, len), force.then_some(Prot::WRITE), |mm, at, part| {
+        user::write(mm, at, &bytes[part]).bytes
+    })
+}
+
+/// Moves as many bytes as the program may, with `act`, and then page by page also where it has not the right `forced`.
+fn move_all(
+    mm: &mut Mm,
+    (address, len): (u64, usize),
+    forced: Option<Prot>,
+    mut act: impl FnMut(&mut Mm, u64, Range<usize>) -> usize,
+) -> usize {
+    let mut done = act(mm, address, 0..len);
+    let Some(right) = forced else { return done };
+    while done < len {
         let at = address.wrapping_add(done as u64);
-        let end = bytes.len().min(done + (PAGE - at % PAGE) as usize);
-        let moved =
-            with_right(mm, at, Prot::WRITE, |mm| user::write(mm, at, &bytes[done..end]).bytes);
-        match moved {
+        let end = len.min(done + (PAGE - at % PAGE) as usize);
+        match with_right(mm, at, right, |mm| act(mm, at, done..end)) {
             None | Some(0) => break,
             Some(more) => done += more,
         }

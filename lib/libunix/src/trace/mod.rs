@@ -4,7 +4,8 @@
 //! told to go on. So registers and memory of a process are touched by its own library only, and what a tracer may is
 //! decided by `unixd`, which passes on no command of anybody else.
 //!
-//! A thread that nobody traces pays nothing: system calls enter at [`upcall::show_calls`] only from its first stop on.
+//! A thread that nobody traces pays for a look at its header where signals are acted on, and nothing at its system calls:
+//! these enter here only from its first stop on ([`upcall::show_calls`]).
 
 pub mod memory;
 mod registers;
@@ -37,7 +38,8 @@ pub mod event {
 /// `si_code` of a trap behind a system call that was a single instruction.
 const TRAP_BRKPT: i32 = 1;
 
-const TRAP_FLAG: u64 = 0x100;
+/// The flag of the processor for single steps.
+pub const TRAP_FLAG: u64 = 0x100;
 
 /// Where in a system call a thread has stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The program's registers, for its tracer.
 
+use super::TRAP_FLAG;
 use crate::errno::{Errno, Result};
 use crate::fork::set_bases;
 use crate::process::Task;
@@ -15,65 +16,28 @@ pub mod set {
     pub const EXTENDED: u64 = 0x202;
 }
 
-const TRAP_FLAG: u64 = 0x100;
+/// Applies a macro to the registers that have one name everywhere and may hold anything.
+macro_rules! general {
+    ($build:ident { $($rest:tt)* } from $value:expr) => {{
+        let from = $value;
+        general!(@ $build from ($($rest)*)
+            rax rbx rcx rdx rsi rdi rbp r8 r9 r10 r11 r12 r13 r14 r15 rip rsp)
+    }};
+    (@ $build:ident $from:ident ($($rest:tt)*) $($register:ident)*) => {
+        $build { $($register: $from.$register,)* $($rest)* }
+    };
+}
 
 fn shown(p: &Task, regs: &Regs) -> UserRegs {
     let (fs_base, gs_base) = super::segment_bases(p);
-    let &Regs { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, .. } = regs;
-    let &Regs { r12, r13, r14, r15, rip, rsp, .. } = regs;
-    UserRegs {
-        rax,
-        rbx,
-        rcx,
-        rdx,
-        rsi,
-        rdi,
-        rbp,
-        r8,
-        r9,
-        r10,
-        r11,
-        r12,
-        r13,
-        r14,
-        r15,
-        rip,
-        rsp,
-        orig_rax: p.me.call,
-        cs: CS,
-        // That of a single step is the tracer's.
-        rflags: regs.rflags & !TRAP_FLAG,
-        ss: SS,
-        fs_base,
-        gs_base,
-        ..UserRegs::default()
-    }
+    // The flag of a single step is the tracer's.
+    let rflags = regs.rflags & !TRAP_FLAG;
+    let (orig_rax, cs, ss) = (p.me.call, CS, SS);
+    general!(UserRegs { orig_rax, cs, rflags, ss, fs_base, gs_base, ..UserRegs::default() } from regs)
 }
 
 fn take(p: &mut Task, regs: &mut Regs, new: &UserRegs) {
-    let &UserRegs { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, .. } = new;
-    let &UserRegs { r12, r13, r14, r15, rip, rsp, rflags, .. } = new;
-    *regs = Regs {
-        rax,
-        rbx,
-        rcx,
-        rdx,
-        rsi,
-        rdi,
-        rbp,
-        r8,
-        r9,
-        r10,
-        r11,
-        r12,
-        r13,
-        r14,
-        r15,
-        rip,
-        rsp,
-        rflags,
-        ..*regs
-    };
+    *regs = general!(Regs { rflags: new.rflags, ..*regs } from new);
     p.me.call = new.orig_rax;
     if super::segment_bases(p) != (new.fs_base, new.gs_base) {
         set_bases(&mut p.me, new.fs_base, new.gs_base);

@@ -149,6 +149,7 @@ impl Unixd {
             Any::WriteBegin(op) => self.contents().write_begin(op),
             Any::FileExtent(op) => self.contents().file_extent(op),
             Any::WriteAt(op) => self.contents().write_at(call, op),
+            Any::Splice(op) => self.splice(call, op),
             Any::DiskSize(op) => self.contents().disk_size(op),
             Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
             Any::GetDents(op) => {
@@ -359,7 +360,7 @@ impl Unixd {
         PathOps { tree, descs, procs, pipes, stock, clock, fx, caller: *caller }
     }
 
-    fn contents(&mut self) -> Contents<'_> {
+    pub(super) fn contents(&mut self) -> Contents<'_> {
         let Unixd { tree, descs, procs, fx, caller, clock, .. } = self;
         Contents { files: tree.files_mut(), descs, procs, fx, caller: *caller, clock }
     }

@@ -1,4 +1,4 @@
-//! The kernel without a direct map of programs' memory, in a part of what it must do. All suites go with it:
+//! The kernels without a direct map of programs' memory, in a part of what they must do. All suites go with them:
 //! `./x test SUITE/ --map cache`.
 
 use super::guest::{Extras, GuestRun};
@@ -6,28 +6,27 @@ use super::native::{collect, read_results};
 use super::{Case, Context, TestResult};
 use crate::compile;
 use crate::machine::{MachineOptions, MemorySize};
+use crate::map::Map;
 use crate::program::Invocation;
-use crate::toolchain::Variant;
 use anyhow::Result;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Programs that check the invariants again and again, the cores that they boot on, and words for them.
-const CASES: [(&str, &str, u32, &str); 2] = [
-    ("map/captest", "boot/programs/captest", 1, ""),
-    (
-        "map/coretest",
-        "boot/programs/coretest",
-        4,
-        "monitor=boot/programs/coretest expect-cores=4 expect-nodes=1",
-    ),
+/// Words of `coretest` on four cores.
+const FOUR: &str = "monitor=boot/programs/coretest expect-cores=4 expect-nodes=1";
+
+/// Programs that check the invariants again and again, which kernel they boot, on how many cores, and words for them.
+const CASES: [(&str, &str, Map, u32, &str); 3] = [
+    ("map/captest", "boot/programs/captest", Map::Cache, 1, ""),
+    ("map/coretest", "boot/programs/coretest", Map::Cache, 4, FOUR),
+    ("map/uncached", "boot/programs/coretest", Map::Uncached, 4, FOUR),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let case = |(name, program, cores, words): (&'static str, &'static str, u32, &'static str)| {
+    let case = |(name, program, map, cores, words): (&'static str, _, _, _, _)| {
         Case::several(name.to_owned(), move |context| {
-            collect(name, |results| run(context, name, program, cores, words, results))
+            collect(name, |results| run(context, name, program, map, (cores, words), results))
         })
     };
     CASES.into_iter().map(case).collect()
@@ -37,8 +36,8 @@ fn run(
     context: &Context,
     name: &str,
     program: &str,
-    cores: u32,
-    words: &str,
+    map: Map,
+    (cores, words): (u32, &str),
     results: &mut Vec<TestResult>,
 ) -> Result<()> {
     let mem = MemorySize { mib: 1536 };
@@ -51,7 +50,7 @@ fn run(
         timeout: TIMEOUT,
         command_line: format!("init={program} {words}"),
     };
-    let kernel = compile::build_kernel(&context.project, Variant::Cached)?;
+    let kernel = compile::build_kernel(&context.project, map.variant())?;
     let observed = run.run_with(context, Extras { kernel: Some(kernel), ..Extras::default() })?;
     read_results(context, name, &observed, results)
 }

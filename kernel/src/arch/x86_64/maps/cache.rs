@@ -1,13 +1,19 @@
 //! Windows through which a core sees memory of programs: a mapping cache of its own, at addresses of its own. No
-//! other core uses them, so all mappings are private, and what is forgotten is forgotten here.
+//! other core uses them, so all mappings are private, and what is forgotten is forgotten here. (In the kernel that
+//! mapping caches are compared with nothing is kept, and all forget.)
 
 use super::super::flush_page;
 use super::super::memory::{phys_to_virt, window_table, BootPages, WINDOWS};
+use super::others;
 use crate::arch::context::CORE_MAPS;
 use core::arch::asm;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
-use ephemeral::{Alone, Cache, Cores, Guarded, Machine, State};
+#[cfg(not(tessera_map_uncached))]
+use ephemeral::Cache as Kind;
+#[cfg(tessera_map_uncached)]
+use ephemeral::Uncached as Kind;
+use ephemeral::{Alone, Cores, Guarded, Machine, State};
 use paging::{Entry, Flags, Level, VirtAddr, ENTRIES, PAGE};
 
 /// Windows for single pages. The kernel looks at three at once at most; the others remember.
@@ -26,9 +32,10 @@ const FLAGS: Flags = Flags::PRESENT
 pub struct Mmu {
     entries: &'static [AtomicU64; ENTRIES],
     start: u64,
+    core: usize,
 }
 
-type Windows = Cache<Mmu, SINGLES, RUNS>;
+type Windows = Kind<Mmu, SINGLES, RUNS>;
 
 /// How this kernel sees the memory of programs.
 pub type Maps = Guarded<Alone<State<Windows>>, Windows>;
@@ -45,8 +52,8 @@ pub fn make(id: u32, pages: &mut BootPages) -> &'static CoreMaps {
     let start = WINDOWS + u64::from(id) * Level::Pd.entry_span();
     let table = phys_to_virt(window_table(start, pages)).cast();
     // SAFETY: a page table that was made for this, and stays; zeros are empty entries.
-    let mmu = Mmu { entries: unsafe { &*table }, start };
-    let maps = Guarded::new(Alone::new(State::new(Cache::new(mmu))));
+    let mmu = Mmu { entries: unsafe { &*table }, start, core: id as usize };
+    let maps = Guarded::new(Alone::new(State::new(Kind::new(mmu))));
     pages.keep(CoreMaps { maps, hidden: Cell::new(false) })
 }
 
@@ -129,13 +136,16 @@ impl Machine for Mmu {
     fn invalidate_here(&mut self, first: usize, count: usize) {
         (first..first + count).for_each(|window| flush_page(self.at(window)));
     }
-    fn invalidate_on(&mut self, _: Cores, _: usize, _: usize) {}
+    #[inline(always)]
+    fn invalidate_on(&mut self, cores: Cores, first: usize, count: usize) {
+        others::forget(self.core, cores, self.at(first).0, count);
+    }
     #[inline(always)]
     fn here(&self) -> u32 {
-        0
+        others::here(self.core)
     }
     #[inline(always)]
     fn cores(&self) -> Cores {
-        Cores::one(0)
+        others::users(self.core)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
-use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::ops::{FileOps, Flow, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::Fds;
 use crate::process::Io;
@@ -36,6 +36,9 @@ impl FileOps for Null {
         from: &mut impl Source,
     ) -> Result<u64> {
         Ok(from.left())
+    }
+    fn flow(&self) -> Flow {
+        Flow::Nowhere
     }
     fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)

@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::pipe;
-use crate::fd::ops::{FileOps, Handle, Server, WRITABLE};
+use crate::fd::ops::{FileOps, Flow, Handle, Server, WRITABLE};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::fd::windows::ring_key;
@@ -43,6 +43,9 @@ impl FileOps for Pair {
         from: &mut impl Source,
     ) -> Result<u64> {
         pipe::write(io, self.write, from)
+    }
+    fn flow(&self) -> Flow {
+        Flow::Socket(self.read, self.write)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
         look.told()

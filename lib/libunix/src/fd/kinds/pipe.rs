@@ -3,7 +3,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::ops::{FileOps, Flow, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::fd::windows::{self, ring_key};
@@ -59,6 +59,9 @@ impl FileOps for Pipe {
     }
     fn pipe_bytes(&self) -> Result<u64> {
         Ok(PIPE_BYTES)
+    }
+    fn flow(&self) -> Flow {
+        Flow::Pipe(self.desc)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
         look.told()

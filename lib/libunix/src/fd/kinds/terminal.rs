@@ -2,7 +2,7 @@
 
 use crate::errno::Result;
 use crate::fd::buffers::Cursor;
-use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::ops::{FileOps, Flow, Handle, Server};
 use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
@@ -40,6 +40,9 @@ impl FileOps for Terminal {
     }
     fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
         stream::control(task, self.desc, command, arg)
+    }
+    fn flow(&self) -> Flow {
+        Flow::Stream(self.desc)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
         look.told()
