@@ -38,8 +38,6 @@ pub trait Places {
 /// Up to `N` windows of a domain.
 pub struct Looks<P: Places, const N: usize> {
     cache: Cache<Invoked<P>, N, 0>,
-    /// No window shows anything after use.
-    is_uncached: bool,
 }
 
 /// A window that shows a piece, until it is [given back](Looks::end).
@@ -72,8 +70,8 @@ pub enum NoLook<E> {
 impl<P: Places, const N: usize> Looks<P, N> {
     /// None is in use.
     pub const fn new(places: P) -> Self {
-        let machine = Invoked { places, refused: None, taken_away: 0 };
-        Looks { cache: Cache::on(machine, Cores::one(0)), is_uncached: false }
+        let machine = Invoked { places, refused: None, taken_away: 0, is_uncached: false };
+        Looks { cache: Cache::on(machine, Cores::one(0)) }
     }
 
     /// Uses only `windows` windows, at least one, from now on. Before any is used.
@@ -83,7 +81,7 @@ impl<P: Places, const N: usize> Looks<P, N> {
 
     /// From now on nothing is shown after use: what the cache is to be compared with.
     pub fn without_cache(&mut self) {
-        self.is_uncached = true;
+        self.cache.machine_mut().is_uncached = true;
     }
 
     /// Where the windows are.
@@ -131,7 +129,7 @@ impl<P: Places, const N: usize> Looks<P, N> {
     /// What was found is there, but where nothing is shown after use.
     #[inline]
     fn show_again(&mut self, mapping: Mapping<P::Piece>) -> Result<Look<P::Piece>, P::Error> {
-        if self.is_uncached && self.cache.users(&mapping) == 1 {
+        if self.cache.machine().is_uncached && self.cache.users(&mapping) == 1 {
             let window = self.window(&mapping);
             if let Err(error) = self.places_mut().show(window, &mapping.page) {
                 self.withdraw(&mapping);
@@ -164,16 +162,16 @@ impl<P: Places, const N: usize> Looks<P, N> {
     /// Nobody uses the window of this mapping any more.
     #[inline]
     fn ended(&mut self, mapping: &Mapping<P::Piece>) {
+        let is_uncached = self.cache.machine().is_uncached;
+        self.cache.machine_mut().taken_away += u64::from(is_uncached);
         if self.cache.clear_forgotten(mapping) {
             return;
         }
         if !P::is_kept(&mapping.page) {
             self.cache.forget_mapping(mapping);
-        } else if self.is_uncached {
+        } else if is_uncached {
             let window = self.window(mapping);
-            let machine = self.cache.machine_mut();
-            machine.places.hide(window);
-            machine.taken_away += 1;
+            self.places_mut().hide(window);
         }
     }
 
@@ -188,7 +186,7 @@ impl<P: Places, const N: usize> Looks<P, N> {
     pub fn counters(&self) -> Counters {
         let Counters { hits, misses, .. } = self.cache.counters();
         let local = self.cache.machine().taken_away;
-        match self.is_uncached {
+        match self.cache.machine().is_uncached {
             true => Counters { hits: 0, misses: hits + misses, local, remote: 0 },
             false => Counters { hits, misses, local, remote: 0 },
         }
@@ -210,6 +208,8 @@ struct Invoked<P: Places> {
     refused: Option<P::Error>,
     /// How often something was not shown any more.
     taken_away: u64,
+    /// No window shows anything after use: that is when it is counted.
+    is_uncached: bool,
 }
 
 impl<P: Places> Machine for Invoked<P> {
@@ -231,7 +231,7 @@ impl<P: Places> Machine for Invoked<P> {
     }
     fn clear(&mut self, first: usize, _: usize) {
         self.places.forget(first);
-        self.taken_away += 1;
+        self.taken_away += u64::from(!self.is_uncached);
     }
     fn invalidate_here(&mut self, _: usize, _: usize) {}
     fn invalidate_on(&mut self, _: Cores, _: usize, _: usize) {}
@@ -245,6 +245,6 @@ impl<P: Places> Machine for Invoked<P> {
     }
     #[inline(always)]
     fn note(&mut self, action: Action) {
-        self.taken_away += u64::from(action == Action::Unhash);
+        self.taken_away += u64::from(action == Action::Unhash && !self.is_uncached);
     }
 }

@@ -92,6 +92,24 @@ impl Windows {
         self.set(options);
     }
 
+    /// As the environment of a new program says: `TESSERA_EPHEMERAL` is `uncached`, or a number of windows, or both with a
+    /// comma between. Nobody has a look at anything.
+    pub fn configure<'a>(&mut self, mut environment: impl Iterator<Item = &'a [u8]>) {
+        let value = environment.find_map(|entry| entry.strip_prefix(b"TESSERA_EPHEMERAL="));
+        let mut options = Options::DEFAULT;
+        for word in value.unwrap_or_default().split(|&byte| byte == b',') {
+            let number = core::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
+            options.is_uncached |= word == b"uncached";
+            options.windows = number.unwrap_or(options.windows);
+        }
+        if options != self.options {
+            self.keep(|_| false);
+            let places = core::mem::replace(self.looks.places_mut(), Places::new());
+            self.looks = Looks::new(places);
+            self.set(options);
+        }
+    }
+
     fn set(&mut self, options: Options) {
         self.options = options;
         if options != Options::DEFAULT {
