@@ -2,17 +2,15 @@
 // what is to be read and write what it writes itself, also by requests that no library would send.
 //
 // build: gcc
+// cores: 4
 // timeout: 60
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"
 #include <dirent.h>
-#include <setjmp.h>
+#include <sys/mman.h>
 
-enum { USER = 1000, OTHER = 1001, GOT = 1, TABLE = 2, MAPPINGS = 3, SECRET = 0x53 };
-// The library's second-level table; an entry of it that nothing uses.
-enum { LIBRARY_PD = 26, FREE_ENTRY = 300, RING = 65536 };
-#define SHOWN ((volatile unsigned char *)(0x7fffc0000000ul + FREE_ENTRY * 0x200000ul))
+enum { USER = 1000, OTHER = 1001, SECRET = 0x53, PIECE = 5000 };
 
 static int failures;
 static void check(const char *what, long got, long expected) {
@@ -21,34 +19,6 @@ static void check(const char *what, long got, long expected) {
 
 static void become(uid_t user) { setresgid(user, user, user), setresuid(user, user, user); }
 
-static int make_table(void) {
-    unsigned long ram = own(RAW_NODE, 20);
-    return raw_make_node() && raw_make_ram(ram, 4096) && !INVOKE(RETYPE, ram, PT, 0, 4096, 1, own(RAW_NODE, TABLE)) &&
-           !INVOKE(MAP, LIBRARY_PD, FREE_ENTRY, 1, own(RAW_NODE, TABLE), 0, 7, own(RAW_NODE, MAPPINGS));
-}
-
-// Asks for the ring of a description and maps it. Answers what could be had: 1 read, 2 write.
-static int get_ring(unsigned desc) {
-    unsigned long slot = own(RAW_NODE, GOT), mapping = own(RAW_NODE, MAPPINGS + 1);
-    INVOKE(DELETE, mapping, 0), INVOKE(DELETE, slot, 0);
-    REQUEST_CAPS(OP_PIPE_RING, NULL, slot, desc);
-    if (!INVOKE(MAP, own(RAW_NODE, TABLE), 0, RING / 4096, slot, 0, 3, mapping)) return 3;
-    if (!INVOKE(MAP, own(RAW_NODE, TABLE), 0, RING / 4096, slot, 0, 1, mapping)) return 1;
-    return 0;
-}
-
-static sigjmp_buf away;
-static void on_fault(int signal) { (void)signal, siglongjmp(away, 1); }
-
-// Does what is (still) mapped show the secret?
-static int sees(void) {
-    signal(SIGSEGV, on_fault), signal(SIGBUS, on_fault);
-    if (sigsetjmp(away, 1)) return 0;
-    for (int i = 0; i < RING; i++)
-        if (SHOWN[i] == SECRET) return 1;
-    return 0;
-}
-
 static long write_raw(unsigned desc, int byte, int count) {
     static char text[8192];
     memset(text, byte, count);
@@ -56,72 +26,131 @@ static long write_raw(unsigned desc, int byte, int count) {
     return REQUEST(OP_WRITE, text, desc);
 }
 
-// The child waits for the parent and the other way round.
-static int to_child[2], to_parent[2];
-static void tell(int fd) { write(fd, "", 1); }
-static void await(int fd) { char byte; read(fd, &byte, 1); }
+static unsigned reading, writing;
 
-static void child_writes(unsigned reading, unsigned writing) {
-    become(USER);
-    if (!make_table()) { printf("FAILED: no table\n"); failures++; return; }
-    // What root has written before.
-    check("a writer's ring with what another wrote", get_ring(writing), 0);
-    tell(to_parent[1]), await(to_child[0]);
-    // It is empty now, so it may be had; then others write.
-    int rights = get_ring(writing);
-    check("a writer's ring, at once", rights == 3 || rights == 0, 1);
-    check("sees what was read", sees(), 0);
-    tell(to_parent[1]), await(to_child[0]);
-    check("sees what another writes", sees(), 0);
-    check("may put without a ring", REQUEST(OP_PIPE_PUT, NULL, writing, 0, 5000) != 0, 1);
-    check("gets it again", get_ring(writing), 0);
-    check("takes from the end that is written", REQUEST(OP_PIPE_TAKE, NULL, writing, 0, 10), EBADF);
-    (void)reading;
+// A request that lends so many bytes and says that there are `said`: it answers 0, that `count` were copied, and that
+// there should have been more.
+static void lends(const char *what, unsigned op, unsigned long bits, const void *address, unsigned long bytes,
+                  unsigned long said, unsigned long count) {
+    unsigned desc = op == OP_PIPE_READ ? reading : writing;
+    check(what, LENDING(bits, op, address, bytes, desc, said, 0), 0);
+    check(what, raw_results[1], count);
+    check(what, raw_results[2], count < said);
 }
 
-static void child_reads(unsigned reading, unsigned writing) {
-    become(USER);
-    if (!make_table()) { printf("FAILED: no table\n"); failures++; return; }
-    check("a reader's ring", get_ring(reading), 1);
-    check("puts to the end that is read", REQUEST(OP_PIPE_PUT, NULL, reading, 0, 10), EBADF);
-    check("writes to it", REQUEST(OP_WRITE, "x", reading), EBADF);
-    tell(to_parent[1]), await(to_child[0]);
-    // Root has read what came then.
-    check("sees what another has read", sees(), 0);
-    check("may take without a ring", REQUEST(OP_PIPE_TAKE, NULL, reading, 0, 5000) != 0, 1);
-    (void)writing;
+// What is in the pipe, no more than fits the data area: so many bytes, all the same.
+static void holds(const char *what, int byte, unsigned long count) {
+    check(what, REQUEST(OP_READ, NULL, reading, 20000), 0);
+    check(what, raw_results[1], count);
+    for (unsigned long i = 0; i < count; i++)
+        if (((unsigned char *)RAW_DATA)[i] != byte) return check(what, i, count);
 }
 
-static void shared(void (*child)(unsigned, unsigned), void (*parent)(unsigned, unsigned)) {
-    pipe(to_child), pipe(to_parent);
+// Nowhere is there anything to be had, or to be written to.
+static void nowhere(unsigned op, unsigned long bits) {
+    static const unsigned long places[] = {0, 8, 0x10000, 1ul << 46, 1ul << 47, 0xffff800000000000, 0xffff888000000000,
+                                           0xffffffff80000000, 0xffffffff80200000, -4096ul, -8ul, -1ul};
+    for (int i = 0; i < (int)(sizeof places / sizeof *places); i++)
+        for (int j = 0; j < 3; j++) {
+            unsigned long bytes = (unsigned long[]){PIECE, 1ul << 47, -1ul}[j];
+            lends("nowhere", op, bits, (void *)places[i], bytes, PIECE, 0);
+        }
+}
+
+static void lies(void) {
+    static unsigned char page[3 * 4096] __attribute__((aligned(4096)));
+    memset(page, 'a', sizeof page);
+    check("reads from the end that is written", LENDING(LENDS_WRITE, OP_PIPE_READ, page, PIECE, writing, PIECE, 1), EBADF);
+    check("writes to the end that is read", LENDING(LENDS_READ, OP_PIPE_WRITE, page, PIECE, reading, PIECE), EBADF);
+    lends("lends nothing", OP_PIPE_WRITE, 0, page, PIECE, PIECE, 0);
+    lends("lends to be written to only", OP_PIPE_WRITE, LENDS_WRITE, page, PIECE, PIECE, 0);
+    nowhere(OP_PIPE_WRITE, LENDS_READ);
+    lends("less than it says", OP_PIPE_WRITE, LENDS_READ, page, 100, PIECE, 100);
+    holds("less than it says", 'a', 100);
+    lends("very much", OP_PIPE_WRITE, LENDS_READ, page, 200, -1ul, 200);
+    holds("very much", 'a', 200);
+    munmap(page + 4096, 4096);
+    lends("up to a hole", OP_PIPE_WRITE, LENDS_READ, page, sizeof page, sizeof page, 4096);
+    holds("up to a hole", 'a', 4096);
+    // There is something to be read, and nowhere to put it: nothing of it is lost.
+    write_raw(writing, SECRET, PIECE);
+    lends("no place", OP_PIPE_READ, 0, page, PIECE, PIECE, 0);
+    lends("a place to be read", OP_PIPE_READ, LENDS_READ, page, PIECE, PIECE, 0);
+    nowhere(OP_PIPE_READ, LENDS_WRITE);
+    lends("its text", OP_PIPE_READ, LENDS_WRITE, (void *)((unsigned long)lies & -4096ul), PIECE, PIECE, 0);
+    lends("a little place", OP_PIPE_READ, LENDS_WRITE, page, 10, PIECE, 10);
+    check("a little place", page[9] == SECRET && page[10] == 'a', 1);
+    mprotect(page + 8192, 4096, PROT_READ);
+    lends("a place to be read only", OP_PIPE_READ, LENDS_WRITE, page + 8192, 100, 100, 0);
+    check("a place to be read only", page[8192], 'a');
+    // The page is shared with a child until it is written to.
+    pid_t pid = fork();
+    if (pid == 0) pause();
+    lends("what a child has, too", OP_PIPE_READ, LENDS_WRITE, page, 100, 100, 0);
+    check("what a child has, too", page[20], 'a');
+    kill(pid, SIGKILL), waitpid(pid, NULL, 0);
+    holds("what is left", SECRET, PIECE - 10);
+}
+
+// The kernel copies for whoever has been called, and for nobody else.
+static void invokes(void) {
+    static char bytes[100];
+    unsigned long word = (unsigned long)bytes;
+    enum { CALLER = 0xffffffff, COPY_FROM_CALLER = 52, COPY_TO_CALLER, COPY_BETWEEN };
+    for (int op = COPY_FROM_CALLER; op <= COPY_BETWEEN; op++) {
+        check("copies of an endpoint", INVOKE(op, UNIXD, 0, word, 8) != 0, 1);
+        check("copies of nothing", INVOKE(op, 250, 0, word, 8) != 0, 1);
+        check("copies of its own", INVOKE(op, 2, 0, op == COPY_BETWEEN ? 2 : word, op == COPY_BETWEEN ? 0 : 8, 8) != 0, 1);
+    }
+}
+
+static void alone(void) {
+    become(USER);
     check("pipe", REQUEST(OP_PIPE, NULL, 0), 0);
-    unsigned reading = raw_results[1], writing = raw_results[2];
-    if (child == child_writes) check("write", write_raw(writing, SECRET, 5000), 0);
+    reading = raw_results[1], writing = raw_results[2];
+    lies();
+    invokes();
+}
+
+// Another user writes to a pipe, lends much and is killed with what is left; or asks for bytes and never takes them.
+static void killed(void) {
+    int ends[2];
+    enum { MUCH = 1 << 20 };
+    for (int i = 0; i < 20; i++) {
+        pipe(ends);
+        pid_t pid = fork();
+        if (pid == 0) {
+            become(USER);
+            char *much = malloc(MUCH);
+            memset(much, 'b', MUCH);
+            if (i & 1) write(ends[1], much, MUCH);
+            else read(ends[0], much, MUCH);
+            _exit(0);
+        }
+        usleep(1000 + 500 * i);
+        static char text[MUCH];
+        ssize_t n = i & 1 ? read(ends[0], text, 10000) : 0, rest;
+        kill(pid, SIGKILL), waitpid(pid, NULL, 0);
+        close(ends[1]);
+        while ((rest = read(ends[0], text + n, MUCH - n)) > 0) n += rest;
+        int bad = 0;
+        for (int j = 0; j < n; j++) bad += text[j] != 'b';
+        check("bytes of one that was killed", bad, 0);
+        check("how many", n <= MUCH, 1);
+        close(ends[0]);
+    }
+}
+
+static void in_child(void (*part)(void)) {
     pid_t pid = fork();
     if (pid == 0) {
         failures = 0;
-        child(reading, writing);
+        part();
         _exit(failures != 0);
     }
-    await(to_parent[0]);
-    parent(reading, writing);
     int status;
     waitpid(pid, &status, 0);
     check("the user's process", status, 0);
-}
-
-static void parent_writes(unsigned reading, unsigned writing) {
-    check("read", REQUEST(OP_READ, NULL, reading, 8000), 0);
-    tell(to_child[1]), await(to_parent[0]);
-    check("write", write_raw(writing, SECRET, 6000), 0);
-    check("its first byte", *(unsigned char *)RAW_DATA, SECRET);
-    tell(to_child[1]);
-}
-
-static void parent_reads(unsigned reading, unsigned writing) {
-    check("write", write_raw(writing, SECRET, 7000), 0);
-    check("read", REQUEST(OP_READ, NULL, reading, 6900), 0);
-    tell(to_child[1]);
 }
 
 // Pipes and files of a process of root, and of another user, by its folder in /proc.
@@ -195,8 +224,8 @@ int main(void) {
         return 0;
     }
     setvbuf(stdout, NULL, _IONBF, 0);
-    shared(child_writes, parent_writes);
-    shared(child_reads, parent_reads);
+    in_child(alone);
+    in_child(killed);
     proc(0, USER);
     proc(OTHER, USER);
     if (!failures) printf("passed\n");

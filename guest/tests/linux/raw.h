@@ -34,8 +34,8 @@ enum {
     OP_REPLACE, OP_SLEEP = 20, OP_PAUSE, OP_SIG_WAIT, OP_SET_TIMER, OP_GET_TIMER,
     OP_OPEN = 30, OP_STAT, OP_CHMOD = 40, OP_CHOWN, OP_SET_TIMES, OP_TRUNCATE, OP_CHDIR,
     OP_MEM_FILE = 47, OP_CLOSE = 50, OP_READ, OP_WRITE, OP_READ_BEGIN, OP_WRITE_BEGIN, OP_FILE_EXTENT,
-    OP_SEEK, OP_GET_DENTS, OP_GET_FLAGS, OP_SET_FLAGS, OP_IOCTL, OP_POLL, OP_PIPE, OP_PIPE_RING,
-    OP_PIPE_TAKE, OP_PIPE_PUT, OP_DESCRIBE, OP_SET_LOCK, OP_GET_LOCK, OP_SYSTEM_INFO = 80,
+    OP_SEEK, OP_GET_DENTS, OP_GET_FLAGS, OP_SET_FLAGS, OP_IOCTL, OP_POLL, OP_PIPE, OP_PIPE_READ,
+    OP_PIPE_WRITE, OP_DESCRIBE = 66, OP_SET_LOCK, OP_GET_LOCK, OP_SYSTEM_INFO = 80,
     OP_UNKNOWN_CALL, OP_LOG, OP_THREAD = 90, OP_THREAD_EXIT, OP_KILL_THREAD, OP_FUTEX_COUNT = 96,
     OP_FUTEX_WAIT, OP_FUTEX_WAKE, OP_FUTEX_FIRST,
 };
@@ -52,6 +52,16 @@ static inline long raw_request_through(unsigned long slot, unsigned op, const ch
 
 #define REQUEST(op, a, ...) \
     raw_request_through(UNIXD, op, a, 0, (unsigned long[5]){__VA_ARGS__})
+// Lends memory with the request: to be read, to be written to.
+#define LENDS_READ (1ul << 25)
+#define LENDS_WRITE (1ul << 26)
+#define LENDING(bits, op, address, bytes, ...) raw_lending(bits, op, address, bytes, (unsigned long[3]){__VA_ARGS__})
+static inline long raw_lending(unsigned long bits, unsigned op, const void *address, unsigned long bytes,
+                               const unsigned long *w) {
+    long status = INVOKE(CALL | bits, UNIXD, op, w[0], w[1], w[2], (unsigned long)address, bytes, 0, 0);
+    return status ? -1 : (long)raw_results[0];
+}
+
 #define REQUEST_CAPS(op, a, receive, ...) \
     raw_request_through(UNIXD, op, a, receive, (unsigned long[5]){__VA_ARGS__})
 

@@ -7,8 +7,9 @@ use crate::cap::CapExt;
 use crate::driver::CpuDriver;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, SlotRef};
+use crate::operations::calls::{self, Lent};
 use crate::operations::{configure, Settings};
-use captypes::invocations::DispatcherOp;
+use captypes::invocations::{DispatcherOp, LENDS_READ, LENDS_WRITE};
 use captypes::{op, Invocation, Place, Rights, Status};
 
 /// Of Dispatchers.
@@ -50,6 +51,19 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
         }
         DispatcherOp::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
             local.sched.set_affinity(dispatcher(t)?, a.mask)
+        }),
+        DispatcherOp::CopyFromCaller => run(local, dcb, |local, t, a: op::CopyFromCaller| {
+            let lent = Lent::of(dcb, endpoint::caller(dcb, t)?, LENDS_READ)?;
+            Ok(calls::copy_out(local, dcb, lent, a))
+        }),
+        DispatcherOp::CopyToCaller => run(local, dcb, |local, t, a: op::CopyToCaller| {
+            let lent = Lent::of(dcb, endpoint::caller(dcb, t)?, LENDS_WRITE)?;
+            Ok(calls::copy_in(local, dcb, lent, a))
+        }),
+        DispatcherOp::CopyBetween => run(local, dcb, |local, t, a: op::CopyBetween| {
+            let from = Lent::of(dcb, endpoint::caller(dcb, t)?, LENDS_READ)?;
+            let to = Lent::of(dcb, endpoint::caller(dcb, a.to)?, LENDS_WRITE)?;
+            Ok(calls::copy_between(local, from, to, a))
         }),
         DispatcherOp::Usage => {
             run(local, dcb, |local, t, _: op::Usage| Ok(local.sched.usage(dispatcher(t)?)))

@@ -45,7 +45,7 @@ pub(super) fn endpoint(
 
 /// The dispatcher to answer.
 #[inline(never)]
-fn caller(dcb: DcbRef, place: Place) -> Result<DcbRef, Status> {
+pub(super) fn caller(dcb: DcbRef, place: Place) -> Result<DcbRef, Status> {
     if place == Place::CALLER {
         return dcb.caller.get().ok_or(Status::WrongState);
     }

@@ -9,10 +9,12 @@
 //! | `cycles` | the sweep of the collector |
 //! | `protocol` | the steps of the monitors' protocol that destroy something |
 //! | `copy` | copies of pages, in the place of what they are copies of |
+//! | `calls` | copies of what callers lend |
 //! | `loans` | lending, recalling, and copies of what was lent |
 //! | `resize` | another root for a CSpace |
 //! | `configure` | what dispatchers are given |
 
+pub mod calls;
 pub mod configure;
 pub mod copy;
 pub mod cycles;

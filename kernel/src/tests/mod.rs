@@ -3,6 +3,7 @@
 mod alone;
 mod attacks;
 mod badges;
+mod calls;
 mod cycles;
 mod deletion;
 mod flushing;

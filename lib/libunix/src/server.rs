@@ -14,14 +14,14 @@ use crate::process::Task;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
 use alloc::vec::Vec;
-use captypes::invocations::{received, MOVE_CAPS};
+use captypes::invocations::{received, LENDS_READ, LENDS_WRITE, MOVE_CAPS};
 use captypes::{Label, Place, Status};
 use core::sync::atomic::Ordering;
 use libos::guarded::Memory;
 pub use unixproto::op;
 pub use unixproto::session::Header;
 use unixproto::session::{DATA_BYTES, DATA_OFFSET};
-use unixproto::{Reply, Request, Words};
+use unixproto::{lent, Reply, Request, Words};
 
 /// The header that both sides see, of the thread that runs here.
 #[inline]
@@ -118,9 +118,15 @@ pub fn call_caps<R: Request>(
 }
 
 fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
-    let [w0, w1, w2, w3, w4, w5] = words;
     let moved = if caps.moved { MOVE_CAPS } else { 0 };
-    let rax = Label::Call as u64 | (caps.count as u64) << 16 | moved;
+    call_with((caps.count as u64) << 16 | moved, words, caps)
+}
+
+/// With these bits of `rax`.
+#[inline(always)]
+fn call_with(bits: u64, words: Words, caps: Caps) -> Result<(Words, u32)> {
+    let [w0, w1, w2, w3, w4, w5] = words;
+    let rax = Label::Call as u64 | bits;
     let args = [w0, w1, w2, w3, w4, w5, caps.first.0, caps.recv.0, 0];
     let raw = invoke_raw(rax, Place::own(area::own_endpoint()), args);
     match Status::from_word(raw.status) {
@@ -142,6 +148,26 @@ pub fn wait<R: Request>(task: &mut Task, request: R) -> Result<R::Reply> {
     let reply = call(request);
     drop(released);
     reply
+}
+
+/// Memory of the program that is lent with a request, until it is answered.
+#[derive(Clone, Copy)]
+pub struct Loan {
+    pub address: u64,
+    pub bytes: u64,
+    /// To be written to, and not to be read.
+    pub write: bool,
+}
+
+/// The same with memory that is lent. Nothing of it need be there: the answer says how far that is so.
+pub fn wait_lending<R: Request>(task: &mut Task, request: R, loan: Loan) -> Result<R::Reply> {
+    let mut words = request.encode(0, 0);
+    (words[lent::ADDRESS], words[lent::BYTES]) = (loan.address, loan.bytes);
+    let bits = if loan.write { LENDS_WRITE } else { LENDS_READ };
+    let released = lock::release(task);
+    let answer = call_with(bits, words, Caps::NONE);
+    drop(released);
+    R::Reply::decode(&answer?.0).map_err(|e| Errno::from_number(e.0 as u64))
 }
 
 /// The same with byte string `a`, whose bytes are in the data area already.

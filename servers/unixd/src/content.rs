@@ -11,7 +11,6 @@ use crate::server::SCRATCH;
 use crate::signals::from_kernel;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
-use alloc::vec::Vec;
 use files::{Piece, Refusal, Writer};
 use libos::ipc::Caps;
 use libos::Rights;
@@ -85,7 +84,7 @@ impl Contents<'_> {
     /// Writes what is in the data area.
     pub fn write_at(&mut self, call: &Call, op: op::WriteAt) -> Tried {
         let data = self.procs.a(self.caller, call)?;
-        count(self.deliver(op.desc, op.offset, &data)?)
+        count(self.deliver(op.desc, op.offset, [&data, &[]])?)
     }
 
     /// Makes room for what is to be written, as far as there is any: `just_there`, or at the end if the
@@ -113,27 +112,32 @@ impl Contents<'_> {
         Ok((ino, part))
     }
 
-    /// Up to so many bytes of a file.
-    pub fn fetch(&mut self, desc: u32, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
-        let part = self.read_part(op::ReadBegin { desc, offset, bytes: bytes as u64 })?;
+    /// Copies bytes of a file, as many as there is room for. Answers how many.
+    pub fn fetch(&mut self, desc: u32, offset: u64, to: [&mut [u8]; 2]) -> Result<usize, Errno> {
+        let bytes = to.iter().map(|to| to.len() as u64).sum();
+        let part = self.read_part(op::ReadBegin { desc, offset, bytes })?;
         let (ino, _) = file_of(self.descs, self.caller, desc)?;
-        let mut data = alloc::vec![0; part.bytes as usize];
-        let (mut at, end) = (part.offset, part.offset + part.bytes);
-        while let Some((from, to)) = self.files.next_data(ino, at)?.filter(|data| data.0 < end) {
-            let (first, behind) = ((from - part.offset) as usize, to.min(end) - part.offset);
-            self.files.load(ino, from, &mut data[first..behind as usize])?;
-            at = to;
+        let mut done = 0;
+        for to in to {
+            let n = (to.len() as u64).min(part.bytes - done);
+            self.files.load_all(ino, part.offset + done, &mut to[..n as usize])?;
+            done += n;
         }
-        Ok(data)
+        Ok(part.bytes as usize)
     }
 
     /// Writes bytes to a file, at its offset or just there. Answers how many there was room for.
-    pub fn deliver(&mut self, desc: u32, offset: u64, data: &[u8]) -> Result<usize, Errno> {
-        let room = op::WriteBegin { desc, offset, bytes: data.len() as u64 };
+    pub fn deliver(&mut self, desc: u32, offset: u64, data: [&[u8]; 2]) -> Result<usize, Errno> {
+        let bytes = data.iter().map(|data| data.len() as u64).sum();
+        let room = op::WriteBegin { desc, offset, bytes };
         let (ino, part) = self.grant(room, offset != AT_OFFSET)?;
-        let data = data.get(..part.bytes as usize).ok_or(Errno::EIO)?;
-        self.files.store(ino, part.offset, data)?;
-        Ok(data.len())
+        let mut done = 0;
+        for data in data {
+            let n = (data.len() as u64).min(part.bytes - done);
+            self.files.store(ino, part.offset + done, &data[..n as usize])?;
+            done += n;
+        }
+        Ok(part.bytes as usize)
     }
 
     /// A Frame with a part of a file, to read or also to write.

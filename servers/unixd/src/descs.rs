@@ -387,9 +387,6 @@ impl Handles<'_> {
     /// A process does not hold a description any more.
     fn let_go(&mut self, pid: Pid, id: u32) {
         let Ok(desc) = self.descs.get(id) else { return };
-        if let Object::Pipe(pipe, _) = desc.object {
-            self.pipes.leave(pipe, pid, self.fx);
-        }
         if let Some(source) = desc.object.source(pid) {
             self.watches.unwatch(source, pid, id);
         }

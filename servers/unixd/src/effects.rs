@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use unixproto::signals::SigInfo;
-use unixproto::Any;
+use unixproto::{Any, Words};
 
 /// Something that others must do.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,8 @@ pub enum Effect {
     PostGroup(Pid, u32),
     /// A thread looks at its signals, of which these are new.
     Nudge(Tid, u64),
+    /// A thread does not wait for a pipe any more.
+    LeavePipe(Tid, u32),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -69,6 +71,8 @@ pub struct Effects {
     posts: VecDeque<Post>,
     /// A signal to a group is among them.
     grouped: bool,
+    /// Who is answered last of all, and what: the processor goes to that thread.
+    last: Option<(Tid, Words)>,
     /// Somebody watches something: else nobody need be told of changes.
     watched: bool,
 }
@@ -78,6 +82,22 @@ impl Effects {
     #[inline]
     pub fn wake(&mut self, tid: Tid) {
         self.woken.push_back(tid);
+    }
+
+    /// A thread that does not wait any more is answered last of all, before the server waits: so it runs next.
+    /// `false`: that is another one.
+    pub fn answer_last(&mut self, tid: Tid, words: Words) -> bool {
+        let is_free = self.last.is_none();
+        if is_free {
+            self.last = Some((tid, words));
+        }
+        is_free
+    }
+
+    /// Who is answered now, last of all.
+    #[inline]
+    pub fn take_last(&mut self) -> Option<(Tid, Words)> {
+        self.last.take()
     }
 
     /// The next thread whose request is tried again.
@@ -128,10 +148,14 @@ impl Effects {
         self.list.push(Effect::Nudge(tid, signals));
     }
 
-    /// A request is given up that may have opened something already.
-    pub fn drop_kept(&mut self, pid: Pid, call: &Call) {
-        if matches!(call.any, Any::Open(_)) && call.kept != 0 {
-            self.list.push(Effect::Close(pid, call.kept));
+    /// A request of a thread is given up that may have opened something already, or waits for a pipe.
+    pub fn drop_kept(&mut self, (pid, tid): (Pid, Tid), call: &Call) {
+        match call.any {
+            Any::Open(_) if call.kept != 0 => self.list.push(Effect::Close(pid, call.kept)),
+            Any::PipeRead(_) | Any::PipeWrite(_) if call.kept != 0 => {
+                self.list.push(Effect::LeavePipe(tid, call.kept - 1));
+            }
+            _ => {}
         }
     }
 

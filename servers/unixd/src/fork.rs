@@ -187,7 +187,7 @@ impl Births<'_> {
             let _ = MONITOR.copy_to(Place::within(domain.cspace(), MONITOR));
         }
         // The first thread may be waiting for something; no other thread runs any further.
-        self.life.unblock(pid);
+        self.life.give_up(pid);
         self.life.trace_takes_over(self.life.caller.tid, pid);
         self.life.procs.suspend(self.life.other_threads(pid));
         self.life.remove_threads(pid);

@@ -39,6 +39,7 @@ mod frames;
 mod futexes;
 mod inout;
 mod kin;
+mod lent;
 mod life;
 mod limits;
 mod load;

@@ -1,15 +1,15 @@
-//! Pipes and fifos: a ring of 64 KiB in a Frame, or of a page as long as that is enough.
+//! Pipes and fifos: what they hold, up to 64 KiB, is memory of this server, a page as long as that is enough.
 //!
-//! Small transfers go through the session's data area in one request. For large ones a process
-//! maps the ring and copies by itself: it *takes* (or *puts*) a reserved part and commits it with
-//! its next request. A reservation ends with the process's hold on the pipe.
+//! Small transfers go through the session's data area. For large ones a process lends its own buffer with the
+//! request (`PipeRead`, `PipeWrite`). Then the kernel copies from the writer's buffer to the reader's, if both wait and the
+//! pipe is empty; else between a buffer and what the pipe holds. What does not fit in stays in the writer's buffer
+//! as long as that one waits.
 
-use crate::caps::mint;
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
-use crate::procs::Pid;
-use crate::ring::{End, Memory, Moved, Pipe};
-use crate::server::SCRATCH;
+use crate::lent::Lent;
+use crate::procs::Procs;
+use crate::ring::{Memory, Moved, Pipe, READ, RING, WRITE};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -18,15 +18,13 @@ use crate::watches::Source;
 use crate::window::Session;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use libos::ipc::Caps;
-use libos::Rights;
 use memfs::Ino;
 use unixproto::files::*;
-use unixproto::ops::Ring;
+use unixproto::ops::Piped;
 use unixproto::signals::SIGPIPE;
-use unixproto::{op, Errno, Reply};
+use unixproto::{Errno, Reply};
 
-/// Rings that are kept for the next pipes.
+/// Pages that are kept for the next pipes.
 const KEPT: usize = 4;
 
 /// All pipes, and the fifos that have one.
@@ -38,7 +36,7 @@ pub struct Pipes {
 }
 
 /// The pipe that a description is of.
-fn pipe_of(desc: &Desc) -> Result<u32, Errno> {
+pub fn pipe_of(desc: &Desc) -> Result<u32, Errno> {
     match desc.object {
         Object::Pipe(pipe, _) => Ok(pipe),
         _ => Err(Errno::EINVAL),
@@ -51,7 +49,75 @@ fn wake(number: u32, pipe: &mut Pipe, data: bool, fx: &mut Effects) {
     for tid in pipe.waiters().drain() {
         fx.wake(tid);
     }
+    if !pipe.is_empty() {
+        pipe.lent[READ].iter().for_each(|reader| fx.wake(reader.tid));
+    }
+    // The others when that has come to its end.
+    if let Some(writer) = pipe.lent[WRITE].front() {
+        fx.wake(writer.tid);
+    }
     fx.changed(Source::Pipe(number), data);
+}
+
+/// The same when an end has been opened or closed.
+fn wake_all(number: u32, pipe: &mut Pipe, fx: &mut Effects) {
+    pipe.lent.iter().flatten().for_each(|waiting| fx.wake(waiting.tid));
+    wake(number, pipe, false, fx);
+}
+
+/// The thread that has waited longest with a buffer of its own: what it lends, how many bytes of it are done, and how
+/// many are not.
+fn front(pipe: &mut Pipe, which: usize, procs: &Procs) -> Option<(Lent, usize, usize)> {
+    while let Some(&waiting) = pipe.lent[which].front() {
+        if let (Some(blocked), Ok(lent)) =
+            (procs.blocked(waiting.tid), Lent::by(procs, waiting.tid))
+        {
+            return Some((lent, blocked.call.done, waiting.left));
+        }
+        pipe.lent[which].pop_front();
+    }
+    None
+}
+
+/// So much was copied to or from the buffer of that thread, and perhaps there is a hole behind; it is answered
+/// if that is all.
+fn advance(
+    pipe: &mut Pipe,
+    which: usize,
+    procs: &mut Procs,
+    (bytes, hole): (usize, bool),
+    fx: &mut Effects,
+) {
+    let Some(waiting) = pipe.lent[which].front_mut() else { return };
+    let tid = waiting.tid;
+    waiting.left -= bytes.min(waiting.left);
+    // A reader has enough with what there is.
+    let is_done = waiting.left == 0 || hole || which == READ && bytes > 0;
+    if let Some(Some(blocked)) = procs.blocked_mut(tid) {
+        blocked.call.done += bytes;
+        blocked.call.hole = hole;
+    }
+    if is_done {
+        pipe.lent[which].pop_front();
+        fx.wake(tid);
+    }
+}
+
+/// The answer of a request that came with a buffer.
+fn piped(count: usize, again: bool) -> Tried {
+    done(Piped { count: count as u64, again })
+}
+
+/// The caller waits with its buffer, of which so much is left.
+fn wait_lending(
+    (number, pipe): (u32, &mut Pipe),
+    which: usize,
+    (caller, call): (Speaker, &mut Call),
+    left: usize,
+) -> Tried {
+    pipe.waits(which, caller.tid, left);
+    call.kept = number + 1;
+    Ok(Outcome::Block(0))
 }
 
 /// The caller waits for a pipe, unless the description never waits.
@@ -115,9 +181,9 @@ impl Pipes {
         if let Some(ino) = pipe.fifo() {
             self.fifos.remove(&ino);
         }
-        match pipe.into_memory().recycle() {
-            Some(memory) if self.kept.len() < KEPT => self.kept.push(memory),
-            _ => {}
+        let memory = pipe.into_memory();
+        if memory.is_page() && self.kept.len() < KEPT {
+            self.kept.push(memory);
         }
     }
 
@@ -144,14 +210,14 @@ impl Pipes {
     pub fn opened(&mut self, pipe: u32, flags: u32, fx: &mut Effects) {
         let Ok(it) = self.get_mut(pipe) else { return };
         it.opened(flags);
-        wake(pipe, it, false, fx);
+        wake_all(pipe, it, fx);
     }
 
     /// One description less.
     pub fn closed(&mut self, pipe: u32, flags: u32, fx: &mut Effects) {
         let Ok(it) = self.get_mut(pipe) else { return };
         let is_over = it.closed(flags);
-        wake(pipe, it, false, fx);
+        wake_all(pipe, it, fx);
         if is_over {
             self.remove(pipe);
         }
@@ -167,14 +233,6 @@ impl Pipes {
         joined
     }
 
-    /// A process lets a description go.
-    pub fn leave(&mut self, pipe: u32, pid: Pid, fx: &mut Effects) {
-        let Ok(it) = self.get_mut(pipe) else { return };
-        if it.leave(pid) {
-            wake(pipe, it, false, fx);
-        }
-    }
-
     /// Reads through the data area.
     #[inline(always)]
     pub fn read(
@@ -186,7 +244,7 @@ impl Pipes {
         fx: &mut Effects,
     ) -> Tried {
         let it = self.get_mut(pipe)?;
-        match it.read(caller, session, bytes)? {
+        match it.read(session, bytes) {
             Moved::Over => count(0),
             Moved::Wait => wait(it, caller, nonblocking),
             Moved::Bytes(bytes) => {
@@ -208,7 +266,7 @@ impl Pipes {
     ) -> Tried {
         let it = self.get_mut(pipe)?;
         let total = call.lengths.0;
-        match it.write(caller, session, (call.done, total))? {
+        match it.write(session, (call.done, total)) {
             Moved::Over => return broken(caller, call.done, fx),
             Moved::Bytes(0) => return count(call.done),
             Moved::Bytes(bytes) => {
@@ -224,55 +282,112 @@ impl Pipes {
         wait(it, caller, nonblocking)
     }
 
-    /// The Frame of a ring, for the end that the description is of.
-    pub fn ring(&mut self, pid: Pid, desc: &Desc) -> Tried {
-        let pipe = pipe_of(desc)?;
-        let (end, rights) = match desc.flags & O_ACCMODE {
-            O_RDONLY => (End::Read, Rights::READ),
-            O_WRONLY => (End::Write, Rights::READ.or(Rights::WRITE)),
-            _ => return Err(Errno::EBUSY),
-        };
-        let frame = self.get_mut(pipe)?.give_ring(pid, end)?;
-        mint(frame, SCRATCH, rights)?;
-        Ok(Outcome::WithCaps(().encode(), Caps::moved(SCRATCH, 1)))
+    /// What waits in the buffers of writers comes into the pipe, as far as there is room: somebody is about to read or
+    /// write who has lent nothing.
+    #[inline(always)]
+    pub fn pull_waiting(&mut self, pipe: u32, procs: &mut Procs, fx: &mut Effects) {
+        match self.get_mut(pipe) {
+            Ok(it) if !it.lent[WRITE].is_empty() => pull_all(it, procs, fx),
+            _ => {}
+        }
     }
 
-    /// Commits what was copied out, and reserves more.
-    #[inline(always)]
-    pub fn take(
+    /// Reads to the buffer that the caller has lent.
+    pub fn read_lent(
         &mut self,
-        caller: Speaker,
-        desc: &Desc,
-        op: op::PipeTake,
+        pipe: u32,
+        now: bool,
+        (caller, call): (Speaker, &mut Call),
+        bytes: u64,
+        procs: &mut Procs,
         fx: &mut Effects,
     ) -> Tried {
-        let pipe = pipe_of(desc)?;
-        desc.readable()?;
+        // A writer has filled it, or found that it could not.
+        if call.done > 0 || call.hole || bytes == 0 {
+            return piped(call.done, call.hole);
+        }
         let it = self.get_mut(pipe)?;
-        if it.commit_take(caller, op.done) {
+        let own = Lent::by(procs, caller.tid)?;
+        let most = bytes.min(RING as u64) as usize;
+        let mut done = it.give(own, most);
+        let mut hole = done < most && !it.is_empty();
+        while done < most && !hole {
+            let Some((writer, at, left)) = front(it, WRITE, procs) else { break };
+            let wanted = left.min(most - done);
+            let (passed, own_hole) = writer.pass(at, (own, done), wanted);
+            advance(it, WRITE, procs, (passed, passed < wanted && !own_hole), fx);
+            hole = passed < wanted && own_hole;
+            done += passed;
+        }
+        if done > 0 {
             wake(pipe, it, false, fx);
         }
-        reserved(it.take(caller, op.bytes)?, it, caller, desc.nonblocking())
+        if done > 0 || hole || it.is_over() {
+            return piped(done, hole);
+        }
+        if now {
+            return Err(Errno::EAGAIN);
+        }
+        wait_lending((pipe, it), READ, (caller, call), most)
     }
 
-    /// Commits what was copied in, and reserves room for more.
-    #[inline(always)]
-    pub fn put(
+    /// Writes the buffer that the caller has lent: all of it, unless the description never waits.
+    pub fn write_lent(
         &mut self,
-        caller: Speaker,
-        desc: &Desc,
-        op: op::PipePut,
+        pipe: u32,
+        (nonblocking, flags): (bool, u32),
+        (caller, call): (Speaker, &mut Call),
+        total: u64,
+        procs: &mut Procs,
         fx: &mut Effects,
     ) -> Tried {
-        let pipe = pipe_of(desc)?;
-        desc.writable()?;
-        let it = self.get_mut(pipe)?;
-        if it.commit_put(caller, op.done) {
-            wake(pipe, it, true, fx);
+        let total = usize::try_from(total).map_err(|_| Errno::EINVAL)?;
+        // A reader has got the rest, or found that it could not.
+        if call.hole || call.done >= total {
+            return piped(call.done, call.hole);
         }
-        match it.put(caller, op.bytes) {
-            Err(Errno::EPIPE) => broken(caller, 0, fx),
-            ring => reserved(ring?, it, caller, desc.nonblocking()),
+        let now = nonblocking || flags & splice::NONBLOCK != 0;
+        let partly = now || flags & splice::SOME != 0;
+        let it = self.get_mut(pipe)?;
+        if it.is_broken() {
+            return broken(caller, call.done, fx);
+        }
+        if partly {
+            pull_all(it, procs, fx);
+        }
+        let own = Lent::by(procs, caller.tid)?;
+        if it.lent[WRITE].front().is_none_or(|first| first.tid == caller.tid) {
+            pass_to_readers(it, (own, total), call, procs, fx);
+            let left = total - call.done;
+            // The rest stays where it is, if it must wait anyway: then whoever reads next gets it by one copy. The
+            // pipe is as full at first as it would be.
+            if left > 0 && (left <= it.room() || call.kept == 0 || partly) {
+                let (pulled, hole) = it.pull(own, call.done, left);
+                call.done += pulled;
+                if pulled > 0 {
+                    wake(pipe, it, true, fx);
+                }
+                if hole {
+                    return piped(call.done, true);
+                }
+            }
+        }
+        if call.done == total || partly && call.done > 0 {
+            return piped(call.done, false);
+        }
+        if partly {
+            return wait(it, caller, now);
+        }
+        let left = total - call.done;
+        wait_lending((pipe, it), WRITE, (caller, call), left)
+    }
+
+    /// A thread that has lent its buffer waits no more.
+    pub fn give_up(&mut self, pipe: u32, tid: Tid, fx: &mut Effects) {
+        if let Ok(it) = self.get_mut(pipe) {
+            if it.waits_no_more(tid) {
+                wake(pipe, it, false, fx);
+            }
         }
     }
 }
@@ -287,7 +402,7 @@ impl Pipes {
         nonblocking: bool,
     ) -> Result<usize, Tried> {
         let it = self.get_mut(pipe).map_err(Err)?;
-        match it.filled(caller.pid).map_err(Err)? {
+        match it.filled() {
             None => Err(count(0)),
             Some(0) => Err(wait(it, caller, nonblocking)),
             Some(bytes) => Ok(bytes),
@@ -303,17 +418,22 @@ impl Pipes {
         fx: &mut Effects,
     ) -> Result<usize, Tried> {
         let it = self.get_mut(pipe).map_err(Err)?;
-        match it.vacant(caller.pid, bytes).map_err(Err)? {
+        match it.vacant(bytes) {
             None => Err(broken(caller, 0, fx)),
             Some(0) => Err(wait(it, caller, nonblocking)),
             Some(bytes) => Ok(bytes),
         }
     }
 
-    /// Copies the first bytes of a pipe.
-    pub fn peek(&self, pipe: u32, to: &mut [u8]) {
-        if let Ok(it) = self.get(pipe) {
-            it.peek(to);
+    /// Takes a pipe out, to have something done with what it holds. It is to be [put back](Self::put_back).
+    pub fn lift(&mut self, pipe: u32) -> Result<Pipe, Errno> {
+        self.table.get_mut(pipe as usize).and_then(Option::take).ok_or(Errno::EBADF)
+    }
+
+    /// Puts back what was [lifted](Self::lift).
+    pub fn put_back(&mut self, pipe: u32, lifted: Pipe) {
+        if let Some(place) = self.table.get_mut(pipe as usize) {
+            *place = Some(lifted);
         }
     }
 
@@ -325,19 +445,77 @@ impl Pipes {
         }
     }
 
-    /// Adds bytes for which there is room.
-    pub fn append(&mut self, pipe: u32, bytes: &[u8], fx: &mut Effects) {
+    /// There is more to be read in a pipe.
+    pub fn filled_anew(&mut self, pipe: u32, fx: &mut Effects) {
         if let Ok(it) = self.get_mut(pipe) {
-            it.append(bytes);
             wake(pipe, it, true, fx);
+        }
+    }
+
+    /// Adds bytes for which there is room; see [`Pipe::add`].
+    pub fn add_bytes(
+        &mut self,
+        pipe: u32,
+        bytes: usize,
+        fx: &mut Effects,
+        fill: impl FnOnce([&mut [u8]; 2]) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let it = self.get_mut(pipe)?;
+        let added = it.add(bytes, fill)?;
+        wake(pipe, it, true, fx);
+        Ok(added)
+    }
+}
+
+/// See [`Pipes::pull_waiting`].
+#[inline(never)]
+fn pull_all(pipe: &mut Pipe, procs: &mut Procs, fx: &mut Effects) {
+    while pipe.room() > 0 {
+        let Some((writer, at, left)) = front(pipe, WRITE, procs) else { break };
+        let (pulled, hole) = pipe.pull(writer, at, left);
+        advance(pipe, WRITE, procs, (pulled, hole), fx);
+        if pulled < left && !hole {
+            break;
         }
     }
 }
 
-/// The answer with a part of a ring, or waiting for one.
-fn reserved(ring: Option<Ring>, pipe: &mut Pipe, caller: Speaker, nonblocking: bool) -> Tried {
-    match ring {
-        Some(ring) => done(ring),
-        None => wait(pipe, caller, nonblocking),
+/// A writer has bytes for those who wait to read into their own buffers, if the pipe is empty: from the one buffer to
+/// the other.
+fn pass_to_readers(
+    pipe: &mut Pipe,
+    (writer, total): (Lent, usize),
+    call: &mut Call,
+    procs: &mut Procs,
+    fx: &mut Effects,
+) {
+    while call.done < total && pipe.is_empty() {
+        let Some((reader, at, left)) = front(pipe, READ, procs) else { break };
+        let wanted = left.min(total - call.done);
+        let (passed, their_hole) = writer.pass(call.done, (reader, at), wanted);
+        call.done += passed;
+        if passed == 0 && !their_hole {
+            break;
+        }
+        answer_reader(pipe, procs, (passed, their_hole), fx);
+    }
+}
+
+/// The reader that has waited longest has got so much. If it runs before the writer does, it is most likely waiting again
+/// when that one writes next.
+fn answer_reader(
+    pipe: &mut Pipe,
+    procs: &mut Procs,
+    (bytes, hole): (usize, bool),
+    fx: &mut Effects,
+) {
+    let Some(tid) = pipe.lent[READ].front().map(|reader| reader.tid) else { return };
+    let answer = Piped { count: bytes as u64, again: hole };
+    if !fx.answer_last(tid, answer.encode()) {
+        return advance(pipe, READ, procs, (bytes, hole), fx);
+    }
+    pipe.lent[READ].pop_front();
+    if let Some(blocked) = procs.blocked_mut(tid) {
+        *blocked = None;
     }
 }

@@ -130,13 +130,13 @@ impl Unixd {
 
     fn receive(&mut self, answer: Option<(Words, Caps)>) -> Option<Message> {
         let recv = Place::own(RECEIVED);
-        let message = match answer {
-            Some((words, caps)) => {
+        let message = match self.last_answer(answer) {
+            Some((to, words, caps)) => {
                 if !self.voices.is_idle() {
                     // Whoever killed somebody goes on before that one's memory is free.
                     self.clock.arm_within(KILLER_NS);
                 }
-                reply_recv(SELF_EP, Place::CALLER, words, caps, recv)
+                reply_recv(SELF_EP, to, words, caps, recv)
             }
             None if self.voices.is_idle() => libos::ipc::recv(SELF_EP, recv),
             // There is more to do, once whoever has a request was served. The kernel gives notifications before
@@ -149,6 +149,20 @@ impl Unixd {
         };
         // An error: nothing is there, or the caller has gone before its answer came.
         message.ok()
+    }
+
+    /// Who is to be answered before the server waits: whoever has made the request, or another one, who goes on
+    /// before that.
+    #[inline(always)]
+    fn last_answer(&mut self, answer: Option<(Words, Caps)>) -> Option<(Place, Words, Caps)> {
+        let own = answer.map(|(words, caps)| (Place::CALLER, words, caps));
+        let Some((tid, words)) = self.fx.take_last() else { return own };
+        let Some(to) = self.procs.dispatcher_of(tid) else { return own };
+        if let Some((to, words, caps)) = own {
+            // An error: it has gone.
+            let _ = libos::ipc::reply(to, words, caps);
+        }
+        Some((Place::own(to), words, Caps::NONE))
     }
 
     fn handle(&mut self, message: &Message) -> Option<(Words, Caps)> {
@@ -217,7 +231,7 @@ impl Unixd {
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {
             let tid = self.caller.tid;
-            self.life().unblock(tid);
+            self.life().give_up(tid);
         }
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
             self.perform();

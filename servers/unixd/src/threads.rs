@@ -195,10 +195,7 @@ impl Life<'_> {
 
     /// Takes a thread apart, and with it what it was doing.
     fn remove_thread(&mut self, tid: Tid) {
-        if let Some(blocked) = self.unblock(tid) {
-            let pid = self.procs.leader(tid);
-            self.fx.drop_kept(pid, &blocked.call);
-        }
+        self.give_up(tid);
         self.trace_gone(tid, self.procs.get(self.procs.leader(tid)).map_or(0, |proc| proc.status));
         let Some(thread) = self.procs.remove_thread(tid) else { return };
         let dispatcher = thread.dispatcher.first();

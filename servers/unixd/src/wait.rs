@@ -34,14 +34,16 @@ pub struct Call {
     pub done: usize,
     /// Its time is over.
     pub late: bool,
-    /// An id that it keeps between tries (a fifo's description).
+    /// What it keeps between tries: of `Open` the description of a fifo; the pipe to which it has lent a buffer, and one.
     pub kept: u32,
+    /// What it has lent is not there as it must be.
+    pub hole: bool,
 }
 
 impl Call {
     /// One that just came.
     pub fn new(any: Any, lengths: (usize, usize)) -> Call {
-        Call { any, lengths, done: 0, late: false, kept: 0 }
+        Call { any, lengths, done: 0, late: false, kept: 0, hole: false }
     }
 }
 
@@ -101,6 +103,7 @@ impl Life<'_> {
     pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
         let has_work = self.procs.has_signal(tid) || self.procs.is_to_stop(tid);
         if has_work && is_interruptible(&call.any) {
+            self.fx.drop_kept((self.procs.leader(tid), tid), &call);
             return interrupted(&call);
         }
         let blocked = self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)?;
@@ -124,6 +127,13 @@ impl Life<'_> {
         Some(blocked)
     }
 
+    /// Gives up what a thread waits for.
+    pub fn give_up(&mut self, tid: Tid) {
+        if let Some(blocked) = self.unblock(tid) {
+            self.fx.drop_kept((self.procs.leader(tid), tid), &blocked.call);
+        }
+    }
+
     /// Ends what a thread waits for, because of a signal.
     pub fn interrupt(&mut self, tid: Tid) {
         let Some(blocked) = self.procs.blocked(tid) else { return };
@@ -131,8 +141,7 @@ impl Life<'_> {
             return;
         }
         let call = blocked.call;
-        self.unblock(tid);
-        self.fx.drop_kept(self.procs.leader(tid), &call);
+        self.give_up(tid);
         self.procs.answer(tid, interrupted(&call));
     }
 }

@@ -99,18 +99,9 @@ impl Shared {
         (end <= self.bytes).then(|| (Area::va(self.index) as usize + offset) as *mut u8)
     }
 
-    /// Copies bytes to private memory, if all of them lie inside.
-    pub fn read(&self, offset: usize, to: &mut [u8]) {
-        let Some(from) = self.pointer(offset, to.len()) else { return };
-        // SAFETY: mapped as long as the value lives; `to` is private memory.
-        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
-    }
-
-    /// Copies bytes from private memory, if there is room for them.
-    pub fn write(&self, offset: usize, from: &[u8]) {
-        let Some(to) = self.pointer(offset, from.len()) else { return };
-        // SAFETY: as in `read`.
-        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    /// Where bytes are, if they lie inside.
+    pub fn address(&self, offset: usize, bytes: usize) -> Option<u64> {
+        self.pointer(offset, bytes).map(|at| at as u64)
     }
 
     /// Copies bytes from other shared memory, if both ranges lie inside.

@@ -340,7 +340,8 @@ invocations! {
     }
 
     /// Bits 16..24 of `rax` say how many capabilities go along, from consecutive slots: copies, or with
-    /// `MOVE_CAPS` the capabilities themselves.
+    /// `MOVE_CAPS` the capabilities themselves. With `LENDS_READ` or `LENDS_WRITE` in `rax` a call lends memory of the
+    /// caller as long as it lasts (decision 76).
     Endpoint(EndpointOp) "Endpoints" on [Endpoint] {
         /// Sends a message and waits for the answer. The answer's words are the results; its
         /// capabilities are put in the slots from `recv` on.
@@ -467,6 +468,41 @@ invocations! {
             /// Bit n: core n; 0: any core.
             mask: u64,
         ) -> ();
+        /// Copies bytes that the invoked dispatcher has lent with its call ([`LENDS_READ`]), which the invoker has
+        /// received, to memory of the invoker, of which each page must be there and writable for it. It is
+        /// short where the lent bytes end or the caller itself could not read them as its page tables stand (1), where
+        /// the memory is not as it must be (2), and after 256 KiB. `WrongState`: it waits for no answer of the
+        /// invoker.
+        52 CopyFromCaller(
+            /// First byte of those that are lent.
+            offset: u64,
+            /// Address in the invoker's address space.
+            to: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied;
+        /// The other way: from memory that is there for the invoker to read, to what was lent with
+        /// [`LENDS_WRITE`], and the caller could write to.
+        53 CopyToCaller(
+            /// First byte of those that are lent.
+            offset: u64,
+            /// Address in the invoker's address space.
+            from: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied;
+        /// Copies from what the invoked dispatcher has lent with its call to what another has lent with its own,
+        /// as `CopyFromCaller` and `CopyToCaller` would. Short by the invoked one's side (1), or the other's (2).
+        54 CopyBetween(
+            /// First byte of those that the invoked dispatcher has lent.
+            offset: u64,
+            /// The other dispatcher.
+            to: Place,
+            /// First byte of those that it has lent.
+            to_offset: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied;
     }
 
     Receiver(ReceiverOp) "Dispatchers and Endpoints" on [Dispatcher Endpoint] {
@@ -790,6 +826,13 @@ pub mod received {
 
 /// Bit of `rax`: the capabilities of the message are moved; those that have no place to go stay.
 pub const MOVE_CAPS: u64 = 1 << 24;
+
+/// Bit of `rax`, of a call: the caller lends its receiver, until the answer, the bytes of its own memory at the
+/// address in word 4, as many as word 5 says, to be read. See [`op::CopyFromCaller`].
+pub const LENDS_READ: u64 = 1 << 25;
+
+/// The same, to be written to.
+pub const LENDS_WRITE: u64 = 1 << 26;
 
 /// Options of [`op::Configure`].
 pub mod options {

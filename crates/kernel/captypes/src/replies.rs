@@ -97,8 +97,8 @@ replies! {
     Copied {
         /// Bytes that were copied.
         bytes: u64,
-        /// Why not all were: 0: they were, or the limit was reached; 1: the run ends there; 2: the memory of the
-        /// invoker is not as it must be.
+        /// Why not all were: 0: they were, or the limit was reached; 1: what was lent ends there; 2: the memory of the
+        /// invoker, or whoever is the target, is not as it must be.
         short: u32,
     }
     /// Where a table, or what a Mapping maps, is to be found.

@@ -89,6 +89,10 @@ impl Model {
             Label::ReplyRecv => stopped(self.endpoint(who, target, Rights::RECV)),
             Label::Reply if target == Place::CALLER => Err(Errors::one(Status::WrongState)),
             Label::Reply => stopped(dispatcher()),
+            Label::CopyFromCaller | Label::CopyToCaller | Label::CopyBetween => match target {
+                Place::CALLER => Err(Errors::one(Status::WrongState)),
+                _ => stopped(dispatcher()),
+            },
             Label::Shutdown => {
                 decode!(Shutdown);
                 simple(kernel().map(|_| Words::NONE))

@@ -252,4 +252,6 @@ pub mod splice {
     pub const KEEP: u32 = 1 << 16;
     /// What goes nowhere is left in the data area.
     pub const DATA: u32 = 1 << 17;
+    /// What there is no room for is not written.
+    pub const SOME: u32 = 1 << 18;
 }

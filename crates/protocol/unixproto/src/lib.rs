@@ -37,3 +37,4 @@ pub mod tty;
 
 pub use errno::Errno;
 pub use ops::{op, Any, Reply, Request, Words};
+pub use request::lent;

@@ -166,12 +166,12 @@ replies! {
         /// `O_*`: access mode and status.
         flags: u32,
     }
-    /// Part of a pipe's ring, to be copied by the library.
-    Ring {
-        /// First byte in the ring; it goes on at the start of the ring behind its end.
-        offset: u64,
+    /// How much of what a caller has lent was copied.
+    Piped {
         /// Bytes.
-        bytes: u64,
+        count: u64,
+        /// The memory there is not as it must be: the caller makes it so and goes on, or is at its end.
+        again: bool,
     }
 }
 
@@ -898,34 +898,26 @@ requests! {
         /// Mask of signals.
         set: u64
     ) -> ();
-    /// Answers a Frame capability: the ring of a pipe, to be read or to be written. It lasts until
-    /// another process uses that end. `EBUSY`: another one does, or the ring holds what others wrote;
-    /// `Read` and `Write` are for all cases.
-    63 PipeRing(
-        /// Description.
-        desc: u32
-    ) -> ();
-    /// Commits what was copied out of the ring since the last `PipeTake`, then waits for more.
-    /// Until the next request of the caller on this pipe nobody else can read it. `EBUSY`: the ring
-    /// that the caller had is none any more.
-    64 PipeTake(
+    /// Reads from a pipe to what the caller lends with this call ([`lent`](crate::lent)), to be written to.
+    63 PipeRead(
         /// Description.
         desc: u32,
-        /// Bytes that the caller has copied.
-        done: u64,
-        /// Bytes that it wants; 0: only commit.
-        bytes: u64
-    ) -> Ring;
-    /// Commits what was copied into the ring since the last `PipePut`, then waits for room. `EBUSY`:
-    /// as of `PipeTake`.
-    65 PipePut(
+        /// Bytes that it lends.
+        bytes: u64,
+        /// Only what is there now: `EAGAIN` if that is nothing.
+        now: bool
+    ) -> Piped;
+    /// Writes to a pipe what the caller lends with this call, to be read: all of it, unless the description never
+    /// waits.
+    64 PipeWrite(
         /// Description.
         desc: u32,
-        /// Bytes that the caller has copied.
-        done: u64,
-        /// Bytes that it wants to write; 0: only commit.
-        bytes: u64
-    ) -> Ring;
+        /// Bytes that it lends.
+        bytes: u64,
+        /// [`files::splice::SOME`](crate::files::splice::SOME): it waits for the first bytes only;
+        /// [`NONBLOCK`](crate::files::splice::NONBLOCK): for none.
+        flags: u32
+    ) -> Piped;
     /// What a description is, for one that the caller holds but did not open (`Attach`).
     66 Describe(
         /// Description.

@@ -108,6 +108,14 @@ pub struct Declared {
     pub fields: &'static [(&'static str, &'static str)],
 }
 
+/// A request by which the caller lends memory: the words in which address and length are.
+pub mod lent {
+    /// The address.
+    pub const ADDRESS: usize = 4;
+    /// How many bytes.
+    pub const BYTES: usize = 5;
+}
+
 /// Word 0: the operation and the lengths of `a` and `b`.
 pub const fn head(op: u16, a: usize, b: usize) -> u64 {
     op as u64 | (a as u64 & 0xffff) << 16 | (b as u64 & 0xffff) << 32

@@ -392,6 +392,20 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
+    /// Copies bytes of a file that lie before its end, also such as there is no memory for.
+    pub fn load_all(&mut self, ino: Ino, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        let (mut at, end) = (offset, offset + data.len() as u64);
+        while at < end {
+            let found = self.next_data(ino, at)?.filter(|(from, _)| *from < end);
+            let (from, to) = found.map_or((end, end), |(from, to)| (from, to.min(end)));
+            let place = |at: u64| (at - offset) as usize;
+            data[place(at)..place(from)].fill(0);
+            self.load(ino, from, &mut data[place(from)..place(to)])?;
+            at = to;
+        }
+        Ok(())
+    }
+
     /// The part of a file around `offset`, if it can be mapped as it is, for reading or also for writing.
     #[inline(always)]
     pub fn present(

@@ -46,6 +46,18 @@ impl<'a> Cursor<'a> {
         self.left -= n as u64;
     }
 
+    /// Where the next bytes are, and how many there are in one piece that the program may have: `None` behind
+    /// the end.
+    pub fn piece(&mut self) -> Option<(u64, u64)> {
+        let (addr, n) = self.current(u64::MAX)?;
+        Some((addr, user::room(addr, n)))
+    }
+
+    /// So many bytes of that piece are done.
+    pub fn skip(&mut self, bytes: u64) {
+        self.advance(bytes as usize);
+    }
+
     /// `EFAULT` unless the next byte can be written.
     pub fn probe_out(&mut self, mm: &mut Mm) -> Result<()> {
         match self.current(1) {

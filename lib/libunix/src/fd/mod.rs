@@ -98,7 +98,7 @@ pub struct Fds {
     has_own: bool,
     /// The process has set record locks.
     pub has_locks: bool,
-    /// Windows on the contents of regular files and rings of pipes.
+    /// Windows on the contents of regular files.
     pub windows: windows::Windows,
 }
 
@@ -265,13 +265,6 @@ impl Fds {
                 // Closing gives locks up in any case.
                 let _ = server::call(request);
             }
-        }
-    }
-
-    /// The rings of these pipes are to be asked for again.
-    fn forget_rings(&mut self, descriptions: &[u32]) {
-        for desc in descriptions {
-            self.windows.forget(windows::ring_key(*desc));
         }
     }
 

@@ -26,7 +26,7 @@ const FIRST_ENTRY: u32 = (LIBRARY_WINDOWS >> 21 & 511) as u32;
 const _: () = assert!(WINDOWS < 64 && WINDOWS as u64 * WINDOW_BYTES <= 64 * table_bytes(1));
 const _: () = assert!(FIRST_ENTRY as u64 + WINDOWS as u64 * WINDOW_BYTES / table_bytes(1) <= 512);
 
-/// What a window shows of a file, or of a ring.
+/// What a window shows of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// The file.

@@ -51,7 +51,7 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
 }
 
 /// One request's worth. Answers how much was done and how much was wanted.
-fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
+pub fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
     let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
     let wanted = from.gather_to(io, room).some()?;
     let mut done = 0;

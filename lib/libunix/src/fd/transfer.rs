@@ -6,7 +6,7 @@ use super::kinds::with_kind;
 use super::ops::{Contents, FileOps, Handle};
 use super::{alone, File};
 use crate::errno::{Errno, Result};
-use crate::mm::user::Moved;
+use crate::mm::user::{self, Moved};
 use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::random;
@@ -29,6 +29,13 @@ pub trait Source {
     fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved;
     /// The same to a window, or to memory shared with a server.
     fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved;
+    /// Where the next bytes are that could be lent, and how many there are in one piece, if there are `least`; an error
+    /// unless the first of them can be had. What is lent is to be done with [`passed`](Self::passed).
+    fn lendable(&mut self, io: &mut Io, least: u64) -> Result<Option<(u64, u64)>>;
+    /// So many bytes of what was lent have been copied.
+    fn passed(&mut self, bytes: u64);
+    /// Has the next bytes made ready, of which there was nothing: `false` if there can be nothing.
+    fn have_ready(&mut self, io: &mut Io, bytes: u64) -> bool;
 }
 
 impl Source for Cursor<'_> {
@@ -44,6 +51,21 @@ impl Source for Cursor<'_> {
     #[inline]
     fn gather_to(&mut self, io: &mut Io, to: Memory) -> Moved {
         self.gather_to(&mut io.mm, to)
+    }
+    fn lendable(&mut self, io: &mut Io, least: u64) -> Result<Option<(u64, u64)>> {
+        let Some(piece) = self.piece().filter(|(_, bytes)| *bytes >= least) else {
+            return Ok(None);
+        };
+        self.probe_in(&mut io.mm)?;
+        Ok(Some(piece))
+    }
+    fn passed(&mut self, bytes: u64) {
+        self.skip(bytes);
+    }
+    fn have_ready(&mut self, io: &mut Io, bytes: u64) -> bool {
+        let piece = self.piece();
+        piece
+            .is_none_or(|(addr, n)| user::readable(&mut io.mm, addr, n.min(bytes) as usize).is_ok())
     }
 }
 

@@ -15,7 +15,6 @@ use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
 use ephemeral::{Counters, Look, Looks, NoLook};
 use libos::guarded::Memory;
-use unixproto::files::PIPE_BYTES;
 use unixproto::ops::Part;
 
 pub use place::WINDOW_BYTES;
@@ -24,8 +23,6 @@ pub use place::WINDOW_BYTES;
 pub struct Windows {
     looks: Looks<Places, WINDOWS>,
     options: Options,
-    /// The ring that was used last: nothing else takes its window.
-    ring: Option<Look<Piece>>,
 }
 
 /// What is to be had of them, for who measures what they are good for.
@@ -37,8 +34,8 @@ pub struct Options {
     pub is_uncached: bool,
 }
 
-/// The fewest windows: a copy from one file to another, or to a ring, has two looks at a time.
-const FEWEST: usize = 3;
+/// The fewest windows: a copy from one file to another has two looks at a time.
+const FEWEST: usize = 2;
 
 impl Options {
     /// All of them.
@@ -56,32 +53,20 @@ pub enum View {
 /// How often a Frame is asked for that others take away before it is used.
 const TRIES: u32 = 16;
 
-/// Layout number of the rings of pipes, which never change.
-const RING_LAYOUT: u32 = 0;
-
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows { looks: Looks::new(Places::new()), options: Options::DEFAULT, ring: None }
+        Windows { looks: Looks::new(Places::new()), options: Options::DEFAULT }
     }
 
     /// Closes all windows on a file.
     pub fn forget(&mut self, inode: u64) {
         self.looks.forget(|piece| piece.inode == inode);
-        self.end_ring();
     }
 
     /// Closes all windows but those on files of which `keep` says so.
     pub fn keep(&mut self, keep: impl Fn(u64) -> bool) {
         self.looks.forget(|piece| !keep(piece.inode));
-        self.end_ring();
-    }
-
-    /// Nobody uses a ring.
-    fn end_ring(&mut self) {
-        if let Some(look) = self.ring.take() {
-            self.looks.end(look);
-        }
     }
 
     /// Forgets everything without touching capabilities: the state of a forked child, who has the
@@ -232,55 +217,6 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
         windows.looks.places_mut().drop_spare();
     }
     shown.map(Opening::Window)
-}
-
-/// The ring of a pipe.
-#[derive(Clone, Copy)]
-pub struct Ring(Memory);
-
-impl Ring {
-    /// A part of the ring, as far as it is one.
-    pub fn part(&self, offset: u64, len: u64) -> Memory {
-        self.0.skip(offset.min(PIPE_BYTES) as usize).first(len.min(PIPE_BYTES) as usize)
-    }
-}
-
-/// The key of the window on the ring of a pipe: no inode has the top bit.
-pub const fn ring_key(desc: u32) -> u64 {
-    1 << 63 | desc as u64
-}
-
-/// The ring of a pipe, to be read or to be written, for one read or write. `EBUSY`: this process does
-/// not get it. Only file windows are opened meanwhile.
-pub fn ring(io: &mut Io, desc: u32, write: bool) -> Result<Ring> {
-    let inode = ring_key(desc);
-    if let Some(look) = &io.fds.windows.ring {
-        let Piece { inode: held, writable, .. } = *look.piece();
-        if held == inode && (writable || !write) {
-            return Ok(Ring(rest(look, 0)));
-        }
-    }
-    let part = Part { inode, layout: RING_LAYOUT, offset: 0, bytes: PIPE_BYTES };
-    let Files { fds: Fds { windows, .. }, mm } = io.files();
-    windows.end_ring();
-    let look = match windows.find(&part, write) {
-        Some(look) => look,
-        None => {
-            let (frame, slot) = windows.looks.places_mut().spare(&mut mm.caps.arena)?;
-            server::call_caps(op::PipeRing { desc }, 0, 0, Caps::receive(slot))?;
-            let (layout, bytes) = (RING_LAYOUT, PIPE_BYTES as u32);
-            let piece = Piece { inode, layout, bytes, start: 0, page: 0, frame, writable: write };
-            let shown = windows.look(&mut mm.caps.arena, piece);
-            if shown.is_err() {
-                windows.looks.places_mut().drop_spare();
-            }
-            // Another process may have used the end meanwhile, so that the ring was taken back.
-            shown.map_err(|_| Errno::EBUSY)?
-        }
-    };
-    let ring = Ring(rest(&look, 0));
-    windows.ring = Some(look);
-    Ok(ring)
 }
 
 impl Default for Windows {

@@ -80,10 +80,16 @@ fn errno(error: FaultError) -> Errno {
     }
 }
 
+/// How many bytes of a range a program can have.
+#[inline(always)]
+pub fn room(addr: u64, len: usize) -> u64 {
+    PROGRAM_END.saturating_sub(addr).min(len as u64)
+}
+
 /// As much of the range as a program can have, and whether that is all.
 #[inline(always)]
 fn range(addr: u64, len: usize) -> (Memory, bool) {
-    let room = PROGRAM_END.saturating_sub(addr).min(len as u64) as usize;
+    let room = room(addr, len) as usize;
     // SAFETY: below the library's part of the address space, where nothing of it is.
     (unsafe { Memory::new(addr, room) }, room == len)
 }

@@ -6,7 +6,7 @@ use super::readwrite::{lseek, vector};
 use crate::errno::{Errno, Result};
 use crate::fd::alone;
 use crate::fd::buffers::Cursor;
-use crate::fd::kinds::with_kind;
+use crate::fd::kinds::{pipe, with_kind};
 use crate::fd::ops::{FileOps, Flow};
 use crate::fd::{stream, transfer};
 use crate::mm::{user, Mm};
@@ -110,9 +110,31 @@ pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> 
     if !has_source || io.fds.get(output)?.contents().is_ok() && appends(io, output)? {
         return Err(Errno::EINVAL);
     }
-    let done = transfer::copy(io, input, at, output, None, len)?;
+    let to = Side::of(io, output)?;
+    let done = match to.flow {
+        Flow::Pipe(pipe) | Flow::Socket(_, pipe) => send(io, input, at, pipe, len)?,
+        _ => transfer::copy(io, input, at, output, None, len)?,
+    };
     offset_out(&mut io.mm, offset, at, done)?;
     Ok(done)
+}
+
+/// Sends a part of a file through a pipe: all of it, unless that never waits.
+fn send(io: &mut Io, input: i32, at: Option<u64>, pipe: u32, len: u64) -> Result<u64> {
+    let side = Side::of(io, input)?;
+    let Flow::Contents(from) = side.flow else { return Err(Errno::EINVAL) };
+    let start = side.place(io, at);
+    let mut total = 0;
+    while total < len {
+        let place = if start == AT_OFFSET { start } else { start + total };
+        let request = op::Splice { from, to: pipe, at: place, bytes: len - total, flags: 0 };
+        match server::wait(io, request) {
+            Ok(reply) if reply.count == 0 => break,
+            Ok(reply) => total += reply.count,
+            Err(error) => return stream::partial(total, error),
+        }
+    }
+    Ok(total)
 }
 
 pub fn copy_file_range(
@@ -282,8 +304,8 @@ pub fn tee(io: &mut Io, input: i32, output: i32, len: u64, flags: u32) -> Result
     Ok(server::wait(io, request).map_err(restart)?.count)
 }
 
-/// Puts memory of the program into a pipe, or the other way: the bytes are copied, of gifts too, since
-/// taking a page away costs more than a copy of it.
+/// Puts memory of the program into a pipe, or the other way: the bytes are copied (once, by the kernel), of gifts
+/// too, since taking a page away costs more than a copy of it.
 pub fn vmsplice(io: &mut Io, fd: i32, vectors: u64, count: u64, flags: u32) -> Result<u64> {
     if flags & !ALL_FLAGS != 0 {
         return Err(Errno::EINVAL);
@@ -294,37 +316,12 @@ pub fn vmsplice(io: &mut Io, fd: i32, vectors: u64, count: u64, flags: u32) -> R
     if cursor.left() == 0 {
         return Ok(0);
     }
-    let Flow::Pipe(pipe) = side.flow else { return Err(Errno::EBADF) };
+    let Flow::Pipe(desc) = side.flow else { return Err(Errno::EBADF) };
     let flags = flags & flag::NONBLOCK;
     match side.writable {
-        true => fill(io, pipe, &mut cursor, flags),
-        false => empty(io, pipe, &mut cursor, flags),
+        true => pipe::write_some(io, desc, &mut cursor, flags != 0),
+        false => empty(io, desc, &mut cursor, flags),
     }
-}
-
-/// Until the pipe is full: only for the first room it waits.
-fn fill(io: &mut Io, pipe: u32, from: &mut Cursor, mut flags: u32) -> Result<u64> {
-    let mut total = 0;
-    while from.left() > 0 {
-        let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
-        let bytes = match from.gather_to(&mut io.mm, room).some() {
-            Ok(bytes) => bytes,
-            Err(error) => return stream::partial(total, error),
-        };
-        let request = op::Splice { from: 0, to: pipe, at: AT_OFFSET, bytes: bytes as u64, flags };
-        match server::wait_filled(io, request, bytes) {
-            Ok(reply) => {
-                total += reply.count;
-                if reply.count < bytes as u64 {
-                    break;
-                }
-            }
-            Err(Errno::EAGAIN) if total > 0 => break,
-            Err(error) => return stream::partial(total, error),
-        }
-        flags = flag::NONBLOCK;
-    }
-    Ok(total)
 }
 
 /// As much as there is, but what the program has no place for.

@@ -39,6 +39,7 @@ impl Unixd {
             Effect::Post => self.post_next(),
             Effect::PostGroup(group, signal) => self.post_group(group, signal),
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
+            Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid) => {
                 let cwd = self.procs.get(pid).map(|proc| proc.cwd);

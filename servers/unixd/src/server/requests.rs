@@ -10,6 +10,7 @@ use crate::life::Life;
 use crate::locks::Locked;
 use crate::open::Opening;
 use crate::pathops::PathOps;
+use crate::pipes::pipe_of;
 use crate::poll::Polling;
 use crate::procs::Pid;
 use crate::server::Unixd;
@@ -201,15 +202,7 @@ impl Unixd {
                 let number = counters::number(self.descs.of(pid, op.desc)?)?;
                 done(self.counters.setting(number, &self.clock)?)
             }
-            Any::PipeRing(op) => self.pipes.ring(pid, self.descs.of(pid, op.desc)?),
-            Any::PipeTake(op) => {
-                let desc = self.descs.of(pid, op.desc)?;
-                self.pipes.take(self.caller, desc, op, &mut self.fx)
-            }
-            Any::PipePut(op) => {
-                let desc = self.descs.of(pid, op.desc)?;
-                self.pipes.put(self.caller, desc, op, &mut self.fx)
-            }
+            Any::PipeRead(_) | Any::PipeWrite(_) => self.pipe_lent(call),
             Any::SetLock(op) => {
                 let Unixd { descs, tree, procs, locks, fx, caller, .. } = self;
                 locks.set(Locked { procs, descs, files: tree.files() }, *caller, op, fx)
@@ -273,6 +266,36 @@ impl Unixd {
         done(())
     }
 
+    /// Reads from a pipe, or writes to it, with a buffer that the caller has lent.
+    fn pipe_lent(&mut self, call: &mut Call) -> Tried {
+        let result = self.try_lent(call);
+        if call.kept != 0 && !matches!(result, Ok(Outcome::Block(_))) {
+            self.pipes.give_up(call.kept - 1, self.caller.tid, &mut self.fx);
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn try_lent(&mut self, call: &mut Call) -> Tried {
+        let Unixd { pipes, procs, descs, fx, .. } = self;
+        let caller = self.caller;
+        match call.any {
+            Any::PipeRead(op) => {
+                let desc = descs.of(caller.pid, op.desc)?;
+                desc.readable()?;
+                let (pipe, now) = (pipe_of(desc)?, op.now || desc.nonblocking());
+                pipes.read_lent(pipe, now, (caller, call), op.bytes, procs, fx)
+            }
+            Any::PipeWrite(op) => {
+                let desc = descs.of(caller.pid, op.desc)?;
+                desc.writable()?;
+                let (pipe, nonblocking) = (pipe_of(desc)?, desc.nonblocking());
+                pipes.write_lent(pipe, (nonblocking, op.flags), (caller, call), op.bytes, procs, fx)
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
     /// Reads up to `bytes`.
     fn read(&mut self, call: &mut Call, id: u32, bytes: usize) -> Tried {
         let caller = self.caller;
@@ -282,6 +305,7 @@ impl Unixd {
         let nonblocking = desc.nonblocking();
         match desc.object {
             Object::Pipe(pipe, _) => {
+                self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
             }
@@ -303,6 +327,7 @@ impl Unixd {
         let nonblocking = desc.nonblocking();
         match desc.object {
             Object::Pipe(pipe, _) => {
+                self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
             }

@@ -5,8 +5,6 @@
 use super::Unixd;
 use crate::descs::{Desc, Object};
 use crate::wait::{count, Call, Tried};
-use alloc::vec;
-use alloc::vec::Vec;
 use unixproto::files::{splice, O_APPEND, PIPE_BYTES};
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Errno};
@@ -54,6 +52,11 @@ impl Unixd {
         if bytes == 0 {
             return Ok(0);
         }
+        for end in [from, to] {
+            if let End::Pipe(pipe) = end {
+                self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
+            }
+        }
         if let End::Pipe(pipe) = from {
             bytes = bytes.min(self.pipes.filled(pipe, caller, !from_waits)?);
         }
@@ -61,12 +64,52 @@ impl Unixd {
             let wanted = (!to_waits, bytes);
             bytes = bytes.min(self.pipes.vacant(pipe, caller, wanted, &mut self.fx)?);
         }
-        let data = self.fetch(call, from, (op.at, bytes)).map_err(Err)?;
-        let moved = self.deliver(to, op.at, &data).map_err(Err)?;
+        let moved = match (from, to) {
+            (End::Pipe(pipe), to) => self.empty(pipe, to, (op.at, bytes)),
+            (End::File(desc), End::Pipe(pipe)) => self.fill(desc, pipe, (op.at, bytes)),
+            (_, End::Pipe(pipe)) => {
+                let data = self.procs.a(caller, call).map_err(Err)?;
+                let data = &data[..bytes.min(data.len())];
+                self.pipes.add_bytes(pipe, bytes, &mut self.fx, |to| Ok(spread([data, &[]], to)))
+            }
+            _ => Err(Errno::EINVAL),
+        };
+        let moved = moved.map_err(Err)?;
         if let (End::Pipe(pipe), 0) = (from, op.flags & splice::KEEP) {
             self.pipes.skip(pipe, moved, &mut self.fx);
         }
         Ok(moved)
+    }
+
+    /// Copies what a pipe has to something else. It stays there. Answers how many bytes have come there.
+    fn empty(&mut self, pipe: u32, to: End, (at, bytes): (u64, usize)) -> Result<usize, Errno> {
+        let lifted = self.pipes.lift(pipe)?;
+        let data = lifted.front(bytes);
+        let moved = match to {
+            End::Pipe(to) => {
+                self.pipes.add_bytes(to, bytes, &mut self.fx, |to| Ok(spread(data, to)))
+            }
+            End::File(desc) => self.contents().deliver(desc, at, data),
+            End::Data => {
+                let data = data.concat();
+                let data = &data[..data.len().min(DATA_BYTES)];
+                self.procs.put(self.caller, data).map(|()| data.len())
+            }
+            End::Nowhere => Ok(bytes),
+        };
+        self.pipes.put_back(pipe, lifted);
+        moved
+    }
+
+    /// Copies a part of a file to a pipe.
+    fn fill(&mut self, desc: u32, pipe: u32, (at, bytes): (u64, usize)) -> Result<usize, Errno> {
+        let mut lifted = self.pipes.lift(pipe)?;
+        let moved = lifted.add(bytes, |to| self.contents().fetch(desc, at, to));
+        self.pipes.put_back(pipe, lifted);
+        if moved.is_ok_and(|bytes| bytes > 0) {
+            self.pipes.filled_anew(pipe, &mut self.fx);
+        }
+        moved
     }
 
     /// What a description is, and whether the caller waits there.
@@ -92,41 +135,23 @@ impl Unixd {
         }
         Ok((end, op.flags & splice::NONBLOCK == 0 && !desc.nonblocking()))
     }
+}
 
-    /// Up to so many bytes. Those of a pipe stay there.
-    fn fetch(
-        &mut self,
-        call: &Call,
-        from: End,
-        (at, bytes): (u64, usize),
-    ) -> Result<Vec<u8>, Errno> {
-        match from {
-            End::Pipe(pipe) => {
-                let mut data = vec![0; bytes];
-                self.pipes.peek(pipe, &mut data);
-                Ok(data)
+/// Copies bytes that lie in two places to two others, as many as there is room for. Returns how many.
+fn spread(from: [&[u8]; 2], to: [&mut [u8]; 2]) -> usize {
+    let mut bytes = 0;
+    let [mut first, mut second] = from;
+    for mut to in to {
+        while !to.is_empty() && (!first.is_empty() || !second.is_empty()) {
+            if first.is_empty() {
+                first = core::mem::take(&mut second);
             }
-            End::File(desc) => self.contents().fetch(desc, at, bytes),
-            End::Data | End::Nowhere => {
-                let mut data = self.procs.a(self.caller, call)?;
-                data.truncate(bytes);
-                Ok(data)
-            }
+            let n = first.len().min(to.len());
+            let (part, rest) = core::mem::take(&mut to).split_at_mut(n);
+            part.copy_from_slice(&first[..n]);
+            (to, first) = (rest, &first[n..]);
+            bytes += n;
         }
     }
-
-    /// Answers how many of the bytes have come there.
-    fn deliver(&mut self, to: End, at: u64, data: &[u8]) -> Result<usize, Errno> {
-        match to {
-            End::Pipe(pipe) => self.pipes.append(pipe, data, &mut self.fx),
-            End::File(desc) => return self.contents().deliver(desc, at, data),
-            End::Data => {
-                let data = data.get(..data.len().min(DATA_BYTES)).unwrap_or_default();
-                self.procs.put(self.caller, data)?;
-                return Ok(data.len());
-            }
-            End::Nowhere => {}
-        }
-        Ok(data.len())
-    }
+    bytes
 }

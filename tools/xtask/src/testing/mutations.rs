@@ -152,6 +152,78 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "whoever_has_a_dispatcher_copies_what_it_lends",
+        changes: &[(
+            "kernel/src/operations/calls.rs",
+            "EndpointRef::of_call(server, caller).ok_or(Status::WrongState)?;",
+            "let _ = EndpointRef::of_call(server, caller);",
+        )],
+        found_by: Test::Host { package: "kernel", test: "nothing_is_lent_when_the_call_is_over_or_by_those_who_do_not_call" },
+    },
+    Bug {
+        name: "registers_of_a_fault_lend",
+        changes: &[(
+            "kernel/src/operations/calls.rs",
+            "if caller.has(flag::FAULT) || caller.has(flag::REDIRECTED) {",
+            "if false && caller.has(flag::FAULT) {",
+        )],
+        found_by: Test::Host { package: "kernel", test: "whoever_faults_lends_nothing_whatever_its_registers_say" },
+    },
+    Bug {
+        name: "what_is_lent_to_be_read_is_written_to",
+        changes: &[(
+            "kernel/src/operations/calls.rs",
+            "caller.ctx.rax.get() & right == 0",
+            "caller.ctx.rax.get() & (3 << 25) == 0",
+        )],
+        found_by: Test::Host { package: "kernel", test: "whoever_is_called_reads_what_is_lent_and_no_more" },
+    },
+    Bug {
+        name: "more_is_copied_than_is_lent",
+        changes: &[(
+            "kernel/src/operations/calls.rs",
+            "Some((at, here.min(left)))",
+            "Some((at, here))",
+        )],
+        found_by: Test::Host { package: "kernel", test: "whoever_is_called_reads_what_is_lent_and_no_more" },
+    },
+    Bug {
+        name: "a_copy_of_what_is_lent_has_no_bound",
+        changes: &[(
+            "kernel/src/operations/calls.rs",
+            "let limit = bytes.min(MOST_COPIED);",
+            "let limit = bytes.min(u64::MAX.max(MOST_COPIED));",
+        )],
+        found_by: Test::Host { package: "kernel", test: "a_copy_is_bounded" },
+    },
+    Bug {
+        name: "the_target_of_a_copy_is_only_read",
+        changes: &[(
+            "kernel/src/operations/calls.rs",
+            "Side::lent(to, args.to_offset, true)",
+            "Side::lent(to, args.to_offset, false)",
+        )],
+        found_by: Test::Host { package: "kernel", test: "between_two_callers_one_copy_goes_by_the_rights_of_each" },
+    },
+    Bug {
+        name: "what_a_reader_cannot_take_is_lost",
+        changes: &[(
+            "servers/unixd/src/ring.rs",
+            "        self.consume(done);\n        done",
+            "        self.consume(bytes);\n        done",
+        )],
+        found_by: Test::Machine { test: "linux/hostile_pipes.gcc" },
+    },
+    Bug {
+        name: "bytes_that_a_reader_was_passed_are_written_again",
+        changes: &[(
+            "servers/unixd/src/pipes.rs",
+            "blocked.call.done += bytes;",
+            "blocked.call.done += bytes / 2;",
+        )],
+        found_by: Test::Machine { test: "linux/pipes_lent.gcc" },
+    },
+    Bug {
         name: "everything_in_a_loan_is_made_of_it",
         changes: &[(
             "crates/kernel/mdb/src/order.rs",

@@ -6,7 +6,6 @@ use crate::fd::kinds::pipe;
 use crate::fd::ops::{FileOps, Flow, Handle, Server, WRITABLE};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::fd::windows::ring_key;
 use crate::fd::{install_two, File};
 use crate::mm::user;
 use crate::process::Io;
@@ -28,9 +27,6 @@ impl FileOps for Pair {
 
     fn server(&self) -> Server {
         Server::Unixd([self.read, self.write])
-    }
-    fn windows(&self) -> [Option<u64>; 2] {
-        [self.read, self.write].map(ring_key).map(Some)
     }
     fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         pipe::read(io, self.read, to)

@@ -1,21 +1,23 @@
-//! Pipes and fifos. Bytes pass through the data area of the session; large transfers are copied
-//! straight from and to the pipe's ring.
+//! Pipes and fifos. Bytes pass through the data area of the session; for large transfers the program's own buffer is
+//! lent to the server with the request, and the kernel copies. What is not there then is made resident when the answer says
+//! so.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Flow, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::fd::windows::{self, ring_key};
 use crate::fd::{install_two, stream, File};
-use crate::mm::user::{self, Moved, Short};
+use crate::mm::user;
 use crate::process::{Io, Task};
-use crate::server::{self, op, restart};
-use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
+use crate::server::{self, op, restart, Loan};
+use unixproto::files::{splice, Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
 use unixproto::ops::Opened;
 
-/// From this many bytes on the ring is faster than the data area.
-const RING_FROM: u64 = 4096;
+/// From this many bytes on lending a buffer is cheaper than the data area.
+const LEND_FROM: u64 = 4096;
+/// How often a request that does not come forward is made again: others may take away what is made resident.
+const TRIES: u32 = 1000;
 
 /// One end.
 #[derive(Clone, Copy)]
@@ -32,9 +34,6 @@ impl FileOps for Pipe {
     }
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
-    }
-    fn windows(&self) -> [Option<u64>; 2] {
-        [Some(ring_key(self.desc)), None]
     }
     fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         read(io, self.desc, to)
@@ -71,116 +70,108 @@ impl FileOps for Pipe {
     }
 }
 
-/// Reads from a pipe.
+/// Reads from a pipe: what is there, or what comes first.
 pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
-    if to.left() < RING_FROM {
+    if to.left() < LEND_FROM {
         return stream::read(io, desc, to);
     }
-    to.probe_out(&mut io.mm)?;
-    let taken = loop {
-        match windows::ring(io, desc, false) {
-            Err(Errno::EBUSY) => return stream::read(io, desc, to),
-            result => result.map(|_| ())?,
+    let (mut total, mut tries) = (0, TRIES);
+    while total < PIPE_BYTES {
+        let Some((address, bytes)) = to.piece() else { break };
+        let bytes = bytes.min(PIPE_BYTES - total);
+        let result = to.probe_out(&mut io.mm).and_then(|()| {
+            let request = op::PipeRead { desc, bytes, now: total > 0 };
+            server::wait_lending(io, request, Loan { address, bytes, write: true })
+        });
+        let done = match result {
+            Ok(done) => done,
+            Err(_) if total > 0 => break,
+            Err(error) => return Err(restart(error)),
+        };
+        let count = done.count.min(bytes);
+        to.skip(count);
+        total += count;
+        tries = if count > 0 { TRIES } else { tries - 1 };
+        let more = match done.again && tries > 0 {
+            true => user::writable(&mut io.mm, address + count, (bytes - count) as usize).is_ok(),
+            false => count == bytes,
+        };
+        if done.again && !more && total == 0 {
+            return Err(Errno::EFAULT);
         }
-        match server::wait(io, op::PipeTake { desc, done: 0, bytes: to.left() }) {
-            Err(Errno::EBUSY) => io.fds.forget_rings(&[desc]),
-            result => break result.map_err(restart)?,
+        if !more {
+            break;
         }
-    };
-    // Another thread may have opened windows meanwhile.
-    let ring = match windows::ring(io, desc, false) {
-        Ok(ring) => ring,
-        Err(error) => {
-            // The error before is the one to tell.
-            let _ = server::call(op::PipeTake { desc, done: 0, bytes: 0 });
-            return Err(error);
-        }
-    };
-    let offset = taken.offset % PIPE_BYTES;
-    let bytes = taken.bytes.min(PIPE_BYTES);
-    let first = bytes.min(PIPE_BYTES - offset);
-    let mut moved = to.scatter_from(&mut io.mm, ring.part(offset, first));
-    if moved.bytes as u64 == first && first < bytes {
-        let rest = to.scatter_from(&mut io.mm, ring.part(0, bytes - first));
-        moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
     }
-    if moved.short == Some(Short::Window) {
-        io.fds.forget_rings(&[desc]);
-    }
-    let result = moved.some().map(|bytes| bytes as u64);
-    let done = moved.bytes as u64;
-    if bytes > 0 {
-        server::call(op::PipeTake { desc, done, bytes: 0 })?;
-    }
-    result
+    Ok(total)
 }
 
 /// Writes everything to a pipe.
 pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
-    if from.left() <= RING_FROM {
+    if from.left() <= LEND_FROM {
         return stream::write(io, desc, from);
     }
-    let (mut total, mut copied) = (0, 0);
-    let error = loop {
-        if from.left() == 0 {
-            break None;
-        }
-        match windows::ring(io, desc, true) {
-            Ok(_) => {}
-            // The rest goes the other way; what was copied is committed already.
-            Err(Errno::EBUSY) => match stream::write(io, desc, from) {
-                Ok(rest) => return Ok(total + rest),
-                Err(error) => break Some(error),
-            },
-            Err(error) => break Some(error),
-        }
-        let put = match server::wait(io, op::PipePut { desc, done: copied, bytes: from.left() }) {
-            Ok(put) => put,
-            Err(Errno::EBUSY) => {
-                copied = 0;
-                io.fds.forget_rings(&[desc]);
-                continue;
-            }
-            Err(error) => {
-                copied = 0;
-                break Some(error);
-            }
+    let (mut total, mut tries) = (0, TRIES);
+    while from.left() > 0 {
+        let loan = match from.lendable(io, LEND_FROM) {
+            Ok(loan) => loan,
+            Err(error) => return stream::partial(total, error),
         };
-        let offset = put.offset % PIPE_BYTES;
-        let bytes = put.bytes.min(PIPE_BYTES);
-        let first = bytes.min(PIPE_BYTES - offset);
-        copied = 0;
-        // Another thread may have opened windows meanwhile.
-        let ring = match windows::ring(io, desc, true) {
-            Ok(ring) => ring,
-            Err(error) => break Some(error),
-        };
-        let mut moved = from.gather_to(io, ring.part(offset, first));
-        if moved.bytes as u64 == first && first < bytes {
-            let rest = from.gather_to(io, ring.part(0, bytes - first));
-            moved = Moved { bytes: moved.bytes + rest.bytes, ..rest };
-        }
-        match moved.some() {
-            Ok(n) => {
-                let n = n as u64;
-                copied = n;
-                total += n;
-                if n < bytes || n == 0 {
-                    break None;
+        let Some((address, bytes)) = loan else {
+            match stream::write_some(io, desc, from) {
+                Ok((done, wanted)) => {
+                    total += done;
+                    if done < wanted {
+                        break;
+                    }
                 }
+                Err(error) => return stream::partial(total, error),
             }
-            Err(error) => break Some(error),
+            continue;
+        };
+        let request = op::PipeWrite { desc, bytes, flags: 0 };
+        let done = match server::wait_lending(io, request, Loan { address, bytes, write: false }) {
+            Ok(done) => done,
+            Err(error) => return stream::partial(total, error),
+        };
+        let count = done.count.min(bytes);
+        from.passed(count);
+        total += count;
+        if !done.again && count < bytes {
+            break;
         }
-    };
-    // What was copied last is not committed yet (and a reservation has to be given back).
-    if !matches!(error, Some(Errno::EPIPE)) {
-        // The error before is the one to tell.
-        let _ = server::call(op::PipePut { desc, done: copied, bytes: 0 });
+        tries = if count > 0 { TRIES } else { tries - 1 };
+        if done.again && (tries == 0 || !from.have_ready(io, bytes - count)) {
+            return stream::partial(total, Errno::EFAULT);
+        }
     }
-    match error {
-        None => Ok(total),
-        Some(error) => stream::partial(total, error),
+    Ok(total)
+}
+
+/// Writes to a pipe until it is full. It waits for the first room only, or not at all.
+pub fn write_some(io: &mut Io, desc: u32, from: &mut Cursor, now: bool) -> Result<u64> {
+    let (mut total, mut tries) = (0, TRIES);
+    let mut flags = if now { splice::NONBLOCK } else { splice::SOME };
+    while let Some((address, bytes)) = from.piece() {
+        let result = from.probe_in(&mut io.mm).and_then(|()| {
+            let request = op::PipeWrite { desc, bytes, flags };
+            server::wait_lending(io, request, Loan { address, bytes, write: false })
+        });
+        let done = match result {
+            Ok(done) => done,
+            Err(Errno::EAGAIN) if total > 0 => break,
+            Err(error) => return stream::partial(total, error),
+        };
+        let count = done.count.min(bytes);
+        from.skip(count);
+        total += count;
+        tries = if count > 0 { TRIES } else { tries - 1 };
+        if count < bytes && (!done.again || tries == 0) {
+            break;
+        }
+        flags = splice::NONBLOCK;
     }
+    Ok(total)
 }
 
 pub fn pipe2(io: &mut Io, fds: u64, flags: u32) -> Result<u64> {

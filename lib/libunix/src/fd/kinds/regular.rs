@@ -232,6 +232,13 @@ impl Source for FilePieces {
         }
         moved
     }
+    fn lendable(&mut self, _io: &mut Io, _least: u64) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+    fn passed(&mut self, _bytes: u64) {}
+    fn have_ready(&mut self, _io: &mut Io, _bytes: u64) -> bool {
+        false
+    }
 }
 
 /// Puts the offset where the copy really ended.
