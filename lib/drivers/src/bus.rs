@@ -2,9 +2,10 @@
 
 use abi::layout::PAGE;
 use abi::slots::{BOOT_DEVICES_L1, DEVICE, DEVICE_IRQ, IO, IRQ};
+use libos::ephemeral::Window;
 use libos::runtime::Boot;
 use libos::spawn::Child;
-use libos::vspace::{Window, RW};
+use libos::vspace::RW;
 use libos::{domain, invoke, op, Cap, CapAddr, CapType, Status};
 use virtiopci::{
     ConfigurationAccess, DeviceFunction, DeviceType, Found, PciRoot, Unusable, Vectors,

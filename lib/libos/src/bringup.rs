@@ -7,12 +7,13 @@
 
 use crate::cores::PUBLIC;
 use crate::domain::{self, ARENA_SLOT};
+use crate::ephemeral::Window;
 use crate::invoke::invoke;
 use crate::ipc::{self, Caps};
 use crate::ram::{Arena, Ram};
 use crate::runtime::Boot;
 use crate::spawn::{Child, SpawnError};
-use crate::vspace::{Window, R, RW};
+use crate::vspace::{R, RW};
 use crate::{log, session, upcall, Cap};
 use abi::boot::{ARCHIVE_VA, BOOT_INFO};
 use abi::layout::PAGE;

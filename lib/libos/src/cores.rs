@@ -10,10 +10,11 @@
 //!    ╰──── bell ◄───────╯  ╰══════ ring ═════╯  ╰──── ended ─────╯ ╰─ exit ─╯
 //! ```
 
+use crate::ephemeral::Window;
 use crate::interface::{OwnedCap, Remote};
 use crate::ipc::{self, Caps};
 use crate::local::Local;
-use crate::vspace::{Window, RW};
+use crate::vspace::RW;
 use crate::{channel, domain, runtime, thread, Cap};
 use abi::layout::PAGE;
 use abi::slots::{MONITOR, REPORT};

@@ -1,9 +1,10 @@
 //! What a native program knows about itself: free slots, RAM, its address space.
 
+use crate::ephemeral::{Area, Window, Windows};
 use crate::local::Local;
 use crate::ram::{Arena, Ram};
 use crate::slots::{Growth, SlotAllocator};
-use crate::vspace::{entry_of, table_bytes, AddressSpace, Supplies, Window, WINDOW_BYTES};
+use crate::vspace::{entry_of, table_bytes, AddressSpace, Supplies};
 use crate::Cap;
 use abi::layout::{NATIVE_WINDOWS, PAGE};
 use abi::slots;
@@ -239,18 +240,26 @@ impl Domain {
 
     /// A new window.
     pub fn window(&mut self) -> Result<Window, Status> {
-        let va = self.reserve(WINDOW_BYTES);
-        let mapping = self.slot()?;
+        self.windows()
+    }
+
+    /// New windows, all in one table.
+    pub fn windows<const N: usize, const BYTES: u64>(
+        &mut self,
+    ) -> Result<Windows<N, BYTES>, Status> {
+        const { assert!(N as u64 * BYTES <= table_bytes(1)) };
+        let va = self.reserve(table_bytes(1));
+        let mappings = if N == 1 { self.slot()? } else { self.slot_range(N as u32)? };
         let Domain { slots, arena, kept, own_root, .. } = self;
         let mut own = Own { slots, arena, kept, own_root };
         let table = self.space.table(1, va, &mut own)?;
-        Ok(Window::new(table, va, mapping))
+        Ok(Windows::new(Area::new(va, table, mappings)))
     }
 
     /// Addresses for `bytes`, in tables of their own, with a gap behind.
     fn reserve(&mut self, bytes: u64) -> u64 {
         let va = self.next_window;
-        self.next_window = (va + bytes + PAGE).next_multiple_of(WINDOW_BYTES);
+        self.next_window = (va + bytes + PAGE).next_multiple_of(table_bytes(1));
         va
     }
 }

@@ -6,12 +6,13 @@
 //! * [`invoke()`]: the system call as a function, typed by the table in `captypes`;
 //! * [`cap`]: the same as methods of slots; [`ipc`]: calls, answers, notifications;
 //! * [`guarded`]: memory that others write, or take away;
+//! * [`mod@ephemeral`]: looks at memory that is not in the address space;
 //! * [`mod@log`]: the kernel log and the kernel's counters.
 //!
 //! Above that is what native programs are made of:
 //!
 //! * [`slots`], [`ram`], [`memd`]: free slots, objects made of RAM, the memory server;
-//! * [`vspace`]: address spaces and windows; [`status`]: accessed and dirty bits, read from memory;
+//! * [`vspace`]: address spaces; [`status`]: accessed and dirty bits, read from memory;
 //!   [`spawn`]: new domains from ELF programs;
 //! * [`memory`]: regions, memory objects, self-paging; [`frame`]: frames that go home when dropped;
 //!   [`colour`]: page colours;
@@ -35,6 +36,7 @@ pub mod cmdline;
 pub mod colour;
 pub mod cores;
 pub mod domain;
+pub mod ephemeral;
 pub mod frame;
 pub mod guarded;
 pub mod heap;

@@ -259,9 +259,9 @@ impl Drop for Slot {
 
 /// Calls `f` with the window through which contents are copied.
 fn with_window(
-    f: impl FnOnce(&mut libos::vspace::Window) -> core::result::Result<(), libos::Status>,
+    f: impl FnOnce(&mut libos::ephemeral::Window) -> core::result::Result<(), libos::Status>,
 ) -> Result<()> {
-    static WINDOW: libos::local::Local<Option<libos::vspace::Window>> =
+    static WINDOW: libos::local::Local<Option<libos::ephemeral::Window>> =
         libos::local::Local::new(None);
     let used = WINDOW.try_with(|window| {
         if window.is_none() {

@@ -6,11 +6,11 @@ use bootarchive::{find, Damage, Entry};
 use core::fmt;
 use drivers::{bus, DeviceType};
 use libos::bringup;
+use libos::ephemeral::Window;
 use libos::ram::Ram;
 use libos::runtime::Boot;
 use libos::session::{MEMD_BADGE, MONITOR_BADGE, SPAWND_BADGE, UNIXD_BADGE};
 use libos::spawn::SpawnError;
-use libos::vspace::Window;
 use libos::{Cap, CapType, Rights, Status};
 
 /// The line of the messages of the device with the standard streams.

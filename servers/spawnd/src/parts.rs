@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use libos::abi::layout::{NATIVE_ARGUMENTS, PAGE};
 use libos::abi::slots::{MEMD, MONITOR, REPORT, SELF_EP};
 use libos::cores::{monitor, CRASHED, KILLED, PIECE, WORDS_BYTES};
+use libos::ephemeral::Window;
 use libos::runtime::Boot;
 use libos::spawn::{Child, SpawnError};
-use libos::vspace::{Window, R, RW};
+use libos::vspace::{R, RW};
 use libos::{domain, invoke, log, op, Cap, CapAddr, Rights, Status};
 
 /// Badge of the parts at the memory server: not trusted with the reserve.

@@ -7,7 +7,8 @@ use abi::slots;
 use abi::DispatcherFrame;
 use captypes::invocations::options;
 use core::mem::offset_of;
-use libos::vspace::{Window, RW};
+use libos::ephemeral::Window;
+use libos::vspace::RW;
 use libos::{domain, Cap, CapAddr, Place, Rights, Status};
 use linuxdomain::{
     at, configure, first_frame, make_spaces, map_library, map_piece, own, Image, FIRST_ROOT_SLOTS,

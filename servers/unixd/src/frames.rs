@@ -5,7 +5,8 @@ use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
-use libos::vspace::{FrameWriter, Window, R, RW, WINDOW_BYTES};
+use libos::ephemeral::{FrameWriter, Window};
+use libos::vspace::{R, RW};
 use libos::{invoke, op, Cap, CapType, Place, Status};
 use unixproto::Errno;
 
@@ -34,7 +35,7 @@ impl Frames {
         let mut at = from;
         while at < to {
             let base = at & !(PAGE - 1);
-            let bytes = (to.next_multiple_of(PAGE) - base).min(WINDOW_BYTES);
+            let bytes = (to.next_multiple_of(PAGE) - base).min(Window::BYTES);
             let end = to.min(base + bytes);
             let mut view = self.window.open(frame, base, bytes, RW)?;
             for offset in (at - base..end - base).step_by(PAGE as usize) {
@@ -78,7 +79,7 @@ impl Memory for Frames {
         let (mut offset, mut rest) = (offset, data);
         while !rest.is_empty() {
             let skip = offset % PAGE;
-            let (part, behind) = rest.split_at_mut(rest.len().min((WINDOW_BYTES - skip) as usize));
+            let (part, behind) = rest.split_at_mut(rest.len().min((Window::BYTES - skip) as usize));
             let bytes = (skip + part.len() as u64).next_multiple_of(PAGE);
             let view = self.window.open(Place::own(from.first()), offset - skip, bytes, R);
             view.and_then(|view| view.read(skip as usize, part)).map_err(errno)?;

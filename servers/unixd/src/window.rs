@@ -13,7 +13,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use libos::domain;
 use libos::local::Local;
-use libos::vspace::{entry_of, AddressSpace, Supplies, RW, WINDOW_BYTES};
+use libos::vspace::{entry_of, table_bytes, AddressSpace, Supplies, RW};
 use libos::{Cap, CapAddr, CapType, Place, Status};
 use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET, SESSION_BYTES};
 use unixproto::Errno;
@@ -62,7 +62,7 @@ fn with_area<R>(f: impl FnOnce(&mut Area) -> Result<R, Status>) -> Result<R, Err
 /// Makes the tables for the first `places`, so that mapping there needs no memory.
 pub fn prepare(places: u32) -> Result<(), Errno> {
     with_area(|area| {
-        for index in (0..places).step_by((WINDOW_BYTES / STRIDE) as usize) {
+        for index in (0..places).step_by((table_bytes(1) / STRIDE) as usize) {
             area.space.table(1, Area::va(index), &mut FromDomain)?;
         }
         Ok(())

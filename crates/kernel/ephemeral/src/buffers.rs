@@ -126,12 +126,29 @@ impl<S: Copy + Eq, const N: usize> Buffers<S, N> {
         }
     }
 
+    /// Puts it there, as the oldest: it is the next one to be used.
+    pub fn list_first(&mut self, buffer: u32) {
+        let oldest = core::mem::replace(&mut self.oldest, buffer);
+        self.get_mut(buffer).inactive = [NONE, oldest];
+        match oldest {
+            NONE => self.newest = buffer,
+            oldest => self.get_mut(oldest).inactive[OLDER] = buffer,
+        }
+    }
+
     /// Takes the oldest one from it.
     #[inline]
     pub fn take_oldest(&mut self) -> Option<u32> {
         let oldest = Some(self.oldest).filter(|&oldest| oldest != NONE)?;
         self.unlist(oldest);
         Some(oldest)
+    }
+
+    /// Takes the newest one from it.
+    pub fn take_newest(&mut self) -> Option<u32> {
+        let newest = Some(self.newest).filter(|&newest| newest != NONE)?;
+        self.unlist(newest);
+        Some(newest)
     }
 
     /// Is the list as it should be?
@@ -162,20 +179,26 @@ impl<S: Copy + Eq, const N: usize> Buffers<S, N> {
 /// The hash table.
 impl<S: Shown, const N: usize> Buffers<S, N> {
     #[inline(always)]
-    fn chain_of(shown: &S) -> usize {
+    fn chain_of(number: u64) -> usize {
         // The golden ratio spreads numbers that differ in few bits; the product with the number of
         // chains is below it in the upper half.
-        let spread = shown.number().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((spread * N as u64) >> 32) as usize
     }
 
     /// The buffer that shows `shown`.
     #[inline]
     pub fn find(&self, shown: &S) -> Option<u32> {
-        let mut at = *self.chains.get(Self::chain_of(shown))?;
+        self.find_by(shown.number(), |other| other == shown)
+    }
+
+    /// A buffer that shows what has this number and is `meant`.
+    #[inline]
+    pub fn find_by(&self, number: u64, meant: impl Fn(&S) -> bool) -> Option<u32> {
+        let mut at = *self.chains.get(Self::chain_of(number))?;
         while at != NONE {
             let buffer = self.get(at);
-            if buffer.shown.as_ref() == Some(shown) {
+            if buffer.shown.as_ref().is_some_and(&meant) {
                 return Some(at);
             }
             at = buffer.chain;
@@ -186,7 +209,7 @@ impl<S: Shown, const N: usize> Buffers<S, N> {
     /// It is found from now on.
     #[inline]
     pub fn hash(&mut self, buffer: u32, shown: S) {
-        let first = core::mem::replace(&mut self.chains[Self::chain_of(&shown)], buffer);
+        let first = core::mem::replace(&mut self.chains[Self::chain_of(shown.number())], buffer);
         let this = self.get_mut(buffer);
         (this.shown, this.chain) = (Some(shown), first);
     }
@@ -196,7 +219,7 @@ impl<S: Shown, const N: usize> Buffers<S, N> {
     pub fn unhash(&mut self, buffer: u32) {
         let Some(shown) = self.get(buffer).shown else { return };
         let next = self.get(buffer).chain;
-        let chain = Self::chain_of(&shown);
+        let chain = Self::chain_of(shown.number());
         let mut at = self.chains[chain];
         if at == buffer {
             self.chains[chain] = next;

@@ -5,7 +5,7 @@
 //! used on another core, and the miss after it private, that core has never forgotten it. So the set then stays
 //! what it is, and is what the paper says as long as nothing is private.
 
-use crate::buffers::{Broken, Buffers, Run, Shown, RUN};
+use crate::buffers::{Broken, Buffer, Buffers, Run, Shown, RUN};
 use crate::{Action, AllocError, Cores, Counters, Flags, Holder, Machine, Mapping, Windows};
 
 /// A cache of `SINGLES` mappings of single pages, in windows 0 to `SINGLES - 1`, and `RUNS` of runs, in the
@@ -97,14 +97,7 @@ pub(crate) fn claim<M: Machine, S: Pages<M>, const N: usize>(
 ) -> Option<u32> {
     let buffer = match buffers.find(&shown) {
         Some(buffer) => {
-            counters.hits += 1;
-            make_current(machine, buffers, counters, buffer, flags);
-            if buffers.get(buffer).users == 0 {
-                buffers.unlist(buffer);
-                machine.note(Action::Unlist);
-            }
-            buffers.get_mut(buffer).users += 1;
-            machine.note(Action::Count);
+            hit(machine, buffers, counters, buffer, flags);
             buffer
         }
         None => {
@@ -128,6 +121,25 @@ pub(crate) fn claim<M: Machine, S: Pages<M>, const N: usize>(
     };
     machine.note(Action::Return);
     Some(buffer)
+}
+
+/// One user more of a buffer that shows what is asked for.
+#[inline]
+fn hit<M: Machine, S: Pages<M>, const N: usize>(
+    machine: &mut M,
+    buffers: &mut Buffers<S, N>,
+    counters: &mut Counters,
+    buffer: u32,
+    flags: Flags,
+) {
+    counters.hits += 1;
+    make_current(machine, buffers, counters, buffer, flags);
+    if buffers.get(buffer).users == 0 {
+        buffers.unlist(buffer);
+        machine.note(Action::Unlist);
+    }
+    buffers.get_mut(buffer).users += 1;
+    machine.note(Action::Count);
 }
 
 /// Has those cores forget what a buffer showed before that may use it now and have not forgotten it.
@@ -178,17 +190,125 @@ impl<M: Machine, const SINGLES: usize, const RUNS: usize> Cache<M, SINGLES, RUNS
     /// A cache over the first [`WINDOWS`](Self::WINDOWS) windows, which nobody has used.
     pub fn new(machine: M) -> Self {
         let cores = machine.cores();
+        Cache::on(machine, cores)
+    }
+
+    /// The same for a machine with these cores.
+    pub const fn on(machine: M, cores: Cores) -> Self {
         Cache {
             singles: Buffers::new(0, 1, cores),
             runs: Buffers::new(SINGLES, RUN, cores),
-            counters: Counters::default(),
+            counters: Counters::NONE,
             machine,
         }
     }
 
     /// The machine.
+    #[inline(always)]
     pub fn machine(&self) -> &M {
         &self.machine
+    }
+
+    /// The machine, to be changed.
+    #[inline(always)]
+    pub fn machine_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+
+    /// A mapping of a page that has this number and is `meant`, if there is one: a hit.
+    #[inline]
+    pub fn find(
+        &mut self,
+        number: u64,
+        meant: impl Fn(&M::Page) -> bool,
+        flags: Flags,
+    ) -> Option<Mapping<M::Page>> {
+        let Cache { machine, singles, counters, .. } = self;
+        let buffer = singles.find_by(number, |shown| meant(&shown.0))?;
+        hit(machine, singles, counters, buffer, flags);
+        let Buffer { window, shown, .. } = singles.get(buffer);
+        let page = shown.as_ref()?.0;
+        Some(Mapping { address: machine.address(*window), page, holder: Holder::Single(buffer) })
+    }
+
+    /// Single pages that are `gone` are not found any more. A window that nobody uses shows nothing then; the others are
+    /// to be cleared [later](Self::clear_forgotten).
+    pub fn forget(&mut self, gone: impl Fn(&M::Page) -> bool) {
+        for buffer in 0..SINGLES as u32 {
+            if self.singles.get(buffer).shown.as_ref().is_some_and(|shown| gone(&shown.0)) {
+                self.forget_buffer(buffer);
+            }
+        }
+    }
+
+    /// The same for what a mapping shows.
+    pub fn forget_mapping(&mut self, mapping: &Mapping<M::Page>) {
+        if let Holder::Single(buffer) = mapping.holder {
+            self.forget_buffer(buffer);
+        }
+    }
+
+    fn forget_buffer(&mut self, buffer: u32) {
+        self.singles.unhash(buffer);
+        let this = self.singles.get_mut(buffer);
+        this.shown = None;
+        if this.users == 0 {
+            self.clear_unused(buffer);
+        }
+    }
+
+    /// Clears the window of this mapping if nobody has a use for what it shows: no user has it, and nobody finds it.
+    /// Returns whether that was so.
+    #[inline]
+    pub fn clear_forgotten(&mut self, mapping: &Mapping<M::Page>) -> bool {
+        let Holder::Single(buffer) = mapping.holder else { return false };
+        let this = self.singles.get(buffer);
+        let is_free = this.users == 0 && this.shown.is_none();
+        if is_free {
+            self.clear_unused(buffer);
+        }
+        is_free
+    }
+
+    /// It is the next one to be used again.
+    #[cold]
+    fn clear_unused(&mut self, buffer: u32) {
+        self.machine.clear(self.singles.get(buffer).window, 1);
+        self.singles.unlist(buffer);
+        self.singles.list_first(buffer);
+    }
+
+    /// The number of the first window of a mapping.
+    #[inline]
+    pub fn window(&self, mapping: &Mapping<M::Page>) -> usize {
+        match mapping.holder {
+            Holder::Single(buffer) => self.singles.get(buffer).window,
+            Holder::Run(buffer) => self.runs.get(buffer).window,
+            Holder::Nobody => 0,
+        }
+    }
+
+    /// How many use the window of a mapping.
+    #[inline]
+    pub fn users(&self, mapping: &Mapping<M::Page>) -> u32 {
+        match mapping.holder {
+            Holder::Single(buffer) => self.singles.get(buffer).users,
+            Holder::Run(buffer) => self.runs.get(buffer).users,
+            Holder::Nobody => 0,
+        }
+    }
+
+    /// Does with so many windows for single pages less, as far as there are any that nobody has used.
+    pub fn withhold(&mut self, windows: usize) {
+        for _ in 0..windows {
+            match self.singles.take_newest() {
+                Some(buffer) if self.singles.get(buffer).shown.is_none() => {
+                    self.singles.get_mut(buffer).users = 1;
+                }
+                Some(buffer) => return self.singles.list(buffer),
+                None => return,
+            }
+        }
     }
 
     /// Is everything as it should be?

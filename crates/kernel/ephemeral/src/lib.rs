@@ -16,6 +16,8 @@
 //! how those who share it keep out of each other's way, and how they sleep: the kernel on its core
 //! with [`Alone`], a library with threads by its own.
 //!
+//! A domain, whose entries are changed by invocations that may fail, has the cache by [`Looks`].
+//!
 //! Nothing here allocates, and nothing here is unsafe: it hands out numbers, and what is read through them is
 //! the business of whoever asks.
 #![cfg_attr(not(test), no_std)]
@@ -27,6 +29,7 @@ mod coloured;
 mod cores;
 mod direct;
 mod guarded;
+mod library;
 mod machine;
 mod uncached;
 
@@ -36,6 +39,7 @@ pub use coloured::{Coloured, Colours};
 pub use cores::Cores;
 pub use direct::{Direct, DirectMap};
 pub use guarded::{Alone, Guarded, Lock, State};
+pub use library::{Look, Looks, NoLook, Places};
 pub use machine::{Action, Machine};
 pub use uncached::Uncached;
 
@@ -86,6 +90,11 @@ pub struct Counters {
     pub local: u64,
     /// Invalidations on others that were asked for, of however many cores at once.
     pub remote: u64,
+}
+
+impl Counters {
+    /// Nothing yet.
+    pub const NONE: Counters = Counters { hits: 0, misses: 0, local: 0, remote: 0 };
 }
 
 /// Data that gives out addresses, changed by one at a time.

@@ -101,7 +101,7 @@ fn least(mut work: impl FnMut() -> Result<u64, Status>) -> Result<u64, Status> {
 struct Lab {
     /// RAM without descendants.
     ram: CapAddr,
-    window: libos::vspace::Window,
+    window: libos::ephemeral::Window,
 }
 
 impl Lab {

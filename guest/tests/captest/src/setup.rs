@@ -4,8 +4,8 @@ use libos::abi::slots::KERNEL;
 use libos::captypes::invocations::Counter;
 use libos::captypes::place::L2_BYTES;
 use libos::domain;
+use libos::ephemeral::Window;
 use libos::ram::Ram;
-use libos::vspace::Window;
 use libos::{invoke, log, op, Cap, CapAddr, CapType, Place, Status};
 use testkit::{check, good, Machine, Outcome, ARENA_BYTES};
 

@@ -2,9 +2,9 @@
 
 use libos::abi::slots::{KERNEL, MEMD};
 use libos::captypes::invocations::Counter;
+use libos::ephemeral::Window;
 use libos::memd::stats;
 use libos::runtime::Boot;
-use libos::vspace::Window;
 use libos::{bringup, domain, invoke, log, op, Status};
 use testkit::{check, good, Failure, Outcome};
 

@@ -12,8 +12,9 @@
 
 pub mod image;
 
+use crate::ephemeral::FrameWriter;
 use crate::ram::Ram;
-use crate::vspace::{self, AddressSpace, FrameWriter, Supplies, R, RW, RWX, RX};
+use crate::vspace::{self, AddressSpace, Supplies, R, RW, RWX, RX};
 use crate::{invoke, supervisor, Cap};
 use abi::dispatcher::{DispatcherFrame, Regs, USER_CS, USER_SS};
 use abi::layout::{NATIVE_FRAME, NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};

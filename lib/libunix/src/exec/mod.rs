@@ -137,6 +137,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     // From here on there is no way back.
     end::release_all(p);
     fd::close_on_exec(&mut p.fds);
+    p.fds.windows.configure(args.envp.iter());
     // Its name in `/proc` is all that depends on it.
     let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
     if p.mm.clear().is_err() {

@@ -18,14 +18,14 @@ use abi::layout::*;
 use abi::native::DESCRIPTORS;
 use abi::slots::{MEMD, SESSION, UNIXD};
 use alloc::vec::Vec;
-use captypes::{Place, Status};
 use core::fmt::Write;
+use libos::ephemeral::FrameWriter;
 use libos::spawn::image::Image;
 use libos::spawn::{Child, SpawnError};
-use libos::vspace::{FrameWriter, R, RW};
+use libos::vspace::{R, RW};
 use libos::Cap;
-use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT, PEEK_MAPPING, PT};
-use linuxdomain::{entry_of, SESSION_PAGES};
+use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
+use linuxdomain::SESSION_PAGES;
 use unixproto::signals::SIGKILL;
 
 /// Refuses what could not be started.
@@ -64,8 +64,9 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
 /// Makes the domain, up to its start.
 fn build(io: &mut Io, file: &[u8], args: &Args) -> core::result::Result<(), SpawnError> {
     let arguments = block(&io.fds, args);
-    let arena = &mut io.mm.caps.arena;
-    let mut child = Child::build(file, CHILD_ROOT, CHILD_DISPATCHER, arena, &mut Peek)?;
+    let crate::mm::backend::Caps { arena, objects, .. } = &mut io.mm.caps;
+    let pages = &mut objects.pages;
+    let mut child = Child::build(file, CHILD_ROOT, CHILD_DISPATCHER, arena, pages)?;
     for slot in [MEMD, UNIXD, SESSION] {
         slot.copy_to(child.slot(slot))?;
     }
@@ -73,11 +74,11 @@ fn build(io: &mut Io, file: &[u8], args: &Args) -> core::result::Result<(), Spaw
     child.map(NATIVE_SESSION, SESSION_PAGES as u64 * PAGE, session, 0, RW, arena)?;
     let bytes = (arguments.len() as u64).next_multiple_of(PAGE);
     let frame = child.frame(bytes, arena)?;
-    Peek.write(frame, 0, &arguments)?;
+    pages.write(frame, 0, &arguments)?;
     child.map(NATIVE_ARGUMENTS, bytes, frame, 0, R, arena)?;
     let words = [NATIVE_ARGUMENTS, arguments.len() as u64, 0, 0, 0];
     // The rest is done by `unixd`.
-    Ok(child.prepare_memory(words, &mut Peek)?)
+    Ok(child.prepare_memory(words, pages)?)
 }
 
 /// What the program is told: see `abi::native`.
@@ -98,29 +99,4 @@ fn block(fds: &Fds, args: &Args) -> Vec<u8> {
     }
     block.extend_from_slice(digits.as_bytes());
     block
-}
-
-/// Writes to Frames through the page where the library looks at pages of files.
-struct Peek;
-
-impl FrameWriter for Peek {
-    fn write(
-        &mut self,
-        frame: Place,
-        mut offset: u64,
-        mut data: &[u8],
-    ) -> core::result::Result<(), Status> {
-        while !data.is_empty() {
-            let skip = offset % PAGE;
-            let (part, rest) = data.split_at(data.len().min((PAGE - skip) as usize));
-            PT.map(entry_of(LIBRARY_PEEK), 1, frame, offset - skip, RW, PEEK_MAPPING)?;
-            let to = (LIBRARY_PEEK + skip) as *mut u8;
-            // SAFETY: the page is mapped here, writable, until its Mapping is deleted below, and
-            // `part` ends with it at the latest.
-            unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len()) };
-            PEEK_MAPPING.delete()?;
-            (offset, data) = (offset + part.len() as u64, rest);
-        }
-        Ok(())
-    }
 }

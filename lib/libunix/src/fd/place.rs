@@ -1,16 +1,16 @@
 //! The places of windows in the address space, and the capabilities behind them.
 //!
-//! All are in one L2CNode, made with the first window (`WINDOWS_L1`): Frames from slot 0 on, their
-//! Mappings from slot 128 on, the last-level tables of the area from slot 64 on, their Mappings
+//! All are in one L2CNode, made with the first window (`WINDOWS_L1`): Frames from slot 0 on, one more than there are
+//! windows, the windows' Mappings from slot 128 on, the last-level tables of the area from slot 64 on, their Mappings
 //! from slot 192 on. A forked child starts without any of it.
 
 use crate::errno::{Errno, Result};
 use abi::layout::{LIBRARY_WINDOWS, PAGE};
-use captypes::invocations::MapFlags;
 use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Place, Status};
-use libos::guarded::Memory;
+use libos::ephemeral::Area;
 use libos::ram::Ram;
+use libos::vspace::{table_bytes, R, RW};
 use libos::Cap;
 use linuxdomain::{own, MAPPINGS, RWX, WINDOWS_L1};
 
@@ -19,36 +19,58 @@ pub const WINDOWS: usize = 32;
 /// Bytes of each.
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
-const TABLE_BYTES: u64 = 2 << 20;
-const FIRST_TABLE_SLOT: u32 = 64;
+const FIRST_TABLE: CapAddr = CapAddr::new(WINDOWS_L1, 64);
 /// First entry of the area in the library's second-level table.
 const FIRST_ENTRY: u32 = (LIBRARY_WINDOWS >> 21 & 511) as u32;
 
-const _: () = assert!(WINDOWS as u64 * WINDOW_BYTES <= 64 * TABLE_BYTES);
-const _: () = assert!(FIRST_ENTRY as u64 + WINDOWS as u64 * WINDOW_BYTES / TABLE_BYTES <= 512);
+const _: () = assert!(WINDOWS < 64 && WINDOWS as u64 * WINDOW_BYTES <= 64 * table_bytes(1));
+const _: () = assert!(FIRST_ENTRY as u64 + WINDOWS as u64 * WINDOW_BYTES / table_bytes(1) <= 512);
 
-/// Which tables there are already.
-#[derive(Clone, Copy, Default)]
+/// What a window shows of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The file.
+    pub inode: u64,
+    /// Its layout.
+    pub layout: u32,
+    /// Bytes, at most a window's.
+    pub bytes: u32,
+    /// First byte in the file. All bytes are in the same of its pieces of [`WINDOW_BYTES`].
+    pub start: u64,
+    /// First page in the Frame.
+    pub page: u32,
+    /// Which slot has the Frame.
+    pub frame: u8,
+    /// May it be written?
+    pub writable: bool,
+}
+
+/// A number for what has a byte of a file.
+#[inline]
+pub fn number(inode: u64, offset: u64) -> u64 {
+    inode.rotate_left(24) ^ (offset / WINDOW_BYTES)
+}
+
+/// Why something cannot be shown.
+pub enum Refusal {
+    /// There is no last-level table for this window yet.
+    NoTable(usize),
+    /// The invocation failed.
+    Failed(Status),
+}
+
+/// The windows, and which tables there are already.
 pub struct Places {
-    node: bool,
+    area: Area<WINDOW_BYTES>,
+    has_node: bool,
     /// Bit N: table N.
     tables: u64,
-}
-
-/// The first `bytes` bytes of window `index`.
-pub fn memory(index: usize, bytes: u64) -> Memory {
-    debug_assert!(index < WINDOWS && bytes <= WINDOW_BYTES);
-    // SAFETY: in the part of the address space where nothing but windows is.
-    unsafe { Memory::new(LIBRARY_WINDOWS + index as u64 * WINDOW_BYTES, bytes as usize) }
-}
-
-/// Where the Frame capability that it shows is kept.
-pub fn frame_slot(index: usize) -> CapAddr {
-    CapAddr::new(WINDOWS_L1, index as u32)
-}
-
-fn mapping_slot(index: usize) -> CapAddr {
-    frame_slot(index).plus(MAPPINGS)
+    /// Bit N: window N has a Frame and, as far as it was not hidden or taken away, a Mapping.
+    used: u64,
+    /// Which slot each window's Frame is in, or would be.
+    frames: [u8; WINDOWS],
+    /// The other one, for the next Frame to come.
+    spare: u8,
 }
 
 fn errno(status: Status) -> Errno {
@@ -60,46 +82,115 @@ fn errno(status: Status) -> Errno {
     }
 }
 
+impl Refusal {
+    /// What it means to a program.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Refusal::NoTable(_) => Errno::EIO,
+            Refusal::Failed(status) => errno(*status),
+        }
+    }
+}
+
+const fn frame_slot(frame: u8) -> CapAddr {
+    CapAddr::new(WINDOWS_L1, frame as u32)
+}
+
 impl Places {
-    /// None.
+    /// No window shows anything.
     pub const fn new() -> Places {
-        Places { node: false, tables: 0 }
+        let tables = Place::own(FIRST_TABLE);
+        let mut frames = [0; WINDOWS];
+        let mut window = 0;
+        while window < WINDOWS {
+            frames[window] = window as u8;
+            window += 1;
+        }
+        Places {
+            area: Area::new(LIBRARY_WINDOWS, tables, CapAddr::new(WINDOWS_L1, MAPPINGS)),
+            has_node: false,
+            tables: 0,
+            used: 0,
+            frames,
+            spare: WINDOWS as u8,
+        }
     }
 
-    /// Makes sure that there are slots and a table for window `index`.
-    pub fn prepare(&mut self, ram: &mut impl Ram, index: usize) -> Result<()> {
-        if !self.node {
+    /// Which slot is free for a Frame, and its address.
+    pub fn spare(&mut self, ram: &mut impl Ram) -> Result<(u8, CapAddr)> {
+        if !self.has_node {
             ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CapAddr::NULL, WINDOWS_L1))
                 .map_err(errno)?;
-            self.node = true;
+            self.has_node = true;
         }
-        let number = (index as u64 * WINDOW_BYTES / TABLE_BYTES) as u32;
-        if self.tables >> number & 1 == 0 {
-            let table = CapAddr::new(WINDOWS_L1, FIRST_TABLE_SLOT + number);
-            ram.make(CapType::Pt, PAGE, 1, table.into()).map_err(errno)?;
-            let mapping = table.plus(MAPPINGS);
-            if let Err(status) = own::PD.map(FIRST_ENTRY + number, 1, table, 0, RWX, mapping) {
-                table.discard();
-                return Err(errno(status));
-            }
-            self.tables |= 1 << number;
+        Ok((self.spare, frame_slot(self.spare)))
+    }
+
+    /// Makes the table for a window.
+    pub fn make_table(&mut self, ram: &mut impl Ram, window: usize) -> Result<()> {
+        let number = self.area.table(window);
+        let table = FIRST_TABLE.plus(number);
+        ram.make(CapType::Pt, PAGE, 1, table.into()).map_err(errno)?;
+        let mapping = table.plus(MAPPINGS);
+        if let Err(status) = own::PD.map(FIRST_ENTRY + number, 1, table, 0, RWX, mapping) {
+            table.discard();
+            return Err(errno(status));
         }
+        self.tables |= 1 << number;
         Ok(())
+    }
+
+    /// What came to the spare slot is not looked at.
+    pub fn drop_spare(&mut self) {
+        frame_slot(self.spare).discard();
     }
 }
 
-/// Maps `bytes` bytes of the Frame in `frame_slot(index)` from `offset` on. `ESTALE`: it is not there any more.
-pub fn open(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
-    let start = index as u64 * WINDOW_BYTES;
-    let table = CapAddr::new(WINDOWS_L1, FIRST_TABLE_SLOT + (start / TABLE_BYTES) as u32);
-    let entry = (start % TABLE_BYTES / PAGE) as u32;
-    let flags = if write { MapFlags::READ.or(MapFlags::WRITE) } else { MapFlags::READ };
-    let count = bytes.min(WINDOW_BYTES).div_ceil(PAGE) as u32;
-    table.map(entry, count, frame_slot(index), offset, flags, mapping_slot(index)).map_err(errno)
-}
+impl ephemeral::Places for Places {
+    type Piece = Piece;
+    type Error = Refusal;
 
-/// Unmaps it and drops the Frame, as far as there are any.
-pub fn close(index: usize) {
-    mapping_slot(index).discard();
-    frame_slot(index).discard();
+    #[inline(always)]
+    fn number(piece: &Piece) -> u64 {
+        number(piece.inode, piece.start)
+    }
+    #[inline(always)]
+    fn is_kept(_: &Piece) -> bool {
+        true
+    }
+    #[inline(always)]
+    fn address(&self, window: usize) -> usize {
+        self.area.address(window) as usize
+    }
+
+    /// The Frame is the window's from now on, if it was not before.
+    fn show(&mut self, window: usize, piece: &Piece) -> core::result::Result<(), Refusal> {
+        if self.tables >> self.area.table(window) & 1 == 0 {
+            return Err(Refusal::NoTable(window));
+        }
+        if self.frames[window] != piece.frame {
+            ephemeral::Places::forget(self, window);
+        }
+        let flags = if piece.writable { RW } else { R };
+        let (frame, offset) = (Place::own(frame_slot(piece.frame)), u64::from(piece.page) * PAGE);
+        let mapped = self.area.map(window, frame, offset, piece.bytes.into(), flags);
+        mapped.map_err(Refusal::Failed)?;
+        if self.frames[window] != piece.frame {
+            self.spare = core::mem::replace(&mut self.frames[window], piece.frame);
+        }
+        self.used |= 1 << window;
+        Ok(())
+    }
+
+    fn hide(&mut self, window: usize) {
+        self.area.unmap(window);
+    }
+
+    fn forget(&mut self, window: usize) {
+        if self.used >> window & 1 != 0 {
+            self.used &= !(1 << window);
+            self.area.unmap(window);
+            frame_slot(self.frames[window]).discard();
+        }
+    }
 }

@@ -3,49 +3,48 @@
 //!
 //! A window is one of a fixed number of places of [`WINDOW_BYTES`] in the library's part of the
 //! address space. It shows a piece of one extent of one file, through a Frame capability that the
-//! library holds as long as the window stands. The least recently used window makes room for a new one.
+//! library holds as long as the window stands. Which window is used for what is the business of [`ephemeral::Looks`].
 //!
 //! What a window shows is written by other processes, and taken away when one of them truncates the file. A copy
-//! that finds it gone says so to [`lost`] and asks for a [`view`] again.
+//! that finds it gone says so to [`lost`] and asks for it again.
 
-use super::place;
+use super::place::{self, number, Piece, Places, Refusal, WINDOWS};
 use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
+use ephemeral::{Counters, Look, Looks, NoLook};
 use libos::guarded::Memory;
 use unixproto::ops::Part;
 
 pub use place::WINDOW_BYTES;
 
-/// What a window shows.
-#[derive(Clone, Copy)]
-struct Window {
-    inode: u64,
-    layout: u32,
-    /// First byte in the file.
-    start: u64,
-    bytes: u64,
-    writable: bool,
-    /// The file has another layout now: nobody finds the window any more, but a copy may still be
-    /// using it.
-    stale: bool,
-    /// When it was used last.
-    used: u64,
-}
-
 /// All windows.
 pub struct Windows {
-    capabilities: place::Places,
-    places: [Option<Window>; place::WINDOWS],
-    /// The window that was used last: most searches end there.
-    last: usize,
-    clock: u64,
+    looks: Looks<Places, WINDOWS>,
+    options: Options,
+}
+
+/// What is to be had of them, for who measures what they are good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How many are used.
+    pub windows: usize,
+    /// Is nothing shown after use?
+    pub is_uncached: bool,
+}
+
+/// The fewest windows: a copy from one file to another has two looks at a time.
+const FEWEST: usize = 2;
+
+impl Options {
+    /// All of them.
+    pub const DEFAULT: Options = Options { windows: WINDOWS, is_uncached: false };
 }
 
 /// What a file has at some offset.
 pub enum View {
-    /// These bytes, at least one. They are good until two other windows have been opened.
+    /// These bytes, at least one.
     Bytes(Memory),
     /// So many zeros.
     Hole(u64),
@@ -57,116 +56,111 @@ const TRIES: u32 = 16;
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows {
-            capabilities: place::Places::new(),
-            places: [None; place::WINDOWS],
-            last: 0,
-            clock: 0,
-        }
+        Windows { looks: Looks::new(Places::new()), options: Options::DEFAULT }
     }
 
     /// Closes all windows on a file.
     pub fn forget(&mut self, inode: u64) {
-        self.close_where(|w| w.inode == inode);
+        self.looks.forget(|piece| piece.inode == inode);
     }
 
     /// Closes all windows but those on files of which `keep` says so.
     pub fn keep(&mut self, keep: impl Fn(u64) -> bool) {
-        self.close_where(|w| !keep(w.inode));
-    }
-
-    /// Hides the windows that belong to an older layout of a file.
-    fn mark_stale(&mut self, inode: u64, layout: u32) {
-        for window in self.places.iter_mut().flatten() {
-            window.stale |= window.inode == inode && window.layout != layout;
-        }
-    }
-
-    fn close_where(&mut self, which: impl Fn(&Window) -> bool) {
-        for (index, entry) in self.places.iter_mut().enumerate() {
-            if entry.as_ref().is_some_and(&which) {
-                *entry = None;
-                place::close(index);
-            }
-        }
+        self.looks.forget(|piece| !keep(piece.inode));
     }
 
     /// Forgets everything without touching capabilities: the state of a forked child, who has the
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
-        self.capabilities = place::Places::new();
-        self.places = [None; place::WINDOWS];
+        let options = self.options;
+        *self = Windows::new();
+        self.set(options);
     }
 
-    fn shows(&self, index: usize, part: &Part, write: bool) -> bool {
-        self.places[index].is_some_and(|w| {
-            w.inode == part.inode
-                && w.layout == part.layout
-                && part.offset.wrapping_sub(w.start) < w.bytes
-                && (w.writable || !write)
-                && !w.stale
+    /// As the environment of a new program says: `TESSERA_EPHEMERAL` is `uncached`, or a number of windows, or both with a
+    /// comma between. Nobody has a look at anything.
+    pub fn configure<'a>(&mut self, mut environment: impl Iterator<Item = &'a [u8]>) {
+        let value = environment.find_map(|entry| entry.strip_prefix(b"TESSERA_EPHEMERAL="));
+        let mut options = Options::DEFAULT;
+        for word in value.unwrap_or_default().split(|&byte| byte == b',') {
+            let number = core::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
+            options.is_uncached |= word == b"uncached";
+            options.windows = number.unwrap_or(options.windows);
+        }
+        if options != self.options {
+            self.keep(|_| false);
+            let places = core::mem::replace(self.looks.places_mut(), Places::new());
+            self.looks = Looks::new(places);
+            self.set(options);
+        }
+    }
+
+    fn set(&mut self, options: Options) {
+        self.options = options;
+        if options != Options::DEFAULT {
+            self.looks.limit(options.windows.max(FEWEST));
+            if options.is_uncached {
+                self.looks.without_cache();
+            }
+        }
+    }
+
+    /// What was asked for so far, and what it took.
+    pub fn counters(&self) -> Counters {
+        self.looks.counters()
+    }
+
+    #[inline]
+    fn find(&mut self, part: &Part, write: bool) -> Option<Look<Piece>> {
+        self.looks.find(number(part.inode, part.offset), |piece| {
+            piece.inode == part.inode
+                && piece.layout == part.layout
+                && part.offset.wrapping_sub(piece.start) < piece.bytes.into()
+                && (piece.writable || !write)
         })
     }
 
-    fn find(&mut self, part: &Part, write: bool) -> Option<usize> {
-        let found = if self.shows(self.last, part, write) {
-            self.last
-        } else {
-            (0..place::WINDOWS).find(|&index| self.shows(index, part, write))?
-        };
-        self.touch(found);
-        Some(found)
-    }
-
-    fn touch(&mut self, index: usize) {
-        self.clock += 1;
-        self.last = index;
-        if let Some(window) = &mut self.places[index] {
-            window.used = self.clock;
+    /// Shows a piece whose Frame has come to the spare slot.
+    fn look(&mut self, ram: &mut impl libos::ram::Ram, piece: Piece) -> Result<Look<Piece>> {
+        let mut shown = self.looks.look(piece);
+        if let Err(NoLook::Refused(Refusal::NoTable(window))) = shown {
+            self.looks.places_mut().make_table(ram, window)?;
+            shown = self.looks.look(piece);
         }
-    }
-
-    /// A free place, made by closing the least recently used window if there is none.
-    fn vacate(&mut self) -> usize {
-        let index = (0..place::WINDOWS)
-            .min_by_key(|&index| self.places[index].map_or(0, |w| w.used))
-            .unwrap_or(0);
-        if self.places[index].take().is_some() {
-            place::close(index);
-        }
-        index
-    }
-
-    /// The rest of window `index` from `offset` in the file on.
-    fn rest(&self, index: usize, offset: u64) -> Memory {
-        let Some(window) = self.places[index] else { return Memory::EMPTY };
-        let skip = offset.saturating_sub(window.start).min(window.bytes);
-        place::memory(index, window.bytes).skip(skip as usize)
+        shown.map_err(|refused| match refused {
+            NoLook::Busy => Errno::EIO,
+            NoLook::Refused(refusal) => refusal.errno(),
+        })
     }
 }
 
-/// What the file has at the start of `part`. `part.layout` is brought up to date.
-pub fn view(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<View> {
-    let index = match io.fds.windows.find(part, write) {
-        Some(index) => index,
+/// What a look shows, from `offset` in the file on.
+fn rest(look: &Look<Piece>, offset: u64) -> Memory {
+    let Piece { start, bytes, .. } = *look.piece();
+    // SAFETY: in the part of the address space where nothing but windows is.
+    let shown = unsafe { Memory::new(look.address() as u64, bytes as usize) };
+    shown.skip(offset.saturating_sub(start) as usize)
+}
+
+/// Has `work` done with what the file has at the start of `part`, which is seen as long as it works. `part.layout` is
+/// brought up to date.
+pub fn with<R>(
+    io: &mut Io,
+    desc: u32,
+    part: &mut Part,
+    write: bool,
+    work: impl FnOnce(&mut Io, View) -> R,
+) -> Result<R> {
+    let look = match io.fds.windows.find(part, write) {
+        Some(look) => look,
         None => match open(io, desc, part, write)? {
-            Opening::Window(index) => index,
-            Opening::Hole(bytes) => return Ok(View::Hole(bytes)),
+            Opening::Window(look) => look,
+            Opening::Hole(bytes) => return Ok(work(io, View::Hole(bytes))),
         },
     };
-    let rest = io.fds.windows.rest(index, part.offset);
-    if rest.is_empty() {
-        return Err(Errno::EIO);
-    }
-    Ok(View::Bytes(rest))
-}
-
-/// The place in the file at the start of `part`, to be written.
-pub fn view_mut(io: &mut Io, desc: u32, part: &mut Part) -> Result<Memory> {
-    match view(io, desc, part, true)? {
-        View::Bytes(bytes) => Ok(bytes),
-        View::Hole(_) => Err(Errno::ENOSPC),
-    }
+    let done = work(io, View::Bytes(rest(&look, part.offset)));
+    io.fds.windows.looks.end(look);
+    Ok(done)
 }
 
 /// A copy has found that a window on a file shows nothing any more.
@@ -176,12 +170,13 @@ pub fn lost(fds: &mut Fds, inode: u64) {
 }
 
 enum Opening {
-    Window(usize),
+    Window(Look<Piece>),
     Hole(u64),
 }
 
 /// Opens a window on the extent that holds the start of `part`. Others may truncate the file between the answer that
 /// has the Frame and its use, again and again.
+#[cold]
 fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
     for _ in 0..TRIES {
         match open_once(io, desc, part, write) {
@@ -194,44 +189,34 @@ fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening>
 
 fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
     let Files { fds: Fds { windows, .. }, mm } = io.files();
-    windows.mark_stale(part.inode, part.layout);
-    let index = windows.vacate();
-    windows.capabilities.prepare(&mut mm.caps.arena, index)?;
+    // What an older layout has shown is not found again.
+    windows.looks.forget(|piece| piece.inode == part.inode && piece.layout != part.layout);
+    let (frame, slot) = windows.looks.places_mut().spare(&mut mm.caps.arena)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
-    let caps = Caps::receive(place::frame_slot(index));
-    let (extent, received) = server::call_caps(request, 0, 0, caps)?;
+    let (extent, received) = server::call_caps(request, 0, 0, Caps::receive(slot))?;
     let end = extent.start.saturating_add(extent.bytes);
-    if part.offset < extent.start || part.offset >= end {
-        place::close(index);
-        return Err(Errno::EIO);
-    }
-    part.layout = extent.layout;
-    if received == 0 {
+    let is_inside = (extent.start..end).contains(&part.offset);
+    if is_inside && received == 0 {
+        part.layout = extent.layout;
         return Ok(Opening::Hole(end - part.offset));
     }
     // Pieces of extents are aligned in the file so that neighbours do not overlap.
     let start = (part.offset & !(WINDOW_BYTES - 1)).max(extent.start);
-    let bytes = (end - start).min(WINDOW_BYTES);
-    show(index, start - extent.start, bytes, write)?;
-    windows.places[index] = Some(Window {
-        inode: part.inode,
-        layout: extent.layout,
-        start,
-        bytes,
-        writable: write,
-        stale: false,
-        used: 0,
-    });
-    windows.touch(index);
-    Ok(Opening::Window(index))
-}
-
-fn show(index: usize, offset: u64, bytes: u64, write: bool) -> Result<()> {
-    let result = place::open(index, offset, bytes, write);
-    if result.is_err() {
-        place::close(index);
+    let page = u32::try_from((start - extent.start) / abi::layout::PAGE);
+    let shown = match page {
+        Ok(page) if is_inside => {
+            part.layout = extent.layout;
+            let bytes = (end - start).min(WINDOW_BYTES - start % WINDOW_BYTES) as u32;
+            let (inode, layout) = (part.inode, extent.layout);
+            let piece = Piece { inode, layout, bytes, start, page, frame, writable: write };
+            windows.look(&mut mm.caps.arena, piece)
+        }
+        _ => Err(Errno::EIO),
+    };
+    if shown.is_err() {
+        windows.looks.places_mut().drop_spare();
     }
-    result
+    shown.map(Opening::Window)
 }
 
 impl Default for Windows {

@@ -6,16 +6,16 @@
 use super::arena::Arena;
 use super::nodes::{slot, Nodes, Spread};
 use crate::server::{self, op, Caps};
-use abi::layout::{LIBRARY_PEEK as PEEK, PAGE};
+use abi::layout::{LIBRARY_PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
-use captypes::invocations::MapFlags;
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
-use libos::guarded::Memory;
+use libos::ephemeral::{Area, Windows};
 use libos::ram::Ram;
+use libos::vspace::R;
 use libos::Cap;
-use linuxdomain::{entry_of, own, NEAR_EXTENTS};
+use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
 use uvm::{Extent, NoMemory, ObjectError, ObjectId};
 
@@ -88,7 +88,12 @@ pub struct Objects {
     zero_page: bool,
     /// Files that are no longer mapped: to be released by whoever has the table of files.
     pub released: Vec<(Option<u32>, u32)>,
+    /// Where pages are looked at.
+    pub pages: Pages,
 }
+
+/// One window of one page.
+pub type Pages = Windows<1, PAGE>;
 
 /// Makes a page of zeroes that stays one: a forked child inherits the entries that show it.
 fn make_zero_page(ram: &mut Arena) -> Result<(), Status> {
@@ -109,6 +114,7 @@ impl Objects {
             far: Spread::new(L2_SLOTS),
             zero_page: false,
             released: Vec::new(),
+            pages: Pages::new(Area::new(LIBRARY_PEEK, Place::own(own::PT), own::PEEK_MAPPING)),
         }
     }
 
@@ -388,15 +394,11 @@ impl Objects {
                 break;
             }
             let page = extent.frame_page + at / PAGE - extent.first;
-            let mapping = own::PEEK_MAPPING;
             let frame = Place(extent.frame);
-            own::PT
-                .map(entry_of(PEEK), 1, frame, page * PAGE, MapFlags::READ, mapping)
-                .map_err(|_| ObjectError::NoMemory)?;
-            // SAFETY: nothing else is ever mapped in this page.
-            let page = unsafe { Memory::new(PEEK + at % PAGE, here) };
-            let copied = page.append_to(&mut all);
-            mapping.discard();
+            let look = self.pages.open(frame, page * PAGE, PAGE, R);
+            let look = look.map_err(|_| ObjectError::NoMemory)?;
+            let copied = look.memory().skip((at % PAGE) as usize).first(here).append_to(&mut all);
+            drop(look);
             if copied.map_err(|_| ObjectError::NoMemory)?.fault.is_some() {
                 // Others have truncated the file.
                 break;

@@ -471,10 +471,46 @@ const BUGS: &[Bug] = &[
         name: "ephemeral_what_is_used_again_stays_on_the_list",
         changes: &[(
             "crates/kernel/ephemeral/src/cache.rs",
-            "                buffers.unlist(buffer);\n",
+            "        buffers.unlist(buffer);\n",
             "",
         )],
         found_by: Test::Host { package: "ephemeral", test: "cache" },
+    },
+    Bug {
+        name: "ephemeral_what_is_forgotten_in_use_stays_mapped",
+        changes: &[(
+            "crates/kernel/ephemeral/src/library.rs",
+            "if self.cache.clear_forgotten(mapping) {",
+            "if false {",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "random_looks" },
+    },
+    Bug {
+        name: "ephemeral_what_was_refused_is_found",
+        changes: &[(
+            "crates/kernel/ephemeral/src/library.rs",
+            "        self.cache.release(mapping);\n        self.cache.forget_mapping(mapping);",
+            "        self.cache.release(mapping);",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "random_looks" },
+    },
+    Bug {
+        name: "ephemeral_what_has_no_name_is_kept",
+        changes: &[(
+            "crates/kernel/ephemeral/src/library.rs",
+            "if !P::is_kept(&mapping.page) {",
+            "if P::is_kept(&mapping.page) && N == 0 {",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "random_looks" },
+    },
+    Bug {
+        name: "ephemeral_a_window_that_is_free_waits_for_its_turn",
+        changes: &[(
+            "crates/kernel/ephemeral/src/cache.rs",
+            "self.singles.list_first(buffer);",
+            "self.singles.list(buffer);",
+        )],
+        found_by: Test::Host { package: "ephemeral", test: "random_looks" },
     },
     Bug {
         name: "ephemeral_of_a_run_only_the_first_is_forgotten",

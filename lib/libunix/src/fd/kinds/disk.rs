@@ -1,7 +1,7 @@
 //! A memory disk: a block device of the size that it was made with.
 //!
-//! Its bytes are copied as those of a regular file, from and to windows on its pages: `view` and `view_mut` of
-//! [`windows`](crate::fd::windows) are where a page of it is looked at, for both.
+//! Its bytes are copied as those of a regular file, from and to windows on its pages: `with` of
+//! [`windows`](crate::fd::windows) is where a page of it is looked at, for both.
 
 use super::regular::{self, Target};
 use crate::errno::{Errno, Result};

@@ -8,6 +8,7 @@ use crate::fd::{install, Fds, File};
 use crate::mm::{self, usage};
 use crate::process::Io;
 use crate::server::header;
+use ::ephemeral::Counters;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -31,6 +32,8 @@ pub enum Text {
     Maps(Detail),
     /// Of `auxv`: words.
     Auxiliary,
+    /// What the windows on files were good for.
+    Ephemeral,
 }
 
 /// The text that a path names, if it is one of this process, by either name, and to be read. If it is one
@@ -48,6 +51,7 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
         b"smaps" => Text::Maps(Detail::Each),
         b"smaps_rollup" => Text::Maps(Detail::Sum),
         b"auxv" => Text::Auxiliary,
+        b"ephemeral" => Text::Ephemeral,
         b"status" | b"stat" | b"statm" => {
             usage::count(&mut io.mm);
             return None;
@@ -62,6 +66,10 @@ pub fn open(io: &mut Io, text: Text, flags: u32) -> Result<u64> {
     let text = match text {
         Text::Maps(detail) => mm::maps_text(&mut io.mm, detail)?.into_bytes(),
         Text::Auxiliary => auxiliary(&io.mm.auxiliary)?,
+        Text::Ephemeral => {
+            let Counters { hits, misses, local, .. } = io.fds.windows.counters();
+            alloc::format!("hits {hits}\nmisses {misses}\ninvalidations {local}\n").into_bytes()
+        }
     };
     let snapshot = Snapshot { text, offset: Cell::new(0) };
     let file = File::new(OwnText(Rc::new(snapshot)), O_RDONLY);

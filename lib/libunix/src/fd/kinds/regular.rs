@@ -121,14 +121,27 @@ impl FilePieces {
 }
 
 impl FilePieces {
-    /// What the file has next, at most `max` bytes. `None`: it ends here, as others have truncated it.
-    fn view(&mut self, io: &mut Io, max: u64) -> Result<Option<View>> {
+    /// Has `work` done with what the file has next, at most `max` bytes. `None`: it ends here, as others have truncated it.
+    fn with<R>(
+        &mut self,
+        io: &mut Io,
+        max: u64,
+        work: impl FnOnce(&mut Io, View) -> R,
+    ) -> Result<Option<R>> {
         let max = max.min(self.part.bytes);
-        match windows::view(io, self.desc, &mut self.part, false) {
-            Ok(View::Bytes(bytes)) => {
-                Ok(Some(View::Bytes(bytes.first(usize::try_from(max).unwrap_or(usize::MAX)))))
-            }
-            Ok(View::Hole(bytes)) => Ok(Some(View::Hole(bytes.min(max)))),
+        let done = windows::with(io, self.desc, &mut self.part, false, |io, view| {
+            work(
+                io,
+                match view {
+                    View::Bytes(bytes) => {
+                        View::Bytes(bytes.first(usize::try_from(max).unwrap_or(usize::MAX)))
+                    }
+                    View::Hole(bytes) => View::Hole(bytes.min(max)),
+                },
+            )
+        });
+        match done {
+            Ok(done) => Ok(Some(done)),
             Err(Errno::ENXIO) => Ok(None),
             Err(error) => Err(error),
         }
@@ -150,14 +163,13 @@ impl FilePieces {
         let mut done = 0;
         let mut tries = TRIES;
         while self.part.bytes > 0 && (done as u64) < max {
-            let view = match self.view(io, max - done as u64) {
-                Ok(Some(view)) => view,
+            let moved = match self.with(io, max - done as u64, |io, view| copy(io, view, done)) {
+                Ok(Some(moved)) => moved,
                 Ok(None) => {
                     return Moved { bytes: done, short: Some(Short::Program(Errno::ENXIO)) }
                 }
                 Err(error) => return Moved { bytes: done, short: Some(Short::Program(error)) },
             };
-            let moved = copy(io, view, done);
             self.advance(moved.bytes);
             done += moved.bytes;
             match moved.short {
@@ -187,7 +199,7 @@ impl Source for FilePieces {
     fn probe(&mut self, io: &mut Io) -> Result<()> {
         match self.part.bytes {
             0 => Ok(()),
-            _ => self.view(io, 1)?.map(drop).ok_or(Errno::ENXIO),
+            _ => self.with(io, 1, |_, _| ())?.ok_or(Errno::ENXIO),
         }
     }
     fn gather(&mut self, io: &mut Io, to: &mut [u8]) -> Moved {
@@ -342,12 +354,16 @@ fn write_piece(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> 
 
 /// Copies the next bytes to `place` by way of a window. `place` moves. Returns why there can be no more.
 fn store(io: &mut Io, to: Target, place: &mut Part, from: &mut impl Source) -> Option<Short> {
-    let target = match windows::view_mut(io, to.desc, place) {
-        Ok(target) => target,
+    let wanted = place.bytes as usize;
+    let moved = windows::with(io, to.desc, place, true, |io, view| match view {
+        View::Bytes(target) => Ok(from.gather_to(io, target.first(wanted))),
+        View::Hole(_) => Err(Errno::ENOSPC),
+    });
+    let moved = match moved.flatten() {
+        Ok(moved) => moved,
         Err(Errno::ENXIO) => return Some(Short::Window),
         Err(error) => return Some(Short::Program(error)),
     };
-    let moved = from.gather_to(io, target.first(place.bytes as usize));
     advance(place, moved.bytes as u64);
     if moved.short == Some(Short::Window) {
         windows::lost(&mut io.fds, to.inode);
