@@ -13,15 +13,16 @@ use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
+use alloc::boxed::Box;
 use ephemeral::{Counters, Look, Looks, NoLook};
 use libos::guarded::Memory;
 use unixproto::ops::Part;
 
 pub use place::WINDOW_BYTES;
 
-/// All windows.
+/// All windows, once there is one: most programs never have any, and fork and exec need not care for them then.
 pub struct Windows {
-    looks: Looks<Places, WINDOWS>,
+    looks: Option<Box<Looks<Places, WINDOWS>>>,
     options: Options,
 }
 
@@ -40,6 +41,19 @@ const FEWEST: usize = 2;
 impl Options {
     /// All of them.
     pub const DEFAULT: Options = Options { windows: WINDOWS, is_uncached: false };
+
+    /// No window is used.
+    #[cold]
+    fn looks(self, places: Places) -> Box<Looks<Places, WINDOWS>> {
+        let mut looks = Box::new(Looks::new(places));
+        if self != Options::DEFAULT {
+            looks.limit(self.windows.max(FEWEST));
+            if self.is_uncached {
+                looks.without_cache();
+            }
+        }
+        looks
+    }
 }
 
 /// What a file has at some offset.
@@ -56,25 +70,29 @@ const TRIES: u32 = 16;
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows { looks: Looks::new(Places::new()), options: Options::DEFAULT }
+        Windows { looks: None, options: Options::DEFAULT }
     }
 
     /// Closes all windows on a file.
     pub fn forget(&mut self, inode: u64) {
-        self.looks.forget(|piece| piece.inode == inode);
+        self.forget_pieces(|piece| piece.inode == inode);
     }
 
     /// Closes all windows but those on files of which `keep` says so.
     pub fn keep(&mut self, keep: impl Fn(u64) -> bool) {
-        self.looks.forget(|piece| !keep(piece.inode));
+        self.forget_pieces(|piece| !keep(piece.inode));
+    }
+
+    fn forget_pieces(&mut self, gone: impl Fn(&Piece) -> bool) {
+        if let Some(looks) = &mut self.looks {
+            looks.forget(gone);
+        }
     }
 
     /// Forgets everything without touching capabilities: the state of a forked child, who has the
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
-        let options = self.options;
-        *self = Windows::new();
-        self.set(options);
+        self.looks = None;
     }
 
     /// As the environment of a new program says: `TESSERA_EPHEMERAL` is `uncached`, or a number of windows, or both with a
@@ -89,30 +107,30 @@ impl Windows {
         }
         if options != self.options {
             self.keep(|_| false);
-            let places = core::mem::replace(self.looks.places_mut(), Places::new());
-            self.looks = Looks::new(places);
-            self.set(options);
+            let looks = self.looks.take();
+            self.options = options;
+            // What there is of tables stays.
+            self.looks = looks.map(|mut before| {
+                let places = core::mem::replace(before.places_mut(), Places::new());
+                options.looks(places)
+            });
         }
     }
 
-    fn set(&mut self, options: Options) {
-        self.options = options;
-        if options != Options::DEFAULT {
-            self.looks.limit(options.windows.max(FEWEST));
-            if options.is_uncached {
-                self.looks.without_cache();
-            }
-        }
+    /// All windows, which are made now if they were not before.
+    fn all(&mut self) -> &mut Looks<Places, WINDOWS> {
+        let options = self.options;
+        self.looks.get_or_insert_with(|| options.looks(Places::new()))
     }
 
     /// What was asked for so far, and what it took.
     pub fn counters(&self) -> Counters {
-        self.looks.counters()
+        self.looks.as_ref().map_or_else(Counters::default, |looks| looks.counters())
     }
 
     #[inline]
     fn find(&mut self, part: &Part, write: bool) -> Option<Look<Piece>> {
-        self.looks.find(number(part.inode, part.offset), |piece| {
+        self.looks.as_mut()?.find(number(part.inode, part.offset), |piece| {
             piece.inode == part.inode
                 && piece.layout == part.layout
                 && part.offset.wrapping_sub(piece.start) < piece.bytes.into()
@@ -122,10 +140,11 @@ impl Windows {
 
     /// Shows a piece whose Frame has come to the spare slot.
     fn look(&mut self, ram: &mut impl libos::ram::Ram, piece: Piece) -> Result<Look<Piece>> {
-        let mut shown = self.looks.look(piece);
+        let looks = self.all();
+        let mut shown = looks.look(piece);
         if let Err(NoLook::Refused(Refusal::NoTable(window))) = shown {
-            self.looks.places_mut().make_table(ram, window)?;
-            shown = self.looks.look(piece);
+            looks.places_mut().make_table(ram, window)?;
+            shown = looks.look(piece);
         }
         shown.map_err(|refused| match refused {
             NoLook::Busy => Errno::EIO,
@@ -159,7 +178,7 @@ pub fn with<R>(
         },
     };
     let done = work(io, View::Bytes(rest(&look, part.offset)));
-    io.fds.windows.looks.end(look);
+    io.fds.windows.all().end(look);
     Ok(done)
 }
 
@@ -190,8 +209,8 @@ fn open(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening>
 fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Opening> {
     let Files { fds: Fds { windows, .. }, mm } = io.files();
     // What an older layout has shown is not found again.
-    windows.looks.forget(|piece| piece.inode == part.inode && piece.layout != part.layout);
-    let (frame, slot) = windows.looks.places_mut().spare(&mut mm.caps.arena)?;
+    windows.forget_pieces(|piece| piece.inode == part.inode && piece.layout != part.layout);
+    let (frame, slot) = windows.all().places_mut().spare(&mut mm.caps.arena)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let (extent, received) = server::call_caps(request, 0, 0, Caps::receive(slot))?;
     let end = extent.start.saturating_add(extent.bytes);
@@ -214,7 +233,7 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
         _ => Err(Errno::EIO),
     };
     if shown.is_err() {
-        windows.looks.places_mut().drop_spare();
+        windows.all().places_mut().drop_spare();
     }
     shown.map(Opening::Window)
 }
