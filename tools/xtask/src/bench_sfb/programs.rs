@@ -88,10 +88,14 @@ fn prepare(lab: &Lab) -> Result<Vec<Addition>> {
     Ok(all)
 }
 
-/// What the guest runs.
-fn script(amounts: &Amounts) -> String {
+/// What the guest runs. Where the kernel keeps no mapping, libraries keep none either.
+fn script(amounts: &Amounts, map: Map) -> String {
     let dd = "/bin/dd if=/dev/ram0 of=/dev/null bs=64k";
-    let mut lines = vec!["cd /root".to_owned(), format!("./bw_pipe {}", amounts.pipe)];
+    let mut lines = vec!["cd /root".to_owned()];
+    if map == Map::Uncached {
+        lines.push("export TESSERA_EPHEMERAL=uncached".to_owned());
+    }
+    lines.push(format!("./bw_pipe {}", amounts.pipe));
     // What it costs to start it is taken off.
     lines.push(format!("./around nothing {dd} count=0"));
     for (n, mib) in amounts.disks.iter().enumerate() {
@@ -109,7 +113,7 @@ fn boot(lab: &Lab, map: Map, cores: u32, additions: &[Addition]) -> Result<Ran> 
     // Alone a core needs no turns.
     let machine = MachineOptions { cores, turns: cores > 1, md, ..counting() };
     let provenance = Provenance::emulated(&lab.context.project, &machine, false);
-    let words = ["sh", "-c", &script(&amounts)].map(String::from).to_vec();
+    let words = ["sh", "-c", &script(&amounts, map)].map(String::from).to_vec();
     let run = GuestRun {
         test: format!("bench/sfb-{}-{cores}", map.name()),
         invocation: Invocation::new(words, &[])?,
