@@ -1,21 +1,12 @@
 // splice, tee and vmsplice: what moves, what stays, and every error.
 // oracle: linux
-#include "test.h"
+#include "letters.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-static char bytes[1 << 17], other[1 << 17];
 static int full[2], ends[2], more[2];
-
-static int new_file(const char *name, size_t size) {
-    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    for (size_t i = 0; i < size; i++) bytes[i] = 'a' + (i / 7 + i / 4096) % 26;
-    if (write(fd, bytes, size) != (ssize_t)size) printf("short\n");
-    lseek(fd, 0, SEEK_SET);
-    return fd;
-}
 
 static int waiting(int fd) {
     int count = -1;

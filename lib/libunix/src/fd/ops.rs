@@ -19,7 +19,9 @@ use crate::server::{self, op};
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use interest::Set;
-use unixproto::files::{Kind, Stat, AT_EMPTY_PATH, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+use unixproto::files::{
+    Kind, Stat, AT_EMPTY_PATH, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM, STAT_BYTES,
+};
 use unixproto::ops::Opened;
 
 /// A set of `epoll`, and whoever uses it.
@@ -271,6 +273,13 @@ pub trait FileOps: Clone + Into<AnyFile> {
     fn share(&self, _io: &mut Io, _: Handle) -> Result<()> {
         Ok(())
     }
+}
+
+/// The size of a file.
+pub fn size_of<K: FileOps>(kind: &K) -> Result<u64> {
+    kind.stat()?;
+    let stat: [u8; STAT_BYTES] = server::data(STAT_BYTES).load().map_err(|_| Errno::EIO)?;
+    Ok(Stat::from_bytes(&stat).size as u64)
 }
 
 /// Leaves `struct stat` of a file without a name in the data area.

@@ -7,13 +7,13 @@ use crate::errno::{Errno, Result};
 use crate::fd::alone;
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::{pipe, with_kind};
-use crate::fd::ops::{FileOps, Flow};
+use crate::fd::ops::{size_of, FileOps, Flow};
 use crate::fd::{stream, transfer};
 use crate::mm::{user, Mm};
 use crate::process::Io;
 use crate::server::{self, op, restart};
 use linuxabi::iovec::MAX_RW;
-use unixproto::files::{splice as flag, Stat, AT_OFFSET, O_APPEND, SEEK_CUR, STAT_BYTES};
+use unixproto::files::{splice as flag, AT_OFFSET, O_APPEND, SEEK_CUR};
 use unixproto::session::DATA_BYTES;
 
 /// `SPLICE_F_*`.
@@ -95,24 +95,27 @@ pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> 
     }
     let at = offset_in(&mut io.mm, offset)?;
     let len = len.min(MAX_RW);
-    let file = io.fds.get_open(input)?;
-    if !file.readable() {
+    let from = Side::of(io, input)?;
+    if !from.readable {
         return Err(Errno::EBADF);
     }
-    if at.is_some() && !with_kind!(&file.kind, kind => is_positioned(kind)) {
+    if at.is_some() && !with_kind!(&io.fds.get(input)?.kind, kind => is_positioned(kind)) {
         return Err(Errno::ESPIPE);
     }
     check_end(at, len)?;
-    let has_source = file.source().is_ok();
-    if !io.fds.get_open(output)?.writable() {
+    let to = Side::of(io, output)?;
+    if !to.writable {
         return Err(Errno::EBADF);
     }
-    if !has_source || io.fds.get(output)?.contents().is_ok() && appends(io, output)? {
+    let Flow::Contents(source) = from.flow else { return Err(Errno::EINVAL) };
+    if io.fds.get(output)?.contents().is_ok() && appends(io, output)? {
         return Err(Errno::EINVAL);
     }
-    let to = Side::of(io, output)?;
     let done = match to.flow {
-        Flow::Pipe(pipe) | Flow::Socket(_, pipe) => send(io, input, at, pipe, len)?,
+        Flow::Pipe(pipe) | Flow::Socket(_, pipe) => {
+            let place = from.place(io, at);
+            send(io, source, place, pipe, len)?
+        }
         _ => transfer::copy(io, input, at, output, None, len)?,
     };
     offset_out(&mut io.mm, offset, at, done)?;
@@ -120,10 +123,7 @@ pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> 
 }
 
 /// Sends a part of a file through a pipe: all of it, unless that never waits.
-fn send(io: &mut Io, input: i32, at: Option<u64>, pipe: u32, len: u64) -> Result<u64> {
-    let side = Side::of(io, input)?;
-    let Flow::Contents(from) = side.flow else { return Err(Errno::EINVAL) };
-    let start = side.place(io, at);
+fn send(io: &mut Io, from: u32, start: u64, pipe: u32, len: u64) -> Result<u64> {
     let mut total = 0;
     while total < len {
         let place = if start == AT_OFFSET { start } else { start + total };
@@ -182,18 +182,12 @@ fn check_apart(
         None => lseek(&mut io.fds, fd, 0, SEEK_CUR),
     };
     let (start, target) = (place(from)?, place(to)?);
-    let size = with_kind!(&io.fds.get(from.0)?.kind, kind => stat_size(kind))?;
+    let size = with_kind!(&io.fds.get(from.0)?.kind, kind => size_of(kind))?;
     let bytes = len.min(size.saturating_sub(start));
     match start < target + bytes && target < start + bytes {
         true => Err(Errno::EINVAL),
         false => Ok(()),
     }
-}
-
-fn stat_size<K: FileOps>(kind: &K) -> Result<u64> {
-    kind.stat()?;
-    let stat: [u8; STAT_BYTES] = server::data(STAT_BYTES).load().map_err(|_| Errno::EIO)?;
-    Ok(Stat::from_bytes(&stat).size as u64)
 }
 
 pub fn splice(
@@ -340,7 +334,6 @@ fn empty(io: &mut Io, pipe: u32, to: &mut Cursor, flags: u32) -> Result<u64> {
                 let data = server::data(reply.count as usize);
                 total += to.scatter_from(&mut io.mm, data).some()? as u64;
             }
-            Err(Errno::EAGAIN) if total > 0 => break,
             Err(error) => return stream::partial(total, error),
         }
         flags |= flag::NONBLOCK;

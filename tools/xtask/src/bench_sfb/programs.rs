@@ -190,29 +190,18 @@ fn figures(columns: &[Ran], amounts: &Amounts) -> Result<Vec<Measurement>> {
     const MB: f64 = 1e6;
     let mib = |mib: u64| (mib << 20) as f64 / MB;
     let per_mb = "instructions per MB";
-    let mut programs = vec![
-        Program {
-            case: "bw pipe",
-            base: None,
-            figures: ["f2", "f3"],
-            each: amounts.pipe as f64 / MB,
-            unit: per_mb,
-        },
-        Program {
-            case: "disk0",
-            base: Some("nothing"),
-            figures: ["f4", "f5"],
-            each: mib(amounts.disks[0]),
-            unit: per_mb,
-        },
-        Program {
-            case: "disk1",
-            base: Some("nothing"),
-            figures: ["f6", "f7"],
-            each: mib(amounts.disks[1]),
-            unit: per_mb,
-        },
-    ];
+    let mut programs = vec![Program {
+        case: "bw pipe",
+        base: None,
+        figures: ["f2", "f3"],
+        each: amounts.pipe as f64 / MB,
+        unit: per_mb,
+    }];
+    const DISKS: [(&str, [&str; 2]); 2] = [("disk0", ["f4", "f5"]), ("disk1", ["f6", "f7"])];
+    for (size, (case, figures)) in amounts.disks.into_iter().zip(DISKS) {
+        let base = Some("nothing");
+        programs.push(Program { case, base, figures, each: mib(size), unit: per_mb });
+    }
     const CASES: [(&str, [&str; 2]); 3] = [
         ("postmark0", ["f8a", "f10a"]),
         ("postmark1", ["f8b", "f10b"]),

@@ -111,9 +111,27 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     if from.left() <= LEND_FROM {
         return stream::write(io, desc, from);
     }
+    write_lending(io, desc, from, LEND_FROM, [0; 2])
+}
+
+/// Writes to a pipe until it is full. It waits for the first room only, or not at all.
+pub fn write_some(io: &mut Io, desc: u32, from: &mut Cursor, now: bool) -> Result<u64> {
+    let first = if now { splice::NONBLOCK } else { splice::SOME };
+    write_lending(io, desc, from, 1, [first, splice::NONBLOCK])
+}
+
+/// Lends pieces of at least so many bytes; others go by the data area. `flags`: of the first request, and of those behind
+/// it.
+fn write_lending(
+    io: &mut Io,
+    desc: u32,
+    from: &mut impl Source,
+    least: u64,
+    [mut flags, next_flags]: [u32; 2],
+) -> Result<u64> {
     let (mut total, mut tries) = (0, TRIES);
     while from.left() > 0 {
-        let loan = match from.lendable(io, LEND_FROM) {
+        let loan = match from.lendable(io, least) {
             Ok(loan) => loan,
             Err(error) => return stream::partial(total, error),
         };
@@ -129,7 +147,7 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
             }
             continue;
         };
-        let request = op::PipeWrite { desc, bytes, flags: 0 };
+        let request = op::PipeWrite { desc, bytes, flags };
         let done = match server::wait_lending(io, request, Loan { address, bytes, write: false }) {
             Ok(done) => done,
             Err(error) => return stream::partial(total, error),
@@ -144,32 +162,7 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
         if done.again && (tries == 0 || !from.have_ready(io, bytes - count)) {
             return stream::partial(total, Errno::EFAULT);
         }
-    }
-    Ok(total)
-}
-
-/// Writes to a pipe until it is full. It waits for the first room only, or not at all.
-pub fn write_some(io: &mut Io, desc: u32, from: &mut Cursor, now: bool) -> Result<u64> {
-    let (mut total, mut tries) = (0, TRIES);
-    let mut flags = if now { splice::NONBLOCK } else { splice::SOME };
-    while let Some((address, bytes)) = from.piece() {
-        let result = from.probe_in(&mut io.mm).and_then(|()| {
-            let request = op::PipeWrite { desc, bytes, flags };
-            server::wait_lending(io, request, Loan { address, bytes, write: false })
-        });
-        let done = match result {
-            Ok(done) => done,
-            Err(Errno::EAGAIN) if total > 0 => break,
-            Err(error) => return stream::partial(total, error),
-        };
-        let count = done.count.min(bytes);
-        from.skip(count);
-        total += count;
-        tries = if count > 0 { TRIES } else { tries - 1 };
-        if count < bytes && (!done.again || tries == 0) {
-            break;
-        }
-        flags = splice::NONBLOCK;
+        flags = next_flags;
     }
     Ok(total)
 }

@@ -4,7 +4,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
+use crate::fd::ops::{size_of, Contents, FileOps, Handle, Mapped, Server};
 use crate::fd::transfer::Source;
 use crate::fd::windows::{self, View};
 use crate::fd::{alone, stream, Fds};
@@ -14,8 +14,7 @@ use crate::process::{Io, Task};
 use crate::server::{self, op};
 use libos::guarded::{Memory, Progress};
 use unixproto::files::{
-    Kind, Stat, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_SET, STAT_BYTES,
-};
+    Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_SET, };
 use unixproto::ops::{Opened, Part};
 use unixproto::session::DATA_BYTES;
 
@@ -83,9 +82,7 @@ impl FileOps for Regular {
     }
     /// Only ever makes the file longer: its holes stay holes.
     fn allocate(&self, end: Option<u64>) -> Result<u64> {
-        self.stat()?;
-        let stat: [u8; STAT_BYTES] = server::data(STAT_BYTES).load().map_err(|_| Errno::EIO)?;
-        let size = Stat::from_bytes(&stat).size as u64;
+        let size = size_of(self)?;
         if let Some(size) = end.filter(|end| *end > size) {
             server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
         }
