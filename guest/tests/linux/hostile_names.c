@@ -16,6 +16,9 @@ enum { USER = 1000, TARGET = 4000 };
 // others lies.
 #define REMAINDER (512 << 10)
 
+// What a process takes of RAM when it has none left to fork with.
+#define STOCK (2 << 20)
+
 static char target[TARGET + 1];
 
 static long free_memory(void) {
@@ -128,11 +131,15 @@ int main(void) {
     memset(target, 't', TARGET);
     mkdir("/tmp/hostile", 0777);
     chmod("/tmp/hostile", 0777);
-    // Afterwards this process has RAM for more forks than follow.
-    for (int i = 0; i < 8; i++) {
+    // Forks until this process has had to ask for RAM anew: it has some for more forks than follow then,
+    // and what is measured below is not its own stock.
+    long before = free_memory(), had = before;
+    for (int i = 0; i < 1000 && (i < 8 || before - had < STOCK / 2); i++) {
+        before = had;
         pid_t pid = fork();
         if (pid == 0) _exit(0);
         waitpid(pid, NULL, 0);
+        had = free_memory();
     }
     round_of("a few", make_few, 10);
     printf("now in earnest\n");
