@@ -17,7 +17,8 @@ use ephemeral::{Alone, Cores, Guarded, Machine, State};
 use paging::{Entry, Flags, Level, VirtAddr, ENTRIES, PAGE};
 
 /// Windows for single pages. The kernel looks at three at once at most; the others remember.
-const SINGLES: usize = 8;
+/// As many as show the buffers of both ends of a pipe and what is looked at between.
+const SINGLES: usize = 256;
 /// For runs.
 const RUNS: usize = 2;
 
