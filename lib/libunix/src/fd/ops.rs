@@ -14,7 +14,7 @@ use super::watch::Look;
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
 use crate::mm::Mm;
-use crate::process::{Io, Task};
+use crate::process::Io;
 use crate::server::{self, op};
 use alloc::rc::Rc;
 use core::cell::RefCell;
@@ -102,6 +102,8 @@ pub enum Flow {
     Stream(u32),
     /// All is taken and forgotten.
     Nowhere,
+    /// The same; and there are as many zeros as are asked for.
+    Zeroes,
 }
 
 /// The operations of a kind of file. The access mode has been checked where the caller of the system
@@ -168,7 +170,7 @@ pub trait FileOps: Clone + Into<AnyFile> {
     }
 
     /// `ioctl`. `arg` is a number or an address of the program's.
-    fn ioctl(&self, _task: &mut Task, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
+    fn ioctl(&self, _io: &mut Io, _: Handle, _command: u32, _arg: u64) -> Result<u64> {
         Err(Errno::ENOTTY)
     }
 

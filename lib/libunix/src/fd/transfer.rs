@@ -6,7 +6,7 @@ use super::kinds::with_kind;
 use super::ops::{Contents, FileOps, Handle};
 use super::{alone, File};
 use crate::errno::{Errno, Result};
-use crate::mm::user::{self, Moved};
+use crate::mm::user::{self, Moved, Short};
 use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::random;
@@ -69,6 +69,36 @@ impl Source for Cursor<'_> {
     }
 }
 
+/// So many zeros.
+pub struct Zeroes(pub u64);
+
+impl Source for Zeroes {
+    fn left(&self) -> u64 {
+        self.0
+    }
+    fn probe(&mut self, _io: &mut Io) -> Result<()> {
+        Ok(())
+    }
+    fn gather(&mut self, _io: &mut Io, to: &mut [u8]) -> Moved {
+        let bytes = self.0.min(to.len() as u64) as usize;
+        to[..bytes].fill(0);
+        self.0 -= bytes as u64;
+        Moved { bytes, short: None }
+    }
+    fn gather_to(&mut self, _io: &mut Io, to: Memory) -> Moved {
+        let progress = to.first(self.0.min(to.len() as u64) as usize).zero();
+        self.0 -= progress.done as u64;
+        Moved { bytes: progress.done, short: progress.fault.map(|_| Short::Window) }
+    }
+    fn lendable(&mut self, _io: &mut Io, _least: u64) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+    fn passed(&mut self, _bytes: u64) {}
+    fn have_ready(&mut self, _io: &mut Io, _bytes: u64) -> bool {
+        false
+    }
+}
+
 /// `ESPIPE` if a kind of file has no positions and one is named.
 fn check_position<K: FileOps>(_: &K, at: Option<u64>) -> Result<()> {
     match at {
@@ -80,12 +110,12 @@ fn check_position<K: FileOps>(_: &K, at: Option<u64>) -> Result<()> {
 /// Reads from `fd` at `at` (or at its offset, which moves) to the cursor's buffers.
 pub fn read(io: &mut Io, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
     let (index, file) = io.fds.find(fd)?;
-    if !file.readable() {
-        return Err(Errno::EBADF);
-    }
     let handle = Handle { index, flags: file.flags };
     with_kind!(&file.kind, kind => {
         check_position(kind, at)?;
+        if !file.readable() {
+            return Err(Errno::EBADF);
+        }
         let kind = kind.handle();
         kind.read(io, handle, at, to)
     })
@@ -94,12 +124,12 @@ pub fn read(io: &mut Io, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u6
 /// Writes to `fd` at `at` (or at its offset, which moves) what the source has.
 pub fn write(io: &mut Io, fd: i32, at: Option<u64>, from: &mut impl Source) -> Result<u64> {
     let (index, file) = io.fds.find(fd)?;
-    if !file.writable() {
-        return Err(Errno::EBADF);
-    }
     let handle = Handle { index, flags: file.flags };
     with_kind!(&file.kind, kind => {
         check_position(kind, at)?;
+        if !file.writable() {
+            return Err(Errno::EBADF);
+        }
         let kind = kind.handle();
         kind.write(io, handle, at, from)
     })

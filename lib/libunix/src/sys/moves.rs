@@ -13,7 +13,7 @@ use crate::mm::{user, Mm};
 use crate::process::Io;
 use crate::server::{self, op, restart};
 use linuxabi::iovec::MAX_RW;
-use unixproto::files::{splice as flag, AT_OFFSET, O_APPEND, SEEK_CUR};
+use unixproto::files::{splice as flag, AT_OFFSET, O_APPEND, SEEK_CUR, SEEK_SET};
 use unixproto::session::DATA_BYTES;
 
 /// `SPLICE_F_*`.
@@ -99,7 +99,8 @@ pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> 
     if !from.readable {
         return Err(Errno::EBADF);
     }
-    if at.is_some() && !with_kind!(&io.fds.get(input)?.kind, kind => is_positioned(kind)) {
+    let positioned = with_kind!(&io.fds.get(input)?.kind, kind => is_positioned(kind));
+    if at.is_some() && !positioned {
         return Err(Errno::ESPIPE);
     }
     check_end(at, len)?;
@@ -107,19 +108,52 @@ pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> 
     if !to.writable {
         return Err(Errno::EBADF);
     }
-    let Flow::Contents(source) = from.flow else { return Err(Errno::EINVAL) };
     if io.fds.get(output)?.contents().is_ok() && appends(io, output)? {
         return Err(Errno::EINVAL);
     }
+    if len == 0 && (positioned || to.is_pipe()) {
+        return Ok(0);
+    }
+    if from.flow == Flow::Zeroes {
+        // Its position stays.
+        return transfer::write(io, output, None, &mut transfer::Zeroes(len));
+    }
+    let Flow::Contents(source) = from.flow else { return Err(Errno::EINVAL) };
     let done = match to.flow {
         Flow::Pipe(pipe) | Flow::Socket(_, pipe) => {
             let place = from.place(io, at);
             send(io, source, place, pipe, len)?
         }
-        _ => transfer::copy(io, input, at, output, None, len)?,
+        // To its own place: both sides have the same offset, which moves once.
+        same if same == from.flow && at.is_none() => {
+            let start = lseek(&mut io.fds, input, 0, SEEK_CUR)?;
+            let done = transfer::copy(io, input, Some(start), output, Some(start), len)?;
+            lseek(&mut io.fds, input, (start + done) as i64, SEEK_SET)?;
+            done
+        }
+        _ => copy(io, input, at, output, len)?,
     };
     offset_out(&mut io.mm, offset, at, done)?;
     Ok(done)
+}
+
+/// Copies from file to file. One that is sent to itself may grow meanwhile, and what it grew by is sent, too.
+fn copy(io: &mut Io, input: i32, at: Option<u64>, output: i32, len: u64) -> Result<u64> {
+    let inode = |fd| io.fds.get(fd)?.contents().map(|contents| contents.inode);
+    let is_same = inode(output).is_ok_and(|to| inode(input) == Ok(to));
+    let mut total = 0;
+    loop {
+        let at = at.map(|at| at + total);
+        match transfer::copy(io, input, at, output, None, len - total) {
+            Ok(done) => {
+                total += done;
+                if done == 0 || total == len || !is_same {
+                    return Ok(total);
+                }
+            }
+            Err(error) => return stream::partial(total, error),
+        }
+    }
 }
 
 /// Sends a part of a file through a pipe: all of it, unless that never waits.
@@ -152,13 +186,20 @@ pub fn copy_file_range(
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let from = io.fds.get(input)?.contents()?;
-    let to = io.fds.get(output)?.contents()?;
+    let (from, to) = (io.fds.get(input)?.contents(), io.fds.get(output)?.contents());
+    if [&from, &to].into_iter().any(|side| side.as_ref().err() == Some(&Errno::EISDIR)) {
+        return Err(Errno::EISDIR);
+    }
+    let (from, to) = (from?, to?);
     if !io.fds.get(input)?.readable() || !io.fds.get(output)?.writable() || appends(io, output)? {
         return Err(Errno::EBADF);
     }
-    if [in_at, out_at].into_iter().flatten().any(|at| at.checked_add(len).is_none()) {
+    let offsets = || [in_at, out_at].into_iter().flatten();
+    if offsets().any(|at| at.checked_add(len).is_none()) {
         return Err(Errno::EOVERFLOW);
+    }
+    if offsets().any(|at| at > i64::MAX as u64) {
+        return Err(Errno::EINVAL);
     }
     let len = len.min(MAX_RW);
     if from.inode == to.inode {
@@ -223,6 +264,7 @@ pub fn splice(
     let request = op::Splice { from: 0, to: 0, at, bytes: len, flags: flags & flag::NONBLOCK };
     let moved = match (from.flow, to.flow) {
         (Flow::None | Flow::Nowhere, _) | (_, Flow::None) => return Err(Errno::EINVAL),
+        (Flow::Zeroes, target) => zeroes(io, target, request)?,
         (Flow::Stream(desc), _) => from_stream(io, desc, to.flow, request)?,
         (_, Flow::Stream(desc)) => to_stream(io, from.flow, desc, request)?,
         (Flow::Pipe(from) | Flow::Socket(from, _) | Flow::Contents(from), target) => {
@@ -230,8 +272,11 @@ pub fn splice(
             server::wait(io, op::Splice { from, to, ..request }).map_err(restart)?.count
         }
     };
-    offset_out(&mut io.mm, in_offset, in_at, moved)?;
-    offset_out(&mut io.mm, out_offset, out_at, moved)?;
+    for (side, address, at) in [(from, in_offset, in_at), (to, out_offset, out_at)] {
+        // What has no contents has offsets that stay.
+        let by = if matches!(side.flow, Flow::Contents(_)) { moved } else { 0 };
+        offset_out(&mut io.mm, address, at, by)?;
+    }
     Ok(moved)
 }
 
@@ -240,7 +285,7 @@ fn target_of(flow: Flow) -> u32 {
     match flow {
         Flow::Pipe(desc) | Flow::Contents(desc) | Flow::Stream(desc) => desc,
         Flow::Socket(_, desc) => desc,
-        Flow::None | Flow::Nowhere => 0,
+        Flow::None | Flow::Nowhere | Flow::Zeroes => 0,
     }
 }
 
@@ -260,6 +305,25 @@ fn from_stream(io: &mut Io, desc: u32, to: Flow, request: op::Splice) -> Result<
         }
     }
     Ok(done as u64)
+}
+
+/// Zeros, until there is no more place.
+fn zeroes(io: &mut Io, to: Flow, request: op::Splice) -> Result<u64> {
+    let (to, mut flags, mut total) = (target_of(to), request.flags, 0);
+    while total < request.bytes {
+        let bytes = (request.bytes - total).min(DATA_BYTES as u64);
+        if server::data(bytes as usize).zero().fault.is_some() {
+            return Err(Errno::EIO);
+        }
+        let request = op::Splice { to, bytes, flags, ..request };
+        match server::wait_filled(io, request, bytes as usize) {
+            Ok(reply) if reply.count < bytes => return Ok(total + reply.count),
+            Ok(reply) => total += reply.count,
+            Err(error) => return stream::partial(total, error),
+        }
+        flags |= flag::NONBLOCK;
+    }
+    Ok(total)
 }
 
 /// To something that is written through the data area. What it does not take stays in the pipe.

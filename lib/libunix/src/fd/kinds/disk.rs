@@ -10,7 +10,7 @@ use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
 use crate::fd::transfer::Source;
 use crate::fd::{alone, Fds};
 use crate::mm::user;
-use crate::process::{Io, Task};
+use crate::process::Io;
 use crate::server::{self, op};
 use crate::sys::processes;
 use credentials::Capability;
@@ -86,19 +86,19 @@ impl FileOps for Disk {
         fds.keep_offset(file.index, new);
         Ok(new)
     }
-    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
         match command {
-            raw::BLKGETSIZE => user::copy_out(&mut task.mm, arg, &(self.size()? / SECTOR))?,
-            raw::BLKGETSIZE64 => user::copy_out(&mut task.mm, arg, &self.size()?)?,
-            raw::BLKSSZGET => user::copy_out(&mut task.mm, arg, &(SECTOR as u32))?,
+            raw::BLKGETSIZE => user::copy_out(&mut io.mm, arg, &(self.size()? / SECTOR))?,
+            raw::BLKGETSIZE64 => user::copy_out(&mut io.mm, arg, &self.size()?)?,
+            raw::BLKSSZGET => user::copy_out(&mut io.mm, arg, &(SECTOR as u32))?,
             raw::BLKPBSZGET | raw::BLKBSZGET | raw::BLKIOMIN => {
-                user::copy_out(&mut task.mm, arg, &(BLOCK as u32))?
+                user::copy_out(&mut io.mm, arg, &(BLOCK as u32))?
             }
             // It can be written; nothing is lost by an unaligned start, or said of what is best.
             raw::BLKROGET | raw::BLKALIGNOFF | raw::BLKIOOPT | raw::BLKDISCARDZEROES => {
-                user::copy_out(&mut task.mm, arg, &0u32)?
+                user::copy_out(&mut io.mm, arg, &0u32)?
             }
-            raw::BLKROTATIONAL => user::copy_out(&mut task.mm, arg, &0u16)?,
+            raw::BLKROTATIONAL => user::copy_out(&mut io.mm, arg, &0u16)?,
             raw::BLKFLSBUF if processes::has(Capability::SysAdmin) => {}
             raw::BLKFLSBUF => return Err(Errno::EACCES),
             raw::BLKDISCARD | raw::BLKSECDISCARD => return Err(Errno::EOPNOTSUPP),

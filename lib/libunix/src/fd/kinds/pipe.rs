@@ -9,7 +9,7 @@ use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::fd::{install_two, stream, File};
 use crate::mm::user;
-use crate::process::{Io, Task};
+use crate::process::Io;
 use crate::server::{self, op, restart, Loan};
 use unixproto::files::{splice, Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
 use unixproto::ops::Opened;
@@ -47,8 +47,8 @@ impl FileOps for Pipe {
     ) -> Result<u64> {
         write(io, self.desc, from)
     }
-    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(task, self.desc, command, arg)
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(io, self.desc, command, arg)
     }
     fn allocate(&self, _end: Option<u64>) -> Result<u64> {
         Err(Errno::ESPIPE)

@@ -7,16 +7,16 @@ use crate::fd::buffers::Cursor;
 use crate::fd::ops::{size_of, Contents, FileOps, Handle, Mapped, Server};
 use crate::fd::transfer::Source;
 use crate::fd::windows::{self, View};
-use crate::fd::{alone, stream, Fds};
-use crate::mm::user::{Moved, Short};
+use crate::fd::{alone, Fds};
+use crate::mm::user::{self, Moved, Short};
 use crate::mm::{self, Mm};
-use crate::process::{Io, Task};
+use crate::process::Io;
 use crate::server::{self, op};
 use libos::guarded::{Memory, Progress};
-use unixproto::files::{
-    Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_SET, };
+use unixproto::files::{Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_CUR, SEEK_SET};
 use unixproto::ops::{Opened, Part};
 use unixproto::session::DATA_BYTES;
+use unixproto::tty::FIONREAD;
 
 /// An open regular file.
 #[derive(Clone, Copy)]
@@ -66,8 +66,15 @@ impl FileOps for Regular {
     fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
         alone::seek(fds, file.index, self.desc, offset, whence)
     }
-    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(task, self.desc, command, arg)
+    /// How many bytes there are behind its offset; before the end, or less than none.
+    fn ioctl(&self, io: &mut Io, file: Handle, command: u32, arg: u64) -> Result<u64> {
+        if command != FIONREAD {
+            return Err(Errno::ENOTTY);
+        }
+        let offset = self.seek(&mut io.fds, file, 0, SEEK_CUR)?;
+        let left = size_of(self)?.wrapping_sub(offset) as u32;
+        user::copy_out(&mut io.mm, arg, &left)?;
+        Ok(0)
     }
     fn map(&self) -> Result<Mapped> {
         self.contents().map(Mapped::Contents)

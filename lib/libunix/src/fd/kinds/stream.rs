@@ -6,7 +6,7 @@ use crate::fd::ops::{FileOps, Flow, Handle, Server};
 use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::process::{Io, Task};
+use crate::process::Io;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 
@@ -38,8 +38,8 @@ impl FileOps for Stream {
     ) -> Result<u64> {
         stream::write(io, self.desc, from)
     }
-    fn ioctl(&self, task: &mut Task, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(task, self.desc, command, arg)
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        stream::available(io, self.desc, command, arg)
     }
     fn flow(&self) -> Flow {
         Flow::Stream(self.desc)

@@ -38,7 +38,7 @@ impl FileOps for Zero {
         Ok(from.left())
     }
     fn flow(&self) -> Flow {
-        Flow::Nowhere
+        Flow::Zeroes
     }
     fn seek(&self, _fds: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
