@@ -50,6 +50,13 @@ int main(void) {
     printf("after it grew: %d\n", touch(shared + 2 * PAGE));
     SHOW(msync(shared, 3 * PAGE, MS_SYNC));
     SHOW(msync(shared + 1, PAGE, MS_SYNC));
+    // A file takes the place of its only mapping.
+    int again = open("mapped", O_RDONLY);
+    char *place = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE, again, 0);
+    SHOW(mmap(place, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, again, PAGE) == place);
+    SHOW(memcmp(place + 2, data + PAGE + 2, 98));
+    SHOW(munmap(place, 2 * PAGE));
+    close(again);
     SHOW(msync(shared, PAGE, MS_SYNC | MS_ASYNC));
     close(file);
     SHOW(unlink("mapped"));

@@ -67,10 +67,15 @@ impl Space {
         if !self.may_add(pages - replaced) || self.overcommits(request, pages) {
             return Err(Error::NoMemory);
         }
-        if replaced != 0 {
-            self.unmap_pages(b, start, end)?;
+        let entry = Entry { start, end, offset, object, prot: request.prot, flags };
+        if replaced == 0 {
+            self.map.insert(entry)?;
+        } else {
+            let removed = self.remove_pages(b, start, end);
+            let entered = removed.and_then(|()| self.map.insert(entry));
+            self.release(b);
+            entered?;
         }
-        self.map.insert(Entry { start, end, offset, object, prot: request.prot, flags })?;
         Ok(start * PAGE)
     }
 

@@ -56,12 +56,24 @@ impl Space {
         start: u64,
         end: u64,
     ) -> Result<(), NoMemory> {
+        let removed = self.remove_pages(b, start, end);
+        self.release(b);
+        removed
+    }
+
+    /// The same, but objects that nothing maps any more are [released](Space::release) later: one of them may be
+    /// what is mapped there next.
+    pub(crate) fn remove_pages(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+    ) -> Result<(), NoMemory> {
         let Some(Removed { first, last, pure }) = self.map.remove(start, end)? else {
             return Ok(());
         };
         let discarded = self.discard(b, first, last, pure);
         let dropped = self.drop_unused_tables(b, first, last);
-        self.release(b);
         discarded.and(dropped)
     }
 

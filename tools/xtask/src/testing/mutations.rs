@@ -110,6 +110,18 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "an_object_is_released_before_it_is_mapped_anew",
+        changes: &[(
+            "crates/user/uvm/src/mmap.rs",
+            "let removed = self.remove_pages(b, start, end);",
+            "let removed = self.unmap_pages(b, start, end);",
+        )],
+        found_by: Test::Host {
+            package: "uvm",
+            test: "an_object_that_takes_the_place_of_its_only_mapping_stays",
+        },
+    },
+    Bug {
         name: "what_could_not_be_deleted_stays_mapped",
         changes: &[(
             "crates/user/uvm/src/space.rs",

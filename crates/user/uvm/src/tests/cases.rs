@@ -5,6 +5,7 @@ use crate::map::Flags;
 use crate::mmap::MapRequest;
 use crate::types::Prot;
 use crate::ObjectId;
+use crate::Placement;
 
 const RW: Prot = Prot(3);
 
@@ -126,6 +127,23 @@ fn a_shorter_object_has_no_page_behind_its_end() {
             assert_eq!(fault.is_ok(), page < left, "page {}: {fault:?}", page - start);
         }
     }
+}
+
+#[test]
+fn an_object_that_takes_the_place_of_its_only_mapping_stays() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let object = ObjectId::new(0);
+    let mut request =
+        MapRequest { object: Some((object, 0)), ..MapRequest::anonymous(8 * PAGE, RW) };
+    request.addr = both.real.mmap(&mut both.backend, &request).unwrap();
+    request.placement = Placement::Fixed;
+    request.object = Some((object, 3 * PAGE));
+    both.real.mmap(&mut both.backend, &request).unwrap();
+    assert_eq!(both.backend.released, []);
+    request.object = None;
+    both.real.mmap(&mut both.backend, &request).unwrap();
+    assert_eq!(both.backend.released, [object]);
 }
 
 #[test]

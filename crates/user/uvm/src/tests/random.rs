@@ -207,6 +207,15 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
 
 pub fn step(world: &mut World, which: usize, op: &Op) {
     let which = which % world.processes.len();
+    world.processes[which].backend.released.clear();
+    make_step(world, which, op);
+    if let Some(both) = world.processes.get_mut(which) {
+        let uses = |object: &&ObjectId| both.real.map().uses(**object);
+        assert_eq!(both.backend.released.iter().find(uses), None, "released, and mapped");
+    }
+}
+
+fn make_step(world: &mut World, which: usize, op: &Op) {
     let forked = world.processes.len() > 1;
     let both = &mut world.processes[which];
     match *op {
