@@ -42,6 +42,56 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "a_page_is_published_before_its_zeros",
+        changes: &[("crates/storage/morsel/src/walk.rs", "            self.memory.zero(Frame(frame.0 + n));\n            self.write_back_frame(Frame(frame.0 + n));\n", "            self.memory.zero(Frame(frame.0 + n));\n")],
+        found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "an_entry_is_used_before_it_is_safe",
+        changes: &[("crates/storage/morsel/src/walk.rs", "        self.write_back(at);\n        self.memory.fence();\n        if claim.replaces()", "        if claim.replaces()")],
+        found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "a_record_is_there_before_it_is_written",
+        changes: &[("crates/storage/morsel/src/record.rs", "        for (n, value) in body.into_iter().enumerate() {", "        self.memory.store(record.at, Anchor::live(root, order, flags).0);\n        for (n, value) in body.into_iter().enumerate() {")],
+        found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "what_dies_is_left_by_recovery",
+        changes: &[("crates/storage/morsel/src/recover.rs", "return morsels.reap(record);", "return Ok(true);")],
+        found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "pages_are_free_before_they_are_cleared",
+        changes: &[("crates/storage/morsel/src/take.rs", "            if !gone.is_empty() {\n                self.put(at, 0);", "            if !gone.is_empty() {\n                self.memory.store(at, 0);")],
+        found_by: Test::Host { package: "morsel", test: "all_pairs_of_operations" },
+    },
+    Bug {
+        name: "a_snapshot_leaves_a_right_to_write",
+        changes: &[("crates/storage/morsel/src/shape.rs", "            self.lower(at);\n", "")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "zeros_are_shown_in_tables_of_others",
+        changes: &[("crates/storage/morsel/src/walk.rs", "(table, level, goal) = (root, order, Goal::Show);", "goal = Goal::Show;")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "a_table_is_own_again_and_what_is_below_is_not",
+        changes: &[("crates/storage/morsel/src/walk.rs", "(matches!(below.kind, Kind::Table(_)) || self.sharers(below.frame) > 0)", "self.sharers(below.frame) > 0")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "a_replaced_page_is_still_in_a_tlb",
+        changes: &[("crates/storage/morsel/src/walk.rs", "            self.cores.invalidate(path.object, path.below(level));\n", "")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "recovery_does_not_count_who_shares",
+        changes: &[("crates/storage/morsel/src/recover.rs", "Reserved::Before if morsels.share(child.frame) => {}", "Reserved::Before if child.frame != Frame(0) => {}")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
         name: "a_disk_grows",
         changes: &[(
             "servers/unixd/src/disks.rs",

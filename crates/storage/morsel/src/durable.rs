@@ -1,0 +1,171 @@
+//! Stores that are to survive, and how many lead to a frame.
+
+use crate::link::{Child, Kind, Link};
+use crate::memory::{At, Cores, Domain, Frame, Memory, Pages, LINES};
+use crate::Morsels;
+
+/// The descriptor of a frame, which is rebuilt by recovery and never written back.
+///
+/// ```text
+/// of a root or a table that is entered:   1 | 0…0 | first page / 512 (27) | record (24)
+/// of others:                              0 | dead | … | entries besides the first that lead to it (32)
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State(pub u64);
+
+const ROOT: u64 = 1 << 63;
+/// Nobody leads to it any more, but somebody may still be looking at it.
+const DEAD: u64 = 1 << 62;
+const COUNT: u64 = u32::MAX as u64;
+
+impl State {
+    pub fn root(record: u32, first: u64) -> State {
+        State(ROOT | (first >> 9) << 24 | record as u64)
+    }
+    /// The record, and where in its object the table begins.
+    pub fn entered(self) -> Option<(u32, u64)> {
+        let record = (self.0 & 0xff_ffff) as u32;
+        (self.0 & ROOT != 0).then_some((record, (self.0 & !ROOT) >> 24 << 9))
+    }
+    /// Entries besides the first that lead to it.
+    pub fn sharers(self) -> u64 {
+        match self.0 & ROOT {
+            0 => self.0 & COUNT,
+            _ => 0,
+        }
+    }
+}
+
+impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
+    /// Does a page that is reachable need to be reachable after a power failure?
+    pub(crate) fn ordered(&self) -> bool {
+        self.memory.domain() == Domain::Memory
+    }
+
+    /// Stores a word and begins to write it back.
+    #[track_caller]
+    pub(crate) fn put(&self, at: At, value: u64) {
+        self.memory.store(at, value);
+        self.write_back(at);
+    }
+    #[track_caller]
+    pub(crate) fn write_back(&self, at: At) {
+        if self.ordered() {
+            self.memory.write_back(at.frame, at.line());
+        }
+    }
+    #[track_caller]
+    pub(crate) fn write_back_frame(&self, frame: Frame) {
+        if self.ordered() {
+            for line in 0..LINES {
+                self.memory.write_back(frame, line);
+            }
+        }
+    }
+
+    pub(crate) fn load(&self, at: At) -> Link {
+        Link(self.memory.load(at))
+    }
+    pub(crate) fn exchange(&self, at: At, old: Link, new: Link) -> bool {
+        self.memory.compare_exchange(at, old.0, new.0).is_ok()
+    }
+
+    pub(crate) fn sharers(&self, frame: Frame) -> u64 {
+        State(self.pages.descriptor(frame)).sharers()
+    }
+
+    /// One more entry leads to it; `false` if it was given up in the meantime.
+    pub(crate) fn share(&self, frame: Frame) -> bool {
+        let mut old = self.pages.descriptor(frame);
+        loop {
+            if old & (DEAD | ROOT) != 0 {
+                return false;
+            }
+            match self.pages.exchange_descriptor(frame, old, old + 1) {
+                Ok(()) => return true,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// One entry less leads to it; `true` if it was the last. Then it is the caller's, who gives it up by
+    /// [`release`](Self::release) once nobody looks at it.
+    pub(crate) fn unshare(&self, frame: Frame) -> bool {
+        let mut old = self.pages.descriptor(frame);
+        loop {
+            let shared = State(old).sharers() > 0;
+            let new = if shared { old - 1 } else { DEAD };
+            match self.pages.exchange_descriptor(frame, old, new) {
+                Ok(()) => return !shared,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Gives up what no entry leads to, no core has cached and nobody looks at.
+    ///
+    /// A table takes with it what it alone led to. Bound: 512 children of a last-level table. A higher table comes
+    /// here only after its copy was made, so that others lead to its children.
+    pub(crate) fn release(&self, child: Child) {
+        if let Kind::Table(level) = child.kind {
+            for index in 0..paging::ENTRIES {
+                let link = self.load(At::new(child.frame, index));
+                if !link.is_hole() && self.unshare(link.frame()) {
+                    self.release(link.child(level));
+                }
+            }
+        }
+        self.give(child);
+    }
+
+    pub(crate) fn give(&self, child: Child) {
+        self.pages.set_descriptor(child.frame, 0);
+        self.pages.give(child.frame, child.kind.order());
+    }
+}
+
+/// What was taken out of a tree: to be given back when everybody has left who may be looking at it.
+///
+/// It can be got rid of only by [`Morsels::settle_limbo`], which waits.
+#[must_use]
+pub(crate) struct Limbo<const N: usize> {
+    children: [Option<Child>; N],
+    count: usize,
+}
+
+impl<const N: usize> Limbo<N> {
+    pub fn new() -> Self {
+        Limbo { children: [None; N], count: 0 }
+    }
+    pub fn is_full(&self) -> bool {
+        self.count == N
+    }
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+    pub fn room(&self) -> usize {
+        N - self.count
+    }
+    /// Takes over what is in another, which is smaller.
+    pub fn append<const L: usize>(&mut self, other: Limbo<L>) {
+        other.children.into_iter().flatten().for_each(|child| self.push(child));
+    }
+    pub fn push(&mut self, child: Child) {
+        debug_assert!(!self.is_full());
+        self.children[self.count] = Some(child);
+        self.count += 1;
+    }
+}
+
+impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
+    /// Waits until nobody looks at what is in limbo, and gives it back.
+    pub(crate) fn settle_limbo<const N: usize>(&self, limbo: Limbo<N>) {
+        if limbo.count == 0 {
+            return;
+        }
+        self.cores.grace();
+        for child in limbo.children.into_iter().flatten() {
+            self.release(child);
+        }
+    }
+}

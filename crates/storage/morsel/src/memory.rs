@@ -1,0 +1,95 @@
+//! What morsels need of the machine: words of frames, an allocator of frames, and the other cores.
+
+use core::ops::Range;
+
+/// The number of a physical page of 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Frame(pub u64);
+
+/// A word of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct At {
+    pub frame: Frame,
+    /// 0 to 511.
+    pub index: usize,
+}
+
+impl At {
+    pub(crate) fn new(frame: Frame, index: usize) -> At {
+        At { frame, index }
+    }
+    /// Which cache line of the frame it is in.
+    pub fn line(self) -> usize {
+        self.index / WORDS
+    }
+}
+
+/// Words of a cache line.
+pub const WORDS: usize = 8;
+/// Cache lines of a frame.
+pub const LINES: usize = 64;
+
+/// What survives when the power fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Domain {
+    /// Everything that was stored, in the order of the stores; or nothing is meant to survive. Write-back and
+    /// fence do nothing, and leaves are born accessed and dirty, so that the processor never writes them.
+    Caches,
+    /// What was written back before a fence, and any other line as well.
+    Memory,
+}
+
+/// Words of frames. Loads acquire, stores release, exchanges do both.
+pub trait Memory {
+    fn load(&self, at: At) -> u64;
+    fn store(&self, at: At, value: u64);
+    /// # Errors
+    /// What is there, if it is not `old`.
+    fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64>;
+    /// Begins to write a line back.
+    fn write_back(&self, frame: Frame, line: usize);
+    /// Returns when all that this core began to write back has arrived.
+    fn fence(&self);
+    fn zero(&self, frame: Frame);
+    fn copy(&self, from: Frame, to: Frame);
+    fn domain(&self) -> Domain;
+}
+
+/// What [`Pages::reserve`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reserved {
+    First,
+    /// It had been reserved: somebody else leads to it, too.
+    Before,
+    /// It is no frame of this pool.
+    Outside,
+}
+
+/// The pool. Frames that it hands out have a descriptor of 0, and are given back so.
+pub trait Pages {
+    /// 2^`order` frames, naturally aligned; `order` is 0 or 9.
+    fn take(&self, order: u8) -> Option<Frame>;
+    /// Of 512 frames that were taken together, some may be given back alone.
+    fn give(&self, frame: Frame, order: u8);
+    /// For recovery: these are in use.
+    fn reserve(&self, frame: Frame, order: u8) -> Reserved;
+    fn descriptor(&self, frame: Frame) -> u64;
+    fn set_descriptor(&self, frame: Frame, value: u64);
+    /// # Errors
+    /// What is there, if it is not `old`.
+    fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64>;
+}
+
+/// The other cores: what they cache, and where they are.
+pub trait Cores {
+    /// This core begins to look at tables. What it does next is not done before others can see this.
+    fn enter(&self);
+    /// It has ended.
+    fn leave(&self);
+    /// Returns when no core and no device uses a translation of these pages of an object that it found
+    /// before the call. May be called between [`enter`](Self::enter) and [`leave`](Self::leave): who waits
+    /// here answers others that do.
+    fn invalidate(&self, object: u32, pages: Range<u64>);
+    /// Returns when all who had entered before the call have left. Never called by who has entered.
+    fn grace(&self);
+}

@@ -1,0 +1,124 @@
+//! Meta morsels: a page that says where another object is to be mapped, so that pointers in it stay valid.
+//!
+//! ```text
+//! meta record ──► page: what it is · data: id, generation · address · checksum
+//!                                      │
+//!                   data record ◄──────┘     owned: without the meta morsel it is nothing
+//! ```
+//!
+//! Created: the data, the page, the meta record: its anchor creates both. Destroyed: the meta record dies, then
+//! the data, then the page. The page is never written again.
+
+use crate::memory::{At, Cores, Frame, Memory, Pages};
+use crate::record::{Record, META};
+use crate::{Anchor, Morsels, Refused};
+
+const IDENTITY: u64 = 0x3130_6174_656d_6f6d;
+
+/// What a meta morsel says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Described {
+    /// The record of the data.
+    pub data: Record,
+    /// Where it is to be mapped.
+    pub address: u64,
+}
+
+impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
+    /// Creates an object `data` of `order` that belongs at `address`, and the meta morsel `id` that says so.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create); [`Refused::Invalid`] if the address is not aligned to the size.
+    pub fn create_meta(
+        &self,
+        id: u32,
+        data: u32,
+        order: u8,
+        address: u64,
+    ) -> Result<Record, Refused> {
+        if order > 4 || address & ((crate::pages_of(order) << 12) - 1) != 0 {
+            return Err(Refused::Invalid);
+        }
+        let meta = self.prepare(id, 0)?;
+        let result = self.create_pair(meta, data, order, address);
+        result.map_err(|refused| self.abandon(meta, refused)).map(|()| meta)
+    }
+
+    fn create_pair(&self, meta: Record, data: u32, order: u8, address: u64) -> Result<(), Refused> {
+        let page = self.empty_root(meta)?;
+        let data = self.create_owned(data, order, meta.id).inspect_err(|_| {
+            self.give(crate::Child { frame: page, kind: crate::Kind::Page });
+        })?;
+        let named = data.id as u64 | self.generation(data) << 32;
+        for (n, word) in sealed([IDENTITY, named, address]).into_iter().enumerate() {
+            self.memory.store(At::new(page, n), word);
+        }
+        self.write_back_frame(page);
+        self.memory.fence();
+        self.publish(meta, page, 0, Anchor::META, 4096, 0, [0; 4]);
+        Ok(())
+    }
+
+    fn create_owned(&self, id: u32, order: u8, meta: u32) -> Result<Record, Refused> {
+        let record = self.prepare(id, order)?;
+        let root = self.empty_root(record).map_err(|refused| self.abandon(record, refused))?;
+        let limit = crate::pages_of(order) << 12;
+        self.publish(record, root, order, Anchor::OWNED, limit, meta as u64, [0; 4]);
+        Ok(record)
+    }
+
+    /// What a meta morsel describes.
+    ///
+    /// # Errors
+    /// [`Refused::Invalid`] if it is none, [`Refused::Damaged`] if its page is not as it was made.
+    pub fn described(&self, meta: Record) -> Result<Described, Refused> {
+        let anchor = self.anchor(meta);
+        if !anchor.is_live() || !anchor.has(Anchor::META) {
+            return Err(Refused::Invalid);
+        }
+        self.read_meta(anchor.root())?.ok_or(Refused::Damaged)
+    }
+
+    /// What the page says; `None` if the data is not there any more.
+    fn read_meta(&self, page: Frame) -> Result<Option<Described>, Refused> {
+        let words: [u64; 4] = core::array::from_fn(|n| self.memory.load(At::new(page, n)));
+        if sealed([words[0], words[1], words[2]]) != words || words[0] != IDENTITY {
+            return Err(Refused::Damaged);
+        }
+        let data = self.find(words[1] as u32).ok_or(Refused::Damaged)?;
+        // The number may be another object's now.
+        let same = self.generation(data) & u32::MAX as u64 == words[1] >> 32;
+        let there = self.anchor(data).is_live() || self.anchor(data).is_dying();
+        Ok((same && there).then_some(Described { data, address: words[2] }))
+    }
+
+    /// Destroys a part of what a dying meta morsel describes; `true` when nothing of it is left.
+    pub(crate) fn reap_described(&self, anchor: Anchor) -> Result<bool, Refused> {
+        let Some(Described { data, .. }) = self.read_meta(anchor.root())? else {
+            return Ok(true);
+        };
+        if self.anchor(data).is_live() {
+            return self.doom(data).map(|()| false).or_else(|refused| match refused {
+                Refused::Again => Ok(false),
+                other => Err(other),
+            });
+        }
+        self.reap(data)
+    }
+
+    /// Is an owned object described by a meta morsel that exists?
+    pub(crate) fn is_described(&self, data: Record) -> bool {
+        let meta = self.memory.load(data.word(META));
+        let meta = u32::try_from(meta).ok().and_then(|id| self.find(id));
+        meta.is_some_and(|meta| self.described(meta).is_ok_and(|found| found.data == data))
+    }
+}
+
+/// Three words and their checksum: FNV-1a.
+fn sealed(words: [u64; 3]) -> [u64; 4] {
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+    let sum = bytes.fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
+        (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3)
+    });
+    [words[0], words[1], words[2], sum]
+}

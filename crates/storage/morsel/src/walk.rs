@@ -1,0 +1,383 @@
+//! Population: the path to a page is made, level by level, by whoever needs it, without a lock.
+//!
+//! ```text
+//! a level:  load the entry ──► own? ──► the next level
+//!             ▲   │ empty      take a frame, zero it, write it back
+//!             │   ├──────────► claim the entry ──► write it back ──► present
+//!             │   │                  │ lost: give the frame back
+//!             │   │ claim            │
+//!             ├───┼─ complete it ◄───┘     (where caches persist: present at once)
+//!             │   │ zeros      as empty, but nobody may show zeros any more before it is present
+//!             │   │            (shown as high in the tree as the limit allows: behind it is nothing)
+//!             │   │ shared     alone? own again. Else copy the page or table below, replace it like zeros
+//!             └───┴──────────
+//! ```
+
+use crate::durable::Limbo;
+use crate::link::{index, pages_of, span, Child, Kind, Link};
+use crate::memory::{At, Cores, Frame, Memory, Pages};
+use crate::{Access, Morsels, Record, Refused, Shown};
+
+/// How often an entry is looked at in one call before the caller is asked to come again.
+const ATTEMPTS: usize = 16;
+
+/// What a walk may do on its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Takes what is there as it is.
+    Look,
+    /// Shows zeros where nothing is, in tables that are own: others who lead to them may have lower limits.
+    Show,
+    /// Makes what is missing, down to a page, and own what is shared.
+    Fill,
+    /// The same with a page of 2 MiB.
+    FillHuge,
+    /// Makes what is missing, down to a table of this level.
+    Enter(u8),
+    /// Makes own what is there.
+    Own,
+    /// The same, but ends at a last-level table that nobody else enters, as it is.
+    Detach,
+}
+
+/// Where a walk has ended.
+pub(crate) enum Found {
+    /// An entry of a table of this level that leads to a page, or is to be detached.
+    Entry {
+        at: At,
+        link: Link,
+        level: u8,
+    },
+    /// Nothing is there; the entry is in a table of this level.
+    Hole {
+        at: At,
+        level: u8,
+    },
+    Table(Frame),
+}
+
+/// Frames that a walk may have to give up.
+pub(crate) type Leftovers = Limbo<16>;
+
+/// Whose page is walked to.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    pub object: u32,
+    pub page: u64,
+    /// The first page behind the limit.
+    pub end: u64,
+}
+
+impl Path {
+    /// The pages below the entry of a table of `level`.
+    pub(crate) fn below(self, level: u8) -> core::ops::Range<u64> {
+        let first = self.page & !(span(level) - 1);
+        first..first + span(level)
+    }
+}
+
+impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
+    /// Somebody reads or writes a page that its tables do not let them.
+    ///
+    /// # Errors
+    /// [`Refused::Beyond`] behind the limit, [`Refused::Gone`], [`Refused::NoMemory`], [`Refused::Invalid`] for a
+    /// write to a meta morsel, and [`Refused::Again`] while a snapshot is taken.
+    pub fn fault(&self, record: Record, page: u64, access: Access) -> Result<Shown, Refused> {
+        let goal = match access {
+            Access::Read => Goal::Look,
+            Access::Write => Goal::Fill,
+        };
+        if access == Access::Write && self.anchor(record).has(crate::Anchor::META) {
+            return Err(Refused::Invalid);
+        }
+        self.visit(record, page, goal).map(|found| match found {
+            Found::Hole { .. } => Shown::Zeros,
+            _ => Shown::Page,
+        })
+    }
+
+    /// Populates pages from `first` on, at most 64 of them, or one of 2 MiB if `huge` and aligned. Returns the first page
+    /// that is not populated yet.
+    ///
+    /// # Errors
+    /// Those of [`fault`](Self::fault). What comes before is populated.
+    pub fn populate(
+        &self,
+        record: Record,
+        first: u64,
+        end: u64,
+        huge: bool,
+    ) -> Result<u64, Refused> {
+        if self.anchor(record).has(crate::Anchor::META) {
+            return Err(Refused::Invalid);
+        }
+        // Behind the limit there is nothing: what it cuts has small pages.
+        let end_of_large = end.min(self.limit(record).div_ceil(4096));
+        if huge && first.is_multiple_of(512) && end_of_large.saturating_sub(first) >= 512 {
+            return match self.visit(record, first, Goal::FillHuge) {
+                Ok(Found::Entry { level: 2, .. }) => Ok(first + 512),
+                Ok(_) => Ok(first + 1),
+                Err(Refused::NoMemory) => self.populate(record, first, end.min(first + 64), false),
+                Err(refused) => Err(refused),
+            };
+        }
+        let end = end.min(first.saturating_add(64));
+        for page in first..end {
+            self.visit(record, page, Goal::Fill)?;
+        }
+        Ok(end.max(first))
+    }
+
+    /// Walks to a page of an object, and gives back what that left over.
+    pub(crate) fn visit(&self, record: Record, page: u64, goal: Goal) -> Result<Found, Refused> {
+        self.visit_and(record, page, goal, |found| found)
+    }
+
+    /// The same; what is found is used before the walk ends.
+    pub(crate) fn visit_and<R>(
+        &self,
+        record: Record,
+        page: u64,
+        goal: Goal,
+        then: impl FnOnce(Found) -> R,
+    ) -> Result<R, Refused> {
+        let mut left = Leftovers::new();
+        self.cores.enter();
+        let found = self
+            .permit(record, page)
+            .and_then(|top| self.walk(self.path(record, page), top, goal, &mut left));
+        let found = found.map(then);
+        self.cores.leave();
+        self.settle_limbo(left);
+        found
+    }
+
+    /// Root and order, if the page may be used now.
+    pub(crate) fn permit(&self, record: Record, page: u64) -> Result<(Frame, u8), Refused> {
+        let anchor = self.anchor(record);
+        if !anchor.is_live() {
+            return Err(Refused::Gone);
+        }
+        if anchor.has(crate::Anchor::CUTTING) {
+            return Err(Refused::Again);
+        }
+        let behind = page >= pages_of(anchor.order()) || page << 12 >= self.limit(record);
+        match behind {
+            true => Err(Refused::Beyond),
+            false => Ok((anchor.root(), anchor.order())),
+        }
+    }
+
+    pub(crate) fn path(&self, record: Record, page: u64) -> Path {
+        Path { object: record.id, page, end: self.limit(record).div_ceil(4096) }
+    }
+
+    pub(crate) fn walk(
+        &self,
+        path: Path,
+        (root, order): (Frame, u8),
+        goal: Goal,
+        left: &mut Leftovers,
+    ) -> Result<Found, Refused> {
+        let (mut table, mut level) = (root, order);
+        let mut goal = goal;
+        loop {
+            if level == 0 || goal == Goal::Enter(level) {
+                return Ok(Found::Table(table));
+            }
+            let at = At::new(table, index(path.page, level));
+            let link = match self.entry(path, at, level, goal, left)? {
+                Some(link) => link,
+                None if goal == Goal::Look => {
+                    (table, level, goal) = (root, order, Goal::Show);
+                    continue;
+                }
+                None => return Ok(Found::Hole { at, level }),
+            };
+            let detached = goal == Goal::Detach && level == 2 && !link.is_entered();
+            if level == 1 || link.is_huge() || detached {
+                return Ok(Found::Entry { at, link, level });
+            }
+            table = link.frame();
+            level -= 1;
+        }
+    }
+
+    /// Brings one entry into the state that the walk needs; `None` if nothing is there, nor is to be.
+    fn entry(
+        &self,
+        path: Path,
+        at: At,
+        level: u8,
+        goal: Goal,
+        left: &mut Leftovers,
+    ) -> Result<Option<Link>, Refused> {
+        for _ in 0..ATTEMPTS {
+            let link = self.load(at);
+            if link.is_claim() {
+                self.complete(path, at, level, link);
+            } else if link.is_hole() && matches!(goal, Goal::Look | Goal::Own | Goal::Detach) {
+                return Ok(None);
+            } else if link.is_hole() && goal == Goal::Show && path.below(level).end <= path.end {
+                let zeros = Link::zeros(self.zeros[level as usize - 1]);
+                if link.shows_zeros() || self.exchange(at, link, zeros) {
+                    return Ok(None);
+                }
+            } else if link.is_hole() {
+                self.add(path, at, level, link, goal)?;
+            } else if link.is_own() || goal == Goal::Look || goal == Goal::Detach && level == 2 {
+                return Ok(Some(link));
+            } else {
+                self.make_own(path, at, level, link, left)?;
+            }
+        }
+        Err(Refused::Again)
+    }
+
+    /// Puts an empty page or table where nothing is.
+    fn add(&self, path: Path, at: At, level: u8, hole: Link, goal: Goal) -> Result<(), Refused> {
+        let kind = match (level, goal) {
+            (1, _) => Kind::Page,
+            (2, Goal::FillHuge) => Kind::Huge,
+            _ => Kind::Table(level - 1),
+        };
+        let frame = self.pages.take(kind.order()).ok_or(Refused::NoMemory)?;
+        let child = Child { frame, kind };
+        for n in 0..kind.frames() {
+            self.memory.zero(Frame(frame.0 + n));
+            self.write_back_frame(Frame(frame.0 + n));
+        }
+        self.memory.fence();
+        if !self.install(path, at, level, hole, child) {
+            self.give(child);
+        }
+        Ok(())
+    }
+
+    /// Replaces an own page of 2 MiB by a table of its pages. If the entry has changed, nothing is done.
+    ///
+    /// # Errors
+    /// [`Refused::NoMemory`].
+    pub(crate) fn split_huge(&self, path: Path, at: At, huge: Link) -> Result<(), Refused> {
+        let frame = self.pages.take(0).ok_or(Refused::NoMemory)?;
+        for n in 0..paging::ENTRIES {
+            let page = Child { frame: Frame(huge.frame().0 + n as u64), kind: Kind::Page };
+            let link = Link::own(page, !self.ordered());
+            self.memory.store(At::new(frame, n), link.0);
+        }
+        self.write_back_frame(frame);
+        self.memory.fence();
+        let table = Child { frame, kind: Kind::Table(1) };
+        if !self.install(path, at, 2, huge, table) {
+            self.give(table);
+        }
+        Ok(())
+    }
+
+    /// Makes an entry lead to `child`, whose contents have been written back. `false` if it has changed.
+    fn install(&self, path: Path, at: At, level: u8, old: Link, child: Child) -> bool {
+        let link = Link::own(child, !self.ordered());
+        let replaces = !old.is_empty();
+        if !replaces && !self.ordered() {
+            return self.exchange(at, old, link);
+        }
+        let claim = link.claimed(replaces);
+        let won = self.exchange(at, old, claim);
+        if won {
+            self.complete(path, at, level, claim);
+        }
+        won
+    }
+
+    /// Completes a claim, whosever it is: before its page can be reached, the entry is safe, and what it
+    /// replaces is forgotten.
+    fn complete(&self, path: Path, at: At, level: u8, claim: Link) {
+        self.write_back(at);
+        self.memory.fence();
+        if claim.replaces() {
+            self.cores.invalidate(path.object, path.below(level));
+        }
+        // If it fails, somebody else has done it.
+        self.exchange(at, claim, claim.completed());
+    }
+
+    /// Makes an entry own that may be shared.
+    fn make_own(
+        &self,
+        path: Path,
+        at: At,
+        level: u8,
+        link: Link,
+        left: &mut Leftovers,
+    ) -> Result<(), Refused> {
+        let old = link.child(level);
+        if self.sharers(old.frame) == 0 {
+            self.lower_shared(old);
+            self.exchange(at, link, link.raised());
+            return Ok(());
+        }
+        if left.is_full() {
+            return Err(Refused::Again);
+        }
+        let new =
+            Child { frame: self.pages.take(old.kind.order()).ok_or(Refused::NoMemory)?, ..old };
+        let copied = self.copy(old, new);
+        if copied && self.install(path, at, level, link, new) {
+            if self.unshare(old.frame) {
+                left.push(old);
+            }
+        } else {
+            left.push(new);
+        }
+        Ok(())
+    }
+
+    /// A table is about to be own again: pages that copies of it lead to, too, become shared, and so do all tables:
+    /// what is below them may be.
+    fn lower_shared(&self, child: Child) {
+        let Kind::Table(level) = child.kind else { return };
+        for index in 0..paging::ENTRIES {
+            let at = At::new(child.frame, index);
+            let link = self.load(at);
+            let below = link.child(level);
+            let is_own = !link.is_hole() && link.is_own();
+            if is_own && (matches!(below.kind, Kind::Table(_)) || self.sharers(below.frame) > 0) {
+                self.exchange(at, link, link.lowered());
+                self.write_back(at);
+            }
+        }
+        self.memory.fence();
+    }
+
+    /// Copies a page, or a table whose entries are then shared. `false` if the original changed, so that others
+    /// have copied it: then the copy is to be given up.
+    fn copy(&self, old: Child, new: Child) -> bool {
+        let mut same = true;
+        match old.kind {
+            Kind::Table(_) => {
+                self.memory.zero(new.frame);
+                same = (0..paging::ENTRIES).all(|index| {
+                    let link = self.load(At::new(old.frame, index));
+                    if link.is_hole() {
+                        return true;
+                    }
+                    let shared = !link.is_claim() && self.share(link.frame());
+                    if shared {
+                        self.memory.store(At::new(new.frame, index), link.lowered().left().0);
+                    }
+                    shared
+                });
+            }
+            _ => {
+                for n in 0..old.kind.frames() {
+                    self.memory.copy(Frame(old.frame.0 + n), Frame(new.frame.0 + n));
+                }
+            }
+        }
+        for n in 0..new.kind.frames() {
+            self.write_back_frame(Frame(new.frame.0 + n));
+        }
+        self.memory.fence();
+        same
+    }
+}

@@ -1,0 +1,739 @@
+//! A machine for tests: memory that may lose power, an allocator, one core with a TLB, and a naive model.
+#![allow(dead_code)]
+
+use morsel::{
+    Access, Anchor, At, Cores, Domain, Frame, Link, Memory, Morsels, Pages, Record, Recovery,
+    Refused, Reserved, Shown, State,
+};
+use powerfail::{Image, Recorder, LINE, PAGE};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Frames 0 to 3 show zeros; here the pool begins.
+pub const HEAD: u64 = 4;
+
+#[derive(Clone)]
+pub struct World {
+    pub memory: RefCell<Recorder>,
+    pub domain: Domain,
+    /// Allocated frames, and the descriptors of all.
+    pub used: RefCell<Vec<bool>>,
+    descriptors: RefCell<Vec<u64>>,
+    cursor: Cell<usize>,
+    /// Are the first free frames handed out, so that they are soon used again?
+    pub first_fit: bool,
+    /// What the processor has cached: object and page; frame, and whether it may be written.
+    tlb: RefCell<BTreeMap<(u32, u64), (u64, bool)>>,
+    walking: Cell<bool>,
+    /// What went wrong inside.
+    pub wrong: RefCell<Option<String>>,
+}
+
+impl World {
+    pub fn new(frames: usize, domain: Domain) -> World {
+        let mut image = Image::new(frames);
+        for level in 1..4u64 {
+            for word in 0..PAGE {
+                image.store(level, word, Link::zeros(Frame(level - 1)).0);
+            }
+        }
+        World::booted(image, domain)
+    }
+    /// A machine that finds this in its memory.
+    pub fn booted(image: Image, domain: Domain) -> World {
+        let frames = image.pages();
+        let mut used = vec![false; frames];
+        used[..=HEAD as usize].fill(true);
+        World {
+            memory: RefCell::new(Recorder::new(image)),
+            domain,
+            used: RefCell::new(used),
+            descriptors: RefCell::new(vec![0; frames]),
+            cursor: Cell::new(0),
+            first_fit: false,
+            tlb: RefCell::default(),
+            walking: Cell::new(false),
+            wrong: RefCell::default(),
+        }
+    }
+    /// One that uses the first free frames first.
+    pub fn first_fit(image: Image, domain: Domain) -> World {
+        World { first_fit: true, ..World::booted(image, domain) }
+    }
+    pub fn morsels(&self) -> Morsels<'_, World, World, World> {
+        let zeros = [0, 1, 2, 3].map(Frame);
+        Morsels { memory: self, pages: self, cores: self, head: Frame(HEAD), zeros }
+    }
+    pub fn image(&self) -> Image {
+        self.memory.borrow().now().clone()
+    }
+    fn fail(&self, what: String) {
+        self.wrong.borrow_mut().get_or_insert(what);
+    }
+    /// Recovers, as if the machine had been started with this memory.
+    pub fn recover(&self) -> Result<(), String> {
+        self.used.borrow_mut().fill(false);
+        self.used.borrow_mut()[..HEAD as usize].fill(true);
+        self.descriptors.borrow_mut().fill(0);
+        let (morsels, mut recovery) = (self.morsels(), Recovery::new());
+        for _ in 0..100_000 {
+            if recovery.step(&morsels).map_err(|refused| format!("recovery: {refused:?}"))? {
+                return Ok(());
+            }
+        }
+        Err("recovery does not end".into())
+    }
+
+    /// What a program does with a page that it has mapped by the root.
+    pub fn access(&self, record: Record, page: u64, write: bool) -> Result<u64, Refused> {
+        let key = (record.id, page);
+        if let Some(&(frame, writable)) = self.tlb.borrow().get(&key) {
+            if writable || !write {
+                return Ok(frame);
+            }
+        }
+        let morsels = self.morsels();
+        let access = if write { Access::Write } else { Access::Read };
+        for _ in 0..4 {
+            let anchor = morsels.anchor(record);
+            if write && anchor.has(Anchor::META) {
+                // Nobody has it mapped so that it can be written.
+                return morsels.fault(record, page, access).map(|_| 0);
+            }
+            if let Some((frame, writable)) = walk(&self.image(), anchor, page) {
+                if writable || !write {
+                    self.tlb.borrow_mut().insert(key, (frame, writable));
+                    return Ok(frame);
+                }
+            }
+            let shown = morsels.fault(record, page, access)?;
+            if write && shown != Shown::Page {
+                self.fail(format!("{key:?}: a write shows zeros"));
+            }
+        }
+        self.fail(format!("{key:?}: fault does not help"));
+        Err(Refused::Damaged)
+    }
+    /// Writes a page, so that it is safe.
+    pub fn write(&self, record: Record, page: u64, value: [u64; 2]) -> Result<(), Refused> {
+        let frame = self.access(record, page, true)?;
+        let mut memory = self.memory.borrow_mut();
+        // On another core than the one that has populated it.
+        let core = memory.core;
+        memory.core = 1 - core;
+        for (word, value) in [(0, value[0]), (PAGE - 1, value[1])] {
+            memory.store(frame, word, value);
+            memory.write_back(frame, word / LINE);
+        }
+        memory.fence();
+        memory.core = core;
+        Ok(())
+    }
+    pub fn read(&self, record: Record, page: u64) -> Result<[u64; 2], Refused> {
+        let frame = self.access(record, page, false)?;
+        let memory = self.memory.borrow();
+        Ok([memory.load(frame, 0), memory.load(frame, PAGE - 1)])
+    }
+    pub fn unmap(&self, id: u32) {
+        self.tlb.borrow_mut().retain(|&(object, _), _| object != id);
+    }
+}
+
+/// As the processor does it: present and writable entries only.
+fn walk(image: &Image, anchor: Anchor, page: u64) -> Option<(u64, bool)> {
+    let (mut frame, mut level, mut writable) = (anchor.root().0, anchor.order(), true);
+    if page >= morsel::pages_of(level) {
+        return None;
+    }
+    while level > 0 {
+        let link = Link(image.load(frame, morsel::index(page, level)));
+        if link.0 & 1 == 0 {
+            return None;
+        }
+        writable &= link.0 & 2 != 0;
+        frame = link.frame().0;
+        if level == 2 && link.is_huge() {
+            return Some((frame + (page & 511), writable));
+        }
+        level -= 1;
+    }
+    Some((frame, writable))
+}
+
+impl Memory for World {
+    fn load(&self, at: At) -> u64 {
+        self.memory.borrow().load(at.frame.0, at.index)
+    }
+    fn store(&self, at: At, value: u64) {
+        self.memory.borrow_mut().store(at.frame.0, at.index, value);
+    }
+    fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64> {
+        match self.load(at) {
+            now if now == old => {
+                self.store(at, new);
+                Ok(())
+            }
+            now => Err(now),
+        }
+    }
+    #[track_caller]
+    fn write_back(&self, frame: Frame, line: usize) {
+        self.memory.borrow_mut().write_back(frame.0, line);
+    }
+    #[track_caller]
+    fn fence(&self) {
+        self.memory.borrow_mut().fence();
+    }
+    fn zero(&self, frame: Frame) {
+        let mut memory = self.memory.borrow_mut();
+        (0..PAGE / LINE).for_each(|line| memory.store_line(frame.0, line, [0; LINE]));
+    }
+    fn copy(&self, from: Frame, to: Frame) {
+        let mut memory = self.memory.borrow_mut();
+        for line in 0..PAGE / LINE {
+            let words = std::array::from_fn(|n| memory.load(from.0, line * LINE + n));
+            memory.store_line(to.0, line, words);
+        }
+    }
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+}
+
+impl Pages for World {
+    fn take(&self, order: u8) -> Option<Frame> {
+        let mut used = self.used.borrow_mut();
+        let (size, len) = (1usize << order, used.len());
+        let start = self.cursor.get() / size * size;
+        let found = (start..len).step_by(size).chain((0..start).step_by(size)).find(|&first| {
+            first + size <= len && used[first..first + size].iter().all(|used| !used)
+        })?;
+        used[found..found + size].fill(true);
+        self.cursor.set(if self.first_fit { 0 } else { found + size });
+        if self.descriptors.borrow()[found] != 0 {
+            self.fail(format!("frame {found} was given back with a descriptor"));
+        }
+        Some(Frame(found as u64))
+    }
+    fn give(&self, frame: Frame, order: u8) {
+        if self.walking.get() {
+            self.fail(format!("{frame:?} is given back during a walk"));
+        }
+        let frames = frame.0..frame.0 + (1 << order);
+        for frame in frames.clone() {
+            if !std::mem::replace(&mut self.used.borrow_mut()[frame as usize], false) {
+                self.fail(format!("frame {frame} is given back twice"));
+            }
+        }
+        if let Some(cached) = self.tlb.borrow().iter().find(|(_, page)| frames.contains(&page.0)) {
+            self.fail(format!("{cached:?} is given back while a core has it cached"));
+        }
+    }
+    fn reserve(&self, frame: Frame, order: u8) -> Reserved {
+        let mut used = self.used.borrow_mut();
+        let frames = frame.0 as usize..(frame.0 + (1 << order)) as usize;
+        if frame.0 < HEAD || frames.end > used.len() {
+            return Reserved::Outside;
+        }
+        match used[frames.start] {
+            true => Reserved::Before,
+            false => {
+                used[frames].fill(true);
+                Reserved::First
+            }
+        }
+    }
+    fn descriptor(&self, frame: Frame) -> u64 {
+        self.descriptors.borrow()[frame.0 as usize]
+    }
+    fn set_descriptor(&self, frame: Frame, value: u64) {
+        self.descriptors.borrow_mut()[frame.0 as usize] = value;
+    }
+    fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64> {
+        let word = &mut self.descriptors.borrow_mut()[frame.0 as usize];
+        if *word != old {
+            return Err(*word);
+        }
+        *word = new;
+        Ok(())
+    }
+}
+
+impl Cores for World {
+    fn enter(&self) {
+        if self.walking.replace(true) {
+            self.fail("a walk in a walk".into());
+        }
+    }
+    fn leave(&self) {
+        if !self.walking.replace(false) {
+            self.fail("a walk ends that has not begun".into());
+        }
+    }
+    fn invalidate(&self, object: u32, pages: Range<u64>) {
+        self.tlb
+            .borrow_mut()
+            .retain(|(cached, page), _| *cached != object || !pages.contains(page));
+    }
+    fn grace(&self) {
+        if self.walking.get() {
+            self.fail("who walks waits for walks".into());
+        }
+    }
+}
+
+/// What an object is, to who uses it. Pages of zeros are not listed.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Object {
+    pub order: u8,
+    pub limit: u64,
+    pub owner: [u64; 4],
+    pub is_meta: bool,
+    /// The meta morsel that describes it.
+    pub described_by: Option<u32>,
+    pub pages: BTreeMap<u64, [u64; 2]>,
+}
+
+impl Object {
+    /// Zeroes what is behind a limit.
+    fn cut(&mut self, bytes: u64) {
+        self.pages.retain(|page, value| {
+            let kept = bytes.saturating_sub(page * 4096);
+            value[0] &= if kept < 8 { (1 << (8 * kept)) - 1 } else { u64::MAX };
+            let last = kept.saturating_sub(4088);
+            value[1] &= if last < 8 { (1 << (8 * last)) - 1 } else { u64::MAX };
+            *value != [0, 0]
+        });
+    }
+}
+
+pub type Contents = BTreeMap<u32, Object>;
+
+/// Looks at everything that can be found from the head, by itself, and compares it with the allocator.
+pub fn audit(world: &World) -> Result<Contents, String> {
+    if let Some(wrong) = world.wrong.borrow().clone() {
+        return Err(wrong);
+    }
+    let image = world.image();
+    let mut audit = Audit::new(&image);
+    audit.leads.insert(HEAD, 1);
+    let mut records = BTreeMap::new();
+    audit.tree(HEAD, LINE, &mut |page, frame| {
+        (0..64).for_each(|n| {
+            records.insert(page as u32 * 64 + n, (frame, n as usize * LINE));
+        })
+    })?;
+    let mut contents = Contents::new();
+    for (id, (frame, word)) in records {
+        let anchor = Anchor(image.load(frame, word));
+        if anchor == Anchor::FREE {
+            continue;
+        }
+        if !anchor.is_live() || anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
+            return Err(format!("record {id} is {anchor:?}"));
+        }
+        let mut pages = BTreeMap::new();
+        audit.tree(frame, word, &mut |page, frame| {
+            let value = [image.load(frame, 0), image.load(frame, PAGE - 1)];
+            if value != [0, 0] {
+                pages.insert(page, value);
+            }
+        })?;
+        let described_by = anchor.has(Anchor::OWNED).then(|| image.load(frame, word + 3) as u32);
+        let is_meta = anchor.has(Anchor::META);
+        if is_meta {
+            let described =
+                world.morsels().open(id).and_then(|meta| world.morsels().described(meta));
+            described
+                .map_err(|refused| format!("meta morsel {id} describes nothing: {refused:?}"))?;
+            pages.clear();
+        }
+        contents.insert(
+            id,
+            Object {
+                order: anchor.order(),
+                limit: image.load(frame, word + 1),
+                owner: std::array::from_fn(|n| image.load(frame, word + 4 + n)),
+                is_meta,
+                described_by,
+                pages,
+            },
+        );
+    }
+    audit.compare(world)?;
+    Ok(contents)
+}
+
+struct Audit<'a> {
+    image: &'a Image,
+    /// How many entries and records lead to a frame.
+    leads: BTreeMap<u64, u64>,
+    huge: BTreeSet<u64>,
+    /// What can be written: frame, and one of its pages.
+    own: Vec<(u64, u64)>,
+}
+
+/// A table on the way down.
+#[derive(Clone, Copy)]
+struct Table {
+    frame: u64,
+    level: u8,
+    first: u64,
+    /// Can all that led here be written?
+    own: bool,
+    /// Has it been seen by another way?
+    seen: bool,
+}
+
+impl<'a> Audit<'a> {
+    fn new(image: &'a Image) -> Self {
+        Audit { image, leads: BTreeMap::new(), huge: BTreeSet::new(), own: Vec::new() }
+    }
+    fn lead(&mut self, frame: u64) -> bool {
+        let leads = self.leads.entry(frame).or_default();
+        *leads += 1;
+        *leads > 1
+    }
+    fn tree(
+        &mut self,
+        frame: u64,
+        word: usize,
+        visit: &mut impl FnMut(u64, u64),
+    ) -> Result<(), String> {
+        let anchor = Anchor(self.image.load(frame, word));
+        let (frame, level) = (anchor.root().0, anchor.order());
+        let seen = self.lead(frame);
+        self.own.push((frame, 0));
+        self.table(Table { frame, level, first: 0, own: true, seen }, visit)
+    }
+    fn table(&mut self, table: Table, visit: &mut impl FnMut(u64, u64)) -> Result<(), String> {
+        let Table { frame, level, .. } = table;
+        if level == 0 {
+            visit(table.first, frame);
+            return Ok(());
+        }
+        for index in 0..PAGE {
+            let link = Link(self.image.load(frame, index));
+            let first = table.first + index as u64 * (1 << (9 * (level - 1)));
+            if link.is_hole() {
+                continue;
+            }
+            if link.is_claim() || link.0 & 5 != 5 {
+                return Err(format!("frame {frame} entry {index}: {link:?}"));
+            }
+            let child = link.frame().0;
+            // What a table leads to, it leads to once, by however many it is led to.
+            let seen = table.seen || self.lead(child);
+            let own = table.own && link.is_own();
+            if own {
+                self.own.push((child, first));
+            }
+            if level == 2 && link.is_huge() {
+                self.huge.insert(child);
+                (0..512).for_each(|n| visit(first + n, child + n));
+            } else {
+                self.table(Table { frame: child, level: level - 1, first, own, seen }, visit)?;
+            }
+        }
+        Ok(())
+    }
+    fn compare(&self, world: &World) -> Result<(), String> {
+        if let Some((frame, page)) = self.own.iter().find(|(frame, _)| self.leads[frame] > 1) {
+            return Err(format!("frame {frame} is shared, and can be written at {page}"));
+        }
+        let used = world.used.borrow();
+        let mut reached = vec![false; used.len()];
+        reached[..HEAD as usize].fill(true);
+        for (&frame, &leads) in &self.leads {
+            let size = if self.huge.contains(&frame) { 512 } else { 1 };
+            for frame in frame..frame + size {
+                if std::mem::replace(&mut reached[frame as usize], true) {
+                    return Err(format!("frame {frame} is in two things"));
+                }
+            }
+            let state = State(world.descriptor(Frame(frame)));
+            if leads > 1 && state.sharers() != leads - 1 {
+                return Err(format!("{leads} lead to frame {frame}, which is {state:?}"));
+            }
+            if leads == 1 && state.entered().is_none() && state.0 != 0 {
+                return Err(format!("one leads to frame {frame}, which is {state:?}"));
+            }
+        }
+        for (frame, (&reached, &used)) in reached.iter().zip(used.iter()).enumerate() {
+            match (reached, used) {
+                (true, false) => return Err(format!("frame {frame} is free and reachable")),
+                (false, true) => return Err(format!("frame {frame} is lost")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Something that somebody does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    Create {
+        id: u32,
+        order: u8,
+    },
+    Write {
+        id: u32,
+        page: u64,
+        value: u64,
+    },
+    Read {
+        id: u32,
+        page: u64,
+    },
+    Populate {
+        id: u32,
+        first: u64,
+        end: u64,
+        huge: bool,
+    },
+    Discard {
+        id: u32,
+        first: u64,
+        end: u64,
+    },
+    Limit {
+        id: u32,
+        bytes: u64,
+    },
+    Grow {
+        id: u32,
+    },
+    Part {
+        id: u32,
+        first: u64,
+    },
+    Snapshot {
+        id: u32,
+        new: u32,
+    },
+    Destroy {
+        id: u32,
+    },
+    /// Begins to destroy it, and does so many steps.
+    Doom {
+        id: u32,
+        steps: usize,
+    },
+    Meta {
+        id: u32,
+        data: u32,
+        order: u8,
+    },
+}
+
+impl Op {
+    /// Does it, to its end.
+    pub fn run(self, world: &World) -> Result<Option<[u64; 2]>, Refused> {
+        let morsels = world.morsels();
+        match self {
+            Op::Create { id, order } => {
+                morsels.create(id, order, [id as u64, 2, 3, 4])?;
+            }
+            Op::Write { id, page, value } => {
+                world.write(morsels.open(id)?, page, [value, !value])?;
+            }
+            Op::Read { id, page } => return world.read(morsels.open(id)?, page).map(Some),
+            Op::Populate { id, mut first, end, huge } => {
+                let record = morsels.open(id)?;
+                while first < end {
+                    first = morsels.populate(record, first, end, huge)?;
+                }
+            }
+            Op::Discard { id, mut first, end } => {
+                let record = morsels.open(id)?;
+                while first < end {
+                    first = morsels.discard(record, first, end)?;
+                }
+            }
+            Op::Limit { id, bytes } => {
+                let record = morsels.open(id)?;
+                morsels.limit_to(record, bytes)?;
+                let mut from = 0;
+                while let Some(next) = morsels.trim(record, from)? {
+                    from = next;
+                }
+            }
+            Op::Grow { id } => morsels.grow(morsels.open(id)?)?,
+            Op::Part { id, first } => {
+                morsels.part(morsels.open(id)?, first, 1)?;
+            }
+            Op::Snapshot { id, new } => {
+                morsels.snapshot(morsels.open(id)?, new)?;
+            }
+            Op::Destroy { id } => {
+                let record = morsels.open(id)?;
+                let described = morsels.described(record);
+                morsels.destroy(record)?;
+                world.unmap(id);
+                if let Ok(described) = described {
+                    world.unmap(described.data.id);
+                }
+                while !morsels.reap(record)? {}
+            }
+            Op::Doom { id, steps } => {
+                let record = morsels.open(id)?;
+                morsels.destroy(record)?;
+                world.unmap(id);
+                (0..steps).try_for_each(|_| morsels.reap(record).map(|_| ()))?;
+            }
+            Op::Meta { id, data, order } => {
+                morsels.create_meta(id, data, order, 1 << 40)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the naive model says.
+    pub fn model(self, contents: &mut Contents) -> Result<Option<[u64; 2]>, Refused> {
+        fn open(contents: &mut Contents, id: u32) -> Result<&mut Object, Refused> {
+            contents.get_mut(&id).ok_or(Refused::Gone)
+        }
+        fn inside(object: &Object, page: u64) -> Result<(), Refused> {
+            let inside = page < morsel::pages_of(object.order) && page * 4096 < object.limit;
+            inside.then_some(()).ok_or(Refused::Beyond)
+        }
+        let fresh = |id: u64, order| Object {
+            order,
+            limit: morsel::pages_of(order) * 4096,
+            owner: [id, 2, 3, 4],
+            is_meta: false,
+            described_by: None,
+            pages: BTreeMap::new(),
+        };
+        match self {
+            Op::Create { id, order } => {
+                if order > 4 || id == 0 || id >= 1 << 24 {
+                    return Err(Refused::Invalid);
+                }
+                if contents.contains_key(&id) {
+                    return Err(Refused::Exists);
+                }
+                contents.insert(id, fresh(id as u64, order));
+            }
+            Op::Write { id, page, value } => {
+                let object = open(contents, id)?;
+                if object.is_meta {
+                    return Err(Refused::Invalid);
+                }
+                inside(object, page)?;
+                object.pages.insert(page, [value, !value]);
+            }
+            Op::Read { id, page } => {
+                let object = open(contents, id)?;
+                inside(object, page)?;
+                return Ok(Some(object.pages.get(&page).copied().unwrap_or_default()));
+            }
+            Op::Populate { id, first, end, .. } => {
+                let object = open(contents, id)?;
+                if object.is_meta && first < end {
+                    return Err(Refused::Invalid);
+                }
+                (first..end).try_for_each(|page| inside(object, page))?;
+            }
+            Op::Discard { id, first, end } => {
+                let object = open(contents, id)?;
+                if object.is_meta {
+                    return Err(Refused::Invalid);
+                }
+                object.pages.retain(|page, _| !(first..end).contains(page));
+            }
+            Op::Limit { id, bytes } => {
+                let object = open(contents, id)?;
+                if object.is_meta {
+                    return Err(Refused::Invalid);
+                }
+                object.cut(bytes.min(object.limit));
+                object.limit = bytes;
+            }
+            Op::Grow { id } => {
+                let object = open(contents, id)?;
+                if object.is_meta || object.order == 0 || object.order == 4 {
+                    return Err(Refused::Invalid);
+                }
+                object.order += 1;
+            }
+            Op::Part { id, first } => {
+                let object = open(contents, id)?;
+                if object.order == 0 || first % 512 != 0 {
+                    return Err(Refused::Invalid);
+                }
+                inside(object, first)?;
+            }
+            Op::Snapshot { id, new } => {
+                let object = open(contents, id)?.clone();
+                if object.is_meta || object.described_by.is_some() {
+                    return Err(Refused::Invalid);
+                }
+                if contents.contains_key(&new) {
+                    return Err(Refused::Exists);
+                }
+                contents.insert(new, object);
+            }
+            Op::Destroy { id } | Op::Doom { id, .. } => {
+                if open(contents, id)?.described_by.is_some() {
+                    return Err(Refused::Invalid);
+                }
+                contents.retain(|&other, object| other != id && object.described_by != Some(id));
+            }
+            Op::Meta { id, data, order } => {
+                if contents.contains_key(&id) || id == data || contents.contains_key(&data) {
+                    return Err(Refused::Exists);
+                }
+                let (limit, is_meta) = (4096, true);
+                let meta = Object { limit, is_meta, owner: [0; 4], ..fresh(0, 0) };
+                contents.insert(id, meta);
+                let described_by = Some(id);
+                contents.insert(data, Object { described_by, owner: [0; 4], ..fresh(0, order) });
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Is this what may be found if the power fails between two states?
+pub fn between(old: &Contents, new: &Contents, found: &Contents) -> Result<(), String> {
+    let ids: BTreeSet<_> = old.keys().chain(new.keys()).chain(found.keys()).collect();
+    for id in ids {
+        let (old, new, found) = (old.get(id), new.get(id), found.get(id));
+        let good = found == old
+            || found == new
+            || match (old, new, found) {
+                (Some(old), Some(new), Some(found)) => mixed(old, new, found),
+                _ => false,
+            };
+        if !good {
+            return Err(format!("object {id}: {found:?}\nwas {old:?}\nbecomes {new:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Each page old or new, and the rest as one. A limit and what it cuts off are one; only what nobody sees may be gone before.
+fn mixed(old: &Object, new: &Object, found: &Object) -> bool {
+    if old.limit != new.limit {
+        let below = |object: &Object| {
+            let mut object = object.clone();
+            object.cut(old.limit);
+            object
+        };
+        return below(found) == below(old);
+    }
+    let without = |object: &Object| Object { pages: BTreeMap::new(), ..object.clone() };
+    let pages: BTreeSet<_> = old.pages.keys().chain(found.pages.keys()).collect();
+    let word = |object: &Object, page, n: usize| object.pages.get(page).map_or(0, |value| value[n]);
+    // The two words of a page that is written are in two lines.
+    let each = pages.into_iter().all(|page| {
+        (0..2).all(|n| {
+            let found = word(found, page, n);
+            found == word(old, page, n) || found == word(new, page, n)
+        })
+    });
+    each && (without(found) == without(old) || without(found) == without(new))
+}

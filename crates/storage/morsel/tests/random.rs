@@ -1,0 +1,151 @@
+//! A million random operations beside the naive model, in both domains, with restarts between them.
+
+mod common;
+
+use common::{audit, Contents, Op, World};
+use morsel::{Domain, Refused};
+
+const OPERATIONS: usize = 500_000;
+const IDS: u32 = 12;
+
+/// A page in the first, a middle or the last part of an object.
+fn page(random: &mut fastrand::Rng, order: u8) -> u64 {
+    let pages = morsel::pages_of(order);
+    let near = random.u64(..8);
+    match random.u8(..8) {
+        0 => pages.saturating_sub(1 + near),
+        1 => pages.saturating_add(near),
+        2 => pages / 2 + near,
+        3 => 512 + near,
+        4 => random.u64(..1200),
+        _ => near,
+    }
+}
+
+fn id(random: &mut fastrand::Rng) -> u32 {
+    // Now and then of another page of the directory.
+    match random.u8(..16) {
+        0 => 64 + random.u32(..2),
+        _ => 1 + random.u32(..IDS),
+    }
+}
+
+fn operation(random: &mut fastrand::Rng, contents: &Contents) -> Op {
+    let id_here = id(random);
+    let order = contents.get(&id_here).map_or(2, |object| object.order);
+    let at = page(random, order);
+    let end = at + random.u64(1..700);
+    match random.u8(..32) {
+        0..=2 => Op::Create { id: id_here, order: random.u8(..6) },
+        3..=12 => Op::Write { id: id_here, page: at, value: random.u64(1..) },
+        13..=17 => Op::Read { id: id_here, page: at },
+        18 => Op::Populate { id: id_here, first: at, end: at + random.u64(..80), huge: false },
+        19 => Op::Populate { id: id_here, first: at & !511, end: (at & !511) + 512, huge: true },
+        20..=21 => Op::Discard { id: id_here, first: at, end },
+        22 => Op::Discard { id: id_here, first: at & !511, end: (at & !511) + 1024 },
+        23..=24 => Op::Limit { id: id_here, bytes: at * 4096 + random.u64(..4097) },
+        25 => Op::Grow { id: id_here },
+        26 => Op::Part { id: id_here, first: at & !511 },
+        27..=28 => Op::Snapshot { id: id_here, new: id(random) },
+        29 => Op::Meta { id: id_here, data: id(random), order: random.u8(..3) },
+        _ => Op::Destroy { id: id_here },
+    }
+}
+
+/// What was begun when the pool was empty is ended, at the cost of other objects.
+fn make_room(world: &World, before: &mut Contents, after: &mut Contents) {
+    let morsels = world.morsels();
+    for id in after.keys().copied().collect::<Vec<_>>() {
+        let Ok(record) = morsels.open(id) else { continue };
+        let mut from = 0;
+        loop {
+            match morsels.trim(record, from) {
+                Ok(None) => break,
+                Ok(Some(next)) => from = next,
+                Err(Refused::NoMemory) => {
+                    let is_other =
+                        |other: &&u32| **other != id && after[other].described_by.is_none();
+                    let other = *after.keys().find(is_other).expect("one object fills the pool");
+                    for contents in [&mut *before, &mut *after] {
+                        Op::Destroy { id: other }.model(contents).expect("there");
+                    }
+                    Op::Destroy { id: other }.run(world).expect("there");
+                }
+                Err(refused) => panic!("trim of {id}: {refused:?}"),
+            }
+        }
+    }
+}
+
+fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut world = World::new(frames, domain);
+    world.morsels().format().expect("format");
+    let mut contents = Contents::new();
+    let mut empty = 0;
+    for n in 0..operations {
+        let op = operation(&mut random, &contents);
+        let context = || format!("seed {seed:#x}, operation {n}: {op:?}");
+        let mut after = contents.clone();
+        let expected = op.model(&mut after);
+        // Of a page of meta morsels, only that it is read is known.
+        let is_meta = |id| contents.get(&id).is_some_and(|object| object.is_meta);
+        let found = match op {
+            Op::Read { id, .. } if is_meta(id) => continue,
+            op => op.run(&world),
+        };
+        match found {
+            Err(Refused::NoMemory) => {
+                empty += 1;
+                let mut contents_then = contents.clone();
+                make_room(&world, &mut contents_then, &mut after);
+                let now = audit(&world).unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
+                common::between(&contents_then, &after, &now)
+                    .unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
+                contents = now;
+                continue;
+            }
+            // A page of 2 MiB has no table.
+            Err(Refused::Invalid) if matches!(op, Op::Part { .. }) => continue,
+            found => assert_eq!(found, expected, "{}", context()),
+        }
+        if expected.is_ok() {
+            contents = after;
+        }
+        if n % 97 == 0 || random.u16(..) == 0 {
+            let now = audit(&world).unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
+            assert_eq!(now, contents, "{}", context());
+        }
+        if n % 2003 == 0 {
+            world = World::booted(world.image(), domain);
+            world.recover().unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
+            let now = audit(&world).unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
+            assert_eq!(now, contents, "{}: after a restart", context());
+        }
+    }
+    println!("seed {seed:#x}: {operations} operations, the pool was empty {empty} times");
+    for id in contents.iter().filter(|(_, object)| object.described_by.is_none()).map(|(id, _)| *id)
+    {
+        let destroyed = Op::Destroy { id }.run(&world);
+        assert_eq!(destroyed, Ok(None), "seed {seed:#x}: object {id}");
+    }
+    let left = audit(&world).unwrap_or_else(|wrong| panic!("seed {seed:#x}: at the end: {wrong}"));
+    assert!(left.is_empty());
+}
+
+#[test]
+fn random_operations_are_those_of_the_model() {
+    run(0x7e55_e7a5_0000_0001, 6000, Domain::Caches, OPERATIONS);
+}
+
+#[test]
+fn random_operations_are_those_of_the_model_where_caches_are_lost() {
+    run(0x7e55_e7a5_0000_0002, 6000, Domain::Memory, OPERATIONS);
+}
+
+#[test]
+fn random_operations_in_a_pool_that_is_nearly_empty() {
+    for seed in 3..11 {
+        run(0x7e55_e7a5_0000_0000 + seed, 700, Domain::Caches, OPERATIONS / 64);
+    }
+}
