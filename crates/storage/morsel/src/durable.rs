@@ -8,8 +8,10 @@ use crate::Morsels;
 ///
 /// ```text
 /// of a root or a table that is entered:   1 | 0…0 | first page / 512 (27) | record (24)
-/// of others:                              0 | dead | … | entries besides the first that lead to it (32)
+/// of others:                0 | dead | … | found (5) | entries besides the first that lead to it (32)
 /// ```
+///
+/// *Found* is what [recovery](crate::Recovery) compares: whoever leads to a frame must take it for the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State(pub u64);
 
@@ -17,6 +19,8 @@ const ROOT: u64 = 1 << 63;
 /// Nobody leads to it any more, but somebody may still be looking at it.
 const DEAD: u64 = 1 << 62;
 const COUNT: u64 = u32::MAX as u64;
+/// An entry leads to it in which it can be written.
+const FOUND_OWN: u64 = 1 << 36;
 
 impl State {
     pub fn root(record: u32, first: u64) -> State {
@@ -26,6 +30,19 @@ impl State {
     pub fn entered(self) -> Option<(u32, u64)> {
         let record = (self.0 & 0xff_ffff) as u32;
         (self.0 & ROOT != 0).then_some((record, (self.0 & !ROOT) >> 24 << 9))
+    }
+    /// What recovery has found: a first entry that leads to it.
+    pub(crate) fn found(kind: Kind, own: bool) -> State {
+        let kind = match kind {
+            Kind::Page => 1,
+            Kind::Huge => 2,
+            Kind::Table(level) => 2 + level as u64,
+        };
+        State(kind << 32 | if own { FOUND_OWN } else { 0 })
+    }
+    /// May one more entry lead to what has been found so?
+    pub(crate) fn may_be_shared(self, as_what: State) -> bool {
+        self.0 & !COUNT == as_what.0 && self.0 & FOUND_OWN == 0
     }
     /// Entries besides the first that lead to it.
     pub fn sharers(self) -> u64 {
@@ -61,6 +78,13 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 self.memory.write_back(frame, line);
             }
         }
+    }
+
+    /// All of it is in memory when this returns.
+    #[track_caller]
+    pub(crate) fn save(&self, child: Child) {
+        child.each_frame(|frame| self.write_back_frame(frame));
+        self.memory.fence();
     }
 
     pub(crate) fn load(&self, at: At) -> Link {

@@ -44,9 +44,6 @@ impl Kind {
             _ => 0,
         }
     }
-    pub(crate) fn frames(self) -> u64 {
-        1 << self.order()
-    }
 }
 
 /// A frame, or 512, as an entry leads to it.
@@ -54,6 +51,13 @@ impl Kind {
 pub struct Child {
     pub frame: Frame,
     pub kind: Kind,
+}
+
+impl Child {
+    pub(crate) fn each_frame(self, f: impl FnMut(Frame)) {
+        let first = self.frame.0;
+        (first..first + (1 << self.kind.order())).map(Frame).for_each(f);
+    }
 }
 
 /// An entry.
@@ -126,6 +130,15 @@ impl Link {
     }
     pub fn frame(self) -> Frame {
         Frame(Entry::from_bits(self.0).address() >> 12)
+    }
+    /// Can these algorithms have written it into a table of `level`? As it will be when a claim is completed.
+    pub(crate) fn is_sound(self, level: u8) -> bool {
+        let marks = ACCESS.with(Flags::ACCESSED).with(Flags::DIRTY).with(ENTERED);
+        let (huge, table) = (self.is_huge(), level > 1 && !self.is_huge());
+        self.has(Flags::PRESENT.with(Flags::USER))
+            && self.without(marks.with(Flags::HUGE)).0 == self.frame().0 << 12
+            && (!huge || level == 2 && self.frame().0.is_multiple_of(512))
+            && (!self.is_entered() || table)
     }
     /// What an entry of a table of `level` leads to.
     pub fn child(self, level: u8) -> Child {

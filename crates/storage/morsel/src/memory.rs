@@ -71,7 +71,7 @@ pub trait Pages {
     fn take(&self, order: u8) -> Option<Frame>;
     /// Of 512 frames that were taken together, some may be given back alone.
     fn give(&self, frame: Frame, order: u8);
-    /// For recovery: these are in use.
+    /// For recovery: these are in use. Of 512, one that had been reserved is enough for [`Reserved::Before`].
     fn reserve(&self, frame: Frame, order: u8) -> Reserved;
     fn descriptor(&self, frame: Frame) -> u64;
     fn set_descriptor(&self, frame: Frame, value: u64);
@@ -87,7 +87,7 @@ pub trait Cores {
     /// It has ended.
     fn leave(&self);
     /// Returns when no core and no device uses a translation of these pages of an object that it found
-    /// before the call. May be called between [`enter`](Self::enter) and [`leave`](Self::leave): who waits
+    /// before the call, nor an entry that leads to the page of an object of order 0. May be called between [`enter`](Self::enter) and [`leave`](Self::leave): who waits
     /// here answers others that do.
     fn invalidate(&self, object: u32, pages: Range<u64>);
     /// Returns when all who had entered before the call have left. Never called by who has entered.

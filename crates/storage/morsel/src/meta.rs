@@ -9,7 +9,7 @@
 //! Created: the data, the page, the meta record: its anchor creates both. Destroyed: the meta record dies, then
 //! the data, then the page. The page is never written again.
 
-use crate::memory::{At, Cores, Frame, Memory, Pages};
+use crate::memory::{At, Cores, Memory, Pages};
 use crate::record::{Record, META};
 use crate::{Anchor, Morsels, Refused};
 
@@ -46,9 +46,10 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
 
     fn create_pair(&self, meta: Record, data: u32, order: u8, address: u64) -> Result<(), Refused> {
         let page = self.empty_root(meta)?;
-        let data = self.create_owned(data, order, meta.id).inspect_err(|_| {
-            self.give(crate::Child { frame: page, kind: crate::Kind::Page });
-        })?;
+        let data =
+            self.create_of(data, order, Anchor::OWNED, meta.id, [0; 4]).inspect_err(|_| {
+                self.give(crate::Child { frame: page, kind: crate::Kind::Page });
+            })?;
         let named = data.id as u64 | self.generation(data) << 32;
         for (n, word) in sealed([IDENTITY, named, address]).into_iter().enumerate() {
             self.memory.store(At::new(page, n), word);
@@ -57,14 +58,6 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         self.memory.fence();
         self.publish(meta, page, 0, Anchor::META, 4096, 0, [0; 4]);
         Ok(())
-    }
-
-    fn create_owned(&self, id: u32, order: u8, meta: u32) -> Result<Record, Refused> {
-        let record = self.prepare(id, order)?;
-        let root = self.empty_root(record).map_err(|refused| self.abandon(record, refused))?;
-        let limit = crate::pages_of(order) << 12;
-        self.publish(record, root, order, Anchor::OWNED, limit, meta as u64, [0; 4]);
-        Ok(record)
     }
 
     /// What a meta morsel describes.
@@ -76,11 +69,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if !anchor.is_live() || !anchor.has(Anchor::META) {
             return Err(Refused::Invalid);
         }
-        self.read_meta(anchor.root())?.ok_or(Refused::Damaged)
+        self.read_meta(meta)?.ok_or(Refused::Damaged)
     }
 
-    /// What the page says; `None` if the data is not there any more.
-    fn read_meta(&self, page: Frame) -> Result<Option<Described>, Refused> {
+    /// What its page says; `None` if the data is not there any more.
+    fn read_meta(&self, meta: Record) -> Result<Option<Described>, Refused> {
+        let page = self.anchor(meta).root();
         let words: [u64; 4] = core::array::from_fn(|n| self.memory.load(At::new(page, n)));
         if sealed([words[0], words[1], words[2]]) != words || words[0] != IDENTITY {
             return Err(Refused::Damaged);
@@ -88,13 +82,16 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let data = self.find(words[1] as u32).ok_or(Refused::Damaged)?;
         // The number may be another object's now.
         let same = self.generation(data) & u32::MAX as u64 == words[1] >> 32;
-        let there = self.anchor(data).is_live() || self.anchor(data).is_dying();
+        let anchor = self.anchor(data);
+        let owned =
+            anchor.has(Anchor::OWNED) && self.memory.load(data.word(META)) == meta.id as u64;
+        let there = (anchor.is_live() || anchor.is_dying()) && owned;
         Ok((same && there).then_some(Described { data, address: words[2] }))
     }
 
     /// Destroys a part of what a dying meta morsel describes; `true` when nothing of it is left.
-    pub(crate) fn reap_described(&self, anchor: Anchor) -> Result<bool, Refused> {
-        let Some(Described { data, .. }) = self.read_meta(anchor.root())? else {
+    pub(crate) fn reap_described(&self, meta: Record) -> Result<bool, Refused> {
+        let Some(Described { data, .. }) = self.read_meta(meta)? else {
             return Ok(true);
         };
         if self.anchor(data).is_live() {

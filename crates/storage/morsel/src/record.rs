@@ -23,7 +23,7 @@
 //! ```
 
 use crate::memory::{At, Cores, Frame, Memory, Pages, WORDS};
-use crate::{durable::State, link, Access, Morsels, Refused, Shown};
+use crate::{durable::State, link, Access, Child, Kind, Morsels, Refused, Shown};
 
 /// Records in a page.
 pub const RECORDS: u32 = 64;
@@ -71,6 +71,15 @@ impl Anchor {
 
     pub fn live(root: Frame, order: u8, flags: u64) -> Anchor {
         Anchor(Self::LIVE | flags | (order as u64) << 8 | root.0 << 12)
+    }
+    /// Can these algorithms have stored it?
+    pub(crate) fn is_sound(self) -> bool {
+        let unused = 1 << 7 | 1 << 11;
+        match self.0 & 7 {
+            0 | 1 => self.0 <= 1,
+            2 | 3 => self.0 & unused == 0 && self.order() <= 4,
+            _ => false,
+        }
     }
     pub fn is_live(self) -> bool {
         self.0 & 7 == Self::LIVE
@@ -188,24 +197,29 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::Exists`] if the number is in use, [`Refused::Invalid`] if there is no such order,
     /// [`Refused::NoMemory`].
     pub fn create(&self, id: u32, order: u8, owner: [u64; 4]) -> Result<Record, Refused> {
-        let record = self.prepare(id, order)?;
-        self.make(record, order, owner)
+        self.create_of(id, order, 0, 0, owner)
     }
 
-    fn make(&self, record: Record, order: u8, owner: [u64; 4]) -> Result<Record, Refused> {
-        let root = match self.empty_root(record) {
-            Ok(root) => root,
-            Err(refused) => return Err(self.abandon(record, refused)),
-        };
-        self.publish(record, root, order, 0, link::pages_of(order) << 12, 0, owner);
+    /// The same for what has flags, and perhaps a meta morsel.
+    pub(crate) fn create_of(
+        &self,
+        id: u32,
+        order: u8,
+        flags: u64,
+        meta: u32,
+        owner: [u64; 4],
+    ) -> Result<Record, Refused> {
+        let record = self.prepare(id, order)?;
+        let root = self.empty_root(record).map_err(|refused| self.abandon(record, refused))?;
+        let limit = link::pages_of(order) << 12;
+        self.publish(record, root, order, flags, limit, meta as u64, owner);
         Ok(record)
     }
 
     pub(crate) fn empty_root(&self, record: Record) -> Result<Frame, Refused> {
         let root = self.pages.take(0).ok_or(Refused::NoMemory)?;
         self.memory.zero(root);
-        self.write_back_frame(root);
-        self.memory.fence();
+        self.save(Child { frame: root, kind: Kind::Page });
         self.pages.set_descriptor(root, State::root(record.id, 0).0);
         Ok(root)
     }

@@ -11,7 +11,7 @@
 //! be written back.
 
 use crate::durable::State;
-use crate::link::{Kind, Link};
+use crate::link::{Child, Kind, Link};
 use crate::memory::{At, Cores, Frame, Memory, Pages, Reserved};
 use crate::record::{Record, MAGIC, RECORDS};
 use crate::{Anchor, Morsels, Refused};
@@ -24,14 +24,26 @@ enum Phase {
     Done,
 }
 
+/// A table whose entries are being marked.
+#[derive(Clone, Copy, Debug)]
+struct Marking {
+    table: Frame,
+    level: u8,
+    next: usize,
+    /// Can all that led here be written?
+    own: bool,
+}
+
 /// How far recovery has come. All frames of the pool are free, with descriptors of 0, when it begins.
 #[derive(Debug)]
 pub struct Recovery {
     phase: Phase,
     id: u32,
-    /// Tables whose entries are being marked: frame, level, next entry.
-    stack: [(Frame, u8, usize); 4],
+    /// Tables whose entries are being marked.
+    stack: [Marking; 4],
     depth: usize,
+    /// Whose they are.
+    owner: u32,
     /// How far the limit of the present object is trimmed.
     trimmed: u64,
 }
@@ -44,14 +56,15 @@ impl Default for Recovery {
 
 impl Recovery {
     pub fn new() -> Recovery {
-        let stack = [(Frame(0), 0, 0); 4];
-        Recovery { phase: Phase::Head, id: 0, stack, depth: 0, trimmed: 0 }
+        let stack = [Marking { table: Frame(0), level: 0, next: 0, own: false }; 4];
+        Recovery { phase: Phase::Head, id: 0, stack, depth: 0, owner: 0, trimmed: 0 }
     }
 
     /// Does a step: a table, a page of records, or a part of what was begun. Returns `true` when nothing is left.
     ///
     /// # Errors
-    /// [`Refused::Damaged`] if it is no pool, or something in it leads out of it.
+    /// [`Refused::Damaged`] if it is no pool, or these algorithms cannot have left it so: an entry leads out of the pool, or
+    /// takes a table for a page, or lets somebody write what another object has, too.
     pub fn step<M: Memory, P: Pages, C: Cores>(
         &mut self,
         morsels: &Morsels<'_, M, P, C>,
@@ -74,7 +87,10 @@ impl Recovery {
     ) -> Result<(), Refused> {
         let directory = morsels.directory();
         let anchor = morsels.anchor(directory);
-        let good = morsels.memory.load(At::new(morsels.head, 0)) == MAGIC && anchor.is_live();
+        let plain = Anchor::live(anchor.root(), anchor.order(), 0);
+        let good = morsels.memory.load(At::new(morsels.head, 0)) == MAGIC
+            && anchor == plain
+            && anchor.order() > 0;
         if !good || morsels.pages.reserve(morsels.head, 0) != Reserved::First {
             return Err(Refused::Damaged);
         }
@@ -121,6 +137,9 @@ impl Recovery {
         record: Record,
     ) -> Result<bool, Refused> {
         let anchor = morsels.anchor(record);
+        if !anchor.is_sound() || anchor.has(Anchor::META) && anchor.order() > 0 {
+            return Err(Refused::Damaged);
+        }
         if !anchor.is_live() && !anchor.is_dying() {
             morsels.memory.store(record.at, Anchor::FREE.0);
             return Ok(true);
@@ -143,8 +162,10 @@ impl Recovery {
         }
         morsels.pages.set_descriptor(anchor.root(), State::root(record.id, 0).0);
         if anchor.order() > 0 {
-            self.stack[0] = (anchor.root(), anchor.order(), 0);
+            let (table, level) = (anchor.root(), anchor.order());
+            self.stack[0] = Marking { table, level, next: 0, own: true };
             self.depth = 1;
+            self.owner = record.id;
         }
         Ok(())
     }
@@ -154,23 +175,20 @@ impl Recovery {
         &mut self,
         morsels: &Morsels<'_, M, P, C>,
     ) -> Result<(), Refused> {
-        let (table, level, from) = self.stack[self.depth - 1];
-        for index in from..paging::ENTRIES {
-            let at = At::new(table, index);
-            let Some(link) = tidy(morsels, at) else { continue };
-            let child = link.child(level);
-            match morsels.pages.reserve(child.frame, child.kind.order()) {
-                Reserved::Outside => return Err(Refused::Damaged),
-                Reserved::Before if morsels.share(child.frame) => {}
-                Reserved::Before => return Err(Refused::Damaged),
-                Reserved::First => {
-                    if let Kind::Table(below) = child.kind {
-                        self.stack[self.depth - 1].2 = index + 1;
-                        self.stack[self.depth] = (child.frame, below, 0);
-                        self.depth += 1;
-                        return Ok(());
-                    }
-                }
+        let Marking { table, level, next, own } = self.stack[self.depth - 1];
+        for index in next..paging::ENTRIES {
+            let Some(link) = tidy(morsels, At::new(table, index), level)? else { continue };
+            let (child, own) = (link.child(level), own && link.is_own());
+            // The directory has pages of 64 records.
+            if child.kind == Kind::Huge && self.owner == 0 {
+                return Err(Refused::Damaged);
+            }
+            let first = mark(morsels, child, own)?;
+            if let (true, Kind::Table(level)) = (first, child.kind) {
+                self.stack[self.depth - 1].next = index + 1;
+                self.stack[self.depth] = Marking { table: child.frame, level, next: 0, own };
+                self.depth += 1;
+                return Ok(());
             }
         }
         self.depth -= 1;
@@ -186,6 +204,10 @@ impl Recovery {
         let anchor = morsels.anchor(record);
         if anchor.is_dying() {
             return morsels.reap(record);
+        }
+        if anchor.is_live() && anchor.has(Anchor::META) {
+            // It was made after what it describes.
+            morsels.described(record)?;
         }
         if anchor.is_live() && anchor.has(Anchor::OWNED) && !morsels.is_described(record) {
             // Of a meta morsel that is dying it is the data, which goes with it; else there never was one.
@@ -206,8 +228,33 @@ impl Recovery {
     }
 }
 
+/// One more entry leads to it. Was it the first?
+fn mark<M: Memory, P: Pages, C: Cores>(
+    morsels: &Morsels<'_, M, P, C>,
+    child: Child,
+    own: bool,
+) -> Result<bool, Refused> {
+    let found = State::found(child.kind, own);
+    match morsels.pages.reserve(child.frame, child.kind.order()) {
+        Reserved::First => {
+            morsels.pages.set_descriptor(child.frame, found.0);
+            Ok(true)
+        }
+        Reserved::Before => {
+            let before = State(morsels.pages.descriptor(child.frame));
+            let shared = before.may_be_shared(found) && morsels.share(child.frame);
+            shared.then_some(false).ok_or(Refused::Damaged)
+        }
+        Reserved::Outside => Err(Refused::Damaged),
+    }
+}
+
 /// An entry without what only the last run knew; `None` if it leads nowhere.
-fn tidy<M: Memory, P: Pages, C: Cores>(morsels: &Morsels<'_, M, P, C>, at: At) -> Option<Link> {
+fn tidy<M: Memory, P: Pages, C: Cores>(
+    morsels: &Morsels<'_, M, P, C>,
+    at: At,
+    level: u8,
+) -> Result<Option<Link>, Refused> {
     let link = morsels.load(at);
     let tidy = match link {
         link if link.is_hole() => Link::EMPTY,
@@ -217,5 +264,9 @@ fn tidy<M: Memory, P: Pages, C: Cores>(morsels: &Morsels<'_, M, P, C>, at: At) -
     if tidy != link {
         morsels.memory.store(at, tidy.0);
     }
-    (!tidy.is_empty()).then_some(tidy)
+    match tidy {
+        tidy if tidy.is_empty() => Ok(None),
+        tidy if tidy.is_sound(level) => Ok(Some(tidy)),
+        _ => Err(Refused::Damaged),
+    }
 }

@@ -42,7 +42,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let old = Child { frame: anchor.root(), kind: Kind::Table(anchor.order()) };
         self.put(At::new(root, 0), Link::own(old, true).entered().0);
         self.memory.fence();
-        let flags = anchor.0 & (Anchor::OWNED | Anchor::META);
+        let flags = anchor.0 & Anchor::OWNED;
         let new = Anchor::live(root, anchor.order() + 1, flags);
         match self.memory.compare_exchange(record.at, anchor.0, new.0) {
             Ok(()) => {

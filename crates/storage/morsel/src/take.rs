@@ -70,16 +70,18 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             }
             Ok(Found::Table(page)) => {
                 self.zero_in_place(page);
+                // Its entries are not the object's, but behind a limit nobody may keep what it caches of them.
+                self.cores.invalidate(record.id, first..first + 1);
                 first + 1
             }
             Ok(Found::Entry { at, level: 2, .. }) if whole_table => {
                 self.clear(record, at, 1, 2, first..first + 512, &mut limbo);
                 first + 512
             }
-            Ok(Found::Entry { at, link, level: 2 }) => {
-                self.split_huge(path, at, link)?;
-                first
-            }
+            Ok(Found::Entry { at, link, level: 2 }) => match self.split_huge(path, at, link) {
+                Err(refused) if limbo.is_empty() => return Err(refused),
+                _ => first,
+            },
             Ok(Found::Entry { at, .. }) => {
                 let room = limbo.room().min(paging::ENTRIES - index(first, 1)) as u64;
                 let next = end.min(first + room);
@@ -256,7 +258,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if !anchor.is_dying() {
             return Ok(true);
         }
-        if anchor.has(Anchor::META) && !self.reap_described(anchor)? {
+        if anchor.has(Anchor::META) && !self.reap_described(record)? {
             return Ok(false);
         }
         if anchor.order() > 0 && self.reap_below(anchor.root(), anchor.order()) {

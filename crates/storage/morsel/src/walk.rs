@@ -243,11 +243,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         };
         let frame = self.pages.take(kind.order()).ok_or(Refused::NoMemory)?;
         let child = Child { frame, kind };
-        for n in 0..kind.frames() {
-            self.memory.zero(Frame(frame.0 + n));
-            self.write_back_frame(Frame(frame.0 + n));
-        }
-        self.memory.fence();
+        child.each_frame(|frame| self.memory.zero(frame));
+        self.save(child);
         if !self.install(path, at, level, hole, child) {
             self.give(child);
         }
@@ -369,15 +366,13 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 });
             }
             _ => {
-                for n in 0..old.kind.frames() {
-                    self.memory.copy(Frame(old.frame.0 + n), Frame(new.frame.0 + n));
-                }
+                let offset = new.frame.0.wrapping_sub(old.frame.0);
+                old.each_frame(|frame| {
+                    self.memory.copy(frame, Frame(frame.0.wrapping_add(offset)));
+                });
             }
         }
-        for n in 0..new.kind.frames() {
-            self.write_back_frame(Frame(new.frame.0 + n));
-        }
-        self.memory.fence();
+        self.save(new);
         same
     }
 }

@@ -149,3 +149,16 @@ fn random_operations_in_a_pool_that_is_nearly_empty() {
         run(0x7e55_e7a5_0000_0000 + seed, 700, Domain::Caches, OPERATIONS / 64);
     }
 }
+
+/// The page of an object of order 0 is not the object's to take away; but nobody sees it behind the limit.
+#[test]
+fn nothing_is_mapped_behind_a_limit_of_zero() {
+    let world = World::new(64, Domain::Caches);
+    world.morsels().format().expect("format");
+    Op::Create { id: 1, order: 0 }.run(&world).expect("room");
+    Op::Write { id: 1, page: 0, value: 5 }.run(&world).expect("room");
+    Op::Limit { id: 1, bytes: 0 }.run(&world).expect("room");
+    assert_eq!(Op::Read { id: 1, page: 0 }.run(&world), Err(Refused::Beyond));
+    Op::Limit { id: 1, bytes: 4096 }.run(&world).expect("room");
+    assert_eq!(Op::Read { id: 1, page: 0 }.run(&world), Ok(Some([0, 0])));
+}

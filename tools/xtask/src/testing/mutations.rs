@@ -43,7 +43,7 @@ enum Test {
 const BUGS: &[Bug] = &[
     Bug {
         name: "a_page_is_published_before_its_zeros",
-        changes: &[("crates/storage/morsel/src/walk.rs", "            self.memory.zero(Frame(frame.0 + n));\n            self.write_back_frame(Frame(frame.0 + n));\n", "            self.memory.zero(Frame(frame.0 + n));\n")],
+        changes: &[("crates/storage/morsel/src/walk.rs", "        child.each_frame(|frame| self.memory.zero(frame));\n        self.save(child);\n", "        child.each_frame(|frame| self.memory.zero(frame));\n")],
         found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
     },
     Bug {
@@ -88,8 +88,43 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery_does_not_count_who_shares",
-        changes: &[("crates/storage/morsel/src/recover.rs", "Reserved::Before if morsels.share(child.frame) => {}", "Reserved::Before if child.frame != Frame(0) => {}")],
+        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && morsels.share(child.frame)", "before.may_be_shared(found)")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "recovery_takes_a_table_for_a_page",
+        changes: &[("crates/storage/morsel/src/durable.rs", "self.0 & !COUNT == as_what.0 && self.0 & FOUND_OWN == 0", "self.0 & FOUND_OWN == 0")],
+        found_by: Test::Host { package: "morsel", test: "damaged_pools_are_refused_or_whole" },
+    },
+    Bug {
+        name: "a_page_behind_the_limit_stays_mapped",
+        changes: &[("crates/storage/morsel/src/take.rs", "                self.cores.invalidate(record.id, first..first + 1);\n", "")],
+        found_by: Test::Host { package: "morsel", test: "nothing_is_mapped_behind_a_limit_of_zero" },
+    },
+    Bug {
+        name: "who_loses_keeps_the_page",
+        changes: &[("crates/storage/morsel/src/walk.rs", "        if !self.install(path, at, level, hole, child) {\n            self.give(child);\n        }\n", "        self.install(path, at, level, hole, child);\n")],
+        found_by: Test::Host { package: "morsel", test: "two_populate_a_page" },
+    },
+    Bug {
+        name: "who_meets_a_claim_does_not_write_it_back",
+        changes: &[("crates/storage/morsel/src/walk.rs", "                self.complete(path, at, level, link);\n", "                self.exchange(at, link, link.completed());\n")],
+        found_by: Test::Host { package: "morsel", test: "who_meets_a_claim_completes_it" },
+    },
+    Bug {
+        name: "a_snapshot_does_not_wait_for_who_writes",
+        changes: &[("crates/storage/morsel/src/shape.rs", "        self.cores.invalidate(record.id, 0..pages_of(anchor.order()));\n", "")],
+        found_by: Test::Host { package: "morsel", test: "a_snapshot_is_a_cut" },
+    },
+    Bug {
+        name: "a_table_is_free_while_somebody_walks",
+        changes: &[("crates/storage/morsel/src/durable.rs", "        self.cores.grace();\n", "")],
+        found_by: Test::Host { package: "morsel", test: "a_table_is_discarded_while_somebody_populates_it" },
+    },
+    Bug {
+        name: "an_object_grows_past_another_that_grew_it",
+        changes: &[("crates/storage/morsel/src/shape.rs", "match self.memory.compare_exchange(record.at, anchor.0, new.0) {", "self.memory.store(record.at, new.0);\n        match Ok::<u64, u64>(0).map(|_| ()) {")],
+        found_by: Test::Host { package: "morsel", test: "two_grow_an_object" },
     },
     Bug {
         name: "a_disk_grows",

@@ -101,6 +101,10 @@ impl World {
                 // Nobody has it mapped so that it can be written.
                 return morsels.fault(record, page, access).map(|_| 0);
             }
+            if anchor.order() == 0 {
+                // No entry of its own says that the limit is 0: who makes one that leads to it asks.
+                morsels.fault(record, page, access)?;
+            }
             if let Some((frame, writable)) = walk(&self.image(), anchor, page) {
                 if writable || !write {
                     self.tlb.borrow_mut().insert(key, (frame, writable));
@@ -236,7 +240,7 @@ impl Pages for World {
         if frame.0 < HEAD || frames.end > used.len() {
             return Reserved::Outside;
         }
-        match used[frames.start] {
+        match used[frames.clone()].contains(&true) {
             true => Reserved::Before,
             false => {
                 used[frames].fill(true);
@@ -327,7 +331,8 @@ pub fn audit(world: &World) -> Result<Contents, String> {
     let mut contents = Contents::new();
     for (id, (frame, word)) in records {
         let anchor = Anchor(image.load(frame, word));
-        if anchor == Anchor::FREE {
+        // Line 0 of page 0 is none.
+        if id == 0 || anchor == Anchor::FREE {
             continue;
         }
         if !anchor.is_live() || anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
@@ -456,7 +461,7 @@ impl<'a> Audit<'a> {
             if leads > 1 && state.sharers() != leads - 1 {
                 return Err(format!("{leads} lead to frame {frame}, which is {state:?}"));
             }
-            if leads == 1 && state.entered().is_none() && state.0 != 0 {
+            if leads == 1 && state.entered().is_none() && state.sharers() != 0 {
                 return Err(format!("one leads to frame {frame}, which is {state:?}"));
             }
         }
