@@ -25,6 +25,7 @@
 //! | [`grow`](Morsels::grow), [`part`](Morsels::part), [`snapshot`](Morsels::snapshot) | one table | `shape` |
 //! | [`discard`](Morsels::discard), [`limit`](Morsels::limit), [`destroy`](Morsels::destroy) | in steps | `take` |
 //! | [`create_meta`](Morsels::create_meta) | a page that says where another object is to be mapped | `meta` |
+//! | [`commit`](Morsels::commit) | what is found after a power failure, whatever was stored since | `commit` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
 //! # When the power fails
@@ -51,6 +52,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod commit;
 mod durable;
 mod link;
 mod memory;

@@ -10,7 +10,7 @@
 //! the data, then the page. The page is never written again.
 
 use crate::memory::{At, Cores, Memory, Pages};
-use crate::record::{Record, META};
+use crate::record::{Record, OTHER};
 use crate::{Anchor, Morsels, Refused};
 
 const IDENTITY: u64 = 0x3130_6174_656d_6f6d;
@@ -84,7 +84,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let same = self.generation(data) & u32::MAX as u64 == words[1] >> 32;
         let anchor = self.anchor(data);
         let owned =
-            anchor.has(Anchor::OWNED) && self.memory.load(data.word(META)) == meta.id as u64;
+            anchor.has(Anchor::OWNED) && self.memory.load(data.word(OTHER)) == meta.id as u64;
         let there = (anchor.is_live() || anchor.is_dying()) && owned;
         Ok((same && there).then_some(Described { data, address: words[2] }))
     }
@@ -105,7 +105,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
 
     /// Is an owned object described by a meta morsel that exists?
     pub(crate) fn is_described(&self, data: Record) -> bool {
-        let meta = self.memory.load(data.word(META));
+        let meta = self.memory.load(data.word(OTHER));
         let meta = u32::try_from(meta).ok().and_then(|id| self.find(id));
         meta.is_some_and(|meta| self.described(meta).is_ok_and(|found| found.data == data))
     }

@@ -4,7 +4,8 @@
 //! word 0   anchor: state, flags, order, root      the one word whose store creates and ends an object
 //!      1   limit in bytes
 //!      2   generation: how often the record was used
-//!      3   of the data of a meta morsel: its id
+//!      3   of the data of a meta morsel: its id; of what was committed: the record that has it, and its generation;
+//!          of that one: the id of the object
 //!      4…7 the owner's: names, sizes, times
 //! ```
 //!
@@ -33,7 +34,8 @@ pub const MAGIC: u64 = 0x3130_6c65_7372_6f6d;
 
 pub(crate) const LIMIT: usize = 1;
 pub(crate) const GENERATION: usize = 2;
-pub(crate) const META: usize = 3;
+/// What else belongs to the object.
+pub(crate) const OTHER: usize = 3;
 /// The first of the owner's words.
 pub(crate) const OWNER: usize = 4;
 
@@ -66,6 +68,8 @@ impl Anchor {
     pub const META: u64 = 1 << 5;
     /// A meta morsel describes it, without which it is nothing.
     pub const OWNED: u64 = 1 << 6;
+    /// It is what another object was at its last commit.
+    pub const HIDDEN: u64 = 1 << 7;
     const LIVE: u64 = 2;
     const DYING: u64 = 3;
 
@@ -74,7 +78,7 @@ impl Anchor {
     }
     /// Can these algorithms have stored it?
     pub(crate) fn is_sound(self) -> bool {
-        let unused = 1 << 7 | 1 << 11;
+        let unused = 1 << 11;
         match self.0 & 7 {
             0 | 1 => self.0 <= 1,
             2 | 3 => self.0 & unused == 0 && self.order() <= 4,
@@ -141,7 +145,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::Gone`] if there is no object with this number.
     pub fn open(&self, id: u32) -> Result<Record, Refused> {
         let record = self.find(id).ok_or(Refused::Gone)?;
-        match self.anchor(record).is_live() {
+        let anchor = self.anchor(record);
+        match anchor.is_live() && !anchor.has(Anchor::HIDDEN) {
             true => Ok(record),
             false => Err(Refused::Gone),
         }

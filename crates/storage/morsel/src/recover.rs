@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1 directory    its tree is marked                       marking: reserve the frame; found before: one sharer more;
-//! 2 records      half-made ones are freed; trees marked            claims are completed, zeros and marks of entry cleared
+//! 2 records      half-made ones are freed, committed ones as they were; trees marked            claims are completed, zeros and marks of entry cleared
 //! 3 ends         dying objects are reaped, limits trimmed, data without its meta morsel destroyed
 //! ```
 //!
@@ -142,6 +142,10 @@ impl Recovery {
         }
         if !anchor.is_live() && !anchor.is_dying() {
             morsels.memory.store(record.at, Anchor::FREE.0);
+            return Ok(true);
+        }
+        let anchor = morsels.go_back(record)?;
+        if anchor == Anchor::FREE {
             return Ok(true);
         }
         if anchor.has(Anchor::CUTTING) {

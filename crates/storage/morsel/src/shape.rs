@@ -111,6 +111,17 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// # Errors
     /// Those of [`create`](Self::create); [`Refused::Again`] if something else changes the object.
     pub fn snapshot(&self, record: Record, id: u32) -> Result<Record, Refused> {
+        self.snapshot_of(record, id, 0, 0)
+    }
+
+    /// The same, for what has flags, and belongs to another object.
+    pub(crate) fn snapshot_of(
+        &self,
+        record: Record,
+        id: u32,
+        flags: u64,
+        other: u32,
+    ) -> Result<Record, Refused> {
         let anchor = self.anchor(record);
         if anchor.has(Anchor::META | Anchor::OWNED) {
             return Err(Refused::Invalid);
@@ -128,7 +139,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             (Ok(()), Some(root)) => {
                 self.pages.set_descriptor(root, State::root(id, 0).0);
                 let (limit, owner) = (self.limit(record), self.owner_words(record));
-                self.publish(new, root, anchor.order(), 0, limit, 0, owner);
+                self.publish(new, root, anchor.order(), flags, limit, other as u64, owner);
                 Ok(new)
             }
             (result, root) => {

@@ -223,7 +223,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::Gone`], [`Refused::Again`] if something else changes the object; [`Refused::Invalid`] for
     /// what a meta morsel describes, which is destroyed with it, and for the directory.
     pub fn destroy(&self, record: Record) -> Result<(), Refused> {
-        if record.id == 0 || self.anchor(record).has(Anchor::OWNED) {
+        if record.id == 0 || self.anchor(record).has(Anchor::OWNED | Anchor::HIDDEN) {
             return Err(Refused::Invalid);
         }
         self.doom(record)
@@ -259,6 +259,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             return Ok(true);
         }
         if anchor.has(Anchor::META) && !self.reap_described(record)? {
+            return Ok(false);
+        }
+        if !self.reap_committed(record)? {
             return Ok(false);
         }
         if anchor.order() > 0 && self.reap_below(anchor.root(), anchor.order()) {

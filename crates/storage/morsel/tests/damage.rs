@@ -27,6 +27,8 @@ fn pool() -> powerfail::Image {
         Op::Create { id: 1, order: 2 },
         Op::Write { id: 1, page: 3, value: 5 },
         Op::Snapshot { id: 1, new: 6 },
+        Op::Commit { id: 6, new: 7 },
+        Op::Write { id: 6, page: 4, value: 5 },
     ];
     ops.into_iter().for_each(|op| assert_eq!(op.run(&world), Ok(None), "{op:?}"));
     world.image()

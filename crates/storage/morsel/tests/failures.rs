@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{audit, between, Contents, Op, World};
+use common::{after_failure, audit, Contents, Op, World};
 use morsel::{Domain, Refused};
 use powerfail::{Image, Point, Site};
 use std::collections::hash_map::DefaultHasher;
@@ -31,7 +31,7 @@ const BEFORE: [Op; 11] = [
 ];
 
 /// One of each kind, and more where the kinds of objects differ.
-const OPERATIONS: [Op; 36] = [
+const OPERATIONS: [Op; 41] = [
     Op::Create { id: 6, order: 0 },
     Op::Create { id: 6, order: 2 },
     Op::Create { id: 64, order: 1 },
@@ -68,6 +68,11 @@ const OPERATIONS: [Op; 36] = [
     Op::Doom { id: 1, steps: 2 },
     Op::Doom { id: 1, steps: 3 },
     Op::Meta { id: 6, data: 8, order: 1 },
+    Op::Commit { id: 1, new: 9 },
+    Op::Commit { id: 2, new: 9 },
+    Op::Commit { id: 2, new: 10 },
+    Op::Commit { id: 10, new: 3 },
+    Op::Release { id: 2 },
 ];
 
 /// How much is looked at.
@@ -141,7 +146,7 @@ impl Failures {
         world.recover()?;
         self.recovering.extend(world.memory.borrow().sites());
         let found = audit(&world)?;
-        between(old, new, &found)?;
+        after_failure(old, new, &found)?;
         if again {
             self.recover_again(&world, &found)?;
         }
@@ -283,6 +288,11 @@ fn all_pairs_of_operations() {
             let result = failures.sequence(&world.clone(), &contents, &[first, second]);
             result.unwrap_or_else(|wrong| panic!("{first:?}, {second:?}: {wrong}"));
         }
+    }
+    for between in OPERATIONS {
+        let ops = [Op::Commit { id: 2, new: 9 }, between, Op::Commit { id: 2, new: 10 }];
+        let result = failures.sequence(&world.clone(), &contents, &ops);
+        result.unwrap_or_else(|wrong| panic!("{ops:?}: {wrong}"));
     }
     println!("{} images, {} after a second failure", failures.images, failures.recoveries);
 }

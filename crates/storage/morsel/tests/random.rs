@@ -35,7 +35,7 @@ fn operation(random: &mut fastrand::Rng, contents: &Contents) -> Op {
     let order = contents.get(&id_here).map_or(2, |object| object.order);
     let at = page(random, order);
     let end = at + random.u64(1..700);
-    match random.u8(..32) {
+    match random.u8(..34) {
         0..=2 => Op::Create { id: id_here, order: random.u8(..6) },
         3..=12 => Op::Write { id: id_here, page: at, value: random.u64(1..) },
         13..=17 => Op::Read { id: id_here, page: at },
@@ -47,6 +47,8 @@ fn operation(random: &mut fastrand::Rng, contents: &Contents) -> Op {
         25 => Op::Grow { id: id_here },
         26 => Op::Part { id: id_here, first: at & !511 },
         27..=28 => Op::Snapshot { id: id_here, new: id(random) },
+        30 => Op::Commit { id: id_here, new: id(random) },
+        31 => Op::Release { id: id_here },
         29 => Op::Meta { id: id_here, data: id(random), order: random.u8(..3) },
         _ => Op::Destroy { id: id_here },
     }
@@ -119,6 +121,7 @@ fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
         if n % 2003 == 0 {
             world = World::booted(world.image(), domain);
             world.recover().unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
+            contents.values_mut().for_each(|object| *object = object.settled().clone());
             let now = audit(&world).unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
             assert_eq!(now, contents, "{}: after a restart", context());
         }

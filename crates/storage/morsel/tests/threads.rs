@@ -825,3 +825,53 @@ fn a_limit_is_lowered_while_somebody_writes() {
         },
     );
 }
+
+/// What one committed after its write is there after a power failure, whoever commits at the same time.
+#[test]
+fn two_commit_an_object() {
+    fn commits(core: &Core) {
+        let value = 1 + core.id as u64;
+        let page = 5 + core.id as u64;
+        core.write(open(core, 1), page, 0, value).expect("room");
+        let new = 2 + core.id as u32;
+        let old = core.until(|| core.morsels().commit(open(core, 1), new)).expect("room");
+        after_failure(core, |later| {
+            assert_eq!(later.read(open(later, 1), page, 0), Ok(value));
+        });
+        if let Some(old) = old {
+            while !core.morsels().reap(old).expect("sound") {}
+        }
+    }
+    run("two commit", Domain::Memory, 2, small, &[commits, commits], |core| {
+        let released = core.morsels().release_commit(open(core, 1)).expect("nobody else is there");
+        while !core.morsels().reap(released.expect("committed")).expect("sound") {}
+    });
+}
+
+#[test]
+fn an_object_is_committed_while_somebody_writes() {
+    run(
+        "commit",
+        Domain::Memory,
+        2,
+        written,
+        &[
+            |core| {
+                core.until(|| core.morsels().commit(open(core, 1), 2)).expect("room");
+            },
+            |core| {
+                core.write(open(core, 1), 0, 0, 8).expect("room");
+                core.write(open(core, 1), 0, 0, 9).expect("room");
+            },
+        ],
+        |core| {
+            assert_eq!(core.read(open(core, 1), 0, 0), Ok(9));
+            after_failure(core, |later| {
+                let read = later.read(open(later, 1), 0, 0).expect("inside");
+                assert!((7..10).contains(&read), "{read}");
+            });
+            let released = core.morsels().release_commit(open(core, 1)).expect("nobody else");
+            while !core.morsels().reap(released.expect("committed")).expect("sound") {}
+        },
+    );
+}

@@ -127,6 +127,21 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "morsel", test: "two_grow_an_object" },
     },
     Bug {
+        name: "a_commit_is_not_safe_when_it_returns",
+        changes: &[("crates/storage/morsel/src/commit.rs", "        self.put(record.word(OTHER), hidden);\n", "        self.memory.store(record.word(OTHER), hidden);\n")],
+        found_by: Test::Host { package: "morsel", test: "all_pairs_of_operations" },
+    },
+    Bug {
+        name: "what_was_committed_is_freed_before_the_object_has_it",
+        changes: &[("crates/storage/morsel/src/commit.rs", "        self.name(record, 0);\n        self.memory.store(hidden.at", "        self.memory.store(record.word(OTHER), 0);\n        self.memory.store(hidden.at")],
+        found_by: Test::Host { package: "morsel", test: "all_pairs_of_operations" },
+    },
+    Bug {
+        name: "two_commit_at_once",
+        changes: &[("crates/storage/morsel/src/commit.rs", "        if word & BUSY != 0 {\n            return Err(Refused::Again);\n        }\n", "")],
+        found_by: Test::Host { package: "morsel", test: "two_commit_an_object" },
+    },
+    Bug {
         name: "a_disk_grows",
         changes: &[(
             "servers/unixd/src/disks.rs",

@@ -297,9 +297,15 @@ pub struct Object {
     /// The meta morsel that describes it.
     pub described_by: Option<u32>,
     pub pages: BTreeMap<u64, [u64; 2]>,
+    /// As it will be after a power failure, and the record that says so.
+    pub committed: Option<(u32, Box<Object>)>,
 }
 
 impl Object {
+    /// After a power failure.
+    pub fn settled(&self) -> &Object {
+        self.committed.as_ref().map_or(self, |(_, object)| object)
+    }
     /// Zeroes what is behind a limit.
     fn cut(&mut self, bytes: u64) {
         self.pages.retain(|page, value| {
@@ -329,10 +335,15 @@ pub fn audit(world: &World) -> Result<Contents, String> {
         })
     })?;
     let mut contents = Contents::new();
+    let mut hidden = Vec::new();
     for (id, (frame, word)) in records {
         let anchor = Anchor(image.load(frame, word));
         // Line 0 of page 0 is none.
         if id == 0 || anchor == Anchor::FREE {
+            continue;
+        }
+        if anchor.is_live() && anchor.has(Anchor::HIDDEN) {
+            hidden.push((id, frame, word));
             continue;
         }
         if !anchor.is_live() || anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
@@ -363,8 +374,27 @@ pub fn audit(world: &World) -> Result<Contents, String> {
                 is_meta,
                 described_by,
                 pages,
+                committed: None,
             },
         );
+    }
+    for (id, frame, word) in hidden {
+        let anchor = Anchor(image.load(frame, word));
+        let mut pages = BTreeMap::new();
+        audit.tree(frame, word, &mut |page, frame| {
+            let value = [image.load(frame, 0), image.load(frame, PAGE - 1)];
+            if value != [0, 0] {
+                pages.insert(page, value);
+            }
+        })?;
+        let of = image.load(frame, word + 3) as u32;
+        let object =
+            contents.get_mut(&of).ok_or(format!("{id} is hidden of {of}, which is none"))?;
+        let (order, limit) = (anchor.order(), image.load(frame, word + 1));
+        let was = Object { order, limit, pages, ..object.clone() };
+        if object.committed.replace((id, Box::new(was))).is_some() {
+            return Err(format!("object {of} has two that are hidden"));
+        }
     }
     audit.compare(world)?;
     Ok(contents)
@@ -531,6 +561,13 @@ pub enum Op {
         data: u32,
         order: u8,
     },
+    Commit {
+        id: u32,
+        new: u32,
+    },
+    Release {
+        id: u32,
+    },
 }
 
 impl Op {
@@ -591,6 +628,16 @@ impl Op {
             Op::Meta { id, data, order } => {
                 morsels.create_meta(id, data, order, 1 << 40)?;
             }
+            Op::Commit { id, new } => {
+                if let Some(old) = morsels.commit(morsels.open(id)?, new)? {
+                    while !morsels.reap(old)? {}
+                }
+            }
+            Op::Release { id } => {
+                if let Some(old) = morsels.release_commit(morsels.open(id)?)? {
+                    while !morsels.reap(old)? {}
+                }
+            }
         }
         Ok(None)
     }
@@ -611,13 +658,17 @@ impl Op {
             is_meta: false,
             described_by: None,
             pages: BTreeMap::new(),
+            committed: None,
         };
+        let hidden: BTreeSet<u32> =
+            contents.values().filter_map(|object| Some(object.committed.as_ref()?.0)).collect();
+        let exists = |contents: &Contents, id| contents.contains_key(&id) || hidden.contains(&id);
         match self {
             Op::Create { id, order } => {
                 if order > 4 || id == 0 || id >= 1 << 24 {
                     return Err(Refused::Invalid);
                 }
-                if contents.contains_key(&id) {
+                if exists(contents, id) {
                     return Err(Refused::Exists);
                 }
                 contents.insert(id, fresh(id as u64, order));
@@ -676,10 +727,28 @@ impl Op {
                 if object.is_meta || object.described_by.is_some() {
                     return Err(Refused::Invalid);
                 }
-                if contents.contains_key(&new) {
+                if exists(contents, new) {
                     return Err(Refused::Exists);
                 }
-                contents.insert(new, object);
+                contents.insert(new, Object { committed: None, ..object });
+            }
+            Op::Commit { id, new } => {
+                let object = open(contents, id)?.clone();
+                if object.is_meta || object.described_by.is_some() {
+                    return Err(Refused::Invalid);
+                }
+                if exists(contents, new) {
+                    return Err(Refused::Exists);
+                }
+                let now = Box::new(Object { committed: None, ..object });
+                open(contents, id)?.committed = Some((new, now));
+            }
+            Op::Release { id } => {
+                let object = open(contents, id)?;
+                if object.is_meta || object.described_by.is_some() {
+                    return Err(Refused::Invalid);
+                }
+                object.committed = None;
             }
             Op::Destroy { id } | Op::Doom { id, .. } => {
                 if open(contents, id)?.described_by.is_some() {
@@ -688,7 +757,7 @@ impl Op {
                 contents.retain(|&other, object| other != id && object.described_by != Some(id));
             }
             Op::Meta { id, data, order } => {
-                if contents.contains_key(&id) || id == data || contents.contains_key(&data) {
+                if exists(contents, id) || id == data || exists(contents, data) {
                     return Err(Refused::Exists);
                 }
                 let (limit, is_meta) = (4096, true);
@@ -703,14 +772,36 @@ impl Op {
 }
 
 /// Is this what may be found if the power fails between two states?
+pub fn after_failure(old: &Contents, new: &Contents, found: &Contents) -> Result<(), String> {
+    let settled = |contents: &Contents| -> Contents {
+        contents.iter().map(|(id, object)| (*id, object.settled().clone())).collect()
+    };
+    let atomic = |id| {
+        [old, new]
+            .into_iter()
+            .any(|contents| contents.get(&id).is_some_and(|object| object.committed.is_some()))
+    };
+    compare(&settled(old), &settled(new), found, atomic)
+}
+
+/// Is this what may be found if something between two states could not be done?
 pub fn between(old: &Contents, new: &Contents, found: &Contents) -> Result<(), String> {
+    compare(old, new, found, |_| false)
+}
+
+fn compare(
+    old: &Contents,
+    new: &Contents,
+    found: &Contents,
+    atomic: impl Fn(u32) -> bool,
+) -> Result<(), String> {
     let ids: BTreeSet<_> = old.keys().chain(new.keys()).chain(found.keys()).collect();
     for id in ids {
         let (old, new, found) = (old.get(id), new.get(id), found.get(id));
         let good = found == old
             || found == new
             || match (old, new, found) {
-                (Some(old), Some(new), Some(found)) => mixed(old, new, found),
+                (Some(old), Some(new), Some(found)) => !atomic(*id) && mixed(old, new, found),
                 _ => false,
             };
         if !good {
