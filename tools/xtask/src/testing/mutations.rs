@@ -142,6 +142,41 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "morsel", test: "two_commit_an_object" },
     },
     Bug {
+        name: "a_right_is_lost_when_nothing_was_found",
+        changes: &[("crates/storage/pool/src/lib.rs", "            self.give_right(tree, size.frames(), core);\n", "")],
+        found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
+    },
+    Bug {
+        name: "a_large_page_has_no_bits",
+        changes: &[("crates/storage/pool/src/lib.rs", "        (bits..bits + CHILD / 64).for_each(|word| self.words.store(word, u64::MAX));\n", "")],
+        found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
+    },
+    Bug {
+        name: "a_closed_tree_is_taken_of",
+        changes: &[("crates/storage/pool/src/counters.rs", "(!tree.is_closed() && tree.count() >= need)", "(tree.count() >= need)")],
+        found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
+    },
+    Bug {
+        name: "a_core_leaves_and_takes_all_with_it",
+        changes: &[("crates/storage/pool/src/lib.rs", "Ok(()) => return self.unreserve(tree, now.count()),", "Ok(()) => return self.unreserve(tree, 0),")],
+        found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
+    },
+    Bug {
+        name: "a_page_is_given_back_twice",
+        changes: &[("crates/storage/pool/src/lib.rs", "            if now & mask == 0 {\n                return Err(Refused::NotTaken);\n            }\n", "")],
+        found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
+    },
+    Bug {
+        name: "a_large_page_is_taken_without_an_exchange",
+        changes: &[("crates/storage/pool/src/lib.rs", "        if self.words.compare_exchange(word, free.0, Child::HUGE.0).is_err() {\n            return false;\n        }\n", "        if self.words.load(word) != free.0 {\n            return false;\n        }\n        self.words.store(word, Child::HUGE.0);\n")],
+        found_by: Test::Host { package: "pool", test: "a_huge_page_and_a_small_one_are_taken" },
+    },
+    Bug {
+        name: "a_reservation_forgets_what_came_back",
+        changes: &[("crates/storage/pool/src/counters.rs", "        self.update(word, |now| Some(Tree(now).unreserved().0 + count as u64));\n", "        let _ = Tree::unreserved;\n        self.words.store(word, count as u64);\n")],
+        found_by: Test::Host { package: "pool", test: "a_page_comes_back_from_another_core" },
+    },
+    Bug {
         name: "a_disk_grows",
         changes: &[(
             "servers/unixd/src/disks.rs",

@@ -1,0 +1,155 @@
+//! The counters of the three levels.
+
+use crate::{Locals, Pool, Words};
+
+/// Of 2 MiB: how many of its frames are free; or it was taken as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Child(pub u64);
+
+impl Child {
+    pub const HUGE: Child = Child(1 << 32);
+    pub fn free(count: usize) -> Child {
+        Child(count as u64)
+    }
+    pub(crate) fn has(self, count: usize) -> bool {
+        !self.is_huge() && self.0 >= count as u64
+    }
+    pub fn is_huge(self) -> bool {
+        self == Self::HUGE
+    }
+}
+
+/// Of a tree: how many of its frames are free and no core's; does a core reserve it; is it closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tree(pub u64);
+
+impl Tree {
+    const RESERVED: u64 = 1 << 32;
+    const CLOSED: u64 = 1 << 33;
+
+    pub fn free(count: usize) -> Tree {
+        Tree(count as u64)
+    }
+    pub fn count(self) -> usize {
+        self.0 as u32 as usize
+    }
+    pub fn is_reserved(self) -> bool {
+        self.0 & Self::RESERVED != 0
+    }
+    pub fn is_closed(self) -> bool {
+        self.0 & Self::CLOSED != 0
+    }
+    pub(crate) fn reserved(self) -> Tree {
+        Tree(self.0 | Self::RESERVED)
+    }
+    fn unreserved(self) -> Tree {
+        Tree(self.0 & !Self::RESERVED)
+    }
+    pub(crate) fn closed(self) -> Tree {
+        Tree(self.0 | Self::CLOSED)
+    }
+    pub(crate) fn opened(self) -> Tree {
+        Tree(self.0 & !Self::CLOSED)
+    }
+}
+
+/// Of a core: which tree it reserves, and how many frames of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Local(pub u64);
+
+impl Local {
+    pub const NONE: Local = Local(0);
+    pub fn of(tree: usize, count: usize) -> Local {
+        Local((tree as u64 + 1) << 32 | count as u64)
+    }
+    pub fn tree(self) -> Option<usize> {
+        ((self.0 >> 32) as usize).checked_sub(1)
+    }
+    pub fn count(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+impl<W: Words, L: Locals> Pool<'_, W, L> {
+    pub(crate) fn tree(&self, tree: usize) -> Tree {
+        Tree(self.words.load(self.geometry.tree(tree)))
+    }
+    pub(crate) fn child(&self, child: usize) -> Child {
+        Child(self.words.load(self.geometry.child(child)))
+    }
+    pub(crate) fn local(&self, core: usize) -> Local {
+        Local(self.locals.load(core))
+    }
+
+    /// Changes a word as `f` says, until nobody else changes it meanwhile; `None` if `f` does.
+    fn update(&self, word: usize, f: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let mut now = self.words.load(word);
+        loop {
+            match self.words.compare_exchange(word, now, f(now)?) {
+                Ok(()) => return Some(now),
+                Err(other) => now = other,
+            }
+        }
+    }
+    fn update_local(&self, core: usize, f: impl Fn(Local) -> Option<Local>) -> Option<Local> {
+        let mut now = self.local(core);
+        loop {
+            match self.locals.compare_exchange(core, now.0, f(now)?.0) {
+                Ok(()) => return Some(now),
+                Err(other) => now = Local(other),
+            }
+        }
+    }
+
+    /// A right to `need` frames of the tree that the core reserves.
+    pub(crate) fn take_local(&self, core: usize, need: usize) -> Option<usize> {
+        let taken = self.update_local(core, |local| {
+            (local.tree().is_some() && local.count() >= need).then(|| Local(local.0 - need as u64))
+        });
+        taken.and_then(Local::tree)
+    }
+
+    /// A right to `need` frames of a tree that is open.
+    pub(crate) fn take_tree(&self, tree: usize, need: usize) -> bool {
+        let word = self.geometry.tree(tree);
+        let taken = self.update(word, |now| {
+            let tree = Tree(now);
+            (!tree.is_closed() && tree.count() >= need).then(|| now - need as u64)
+        });
+        taken.is_some()
+    }
+    /// A right to all that is free in a tree and no core's.
+    pub(crate) fn take_tree_all(&self, tree: usize) -> usize {
+        let word = self.geometry.tree(tree);
+        let taken = self.update(word, |now| {
+            let tree = Tree(now);
+            (!tree.is_closed() && tree.count() > 0).then(|| now - tree.count() as u64)
+        });
+        taken.map_or(0, |now| Tree(now).count())
+    }
+    pub(crate) fn give_tree(&self, tree: usize, count: usize) {
+        self.update(self.geometry.tree(tree), |now| Some(now + count as u64));
+    }
+    /// A core reserves it no more, and leaves so much in it.
+    pub(crate) fn unreserve(&self, tree: usize, count: usize) {
+        let word = self.geometry.tree(tree);
+        self.update(word, |now| Some(Tree(now).unreserved().0 + count as u64));
+    }
+    /// Gives to the core's own reservation, if it is of this tree.
+    pub(crate) fn give_right(&self, tree: usize, count: usize, core: usize) {
+        let mine = self.update_local(core, |local| {
+            (local.tree() == Some(tree)).then(|| Local(local.0 + count as u64))
+        });
+        if mine.is_none() {
+            self.give_tree(tree, count);
+        }
+    }
+
+    pub(crate) fn take_child(&self, child: usize, need: usize) -> bool {
+        let word = self.geometry.child(child);
+        self.update(word, |now| Child(now).has(need).then(|| now - need as u64)).is_some()
+    }
+    pub(crate) fn give_child(&self, child: usize, count: usize) {
+        self.update(self.geometry.child(child), |now| Some(now + count as u64));
+    }
+}

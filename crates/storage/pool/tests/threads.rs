@@ -1,0 +1,282 @@
+//! Two or three cores at once, in every interleaving: words that two of them use are loom's.
+
+use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use loom::sync::Arc;
+use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD};
+
+/// So many of the first words are shared: those of the allocator, without descriptors.
+struct Memory(Vec<AtomicU64>);
+
+impl Words for Memory {
+    fn load(&self, word: usize) -> u64 {
+        // Not older than what others know: that a value is stale, an exchange finds out.
+        self.0[word].load(SeqCst)
+    }
+    fn store(&self, word: usize, value: u64) {
+        self.0[word].store(value, SeqCst);
+    }
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
+        self.0[word].compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
+    }
+}
+impl Locals for Memory {
+    fn cores(&self) -> usize {
+        self.0.len()
+    }
+    fn load(&self, core: usize) -> u64 {
+        self.0[core].load(SeqCst)
+    }
+    fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
+        self.0[core].compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
+    }
+}
+
+struct Machine {
+    words: Memory,
+    locals: Memory,
+    geometry: Geometry,
+}
+
+impl Machine {
+    fn new(children: usize, cores: usize) -> Machine {
+        let geometry = Geometry::new(children * CHILD, 0).expect("large enough");
+        let atomics = |count| Memory((0..count).map(|_| AtomicU64::new(0)).collect());
+        let words = geometry.descriptor(0);
+        Machine { words: atomics(words), locals: atomics(cores), geometry }
+    }
+    fn pool(&self) -> Pool<'_, Memory, Memory> {
+        Pool { words: &self.words, locals: &self.locals, geometry: self.geometry }
+    }
+    fn all(&self) -> usize {
+        self.geometry.frames() - self.geometry.own_frames()
+    }
+}
+
+type Body = fn(&Pool<'_, Memory, Memory>) -> Vec<(usize, Size)>;
+
+/// Runs these at once; what they have taken is theirs alone, and the rest is free.
+fn run(children: usize, bound: usize, before: Body, cores: &'static [Body]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(bound);
+    model.max_branches = 50_000;
+    model.check(move || {
+        let machine = Arc::new(Machine::new(children, cores.len()));
+        machine.pool().format();
+        let mut held = before(&machine.pool());
+        let threads: Vec<_> = (1..cores.len())
+            .map(|core| {
+                let machine = machine.clone();
+                loom::thread::spawn(move || cores[core](&machine.pool()))
+            })
+            .collect();
+        held.extend(cores[0](&machine.pool()));
+        for thread in threads {
+            held.extend(thread.join().expect("it has ended"));
+        }
+        let mut frames: Vec<usize> =
+            held.iter().flat_map(|&(frame, size)| frame..frame + size.frames()).collect();
+        frames.sort_unstable();
+        assert!(frames.windows(2).all(|two| two[0] < two[1]), "twice: {held:?}");
+        let pool = machine.pool();
+        assert_eq!(pool.free(), machine.all() - frames.len(), "{held:?}");
+        for (frame, size) in held {
+            assert_eq!(pool.give(frame, size, 0), Ok(()));
+            assert_eq!(pool.give(frame, size, 0), Err(Refused::NotTaken));
+        }
+        assert_eq!(pool.free(), machine.all());
+    });
+}
+
+fn nothing(_: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+    Vec::new()
+}
+/// Takes all but so many pages, which are handed out by nobody until the test has ended.
+fn all_but(pool: &Pool<'_, Memory, Memory>, left: usize) -> Vec<(usize, Size)> {
+    let mut held = Vec::new();
+    while pool.free() > left {
+        held.push((pool.take(Size::Page, 0).expect("room"), Size::Page));
+    }
+    pool.leave(0);
+    held
+}
+/// As often as it is asked to.
+fn take(pool: &Pool<'_, Memory, Memory>, size: Size, core: usize) -> Result<usize, Refused> {
+    loop {
+        match pool.take(size, core) {
+            Err(Refused::Busy) => loom::thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+fn takes<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+    vec![(take(pool, Size::Page, CORE).expect("there is room for all"), Size::Page)]
+}
+fn tries<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+    take(pool, Size::Page, CORE).map(|frame| (frame, Size::Page)).into_iter().collect()
+}
+fn takes_huge<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+    take(pool, Size::Huge, CORE).map(|frame| (frame, Size::Huge)).into_iter().collect()
+}
+
+#[test]
+fn two_take_a_page() {
+    run(2, 4, nothing, &[takes::<0>, takes::<1>]);
+}
+
+/// Whoever has a right gets a page, and the third gets none.
+#[test]
+fn the_last_two_pages_are_for_two() {
+    run(1, 4, |pool| all_but(pool, 2), &[takes::<0>, takes::<1>]);
+}
+
+#[test]
+fn the_last_page_is_for_one() {
+    run(1, 4, |pool| all_but(pool, 1), &[tries::<0>, tries::<1>]);
+}
+
+#[test]
+fn one_takes_and_gives_while_another_takes() {
+    run(
+        1,
+        2,
+        nothing,
+        &[
+            |pool| {
+                let frame = take(pool, Size::Page, 0).expect("room");
+                assert_eq!(pool.give(frame, Size::Page, 0), Ok(()));
+                Vec::new()
+            },
+            takes::<1>,
+        ],
+    );
+}
+
+#[test]
+fn a_page_is_given_back_twice_at_once() {
+    fn gives(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+        match pool.give(CHILD - 1, Size::Page, 1) {
+            Ok(()) => Vec::new(),
+            Err(refused) => {
+                assert_eq!(refused, Refused::NotTaken);
+                Vec::new()
+            }
+        }
+    }
+    run(
+        1,
+        3,
+        |pool| {
+            assert!(pool.take_at(CHILD - 1, Size::Page));
+            Vec::new()
+        },
+        &[gives, gives],
+    );
+}
+
+#[test]
+fn a_huge_page_and_a_small_one_are_taken() {
+    run(2, 4, nothing, &[takes_huge::<0>, takes::<1>]);
+}
+
+#[test]
+fn a_huge_page_is_broken_up_by_two() {
+    fn gives<const PAGE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+        assert_eq!(pool.give(CHILD + PAGE, Size::Page, PAGE), Ok(()));
+        Vec::new()
+    }
+    run(
+        2,
+        3,
+        |pool| {
+            assert!(pool.take_at(CHILD, Size::Huge));
+            (2..CHILD).map(|page| (CHILD + page, Size::Page)).collect()
+        },
+        &[gives::<0>, gives::<1>],
+    );
+}
+
+#[test]
+fn a_tree_is_closed_while_somebody_takes() {
+    run(
+        1,
+        3,
+        nothing,
+        &[
+            |pool| {
+                pool.close(0);
+                assert!(!pool.is_empty(0), "the allocator's own frames are in it");
+                assert_eq!(take(pool, Size::Page, 0), Err(Refused::Empty));
+                Vec::new()
+            },
+            tries::<1>,
+        ],
+    );
+}
+
+#[test]
+fn two_take_the_same_page() {
+    fn takes(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+        pool.take_at(CHILD - 1, Size::Page).then_some((CHILD - 1, Size::Page)).into_iter().collect()
+    }
+    run(1, 3, nothing, &[takes, takes]);
+}
+
+#[test]
+fn a_huge_page_is_given_back_while_another_takes() {
+    run(
+        2,
+        3,
+        |pool| {
+            assert!(pool.take_at(CHILD, Size::Huge));
+            all_but(pool, 0)
+        },
+        &[
+            |pool| {
+                assert_eq!(pool.give(CHILD, Size::Huge, 0), Ok(()));
+                Vec::new()
+            },
+            tries::<1>,
+        ],
+    );
+}
+
+/// What one core has reserved is not lost for another.
+#[test]
+fn the_last_page_is_stolen_while_its_core_takes_it() {
+    run(
+        1,
+        3,
+        |pool| {
+            let mut held = all_but(pool, 2);
+            // From here on core 0 reserves the tree.
+            held.extend(takes::<0>(pool));
+            held
+        },
+        &[tries::<0>, tries::<1>],
+    );
+}
+
+/// A page is given back by a core that does not reserve its tree.
+#[test]
+fn a_page_comes_back_from_another_core() {
+    run(
+        1,
+        3,
+        |pool| {
+            assert!(pool.take_at(CHILD - 1, Size::Page));
+            let mut held = all_but(pool, 2);
+            held.extend(takes::<0>(pool));
+            held
+        },
+        &[
+            |pool| {
+                pool.leave(0);
+                Vec::new()
+            },
+            |pool| {
+                assert_eq!(pool.give(CHILD - 1, Size::Page, 1), Ok(()));
+                Vec::new()
+            },
+        ],
+    );
+}
