@@ -165,3 +165,20 @@ fn nothing_is_mapped_behind_a_limit_of_zero() {
     Op::Limit { id: 1, bytes: 4096 }.run(&world).expect("room");
     assert_eq!(Op::Read { id: 1, page: 0 }.run(&world), Ok(Some([0, 0])));
 }
+
+/// Two objects share a table, and one of them ends in it.
+#[test]
+fn zeros_are_not_shown_behind_the_limit_of_another() {
+    let world = World::new(64, Domain::Caches);
+    world.morsels().format().expect("format");
+    let ops = [
+        Op::Create { id: 1, order: 2 },
+        Op::Write { id: 1, page: 3, value: 5 },
+        Op::Limit { id: 1, bytes: 4 * 4096 },
+        Op::Snapshot { id: 1, new: 2 },
+        Op::Limit { id: 2, bytes: 1 << 30 },
+    ];
+    ops.into_iter().for_each(|op| assert_eq!(op.run(&world), Ok(None), "{op:?}"));
+    assert_eq!(Op::Read { id: 2, page: 5 }.run(&world), Ok(Some([0, 0])));
+    assert_eq!(Op::Read { id: 1, page: 5 }.run(&world), Err(Refused::Beyond));
+}

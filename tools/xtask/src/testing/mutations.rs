@@ -74,7 +74,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "zeros_are_shown_in_tables_of_others",
         changes: &[("crates/storage/morsel/src/walk.rs", "(table, level, goal) = (root, order, Goal::Show);", "goal = Goal::Show;")],
-        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+        found_by: Test::Host { package: "morsel", test: "zeros_are_not_shown_behind_the_limit_of_another" },
     },
     Bug {
         name: "a_table_is_own_again_and_what_is_below_is_not",
