@@ -8,11 +8,17 @@ pub struct Child(pub u64);
 
 impl Child {
     pub const HUGE: Child = Child(1 << 32);
+    /// As a whole, and is being given back so.
+    pub(crate) const GIVING: Child = Child(2 << 32);
     pub fn free(count: usize) -> Child {
         Child(count as u64)
     }
     pub(crate) fn has(self, count: usize) -> bool {
-        !self.is_huge() && self.0 >= count as u64
+        self.0 <= crate::CHILD as u64 && self.0 >= count as u64
+    }
+    /// Taken as a whole, and not yet given back.
+    pub(crate) fn is_whole(self) -> bool {
+        self.0 > crate::CHILD as u64
     }
     pub fn is_huge(self) -> bool {
         self == Self::HUGE

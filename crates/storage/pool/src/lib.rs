@@ -35,7 +35,8 @@ mod grow;
 pub use counters::{Child, Local, Tree};
 pub use geometry::{Geometry, CHILD, TREE};
 
-/// The words of the allocator, by their numbers in a [`Geometry`]. Exchanges acquire and release, loads acquire.
+/// The words of the allocator, by their numbers in a [`Geometry`]. Loads acquire; an exchange is seen by all others before
+/// what its core loads next (as a locked instruction of x86 is).
 pub trait Words {
     fn load(&self, word: usize) -> u64;
     fn store(&self, word: usize, value: u64);
@@ -97,12 +98,20 @@ pub struct Pool<'a, W, L> {
 impl<W: Words, L: Locals> Pool<'_, W, L> {
     /// Marks everything free but what the allocator needs itself. Nobody else may use the pool yet.
     ///
-    /// Bound: 9 words for each 2 MiB; [`format_tree`](Self::format_tree) is a step of it.
+    /// No core reserves anything then, and all descriptors are 0.
+    ///
+    /// Bound: 521 words for each 2 MiB; [`format_tree`](Self::format_tree) is a step of it.
     pub fn format(&self) {
         (0..self.geometry.trees()).for_each(|tree| self.format_tree(tree));
+        for core in 0..self.locals.cores() {
+            let mut now = self.locals.load(core);
+            while let Err(other) = self.locals.compare_exchange(core, now, Local::NONE.0) {
+                now = other;
+            }
+        }
     }
 
-    /// The same for one tree. Bound: 73 words.
+    /// The same for one tree; what cores have reserved is not looked at. Bound: 4,169 words.
     pub fn format_tree(&self, tree: usize) {
         let own = self.geometry.own_frames();
         let mut sum = 0;
@@ -115,6 +124,8 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
                 self.words.store(self.geometry.bits(child) + n, mask);
             }
             self.words.store(self.geometry.child(child), Child::free(CHILD - used).0);
+            let descriptors = self.geometry.descriptor(first);
+            (descriptors..descriptors + CHILD).for_each(|word| self.words.store(word, 0));
             sum += CHILD - used;
         }
         self.words.store(self.geometry.tree(tree), Tree::free(sum).0);
@@ -132,7 +143,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         let child = frame / CHILD;
         frame < self.geometry.frames()
             && self.words.load(self.bit(frame).0) & self.bit(frame).1 == 0
-            && !self.child(child).is_huge()
+            && !self.child(child).is_whole()
     }
 
     /// Takes a page, or 512 that are aligned, for a core.
@@ -207,6 +218,10 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
                 if self.words.compare_exchange(self.geometry.tree(tree), now.0, taken.0).is_ok() {
                     self.leave(core);
                     self.settle(core, tree, now.count());
+                    // Who closed it meanwhile may have looked before it was written down.
+                    if self.tree(tree).is_closed() {
+                        self.leave(core);
+                    }
                     return;
                 }
             }
@@ -308,6 +323,8 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
 
     /// Takes these frames, if they are free: recovery says what is in use.
     ///
+    /// It may answer `false` of a free frame, too, while another core takes from the same tree: during recovery none does.
+    ///
     /// Bound: a word of each core.
     pub fn take_at(&self, frame: usize, size: Size) -> bool {
         let (child, need) = (frame / CHILD, size.frames());
@@ -357,7 +374,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         match size {
             Size::Huge => self.give_whole(child)?,
             Size::Page => {
-                self.break_up(child);
+                self.break_up(child)?;
                 self.give_bit(frame)?;
                 self.give_child(child, 1);
             }
@@ -369,20 +386,30 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     fn give_whole(&self, child: usize) -> Result<(), Refused> {
         let word = self.geometry.child(child);
         // Whoever gives it back a second time finds it broken up and nothing of it free, until all of it is.
-        let taken = self.words.compare_exchange(word, Child::HUGE.0, Child::free(0).0);
+        let taken = self.words.compare_exchange(word, Child::HUGE.0, Child::GIVING.0);
         taken.map_err(|_| Refused::NotTaken)?;
         let bits = self.geometry.bits(child);
         (bits..bits + CHILD / 64).for_each(|word| self.words.store(word, 0));
-        self.give_child(child, CHILD);
-        Ok(())
+        // Nobody else changes the word in this state.
+        let given = self.words.compare_exchange(word, Child::GIVING.0, Child::free(CHILD).0);
+        given.map_err(|_| Refused::NotTaken)
     }
 
     /// What was taken as a whole is now 512 pages, all in use.
-    fn break_up(&self, child: usize) {
-        if self.child(child).is_huge() {
-            let word = self.geometry.child(child);
-            // If it fails, somebody else has done it.
-            self.words.compare_exchange(word, Child::HUGE.0, Child::free(0).0).ok();
+    fn break_up(&self, child: usize) -> Result<(), Refused> {
+        let word = self.geometry.child(child);
+        let mut now = self.child(child);
+        if now.is_huge() {
+            match self.words.compare_exchange(word, Child::HUGE.0, Child::free(0).0) {
+                Ok(()) => return Ok(()),
+                // Somebody else has broken it up, or gives all of it back.
+                Err(other) => now = Child(other),
+            }
+        }
+        if now == Child::GIVING {
+            Err(Refused::NotTaken)
+        } else {
+            Ok(())
         }
     }
 

@@ -9,11 +9,13 @@ struct Memory(Vec<AtomicU64>);
 
 impl Words for Memory {
     fn load(&self, word: usize) -> u64 {
-        // Not older than what others know: that a value is stale, an exchange finds out.
-        self.0[word].load(SeqCst)
+        // Loom's loads may answer what was there before; those of a processor, after an exchange, do not.
+        self.0[word].fetch_add(0, SeqCst)
     }
     fn store(&self, word: usize, value: u64) {
-        self.0[word].store(value, SeqCst);
+        if let Some(word) = self.0.get(word) {
+            word.store(value, SeqCst);
+        }
     }
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
         self.0[word].compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
@@ -24,7 +26,7 @@ impl Locals for Memory {
         self.0.len()
     }
     fn load(&self, core: usize) -> u64 {
-        self.0[core].load(SeqCst)
+        self.0[core].fetch_add(0, SeqCst)
     }
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
         self.0[core].compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
@@ -279,4 +281,63 @@ fn a_page_comes_back_from_another_core() {
             },
         ],
     );
+}
+
+/// In every interleaving with up to three preemptions.
+fn explore(body: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.max_branches = 50_000;
+    model.check(body);
+}
+
+/// When `close` has returned, and who was under way has ended, nothing is taken.
+#[test]
+fn nothing_is_taken_of_a_closed_tree() {
+    explore(|| {
+        let machine = Arc::new(Machine::new(1, 2));
+        machine.pool().format();
+        let other = machine.clone();
+        let thread = loom::thread::spawn(move || other.pool().take(Size::Page, 1).is_ok());
+        machine.pool().close(0);
+        thread.join().expect("it has ended");
+        assert_eq!(machine.pool().take(Size::Page, 1), Err(Refused::Empty));
+    });
+}
+
+/// When all has come back it is empty, without that it is closed again.
+#[test]
+fn a_closed_tree_becomes_empty() {
+    explore(|| {
+        // In the second one, nothing is the allocator's own.
+        let machine = Arc::new(Machine::new(9, 2));
+        machine.pool().format();
+        let other = machine.clone();
+        let thread = loom::thread::spawn(move || {
+            if let Ok(frame) = other.pool().take(Size::Page, 1) {
+                assert_eq!(other.pool().give(frame, Size::Page, 1), Ok(()));
+            }
+        });
+        machine.pool().close(1);
+        thread.join().expect("it has ended");
+        assert!(machine.pool().is_empty(1));
+    });
+}
+
+/// 2 MiB come back as a whole from one, and a page of them from another.
+#[test]
+fn a_huge_page_and_a_page_of_it_are_given_back_at_once() {
+    explore(|| {
+        let machine = Arc::new(Machine::new(2, 2));
+        machine.pool().format();
+        assert!(machine.pool().take_at(CHILD, Size::Huge));
+        let other = machine.clone();
+        let page = move || other.pool().give(CHILD + 500, Size::Page, 1).is_ok();
+        let thread = loom::thread::spawn(page);
+        let whole = machine.pool().give(CHILD, Size::Huge, 0).is_ok();
+        let page = thread.join().expect("it has ended");
+        assert!(whole != page, "whole {whole}, page {page}");
+        let free = machine.all() - if whole { 0 } else { CHILD - 1 };
+        assert_eq!(machine.pool().free(), free);
+    });
 }

@@ -177,6 +177,21 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "pool", test: "a_page_comes_back_from_another_core" },
     },
     Bug {
+        name: "a_core_reserves_what_was_just_closed",
+        changes: &[("crates/storage/pool/src/lib.rs", "                    if self.tree(tree).is_closed() {\n                        self.leave(core);\n                    }\n", "")],
+        found_by: Test::Host { package: "pool", test: "a_closed_tree_becomes_empty" },
+    },
+    Bug {
+        name: "a_page_comes_back_twice_with_its_2_mib",
+        changes: &[("crates/storage/pool/src/lib.rs", "        let taken = self.words.compare_exchange(word, Child::HUGE.0, Child::GIVING.0);\n", "        let taken = self.words.compare_exchange(word, Child::HUGE.0, Child::GIVING.0);\n        let _ = self.words.compare_exchange(word, Child::GIVING.0, Child::free(0).0);\n")],
+        found_by: Test::Host { package: "pool", test: "a_huge_page_and_a_page_of_it_are_given_back_at_once" },
+    },
+    Bug {
+        name: "a_pool_is_formatted_with_old_reservations",
+        changes: &[("crates/storage/pool/src/lib.rs", "            while let Err(other) = self.locals.compare_exchange(core, now, Local::NONE.0) {\n                now = other;\n            }\n", "            now = now.min(now);\n            let _ = now;\n")],
+        found_by: Test::Host { package: "pool", test: "recovery_takes_what_is_reached" },
+    },
+    Bug {
         name: "a_disk_grows",
         changes: &[(
             "servers/unixd/src/disks.rs",
