@@ -25,6 +25,8 @@ pub(super) fn slots_of(container: &RawCap) -> SlotRun {
         | Finaliser::ClearEntries
         | Finaliser::Close
         | Finaliser::Unbind
+        | Finaliser::ClosePool
+        | Finaliser::UnmapMorsel
         | Finaliser::Return => SlotRun::new(container.base, 0, 0),
     }
 }

@@ -5,6 +5,7 @@
 //! | `any` | any capability; RAM, root CNodes, Ids |
 //! | `table` | page tables and Mappings |
 //! | `loan` | Frames and Loans |
+//! | `morsel` | Pools and Morsels |
 //! | `endpoint` | Endpoints, and whoever is notified |
 //! | `dispatcher` | Dispatchers |
 //! | `kernel` | the Kernel |
@@ -22,6 +23,7 @@ mod endpoint;
 mod kernel;
 mod loan;
 mod monitor;
+mod morsel;
 pub(crate) mod redirect;
 mod table;
 
@@ -121,6 +123,8 @@ fn dispatch(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
         Group::Io(op) => device::dispatch_io(local, dcb, op),
         Group::Irq(op) => device::dispatch_irq(local, dcb, op),
         Group::PerfMon(op) => device::dispatch_perf(local, dcb, op),
+        Group::Pool(op) => morsel::dispatch(local, dcb, op),
+        Group::Morsel(op) => morsel::dispatch_morsel(local, dcb, op),
     };
     survived(local, dcb, rare)
 }

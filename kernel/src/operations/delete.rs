@@ -230,6 +230,8 @@ fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
             | Finaliser::TearDown
             | Finaliser::Close
             | Finaliser::Unbind
+            | Finaliser::ClosePool
+            | Finaliser::UnmapMorsel
             | Finaliser::Return => return destroy(cpu, slot, &cap),
         }
         let left = slot.cap();
@@ -264,7 +266,7 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         Finaliser::Unbind => cpu.irqs.unbind(crate::dispatch::lines(cap)),
         Finaliser::Return => return return_loan(cpu, slot, cap, above.as_ref()),
         Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
-        Finaliser::Forget => {}
+        Finaliser::Forget | Finaliser::ClosePool | Finaliser::UnmapMorsel => {}
         // Not here: see `delete_last`.
         Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
     }

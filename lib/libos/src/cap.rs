@@ -19,7 +19,7 @@ fn protect_halves(first: Place, count: u32, flags: MapFlags) -> Result<u32, Stat
 
 /// Repeats `step` while it answers `Again`.
 #[inline(always)]
-fn until_done<T>(mut step: impl FnMut() -> Result<T, Status>) -> Result<T, Status> {
+pub(crate) fn until_done<T>(mut step: impl FnMut() -> Result<T, Status>) -> Result<T, Status> {
     loop {
         match step() {
             Err(Status::Again) => {}

@@ -47,6 +47,7 @@ pub mod local;
 pub mod log;
 pub mod memd;
 pub mod memory;
+pub mod morsel;
 pub mod preempt;
 pub mod ram;
 pub mod runtime;

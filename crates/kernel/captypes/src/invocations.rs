@@ -202,6 +202,128 @@ invocations! {
         ) -> Copied, needs WRITE;
     }
 
+    /// A pool is used on the core where it is. What it has is in `crates/storage/morsel`.
+    Pool(PoolOp) "Pools" on [Pool] {
+        /// Makes an empty pool of its memory, which is aligned to 2 MiB, whatever was there. `Again` asks to be repeated. `WrongState`
+        /// while it is in use, or if there are as many pools as there may be.
+        120 FormatPool(
+            /// What survives when the power fails: 0: everything that was stored, or nothing is meant to; 1: what was written back.
+            domain: u32
+        ) -> (), needs WRITE;
+        /// Finds out what is in use of a pool that was there before, and ends what was begun. `Again` asks to be repeated.
+        /// `Invalid` if it is none, or damaged.
+        121 RecoverPool(
+            /// As in `FormatPool`.
+            domain: u32
+        ) -> (), needs WRITE;
+        /// Creates an object without pages, with the limit 0, and answers the number of its record.
+        122 CreateMorsel(
+            /// 0 to 4: it has at most 512 to the power of this pages.
+            order: u32,
+            /// An empty slot for the capability to all of it.
+            dst: Place
+        ) -> Value, needs WRITE;
+        /// Creates an object that belongs at an address, and a meta morsel that says so, of which it answers the record.
+        123 CreateMeta(
+            /// Of the object.
+            order: u32,
+            /// A multiple of its size.
+            address: u64
+        ) -> Value, needs WRITE;
+        /// Makes a capability to all of an object. `Empty` if there is none with this number.
+        124 OpenMorsel(
+            /// The number of its record.
+            record: u32,
+            /// Its rights; `REVOKE` is that to destroy it.
+            rights: Rights,
+            /// An empty slot.
+            dst: Place
+        ) -> ();
+        /// The first object from a record on. `Empty` if there is none.
+        125 NextMorsel(
+            /// The number of the record.
+            record: u32
+        ) -> MorselFacts, needs READ;
+        /// How much there is.
+        126 PoolInfo() -> PoolFacts;
+    }
+
+    /// A page is counted from the object's first. What changes the object needs a capability to all of it, with `REVOKE`.
+    Morsel(MorselOp) "Morsels" on [Morsel] {
+        /// Makes pages that are missing, at most 64, or one of 2 MiB. Answers the first that was not looked at. `OutOfRange` behind
+        /// the limit, `NoMemory` if the pool is empty, and then `Again` is not answered.
+        130 PopulateMorsel(
+            /// First page.
+            first: u64,
+            /// Pages.
+            count: u64,
+            /// Of 2 MiB, where there are 512 aligned pages.
+            large: bool
+        ) -> Value, needs WRITE;
+        /// Takes pages away: holes are left, which read as zeros. Answers the first that was not looked at.
+        131 DiscardMorsel(
+            /// First page.
+            first: u64,
+            /// Pages.
+            count: u64
+        ) -> Value, needs WRITE;
+        /// Makes a capability to a part of it, which can be mapped alone.
+        132 PartMorsel(
+            /// First page, a multiple of the part's size.
+            first: u64,
+            /// 1 to the order of the object.
+            order: u32,
+            /// An empty slot.
+            dst: Place
+        ) -> ();
+        /// Makes it 512 times as large as it can be. Mappings stay as they are.
+        133 GrowMorsel() -> (), needs REVOKE;
+        /// Sets its size. What was behind is gone, for everybody, when this has come to its end. `Again` asks to be repeated.
+        134 LimitMorsel(
+            /// Bytes.
+            bytes: u64
+        ) -> (), needs REVOKE;
+        /// Creates an object that has what this one has now, and answers the number of its record.
+        135 SnapshotMorsel(
+            /// An empty slot for the capability to all of it.
+            dst: Place
+        ) -> Value, needs REVOKE;
+        /// What it has now is what it has after a power failure, whatever is stored later. `Again` asks to be repeated.
+        136 CommitMorsel() -> (), needs REVOKE;
+        /// Destroys the object, of which there must be neither another capability nor a Mapping (`HasDescendants`): the
+        /// invoked one is then empty. `Again` asks to be repeated.
+        137 DestroyMorsel() -> (), needs REVOKE;
+        /// What it is.
+        138 MorselInfo() -> MorselFacts;
+        /// Copies bytes of it to memory of the invoker, of which each page must be there and writable for it. It is short at
+        /// the limit, where the memory is not as it must be, and after 256 KiB.
+        139 ReadMorsel(
+            /// First byte.
+            offset: u64,
+            /// Address in the invoker's address space.
+            to: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied, needs READ;
+        /// The other way; it makes pages that are missing.
+        140 WriteMorsel(
+            /// First byte.
+            offset: u64,
+            /// Address in the invoker's address space.
+            from: u64,
+            /// Bytes.
+            bytes: u64
+        ) -> Copied, needs WRITE;
+        /// Pages that were written since they were written back last survive a power failure when this has come to their end.
+        /// Answers the first that was not looked at.
+        141 WriteBackMorsel(
+            /// First page.
+            first: u64,
+            /// Pages.
+            count: u64
+        ) -> Value;
+    }
+
     CNode(CNodeOp) "Root CNodes" on [L1CNode] {
         /// Gives a CSpace another root, larger or smaller: the invoked L1CNode's contents are copied to
         /// `root`, an empty one, then every capability to the invoked L1CNode, in slots and dispatchers,

@@ -9,6 +9,8 @@ pub struct CapAddr(pub u32);
 pub const L2_SLOTS: u32 = 256;
 /// Bytes of an L2CNode: 256 slots of one cache line.
 pub const L2_BYTES: u64 = 16 * 1024;
+/// Pools are multiples of so many bytes, and aligned to them.
+pub const POOL_BYTES: u64 = 2 << 20;
 /// Bytes of one slot.
 pub const SLOT_BYTES: u64 = 64;
 

@@ -101,6 +101,32 @@ replies! {
         /// invoker, or whoever is the target, is not as it must be.
         short: u32,
     }
+    /// What a morsel is.
+    MorselFacts {
+        /// The number of its record.
+        record: u32,
+        /// Its order: it has at most 512 to the power of this pages.
+        order: u32,
+        /// [`MorselFacts::META`], [`MorselFacts::OWNED`].
+        flags: u32,
+        /// Its size in bytes: behind it is nothing.
+        limit: u64,
+        /// The record that a meta morsel describes, or the meta morsel that describes this one; 0 for none.
+        other: u32,
+        /// The address at which what a meta morsel describes belongs.
+        address: u64,
+    }
+    /// How much a pool has.
+    PoolFacts {
+        /// Pages in all.
+        pages: u64,
+        /// Pages that are free.
+        free: u64,
+        /// Pages that the pool needs for itself.
+        own: u64,
+        /// The most records that it can have at present.
+        records: u64,
+    }
     /// Where a table, or what a Mapping maps, is to be found.
     Located {
         /// One of the virtual addresses; 0 if there is none of that number.
@@ -155,6 +181,13 @@ replies! {
         /// Bytes.
         bytes2: u64,
     }
+}
+
+impl MorselFacts {
+    /// It says where another one is to be mapped.
+    pub const META: u32 = 1;
+    /// A meta morsel describes it.
+    pub const OWNED: u32 = 2;
 }
 
 impl Identity {

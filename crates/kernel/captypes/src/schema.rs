@@ -21,6 +21,8 @@ pub enum Tree {
     Singleton,
     /// Unforgeable names.
     Id,
+    /// Pages of objects that are subtrees of page tables.
+    Morsel,
 }
 
 impl Tree {
@@ -28,7 +30,7 @@ impl Tree {
     pub const fn is_numbers(self) -> bool {
         match self {
             Tree::Irq | Tree::Io | Tree::Id => true,
-            Tree::None | Tree::Memory | Tree::Singleton => false,
+            Tree::None | Tree::Memory | Tree::Singleton | Tree::Morsel => false,
         }
     }
 }
@@ -104,6 +106,10 @@ pub enum Finaliser {
     Unbind,
     /// Pages that nothing but it still kept go home, whatever part of them was lent.
     Return,
+    /// All capabilities to its objects are deleted, and it is no pool any more.
+    ClosePool,
+    /// What is mapped of it is unmapped.
+    UnmapMorsel,
 }
 
 /// A property of a type, for the sets of [`TypeSet`].

@@ -153,6 +153,24 @@ capability_types! {
         tree Singleton, rank 0, size NOTHING, from [], rights [], is [Copyable],
         identity None, wire Local, born Kept, last Forget
     }
+    /// A pool of pages, of which objects are made that are subtrees of page tables (morsels). Its memory is its objects' and its
+    /// own: nobody maps it.
+    22 Pool {
+        tree Memory, rank 2, size ObjectSize::Multiple(crate::place::POOL_BYTES), from [Ram],
+        rights [READ WRITE], is [Copyable],
+        identity None, wire Local, born Kept, last ClosePool
+    }
+    /// Pages of an object of a pool, which are mapped by one entry above their table.
+    23 Morsel {
+        tree Morsel, rank 3, size NOTHING, from [], rights [READ WRITE EXEC], is [Copyable],
+        identity None, wire Never, born Kept, last UnmapMorsel
+    }
+    /// The record of an entry that shows a morsel.
+    24 MorselMapping {
+        tree Morsel, rank 5, size NOTHING, from [], rights [], is [],
+        identity FirstEntry, wire Never, born Kept, last ClearEntries,
+        seen as Mapping
+    }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.
     31 HomeRam {

@@ -1,0 +1,150 @@
+//! Pools and morsels, as methods of the slots that hold them. What takes long is repeated here until it is done.
+
+use crate::cap::until_done;
+use crate::{invoke, Cap};
+use captypes::invocations::{Copied, MorselFacts, PoolFacts, Value};
+use captypes::{op, Place, Rights, Status};
+
+/// What survives when the power fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Persistence {
+    /// Everything that was stored, or nothing is meant to.
+    Caches,
+    /// What was written back.
+    Memory,
+}
+
+/// A slot with a Pool.
+pub trait PoolCap: Cap {
+    /// [`op::FormatPool`]
+    fn format_pool(self, persistence: Persistence) -> Result<(), Status> {
+        until_done(|| invoke(self, op::FormatPool { domain: persistence as u32 }))
+    }
+
+    /// [`op::RecoverPool`]
+    fn recover_pool(self, persistence: Persistence) -> Result<(), Status> {
+        until_done(|| invoke(self, op::RecoverPool { domain: persistence as u32 }))
+    }
+
+    /// [`op::CreateMorsel`]: the number of its record.
+    fn create_morsel(self, order: u32, dst: impl Into<Place>) -> Result<u32, Status> {
+        let dst = dst.into();
+        until_done(|| invoke(self, op::CreateMorsel { order, dst })).map(record)
+    }
+
+    /// [`op::CreateMeta`]: the number of the meta morsel's record.
+    fn create_meta(self, order: u32, address: u64) -> Result<u32, Status> {
+        until_done(|| invoke(self, op::CreateMeta { order, address })).map(record)
+    }
+
+    /// [`op::OpenMorsel`]
+    fn open_morsel(
+        self,
+        record: u32,
+        rights: Rights,
+        dst: impl Into<Place>,
+    ) -> Result<(), Status> {
+        invoke(self, op::OpenMorsel { record, rights, dst: dst.into() })
+    }
+
+    /// [`op::NextMorsel`]; `None` if there is none.
+    fn next_morsel(self, record: u32) -> Result<Option<MorselFacts>, Status> {
+        match until_done(|| invoke(self, op::NextMorsel { record })) {
+            Err(Status::Empty) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// [`op::PoolInfo`]
+    fn pool_info(self) -> Result<PoolFacts, Status> {
+        invoke(self, op::PoolInfo {})
+    }
+}
+
+impl<C: Cap> PoolCap for C {}
+
+fn record(value: Value) -> u32 {
+    value.value as u32
+}
+
+/// A slot with a Morsel.
+pub trait MorselCap: Cap {
+    /// [`op::PopulateMorsel`] of all of a range.
+    fn populate(self, first: u64, count: u64, large: bool) -> Result<(), Status> {
+        self.all(first, count, |first, count| invoke(self, op::PopulateMorsel { first, count, large }))
+    }
+
+    /// [`op::DiscardMorsel`] of all of a range.
+    fn discard(self, first: u64, count: u64) -> Result<(), Status> {
+        self.all(first, count, |first, count| invoke(self, op::DiscardMorsel { first, count }))
+    }
+
+    /// [`op::WriteBackMorsel`] of all of a range.
+    fn write_back(self, first: u64, count: u64) -> Result<(), Status> {
+        self.all(first, count, |first, count| invoke(self, op::WriteBackMorsel { first, count }))
+    }
+
+    /// Repeats a step until it has looked at a range.
+    #[doc(hidden)]
+    fn all(
+        self,
+        first: u64,
+        count: u64,
+        step: impl Fn(u64, u64) -> Result<Value, Status>,
+    ) -> Result<(), Status> {
+        let (mut at, end) = (first, first.saturating_add(count));
+        while at < end {
+            at = until_done(|| step(at, end - at))?.value;
+        }
+        Ok(())
+    }
+
+    /// [`op::PartMorsel`]
+    fn part(self, first: u64, order: u32, dst: impl Into<Place>) -> Result<(), Status> {
+        let dst = dst.into();
+        until_done(|| invoke(self, op::PartMorsel { first, order, dst }))
+    }
+
+    /// [`op::GrowMorsel`]
+    fn grow(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::GrowMorsel {}))
+    }
+
+    /// [`op::LimitMorsel`]
+    fn set_limit(self, bytes: u64) -> Result<(), Status> {
+        until_done(|| invoke(self, op::LimitMorsel { bytes }))
+    }
+
+    /// [`op::SnapshotMorsel`]: the number of its record.
+    fn snapshot(self, dst: impl Into<Place>) -> Result<u32, Status> {
+        let dst = dst.into();
+        until_done(|| invoke(self, op::SnapshotMorsel { dst })).map(record)
+    }
+
+    /// [`op::CommitMorsel`]
+    fn commit(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::CommitMorsel {}))
+    }
+
+    /// [`op::DestroyMorsel`]
+    fn destroy(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::DestroyMorsel {}))
+    }
+
+    /// [`op::MorselInfo`]
+    fn morsel_info(self) -> Result<MorselFacts, Status> {
+        invoke(self, op::MorselInfo {})
+    }
+
+    /// [`op::ReadMorsel`]
+    fn read_morsel(self, offset: u64, to: u64, bytes: u64) -> Result<Copied, Status> {
+        until_done(|| invoke(self, op::ReadMorsel { offset, to, bytes }))
+    }
+
+    /// [`op::WriteMorsel`]
+    fn write_morsel(self, offset: u64, from: u64, bytes: u64) -> Result<Copied, Status> {
+        until_done(|| invoke(self, op::WriteMorsel { offset, from, bytes }))
+    }
+}
+
+impl<C: Cap> MorselCap for C {}
