@@ -45,7 +45,9 @@ pub fn read_srat(entries: &[u8], info: &mut BootInfo) {
     });
     // Where memory may be added later says nothing about what is there already.
     for may_be_added in [true, false] {
-        for_entries(entries, header, |kind, entry| set_memory_node(info, kind, entry, may_be_added));
+        for_entries(entries, header, |kind, entry| {
+            set_memory_node(info, kind, entry, may_be_added)
+        });
     }
 }
 

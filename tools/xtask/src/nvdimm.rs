@@ -6,6 +6,7 @@
 
 use anyhow::{bail, ensure, Context, Result};
 use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -100,10 +101,9 @@ impl Module {
         );
         let named = || format!("--nvdimm {}", wish.file.display());
         let (file, bytes) = open_file(wish).with_context(named)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => bail!("{}: another machine has it", named()),
-            // A file system without locks.
-            _ => {}
+        // A file system without locks has none.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            bail!("{}: another machine has it", named());
         }
         let file_name = fs::canonicalize(&wish.file).with_context(named)?;
         Ok(Module { file: file_name, bytes, domain: wish.domain, _lock: file })
