@@ -105,8 +105,8 @@ impl Module {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             bail!("{}: another machine has it", named());
         }
-        let file_name = fs::canonicalize(&wish.file).with_context(named)?;
-        Ok(Module { file: file_name, bytes, domain: wish.domain, _lock: file })
+        let name = std::path::absolute(&wish.file).with_context(named)?;
+        Ok(Module { file: name, bytes, domain: wish.domain, _lock: file })
     }
 
     /// What follows the size of the memory, `mib` MiB, in the emulator's option `-m`: room for it. The room begins
