@@ -13,6 +13,7 @@ mod map;
 mod mappings;
 mod messages;
 mod operations;
+mod persistent;
 mod preemption;
 mod processor;
 mod protocol;
