@@ -57,7 +57,7 @@ impl Opening<'_> {
     pub fn cred(&self) -> Cred {
         self.procs.cred(self.caller.pid)
     }
-    fn names(&self) -> &memfs::Fs<files::Content<crate::caps::Slots>> {
+    fn names(&self) -> &memfs::Fs<crate::frames::Contents> {
         self.handles.tree.files().names()
     }
     /// May the process open `count` more?
@@ -129,7 +129,7 @@ impl Opening<'_> {
             return Err(Errno::ENOSPC);
         }
         let attr = self.names().inherited(dir, self.attr(op.mode), false)?;
-        let ino = self.handles.tree.files_mut().create_unnamed(0, attr)?;
+        let ino = self.handles.tree.files_mut().create_unnamed_in(dir, attr)?;
         self.opened(Object::File(ino), op.flags, None, Claim::Writes)
     }
 

@@ -5,6 +5,7 @@ use crate::cpuinfo;
 use crate::procs::Proc;
 use crate::procstatus::in_one_line;
 use crate::proctext::{in_ticks, Texts};
+use crate::system::System;
 use alloc::format;
 use alloc::string::String;
 use captypes::invocations::Counter;
@@ -24,7 +25,7 @@ impl Texts<'_> {
                 format!("{} {running}/{all} {}\n", self.load, self.procs.last_pid())
             }
             "meminfo" => self.meminfo(),
-            "mounts" => mounts(),
+            "mounts" => mounts(self.system),
             "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),
             "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
@@ -210,8 +211,13 @@ pub fn usage(proc: &Proc) -> Usage {
 }
 
 /// The text of `mounts`.
-pub fn mounts() -> String {
-    String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n")
+pub fn mounts(system: &System) -> String {
+    let mut text =
+        String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n");
+    if system.persistent_memory().is_some() {
+        text.push_str("pmem /pmem pmfs rw,relatime,dax=always 0 0\n");
+    }
+    text
 }
 
 /// Of each core, the ticks during which it had nothing to do.

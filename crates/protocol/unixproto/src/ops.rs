@@ -145,16 +145,18 @@ replies! {
         /// How many bytes; 0 at the end of the file.
         bytes: u64,
     }
-    /// An extent of a file. With a Frame capability, unless it is a hole (zeros).
+    /// An extent of a file. With a Frame capability, unless it is a hole (zeros); or with a Morsel, which is all of the file.
     Extent {
         /// The layout to which it belongs.
         layout: u32,
         /// Its first byte in the file, a multiple of 4096.
         start: u64,
-        /// Its bytes, a multiple of 4096: as many as the Frame has.
+        /// Its bytes, a multiple of 4096: as many as the Frame has, or the Morsel can have.
         bytes: u64,
         /// Size of the file.
         size: u64,
+        /// The capability is a Morsel.
+        is_morsel: bool,
     }
     /// A new offset.
     Offset {
@@ -716,6 +718,26 @@ requests! {
         /// archive get memory of their own first.
         write: bool
     ) -> Extent;
+    /// `fallocate`.
+    129 Allocate(
+        /// Description.
+        desc: u32,
+        /// `FALLOC_FL_*`.
+        mode: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64
+    ) -> ();
+    /// Answers when what was written to a part of a file survives, of whatever survives at all.
+    130 Sync(
+        /// Description.
+        desc: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64
+    ) -> ();
     /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
     /// Frames: whoever could write through one could read.
     106 WriteAt(

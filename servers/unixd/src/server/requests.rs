@@ -150,6 +150,8 @@ impl Unixd {
             Any::WriteBegin(op) => self.contents().write_begin(op),
             Any::FileExtent(op) => self.contents().file_extent(op),
             Any::WriteAt(op) => self.contents().write_at(call, op),
+            Any::Allocate(op) => self.contents().allocate(op),
+            Any::Sync(op) => self.contents().sync(op),
             Any::Splice(op) => self.splice(call, op),
             Any::DiskSize(op) => self.contents().disk_size(op),
             Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
