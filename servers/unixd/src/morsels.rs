@@ -92,7 +92,7 @@ impl Morsel {
 
     /// Takes pages away.
     pub fn discard(&self, from: u64, to: u64) -> Result<(), Errno> {
-        MorselCap::discard(self.cap(), from / PAGE, (to - from) / PAGE).map_err(errno_of)
+        self.cap().discard_pages(from / PAGE, (to - from) / PAGE).map_err(errno_of)
     }
 
     /// Clears bytes inside a page. One that is missing, or is cleared there already, stays as it is.
@@ -151,7 +151,7 @@ pub fn destroy(pool: CapAddr, number: u32) -> Result<(), Status> {
         slot.destroy()
     });
     if destroyed.is_err() {
-        Cap::discard(slot);
+        slot.discard();
     }
     let freed = domain::with(|domain| {
         domain.slots.free(slot);

@@ -2,10 +2,10 @@
 
 use crate::clock::SECOND;
 use crate::cpuinfo;
+use crate::nodes::Tree;
 use crate::procs::Proc;
 use crate::procstatus::in_one_line;
 use crate::proctext::{in_ticks, Texts};
-use crate::system::System;
 use alloc::format;
 use alloc::string::String;
 use captypes::invocations::Counter;
@@ -25,7 +25,7 @@ impl Texts<'_> {
                 format!("{} {running}/{all} {}\n", self.load, self.procs.last_pid())
             }
             "meminfo" => self.meminfo(),
-            "mounts" => mounts(self.system),
+            "mounts" => mounts(self.tree),
             "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),
             "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
@@ -211,10 +211,10 @@ pub fn usage(proc: &Proc) -> Usage {
 }
 
 /// The text of `mounts`.
-pub fn mounts(system: &System) -> String {
+pub fn mounts(tree: &Tree) -> String {
     let mut text =
         String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n");
-    if system.persistent_memory().is_some() {
+    if tree.files().memory_ref().pool.is_some() {
         text.push_str("pmem /pmem pmfs rw,relatime,dax=always 0 0\n");
     }
     text

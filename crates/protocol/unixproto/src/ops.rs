@@ -115,6 +115,8 @@ replies! {
         kind: u8,
         /// Inode number, the key for caches of contents.
         inode: u64,
+        /// The contents are a Morsel, and survive.
+        is_stored: bool,
     }
     /// A lock of somebody else.
     Locked {

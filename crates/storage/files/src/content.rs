@@ -552,7 +552,7 @@ impl<M: Memory> Files<M> {
 }
 
 /// What an offset or a size is answered that no file has.
-pub(crate) fn too_far(offset: u64) -> Errno {
+fn too_far(offset: u64) -> Errno {
     match offset > i64::MAX as u64 {
         true => Errno::EINVAL,
         false => Errno::EFBIG,

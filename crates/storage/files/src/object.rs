@@ -1,6 +1,6 @@
 //! Contents that survive: one object for each file, made when the file first gets a size.
 
-use crate::content::{pages, too_far};
+use crate::content::pages;
 use crate::{Content, Contents, Files, Memory, Refusal, Writer, PAGE};
 use memfs::{Ino, SIZE_MAX};
 use unixproto::Errno;
@@ -185,7 +185,7 @@ impl<M: Memory> Files<M> {
     ) -> Result<(), Refusal> {
         let end = offset.checked_add(bytes).ok_or(Errno::EFBIG)?;
         if end > SIZE_MAX {
-            return Err(too_far(end).into());
+            return Err(Errno::EFBIG.into());
         }
         let old = self.look(ino)?.0;
         let grows = matches!(how, Allocation::Extend | Allocation::Zero) && end > old;
@@ -194,9 +194,8 @@ impl<M: Memory> Files<M> {
         }
         match how {
             _ if !self.is_stored(ino) => match how {
-                Allocation::Keep => return Ok(()),
                 Allocation::Extend if grows => return self.resize(ino, end, writer),
-                Allocation::Extend => {}
+                Allocation::Extend | Allocation::Keep => return Ok(()),
                 Allocation::Punch | Allocation::Zero => return Err(Errno::EOPNOTSUPP.into()),
             },
             // There are no pages behind the end.

@@ -213,7 +213,7 @@ impl Unixd {
                 let Unixd { descs, tree, procs, locks, .. } = self;
                 locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
             }
-            Any::Describe(op) => self.descs.describe(pid, op.desc),
+            Any::Describe(op) => self.descs.describe(&self.tree, pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
             Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
             Any::Log(_) => self.log_text(call),

@@ -23,6 +23,7 @@ use unixproto::tty::FIONREAD;
 pub struct Regular {
     desc: u32,
     inode: u64,
+    is_stored: bool,
 }
 
 impl FileOps for Regular {
@@ -30,7 +31,8 @@ impl FileOps for Regular {
     const POSITIONED: bool = true;
 
     fn opened(opened: &Opened) -> Option<Regular> {
-        Some(Regular { desc: opened.desc, inode: opened.inode })
+        let &Opened { desc, inode, is_stored, .. } = opened;
+        Some(Regular { desc, inode, is_stored })
     }
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
@@ -80,23 +82,23 @@ impl FileOps for Regular {
         self.contents().map(Mapped::Contents)
     }
     fn contents(&self) -> Result<Contents> {
-        Ok(Contents { desc: self.desc, inode: self.inode })
+        let &Regular { desc, inode, is_stored } = self;
+        Ok(Contents { desc, inode, is_stored })
     }
     fn truncate(&self, mm: &mut Mm, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
         mm::truncated(mm, file.inode, size);
         Ok(0)
     }
-    /// Only ever makes the file longer: its holes stay holes.
-    fn allocate(&self, end: Option<u64>) -> Result<u64> {
-        let size = size_of(self)?;
-        if let Some(size) = end.filter(|end| *end > size) {
-            server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
-        }
+    fn allocate(&self, mode: u32, offset: u64, bytes: u64) -> Result<u64> {
+        server::call(op::Allocate { desc: self.desc, mode, offset, bytes })?;
         Ok(0)
     }
-    /// Nothing is ever behind.
-    fn sync(&self) -> Result<u64> {
+    /// Of what does not survive nothing is ever behind.
+    fn sync(&self, offset: u64, bytes: u64) -> Result<u64> {
+        if self.is_stored {
+            server::call(op::Sync { desc: self.desc, offset, bytes })?;
+        }
         Ok(0)
     }
     fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
