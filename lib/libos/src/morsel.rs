@@ -38,12 +38,7 @@ pub trait PoolCap: Cap {
     }
 
     /// [`op::OpenMorsel`]
-    fn open_morsel(
-        self,
-        record: u32,
-        rights: Rights,
-        dst: impl Into<Place>,
-    ) -> Result<(), Status> {
+    fn open_morsel(self, record: u32, rights: Rights, dst: impl Into<Place>) -> Result<(), Status> {
         invoke(self, op::OpenMorsel { record, rights, dst: dst.into() })
     }
 
@@ -71,7 +66,9 @@ fn record(value: Value) -> u32 {
 pub trait MorselCap: Cap {
     /// [`op::PopulateMorsel`] of all of a range.
     fn populate(self, first: u64, count: u64, large: bool) -> Result<(), Status> {
-        self.all(first, count, |first, count| invoke(self, op::PopulateMorsel { first, count, large }))
+        self.all(first, count, |first, count| {
+            invoke(self, op::PopulateMorsel { first, count, large })
+        })
     }
 
     /// [`op::DiscardMorsel`] of all of a range.
