@@ -13,14 +13,15 @@
 
 use crate::arch;
 use crate::cap::alone::is_alone_kind;
-use crate::cap::{attr, CapExt, HOME_RAM, MEMORY};
+use crate::cap::{attr, CapExt, HOME_RAM, MEMORY, MORSELS};
 use crate::driver::CpuDriver;
+use crate::morsels::{self, MORSEL};
 use crate::object::dcb::{CSPACE, FRAME, VSPACE};
 use crate::object::{Dcb, Obj, SlotRef, Table};
 use crate::vspace::{self, Mapping};
 use captypes::{CapType, Rights, Status};
 use mdb::{Class, RawCap};
-use paging::Flags;
+use paging::{Entry, Flags};
 
 /// A broken invariant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,8 @@ pub enum Broken {
     NotFree { base: u64 },
     /// A Loan is of no bytes or crosses what it may not, or no copy of its Frame says that it may be there.
     WrongLoan { base: u64, bytes: u64 },
+    /// Something shows an object for which nobody would be asked.
+    Uncounted { object: u64 },
     /// A dispatcher's cached fields differ from its slots.
     StaleCache { dispatcher: u64 },
     /// The kernel's map shows a page of a program.
@@ -76,8 +79,65 @@ pub fn check(local: &CpuDriver) -> Result<(), Broken> {
             _ => {}
         }
     }
+    for slot in local.caps.db.iter(MORSELS) {
+        check_morsel(local, slot)?;
+    }
     check_reclaimed(local)?;
     check_map(local)
+}
+
+/// What shows an object has it, and shows no more than its capability lets.
+fn check_morsel(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
+    let Some(mapping) = Mapping::of(&slot.cap()) else { return Ok(()) };
+    let (table, pools) = (mapping.table, local.core.cores.pools());
+    check_level(local, &mapping)?;
+    let covered = local.caps.db.nearest_ancestor(slot);
+    if !covered.is_some_and(|above| above.cap().is(CapType::Morsel)) {
+        return Err(Broken::NothingMapped { table, entry: mapping.entry });
+    }
+    let (object, first) = (mapping.base >> 36, mapping.base & (morsels::MOST_PAGES - 1));
+    for index in 0..mapping.count {
+        let entry = mapping.entry + index;
+        let value = Table::at(table).get(entry);
+        let pa = Entry::from_bits(value).address();
+        let marks = Flags::PRESENT.bits() | Flags::USER.bits() | MORSEL;
+        let shown = morsels::shown_by(pools, pa);
+        let right = match mapping.is_table || shown.is_some() {
+            true => shown == Some((object, first)),
+            false => pools.around(pa).is_some_and(|(pool, _)| pool == morsels::pool_of(object)),
+        };
+        if value & marks != marks || !right {
+            return Err(Broken::WrongEntry { table, entry, value });
+        }
+        check_rights(&mapping, entry, value)?;
+    }
+    if !pools.may_show(object) {
+        return Err(Broken::Uncounted { object });
+    }
+    Ok(())
+}
+
+/// The table of a Mapping is one of its level.
+fn check_level(local: &CpuDriver, mapping: &Mapping) -> Result<(), Broken> {
+    let (table, entry) = (mapping.table, mapping.entry);
+    let holder = local.caps.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
+    let level =
+        holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
+    match level == Some(mapping.level) {
+        true => Ok(()),
+        false => Err(Broken::NoTable { table, entry }),
+    }
+}
+
+/// An entry allows no more than its Mapping.
+fn check_rights(mapping: &Mapping, entry: u32, value: u64) -> Result<(), Broken> {
+    let write = value & Flags::WRITE.bits() != 0;
+    let execute = value & Flags::NO_EXECUTE.bits() == 0;
+    let may_write = Rights::WRITE.or(Rights::WRITE_ALONE).and(mapping.rights);
+    if write && may_write == Rights::NONE || execute && !mapping.rights.has(Rights::EXEC) {
+        return Err(Broken::TooManyRights { table: mapping.table, entry });
+    }
+    Ok(())
 }
 
 fn is_frame_of_dispatcher(local: &CpuDriver, page: u64) -> bool {
@@ -96,8 +156,9 @@ fn check_map(local: &CpuDriver) -> Result<(), Broken> {
             return;
         }
         let all = local.caps.db.overlapping(MEMORY, page, paging::PAGE, Class::All);
-        let mut programs =
-            all.map(|slot| slot.cap()).filter(|cap| cap.is_frame() || cap.is(CapType::Loan));
+        let mut programs = all
+            .map(|slot| slot.cap())
+            .filter(|cap| cap.is_frame() || cap.is(CapType::Loan) || cap.is(CapType::Pool));
         // What other cores know may be shared by dispatchers of theirs.
         let shares = |cap: &RawCap| cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0;
         let excused =
@@ -132,12 +193,7 @@ fn check_map(local: &CpuDriver) -> Result<(), Broken> {
 fn check_mapping(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
     let Some(mapping) = Mapping::of(&slot.cap()) else { return Ok(()) };
     let (table, entry) = (mapping.table, mapping.entry);
-    let holder = local.caps.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
-    let level =
-        holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
-    if level != Some(mapping.level) {
-        return Err(Broken::NoTable { table, entry });
-    }
+    check_level(local, &mapping)?;
     let bytes = vspace::mapped_bytes(&slot.cap());
     let rank = CapType::Pt.rank();
     let mapped = local.caps.db.surrounding(MEMORY, mapping.base, bytes, rank);
@@ -152,13 +208,8 @@ fn check_mapping(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
         if vspace::expected_entry(&mapping, index) != vspace::without_rights(value) {
             return Err(Broken::WrongEntry { table, entry: at, value });
         }
-        let write = value & Flags::WRITE.bits() != 0;
-        let execute = value & Flags::NO_EXECUTE.bits() == 0;
-        let may_write = Rights::WRITE.or(Rights::WRITE_ALONE).and(mapping.rights);
-        if write && may_write == Rights::NONE || execute && !mapping.rights.has(Rights::EXEC) {
-            return Err(Broken::TooManyRights { table, entry: at });
-        }
-        writable |= write;
+        check_rights(&mapping, at, value)?;
+        writable |= value & Flags::WRITE.bits() != 0;
     }
     if writable && !mapping.is_table {
         let mut objects = local.caps.db.overlapping(MEMORY, mapping.base, bytes, Class::Objects);
@@ -187,13 +238,25 @@ fn check_table(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
             index += 1;
             continue;
         }
-        let mapping = Mapping::at(cap.base, level, index, value);
-        let Some(mapping) = mapping.filter(|m| local.caps.db.find(&m.to_cap()).is_some()) else {
+        let pools = local.core.cores.pools();
+        let mapping = Mapping::at(pools, cap.base, level, index, value);
+        let found = mapping.filter(|m| local.caps.db.find(&m.to_cap()).is_some());
+        let mapping = found.or_else(|| borrowed(local, cap.base, index, value));
+        let Some(mapping) = mapping else {
             return Err(Broken::NoMapping { table: cap.base, entry: index, value });
         };
         index += mapping.count;
     }
     Ok(())
+}
+
+/// The Mapping of single pages of an object that begins at an entry.
+fn borrowed(local: &CpuDriver, table: u64, index: u32, value: u64) -> Option<Mapping> {
+    if value & MORSEL == 0 {
+        return None;
+    }
+    let all = local.caps.db.iter(MORSELS).filter_map(|slot| Mapping::of(&slot.cap()));
+    all.into_iter().find(|m| (m.table, m.entry, m.is_table) == (table, index, false))
 }
 
 fn check_loan(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {

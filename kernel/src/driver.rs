@@ -10,6 +10,7 @@ use crate::cores::{CoreId, Cores, ThisCore};
 use crate::dispatch::{Doorbell, Irqs, Scheduler};
 use crate::ipc::Monitor;
 use crate::log::Line;
+use crate::morsels::forming::PoolForming;
 use crate::reclaim::Reclaim;
 use crate::vspace::Translations;
 use captypes::invocations::Counter;
@@ -25,6 +26,8 @@ pub struct CpuDriver {
     pub caps: CapSpace,
     /// What translations must be invalidated.
     pub vm: Translations,
+    /// The pool that is formatted or recovered.
+    pub forming: PoolForming,
     /// Who runs.
     pub sched: Scheduler,
     /// Who is asked for what this core alone cannot do.
@@ -46,6 +49,7 @@ impl CpuDriver {
             core: ThisCore::ALONE,
             caps: CapSpace::new(),
             vm: Translations::new(),
+            forming: PoolForming::new(),
             sched: Scheduler::new(),
             monitor: Monitor::new(),
             reclaim: Reclaim::new(),

@@ -19,6 +19,7 @@ pub mod invoke;
 pub mod ipc;
 pub mod log;
 pub mod machine;
+pub mod morsels;
 pub mod object;
 pub mod occupancy;
 pub mod operations;

@@ -160,6 +160,20 @@ pub fn page_of_zeros() -> u64 {
     0x1000
 }
 
+/// Physical address of a table of `level` that shows nothing but that page, or of the page itself.
+pub fn table_of_zeros(level: usize) -> u64 {
+    page_of_zeros() + level as u64 * paging::PAGE
+}
+
+/// Begins to write the line with `at` back.
+///
+/// # Safety
+/// It is memory.
+pub unsafe fn write_back_line(_at: *const u8) {}
+
+/// Returns when what this core has begun to write back has arrived.
+pub fn write_back_fence() {}
+
 /// The upper half of every root page table, entries 256 to 511.
 fn kernel_half() -> &'static [u64; 256] {
     static ENTRIES: [u64; 256] = [0x8000_0000_0000_0123; 256];

@@ -262,7 +262,7 @@ impl CapSpace {
     /// May the entries of the Mapping `cap` change?
     #[inline(always)]
     pub(crate) fn check_entries(&self, cap: &RawCap) -> Result<(), Status> {
-        debug_assert!(cap.is(CapType::Mapping));
+        debug_assert!(super::mapping::is_mapping(cap));
         if cap.attrs & super::mapping::IN_ALONE == 0 || self.is_table_uncopied(cap.word) {
             Ok(())
         } else {

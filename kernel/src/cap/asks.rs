@@ -180,7 +180,7 @@ impl CapSpace {
     /// What [`Identity::relations`] says of other cores.
     pub(super) fn remote_relations(&self, cap: &RawCap) -> u64 {
         let of = |hint, bit| if cap.has_remote(hint) { bit } else { 0 };
-        if cap.is(CapType::Mapping) {
+        if super::mapping::is_mapping(cap) {
             return 0;
         }
         let foreign = if cap.is_foreign() { Identity::FOREIGN } else { 0 };

@@ -188,7 +188,7 @@ impl Db {
     /// Empties a slot in use with a Mapping.
     #[inline]
     pub fn remove_mapping(&mut self, slot: SlotRef) {
-        debug_assert!(slot.is_linked() && slot.cap().ty == CapType::Mapping as u8);
+        debug_assert!(slot.is_linked() && super::mapping::is_mapping(&slot.cap()));
         // SAFETY: it is in the database. (A Mapping is never the newest object.)
         unsafe { self.mdb.remove(slot.ptr()) };
     }

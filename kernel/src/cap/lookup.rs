@@ -1,6 +1,7 @@
 //! From a [`Place`] to a slot. Every number in it is user input.
 
 use super::alone::Held;
+use super::mapping::is_mapping;
 use super::CapSpace;
 use super::{attr, CapExt};
 use crate::object::{slot_at, Dcb, DcbRef, SlotRef, SlotRun};
@@ -214,7 +215,7 @@ pub fn mapping_to_change(caps: &CapSpace, dcb: DcbRef, place: Place) -> Result<S
     if slot.is_empty() {
         return Err(Status::Empty);
     }
-    if slot.cap().is(CapType::Mapping) {
+    if is_mapping(&slot.cap()) {
         caps.check_entries(&slot.cap())?;
     }
     Ok(slot)

@@ -13,6 +13,9 @@ pub const IS_TABLE: u16 = 8;
 /// Bit of `attrs`: the entries are in a table with the right `WRITE_ALONE`.
 pub const IN_ALONE: u16 = 16;
 
+/// Bit of `attrs`: a morsel is shown.
+pub const IS_MORSEL: u16 = 32;
+
 /// `aux` of a Mapping: the first entry, and above [`ENTRY_BITS`] the count less one.
 pub const ENTRY: u32 = 0x1ff;
 pub const ENTRY_BITS: u32 = 9;
@@ -24,6 +27,13 @@ pub fn mapped_bytes(cap: &RawCap) -> u64 {
         return PAGE;
     }
     u64::from((cap.aux >> ENTRY_BITS) + 1) << page_shift((cap.attrs & LEVEL) as u8)
+}
+
+/// The same of what shows a morsel, in pages of the object.
+#[inline(never)]
+pub fn shown_pages(cap: &RawCap) -> u64 {
+    let of_entry = 1 << (page_shift((cap.attrs & LEVEL) as u8) - 12);
+    u64::from((cap.aux >> ENTRY_BITS) + 1) * of_entry
 }
 
 /// What tells Mappings of the same range apart.
@@ -38,10 +48,23 @@ pub const fn page_shift(level: u8) -> u32 {
     3 + 9 * level as u32
 }
 
+/// Is it a record of entries?
+#[inline(always)]
+pub fn is_mapping(cap: &RawCap) -> bool {
+    cap.is(CapType::Mapping) || cap.is(CapType::MorselMapping)
+}
+
+/// Does it show pages of a morsel one by one?
+#[inline]
+pub fn is_borrowed(cap: &RawCap) -> bool {
+    cap.is(CapType::MorselMapping) && cap.attrs & IS_TABLE == 0
+}
+
 /// A Mapping, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Physical address of the first page, or of the mapped table.
+    /// Physical address of the first page, or of the mapped table; of a morsel the address of the first page in
+    /// its tree.
     pub base: u64,
     /// Physical address of the table with the entries.
     pub table: u64,
@@ -55,6 +78,8 @@ pub struct Mapping {
     pub rights: Rights,
     /// Do the entries change only while nobody else has the table?
     pub in_alone: bool,
+    /// Is a morsel shown?
+    pub is_morsel: bool,
 }
 
 impl Mapping {
@@ -68,12 +93,13 @@ impl Mapping {
         is_table: false,
         rights: Rights::NONE,
         in_alone: false,
+        is_morsel: false,
     };
 
     /// The Mapping in a capability; `None` for other types.
     #[inline]
     pub fn of(cap: &RawCap) -> Option<Mapping> {
-        cap.is(CapType::Mapping).then(|| Mapping {
+        is_mapping(cap).then(|| Mapping {
             base: cap.base,
             table: cap.word,
             entry: cap.aux & ENTRY,
@@ -82,6 +108,7 @@ impl Mapping {
             is_table: cap.attrs & IS_TABLE != 0,
             rights: Rights(cap.rights),
             in_alone: cap.attrs & IN_ALONE != 0,
+            is_morsel: cap.attrs & IS_MORSEL != 0,
         })
     }
 
@@ -90,10 +117,14 @@ impl Mapping {
     pub fn to_cap(self) -> RawCap {
         let is_table = if self.is_table { IS_TABLE } else { 0 };
         let in_alone = if self.in_alone { IN_ALONE } else { 0 };
+        let (ty, is_morsel) = match self.is_morsel {
+            true => (CapType::MorselMapping, IS_MORSEL),
+            false => (CapType::Mapping, 0),
+        };
         RawCap {
-            ty: CapType::Mapping as u8,
+            ty: ty as u8,
             rights: self.rights.0,
-            attrs: u16::from(self.level) | is_table | in_alone,
+            attrs: u16::from(self.level) | is_table | in_alone | is_morsel,
             aux: self.entry | (self.count - 1) << ENTRY_BITS,
             base: self.base,
             word: self.table,
@@ -108,7 +139,8 @@ impl Mapping {
 
     /// The part of `count` entries from the `first` on.
     pub fn part(self, first: u32, count: u32) -> Mapping {
-        let base = self.base + u64::from(first) * self.page_bytes();
+        let unit = if self.is_morsel { self.page_bytes() / PAGE } else { self.page_bytes() };
+        let base = self.base + u64::from(first) * unit;
         Mapping { base, entry: self.entry + first, count, ..self }
     }
 }

@@ -40,7 +40,7 @@ pub mod space;
 pub mod suspects;
 
 pub use db::Db;
-pub use policy::{CapPolicy, MEMORY};
+pub use policy::{CapPolicy, MEMORY, MORSELS};
 pub use space::CapSpace;
 
 use crate::object::{Obj, Object};

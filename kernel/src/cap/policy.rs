@@ -1,7 +1,8 @@
 //! The order of capabilities: what [`mdb`] must know about types.
 //!
 //! A Mapping's range is that of the pages that it maps, so that it derives from whatever covers
-//! them; its encoding is that of [`Mapping`](super::mapping::Mapping). Ports and interrupt
+//! them; its encoding is that of [`Mapping`](super::mapping::Mapping). Morsels are counted in pages of
+//! objects (see [`morsels`](crate::morsels)). Ports and interrupt
 //! lines are scaled to pages, as the database wants it.
 
 use captypes::types::IdentityField;
@@ -10,6 +11,9 @@ use mdb::{Policy, RawCap};
 
 /// The tree of physical memory.
 pub const MEMORY: u8 = captypes::Tree::Memory as u8;
+
+/// The tree of objects that are subtrees of page tables.
+pub const MORSELS: u8 = captypes::Tree::Morsel as u8;
 
 /// Units of objects that are not memory (ports, interrupt lines), as a shift.
 pub const SCALE: u32 = 12;
@@ -83,6 +87,9 @@ impl Policy for CapPolicy {
     fn range(cap: &RawCap) -> (u64, u64) {
         if cap.ty == CapType::Mapping as u8 {
             return (cap.base, super::mapping::mapped_bytes(cap));
+        }
+        if cap.ty == CapType::MorselMapping as u8 {
+            return (cap.base, super::mapping::shown_pages(cap));
         }
         (cap.base, cap.word)
     }

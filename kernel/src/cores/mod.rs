@@ -6,8 +6,11 @@
 //! and where somebody waits.
 
 mod here;
+mod pools;
 
 pub use here::ThisCore;
+use pools::PoolUse;
+pub use pools::{Pools, SharedPool, State as PoolState, MOST_POOLS};
 
 use captypes::invocations::Counter;
 use core::ops::Deref;
@@ -59,6 +62,10 @@ pub struct Shared {
     counters: [AtomicU64; Counter::ALL.len()],
     /// Somebody has rung, and nobody here has heard it yet; see [`captypes::op::RingCore`].
     pub rung: AtomicBool,
+    /// What it does with pools.
+    pub pool_use: PoolUse,
+    /// In the block of the first core: all pools.
+    pools: Pools,
     /// In the block of the first core: which have too little to do, and which too much.
     load: Load,
 }
@@ -86,6 +93,8 @@ impl Shared {
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],
             rung: AtomicBool::new(false),
+            pool_use: PoolUse::new(),
+            pools: Pools::new(),
             load: Load { idle: AtomicU64::new(0), waiting: AtomicU64::new(0) },
         }
     }
@@ -166,6 +175,12 @@ impl Cores {
     /// Are there none? There never are.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
+    }
+
+    /// All pools.
+    #[inline]
+    pub fn pools(self) -> &'static Pools {
+        &self.0[0].pools
     }
 
     /// The set of all.

@@ -34,6 +34,7 @@ pub use notify::{interrupted, is_upcalled, log_fault, receive_notifications};
 
 use crate::arch::VectorUnit;
 use crate::cores::{CoreId, ThisCore};
+use crate::morsels::Waiting;
 use crate::object::DcbRef;
 use crate::occupancy::Occupancy;
 use alarm::Alarm;
@@ -162,6 +163,17 @@ impl Scheduler {
     #[inline]
     pub fn vector_unit(&self) -> &VectorUnit {
         self.registers.unit()
+    }
+}
+
+impl Waiting for Scheduler {
+    #[inline]
+    fn wait(&mut self) {
+        self.wait_for_others();
+    }
+    #[inline]
+    fn with_vectors(&self, work: &mut dyn FnMut()) {
+        self.vector_unit().with(work);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{handlers, redirect, run, survived, Outcome};
 use crate::cap::lookup::{free_slot, held_slot, slot_to_change, slots, slots_to_change, used_slot};
+use crate::cap::mapping::is_mapping;
 use crate::cap::retype::Order;
 use crate::cap::CapExt;
 use crate::driver::CpuDriver;
@@ -9,7 +10,7 @@ use crate::object::dcb::flag;
 use crate::object::DcbRef;
 use crate::operations;
 use captypes::invocations::{AnyOp, CNodeOp, Count, IdOp, RamOp, Value};
-use captypes::{op, CapType, Invocation, Status};
+use captypes::{op, Invocation, Status};
 
 /// Of any capability.
 #[inline(always)]
@@ -118,7 +119,7 @@ handlers! {
         }
         let slot = slot?;
         let cap = slot.cap();
-        if cap.is(CapType::Mapping) {
+        if is_mapping(&cap) {
             local.caps.check_entries(&cap)?;
         }
         operations::delete::delete(local, slot)

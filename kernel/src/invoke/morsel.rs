@@ -1,17 +1,135 @@
 //! Invocations of Pools and Morsels.
 
-use super::Outcome;
+use super::{handlers, run, survived, Outcome};
+use crate::cap::lookup::{free_slot, used_slot};
 use crate::driver::CpuDriver;
+use crate::morsels::forming::Forming;
 use crate::object::DcbRef;
-use captypes::invocations::{MorselOp, PoolOp};
-use captypes::Status;
+use crate::operations::morsels;
+use captypes::invocations::{MorselOp, PoolOp, Value};
+use captypes::{op, Place, Status};
+use mdb::RawCap;
+use paging::PAGE;
 
 /// Of Pools.
-pub(super) fn dispatch(_local: &mut CpuDriver, _dcb: DcbRef, _op: PoolOp) -> Outcome {
-    Status::Unsupported.to_word()
+#[inline(never)]
+pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: PoolOp) -> Outcome {
+    match op {
+        PoolOp::FormatPool => format(local, dcb),
+        PoolOp::RecoverPool => recover(local, dcb),
+        PoolOp::CreateMorsel => create(local, dcb),
+        PoolOp::CreateMeta => create_meta(local, dcb),
+        PoolOp::OpenMorsel => open(local, dcb),
+        PoolOp::NextMorsel => next(local, dcb),
+        PoolOp::PoolInfo => pool_info(local, dcb),
+    }
 }
 
 /// Of Morsels.
-pub(super) fn dispatch_morsel(_local: &mut CpuDriver, _dcb: DcbRef, _op: MorselOp) -> Outcome {
-    Status::Unsupported.to_word()
+#[inline(never)]
+pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) -> Outcome {
+    local.caps.budget.begin();
+    let outcome = match op {
+        MorselOp::PopulateMorsel => populate(local, dcb),
+        MorselOp::DiscardMorsel => discard(local, dcb),
+        MorselOp::PartMorsel => part(local, dcb),
+        MorselOp::GrowMorsel => grow(local, dcb),
+        MorselOp::LimitMorsel => limit(local, dcb),
+        MorselOp::SnapshotMorsel => snapshot(local, dcb),
+        MorselOp::CommitMorsel => commit(local, dcb),
+        MorselOp::DestroyMorsel => destroy(local, dcb),
+        MorselOp::MorselInfo => info(local, dcb),
+        MorselOp::ReadMorsel => read(local, dcb),
+        MorselOp::WriteMorsel => write(local, dcb),
+        MorselOp::WriteBackMorsel => write_back(local, dcb),
+    };
+    survived(local, dcb, outcome)
+}
+
+fn form(local: &mut CpuDriver, pool: &RawCap, what: Forming, domain: u32) -> Result<(), Status> {
+    if domain > 1 {
+        return Err(Status::Invalid);
+    }
+    if pool.base & (captypes::place::POOL_BYTES - 1) != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let CpuDriver { core, forming, sched, .. } = local;
+    forming.step(*core, (pool.base, pool.word / PAGE), what, domain == 1, sched)
+}
+
+/// The capability that is invoked, as the table says.
+fn of<I: captypes::Invocation>(dcb: DcbRef, target: Place) -> Result<RawCap, Status> {
+    super::invoked::<I>(dcb, target)
+}
+
+handlers! {
+    format(FormatPool) = |local, d, target, a| {
+        form(local, &of::<op::FormatPool>(d, target)?, Forming::Format, a.domain)
+    };
+    recover(RecoverPool) = |local, d, target, a| {
+        form(local, &of::<op::RecoverPool>(d, target)?, Forming::Recover, a.domain)
+    };
+    create(CreateMorsel) = |local, d, target, a| {
+        let (pool, dst) = (of::<op::CreateMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
+        morsels::create(local, &pool, a.order, dst).map(|value| Value { value })
+    };
+    create_meta(CreateMeta) = |local, d, target, a| {
+        let pool = of::<op::CreateMeta>(d, target)?;
+        morsels::create_meta(local, &pool, a.order, a.address).map(|value| Value { value })
+    };
+    open(OpenMorsel) = |local, d, target, a| {
+        let (pool, dst) = (of::<op::OpenMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
+        morsels::open(local, &pool, a.record, a.rights, dst)
+    };
+    next(NextMorsel) = |local, d, target, a| {
+        morsels::next(local, &of::<op::NextMorsel>(d, target)?, a.record)
+    };
+    pool_info(PoolInfo) = |local, d, target, _| {
+        morsels::pool_info(local, &of::<op::PoolInfo>(d, target)?)
+    };
+    populate(PopulateMorsel) = |local, d, target, a| {
+        let cap = of::<op::PopulateMorsel>(d, target)?;
+        morsels::populate(local, &cap, (a.first, a.count), a.large).map(|value| Value { value })
+    };
+    discard(DiscardMorsel) = |local, d, target, a| {
+        let cap = of::<op::DiscardMorsel>(d, target)?;
+        morsels::discard(local, &cap, (a.first, a.count)).map(|value| Value { value })
+    };
+    part(PartMorsel) = |local, d, target, a| {
+        of::<op::PartMorsel>(d, target)?;
+        let (from, dst) = (used_slot(d, target)?, free_slot(&local.caps, d, a.dst)?);
+        morsels::part(local, from, a.first, a.order, dst)
+    };
+    grow(GrowMorsel) = |local, d, target, _| {
+        morsels::grow(local, &of::<op::GrowMorsel>(d, target)?)
+    };
+    limit(LimitMorsel) = |local, d, target, a| {
+        morsels::limit(local, &of::<op::LimitMorsel>(d, target)?, a.bytes)
+    };
+    snapshot(SnapshotMorsel) = |local, d, target, a| {
+        let (cap, dst) = (of::<op::SnapshotMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
+        morsels::snapshot(local, &cap, dst).map(|value| Value { value })
+    };
+    commit(CommitMorsel) = |local, d, target, _| {
+        morsels::commit(local, &of::<op::CommitMorsel>(d, target)?)
+    };
+    destroy(DestroyMorsel) = |local, d, target, _| {
+        of::<op::DestroyMorsel>(d, target)?;
+        morsels::destroy(local, crate::cap::lookup::slot_to_change(&local.caps, d, target)?)
+    };
+    info(MorselInfo) = |local, d, target, _| {
+        morsels::info(local, &of::<op::MorselInfo>(d, target)?)
+    };
+    read(ReadMorsel) = |local, d, target, a| {
+        let (cap, root) = (of::<op::ReadMorsel>(d, target)?, d.root.get());
+        morsels::read(local, &cap, root, (a.offset, a.to, a.bytes))
+    };
+    write(WriteMorsel) = |local, d, target, a| {
+        let (cap, root) = (of::<op::WriteMorsel>(d, target)?, d.root.get());
+        morsels::write(local, &cap, root, (a.offset, a.from, a.bytes))
+    };
+    write_back(WriteBackMorsel) = |local, d, target, a| {
+        let cap = of::<op::WriteBackMorsel>(d, target)?;
+        morsels::write_back(local, &cap, (a.first, a.count)).map(|value| Value { value })
+    };
 }

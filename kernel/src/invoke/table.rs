@@ -4,10 +4,13 @@ use super::{handlers, run, Outcome};
 use crate::cap::lookup::{
     free_slot, held_slot, held_slots, mapping_to_change, slots_to_change, used_slot,
 };
+use crate::cap::CapExt;
 use crate::driver::CpuDriver;
 use crate::object::DcbRef;
+use crate::operations::morsels;
 use crate::vspace::{self, MapArgs};
 use captypes::invocations::{MappingOp, TableOp, TranslationOp, Value};
+use captypes::CapType;
 
 /// Of page tables.
 #[inline(always)]
@@ -49,6 +52,9 @@ handlers! {
         let args = MapArgs { entry: a.entry, count: a.count, offset: a.offset, flags: a.flags };
         let (table, src) = (used_slot(d, target)?, held_slot(d, a.src)?);
         let dst = free_slot(&local.caps, d, a.mapping)?;
+        if src.slot.cap().is(CapType::Morsel) {
+            return morsels::map(local, table, src, args, dst);
+        }
         local.vm.map(&mut local.caps, local.sched.vector_unit(), table, src, args, dst)
     };
     map_many(MapMany) = |local, d, target, a| {
@@ -81,6 +87,9 @@ handlers! {
     };
     replace(Replace) = |local, d, target, a| {
         let (mapping, src) = (mapping_to_change(&local.caps, d, target)?, held_slot(d, a.src)?);
+        if src.slot.cap().is(CapType::Morsel) {
+            return morsels::replace(local, mapping, src, a.flags);
+        }
         local.vm.replace(&mut local.caps, mapping, src, a.flags)
     };
     locate(Locate) = |local, d, target, a| {

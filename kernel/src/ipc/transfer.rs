@@ -3,11 +3,12 @@
 
 use super::redirected;
 use crate::cap::lookup;
+use crate::cap::mapping::is_mapping;
 use crate::cap::CapSpace;
 use crate::object::dcb::flag;
 use crate::object::DcbRef;
 use captypes::invocations::{received, Counter, MOVE_CAPS};
-use captypes::{CapType, Place};
+use captypes::Place;
 
 /// Capabilities that a message may carry.
 const MOST_CAPS: u64 = 4;
@@ -78,7 +79,7 @@ fn copy_caps(caps: &mut CapSpace, from: DcbRef, to: DcbRef, count: u64) -> u64 {
     let (Ok(source), Ok(target)) = (source, target) else { return 0 };
     for n in 0..count {
         let (src, dst) = (source.get(n), target.get(n));
-        let mapping = src.cap().ty == CapType::Mapping as u8;
+        let mapping = is_mapping(&src.cap());
         if src.is_empty() || mapping || !dst.is_empty() {
             return u64::from(n);
         }

@@ -145,6 +145,32 @@ impl UserWord {
 /// An address of a page of memory of programs, until it is dropped.
 pub type Seen = Buf<'static, Maps>;
 
+/// A word of a pool: of its allocator, of a table of its objects, or of one of their pages. All cores change them.
+pub struct PoolWord {
+    seen: Seen,
+    offset: usize,
+}
+
+impl PoolWord {
+    /// The word at physical address `pa`, a multiple of 8.
+    #[inline(always)]
+    pub fn at(pa: u64) -> PoolWord {
+        PoolWord { seen: see(pa & !(PAGE - 1)), offset: (pa % PAGE) as usize & !7 }
+    }
+    /// The word.
+    #[inline(always)]
+    pub fn cell(&self) -> &AtomicU64 {
+        let at = (self.seen.address() + self.offset) as *const AtomicU64;
+        // SAFETY: in the page that is seen as long as this lives; there are only atomic accesses, and those of programs.
+        unsafe { &*at }
+    }
+    /// Begins to write the line with it back.
+    pub fn write_back(&self) {
+        // SAFETY: memory that is seen.
+        unsafe { arch::write_back_line(self.cell().as_ptr().cast_const().cast()) };
+    }
+}
+
 /// Sees the page at `pa`, a multiple of 4 KiB.
 #[inline(always)]
 pub fn see(pa: u64) -> Seen {
@@ -212,6 +238,15 @@ pub fn copy_bytes(dst: u64, src: u64, bytes: u64) {
     let source = (from.address() + from_offset) as *const u8;
     // SAFETY: memory of programs, to which no reference exists.
     unsafe { arch::copy_bytes(target, source, bytes as usize) };
+}
+
+/// Fills bytes of one page of a program with zeros.
+pub fn zero_bytes(dst: u64, bytes: u64) {
+    let (to, offset) = see_byte(dst);
+    debug_assert!(offset + bytes as usize <= PAGE as usize);
+    let target = (to.address() + offset) as *mut u8;
+    // SAFETY: memory of programs, to which no reference exists.
+    unsafe { target.write_bytes(0, bytes as usize) };
 }
 
 /// Sees the page with a byte, which is so far from its beginning.

@@ -1,13 +1,13 @@
 //! Copies of pages: what copy-on-write asks for.
 
 use super::delete::delete_slot;
+use super::morsels::copy_page;
 use crate::cap::alone::Held;
 use crate::cap::{made_attrs, memory_cap, CapExt};
 use crate::driver::CpuDriver;
 use crate::object::{mem, SlotRef, SlotRun};
 use captypes::invocations::Counter;
 use captypes::{op, CapType, ObjectKind, Rights, Status};
-use mdb::RawCap;
 use paging::PAGE;
 
 /// Most bytes that one invocation copies.
@@ -42,27 +42,37 @@ fn make_copy(
     let op::RetypeCopy { offset, src_offset, bytes, alone, .. } = args;
     let original = from.slot;
     let (source, frame) = (ram.cap(), original.cap());
-    if source.kind() != CapType::Ram || !frame.is(CapType::Frame) {
+    let is_morsel = frame.is(CapType::Morsel);
+    if source.kind() != CapType::Ram || !frame.is(CapType::Frame) && !is_morsel {
         return Err(Status::WrongType);
+    }
+    if is_morsel && dst == original {
+        return Err(Status::Occupied);
     }
     if !frame.rights_set().has(Rights::READ) {
         return Err(Status::NoRights);
     }
-    let are_pages = |offset: u64, cap: &RawCap| {
-        (offset | bytes) & (PAGE - 1) == 0 && offset < cap.word && bytes <= cap.word - offset
+    let are_pages = |offset: u64, size: u64| {
+        (offset | bytes) & (PAGE - 1) == 0 && offset < size && bytes <= size - offset
     };
+    let has = if is_morsel { frame.word.saturating_mul(PAGE) } else { frame.word };
     let right_size = bytes != 0 && bytes <= MOST_COPIED;
-    if !right_size || !are_pages(offset, &source) || !are_pages(src_offset, &frame) {
+    if !right_size || !are_pages(offset, source.word) || !are_pages(src_offset, has) {
         return Err(Status::OutOfRange);
     }
     let base = source.base + offset;
     let near = cpu.caps.free_range(ram, &source, base, bytes)?;
     cpu.caps.check_source(ram, &source, base, bytes)?;
-    let allowed = cpu.sched.vector_unit().borrow();
-    for at in (0..bytes).step_by(PAGE as usize) {
-        mem::copy_page(base + at, frame.base + src_offset + at);
+    if is_morsel {
+        for at in (0..bytes).step_by(PAGE as usize) {
+            copy_page(cpu, &frame, (src_offset + at) / PAGE, base + at)?;
+        }
+    } else {
+        let _allowed = cpu.sched.vector_unit().borrow();
+        for at in (0..bytes).step_by(PAGE as usize) {
+            mem::copy_page(base + at, frame.base + src_offset + at);
+        }
     }
-    drop(allowed);
     if dst == original {
         cpu.core.add(Counter::PageCopies, bytes / PAGE);
         delete_slot(cpu, original)?;

@@ -19,6 +19,7 @@
 
 use super::endpoints::close_endpoint;
 use super::leave::{drop_foreign, leave_memory, leave_slot};
+use super::morsels::{close_pool, unmap_morsel};
 use super::protocol::delete_swept;
 use super::reclaim::reclaim;
 use super::retire::retire;
@@ -27,6 +28,7 @@ use crate::cap::asks::comes_home;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::dying::contents;
 use crate::cap::loans::pages_of;
+use crate::cap::mapping::is_mapping;
 use crate::cap::protocol::keeps_memory;
 use crate::cap::{attr, CapExt, CapSpace, MEMORY};
 use crate::dispatch::Scheduler;
@@ -78,7 +80,7 @@ pub fn delete_range(cpu: &mut CpuDriver, slots: SlotRun) -> Result<Count, Status
     let mut ends = Ok(());
     while at < slots.len() {
         let cap = slots.get(at).cap();
-        if cap.is(CapType::Mapping) {
+        if is_mapping(&cap) {
             ends = cpu.caps.check_entries(&cap);
             if ends.is_err() {
                 break;
@@ -266,7 +268,9 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         Finaliser::Unbind => cpu.irqs.unbind(crate::dispatch::lines(cap)),
         Finaliser::Return => return return_loan(cpu, slot, cap, above.as_ref()),
         Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
-        Finaliser::Forget | Finaliser::ClosePool | Finaliser::UnmapMorsel => {}
+        Finaliser::ClosePool => close_pool(cpu, cap)?,
+        Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap)?,
+        Finaliser::Forget => {}
         // Not here: see `delete_last`.
         Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
     }

@@ -11,6 +11,7 @@
 //! | `copy` | copies of pages, in the place of what they are copies of |
 //! | `calls` | copies of what callers lend |
 //! | `loans` | lending, recalling, and copies of what was lent |
+//! | `morsels` | pools and their objects |
 //! | `resize` | another root for a CSpace |
 //! | `configure` | what dispatchers are given |
 
@@ -22,6 +23,7 @@ pub mod delete;
 pub mod endpoints;
 pub mod leave;
 pub mod loans;
+pub mod morsels;
 pub mod protocol;
 pub mod reclaim;
 pub mod resize;

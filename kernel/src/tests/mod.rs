@@ -12,6 +12,7 @@ mod machine;
 mod map;
 mod mappings;
 mod messages;
+mod morsels;
 mod operations;
 mod persistent;
 mod preemption;

@@ -3,7 +3,7 @@
 use super::Translations;
 use super::ALONE;
 use crate::cap::alone::{is_alone_kind, Held};
-use crate::cap::mapping::{ENTRY, IS_TABLE};
+use crate::cap::mapping::{ENTRY, IS_MORSEL, IS_TABLE};
 use crate::cap::CapExt;
 use crate::cap::CapSpace;
 use crate::object::{SlotRef, Table};
@@ -66,7 +66,7 @@ impl Translations {
         cap: &RawCap,
         granted: MapFlags,
     ) {
-        if cap.attrs & IS_TABLE != 0 && granted.has(MapFlags::WRITE) {
+        if cap.attrs & (IS_TABLE | IS_MORSEL) == IS_TABLE && granted.has(MapFlags::WRITE) {
             self.settle_mapped(caps, slot, cap);
         }
     }

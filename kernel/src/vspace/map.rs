@@ -176,6 +176,7 @@ impl Translations {
             is_table: target.is_table(),
             rights: target.rights(),
             in_alone: is_alone_kind(own.rights_set()),
+            is_morsel: false,
         };
         if target.is_table() {
             self.adds_places(unit, base, level - 1);
@@ -227,6 +228,7 @@ impl Translations {
             is_table: false,
             rights,
             in_alone: is_alone_kind(own.rights_set()),
+            is_morsel: false,
         };
         caps.db.insert_mapping(dst, mapping.to_cap(), from.slot);
         Ok(())
@@ -255,7 +257,10 @@ impl Translations {
         caps.remove_mapping(slot);
         let before = Table::at(old.table).swap(old.entry, base | bits);
         self.forget(caps, old.table, cap.attrs, old.entry, before, flags);
-        let mapping = Mapping { base, rights: target.rights(), ..old };
+        let mapping = Mapping { base, rights: target.rights(), is_morsel: false, ..old };
+        if old.is_morsel {
+            self.shows_no_more(&cap);
+        }
         caps.db.insert_near(slot, mapping.to_cap(), src);
         Ok(())
     }

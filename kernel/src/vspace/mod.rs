@@ -11,6 +11,7 @@
 //!                    bits 9, 10    count - 1, high bits
 //!                    bits 52..59   count - 1, low bits
 //!                    bit 59        page of a Frame that is written to only while alone
+//!                    bit 60        of a morsel
 //! RawCap             base   physical address of the first page (or of the table below)
 //!                    word   physical address of the table
 //!                    aux    first entry, and count - 1 from bit 9 up
@@ -22,6 +23,7 @@
 mod address;
 mod grant;
 mod map;
+mod morsel;
 mod protect;
 mod shootdown;
 mod status;
@@ -31,12 +33,15 @@ mod zero;
 
 pub use address::{locate, places_below, Place, Places, MOST_PLACES};
 pub use map::{read_entry, MapArgs};
+pub use morsel::Shown;
 pub use tlb::Translations;
 pub(crate) use zero::{is_sound, is_zero_page};
 
 use crate::arch;
 use crate::cap::alone::is_alone_kind;
 pub use crate::cap::mapping::{mapped_bytes, Mapping};
+use crate::cores::Pools;
+use crate::morsels::{self, MORSEL};
 use captypes::invocations::MapFlags;
 use captypes::Rights;
 use paging::{Entry, Flags, Level};
@@ -56,7 +61,7 @@ const FIRST_BITS: u64 = FIRST | 3 << COUNT_HIGH | 0x7f << COUNT_LOW;
 /// use it, are off.)
 pub(crate) const ALONE: u64 = 1 << 59;
 /// All bits that the kernel keeps in entries.
-const OWN_BITS: u64 = FIRST_BITS | ALONE;
+const OWN_BITS: u64 = FIRST_BITS | ALONE | MORSEL;
 
 /// The bits of the first entry of a Mapping.
 #[inline]
@@ -73,20 +78,33 @@ fn count_in(entry: u64) -> u32 {
 
 impl Mapping {
     /// What the database would hold for the Mapping that begins at entry `index` of a table, if
-    /// one does.
-    pub(crate) fn at(table: u64, level: u8, index: u32, entry: u64) -> Option<Mapping> {
+    /// one does. `None` also for one of single pages of a morsel, which only the database knows.
+    pub(crate) fn at(
+        pools: &Pools,
+        table: u64,
+        level: u8,
+        index: u32,
+        entry: u64,
+    ) -> Option<Mapping> {
         if entry & FIRST == 0 {
             return None;
         }
         let bits = Entry::from_bits(entry);
-        let is_table = is_table(level, entry);
+        let (is_table, is_morsel) = (is_table(level, entry), entry & MORSEL != 0);
         let base = match Level::from_number(level) {
             Some(level) if !is_table => bits.page_address(level),
             _ => bits.address(),
         };
-        let count = count_in(entry);
-        let (rights, in_alone) = (Rights::NONE, false);
-        Some(Mapping { base, table, entry: index, count, level, is_table, rights, in_alone })
+        let base = if is_morsel {
+            let (object, first) = morsels::shown_by(pools, base)?;
+            morsels::key(object, first)
+        } else {
+            base
+        };
+        let (count, rights) = (count_in(entry), Rights::NONE);
+        let in_alone = false;
+        let entry = index;
+        Some(Mapping { base, table, entry, count, level, is_table, rights, in_alone, is_morsel })
     }
 }
 

@@ -6,7 +6,7 @@ use super::Translations;
 use super::{rights_bits, Mapping, RIGHTS_BITS};
 use crate::cap::alone::Held;
 use crate::cap::loans::pages_of;
-use crate::cap::mapping::{ENTRY, ENTRY_BITS};
+use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS};
 use crate::cap::CapExt;
 use crate::cap::{CapSpace, MEMORY};
 use crate::object::{SlotRef, SlotRun, Table};
@@ -143,7 +143,7 @@ impl Translations {
         let (mut count, mut stale) = (0, false);
         for slot in slots.each() {
             let cap = slot.cap();
-            if !cap.is(CapType::Mapping) {
+            if !is_mapping(&cap) {
                 continue;
             }
             let mut allowed = flags;
@@ -168,7 +168,7 @@ impl Translations {
         let mut known = None;
         for slot in slots.each() {
             let cap = slot.cap();
-            if !cap.is(CapType::Mapping) {
+            if !is_mapping(&cap) {
                 continue;
             }
             let count = count_of(&cap);
@@ -261,7 +261,7 @@ fn check_one(
     table: &mut u64,
 ) -> Result<(), Status> {
     let cap = slot.cap();
-    if !cap.is(CapType::Mapping) {
+    if !is_mapping(&cap) {
         return Ok(());
     }
     if cap.word != *table {
@@ -274,7 +274,7 @@ fn check_one(
 /// Entries of all Mappings in `slots`.
 #[inline(never)]
 fn entries_of(slots: SlotRun) -> u32 {
-    let mappings = slots.each().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping));
+    let mappings = slots.each().map(|slot| slot.cap()).filter(is_mapping);
     mappings.map(|cap| count_of(&cap)).sum()
 }
 
@@ -291,7 +291,7 @@ fn set_each(slots: SlotRun, shared: bool, bits: u64) -> (u32, bool) {
     let (mut count, mut stale) = (0, false);
     for slot in slots.each() {
         let cap = slot.cap();
-        if cap.is(CapType::Mapping) {
+        if is_mapping(&cap) {
             stale |= set_rights(&cap, 0, count_of(&cap), bits, shared);
             count += 1;
         }

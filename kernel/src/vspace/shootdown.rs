@@ -26,13 +26,11 @@
 use super::address::{Found, Place};
 use super::Translations;
 use crate::arch;
-use crate::cap::mapping::{ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
-use crate::cap::CapExt;
+use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
 use crate::cap::CapSpace;
 use crate::cores::{CoreId, ThisCore};
 use crate::object::{SlotRun, Table};
 use captypes::invocations::{Counter, MapFlags};
-use captypes::CapType;
 use paging::Flags;
 use shootdown::{concerned, running, Forget, Pages};
 
@@ -159,7 +157,7 @@ impl Translations {
         flags: MapFlags,
     ) {
         let mut last = 0;
-        for cap in slots.iter().map(|slot| slot.cap()).filter(|cap| cap.is(CapType::Mapping)) {
+        for cap in slots.iter().map(|slot| slot.cap()).filter(is_mapping) {
             if cap.word == last && self.elsewhere.what.is_everything() {
                 continue;
             }
@@ -182,6 +180,7 @@ impl Translations {
         if asked {
             self.await_answers(wait);
         }
+        self.forget_unshown();
     }
 
     /// Has others forget what this event has taken away so far.

@@ -8,6 +8,7 @@ use crate::cap::budget::{Pause, Progress};
 use crate::cap::mapping::{ENTRY, ENTRY_BITS};
 use crate::cap::CapSpace;
 use crate::cap::{CapExt, MEMORY};
+use crate::morsels::MORSEL;
 use crate::object::{SlotRef, Table};
 use captypes::invocations::MapFlags;
 use captypes::{CapType, Rights, Status};
@@ -95,7 +96,11 @@ impl Translations {
     /// Removes a Mapping with its entries.
     #[inline]
     pub(crate) fn remove_mapping(&mut self, caps: &mut CapSpace, slot: SlotRef) {
-        self.clear_mapping(caps, &slot.cap());
+        let cap = slot.cap();
+        self.clear_mapping(caps, &cap);
+        if cap.is(CapType::MorselMapping) {
+            self.shows_no_more(&cap);
+        }
         caps.remove_mapping(slot);
     }
 
@@ -263,26 +268,37 @@ impl Translations {
             if !caps.spend(STEPS_OF_SEARCH) {
                 return Err(Pause::Again);
             }
-            self.remove_at(caps, cap.base, level, index, table.get(index));
+            self.remove_at(caps, cap.base, level, index, table.get(index))?;
             index = table.next_used(index, end);
         }
         Ok(())
     }
 
     /// Removes the Mapping that begins at an entry in use, or the zero page from it.
-    fn remove_at(&mut self, caps: &mut CapSpace, table: u64, level: u8, index: u32, entry: u64) {
+    fn remove_at(
+        &mut self,
+        caps: &mut CapSpace,
+        table: u64,
+        level: u8,
+        index: u32,
+        entry: u64,
+    ) -> Progress {
         if is_zero_page(level, entry) {
-            return self.remove_zero(caps, table, index);
+            self.remove_zero(caps, table, index);
+            return Ok(());
         }
-        let key = Mapping::at(table, level, index, entry).map(Mapping::to_cap);
+        let pools = self.core().cores.pools();
+        let key = Mapping::at(pools, table, level, index, entry).map(Mapping::to_cap);
         match key.and_then(|key| caps.db.find(&key)) {
             Some(slot) => self.remove_mapping(caps, slot),
+            None if entry & MORSEL != 0 => return self.remove_borrowed(caps, table, index),
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
                 self.forget_everything();
             }
         }
+        Ok(())
     }
 
     /// Removes entries `first..first + count` of the Mapping in `slot`; see
@@ -306,11 +322,17 @@ impl Translations {
         let spare = if first > 0 && behind > 0 { Some(rest?) } else { None };
         let kept = caps.db.nearest_ancestor(slot);
         self.clear_many(caps, &cap, mapping.entry + first, count, flags);
+        if mapping.is_morsel && count == mapping.count {
+            self.shows_no_more(&cap);
+        }
         caps.remove_mapping(slot);
         let tail = (behind > 0).then(|| mapping.part(first + count, behind));
         if first > 0 {
             self.restore(caps, slot, mapping.part(0, first), kept);
             if let (Some(tail), Some(spare)) = (tail, spare) {
+                if mapping.is_morsel {
+                    self.shows(&cap);
+                }
                 self.restore(caps, spare, tail, kept);
             }
         } else if let Some(tail) = tail {

@@ -26,6 +26,7 @@
 //! | [`discard`](Morsels::discard), [`limit`](Morsels::limit), [`destroy`](Morsels::destroy) | in steps | `take` |
 //! | [`create_meta`](Morsels::create_meta) | a page that says where another object is to be mapped | `meta` |
 //! | [`commit`](Morsels::commit) | what is found after a power failure, whatever was stored since | `commit` |
+//! | [`own_page`](Morsels::own_page), [`look_at`](Morsels::look_at), [`write_back_pages`](Morsels::write_back_pages) | pages by themselves | `pages` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
 //! # When the power fails
@@ -57,6 +58,7 @@ mod durable;
 mod link;
 mod memory;
 mod meta;
+mod pages;
 mod record;
 mod recover;
 mod shape;

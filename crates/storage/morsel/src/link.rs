@@ -170,6 +170,14 @@ impl Link {
     pub fn raised(self) -> Link {
         self.with(Flags::WRITE)
     }
+    /// Was its page written to since the mark was cleared?
+    pub fn is_dirty(self) -> bool {
+        self.has(Flags::DIRTY)
+    }
+    /// Without that mark.
+    pub fn clean(self) -> Link {
+        self.without(Flags::DIRTY)
+    }
     pub fn entered(self) -> Link {
         self.with(ENTERED)
     }

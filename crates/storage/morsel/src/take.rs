@@ -66,7 +66,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 if self.load(at).shows_zeros() {
                     self.clear(record, at, 1, level, below.clone(), &mut limbo);
                 }
-                below.end
+                below.end + self.empty_behind(at) * crate::span(level)
             }
             Ok(Found::Table(page)) => {
                 self.zero_in_place(page);
@@ -90,6 +90,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             }
         };
         Ok((next.min(end), limbo))
+    }
+
+    /// How many entries of a table behind one are empty, up to the first that is not.
+    fn empty_behind(&self, at: At) -> u64 {
+        let behind = at.index + 1..paging::ENTRIES;
+        behind.take_while(|&n| self.load(At::new(at.frame, n)).is_empty()).count() as u64
     }
 
     fn zero_in_place(&self, page: Frame) {

@@ -23,7 +23,7 @@ use paging::{Entry, Flags, Level, PhysAddr, VirtAddr, PAGE};
 
 pub use abi::layout::DIRECT_MAP;
 
-const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
+pub(super) const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 const DEVICES: u64 = 0xffff_ffff_c000_0000;
 const STACKS: u64 = 0xffff_ffff_d000_0000;
 /// A table of each core.

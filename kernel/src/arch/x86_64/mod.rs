@@ -14,6 +14,7 @@ mod maps;
 mod memory;
 mod pages;
 mod perf;
+mod persist;
 mod port;
 mod pvh;
 mod smp;
@@ -21,6 +22,7 @@ mod tables;
 #[cfg(tessera_trace)]
 mod trace;
 mod trap;
+mod zeros;
 
 use super::{Core, Handlers};
 use crate::arch::boot_info::BootInfo;
@@ -46,9 +48,11 @@ pub use memory::{
 pub use memory::{is_memory, phys_to_virt, root_level, user_end, virt_to_phys};
 pub use pages::{copy, copy_bytes, is_zero, zero_page};
 pub use perf::{perf_facts, perf_read, perf_start};
+pub use persist::{write_back_fence, write_back_line};
 pub use port::{io_in, io_out, shutdown, shutdown_after_panic, LogLock, LogPort};
 pub use smp::{online, start_all};
 pub use trap::{enter_panic, report_panic};
+pub use zeros::table_of_zeros;
 
 /// What a core's hardware needs in memory.
 pub struct Hw {
@@ -81,6 +85,7 @@ pub unsafe fn start<H: Handlers>(start_info: u64) -> ! {
 
     let mut pages = BootPages::new(&info);
     memory::build(&info, &mut pages, &features);
+    zeros::make_tables();
     #[cfg(tessera_trace)]
     trace::init(&info, &mut pages);
     let core = smp::make_core::<H>(0, 0, &mut pages);

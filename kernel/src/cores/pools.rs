@@ -1,0 +1,210 @@
+//! What the cores share of pools: which there are, and who may be looking at their tables.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Most pools of a machine: their numbers are four bits of the addresses of capabilities.
+pub const MOST_POOLS: usize = 15;
+
+/// Entries that show morsels are counted in so many places, by a hash of the object.
+const PLACES: usize = 64;
+
+/// What became of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum State {
+    /// There is none.
+    None = 0,
+    /// It is being formatted or recovered.
+    Forming = 1,
+    /// It is used.
+    Open = 2,
+    /// Its objects' capabilities are being deleted.
+    Closing = 3,
+}
+
+/// A pool. The words change on the core of its capability only, and are read by all.
+pub struct SharedPool {
+    /// Physical address of its first page.
+    base: AtomicU64,
+    /// How many it has.
+    frames: AtomicU64,
+    /// [`State`], and in bit 8 whether only what was written back survives.
+    state: AtomicU64,
+    /// Where a free record is looked for next.
+    pub cursor: AtomicU32,
+    /// How many pages of records were looked at in vain since one was found.
+    pub searched: AtomicU32,
+    /// The object of which pages behind its limit were taken away last, and how far.
+    trimmed: AtomicU32,
+    trimmed_to: AtomicU64,
+}
+
+const WRITTEN_BACK: u64 = 1 << 8;
+
+impl SharedPool {
+    const fn new() -> SharedPool {
+        SharedPool {
+            base: AtomicU64::new(0),
+            frames: AtomicU64::new(0),
+            state: AtomicU64::new(0),
+            cursor: AtomicU32::new(0),
+            searched: AtomicU32::new(0),
+            trimmed: AtomicU32::new(0),
+            trimmed_to: AtomicU64::new(0),
+        }
+    }
+
+    /// Physical address of its first page.
+    #[inline]
+    pub fn base(&self) -> u64 {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// How many pages it has.
+    #[inline]
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// What became of it.
+    #[inline]
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) & !WRITTEN_BACK {
+            1 => State::Forming,
+            2 => State::Open,
+            3 => State::Closing,
+            _ => State::None,
+        }
+    }
+
+    /// Returns `true` if only what was written back survives when the power fails.
+    #[inline]
+    pub fn is_written_back(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & WRITTEN_BACK != 0
+    }
+
+    /// How far pages of an object were taken away behind its limit; 0 if it was not that one last.
+    pub fn trimmed(&self, record: u32) -> u64 {
+        match self.trimmed.load(Ordering::Relaxed) == record {
+            true => self.trimmed_to.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    /// They were taken away up to that page.
+    pub fn set_trimmed(&self, record: u32, page: u64) {
+        self.trimmed.store(record, Ordering::Relaxed);
+        self.trimmed_to.store(page, Ordering::Relaxed);
+    }
+
+    /// Changes its state.
+    pub fn set_state(&self, state: State) {
+        let kept = self.state.load(Ordering::Relaxed) & WRITTEN_BACK;
+        self.state.store(state as u64 | kept, Ordering::SeqCst);
+    }
+
+    /// Makes it the pool of this memory, which is being formed.
+    pub fn begin(&self, base: u64, frames: u64, written_back: bool) {
+        self.base.store(base, Ordering::Relaxed);
+        self.frames.store(frames, Ordering::Relaxed);
+        self.cursor.store(0, Ordering::Relaxed);
+        self.searched.store(0, Ordering::Relaxed);
+        let mark = if written_back { WRITTEN_BACK } else { 0 };
+        self.state.store(State::Forming as u64 | mark, Ordering::SeqCst);
+    }
+
+    /// Returns `true` if the byte at `pa` is its.
+    #[inline]
+    fn has(&self, pa: u64) -> bool {
+        pa.wrapping_sub(self.base()) < self.frames() << 12
+    }
+}
+
+/// All pools; used of the first core.
+pub struct Pools {
+    pools: [SharedPool; MOST_POOLS],
+    /// Entries of page tables that show morsels.
+    shown: AtomicU64,
+    /// The same, by object.
+    places: [AtomicU32; PLACES],
+}
+
+impl Pools {
+    pub(super) const fn new() -> Pools {
+        Pools {
+            pools: [const { SharedPool::new() }; MOST_POOLS],
+            shown: AtomicU64::new(0),
+            places: [const { AtomicU32::new(0) }; PLACES],
+        }
+    }
+
+    /// The pool with this number.
+    #[inline]
+    pub fn get(&self, number: usize) -> Option<&SharedPool> {
+        self.pools.get(number)
+    }
+
+    /// The one to which the byte at `pa` belongs, with its number.
+    #[inline]
+    pub fn around(&self, pa: u64) -> Option<(usize, &SharedPool)> {
+        self.pools.iter().enumerate().find(|(_, pool)| pool.has(pa) && pool.state() != State::None)
+    }
+
+    /// A number that is free.
+    pub fn free(&self) -> Option<(usize, &SharedPool)> {
+        self.pools.iter().enumerate().find(|(_, pool)| pool.state() == State::None)
+    }
+
+    /// Returns `true` if an entry of any page table shows a morsel.
+    #[inline]
+    pub fn are_shown(&self) -> bool {
+        self.shown.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns `false` if no entry shows an object.
+    #[inline]
+    pub fn may_show(&self, object: u64) -> bool {
+        self.place(object).load(Ordering::SeqCst) != 0
+    }
+
+    /// An entry is going to show an object.
+    pub fn shows(&self, object: u64) {
+        self.place(object).fetch_add(1, Ordering::SeqCst);
+        self.shown.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It does so no more, and nobody has cached it.
+    pub fn shows_no_more(&self, object: u64) {
+        self.place(object).fetch_sub(1, Ordering::SeqCst);
+        self.shown.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn place(&self, object: u64) -> &AtomicU32 {
+        &self.places[object as usize % PLACES]
+    }
+}
+
+/// What a core does with pools.
+pub struct PoolUse {
+    /// Odd while it walks through tables of a pool.
+    walk: AtomicU64,
+    /// What it has reserved of each.
+    pub reserved: [AtomicU64; MOST_POOLS],
+}
+
+impl PoolUse {
+    pub(super) const fn new() -> PoolUse {
+        PoolUse { walk: AtomicU64::new(0), reserved: [const { AtomicU64::new(0) }; MOST_POOLS] }
+    }
+
+    /// The core begins to walk, or ends. Whoever looks afterwards sees it before anything that it reads then.
+    #[inline]
+    pub fn turn(&self) {
+        self.walk.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The walk that is under way.
+    pub fn walk(&self) -> Option<u64> {
+        Some(self.walk.load(Ordering::SeqCst)).filter(|walk| walk & 1 != 0)
+    }
+}

@@ -1,0 +1,123 @@
+//! Pools that are formatted or recovered: long, so in steps, one pool at a time on each core.
+
+use super::machine::{with, Waiting};
+use super::status;
+use crate::cores::{PoolState, ThisCore};
+use crate::object::mem::PoolWord;
+use ::morsel::{Recovery, MAGIC};
+use captypes::Status;
+use core::sync::atomic::Ordering;
+
+/// Trees of the allocator, or steps of recovery, in one event. A tree is some 4,200 stores, a step of recovery a table.
+const STEPS: usize = 8;
+
+/// What is done with a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forming {
+    /// It is made empty.
+    Format,
+    /// What is in use is found out.
+    Recover,
+}
+
+/// How far it has come.
+struct Progress {
+    number: usize,
+    what: Forming,
+    /// The next tree of the allocator.
+    tree: usize,
+    recovery: Recovery,
+}
+
+/// The pool that this core forms, if any.
+#[derive(Default)]
+pub struct PoolForming(Option<Progress>);
+
+impl PoolForming {
+    /// None.
+    pub const fn new() -> PoolForming {
+        PoolForming(None)
+    }
+
+    /// Goes on with the pool of `frames` frames at `base`, or begins.
+    ///
+    /// # Errors
+    /// [`Status::Again`] until it has come to its end.
+    pub fn step(
+        &mut self,
+        core: ThisCore,
+        (base, frames): (u64, u64),
+        what: Forming,
+        written_back: bool,
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Status> {
+        self.begin(core, (base, frames), what, written_back)?;
+        let Some(progress) = &mut self.0 else { return Err(Status::WrongState) };
+        let number = progress.number;
+        let done = with(core, number, waiting, None, |objects| {
+            let pool = objects.pages.pool();
+            let trees = pool.geometry.trees();
+            for _ in 0..STEPS {
+                if progress.tree < trees {
+                    pool.format_tree(progress.tree);
+                    progress.tree += 1;
+                    if progress.tree == trees {
+                        (0..core.cores.len()).for_each(|core| pool.leave(core));
+                    }
+                } else if what == Forming::Format {
+                    return objects.format().map(|()| true);
+                } else if progress.recovery.step(objects)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        let Some(shared) = core.cores.pools().get(number) else { return Err(Status::WrongState) };
+        match done {
+            Some(Ok(false)) => return Err(Status::Again),
+            Some(Ok(true)) => shared.set_state(PoolState::Open),
+            Some(Err(_)) | None => shared.set_state(PoolState::None),
+        }
+        self.0 = None;
+        match done {
+            Some(Err(refused)) => Err(status(refused)),
+            Some(Ok(_)) => Ok(()),
+            None => Err(Status::OutOfRange),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        core: ThisCore,
+        (base, frames): (u64, u64),
+        what: Forming,
+        written_back: bool,
+    ) -> Result<(), Status> {
+        let pools = core.cores.pools();
+        if let Some(Progress { number, what: begun, .. }) = self.0 {
+            let same = pools.get(number).is_some_and(|pool| pool.base() == base) && begun == what;
+            return if same { Ok(()) } else { Err(Status::WrongState) };
+        }
+        if pools.around(base).is_some() {
+            return Err(Status::WrongState);
+        }
+        // What is no pool stays as it is.
+        if what == Forming::Recover && PoolWord::at(base).cell().load(Ordering::Acquire) != MAGIC {
+            return Err(Status::Invalid);
+        }
+        let (number, shared) = pools.free().ok_or(Status::WrongState)?;
+        shared.begin(base, frames, written_back);
+        for (_, core) in core.cores.iter() {
+            core.pool_use.reserved[number].store(0, Ordering::SeqCst);
+        }
+        self.0 = Some(Progress { number, what, tree: 0, recovery: Recovery::new() });
+        Ok(())
+    }
+
+    /// The capability to a pool goes: nothing comes of it.
+    pub fn forget(&mut self, number: usize) {
+        if self.0.as_ref().is_some_and(|progress| progress.number == number) {
+            self.0 = None;
+        }
+    }
+}

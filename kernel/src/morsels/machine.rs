@@ -1,0 +1,297 @@
+//! What pools and objects need of the machine.
+
+use super::name::{self, allocator_word, HEAD_FRAMES};
+use crate::arch;
+use crate::cores::{CoreId, PoolState, SharedPool, ThisCore, MOST_POOLS};
+use crate::object::mem::{self, PoolWord};
+use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Reserved, LINES, WORDS};
+use core::cell::RefCell;
+use core::ops::Range;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use paging::PAGE;
+use pool::{Geometry, Locals, Pool, Size, Words};
+use shootdown::{running, Forget};
+
+/// What a core does while it waits for others, and for whoever executes vector instructions in the kernel.
+pub trait Waiting {
+    /// Does what others wait for.
+    fn wait(&mut self);
+    /// Does something that executes vector instructions.
+    fn with_vectors(&self, work: &mut dyn FnMut());
+}
+
+/// Clears entries that show pages of an object one by one.
+pub type Unmap<'a> = &'a mut dyn FnMut(u64, Range<u64>);
+
+/// A pool as this core uses it in this event.
+pub struct Machine<'a, W> {
+    core: ThisCore,
+    number: usize,
+    shared: &'static SharedPool,
+    geometry: Geometry,
+    waiting: RefCell<&'a mut W>,
+    /// Where capabilities are, how entries are cleared that show pages one by one; elsewhere nothing is
+    /// taken away of what they show.
+    unmap: RefCell<Option<Unmap<'a>>>,
+}
+
+/// The objects of a pool, on this machine.
+pub type Objects<'a, 'm, W> = Morsels<'a, Machine<'m, W>, Machine<'m, W>, Machine<'m, W>>;
+
+/// Pool `number`, if it is used.
+#[inline]
+pub fn open_pool(core: ThisCore, number: usize) -> Option<&'static SharedPool> {
+    core.cores.pools().get(number).filter(|pool| pool.state() == PoolState::Open)
+}
+
+/// Does something with the objects of a pool. `None` if it has no size.
+#[inline(always)]
+pub fn with<'m, W: Waiting, R>(
+    core: ThisCore,
+    number: usize,
+    waiting: &'m mut W,
+    unmap: Option<Unmap<'m>>,
+    work: impl FnOnce(&Objects<'_, 'm, W>) -> R,
+) -> Option<R> {
+    let machine = Machine::new(core, number, waiting, unmap)?;
+    let level = |level| Frame(arch::table_of_zeros(level) >> 12);
+    let objects = Morsels {
+        memory: &machine,
+        pages: &machine,
+        cores: &machine,
+        head: Frame(machine.shared.base() >> 12),
+        zeros: [level(0), level(1), level(2), level(3)],
+    };
+    Some(work(&objects))
+}
+
+/// Returns when nobody looks at tables of a pool any more who had begun before.
+pub fn settle<W: Waiting>(core: ThisCore, number: usize, waiting: &mut W) {
+    with(core, number, waiting, None, |objects| objects.cores.grace());
+}
+
+impl<'a, W: Waiting> Machine<'a, W> {
+    /// Pool `number`.
+    #[inline(always)]
+    pub(super) fn new(
+        core: ThisCore,
+        number: usize,
+        waiting: &'a mut W,
+        unmap: Option<Unmap<'a>>,
+    ) -> Option<Self> {
+        let shared = core.cores.pools().get(number)?;
+        let geometry = Geometry::new(shared.frames() as usize, HEAD_FRAMES)?;
+        let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
+        Some(Machine { core, number, shared, geometry, waiting, unmap })
+    }
+
+    /// The allocator.
+    #[inline(always)]
+    pub fn pool(&self) -> Pool<'_, Self, Self> {
+        Pool { words: self, locals: self, geometry: self.geometry }
+    }
+
+    /// The number of a frame in the pool, if it is in it.
+    #[inline]
+    fn number_of(&self, frame: Frame) -> Option<usize> {
+        let number = frame.0.wrapping_sub(self.shared.base() >> 12) as usize;
+        (number < self.geometry.frames()).then_some(number)
+    }
+
+    #[inline]
+    fn descriptor_word(&self, frame: Frame) -> Option<usize> {
+        self.number_of(frame).map(|number| self.geometry.descriptor(number))
+    }
+
+    /// Does something that executes vector instructions.
+    pub fn with_vectors(&self, work: &mut dyn FnMut()) {
+        self.waiting.borrow().with_vectors(work);
+    }
+
+    fn wait_until(&self, is_done: impl Fn() -> bool) {
+        while !is_done() {
+            self.waiting.borrow_mut().wait();
+        }
+    }
+}
+
+fn size(order: u8) -> Size {
+    match order {
+        0 => Size::Page,
+        _ => Size::Huge,
+    }
+}
+
+#[inline(always)]
+fn word(at: At) -> PoolWord {
+    PoolWord::at(at.frame.0 * PAGE + 8 * at.index as u64)
+}
+
+impl<W: Waiting> Memory for Machine<'_, W> {
+    #[inline(always)]
+    fn load(&self, at: At) -> u64 {
+        word(at).cell().load(Acquire)
+    }
+    #[inline]
+    fn store(&self, at: At, value: u64) {
+        word(at).cell().store(value, Release);
+    }
+    #[inline(always)]
+    fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64> {
+        word(at).cell().compare_exchange(old, new, AcqRel, Acquire).map(drop)
+    }
+    fn write_back(&self, frame: Frame, line: usize) {
+        debug_assert!(line < LINES);
+        word(At { frame, index: line * WORDS }).write_back();
+    }
+    fn fence(&self) {
+        if self.shared.is_written_back() {
+            arch::write_back_fence();
+        }
+    }
+    #[inline]
+    fn zero(&self, frame: Frame) {
+        self.waiting.borrow().with_vectors(&mut || mem::zero(frame.0 * PAGE, PAGE));
+    }
+    fn copy(&self, from: Frame, to: Frame) {
+        self.waiting.borrow().with_vectors(&mut || mem::copy_page(to.0 * PAGE, from.0 * PAGE));
+    }
+    #[inline]
+    fn domain(&self) -> Domain {
+        match self.shared.is_written_back() {
+            true => Domain::Memory,
+            false => Domain::Caches,
+        }
+    }
+}
+
+impl<W: Waiting> Words for Machine<'_, W> {
+    #[inline(always)]
+    fn load(&self, word: usize) -> u64 {
+        PoolWord::at(allocator_word(self.shared.base(), word)).cell().load(Acquire)
+    }
+    #[inline]
+    fn store(&self, word: usize, value: u64) {
+        PoolWord::at(allocator_word(self.shared.base(), word)).cell().store(value, Release);
+    }
+    #[inline(always)]
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
+        let at = PoolWord::at(allocator_word(self.shared.base(), word));
+        at.cell().compare_exchange(old, new, AcqRel, Acquire).map(drop)
+    }
+}
+
+impl<W: Waiting> Locals for Machine<'_, W> {
+    fn cores(&self) -> usize {
+        self.core.cores.len()
+    }
+    #[inline]
+    fn load(&self, core: usize) -> u64 {
+        self.reserved(core).load(Acquire)
+    }
+    #[inline]
+    fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
+        self.reserved(core).compare_exchange(old, new, AcqRel, Acquire).map(drop)
+    }
+}
+
+impl<W> Machine<'_, W> {
+    #[inline]
+    fn reserved(&self, core: usize) -> &'static core::sync::atomic::AtomicU64 {
+        let shared = self.core.cores.get(CoreId(core as u8));
+        &shared.pool_use.reserved[self.number % MOST_POOLS]
+    }
+}
+
+/// The descriptor of the page that names all others, once recovery has seen it.
+const HEAD_SEEN: u64 = 1 << 61;
+
+impl<W: Waiting> Pages for Machine<'_, W> {
+    #[inline]
+    fn take(&self, order: u8) -> Option<Frame> {
+        let taken = self.pool().take(size(order), self.core.id.index()).ok()?;
+        Some(Frame((self.shared.base() >> 12) + taken as u64))
+    }
+    fn give(&self, frame: Frame, order: u8) {
+        let given = self
+            .number_of(frame)
+            .map(|number| self.pool().give(number, size(order), self.core.id.index()));
+        debug_assert_eq!(given, Some(Ok(())), "a frame that was taken comes back");
+    }
+    fn reserve(&self, frame: Frame, order: u8) -> Reserved {
+        let Some(number) = self.number_of(frame) else { return Reserved::Outside };
+        if number == 0 && order == 0 {
+            let first = self.exchange_descriptor(frame, 0, HEAD_SEEN).is_ok();
+            return if first { Reserved::First } else { Reserved::Before };
+        }
+        if number < self.geometry.own_frames() || number + (1 << order) > self.geometry.frames() {
+            return Reserved::Outside;
+        }
+        match self.pool().take_at(number, size(order)) {
+            true => Reserved::First,
+            false => Reserved::Before,
+        }
+    }
+    #[inline]
+    fn descriptor(&self, frame: Frame) -> u64 {
+        self.descriptor_word(frame).map_or(0, |word| Words::load(self, word))
+    }
+    #[inline]
+    fn set_descriptor(&self, frame: Frame, value: u64) {
+        if let Some(word) = self.descriptor_word(frame) {
+            Words::store(self, word, value);
+        }
+    }
+    #[inline]
+    fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64> {
+        match self.descriptor_word(frame) {
+            Some(word) => Words::compare_exchange(self, word, old, new),
+            None => Err(0),
+        }
+    }
+}
+
+impl<W: Waiting> Cores for Machine<'_, W> {
+    #[inline(always)]
+    fn enter(&self) {
+        self.core.shared.pool_use.turn();
+    }
+    #[inline(always)]
+    fn leave(&self) {
+        self.core.shared.pool_use.turn();
+    }
+
+    fn invalidate(&self, object: u32, pages: Range<u64>) {
+        let object = name::object(self.number, object);
+        if !self.core.cores.pools().may_show(object) {
+            return;
+        }
+        if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
+            unmap(object, pages);
+        }
+        // Where an object is mapped only who mapped it knows.
+        arch::flush_tlb();
+        let (me, port) = (self.core.id.index(), |core| self.core.port(core));
+        let whom = running(me, self.core.cores.len(), port);
+        if whom == 0 {
+            return;
+        }
+        let (mut everything, mut sleepers) = (Forget::nothing(), 0u64);
+        everything.everything();
+        port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
+        while sleepers != 0 {
+            self.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+            sleepers &= sleepers - 1;
+        }
+        self.wait_until(|| port(me).is_answered());
+    }
+
+    fn grace(&self) {
+        for (id, shared) in self.core.cores.iter() {
+            let walk = shared.pool_use.walk();
+            if id != self.core.id && walk.is_some() {
+                self.wait_until(|| shared.pool_use.walk() != walk);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How capabilities and entries name objects.
+//!
+//! ```text
+//! address of a capability    pool (4) | record (24) | first page (36)
+//! its length                 pages: 2^36 of a whole object, 512 to the power of its order of a part
+//! ```
+//!
+//! So a part lies in its object, and what shows it lies in both. An entry that shows a table of an object says so by a bit that
+//! entries of other Mappings do not use; the descriptor of the table says which part of which object it is.
+
+use crate::cap::CapExt;
+use crate::cores::Pools;
+use crate::object::mem::PoolWord;
+use ::morsel::State;
+use captypes::CapType;
+use core::sync::atomic::Ordering;
+use mdb::RawCap;
+use paging::PAGE;
+use pool::Geometry;
+
+const PAGE_BITS: u32 = 36;
+const RECORD_BITS: u32 = 24;
+
+/// Pages that a capability to all of an object covers, whatever its order is.
+pub const MOST_PAGES: u64 = 1 << PAGE_BITS;
+
+/// Frames at the beginning of a pool that are not the allocator's: one names all others.
+pub(super) const HEAD_FRAMES: usize = 1;
+
+/// The address of a page of an object.
+#[inline]
+pub fn key(object: u64, page: u64) -> u64 {
+    object << PAGE_BITS | page
+}
+
+/// The capability to all of an object.
+pub fn whole(object: u64, rights: u8, attrs: u16) -> RawCap {
+    let (base, word) = (key(object, 0), MOST_PAGES);
+    RawCap { ty: CapType::Morsel as u8, rights, attrs, aux: 0, base, word }
+}
+
+/// The number of an object.
+#[inline]
+pub fn object(pool: usize, record: u32) -> u64 {
+    (pool as u64) << RECORD_BITS | u64::from(record)
+}
+
+/// The object of a capability.
+#[inline]
+pub fn object_of(cap: &RawCap) -> u64 {
+    cap.base >> PAGE_BITS
+}
+
+/// The number of the pool of an object.
+#[inline]
+pub fn pool_of(object: u64) -> usize {
+    (object >> RECORD_BITS) as usize
+}
+
+/// The record of an object.
+#[inline]
+pub fn record_of(object: u64) -> u32 {
+    (object & ((1 << RECORD_BITS) - 1)) as u32
+}
+
+/// The first page of an object that a capability covers.
+#[inline]
+pub fn first_page(cap: &RawCap) -> u64 {
+    cap.base & (MOST_PAGES - 1)
+}
+
+/// Does a capability cover all of its object?
+#[inline]
+pub fn is_whole(cap: &RawCap) -> bool {
+    cap.is(CapType::Morsel) && cap.word == MOST_PAGES
+}
+
+/// Which object the table (or page) at `pa` belongs to that an entry shows, and its first page there.
+#[inline]
+pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
+    let (number, shared) = pools.around(pa)?;
+    let geometry = Geometry::new(shared.frames() as usize, HEAD_FRAMES)?;
+    let frame = ((pa - shared.base()) >> 12) as usize;
+    let at = allocator_word(shared.base(), geometry.descriptor(frame));
+    let word = PoolWord::at(at).cell().load(Ordering::Acquire);
+    let (record, first) = State(word).entered()?;
+    Some((object(number, record), first))
+}
+
+/// Physical address of a word of the allocator of a pool.
+#[inline(always)]
+pub(super) fn allocator_word(base: u64, word: usize) -> u64 {
+    base + HEAD_FRAMES as u64 * PAGE + 8 * word as u64
+}

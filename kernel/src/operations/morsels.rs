@@ -1,0 +1,684 @@
+//! What is done with pools and their objects, and with the entries that show them.
+//!
+//! A fault below an entry that shows an object is served on the core where it happens: nothing is asked but the tables. Everything
+//! else is done where the capabilities are.
+
+use super::delete::{delete_slot, drop_slot};
+use crate::cap::alone::Held;
+use crate::cap::budget::{Pause, Progress};
+use crate::cap::mapping::is_borrowed;
+use crate::cap::{CapExt, CapSpace, MORSELS};
+use crate::cores::{PoolState, SharedPool};
+use crate::dispatch::Scheduler;
+use crate::driver::CpuDriver;
+use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
+use crate::object::{mem, DcbRef, SlotRef, Walk};
+use crate::vspace::{MapArgs, Shown, Translations};
+use ::morsel::{pages_of, Anchor, Frame, Memory, Record, Refused, RECORDS};
+use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
+use captypes::{CapType, Rights, Status};
+use core::sync::atomic::Ordering::Relaxed;
+use mdb::{Class, RawCap};
+use paging::{ENTRIES, PAGE};
+
+/// Most bytes that one invocation copies.
+const MOST_COPIED: u64 = 256 << 10;
+/// Pages of records that one invocation searches.
+const MOST_SEARCHED: u32 = 8;
+/// Steps of an operation on an object in one event; each is a path down and some 64 pages.
+const STEPS: u32 = 4;
+/// Most single pages that one invocation shows.
+const MOST_SHOWN: usize = 64;
+
+type Result<T> = core::result::Result<T, Status>;
+
+/// Serves a fault if it is below an entry that shows an object. Returns `false` if it is not, or if the object has no
+/// such page, or no memory for it.
+#[inline(always)]
+pub fn show(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool {
+    cpu.core.cores.pools().are_shown() && show_page(cpu, dcb, error, address)
+}
+
+#[inline(never)]
+fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool {
+    let core = cpu.core;
+    // Whoever takes the object away waits until this look at the tables has ended.
+    core.shared.pool_use.turn();
+    let wanted = morsels::fault::find(core.cores.pools(), dcb.root.get(), error, address);
+    core.shared.pool_use.turn();
+    let Some(wanted) = wanted else { return false };
+    let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
+    if morsels::open_pool(core, number).is_none() {
+        return false;
+    }
+    let shown = morsels::with(core, number, &mut cpu.sched, None, |objects| {
+        objects.fault(objects.open(id)?, wanted.page, wanted.access)
+    });
+    match shown {
+        Some(Ok(_)) => true,
+        // Somebody is changing it: the program tries again.
+        Some(Err(Refused::Again)) => true,
+        _ => false,
+    }
+}
+
+/// Does something with the objects of a pool where its capabilities are.
+fn at_home<R>(
+    cpu: &mut CpuDriver,
+    number: usize,
+    work: impl FnOnce(&Objects<'_, '_, Scheduler>) -> core::result::Result<R, Refused>,
+) -> Result<R> {
+    let CpuDriver { core, caps, vm, sched, .. } = cpu;
+    morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
+    let mut unmap = |object, pages| {
+        // Those of a whole object were removed before, step by step.
+        let removed = vm.unmap_borrowed(caps, object, pages, |_| true);
+        debug_assert!(removed.is_ok());
+    };
+    let done = morsels::with(*core, number, sched, Some(&mut unmap), work);
+    done.ok_or(Status::WrongState)?.map_err(morsels::status)
+}
+
+/// The same with the object of a capability.
+fn with_object<R>(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    work: impl FnOnce(&Objects<'_, '_, Scheduler>, Record) -> core::result::Result<R, Refused>,
+) -> Result<R> {
+    let object = object_of(cap);
+    at_home(cpu, pool_of(object), |objects| work(objects, objects.open(record_of(object))?))
+}
+
+/// The number of the pool of a capability, if it is used.
+fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPool)> {
+    let found = cpu.core.cores.pools().around(pool.base);
+    let found = found.filter(|(_, shared)| shared.base() == pool.base);
+    found.filter(|(_, shared)| shared.state() == PoolState::Open).ok_or(Status::WrongState)
+}
+
+/// Creates an object, and a capability to all of it in the empty slot `dst`; see [`captypes::op::CreateMorsel`].
+pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> Result<u64> {
+    let (number, shared) = number_of(cpu, pool)?;
+    let order = u8::try_from(order).map_err(|_| Status::OutOfRange)?;
+    if order > 4 {
+        return Err(Status::OutOfRange);
+    }
+    let record = at_home(cpu, number, |objects| {
+        let id = free_record(objects, shared)?;
+        objects.create(id, order, [0; 4])
+    })?;
+    insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
+    Ok(u64::from(record.id))
+}
+
+/// Creates an object that belongs at an address; see [`captypes::op::CreateMeta`].
+pub fn create_meta(cpu: &mut CpuDriver, pool: &RawCap, order: u32, address: u64) -> Result<u64> {
+    let (number, shared) = number_of(cpu, pool)?;
+    let order = u8::try_from(order).map_err(|_| Status::OutOfRange)?;
+    if order > 4 || address & ((pages_of(order) << 12) - 1) != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let made = at_home(cpu, number, |objects| {
+        let meta = free_record(objects, shared)?;
+        let data = next_free(objects, meta + 1).ok_or(Refused::Again)?;
+        objects.create_meta(meta, data, order, address)
+    });
+    made.map(|meta| u64::from(meta.id))
+}
+
+/// A record that is free, in the page at the cursor or one of those behind it.
+fn free_record(
+    objects: &Objects<'_, '_, Scheduler>,
+    shared: &SharedPool,
+) -> core::result::Result<u32, Refused> {
+    let directory = objects.anchor(objects.directory());
+    // One page more than there is: it grows.
+    let pages = (pages_of(directory.order()) as u32).saturating_add(1).min(1 << 18);
+    for _ in 0..MOST_SEARCHED {
+        let page = shared.cursor.load(Relaxed) % pages;
+        if let Some(id) = objects.free_id(page * RECORDS) {
+            shared.searched.store(0, Relaxed);
+            return Ok(id);
+        }
+        shared.cursor.store(page + 1, Relaxed);
+        let searched = shared.searched.load(Relaxed) + 1;
+        shared.searched.store(searched % (pages + 1), Relaxed);
+        if searched > pages {
+            return Err(Refused::NoMemory);
+        }
+    }
+    Err(Refused::Again)
+}
+
+/// A record that is free, in the page of `from` behind it, or in the next one.
+fn next_free(objects: &Objects<'_, '_, Scheduler>, from: u32) -> Option<u32> {
+    let end = (from / RECORDS + 2) * RECORDS;
+    (from..end).find(|&id| objects.record(id).is_none_or(|r| objects.anchor(r) == Anchor::FREE))
+}
+
+fn insert_whole(
+    cpu: &mut CpuDriver,
+    pool: &RawCap,
+    number: usize,
+    record: u32,
+    rights: Rights,
+    dst: SlotRef,
+) {
+    let object = morsels::object(number, record);
+    let attrs = pool.attrs & crate::cap::attr::INHERITED;
+    cpu.caps.db.insert(dst, morsels::whole(object, rights.0, attrs));
+}
+
+/// Makes a capability to an object that is there; see [`captypes::op::OpenMorsel`].
+pub fn open(
+    cpu: &mut CpuDriver,
+    pool: &RawCap,
+    record: u32,
+    rights: Rights,
+    dst: SlotRef,
+) -> Result<()> {
+    let (number, _) = number_of(cpu, pool)?;
+    let writes = !Rights::READ.or(Rights::EXEC).has(rights);
+    if writes && !pool.rights_set().has(Rights::WRITE) {
+        return Err(Status::NoRights);
+    }
+    let known = Rights::READ.or(Rights::WRITE).or(Rights::EXEC).or(Rights::REVOKE);
+    if record == 0 || !known.has(rights) {
+        return Err(Status::Invalid);
+    }
+    at_home(cpu, number, |objects| objects.open(record))?;
+    insert_whole(cpu, pool, number, record, rights, dst);
+    Ok(())
+}
+
+/// The first object from a record on; see [`captypes::op::NextMorsel`].
+pub fn next(cpu: &mut CpuDriver, pool: &RawCap, record: u32) -> Result<MorselFacts> {
+    let (number, _) = number_of(cpu, pool)?;
+    at_home(cpu, number, |objects| {
+        let mut id = record.max(1);
+        let most = pages_of(objects.anchor(objects.directory()).order());
+        while u64::from(id / RECORDS) < most {
+            match objects.record(id) {
+                Some(_) if objects.open(id).is_ok() => return facts(objects, objects.open(id)?),
+                Some(_) => id += 1,
+                None => id = (id / RECORDS + 1) * RECORDS,
+            }
+        }
+        Err(Refused::Gone)
+    })
+}
+
+fn facts(
+    objects: &Objects<'_, '_, Scheduler>,
+    record: Record,
+) -> core::result::Result<MorselFacts, Refused> {
+    let anchor = objects.anchor(record);
+    let mut facts = MorselFacts {
+        record: record.id,
+        order: u32::from(anchor.order()),
+        flags: 0,
+        limit: objects.limit(record),
+        other: 0,
+        address: 0,
+    };
+    if anchor.has(Anchor::META) {
+        let described = objects.described(record)?;
+        facts.flags |= MorselFacts::META;
+        (facts.other, facts.address) = (described.data.id, described.address);
+    }
+    if anchor.has(Anchor::OWNED) {
+        facts.flags |= MorselFacts::OWNED;
+        facts.other = objects.other(record);
+    }
+    Ok(facts)
+}
+
+/// How much a pool has; see [`captypes::op::PoolInfo`].
+pub fn pool_info(cpu: &mut CpuDriver, pool: &RawCap) -> Result<PoolFacts> {
+    let (number, shared) = number_of(cpu, pool)?;
+    at_home(cpu, number, |objects| {
+        let allocator = objects.pages.pool();
+        Ok(PoolFacts {
+            pages: shared.frames(),
+            free: allocator.free() as u64,
+            own: allocator.geometry.own_frames() as u64,
+            records: pages_of(objects.anchor(objects.directory()).order()) * u64::from(RECORDS),
+        })
+    })
+}
+
+/// What an object is; see [`captypes::op::MorselInfo`].
+pub fn info(cpu: &mut CpuDriver, cap: &RawCap) -> Result<MorselFacts> {
+    with_object(cpu, cap, facts)
+}
+
+/// The pages of a range that a capability covers, from its own first page on.
+fn pages(cap: &RawCap, first: u64, count: u64) -> Result<(u64, u64)> {
+    if first > cap.word || count > cap.word - first {
+        return Err(Status::OutOfRange);
+    }
+    let from = first_page(cap) + first;
+    Ok((from, from + count))
+}
+
+/// Does something with a range of pages step by step. Returns the first page that it has not come to.
+fn in_steps(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    (first, count): (u64, u64),
+    mut step: impl FnMut(
+        &Objects<'_, '_, Scheduler>,
+        Record,
+        u64,
+        u64,
+    ) -> core::result::Result<u64, Refused>,
+) -> Result<u64> {
+    let (mut at, end) = pages(cap, first, count)?;
+    let begun = at;
+    with_object(cpu, cap, |objects, record| {
+        for _ in 0..STEPS {
+            if at >= end {
+                break;
+            }
+            match step(objects, record, at, end) {
+                Ok(next) => at = next,
+                // What was done is done.
+                Err(_) if at > begun => break,
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(at - first_page(cap))
+}
+
+/// Makes pages; see [`captypes::op::PopulateMorsel`].
+pub fn populate(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64), large: bool) -> Result<u64> {
+    in_steps(cpu, cap, range, |objects, record, at, end| objects.populate(record, at, end, large))
+}
+
+/// Takes pages away; see [`captypes::op::DiscardMorsel`].
+pub fn discard(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
+    in_steps(cpu, cap, range, |objects, record, at, end| objects.discard(record, at, end))
+}
+
+/// Writes pages back; see [`captypes::op::WriteBackMorsel`].
+pub fn write_back(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
+    // What was written through entries of others is not marked in those of the object.
+    let all = has_borrowed(&cpu.caps, cap);
+    in_steps(cpu, cap, range, |objects, record, at, end| {
+        objects.write_back_pages(record, at, end, all)
+    })
+}
+
+/// Are pages of what a capability covers shown one by one?
+fn has_borrowed(caps: &CapSpace, cap: &RawCap) -> bool {
+    let mut leaves = caps.db.overlapping(MORSELS, cap.base, cap.word, Class::Leaves);
+    leaves.any(|slot| is_borrowed(&slot.cap()))
+}
+
+/// Makes a capability to a part; see [`captypes::op::PartMorsel`].
+pub fn part(
+    cpu: &mut CpuDriver,
+    from: SlotRef,
+    first: u64,
+    order: u32,
+    dst: SlotRef,
+) -> Result<()> {
+    let cap = from.cap();
+    let order = u8::try_from(order).map_err(|_| Status::OutOfRange)?;
+    if order == 0 || order > 4 {
+        return Err(Status::OutOfRange);
+    }
+    let (at, end) = pages(&cap, first, pages_of(order))?;
+    with_object(cpu, &cap, |objects, record| {
+        let most = objects.anchor(record).order();
+        if order > most || at & (pages_of(order) - 1) != 0 {
+            return Err(Refused::Beyond);
+        }
+        objects.part(record, at, order)
+    })?;
+    let base = morsels::key(object_of(&cap), at);
+    let rights = cap.rights_set().and(Rights(!Rights::REVOKE.0)).0;
+    let attrs = cap.attrs & crate::cap::attr::INHERITED;
+    cpu.caps.db.insert_near(dst, RawCap { base, word: end - at, rights, attrs, ..cap }, from);
+    Ok(())
+}
+
+/// Only who has all of an object may change what it is.
+fn check_whole(cap: &RawCap) -> Result<()> {
+    is_whole(cap).then_some(()).ok_or(Status::OutOfRange)
+}
+
+/// Makes an object larger; see [`captypes::op::GrowMorsel`].
+pub fn grow(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
+    check_whole(cap)?;
+    with_object(cpu, cap, |objects, record| objects.grow(record))
+}
+
+/// Sets the size of an object; see [`captypes::op::LimitMorsel`].
+pub fn limit(cpu: &mut CpuDriver, cap: &RawCap, bytes: u64) -> Result<()> {
+    check_whole(cap)?;
+    let number = pool_of(object_of(cap));
+    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
+    with_object(cpu, cap, |objects, record| {
+        if objects.anchor(record).has(Anchor::TRIMMING) {
+            // A repetition, or what somebody else has left.
+            finish_trim(objects, record, shared)?;
+        }
+        if objects.limit(record) == bytes {
+            return Ok(());
+        }
+        objects.limit_to(record, bytes)?;
+        shared.set_trimmed(record.id, 0);
+        finish_trim(objects, record, shared)
+    })
+}
+
+/// Takes away what is behind the limit.
+fn finish_trim(
+    objects: &Objects<'_, '_, Scheduler>,
+    record: Record,
+    shared: &SharedPool,
+) -> core::result::Result<(), Refused> {
+    let mut from = shared.trimmed(record.id);
+    for _ in 0..STEPS {
+        match objects.trim(record, from)? {
+            Some(next) => from = next,
+            None => return Ok(()),
+        }
+    }
+    shared.set_trimmed(record.id, from);
+    Err(Refused::Again)
+}
+
+/// Removes what shows single pages of an object, before all of its pages change hands.
+fn unmap_pages(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
+    let (object, CpuDriver { caps, vm, .. }) = (object_of(cap), cpu);
+    Ok(vm.unmap_borrowed(caps, object, 0..morsels::MOST_PAGES - 1, |caps| caps.spend(1))?)
+}
+
+/// Makes an object that has what another has; see [`captypes::op::SnapshotMorsel`].
+pub fn snapshot(cpu: &mut CpuDriver, cap: &RawCap, dst: SlotRef) -> Result<u64> {
+    check_whole(cap)?;
+    unmap_pages(cpu, cap)?;
+    let number = pool_of(object_of(cap));
+    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
+    let new = with_object(cpu, cap, |objects, record| {
+        let id = free_record(objects, shared)?;
+        objects.snapshot(record, id)
+    })?;
+    insert_whole(cpu, cap, number, new.id, Rights::ALL, dst);
+    Ok(u64::from(new.id))
+}
+
+/// What an object has now it has after a power failure; see [`captypes::op::CommitMorsel`].
+pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
+    check_whole(cap)?;
+    unmap_pages(cpu, cap)?;
+    let number = pool_of(object_of(cap));
+    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
+    with_object(cpu, cap, |objects, record| {
+        let id = free_record(objects, shared)?;
+        if let Some(old) = objects.commit(record, id)? {
+            while !objects.reap(old)? {}
+        }
+        Ok(())
+    })
+}
+
+/// Destroys an object, and then empties the slot; see [`captypes::op::DestroyMorsel`].
+pub fn destroy(cpu: &mut CpuDriver, slot: SlotRef) -> Result<()> {
+    let cap = slot.cap();
+    check_whole(&cap)?;
+    if cpu.caps.db.has_copies(slot) || cpu.caps.db.first_descendant(slot).is_some() {
+        return Err(Status::HasDescendants);
+    }
+    let (number, id) = (pool_of(object_of(&cap)), record_of(object_of(&cap)));
+    if is_described_in_use(cpu, &cap)? {
+        return Err(Status::HasDescendants);
+    }
+    at_home(cpu, number, |objects| {
+        let record = objects.record(id).ok_or(Refused::Gone)?;
+        if objects.anchor(record).is_live() {
+            objects.destroy(record)?;
+        }
+        for _ in 0..STEPS {
+            if objects.reap(record)? {
+                return Ok(());
+            }
+        }
+        Err(Refused::Again)
+    })?;
+    if let Some(shared) = morsels::open_pool(cpu.core, number) {
+        // It is found at once by who creates the next one.
+        shared.cursor.store(id / RECORDS, Relaxed);
+    }
+    drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+    Ok(())
+}
+
+/// Does somebody have what a meta morsel describes, which goes with it?
+fn is_described_in_use(cpu: &mut CpuDriver, meta: &RawCap) -> Result<bool> {
+    let number = pool_of(object_of(meta));
+    let other = match info(cpu, meta) {
+        Ok(facts) if facts.flags & MorselFacts::META != 0 => facts.other,
+        // It is dying already.
+        Ok(_) | Err(Status::Empty) => return Ok(false),
+        Err(status) => return Err(status),
+    };
+    let base = morsels::key(morsels::object(number, other), 0);
+    let mut all = cpu.caps.db.overlapping(MORSELS, base, morsels::MOST_PAGES, Class::All);
+    Ok(all.next().is_some())
+}
+
+/// Maps a morsel: its table by one entry of the level above, or single pages.
+pub fn map(
+    cpu: &mut CpuDriver,
+    table: SlotRef,
+    from: Held,
+    args: MapArgs,
+    dst: SlotRef,
+) -> Result<()> {
+    let cap = from.slot.cap();
+    let (level, flags) = cpu.vm.check_morsel(&cpu.caps, table, from, &args)?;
+    let order = with_object(cpu, &cap, |objects, record| Ok(objects.anchor(record).order()))?;
+    let order = if is_whole(&cap) { order } else { part_order(&cap) };
+    let at = (args.entry, level, flags);
+    if level == 1 && order > 0 {
+        return map_pages(cpu, table, from.slot, at, &args, dst);
+    }
+    if level != order + 1 {
+        return Err(Status::WrongLevel);
+    }
+    if args.count != 1 || args.offset != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let first = first_page(&cap);
+    let root = with_object(cpu, &cap, |objects, record| match is_whole(&cap) {
+        // Only what nobody else can change is shown as it is.
+        true if order == 0 => objects.own_page(record, 0),
+        true => Ok(objects.anchor(record).root()),
+        false => objects.part(record, first, order),
+    })?;
+    let shown = Shown { base: root.0 * PAGE, key: cap.base, is_table: order > 0 };
+    cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
+    Ok(())
+}
+
+/// The order of a part.
+fn part_order(cap: &RawCap) -> u8 {
+    (cap.word.trailing_zeros() / 9) as u8
+}
+
+fn map_pages(
+    cpu: &mut CpuDriver,
+    table: SlotRef,
+    from: SlotRef,
+    at: (u32, u8, MapFlags),
+    args: &MapArgs,
+    dst: SlotRef,
+) -> Result<()> {
+    let count = args.count as usize;
+    if count > MOST_SHOWN {
+        return Err(Status::OutOfRange);
+    }
+    let mut shown = [const { Shown { base: 0, key: 0, is_table: false } }; MOST_SHOWN];
+    for (n, shown) in shown.iter_mut().enumerate().take(count) {
+        *shown = page(cpu, &from.cap(), args.offset + n as u64 * PAGE)?;
+    }
+    cpu.vm.show_morsel(&mut cpu.caps, table, from, at, &shown[..count], dst);
+    Ok(())
+}
+
+/// A page that is the object's own, to be shown by an entry of its own.
+fn page(cpu: &mut CpuDriver, cap: &RawCap, offset: u64) -> Result<Shown> {
+    if offset & (PAGE - 1) != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let (page, _) = pages(cap, offset / PAGE, 1)?;
+    let frame = with_object(cpu, cap, |objects, record| objects.own_page(record, page))?;
+    let key = morsels::key(object_of(cap), page);
+    Ok(Shown { base: frame.0 * PAGE, key, is_table: false })
+}
+
+/// Makes the Mapping of one page in `slot` one of the first page of a morsel; see [`captypes::op::Replace`].
+pub fn replace(cpu: &mut CpuDriver, slot: SlotRef, from: Held, flags: MapFlags) -> Result<()> {
+    let cap = from.slot.cap();
+    let old = crate::cap::mapping::Mapping::of(&slot.cap()).ok_or(Status::WrongType)?;
+    if old.count != 1 || old.is_table || old.level != 1 {
+        return Err(Status::OutOfRange);
+    }
+    let flags = Translations::granted_morsel(&cpu.caps, flags, from)?;
+    let page = page(cpu, &cap, 0)?;
+    if slot.is_empty() {
+        return Err(Status::Empty);
+    }
+    cpu.vm.replace_by_morsel(&mut cpu.caps, slot, from.slot, flags, &page);
+    Ok(())
+}
+
+/// Copies a page of an object to the page at `to`, which is nobody's; see [`captypes::op::RetypeCopy`].
+pub fn copy_page(cpu: &mut CpuDriver, cap: &RawCap, page: u64, to: u64) -> Result<()> {
+    let (page, _) = pages(cap, page, 1)?;
+    with_object(cpu, cap, |objects, record| {
+        objects.look_at(record, page, |found| match found {
+            Some(frame) => objects.memory.copy(frame, Frame(to / PAGE)),
+            None => objects.memory.zero(Frame(to / PAGE)),
+        })
+    })
+}
+
+/// Copies bytes of an object to memory of the invoker; see [`captypes::op::ReadMorsel`].
+pub fn read(cpu: &mut CpuDriver, cap: &RawCap, root: u64, at: (u64, u64, u64)) -> Result<Copied> {
+    copy(cpu, cap, root, at, true)
+}
+
+/// The other way; see [`captypes::op::WriteMorsel`].
+pub fn write(cpu: &mut CpuDriver, cap: &RawCap, root: u64, at: (u64, u64, u64)) -> Result<Copied> {
+    copy(cpu, cap, root, at, false)
+}
+
+fn copy(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    root: u64,
+    (offset, va, bytes): (u64, u64, u64),
+    reads: bool,
+) -> Result<Copied> {
+    let limit = with_object(cpu, cap, |objects, record| Ok(objects.limit(record)))?;
+    let begin = first_page(cap) * PAGE;
+    let end = limit.saturating_sub(begin).min(cap.word.saturating_mul(PAGE));
+    let wanted = bytes.min(MOST_COPIED);
+    let there = wanted.min(end.saturating_sub(offset));
+    let mut walk = Walk::new(root, reads);
+    let mut done = 0;
+    while done < there {
+        let at = offset + done;
+        let Some((own, here)) = walk.page(va.wrapping_add(done)) else {
+            return Ok(Copied { bytes: done, short: 2 });
+        };
+        let step = here.min(PAGE - at % PAGE).min(there - done);
+        let page = (begin + at) / PAGE;
+        let theirs = |Frame(frame): Frame| frame * PAGE + at % PAGE;
+        let copied = with_object(cpu, cap, |objects, record| {
+            let copy = |to, from| {
+                objects.memory.with_vectors(&mut || mem::copy_bytes(to, from, step));
+            };
+            match reads {
+                true => objects.look_at(record, page, |found| match found {
+                    Some(frame) => copy(own, theirs(frame)),
+                    None => mem::zero_bytes(own, step),
+                }),
+                // It stays there, as it is taken away on this core only.
+                false => objects.own_page(record, page).map(|frame| copy(theirs(frame), own)),
+            }
+        });
+        match copied {
+            Ok(()) => done += step,
+            Err(_) if done > 0 => return Ok(Copied { bytes: done, short: 1 }),
+            Err(status) => return Err(status),
+        }
+    }
+    let short = if there < wanted { 1 } else { 0 };
+    Ok(Copied { bytes: done, short })
+}
+
+/// Before the last capability to a pool goes: there are no objects of it any more.
+pub(super) fn close_pool(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
+    let pools = cpu.core.cores.pools();
+    let Some((number, shared)) = pools.around(cap.base).filter(|(_, p)| p.base() == cap.base)
+    else {
+        return Ok(());
+    };
+    shared.set_state(PoolState::Closing);
+    cpu.forming.forget(number);
+    let (base, end) = (morsels::key(morsels::object(number, 0), 0), morsels::object(number + 1, 0));
+    let len = morsels::key(end, 0) - base;
+    loop {
+        let mut all = cpu.caps.db.overlapping(MORSELS, base, len, Class::All);
+        let Some(slot) = all.next() else { break };
+        drop(all);
+        if !cpu.caps.spend(1) {
+            return Err(Pause::Again);
+        }
+        while let Some(copy) = cpu.caps.db.a_copy(slot) {
+            drop_slot(&mut cpu.caps, &mut cpu.sched, copy);
+            if !cpu.caps.spend(1) {
+                return Err(Pause::Again);
+            }
+        }
+        delete_slot(cpu, slot)?;
+    }
+    // Nobody may be looking at its tables when its memory goes, nor have cached what they say.
+    let CpuDriver { vm, sched, core, .. } = cpu;
+    vm.flush(|| sched.wait_for_others());
+    morsels::settle(*core, number, sched);
+    shared.set_state(PoolState::None);
+    Ok(())
+}
+
+/// Removes the Mappings of a morsel whose last capability goes, but for those that a part stands behind.
+pub(super) fn unmap_morsel(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    let above = cpu.caps.db.nearest_ancestor(slot);
+    if above.is_some_and(|above| above.cap().is(CapType::Morsel)) {
+        return Ok(());
+    }
+    let end = cap.base + cap.word;
+    let (mut covered, mut next) = (cap.base, cpu.caps.db.next_before(slot, end));
+    while let Some(at) = next {
+        let inner = at.cap();
+        next = cpu.caps.db.next_before(at, end);
+        if !cpu.caps.spend(1) {
+            return Err(Pause::Again);
+        }
+        if inner.is(CapType::Morsel) {
+            covered = covered.max(inner.base + inner.word);
+        } else if inner.base + crate::cap::mapping::shown_pages(&inner) > covered {
+            cpu.vm.remove_mapping(&mut cpu.caps, at);
+        }
+    }
+    Ok(())
+}
+
+const _: () = assert!(MOST_SHOWN <= ENTRIES);
