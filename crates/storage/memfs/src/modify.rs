@@ -114,6 +114,7 @@ impl<C: Default> Fs<C> {
     pub fn rmdir(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
         let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
         self.may_remove(dir, victim, cred)?;
+        self.not_mounted(dir, victim)?;
         if !self.get(victim)?.dir()?.is_empty() {
             return Err(Errno::ENOTEMPTY);
         }

@@ -262,7 +262,13 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
     if extent.is_morsel && received > 0 {
         let shown = parts::look(windows.all_parts(), (part.inode, part.offset), write, slot);
         windows.all().places_mut().drop_spare();
-        return shown.map(Opening::Part);
+        return match shown {
+            // A part of which there are no tables has no pages, and now it gets none. A store was granted pages.
+            Err(Errno::ENOSPC) if !write => {
+                Ok(Opening::Hole(parts::PART_BYTES - part.offset % parts::PART_BYTES))
+            }
+            shown => shown.map(Opening::Part),
+        };
     }
     let end = extent.start.saturating_add(extent.bytes);
     let is_inside = (extent.start..end).contains(&part.offset);
