@@ -237,10 +237,10 @@ impl<M: Memory> Files<M> {
         let to = if to == size { pages(to) } else { to };
         let (first, last) = (pages(from), to & !(PAGE - 1));
         if first > last {
-            return memory.clear_object(object, from, to);
+            return memory.clear_object(object, from, to.min(size));
         }
         if from < first {
-            memory.clear_object(object, from, first)?;
+            memory.clear_object(object, from, first.min(size))?;
         }
         if last < to {
             memory.clear_object(object, last, to)?;

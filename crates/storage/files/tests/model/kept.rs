@@ -30,8 +30,9 @@ impl Pages {
             self.most *= 8;
         }
         self.discard(bytes.next_multiple_of(PAGE), self.most);
-        if bytes < self.size && !bytes.is_multiple_of(PAGE) {
-            self.clear(bytes, bytes.next_multiple_of(PAGE));
+        let last = self.pages.get_mut(&(bytes / PAGE)).filter(|_| bytes < self.size);
+        if let Some(page) = last {
+            page[(bytes % PAGE) as usize..].fill(0);
         }
         self.size = bytes;
         Ok(())
@@ -54,6 +55,7 @@ impl Pages {
         self.free.set(self.free.get() + before - self.taken());
     }
     pub fn clear(&mut self, from: u64, to: u64) {
+        assert!(to <= self.size, "there is nothing behind the size");
         if let Some(page) = self.pages.get_mut(&(from / PAGE)) {
             page[(from % PAGE) as usize..][..(to - from) as usize].fill(0);
         }
