@@ -21,6 +21,7 @@ use area::{Flush, MetaArea};
 use captypes::invocations::MorselFacts;
 use keeper::PoolKeeper;
 use libos::ephemeral::Window;
+use libos::guarded::bytes_of_mut;
 use libos::morsel::{MorselCap, Persistence, PoolCap};
 use libos::runtime::PersistentMemory;
 use libos::vspace::{entry_of, R, RW};
@@ -61,6 +62,12 @@ struct Refusal(String);
 impl From<Status> for Refusal {
     fn from(status: Status) -> Refusal {
         Refusal(format!("{status:?}"))
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Refusal {
+        Refusal(String::from(why))
     }
 }
 
@@ -107,17 +114,29 @@ impl Pool {
             true => Persistence::Caches,
             false => Persistence::Memory,
         };
-        let is_blank = is_blank(tree.files_mut().memory().window(), memory.cap)?;
+        let window = tree.files_mut().memory().window();
+        let mut is_blank = is_zero(window, memory.cap, (0, PAGE))?;
         let pool = Slots::new(1)?;
-        memory.cap.retype(CapType::Pool, 0, memory.bytes, 1, pool.first())?;
-        match is_blank {
-            true => pool.first().format_pool(persistence)?,
-            false => pool.first().recover_pool(persistence).map_err(|status| match status {
-                Status::Invalid => {
-                    Refusal(String::from("the memory holds something else, or is damaged"))
-                }
+        let make = || memory.cap.retype(CapType::Pool, 0, memory.bytes, 1, pool.first());
+        make()?;
+        if !is_blank {
+            pool.first().recover_pool(persistence).map_err(|status| match status {
+                Status::Invalid => "the memory holds something else, or is damaged".into(),
                 status => Refusal::from(status),
-            })?,
+            })?;
+            if pool.first().next_morsel(0)?.is_none() {
+                // The first start was interrupted; or what there was cannot be found, and must not be lost for good.
+                let used = (pool.first().pool_info()?.own + DIRECTORY) * PAGE;
+                pool.clear();
+                is_blank = is_zero(window, memory.cap, (used, memory.bytes))?;
+                if !is_blank {
+                    return Err("nothing in the pool can be found".into());
+                }
+                make()?;
+            }
+        }
+        if is_blank {
+            pool.first().format_pool(persistence)?;
         }
         Ok(Pool { pool, meta: Slots::new(2)? })
     }
@@ -175,7 +194,7 @@ impl Pool {
         };
         let facts = meta.morsel_info()?;
         if facts.order != META_ORDER || facts.flags != 0 || bytes == 0 && !is_alone {
-            return Err(Refusal(String::from("there are no names in the pool")));
+            return Err("there are no names in the pool".into());
         }
         let size = match bytes {
             0 => meta_bytes(pool.pool_info()?.pages * PAGE),
@@ -196,21 +215,28 @@ impl Pool {
     }
 }
 
+/// Pages of a pool's directory that has no record yet, at most.
+const DIRECTORY: u64 = 3;
+
 /// Bytes for names and attributes in a pool of so many.
 fn meta_bytes(pool: u64) -> u64 {
     (pool / META_SHARE).clamp(META_BYTES.0, META_BYTES.1) & !(PAGE - 1)
 }
 
-/// Does memory begin with a page of zeros, as what was never used?
-fn is_blank(window: &mut Window, memory: CapAddr) -> Result<bool, Refusal> {
-    let first = Slots::new(1)?;
-    memory.retype(CapType::Frame, 0, PAGE, 1, first.first())?;
-    let mut page = [0u8; 512];
-    for offset in (0..PAGE).step_by(page.len()) {
-        let view = window.open(Place::own(first.first()), 0, PAGE, R)?;
-        view.read(offset as usize, &mut page)?;
-        if page.iter().any(|&byte| byte != 0) {
-            return Ok(false);
+/// Is there nothing but zeros between two bytes of persistent memory, as if it was never used?
+fn is_zero(window: &mut Window, memory: CapAddr, (from, to): (u64, u64)) -> Result<bool, Refusal> {
+    let frame = Slots::new(1)?;
+    memory.retype(CapType::Frame, from, to - from, 1, frame.first())?;
+    let mut words = [0u64; 64];
+    let step = size_of_val(&words) as u64;
+    for base in (0..to - from).step_by(Window::BYTES as usize) {
+        let bytes = (to - from - base).min(Window::BYTES);
+        let view = window.open(Place::own(frame.first()), base, bytes, R)?;
+        for offset in (0..bytes).step_by(step as usize) {
+            view.read(offset as usize, bytes_of_mut(&mut words))?;
+            if words.iter().any(|&word| word != 0) {
+                return Ok(false);
+            }
         }
     }
     Ok(true)

@@ -36,6 +36,10 @@ pub fn cases() -> Vec<Case> {
             one(context, "persistent/no-huge-pages", None, change)
         }),
         Case::single("persistent/session".into(), session),
+        Case::single("persistent/files".into(), files),
+        Case::single("persistent/files-where-caches-are-lost".into(), files_where_caches_are_lost),
+        Case::single("persistent/power-cut".into(), power_cut),
+        Case::single("persistent/refused".into(), refused),
         Case::single("persistent/wrong-files".into(), wrong_files),
     ]
 }
@@ -177,6 +181,140 @@ fn session(context: &Context) -> Result<()> {
     };
     let (with, without) = (total(&["--nvdimm", "a"])?, total(&[])?);
     ensure!((with..=with + MIB / 8).contains(&without), "{with} bytes, {without} without");
+    Ok(())
+}
+
+/// A session that must end well; answers what it printed.
+fn session_with(
+    context: &Context,
+    folder: &Path,
+    options: &[&str],
+    script: &str,
+) -> Result<String> {
+    let mut arguments = options.to_vec();
+    arguments.extend(["--", "sh", "-c", script]);
+    let (status, out, err) = run(context, folder, &arguments)?;
+    ensure!(status == 0, "{options:?} {script:?}: status {status}, {out:?}, {err}");
+    Ok(out)
+}
+
+/// What makes a tree with all that is to be found again.
+const MAKE: &str = "set -e; cd /pmem; umask 027; mkdir -p d/e; echo text > d/f; ln d/f d/e/g
+    ln -s ../f d/e/s; mkfifo -m 600 p; mknod n c 1 3; : > empty; chmod 2751 d; chown 3:4 d/f
+    touch -d '2020-02-02 02:02:02' d/f; dd if=/dev/urandom of=large bs=64k count=100 2>/dev/null
+    dd if=/dev/zero of=sparse bs=1 count=1 seek=1000000000 2>/dev/null
+    echo gone > gone; exec 3< gone; rm gone; read word <&3; [ $word = gone ]";
+/// What shows it.
+const SHOW: &str =
+    "cd /pmem; md5sum large d/f d/e/g; readlink d/e/s; tail -c 1 sparse | od -An -tx1
+    find . | sort | xargs stat -c '%n %A %h %u:%g %s %X %Y %Z %i %t:%T'";
+
+/// What one session leaves the next one finds, on other machines and under another name.
+fn files(context: &Context) -> Result<()> {
+    let folder = folder(context, "files")?;
+    let first = session_with(context, &folder, &["--nvdimm", "a:32M"], &format!("{MAKE}; {SHOW}"))?;
+    ensure!(first.contains("./d/e/g -rw-r----- 2 3:4 5"), "{first}");
+    let other = ["--nvdimm", "a", "--mem", "3G", "--cores", "4"];
+    let second = session_with(context, &folder, &other, SHOW)?;
+    ensure!(second == first, "{first}\n{second}");
+    fs::rename(folder.join("a"), folder.join("b"))?;
+    let third = session_with(context, &folder, &["--nvdimm", "b", "--la57"], SHOW)?;
+    ensure!(third == first, "{first}\n{third}");
+    // All of it can be removed, and is gone then; what it took can be had again.
+    let empty = "cd /pmem; rm -r *; dd if=/dev/zero of=all bs=64k count=440 2>/dev/null; wc -c < all; rm all";
+    let out = session_with(context, &folder, &["--nvdimm", "b"], empty)?;
+    ensure!(out.trim() == "28835840", "{out}");
+    let out = session_with(context, &folder, &["--nvdimm", "b"], "ls -A /pmem")?;
+    ensure!(out.is_empty(), "{out}");
+    Ok(())
+}
+
+/// The same where what was stored survives only once it was written back from the caches.
+fn files_where_caches_are_lost(context: &Context) -> Result<()> {
+    let folder = folder(context, "files-where-caches-are-lost")?;
+    let option = ["--nvdimm", "a:32M,domain=memory"];
+    let first = session_with(context, &folder, &option, &format!("{MAKE}; sync large; {SHOW}"))?;
+    let second = session_with(context, &folder, &["--nvdimm", "a,domain=memory"], SHOW)?;
+    ensure!(second == first, "{first}\n{second}");
+    Ok(())
+}
+
+/// The emulator ends in the middle of something. A file that was renamed has what was written to it before.
+fn power_cut(context: &Context) -> Result<()> {
+    let folder = folder(context, "power-cut")?;
+    let work = "cd /pmem; work() { i=$(ls | wc -l); while :; do i=$((i + 1)); seq $i 2000 > new-$1
+            mv new-$1 f$i-$1; [ $((i % 3)) = 0 ] && rm -f f$((i / 2))-$1
+            mkdir $1; mv $1 $1-e; rmdir $1-e; done; }
+        work a & work b";
+    let check = "cd /pmem; for f in f*; do n=${f#f}; seq ${n%-*} 2000 | cmp - $f || exit 1; done
+        rm -rf a b *-e new-*; ls | wc -l";
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let arguments = ["--nvdimm", "a:64M", "--timeout", "6", "--", "sh", "-c", work];
+        let (status, out, err) = run(context, &folder, &arguments)?;
+        ensure!(status == 124, "status {status}, {out}, {err}");
+        let out = session_with(context, &folder, &["--nvdimm", "a"], check)?;
+        counts.push(out.split_whitespace().next().unwrap_or("0").parse::<u32>()?);
+    }
+    ensure!(counts.windows(2).all(|pair| pair[0] < pair[1]) && counts[0] > 3, "{counts:?}");
+    // Nothing is left of what was removed.
+    let used = "cd /pmem; rm -rf *; df . | awk 'NR == 2 { print $3 }'";
+    let cut = session_with(context, &folder, &["--nvdimm", "a"], used)?;
+    let whole = session_with(context, &folder, &["--nvdimm", "b:64M"], used)?;
+    let pages = |text: &str| text.trim().parse::<u64>();
+    ensure!(pages(&cut)? <= pages(&whole)? + 64, "{cut} KiB are used, {whole} of a new one");
+    Ok(())
+}
+
+const PAGE: usize = 4096;
+/// Pages behind the first one in which a pool of 16 MiB notes which are free.
+const OWN: usize = 9;
+
+/// What is no pool, or a damaged one, is not used, and stays as it is.
+fn refused(context: &Context) -> Result<()> {
+    let folder = folder(context, "refused")?;
+    session_with(
+        context,
+        &folder,
+        &["--nvdimm", "good:16M"],
+        "echo text > /pmem/file; mkdir /pmem/d",
+    )?;
+    let good = fs::read(folder.join("good"))?;
+    let mut foreign = good.clone();
+    foreign[..24].copy_from_slice(b"something else was here.");
+    // Where the directory is, the first word of its first record, a table's entry, and the place of a name.
+    let mut bad = vec![("foreign", foreign)];
+    let word = |page: usize, n: usize| page * PAGE + n * 8;
+    let name = |line: &[u8]| line[16..].starts_with(b"file\0");
+    let of_name = good.chunks_exact(64).position(name).context("the name is somewhere")? * 64;
+    let places = [
+        ("directory", word(0, 8)),
+        ("record", word(OWN + 2, 8)),
+        ("entry", word(OWN + 1, 0)),
+        ("name", of_name + 8),
+    ];
+    for (case, at) in places {
+        let mut image = good.clone();
+        image[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        bad.push((case, image));
+    }
+    for (case, image) in bad {
+        fs::write(folder.join("bad"), &image)?;
+        let script =
+            "ls -A /pmem; echo text > /pmem/file; mkdir /pmem/d; grep pmem /proc/mounts; :";
+        let arguments = ["--verbose", "--nvdimm", "bad", "--", "sh", "-c", script];
+        let (status, out, err) = run(context, &folder, &arguments)?;
+        let all = format!("{out}{err}");
+        let lines = all.lines().filter(|line| line.contains("/pmem cannot be used"));
+        ensure!(status == 0 && lines.count() == 1, "{case}: status {status}, {all}");
+        ensure!(all.matches("Read-only file system").count() == 2, "{case}: {all}");
+        ensure!(!all.contains("pmem /pmem"), "{case}: {all}");
+        // Which pages are free is noted anew at each start.
+        let rest = |image: &[u8]| [&image[..PAGE], &image[(OWN + 1) * PAGE..]].concat();
+        ensure!(rest(&fs::read(folder.join("bad"))?) == rest(&image), "{case}: it was changed");
+    }
+    let out = session_with(context, &folder, &["--nvdimm", "good"], "cat /pmem/file")?;
+    ensure!(out == "text\n", "{out}");
     Ok(())
 }
 
