@@ -72,7 +72,7 @@ pub trait MorselCap: Cap {
     }
 
     /// [`op::DiscardMorsel`] of all of a range.
-    fn discard(self, first: u64, count: u64) -> Result<(), Status> {
+    fn discard_pages(self, first: u64, count: u64) -> Result<(), Status> {
         self.all(first, count, |first, count| invoke(self, op::DiscardMorsel { first, count }))
     }
 
