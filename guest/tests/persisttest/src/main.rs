@@ -63,6 +63,8 @@ fn what_it_is(boot: &Boot, address: u64, bytes: u64, caches: u64) -> Outcome {
     check!(what.ty == CapType::Ram && what.rights == Rights::ALL);
     check!(what.attrs.has(RamAttrs::PERSISTENT) && !what.attrs.has(RamAttrs::HOME));
     check!(what.base == address && what.bytes == bytes);
+    // The emulator's tables say so, and that memory may be added to the last node where it is.
+    check!(what.attrs.node() == 0);
     let memory = boot.persistent_memory();
     check!(memory.is_some_and(|memory| {
         (memory.cap, memory.base, memory.bytes) == (PERSISTENT, address, bytes)
