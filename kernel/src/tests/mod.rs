@@ -14,6 +14,7 @@ mod mappings;
 mod messages;
 mod morsels;
 mod operations;
+mod persistent;
 mod preemption;
 mod processor;
 mod protocol;

@@ -53,7 +53,8 @@ invocations! {
         /// Makes `count` objects of `bytes` each from `[offset, offset + count * bytes)` of the
         /// source, into consecutive slots. Fails with `HasDescendants` where something else was made
         /// of that range already. Frames, tables and CNodes made from RAM are zeroed; where that is more
-        /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated.
+        /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated. Frames made
+        /// of persistent RAM keep their contents; kernel objects are not made of it: `WrongType`.
         4 Retype(
             /// Type of the objects in bits 0..8. Bit 8: they are born with the right `WRITE_ALONE` instead
             /// of `WRITE`, and without `REVOKE` (Frames, `Pt`, L2CNodes, made of RAM).
@@ -548,7 +549,7 @@ invocations! {
             cspace: Place,
             /// Root page table.
             vspace: Place,
-            /// The frame shared with the kernel, 4 KiB, mapped by the domain.
+            /// The frame shared with the kernel, 4 KiB, mapped by the domain; not of persistent memory.
             frame: Place,
             /// Where the domain maps it.
             frame_va: u64,

@@ -754,6 +754,21 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
     },
+    Bug {
+        name: "persistent_memory_is_zeroed",
+        changes: &[("kernel/src/cap/retype.rs", "source.kind() == CapType::Ram && kept == 0 &&", "source.kind() == CapType::Ram && kept < 65 &&")],
+        found_by: Test::Host { package: "kernel", test: "frames_of_persistent_memory_keep_its_contents" },
+    },
+    Bug {
+        name: "tables_are_made_of_persistent_memory",
+        changes: &[("kernel/src/cap/retype.rs", "        if is_of_other_boots(src, ty) {\n            return Err(Status::WrongType);\n        }\n", "        is_of_other_boots(src, ty);\n")],
+        found_by: Test::Host { package: "kernel", test: "no_kernel_object_is_made_of_persistent_memory" },
+    },
+    Bug {
+        name: "overlapping_persistent_ranges_are_used",
+        changes: &[("kernel/src/arch/firmware_tables.rs", "if !doubtful && start < end", "if start < end")],
+        found_by: Test::Host { package: "kernel", test: "what_is_wrong_is_ignored" },
+    },
 ];
 
 /// One case: all bugs share a copy of the sources, and what was built of it.
