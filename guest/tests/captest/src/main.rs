@@ -20,6 +20,7 @@ mod loans;
 mod long;
 mod maps;
 mod messages;
+mod morsels;
 mod privileged;
 mod probe;
 mod race;
@@ -59,6 +60,7 @@ const TESTS: &[&[Test]] = &[
     status::TESTS,
     attacks::TESTS,
     loans::TESTS,
+    morsels::TESTS,
     devices::TESTS,
     long::TESTS,
     race::TESTS,

@@ -56,19 +56,16 @@ pub fn user_end() -> u64 {
 /// The end of memory, once the kernel has a map of its own.
 static MEMORY_END: AtomicU64 = AtomicU64::new(0);
 
-/// Where persistent memory begins and ends; both zero without.
+/// The first address of persistent memory, and its bytes: zero without.
 static PERSISTENT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Can the kernel read and write what is at physical address `pa`, which a program has mapped?
-#[inline]
+#[inline(always)]
 pub fn is_memory(pa: u64) -> bool {
-    pa < MEMORY_END.load(Ordering::Relaxed) || is_persistent(pa)
-}
-
-#[inline(never)]
-fn is_persistent(pa: u64) -> bool {
-    let [start, end] = &PERSISTENT;
-    (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&pa)
+    let [start, bytes] = &PERSISTENT;
+    let is_persistent =
+        || pa.wrapping_sub(start.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed);
+    pa < MEMORY_END.load(Ordering::Relaxed) || is_persistent()
 }
 
 /// Where the direct map shows physical address `pa`.
@@ -336,9 +333,9 @@ pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     ROOT_LEVEL.store(top as u8, Ordering::Relaxed);
     MEMORY_END.store(info.top_of_memory(), Ordering::Relaxed);
     if let Some(region) = info.persistent() {
-        let [start, end] = &PERSISTENT;
+        let [start, bytes] = &PERSISTENT;
         start.store(region.start, Ordering::Relaxed);
-        end.store(region.end, Ordering::Relaxed);
+        bytes.store(region.end - region.start, Ordering::Relaxed);
     }
     let largest = if features.huge_pages { Level::Pdpt } else { Level::Pd };
     let mut tables = Tables { root, pages, largest };
