@@ -76,6 +76,7 @@ mod wait;
 mod watches;
 mod who;
 mod window;
+mod xattrs;
 
 libos::program!(main);
 

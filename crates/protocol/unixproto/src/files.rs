@@ -194,6 +194,8 @@ pub use general::{
 };
 pub use general::{WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED, WUNTRACED};
 
+pub use general::{XATTR_CREATE, XATTR_REPLACE};
+
 /// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
 pub const OPEN_EXEC: u32 = 1;
 /// Directory argument: relative to the working directory.

@@ -612,6 +612,36 @@ requests! {
         /// Directory.
         dir: u32
     ) -> Count;
+    /// data: the value of an extended attribute with the name `b`.
+    131 GetXattr(
+        /// Directory of `a`.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Count;
+    /// data: the names of the extended attributes, each with a NUL.
+    132 ListXattrs(
+        /// Directory.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Count;
+    /// Sets an extended attribute: `b` is its name, a NUL, and the value.
+    133 SetXattr(
+        /// Directory of `a`.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32,
+        /// `XATTR_CREATE` or `XATTR_REPLACE`.
+        how: u32
+    ) -> ();
+    /// Removes the extended attribute with the name `b`.
+    134 RemoveXattr(
+        /// Directory of `a`.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
     /// Changes the mode.
     40 Chmod(
         /// Directory.

@@ -6,7 +6,7 @@
 
 use crate::dir::Dir;
 use crate::fs::{Attr, Ino, Inode, Node};
-use crate::perm::{Cred, READ, WRITE};
+use crate::perm::Cred;
 use crate::Fs;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -325,17 +325,9 @@ impl<C: Default> Fs<C> {
         }
     }
 
-    /// Extended attributes of an inode, for somebody who may read or also write them. `EOPNOTSUPP`: it has none, as nobody
-    /// keeps it.
-    pub fn xattrs_of(
-        &mut self,
-        ino: Ino,
-        cred: Cred,
-        write: bool,
-    ) -> Result<(&mut dyn Keeper, Kept), Errno> {
-        let inode = self.get(ino)?;
-        inode.permits(cred, if write { WRITE } else { READ })?;
-        let kept = inode.kept.ok_or(Errno::EOPNOTSUPP)?;
+    /// An inode, and who keeps its extended attributes. `EOPNOTSUPP`: it has none, as nobody keeps it.
+    pub fn xattrs_of(&mut self, ino: Ino) -> Result<(&mut dyn Keeper, Kept), Errno> {
+        let kept = self.get(ino)?.kept.ok_or(Errno::EOPNOTSUPP)?;
         let keeper = self.keeping.keeper.as_mut().ok_or(Errno::EOPNOTSUPP)?;
         Ok((&mut **keeper, kept))
     }

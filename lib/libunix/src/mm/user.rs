@@ -358,6 +358,11 @@ pub struct Text {
     long: Vec<u8>,
 }
 
+impl Text {
+    /// None.
+    pub const EMPTY: Text = Text { bytes: [0; SHORT_TEXT], len: 0, long: Vec::new() };
+}
+
 impl Deref for Text {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
