@@ -147,6 +147,7 @@ impl Contents<'_> {
     }
 
     /// Makes memory for a part of a file, or takes it away.
+    #[inline(never)]
     pub fn allocate(&mut self, op: op::Allocate) -> Tried {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         desc.writable()?;
@@ -167,6 +168,7 @@ impl Contents<'_> {
     }
 
     /// Returns when what was written to a part of a file survives, if it is to survive.
+    #[inline(never)]
     pub fn sync(&mut self, op: op::Sync) -> Tried {
         let desc = self.descs.of(self.caller.pid, op.desc)?;
         if let Object::File(ino) = desc.object {

@@ -263,9 +263,15 @@ impl Unixd {
     #[inline]
     fn keep_attributes(&mut self) {
         if self.tree.files().names().is_unsettled() {
-            if let Err(error) = self.tree.files_mut().names_mut().settle() {
-                libos::log!("unixd: attributes in /pmem are not kept: {error:?}");
-            }
+            self.tell_attributes();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_attributes(&mut self) {
+        if let Err(error) = self.tree.files_mut().names_mut().settle() {
+            libos::log!("unixd: attributes in /pmem are not kept: {error:?}");
         }
     }
 

@@ -75,6 +75,7 @@ impl PathOps<'_> {
     }
 
     /// `getxattr`.
+    #[inline(never)]
     pub fn get_xattr(&mut self, call: &Call, op: op::GetXattr) -> Tried {
         let ino = self.xattr_target(call, op.dir, op.flags)?;
         let name = self.procs.b(self.caller, call)?;
@@ -86,6 +87,7 @@ impl PathOps<'_> {
     }
 
     /// `listxattr`.
+    #[inline(never)]
     pub fn list_xattrs(&mut self, call: &Call, op: op::ListXattrs) -> Tried {
         let ino = self.xattr_target(call, op.dir, op.flags)?;
         let is_admin = self.procs.get(self.caller.pid)?.has(Capability::SysAdmin);
@@ -110,6 +112,7 @@ impl PathOps<'_> {
     }
 
     /// `setxattr`. Byte string `b` has the name, a NUL, and the value.
+    #[inline(never)]
     pub fn set_xattr(&mut self, call: &Call, op: op::SetXattr) -> Tried {
         let how = match op.how {
             0 => SetXattr::Any,
@@ -134,6 +137,7 @@ impl PathOps<'_> {
     }
 
     /// `removexattr`.
+    #[inline(never)]
     pub fn remove_xattr(&mut self, call: &Call, op: op::RemoveXattr) -> Tried {
         let ino = self.xattr_target(call, op.dir, op.flags)?;
         let name = self.procs.b(self.caller, call)?;

@@ -165,10 +165,11 @@ impl<C: Default> Fs<C> {
     }
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
-        if self.get(ino)?.kept.is_some() {
-            self.note_change(ino);
+        let inode = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)?;
+        if inode.kept.is_some() {
+            self.keeping.note(ino);
         }
-        self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)
+        Ok(inode)
     }
     /// Gives an inode another owner.
     pub fn give(&mut self, ino: Ino, uid: u32) -> Result<(), Errno> {

@@ -124,8 +124,18 @@ pub(crate) struct Keeping {
     changed: Vec<Ino>,
 }
 
-/// Most inodes of which attributes have changed that are noted at a time.
-const CHANGED_MAX: usize = 32;
+/// Inodes of which attributes have changed for which there is room in any case: more than one request changes.
+const CHANGED: usize = 32;
+
+impl Keeping {
+    /// Notes that attributes of a kept inode may change.
+    #[cold]
+    pub(crate) fn note(&mut self, ino: Ino) {
+        if self.keeper.is_some() && self.changed.last() != Some(&ino) {
+            self.changed.push(ino);
+        }
+    }
+}
 
 impl<C> Node<C> {
     fn what(&self) -> What<'_> {
@@ -160,7 +170,7 @@ impl<C> Inode<C> {
 impl<C: Default> Fs<C> {
     /// Has somebody keep what is in a directory from now on. What is there already was [adopted](Fs::adopt).
     pub fn mount(&mut self, keeper: Box<dyn Keeper>) {
-        self.keeping = Keeping { keeper: Some(keeper), changed: Vec::with_capacity(CHANGED_MAX) };
+        self.keeping = Keeping { keeper: Some(keeper), changed: Vec::with_capacity(CHANGED) };
     }
 
     /// Makes a directory that of which the contents are kept, before any of these is adopted.
@@ -252,20 +262,6 @@ impl<C: Default> Fs<C> {
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         !self.keeping.changed.is_empty()
-    }
-
-    /// Notes that attributes of a kept inode may change.
-    #[cold]
-    pub(crate) fn note_change(&mut self, ino: Ino) {
-        let changed = &mut self.keeping.changed;
-        if self.keeping.keeper.is_none() || changed.last() == Some(&ino) {
-            return;
-        }
-        if changed.len() == CHANGED_MAX {
-            // An inode that cannot be told now cannot be told later.
-            let _ = self.settle();
-        }
-        self.keeping.changed.push(ino);
     }
 
     /// Has an inode kept that was made in a directory.

@@ -44,9 +44,6 @@ pub struct Extent {
     pub first: u64,
     /// Number of pages.
     pub pages: u64,
-    /// The frame is an object that consists of page tables: [`Backend::whole_new`] maps parts of it, of pages that are
-    /// outside of this extent, too.
-    pub whole: bool,
 }
 
 /// Why an object has no page to give.
@@ -199,7 +196,8 @@ pub trait Backend {
     ) -> Result<(), Refused>;
 
     /// Maps all of the 2 MiB with number `region`, where no table is, by one entry to the pages of an object from page `page`
-    /// on, a multiple of the [pages of a region](crate::REGION_PAGES). Only of extents that are [whole](Extent::whole).
+    /// on, a multiple of the [pages of a region](crate::REGION_PAGES). Only of objects that can be
+    /// [mapped so](Self::object_is_whole).
     fn whole_new(
         &mut self,
         _region: u64,
@@ -227,6 +225,11 @@ pub trait Backend {
 
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
+    /// Does this object, of which an extent was asked for, consist of page tables, so that [`whole_new`](Self::whole_new) maps
+    /// parts of it, of pages that are outside of any extent, too?
+    fn object_is_whole(&self, _object: ObjectId) -> bool {
+        false
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

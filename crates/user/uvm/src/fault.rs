@@ -83,7 +83,12 @@ impl Space {
     ) -> Result<(), FaultError> {
         if entry.flags.has(Flags::SHARED) {
             return match entry.object {
-                Some(object) => self.map_shared(b, entry, object, page, access),
+                Some(object) => {
+                    if entry.pages() >= REGION_PAGES {
+                        return self.map_shared(b, entry, object, page, access);
+                    }
+                    self.map_object(b, entry, object, page, entry.prot)
+                }
                 None => Err(FaultError::NoPage),
             };
         }
@@ -250,8 +255,9 @@ impl Space {
         Ok(())
     }
 
-    /// A page of a shared object: with all of its region by one entry, if the object can be mapped so, and the region
+    /// A page of a large shared object: with all of its region by one entry, if the object can be mapped so, and the region
     /// shows nothing else.
+    #[inline(never)]
     fn map_shared(
         &mut self,
         b: &mut impl Backend,
@@ -272,7 +278,7 @@ impl Space {
         let is_alone = entry.start <= first && first + REGION_PAGES <= entry.end;
         if is_alone && entry.object_page(first) % REGION_PAGES == 0 {
             let extent = b.object_extent(object, entry.object_page(page))?;
-            if extent.whole {
+            if b.object_is_whole(object) {
                 let object_page = entry.object_page(first);
                 return Ok(self.pmap.enter_whole(b, key, &extent, object_page, entry.prot)?);
             }

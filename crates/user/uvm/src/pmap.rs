@@ -31,6 +31,8 @@ pub struct Pmap {
     regions: Sparse<Region, 16>,
     /// Regions that [one entry](crate::whole) maps: its number, for the backend. None of them has a table.
     pub(crate) wholes: Sparse<Table, 16>,
+    /// There may be such regions. Mostly there are none, and nobody looks for them.
+    pub(crate) has_wholes: bool,
     /// Some region may be condemned.
     condemned: bool,
 }
@@ -44,7 +46,7 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new(), wholes: Sparse::new(), condemned: false }
+        Pmap { regions: Sparse::new(), wholes: Sparse::new(), has_wholes: false, condemned: false }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -87,7 +89,7 @@ impl Pmap {
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
         let region = self.regions.next_key(key);
-        if self.wholes.is_empty() {
+        if !self.has_wholes {
             return region;
         }
         [region, self.wholes.next_key(key)].into_iter().flatten().min()
@@ -504,6 +506,7 @@ impl Pmap {
     pub fn abandon(&mut self) {
         self.regions.clear();
         self.wholes.clear();
+        self.has_wholes = false;
         self.condemned = false;
     }
 

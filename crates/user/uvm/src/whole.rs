@@ -12,7 +12,7 @@ impl Pmap {
     /// Is a region mapped by one entry?
     #[inline]
     pub fn is_whole(&self, key: u64) -> bool {
-        !self.wholes.is_empty() && self.wholes.get(key).is_some()
+        self.has_wholes && self.wholes.get(key).is_some()
     }
 
     /// How many regions are.
@@ -37,6 +37,7 @@ impl Pmap {
             let _ = b.whole_drop(key, entry);
             return Err(ObjectError::NoMemory);
         }
+        self.has_wholes = true;
         Ok(())
     }
 
@@ -58,6 +59,7 @@ impl Pmap {
         if let Some(&entry) = self.wholes.get(key) {
             b.whole_drop(key, entry)?;
             self.wholes.remove(key);
+            self.has_wholes = self.wholes.len() > 0;
         }
         Ok(())
     }
@@ -77,5 +79,6 @@ impl Pmap {
     pub(crate) fn forget_wholes(&mut self, b: &mut impl Backend) {
         self.wholes.iter().for_each(|(_, &entry): (u64, &Table)| b.not_inherited(entry, [None; 2]));
         self.wholes.clear();
+        self.has_wholes = false;
     }
 }

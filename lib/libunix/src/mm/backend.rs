@@ -70,6 +70,11 @@ fn gone_or_no_memory(status: Status) -> ObjectError {
     }
 }
 
+#[cold]
+fn is_morsel(place: Place) -> bool {
+    place.identify().is_ok_and(|identity| identity.ty == CapType::Morsel)
+}
+
 /// Rights of a mapping. Whatever is mapped can be read.
 #[inline(always)]
 fn flags(prot: Prot) -> MapFlags {
@@ -380,10 +385,10 @@ impl Backend for Caps {
         let (src, mapping) = (Place(extent.frame), slot(mappings, first));
         let entry = half * 256 + first;
         let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
-        mapped.map_err(|status| match (extent.whole, status) {
+        mapped.map_err(|status| match status {
             // The pool has none for a page that was missing.
-            (true, Status::NoMemory) => ObjectError::NoPage,
-            (_, status) => gone_or_no_memory(status),
+            Status::NoMemory if is_morsel(src) => ObjectError::NoPage,
+            status => gone_or_no_memory(status),
         })
     }
     #[inline]
@@ -493,6 +498,9 @@ impl Backend for Caps {
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
+    }
+    fn object_is_whole(&self, object: ObjectId) -> bool {
+        self.objects.is_morsel(object)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

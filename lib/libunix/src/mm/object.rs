@@ -51,8 +51,6 @@ struct Seen {
     start: u64,
     pages: u64,
     frame: Place,
-    /// It is a Morsel: all of the object.
-    is_morsel: bool,
 }
 
 /// Most pages of a Morsel that are mapped at a time: what is mapped is made, if it was not there.
@@ -80,13 +78,18 @@ impl Item for Seen {
 impl Seen {
     fn extent(&self) -> Extent {
         let first = self.start % OBJECT_PAGES;
-        Extent { frame: self.frame.0, frame_page: 0, first, pages: self.pages, whole: false }
+        Extent { frame: self.frame.0, frame_page: 0, first, pages: self.pages }
+    }
+    /// Is it a Morsel? That has all pages that there may ever be.
+    #[inline]
+    fn is_morsel(&self) -> bool {
+        self.pages == OBJECT_PAGES
     }
     /// Of a Morsel: the pages around a page, to be mapped without the others. It has those before `end`.
     fn around(&self, page: u64, end: u64) -> Extent {
         let first = page / AROUND * AROUND;
         let pages = end.min(first + AROUND) - first;
-        Extent { frame: self.frame.0, frame_page: first, first, pages, whole: true }
+        Extent { frame: self.frame.0, frame_page: first, first, pages }
     }
 }
 
@@ -258,7 +261,7 @@ impl Objects {
         let place = self.extents.seek(at(id, page));
         let holds = |seen: &&Seen| seen.start <= at(id, page);
         if let Some(&seen) = self.extents.get(place).filter(holds) {
-            if seen.is_morsel {
+            if seen.is_morsel() {
                 // Only its size has changed, unless it is gone.
                 if let Ok(facts) = seen.frame.morsel_info() {
                     self.set_size(id, facts.limit);
@@ -268,6 +271,11 @@ impl Objects {
             self.extents.remove(place);
             self.free_slot(nodes, seen.frame);
         }
+    }
+
+    /// Is the object known to be a Morsel?
+    pub fn is_morsel(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| object.is_morsel)
     }
 
     fn set_size(&mut self, id: ObjectId, size: u64) {
@@ -288,6 +296,7 @@ impl Objects {
 
     /// The pages of a Morsel around a page that it has.
     #[cold]
+    #[inline(never)]
     fn part(&mut self, id: ObjectId, page: u64, seen: Seen) -> Result<Extent, ObjectError> {
         if page * PAGE >= self.size(id) {
             // Others may have made it larger.
@@ -340,7 +349,7 @@ impl Objects {
     ) -> Result<Extent, ObjectError> {
         let place = self.extents.seek(at(id, page));
         match self.extents.get(place) {
-            Some(seen) if seen.start <= at(id, page) => match seen.is_morsel {
+            Some(seen) if seen.start <= at(id, page) => match seen.is_morsel() {
                 false => Ok(seen.extent()),
                 true => {
                     let seen = *seen;
@@ -378,14 +387,16 @@ impl Objects {
             self.free_slot(nodes, slot);
             return if behind_end { Err(ObjectError::NoPage) } else { self.hole(ram, page) };
         }
-        let is_morsel = found.is_morsel;
-        let most = if is_morsel { OBJECT_PAGES } else { found.size.div_ceil(PAGE) - first };
-        let seen = Seen { start: at(id, first), pages: pages.min(most), frame: slot, is_morsel };
+        let pages = match found.is_morsel {
+            true => OBJECT_PAGES,
+            false => pages.min(found.size.div_ceil(PAGE) - first),
+        };
+        let seen = Seen { start: at(id, first), pages, frame: slot };
         if page >= OBJECT_PAGES || self.note(id, seen, place).is_err() {
             self.free_slot(nodes, slot);
             return Err(ObjectError::NoMemory);
         }
-        match is_morsel {
+        match seen.is_morsel() {
             false => Ok(seen.extent()),
             true => self.part(id, page, seen),
         }
@@ -427,7 +438,7 @@ impl Objects {
         object.size = object.size.min(pages * PAGE);
         let end = at(id, pages);
         let place = self.extents.seek(end);
-        let is_cut = |seen: &&Seen| seen.start < end && !seen.is_morsel;
+        let is_cut = |seen: &&Seen| seen.start < end && !seen.is_morsel();
         if let Some(&seen) = self.extents.get(place).filter(is_cut) {
             self.extents.replace(place, Seen { pages: end - seen.start, ..seen });
         }
@@ -481,7 +492,7 @@ impl Objects {
             self.zero_page = true;
         }
         let frame = Place::own(own::ZERO_PAGE).0;
-        Ok(Extent { frame, frame_page: 0, first: page, pages: 1, whole: false })
+        Ok(Extent { frame, frame_page: 0, first: page, pages: 1 })
     }
 
     /// Gives a child the first Frames.

@@ -810,7 +810,7 @@ impl Backend for Process {
         let first = first.max(if page < 40 { 0 } else { 40 });
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
-        Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages, whole: false })
+        Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
     }
     fn object_forget(&mut self, object: ObjectId, _: u64) {
         self.gone.remove(&(object.index() as u32));
