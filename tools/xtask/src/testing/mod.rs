@@ -20,6 +20,7 @@ mod model;
 mod monitors;
 mod mutations;
 mod native;
+mod crash;
 mod persistent;
 mod processors;
 mod protocol;
@@ -271,6 +272,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(map::cases());
+    cases.extend(crash::cases());
     cases.extend(persistent::cases());
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
