@@ -31,9 +31,8 @@ fn at(path: &[u8]) -> Ref {
 /// What is there before: two directories, one in the other; a file with two names and attributes, one that is held, links.
 fn before_ops() -> Vec<Op> {
     let create = |dir: &[u8], name, new| Op::Create { dir: at(dir), name, new, attr: name };
-    let xattr = |file: &[u8], name, length| {
-        Op::SetXattr { file: at(file), name, length, seed: 1, how: 0 }
-    };
+    let xattr =
+        |file: &[u8], name, length| Op::SetXattr { file: at(file), name, length, seed: 1, how: 0 };
     vec![
         create(&[], A, New::Dir),
         create(&[A], B, New::Dir),
@@ -60,9 +59,8 @@ fn operations() -> Vec<Op> {
         to: (at(to), new),
         how,
     };
-    let xattr = |file: &[u8], name, length| {
-        Op::SetXattr { file: at(file), name, length, seed: 2, how: 0 }
-    };
+    let xattr =
+        |file: &[u8], name, length| Op::SetXattr { file: at(file), name, length, seed: 2, how: 0 };
     let unlink = |dir: &[u8], name| Op::Unlink { dir: at(dir), name };
     vec![
         create(&[A], A, New::File(5)),
@@ -261,7 +259,12 @@ impl Start {
 
 /// The power fails while a file system is made.
 fn formats(muted: Option<Site>) -> Result<BTreeSet<Site>, String> {
-    let mut recorder = Recorder::new(Image::new(PAGES + 1));
+    format(Image::new(PAGES + 1), muted)?;
+    format(common::used(PAGES), muted)
+}
+
+fn format(image: Image, muted: Option<Site>) -> Result<BTreeSet<Site>, String> {
+    let mut recorder = Recorder::new(image);
     recorder.watch();
     recorder.muted = muted;
     let memory = Memory(Rc::new(RefCell::new(recorder)));

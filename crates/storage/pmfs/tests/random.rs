@@ -82,8 +82,8 @@ impl Choice<'_> {
     fn operation(&mut self) -> Op {
         let attr = self.random.u8(..);
         // Many inodes are for the model to look through: then more of them are removed.
-        let kind = match self.model.inodes() > INODES && self.random.bool() {
-            true => self.random.u8(13..20),
+        let kind = match self.model.inodes() > INODES && self.random.u8(..8) > 0 {
+            true => self.random.u8(13..28),
             false => self.random.u8(..40),
         };
         match kind {

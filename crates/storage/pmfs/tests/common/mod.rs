@@ -160,9 +160,20 @@ pub struct Found {
     pub first: Vec<Vec<u8>>,
 }
 
+/// So many pages in which something was, and one that says that there are no contents.
+pub fn used(pages: usize) -> Image {
+    let mut image = Image::new(pages + 1);
+    for place in 1..(pages * PAGE) as u64 {
+        // What is no head, and what is one.
+        let value = if place % 16 < 8 { 0x5555_5555_5555_5555 } else { 0x42 };
+        image.store(place / PAGE as u64, place as usize % PAGE, value);
+    }
+    image
+}
+
 /// An empty file system in so many pages.
 pub fn formatted(pages: usize) -> Image {
-    let memory = Memory(Rc::new(RefCell::new(Recorder::new(Image::new(pages + 1)))));
+    let memory = Memory(Rc::new(RefCell::new(Recorder::new(used(pages)))));
     pmfs::format(&memory, attr(1)).expect("large enough");
     let image = memory.0.borrow().now().clone();
     image
@@ -309,9 +320,8 @@ impl Op {
                 new.make(world, create).map(|_| (false, None))
             }
             Op::Unnamed { handle, new, attr: seed } => {
-                let create = |world: &mut World, what: What| {
-                    world.fs.create_unnamed(what, attr(*seed))
-                };
+                let create =
+                    |world: &mut World, what: What| world.fs.create_unnamed(what, attr(*seed));
                 let ino = new.make(world, create)?;
                 Ok(gone(world.keep(*handle, ino)))
             }
@@ -349,10 +359,16 @@ impl Op {
             Op::SetContent { file, content } => {
                 let file = world.resolve(file)?;
                 let is_new = content.is_some_and(|id| !world.memory.has_content(id));
-                content.iter().filter(|_| is_new).for_each(|&id| world.memory.set_content(id, true));
+                content
+                    .iter()
+                    .filter(|_| is_new)
+                    .for_each(|&id| world.memory.set_content(id, true));
                 let set = world.fs.set_content(file, *content);
                 if set.is_err() {
-                    content.iter().filter(|_| is_new).for_each(|&id| world.memory.set_content(id, false));
+                    content
+                        .iter()
+                        .filter(|_| is_new)
+                        .for_each(|&id| world.memory.set_content(id, false));
                 }
                 set.map(|old| (false, old))
             }

@@ -288,8 +288,7 @@ impl Op {
                 return Ok(model.reap(id));
             }
             Op::Rename { from, to, how: number } => {
-                let (from, to) =
-                    ((model.resolve(&from.0)?, from.1), (model.resolve(&to.0)?, to.1));
+                let (from, to) = ((model.resolve(&from.0)?, from.1), (model.resolve(&to.0)?, to.1));
                 return rename(model, from, to, how(*number), now);
             }
             Op::SetAttr { file, attr: seed } => {
