@@ -119,6 +119,8 @@ struct Failures {
     random: fastrand::Rng,
     images: usize,
     mounts: usize,
+    later: usize,
+    operations: Vec<Op>,
     /// What has been mounted, and was between these two states.
     passed: HashSet<(u64, u64)>,
     /// Places that a mount comes to.
@@ -136,7 +138,9 @@ impl Failures {
     fn new(seed: u64, depth: Depth, muted: Option<Site>) -> Failures {
         let random = fastrand::Rng::with_seed(seed);
         let (passed, mounting) = (HashSet::new(), BTreeSet::new());
-        Failures { depth, random, images: 0, mounts: 0, passed, mounting, muted }
+        let operations = operations();
+        let (images, mounts, later) = (0, 0, 0);
+        Failures { depth, random, images, mounts, later, operations, passed, mounting, muted }
     }
 
     /// Everything that may be found at these points is one of two states.
@@ -162,7 +166,8 @@ impl Failures {
 
     fn mount(&mut self, image: Image, old: &Model, new: &Model) -> Result<(), String> {
         let again = self.random.usize(..self.depth.again) == 0;
-        let world = World::mount(image, self.muted, again).map_err(|wrong| format!("{wrong:?}"))?;
+        let mounted = World::mount(image.clone(), self.muted, again);
+        let world = mounted.map_err(|wrong| format!("{wrong:?}"))?;
         self.mounting.extend(world.memory.0.borrow().sites());
         let is_old = compare(&world, old);
         let found = if is_old.is_ok() { old } else { new };
@@ -171,6 +176,7 @@ impl Failures {
         }
         if again {
             self.mount_again(&world, found)?;
+            self.go_on(image, found)?;
         }
         Ok(())
     }
@@ -202,28 +208,54 @@ impl Failures {
         let (mut world, mut model) = start.world(self.muted);
         world.memory.0.borrow_mut().watch();
         for (n, op) in ops.iter().enumerate() {
-            let now = 1000 + n as i64;
-            let old = model.settled();
-            let expected = op.model(&mut model, now);
-            let found = op.run(&mut world, now);
-            if found != expected {
-                return Err(format!("{found:?}, not {expected:?}"));
-            }
-            let new = model.settled();
-            let points = world.memory.0.borrow_mut().take_points();
-            self.check(points, &old, &new)?;
-            // What has returned is done.
-            world.memory.0.borrow_mut().point();
-            let points = world.memory.0.borrow_mut().take_points();
-            self.check(points, &new, &new)?;
-            compare(&world, &model.clone())?;
+            self.operation(&mut world, &mut model, op, 1000 + n as i64)?;
         }
         let sites = world.memory.0.borrow().sites().clone();
         Ok(sites)
     }
 
+    fn operation(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        op: &Op,
+        now: i64,
+    ) -> Result<(), String> {
+        let old = model.settled();
+        let expected = op.model(model, now);
+        let found = op.run(world, now);
+        if found != expected {
+            return Err(format!("{found:?}, not {expected:?}"));
+        }
+        let new = model.settled();
+        let points = world.memory.0.borrow_mut().take_points();
+        self.check(points, &old, &new)?;
+        // What has returned is done.
+        world.memory.0.borrow_mut().point();
+        let points = world.memory.0.borrow_mut().take_points();
+        self.check(points, &new, &new)?;
+        compare(world, model)
+    }
+
+    /// After a failure and a mount, another operation is begun, and the power fails again.
+    fn go_on(&mut self, image: Image, found: &Model) -> Result<(), String> {
+        let mounted = World::mount(image, self.muted, true);
+        let mut world = mounted.map_err(|wrong| format!("{wrong:?}"))?;
+        world.memory.0.borrow_mut().take_points();
+        let op = &self.operations[self.random.usize(..self.operations.len())].clone();
+        let before = self.depth;
+        self.depth = Depth { images: 12, again: usize::MAX };
+        let result = self.operation(&mut world, &mut found.clone(), op, 2000);
+        self.depth = before;
+        self.later += 1;
+        result.map_err(|wrong| format!("then {op:?}: {wrong}"))
+    }
+
     fn report(&self) {
-        println!("{} images, {} after a second failure", self.images, self.mounts);
+        println!(
+            "{} images, {} after a failure during the mount, {} operations after a failure",
+            self.images, self.mounts, self.later
+        );
     }
 }
 
