@@ -7,7 +7,7 @@ use common::{attr, formatted, name, New, Op, Ref, World};
 use pmfs::{Fs, Ino, Kind, Refused, What};
 use powerfail::Image;
 
-const IMAGES: u64 = 30_000;
+const IMAGES: u64 = 24_000;
 const PAGES: usize = 4;
 /// Lines of an area.
 const LINES: u64 = PAGES as u64 * 64;

@@ -275,8 +275,8 @@ impl World {
             }
             let mut below = path.clone();
             below.push(entry.name);
-            if below.len() > 1000 {
-                return Err("deep".into());
+            if below.len() > 1000 || tree.contains_key(&below) {
+                return Err(format!("{path:?}: deep, or a name is there twice"));
             }
             self.visit(entry.ino, below, first, tree)?;
         }
