@@ -59,7 +59,7 @@ impl Choice<'_> {
         let (dir, path) = self.dir();
         (dir, self.name(&path, often))
     }
-    fn new(&mut self) -> New {
+    fn what(&mut self) -> New {
         let number = self.random.u64(..);
         match self.random.u8(..16) {
             0..=3 => New::File(self.random.u32(..40)),
@@ -88,10 +88,10 @@ impl Choice<'_> {
         };
         match kind {
             0..=8 => {
-                let ((dir, name), new) = (self.place(2), self.new());
+                let ((dir, name), new) = (self.place(2), self.what());
                 Op::Create { dir, name, new, attr }
             }
-            9 => Op::Unnamed { handle: self.random.u8(..4), new: self.new(), attr },
+            9 => Op::Unnamed { handle: self.random.u8(..4), new: self.what(), attr },
             10..=12 => {
                 let (file, (dir, name)) = (self.file(), self.place(2));
                 Op::Link { file, dir, name }
