@@ -293,8 +293,13 @@ impl World {
 pub fn mount(memory: &Memory) -> Result<Fs<Memory>, Refused> {
     let mut mount = Mount::new(memory.clone(), 7)?;
     for _ in 0..100_000 {
-        if mount.step(|id| memory.has_content(id))? {
-            return mount.finish();
+        match mount.step(|id| memory.has_content(id)) {
+            Ok(false) => {}
+            Ok(true) => return mount.finish(),
+            Err(refused) => {
+                assert_eq!(mount.finish().err(), Some(Refused::Unfinished));
+                return Err(refused);
+            }
         }
     }
     panic!("a mount does not end");
