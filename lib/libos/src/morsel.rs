@@ -125,6 +125,11 @@ pub trait MorselCap: Cap {
         until_done(|| invoke(self, op::CommitMorsel {}))
     }
 
+    /// [`op::ReleaseCommit`]
+    fn release_commit(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::ReleaseCommit {}))
+    }
+
     /// [`op::DestroyMorsel`]
     fn destroy(self) -> Result<(), Status> {
         until_done(|| invoke(self, op::DestroyMorsel {}))

@@ -316,6 +316,8 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> Copied, needs WRITE;
+        /// What was committed counts no more: after a power failure it has what was written back. `Again` asks to be repeated.
+        142 ReleaseCommit() -> (), needs REVOKE;
         /// Pages that were written since they were written back last survive a power failure when this has come to their end.
         /// Answers the first that was not looked at.
         141 WriteBackMorsel(
