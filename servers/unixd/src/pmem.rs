@@ -8,11 +8,11 @@ mod area;
 mod keeper;
 mod load;
 
-use crate::caps::{errno, Slots};
+use crate::caps::Slots;
 use crate::morsels::{destroy, errno_of};
 use crate::nodes::Tree;
 use abi::layout::PAGE;
-use abi::slots::{PERSISTENT, VSPACE};
+use abi::slots::VSPACE;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -95,7 +95,7 @@ impl Pool {
         let attr = Attr { mode: 0o555, cred: Cred::ROOT, now };
         let dir = names.mkdir(names.root(), NAME, attr)?;
         let none = Attributes { mode: 0o555, uid: 0, gid: 0, atime: now, mtime: now, ctime: now };
-        match Self::open(tree, memory, now).and_then(|pool| pool.fill(tree, dir, memory, now)) {
+        match Self::open(tree, memory).and_then(|pool| pool.fill(tree, dir, memory, now)) {
             Ok(pool) => Ok(Some(pool)),
             Err(Refusal(why)) => {
                 libos::log!("unixd: /pmem cannot be used: {why}");
@@ -109,7 +109,7 @@ impl Pool {
     }
 
     /// Makes the pool, or finds it.
-    fn open(tree: &mut Tree, memory: PersistentMemory, _now: i64) -> Result<Pool, Refusal> {
+    fn open(tree: &mut Tree, memory: PersistentMemory) -> Result<Pool, Refusal> {
         let persistence = match memory.caches_persist {
             true => Persistence::Caches,
             false => Persistence::Memory,

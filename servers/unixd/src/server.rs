@@ -88,7 +88,6 @@ pub struct Unixd {
     /// Time, and what is due when.
     clock: Clock,
     /// Memory for files that the next boot finds.
-    #[expect(dead_code, reason = "it holds the capabilities")]
     pool: Option<Pool>,
     /// What is known about memory.
     stock: Stock,

@@ -137,6 +137,9 @@ pub struct Piece<'a, F, O> {
     pub backing: Backing<'a, F, O>,
 }
 
+/// A part of a file made of such memory.
+pub type PieceOf<'a, M> = Piece<'a, <M as Memory>::Frame, <M as Memory>::Object>;
+
 /// What a part of a file is made of.
 #[derive(Debug)]
 pub enum Backing<'a, F, O> {
@@ -450,7 +453,7 @@ impl<M: Memory> Files<M> {
         ino: Ino,
         offset: u64,
         write: bool,
-    ) -> Result<Option<Piece<'_, M::Frame, M::Object>>, Errno> {
+    ) -> Result<Option<PieceOf<'_, M>>, Errno> {
         let (size, file) = self.look(ino)?;
         if offset >= pages(size) {
             return Err(Errno::ENXIO);
@@ -482,7 +485,7 @@ impl<M: Memory> Files<M> {
     }
 
     /// The part of a file around `offset`, or the hole there.
-    pub fn piece(&self, ino: Ino, offset: u64) -> Result<Piece<'_, M::Frame, M::Object>, Errno> {
+    pub fn piece(&self, ino: Ino, offset: u64) -> Result<PieceOf<'_, M>, Errno> {
         let (size, file) = self.look(ino)?;
         if file.stored.is_some() {
             return file.whole(size).ok_or(Errno::EIO);

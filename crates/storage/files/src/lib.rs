@@ -17,7 +17,7 @@
 mod content;
 mod object;
 
-pub use content::{Backing, Claim, Content, Contents, Piece, Refusal, Writer, GRANT_MAX};
+pub use content::{Backing, Claim, Content, Contents, Piece, PieceOf, Refusal, Writer, GRANT_MAX};
 pub use object::{Allocation, Stored};
 
 use memfs::{Attr, Fs, Ino, Node};

@@ -276,7 +276,7 @@ impl Space {
             };
         }
         let is_alone = entry.start <= first && first + REGION_PAGES <= entry.end;
-        if is_alone && entry.object_page(first) % REGION_PAGES == 0 {
+        if is_alone && entry.object_page(first).is_multiple_of(REGION_PAGES) {
             let extent = b.object_extent(object, entry.object_page(page))?;
             if b.object_is_whole(object) {
                 let object_page = entry.object_page(first);

@@ -59,7 +59,7 @@ impl Pmap {
         if let Some(&entry) = self.wholes.get(key) {
             b.whole_drop(key, entry)?;
             self.wholes.remove(key);
-            self.has_wholes = self.wholes.len() > 0;
+            self.has_wholes = !self.wholes.is_empty();
         }
         Ok(())
     }

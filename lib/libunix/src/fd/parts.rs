@@ -1,7 +1,7 @@
 //! Windows on files that are Morsels: each shows 2 MiB of one, by one entry. What of it is missing is made by the kernel when
 //! it is touched, so that nothing is asked and nothing is mapped again as the file grows and shrinks.
 //!
-//! The Parts are in the L2CNode of the other windows ([`super::place`]), in the slots from 96 on, with their Mappings 128
+//! The Parts are in the L2CNode of the other windows ([`mod@super::place`]), in the slots from 96 on, with their Mappings 128
 //! behind. A forked child starts without any of it.
 
 use super::place::{errno, FIRST_PART};
