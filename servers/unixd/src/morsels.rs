@@ -40,6 +40,13 @@ impl Morsel {
     pub fn create(pool: CapAddr) -> Result<(u32, Morsel), Errno> {
         let slot = Slots::new(1)?;
         let number = pool.create_morsel(FIRST_ORDER, slot.first()).map_err(errno_of)?;
+        // It is as large as it can be. Before any file has it, it must be empty.
+        if let Err(status) = slot.first().set_limit(0) {
+            drop(slot);
+            // What is left of it belongs to no file: the next start destroys it.
+            let _ = destroy(pool, number);
+            return Err(errno_of(status));
+        }
         Ok((number, Morsel { slot, order: FIRST_ORDER }))
     }
 

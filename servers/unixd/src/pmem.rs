@@ -188,7 +188,12 @@ impl Pool {
         let bytes = match found {
             Some((number, bytes)) => {
                 pool.open_morsel(number, Rights::READ.or(Rights::WRITE).or(Rights::REVOKE), meta)?;
-                bytes
+                // As it was born it is larger than any that was finished.
+                if bytes > META_BYTES.1 {
+                    0
+                } else {
+                    bytes
+                }
             }
             None => pool.create_morsel(META_ORDER, meta).map(|_| 0)?,
         };

@@ -2,7 +2,7 @@
 //!
 //! All are in one L2CNode, made with the first window (`WINDOWS_L1`): Frames from slot 0 on, one more than there are
 //! windows, the windows' Mappings from slot 128 on, the last-level tables of the area from slot 64 on, their Mappings
-//! from slot 192 on. What slots [`super::parts`] uses is said there. A forked child starts without any of it.
+//! from slot 192 on. What slots [`mod@super::parts`] uses is said there. A forked child starts without any of it.
 
 use crate::errno::{Errno, Result};
 use abi::layout::{LIBRARY_WINDOWS, PAGE};
