@@ -598,8 +598,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < request_count; i++) kinds += accepted[i] > 0;
     if (tracing || failures)
         for (int i = 0; i < request_count; i++) printf("%s %ld\n", requests[i].name, accepted[i]);
-    // Else nothing was tried.
-    if (operations >= 10000 && kinds < request_count * 2 / 3)
+    // Else nothing was tried. There are no files that survive, which alone have some.
+    if (operations >= 10000 && kinds < request_count * 3 / 5)
         FAIL("%d of %d requests were accepted", kinds, request_count);
     for (int i = 0; i < SENTINELS; i++) kill(sentinels[i], SIGKILL);
     while (wait(NULL) > 0) continue;
