@@ -217,7 +217,7 @@ invocations! {
             /// As in `FormatPool`.
             domain: u32
         ) -> (), needs WRITE;
-        /// Creates an object without pages, with the limit 0, and answers the number of its record.
+        /// Creates an object without pages, whose limit is what its order allows, and answers the number of its record.
         122 CreateMorsel(
             /// 0 to 4: it has at most 512 to the power of this pages.
             order: u32,
@@ -289,7 +289,8 @@ invocations! {
             /// An empty slot for the capability to all of it.
             dst: Place
         ) -> Value, needs REVOKE;
-        /// What it has now is what it has after a power failure, whatever is stored later. `Again` asks to be repeated.
+        /// What it has now is what it has after a power failure, whatever is stored later; pages that were written must have been
+        /// written back. `Again` asks to be repeated.
         136 CommitMorsel() -> (), needs REVOKE;
         /// Destroys the object, of which there must be neither another capability nor a Mapping (`HasDescendants`): the
         /// invoked one is then empty. `Again` asks to be repeated.
@@ -315,6 +316,8 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> Copied, needs WRITE;
+        /// What was committed counts no more: after a power failure it has what was written back. `Again` asks to be repeated.
+        142 ReleaseCommit() -> (), needs REVOKE;
         /// Pages that were written since they were written back last survive a power failure when this has come to their end.
         /// Answers the first that was not looked at.
         141 WriteBackMorsel(

@@ -1,11 +1,12 @@
 //! Making an empty file system.
 
 use crate::area::Area;
-use crate::fs::{Attr, Kind, What};
+use crate::fs::{clear_heads, Attr, Kind, What};
 use crate::layout::{
     check, high_water, word, InodeHead, Line, EXTENT, HEAD, HIGH_WATER, MAGIC, ROOT, SUPER_CHECK,
     SUPER_MAGIC, SUPER_VERSION, VERSION, WORDS,
 };
+use crate::log;
 use crate::mount::Refused;
 
 /// How many lines there are.
@@ -18,8 +19,8 @@ pub(crate) fn super_check() -> u64 {
     check(&[MAGIC, VERSION]) as u64
 }
 
-/// Makes an empty file system whose root directory has these attributes, in an area that is all zeros. If the power fails
-/// meanwhile there is none, and it can be made again.
+/// Makes an empty file system whose root directory has these attributes, in an area whose first word is zero. If the power
+/// fails meanwhile there is none, and it can be made again.
 ///
 /// # Errors
 /// [`Refused::InUse`]: there is one, or something else. [`Refused::TooSmall`].
@@ -35,7 +36,10 @@ pub fn format<A: Area>(area: &A, root: Attr) -> Result<(), Refused> {
     let head = InodeHead { kind: Kind::Dir, mode: root.mode, length: 0, generation: 0 };
     area.store(word(ROOT, HEAD), head.word());
     area.write_back(ROOT as u64);
-    area.store(HIGH_WATER, high_water((ROOT + EXTENT).min(capacity)));
+    let high = (ROOT + EXTENT).min(capacity);
+    clear_heads(area, ROOT + 1..high);
+    log::clear(area);
+    area.store(HIGH_WATER, high_water(high));
     area.write_back(HIGH_WATER / WORDS);
     area.fence();
     area.store(SUPER_VERSION, VERSION);

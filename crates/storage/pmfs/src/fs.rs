@@ -2,10 +2,11 @@
 
 use crate::area::Area;
 use crate::index::Index;
-use crate::layout::{word, Line, ROOT};
+use crate::layout::{word, Line, HEAD, ROOT};
 use crate::log::{Change, Log};
 use crate::space::Lines;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Number of an inode. It is used again after the inode is gone, with another [generation](Stat::generation).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -179,7 +180,10 @@ impl<A: Area> Fs<A> {
 
     /// Takes lines that are free; nothing leads to them until a change says so.
     pub(crate) fn take(&mut self, count: usize) -> Result<Vec<Line>, Error> {
-        self.lines.take(count).ok_or(Error::NoSpace)
+        let high = self.lines.high();
+        let taken = self.lines.take(count).ok_or(Error::NoSpace);
+        clear_heads(&self.area, high..self.lines.high());
+        taken
     }
 
     /// Does a change, and gives back the lines that are free with it.
@@ -191,5 +195,13 @@ impl<A: Area> Fs<A> {
             self.log.commit(&self.area, &change);
         }
         freed.into_iter().for_each(|line| self.lines.give(line));
+    }
+}
+
+/// Lines are no heads, whatever was in them: from now on, mounts look at them.
+pub(crate) fn clear_heads<A: Area>(area: &A, lines: Range<Line>) {
+    for line in lines.filter(|&line| area.load(word(line, HEAD)) != 0) {
+        area.store(word(line, HEAD), 0);
+        area.write_back(line as u64);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Inode {
     pub subdirs: u32,
     /// Of a directory: the name that leads to it, or 0.
     pub name: Line,
-    /// Of a directory: where that name is, or was last.
+    /// Of a directory: where that name is.
     pub parent: Line,
     /// How many extended attributes it has.
     pub xattrs: u32,

@@ -101,6 +101,14 @@ fn shape(index: u32, total: u32, pairs: u32, number: u64, words: &[u64; 6]) -> u
     pair(shape, check(&[a, b, c, d, e, f, shape as u64, number]))
 }
 
+/// There is no record, and none was there before.
+pub(crate) fn clear<A: Area>(area: &A) {
+    for line in LOG_FIRST..LOG_FIRST + LOG_LINES {
+        area.store(line * WORDS + NUMBER, 0);
+        area.write_back(line);
+    }
+}
+
 /// What a mount finds: the log, and the last operation if it may not have been carried out. `None`: the numbers are
 /// none that an operation ever had.
 pub(crate) fn read<A: Area>(area: &A) -> Option<(Log, Vec<(u64, u64)>)> {

@@ -45,7 +45,7 @@ pub enum Refused {
     TooSmall,
     /// It has something in it.
     InUse,
-    /// [`Mount::finish`] comes too early.
+    /// [`Mount::finish`] comes too early, or something was refused before.
     Unfinished,
 }
 
@@ -81,6 +81,8 @@ enum Phase {
         last: Line,
     },
     Done,
+    /// Something was refused.
+    Failed,
 }
 
 /// A mount and how far it has come.
@@ -127,14 +129,15 @@ impl<A: Area> Mount<A> {
     /// # Errors
     /// [`Refused::Damaged`]; nothing was written.
     pub fn step(&mut self, is_there: impl Fn(u32) -> bool) -> Result<bool, Refused> {
-        self.phase = match core::mem::replace(&mut self.phase, Phase::Done) {
+        self.phase = match core::mem::replace(&mut self.phase, Phase::Failed) {
             Phase::Scan { next } => self.scan(next)?,
             Phase::Xattrs { last } => self.xattrs(last)?,
             Phase::Tree { path, seen } => self.tree(path, seen)?,
             Phase::Contents { last } => self.contents(last, is_there)?,
             Phase::Apply => self.apply(),
             Phase::Free { last } => self.free(last),
-            Phase::Done => return Ok(true),
+            Phase::Done => Phase::Done,
+            Phase::Failed => return Err(Refused::Unfinished),
         };
         Ok(matches!(self.phase, Phase::Done))
     }

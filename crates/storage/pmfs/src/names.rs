@@ -38,12 +38,16 @@ impl<A: Area> Fs<A> {
         Ok(self.find(dir.0, name).map(|line| Ino(self.child(line))))
     }
 
-    /// The directory in which a directory is, or was when it was removed; that of the root is the root.
+    /// The directory in which a directory is; that of the root is the root.
     ///
     /// # Errors
-    /// `NotFound`: there is no such directory. `NotDirectory`.
+    /// `NotFound`: there is no such directory, or it was removed. `NotDirectory`.
     pub fn parent(&self, dir: Ino) -> Result<Ino, Error> {
-        Ok(Ino(self.dir(dir.0)?.parent))
+        let known = self.dir(dir.0)?;
+        match known.names {
+            0 => Err(Error::NotFound),
+            _ => Ok(Ino(known.parent)),
+        }
     }
 
     /// The name of a directory in its parent. `None`: it is the root, or was removed.

@@ -53,10 +53,10 @@ impl<A: Area> Fs<A> {
         match target {
             None if how == How::Exchange => Err(Error::NotFound),
             None => self.move_to(source, (to.0 .0, to.1), now).map(|()| None),
+            Some(target) if target.ino == source.ino => Ok(None),
             Some(target) if how == How::Exchange => {
                 self.exchange(source, target, now).map(|()| None)
             }
-            Some(target) if target.ino == source.ino => Ok(None),
             Some(target) => self.replace(source, target, now),
         }
     }

@@ -8,6 +8,7 @@ mod benches;
 mod cli;
 mod compare;
 mod cores;
+mod crash;
 mod directives;
 mod events;
 mod files;
@@ -271,6 +272,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(map::cases());
+    cases.extend(crash::cases());
     cases.extend(persistent::cases());
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
