@@ -3,6 +3,8 @@
 //     load run SEED COUNT DIR     performs operations on files in DIR, which is empty, and prints the number of each that has ended
 //     load check SEED LEAST DIR   what is there is what operations 1 to P leave, with P at least LEAST, and perhaps a part of P + 1
 //     load clear DIR              removes everything, and prints how many blocks are free
+//     load stores SEED COUNT FILE makes FILE atomic, and stores to it COUNT times between one msync and the next, whose numbers it prints
+//     load whole SEED LEAST FILE  what is there is what it was at one msync, LEAST or one later, and nothing of what was stored since
 //
 // The operations follow from SEED alone. How many have ended is in DIR/progress, too: what the program printed last may not have
 // arrived. Of operation P + 1 names are as before it or after it; of data that were being written any words may be.
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -352,6 +355,46 @@ static void clear(const char *root) {
     printf("%lu blocks free\n", (unsigned long)st.f_bfree);
 }
 
+// What is stored between msync `number` - 1 and `number`: a few words anywhere, and the number itself.
+static void stores(volatile uint64_t *words, uint64_t number) {
+    long count = 1 + below(below(8) ? 30 : 3000);
+    for (long n = 0; n < count; n++) {
+        long at = 1 + below(WORDS - 1);
+        words[at] = number << 20 | (uint64_t)n;
+    }
+    words[0] = number;
+}
+
+static void run_stores(uint64_t count, const char *path) {
+    int fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+    if (fd < 0 || ftruncate(fd, WORDS * 8) || ioctl(fd, 0xa701, 1)) fail("%s cannot be made atomic", path);
+    uint64_t *at = mmap(NULL, WORDS * 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) fail("mmap");
+    for (uint64_t n = 1; n <= count; n++) {
+        stores(at, n);
+        if (below(2) ? msync(at, WORDS * 8, MS_SYNC) : fsync(fd)) fail("msync");
+        printf("%lu\n", (unsigned long)n);
+        fflush(stdout);
+    }
+}
+
+static void check_stores(uint64_t least, const char *path) {
+    static uint64_t expected[WORDS], found[WORDS];
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || read(fd, found, sizeof found) != sizeof found) fail("%s cannot be read", path);
+    if (found[0] < least || found[0] > least + 1000)
+        fail("%lu was acknowledged, %lu is there", (unsigned long)least, (unsigned long)found[0]);
+    for (uint64_t n = 1; n <= found[0]; n++) {
+        stores(expected, n);
+        below(2);
+    }
+    for (long n = 0; n < WORDS; n++)
+        if (found[n] != expected[n])
+            fail("word %ld is %lx, not %lx, after %lu", n, (unsigned long)found[n], (unsigned long)expected[n],
+                 (unsigned long)found[0]);
+    printf("whole after %lu\n", (unsigned long)found[0]);
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "clear")) {
         clear(argv[2]);
@@ -361,6 +404,9 @@ int main(int argc, char **argv) {
     random_state = strtoull(argv[2], NULL, 0) * 0x9e3779b97f4a7c15ULL + 1;
     uint64_t number = strtoull(argv[3], NULL, 0);
     if (!strcmp(argv[1], "run")) run(number, argv[4]);
-    else check(number, argv[4]);
+    else if (!strcmp(argv[1], "check")) check(number, argv[4]);
+    else if (!strcmp(argv[1], "stores")) run_stores(number, argv[4]);
+    else if (!strcmp(argv[1], "whole")) check_stores(number, argv[4]);
+    else return 2;
     return 0;
 }

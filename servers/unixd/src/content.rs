@@ -177,6 +177,33 @@ impl Contents<'_> {
         done(())
     }
 
+    /// `FICLONE`.
+    pub fn clone_file(&mut self, op: op::Clone) -> Tried {
+        let (to, desc) = file_of(self.descs, self.caller, op.desc)?;
+        let (from, source) = file_of(self.descs, self.caller, op.from)?;
+        desc.writable()?;
+        source.readable()?;
+        if desc.flags & O_APPEND != 0 {
+            return Err(Errno::EBADF);
+        }
+        let is_disk = |desc: &Desc| matches!(desc.object, Object::Disk { .. });
+        if is_disk(desc) || is_disk(source) {
+            return Err(Errno::EINVAL);
+        }
+        let writer = writer(self.procs, self.caller, self.clock.wall())?;
+        let cloned = self.files.clone_contents(from, to, writer);
+        cloned.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
+        done(())
+    }
+
+    /// Makes a file atomic, or not so any more.
+    pub fn make_atomic(&mut self, op: op::MakeAtomic) -> Tried {
+        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
+        desc.writable()?;
+        self.files.make_atomic(ino, op.on)?;
+        done(())
+    }
+
     /// A Frame with a part of a file, to read or also to write; or the Morsel that has all of it.
     #[inline(always)]
     pub fn file_extent(&mut self, op: op::FileExtent) -> Tried {

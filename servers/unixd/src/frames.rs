@@ -1,13 +1,14 @@
 //! What contents of files are made of: Frames, and morsels where they survive.
 
 use crate::caps::{errno, file_frame, Slots};
-use crate::morsels::Morsel;
+use crate::morsels::{destroy, errno_of, Morsel};
 use crate::pmem::PoolHandle;
 use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
 use libos::ephemeral::{FrameWriter, Window};
+use libos::morsel::MorselCap;
 use libos::vspace::{R, RW};
 use libos::{invoke, op, Cap, CapType, Place, Status};
 use unixproto::Errno;
@@ -153,6 +154,28 @@ impl Memory for Frames {
         match self.pool()?.caches_persist {
             true => Ok(()),
             false => object.write_back(from, to),
+        }
+    }
+
+    fn commit_object(&mut self, object: &Morsel) -> Result<(), Errno> {
+        object.cap().commit().map_err(errno_of)
+    }
+
+    fn release_object(&mut self, object: &Morsel) -> Result<(), Errno> {
+        object.cap().release_commit().map_err(errno_of)
+    }
+
+    fn clone_object(&mut self, object: &Morsel) -> Result<(u32, Morsel), Errno> {
+        object.snapshot()
+    }
+
+    fn destroy_object(&mut self, number: u32, object: Option<Morsel>) {
+        drop(object);
+        if let Ok(PoolHandle { pool, .. }) = self.pool() {
+            if let Err(status) = destroy(pool, number) {
+                // The next start finds that it belongs to no file.
+                libos::log!("unixd: contents {number} that were replaced stay: {status:?}");
+            }
         }
     }
 }

@@ -58,6 +58,13 @@ impl Morsel {
         Ok(Morsel { slot, order })
     }
 
+    /// Another object with the same contents, and its number.
+    pub fn snapshot(&self) -> Result<(u32, Morsel), Errno> {
+        let slot = Slots::new(1)?;
+        let number = self.cap().snapshot(slot.first()).map_err(errno_of)?;
+        Ok((number, Morsel { slot, order: self.order }))
+    }
+
     /// The capability.
     pub fn cap(&self) -> CapAddr {
         self.slot.first()

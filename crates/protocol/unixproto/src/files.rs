@@ -195,6 +195,11 @@ pub use general::{
 pub use general::{WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED, WUNTRACED};
 
 pub use general::{XATTR_CREATE, XATTR_REPLACE};
+pub use linux_raw_sys::ioctl::FICLONE;
+
+/// `ioctl` of files that survive: with 1, the file is after a power failure as at its last `fsync` or `msync`, whatever was written
+/// since; with 0 it is no more. (Not Linux's.)
+pub const MORSEL_ATOMIC: u32 = 0xa701;
 
 /// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
 pub const OPEN_EXEC: u32 = 1;

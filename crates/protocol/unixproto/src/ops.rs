@@ -770,6 +770,20 @@ requests! {
         /// Bytes.
         bytes: u64
     ) -> ();
+    /// Has a file have what another has, without copying it.
+    135 Clone(
+        /// Description, to write.
+        desc: u32,
+        /// Description, to read.
+        from: u32
+    ) -> ();
+    /// From now on a file is after a power failure as at its last `Sync`, the first of which is now; or no more.
+    136 MakeAtomic(
+        /// Description, to write.
+        desc: u32,
+        /// Is it?
+        on: bool
+    ) -> ();
     /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
     /// Frames: whoever could write through one could read.
     106 WriteAt(

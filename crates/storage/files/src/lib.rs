@@ -91,6 +91,18 @@ pub trait Memory {
     /// Returns when bytes of an object survive that were stored before.
     fn write_back_object(&mut self, object: &Self::Object, from: u64, to: u64)
         -> Result<(), Errno>;
+
+    /// What an object has now it has after a power failure, whatever is stored later.
+    fn commit_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
+
+    /// No more: what was written back counts.
+    fn release_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
+
+    /// Another object that has what this one has, with its number.
+    fn clone_object(&mut self, object: &Self::Object) -> Result<(u32, Self::Object), Errno>;
+
+    /// An object that no file has any more; with it, if it is at hand.
+    fn destroy_object(&mut self, number: u32, object: Option<Self::Object>);
 }
 
 /// All files.

@@ -14,6 +14,8 @@ pub struct Stored<O> {
     pub(crate) object: Option<O>,
     /// How many bytes it can have.
     most: u64,
+    /// After a power failure it is as at the last `fsync`, whatever was written since.
+    is_atomic: bool,
 }
 
 impl<O> Stored<O> {
@@ -39,7 +41,7 @@ impl<F, O> Content<F, O> {
     /// Of a file that survives, with its object if it has one.
     pub fn stored(number: Option<u32>) -> Self {
         let mut content = Content::default();
-        content.stored = Some(Stored { number, object: None, most: 0 });
+        content.stored = Some(Stored { number, object: None, most: 0, is_atomic: false });
         content
     }
     /// The number of the object, if it has one.
@@ -96,8 +98,9 @@ impl<M: Memory> Files<M> {
             }
         };
         let most = M::most(&object);
-        self.file(ino)?.1.stored =
-            Some(Stored { number: Some(number), object: Some(object), most });
+        if let Some(stored) = &mut self.file(ino)?.1.stored {
+            (stored.number, stored.object, stored.most) = (Some(number), Some(object), most);
+        }
         Ok(())
     }
 
@@ -258,11 +261,76 @@ impl<M: Memory> Files<M> {
             Err(_) => return Ok(()),
         };
         let to = to.min(size);
-        if file.stored.as_ref().is_none_or(|stored| stored.number.is_none()) || from >= to {
+        let Some(stored) = file.stored.as_ref().filter(|stored| stored.number.is_some()) else {
+            return Ok(());
+        };
+        let is_atomic = stored.is_atomic;
+        if !is_atomic && from >= to {
             return Ok(());
         }
         self.make_object(ino)?;
         let (_, object, memory) = self.object(ino)?;
-        memory.write_back_object(object, from, to)
+        match is_atomic {
+            true => memory.commit_object(object),
+            false => memory.write_back_object(object, from, to),
+        }
+    }
+
+    /// From now on a file is after a power failure as it was at the last [`write_back`](Files::write_back) of any part of it (the first is now),
+    /// size and contents, whatever was written since; or it is no more.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: it does not survive at all.
+    pub fn make_atomic(&mut self, ino: Ino, is_atomic: bool) -> Result<(), Errno> {
+        if !self.is_stored(ino) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.make_object(ino)?;
+        let (_, object, memory) = self.object(ino)?;
+        match is_atomic {
+            true => memory.commit_object(object)?,
+            false => memory.release_object(object)?,
+        }
+        if let Some(stored) = &mut self.file(ino)?.1.stored {
+            stored.is_atomic = is_atomic;
+        }
+        Ok(())
+    }
+
+    /// Has a file have what another has, without copying it. What it had is gone; who has either mapped sees what it has now.
+    ///
+    /// # Errors
+    /// `EXDEV`: only one of them survives; `EOPNOTSUPP`: none does; `EINVAL`: they are one file.
+    pub fn clone_contents(&mut self, from: Ino, to: Ino, writer: Writer) -> Result<(), Refusal> {
+        let size = self.look(from)?.0;
+        let old = self.look(to)?.0;
+        match (self.is_stored(from), self.is_stored(to)) {
+            (true, true) => {}
+            (false, false) => return Err(Errno::EOPNOTSUPP.into()),
+            _ => return Err(Errno::EXDEV.into()),
+        }
+        if from == to {
+            return Err(Errno::EINVAL.into());
+        }
+        if size > writer.limit.max(old) {
+            return Err(Refusal::Limit);
+        }
+        self.make_object(from)?;
+        let (_, object, memory) = self.object(from)?;
+        let (number, object) = memory.clone_object(object)?;
+        if let Err(error) = self.names.set_content(to, number) {
+            self.memory.destroy_object(number, Some(object));
+            return Err(error.into());
+        }
+        let most = M::most(&object);
+        let (place, file) = self.file(to)?;
+        *place = size;
+        let new = Stored { number: Some(number), object: Some(object), most, is_atomic: false };
+        if let Some(Stored { number: Some(number), object, .. }) = file.stored.replace(new) {
+            self.memory.destroy_object(number, object);
+        }
+        self.renew_layout(to)?;
+        self.names.written(to, writer.cred, writer.now)?;
+        Ok(())
     }
 }

@@ -156,6 +156,8 @@ impl Unixd {
             Any::WriteAt(op) => self.contents().write_at(call, op),
             Any::Allocate(op) => self.contents().allocate(op),
             Any::Sync(op) => self.contents().sync(op),
+            Any::Clone(op) => self.contents().clone_file(op),
+            Any::MakeAtomic(op) => self.contents().make_atomic(op),
             Any::Splice(op) => self.splice(call, op),
             Any::DiskSize(op) => self.contents().disk_size(op),
             Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),

@@ -15,6 +15,8 @@ pub struct Pages {
     pages: BTreeMap<u64, Vec<u8>>,
     size: u64,
     pub most: u64,
+    /// How often it was committed.
+    pub committed: u32,
     free: Rc<Cell<u64>>,
 }
 
@@ -91,11 +93,27 @@ impl Objects {
     }
     pub fn create(&self) -> Result<(u32, Object), Errno> {
         let (size, most, free) = (0, 2 * PAGE, self.free.clone());
-        let object = Rc::new(RefCell::new(Pages { pages: BTreeMap::new(), size, most, free }));
+        let object =
+            Rc::new(RefCell::new(Pages { pages: BTreeMap::new(), size, most, committed: 0, free }));
         let mut all = self.all.borrow_mut();
-        let number = all.len() as u32;
+        let number = all.last_key_value().map_or(0, |(last, _)| last + 1);
         all.insert(number, object.clone());
         Ok((number, object))
+    }
+    /// Pages are copied at once.
+    pub fn clone_of(&self, object: &Object) -> Result<(u32, Object), Errno> {
+        let (number, new) = self.create()?;
+        {
+            let (from, mut to) = (object.borrow(), new.borrow_mut());
+            self.free.set(self.free.get().checked_sub(from.taken()).ok_or(Errno::ENOSPC)?);
+            (to.pages, to.size, to.most) = (from.pages.clone(), from.size, from.most);
+        }
+        Ok((number, new))
+    }
+    pub fn destroy(&self, number: u32) {
+        let object = self.all.borrow_mut().remove(&number).expect("it is there");
+        assert_eq!(Rc::strong_count(&object), 1, "somebody has it still");
+        object.borrow_mut().resize(0).unwrap();
     }
     pub fn open(&self, number: u32) -> Option<Object> {
         self.all.borrow().get(&number).cloned()
@@ -134,14 +152,12 @@ impl Keeper for Numbers {
         Ok(())
     }
     fn set_content(&mut self, inode: Kept, content: u32) -> Result<(), Errno> {
-        assert!(self.contents.insert(inode, content).is_none(), "a file has one object for good");
+        self.contents.insert(inode, content);
         Ok(())
     }
     fn release(&mut self, inode: Kept) {
         if let Some(number) = self.contents.remove(&inode) {
-            let object = self.objects.all.borrow_mut().remove(&number).expect("it is there");
-            assert_eq!(Rc::strong_count(&object), 1, "somebody has it still");
-            object.borrow_mut().resize(0).unwrap();
+            self.objects.destroy(number);
         }
     }
     fn xattr(&mut self, _: Kept, _: &[u8]) -> Result<Vec<u8>, Errno> {

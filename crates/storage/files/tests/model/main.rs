@@ -131,6 +131,24 @@ impl Memory for Bytes {
     fn write_back_object(&mut self, _: &Object, _: u64, _: u64) -> Result<(), Errno> {
         Ok(())
     }
+
+    fn commit_object(&mut self, object: &Object) -> Result<(), Errno> {
+        object.borrow_mut().committed += 1;
+        Ok(())
+    }
+
+    fn release_object(&mut self, _: &Object) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn clone_object(&mut self, object: &Object) -> Result<(u32, Object), Errno> {
+        self.objects.clone_of(object)
+    }
+
+    fn destroy_object(&mut self, number: u32, object: Option<Object>) {
+        drop(object);
+        self.objects.destroy(number);
+    }
 }
 
 /// Files of the model: the last one is stored in an object.
@@ -504,4 +522,57 @@ fn what_no_file_has_is_refused() {
     let root = world.files.names().root();
     assert_eq!(world.files.resize(root, 0, writer), Err(Refusal::Error(Errno::EISDIR)));
     assert_eq!(world.files.begin_read(ino, 1 << 63, 1, NOW), Err(Errno::EINVAL));
+}
+
+#[test]
+fn a_clone_has_what_the_other_had_and_nothing_in_common() {
+    let mut world = World::new(8 * PAGE);
+    let attr = Attr { mode: 0o644, cred: Cred::ROOT, now: NOW };
+    let other = world.files.create(world.kept, b"other", attr).unwrap();
+    let (stored, writer) = (world.inos[STORED], world.writer());
+    let clone = |world: &mut World, from, to| world.files.clone_contents(from, to, writer);
+    // Of nothing.
+    assert_eq!(clone(&mut world, stored, other), Ok(()));
+    world.write(STORED, PAGE + 5, PAGE, 7);
+    assert_eq!(clone(&mut world, stored, other), Ok(()));
+    assert_eq!(clone(&mut world, stored, other), Ok(()));
+    world.write(STORED, PAGE + 5, 10, 8);
+    let mut bytes = [0; 2];
+    world.files.load(other, PAGE + 4, &mut bytes).unwrap();
+    assert_eq!(bytes, [0, 7]);
+    assert_eq!(world.files.names().get(other).unwrap().size(), 2 * PAGE + 5);
+    let wrong = |error: Errno| Err(Refusal::Error(error));
+    assert_eq!(clone(&mut world, stored, stored), wrong(Errno::EINVAL));
+    let plain = world.inos;
+    assert_eq!(clone(&mut world, plain[0], other), wrong(Errno::EXDEV));
+    assert_eq!(clone(&mut world, other, plain[0]), wrong(Errno::EXDEV));
+    assert_eq!(clone(&mut world, plain[1], plain[0]), wrong(Errno::EOPNOTSUPP));
+    let small = Writer { limit: PAGE, ..writer };
+    world.files.resize(other, 0, writer).unwrap();
+    assert_eq!(world.files.clone_contents(stored, other, small), Err(Refusal::Limit));
+    world.files.names_mut().unlink(world.kept, b"other", Cred::ROOT, NOW).unwrap();
+    world.files.names_mut().unlink(world.kept, b"stored", Cred::ROOT, NOW).unwrap();
+    assert_eq!(world.free.get(), PLENTY);
+}
+
+#[test]
+fn an_atomic_file_is_committed_when_it_is_synchronised() {
+    let mut world = World::new(u64::MAX);
+    let (stored, plain) = (world.inos[STORED], world.inos[0]);
+    assert_eq!(world.files.make_atomic(plain, true), Err(Errno::EOPNOTSUPP));
+    world.write(STORED, 0, PAGE, 7);
+    let commits = |world: &World| {
+        let number = world.files.content(stored).unwrap().stored_number().unwrap();
+        world.files.memory_ref().objects.open(number).unwrap().borrow().committed
+    };
+    world.files.write_back(stored, 0, PAGE).unwrap();
+    assert_eq!(commits(&world), 0);
+    world.files.make_atomic(stored, true).unwrap();
+    world.files.write_back(stored, 0, PAGE).unwrap();
+    // Whatever part of it.
+    world.files.write_back(stored, PAGE, PAGE).unwrap();
+    assert_eq!(commits(&world), 3);
+    world.files.make_atomic(stored, false).unwrap();
+    world.files.write_back(stored, 0, PAGE).unwrap();
+    assert_eq!(commits(&world), 3);
 }
