@@ -5,6 +5,7 @@ use crate::arch;
 use crate::cores::{CoreId, PoolState, SharedPool, ThisCore, MOST_POOLS};
 use crate::object::mem::{self, PoolWord};
 use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Reserved, LINES, WORDS};
+use captypes::invocations::Counter;
 use core::cell::RefCell;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -138,7 +139,8 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
     #[inline(always)]
     fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64> {
-        word(at).cell().compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        let exchanged = word(at).cell().compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
     }
     fn write_back(&self, frame: Frame, line: usize) {
         debug_assert!(line < LINES);
@@ -177,7 +179,8 @@ impl<W: Waiting> Words for Machine<'_, W> {
     #[inline(always)]
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
         let at = PoolWord::at(allocator_word(self.shared.base(), word));
-        at.cell().compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        let exchanged = at.cell().compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
     }
 }
 
@@ -191,11 +194,19 @@ impl<W: Waiting> Locals for Machine<'_, W> {
     }
     #[inline]
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
-        self.reserved(core).compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        let exchanged = self.reserved(core).compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
     }
 }
 
 impl<W> Machine<'_, W> {
+    /// Somebody else has changed a word: counted where it costs nobody anything who is alone.
+    #[cold]
+    fn lost(&self, now: u64) -> u64 {
+        self.core.add(Counter::ExchangesLost, 1);
+        now
+    }
+
     #[inline]
     fn reserved(&self, core: usize) -> &'static core::sync::atomic::AtomicU64 {
         let shared = self.core.cores.get(CoreId(core as u8));
