@@ -10,6 +10,7 @@
 //! | `snapshot` | snapshots by size, and writes after them | |
 //! | `recover` | pools are formatted and recovered, by what is in them | |
 //!
+//! With `count=exchanges`, `populate` says only how often cores met: for machines on which they really work at the same time.
 //! `pages=N` is how many pages the largest object has (of each core, for `populate`).
 #![no_std]
 #![no_main]
@@ -20,7 +21,6 @@ mod packets;
 mod populate;
 mod recovery;
 mod snapshot;
-mod turns;
 mod workers;
 
 use lab::Lab;

@@ -84,7 +84,7 @@ pub fn measure(lab: &mut Lab, pages: u64) -> Result<(), Status> {
     let sender = fill + map + hand_over;
     let hundredths = alone * 10_000 / sender;
     let (whole, rest) = (hundredths / 100, hundredths % 100);
-    log!("@bench rate {whole}.{rest:02} at={mib}:MiB unit=percent_of_memset better=higher");
+    log!("@bench rate {whole}.{rest:02} at={mib}:MiB unit=percent better=higher");
     for n in 0..PACKETS {
         destroy(slot(n))?;
     }

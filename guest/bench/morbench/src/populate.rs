@@ -1,7 +1,6 @@
 //! Figure 5.1: pages are populated by faults, on all cores at once, each as many as one core alone.
 
 use crate::lab::{destroy, free, object, slot, time, Lab, Spot};
-use crate::turns::Turns;
 use crate::workers::{self, together, MOST};
 use libos::captypes::invocations::Counter;
 use libos::{log, Cap, CapType, Status, PAGE};
@@ -46,22 +45,16 @@ pub fn measure(lab: &mut Lab, pages: u64) -> Result<(), Status> {
     log!("@bench zeroing,_per_page {zeroing}");
     testkit::settle(lab.boot)?;
     workers::start(lab)?;
-    measure_all(cores, pages, "")?;
-    if cores > 1 {
-        let turns = Turns::begin(lab)?;
-        measure_all(cores, pages, ",_short_turns")?;
-        turns.end();
-    }
-    Ok(())
-}
-
-fn measure_all(cores: u32, pages: u64, turns: &str) -> Result<(), Status> {
+    let costs = libos::cmdline::option(lab.boot.cmdline(), "count") != Some("exchanges");
     for (division, name) in DIVISIONS {
         let [cost, lost, travelled] = once(cores, pages, division)?;
+        log!("@bench {name} {lost} at={cores}:cores unit=exchanges");
+        log!("@bench {name} {travelled} at={cores}:cores unit=travels");
+        if !costs {
+            continue;
+        }
         let all = if division == Division::Race { pages } else { pages * u64::from(cores) };
-        log!("@bench {name}{turns} {}.{:02} at={cores}:cores", cost / all, cost * 100 / all % 100);
-        log!("@bench {name}{turns} {lost} at={cores}:cores unit=exchanges_lost");
-        log!("@bench {name}{turns} {travelled} at={cores}:cores unit=travels");
+        log!("@bench {name} {}.{:02} at={cores}:cores", cost / all, cost * 100 / all % 100);
     }
     Ok(())
 }

@@ -49,7 +49,8 @@ static ORDERS: [Orders; MOST] = [const {
     Orders { given, done, waited, share }
 }; MOST];
 
-// A pause ends the core's turn where the emulator lets cores take turns.
+// A pause ends the core's turn where the emulator lets cores take turns: so each populates one page in its turn. (That
+// emulator ends turns nowhere else while core 0 has something to do, so the kernel is never left within a fault.)
 global_asm!(
     "morbench_worker:",
     "xor r15d, r15d",
@@ -61,7 +62,7 @@ global_asm!(
     // Writes r15 to the pages of the share of rdi.
     "morbench_write:",
     "mov rsi, [rdi + {first}]", "mov rdx, [rdi + {count}]", "mov rcx, [rdi + {stride}]",
-    "2:", "mov [rsi], r15", "add rsi, rcx", "dec rdx", "jnz 2b",
+    "2:", "mov [rsi], r15", "pause", "add rsi, rcx", "dec rdx", "jnz 2b",
     "ret",
     // The same as a function, for core 0: (orders, value).
     "morbench_lead:",

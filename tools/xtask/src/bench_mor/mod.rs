@@ -90,14 +90,30 @@ impl Lab<'_> {
         let name = format!("mor-{part}-{cores}");
         let words = format!("part={part} pages={pages}");
         let machine = MachineOptions { cores, mem: MemorySize { mib }, ..counting() };
-        let measuring = Measuring {
-            benchmark: MOR,
-            name: &name,
-            program: "morbench",
-            words: &words,
-            machine,
-            timeout: self.timeout,
-        };
+        self.boot_on(machine, &name, &words)
+    }
+
+    /// The same where the cores work at the same time, so that instructions are not counted, only how often they met.
+    fn boot_at_once(
+        &self,
+        part: &str,
+        cores: u32,
+        mib: u64,
+        pages: u64,
+    ) -> Result<Vec<Measurement>> {
+        let machine = MachineOptions { cores, mem: MemorySize { mib }, icount: false, ..counting() };
+        let words = format!("part={part} pages={pages} count=exchanges");
+        self.boot_on(machine, &format!("mor-{part}-{cores}-at-once"), &words)
+    }
+
+    fn boot_on(
+        &self,
+        machine: MachineOptions,
+        name: &str,
+        words: &str,
+    ) -> Result<Vec<Measurement>> {
+        let (program, timeout) = ("morbench", self.timeout);
+        let measuring = Measuring { benchmark: MOR, name, program, words, machine, timeout };
         Ok(measuring.boot(self.context)?.measured)
     }
 

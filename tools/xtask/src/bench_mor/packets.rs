@@ -29,7 +29,7 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
         table.row(vec![case.to_owned(), cost.map_or("-".into(), grouped)]);
     }
     println!("{}", table.render());
-    if let Some(rate) = value(&measured, "rate", size, "percent of memset") {
+    if let Some(rate) = value(&measured, "rate", size, "percent") {
         let said = verdict(rate >= AIM);
         println!("the sender's rate is {rate:.2} % of memset's; aim {AIM} %: {said}");
         println!("(MOR figure 5.7: 94 %; POSIX shared memory on Linux: 49 %)\n");
