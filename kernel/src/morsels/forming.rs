@@ -1,12 +1,14 @@
 //! Pools that are formatted or recovered: long, so in steps, one pool at a time on each core.
 
 use super::machine::{with, Waiting};
+use super::name::HEAD_FRAMES;
 use super::status;
 use crate::cores::{PoolState, ThisCore};
 use crate::object::mem::PoolWord;
 use ::morsel::{Recovery, MAGIC};
 use captypes::Status;
 use core::sync::atomic::Ordering;
+use pool::Geometry;
 
 /// Trees of the allocator, or steps of recovery, in one event. A tree is some 4,200 stores, a step of recovery a table.
 const STEPS: usize = 8;
@@ -100,6 +102,9 @@ impl PoolForming {
         }
         if pools.around(base).is_some() {
             return Err(Status::WrongState);
+        }
+        if Geometry::new(frames as usize, HEAD_FRAMES).is_none() {
+            return Err(Status::OutOfRange);
         }
         // What is no pool stays as it is.
         if what == Forming::Recover && PoolWord::at(base).cell().load(Ordering::Acquire) != MAGIC {

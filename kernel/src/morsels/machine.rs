@@ -18,7 +18,7 @@ pub trait Waiting {
     /// Does what others wait for.
     fn wait(&mut self);
     /// Does something that executes vector instructions.
-    fn with_vectors(&self, work: &mut dyn FnMut());
+    fn with_vectors(&self, work: impl FnOnce());
 }
 
 /// Clears entries that show pages of an object one by one.
@@ -45,7 +45,7 @@ pub fn open_pool(core: ThisCore, number: usize) -> Option<&'static SharedPool> {
     core.cores.pools().get(number).filter(|pool| pool.state() == PoolState::Open)
 }
 
-/// Does something with the objects of a pool. `None` if it has no size.
+/// Does something with the objects of a pool. `None` if there is no such number.
 #[inline(always)]
 pub fn with<'m, W: Waiting, R>(
     core: ThisCore,
@@ -81,7 +81,7 @@ impl<'a, W: Waiting> Machine<'a, W> {
         unmap: Option<Unmap<'a>>,
     ) -> Option<Self> {
         let shared = core.cores.pools().get(number)?;
-        let geometry = Geometry::new(shared.frames() as usize, HEAD_FRAMES)?;
+        let geometry = name::geometry(shared);
         let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
         Some(Machine { core, number, shared, geometry, waiting, unmap })
     }
@@ -105,7 +105,8 @@ impl<'a, W: Waiting> Machine<'a, W> {
     }
 
     /// Does something that executes vector instructions.
-    pub fn with_vectors(&self, work: &mut dyn FnMut()) {
+    #[inline]
+    pub fn with_vectors(&self, work: impl FnOnce()) {
         self.waiting.borrow().with_vectors(work);
     }
 
@@ -153,10 +154,10 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
     #[inline]
     fn zero(&self, frame: Frame) {
-        self.waiting.borrow().with_vectors(&mut || mem::zero(frame.0 * PAGE, PAGE));
+        self.waiting.borrow().with_vectors(|| mem::zero(frame.0 * PAGE, PAGE));
     }
     fn copy(&self, from: Frame, to: Frame) {
-        self.waiting.borrow().with_vectors(&mut || mem::copy_page(to.0 * PAGE, from.0 * PAGE));
+        self.waiting.borrow().with_vectors(|| mem::copy_page(to.0 * PAGE, from.0 * PAGE));
     }
     #[inline]
     fn domain(&self) -> Domain {

@@ -11,10 +11,11 @@ use crate::cap::{CapExt, CapSpace, MORSELS};
 use crate::cores::{PoolState, SharedPool};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
+use crate::morsels::fault::Wanted;
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
 use crate::vspace::{MapArgs, Shown, Translations};
-use ::morsel::{pages_of, Anchor, Frame, Memory, Record, Refused, RECORDS};
+use ::morsel::{pages_of, Access, Anchor, Frame, Memory, Record, Refused, RECORDS};
 use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
 use captypes::{CapType, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
@@ -45,13 +46,28 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
     // Whoever takes the object away waits until this look at the tables has ended.
     core.shared.pool_use.turn();
     let wanted = morsels::fault::find(core.cores.pools(), dcb.root.get(), error, address);
-    core.shared.pool_use.turn();
-    let Some(wanted) = wanted else { return false };
-    let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
-    if morsels::open_pool(core, number).is_none() {
+    let Some(wanted) = wanted else {
+        core.shared.pool_use.turn();
         return false;
-    }
-    let shown = morsels::with(core, number, &mut cpu.sched, None, |objects| {
+    };
+    let number = pool_of(wanted.object);
+    let is_open = morsels::open_pool(core, number).is_some();
+    let filled = is_open && wanted.access == Access::Write && {
+        let filled = morsels::with(core, number, &mut cpu.sched, None, |objects| {
+            let record = objects.open(record_of(wanted.object)).ok()?;
+            objects.fill_hole(record, wanted.page).then_some(())
+        });
+        filled.flatten().is_some()
+    };
+    core.shared.pool_use.turn();
+    filled || is_open && show_slowly(cpu, wanted)
+}
+
+/// Whatever else there may be to be done.
+#[inline(never)]
+fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted) -> bool {
+    let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
+    let shown = morsels::with(cpu.core, number, &mut cpu.sched, None, |objects| {
         objects.fault(objects.open(id)?, wanted.page, wanted.access)
     });
     match shown {
@@ -603,7 +619,7 @@ fn copy(
         let theirs = |Frame(frame): Frame| frame * PAGE + at % PAGE;
         let copied = with_object(cpu, cap, |objects, record| {
             let copy = |to, from| {
-                objects.memory.with_vectors(&mut || mem::copy_bytes(to, from, step));
+                objects.memory.with_vectors(|| mem::copy_bytes(to, from, step));
             };
             match reads {
                 true => objects.look_at(record, page, |found| match found {

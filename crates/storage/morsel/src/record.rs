@@ -88,6 +88,11 @@ impl Anchor {
     pub fn is_live(self) -> bool {
         self.0 & 7 == Self::LIVE
     }
+    /// Live, and nothing is being done with it, nor does it describe another object.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & (7 | Self::CUTTING | Self::META) == Self::LIVE
+    }
     pub fn is_dying(self) -> bool {
         self.0 & 7 == Self::DYING
     }

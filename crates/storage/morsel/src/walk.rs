@@ -87,13 +87,53 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             Access::Read => Goal::Look,
             Access::Write => Goal::Fill,
         };
-        if access == Access::Write && self.anchor(record).has(crate::Anchor::META) {
-            return Err(Refused::Invalid);
+        if access == Access::Write {
+            if self.anchor(record).has(crate::Anchor::META) {
+                return Err(Refused::Invalid);
+            }
+            self.cores.enter();
+            let filled = self.fill_hole(record, page);
+            self.cores.leave();
+            if filled {
+                return Ok(Shown::Page);
+            }
         }
         self.visit(record, page, goal).map(|found| match found {
             Found::Hole { .. } => Shown::Zeros,
             _ => Shown::Page,
         })
+    }
+
+    /// What most faults want: a page where its table has nothing, below entries that are own, and where what is stored
+    /// survives. `false` if it is anything else, which is to be asked of [`fault`](Self::fault). Who calls this
+    /// [has entered](Cores::enter).
+    #[inline(always)]
+    pub fn fill_hole(&self, record: Record, page: u64) -> bool {
+        let anchor = self.anchor(record);
+        let end = pages_of(anchor.order()).min(self.limit(record).div_ceil(4096));
+        if !anchor.is_plain() || page >= end || self.ordered() {
+            return false;
+        }
+        let (mut table, mut level) = (anchor.root(), anchor.order());
+        while level > 1 {
+            let link = self.load(At::new(table, index(page, level)));
+            if !link.is_own() || link.is_huge() {
+                return false;
+            }
+            (table, level) = (link.frame(), level - 1);
+        }
+        let at = At::new(table, index(page, 1));
+        if level == 0 || !self.load(at).is_empty() {
+            return false;
+        }
+        let Some(frame) = self.pages.take(0) else { return false };
+        self.memory.zero(frame);
+        let child = Child { frame, kind: Kind::Page };
+        if !self.exchange(at, Link::EMPTY, Link::own(child, true)) {
+            // Somebody else has put a page there.
+            self.give(child);
+        }
+        true
     }
 
     /// Populates pages from `first` on, at most 64 of them, or one of 2 MiB if `huge` and aligned. Returns the first page
@@ -123,7 +163,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
         let end = end.min(first.saturating_add(64));
         for page in first..end {
-            self.visit(record, page, Goal::Fill)?;
+            self.fault(record, page, Access::Write)?;
         }
         Ok(end.max(first))
     }
