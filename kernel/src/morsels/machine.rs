@@ -8,6 +8,7 @@ use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Reserved, LINES
 use captypes::invocations::Counter;
 use core::cell::RefCell;
 use core::ops::Range;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use paging::PAGE;
 use pool::{Geometry, Locals, Pool, Size, Words};
@@ -24,12 +25,19 @@ pub trait Waiting {
 /// Clears entries that show pages of an object one by one.
 pub type Unmap<'a> = &'a mut dyn FnMut(u64, Range<u64>);
 
-/// A pool as this core uses it in this event.
-pub struct Machine<'a, W> {
+/// A pool as a core sees it: where its words are.
+#[derive(Clone, Copy)]
+pub struct View {
     core: ThisCore,
     number: usize,
-    shared: &'static SharedPool,
+    base: u64,
     geometry: Geometry,
+}
+
+/// A pool as this core uses it in this event.
+pub struct Machine<'a, W> {
+    view: View,
+    shared: &'static SharedPool,
     waiting: RefCell<&'a mut W>,
     /// Where capabilities are, how entries are cleared that show pages one by one; elsewhere nothing is
     /// taken away of what they show.
@@ -60,7 +68,7 @@ pub fn with<'m, W: Waiting, R>(
         memory: &machine,
         pages: &machine,
         cores: &machine,
-        head: Frame(machine.shared.base() >> 12),
+        head: Frame(machine.view.base >> 12),
         zeros: [level(0), level(1), level(2), level(3)],
     };
     Some(work(&objects))
@@ -81,27 +89,28 @@ impl<'a, W: Waiting> Machine<'a, W> {
         unmap: Option<Unmap<'a>>,
     ) -> Option<Self> {
         let shared = core.cores.pools().get(number)?;
-        let geometry = name::geometry(shared);
+        let (base, geometry) = (shared.base(), name::geometry(shared));
+        let view = View { core, number, base, geometry };
         let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
-        Some(Machine { core, number, shared, geometry, waiting, unmap })
+        Some(Machine { view, shared, waiting, unmap })
     }
 
     /// The allocator.
     #[inline(always)]
-    pub fn pool(&self) -> Pool<'_, Self, Self> {
-        Pool { words: self, locals: self, geometry: self.geometry }
+    pub fn pool(&self) -> Pool<'_, View, View> {
+        Pool { words: &self.view, locals: &self.view, geometry: self.view.geometry }
     }
 
     /// The number of a frame in the pool, if it is in it.
     #[inline]
     fn number_of(&self, frame: Frame) -> Option<usize> {
-        let number = frame.0.wrapping_sub(self.shared.base() >> 12) as usize;
-        (number < self.geometry.frames()).then_some(number)
+        let number = frame.0.wrapping_sub(self.view.base >> 12) as usize;
+        (number < self.view.geometry.frames()).then_some(number)
     }
 
     #[inline]
     fn descriptor_word(&self, frame: Frame) -> Option<usize> {
-        self.number_of(frame).map(|number| self.geometry.descriptor(number))
+        self.number_of(frame).map(|number| self.view.geometry.descriptor(number))
     }
 
     /// Does something that executes vector instructions.
@@ -141,7 +150,7 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     #[inline(always)]
     fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64> {
         let exchanged = word(at).cell().compare_exchange(old, new, AcqRel, Acquire);
-        exchanged.map(drop).map_err(|now| self.lost(now))
+        exchanged.map(drop).map_err(|now| self.view.lost(now))
     }
     fn write_back(&self, frame: Frame, line: usize) {
         debug_assert!(line < LINES);
@@ -152,7 +161,7 @@ impl<W: Waiting> Memory for Machine<'_, W> {
             arch::write_back_fence();
         }
     }
-    #[inline]
+    #[inline(always)]
     fn zero(&self, frame: Frame) {
         self.waiting.borrow().with_vectors(|| mem::zero(frame.0 * PAGE, PAGE));
     }
@@ -168,50 +177,57 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
 }
 
-impl<W: Waiting> Words for Machine<'_, W> {
+impl View {
     #[inline(always)]
-    fn load(&self, word: usize) -> u64 {
-        PoolWord::at(allocator_word(self.shared.base(), word)).cell().load(Acquire)
+    fn word(&self, word: usize) -> PoolWord {
+        PoolWord::at(allocator_word(self.base, word))
     }
-    #[inline]
-    fn store(&self, word: usize, value: u64) {
-        PoolWord::at(allocator_word(self.shared.base(), word)).cell().store(value, Release);
-    }
-    #[inline(always)]
-    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
-        let at = PoolWord::at(allocator_word(self.shared.base(), word));
-        let exchanged = at.cell().compare_exchange(old, new, AcqRel, Acquire);
-        exchanged.map(drop).map_err(|now| self.lost(now))
-    }
-}
 
-impl<W: Waiting> Locals for Machine<'_, W> {
-    fn cores(&self) -> usize {
-        self.core.cores.len()
-    }
-    #[inline]
-    fn load(&self, core: usize) -> u64 {
-        self.reserved(core).load(Acquire)
-    }
-    #[inline]
-    fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
-        let exchanged = self.reserved(core).compare_exchange(old, new, AcqRel, Acquire);
-        exchanged.map(drop).map_err(|now| self.lost(now))
-    }
-}
-
-impl<W> Machine<'_, W> {
     /// Somebody else has changed a word: counted where it costs nobody anything who is alone.
     #[cold]
-    fn lost(&self, now: u64) -> u64 {
+    fn lost(self, now: u64) -> u64 {
         self.core.add(Counter::ExchangesLost, 1);
         now
     }
 
-    #[inline]
-    fn reserved(&self, core: usize) -> &'static core::sync::atomic::AtomicU64 {
-        let shared = self.core.cores.get(CoreId(core as u8));
+    #[inline(always)]
+    fn reserved(&self, core: usize) -> &'static AtomicU64 {
+        let shared = match core == self.core.id.index() {
+            true => self.core.shared,
+            false => self.core.cores.get(CoreId(core as u8)),
+        };
         &shared.pool_use.reserved[self.number % MOST_POOLS]
+    }
+}
+
+impl Words for View {
+    #[inline(always)]
+    fn load(&self, word: usize) -> u64 {
+        self.word(word).cell().load(Acquire)
+    }
+    #[inline]
+    fn store(&self, word: usize, value: u64) {
+        self.word(word).cell().store(value, Release);
+    }
+    #[inline(always)]
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
+        let exchanged = self.word(word).cell().compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
+    }
+}
+
+impl Locals for View {
+    fn cores(&self) -> usize {
+        self.core.cores.len()
+    }
+    #[inline(always)]
+    fn load(&self, core: usize) -> u64 {
+        self.reserved(core).load(Acquire)
+    }
+    #[inline(always)]
+    fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
+        let exchanged = self.reserved(core).compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
     }
 }
 
@@ -221,13 +237,18 @@ const HEAD_SEEN: u64 = 1 << 61;
 impl<W: Waiting> Pages for Machine<'_, W> {
     #[inline]
     fn take(&self, order: u8) -> Option<Frame> {
-        let taken = self.pool().take(size(order), self.core.id.index()).ok()?;
-        Some(Frame((self.shared.base() >> 12) + taken as u64))
+        let taken = self.pool().take(size(order), self.view.core.id.index()).ok()?;
+        Some(Frame((self.view.base >> 12) + taken as u64))
+    }
+    #[inline(always)]
+    fn take_next(&self) -> Option<Frame> {
+        let taken = self.pool().take_next(self.view.core.id.index())?;
+        Some(Frame((self.view.base >> 12) + taken as u64))
     }
     fn give(&self, frame: Frame, order: u8) {
         let given = self
             .number_of(frame)
-            .map(|number| self.pool().give(number, size(order), self.core.id.index()));
+            .map(|number| self.pool().give(number, size(order), self.view.core.id.index()));
         debug_assert_eq!(given, Some(Ok(())), "a frame that was taken comes back");
     }
     fn reserve(&self, frame: Frame, order: u8) -> Reserved {
@@ -236,7 +257,7 @@ impl<W: Waiting> Pages for Machine<'_, W> {
             let first = self.exchange_descriptor(frame, 0, HEAD_SEEN).is_ok();
             return if first { Reserved::First } else { Reserved::Before };
         }
-        if number < self.geometry.own_frames() || number + (1 << order) > self.geometry.frames() {
+        if number < self.view.geometry.own_frames() || number + (1 << order) > self.view.geometry.frames() {
             return Reserved::Outside;
         }
         match self.pool().take_at(number, size(order)) {
@@ -246,18 +267,18 @@ impl<W: Waiting> Pages for Machine<'_, W> {
     }
     #[inline]
     fn descriptor(&self, frame: Frame) -> u64 {
-        self.descriptor_word(frame).map_or(0, |word| Words::load(self, word))
+        self.descriptor_word(frame).map_or(0, |word| Words::load(&self.view, word))
     }
     #[inline]
     fn set_descriptor(&self, frame: Frame, value: u64) {
         if let Some(word) = self.descriptor_word(frame) {
-            Words::store(self, word, value);
+            Words::store(&self.view, word, value);
         }
     }
     #[inline]
     fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64> {
         match self.descriptor_word(frame) {
-            Some(word) => Words::compare_exchange(self, word, old, new),
+            Some(word) => Words::compare_exchange(&self.view, word, old, new),
             None => Err(0),
         }
     }
@@ -266,16 +287,16 @@ impl<W: Waiting> Pages for Machine<'_, W> {
 impl<W: Waiting> Cores for Machine<'_, W> {
     #[inline(always)]
     fn enter(&self) {
-        self.core.shared.pool_use.turn();
+        self.view.core.shared.pool_use.turn();
     }
     #[inline(always)]
     fn leave(&self) {
-        self.core.shared.pool_use.turn();
+        self.view.core.shared.pool_use.turn();
     }
 
     fn invalidate(&self, object: u32, pages: Range<u64>) {
-        let object = name::object(self.number, object);
-        if !self.core.cores.pools().may_show(object) {
+        let object = name::object(self.view.number, object);
+        if !self.view.core.cores.pools().may_show(object) {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
@@ -283,8 +304,8 @@ impl<W: Waiting> Cores for Machine<'_, W> {
         }
         // Where an object is mapped only who mapped it knows.
         arch::flush_tlb();
-        let (me, port) = (self.core.id.index(), |core| self.core.port(core));
-        let whom = running(me, self.core.cores.len(), port);
+        let (me, port) = (self.view.core.id.index(), |core| self.view.core.port(core));
+        let whom = running(me, self.view.core.cores.len(), port);
         if whom == 0 {
             return;
         }
@@ -292,16 +313,16 @@ impl<W: Waiting> Cores for Machine<'_, W> {
         everything.everything();
         port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
         while sleepers != 0 {
-            self.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+            self.view.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
             sleepers &= sleepers - 1;
         }
         self.wait_until(|| port(me).is_answered());
     }
 
     fn grace(&self) {
-        for (id, shared) in self.core.cores.iter() {
+        for (id, shared) in self.view.core.cores.iter() {
             let walk = shared.pool_use.walk();
-            if id != self.core.id && walk.is_some() {
+            if id != self.view.core.id && walk.is_some() {
                 self.wait_until(|| shared.pool_use.walk() != walk);
             }
         }

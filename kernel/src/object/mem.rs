@@ -155,7 +155,9 @@ impl PoolWord {
     /// The word at physical address `pa`, a multiple of 8.
     #[inline(always)]
     pub fn at(pa: u64) -> PoolWord {
-        PoolWord { seen: see(pa & !(PAGE - 1)), offset: (pa % PAGE) as usize & !7 }
+        // Where all memory is seen, its words are, too.
+        let seen = if arch::SPARSE { pa & !(PAGE - 1) } else { pa & !7 };
+        PoolWord { seen: see_at(seen), offset: (pa - seen) as usize & !7 }
     }
     /// The word.
     #[inline(always)]
@@ -175,6 +177,11 @@ impl PoolWord {
 #[inline(always)]
 pub fn see(pa: u64) -> Seen {
     debug_assert!(pa.is_multiple_of(PAGE));
+    see_at(pa)
+}
+
+#[inline(always)]
+fn see_at(pa: u64) -> Seen {
     match arch::maps().alloc(pa, Flags::PRIVATE.with(Flags::NO_WAIT)) {
         Ok(seen) => seen,
         Err(_) => unreachable!("nobody sees more pages at once than there are windows"),

@@ -15,7 +15,7 @@ use crate::morsels::fault::Wanted;
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
 use crate::vspace::{MapArgs, Shown, Translations};
-use ::morsel::{pages_of, Access, Anchor, Frame, Memory, Record, Refused, RECORDS};
+use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, RECORDS};
 use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
 use captypes::{CapType, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
@@ -52,22 +52,26 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
     };
     let number = pool_of(wanted.object);
     let is_open = morsels::open_pool(core, number).is_some();
-    let filled = is_open && wanted.access == Access::Write && {
-        let filled = morsels::with(core, number, &mut cpu.sched, None, |objects| {
-            let record = objects.open(record_of(wanted.object)).ok()?;
-            objects.fill_hole(record, wanted.page).then_some(())
+    let mut hole = Hole::None;
+    if is_open && wanted.access == Access::Write {
+        morsels::with(core, number, &mut cpu.sched, None, |objects| {
+            if let Ok(record) = objects.open(record_of(wanted.object)) {
+                hole = objects.fill_hole(record, wanted.page);
+            }
         });
-        filled.flatten().is_some()
-    };
+    }
     core.shared.pool_use.turn();
-    filled || is_open && show_slowly(cpu, wanted)
+    hole == Hole::Filled || is_open && show_slowly(cpu, wanted, hole)
 }
 
 /// Whatever else there may be to be done.
 #[inline(never)]
-fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted) -> bool {
+fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted, hole: Hole) -> bool {
     let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
     let shown = morsels::with(cpu.core, number, &mut cpu.sched, None, |objects| {
+        if let Hole::Lost(frame) = hole {
+            objects.give_page(frame);
+        }
         objects.fault(objects.open(id)?, wanted.page, wanted.access)
     });
     match shown {

@@ -148,6 +148,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     ///
     /// # Errors
     /// [`Refused::Gone`] if there is no object with this number.
+    #[inline]
     pub fn open(&self, id: u32) -> Result<Record, Refused> {
         let record = self.find(id).ok_or(Refused::Gone)?;
         let anchor = self.anchor(record);
@@ -172,6 +173,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     /// Where record `id` is, if its page exists.
+    #[inline]
     pub(crate) fn find(&self, id: u32) -> Option<Record> {
         if id == 0 {
             return Some(self.directory());

@@ -21,6 +21,17 @@ use crate::{Access, Morsels, Record, Refused, Shown};
 /// How often an entry is looked at in one call before the caller is asked to come again.
 const ATTEMPTS: usize = 16;
 
+/// What became of a hole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hole {
+    /// There is a page.
+    Filled,
+    /// Somebody else has put something there: this frame [is to be given back](Morsels::give_page).
+    Lost(Frame),
+    /// It is none, or not so simple: that is to be asked of [`fault`](Morsels::fault).
+    None,
+}
+
 /// What a walk may do on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
@@ -92,10 +103,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 return Err(Refused::Invalid);
             }
             self.cores.enter();
-            let filled = self.fill_hole(record, page);
+            let hole = self.fill_hole(record, page);
             self.cores.leave();
-            if filled {
-                return Ok(Shown::Page);
+            match hole {
+                Hole::Filled => return Ok(Shown::Page),
+                Hole::Lost(frame) => self.give_page(frame),
+                Hole::None => {}
             }
         }
         self.visit(record, page, goal).map(|found| match found {
@@ -105,35 +118,38 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     /// What most faults want: a page where its table has nothing, below entries that are own, and where what is stored
-    /// survives. `false` if it is anything else, which is to be asked of [`fault`](Self::fault). Who calls this
-    /// [has entered](Cores::enter).
+    /// survives. Who calls this [has entered](Cores::enter).
     #[inline(always)]
-    pub fn fill_hole(&self, record: Record, page: u64) -> bool {
+    pub fn fill_hole(&self, record: Record, page: u64) -> Hole {
         let anchor = self.anchor(record);
-        let end = pages_of(anchor.order()).min(self.limit(record).div_ceil(4096));
-        if !anchor.is_plain() || page >= end || self.ordered() {
-            return false;
+        let outside = page >= pages_of(anchor.order()) || page << 12 >= self.limit(record);
+        if !anchor.is_plain() || outside || self.ordered() {
+            return Hole::None;
         }
         let (mut table, mut level) = (anchor.root(), anchor.order());
         while level > 1 {
             let link = self.load(At::new(table, index(page, level)));
             if !link.is_own() || link.is_huge() {
-                return false;
+                return Hole::None;
             }
             (table, level) = (link.frame(), level - 1);
         }
         let at = At::new(table, index(page, 1));
         if level == 0 || !self.load(at).is_empty() {
-            return false;
+            return Hole::None;
         }
-        let Some(frame) = self.pages.take(0) else { return false };
+        let Some(frame) = self.pages.take_next() else { return Hole::None };
         self.memory.zero(frame);
-        let child = Child { frame, kind: Kind::Page };
-        if !self.exchange(at, Link::EMPTY, Link::own(child, true)) {
-            // Somebody else has put a page there.
-            self.give(child);
+        match self.exchange(at, Link::EMPTY, Link::own(Child { frame, kind: Kind::Page }, true)) {
+            true => Hole::Filled,
+            false => Hole::Lost(frame),
         }
-        true
+    }
+
+    /// Gives up a page that nobody has seen.
+    #[cold]
+    pub fn give_page(&self, frame: Frame) {
+        self.give(Child { frame, kind: Kind::Page });
     }
 
     /// Populates pages from `first` on, at most 64 of them, or one of 2 MiB if `huge` and aligned. Returns the first page

@@ -20,9 +20,6 @@
 //! goes up. So nobody who has got through the upper level can be left without a page for longer than others are between two levels; who
 //! is, puts back what it had and goes elsewhere.
 //!
-//! A core looks for its next page where that is if all of its tree has been taken in order: at as many pages as are missing in its
-//! counter. So it finds one at once while nobody gives anything back, and what was given back soon is used soon.
-//!
 //! Nothing here needs to survive a power failure: [`format`](Pool::format) marks all free, and recovery
 //! [takes](Pool::take_at) what its trees reach.
 //!
@@ -34,6 +31,7 @@
 mod counters;
 mod geometry;
 mod grow;
+mod next;
 
 pub use counters::{Child, Local, Tree};
 pub use geometry::{Geometry, CHILD, TREE};
@@ -156,39 +154,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     ///
     /// # Errors
     /// [`Refused::Empty`], or [`Refused::Busy`]: to be tried again.
-    #[inline]
     pub fn take(&self, size: Size, core: usize) -> Result<usize, Refused> {
-        match self.take_next(size, core) {
-            Some(frame) => Ok(frame),
-            None => self.take_slowly(size, core),
-        }
-    }
-
-    /// A page of the child that the core's own tree is at, which is what most want.
-    #[inline(always)]
-    fn take_next(&self, size: Size, core: usize) -> Option<usize> {
-        let local = self.local(core);
-        if size != Size::Page || local.count() == 0 {
-            return None;
-        }
-        let tree = local.tree()?;
-        if self.locals.compare_exchange(core, local.0, local.0 - 1).is_err() {
-            return None;
-        }
-        let next = (TREE * CHILD).saturating_sub(local.count());
-        let child = (TREE * tree + next / CHILD).min(self.geometry.children() - 1);
-        let taken = match self.take_child(child, 1) {
-            true => self.take_bit(child, next % CHILD / 64),
-            false => None,
-        };
-        if taken.is_none() {
-            self.give_right(tree, 1, core);
-        }
-        taken
-    }
-
-    #[inline(never)]
-    fn take_slowly(&self, size: Size, core: usize) -> Result<usize, Refused> {
         for _ in 0..SCANS {
             let own = self.take_own(size, core);
             if let Some(frame) = own.or_else(|| self.take_anywhere(size, core)) {
@@ -315,7 +281,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         for n in 0..count {
             let child = children.start + (n + core) % count;
             let taken = match size {
-                Size::Page => self.take_child(child, 1).then(|| self.take_bit(child, 0)).flatten(),
+                Size::Page => self.take_child(child, 1).then(|| self.take_bit(child)).flatten(),
                 Size::Huge => self.take_whole(child).then_some(child * CHILD),
             };
             if taken.is_some() {
@@ -325,14 +291,11 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         None
     }
 
-    /// Who has a right to a page of a child takes one, of word `start` of its bits or of the next that has any. `None`, and
-    /// the right is given back, if others are faster each time.
-    #[inline]
-    fn take_bit(&self, child: usize, start: usize) -> Option<usize> {
+    /// Who has a right to a page of a child takes one. `None`, and the right is given back, if others are faster each time.
+    fn take_bit(&self, child: usize) -> Option<usize> {
         let first = self.geometry.bits(child);
         for _ in 0..SCANS {
-            for n in start..start + CHILD / 64 {
-                let n = n % (CHILD / 64);
+            for n in 0..CHILD / 64 {
                 let mut now = self.words.load(first + n);
                 while now != u64::MAX {
                     let bit = (!now).trailing_zeros() as usize;
