@@ -14,9 +14,11 @@ impl<W: Words + Copy, L: Locals + Copy> Pool<'_, W, L> {
     pub fn take_next(&self, core: usize) -> Option<usize> {
         let local = self.local(core);
         let (tree, count) = (local.tree()?, local.count());
-        let next = (TREE * CHILD).checked_sub(count)?;
+        // The last tree may have fewer children.
+        let children = self.geometry.children().checked_sub(TREE * tree)?.min(TREE);
+        let next = (children * CHILD).checked_sub(count)?;
         let child = TREE * tree + next / CHILD;
-        if count == 0 || child >= self.geometry.children() {
+        if count == 0 {
             return None;
         }
         let (counter, bits) = (self.geometry.child(child), self.geometry.bits(child));
