@@ -34,11 +34,12 @@ pub fn find(pools: &Pools, root: u64, error: u64, address: u64) -> Option<Wanted
         error if error & WRITE != 0 => Access::Write,
         _ => Access::Read,
     };
-    if address >= arch::user_end() || root == 0 {
+    let mut shift = 3 + 9 * u32::from(arch::root_level());
+    // Programs have the lower half.
+    if address >> (shift + 8) != 0 || root == 0 {
         return None;
     }
     let (mut table, mut all, mut any) = (root, u64::MAX, 0);
-    let mut shift = 3 + 9 * u32::from(arch::root_level());
     while shift >= 12 {
         let entry = Table::at(table).get((address >> shift) as u32 & 511);
         if entry & Flags::PRESENT.bits() == 0 {

@@ -113,7 +113,7 @@ impl PoolForming {
         let (number, shared) = pools.free().ok_or(Status::WrongState)?;
         shared.begin(base, frames, written_back);
         for (_, core) in core.cores.iter() {
-            core.pool_use.reserved[number].store(0, Ordering::SeqCst);
+            core.pool_use.forget(number);
         }
         self.0 = Some(Progress { number, what, tree: 0, recovery: Recovery::new() });
         Ok(())

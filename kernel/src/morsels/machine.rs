@@ -2,14 +2,14 @@
 
 use super::name::{self, allocator_word, HEAD_FRAMES};
 use crate::arch;
-use crate::cores::{CoreId, PoolState, SharedPool, ThisCore, MOST_POOLS};
+use crate::cores::{CoreId, PoolState, PoolUse, SharedPool, ThisCore};
 use crate::object::mem::{self, PoolWord};
-use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Reserved, LINES, WORDS};
+use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Record, Reserved, LINES, WORDS};
 use captypes::invocations::Counter;
 use core::cell::RefCell;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use paging::PAGE;
 use pool::{Geometry, Locals, Pool, Size, Words};
 use shootdown::{running, Forget};
@@ -73,6 +73,34 @@ pub fn with<'m, W: Waiting, R>(
     };
     Some(work(&objects))
 }
+
+/// The object with a record, which most often is that of the last fault.
+#[inline(always)]
+pub fn open_again<W: Waiting>(objects: &Objects<'_, '_, W>, id: u32) -> Option<Record> {
+    let View { core, number, .. } = objects.memory.view;
+    let recent = PoolUse::of(&core.shared.pool_use.recent, number);
+    let known = recent.load(Relaxed);
+    if known & RECORD == u64::from(id) && known != 0 {
+        return Some(Record::in_line(id, objects.head, known >> RECORD_BITS));
+    }
+    open_first(objects, id, recent)
+}
+
+/// The same when it is another one.
+#[cold]
+fn open_first<W: Waiting>(
+    objects: &Objects<'_, '_, W>,
+    id: u32,
+    recent: &AtomicU64,
+) -> Option<Record> {
+    let record = objects.open(id).ok()?;
+    // A pool in which this is no place has more memory than there is.
+    recent.store(record.line(objects.head) << RECORD_BITS | u64::from(id), Relaxed);
+    Some(record)
+}
+
+const RECORD_BITS: u32 = 24;
+const RECORD: u64 = (1 << RECORD_BITS) - 1;
 
 /// Returns when nobody looks at tables of a pool any more who had begun before.
 pub fn settle<W: Waiting>(core: ThisCore, number: usize, waiting: &mut W) {
@@ -163,7 +191,7 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
     #[inline(always)]
     fn zero(&self, frame: Frame) {
-        self.waiting.borrow().with_vectors(|| mem::zero(frame.0 * PAGE, PAGE));
+        self.waiting.borrow().with_vectors(|| mem::zero_page(frame.0 * PAGE));
     }
     fn copy(&self, from: Frame, to: Frame) {
         self.waiting.borrow().with_vectors(|| mem::copy_page(to.0 * PAGE, from.0 * PAGE));
@@ -191,12 +219,17 @@ impl View {
     }
 
     #[inline(always)]
-    fn reserved(&self, core: usize) -> &'static AtomicU64 {
+    fn uses(&self, core: usize) -> &'static PoolUse {
         let shared = match core == self.core.id.index() {
             true => self.core.shared,
             false => self.core.cores.get(CoreId(core as u8)),
         };
-        &shared.pool_use.reserved[self.number % MOST_POOLS]
+        &shared.pool_use
+    }
+
+    #[inline(always)]
+    fn reserved(&self, core: usize) -> &'static AtomicU64 {
+        PoolUse::of(&self.uses(core).reserved, self.number)
     }
 }
 
@@ -228,6 +261,13 @@ impl Locals for View {
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
         let exchanged = self.reserved(core).compare_exchange(old, new, AcqRel, Acquire);
         exchanged.map(drop).map_err(|now| self.lost(now))
+    }
+    #[inline(always)]
+    fn found_in(&self, core: usize) -> usize {
+        PoolUse::of(&self.uses(core).found_in, self.number).load(Relaxed) as usize
+    }
+    fn set_found_in(&self, core: usize, group: usize) {
+        PoolUse::of(&self.uses(core).found_in, self.number).store(group as u64, Relaxed);
     }
 }
 

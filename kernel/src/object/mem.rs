@@ -198,6 +198,13 @@ pub fn zero(base: u64, bytes: u64) {
     }
 }
 
+/// The same for one page.
+#[inline(always)]
+pub fn zero_page(pa: u64) {
+    // SAFETY: memory of a pool that was taken and that nobody leads to yet.
+    unsafe { arch::zero_page(see(pa).address() as *mut u8) };
+}
+
 /// The same for as many pages as make whole runs. Returns where the others begin.
 #[inline(never)]
 fn zero_runs(base: u64, bytes: u64) -> u64 {

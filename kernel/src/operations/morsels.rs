@@ -55,7 +55,7 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
     let mut hole = Hole::None;
     if is_open && wanted.access == Access::Write {
         morsels::with(core, number, &mut cpu.sched, None, |objects| {
-            if let Ok(record) = objects.open(record_of(wanted.object)) {
+            if let Some(record) = morsels::open_again(objects, record_of(wanted.object)) {
                 hole = objects.fill_hole(record, wanted.page);
             }
         });

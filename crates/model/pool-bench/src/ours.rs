@@ -2,12 +2,15 @@
 
 use crate::Allocator;
 use pool::{Geometry, Locals, Pool, Size, Words};
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-/// A core's word, in a line of its own.
+/// A core's words, in a line of their own.
 #[repr(align(64))]
 #[derive(Default)]
-struct Local(AtomicU64);
+struct Local {
+    reserved: AtomicU64,
+    found_in: AtomicUsize,
+}
 
 /// The allocator.
 pub struct Ours {
@@ -17,8 +20,8 @@ pub struct Ours {
 }
 
 impl Ours {
-    fn pool(&self) -> Pool<'_, Self, Self> {
-        Pool { words: self, locals: self, geometry: self.geometry }
+    fn with<R>(&self, work: impl FnOnce(Pool<'_, &Self, &Self>) -> R) -> R {
+        work(Pool { words: &self, locals: &self, geometry: self.geometry })
     }
 }
 
@@ -39,10 +42,16 @@ impl Locals for Ours {
         self.locals.len()
     }
     fn load(&self, core: usize) -> u64 {
-        self.locals[core].0.load(Acquire)
+        self.locals[core].reserved.load(Acquire)
     }
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
-        self.locals[core].0.compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        self.locals[core].reserved.compare_exchange(old, new, AcqRel, Acquire).map(drop)
+    }
+    fn found_in(&self, core: usize) -> usize {
+        self.locals[core].found_in.load(Relaxed)
+    }
+    fn set_found_in(&self, core: usize, group: usize) {
+        self.locals[core].found_in.store(group, Relaxed);
     }
 }
 
@@ -59,17 +68,20 @@ impl Allocator for Ours {
         let words = (0..geometry.words()).map(|_| AtomicU64::new(0)).collect();
         let locals = (0..threads).map(|_| Local::default()).collect();
         let ours = Ours { words, locals, geometry };
-        ours.pool().format();
+        ours.with(|pool| pool.format());
         ours
     }
     fn take(&self, order: usize, thread: usize) -> Option<usize> {
-        self.pool().take(size(order), thread).ok()
+        self.with(|pool| {
+            let next = (order == 0).then(|| pool.take_next(thread)).flatten();
+            next.or_else(|| pool.take(size(order), thread).ok())
+        })
     }
     fn give(&self, frame: usize, order: usize, thread: usize) {
-        let given = self.pool().give(frame, size(order), thread);
+        let given = self.with(|pool| pool.give(frame, size(order), thread));
         assert_eq!(given, Ok(()), "a frame that was taken comes back");
     }
     fn free(&self) -> usize {
-        self.pool().free()
+        self.with(|pool| pool.free())
     }
 }

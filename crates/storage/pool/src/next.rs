@@ -1,10 +1,12 @@
 //! The next page of a core's own tree: what nearly everybody wants, in a few instructions.
 //!
-//! It is looked for where it is if all of the tree has been taken in order: at as many pages as are missing in the core's
-//! counter. So it is found at once while nobody gives anything back, and what was given back soon is used soon. Whoever does not find
-//! it there [searches](Pool::take).
+//! It is looked for in the word of 64 bits in which the core has found a page last. Whoever finds none there
+//! [searches](Pool::take), and notes where. So one in 64 searches while nobody gives anything back.
 
 use crate::{Child, Geometry, Locals, Pool, Words, CHILD, TREE};
+
+/// Bits of a word.
+const BITS: usize = 64;
 
 impl<W: Words + Copy, L: Locals + Copy> Pool<'_, W, L> {
     /// A page, if there is one where it is looked for first.
@@ -12,18 +14,13 @@ impl<W: Words + Copy, L: Locals + Copy> Pool<'_, W, L> {
     /// Bound: three words; three more if others are faster.
     #[inline(always)]
     pub fn take_next(&self, core: usize) -> Option<usize> {
-        let local = self.local(core);
-        let (tree, count) = (local.tree()?, local.count());
-        // The last tree may have fewer children.
-        let children = self.geometry.children().checked_sub(TREE * tree)?.min(TREE);
-        let next = (children * CHILD).checked_sub(count)?;
-        let child = TREE * tree + next / CHILD;
-        if count == 0 {
+        let (local, group) = (self.local(core), self.locals.found_in(core));
+        let (tree, child) = (local.tree()?, group / (CHILD / BITS));
+        if local.count() == 0 || child / TREE != tree || child >= self.geometry.children() {
             return None;
         }
-        let (counter, bits) = (self.geometry.child(child), self.geometry.bits(child));
-        let (word, free) = (bits + next % CHILD / 64, self.words.load(counter));
-        let now = self.words.load(word);
+        let (counter, word) = (self.geometry.child(child), self.geometry.bits(0) + group);
+        let (free, now) = (self.words.load(counter), self.words.load(word));
         if !Child(free).has(1) || now == u64::MAX {
             return None;
         }
@@ -37,7 +34,14 @@ impl<W: Words + Copy, L: Locals + Copy> Pool<'_, W, L> {
             undo(*self.words, *self.locals, self.geometry, core, (tree, Some(child)));
             return None;
         }
-        Some(child * CHILD + next % CHILD / 64 * 64 + bit)
+        Some(group * BITS + bit)
+    }
+}
+
+impl<W: Words, L: Locals> Pool<'_, W, L> {
+    /// The core has found a page.
+    pub(crate) fn note(&self, core: usize, frame: usize) {
+        self.locals.set_found_in(core, frame / BITS);
     }
 }
 
