@@ -74,29 +74,20 @@ pub fn with<'m, W: Waiting, R>(
     Some(work(&objects))
 }
 
-/// The object with a record, which most often is that of the last fault.
+/// The record at which this core has looked last, if it is this one.
 #[inline(always)]
-pub fn open_again<W: Waiting>(objects: &Objects<'_, '_, W>, id: u32) -> Option<Record> {
+pub fn recent<W: Waiting>(objects: &Objects<'_, '_, W>, id: u32) -> Option<Record> {
     let View { core, number, .. } = objects.memory.view;
-    let recent = PoolUse::of(&core.shared.pool_use.recent, number);
-    let known = recent.load(Relaxed);
-    if known & RECORD == u64::from(id) && known != 0 {
-        return Some(Record::in_line(id, objects.head, known >> RECORD_BITS));
-    }
-    open_first(objects, id, recent)
+    let known = PoolUse::of(&core.shared.pool_use.recent, number).load(Relaxed);
+    let is_known = known & RECORD == u64::from(id) && known != 0;
+    is_known.then(|| Record::in_line(id, objects.head, known >> RECORD_BITS))
 }
 
-/// The same when it is another one.
-#[cold]
-fn open_first<W: Waiting>(
-    objects: &Objects<'_, '_, W>,
-    id: u32,
-    recent: &AtomicU64,
-) -> Option<Record> {
-    let record = objects.open(id).ok()?;
-    // A pool in which this is no place has more memory than there is.
-    recent.store(record.line(objects.head) << RECORD_BITS | u64::from(id), Relaxed);
-    Some(record)
+/// This core has looked at a record. (A pool in which its place has more bits than there are has more memory than there is.)
+pub fn note<W: Waiting>(objects: &Objects<'_, '_, W>, record: Record) {
+    let View { core, number, .. } = objects.memory.view;
+    let known = record.line(objects.head) << RECORD_BITS | u64::from(record.id);
+    PoolUse::of(&core.shared.pool_use.recent, number).store(known, Relaxed);
 }
 
 const RECORD_BITS: u32 = 24;

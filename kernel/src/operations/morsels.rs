@@ -55,7 +55,7 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
     let mut hole = Hole::None;
     if is_open && wanted.access == Access::Write {
         morsels::with(core, number, &mut cpu.sched, None, |objects| {
-            if let Some(record) = morsels::open_again(objects, record_of(wanted.object)) {
+            if let Some(record) = morsels::recent(objects, record_of(wanted.object)) {
                 hole = objects.fill_hole(record, wanted.page);
             }
         });
@@ -72,7 +72,9 @@ fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted, hole: Hole) -> bool {
         if let Hole::Lost(frame) = hole {
             objects.give_page(frame);
         }
-        objects.fault(objects.open(id)?, wanted.page, wanted.access)
+        let record = objects.open(id)?;
+        morsels::note(objects, record);
+        objects.fault(record, wanted.page, wanted.access)
     });
     match shown {
         Some(Ok(_)) => true,
