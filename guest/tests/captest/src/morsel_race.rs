@@ -188,15 +188,17 @@ fn for_pages(lab: &mut Lab) -> Outcome {
 
 // --- Taking away, beside those who populate. ---
 
-/// Pages that this core writes and takes away, and that others read: every 16th of the first table.
+/// Pages that this core writes and takes away, and that others read.
 const TARGETS: u64 = 16;
+/// Pages from each to the next: odd, so that no two of them are in the same place of a TLB.
+const SPACING: u64 = 17;
 /// A table of which all is taken away at once.
 const WHOLE: u64 = 2 * TABLE_PAGES;
 /// Two pages of each thread, written one after the other.
 const PAIRS: u64 = TABLE_PAGES;
 
 const fn target(n: u64) -> u64 {
-    page(n * TABLE_PAGES / TARGETS)
+    page(n * SPACING)
 }
 /// Beside target `n`, of thread `who` alone.
 const fn owned(n: u64, who: u64) -> u64 {
@@ -204,7 +206,7 @@ const fn owned(n: u64, who: u64) -> u64 {
 }
 /// In the table that is taken away as a whole: of thread `who` alone, too.
 const fn fleeting(n: u64, who: u64) -> u64 {
-    page(WHOLE + n * TABLE_PAGES / TARGETS + who)
+    page(WHOLE + n * SPACING + who)
 }
 
 /// Since when each target is taken away; 0 while it is not.
@@ -261,7 +263,7 @@ fn take_target(n: u64, round: u64, others: u32) -> Outcome {
     TAKEN[n as usize].store(0, SeqCst);
     set_word(target(n), round);
     check!(go_round(others));
-    good!(MORSEL.discard_pages(n * TABLE_PAGES / TARGETS, 1));
+    good!(MORSEL.discard_pages(n * SPACING, 1));
     TAKEN[n as usize].store(round, SeqCst);
     check!(word(target(n)) == 0);
     check!(go_round(others));
