@@ -288,7 +288,9 @@ impl<W: Waiting> Pages for Machine<'_, W> {
             let first = self.exchange_descriptor(frame, 0, HEAD_SEEN).is_ok();
             return if first { Reserved::First } else { Reserved::Before };
         }
-        if number < self.view.geometry.own_frames() || number + (1 << order) > self.view.geometry.frames() {
+        if number < self.view.geometry.own_frames()
+            || number + (1 << order) > self.view.geometry.frames()
+        {
             return Reserved::Outside;
         }
         match self.pool().take_at(number, size(order)) {

@@ -504,28 +504,45 @@ pub fn map(
 ) -> Result<()> {
     let cap = from.slot.cap();
     let (level, flags) = cpu.vm.check_morsel(&cpu.caps, table, from, &args)?;
-    let order = with_object(cpu, &cap, |objects, record| Ok(objects.anchor(record).order()))?;
-    let order = if is_whole(&cap) { order } else { part_order(&cap) };
     let at = (args.entry, level, flags);
-    if level == 1 && order > 0 {
+    let Some(root) = shown_root(cpu, &cap, level, &args)? else {
         return map_pages(cpu, table, from.slot, at, &args, dst);
-    }
-    if level != order + 1 {
-        return Err(Status::WrongLevel);
-    }
-    if args.count != 1 || args.offset != 0 {
-        return Err(Status::OutOfRange);
-    }
-    let first = first_page(&cap);
-    let root = with_object(cpu, &cap, |objects, record| match is_whole(&cap) {
-        // Only what nobody else can change is shown as it is.
-        true if order == 0 => objects.own_page(record, 0),
-        true => Ok(objects.anchor(record).root()),
-        false => objects.part(record, first, order),
-    })?;
-    let shown = Shown { base: root.0 * PAGE, key: cap.base, is_table: order > 0 };
+    };
+    let (base, is_table) = (root.0 * PAGE, level > 1);
+    let shown = Shown { base, key: cap.base, is_table };
     cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
     Ok(())
+}
+
+/// What an entry of a table of `level` is to show of a capability; `None` if that are single pages.
+fn shown_root(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    level: u8,
+    args: &MapArgs,
+) -> Result<Option<Frame>> {
+    let (whole, first) = (is_whole(cap), first_page(cap));
+    let is_one = args.count == 1 && args.offset == 0;
+    let root = with_object(cpu, cap, |objects, record| {
+        let anchor = objects.anchor(record);
+        let order = if whole { anchor.order() } else { part_order(cap) };
+        if level != order + 1 || !is_one {
+            return Ok(Err(order));
+        }
+        let root = match whole {
+            // Only what nobody else can change is shown as it is.
+            true if order == 0 => objects.own_page(record, 0)?,
+            true => anchor.root(),
+            false => objects.part(record, first, order)?,
+        };
+        Ok(Ok(root))
+    })?;
+    match root {
+        Ok(root) => Ok(Some(root)),
+        Err(order) if level == 1 && order > 0 => Ok(None),
+        Err(order) if level != order + 1 => Err(Status::WrongLevel),
+        Err(_) => Err(Status::OutOfRange),
+    }
 }
 
 /// The order of a part.

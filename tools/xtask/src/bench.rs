@@ -94,11 +94,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         let measured = measure(project, programs, extent, timeout, &mut kept)?;
         println!("{}", table(title, &measured, &linux, &aims).render());
     }
-    let context =
-        match chosen.is_native() {
-            true => Some(prepare(project)?),
-            false => None,
-        };
+    let context = match chosen.is_native() {
+        true => Some(prepare(project)?),
+        false => None,
+    };
     if let Some(context) = context.as_ref().filter(|_| chosen.papers) {
         // It prints as it goes.
         eprintln!("x: measuring what the papers measure");

@@ -19,7 +19,10 @@ machine, with more cores than two, beside an allocator with lists of its own for
 fn main() {
     let small = std::env::args().any(|word| word == "small");
     let frames = if small { SMALL_FRAMES } else { FRAMES };
-    println!("{:<22}{:>8}{:>14}{:>14}{:>8}", "ns to take and give", "threads", "pool", "locked buddy", "ratio");
+    println!(
+        "{:<22}{:>8}{:>14}{:>14}{:>8}",
+        "ns to take and give", "threads", "pool", "locked buddy", "ratio"
+    );
     for (order, size) in ORDERS {
         for (name, run) in workload::ALL {
             for threads in [1, 2] {
@@ -39,9 +42,8 @@ fn main() {
 /// The median of some rounds. Three quarters of the memory are used.
 fn median<A: Allocator>(run: workload::Run, order: usize, threads: usize, frames: usize) -> f64 {
     let blocks = (frames / 4 * 3 >> order) / threads;
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| run(&A::new(frames, threads), order, threads, blocks))
-        .collect();
+    let mut rounds: Vec<f64> =
+        (0..ROUNDS).map(|_| run(&A::new(frames, threads), order, threads, blocks)).collect();
     rounds.sort_by(f64::total_cmp);
     rounds[ROUNDS / 2]
 }

@@ -64,7 +64,8 @@ fn size(order: usize) -> Size {
 
 impl Allocator for Ours {
     fn new(frames: usize, threads: usize) -> Ours {
-        let geometry = Geometry::new(frames, 0).expect("there are more frames than the allocator needs");
+        let geometry =
+            Geometry::new(frames, 0).expect("there are more frames than the allocator needs");
         let words = (0..geometry.words()).map(|_| AtomicU64::new(0)).collect();
         let locals = (0..threads).map(|_| Local::default()).collect();
         let ours = Ours { words, locals, geometry };

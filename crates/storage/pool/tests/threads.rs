@@ -2,8 +2,8 @@
 
 use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use loom::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// So many of the first words are shared: those of the allocator, without descriptors. What only one core uses is none of loom's.
 struct Memory(Vec<AtomicU64>, Vec<AtomicUsize>);

@@ -46,8 +46,8 @@ pub struct Lab<'a> {
 impl<'a> Lab<'a> {
     /// Makes tables, and a pool of all that the machine has.
     pub fn new(machine: &'a Machine) -> Result<Lab<'a>, Status> {
-        let start = (machine.ram_base + ARENA_BYTES.min(machine.ram_bytes / 2))
-            .next_multiple_of(MIB2);
+        let start =
+            (machine.ram_base + ARENA_BYTES.min(machine.ram_bytes / 2)).next_multiple_of(MIB2);
         let bytes = (machine.ram_base + machine.ram_bytes - start) & !(MIB2 - 1);
         let (ram, window) = domain::with(|domain| {
             let node = Place::l1(CapAddr::NULL, FIRST_L1);

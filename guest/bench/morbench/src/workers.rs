@@ -40,11 +40,8 @@ pub struct Share {
 }
 
 static ORDERS: [Orders; MOST] = [const {
-    let share = Share {
-        first: AtomicU64::new(0),
-        count: AtomicU64::new(0),
-        stride: AtomicU64::new(0),
-    };
+    let share =
+        Share { first: AtomicU64::new(0), count: AtomicU64::new(0), stride: AtomicU64::new(0) };
     let (given, done, waited) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     Orders { given, done, waited, share }
 }; MOST];

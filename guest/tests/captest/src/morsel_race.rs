@@ -314,7 +314,9 @@ fn with_taking(lab: &mut Lab) -> Outcome {
         ways[way] += 1;
         match way {
             0 => take_target(n, round, others)?,
-            1 => (0..8).try_for_each(|_| MORSEL.discard_pages(WHOLE, TABLE_PAGES)).map_err(failed)?,
+            1 => {
+                (0..8).try_for_each(|_| MORSEL.discard_pages(WHOLE, TABLE_PAGES)).map_err(failed)?
+            }
             2 => cut_is_consistent(others)?,
             3 => map_beside(n, round)?,
             // Behind everything that anybody uses.

@@ -53,13 +53,16 @@ fn print(lab: &Lab, measured: &[Measurement]) -> Result<()> {
     words.extend(["map and touch at most", "aim", "", "Linux: map, touch all"].map(String::from));
     let mut table = Table::new(words);
     for size in sizes(measured) {
-        let cost = |case: &str, order| value(measured, &format!("{case}, order {order}"), Some(size), INSTRUCTIONS);
+        let cost = |case: &str, order| {
+            value(measured, &format!("{case}, order {order}"), Some(size), INSTRUCTIONS)
+        };
         let shown = |cost: Option<f64>| cost.map_or(String::new(), grouped);
         let mut row = vec![grouped(size)];
         for order in ORDERS {
             row.extend(["map", "touch", "unmap"].map(|case| shown(cost(case, order))));
         }
-        let most = ORDERS.iter().filter_map(|&order| cost("map and touch", order)).fold(0.0, f64::max);
+        let most =
+            ORDERS.iter().filter_map(|&order| cost("map and touch", order)).fold(0.0, f64::max);
         row.extend([grouped(most), grouped(AIM), verdict(most <= AIM)]);
         row.push(shown(of_linux(&linux, size)));
         table.row(row);

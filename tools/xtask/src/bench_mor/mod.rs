@@ -101,7 +101,8 @@ impl Lab<'_> {
         mib: u64,
         pages: u64,
     ) -> Result<Vec<Measurement>> {
-        let machine = MachineOptions { cores, mem: MemorySize { mib }, icount: false, ..counting() };
+        let machine =
+            MachineOptions { cores, mem: MemorySize { mib }, icount: false, ..counting() };
         let words = format!("part={part} pages={pages} count=exchanges");
         self.boot_on(machine, &format!("mor-{part}-{cores}-at-once"), &words)
     }

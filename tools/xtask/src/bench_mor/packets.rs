@@ -10,13 +10,8 @@ const PAGES: u64 = 8192;
 const SMALL_PAGES: u64 = 256;
 /// The sender's rate in percent of that of filling memory, at least.
 const AIM: f64 = 95.0;
-const CASES: [&str; 5] = [
-    "memset",
-    "fill",
-    "map and unmap",
-    "hand over, there and back",
-    "receive: map, read, unmap",
-];
+const CASES: [&str; 5] =
+    ["memset", "fill", "map and unmap", "hand over, there and back", "receive: map, read, unmap"];
 
 /// Five packets between two address spaces.
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {

@@ -18,12 +18,8 @@ const AIM: f64 = 450.0;
 const AIMS: [(u32, f64); 2] = [(2, 1.95), (8, 7.0)];
 
 /// How the pages are divided between the cores. Of the last, all want each page.
-const DIVISIONS: [&str; 4] = [
-    "an object each",
-    "one object, ranges",
-    "one object, pages in turn",
-    RACE,
-];
+const DIVISIONS: [&str; 4] =
+    ["an object each", "one object, ranges", "one object, pages in turn", RACE];
 const RACE: &str = "one object, the same pages";
 /// Cores of the machine on which they do not take turns.
 const AT_ONCE: u32 = 4;
@@ -75,10 +71,8 @@ fn row(
     division: &str,
     zeroing: f64,
 ) -> Vec<String> {
-    let costs: Vec<Option<f64>> = machines
-        .iter()
-        .map(|machine| value(machine, division, None, INSTRUCTIONS))
-        .collect();
+    let costs: Vec<Option<f64>> =
+        machines.iter().map(|machine| value(machine, division, None, INSTRUCTIONS)).collect();
     let mut row = vec![division.to_owned()];
     row.extend(costs.iter().map(|cost| cost.map_or("-".into(), |cost| grouped(cost - zeroing))));
     if division == RACE {
