@@ -9,8 +9,7 @@ mod here;
 mod pools;
 
 pub use here::ThisCore;
-use pools::PoolUse;
-pub use pools::{Pools, SharedPool, State as PoolState, MOST_POOLS};
+pub use pools::{PoolUse, Pools, SharedPool, State as PoolState, MOST_POOLS};
 
 use captypes::invocations::Counter;
 use core::ops::Deref;

@@ -193,12 +193,36 @@ pub struct PoolUse {
     /// Odd while it walks through tables of a pool.
     walk: AtomicU64,
     /// What it has reserved of each.
-    pub reserved: [AtomicU64; MOST_POOLS],
+    pub reserved: [AtomicU64; PLACES_OF_POOLS],
+    /// In which group of 64 pages of each it has found one last.
+    pub found_in: [AtomicU64; PLACES_OF_POOLS],
+    /// Of each, the record at which it has looked last: its number, and in the bits from 24 on where it is.
+    pub recent: [AtomicU64; PLACES_OF_POOLS],
 }
+
+/// A power of two, so that every number is below it somehow.
+const PLACES_OF_POOLS: usize = (MOST_POOLS + 1).next_power_of_two();
 
 impl PoolUse {
     pub(super) const fn new() -> PoolUse {
-        PoolUse { walk: AtomicU64::new(0), reserved: [const { AtomicU64::new(0) }; MOST_POOLS] }
+        PoolUse {
+            walk: AtomicU64::new(0),
+            reserved: [const { AtomicU64::new(0) }; PLACES_OF_POOLS],
+            found_in: [const { AtomicU64::new(0) }; PLACES_OF_POOLS],
+            recent: [const { AtomicU64::new(0) }; PLACES_OF_POOLS],
+        }
+    }
+
+    /// The word of a pool.
+    #[inline(always)]
+    pub fn of(words: &[AtomicU64; PLACES_OF_POOLS], number: usize) -> &AtomicU64 {
+        &words[number % PLACES_OF_POOLS]
+    }
+
+    /// It knows nothing of a pool.
+    pub fn forget(&self, number: usize) {
+        PoolUse::of(&self.reserved, number).store(0, Ordering::SeqCst);
+        PoolUse::of(&self.recent, number).store(0, Ordering::SeqCst);
     }
 
     /// The core begins to walk, or ends. Whoever looks afterwards sees it before anything that it reads then.

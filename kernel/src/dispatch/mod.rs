@@ -172,7 +172,7 @@ impl Waiting for Scheduler {
         self.wait_for_others();
     }
     #[inline]
-    fn with_vectors(&self, work: &mut dyn FnMut()) {
+    fn with_vectors(&self, work: impl FnOnce()) {
         self.vector_unit().with(work);
     }
 }

@@ -34,31 +34,34 @@ pub fn find(pools: &Pools, root: u64, error: u64, address: u64) -> Option<Wanted
         error if error & WRITE != 0 => Access::Write,
         _ => Access::Read,
     };
-    if address >= arch::user_end() || root == 0 {
+    let mut shift = 3 + 9 * u32::from(arch::root_level());
+    // Programs have the lower half.
+    if address >> (shift + 8) != 0 || root == 0 {
         return None;
     }
     let (mut table, mut all, mut any) = (root, u64::MAX, 0);
-    for level in (1..=arch::root_level()).rev() {
-        let shift = 3 + 9 * u32::from(level);
+    while shift >= 12 {
         let entry = Table::at(table).get((address >> shift) as u32 & 511);
         if entry & Flags::PRESENT.bits() == 0 {
             return None;
         }
         (all, any) = (all & entry, any | entry);
+        let below = Entry::from_bits(entry).address();
         if entry & MORSEL != 0 {
             let may = access == Access::Read || all & Flags::WRITE.bits() != 0;
             let may_fetch = error & FETCH == 0 || any & Flags::NO_EXECUTE.bits() == 0;
             if !may || !may_fetch {
                 return None;
             }
-            let (object, first) = name::shown_by(pools, Entry::from_bits(entry).address())?;
+            let (object, first) = name::shown_by(pools, below)?;
             let page = first + ((address & ((1 << shift) - 1)) >> 12);
             return Some(Wanted { object, page, access });
         }
-        if level <= 3 && entry & Flags::HUGE.bits() != 0 {
+        // A large page; in upper levels this bit is never set.
+        if entry & Flags::HUGE.bits() != 0 {
             return None;
         }
-        table = Entry::from_bits(entry).address();
+        (table, shift) = (below, shift - 9);
     }
     None
 }

@@ -1,12 +1,14 @@
 //! Pools that are formatted or recovered: long, so in steps, one pool at a time on each core.
 
 use super::machine::{with, Waiting};
+use super::name::HEAD_FRAMES;
 use super::status;
 use crate::cores::{PoolState, ThisCore};
 use crate::object::mem::PoolWord;
 use ::morsel::{Recovery, MAGIC};
 use captypes::Status;
 use core::sync::atomic::Ordering;
+use pool::Geometry;
 
 /// Trees of the allocator, or steps of recovery, in one event. A tree is some 4,200 stores, a step of recovery a table.
 const STEPS: usize = 8;
@@ -101,6 +103,9 @@ impl PoolForming {
         if pools.around(base).is_some() {
             return Err(Status::WrongState);
         }
+        if Geometry::new(frames as usize, HEAD_FRAMES).is_none() {
+            return Err(Status::OutOfRange);
+        }
         // What is no pool stays as it is.
         if what == Forming::Recover && PoolWord::at(base).cell().load(Ordering::Acquire) != MAGIC {
             return Err(Status::Invalid);
@@ -108,7 +113,7 @@ impl PoolForming {
         let (number, shared) = pools.free().ok_or(Status::WrongState)?;
         shared.begin(base, frames, written_back);
         for (_, core) in core.cores.iter() {
-            core.pool_use.reserved[number].store(0, Ordering::SeqCst);
+            core.pool_use.forget(number);
         }
         self.0 = Some(Progress { number, what, tree: 0, recovery: Recovery::new() });
         Ok(())

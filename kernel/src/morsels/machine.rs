@@ -2,12 +2,14 @@
 
 use super::name::{self, allocator_word, HEAD_FRAMES};
 use crate::arch;
-use crate::cores::{CoreId, PoolState, SharedPool, ThisCore, MOST_POOLS};
+use crate::cores::{CoreId, PoolState, PoolUse, SharedPool, ThisCore};
 use crate::object::mem::{self, PoolWord};
-use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Reserved, LINES, WORDS};
+use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Record, Reserved, LINES, WORDS};
+use captypes::invocations::Counter;
 use core::cell::RefCell;
 use core::ops::Range;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use paging::PAGE;
 use pool::{Geometry, Locals, Pool, Size, Words};
 use shootdown::{running, Forget};
@@ -17,18 +19,25 @@ pub trait Waiting {
     /// Does what others wait for.
     fn wait(&mut self);
     /// Does something that executes vector instructions.
-    fn with_vectors(&self, work: &mut dyn FnMut());
+    fn with_vectors(&self, work: impl FnOnce());
 }
 
 /// Clears entries that show pages of an object one by one.
 pub type Unmap<'a> = &'a mut dyn FnMut(u64, Range<u64>);
 
-/// A pool as this core uses it in this event.
-pub struct Machine<'a, W> {
+/// A pool as a core sees it: where its words are.
+#[derive(Clone, Copy)]
+pub struct View {
     core: ThisCore,
     number: usize,
-    shared: &'static SharedPool,
+    base: u64,
     geometry: Geometry,
+}
+
+/// A pool as this core uses it in this event.
+pub struct Machine<'a, W> {
+    view: View,
+    shared: &'static SharedPool,
     waiting: RefCell<&'a mut W>,
     /// Where capabilities are, how entries are cleared that show pages one by one; elsewhere nothing is
     /// taken away of what they show.
@@ -44,7 +53,7 @@ pub fn open_pool(core: ThisCore, number: usize) -> Option<&'static SharedPool> {
     core.cores.pools().get(number).filter(|pool| pool.state() == PoolState::Open)
 }
 
-/// Does something with the objects of a pool. `None` if it has no size.
+/// Does something with the objects of a pool. `None` if there is no such number.
 #[inline(always)]
 pub fn with<'m, W: Waiting, R>(
     core: ThisCore,
@@ -59,11 +68,30 @@ pub fn with<'m, W: Waiting, R>(
         memory: &machine,
         pages: &machine,
         cores: &machine,
-        head: Frame(machine.shared.base() >> 12),
+        head: Frame(machine.view.base >> 12),
         zeros: [level(0), level(1), level(2), level(3)],
     };
     Some(work(&objects))
 }
+
+/// The record at which this core has looked last, if it is this one.
+#[inline(always)]
+pub fn recent<W: Waiting>(objects: &Objects<'_, '_, W>, id: u32) -> Option<Record> {
+    let View { core, number, .. } = objects.memory.view;
+    let known = PoolUse::of(&core.shared.pool_use.recent, number).load(Relaxed);
+    let is_known = known & RECORD == u64::from(id) && known != 0;
+    is_known.then(|| Record::in_line(id, objects.head, known >> RECORD_BITS))
+}
+
+/// This core has looked at a record. (A pool in which its place has more bits than there are has more memory than there is.)
+pub fn note<W: Waiting>(objects: &Objects<'_, '_, W>, record: Record) {
+    let View { core, number, .. } = objects.memory.view;
+    let known = record.line(objects.head) << RECORD_BITS | u64::from(record.id);
+    PoolUse::of(&core.shared.pool_use.recent, number).store(known, Relaxed);
+}
+
+const RECORD_BITS: u32 = 24;
+const RECORD: u64 = (1 << RECORD_BITS) - 1;
 
 /// Returns when nobody looks at tables of a pool any more who had begun before.
 pub fn settle<W: Waiting>(core: ThisCore, number: usize, waiting: &mut W) {
@@ -80,31 +108,33 @@ impl<'a, W: Waiting> Machine<'a, W> {
         unmap: Option<Unmap<'a>>,
     ) -> Option<Self> {
         let shared = core.cores.pools().get(number)?;
-        let geometry = Geometry::new(shared.frames() as usize, HEAD_FRAMES)?;
+        let (base, geometry) = (shared.base(), name::geometry(shared));
+        let view = View { core, number, base, geometry };
         let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
-        Some(Machine { core, number, shared, geometry, waiting, unmap })
+        Some(Machine { view, shared, waiting, unmap })
     }
 
     /// The allocator.
     #[inline(always)]
-    pub fn pool(&self) -> Pool<'_, Self, Self> {
-        Pool { words: self, locals: self, geometry: self.geometry }
+    pub fn pool(&self) -> Pool<'_, View, View> {
+        Pool { words: &self.view, locals: &self.view, geometry: self.view.geometry }
     }
 
     /// The number of a frame in the pool, if it is in it.
     #[inline]
     fn number_of(&self, frame: Frame) -> Option<usize> {
-        let number = frame.0.wrapping_sub(self.shared.base() >> 12) as usize;
-        (number < self.geometry.frames()).then_some(number)
+        let number = frame.0.wrapping_sub(self.view.base >> 12) as usize;
+        (number < self.view.geometry.frames()).then_some(number)
     }
 
     #[inline]
     fn descriptor_word(&self, frame: Frame) -> Option<usize> {
-        self.number_of(frame).map(|number| self.geometry.descriptor(number))
+        self.number_of(frame).map(|number| self.view.geometry.descriptor(number))
     }
 
     /// Does something that executes vector instructions.
-    pub fn with_vectors(&self, work: &mut dyn FnMut()) {
+    #[inline]
+    pub fn with_vectors(&self, work: impl FnOnce()) {
         self.waiting.borrow().with_vectors(work);
     }
 
@@ -138,7 +168,8 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
     #[inline(always)]
     fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64> {
-        word(at).cell().compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        let exchanged = word(at).cell().compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.view.lost(now))
     }
     fn write_back(&self, frame: Frame, line: usize) {
         debug_assert!(line < LINES);
@@ -149,12 +180,12 @@ impl<W: Waiting> Memory for Machine<'_, W> {
             arch::write_back_fence();
         }
     }
-    #[inline]
+    #[inline(always)]
     fn zero(&self, frame: Frame) {
-        self.waiting.borrow().with_vectors(&mut || mem::zero(frame.0 * PAGE, PAGE));
+        self.waiting.borrow().with_vectors(|| mem::zero_page(frame.0 * PAGE));
     }
     fn copy(&self, from: Frame, to: Frame) {
-        self.waiting.borrow().with_vectors(&mut || mem::copy_page(to.0 * PAGE, from.0 * PAGE));
+        self.waiting.borrow().with_vectors(|| mem::copy_page(to.0 * PAGE, from.0 * PAGE));
     }
     #[inline]
     fn domain(&self) -> Domain {
@@ -165,41 +196,69 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
 }
 
-impl<W: Waiting> Words for Machine<'_, W> {
+impl View {
+    #[inline(always)]
+    fn word(&self, word: usize) -> PoolWord {
+        PoolWord::at(allocator_word(self.base, word))
+    }
+
+    /// Somebody else has changed a word: counted where it costs nobody anything who is alone.
+    #[cold]
+    fn lost(self, now: u64) -> u64 {
+        self.core.add(Counter::ExchangesLost, 1);
+        now
+    }
+
+    #[inline(always)]
+    fn uses(&self, core: usize) -> &'static PoolUse {
+        let shared = match core == self.core.id.index() {
+            true => self.core.shared,
+            false => self.core.cores.get(CoreId(core as u8)),
+        };
+        &shared.pool_use
+    }
+
+    #[inline(always)]
+    fn reserved(&self, core: usize) -> &'static AtomicU64 {
+        PoolUse::of(&self.uses(core).reserved, self.number)
+    }
+}
+
+impl Words for View {
     #[inline(always)]
     fn load(&self, word: usize) -> u64 {
-        PoolWord::at(allocator_word(self.shared.base(), word)).cell().load(Acquire)
+        self.word(word).cell().load(Acquire)
     }
     #[inline]
     fn store(&self, word: usize, value: u64) {
-        PoolWord::at(allocator_word(self.shared.base(), word)).cell().store(value, Release);
+        self.word(word).cell().store(value, Release);
     }
     #[inline(always)]
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
-        let at = PoolWord::at(allocator_word(self.shared.base(), word));
-        at.cell().compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        let exchanged = self.word(word).cell().compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
     }
 }
 
-impl<W: Waiting> Locals for Machine<'_, W> {
+impl Locals for View {
     fn cores(&self) -> usize {
         self.core.cores.len()
     }
-    #[inline]
+    #[inline(always)]
     fn load(&self, core: usize) -> u64 {
         self.reserved(core).load(Acquire)
     }
-    #[inline]
+    #[inline(always)]
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
-        self.reserved(core).compare_exchange(old, new, AcqRel, Acquire).map(drop)
+        let exchanged = self.reserved(core).compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| self.lost(now))
     }
-}
-
-impl<W> Machine<'_, W> {
-    #[inline]
-    fn reserved(&self, core: usize) -> &'static core::sync::atomic::AtomicU64 {
-        let shared = self.core.cores.get(CoreId(core as u8));
-        &shared.pool_use.reserved[self.number % MOST_POOLS]
+    #[inline(always)]
+    fn found_in(&self, core: usize) -> usize {
+        PoolUse::of(&self.uses(core).found_in, self.number).load(Relaxed) as usize
+    }
+    fn set_found_in(&self, core: usize, group: usize) {
+        PoolUse::of(&self.uses(core).found_in, self.number).store(group as u64, Relaxed);
     }
 }
 
@@ -209,13 +268,18 @@ const HEAD_SEEN: u64 = 1 << 61;
 impl<W: Waiting> Pages for Machine<'_, W> {
     #[inline]
     fn take(&self, order: u8) -> Option<Frame> {
-        let taken = self.pool().take(size(order), self.core.id.index()).ok()?;
-        Some(Frame((self.shared.base() >> 12) + taken as u64))
+        let taken = self.pool().take(size(order), self.view.core.id.index()).ok()?;
+        Some(Frame((self.view.base >> 12) + taken as u64))
+    }
+    #[inline(always)]
+    fn take_next(&self) -> Option<Frame> {
+        let taken = self.pool().take_next(self.view.core.id.index())?;
+        Some(Frame((self.view.base >> 12) + taken as u64))
     }
     fn give(&self, frame: Frame, order: u8) {
         let given = self
             .number_of(frame)
-            .map(|number| self.pool().give(number, size(order), self.core.id.index()));
+            .map(|number| self.pool().give(number, size(order), self.view.core.id.index()));
         debug_assert_eq!(given, Some(Ok(())), "a frame that was taken comes back");
     }
     fn reserve(&self, frame: Frame, order: u8) -> Reserved {
@@ -224,7 +288,9 @@ impl<W: Waiting> Pages for Machine<'_, W> {
             let first = self.exchange_descriptor(frame, 0, HEAD_SEEN).is_ok();
             return if first { Reserved::First } else { Reserved::Before };
         }
-        if number < self.geometry.own_frames() || number + (1 << order) > self.geometry.frames() {
+        if number < self.view.geometry.own_frames()
+            || number + (1 << order) > self.view.geometry.frames()
+        {
             return Reserved::Outside;
         }
         match self.pool().take_at(number, size(order)) {
@@ -234,18 +300,18 @@ impl<W: Waiting> Pages for Machine<'_, W> {
     }
     #[inline]
     fn descriptor(&self, frame: Frame) -> u64 {
-        self.descriptor_word(frame).map_or(0, |word| Words::load(self, word))
+        self.descriptor_word(frame).map_or(0, |word| Words::load(&self.view, word))
     }
     #[inline]
     fn set_descriptor(&self, frame: Frame, value: u64) {
         if let Some(word) = self.descriptor_word(frame) {
-            Words::store(self, word, value);
+            Words::store(&self.view, word, value);
         }
     }
     #[inline]
     fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64> {
         match self.descriptor_word(frame) {
-            Some(word) => Words::compare_exchange(self, word, old, new),
+            Some(word) => Words::compare_exchange(&self.view, word, old, new),
             None => Err(0),
         }
     }
@@ -254,16 +320,16 @@ impl<W: Waiting> Pages for Machine<'_, W> {
 impl<W: Waiting> Cores for Machine<'_, W> {
     #[inline(always)]
     fn enter(&self) {
-        self.core.shared.pool_use.turn();
+        self.view.core.shared.pool_use.turn();
     }
     #[inline(always)]
     fn leave(&self) {
-        self.core.shared.pool_use.turn();
+        self.view.core.shared.pool_use.turn();
     }
 
     fn invalidate(&self, object: u32, pages: Range<u64>) {
-        let object = name::object(self.number, object);
-        if !self.core.cores.pools().may_show(object) {
+        let object = name::object(self.view.number, object);
+        if !self.view.core.cores.pools().may_show(object) {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
@@ -271,8 +337,8 @@ impl<W: Waiting> Cores for Machine<'_, W> {
         }
         // Where an object is mapped only who mapped it knows.
         arch::flush_tlb();
-        let (me, port) = (self.core.id.index(), |core| self.core.port(core));
-        let whom = running(me, self.core.cores.len(), port);
+        let (me, port) = (self.view.core.id.index(), |core| self.view.core.port(core));
+        let whom = running(me, self.view.core.cores.len(), port);
         if whom == 0 {
             return;
         }
@@ -280,16 +346,16 @@ impl<W: Waiting> Cores for Machine<'_, W> {
         everything.everything();
         port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
         while sleepers != 0 {
-            self.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+            self.view.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
             sleepers &= sleepers - 1;
         }
         self.wait_until(|| port(me).is_answered());
     }
 
     fn grace(&self) {
-        for (id, shared) in self.core.cores.iter() {
+        for (id, shared) in self.view.core.cores.iter() {
             let walk = shared.pool_use.walk();
-            if id != self.core.id && walk.is_some() {
+            if id != self.view.core.id && walk.is_some() {
                 self.wait_until(|| shared.pool_use.walk() != walk);
             }
         }

@@ -16,7 +16,7 @@ pub mod forming;
 mod machine;
 mod name;
 
-pub use machine::{open_pool, settle, with, Machine, Objects, Unmap, Waiting};
+pub use machine::{note, open_pool, recent, settle, with, Machine, Objects, Unmap, Waiting};
 pub use name::{
     first_page, is_whole, key, object, object_of, pool_of, record_of, shown_by, whole, MOST_PAGES,
 };

@@ -9,7 +9,7 @@
 //! entries of other Mappings do not use; the descriptor of the table says which part of which object it is.
 
 use crate::cap::CapExt;
-use crate::cores::Pools;
+use crate::cores::{Pools, SharedPool};
 use crate::object::mem::PoolWord;
 use ::morsel::State;
 use captypes::CapType;
@@ -79,12 +79,18 @@ pub fn is_whole(cap: &RawCap) -> bool {
 #[inline]
 pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
     let (number, shared) = pools.around(pa)?;
-    let geometry = Geometry::new(shared.frames() as usize, HEAD_FRAMES)?;
+    let geometry = geometry(shared);
     let frame = ((pa - shared.base()) >> 12) as usize;
     let at = allocator_word(shared.base(), geometry.descriptor(frame));
     let word = PoolWord::at(at).cell().load(Ordering::Acquire);
     let (record, first) = State(word).entered()?;
     Some((object(number, record), first))
+}
+
+/// Where the words of the allocator of a pool are, which was found to be large enough when it was formed.
+#[inline(always)]
+pub(super) fn geometry(shared: &SharedPool) -> Geometry {
+    Geometry::known(shared.frames() as usize, HEAD_FRAMES)
 }
 
 /// Physical address of a word of the allocator of a pool.

@@ -155,7 +155,9 @@ impl PoolWord {
     /// The word at physical address `pa`, a multiple of 8.
     #[inline(always)]
     pub fn at(pa: u64) -> PoolWord {
-        PoolWord { seen: see(pa & !(PAGE - 1)), offset: (pa % PAGE) as usize & !7 }
+        // Where all memory is seen, its words are, too.
+        let seen = if arch::SPARSE { pa & !(PAGE - 1) } else { pa & !7 };
+        PoolWord { seen: see_at(seen), offset: (pa - seen) as usize & !7 }
     }
     /// The word.
     #[inline(always)]
@@ -175,6 +177,11 @@ impl PoolWord {
 #[inline(always)]
 pub fn see(pa: u64) -> Seen {
     debug_assert!(pa.is_multiple_of(PAGE));
+    see_at(pa)
+}
+
+#[inline(always)]
+fn see_at(pa: u64) -> Seen {
     match arch::maps().alloc(pa, Flags::PRIVATE.with(Flags::NO_WAIT)) {
         Ok(seen) => seen,
         Err(_) => unreachable!("nobody sees more pages at once than there are windows"),
@@ -189,6 +196,13 @@ pub fn zero(base: u64, bytes: u64) {
         // SAFETY: memory without descendants in the database: nobody refers to it.
         unsafe { arch::zero_page(see(page).address() as *mut u8) };
     }
+}
+
+/// The same for one page.
+#[inline(always)]
+pub fn zero_page(pa: u64) {
+    // SAFETY: memory of a pool that was taken and that nobody leads to yet.
+    unsafe { arch::zero_page(see(pa).address() as *mut u8) };
 }
 
 /// The same for as many pages as make whole runs. Returns where the others begin.

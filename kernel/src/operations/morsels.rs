@@ -11,10 +11,11 @@ use crate::cap::{CapExt, CapSpace, MORSELS};
 use crate::cores::{PoolState, SharedPool};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
+use crate::morsels::fault::Wanted;
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
 use crate::vspace::{MapArgs, Shown, Translations};
-use ::morsel::{pages_of, Anchor, Frame, Memory, Record, Refused, RECORDS};
+use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, RECORDS};
 use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
 use captypes::{CapType, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
@@ -45,14 +46,35 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
     // Whoever takes the object away waits until this look at the tables has ended.
     core.shared.pool_use.turn();
     let wanted = morsels::fault::find(core.cores.pools(), dcb.root.get(), error, address);
-    core.shared.pool_use.turn();
-    let Some(wanted) = wanted else { return false };
-    let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
-    if morsels::open_pool(core, number).is_none() {
+    let Some(wanted) = wanted else {
+        core.shared.pool_use.turn();
         return false;
+    };
+    let number = pool_of(wanted.object);
+    let is_open = morsels::open_pool(core, number).is_some();
+    let mut hole = Hole::None;
+    if is_open && wanted.access == Access::Write {
+        morsels::with(core, number, &mut cpu.sched, None, |objects| {
+            if let Some(record) = morsels::recent(objects, record_of(wanted.object)) {
+                hole = objects.fill_hole(record, wanted.page);
+            }
+        });
     }
-    let shown = morsels::with(core, number, &mut cpu.sched, None, |objects| {
-        objects.fault(objects.open(id)?, wanted.page, wanted.access)
+    core.shared.pool_use.turn();
+    hole == Hole::Filled || is_open && show_slowly(cpu, wanted, hole)
+}
+
+/// Whatever else there may be to be done.
+#[inline(never)]
+fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted, hole: Hole) -> bool {
+    let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
+    let shown = morsels::with(cpu.core, number, &mut cpu.sched, None, |objects| {
+        if let Hole::Lost(frame) = hole {
+            objects.give_page(frame);
+        }
+        let record = objects.open(id)?;
+        morsels::note(objects, record);
+        objects.fault(record, wanted.page, wanted.access)
     });
     match shown {
         Some(Ok(_)) => true,
@@ -535,28 +557,45 @@ pub fn map(
 ) -> Result<()> {
     let cap = from.slot.cap();
     let (level, flags) = cpu.vm.check_morsel(&cpu.caps, table, from, &args)?;
-    let order = with_object(cpu, &cap, |objects, record| Ok(objects.anchor(record).order()))?;
-    let order = if is_whole(&cap) { order } else { part_order(&cap) };
     let at = (args.entry, level, flags);
-    if level == 1 && order > 0 {
+    let Some(root) = shown_root(cpu, &cap, level, &args)? else {
         return map_pages(cpu, table, from.slot, at, &args, dst);
-    }
-    if level != order + 1 {
-        return Err(Status::WrongLevel);
-    }
-    if args.count != 1 || args.offset != 0 {
-        return Err(Status::OutOfRange);
-    }
-    let first = first_page(&cap);
-    let root = with_object(cpu, &cap, |objects, record| match is_whole(&cap) {
-        // Only what nobody else can change is shown as it is.
-        true if order == 0 => objects.own_page(record, 0),
-        true => Ok(objects.anchor(record).root()),
-        false => objects.part(record, first, order),
-    })?;
-    let shown = Shown { base: root.0 * PAGE, key: cap.base, is_table: order > 0 };
+    };
+    let (base, is_table) = (root.0 * PAGE, level > 1);
+    let shown = Shown { base, key: cap.base, is_table };
     cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
     Ok(())
+}
+
+/// What an entry of a table of `level` is to show of a capability; `None` if that are single pages.
+fn shown_root(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    level: u8,
+    args: &MapArgs,
+) -> Result<Option<Frame>> {
+    let (whole, first) = (is_whole(cap), first_page(cap));
+    let is_one = args.count == 1 && args.offset == 0;
+    let root = with_object(cpu, cap, |objects, record| {
+        let anchor = objects.anchor(record);
+        let order = if whole { anchor.order() } else { part_order(cap) };
+        if level != order + 1 || !is_one {
+            return Ok(Err(order));
+        }
+        let root = match whole {
+            // Only what nobody else can change is shown as it is.
+            true if order == 0 => objects.own_page(record, 0)?,
+            true => anchor.root(),
+            false => objects.part(record, first, order)?,
+        };
+        Ok(Ok(root))
+    })?;
+    match root {
+        Ok(root) => Ok(Some(root)),
+        Err(order) if level == 1 && order > 0 => Ok(None),
+        Err(order) if level != order + 1 => Err(Status::WrongLevel),
+        Err(_) => Err(Status::OutOfRange),
+    }
 }
 
 /// The order of a part.
@@ -656,7 +695,7 @@ fn copy(
         let theirs = |Frame(frame): Frame| frame * PAGE + at % PAGE;
         let copied = with_object(cpu, cap, |objects, record| {
             let copy = |to, from| {
-                objects.memory.with_vectors(&mut || mem::copy_bytes(to, from, step));
+                objects.memory.with_vectors(|| mem::copy_bytes(to, from, step));
             };
             match reads {
                 true => objects.look_at(record, page, |found| match found {

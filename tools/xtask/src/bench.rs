@@ -8,6 +8,7 @@
 
 use crate::bench_cores;
 use crate::bench_host::{self, MAPPING_DATABASE};
+use crate::bench_mor;
 use crate::bench_sfb::{self, SFB};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
@@ -45,13 +46,14 @@ pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; scale (the
     /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
-    /// cores/remote); sfb (ephemeral
+    /// cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
+    /// mor/recovery, mor/allocator); sfb (ephemeral
     /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
     #[command(flatten)]
     map: MapOption,
-    /// Of basic and scale, measure small sizes only: enough to see that the programs work
+    /// Of basic, scale and mor, measure small sizes only: enough to see that the programs work
     #[arg(long)]
     small: bool,
     /// End a benchmark after so many seconds
@@ -92,11 +94,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         let measured = measure(project, programs, extent, timeout, &mut kept)?;
         println!("{}", table(title, &measured, &linux, &aims).render());
     }
-    let context =
-        match chosen.invocations || chosen.papers || chosen.sizes || chosen.cores || chosen.sfb {
-            true => Some(prepare(project)?),
-            false => None,
-        };
+    let context = match chosen.is_native() {
+        true => Some(prepare(project)?),
+        false => None,
+    };
     if let Some(context) = context.as_ref().filter(|_| chosen.papers) {
         // It prints as it goes.
         eprintln!("x: measuring what the papers measure");
@@ -115,6 +116,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
         eprintln!("x: measuring machines with many cores");
         bench_cores::measure(context, timeout, &options.names, &mut kept)?;
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.morsels) {
+        eprintln!("x: measuring pools and morsels");
+        bench_mor::measure(context, timeout, &options.names, options.small, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sfb) {
         eprintln!("x: measuring three kernels with ephemeral mappings");
@@ -213,14 +218,25 @@ struct Chosen {
     papers: bool,
     sizes: bool,
     cores: bool,
+    morsels: bool,
     sfb: bool,
     mapping_database: bool,
+}
+
+impl Chosen {
+    /// Is any of it a native program?
+    fn is_native(&self) -> bool {
+        let sets = self.invocations || self.papers || self.sizes;
+        sets || self.cores || self.morsels || self.sfb
+    }
 }
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
     let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, SFB, MAPPING_DATABASE];
-    let is_group = |name: &&String| groups.contains(&name.as_str()) || bench_cores::is_part(name);
+    let is_group = |name: &&String| {
+        groups.contains(&name.as_str()) || bench_cores::is_part(name) || bench_mor::is_part(name)
+    };
     let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
     let mut programs = Vec::new();
     if is(BASIC) {
@@ -235,7 +251,8 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
     let (sizes, sfb, mapping_database) = (is(SIZES), is(SFB), is(MAPPING_DATABASE));
     let cores = names.is_empty() || names.iter().any(|name| bench_cores::is_part(name));
-    Ok(Chosen { programs, invocations, papers, sizes, cores, sfb, mapping_database })
+    let morsels = names.is_empty() || names.iter().any(|name| bench_mor::is_part(name));
+    Ok(Chosen { programs, invocations, papers, sizes, cores, morsels, sfb, mapping_database })
 }
 
 /// The standard set in small sizes, without a table.

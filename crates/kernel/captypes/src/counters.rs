@@ -84,4 +84,7 @@ counters! {
     30 EphemeralLocal "ephemeral_local";
     /// Invalidations for them on others that were asked for, of however many cores at once.
     31 EphemeralRemote "ephemeral_remote";
+    /// Words of pools and of their objects' tables that another core had changed between being read and being
+    /// exchanged.
+    32 ExchangesLost "exchanges_lost";
 }

@@ -71,6 +71,7 @@ pub use memory::{At, Cores, Domain, Frame, Memory, Pages, Reserved, LINES, WORDS
 pub use meta::Described;
 pub use record::{Anchor, Record, MAGIC, RECORDS};
 pub use recover::Recovery;
+pub use walk::Hole;
 
 /// What a program wants of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -69,6 +69,10 @@ pub enum Reserved {
 pub trait Pages {
     /// 2^`order` frames, naturally aligned; `order` is 0 or 9.
     fn take(&self, order: u8) -> Option<Frame>;
+    /// A frame, if there is one at hand; else [`take`](Self::take) may still find one.
+    fn take_next(&self) -> Option<Frame> {
+        self.take(0)
+    }
     /// Of 512 frames that were taken together, some may be given back alone.
     fn give(&self, frame: Frame, order: u8);
     /// For recovery: these are in use. Of 512, one that had been reserved is enough for [`Reserved::Before`].

@@ -23,7 +23,7 @@
 //!                            └──────────────┘
 //! ```
 
-use crate::memory::{At, Cores, Frame, Memory, Pages, WORDS};
+use crate::memory::{At, Cores, Frame, Memory, Pages, LINES, WORDS};
 use crate::{durable::State, link, Access, Child, Kind, Morsels, Refused, Shown};
 
 /// Records in a page.
@@ -47,6 +47,17 @@ pub struct Record {
 }
 
 impl Record {
+    /// In which cache line of which frame it is, counted from frame `head` on. It stays there as long as there is the pool.
+    #[inline]
+    pub fn line(self, head: Frame) -> u64 {
+        (self.at.frame.0 - head.0) * LINES as u64 + self.at.line() as u64
+    }
+    /// The one in that line, which was found to be there.
+    #[inline]
+    pub fn in_line(id: u32, head: Frame, line: u64) -> Record {
+        let (frame, index) = (line / LINES as u64, line as usize % LINES * WORDS);
+        Record { id, at: At::new(Frame(head.0 + frame), index) }
+    }
     pub(crate) fn word(self, n: usize) -> At {
         At::new(self.at.frame, self.at.index + n)
     }
@@ -87,6 +98,11 @@ impl Anchor {
     }
     pub fn is_live(self) -> bool {
         self.0 & 7 == Self::LIVE
+    }
+    /// Live, and no snapshot is being taken; neither describes it another object, nor is it hidden.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & (7 | Self::CUTTING | Self::META | Self::HIDDEN) == Self::LIVE
     }
     pub fn is_dying(self) -> bool {
         self.0 & 7 == Self::DYING
@@ -143,6 +159,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     ///
     /// # Errors
     /// [`Refused::Gone`] if there is no object with this number.
+    #[inline]
     pub fn open(&self, id: u32) -> Result<Record, Refused> {
         let record = self.find(id).ok_or(Refused::Gone)?;
         let anchor = self.anchor(record);
@@ -167,6 +184,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     /// Where record `id` is, if its page exists.
+    #[inline]
     pub(crate) fn find(&self, id: u32) -> Option<Record> {
         if id == 0 {
             return Some(self.directory());

@@ -21,6 +21,17 @@ use crate::{Access, Morsels, Record, Refused, Shown};
 /// How often an entry is looked at in one call before the caller is asked to come again.
 const ATTEMPTS: usize = 16;
 
+/// What became of a hole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hole {
+    /// There is a page.
+    Filled,
+    /// Somebody else has put something there: this frame [is to be given back](Morsels::give_page).
+    Lost(Frame),
+    /// It is none, or not so simple: that is to be asked of [`fault`](Morsels::fault).
+    None,
+}
+
 /// What a walk may do on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
@@ -87,13 +98,58 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             Access::Read => Goal::Look,
             Access::Write => Goal::Fill,
         };
-        if access == Access::Write && self.anchor(record).has(crate::Anchor::META) {
-            return Err(Refused::Invalid);
+        if access == Access::Write {
+            if self.anchor(record).has(crate::Anchor::META) {
+                return Err(Refused::Invalid);
+            }
+            self.cores.enter();
+            let hole = self.fill_hole(record, page);
+            self.cores.leave();
+            match hole {
+                Hole::Filled => return Ok(Shown::Page),
+                Hole::Lost(frame) => self.give_page(frame),
+                Hole::None => {}
+            }
         }
         self.visit(record, page, goal).map(|found| match found {
             Found::Hole { .. } => Shown::Zeros,
             _ => Shown::Page,
         })
+    }
+
+    /// What most faults want: a page where its table has nothing, below entries that are own, and where what is stored
+    /// survives. Who calls this [has entered](Cores::enter).
+    #[inline(always)]
+    pub fn fill_hole(&self, record: Record, page: u64) -> Hole {
+        let anchor = self.anchor(record);
+        let outside = page >= pages_of(anchor.order()) || page << 12 >= self.limit(record);
+        if !anchor.is_plain() || outside || self.ordered() {
+            return Hole::None;
+        }
+        let (mut table, mut level) = (anchor.root(), anchor.order());
+        while level > 1 {
+            let link = self.load(At::new(table, index(page, level)));
+            if !link.is_own() || link.is_huge() {
+                return Hole::None;
+            }
+            (table, level) = (link.frame(), level - 1);
+        }
+        let at = At::new(table, index(page, 1));
+        if level == 0 || !self.load(at).is_empty() {
+            return Hole::None;
+        }
+        let Some(frame) = self.pages.take_next() else { return Hole::None };
+        self.memory.zero(frame);
+        match self.exchange(at, Link::EMPTY, Link::own(Child { frame, kind: Kind::Page }, true)) {
+            true => Hole::Filled,
+            false => Hole::Lost(frame),
+        }
+    }
+
+    /// Gives up a page that nobody has seen.
+    #[cold]
+    pub fn give_page(&self, frame: Frame) {
+        self.give(Child { frame, kind: Kind::Page });
     }
 
     /// Populates pages from `first` on, at most 64 of them, or one of 2 MiB if `huge` and aligned. Returns the first page
@@ -123,7 +179,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
         let end = end.min(first.saturating_add(64));
         for page in first..end {
-            self.visit(record, page, Goal::Fill)?;
+            self.fault(record, page, Access::Write)?;
         }
         Ok(end.max(first))
     }

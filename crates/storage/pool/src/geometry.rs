@@ -33,6 +33,11 @@ impl Geometry {
         let own = geometry.words().div_ceil(WORDS).checked_add(reserved)?;
         (own < geometry.frames()).then_some(geometry)
     }
+    /// The same, of what [`new`](Self::new) has once said that something would be left.
+    #[inline(always)]
+    pub fn known(frames: usize, reserved: usize) -> Geometry {
+        Geometry { children: frames / CHILD, reserved }
+    }
     pub fn frames(&self) -> usize {
         self.children * CHILD
     }

@@ -31,6 +31,7 @@
 mod counters;
 mod geometry;
 mod grow;
+mod next;
 
 pub use counters::{Child, Local, Tree};
 pub use geometry::{Geometry, CHILD, TREE};
@@ -45,13 +46,47 @@ pub trait Words {
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64>;
 }
 
-/// What a core has reserved: volatile, one word for each core.
+/// What a core has reserved: volatile, one word for each core, and one that only that core uses and that may say anything.
 pub trait Locals {
     fn cores(&self) -> usize;
     fn load(&self, core: usize) -> u64;
     /// # Errors
     /// What is there, if it is not `old`.
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64>;
+    /// In which group of 64 frames the core has found a page last.
+    fn found_in(&self, core: usize) -> usize;
+    /// It has found one there.
+    fn set_found_in(&self, core: usize, group: usize);
+}
+
+impl<T: Words> Words for &T {
+    fn load(&self, word: usize) -> u64 {
+        T::load(self, word)
+    }
+    fn store(&self, word: usize, value: u64) {
+        T::store(self, word, value)
+    }
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
+        T::compare_exchange(self, word, old, new)
+    }
+}
+
+impl<T: Locals> Locals for &T {
+    fn cores(&self) -> usize {
+        T::cores(self)
+    }
+    fn load(&self, core: usize) -> u64 {
+        T::load(self, core)
+    }
+    fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
+        T::compare_exchange(self, core, old, new)
+    }
+    fn found_in(&self, core: usize) -> usize {
+        T::found_in(self, core)
+    }
+    fn set_found_in(&self, core: usize, group: usize) {
+        T::set_found_in(self, core, group)
+    }
 }
 
 /// Sizes that can be taken.
@@ -157,6 +192,9 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         for _ in 0..SCANS {
             let own = self.take_own(size, core);
             if let Some(frame) = own.or_else(|| self.take_anywhere(size, core)) {
+                if size == Size::Page {
+                    self.note(core, frame);
+                }
                 return Ok(frame);
             }
             // What somebody moves from one counter to another is in neither; but it is in the children.

@@ -3,6 +3,7 @@
 use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD, TREE};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[derive(Default)]
 struct Memory(RefCell<Vec<u64>>);
@@ -33,7 +34,16 @@ impl Locals for Memory {
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
         Words::compare_exchange(self, core, old, new)
     }
+    fn found_in(&self, _core: usize) -> usize {
+        FOUND_IN.load(Relaxed)
+    }
+    fn set_found_in(&self, _core: usize, group: usize) {
+        FOUND_IN.store(group, Relaxed);
+    }
 }
+
+/// Of all cores, and of all tests that run at the same time: it may say anything.
+static FOUND_IN: AtomicUsize = AtomicUsize::new(0);
 
 fn memory(words: usize) -> Memory {
     // What was there before is anything.
@@ -57,6 +67,12 @@ impl Model {
             self.all_free(first, size.frames()) && !self.closed.contains(&(first / CHILD / TREE))
         })
     }
+}
+
+fn take(pool: &Pool<'_, Memory, Memory>, size: Size, core: usize) -> Result<usize, Refused> {
+    let copy = Pool { words: &pool.words, locals: &pool.locals, geometry: pool.geometry };
+    let next = (size == Size::Page).then(|| copy.take_next(core)).flatten();
+    next.map_or_else(|| pool.take(size, core), Ok)
 }
 
 fn run(seed: u64, children: usize, reserved: usize, cores: usize, operations: usize) {
@@ -105,7 +121,7 @@ fn run(seed: u64, children: usize, reserved: usize, cores: usize, operations: us
                 assert_eq!(pool.is_empty(tree), empty, "{}", context());
             }
             3 if n % 64 == 0 => pool.leave(core),
-            n if (n < 11) == filling => match pool.take(size, core) {
+            n if (n < 11) == filling => match take(&pool, size, core) {
                 Ok(frame) => {
                     assert!(frame.is_multiple_of(size.frames()), "{}: {frame}", context());
                     assert!(frame + size.frames() <= geometry.frames(), "{}: {frame}", context());

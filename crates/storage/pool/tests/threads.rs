@@ -3,9 +3,10 @@
 use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use loom::sync::Arc;
 use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So many of the first words are shared: those of the allocator, without descriptors.
-struct Memory(Vec<AtomicU64>);
+/// So many of the first words are shared: those of the allocator, without descriptors. What only one core uses is none of loom's.
+struct Memory(Vec<AtomicU64>, Vec<AtomicUsize>);
 
 impl Words for Memory {
     fn load(&self, word: usize) -> u64 {
@@ -31,6 +32,12 @@ impl Locals for Memory {
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
         self.0[core].compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
     }
+    fn found_in(&self, core: usize) -> usize {
+        self.1[core].load(Relaxed)
+    }
+    fn set_found_in(&self, core: usize, group: usize) {
+        self.1[core].store(group, Relaxed);
+    }
 }
 
 struct Machine {
@@ -42,7 +49,8 @@ struct Machine {
 impl Machine {
     fn new(children: usize, cores: usize) -> Machine {
         let geometry = Geometry::new(children * CHILD, 0).expect("large enough");
-        let atomics = |count| Memory((0..count).map(|_| AtomicU64::new(0)).collect());
+        let own = || (0..cores).map(|_| AtomicUsize::new(0)).collect();
+        let atomics = |count| Memory((0..count).map(|_| AtomicU64::new(0)).collect(), own());
         let words = geometry.descriptor(0);
         Machine { words: atomics(words), locals: atomics(cores), geometry }
     }
@@ -115,6 +123,13 @@ fn takes<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size
 }
 fn tries<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
     take(pool, Size::Page, CORE).map(|frame| (frame, Size::Page)).into_iter().collect()
+}
+/// One, and another that is next to it.
+fn takes_next<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+    let mut held = tries::<CORE>(pool);
+    let copy = Pool { words: &pool.words, locals: &pool.locals, geometry: pool.geometry };
+    held.extend(copy.take_next(CORE).map(|frame| (frame, Size::Page)));
+    held
 }
 fn takes_huge<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
     take(pool, Size::Huge, CORE).map(|frame| (frame, Size::Huge)).into_iter().collect()
@@ -340,4 +355,14 @@ fn a_huge_page_and_a_page_of_it_are_given_back_at_once() {
         let free = machine.all() - if whole { 0 } else { CHILD - 1 };
         assert_eq!(machine.pool().free(), free);
     });
+}
+
+#[test]
+fn the_next_pages_of_two_cores() {
+    run(1, 2, nothing, &[takes_next::<0>, takes_next::<1>]);
+}
+
+#[test]
+fn the_next_page_is_the_last_but_one() {
+    run(1, 2, |pool| all_but(pool, 3), &[takes_next::<0>, takes_next::<1>]);
 }

@@ -20,6 +20,7 @@ mod loans;
 mod long;
 mod maps;
 mod messages;
+mod morsel_race;
 mod morsels;
 mod privileged;
 mod probe;
@@ -64,6 +65,7 @@ const TESTS: &[&[Test]] = &[
     devices::TESTS,
     long::TESTS,
     race::TESTS,
+    morsel_race::TESTS,
     random::TESTS,
 ];
 

@@ -24,7 +24,7 @@ pub const TESTS: &[Test] = &[
     ("morsel_many", many),
 ];
 
-const POOL: CapAddr = slot(100);
+pub const POOL: CapAddr = slot(100);
 const MIB2: u64 = 2 << 20;
 /// Bytes of the pool.
 const BYTES: u64 = 8 << 20;
@@ -33,24 +33,24 @@ const fn second(n: u64) -> u64 {
     VA + n * MIB2
 }
 
-fn word(va: u64) -> u64 {
+pub fn word(va: u64) -> u64 {
     // SAFETY: mapped for these tests only.
     unsafe { core::ptr::read_volatile(va as *const u64) }
 }
 
-fn set_word(va: u64, value: u64) {
+pub fn set_word(va: u64, value: u64) {
     // SAFETY: as above, and writable.
     unsafe { core::ptr::write_volatile(va as *mut u64, value) }
 }
 
 /// A pool, and tables at [`VA`].
-fn furnish(lab: &mut Lab) -> Result<(), Status> {
+pub fn furnish(lab: &mut Lab) -> Result<(), Status> {
     make_tables(lab)?;
     lab.make(Pool, 0, BYTES, POOL)?;
     POOL.format_pool(Persistence::Caches)
 }
 
-fn free() -> u64 {
+pub fn free() -> u64 {
     POOL.pool_info().map_or(0, |facts| facts.free)
 }
 

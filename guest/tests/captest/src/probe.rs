@@ -114,11 +114,17 @@ pub fn probe(lab: &mut Lab, va: u64, access: Access) -> Result<Seen, Status> {
     probe_in(lab, Spaces::default(), va, access)
 }
 
+/// Makes the uppermost of them.
+pub fn make_pdpt(lab: &Lab) -> Result<(), Status> {
+    lab.make(CapType::Pdpt, TABLES_OFFSET, PAGE, PDPT)
+}
+
 /// Makes the three tables above [`VA`], maps them with all rights, and makes the endpoint.
 pub fn make_tables(lab: &mut Lab) -> Result<(), Status> {
     threads::make_endpoint(lab)?;
-    for (n, ty) in [CapType::Pdpt, CapType::Pd, CapType::Pt].into_iter().enumerate() {
-        lab.make(ty, TABLES_OFFSET + n as u64 * PAGE, PAGE, PDPT.plus(n as u32))?;
+    make_pdpt(lab)?;
+    for (n, ty) in (1..).zip([CapType::Pd, CapType::Pt]) {
+        lab.make(ty, TABLES_OFFSET + u64::from(n) * PAGE, PAGE, PDPT.plus(n))?;
     }
     VSPACE.map(entry_of(4, VA), 1, PDPT, 0, RWX, PDPT_MAPPING)?;
     PDPT.map(0, 1, PD, 0, RWX, PD_MAPPING)?;

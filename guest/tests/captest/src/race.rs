@@ -47,7 +47,7 @@ const DOZE: u64 = 100_000;
 
 /// An address that all victims use.
 #[repr(C)]
-struct Target {
+pub struct Target {
     address: AtomicU64,
     /// Rounds in which it was taken away, or zero.
     no_read: AtomicU64,
@@ -56,10 +56,22 @@ struct Target {
 }
 
 impl Target {
-    const fn at(address: u64) -> Target {
+    pub const fn at(address: u64) -> Target {
         let zero = AtomicU64::new(0);
         let no_write = AtomicU64::new(0);
         Target { address: AtomicU64::new(address), no_read: zero, no_write, unused: 0 }
+    }
+
+    /// It was taken away in a round.
+    pub fn forbid(&self, round: u64) {
+        self.no_write.store(round, SeqCst);
+        self.no_read.store(round, SeqCst);
+    }
+
+    /// It is going to be there again.
+    pub fn allow(&self) {
+        self.no_read.store(0, SeqCst);
+        self.no_write.store(0, SeqCst);
     }
 }
 
@@ -157,12 +169,12 @@ fn now() -> u64 {
 }
 
 /// Victims, one on each core but this one as far as they go.
-fn victims() -> u32 {
+pub fn victims() -> u32 {
     (libos::upcall::own_frame().cores as u32 - 1).min(threads::THREADS)
 }
 
 /// Maps the victims' frames, and starts each on its core.
-fn start_victims(lab: &mut Lab) -> Result<(), Status> {
+pub fn start_victims(lab: &mut Lab, targets: &'static [Target]) -> Result<(), Status> {
     for (n, ty) in [CapType::Pdpt, CapType::Pd, CapType::Pt].into_iter().enumerate() {
         let offset = FRAME_TABLES_OFFSET + n as u64 * PAGE;
         lab.make(ty, offset, PAGE, FRAME_TABLES.plus(n as u32))?;
@@ -174,7 +186,7 @@ fn start_victims(lab: &mut Lab) -> Result<(), Status> {
     for n in 0..victims() {
         let counts = &raw const VICTIMS[n as usize] as u64;
         threads::make(lab, n)?;
-        let args = [counts, ALL.as_ptr() as u64, TARGETS as u64];
+        let args = [counts, targets.as_ptr() as u64, targets.len() as u64];
         threads::set_registers(lab, n, &threads::first_registers(n, victim, args))?;
         let entry = offset_of!(DispatcherFrame, upcall) + 8 * Upcall::PageFault as usize;
         let mut view = lab.window.open(threads::frame(n), 0, PAGE, RW)?;
@@ -188,14 +200,23 @@ fn start_victims(lab: &mut Lab) -> Result<(), Status> {
     Ok(())
 }
 
+/// Reads, writes, faults, and accesses that have wrongly succeeded, of all victims.
+pub fn counts() -> [u64; 4] {
+    let sum = |field: fn(&Victim) -> &AtomicU64| -> u64 {
+        VICTIMS.iter().map(|victim| field(victim).load(SeqCst)).sum()
+    };
+    let wrong = sum(|v| &v.wrong_reads) + sum(|v| &v.wrong_writes);
+    [sum(|v| &v.reads), sum(|v| &v.writes), sum(|v| &v.faults), wrong]
+}
+
 /// Leaves the processor for a moment.
-fn doze() -> Result<(), Status> {
+pub fn doze() -> Result<(), Status> {
     invoke(DISPATCHER, op::SetTimer { deadline: now() + DOZE })?;
     invoke(DISPATCHER, op::Wait {}).map(drop)
 }
 
 /// Lets every victim go round twice: what it had begun before is over then.
-fn go_round() -> bool {
+pub fn go_round() -> bool {
     let end = now() + PATIENCE;
     VICTIMS.iter().take(victims() as usize).all(|victim| {
         let start = victim.passes.load(SeqCst);
@@ -214,8 +235,7 @@ fn is_empty(slot: CapAddr) -> bool {
 /// Makes and maps again what is missing, with all rights.
 fn restore(lab: &mut Lab) -> Result<(), Status> {
     for target in &ALL {
-        target.no_read.store(0, SeqCst);
-        target.no_write.store(0, SeqCst);
+        target.allow();
     }
     if is_empty(PDPT_MAPPING) {
         VSPACE.map(entry_of(4, VA), 1, PDPT, 0, RWX, PDPT_MAPPING)?;
@@ -300,7 +320,8 @@ fn race(lab: &mut Lab) -> Outcome {
     }
     good!(make_tables(lab));
     good!(restore(lab));
-    good!(start_victims(lab));
+    good!(start_victims(lab, &ALL));
+    let earlier = counts();
     let mut random = Rng::with_seed(lab.seed);
     let before = good!(log::counter(Counter::Shootdowns));
     for round in 1..=lab.rounds {
@@ -316,12 +337,9 @@ fn race(lab: &mut Lab) -> Outcome {
     for n in 0..victims() {
         good!(threads::kill(n));
     }
-    let sum = |field: fn(&Victim) -> &AtomicU64| -> u64 {
-        VICTIMS.iter().map(|victim| field(victim).load(SeqCst)).sum()
-    };
-    let (reads, writes) = (sum(|v| &v.reads), sum(|v| &v.writes));
-    let wrong = sum(|v| &v.wrong_reads) + sum(|v| &v.wrong_writes);
-    let (faults, rounds) = (sum(|v| &v.faults), lab.rounds);
+    let now = counts();
+    let [reads, writes, faults, wrong] = core::array::from_fn(|n| now[n] - earlier[n]);
+    let rounds = lab.rounds;
     log!(
         "{rounds} rounds, {shootdowns} shootdowns: {reads} reads, {writes} writes, {faults} faults"
     );

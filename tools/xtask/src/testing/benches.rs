@@ -5,7 +5,7 @@ use super::{Case, Context};
 use crate::bench::Measuring;
 use crate::machine::MachineOptions;
 use crate::results::Measurement;
-use crate::{bench, bench_cores, bench_host, bench_sfb, bench_sizes, papers};
+use crate::{bench, bench_cores, bench_host, bench_mor, bench_sfb, bench_sizes, papers};
 use anyhow::{bail, ensure, Context as _, Result};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,11 @@ pub fn cases() -> Vec<Case> {
     cases.extend(bench_cores::parts().map(|part| {
         measuring(format!("bench/{part}").replace("/cores/", "/cores-"), move |context| {
             bench_cores::try_part(context, TIMEOUT, part)
+        })
+    }));
+    cases.extend(bench_mor::parts().map(|part| {
+        measuring(format!("bench/{part}").replace("/mor/", "/mor-"), move |context| {
+            bench_mor::try_part(context, TIMEOUT, part)
         })
     }));
     cases.push(Case::single("bench/sfb".into(), three_kernels));

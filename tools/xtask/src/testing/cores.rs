@@ -51,6 +51,12 @@ const MACHINES: [(&str, Machine); 8] = [
 /// Those on which pages are taken away, and in how many rounds.
 const RACES: [(&str, Machine, u64); 2] =
     [("cores/shootdown", FOUR, 200), ("cores/shootdown-8", machine(8, "512M"), 40)];
+/// Those on which morsels are used by all cores at once, likewise.
+const MORSEL_RACES: [(&str, Machine, u64); 2] =
+    [("morsel/race", FOUR, 60), ("morsel/race-8", machine(8, "512M"), 20)];
+/// What `captest` calls them.
+const MORSEL_TESTS: [&str; 3] =
+    ["morsel_race_for_pages", "morsel_race_with_taking", "morsel_race_with_limits"];
 /// Rounds when these are asked for by name; `TESSERA_SEED` and `TESSERA_OPS` choose others.
 const LONG_RACE: u64 = 3000;
 
@@ -67,6 +73,11 @@ pub fn cases() -> Vec<Case> {
     for (name, machine, rounds) in RACES {
         cases.push(Case::several(name.into(), move |context| {
             shootdown(context, name, machine, rounds)
+        }));
+    }
+    for (name, machine, rounds) in MORSEL_RACES {
+        cases.push(Case::several(name.into(), move |context| {
+            morsel_race(context, name, machine, rounds)
         }));
     }
     cases.push(Case::single("cores/no-shootdown".into(), no_shootdown));
@@ -150,20 +161,45 @@ fn memory_server(context: &Context) -> Vec<TestResult> {
 
 /// Pages go while programs on other cores use them: `guest/tests/captest/src/race.rs`.
 fn race(context: &Context, name: &str, machine: Machine, words: &str) -> Result<Vec<TestResult>> {
-    let words = format!("test=race_with_other_cores {words}");
+    race_of(context, name, machine, &format!("test=race_with_other_cores {words}"), 1)
+}
+
+/// Some tests of `captest`, of which so many are chosen.
+fn race_of(
+    context: &Context,
+    name: &str,
+    machine: Machine,
+    words: &str,
+    tests: usize,
+) -> Result<Vec<TestResult>> {
     let mut results = Vec::new();
-    let observed = boot_for(RACE_TIMEOUT, context, name, machine, "boot/programs/captest", &words)?;
+    let observed = boot_for(RACE_TIMEOUT, context, name, machine, "boot/programs/captest", words)?;
     let ended = read_results(context, name, &observed, &mut results);
-    ensure!(results.len() == 1, "no result: {ended:?}");
+    ensure!(results.len() == tests, "not all results: {ended:?}");
     Ok(results)
+}
+
+/// Pages of morsels come and go on all cores at once: `guest/tests/captest/src/morsel_race.rs`.
+fn morsel_race(context: &Context, name: &str, machine: Machine, rounds: u64) -> Vec<TestResult> {
+    collect(name, |results| {
+        let words = rounds_and_seed(context, name, rounds)?;
+        let words = format!("test=morsel_race {words}");
+        results.extend(race_of(context, name, machine, &words, MORSEL_TESTS.len())?);
+        Ok(())
+    })
+}
+
+/// The words for so many rounds, unless others are asked for.
+fn rounds_and_seed(context: &Context, name: &str, rounds: u64) -> Result<String> {
+    let rounds = if context.filter == name { LONG_RACE } else { rounds };
+    let rounds = number("TESSERA_OPS")?.unwrap_or(rounds);
+    let seed = number("TESSERA_SEED")?.unwrap_or(1);
+    Ok(format!("rounds={rounds} seed={seed}"))
 }
 
 fn shootdown(context: &Context, name: &str, machine: Machine, rounds: u64) -> Vec<TestResult> {
     collect(name, |results| {
-        let rounds = if context.filter == name { LONG_RACE } else { rounds };
-        let rounds = number("TESSERA_OPS")?.unwrap_or(rounds);
-        let seed = number("TESSERA_SEED")?.unwrap_or(1);
-        let words = format!("rounds={rounds} seed={seed}");
+        let words = rounds_and_seed(context, name, rounds)?;
         results.extend(race(context, name, machine, &words)?);
         Ok(())
     })

@@ -42,6 +42,40 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "nobody_is_asked_to_forget_pages_of_an_object",
+        changes: &[("kernel/src/morsels/machine.rs", "        if whom == 0 {", "        if whom != u64::MAX {")],
+        found_by: Test::Machine { test: "morsel/race/morsel_race_with_taking" },
+    },
+    Bug {
+        name: "pages_are_free_while_somebody_walks",
+        changes: &[(
+            "kernel/src/morsels/machine.rs",
+            "if id != self.view.core.id && walk.is_some() {",
+            "if id != self.view.core.id && walk.is_some() && self.number_of(Frame(0)).is_some() {",
+        )],
+        found_by: Test::Machine { test: "morsel/race/morsel_race_with_taking" },
+    },
+    Bug {
+        name: "who_loses_a_race_for_a_page_loses_a_page",
+        changes: &[(
+            "kernel/src/operations/morsels.rs",
+            "            objects.give_page(frame);",
+            "            core::hint::black_box(frame);",
+        )],
+        found_by: Test::Machine { test: "morsel/race/morsel_race_for_pages" },
+    },
+    Bug {
+        name: "mapping_an_object_looks_at_its_pages",
+        changes: &[(
+            "kernel/src/operations/morsels.rs",
+            "        let root = match whole {",
+            "        for index in 0..ENTRIES {\n            let at = ::morsel::At { frame: anchor.root(), index };\n            \
+             if order > 0 && objects.memory.load(at) != 0 {\n                core::hint::black_box(index);\n            }\n        }\n        \
+             let root = match whole {",
+        )],
+        found_by: Test::Machine { test: "bench/mor-f5.4" },
+    },
+    Bug {
         name: "a_page_is_published_before_its_zeros",
         changes: &[("crates/storage/morsel/src/walk.rs", "        child.each_frame(|frame| self.memory.zero(frame));\n        self.save(child);\n", "        child.each_frame(|frame| self.memory.zero(frame));\n")],
         found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
