@@ -5,6 +5,7 @@ use crate::arch;
 use crate::cores::{CoreId, PoolState, SharedPool, ThisCore, MOST_POOLS};
 use crate::object::mem::{self, PoolWord};
 use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Reserved, LINES, WORDS};
+use captypes::invocations::Counter;
 use core::cell::RefCell;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -271,6 +272,9 @@ impl<W: Waiting> Cores for Machine<'_, W> {
         }
         // Where an object is mapped only who mapped it knows.
         arch::flush_tlb();
+        if arch::forget_devices() {
+            self.core.add(Counter::DeviceFlushes, 1);
+        }
         let (me, port) = (self.core.id.index(), |core| self.core.port(core));
         let whom = running(me, self.core.cores.len(), port);
         if whom == 0 {

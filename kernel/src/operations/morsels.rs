@@ -6,14 +6,14 @@
 use super::delete::{delete_slot, drop_slot};
 use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
-use crate::cap::mapping::is_borrowed;
+use crate::cap::mapping::{is_borrowed, is_in_device};
 use crate::cap::{CapExt, CapSpace, MORSELS};
 use crate::cores::{PoolState, SharedPool};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
-use crate::vspace::{MapArgs, Shown, Translations};
+use crate::vspace::{check_device_map, show_to_device, MapArgs, Shown, Translations};
 use ::morsel::{pages_of, Anchor, Frame, Memory, Record, Refused, RECORDS};
 use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
 use captypes::{CapType, Rights, Status};
@@ -304,17 +304,17 @@ pub fn discard(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u
 
 /// Writes pages back; see [`captypes::op::WriteBackMorsel`].
 pub fn write_back(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
-    // What was written through entries of others is not marked in those of the object.
-    let all = has_borrowed(&cpu.caps, cap);
+    // What was written through entries of others, or by devices, is not marked in those of the object.
+    let all = is_written_unmarked(&cpu.caps, cap);
     in_steps(cpu, cap, range, |objects, record, at, end| {
         objects.write_back_pages(record, at, end, all)
     })
 }
 
-/// Are pages of what a capability covers shown one by one?
-fn has_borrowed(caps: &CapSpace, cap: &RawCap) -> bool {
-    let mut leaves = caps.db.overlapping(MORSELS, cap.base, cap.word, Class::Leaves);
-    leaves.any(|slot| is_borrowed(&slot.cap()))
+/// Are pages of what a capability covers shown one by one, or to devices?
+fn is_written_unmarked(caps: &CapSpace, cap: &RawCap) -> bool {
+    let leaves = caps.db.overlapping(MORSELS, cap.base, cap.word, Class::Leaves);
+    leaves.map(|slot| slot.cap()).any(|cap| is_borrowed(&cap) || is_in_device(&cap))
 }
 
 /// Makes a capability to a part; see [`captypes::op::PartMorsel`].
@@ -481,9 +481,11 @@ pub fn map(
     dst: SlotRef,
 ) -> Result<()> {
     let cap = from.slot.cap();
+    if table.cap().is(CapType::DeviceSpace) {
+        return map_to_device(cpu, table, from, args, dst);
+    }
     let (level, flags) = cpu.vm.check_morsel(&cpu.caps, table, from, &args)?;
-    let order = with_object(cpu, &cap, |objects, record| Ok(objects.anchor(record).order()))?;
-    let order = if is_whole(&cap) { order } else { part_order(&cap) };
+    let order = order_of(cpu, &cap)?;
     let at = (args.entry, level, flags);
     if level == 1 && order > 0 {
         return map_pages(cpu, table, from.slot, at, &args, dst);
@@ -494,16 +496,47 @@ pub fn map(
     if args.count != 1 || args.offset != 0 {
         return Err(Status::OutOfRange);
     }
-    let first = first_page(&cap);
-    let root = with_object(cpu, &cap, |objects, record| match is_whole(&cap) {
+    let shown = root_of(cpu, &cap, order)?;
+    cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
+    Ok(())
+}
+
+/// Maps a morsel in a DeviceSpace: its table by one entry.
+fn map_to_device(
+    cpu: &mut CpuDriver,
+    table: SlotRef,
+    from: Held,
+    args: MapArgs,
+    dst: SlotRef,
+) -> Result<()> {
+    let cap = from.slot.cap();
+    let flags = check_device_map(&cpu.caps, table, from, &args)?;
+    let order = order_of(cpu, &cap)?;
+    if order + 1 != vtd::LEVEL {
+        return Err(Status::WrongLevel);
+    }
+    let shown = root_of(cpu, &cap, order)?;
+    let CpuDriver { caps, vm, .. } = cpu;
+    show_to_device(vm, caps, (table, args.entry), (from.slot, shown, flags), dst);
+    Ok(())
+}
+
+/// The order of what a capability covers.
+fn order_of(cpu: &mut CpuDriver, cap: &RawCap) -> Result<u8> {
+    let order = with_object(cpu, cap, |objects, record| Ok(objects.anchor(record).order()))?;
+    Ok(if is_whole(cap) { order } else { part_order(cap) })
+}
+
+/// The table of what a capability covers, or its page.
+fn root_of(cpu: &mut CpuDriver, cap: &RawCap, order: u8) -> Result<Shown> {
+    let first = first_page(cap);
+    let root = with_object(cpu, cap, |objects, record| match is_whole(cap) {
         // Only what nobody else can change is shown as it is.
         true if order == 0 => objects.own_page(record, 0),
         true => Ok(objects.anchor(record).root()),
         false => objects.part(record, first, order),
     })?;
-    let shown = Shown { base: root.0 * PAGE, key: cap.base, is_table: order > 0 };
-    cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
-    Ok(())
+    Ok(Shown { base: root.0 * PAGE, key: cap.base, is_table: order > 0 })
 }
 
 /// The order of a part.

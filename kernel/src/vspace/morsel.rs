@@ -51,6 +51,7 @@ impl Translations {
     /// It does so no more: whoever takes pages of the object away need not ask for it once it is cached nowhere.
     #[inline(never)]
     pub(super) fn shows_no_more(&mut self, cap: &RawCap) {
+        self.forget_in_devices(cap);
         let place = morsels::object_of(cap) as usize % PLACES;
         self.unshown.places |= 1 << place;
         self.unshown.counts[place] += 1;
@@ -136,6 +137,7 @@ impl Translations {
             rights: what.rights_set(),
             in_alone: is_alone_kind(own.rights_set()),
             is_morsel: true,
+            in_device: false,
         };
         // Counted before anybody can cache it.
         self.shows(&mapping.to_cap());
@@ -220,7 +222,7 @@ impl Translations {
 }
 
 /// The bits of an entry that shows a morsel, besides the address and those of a first one.
-fn entry_bits(flags: MapFlags) -> u64 {
+pub(super) fn entry_bits(flags: MapFlags) -> u64 {
     Flags::PRESENT.bits() | Flags::USER.bits() | rights_bits(flags) | MORSEL
 }
 

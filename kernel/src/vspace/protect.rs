@@ -77,6 +77,7 @@ impl Translations {
         }
         let allowed = granted(caps, flags, mapping.rights, || mapped(caps, slot))?;
         self.settle_below(caps, slot, &cap, allowed);
+        self.forget_in_devices(&cap);
         let bits = rights_bits(allowed);
         let shared = self.elsewhere.may_be();
         if set_rights(&cap, first, count, bits, shared) {
@@ -110,7 +111,7 @@ impl Translations {
     /// May the entries of every Mapping in `slots` get the rights that `flags` ask for?
     #[inline(always)]
     fn check_protect(
-        &self,
+        &mut self,
         caps: &CapSpace,
         slots: SlotRun,
         flags: MapFlags,
@@ -123,6 +124,7 @@ impl Translations {
             sizes |= cap.aux;
             if cap.head() & (0xff | allowed) != allowed || cap.word != table {
                 check_one(caps, slot, flags, &mut table)?;
+                self.forget_in_devices(&cap);
             }
         }
         if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {

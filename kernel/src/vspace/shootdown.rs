@@ -180,6 +180,7 @@ impl Translations {
         if asked {
             self.await_answers(wait);
         }
+        self.flush_devices();
         self.forget_unshown();
     }
 

@@ -84,4 +84,6 @@ counters! {
     30 EphemeralLocal "ephemeral_local";
     /// Invalidations for them on others that were asked for, of however many cores at once.
     31 EphemeralRemote "ephemeral_remote";
+    /// Times when the IOMMU forgot all translations of devices.
+    32 DeviceFlushes "device_flushes";
 }

@@ -60,7 +60,8 @@ fn random_bytes() {
         let mut bytes: Vec<u8> = (0..random.usize(..80)).map(|_| random.u8(..)).collect();
         if random.bool() {
             // Often nearly right.
-            bytes = entry(random.u16(..2), random.u8(..4), random.u16(..2), BASE, random.usize(..8));
+            bytes =
+                entry(random.u16(..2), random.u8(..4), random.u16(..2), BASE, random.usize(..8));
             for _ in 0..random.usize(..3) {
                 let at = random.usize(..bytes.len());
                 bytes[at] = random.u8(..);

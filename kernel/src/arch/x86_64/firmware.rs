@@ -1,7 +1,7 @@
-//! The ACPI tables: which cores, interrupt controllers, NUMA nodes and persistent memory there are.
+//! The ACPI tables: which cores, interrupt controllers, NUMA nodes, persistent memory and IOMMU there are.
 //!
-//! The `acpi` crate finds and checks the tables and takes the MADT apart. The entries of the two
-//! tables that it does not know (SRAT, NFIT) are read here. All of it happens on the boot page
+//! The `acpi` crate finds and checks the tables and takes the MADT apart. The entries of the
+//! tables that it does not know (SRAT, NFIT) are read here, and those of DMAR by [`vtd`]. All of it happens on the boot page
 //! tables, which map 4 GiB.
 
 use super::apic::{Line, Routing, LINES};
@@ -12,11 +12,13 @@ use acpi::sdt::{SdtHeader, Signature};
 use acpi::{AcpiHandler, AcpiTable, AcpiTables, PhysicalMapping};
 use core::ptr::NonNull;
 
-/// What the interrupt code must know.
-pub struct Interrupts {
-    /// Physical address of the local APIC's registers.
+/// Where registers are that only the kernel has.
+pub struct Controllers {
+    /// Physical address of the local APIC's.
     pub local_apic: u64,
     pub routing: Routing,
+    /// Physical address of the IOMMU's, if there is one that all devices go through.
+    pub iommu: Option<u64>,
 }
 
 /// Shows physical memory to the `acpi` crate.
@@ -65,12 +67,13 @@ macro_rules! table {
 
 table!(Srat, SRAT, 48);
 table!(Nfit, NFIT, 40);
+table!(Dmar, DMAR, 48);
 
 /// Reads all tables. `rsdp`: physical address of their root, or 0 to search for it.
 ///
 /// # Panics
 /// Without a MADT there is no way to know the machine.
-pub fn read(rsdp: u64, info: &mut BootInfo) -> Interrupts {
+pub fn read(rsdp: u64, info: &mut BootInfo) -> Controllers {
     // SAFETY: the loader or the BIOS put it there.
     let tables = unsafe {
         match rsdp {
@@ -82,7 +85,7 @@ pub fn read(rsdp: u64, info: &mut BootInfo) -> Interrupts {
         Ok(tables) => tables,
         Err(error) => panic!("no ACPI tables: {error:?}"),
     };
-    let interrupts = match tables.find_table::<Madt>() {
+    let mut controllers = match tables.find_table::<Madt>() {
         Ok(madt) => read_madt(&madt, info),
         Err(error) => panic!("no table of interrupt controllers: {error:?}"),
     };
@@ -92,10 +95,13 @@ pub fn read(rsdp: u64, info: &mut BootInfo) -> Interrupts {
     if let Ok(srat) = tables.find_table::<Srat>() {
         read_srat(srat.entries(), info);
     }
-    interrupts
+    if let Ok(dmar) = tables.find_table::<Dmar>() {
+        controllers.iommu = read_dmar(dmar.entries(), info);
+    }
+    controllers
 }
 
-fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> Interrupts {
+fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> Controllers {
     const ENABLED: u32 = 1;
     let madt = madt.get();
     let mut local_apic = u64::from(madt.local_apic_address);
@@ -120,7 +126,7 @@ fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> In
             _ => {}
         }
     }
-    Interrupts { local_apic, routing }
+    Controllers { local_apic, routing, iommu: None }
 }
 
 fn override_line(routing: &mut Routing, new: &InterruptSourceOverrideEntry) {
@@ -204,4 +210,17 @@ fn read_nfit(entries: &[u8], info: &mut BootInfo) {
             info.add_memory(Region { start, end, kind: RegionKind::Persistent, node: 0 });
         }
     });
+}
+
+/// The IOMMU. Its registers are in no window for registers of devices.
+fn read_dmar(entries: &[u8], info: &mut BootInfo) -> Option<u64> {
+    let start = vtd::unit(entries)?;
+    let end = start + vtd::PAGE;
+    let overlaps = |region: &Region| region.start < end && start < region.end;
+    let used = |region: &Region| region.kind != RegionKind::Reserved && overlaps(region);
+    if info.memory.as_slice().iter().any(used) {
+        return None;
+    }
+    info.add_memory(Region { start, end, kind: RegionKind::Reserved, node: 0 });
+    Some(start)
 }
