@@ -8,6 +8,7 @@ mod benches;
 mod cli;
 mod compare;
 mod cores;
+mod devices;
 mod directives;
 mod events;
 mod files;
@@ -49,7 +50,7 @@ use std::time::{Duration, Instant};
 /// init), processors (that lack features),
 /// events (how long the kernel keeps the processor), map (the kernel of --map cache), bench (each benchmark,
 /// with little work), mutations (planted bugs, each of which a test must find), cores (machines with many), monitors (and programs on many cores), model (random operations
-/// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
+/// compared with a model; `caps` and `memory` run a million), devices (behind an IOMMU), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
 /// model check of the capability protocol, of which host has a part, and random operations of
@@ -266,6 +267,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(protocol::cases(filter));
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
+    cases.extend(devices::cases());
     cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(map::cases());
