@@ -31,14 +31,19 @@ fn function(cap: &RawCap) -> Result<u8, Status> {
 
 /// Makes what a DeviceSpace shows all that a function reaches; see [`captypes::op::AttachFunction`].
 pub fn attach(cap: &RawCap, space: &RawCap) -> Result<(), Status> {
-    arch::set_device_context(function(cap)?, Context::Translate(space.base));
-    Ok(())
+    set(cap, Context::Translate(space.base))
 }
 
 /// Lets a function reach nothing; see [`captypes::op::BlockFunction`].
 pub fn block(cap: &RawCap) -> Result<(), Status> {
-    arch::set_device_context(function(cap)?, Context::Refuse);
-    Ok(())
+    set(cap, Context::Refuse)
+}
+
+fn set(cap: &RawCap, context: Context) -> Result<(), Status> {
+    match arch::set_device_context(function(cap)?, context) {
+        true => Ok(()),
+        false => Err(Status::Unsupported),
+    }
 }
 
 /// What devices were refused, the oldest first.

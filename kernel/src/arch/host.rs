@@ -382,14 +382,17 @@ pub fn device_context(function: u8) -> Context {
     })
 }
 
-/// Says what becomes of requests of a function of the first bus.
-pub fn set_device_context(function: u8, context: Context) {
-    IOMMU.with_borrow_mut(|unit| {
-        if let Some(unit) = unit {
+/// Says what becomes of requests of a function of the first bus. Returns `false` if they do not go through the IOMMU:
+/// here those of the last device.
+pub fn set_device_context(function: u8, context: Context) -> bool {
+    IOMMU.with_borrow_mut(|unit| match unit {
+        Some(unit) if function < 0xf8 => {
             unit.contexts[function as usize] = context;
             unit.flushes += 1;
+            true
         }
-    });
+        _ => false,
+    })
 }
 
 /// No device uses a translation any more that its tables do not allow. Returns `false` if none is translated.

@@ -778,7 +778,7 @@ invocations! {
     /// ones. Each operation but `NextDeviceFault` is of one function.
     PciFunction(PciFunctionOp) "PCI functions" on [PciFunction] {
         /// From now on the function reaches what the DeviceSpace shows, and nothing else, until that is destroyed: then it
-        /// reaches nothing. `OutOfRange`: it is not on the first bus.
+        /// reaches nothing. `OutOfRange`: it is not on the first bus. `Unsupported`: it goes round the IOMMU.
         150 AttachFunction(
             /// The DeviceSpace.
             space: Place

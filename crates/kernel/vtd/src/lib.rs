@@ -21,7 +21,7 @@ mod fault;
 mod registers;
 mod tables;
 
-pub use dmar::unit;
+pub use dmar::{unit, Functions, Unit};
 pub use fault::Fault;
 pub use registers::{command, context_command, iotlb_command, Abilities, FaultStatus, Register};
 pub use tables::{root_entry, Context, CONTEXTS, ENTRY_WORDS, LEVEL};

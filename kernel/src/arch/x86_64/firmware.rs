@@ -17,8 +17,8 @@ pub struct Controllers {
     /// Physical address of the local APIC's.
     pub local_apic: u64,
     pub routing: Routing,
-    /// Physical address of the IOMMU's, if there is one that all devices go through.
-    pub iommu: Option<u64>,
+    /// The IOMMU, if there is one.
+    pub iommu: Option<vtd::Unit>,
 }
 
 /// Shows physical memory to the `acpi` crate.
@@ -213,14 +213,14 @@ fn read_nfit(entries: &[u8], info: &mut BootInfo) {
 }
 
 /// The IOMMU. Its registers are in no window for registers of devices.
-fn read_dmar(entries: &[u8], info: &mut BootInfo) -> Option<u64> {
-    let start = vtd::unit(entries)?;
-    let end = start + vtd::PAGE;
+fn read_dmar(entries: &[u8], info: &mut BootInfo) -> Option<vtd::Unit> {
+    let unit = vtd::unit(entries)?;
+    let (start, end) = (unit.base, unit.base + vtd::PAGE);
     let overlaps = |region: &Region| region.start < end && start < region.end;
     let used = |region: &Region| region.kind != RegionKind::Reserved && overlaps(region);
     if info.memory.as_slice().iter().any(used) {
         return None;
     }
     info.add_memory(Region { start, end, kind: RegionKind::Reserved, node: 0 });
-    Some(start)
+    Some(unit)
 }

@@ -15,7 +15,7 @@ use super::memory::{map_device, phys_to_virt, BootPages};
 use crate::arch::log;
 use core::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use vtd::{command, context_command, iotlb_command, root_entry};
-use vtd::{Abilities, Context, Fault, FaultStatus, Register, CONTEXTS, ENTRY_WORDS};
+use vtd::{Abilities, Context, Fault, FaultStatus, Functions, Register, CONTEXTS, ENTRY_WORDS};
 
 /// A table of either kind.
 type Entries = [[AtomicU64; ENTRY_WORDS]; CONTEXTS];
@@ -26,6 +26,8 @@ const WINDOW: u64 = 2;
 struct Unit {
     registers: *mut u8,
     abilities: Abilities,
+    /// What goes through it.
+    functions: Functions,
     /// Of the first bus.
     contexts: &'static Entries,
     /// A core uses the registers.
@@ -47,9 +49,10 @@ pub fn has_iommu() -> bool {
     unit().is_some()
 }
 
-/// Finds out what the IOMMU with registers at physical address `base` can do, and if that is enough, lets all
-/// functions pass and switches it on.
-pub fn init(base: u64, pages: &mut BootPages) {
+/// Finds out what the IOMMU can do of which the firmware says `known`, and if that is enough, lets all functions pass
+/// and switches it on.
+pub fn init(known: &vtd::Unit, pages: &mut BootPages) {
+    let base = known.base;
     let registers = map_device(WINDOW, base, pages);
     // SAFETY: the registers are mapped.
     let abilities = unsafe {
@@ -72,7 +75,14 @@ pub fn init(base: u64, pages: &mut BootPages) {
         unsafe { phys_to_virt(root).cast::<[u64; ENTRY_WORDS]>().add(bus).write(entry) };
     }
     let (busy, translates) = (AtomicBool::new(false), AtomicBool::new(false));
-    let unit = pages.keep(Unit { registers, abilities, contexts, busy, translates });
+    let unit = pages.keep(Unit {
+        registers,
+        abilities,
+        functions: known.functions,
+        contexts,
+        busy,
+        translates,
+    });
     fence(Ordering::SeqCst);
     unit.write64(Register::RootTable as usize, root);
     unit.command(command::SET_ROOT);
@@ -189,11 +199,12 @@ pub fn device_context(function: u8) -> Context {
 }
 
 /// Says what becomes of requests of a function of the first bus. When this returns, nothing that it has asked for before
-/// is under way.
-pub fn set_device_context(function: u8, context: Context) {
-    let Some(unit) = unit() else { return };
+/// is under way. Returns `false` if they do not go through the IOMMU.
+pub fn set_device_context(function: u8, context: Context) -> bool {
+    let Some(unit) = unit().filter(|unit| unit.functions.has(function)) else { return false };
     unit.translates.store(true, Ordering::SeqCst);
     unit.alone(|unit| unit.write_context(function, context.encode(function, unit.abilities)));
+    true
 }
 
 /// No device uses a translation any more that its tables do not allow. Returns `false` if none ever was translated.

@@ -96,8 +96,8 @@ pub unsafe fn start<H: Handlers>(start_info: u64) -> ! {
     unsafe { smp::use_core::<H>(core) };
     apic::init(controllers.local_apic, &features, &mut pages);
     apic::init_io(&controllers.routing, &mut pages);
-    if let Some(base) = controllers.iommu {
-        iommu::init(base, &mut pages);
+    if let Some(unit) = &controllers.iommu {
+        iommu::init(unit, &mut pages);
     }
     core.head.apic_id = apic::id();
     put_boot_core_first(&mut info, core.head.apic_id);
